@@ -1,4 +1,4 @@
-//! Makes a recording of any size, as of random writes of 4 KiB: what `tools/bench report` measures with.
+//! Makes a recording of any size, as of random writes of 4 KiB: what `tools/bench report` and `tools/bench load` measure with.
 //!
 //! `cargo run --release --example recording -- FILE REQUESTS [DISKS [PER_SECOND]]`
 
@@ -11,8 +11,10 @@ use raidtrace::analysis::files::{FileId, FileLocation};
 use raidtrace::analysis::fold::{DiskCounters, MemberNow, Subject, TaskInfo};
 use raidtrace::analysis::item::{Flags, Item, Request, State, Submission};
 use raidtrace::analysis::snapshot::ArrayInfo;
+use raidtrace::fs::ext4::Range;
+use raidtrace::mke2fs::{Conf, plan};
 use raidtrace::origin::{Op, Origin};
-use raidtrace::recording::header::Header;
+use raidtrace::recording::header::{Array, Filesystem, Header, Member};
 use raidtrace::recording::writer::{Options, Writer};
 
 /// 2026-11-20T12:00:00Z
@@ -29,7 +31,7 @@ fn main() -> Result<()> {
         waiting: 1 << 16,
         ..Options::default()
     };
-    let mut writer = Writer::create(file, &header(), options)?;
+    let mut writer = Writer::create(file, &header(disks)?, options)?;
     tasks(&mut writer);
     let mut pushing = 0.0;
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
@@ -90,13 +92,70 @@ fn file(pid: u32) -> FileId {
     }
 }
 
-fn header() -> Header {
-    Header {
+fn header(disks: u32) -> Result<Header> {
+    let (arrays, filesystems) = if disks == 1 {
+        (Vec::new(), Vec::new())
+    } else {
+        (vec![array(disks)], vec![filesystem(disks)?])
+    };
+    Ok(Header {
         host: "generated".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: "2026-11-20T12:00:00Z".to_owned(),
+        arrays,
+        filesystems,
         ..Header::default()
+    })
+}
+
+/// Sectors of a member: 100 GiB.
+const MEMBER: u64 = 100 << 21;
+
+fn array(disks: u32) -> Array {
+    let member = |slot| Member {
+        name: format!("loop{}", slot + 1),
+        slot: Some(slot),
+        data_sectors: MEMBER,
+        ..Member::default()
+    };
+    Array {
+        name: "md127".to_owned(),
+        level: "raid0".to_owned(),
+        chunk_sectors: 1024,
+        sectors: MEMBER * u64::from(disks),
+        disks,
+        members: (0..disks).map(member).collect(),
+        ..Array::default()
     }
+}
+
+/// What mkfs.ext4 makes on the array.
+fn filesystem(disks: u32) -> Result<Filesystem> {
+    let bytes = MEMBER * u64::from(disks) * 512;
+    let layout = plan(bytes, 512 << 10, &Default::default(), &Conf::compiled_in());
+    let layout = layout.map_err(anyhow::Error::msg)?;
+    let sb = layout.superblock.as_ref().context("a superblock")?;
+    let numbers: [(&str, u64); 9] = [
+        ("block_size", layout.block_size.into()),
+        ("blocks", layout.blocks),
+        ("groups", sb.groups.into()),
+        ("blocks_per_group", sb.blocks_per_group.into()),
+        ("inodes_per_group", sb.inodes_per_group.into()),
+        ("inodes", sb.inodes_count.into()),
+        ("inode_size", sb.inode_size.into()),
+        ("feature_incompat", sb.feature_incompat.into()),
+        ("log_groups_per_flex", sb.log_groups_per_flex.into()),
+    ];
+    let numbers = numbers.map(|(name, value)| (name.to_owned(), value.into()));
+    let range = |r: &Range| (r.first.0 * 8, r.count * 8, r.origin.name().to_owned());
+    Ok(Filesystem {
+        name: "md127".to_owned(),
+        array: "md127".to_owned(),
+        kind: "ext4".to_owned(),
+        parameters: numbers.into_iter().collect(),
+        layout: layout.ranges.iter().map(range).collect(),
+        ..Filesystem::default()
+    })
 }
 
 fn state(time_us: i64, disks: u32, requests: u64) -> State {

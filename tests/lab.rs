@@ -44,6 +44,9 @@ use amplification::{
 mod module;
 use module::programs_load_where_ext4_is_a_module;
 
+#[path = "lab/layout_load.rs"]
+mod layout_load;
+
 #[path = "lab/placement.rs"]
 mod placement;
 

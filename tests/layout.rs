@@ -381,3 +381,29 @@ fn device() {
     ));
     assert_eq!(twelve["members"].as_array().unwrap().len(), 12);
 }
+
+#[test]
+fn invalid_loads() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.rtrace");
+    let name = path.to_str().unwrap();
+    fails(
+        &raidtrace(&["layout", "--load", name]),
+        &[name, "No such file"],
+    );
+    fs::write(&path, "not a recording").unwrap();
+    fails(
+        &raidtrace(&["layout", "--load", name, "-g", "32744"]),
+        &[name, "not a raidtrace recording"],
+    );
+    for with in [
+        &["--plan", "1T"][..],
+        &["--all"],
+        &["--check"],
+        &["--grow-to", "9"],
+    ] {
+        let out = raidtrace(&[&["layout", "--load", name], with].concat());
+        assert_eq!(out.code(), Some(2), "{out:?}");
+        assert!(out.stderr.contains("cannot be used with"), "{out:?}");
+    }
+}

@@ -26,6 +26,7 @@ pub mod placement;
 pub mod profile;
 pub mod rates;
 pub mod recent;
+pub mod relocate;
 pub mod reorder;
 pub mod slow;
 pub mod snapshot;

@@ -8,7 +8,7 @@ use crate::fs::ext4::features::{compat, incompat, ro_compat};
 /// Options of mke2fs that affect the layout, with the same names.
 #[derive(clap::Args, Clone, Debug, Default, PartialEq)]
 #[group(id = "mke2fs", multiple = true)]
-#[command(next_help_heading = "mke2fs options, with --plan and --search")]
+#[command(next_help_heading = "mke2fs options, with --plan, --load and --search")]
 pub struct Options {
     /// Block size: 4096, 4K, ...
     #[arg(short = 'b', value_name = "SIZE", value_parser = bytes)]

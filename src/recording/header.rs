@@ -132,6 +132,10 @@ pub struct Filesystem {
     pub parameters: serde_json::Map<String, serde_json::Value>,
     /// Blocks with a fixed location: first sector on the array, number of sectors, origin.
     pub layout: Vec<(u64, u64, String)>,
+    /// Location on the array: first sector of the filesystem, first sector on the array, number of sectors. Empty in recordings of
+    /// older versions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub segments: Vec<(u64, u64, u64)>,
     /// True if `layout` is incomplete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub layout_is_cut: bool,

@@ -101,6 +101,11 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
             .collect(),
         parameters: layout.map(parameters).unwrap_or_default(),
         layout: ranges,
+        segments: fs
+            .segments
+            .iter()
+            .map(|s| (s.fs_sector.0, s.array_sector.0, s.sectors))
+            .collect(),
         layout_is_cut: is_cut,
     }
 }

@@ -96,6 +96,7 @@ fn run_ahead() {
         ("6.12", "ext4"),
         ("6.12", "nowait"),
         ("6.12", "placement"),
+        ("6.12", "layout_load"),
         ("6.12", "dirtied"),
         ("6.12", "doctor_journal"),
         ("6.1", "dirtied"),
@@ -276,7 +277,9 @@ pub fn words(output: &Output) -> String {
 /// Memory of a guest in MiB. Its disks are files in memory.
 fn memory(scenario: &str) -> &'static str {
     match scenario {
-        "skew" | "alloc_full" | "alloc_livelock" | "doctor_paste" | "placement" => "3072",
+        "skew" | "alloc_full" | "alloc_livelock" | "doctor_paste" | "placement" | "layout_load" => {
+            "3072"
+        }
         _ => "2048",
     }
 }

@@ -183,6 +183,15 @@ impl ArrayOptions {
         })
     }
 
+    /// md's number of the layout; `None` without a level, or if --layout is not one of the level's.
+    pub fn layout_number(&self) -> Option<u32> {
+        let level = self.level?;
+        match &self.layout {
+            Some(text) => layout(level, text),
+            None => Some(default_layout(level)),
+        }
+    }
+
     /// Options that describe an existing array.
     pub fn from_array(array: &Array) -> Option<Self> {
         Some(Self {

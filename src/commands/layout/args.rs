@@ -13,15 +13,20 @@ use crate::mke2fs::Options;
 /// Arguments of `layout`.
 #[derive(Args, Debug)]
 pub struct Layout {
-    /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs on standard input
-    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present = "plan", add = completion::targets_or_files())]
+    /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs on standard input; with --load the
+    /// array, device or mount point in the recording, if it has several
+    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present_any = ["plan", "load"], add = completion::targets_or_files())]
     pub target: Option<String>,
 
     /// Compute what mkfs.ext4 would create on an array of this size: 27T, 1257492480K
     #[arg(long, value_name = "SIZE", conflicts_with = "target", value_parser = size::parse)]
     pub plan: Option<u64>,
 
-    /// Compare options of mke2fs for this array and size, and recommend the best
+    /// Lay the load of a recording onto another array or other options of mke2fs: requests and bytes on each member
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "grow_to", "all", "svg", "check", "data_offset"])]
+    pub load: Option<PathBuf>,
+
+    /// Compare options of mke2fs for this array and size, with --load for that load, and recommend the best
     #[arg(long, conflicts_with_all = ["svg", "all"])]
     pub search: bool,
 
@@ -29,7 +34,8 @@ pub struct Layout {
     #[arg(long, value_name = "N")]
     pub grow_to: Option<u32>,
 
-    /// Print one JSON object (schema raidtrace.layout/1, with --search raidtrace.layout-search/1)
+    /// Print one JSON object (schema raidtrace.layout/1, with --search layout-search/1, with --load
+    /// layout-load/1 or layout-load-search/1)
     #[arg(long)]
     pub json: bool,
 
@@ -77,5 +83,8 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace layout md0 --check --max-skew 1.5    for scripts: status 3 if the skew is higher
   raidtrace layout --plan 27T --level 5 --disks 4 -g 32744   what mkfs.ext4 -g 32744 would create
   raidtrace layout --plan 27T --level 5 --disks 4 --search   which options are better
+  raidtrace layout --load incident.rtrace -g 32744    where would this load have gone
+  raidtrace layout --load incident.rtrace --level 6 --disks 8   on another array
+  raidtrace layout --load incident.rtrace --search    which options are better for this load
 
 Exit status: 0 done, 1 an error, 2 usage, 3 (with --check) a skew above --max-skew.";

@@ -9,7 +9,7 @@ use clap::error::ErrorKind;
 
 use super::args::Layout;
 use super::comparison::{self, Comparison};
-use super::{json, picture, table};
+use super::{json, load, picture, table};
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::report::Report;
 use crate::analysis::placement::search::Search;
@@ -29,8 +29,11 @@ const TOO_UNEVEN: u8 = 3;
 /// # Errors
 /// There is no layout, or the output cannot be written.
 pub fn run(args: &Layout) -> Result<ExitCode> {
+    if let Some(path) = &args.load {
+        return load::run(args, path).map(|()| ExitCode::SUCCESS);
+    }
     if args.mke2fs.is_any() && args.plan.is_none() && !args.search {
-        usage("options of mke2fs require --plan or --search");
+        usage("options of mke2fs require --plan, --load or --search");
     }
     let conf = Conf::from_machine();
     let target = match (&args.target, args.plan) {

@@ -2,11 +2,13 @@
 //!
 //! * `table`, `json`, `picture`: output of a report.
 //! * `comparison`: output of `--search`.
+//! * `load`: `--load`.
 
 pub mod args;
 pub mod command;
 pub mod comparison;
 mod json;
+mod load;
 mod picture;
 mod table;
 #[cfg(test)]

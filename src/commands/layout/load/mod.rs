@@ -1,0 +1,72 @@
+//! `layout --load`: the load of a recording, laid onto another array or other mkfs options.
+//!
+//! * `source`: array and filesystem of the recording. `plan`: the planned ones. `pass`: reads the recording once.
+//! * `findings`: what the output says. `text`, `json`: the output; `search`: of `--search --load`.
+
+mod findings;
+mod json;
+mod pass;
+mod plan;
+mod search;
+mod source;
+#[cfg(test)]
+mod tests;
+mod text;
+
+use std::io::{self, Write as _};
+use std::path::Path;
+
+use anyhow::{Context as _, Result, anyhow};
+
+use super::args::Layout;
+use crate::mke2fs::Conf;
+use crate::recording::reader::{Reader, Wanted};
+use findings::Findings;
+use pass::Pass;
+use plan::Plan;
+use source::Source;
+
+/// Runs `layout --load`.
+///
+/// # Errors
+/// The recording cannot be laid out, or the output cannot be written.
+pub fn run(args: &Layout, path: &Path) -> Result<()> {
+    let conf = Conf::from_machine();
+    let reader = Reader::open(path, Wanted::Everything)?;
+    let named = |why: String| anyhow!("{}: {why}", path.display());
+    let source = Source::choose(reader.header(), args.target.as_deref()).map_err(named)?;
+    let mut out = io::stdout().lock();
+    let written = if args.search {
+        let found = search::run(args, path, reader, &source, &conf)?;
+        if args.json {
+            writeln!(out, "{}", found.object())
+        } else {
+            found.write(&mut out)
+        }
+    } else {
+        let plan = Plan::new(&source, &args.array, &args.mke2fs, &conf).map_err(|e| anyhow!(e))?;
+        let mut pass = Pass::new(&source, std::slice::from_ref(&plan))?;
+        let mut notes = pass.read(reader).map_err(named)?;
+        notes.extend(plan.note(&source));
+        let (submissions, seconds) = (pass.laid, pass.seconds());
+        let laid = pass.finish();
+        let found = Findings {
+            path: path.display().to_string(),
+            source: &source,
+            plan,
+            laid,
+            submissions,
+            seconds,
+            notes,
+        };
+        if args.json {
+            writeln!(out, "{}", json::object(&found))
+        } else {
+            text::write(&mut out, &found)
+        }
+    };
+    match written.and_then(|()| out.flush()) {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,340 @@
+//! Array and filesystem of a recording, from its header. The header is untrusted.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::address::FsBlock;
+use crate::analysis::placement::geometry::ArrayOptions;
+use crate::analysis::placement::{self, Filesystem};
+use crate::analysis::relocate::Side;
+use crate::fs::ext4::Range;
+use crate::fs::ext4::features::incompat;
+use crate::mke2fs::{Conf, Options, plan};
+use crate::origin::Origin;
+use crate::raid::{Geometry, Level, Params};
+use crate::recording::header::{self, Header};
+use crate::ui::text;
+
+/// An array, and the filesystem on it.
+pub struct Source {
+    /// Kernel name of the array.
+    pub array: String,
+    /// Kernel name of the filesystem's device.
+    pub name: String,
+    /// Geometry of the array.
+    pub geometry: Geometry,
+    /// Options that describe the array.
+    pub options: ArrayOptions,
+    /// Usable sectors of each member.
+    pub member_sectors: Vec<u64>,
+    /// Names of members by slot.
+    pub members: Vec<String>,
+    /// Layout of the filesystem.
+    pub fs: Filesystem,
+    /// The filesystem, prepared for look-ups.
+    pub side: Side,
+    /// First sector of the filesystem on the array.
+    pub start: u64,
+    /// Limits of the figures.
+    pub notes: Vec<String>,
+}
+
+impl Source {
+    /// Finds the filesystem `wanted`: a device, an array or a mount point; by default the only one.
+    ///
+    /// # Errors
+    /// There is no such filesystem, or more than one, or the recording does not describe it.
+    pub fn choose(header: &Header, wanted: Option<&str>) -> Result<Self, String> {
+        let fits = |fs: &&header::Filesystem| match wanted.map(|w| w.trim_start_matches("/dev/")) {
+            Some(name) => {
+                let mounted = fs.mounts.iter().any(|m| Some(m.path.as_str()) == wanted);
+                fs.name == name || fs.array == name || mounted
+            }
+            None => true,
+        };
+        let all: Vec<_> = header.filesystems.iter().filter(fits).collect();
+        let known: Vec<_> = all.iter().filter(|f| f.kind.starts_with("ext")).collect();
+        let list = |all: &[&header::Filesystem]| {
+            let names = all.iter().map(|f| text::clean(&f.name).into_owned());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        match (known.as_slice(), all.as_slice()) {
+            ([one], _) => Self::new(header, one),
+            ([], []) => {
+                let recorded: Vec<_> = header.filesystems.iter().collect();
+                Err(match (wanted, recorded.as_slice()) {
+                    (_, []) => {
+                        "its header has no filesystem: nothing is known to lay out".to_owned()
+                    }
+                    (Some(name), _) => format!(
+                        "it has no {}; its filesystems: {}",
+                        text::clean(name),
+                        list(&recorded)
+                    ),
+                    (None, _) => "its header has no filesystem".to_owned(),
+                })
+            }
+            ([], [first, ..]) => Err(format!(
+                "{} holds {}: --load supports ext2, ext3 and ext4",
+                text::clean(&first.name),
+                match first.kind.as_str() {
+                    "" => "no known filesystem".to_owned(),
+                    kind => text::clean(kind).into_owned(),
+                }
+            )),
+            (several, _) => {
+                let several: Vec<_> = several.iter().map(|f| **f).collect();
+                Err(format!(
+                    "it has several filesystems: name one of {}",
+                    list(&several)
+                ))
+            }
+        }
+    }
+
+    fn new(header: &Header, fs: &header::Filesystem) -> Result<Self, String> {
+        let name = text::clean(&fs.name).into_owned();
+        let array = header.arrays.iter().find(|a| a.name == fs.array);
+        let array = array.ok_or_else(|| format!("its header has no array for {name}"))?;
+        let nested = array.members.iter().find(|m| {
+            let under = |a: &&header::Array| a.name == m.name || a.name == m.disk;
+            header
+                .arrays
+                .iter()
+                .any(|a| under(&a) && a.name != array.name)
+        });
+        if let Some(member) = nested {
+            return Err(format!(
+                "{} is an array of arrays ({}): --load supports one level",
+                text::clean(&array.name),
+                text::clean(&member.name)
+            ));
+        }
+        let reshaping = array.sync_action.as_deref() == Some("reshape");
+        if reshaping || array.reshape_position.is_some() {
+            return Err(format!(
+                "{} was reshaping: its geometry changed while it was recorded",
+                text::clean(&array.name)
+            ));
+        }
+        if fs.layout.is_empty() {
+            return Err(format!(
+                "its header has no layout of {name}: it was recorded without access to the device"
+            ));
+        }
+        let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
+        let member_sectors = member_sectors(array, level);
+        let geometry = Geometry::new(&Params {
+            level,
+            layout: array.layout,
+            disks: array.disks,
+            chunk_sectors: array.chunk_sectors,
+            member_sectors: member_sectors.clone(),
+        })
+        .map_err(|e| format!("{}: {e}", text::clean(&array.name)))?;
+        let options = ArrayOptions {
+            level: Some(level),
+            disks: Some(array.disks),
+            chunk: (array.chunk_sectors > 0).then(|| u64::from(array.chunk_sectors) * 512),
+            layout: Some(array.layout.to_string()),
+            ..ArrayOptions::default()
+        };
+        let mut notes = Vec::new();
+        let (mut layout, start) = filesystem(fs).map_err(|e| format!("{name}: {e}"))?;
+        if fs.layout_is_cut {
+            complete(&mut layout, &fs.parameters).map_err(|e| {
+                format!("its header has only the first part of the layout of {name}, and mke2fs would make another: {e}")
+            })?;
+            notes.push(format!(
+                "the header has only the first part of the layout of {name}; the rest, with the journal, is what mke2fs would make"
+            ));
+        }
+        let stripe = stripe(&layout, &fs.mounts);
+        let side = Side::new(&layout, stripe)
+            .and_then(|side| side.check().map(|()| side))
+            .map_err(|e| format!("its header has an incomplete layout of {name}: {e}"))?;
+        let slots: BTreeMap<u32, &str> = array
+            .members
+            .iter()
+            .filter_map(|m| Some((m.slot?, m.name.as_str())))
+            .collect();
+        let member = |slot| slots.get(&slot).map_or("-", |name| *name).to_owned();
+        if array.degraded > 0 {
+            notes.push(format!(
+                "{} was degraded; all columns but the recorded one are those of a whole array",
+                text::clean(&array.name)
+            ));
+        }
+        Ok(Self {
+            array: array.name.clone(),
+            name: fs.name.clone(),
+            members: (0..geometry.disks()).map(member).collect(),
+            geometry,
+            options,
+            member_sectors,
+            fs: layout,
+            side,
+            start,
+            notes,
+        })
+    }
+}
+
+impl Source {
+    /// Sectors of the filesystem.
+    pub fn side_sectors(&self, block_sectors: u64) -> u64 {
+        self.fs.blocks.saturating_mul(block_sectors)
+    }
+}
+
+/// Usable sectors of members: one size for all, or one per slot for RAID 0.
+fn member_sectors(array: &header::Array, level: Level) -> Vec<u64> {
+    let slot = |slot| {
+        let member = array.members.iter().find(|m| m.slot == Some(slot));
+        member.map_or(0, |m| m.data_sectors)
+    };
+    match level {
+        Level::Single => vec![array.sectors],
+        Level::Raid0 => (0..array.disks.min(255)).map(slot).collect(),
+        _ if array.component_sectors > 0 => vec![array.component_sectors],
+        _ => {
+            let members = array.members.iter().filter(|m| m.slot.is_some());
+            vec![members.map(|m| m.data_sectors).min().unwrap_or(0)]
+        }
+    }
+}
+
+/// A parameter of the header.
+fn number(parameters: &Map<String, Value>, name: &str) -> Result<u64, String> {
+    let value = parameters.get(name).and_then(Value::as_u64);
+    value.ok_or_else(|| format!("the header of the recording has no {name}"))
+}
+
+/// The filesystem, and its first sector on the array.
+fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
+    let get = |name| number(&fs.parameters, name);
+    let or = |name, default| number(&fs.parameters, name).unwrap_or(default);
+    let block_size = get("block_size")?;
+    if !(1024..=65536).contains(&block_size) || !block_size.is_power_of_two() {
+        return Err(format!("block_size is {block_size}"));
+    }
+    let block_sectors = block_size / 512;
+    let (blocks, groups) = (get("blocks")?, get("groups")?);
+    let (per_group, inodes_per_group) = (get("blocks_per_group")?, get("inodes_per_group")?);
+    let (inode_size, incompat_bits) = (get("inode_size")?, get("feature_incompat")?);
+    let bits = u64::from(incompat::FLEX_BG);
+    let per_flex = if incompat_bits & bits != 0 {
+        1_u64.checked_shl(or("log_groups_per_flex", 0).min(31) as u32)
+    } else {
+        None
+    };
+    // A filesystem begins with its boot block or superblock.
+    let start = fs.layout.iter().map(|r| r.0).min().unwrap_or(0);
+    let segments = fs.segments.as_slice();
+    let start = match segments {
+        [] => start,
+        [(0, at, _)] => *at,
+        _ => {
+            return Err(
+                "the filesystem is in several pieces of the array (LVM): --load supports one"
+                    .to_owned(),
+            );
+        }
+    };
+    let narrow = |value: u64, name: &str| {
+        u32::try_from(value)
+            .map_err(|_| format!("{name} is {value} in the header of the recording"))
+    };
+    let first_block =
+        u64::from(block_size == 1024 && or("clusters_per_group", per_group) == per_group);
+    let mut ranges = Vec::with_capacity(fs.layout.len());
+    for (first, sectors, origin) in &fs.layout {
+        let origin = Origin::ALL.into_iter().find(|o| o.name() == origin);
+        let (Some(first), Some(origin)) = (first.checked_sub(start), origin) else {
+            continue;
+        };
+        ranges.push(Range {
+            first: FsBlock(first / block_sectors),
+            count: sectors / block_sectors,
+            origin,
+        });
+    }
+    ranges.sort_unstable_by_key(|r| r.first);
+    let table_blocks = inodes_per_group
+        .saturating_mul(inode_size)
+        .div_ceil(block_size);
+    let layout = Filesystem {
+        kind: fs.kind.clone(),
+        block_size: block_size as u32,
+        blocks: blocks.min(1 << 53),
+        groups: Some(placement::Groups {
+            count: narrow(groups, "groups")?,
+            first_block: first_block as u32,
+            blocks: narrow(per_group, "blocks_per_group")?,
+            per_flex: per_flex.unwrap_or(1) as u32,
+            table_blocks: narrow(table_blocks, "inodes_per_group")?,
+        }),
+        inodes: or("inodes", 0),
+        grows_to: 0,
+        ranges,
+        stride: narrow(or("raid_stride", 0), "raid_stride")?,
+        stripe_width: narrow(or("raid_stripe_width", 0), "raid_stripe_width")?,
+        notes: Vec::new(),
+    };
+    Ok((layout, start))
+}
+
+/// Replaces the first part of a layout by the one that mke2fs makes with the same parameters.
+///
+/// # Errors
+/// The first part differs from that.
+fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), String> {
+    let groups = fs.groups.ok_or("no groups")?;
+    let inode_size = number(parameters, "inode_size")?;
+    let options = Options {
+        block_size: Some(fs.block_size.into()),
+        group: Some(groups.blocks),
+        flex: (groups.per_flex > 1).then_some(groups.per_flex),
+        inode_size: u16::try_from(inode_size).ok(),
+        inodes: Some(fs.inodes),
+        extended: vec![format!("stride={}", fs.stride)],
+        ..Options::default()
+    };
+    let made = Filesystem::new(plan(fs.bytes(), 0, &options, &Conf::compiled_in())?);
+    let kinds = [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable];
+    for kind in kinds {
+        let of = |ranges: &[Range]| -> Vec<Range> {
+            let own = ranges.iter().filter(|r| r.origin == kind);
+            own.copied().collect()
+        };
+        let (known, all) = (of(&fs.ranges), of(&made.ranges));
+        // The last range may be incomplete.
+        let whole = known.len().saturating_sub(1);
+        if made.groups != fs.groups || all.get(..whole) != known.get(..whole) {
+            return Err(format!("its {kind} blocks are elsewhere"));
+        }
+    }
+    fs.ranges = made.ranges;
+    Ok(())
+}
+
+/// Blocks that the kernel aligns large allocations to (`ext4_get_stripe_size`); 0 for none.
+fn stripe(fs: &Filesystem, mounts: &[header::Mount]) -> u64 {
+    let most = fs.groups.map_or(0, |g| g.blocks);
+    let option = mounts.iter().find_map(|m| {
+        let mut options = m.options.split(',');
+        options.find_map(|o| o.strip_prefix("stripe=")?.parse::<u32>().ok())
+    });
+    used_stripe(option, fs.stripe_width, fs.stride, most)
+}
+
+/// The first of mount option, stripe width and stride that the kernel accepts; 1 is none.
+pub fn used_stripe(option: Option<u32>, width: u32, stride: u32, most: u32) -> u64 {
+    let found = [option.unwrap_or(0), width, stride];
+    let found = found.into_iter().find(|n| (1..=most).contains(n));
+    match found.unwrap_or(0) {
+        1 => 0,
+        blocks => blocks.into(),
+    }
+}
