@@ -65,7 +65,10 @@ pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
     } else if let Some(load) = load {
         parts.push(match load.estimate.p {
             Some(_) => "the load was about the same".to_owned(),
-            None => format!("the load was {}", was_now(load, "", verdict)),
+            None if load.figure == Figure::Bytes => {
+                format!("the load was {}", was_now(load, " MiB/s", verdict))
+            }
+            None => format!("the load was {}", was_now(load, " bios/s", verdict)),
         });
     }
     let start = match verdict {

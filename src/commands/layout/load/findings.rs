@@ -9,6 +9,9 @@ use crate::analysis::units;
 use crate::origin::Origin;
 use crate::raid::Level;
 
+/// Shares that differ by less are the same in the headline.
+const SAME: f64 = 0.005;
+
 /// Result of laying a recording onto a plan.
 pub struct Findings<'a> {
     /// Name of the recording.
@@ -154,12 +157,21 @@ impl Findings<'_> {
                 percent(1.0 / f64::from(now.max(1)))
             )
         };
-        format!(
-            "{with} the busiest member would have had {} of the {}s instead of {} ({members})",
-            percent(share(2)),
-            direction.op().name(),
-            percent(share(0)),
-        )
+        // The plan is compared with the model of today's layout, not with the recording: both have the model's error.
+        let (recorded, today, planned) = (share(0), share(1), share(2));
+        let op = direction.op().name();
+        let outcome = if now == then && (planned - today).abs() < SAME {
+            format!("the same share of the {op}s, {}", percent(planned))
+        } else {
+            let (planned, today) = (percent(planned), percent(today));
+            format!("{planned} of the {op}s instead of {today}")
+        };
+        let error = if (recorded - today).abs() < SAME {
+            String::new()
+        } else {
+            format!("; {} was recorded", percent(recorded))
+        };
+        format!("{with} the busiest member would have had {outcome} ({members}{error})")
     }
 
     /// The planned array: `raid5 of 8 disks, 512 KiB chunks`.

@@ -140,22 +140,32 @@ fn array_section(array: &ArrayComparison) -> Markup {
 }
 
 fn table(section: &Section, titled: bool) -> Markup {
-    let mut table = Table::new(section.title)
-        .text("")
+    let has_subjects = section.rows.iter().any(|r| !r.subject.is_empty());
+    let caption = match (section.rest(), section.untested) {
+        (None, _) => "all figures, the largest differences first",
+        (_, true) => "the largest differences",
+        _ => "differences beyond noise, and utilisation",
+    };
+    let mut table = Table::new(caption);
+    if has_subjects {
+        table = table.text("");
+    }
+    let mut table = table
         .text("figure")
         .figure("before")
         .figure("after")
         .text("difference (95 % interval)")
         .text("beyond noise");
     for row in &section.rows {
-        table.row([
-            row.subject.as_str().into(),
+        let subject = has_subjects.then(|| row.subject.as_str().into());
+        let cells = [
             row.figure.as_str().into(),
             row.before.as_str().into(),
             row.after.as_str().into(),
             row.difference.as_str().into(),
             if row.is_significant { "yes" } else { "" }.into(),
-        ]);
+        ];
+        table.row(subject.into_iter().chain(cells));
     }
     if let Some(rest) = section.rest() {
         table.leave_out(rest);

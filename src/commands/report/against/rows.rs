@@ -63,6 +63,8 @@ pub struct Section {
     pub rows: Vec<Row>,
     /// Number of further figures that differ beyond noise, and that do not.
     pub more: (usize, usize),
+    /// True if the recordings are too short to tell a difference from noise.
+    pub untested: bool,
 }
 
 /// Maximum number of rows of a section.
@@ -121,6 +123,7 @@ pub fn section(title: &'static str, whole: bool, changes: &[&Change]) -> Section
         title,
         rows: shown.into_iter().map(Row::new).collect(),
         more: (different, rest.len() - different),
+        untested,
     }
 }
 
@@ -129,6 +132,7 @@ impl Section {
     pub fn rest(&self) -> Option<String> {
         match self.more {
             (0, 0) => None,
+            (_, n) if self.untested => Some(format!("and {n} more")),
             (0, 1) => Some("and 1 figure without a difference beyond noise".to_owned()),
             (0, n) => Some(format!("and {n} figures without a difference beyond noise")),
             (d, n) => Some(format!(
