@@ -416,6 +416,25 @@ fn no_btf() {
 }
 
 #[test]
+fn without_sysfs_and_with_a_root_that_is_read_only() {
+    if !root() || !installed("unshare") {
+        return;
+    }
+    let _alone = mount_namespaces();
+    let alone = |script: &str| run(Command::new("unshare").args(["-m", "sh", "-c", script, EXE]));
+    let hidden = alone("mount -t tmpfs none /sys && exec \"$0\" top -n1");
+    if hidden.stderr.contains("unshare") || hidden.stderr.contains("mount:") {
+        return skipped(&format!("no mount namespace: {}", hidden.stderr.trim()));
+    }
+    fails(&hidden, &["sysfs is not mounted", "mount -t sysfs"]);
+    let read_only = "mount -o remount,bind,ro / && exec \"$0\"";
+    let out = alone(&format!("{read_only} demo --batch"));
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    let out = alone(&format!("{read_only} record -o /x.rtrace -d 1s"));
+    fails(&out, &["/x.rtrace", "Read-only file system"]);
+}
+
+#[test]
 fn tracefs_is_not_needed() {
     if !tracing() || !installed("unshare") {
         return;

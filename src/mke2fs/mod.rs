@@ -21,6 +21,7 @@ pub use conf::Conf;
 pub use features::Features;
 pub use inodes::default_journal_blocks;
 pub use options::Options;
+pub use shape::MAX_GROUPS;
 
 use crate::fs::ext4::{Collector, Journal, Layout, Superblock};
 use inodes::Inodes;

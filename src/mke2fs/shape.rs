@@ -8,7 +8,7 @@ use crate::fs::ext4::features::{compat, incompat, ro_compat};
 /// Maximum clusters per group, for 16-bit counters in old descriptors (EXT2_MAX_BLOCKS_PER_GROUP).
 const MAX_CLUSTERS: u64 = (1 << 16) - 8;
 /// Maximum number of groups, to bound memory and time: 4 PiB with groups of 128 MiB.
-pub(super) const MAX_GROUPS: u64 = 1 << 25;
+pub const MAX_GROUPS: u64 = 1 << 25;
 /// Minimum number of inodes of a filesystem: EXT2_GOOD_OLD_FIRST_INO + 1.
 const LEAST_INODES: u64 = 12;
 /// Minimum number of blocks of the last group besides its metadata. A smaller last group is dropped.

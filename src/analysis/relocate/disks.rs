@@ -167,7 +167,9 @@ impl Disks {
                 .saturating_sub(end.max(bio.sector)),
         );
         let chunk = self.geometry.chunk_sectors().unwrap_or(u64::MAX);
-        self.turn = self.turn.wrapping_add(1);
+        if bio.direction == Direction::Read {
+            self.turn = self.turn.wrapping_add(1);
+        }
         let mut at = bio.sector;
         while at < end {
             let sectors = (chunk - at % chunk).min(end - at);

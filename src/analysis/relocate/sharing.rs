@@ -10,6 +10,8 @@ use super::translate::Translation;
 const WRITEBACK_US: i64 = 1_000_000;
 /// Slots for the latest writes.
 const SLOTS: usize = 4096;
+/// Maximum number of planned bitmaps that change with one of today's. Real filesystems have at most 64.
+const MAX_COPIES: u64 = 256;
 
 /// Directories and recent writes. A fixed size, apart from a counter per flex group.
 #[derive(Clone, Debug)]
@@ -48,7 +50,8 @@ impl Sharing {
             return 1;
         };
         let seen = self.directories.get(flex as usize).copied();
-        seen.unwrap_or(1).clamp(1, translation.divided())
+        seen.unwrap_or(1)
+            .clamp(1, translation.divided().min(MAX_COPIES))
     }
 
     /// True if a write of `planned` for today's `block` is part of one that was counted for another block.

@@ -2,6 +2,7 @@
 
 use crate::analysis::placement::{FIXED, Filesystem};
 use crate::fs::ext4::Range;
+use crate::mke2fs::MAX_GROUPS;
 use crate::origin::Origin;
 
 /// Minimum groups per flex group for ext4 to keep the first group for directories (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
@@ -71,6 +72,9 @@ impl Side {
                 "{} groups of {per_group} blocks do not make {} blocks",
                 groups.count, fs.blocks
             ));
+        }
+        if u64::from(groups.count) > MAX_GROUPS {
+            return Err(format!("{} groups are too many", groups.count));
         }
         let table_blocks = u64::from(groups.table_blocks).max(1);
         let inodes = fs.inodes / u64::from(groups.count);

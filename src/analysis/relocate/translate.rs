@@ -26,7 +26,7 @@ pub struct Place {
 pub struct Translation<'a> {
     today: &'a Side,
     planned: &'a Side,
-    /// Flex groups of today that share a planned one.
+    /// Largest number of today's flex groups that share a planned one.
     merged: u64,
     /// Planned flex groups that share one of today.
     divided: u64,
@@ -165,8 +165,10 @@ impl<'a> Translation<'a> {
         let (whole, rest) = (position / unit, position % unit);
         if self.merged > 1 {
             let then = self.planned.flexes();
-            let whole = whole * self.merged + flex / then;
-            return (flex % then, whole * unit + rest);
+            let to = flex % then;
+            // Some planned flex groups may have one more than others.
+            let sharing = (self.today.flexes() - to).div_ceil(then);
+            return (to, (whole * sharing + flex / then) * unit + rest);
         }
         if self.divided > 1 {
             let now = self.today.flexes();
@@ -213,9 +215,9 @@ impl<'a> Translation<'a> {
         let mut most = u64::MAX;
         if fills && today.is_empty_group(start) && position < today.per_group {
             position = today.position(position, size);
-            if length > STREAM && today.fills_upward() {
+            if length > STREAM && today.fills_upward() && position >= unit {
                 // Larger files follow a preallocation for small ones, which has its own buddy.
-                position %= unit;
+                position -= unit;
             }
         }
         let (then, position) = self.flex(flex, position, unit, position / unit);
@@ -228,7 +230,9 @@ impl<'a> Translation<'a> {
         } else {
             planned.aligned(free)
         };
-        let room = planned.flex_end(then).saturating_sub(base).max(1);
+        // If metadata fill the flex group, data go to the next free space.
+        let end = Some(planned.flex_end(then)).filter(|end| base < *end);
+        let room = end.unwrap_or(planned.blocks).saturating_sub(base).max(1);
         let mut position = position % room;
         if fills && planned.is_empty_group(free) && position < planned.per_group {
             let (at, run) = planned.filled(position, size);

@@ -12,8 +12,10 @@ use crate::origin::{Op, Origin};
 use crate::raid::Geometry;
 use crate::recording::reader::Reader;
 
-/// Largest request if the recording has no larger one: `max_sectors_kb` of most disks.
+/// Largest request: `max_sectors_kb` of most disks.
 const LARGEST: u64 = 1280 << 10;
+/// Maximum number of reasons of losses that are kept apart.
+const REASONS: usize = 20;
 
 /// Load on one array.
 struct Lane<'a> {
@@ -35,7 +37,6 @@ pub struct Pass<'a> {
     slots: Vec<Option<usize>>,
     /// The recorder's number of the array.
     array: Option<u32>,
-    turn: u64,
     /// First and last submission, µs.
     span_us: (i64, i64),
     /// Submissions that were laid out, by direction, with their bytes.
@@ -83,7 +84,6 @@ impl<'a> Pass<'a> {
             service: Service::default(),
             slots: Vec::new(),
             array: None,
-            turn: 0,
             span_us: (i64::MAX, i64::MIN),
             laid: [(0, 0); 2],
             others: 0,
@@ -135,7 +135,7 @@ impl<'a> Pass<'a> {
                     }
                 }
                 Item::State(state) => self.state(&state),
-                Item::Lost { reason, count, .. } => *self.lost.entry(reason).or_default() += count,
+                Item::Lost { reason, count, .. } => self.lose(reason, count),
                 _ => {}
             }
         }
@@ -154,9 +154,20 @@ impl<'a> Pass<'a> {
         Ok(notes)
     }
 
+    fn lose(&mut self, reason: String, count: u64) {
+        let is_known = self.lost.len() < REASONS || self.lost.contains_key(&reason);
+        let reason = if is_known {
+            reason
+        } else {
+            "others".to_owned()
+        };
+        let sum = self.lost.entry(reason).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
     fn notes(&self) -> Vec<String> {
         let mut notes = self.source.notes.clone();
-        let lost: u64 = self.lost.values().sum();
+        let lost = self.lost.values().fold(0_u64, |n, m| n.saturating_add(*m));
         if lost > 0 {
             let reasons: Vec<&str> = self.lost.keys().map(String::as_str).collect();
             notes.push(format!(
@@ -168,7 +179,7 @@ impl<'a> Pass<'a> {
         for (bytes, what) in [
             (
                 self.outside,
-                "submitted outside the filesystem are not laid out",
+                "submitted outside the filesystem are in the recorded column only, and so in the check",
             ),
             (
                 self.homeless,
@@ -185,7 +196,7 @@ impl<'a> Pass<'a> {
         }
         if self.others > 0 {
             notes.push(format!(
-                "{} flushes, discards and the like are not laid out",
+                "{} discards and the like are not laid out",
                 self.others
             ));
         }
@@ -280,7 +291,6 @@ impl<'a> Pass<'a> {
         laid.1 += sectors * 512;
         self.span_us.0 = self.span_us.0.min(submission.time_us);
         self.span_us.1 = self.span_us.1.max(submission.time_us);
-        self.turn = self.turn.wrapping_add(1);
         let bio = Bio {
             time_us: submission.time_us,
             direction,
@@ -290,9 +300,11 @@ impl<'a> Pass<'a> {
             pid: submission.pid,
             is_flush: submission.flags.intersects(Flags::PREFLUSH | Flags::FUA),
         };
-        for lane in &mut self.lanes {
-            self.homeless += lane.add(bio, self.block_sectors, self.turn);
-        }
+        let lanes = self.lanes.iter_mut();
+        let homeless = lanes.map(|lane| lane.add(bio, self.block_sectors));
+        // Of the plan with the most: a search has several.
+        let most = homeless.fold(0, u64::max);
+        self.homeless = self.homeless.saturating_add(most);
     }
 
     /// Seconds between the first and the last submission.
@@ -317,9 +329,9 @@ impl<'a> Pass<'a> {
 impl Lane<'_> {
     /// Adds a bio at a sector of the filesystem. Returns the bytes that have no place.
     #[inline]
-    fn add(&mut self, bio: Bio, block_sectors: u64, turn: u64) -> u64 {
+    fn add(&mut self, bio: Bio, block_sectors: u64) -> u64 {
         let Some((translation, sharing)) = &mut self.translation else {
-            let sector = self.start + bio.sector;
+            let sector = self.start.saturating_add(bio.sector);
             self.disks.add(Bio { sector, ..bio });
             return 0;
         };
@@ -339,7 +351,8 @@ impl Lane<'_> {
             };
             let mut sectors = end - at;
             for copy in 0..copies {
-                let turn = if copies > 1 { copy } else { turn };
+                // One block has one place, also if its flex group is divided among several.
+                let turn = if copies > 1 { copy } else { today };
                 let place = translation.place(today, bio.origin, length, turn);
                 sectors = sectors.min(place.run.saturating_mul(block_sectors) - rest);
                 let Some(block) = place.block else {
@@ -353,7 +366,8 @@ impl Lane<'_> {
                 {
                     continue;
                 }
-                let sector = self.start + block * block_sectors + rest;
+                let offset = block.saturating_mul(block_sectors).saturating_add(rest);
+                let sector = self.start.saturating_add(offset);
                 self.disks.add(Bio {
                     sector,
                     sectors,

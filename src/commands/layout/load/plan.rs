@@ -11,6 +11,8 @@ use crate::raid::{Geometry, Level, Params};
 pub struct Plan {
     /// Options of mke2fs as words; empty for its defaults.
     pub words: String,
+    /// The same, with the recorded filesystem's block size.
+    pub options: Options,
     /// Geometry of the array.
     pub geometry: Geometry,
     /// True if the array is not the recorded one.
@@ -34,15 +36,23 @@ impl Plan {
         options: &Options,
         conf: &Conf,
     ) -> Result<Self, String> {
-        let (geometry, is_other_array) = geometry(source, array)?;
+        let (geometry, layout, is_other_array) = geometry(source, array)?;
         let start = match array.fs_offset {
             Some(_) => array.fs_start()?.0,
             None => source.start,
         };
-        let bytes = if is_other_array || array.fs_offset.is_some() {
-            geometry.array_sectors().saturating_sub(start) * 512
-        } else {
-            source.fs.bytes()
+        let room = |geometry: &Geometry, start| {
+            let sectors = geometry.array_sectors().saturating_sub(start);
+            sectors.saturating_mul(512)
+        };
+        // A partition or a volume keeps its size; a filesystem that fills its array fills the other one too.
+        let had = room(&source.geometry, source.start);
+        let fills = source.fs.bytes() >= had / 20 * 19;
+        let bytes = match (is_other_array, fills) {
+            (true, true) => room(&geometry, start),
+            (true, false) => source.fs.bytes().min(room(&geometry, start)),
+            (false, _) if start != source.start => source.fs.bytes().min(room(&geometry, start)),
+            (false, _) => source.fs.bytes(),
         };
         let chunk = geometry.chunk_sectors().unwrap_or(0) * 512;
         let mut pinned = options.clone();
@@ -50,8 +60,7 @@ impl Plan {
         if pinned.block_size.is_none() && block != 4096 {
             pinned.block_size = Some(block);
         }
-        let layout = plan(bytes, chunk, &pinned, conf)?;
-        let mut fs = Filesystem::new(layout);
+        let mut fs = Filesystem::new(plan(bytes, chunk, &pinned, conf)?);
         if fs.block_size != source.fs.block_size {
             return Err(format!(
                 "the planned filesystem has blocks of {}, the recorded one of {block}: add -b {block}",
@@ -65,9 +74,14 @@ impl Plan {
             Level::Raid6 => 2,
             _ => 0,
         };
+        let disks = geometry.disks();
         let data = match geometry.level() {
-            Level::Raid10 => geometry.disks() / 2,
-            _ => geometry.disks().saturating_sub(parity),
+            // The near copies of a chunk are side by side (raid10_set_io_opt).
+            Level::Raid10 => match (layout & 0xff).max(1) {
+                near if disks % near == 0 => disks / near,
+                _ => disks,
+            },
+            _ => disks.saturating_sub(parity),
         };
         let width = match fs.stripe_width {
             0 => u32::try_from(chunk / block * u64::from(data.max(1))).unwrap_or(0),
@@ -77,7 +91,8 @@ impl Plan {
         let side = Side::new(&fs, used_stripe(None, width, fs.stride, most))?;
         fs.ranges = Vec::new();
         Ok(Self {
-            words: options.words(),
+            words: pinned.words(),
+            options: pinned,
             geometry,
             is_other_array,
             fs,
@@ -99,12 +114,13 @@ impl Plan {
     }
 }
 
-/// The recorded array with the given changes; false if there are none.
-fn geometry(source: &Source, changes: &ArrayOptions) -> Result<(Geometry, bool), String> {
-    if !changes.is_any() {
-        return Ok((source.geometry.clone(), false));
-    }
+/// The recorded array with the given changes, and md's number of its layout; false if there are none.
+fn geometry(source: &Source, changes: &ArrayOptions) -> Result<(Geometry, u32, bool), String> {
     let now = &source.options;
+    if !changes.is_any() {
+        let layout = now.layout_number().unwrap_or(0);
+        return Ok((source.geometry.clone(), layout, false));
+    }
     let level = changes.level.or(now.level);
     let same = level == now.level;
     let options = ArrayOptions {
@@ -123,15 +139,22 @@ fn geometry(source: &Source, changes: &ArrayOptions) -> Result<(Geometry, bool),
     };
     // Checks the options, and names the wrong one. The array has members of the recorded size.
     let checked = options.geometry()?;
-    let member = source.member_sectors.iter().copied().min().unwrap_or(0);
+    let layout = options.layout_number().unwrap_or(0);
+    let recorded = &source.member_sectors;
+    let uses_all = checked.level() == Level::Raid0 && recorded.len() == checked.disks() as usize;
+    let member_sectors = if uses_all {
+        recorded.clone()
+    } else {
+        vec![recorded.iter().copied().min().unwrap_or(0)]
+    };
     let geometry = Geometry::new(&Params {
         level: checked.level(),
-        layout: options.layout_number().unwrap_or(0),
+        layout,
         disks: checked.disks(),
         chunk_sectors: u32::try_from(checked.chunk_sectors().unwrap_or(0)).unwrap_or(0),
-        member_sectors: vec![member],
+        member_sectors,
     })
     .map_err(|e| e.to_string())?;
     let is_other = geometry != source.geometry;
-    Ok((geometry, is_other))
+    Ok((geometry, layout, is_other))
 }

@@ -70,7 +70,7 @@ pub fn run(
             geometry.level()
         ));
     }
-    let options = candidates(source, &base, &args.mke2fs, conf)?;
+    let options = candidates(source, &base, &base.options, conf)?;
     let mut plans = vec![base];
     let planned = |options: &Options| Plan::new(source, &args.array, options, conf).ok();
     plans.extend(options.iter().filter_map(planned));
@@ -79,6 +79,7 @@ pub fn run(
         .read(reader)
         .map_err(|why| anyhow!("{}: {why}", path.display()))?;
     let laid = pass.finish();
+    notes.extend(plans.first().and_then(|base| base.note(source)));
     notes.push(format!(
         "the {} best of the static search are compared; layout --load with the options of one shows its tables and the limits of the model",
         plans.len() - 1

@@ -1,6 +1,6 @@
 //! Array and filesystem of a recording, from its header. The header is untrusted.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
@@ -97,13 +97,12 @@ impl Source {
         let name = text::clean(&fs.name).into_owned();
         let array = header.arrays.iter().find(|a| a.name == fs.array);
         let array = array.ok_or_else(|| format!("its header has no array for {name}"))?;
-        let nested = array.members.iter().find(|m| {
-            let under = |a: &&header::Array| a.name == m.name || a.name == m.disk;
-            header
-                .arrays
-                .iter()
-                .any(|a| under(&a) && a.name != array.name)
-        });
+        let others = header.arrays.iter().map(|a| a.name.as_str());
+        let others: BTreeSet<&str> = others.filter(|name| *name != array.name).collect();
+        let is_nested = |m: &&header::Member| {
+            others.contains(m.name.as_str()) || others.contains(m.disk.as_str())
+        };
+        let nested = array.members.iter().find(is_nested);
         if let Some(member) = nested {
             return Err(format!(
                 "{} is an array of arrays ({}): --load supports one level",
@@ -148,6 +147,12 @@ impl Source {
             })?;
             notes.push(format!(
                 "the header has only the first part of the layout of {name}; the rest, with the journal, is what mke2fs would make"
+            ));
+        }
+        let sectors = layout.bytes() / 512;
+        if start.saturating_add(sectors) > geometry.array_sectors() {
+            notes.push(format!(
+                "{name} is longer than its array: what is beyond is in no column but the recorded one"
             ));
         }
         let stripe = stripe(&layout, &fs.mounts);
@@ -292,7 +297,15 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
 fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), String> {
     let groups = fs.groups.ok_or("no groups")?;
     let inode_size = number(parameters, "inode_size")?;
+    let journal = fs.ranges.iter().filter(|r| r.origin == Origin::Journal);
+    let journal = journal.fold(0_u64, |sum, r| sum.saturating_add(r.count));
+    let journal = journal.saturating_mul(fs.block_size.into()) >> 20;
     let options = Options {
+        // The journal is in the middle, and so in the first part.
+        journal: (journal > 0)
+            .then(|| format!("size={journal}"))
+            .into_iter()
+            .collect(),
         block_size: Some(fs.block_size.into()),
         group: Some(groups.blocks),
         flex: (groups.per_flex > 1).then_some(groups.per_flex),
