@@ -17,6 +17,11 @@ use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
 use crate::origin::{Op, Origin};
 
+/// Longest name of an array or member. Names of the kernel are below 32 bytes.
+const LONGEST_NAME: usize = 255;
+/// Maximum number of arrays in a state; a damaged one may have any number.
+const MOST_ARRAYS: usize = 4096;
+
 /// Not looked up yet.
 const UNKNOWN: u32 = u32::MAX;
 /// Looked up, and not found.
@@ -397,6 +402,15 @@ impl Names {
     fn state(&mut self, time_us: i64, text: &str) -> Option<Item> {
         let StateRow { state, devices } = serde_json::from_str(text).ok()?;
         let (mut state, devices) = (state.into_owned(), devices.into_owned());
+        let is_long = |name: &String| name.len() > LONGEST_NAME;
+        let arrays = &state.arrays;
+        if arrays.len() > MOST_ARRAYS
+            || arrays
+                .iter()
+                .any(|a| is_long(&a.info.name) || a.members.iter().any(|m| is_long(&m.name)))
+        {
+            return None;
+        }
         state.time_us = time_us;
         let numbers = Numbers::new(&state);
         let same = numbers.arrays == self.numbers.arrays && numbers.members == self.numbers.members;

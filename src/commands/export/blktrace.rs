@@ -13,15 +13,15 @@ use crate::recording::reader::Reader;
 
 /// Events that are held until they can be written in order of time.
 const HELD: usize = 1 << 20;
-/// Maximum number of members: each has an open file.
-const MEMBERS: usize = 512;
+/// Maximum number of members: each has two open files, and a process may open 1024.
+const MEMBERS: usize = 256;
 /// Maximum number of task names that are remembered as written.
 const TASKS: usize = 1 << 16;
 
 const MAGIC: u32 = 0x6561_7407;
 const QUEUE: u32 = 1 | TC_QUEUE << 16;
-const ISSUE: u32 = 7 | TC_ISSUE << 16;
-const COMPLETE: u32 = 8 | TC_COMPLETE << 16;
+const ISSUE: u32 = 7 | (TC_ISSUE | TC_FS) << 16;
+const COMPLETE: u32 = 8 | (TC_COMPLETE | TC_FS) << 16;
 const PROCESS: u32 = TC_NOTIFY << 16;
 const TIMESTAMP: u32 = 1 | TC_NOTIFY << 16;
 const TC_READ: u32 = 1;
@@ -31,6 +31,8 @@ const TC_SYNC: u32 = 1 << 3;
 const TC_QUEUE: u32 = 1 << 4;
 const TC_ISSUE: u32 = 1 << 6;
 const TC_COMPLETE: u32 = 1 << 7;
+/// The kernel sets it for requests that are not passed through.
+const TC_FS: u32 = 1 << 8;
 const TC_NOTIFY: u32 = 1 << 10;
 const TC_AHEAD: u32 = 1 << 11;
 const TC_META: u32 = 1 << 12;
@@ -46,7 +48,7 @@ const ISSUE_UNKNOWN: &str =
 const OTHER: &str = "requests left out, because blktrace has no such operation";
 const MORE: &str = "requests left out, because their members are not among the first 512";
 const LOST: &str = "events lost while recording, so that their requests are missing";
-const UNPLACED: &str = "rows left out, because no state has their member or array";
+const UNPLACED: &str = "rows of the whole recording whose member or array is in no state";
 const LATE: &str = "events not in order of time, because they arrived too late";
 
 /// Creates the output of a member, given its file name.
@@ -236,8 +238,8 @@ impl Devices {
             if device.tasks.len() >= TASKS {
                 device.tasks.clear();
             }
-            device.tasks.insert(event.pid);
             if let Some(task) = reader.task(event.pid, &device.array) {
+                device.tasks.insert(event.pid);
                 device.write_process(time_us, event.pid, &task.comm)?;
             }
         }
@@ -328,5 +330,6 @@ fn file_name(member: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let name = member.chars().take(64);
     let name: String = name.map(|c| if plain(c) { c } else { '_' }).collect();
+    let name = if name.is_empty() { "_" } else { &name };
     format!("{name}.blktrace.0")
 }

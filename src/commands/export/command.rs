@@ -41,8 +41,13 @@ pub fn run(args: &Export) -> Result<()> {
     }
     let period = Period::new(&args.file, args.from.as_deref(), args.to.as_deref())?;
     let written = match args.format {
-        Format::Blktrace if args.output != Path::new("-") => to_folder(&mut reader, args, period)?,
+        Format::Blktrace if args.output != Path::new("-") => {
+            Some(to_folder(&mut reader, args, period)?)
+        }
         _ => to_file(&mut reader, args, period)?,
+    };
+    let Some(written) = written else {
+        return Ok(());
     };
     for note in &written.notes {
         eprintln!("raidtrace: note: {note}");
@@ -66,7 +71,8 @@ fn usage(message: &str) -> ! {
     command.error(ErrorKind::ArgumentConflict, message).exit()
 }
 
-fn to_file(reader: &mut Reader, args: &Export, period: Period) -> Result<Written> {
+/// Returns `None` if the reader of a pipe has closed it.
+fn to_file(reader: &mut Reader, args: &Export, period: Period) -> Result<Option<Written>> {
     let array = match args.format {
         Format::Fio => fio::choose(reader.header(), args.array.as_deref())
             .with_context(|| args.file.display().to_string())?,
@@ -76,11 +82,11 @@ fn to_file(reader: &mut Reader, args: &Export, period: Period) -> Result<Written
     let mut output = output::open(reader.files(), &args.output, args.force)?;
     match write(reader, args, (period, &array), &mut output.file) {
         // A closed pipe (`| head`) is not a failure.
-        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(rows(0)),
+        Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(None),
         Err(e) => Err(e).with_context(name),
         Ok(written) => {
             output.commit().with_context(name)?;
-            Ok(written)
+            Ok(Some(written))
         }
     }
 }

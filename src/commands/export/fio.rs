@@ -90,7 +90,7 @@ pub fn write(
 }
 
 const LOST: &str = "events lost while recording, so that their submissions are not in the log";
-const UNPLACED: &str = "rows left out, because no state has their member or array";
+const UNPLACED: &str = "rows of the whole recording whose member or array is in no state";
 const LATE: &str = "submissions not in order of time, because they arrived too late";
 const FUA: &str = "writes with FUA, which fio cannot request, exported as plain writes";
 const PREFLUSH: &str = "writes with a preflush, exported as a sync and a write";
@@ -124,22 +124,22 @@ impl<W: Write> Log<W> {
                 return Ok(());
             }
         };
-        if s.flags.contains(Flags::PREFLUSH) {
-            // A flush without data is a write of length 0 in old kernels.
-            self.reasons.add(PREFLUSH, u64::from(length > 0));
-            self.sync(at_us)?;
-            if length == 0 {
-                return Ok(());
-            }
-            self.count -= 1;
+        let is_preflush = s.flags.contains(Flags::PREFLUSH);
+        // A flush without data is a write of length 0 in old kernels.
+        if is_preflush && length == 0 {
+            return self.sync(at_us);
         }
-        let Some(offset) = s.array_sector.checked_mul(SECTOR) else {
+        let offset = s.array_sector.checked_mul(SECTOR);
+        let is_valid = |o: &u64| {
+            length > 0 && length.is_multiple_of(SECTOR) && o.checked_add(length).is_some()
+        };
+        let Some(offset) = offset.filter(is_valid) else {
             self.reasons.add(INVALID, 1);
             return Ok(());
         };
-        if length == 0 || length % SECTOR != 0 || offset.checked_add(length).is_none() {
-            self.reasons.add(INVALID, 1);
-            return Ok(());
+        if is_preflush {
+            self.reasons.add(PREFLUSH, 1);
+            writeln!(self.out, "{at_us} {} sync 0 0", self.name)?;
         }
         self.reasons
             .add(FUA, u64::from(s.flags.contains(Flags::FUA)));
@@ -170,7 +170,9 @@ impl<W: Write> Log<W> {
             n => format!("{n} writes and discards destroy the data on DEVICE"),
         };
         format!(
-            "fio --name=replay --read_iolog={file} --replay_redirect=DEVICE --ioengine=libaio --iodepth=64 --direct=1   # {risk}"
+            "fio --name=replay --read_iolog={} --replay_redirect=DEVICE --ioengine=libaio --iodepth=64 --direct=1   # {risk}",
+            // fio takes a colon for the end of the name.
+            crate::advice::quote::quote(&file.replace(':', "\\:"))
         )
     }
 }

@@ -68,6 +68,14 @@ impl Folder {
         force: bool,
     ) -> Result<Box<dyn Write>> {
         let path = self.path.join(name);
+        // Opening a pipe would wait for its reader.
+        let found = path.symlink_metadata();
+        if found.is_ok_and(|m| !m.is_file() && !m.is_symlink()) {
+            bail!(
+                "{} is not a regular file: name another directory",
+                path.display()
+            );
+        }
         let output = open(sources, &path, force)?;
         let copy = output.file.try_clone()?;
         let Some(pending) = output.pending else {

@@ -36,12 +36,21 @@ impl Period {
             return Ok(period);
         };
         let mut span = Span::new(first.time_us());
-        if [from, to].into_iter().flatten().any(time::needs_end) {
-            span.end_us = Some(reader.last_time());
-        }
+        let last_us = reader.last_time();
+        span.end_us = Some(last_us);
         let zone = time::local();
         if let Some(text) = from {
-            period.from_us = span.begin(text, &zone).map_err(anyhow::Error::msg)?;
+            let from_us = span.begin(text, &zone).map_err(anyhow::Error::msg)?;
+            if from_us > last_us {
+                bail!(
+                    "--from is after the recording, which ends at {}",
+                    time::rfc3339(last_us)
+                );
+            }
+            // The first rows are older than the first state.
+            if from_us > first.time_us() {
+                period.from_us = from_us;
+            }
         }
         if let Some(text) = to {
             period.to_us = span.parse(text, &zone).map_err(anyhow::Error::msg)?;

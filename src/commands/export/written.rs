@@ -23,7 +23,8 @@ impl Reasons {
     /// Adds `count` rows. `reason`: the rows and what became of them, without a number.
     pub fn add(&mut self, reason: &'static str, count: u64) {
         if count > 0 {
-            *self.0.entry(reason).or_default() += count;
+            let sum = self.0.entry(reason).or_default();
+            *sum = sum.saturating_add(count);
         }
     }
 

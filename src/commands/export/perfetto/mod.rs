@@ -68,7 +68,7 @@ pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result
         changes.late(),
     );
     reasons.add(
-        "rows left out, because no state has their member or array",
+        "rows of the whole recording whose member or array is in no state",
         reader.unplaced(),
     );
     Ok(Written {

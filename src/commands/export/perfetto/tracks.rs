@@ -115,7 +115,7 @@ pub struct Array {
     /// Counter of each origin, and bytes in the open interval.
     pub bytes: Vec<Option<(Counter, u64)>>,
     tasks: Option<Track>,
-    by_task: HashMap<u32, (String, Track)>,
+    by_task: HashMap<(u32, String), Track>,
     /// Slow operations, and whether there was one without a lane.
     pub slow: Option<Spans>,
 }
@@ -152,20 +152,16 @@ impl Array {
     ) -> io::Result<Track> {
         let parent = first_use(&mut self.tasks, || stream.track(Some(self.track), "tasks"))?;
         // The last entry is that of all further tasks.
-        let full = self.by_task.len() >= TASKS && !self.by_task.contains_key(&pid);
-        let (pid, name) = if full {
-            (u32::MAX, "other tasks")
-        } else {
-            (pid, name)
-        };
-        match self.by_task.get(&pid) {
-            Some((known, track)) if known == name => Ok(*track),
-            _ => {
-                let track = stream.track(Some(parent), name)?;
-                self.by_task.insert(pid, (name.to_owned(), track));
-                Ok(track)
-            }
+        let mut key = (pid, name.to_owned());
+        if self.by_task.len() >= TASKS && !self.by_task.contains_key(&key) {
+            key = (u32::MAX, "other tasks".to_owned());
         }
+        if let Some(track) = self.by_task.get(&key) {
+            return Ok(*track);
+        }
+        let track = stream.track(Some(parent), &key.1)?;
+        self.by_task.insert(key, track);
+        Ok(track)
     }
 
     /// Slow operations.
