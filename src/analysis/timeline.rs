@@ -324,7 +324,11 @@ fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
         member: number,
         array: events.array_of(number)?,
         origin: r.origin,
-        bytes: r.bytes,
+        bytes: if matches!(r.op, Op::Read | Op::Write) {
+            r.bytes
+        } else {
+            0
+        },
         sector: r.array_sector,
         device_us: r.device_us,
     })

@@ -71,7 +71,9 @@ pub fn array(both: &Both<'_>) -> Vec<Change> {
         .count()
         .max(both.after.present().count());
     let busy = |side: &Side<'_>, i: &Interval| -> f64 {
-        side.present().map(|m| side.busy(i, m)).sum::<f64>() * 1e6
+        // Members that failed during the recording too.
+        let members = 0..side.members.len();
+        members.map(|m| side.busy(i, m)).sum::<f64>() * 1e6
     };
     let disk_time = both.ratio(busy, |side, i| load_bytes(side, i) / MIB);
     let mut changes = vec![

@@ -98,7 +98,14 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
             (design, &resampled, before, after)
         {
             // Ratios of times are closer to a normal distribution than differences are.
-            let log = |us: &f64| us.max(0.5).ln();
+            // A resample without requests has no percentile (NaN), and is left out.
+            let log = |us: &f64| {
+                if us.is_nan() {
+                    f64::NAN
+                } else {
+                    us.max(0.5).ln()
+                }
+            };
             let logs = |all: &[f64]| -> Vec<f64> { all.iter().map(log).collect() };
             let ratio = log(&after) - log(&before);
             let deltas = deltas(&logs(&b[index]), &logs(&a[index]));
@@ -110,7 +117,9 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
         estimate
     };
     let mut p50 = estimate(0, 0.5);
-    p50.p = p50.p.map(|p| p.max(ranks.p));
+    // Medians and ranks may point in opposite directions if the shapes differ.
+    let agree = (ranks.superiority - 0.5) * p50.difference().unwrap_or(0.0) >= 0.0;
+    p50.p = p50.p.map(|p| if agree { p.max(ranks.p) } else { 1.0 });
     Some(Latency {
         p50,
         p99: (least >= ENOUGH_P99).then(|| estimate(1, 0.99)),

@@ -8,6 +8,8 @@ use crate::origin::{Op, io_name};
 
 /// Minimum relative difference of the load that makes utilisations incomparable.
 const LOAD: f64 = 1.1;
+/// Minimum difference of the share of reads that makes another kind of load.
+const MIX: f64 = 0.1;
 /// Minimum relative difference of a latency or of the disk time that decides.
 const RELATIVE: f64 = 1.05;
 /// Minimum difference of a utilisation that decides.
@@ -31,15 +33,18 @@ pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
             format!("{name}: its members were idle before and after"),
         );
     };
-    let load = find(&Subject::Load, Figure::Bytes).or(find(&Subject::Load, Figure::Bios));
-    let times = load.and_then(|c| c.estimate.ratio());
-    let differs = |c: &&Change| c.is_significant() && beyond(c, LOAD);
-    let other_load = load.filter(differs);
+    let load = Load {
+        bytes: find(&Subject::Load, Figure::Bytes),
+        bios: find(&Subject::Load, Figure::Bios),
+        reads: find(&Subject::Load, Figure::ReadShare),
+    };
     let disk_time = find(&Subject::Array, Figure::DiskTime);
     let verdict = if busiest.estimate.p.is_none() {
         Verdict::TooShort
+    } else if load.is_another_kind() || load.is_unknown() {
+        Verdict::LoadDiffers
     } else {
-        decide(array, busiest, disk_time, other_load)
+        decide(array, busiest, disk_time, load.more())
     };
     let several = find(&Subject::Array, Figure::MeanUtilisation).is_some();
     let mut parts = vec![format!(
@@ -53,34 +58,88 @@ pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
     )];
     parts.extend(skew(array));
     parts.extend(latency(array, several));
-    if let Some(times) = times.filter(|_| other_load.is_some()) {
-        let mut text = format!("the load was {}", compared(times));
-        if let Some(change) = disk_time {
-            text += &format!(
-                "; for each MiB submitted, members were busy for {}",
-                was_now(change, "", verdict)
-            );
-        }
-        parts.push(text);
-    } else if let Some(load) = load {
-        parts.push(match load.estimate.p {
-            Some(_) => "the load was about the same".to_owned(),
-            None if load.figure == Figure::Bytes => {
-                format!("the load was {}", was_now(load, " MiB/s", verdict))
-            }
-            None => format!("the load was {}", was_now(load, " bios/s", verdict)),
-        });
+    let names_a_difference = parts.len() > 1 || busiest.is_significant();
+    parts.push(load.words(verdict));
+    if let Some(change) = disk_time.filter(|_| load.more().is_some()) {
+        parts.push(format!(
+            "for each MiB submitted, members were busy for {}",
+            was_now(change, "", verdict)
+        ));
     }
     let start = match verdict {
         Verdict::Better => format!("{name} is better: "),
         Verdict::Worse => format!("{name} is worse: "),
         Verdict::Mixed => format!("{name} is better and worse: "),
+        Verdict::Same if names_a_difference => format!("{name}: no difference that decides: "),
         Verdict::Same => format!("{name}: no difference beyond noise: "),
+        Verdict::LoadDiffers if load.is_unknown() => {
+            format!("{name}: without the load, nothing tells whether it helped: ")
+        }
         Verdict::LoadDiffers => format!("{name}: the load differs, which may explain the rest: "),
         Verdict::TooShort => format!("{name}: too few intervals to tell a difference from noise: "),
         Verdict::NoRequests => format!("{name}: "),
     };
     (verdict, start + &parts.join("; "))
+}
+
+/// What was submitted to the array.
+struct Load<'a> {
+    bytes: Option<&'a Change>,
+    bios: Option<&'a Change>,
+    /// Share of reads in the bytes.
+    reads: Option<&'a Change>,
+}
+
+impl<'a> Load<'a> {
+    /// The bytes, or without any the bios, if they differ beyond noise.
+    fn more(&self) -> Option<&'a Change> {
+        let load = self.bytes.or(self.bios);
+        load.filter(|c| c.is_significant() && beyond(c, LOAD))
+    }
+
+    /// True if the bytes are about the same, but their bios are larger or smaller, or other shares of them are reads. Neither
+    /// latencies nor the disk time for each MiB are comparable then.
+    fn is_another_kind(&self) -> bool {
+        let is_other = |c: &&Change| c.is_significant() && beyond(c, LOAD);
+        let is_mixed = |c: &&Change| {
+            c.is_significant() && c.estimate.difference().is_some_and(|d| d.abs() >= MIX)
+        };
+        self.more().is_none()
+            && (self.bios.filter(is_other).is_some() || self.reads.filter(is_mixed).is_some())
+    }
+
+    /// True if nothing is known: the array is a member of another one.
+    fn is_unknown(&self) -> bool {
+        self.bytes.is_none() && self.bios.is_none()
+    }
+
+    fn words(&self, verdict: Verdict) -> String {
+        let was_now = |c: &Change, unit| was_now(c, unit, verdict);
+        let Some(load) = self.bytes.or(self.bios) else {
+            return "the load is not known".to_owned();
+        };
+        let unit = match load.figure {
+            Figure::Bytes => " MiB/s",
+            _ => " bios/s",
+        };
+        if let Some(load) = self.more() {
+            return match load.estimate.ratio() {
+                Some(times) => format!("the load was {}", compared(times)),
+                None => format!("the load was {}", was_now(load, unit)),
+            };
+        }
+        if self.is_another_kind() {
+            let bios = self.bios.map(|c| was_now(c, " bios/s"));
+            let reads = self.reads.map(|c| was_now(c, " reads"));
+            let parts: Vec<String> = bios.into_iter().chain(reads).collect();
+            return format!("the load was of another kind: {}", parts.join(", "));
+        }
+        let is_tested = load.estimate.p.is_some();
+        if is_tested && !beyond(load, LOAD) {
+            return "the load was about the same".to_owned();
+        }
+        format!("the load was {}", was_now(load, unit))
+    }
 }
 
 /// True if the figure differs by at least the factor `by`.
@@ -105,8 +164,22 @@ fn decide(
         better |= delta < 0.0;
         worse |= delta > 0.0;
     };
+    // The maximum of several noisy figures grows with their noise, so that the shorter recording seems to have a busier member.
+    let is_confirmed = || {
+        let mut others = array.changes.iter().filter(|c| {
+            matches!(c.figure, Figure::Utilisation | Figure::MeanUtilisation) && c.is_significant()
+        });
+        let is_single = !array
+            .changes
+            .iter()
+            .any(|c| c.figure == Figure::MeanUtilisation);
+        is_single || others.any(|c| (difference(c) > 0.0) == (difference(busiest) > 0.0))
+    };
     match other_load {
-        None if busiest.is_significant() && difference(busiest).abs() >= POINTS => {
+        None if busiest.is_significant()
+            && difference(busiest).abs() >= POINTS
+            && is_confirmed() =>
+        {
             count(difference(busiest));
         }
         Some(_) => {

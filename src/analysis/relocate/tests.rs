@@ -387,3 +387,70 @@ fn device_times_are_means_by_size() {
     assert_eq!(service.seconds(&figures), [0.001, 0.018]);
     assert_eq!(service.busiest(&figures), [0.018]);
 }
+
+/// Planned places of the data blocks of one group, in bios of 256 blocks.
+fn places(translation: &Translation<'_>, blocks: std::ops::Range<u64>) -> Vec<u64> {
+    let mut places = Vec::new();
+    let mut at = blocks.start;
+    while at < blocks.end {
+        let place = translation.place(at, Origin::FileData, 256, 0);
+        let run = place.run.min(blocks.end - at);
+        let first = place.block.unwrap();
+        places.extend(first..first + run);
+        at += run;
+    }
+    places
+}
+
+#[test]
+fn a_large_file_has_as_many_places_as_blocks() {
+    // Group 33, the first for files in its flex group, has no backup of the superblock.
+    let group = 33 * 32768..34 * 32768;
+    let today = side(&options(None, None, false), BYTES, 0);
+    let then = side(&options(Some(32744), None, false), BYTES, 0);
+    let mut all = places(&Translation::new(&today, &then), group.clone());
+    all.sort_unstable();
+    all.dedup();
+    let blocks = (group.end - group.start) as usize;
+    assert!(all.len() > blocks * 9 / 10, "{} of {blocks}", all.len());
+}
+
+#[test]
+fn flex_groups_that_share_with_none_keep_their_bitmaps_apart() {
+    // 33 flex groups today, 32 planned: only the first planned one is shared.
+    let today = side(&options(Some(32744), None, false), BYTES, 0);
+    let then = side(&options(None, None, false), BYTES, 0);
+    assert!(today.flexes() > then.flexes());
+    let translation = Translation::new(&today, &then);
+    let bitmap = |group: u64| {
+        let kind = FIXED.iter().position(|o| *o == Origin::BlockBitmap);
+        today.at(kind.unwrap(), group).unwrap().0
+    };
+    let mut planned: Vec<_> = (16 * 20..16 * 21)
+        .filter_map(|g| {
+            translation
+                .place(bitmap(g), Origin::BlockBitmap, 1, 0)
+                .block
+        })
+        .collect();
+    planned.dedup();
+    // Groups differ in size, so that one bitmap of today may share its place with the next.
+    assert!(planned.len() >= 15, "{planned:?}");
+}
+
+#[test]
+fn mirrors_share_the_reads_of_a_task_that_also_writes() {
+    let geometry = geometry(Level::Raid1, 2, 0);
+    let bio = |n: u64| Bio {
+        direction: if n.is_multiple_of(2) {
+            Direction::Read
+        } else {
+            Direction::Write
+        },
+        ..write(n as i64 * 100_000, n * 1000, 8)
+    };
+    let bios: Vec<Bio> = (0..100).map(bio).collect();
+    let sums = laid(&geometry, &bios).by_member(Direction::Read);
+    let reads: Vec<u64> = sums.iter().map(|s| s.requests).collect();
+    assert_eq!(reads, [25, 25]);
+}

@@ -46,7 +46,7 @@ const QUEUE_UNKNOWN: &str =
 const ISSUE_UNKNOWN: &str =
     "requests without Q and D events, because the time of their issue is unknown";
 const OTHER: &str = "requests left out, because blktrace has no such operation";
-const MORE: &str = "requests left out, because their members are not among the first 512";
+const MORE: &str = "requests left out, because their members are not among the first 256";
 const LOST: &str = "events lost while recording, so that their requests are missing";
 const UNPLACED: &str = "rows of the whole recording whose member or array is in no state";
 const LATE: &str = "events not in order of time, because they arrived too late";

@@ -172,7 +172,7 @@ impl<W: Write> Log<W> {
         format!(
             "fio --name=replay --read_iolog={} --replay_redirect=DEVICE --ioengine=libaio --iodepth=64 --direct=1   # {risk}",
             // fio takes a colon for the end of the name.
-            crate::advice::quote::quote(&file.replace(':', "\\:"))
+            crate::advice::quote::quote(file.replace(':', "\\:"))
         )
     }
 }

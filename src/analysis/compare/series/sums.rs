@@ -171,7 +171,8 @@ impl<'a> Labels<'a> {
             let Some(id) = file else { continue };
             let path = self.files.entry(id).or_insert_with(|| {
                 let location = self.names.file_location(&id)?;
-                location.path.as_deref().map(crate::printable::escape)
+                let path = location.path.as_deref()?;
+                Some(crate::printable::escape(path.get(..PATH).unwrap_or(path)))
             });
             if let Some(path) = path {
                 let key = (array, Name::File(path.clone()));
@@ -182,10 +183,14 @@ impl<'a> Labels<'a> {
 }
 
 const UNKNOWN: &str = "(unknown task)";
+/// Bytes of a path that are kept (PATH_MAX): each interval has its own copy.
+const PATH: usize = 4096;
+/// Bytes of a task's name that are kept; the kernel's have 15, those of kworkers up to 63.
+const COMM: usize = 64;
 
 /// Name of a task that is the same on another host: kernel threads by their role, without the array's name and their number.
 fn task_name(info: &TaskInfo) -> String {
-    let comm = sanitize(&info.comm);
+    let comm = sanitize(info.comm.get(..COMM).unwrap_or(&info.comm));
     match info.role.as_deref() {
         Some(role) if role.starts_with("jbd2 journal") => "jbd2 journal".to_owned(),
         Some(role) if role.starts_with("writeback") => "writeback".to_owned(),

@@ -423,7 +423,7 @@ fn gaps_and_missing_submissions_are_reported() {
         "has gaps: 7 events were lost (ring full)",
         "4.0 KiB submitted outside the filesystem",
         "8.0 KiB of md itself",
-        "1 flushes, discards",
+        "1 discards",
     ] {
         assert!(notes.contains(words), "{words}: {notes}");
     }

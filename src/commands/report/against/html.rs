@@ -21,6 +21,7 @@ const NOTES: usize = 50;
 /// Draws the page.
 pub fn draw(compared: &Compared<'_>) -> String {
     let arrays: Vec<&ArrayComparison> = busy(compared).take(ARRAYS).collect();
+    let left_out = busy(compared).count() - arrays.len();
     let mut list = vec![
         ("summary".to_owned(), "Did it help?".to_owned()),
         ("recordings".to_owned(), "Recordings".to_owned()),
@@ -45,6 +46,9 @@ pub fn draw(compared: &Compared<'_>) -> String {
             (page::section("recordings", "Recordings", &recordings(compared)))
             @for (i, array) in arrays.iter().enumerate() {
                 (page::section(&anchor("array", i), &description(array), &array_section(array)))
+            }
+            @if left_out > 0 {
+                (page::section("others", "Other arrays", &remark(&format!("{left_out} more arrays have no section."))))
             }
             @if !operations.is_empty() {
                 (page::section("operations", "Operations on files",
@@ -146,7 +150,7 @@ fn table(section: &Section, titled: bool) -> Markup {
         (_, true) => "the largest differences",
         _ => "differences beyond noise, and utilisation",
     };
-    let mut table = Table::new(caption);
+    let mut table = Table::new(format!("{}: {caption}", section.title));
     if has_subjects {
         table = table.text("");
     }

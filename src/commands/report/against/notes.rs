@@ -129,12 +129,18 @@ fn of_one(which: &str, recording: &Recording<'_>) -> Vec<String> {
             "{which} has no requests: utilisation is that of the kernel's statistics"
         ));
     }
+    if report.errors > 0 {
+        notes.push(format!(
+            "{which}: {} requests failed, and the time of a failed request says nothing",
+            report.errors
+        ));
+    }
     if report.ending.is_cut() {
         notes.push(format!("{which}: {}", report.ending));
     }
     if series.gaps_us > 0 {
         notes.push(format!(
-            "{which}: {} s without data are left out",
+            "{which}: intervals of {} s in all are left out, because states are missing in them",
             units::count(series.gaps_us as f64 / 1e6)
         ));
     }
@@ -160,7 +166,7 @@ fn of_one(which: &str, recording: &Recording<'_>) -> Vec<String> {
         };
         notes.push(format!(
             "{which} has {have} of the recorder: raidtrace report {} prints {them}",
-            recording.path.display()
+            crate::advice::quote::quote(recording.path)
         ));
     }
     notes

@@ -290,7 +290,7 @@ fn states_without_requests_and_gaps_are_said() {
     files.run(&[], |compared| {
         let text = joined(&as_text(compared));
         assert!(
-            text.contains("BEFORE: 26 s without data are left out"),
+            text.contains("BEFORE: intervals of 26 s in all are left out"),
             "{text}"
         );
         assert_eq!(compared.comparison.method.intervals, (34, 60));

@@ -16,6 +16,9 @@ use crate::ui::html::page::{Tone, command, facts, message, remark};
 use crate::ui::html::text;
 use crate::ui::view::header;
 
+/// Maximum number of commands of an advice, and bytes of a command: a recording may hold any.
+const COMMANDS: usize = 8;
+const COMMAND: usize = 4096;
 /// Maximum number of advices in the summary.
 const ADVICE: usize = 6;
 /// Maximum number of losses listed.
@@ -80,7 +83,7 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
             h3 { "What would help" }
             @for advice in advice.iter().take(ADVICE) {
                 p { (text(&advice.sentence)) }
-                @for line in advice.commands.iter() { (command(line)) }
+                @for line in advice.commands.iter().take(COMMANDS).filter(|l| l.len() <= COMMAND) { (command(line)) }
                 @if let Some(risk) = advice.risk.filter(|r| !r.is_empty()) { (remark(&format!("Risk: {risk}"))) }
             }
             @if advice.len() > ADVICE {

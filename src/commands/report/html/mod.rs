@@ -19,6 +19,7 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
+use crate::analysis::hotspot::Severity;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::recording::gather::{Detail, Report};
 use crate::ui::html::{page, table::Table};
@@ -113,7 +114,14 @@ fn requests(array: &ArraySnapshot) -> u64 {
 fn subjects(report: &Report) -> (Vec<Subject<'_>>, Vec<&ArraySnapshot>) {
     let arrays = &report.snapshot.arrays;
     let mut order: Vec<usize> = (0..arrays.len()).collect();
-    let load = |i: &usize| std::cmp::Reverse(arrays.get(*i).map_or(0, requests));
+    // A hung array has few requests, and comes first.
+    let load = |i: &usize| {
+        let array = arrays.get(*i);
+        let warns = array
+            .and_then(|a| a.hotspot.as_ref())
+            .is_some_and(|h| h.severity == Severity::Warning);
+        std::cmp::Reverse((warns, array.map_or(0, requests)))
+    };
     order.sort_by_key(load);
     let over_time: Vec<usize> = order.iter().copied().take(ARRAYS_OVER_TIME).collect();
     let mut others = order.split_off(order.len().min(ARRAYS));
