@@ -14,6 +14,9 @@ use crate::analysis::fold::DiskCounters;
 use crate::analysis::item::{Request, State};
 use crate::analysis::recent::Stall;
 
+/// Maximum number of stretches that wait for older requests.
+const STRETCHES: usize = 256;
+
 /// Largest amount by which an item may be older than an item before it.
 pub const SLACK_US: i64 = 2_000_000;
 
@@ -275,6 +278,10 @@ impl Disks {
             }
         }
         self.open(time);
+        // States are about a second apart; a damaged recording may have any number at the same time.
+        while self.stretches.len() > STRETCHES {
+            self.settle();
+        }
     }
 
     fn open(&mut self, from: i64) {
