@@ -23,6 +23,18 @@ impl Origin {
     }
 }
 
+/// Requests of an operation, in the plural: `reads`.
+pub fn plural(op: Op) -> &'static str {
+    match op {
+        Op::Read => "reads",
+        Op::Write => "writes",
+        Op::Flush => "flushes",
+        Op::Discard => "discards",
+        Op::WriteZeroes => "zeroing writes",
+        Op::Other => "other requests",
+    }
+}
+
 /// Display name of an origin and operation. Discarded file data is `free_space`, because the blocks no longer belong to a
 /// file; in JSON and recordings it is `file_data` with the operation `discard`.
 pub fn io_name(origin: Origin, op: Op) -> &'static str {

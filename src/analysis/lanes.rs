@@ -22,7 +22,7 @@ impl Lanes {
     pub fn place(&mut self, start: i64, end: i64) -> Option<usize> {
         let end = end.max(start);
         let free = self.ends.iter().enumerate().filter(|(_, e)| **e <= start);
-        // Of equal lanes the first one.
+        // If several lanes were free for the same time, the first.
         match free.max_by_key(|(lane, e)| (**e, std::cmp::Reverse(*lane))) {
             Some((lane, _)) => {
                 self.ends[lane] = end;

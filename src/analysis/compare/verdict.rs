@@ -4,7 +4,7 @@ use super::change::{Change, Figure, Subject};
 use super::comparison::{ArrayComparison, Verdict};
 use super::words::{difference, value};
 use crate::analysis::units;
-use crate::origin::{Op, io_name};
+use crate::origin::{io_name, plural};
 
 /// Minimum relative difference of the load that makes utilisations incomparable.
 const LOAD: f64 = 1.1;
@@ -82,7 +82,7 @@ pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
     (verdict, start + &parts.join("; "))
 }
 
-/// What was submitted to the array.
+/// Differences of the load that tasks submitted to the array.
 struct Load<'a> {
     bytes: Option<&'a Change>,
     bios: Option<&'a Change>,
@@ -296,16 +296,5 @@ fn compared(times: f64) -> String {
         format!("{} higher", units::percent(times - 1.0))
     } else {
         format!("{} lower", units::percent(1.0 - times))
-    }
-}
-
-fn plural(op: Op) -> &'static str {
-    match op {
-        Op::Read => "reads",
-        Op::Write => "writes",
-        Op::Flush => "flushes",
-        Op::Discard => "discards",
-        Op::WriteZeroes => "zeroing writes",
-        Op::Other => "other requests",
     }
 }

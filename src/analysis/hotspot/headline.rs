@@ -6,10 +6,11 @@ use super::burst::SATURATED;
 use super::spread::Spread;
 use super::symptom::{Cause, Figures, Symptom};
 use super::uneven::{Uneven, uneven};
-use super::words::{and_more, from_task, plural, subject};
+use super::words::{and_more, from_task, subject};
 use super::work::{hint, mostly, work, write_cost};
 use super::{ENOUGH_REQUESTS, Hotspot, Kind, units};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
+use crate::origin::plural;
 
 /// Minimum skew at which the busiest member is named.
 const NAMED_FROM: f64 = 1.5;

@@ -1,9 +1,10 @@
 //! IO that a cgroup's limit (io.max, blkio.throttle) holds back. The IO waits before it enters the array, so the members' figures
 //! do not show it.
 
-use super::words::{io_of, plural};
+use super::words::io_of;
 use crate::analysis::snapshot::{ArraySnapshot, TaskSnapshot};
 use crate::analysis::units;
+use crate::origin::plural;
 
 /// Minimum share of all submitted bytes to be reported.
 const ENOUGH_SHARE: f64 = 0.25;

@@ -2,9 +2,9 @@
 
 use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
-use super::words::plural;
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
+use crate::origin::plural;
 use crate::origin::{Op, Origin, io_name};
 
 /// Minimum bytes of an origin and operation on all members to be reported.

@@ -13,17 +13,6 @@ pub fn io_of(io: &[TaskIo]) -> Option<(&'static str, Op)> {
     Some((io_name(most.origin, most.op), most.op))
 }
 
-pub fn plural(op: Op) -> &'static str {
-    match op {
-        Op::Read => "reads",
-        Op::Write => "writes",
-        Op::Flush => "flushes",
-        Op::Discard => "discards",
-        Op::WriteZeroes => "zeroing writes",
-        Op::Other => "other requests",
-    }
-}
-
 pub fn and_more(members: &[String]) -> String {
     let mut names: Vec<&str> = members.iter().map(String::as_str).take(NAMED).collect();
     let more = format!("{} more", members.len().saturating_sub(NAMED));

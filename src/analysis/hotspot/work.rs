@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
-use super::words::{from_task, plural};
+use super::words::from_task;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
+use crate::origin::plural;
 use crate::origin::{Op, Origin, io_name};
 
 /// Minimum share of the time in the device for requests without data (flushes, discards) to be the main work.

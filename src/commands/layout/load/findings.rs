@@ -26,7 +26,7 @@ pub struct Findings<'a> {
     pub submissions: [(u64, u64); 2],
     /// Seconds of the recording.
     pub seconds: f64,
-    /// What is missing.
+    /// Notes: losses, and data that no column includes.
     pub notes: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
     words
 }
 
-/// What the model cannot predict.
+/// Effects that the model ignores.
 pub const NOT_PREDICTED: [&str; 3] = [
     "other places that ext4 would choose: directories of the root are spread by a hash, and a full group sends files elsewhere",
     "more or fewer metadata writes, if directories share or no longer share a bitmap or a block of inodes",
