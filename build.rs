@@ -199,7 +199,7 @@ fn native(out: &Path) {
     println!("cargo:rustc-link-search=native={}", out.display());
 }
 
-/// `X(4, BLOCK_BITMAP, block_bitmap, ext4) \` → `["4", "BLOCK_BITMAP", "block_bitmap", "ext4"]`
+/// `X(4, BLOCK_BITMAP, block_bitmap, filesystem) \` → `["4", "BLOCK_BITMAP", "block_bitmap", "filesystem"]`
 fn macro_rows(text: &str, letter: char) -> Vec<Vec<String>> {
     text.lines()
         .filter_map(|line| {

@@ -8,8 +8,8 @@ include!(concat!(env!("OUT_DIR"), "/origins.rs"));
 /// Layer that an origin belongs to, for grouping on the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Group {
-    /// Blocks of ext4, ext3 or ext2.
-    Ext4,
+    /// Blocks of a filesystem: ext4, ext3, ext2 or XFS.
+    Filesystem,
     /// IO of md itself on a member.
     Md,
     /// Raw devices and IO of unknown origin.
@@ -17,9 +17,9 @@ pub enum Group {
 }
 
 impl Origin {
-    /// True for filesystem metadata: all of ext4 except file data.
+    /// True for filesystem metadata: all of its blocks except file data.
     pub fn is_metadata(self) -> bool {
-        self.group() == Group::Ext4 && self != Self::FileData
+        self.group() == Group::Filesystem && self != Self::FileData
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn groups_of_origins() {
-        assert_eq!(Origin::BlockBitmap.group(), Group::Ext4);
+        assert_eq!(Origin::BlockBitmap.group(), Group::Filesystem);
         assert!(Origin::Journal.is_metadata());
         assert!(!Origin::FileData.is_metadata());
         assert_eq!(Origin::Parity.group(), Group::Md);

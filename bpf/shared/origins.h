@@ -9,27 +9,33 @@
 #ifndef RAIDTRACE_ORIGINS_H
 #define RAIDTRACE_ORIGINS_H
 
-/* X(number, CONSTANT, name, group). RAW: outside of any known filesystem, and not md's metadata. */
+/* X(number, CONSTANT, name, group). 3 to 6 are of ext4, 19 to 24 of XFS, the others of both. RAW: outside of any known filesystem, and not md's metadata. */
 #define RT_ORIGINS(X) \
 	X(0, UNKNOWN, unknown, else) \
 	X(1, RAW, raw, else) \
-	X(2, SUPERBLOCK, superblock, ext4) \
-	X(3, GROUP_DESCRIPTORS, group_descriptors, ext4) \
-	X(4, BLOCK_BITMAP, block_bitmap, ext4) \
-	X(5, INODE_BITMAP, inode_bitmap, ext4) \
-	X(6, INODE_TABLE, inode_table, ext4) \
-	X(7, JOURNAL, journal, ext4) \
-	X(8, DIRECTORY, directory, ext4) \
-	X(9, EXTENT_TREE, extent_tree, ext4) \
-	X(10, XATTR, xattr, ext4) \
-	X(11, OTHER_METADATA, other_metadata, ext4) \
-	X(12, FILE_DATA, file_data, ext4) \
+	X(2, SUPERBLOCK, superblock, filesystem) \
+	X(3, GROUP_DESCRIPTORS, group_descriptors, filesystem) \
+	X(4, BLOCK_BITMAP, block_bitmap, filesystem) \
+	X(5, INODE_BITMAP, inode_bitmap, filesystem) \
+	X(6, INODE_TABLE, inode_table, filesystem) \
+	X(7, JOURNAL, journal, filesystem) \
+	X(8, DIRECTORY, directory, filesystem) \
+	X(9, EXTENT_TREE, extent_tree, filesystem) \
+	X(10, XATTR, xattr, filesystem) \
+	X(11, OTHER_METADATA, other_metadata, filesystem) \
+	X(12, FILE_DATA, file_data, filesystem) \
 	X(13, MD_SUPERBLOCK, md_superblock, md) \
 	X(14, MD_BITMAP, md_bitmap, md) \
 	X(15, MD_JOURNAL, md_journal, md) \
 	X(16, PARITY, parity, md) \
 	X(17, RMW_READ, rmw_read, md) \
-	X(18, RESYNC, resync, md)
+	X(18, RESYNC, resync, md) \
+	X(19, AG_HEADER, ag_header, filesystem) \
+	X(20, FREE_SPACE_BTREE, free_space_btree, filesystem) \
+	X(21, INODE_BTREE, inode_btree, filesystem) \
+	X(22, INODE_CLUSTER, inode_cluster, filesystem) \
+	X(23, RMAP_BTREE, rmap_btree, filesystem) \
+	X(24, REFCOUNT_BTREE, refcount_btree, filesystem)
 
 /* Y(number, CONSTANT, name) */
 #define RT_OPS(Y) \

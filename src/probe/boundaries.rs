@@ -186,7 +186,7 @@ mod tests {
     const RAW: u8 = Origin::Raw as u8;
     const DATA: u8 = Origin::FileData as u8;
     /// Code of blocks of 4 KiB.
-    const DYNAMIC: u8 = 27;
+    const DYNAMIC: u8 = 35;
 
     #[test]
     fn a_filesystem_on_the_whole_array() {
@@ -266,14 +266,14 @@ mod tests {
             got,
             [
                 (0, RAW),
-                (63, 25),
-                (263, 27),
+                (63, 33),
+                (263, 35),
                 (343, RAW),
-                (400, 31),
+                (400, 39),
                 (656, RAW)
             ]
         );
-        assert_eq!([1, 2, 8, 128].map(dynamic), [24, 25, 27, 31]);
+        assert_eq!([1, 2, 8, 128].map(dynamic), [32, 33, 35, 39]);
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Depth {
     }
 }
 
-/// The letter of an origin in bars: upper case for ext4's metadata, lower case for data and md's own IO.
+/// The letter of an origin in bars: upper case for a filesystem's metadata, lower case for data and md's own IO.
 pub const fn letter(origin: Origin) -> char {
     match origin {
         Origin::Unknown => '?',
@@ -72,6 +72,12 @@ pub const fn letter(origin: Origin) -> char {
         Origin::Parity => 'p',
         Origin::RmwRead => 'w',
         Origin::Resync => 'r',
+        Origin::AgHeader => 'A',
+        Origin::FreeSpaceBtree => 'F',
+        Origin::InodeBtree => 'N',
+        Origin::InodeCluster => 'C',
+        Origin::RmapBtree => 'R',
+        Origin::RefcountBtree => 'U',
     }
 }
 
@@ -95,6 +101,12 @@ const fn colours(origin: Origin) -> (u32, Color) {
         Origin::Parity => (0x00_72B2, Color::Blue),
         Origin::RmwRead => (0x77_AADD, Color::Blue),
         Origin::Resync => (0x11_7733, Color::Green),
+        Origin::AgHeader => (0xEE_7733, Color::Red),
+        Origin::FreeSpaceBtree => (0xCA_A94A, Color::Yellow),
+        Origin::InodeBtree => (0xEE_99AA, Color::Yellow),
+        Origin::InodeCluster => (0xBB_CC33, Color::Yellow),
+        Origin::RmapBtree => (0x99_4455, Color::Red),
+        Origin::RefcountBtree => (0x99_7700, Color::Red),
         Origin::Raw => (0xBB_BBBB, Color::White),
         Origin::Unknown => (0xFF_FFFF, Color::White),
     }

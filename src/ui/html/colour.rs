@@ -34,6 +34,7 @@ fn light(origin: Origin) -> u32 {
         Origin::Unknown => 0x20_2020,
         Origin::Raw => 0x99_9999,
         Origin::OtherMetadata => 0xB3_9A3B,
+        Origin::InodeCluster => 0x8F_A000,
         other => palette::rgb(other),
     }
 }
