@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn colours_differ_and_stand_out_from_the_page() {
-        // Backgrounds in page.css.
+        // Backgrounds in theme.css.
         for (colour, back) in [(light as fn(Origin) -> u32, 0xF5_F6F8), (dark, 0x19_1D23)] {
             let all: BTreeSet<u32> = Origin::ALL.map(colour).into();
             assert_eq!(all.len(), Origin::ALL.len());

@@ -5,7 +5,10 @@ use maud::{Markup, PreEscaped, html};
 use super::{colour, text};
 use crate::ui::text::clean;
 
-/// Style of all pages.
+/// Colours and font of every page, also of the one that `serve` serves: light and dark.
+pub const THEME: &str = include_str!("theme.css");
+
+/// Style of the pages of a report.
 const STYLE: &str = include_str!("page.css");
 
 /// A policy that forbids everything except the style in the page itself.
@@ -47,7 +50,7 @@ pub fn page(title: &str, body: &Markup) -> String {
     );
     let rest = html! {
         title { (text(title)) }
-        style { (PreEscaped(STYLE)) (PreEscaped(colour::css())) }
+        style { (PreEscaped(THEME)) (PreEscaped(STYLE)) (PreEscaped(colour::css())) }
     };
     format!(
         "{head}{}\n</head>\n<body>\n{}\n</body>\n</html>\n",

@@ -19,6 +19,7 @@ use crate::commands::serve::exposition::{Figures, FlightFigures, open_metrics, p
 use crate::commands::serve::tracing::FRESH;
 use crate::machine::own::OwnUse;
 use crate::session::remote::message;
+use crate::ui::html::page::THEME;
 
 /// Maximum size of a request body. No handler reads a body.
 const BODY: usize = 4096;
@@ -64,7 +65,8 @@ async fn script() -> Response {
 }
 
 async fn style() -> Response {
-    typed("text/css; charset=utf-8", include_str!("../page/page.css"))
+    let text = [THEME, include_str!("../page/page.css")].concat();
+    typed("text/css; charset=utf-8", text)
 }
 
 async fn unknown() -> (StatusCode, &'static str) {
