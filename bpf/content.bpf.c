@@ -142,10 +142,12 @@ static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
 }
 
 /*
- * Linear mapping of the kernel: address = page * PAGE_SIZE / sizeof(struct page) + rt_linear.
+ * Linear mapping of the kernel: address = page * PAGE_SIZE / sizeof(struct page) + rt_linear - 1.
  * x86-64 has two variables for it, or, if built without CONFIG_DYNAMIC_MEMORY_LAYOUT, two constants
  * (Documentation/arch/x86/x86_64/mm.rst). If the variables are hidden, and on other architectures,
- * it is derived from a buffer head, which has both page and address. 0: not known yet.
+ * it is derived from a buffer head, which has both page and address. 0: not known yet. Holds 1 more
+ * than the offset, because the offset can be 0: on arm64 since commit 8c96400d6a39 ("arm64: mm: make
+ * vmemmap region a projection of the linear region"), for example in Debian's 6.1.
  */
 __u64 rt_linear;
 
@@ -165,15 +167,15 @@ static __always_inline __u64 page_address(__u64 page)
 	__u64 vmemmap = 0xffffea0000000000, offset = 0xffff888000000000;
 
 	if (rt_linear)
-		return page * scale + rt_linear;
+		return page * scale + rt_linear - 1;
 	if (!linear_is_known())
 		return 0;	/* a guess would read unrelated memory */
 	if (rt_vmemmap_base && rt_page_offset_base) {
 		bpf_probe_read_kernel(&vmemmap, sizeof(vmemmap), (void *)rt_vmemmap_base);
 		bpf_probe_read_kernel(&offset, sizeof(offset), (void *)rt_page_offset_base);
 	}
-	rt_linear = offset - vmemmap * scale;
-	return page * scale + rt_linear;
+	rt_linear = offset - vmemmap * scale + 1;
+	return page * scale + rt_linear - 1;
 }
 
 /*
@@ -187,7 +189,7 @@ static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 	__u64 scale = rt_page_size() / bpf_core_type_size(struct page);
 
 	if (!linear_is_known() && !rt_linear && (__u64)BPF_CORE_READ(bh, b_page) == page)
-		rt_linear = (data & ~(rt_page_size() - 1)) - page * scale;
+		rt_linear = (data & ~(rt_page_size() - 1)) - page * scale + 1;
 }
 
 /*
