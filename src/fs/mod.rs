@@ -1,3 +1,6 @@
 //! On-disk layouts of filesystems.
 
 pub mod ext4;
+pub mod xfs;
+
+pub use ext4::Uuid;
