@@ -33,10 +33,11 @@ impl Layout {
     /// The layout after mkfs.
     pub fn from_geometry(geometry: Geometry) -> Self {
         let ags = 0..geometry.ag_count;
+        let ranges = geometry.ranges();
         let roots = ags.flat_map(|ag| at_mkfs(&geometry, ag)).collect();
         Self {
-            ranges: geometry.ranges(),
-            roots,
+            roots: disjoint(roots, &ranges),
+            ranges,
             geometry,
             notes: Vec::new(),
         }
@@ -98,15 +99,7 @@ impl Layout {
                 ),
             });
         }
-        // A damaged filesystem can claim a block twice.
-        found.sort_by_key(|r| r.first);
-        found.dedup_by_key(|r| r.first);
-        let fixed = &self.ranges;
-        found.retain(|r| {
-            let next = fixed.partition_point(|f| f.end() <= r.first);
-            fixed.get(next).is_none_or(|f| f.first >= r.end())
-        });
-        self.roots = found;
+        self.roots = disjoint(found, &self.ranges);
     }
 
     /// Adds the chunk that holds the root inode, unless a damaged superblock has it on other metadata.
@@ -117,11 +110,8 @@ impl Layout {
             count: bytes.div_ceil(512),
             origin: Origin::InodeCluster,
         };
-        let free = |ranges: &[SectorRange]| {
-            let next = ranges.partition_point(|r| r.end() <= chunk.first);
-            ranges.get(next).is_none_or(|r| r.first >= chunk.end())
-        };
-        if chunk.end() <= self.geometry.end() && free(&self.ranges) && free(&self.roots) {
+        let inside = chunk.end() <= self.geometry.end();
+        if inside && is_free(&chunk, &self.ranges) && is_free(&chunk, &self.roots) {
             let at = self.roots.partition_point(|r| r.first < chunk.first);
             self.roots.insert(at, chunk);
         }
@@ -133,4 +123,18 @@ fn at_mkfs(geometry: &Geometry, ag: u32) -> impl Iterator<Item = SectorRange> {
     let start = geometry.ag_start(ag);
     let roots = geometry.roots_at_mkfs().into_iter();
     roots.map(move |(block, origin)| block_range(geometry, start + u64::from(block), origin))
+}
+
+/// Sorts blocks. A damaged filesystem can claim one twice, or one of the fixed structures.
+fn disjoint(mut blocks: Vec<SectorRange>, fixed: &[SectorRange]) -> Vec<SectorRange> {
+    blocks.sort_by_key(|r| r.first);
+    blocks.dedup_by_key(|r| r.first);
+    blocks.retain(|r| is_free(r, fixed));
+    blocks
+}
+
+/// Whether none of `ranges`, which are sorted and disjoint, overlaps `range`.
+fn is_free(range: &SectorRange, ranges: &[SectorRange]) -> bool {
+    let next = ranges.partition_point(|r| r.end() <= range.first);
+    ranges.get(next).is_none_or(|r| r.first >= range.end())
 }

@@ -84,9 +84,10 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
         return impossible("agcount", geom.ag_count.into());
     }
     let most = u64::from(geom.ag_count) * u64::from(geom.ag_blocks);
+    // XFS_MIN_DBLOCKS: the last AG has at least 64 blocks, so that its headers and roots fit.
     if geom.ag_blocks < 64
         || geom.data_blocks > most
-        || geom.data_blocks <= most - u64::from(geom.ag_blocks)
+        || geom.data_blocks < most - u64::from(geom.ag_blocks) + 64
     {
         return impossible("datablocks", geom.data_blocks);
     }
@@ -118,7 +119,11 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
         let log = u32::BITS - (geom.ag_blocks - 1).leading_zeros();
         let (ag, block) = (geom.log_start >> log, geom.log_start & ((1 << log) - 1));
         let ag = u32::try_from(ag).unwrap_or(u32::MAX);
-        if ag >= geom.ag_count || block + u64::from(geom.log_blocks) > geometry.ag_length(ag) {
+        let headers = geometry.roots_at_mkfs().first().map_or(0, |root| root.0);
+        if ag >= geom.ag_count
+            || block < u64::from(headers)
+            || block + u64::from(geom.log_blocks) > geometry.ag_length(ag)
+        {
             return impossible("logstart", geom.log_start);
         }
         geometry.log = Log::Internal {
@@ -127,4 +132,89 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
         };
     }
     Ok(geometry)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::xfs::Layout;
+
+    /// 3 AGs of 5000 blocks, the last one of 64, and a log of 100 blocks in AG 1.
+    fn geom() -> Geom {
+        Geom {
+            block_size: 4096,
+            rt_extent: 1,
+            ag_blocks: 5000,
+            ag_count: 3,
+            log_blocks: 100,
+            sector_size: 4096,
+            inode_size: 512,
+            max_inodes_percent: 25,
+            data_blocks: 2 * 5000 + 64,
+            rt_blocks: 0,
+            rt_extents: 0,
+            log_start: (1 << 13) | 20,
+            uuid: [3; 16],
+            sunit: 16,
+            swidth: 96,
+            version: 5,
+            flags: V5 | FINOBT | REFLINK,
+            rest: [0; 40],
+        }
+    }
+
+    #[test]
+    fn the_log_is_at_an_fsblock_number() {
+        let geometry = from_kernel(&geom()).expect("a geometry");
+        let (first, blocks) = (FsBlock(5000 + 20), 100);
+        assert_eq!(geometry.log, Log::Internal { first, blocks });
+        assert_eq!(geometry.version, 5);
+        let features = Features {
+            finobt: true,
+            rmapbt: false,
+            reflink: true,
+        };
+        assert_eq!(geometry.features, features);
+        assert_eq!((geometry.stripe_unit, geometry.stripe_width), (16, 96));
+        let external = Geom {
+            log_start: 0,
+            ..geom()
+        };
+        let geometry = from_kernel(&external).expect("a geometry");
+        assert_eq!(geometry.log, Log::External { blocks: 100 });
+    }
+
+    #[test]
+    fn an_impossible_answer_is_refused() {
+        type Change = fn(&mut Geom);
+        let changes: [(&str, Change); 10] = [
+            ("blocksize", |g| g.block_size = 0),
+            ("blocksize", |g| g.block_size = 1 << 17),
+            ("sectsize", |g| g.sector_size = 8192),
+            ("agcount", |g| g.ag_count = 0),
+            ("agcount", |g| g.ag_count = u32::MAX),
+            ("datablocks", |g| g.ag_blocks = 0),
+            ("datablocks", |g| g.data_blocks -= 1),
+            ("datablocks", |g| g.data_blocks = u64::MAX),
+            ("logstart", |g| g.log_start = (1 << 13) | 3),
+            ("logstart", |g| g.log_blocks = u32::MAX),
+        ];
+        for (field, change) in changes {
+            let mut geom = geom();
+            change(&mut geom);
+            let why = from_kernel(&geom).expect_err(field).to_string();
+            assert!(why.contains(field), "{field}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_log_on_the_roots_displaces_them() {
+        let geom = Geom {
+            log_start: (1 << 13) | 5,
+            ..geom()
+        };
+        let layout = Layout::from_geometry(from_kernel(&geom).expect("a geometry"));
+        // Blocks 4 to 8 of the 3 AGs, less 5 to 8 of AG 1.
+        assert_eq!(layout.roots.len(), 3 * 5 - 4);
+    }
 }

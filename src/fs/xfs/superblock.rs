@@ -154,6 +154,13 @@ impl Superblock {
             ("sb_inodelog", f.u8(122)),
             (256, 2048),
         )?;
+        let (per_block_log, rest) = (f.u8(123), f.u8(120).checked_sub(f.u8(122)));
+        must(
+            "sb_inopblog",
+            per_block_log.into(),
+            rest == Some(per_block_log),
+            format!("but sb_blocksize is {block_size} and sb_inodesize {inode_size}"),
+        )?;
 
         let (blocks, ag_blocks, ag_count) = (f.u64(8), f.u32(84), f.u32(88));
         let ag_bytes = u64::from(ag_blocks) * u64::from(block_size);
@@ -232,8 +239,7 @@ impl Superblock {
         if has(incompat_bits, incompat::ZONED | incompat::METADIR) {
             notes.push("realtime groups and zones are not known to this version".to_owned());
         }
-        let inodes_log = f.u8(120) - f.u8(122).min(f.u8(120));
-        let root_chunk = linear(f.u64(56) >> inodes_log, ag_log, &geometry)
+        let root_chunk = linear(f.u64(56) >> per_block_log, ag_log, &geometry)
             .map(|(ag, block)| geometry.ag_start(ag) + block);
         Ok(Self {
             geometry,
