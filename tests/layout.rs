@@ -4,6 +4,8 @@
 
 mod common;
 mod e2fs;
+#[path = "layout/xfs.rs"]
+mod xfs;
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -6,7 +6,7 @@ use std::io::{self, BufRead};
 use super::filesystem::{self, Filesystem};
 use super::header::{Header, number};
 use crate::address::FsBlock;
-use crate::fs::ext4::Collector;
+use crate::fs::ext4::{Collector, Range};
 use crate::mke2fs;
 use crate::origin::Origin;
 
@@ -177,6 +177,12 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
         );
     }
     let (ranges, overlap) = listed.ranges.finish();
+    let in_sectors = |ranges: Vec<Range>| {
+        let ranges = ranges.into_iter();
+        ranges
+            .map(|r| filesystem::in_sectors(r, block_size as u32))
+            .collect()
+    };
     notes.extend(overlap.map(|o| o.note()));
     let kind = if ["extent", "extents", "flex_bg"]
         .iter()
@@ -192,14 +198,14 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
         kind: kind.to_owned(),
         block_size: block_size as u32,
         blocks,
-        groups: Some(filesystem::Groups {
+        groups: Some(filesystem::Groups::Block(filesystem::BlockGroups {
             count: u32::try_from(groups).map_err(|_| format!("{groups} groups are too many"))?,
             first_block: first_block as u32,
             blocks: per_group as u32,
             per_flex: per_flex as u32,
             table_blocks: table_blocks as u32,
-        }),
-        ranges,
+        })),
+        ranges: in_sectors(ranges),
         inodes: optional("Inode count")?,
         grows_to: 0,
         stride: optional("RAID stride")? as u32,

@@ -1,8 +1,11 @@
 //! Skews after the array has grown to more disks. An existing filesystem keeps its size, a planned one grows with the array.
 
-use super::filesystem::Filesystem;
+use super::figures::XFS;
+use super::filesystem::{Filesystem, Groups};
 use super::spread::Skews;
 use super::target::Target;
+use crate::address::FsSector;
+use crate::fs::SectorRange;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::{Geometry, Level};
 
@@ -14,6 +17,16 @@ fn data_disks(level: Level, disks: u32) -> u64 {
         _ => 0,
     };
     u64::from(disks.saturating_sub(parity).max(1))
+}
+
+/// `size` multiplied by the number of data disks of the grown array over that of the target's array.
+fn larger(target: &Target, grown: &Geometry, size: u64) -> u64 {
+    let level = grown.level();
+    let (now, then) = (
+        data_disks(level, target.array.geometry.disks()),
+        data_disks(level, grown.disks()),
+    );
+    u64::try_from(u128::from(size) * u128::from(then) / u128::from(now)).unwrap_or(u64::MAX)
 }
 
 /// Geometry of the target's array after it has grown to `disks` disks.
@@ -57,13 +70,7 @@ pub fn planned(
     options: &Options,
     conf: &Conf,
 ) -> Result<Skews, String> {
-    let level = grown.level();
-    let (now, then) = (
-        data_disks(level, target.array.geometry.disks()),
-        data_disks(level, grown.disks()),
-    );
-    let larger =
-        u64::try_from(u128::from(bytes) * u128::from(then) / u128::from(now)).unwrap_or(u64::MAX);
+    let larger = larger(target, grown, bytes);
     let chunk = grown.chunk_sectors().unwrap_or(0) * 512;
     let layout = plan(larger, chunk, &options.pinned(bytes), conf)?;
     Ok(Skews::new(
@@ -71,4 +78,34 @@ pub fn planned(
         grown,
         &target.segments,
     ))
+}
+
+/// Skews of an XFS that is created as `fs` now and grows with the array: xfs_growfs keeps agsize, and adds groups that start like
+/// the others.
+pub fn planned_xfs(target: &Target, fs: &Filesystem, grown: &Geometry) -> Skews {
+    let mut fs = fs.clone();
+    fs.blocks = larger(target, grown, fs.blocks);
+    if let Some(Groups::Allocation(groups)) = &mut fs.groups {
+        let total = fs.blocks.saturating_mul(u64::from(fs.block_size / 512));
+        let before = groups.count;
+        groups.count = groups.count_in(total);
+        // The second group has no log, unless it is the middle one.
+        let model = u64::from(before > 1);
+        let first = model.saturating_mul(groups.sectors);
+        let origins = XFS.allocation_origins;
+        let pattern: Vec<SectorRange> = fs
+            .ranges
+            .iter()
+            .filter(|r| r.first.0 / groups.sectors.max(1) == model && origins.contains(&r.origin))
+            .copied()
+            .collect();
+        for group in u64::from(before)..u64::from(groups.count) {
+            let start = group.saturating_mul(groups.sectors);
+            fs.ranges.extend(pattern.iter().map(|r| SectorRange {
+                first: FsSector(start.saturating_add(r.first.0 - first)),
+                ..*r
+            }));
+        }
+    }
+    Skews::new(&fs, grown, &target.segments)
 }

@@ -4,12 +4,17 @@
 //! * `target`: finds the filesystem and the array: a device, an image, an e2image, the output of dumpe2fs.
 //! * `dumpe2fs`, `header`: parse the output of dumpe2fs.
 //! * `filesystem`: metadata locations and groups. Pure, like the following modules.
+//! * `allocation_groups`: the allocation groups of XFS; `agsize`: the members on which they start, and the size to use.
+//! * `figures`: the origins and figures of each kind of filesystem.
 //! * `spread`: sectors by member, and skews.
 //! * `search`: mke2fs options with an even layout, and their costs.
 //! * `grow`: skews on more disks.
 //! * `words`: headline, cause and advice as sentences; `report`: all figures and sentences that are printed.
 
+pub mod agsize;
+pub mod allocation_groups;
 mod dumpe2fs;
+pub mod figures;
 pub mod filesystem;
 #[cfg(test)]
 mod fixtures;
@@ -23,7 +28,8 @@ pub mod spread;
 pub(crate) mod target;
 pub mod words;
 
-pub use filesystem::{Filesystem, Groups};
+pub use allocation_groups::AllocationGroups;
+pub use filesystem::{BlockGroups, Filesystem, Groups};
 pub use report::Report;
 pub use spread::UNEVEN_FROM;
 pub use spread::{FIXED, Member, Skews, Spread};

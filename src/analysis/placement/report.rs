@@ -34,7 +34,7 @@ impl Report {
                 spread.outside / 2
             ));
         }
-        let skews = spread.skews();
+        let skews = spread.skews(target.fs.figures());
         let uneven = words::uneven(&target, &spread);
         Self {
             headline: words::headline(&target, &spread, &uneven),

@@ -1,8 +1,10 @@
 //! Sectors of each origin on each member, and of the inode tables in use. Pure arithmetic on ranges and a [`Geometry`].
 
-use super::filesystem::Filesystem;
+use super::figures::Figures;
+pub use super::figures::{FIXED, Figure, Member};
+use super::filesystem::{BlockGroups, Filesystem, Groups};
 use crate::address::{ArraySector, FsSector};
-use crate::fs::ext4::Range;
+use crate::fs::SectorRange;
 use crate::machine::Segment;
 use crate::origin::Origin;
 use crate::raid::Geometry;
@@ -10,52 +12,10 @@ use crate::raid::Geometry;
 /// Minimum skew of an uneven layout.
 pub const UNEVEN_FROM: f64 = 1.5;
 
-/// Origins with fixed locations, in the order of the tables.
-pub const FIXED: [Origin; 8] = [
-    Origin::BlockBitmap,
-    Origin::InodeBitmap,
-    Origin::InodeTable,
-    Origin::GroupDescriptors,
-    Origin::Superblock,
-    Origin::Journal,
-    Origin::ExtentTree,
-    Origin::OtherMetadata,
-];
-
 /// Assumed number of inode table blocks in use per group. ext4 fills the tables of a flex group in order
 /// (`find_group_orlov()`, `find_group_other()`), so the blocks in use are one run at their start. 4 blocks of 4 KiB hold 64
 /// inodes: a file for every 2 MiB.
 pub const HEAD_BLOCKS: u64 = 4;
-
-/// Sectors on a member.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Member {
-    /// Sectors of each origin of [`FIXED`].
-    pub sectors: [u64; FIXED.len()],
-    /// Sectors of the inode table blocks in use, see [`HEAD_BLOCKS`].
-    pub heads: u64,
-}
-
-impl Member {
-    /// Sectors of an origin, 0 if it is not in [`FIXED`].
-    pub fn sectors_of(&self, origin: Origin) -> u64 {
-        let at = FIXED.iter().position(|&o| o == origin);
-        at.map_or(0, |i| self.sectors[i])
-    }
-
-    /// Sectors of block and inode bitmaps.
-    pub fn bitmaps(&self) -> u64 {
-        self.sectors_of(Origin::BlockBitmap) + self.sectors_of(Origin::InodeBitmap)
-    }
-
-    /// Sectors of all origins in [`FIXED`].
-    pub fn total(&self) -> u64 {
-        self.sectors.iter().sum()
-    }
-}
-
-/// A figure of a member.
-pub type Figure = fn(&Member) -> u64;
 
 /// The highest value over the mean; `None` if all are 0.
 pub fn skew(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
@@ -69,18 +29,19 @@ pub fn skew(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
 /// The figures that decide whether a layout is even.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Skews {
-    /// Block bitmaps and inode bitmaps together.
-    pub bitmaps: Option<f64>,
-    /// The worse of block bitmaps alone and inode bitmaps alone: with small chunks they are on different members.
-    pub one_bitmap: Option<f64>,
-    /// Inode table blocks in use, see [`HEAD_BLOCKS`].
-    pub tables: Option<f64>,
+    /// Allocation metadata: block bitmaps and inode bitmaps together, or AG headers.
+    pub allocation: Option<f64>,
+    /// The worst of its kinds alone: block bitmaps, inode bitmaps, or AG headers, btree roots. With small chunks they are on
+    /// different members.
+    pub alone: Option<f64>,
+    /// Inodes in use, see [`Member::heads`].
+    pub inodes: Option<f64>,
 }
 
 impl Skews {
     /// The highest skew; 1 if there is none.
     pub fn worst(&self) -> f64 {
-        [self.bitmaps, self.one_bitmap, self.tables]
+        [self.allocation, self.alone, self.inodes]
             .into_iter()
             .flatten()
             .fold(1.0, f64::max)
@@ -97,49 +58,39 @@ pub struct Spread {
 }
 
 impl Skews {
-    /// Skews of a filesystem on an array. Faster than [`Spread::new`], because it counts only bitmaps and inode tables.
+    /// Skews of a filesystem on an array. Faster than [`Spread::new`], because it counts only what the skews need.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
-        let bitmaps = [Origin::BlockBitmap, Origin::InodeBitmap];
-        Spread::count(fs, geometry, segments, &bitmaps).skews()
+        let figures = fs.figures();
+        Spread::count(fs, geometry, segments, figures.allocation_origins).skews(figures)
     }
 }
 
 impl Spread {
     /// Counts every range of `fs`. `segments` is the location of the filesystem's device on the array, sorted by `fs_sector`.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
-        Self::count(fs, geometry, segments, &FIXED)
+        Self::count(fs, geometry, segments, fs.figures().origins)
     }
 
-    /// Counts the ranges of some origins, and the inode table blocks in use.
+    /// Counts the ranges of some origins, and the inodes in use.
     fn count(
         fs: &Filesystem,
         geometry: &Geometry,
         segments: &[Segment],
         origins: &[Origin],
     ) -> Self {
-        let projection = Projection {
-            owners: Owners::new(geometry),
-            segments,
-        };
+        let projection = Projection::new(geometry, segments);
         let disks = geometry.disks() as usize;
         let mut members = vec![Member::default(); disks];
         let mut outside = 0;
-        let block_sectors = u64::from(fs.block_size / 512);
         let mut hits = vec![0; disks];
-        let add = |range: Range, hits: &mut [u64]| {
-            let sectors = range.count.saturating_mul(block_sectors);
-            projection.add(range.first.sector(block_sectors), sectors, hits)
-        };
-        let counted = FIXED
-            .iter()
-            .enumerate()
-            .filter(|(_, o)| origins.contains(o));
-        for (i, origin) in counted {
-            for range in fs.ranges.iter().filter(|r| r.origin == *origin) {
+        let add =
+            |range: SectorRange, hits: &mut [u64]| projection.add(range.first, range.count, hits);
+        for &origin in origins {
+            for range in fs.ranges.iter().filter(|r| r.origin == origin) {
                 outside += add(*range, &mut hits);
             }
             for (member, hits) in members.iter_mut().zip(&mut hits) {
-                member.sectors[i] = std::mem::take(hits);
+                member.sectors[origin as usize] = std::mem::take(hits);
             }
         }
         for head in heads(fs) {
@@ -156,24 +107,32 @@ impl Spread {
         skew(self.members.iter().map(figure))
     }
 
-    /// The skews that decide whether the layout is even.
-    pub fn skews(&self) -> Skews {
-        let one =
-            [Origin::BlockBitmap, Origin::InodeBitmap].map(|o| self.skew(|m| m.sectors_of(o)));
+    /// The skews that decide whether the layout is even. `figures` are those of the filesystem.
+    pub fn skews(&self, figures: &Figures) -> Skews {
+        let alone = figures.alone.iter().filter_map(|&figure| self.skew(figure));
         Skews {
-            bitmaps: self.skew(Member::bitmaps),
-            one_bitmap: one.into_iter().flatten().reduce(f64::max),
-            tables: self.skew(|m| m.heads),
+            allocation: self.skew(figures.allocation),
+            alone: alone.reduce(f64::max),
+            inodes: self.skew(|m| m.heads),
         }
+    }
+}
+
+/// Inodes in use, assumed.
+fn heads(fs: &Filesystem) -> Vec<SectorRange> {
+    match fs.groups {
+        None => Vec::new(),
+        Some(Groups::Block(groups)) => table_heads(fs, &groups).collect(),
+        Some(Groups::Allocation(groups)) => groups.first_inodes(&fs.ranges),
     }
 }
 
 /// Inode table blocks in use: [`HEAD_BLOCKS`] per group, from the start of each flex group's tables. Tables are in the order of
 /// their groups, and adjacent ones are one range.
-fn heads(fs: &Filesystem) -> impl Iterator<Item = Range> + '_ {
-    let (each, per_flex) = fs.groups.as_ref().map_or((0, 1), |g| {
-        (u64::from(g.table_blocks), u64::from(g.per_flex.max(1)))
-    });
+fn table_heads(fs: &Filesystem, groups: &BlockGroups) -> impl Iterator<Item = SectorRange> {
+    let block_sectors = fs.block_sectors();
+    let each = u64::from(groups.table_blocks) * block_sectors;
+    let per_flex = u64::from(groups.per_flex.max(1));
     let tables = fs
         .ranges
         .iter()
@@ -183,10 +142,11 @@ fn heads(fs: &Filesystem) -> impl Iterator<Item = Range> + '_ {
     });
     tables
         .enumerate()
-        .filter_map(move |(group, (first, blocks))| {
+        .filter_map(move |(group, (first, sectors))| {
             let before = group as u64 % per_flex * each;
-            let count = (HEAD_BLOCKS * per_flex).checked_sub(before)?.min(blocks);
-            (count > 0).then_some(Range {
+            let heads = HEAD_BLOCKS * per_flex * block_sectors;
+            let count = heads.checked_sub(before)?.min(sectors);
+            (count > 0).then_some(SectorRange {
                 first,
                 count,
                 origin: Origin::InodeTable,
@@ -290,14 +250,23 @@ impl<'a> Owners<'a> {
 }
 
 /// Maps sectors of the filesystem to slots.
-struct Projection<'a> {
+pub(super) struct Projection<'a> {
     owners: Owners<'a>,
     segments: &'a [Segment],
 }
 
-impl Projection<'_> {
-    /// Like [`Owners::add`], for a run of the filesystem's sectors.
-    fn add(&self, mut first: FsSector, count: u64, hits: &mut [u64]) -> u64 {
+impl<'a> Projection<'a> {
+    /// Prepares a geometry. `segments` is sorted by `fs_sector`.
+    pub(super) fn new(geometry: &'a Geometry, segments: &'a [Segment]) -> Self {
+        Self {
+            owners: Owners::new(geometry),
+            segments,
+        }
+    }
+
+    /// Adds the sectors of a run of the filesystem's on each slot to `hits`. Returns the number of sectors beyond the end of the
+    /// array or outside all segments.
+    pub(super) fn add(&self, mut first: FsSector, count: u64, hits: &mut [u64]) -> u64 {
         let end = first.saturating_add(count);
         let mut outside = 0;
         let from = self.segments.partition_point(|s| s.end() <= first);

@@ -11,8 +11,8 @@ use super::dumpe2fs;
 use super::filesystem::Filesystem;
 use super::geometry::{ArrayOptions, fits};
 use crate::address::{ArraySector, FsSector};
-use crate::fs::Layout;
-use crate::fs::ext4::{self, E2Image, MISSING, is_e2image, is_qcow2};
+use crate::fs::ext4::{self, E2Image, FsKind, MISSING, identify, is_e2image, is_qcow2};
+use crate::fs::xfs;
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, Segment, Sys, resolve};
 use crate::raid::Geometry;
@@ -149,6 +149,9 @@ fn read_file(path: &Path) -> Result<Filesystem> {
     if is_qcow2(&file) {
         bail!("QCOW2 images are not supported: convert the image with e2image -r FILE RAW");
     }
+    if matches!(identify(&file), Ok(Some(FsKind::Xfs))) {
+        return Ok(Filesystem::from_xfs(xfs::Layout::read(&file)?));
+    }
     if !is_e2image(&file) {
         return Ok(Filesystem::new(ext4::Layout::read(&file)?));
     }
@@ -205,7 +208,7 @@ fn find_device(name: &str) -> Result<Target> {
     let (array, fs) = match found.as_slice() {
         [] => {
             let why = topology.notes.first().map_or_else(
-                || "no ext2, ext3 or ext4 on it".to_owned(),
+                || "no ext2, ext3, ext4 or XFS on it".to_owned(),
                 |note| note.trim_end_matches("; its blocks show as raw").to_owned(),
             );
             let hint = if rustix::process::geteuid().is_root() {
@@ -233,10 +236,7 @@ fn find_device(name: &str) -> Result<Target> {
     let stack = fs.stack.iter();
     notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
     let layout = topology.layouts.remove(&dev).context("no layout")?;
-    let Layout::Ext4(layout) = layout else {
-        bail!("{name}: XFS is not supported");
-    };
-    let fs = Filesystem::new(*layout);
+    let fs = Filesystem::from_layout(layout);
     if fits(&target_array.geometry, fs.block_size).is_err() {
         notes.push(format!(
             "chunks are not a multiple of the block of {} bytes: some blocks are on two members",

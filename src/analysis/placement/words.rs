@@ -1,5 +1,8 @@
-//! Headline, cause and advice for a spread, one sentence each.
+//! Headline, cause and advice for a spread, one sentence each. `xfs` has the sentences on allocation groups.
 
+mod xfs;
+
+use super::filesystem::Groups;
 use super::search::Candidate;
 use super::spread::UNEVEN_FROM;
 use super::spread::{Figure, Spread, skew};
@@ -7,22 +10,21 @@ use super::target::Target;
 use crate::analysis::units;
 use crate::raid::Level;
 
-/// Flex groups per member below which the skew must be twice the best possible one.
+/// Flex groups or allocation groups per member below which the skew must be twice the best possible one.
 const FEW: u64 = 2;
 
 /// An uneven figure, and the slots with more than 1.2 times the mean.
 pub struct Uneven {
     name: &'static str,
+    /// True for the inodes in use, false for the allocation metadata.
+    inodes: bool,
     skew: f64,
     slots: Vec<usize>,
     /// Share on these slots.
     share: f64,
 }
 
-/// Figures that decide whether a layout is even.
-const FIGURES: [(&str, Figure); 2] = [("bitmaps", |m| m.bitmaps()), ("inode tables", |m| m.heads)];
-
-/// Lowest skew that counts as uneven for `n` flex groups. Infinite with fewer flex groups than disks, because these cannot be
+/// Lowest skew that counts as uneven for `n` flex groups or allocation groups. Infinite with fewer of them than disks, because these cannot be
 /// even.
 fn threshold(n: u64, disks: u64) -> f64 {
     if n < disks {
@@ -37,11 +39,16 @@ fn threshold(n: u64, disks: u64) -> f64 {
 /// Uneven figures.
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
-    // The bitmaps of a flex group are adjacent, and so are its inodes in use.
+    let figures = target.fs.figures();
+    // The bitmaps of a flex group are adjacent, and so are its inodes in use. The same holds for an allocation group.
     let from = target.fs.groups.map_or(UNEVEN_FROM, |g| {
-        threshold(u64::from(g.flex_groups()), disks as u64)
+        let repeats = match g {
+            Groups::Block(g) => g.flex_groups(),
+            Groups::Allocation(g) => g.count,
+        };
+        threshold(repeats.into(), disks as u64)
     });
-    let uneven = |(name, figure): (&'static str, Figure)| {
+    let uneven = |(inodes, figure): (bool, Figure)| {
         let values: Vec<u64> = spread.members.iter().map(figure).collect();
         let skew = skew(values.iter().copied()).filter(|&s| s >= from)?;
         let sum: u64 = values.iter().sum();
@@ -50,13 +57,17 @@ pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
         let slots: Vec<usize> = slots.collect();
         let on_slots: u64 = slots.iter().map(|&slot| values[slot]).sum();
         Some(Uneven {
-            name,
+            name: figures.names[usize::from(inodes)],
+            inodes,
             skew,
             slots,
             share: on_slots as f64 / sum as f64,
         })
     };
-    FIGURES.into_iter().filter_map(uneven).collect()
+    [(false, figures.allocation), (true, |m| m.heads)]
+        .into_iter()
+        .filter_map(uneven)
+        .collect()
 }
 
 /// Names of members, or slots without names.
@@ -104,7 +115,7 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
         return "raid1: every member holds everything".to_owned();
     }
     if uneven.is_empty() {
-        let skews = spread.skews();
+        let skews = spread.skews(target.fs.figures());
         let worst = units::factor(Some(skews.worst()));
         return if skews.worst() >= UNEVEN_FROM {
             format!("too few groups to be even: the busiest member has {worst} the mean")
@@ -113,9 +124,14 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
         };
     }
     // One clause for both figures if they are on the same slots.
-    let same = matches!(uneven, [a, b] if a.slots == b.slots && share(a.share) == share(b.share));
+    let groups = target.fs.allocation_groups();
+    let same = matches!(uneven, [a, b] if a.slots == b.slots
+        && (groups.is_some() || share(a.share) == share(b.share)));
     let clauses = uneven.chunks(if same { uneven.len() } else { 1 });
     let clauses = clauses.filter_map(|figures| {
+        if let Some(groups) = groups {
+            return xfs::clause(target, groups.count, figures);
+        }
         let (slots, on_slots) = figures.first().map(|u| (&u.slots, u.share))?;
         let names: Vec<&str> = figures.iter().map(|u| u.name).collect();
         let most = figures.iter().map(|u| u.skew).fold(0.0, f64::max);
@@ -131,12 +147,15 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
     clauses.collect::<Vec<_>>().join("; ")
 }
 
-/// The reason why the layout is uneven, if flex groups are a whole number of chunks apart.
+/// The reason why the layout is uneven, if groups are a whole number of chunks apart.
 pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String> {
     if uneven.is_empty() {
         return None;
     }
-    let groups = target.fs.groups?;
+    let groups = match target.fs.groups? {
+        Groups::Block(groups) => groups,
+        Groups::Allocation(groups) => return xfs::why(target, spread, &groups),
+    };
     let chunk = target.array.geometry.chunk_sectors()? * 512;
     let block = u64::from(target.fs.block_size);
     let step = groups.step() * block;
@@ -176,7 +195,9 @@ pub fn advice(target: &Target) -> Option<String> {
     None
 }
 
-/// Advice for an uneven layout: options with an even layout, or how to find them.
+pub use xfs::remedy as xfs_remedy;
+
+/// Advice for an uneven layout of ext2, ext3 or ext4: options with an even layout, or how to find them.
 pub fn remedy(target: &Target, exists: bool, found: Option<&Candidate>) -> String {
     let fixed = if exists {
         "existing metadata cannot be moved; for a new filesystem: "

@@ -1,7 +1,7 @@
 //! A filesystem, prepared for translation: its fixed ranges by block and by rank, and where files and directories begin.
 
 use crate::analysis::placement::{FIXED, Filesystem};
-use crate::fs::ext4::Range;
+use crate::fs::SectorRange;
 use crate::mke2fs::MAX_GROUPS;
 use crate::origin::Origin;
 
@@ -60,7 +60,7 @@ impl Side {
     /// If the filesystem has no block groups, or impossible ones.
     pub fn new(fs: &Filesystem, stripe: u64) -> Result<Self, String> {
         let groups = fs
-            .groups
+            .block_groups()
             .ok_or_else(|| "the filesystem has no known block groups".to_owned())?;
         let (per_group, first_block) = (u64::from(groups.blocks), u64::from(groups.first_block));
         let most = fs
@@ -97,21 +97,23 @@ impl Side {
             },
             buddies: buddies(per_group),
         };
-        side.index(&fs.ranges);
+        side.index(&fs.ranges, fs.block_sectors().max(1));
         side.areas();
         Ok(side)
     }
 
-    fn index(&mut self, ranges: &[Range]) {
+    fn index(&mut self, ranges: &[SectorRange], block_sectors: u64) {
         let mut ranks = [0_u64; FIXED.len()];
         let mut end = 0;
         for range in ranges {
             let Some(kind) = FIXED.iter().position(|o| *o == range.origin) else {
                 continue;
             };
-            let first = range.first.0;
+            let first = range.first.0 / block_sectors;
             // The ranges of a recording are untrusted.
-            let last = first.saturating_add(range.count).min(self.blocks);
+            let last = first
+                .saturating_add(range.count / block_sectors)
+                .min(self.blocks);
             if first < end || first >= last {
                 continue;
             }

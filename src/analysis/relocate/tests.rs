@@ -122,7 +122,7 @@ proptest! {
         ranges in prop::collection::vec((any::<u64>(), any::<u64>()), 0..8),
     ) {
         let mut fs = planned(&Options::default(), BYTES);
-        let groups = crate::analysis::placement::Groups {
+        let groups = crate::analysis::placement::BlockGroups {
             count: groups % 5000,
             first_block: 0,
             blocks: per_group,
@@ -136,13 +136,13 @@ proptest! {
         };
         fs.ranges = ranges
             .into_iter()
-            .map(|(first, count)| crate::fs::ext4::Range {
-                first: crate::address::FsBlock(first),
+            .map(|(first, count)| crate::fs::SectorRange {
+                first: crate::address::FsSector(first),
                 count,
                 origin: Origin::BlockBitmap,
             })
             .collect();
-        (fs.groups, fs.inodes) = (Some(groups), inodes);
+        (fs.groups, fs.inodes) = (Some(crate::analysis::placement::Groups::Block(groups)), inodes);
         if let Ok(today) = Side::new(&fs, stripe) {
             let then = side(&Options::default(), BYTES, 0);
             let _ = today.check();

@@ -139,9 +139,12 @@ fn filesystem(
     // An external journal has no groups, and no rule applies to it.
     let layout = layout.filter(|l| l.kind != FsKind::JournalDevice);
     let superblock = layout.and_then(|l| l.superblock.clone());
-    let (report, before) = layout.map_or((None, None), |l| {
-        placement(array, &fs, Filesystem::new(l.clone()))
-    });
+    let placed = match topology.layouts.get(&fs.dev).and_then(|l| l.xfs()) {
+        Some(layout) => Some(Filesystem::from_xfs(layout.clone())),
+        None => layout.map(|l| Filesystem::new(l.clone())),
+    };
+    let placed = placed.map(|placed| placement(array, &fs, placed));
+    let (report, before) = placed.unwrap_or_default();
     let (inodes, used) = in_use(sys, &fs, !options.is_empty(), superblock.as_ref());
     let error = text("last_error_func").map(|func| {
         let line = text("last_error_line").unwrap_or_default();

@@ -18,15 +18,34 @@ pub struct Layout {
     #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present_any = ["plan", "load"], add = completion::targets_or_files())]
     pub target: Option<String>,
 
-    /// Compute what mkfs.ext4 would create on an array of this size: 27T, 1257492480K
+    /// Compute what mkfs would create on an array of this size: 27T, 1257492480K
     #[arg(long, value_name = "SIZE", conflicts_with = "target", value_parser = size::parse)]
     pub plan: Option<u64>,
+
+    /// Filesystem of --plan: mkfs.ext4 or mkfs.xfs
+    #[arg(
+        long,
+        value_name = "FS",
+        value_enum,
+        default_value_t,
+        conflicts_with = "load"
+    )]
+    pub fs: Kind,
+
+    /// Options of mkfs.xfs, with --fs xfs or --search on an XFS: '-d agsize=1g -m rmapbt=0'
+    #[arg(
+        long,
+        value_name = "OPTIONS",
+        allow_hyphen_values = true,
+        conflicts_with = "load"
+    )]
+    pub mkfs: Option<String>,
 
     /// Lay the load of a recording onto another array or other options of mke2fs: requests and bytes on each member
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "grow_to", "all", "svg", "check", "data_offset"])]
     pub load: Option<PathBuf>,
 
-    /// Compare options of mke2fs for this array and size, with --load for that load, and recommend the best
+    /// Compare options of mkfs for this array and size, with --load for that load, and recommend the best
     #[arg(long, conflicts_with_all = ["svg", "all"])]
     pub search: bool,
 
@@ -68,6 +87,16 @@ pub struct Layout {
     pub mke2fs: Options,
 }
 
+/// Filesystems that can be planned.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// ext4, and with -t ext2 and ext3.
+    #[default]
+    Ext4,
+    /// XFS.
+    Xfs,
+}
+
 fn skew(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('x').parse() {
         Ok(skew) if (1.0..=1e6).contains(&skew) => Ok(skew),
@@ -83,6 +112,7 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace layout md0 --check --max-skew 1.5    for scripts: status 3 if the skew is higher
   raidtrace layout --plan 27T --level 5 --disks 4 -g 32744   what mkfs.ext4 -g 32744 would create
   raidtrace layout --plan 27T --level 5 --disks 4 --search   which options are better
+  raidtrace layout --plan 48T --fs xfs --level 5 --disks 7   the agsize for mkfs.xfs
   raidtrace layout --load incident.rtrace -g 32744    where would this load have gone
   raidtrace layout --load incident.rtrace --level 6 --disks 8   on another array
   raidtrace layout --load incident.rtrace --search    which options are better for this load

@@ -7,9 +7,9 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Args as _;
 use clap::error::ErrorKind;
 
-use super::args::Layout;
+use super::args::{Kind, Layout};
 use super::comparison::{self, Comparison};
-use super::{json, load, picture, table};
+use super::{json, load, picture, table, xfs};
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::report::Report;
 use crate::analysis::placement::search::Search;
@@ -32,27 +32,52 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
     if let Some(path) = &args.load {
         return load::run(args, path).map(|()| ExitCode::SUCCESS);
     }
-    if args.mke2fs.is_any() && args.plan.is_none() && !args.search {
-        usage("options of mke2fs require --plan, --load or --search");
+    if (args.mke2fs.is_any() || args.mkfs.is_some()) && args.plan.is_none() && !args.search {
+        usage("options of mkfs require --plan, --load or --search");
+    }
+    if args.fs == Kind::Xfs && args.plan.is_none() {
+        usage("--fs requires --plan: an existing filesystem is recognised");
     }
     let conf = Conf::from_machine();
     let target = match (&args.target, args.plan) {
         (Some(name), _) => Target::find(name, &args.array)?,
-        (None, bytes) => planned(args, bytes.unwrap_or(0), &conf)?,
+        (None, bytes) => match args.fs {
+            Kind::Ext4 => planned(args, bytes.unwrap_or(0), &conf)?,
+            Kind::Xfs => xfs::planned(args, bytes.unwrap_or(0))?,
+        },
     };
+    let is_xfs = target.fs.allocation_groups().is_some();
+    if is_xfs && args.mke2fs.is_any() {
+        usage("this is an XFS, and mke2fs makes none: pass options of mkfs.xfs with --mkfs");
+    }
+    if !is_xfs && args.mkfs.is_some() {
+        usage(
+            "--mkfs is for options of mkfs.xfs, and this is no XFS (for a plan add --fs xfs); options of mke2fs need no --mkfs",
+        );
+    }
     let grown = match args.grow_to {
         Some(disks) => Some(grow::array(&target, disks).map_err(|e| anyhow!(e))?),
         None => None,
     };
     if args.search {
+        check_striped(&target)?;
+        if is_xfs {
+            let (written, worst) = xfs::compare(args, &target, grown.as_ref())?;
+            finish(written)?;
+            return Ok(check(args, worst));
+        }
         return compare(args, &target, grown.as_ref(), &conf);
     }
     let mut report = Report::new(target);
     if report.uneven {
-        report.advice = Some(remedy(args, &report.target, &conf));
+        report.advice = Some(match is_xfs {
+            true => xfs::remedy(args, &report.target),
+            false => remedy(args, &report.target, &conf),
+        });
     }
     if let Some(grown) = &grown {
         let skews = match args.plan {
+            Some(_) if is_xfs => Ok(grow::planned_xfs(&report.target, &report.target.fs, grown)),
             Some(bytes) => grow::planned(&report.target, grown, bytes, &args.mke2fs, &conf),
             None => Ok(grow::existing(&report.target, grown)),
         };
@@ -100,13 +125,8 @@ fn finish(written: io::Result<()>) -> Result<()> {
     }
 }
 
-/// `--search`.
-fn compare(
-    args: &Layout,
-    target: &Target,
-    grown: Option<&Geometry>,
-    conf: &Conf,
-) -> Result<ExitCode> {
+/// Refuses a search on an array without chunks.
+fn check_striped(target: &Target) -> Result<()> {
     let geometry = &target.array.geometry;
     if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
         return Err(anyhow!(
@@ -114,6 +134,16 @@ fn compare(
             geometry.level()
         ));
     }
+    Ok(())
+}
+
+/// `--search` for ext2, ext3 and ext4.
+fn compare(
+    args: &Layout,
+    target: &Target,
+    grown: Option<&Geometry>,
+    conf: &Conf,
+) -> Result<ExitCode> {
     let bytes = args.plan.unwrap_or(target.fs.bytes());
     let search = Search::on(target, bytes, &args.mke2fs, conf);
     let (all, base) = search.run().map_err(|e| anyhow!(e))?;

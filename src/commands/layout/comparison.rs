@@ -66,8 +66,8 @@ impl Comparison<'_> {
             better.then(|| format!("{name} {} instead of {}", factor(to), factor(from)))
         };
         let changes: Vec<String> = [
-            change("bitmaps", base.skews.bitmaps, best.skews.bitmaps),
-            change("inode tables", base.skews.tables, best.skews.tables),
+            change("bitmaps", base.skews.allocation, best.skews.allocation),
+            change("inode tables", base.skews.inodes, best.skews.inodes),
         ]
         .into_iter()
         .flatten()
@@ -115,8 +115,8 @@ impl Comparison<'_> {
             let mut line = format!(
                 "{}{:>7} {:>7} {:>7} {:>9} {:>7}",
                 text::left(&format!("{mark}{name}"), 29),
-                factor(c.skews.bitmaps),
-                factor(c.skews.tables),
+                factor(c.skews.allocation),
+                factor(c.skews.inodes),
                 units::percent(c.costs.aligned),
                 c.costs.groups,
                 c.costs.per_flex,
@@ -157,7 +157,7 @@ impl Comparison<'_> {
     pub fn object(&self) -> Value {
         let geometry = &self.target.array.geometry;
         let best = self.recommended();
-        let skews = |s: &Skews| json!({"bitmaps": s.bitmaps, "inode_table_heads": s.tables, "worst": s.worst()});
+        let skews = |s: &Skews| json!({"bitmaps": s.allocation, "inode_table_heads": s.inodes, "worst": s.worst()});
         let rows = shown(self.all, self.base);
         let candidates: Vec<Value> = rows
             .iter()
@@ -197,7 +197,8 @@ impl Comparison<'_> {
     }
 }
 
-fn factor(skew: Option<f64>) -> String {
+/// A skew with two decimals.
+pub fn factor(skew: Option<f64>) -> String {
     match skew {
         Some(s) if s < 9.995 => format!("{s:.2}x"),
         other => units::factor(other),

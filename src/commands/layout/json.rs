@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use serde_json::{Map, Value, json};
 
 use crate::analysis::placement::report::{self, Report};
-use crate::analysis::placement::spread::{FIXED, Member};
+use crate::analysis::placement::spread::Member;
+use crate::analysis::placement::{Groups, Skews};
 
 /// Writes the object on one line.
 pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
@@ -17,17 +18,14 @@ pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
 pub fn object(report: &Report) -> Value {
     let (target, fs) = (&report.target, &report.target.fs);
     let geometry = &target.array.geometry;
-    let groups = fs.groups;
-    let skew = |figure: fn(&Member) -> u64| report.spread.skew(figure);
+    let figures = fs.figures();
     let mut skews = Map::new();
-    for origin in FIXED {
+    for &origin in figures.origins {
         let value = report.spread.skew(|m| m.sectors_of(origin));
         skews.insert(origin.name().to_owned(), json!(value));
     }
-    skews.insert("bitmaps".to_owned(), json!(skew(Member::bitmaps)));
-    skews.insert("inode_table_heads".to_owned(), json!(skew(|m| m.heads)));
-    skews.insert("worst".to_owned(), json!(report.skews.worst()));
-    json!({
+    skews.append(&mut main_skews(report, &report.skews));
+    let mut object = json!({
         "schema": "raidtrace.layout/1",
         "target": target.name,
         "array": target.array.name,
@@ -38,44 +36,76 @@ pub fn object(report: &Report) -> Value {
         "bytes": fs.bytes(),
         "block_bytes": fs.block_size,
         "blocks": fs.blocks,
-        "blocks_per_group": groups.map(|g| g.blocks),
-        "groups": groups.map(|g| g.count),
-        "groups_per_flex": groups.map(|g| g.per_flex),
-        "inode_table_blocks": groups.map(|g| g.table_blocks),
         "members": members(report),
         "skew": skews,
         "grown": report.grown.map(|(disks, s)| json!({
             "disks": disks,
-            "skew": {
-                "bitmaps": s.bitmaps,
-                "inode_table_heads": s.tables,
-                "worst": s.worst(),
-            },
+            "skew": main_skews(report, &s),
         })),
         "uneven": report.uneven,
         "headline": report.headline,
         "why": report.why,
         "advice": report.advice,
         "notes": report::notes(target).collect::<Vec<_>>(),
-    })
+    });
+    let sizes = match fs.groups {
+        Some(Groups::Allocation(g)) => json!({
+            "allocation_groups": g.count,
+            "blocks_per_group": g.blocks,
+            "agsize_bytes": g.sectors * 512,
+        }),
+        _ => {
+            let groups = fs.block_groups();
+            json!({
+                "blocks_per_group": groups.map(|g| g.blocks),
+                "groups": groups.map(|g| g.count),
+                "groups_per_flex": groups.map(|g| g.per_flex),
+                "inode_table_blocks": groups.map(|g| g.table_blocks),
+            })
+        }
+    };
+    if let (Value::Object(object), Value::Object(mut sizes)) = (&mut object, sizes) {
+        object.append(&mut sizes);
+    }
+    object
+}
+
+/// The skews of the two figures, and the worst of all.
+fn main_skews(report: &Report, skews: &Skews) -> Map<String, Value> {
+    let [allocation, inodes] = report.target.fs.figures().keys;
+    let mut object = Map::new();
+    object.insert(allocation.to_owned(), json!(skews.allocation));
+    object.insert(inodes.to_owned(), json!(skews.inodes));
+    object.insert("worst".to_owned(), json!(skews.worst()));
+    object
 }
 
 fn members(report: &Report) -> Vec<Value> {
     let fs = &report.target.fs;
-    let block_sectors = u64::from(fs.block_size / 512);
+    let figures = fs.figures();
+    let [allocation_unit, inodes_unit] = fs.units();
     let member = |(slot, member): (usize, &Member)| {
         let mut object = Map::new();
         let mut bytes = Map::new();
         object.insert("slot".to_owned(), json!(slot));
         let name = report.target.array.members.get(slot);
         object.insert("name".to_owned(), json!(name));
-        for origin in FIXED {
+        for &origin in figures.origins {
             let sectors = member.sectors_of(origin);
-            object.insert(origin.name().to_owned(), json!(sectors / block_sectors));
+            // Headers of allocation groups share blocks.
+            if fs.allocation_groups().is_none() {
+                let blocks = sectors / fs.block_sectors();
+                object.insert(origin.name().to_owned(), json!(blocks));
+            }
             bytes.insert(origin.name().to_owned(), json!(sectors * 512));
         }
-        let heads = json!(member.heads / block_sectors);
-        object.insert("inode_table_heads".to_owned(), heads);
+        let [allocation, inodes] = figures.keys;
+        if fs.allocation_groups().is_some() {
+            let headers = (figures.allocation)(member) / allocation_unit;
+            object.insert(allocation.to_owned(), json!(headers));
+        }
+        let heads = json!(member.heads / inodes_unit);
+        object.insert(inodes.to_owned(), heads);
         object.insert("bytes".to_owned(), Value::Object(bytes));
         Value::Object(object)
     };

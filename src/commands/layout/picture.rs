@@ -26,31 +26,56 @@ const PALE: &str = "#777777";
 struct Panel {
     title: &'static str,
     parts: Vec<(String, Figure)>,
+    /// Sectors for one in the figures.
+    unit: u64,
+}
+
+/// The panels of the filesystem, and the line below them.
+fn panels(report: &Report) -> ([Panel; 2], &'static str) {
+    let colour = |origin| format!("#{:06x}", palette::rgb(origin));
+    let fs = &report.target.fs;
+    let [allocation_unit, inodes_unit] = fs.units();
+    // The yellow of the palette is too pale on white.
+    let inodes: Vec<(String, Figure)> = vec![("#b8a800".to_owned(), |m| m.heads)];
+    if fs.allocation_groups().is_some() {
+        let headers = Panel {
+            title: "AG headers: AGF, AGI, AGFL",
+            parts: vec![(colour(Origin::AgHeader), fs.figures().allocation)],
+            unit: allocation_unit,
+        };
+        let inodes = Panel {
+            title: "first inodes of each group",
+            parts: inodes,
+            unit: inodes_unit,
+        };
+        let foot = "dashed: the mean. In allocation groups. First inodes: where XFS puts the first 64 inodes of a group.";
+        return ([headers, inodes], foot);
+    }
+    let bitmaps = Panel {
+        title: "bitmaps: block, inode",
+        parts: vec![
+            (colour(Origin::BlockBitmap), |m| {
+                m.sectors_of(Origin::BlockBitmap)
+            }),
+            (colour(Origin::InodeBitmap), |m| {
+                m.sectors_of(Origin::InodeBitmap)
+            }),
+        ],
+        unit: allocation_unit,
+    };
+    let tables = Panel {
+        title: "inode tables: the part in use",
+        parts: inodes,
+        unit: inodes_unit,
+    };
+    let foot = "dashed: the mean. In blocks. Inode tables: the first 4 blocks per group, from the start of each flex group.";
+    ([bitmaps, tables], foot)
 }
 
 /// Draws the picture.
 pub fn draw(report: &Report) -> String {
     let members = &report.spread.members;
-    let block_sectors = u64::from(report.target.fs.block_size / 512);
-    let colour = |origin| format!("#{:06x}", palette::rgb(origin));
-    let panels = [
-        Panel {
-            title: "bitmaps: block, inode",
-            parts: vec![
-                (colour(Origin::BlockBitmap), |m| {
-                    m.sectors_of(Origin::BlockBitmap)
-                }),
-                (colour(Origin::InodeBitmap), |m| {
-                    m.sectors_of(Origin::InodeBitmap)
-                }),
-            ],
-        },
-        Panel {
-            title: "inode tables: the part in use",
-            // The yellow of the palette is too pale on white.
-            parts: vec![("#b8a800".to_owned(), |m| m.heads)],
-        },
-    ];
+    let (panels, foot) = panels(report);
     let mut lines = table::about(&report.target).to_vec();
     lines.push(String::new());
     lines.extend(text::wrap(&text::clean(&report.headline), 130, 4));
@@ -85,14 +110,9 @@ pub fn draw(report: &Report) -> String {
     }
     for (i, panel) in panels.iter().enumerate() {
         let x = MARGIN + NAMES + PANEL * i as f64;
-        page = page.add(draw_panel(panel, members, block_sectors, x, top, bottom));
+        page = page.add(draw_panel(panel, members, x, top, bottom));
     }
-    page = page.add(words(
-        "dashed: the mean. In blocks. Inode tables: the first 4 blocks per group, from the start of each flex group.",
-        MARGIN,
-        bottom + 45.0,
-        PALE,
-    ));
+    page = page.add(words(foot, MARGIN, bottom + 45.0, PALE));
     page.to_string() + "\n"
 }
 
@@ -100,14 +120,7 @@ fn words(text: &str, x: f64, y: f64, fill: &str) -> Text {
     Text::new(text).set("x", x).set("y", y).set("fill", fill)
 }
 
-fn draw_panel(
-    panel: &Panel,
-    members: &[Member],
-    block_sectors: u64,
-    x: f64,
-    top: f64,
-    bottom: f64,
-) -> Group {
+fn draw_panel(panel: &Panel, members: &[Member], x: f64, top: f64, bottom: f64) -> Group {
     let value = |m: &Member| -> u64 { panel.parts.iter().map(|(_, figure)| figure(m)).sum() };
     let most = members.iter().map(value).max().unwrap_or(0).max(1);
     let scale = BARS / most as f64;
@@ -130,7 +143,7 @@ fn draw_panel(
             }
             at += width;
         }
-        let figure = (value(member) / block_sectors).to_string();
+        let figure = (value(member) / panel.unit).to_string();
         group = group.add(words(&figure, round(at + 6.0), y + ROW * 0.7, PALE));
     }
     let sum: u64 = members.iter().map(value).sum();

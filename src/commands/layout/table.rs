@@ -2,8 +2,9 @@
 
 use std::io::{self, Write};
 
+use crate::analysis::placement::Groups;
 use crate::analysis::placement::report::{self, Report};
-use crate::analysis::placement::spread::{FIXED, Figure, Member, skew};
+use crate::analysis::placement::spread::{Figure, Member, skew};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 use crate::origin::Origin;
@@ -76,11 +77,18 @@ pub fn about(target: &Target) -> [String; 2] {
         text::glue(&units::size(fs.bytes())),
         text::glue(&units::size(fs.block_size.into())),
     );
-    if let Some(groups) = fs.groups {
-        first.push_str(&format!(", {} groups of {}", groups.count, groups.blocks));
-        if groups.per_flex > 1 {
-            first.push_str(&format!(", flex\u{a0}{}", groups.per_flex));
+    match fs.groups {
+        Some(Groups::Block(groups)) => {
+            first.push_str(&format!(", {} groups of {}", groups.count, groups.blocks));
+            if groups.per_flex > 1 {
+                first.push_str(&format!(", flex\u{a0}{}", groups.per_flex));
+            }
         }
+        Some(Groups::Allocation(groups)) => first.push_str(&format!(
+            ", {} allocation groups of {}",
+            groups.count, groups.blocks
+        )),
+        None => {}
     }
     let name = target.array.name.as_deref();
     let mut second = format!(
@@ -109,33 +117,45 @@ fn bar(value: u64, most: u64, columns: usize) -> String {
 }
 
 fn bars(report: &Report) -> Vec<String> {
-    let block_sectors = u64::from(report.target.fs.block_size / 512);
+    let fs = &report.target.fs;
     let members = &report.spread.members;
-    let figures: [(&str, Figure); 2] =
-        [("bitmaps", |m| m.bitmaps()), ("inode tables*", |m| m.heads)];
+    let [allocation, inodes] = fs.figures().names;
+    let [allocation_unit, inodes_unit] = fs.units();
+    let figures: [(String, Figure, u64); 2] = [
+        (
+            allocation.to_owned(),
+            fs.figures().allocation,
+            allocation_unit,
+        ),
+        (format!("{inodes}*"), |m| m.heads, inodes_unit),
+    ];
     let mut head = text::left("slot", 5) + &text::left("member", NAME);
     let mut foot = text::left("", 5) + &text::left("skew", NAME);
-    for (title, figure) in figures {
+    for (title, figure, _) in &figures {
         head.push_str(&format!(" {}", text::left(&format!("{title:>7}"), 8 + BAR)));
-        let skew = units::factor(skew(members.iter().map(figure)));
+        let skew = units::factor(skew(members.iter().map(*figure)));
         foot.push_str(&format!(" {:>7} {}", skew, " ".repeat(BAR)));
     }
     let mut out = vec![head];
     for (slot, member) in members.iter().enumerate() {
         let name = text::clean(report.target.array.member(slot)).into_owned();
         let mut line = format!("{slot:>4} ") + &text::left(&name, NAME);
-        for (_, figure) in figures {
-            let most = members.iter().map(figure).max().unwrap_or(0);
+        for (_, figure, unit) in &figures {
+            let most = members.iter().map(*figure).max().unwrap_or(0);
             let value = figure(member);
-            let blocks = short(value / block_sectors);
-            line.push_str(&format!(" {blocks:>7} {}", bar(value, most, BAR)));
+            let count = short(value / unit);
+            line.push_str(&format!(" {count:>7} {}", bar(value, most, BAR)));
         }
         out.push(line);
     }
     out.push(foot);
-    out.push(
-        "* assumed in use: 4 per group from the start of each flex group; all in blocks".to_owned(),
-    );
+    let foot = match fs.groups {
+        Some(Groups::Allocation(_)) => {
+            "* where XFS puts the first 64 inodes of a group; both columns count groups"
+        }
+        _ => "* assumed in use: 4 per group from the start of each flex group; all in blocks",
+    };
+    out.push(foot.to_owned());
     out
 }
 
@@ -153,34 +173,37 @@ fn grown(report: &Report) -> Vec<String> {
     let Some((disks, skews)) = &report.grown else {
         return Vec::new();
     };
-    let [bitmaps, tables] = [skews.bitmaps, skews.tables].map(units::factor);
-    let sentence =
-        format!("after growing to {disks} disks: bitmaps {bitmaps}, inode tables {tables}");
+    let [allocation, inodes] = [skews.allocation, skews.inodes].map(units::factor);
+    let names = report.target.fs.figures().names;
+    let sentence = format!(
+        "after growing to {disks} disks: {} {allocation}, {} {inodes}",
+        names[0], names[1]
+    );
     wrapped("", &sentence)
 }
 
 fn origins(report: &Report) -> Vec<String> {
     let fs = &report.target.fs;
-    let block_sectors = u64::from(fs.block_size / 512);
+    let (unit, unit_sectors) = fs.origin_unit();
     let members = report.spread.members.len();
     let mut out = vec![format!(
-        "{:<20}{:>12}{:>10}{:>7}  {}",
-        "origin", "blocks", "bytes", "skew", "most on"
+        "{:<20}{unit:>12}{:>10}{:>7}  {}",
+        "origin", "bytes", "skew", "most on"
     )];
-    for origin in FIXED {
+    for &origin in fs.figures().origins {
         let figure = |m: &Member| m.sectors_of(origin);
         let sum: u64 = report.spread.members.iter().map(figure).sum();
-        let blocks = sum / block_sectors;
+        let count = sum / unit_sectors;
         if sum == 0 {
             continue;
         }
-        // No skew for fewer blocks than members, which cannot be even.
+        // No skew for fewer blocks or groups than members, which cannot be even.
         let skew = report
             .spread
             .skew(figure)
-            .filter(|_| blocks >= members as u64);
+            .filter(|_| fs.pieces(origin, sum) >= members as u64);
         out.push(format!(
-            "{:<20}{blocks:>12}{:>10}{:>7}  {}",
+            "{:<20}{count:>12}{:>10}{:>7}  {}",
             origin.name(),
             units::bytes(sum as f64 * 512.0),
             units::factor(skew),
@@ -219,22 +242,31 @@ fn column(origin: Origin) -> &'static str {
         Origin::Superblock => "super",
         Origin::Journal => "journal",
         Origin::ExtentTree => "extents",
+        Origin::AgHeader => "header",
+        Origin::FreeSpaceBtree => "free",
+        Origin::InodeBtree => "inobt",
+        Origin::RmapBtree => "rmap",
+        Origin::RefcountBtree => "refcnt",
+        Origin::InodeCluster => "inodes",
         _ => "other",
     }
 }
 
-/// Blocks of each origin on each member.
+/// Blocks, or sectors, of each origin on each member.
 fn matrix(report: &Report) -> Vec<String> {
-    let block_sectors = u64::from(report.target.fs.block_size / 512);
+    let (_, unit_sectors) = report.target.fs.origin_unit();
+    let origins = report.target.fs.figures().origins;
+    let width = (COLUMNS - 5) / origins.len();
     let mut head = text::left("slot", 5);
-    for origin in FIXED {
-        head.push_str(&format!("{:>9}", column(origin)));
+    for &origin in origins {
+        head.push_str(&format!("{:>width$}", column(origin)));
     }
     let mut out = vec![head];
     for (slot, member) in report.spread.members.iter().enumerate() {
         let mut line = format!("{slot:>4} ");
-        for sectors in member.sectors {
-            line.push_str(&format!("{:>9}", sectors / block_sectors));
+        for &origin in origins {
+            let count = member.sectors_of(origin) / unit_sectors;
+            line.push_str(&format!("{count:>width$}"));
         }
         out.push(line);
     }

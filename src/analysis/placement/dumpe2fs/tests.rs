@@ -46,14 +46,17 @@ fn an_old_version() {
     let fs = read(text(OLD).as_bytes()).unwrap();
     let blocks = |origin| -> Vec<(u64, u64)> {
         let of = fs.ranges.iter().filter(|r| r.origin == origin);
-        of.map(|r| (r.first.0, r.count)).collect()
+        of.map(|r| (r.first.0 / 8, r.count / 8)).collect()
     };
     assert_eq!(blocks(Origin::Superblock), [(0, 1), (32768, 1)]);
     assert_eq!(blocks(Origin::GroupDescriptors), [(1, 10), (32769, 10)]);
     assert_eq!(blocks(Origin::BlockBitmap), [(11, 1), (32779, 1)]);
     assert_eq!(blocks(Origin::InodeBitmap), [(12, 1), (32780, 1)]);
     assert_eq!(blocks(Origin::InodeTable), [(13, 512), (32781, 512)]);
-    assert_eq!((fs.kind.as_str(), fs.groups.unwrap().per_flex), ("ext3", 1));
+    assert_eq!(
+        (fs.kind.as_str(), fs.block_groups().unwrap().per_flex),
+        ("ext3", 1)
+    );
     assert_eq!(fs.notes.len(), 1, "{:?}", fs.notes);
 }
 
@@ -122,8 +125,8 @@ proptest! {
         let end = (at + len).min(text.len());
         text.splice(at..end, with.bytes());
         if let Ok(fs) = read(text.as_slice()) {
-            let end = fs.ranges.last().map_or(0, |r| r.end().0);
-            prop_assert!(end <= fs.blocks);
+            let end = fs.ranges.last().map_or(0, |r| r.first.0 + r.count);
+            prop_assert!(end <= fs.blocks * fs.block_sectors());
         }
     }
 

@@ -3,7 +3,9 @@
 //!
 //! * `candidates`: options to compare.
 //! * `weigh`: costs of options, and the score.
+//! * `agsizes`: the same for XFS: sizes of its allocation groups.
 
+pub mod agsizes;
 mod candidates;
 mod weigh;
 
@@ -148,7 +150,7 @@ impl<'a> Search<'a> {
         let first = self.planned(self.base).ok()?;
         let base = self.candidate(self.base, &first, None);
         let block = u64::from(first.block_size);
-        let group = (self.base.group.is_none() && first.groups?.blocks == block as u32 * 8)
+        let group = (self.base.group.is_none() && first.block_groups()?.blocks == block as u32 * 8)
             .then(|| candidates(self.base, block, self.chunk(), false))?
             .iter()
             .find_map(|o| o.group)?;

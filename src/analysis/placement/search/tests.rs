@@ -92,13 +92,13 @@ fn figures_above_64_tib() {
         let mut target = target(Level::Raid6, 12, 512 << 10, 1 << 40, &options);
         let search = Search::on(&target, bytes, &options, &conf);
         let planned = search.planned(&options).unwrap();
-        assert_eq!(planned.groups.unwrap().count, groups);
+        assert_eq!(planned.block_groups().unwrap().count, groups);
         // With meta_bg, three of the 64 groups of each meta_bg have one block of descriptors.
         let descriptors = planned
             .ranges
             .iter()
             .filter(|r| r.origin == crate::origin::Origin::GroupDescriptors);
-        assert_eq!(descriptors.map(|r| r.count).max(), Some(1));
+        assert_eq!(descriptors.map(|r| r.count).max(), Some(8));
         let (all, base) = search.run().unwrap();
         // The note that skews are those of the first 16 TiB.
         let counted = search.counted();

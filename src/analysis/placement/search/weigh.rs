@@ -1,7 +1,7 @@
 //! Costs of options, and the score of a candidate.
 
 use super::{Candidate, Search};
-use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::filesystem::{BlockGroups, Filesystem};
 use crate::analysis::units;
 use crate::mke2fs::Options;
 
@@ -49,7 +49,7 @@ impl Costs {
         search: &Search<'_>,
         base: Option<&Self>,
     ) -> Self {
-        let groups = fs.groups.unwrap_or(crate::analysis::placement::Groups {
+        let groups = fs.block_groups().unwrap_or(BlockGroups {
             count: 0,
             first_block: 0,
             blocks: 1,
@@ -158,8 +158,8 @@ impl Candidate {
     /// Skews above an even layout plus costs; the lowest is the best.
     pub fn score(&self) -> f64 {
         let above = |skew: Option<f64>| skew.map_or(0.0, |s| (s - EVEN).max(0.0));
-        let bitmaps = above(self.skews.bitmaps).max(0.5 * above(self.skews.one_bitmap));
-        let sum = bitmaps + 0.7 * above(self.skews.tables) + self.costs.weight;
+        let bitmaps = above(self.skews.allocation).max(0.5 * above(self.skews.alone));
+        let sum = bitmaps + 0.7 * above(self.skews.inodes) + self.costs.weight;
         // Round: smaller differences are not significant.
         (sum * 100.0).round() / 100.0
     }

@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 
 use super::{FIXED, HEAD_BLOCKS, Skews, Spread, heads, skew};
-use crate::address::{ArraySector, FsBlock, FsSector};
-use crate::analysis::placement::filesystem::{Filesystem, Groups};
-use crate::fs::ext4::Range;
+use crate::address::{ArraySector, FsSector};
+use crate::analysis::placement::filesystem::{BlockGroups, Filesystem, Groups};
+use crate::fs::SectorRange;
 use crate::machine::Segment;
 use crate::origin::Origin;
 use crate::raid::{Geometry, Level, Params};
@@ -29,18 +29,27 @@ fn whole() -> [Segment; 1] {
     }]
 }
 
-fn filesystem(groups: u32, blocks: u32, ranges: Vec<Range>) -> Filesystem {
+/// A range of blocks of 4 KiB.
+fn range(first: u64, count: u64, origin: Origin) -> SectorRange {
+    SectorRange {
+        first: FsSector(first * 8),
+        count: count * 8,
+        origin,
+    }
+}
+
+fn filesystem(groups: u32, blocks: u32, ranges: Vec<SectorRange>) -> Filesystem {
     Filesystem {
         kind: "ext4".into(),
         block_size: 4096,
         blocks: u64::from(groups) * u64::from(blocks),
-        groups: Some(Groups {
+        groups: Some(Groups::Block(BlockGroups {
             count: groups,
             first_block: 0,
             blocks,
             per_flex: 16,
             table_blocks: 16,
-        }),
+        })),
         ranges,
         inodes: 0,
         grows_to: 0,
@@ -55,21 +64,25 @@ fn filesystem(groups: u32, blocks: u32, ranges: Vec<Range>) -> Filesystem {
 #[test]
 fn inodes_are_packed_into_the_first_tables() {
     // Two flex groups of 16 tables of 16 blocks, as one range each; then one of 4 groups.
-    let ranges = [(100, 256), (5000, 256), (9000, 64)].map(|(first, count)| Range {
-        first: FsBlock(first),
-        count,
-        origin: Origin::InodeTable,
-    });
+    let ranges = [(100, 256), (5000, 256), (9000, 64)]
+        .map(|(first, count)| range(first, count, Origin::InodeTable));
     let fs = filesystem(36, 32768, ranges.to_vec());
-    let heads: Vec<(u64, u64)> = heads(&fs).map(|r| (r.first.0, r.count)).collect();
+    let heads: Vec<(u64, u64)> = heads(&fs)
+        .iter()
+        .map(|r| (r.first.0 / 8, r.count / 8))
+        .collect();
     let tables = |first: u64| (0..4).map(move |i| (first + 16 * i, 16));
     let want: Vec<(u64, u64)> = [100, 5000, 9000].into_iter().flat_map(tables).collect();
     assert_eq!(heads, want);
     // Without flex groups each group fills its own table.
     let mut lone = fs;
-    lone.groups.as_mut().unwrap().per_flex = 1;
-    assert!(super::heads(&lone).all(|r| r.count == HEAD_BLOCKS));
-    assert_eq!(super::heads(&lone).count(), 36);
+    let Some(Groups::Block(groups)) = &mut lone.groups else {
+        unreachable!();
+    };
+    groups.per_flex = 1;
+    let heads = super::heads(&lone);
+    assert!(heads.iter().all(|r| r.count == 8 * HEAD_BLOCKS));
+    assert_eq!(heads.len(), 36);
 }
 
 #[test]
@@ -82,11 +95,7 @@ fn skews() {
 
 #[test]
 fn every_copy_is_counted() {
-    let ranges = vec![Range {
-        first: FsBlock(0),
-        count: 1000,
-        origin: Origin::Journal,
-    }];
+    let ranges = vec![range(0, 1000, Origin::Journal)];
     let fs = filesystem(1, 32768, ranges);
     for (array, copies) in [
         (geometry(Level::Raid1, 0, 3, 0), 3),
@@ -146,9 +155,9 @@ proptest! {
             array_sector: ArraySector(array_sector),
             sectors,
         });
-        let ranges: Vec<Range> = runs
+        let ranges: Vec<SectorRange> = runs
             .iter()
-            .map(|&(first, count, i)| Range { first: FsBlock(first), count, origin: FIXED[i] })
+            .map(|&(first, count, i)| range(first, count, FIXED[i]))
             .collect();
         let fs = filesystem(1, 32768, ranges.clone());
         let spread = Spread::new(&fs, &array, &segments);
@@ -156,7 +165,7 @@ proptest! {
         let mut outside = 0;
         for range in &ranges {
             let i = FIXED.iter().position(|&o| o == range.origin).unwrap();
-            for sector in (range.first.0 * 8..range.end().0 * 8).map(FsSector) {
+            for sector in (range.first.0..range.first.0 + range.count).map(FsSector) {
                 let segment = segments.iter().find(|s| {
                     sector >= s.fs_sector && sector < s.fs_sector + s.sectors
                 });
@@ -169,9 +178,10 @@ proptest! {
                 }
             }
         }
-        let got: Vec<_> = spread.members.iter().map(|m| m.sectors).collect();
+        let of = |m: &super::Member| FIXED.map(|origin| m.sectors_of(origin));
+        let got: Vec<_> = spread.members.iter().map(of).collect();
         prop_assert_eq!(got, want);
         prop_assert_eq!(spread.outside, outside);
-        prop_assert_eq!(Skews::new(&fs, &array, &segments), spread.skews());
+        prop_assert_eq!(Skews::new(&fs, &array, &segments), spread.skews(fs.figures()));
     }
 }

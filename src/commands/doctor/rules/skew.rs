@@ -1,8 +1,9 @@
 //! Metadata concentrated on some members, which is decided when the filesystem is created.
 
+use super::allocation_groups::{self, figures};
 use super::predict;
 use crate::advice::kernel::Kernel;
-use crate::analysis::placement::{Report, Skews, UNEVEN_FROM};
+use crate::analysis::placement::{Report, UNEVEN_FROM};
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
@@ -17,7 +18,15 @@ pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     let Some(report) = fs.report.as_ref() else {
         return Vec::new();
     };
-    let groups = report.target.fs.groups.map_or(0, |g| g.count);
+    if let Some(groups) = report.target.fs.allocation_groups() {
+        if !report.uneven {
+            return Vec::new();
+        }
+        let mut found = vec![allocation_groups::uneven(fs, report, &groups)];
+        found.extend(reshaped(array, fs, report));
+        return found;
+    }
+    let groups = report.target.fs.block_groups().map_or(0, |g| g.count);
     if !report.uneven || groups / array.array.raid_disks.max(1) < MIN_GROUPS {
         return Vec::new();
     }
@@ -27,22 +36,14 @@ pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     found
 }
 
-fn figures(skews: &Skews) -> String {
-    format!(
-        "bitmaps {}, inode tables {}",
-        units::factor(skews.bitmaps),
-        units::factor(skews.tables)
-    )
-}
-
 fn uneven(fs: &FsFacts, report: &Report) -> Finding {
     // Only a load shows the cost: `live::raise` raises the severity if one was measured.
     let mut finding = Finding::info("layout-skew", report.headline.clone())
-        .seen(format!("busiest member over the mean: {}", figures(&report.skews)))
+        .seen(format!("busiest member over the mean: {}", figures(report, &report.skews)))
         .seen_all(report.why.clone())
         .figure("skew", report.skews.worst())
-        .figure("bitmaps", report.skews.bitmaps)
-        .figure("inode_table_heads", report.skews.tables)
+        .figure("bitmaps", report.skews.allocation)
+        .figure("inode_table_heads", report.skews.inodes)
         .why("creating, growing or removing a file changes a bitmap and an inode table, so these members saturate first. --live S, --load FILE or `raidtrace top` shows if they do")
         .source("measured, see docs/doctor.md; e2fsprogs, lib/ext2fs/alloc_tables.c");
     finding.destroys = true;
@@ -66,7 +67,7 @@ fn uneven(fs: &FsFacts, report: &Report) -> Finding {
     };
     // Never name the device, even of an empty filesystem: files may have been created since.
     finding
-        .seen(format!("with {} it would be: {}", better.options, figures(&better.skews)))
+        .seen(format!("with {} it would be: {}", better.options, figures(report, &better.skews)))
         .seen(files)
         .figure("better_options", better.options.clone())
         .figure("better_skew", better.skews.worst())
@@ -108,13 +109,19 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding
         array.array.raid_disks,
         units::factor(Some(after.worst()))
     );
+    let apart = match report.target.fs.allocation_groups() {
+        Some(_) => {
+            "allocation groups are a fixed number of chunks apart, which has a common factor with the new number of disks"
+        }
+        None => "flex groups are a power of two of chunks apart",
+    };
     Some(
         Finding::info("layout-grow", title)
-            .seen(format!("before: {}", figures(&before)))
-            .seen(format!("after: {}", figures(&after)))
+            .seen(format!("before: {}", figures(report, &before)))
+            .seen(format!("after: {}", figures(report, &after)))
             .figure("before", before.worst())
             .figure("after", after.worst())
-            .why("the disk of a block is its chunk number modulo the number of disks, and flex groups are a power of two of chunks apart")
+            .why(format!("the disk of a block is its chunk number modulo the number of disks, and {apart}"))
             .risk("no action while the reshape runs; with one disk more or less the layout would be even again, at the cost of another reshape")
             .not_when("the members never saturate")
             .source("measured, see docs/doctor.md"),

@@ -46,7 +46,7 @@ pub fn object(found: &Findings<'_>) -> Value {
 }
 
 fn side(geometry: &Geometry, fs: &Filesystem, options: Option<&str>) -> Value {
-    let groups = fs.groups;
+    let groups = fs.block_groups();
     json!({
         "options": options,
         "level": geometry.level().name(),

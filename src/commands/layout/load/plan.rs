@@ -2,7 +2,7 @@
 
 use super::source::{Source, used_stripe};
 use crate::analysis::placement::Filesystem;
-use crate::analysis::placement::geometry::{ArrayOptions, fits};
+use crate::analysis::placement::geometry::{ArrayOptions, data_disks, fits};
 use crate::analysis::relocate::Side;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::{Geometry, Level, Params};
@@ -69,25 +69,12 @@ impl Plan {
         }
         fits(&geometry, fs.block_size)?;
         // mkfs.ext4 takes the width from the array (optimal_io_size).
-        let parity = match geometry.level() {
-            Level::Raid4 | Level::Raid5 => 1,
-            Level::Raid6 => 2,
-            _ => 0,
-        };
-        let disks = geometry.disks();
-        let data = match geometry.level() {
-            // The near copies of a chunk are side by side (raid10_set_io_opt).
-            Level::Raid10 => match (layout & 0xff).max(1) {
-                near if disks % near == 0 => disks / near,
-                _ => disks,
-            },
-            _ => disks.saturating_sub(parity),
-        };
+        let data = data_disks(geometry.level(), geometry.disks(), layout);
         let width = match fs.stripe_width {
-            0 => u32::try_from(chunk / block * u64::from(data.max(1))).unwrap_or(0),
+            0 => u32::try_from(chunk / block * u64::from(data)).unwrap_or(0),
             width => width,
         };
-        let most = fs.groups.map_or(0, |g| g.blocks);
+        let most = fs.block_groups().map_or(0, |g| g.blocks);
         let side = Side::new(&fs, used_stripe(None, width, fs.stride, most))?;
         fs.ranges = Vec::new();
         Ok(Self {

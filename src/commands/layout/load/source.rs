@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::address::FsBlock;
+use crate::address::FsSector;
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::{self, Filesystem};
 use crate::analysis::relocate::Side;
-use crate::fs::ext4::Range;
+use crate::fs::SectorRange;
 use crate::fs::ext4::features::incompat;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::Origin;
@@ -224,7 +224,6 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
     if !(1024..=65536).contains(&block_size) || !block_size.is_power_of_two() {
         return Err(format!("block_size is {block_size}"));
     }
-    let block_sectors = block_size / 512;
     let (blocks, groups) = (get("blocks")?, get("groups")?);
     let (per_group, inodes_per_group) = (get("blocks_per_group")?, get("inodes_per_group")?);
     let (inode_size, incompat_bits) = (get("inode_size")?, get("feature_incompat")?);
@@ -259,9 +258,9 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
         let (Some(first), Some(origin)) = (first.checked_sub(start), origin) else {
             continue;
         };
-        ranges.push(Range {
-            first: FsBlock(first / block_sectors),
-            count: sectors / block_sectors,
+        ranges.push(SectorRange {
+            first: FsSector(first),
+            count: *sectors,
             origin,
         });
     }
@@ -273,13 +272,13 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
         kind: fs.kind.clone(),
         block_size: block_size as u32,
         blocks: blocks.min(1 << 53),
-        groups: Some(placement::Groups {
+        groups: Some(placement::Groups::Block(placement::BlockGroups {
             count: narrow(groups, "groups")?,
             first_block: first_block as u32,
             blocks: narrow(per_group, "blocks_per_group")?,
             per_flex: per_flex.unwrap_or(1) as u32,
             table_blocks: narrow(table_blocks, "inodes_per_group")?,
-        }),
+        })),
         inodes: or("inodes", 0),
         grows_to: 0,
         ranges,
@@ -295,11 +294,11 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
 /// # Errors
 /// The first part differs from that.
 fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), String> {
-    let groups = fs.groups.ok_or("no groups")?;
+    let groups = fs.block_groups().ok_or("no groups")?;
     let inode_size = number(parameters, "inode_size")?;
     let journal = fs.ranges.iter().filter(|r| r.origin == Origin::Journal);
     let journal = journal.fold(0_u64, |sum, r| sum.saturating_add(r.count));
-    let journal = journal.saturating_mul(fs.block_size.into()) >> 20;
+    let journal = journal.saturating_mul(512) >> 20;
     let options = Options {
         // The journal is in the middle, and so in the first part.
         journal: (journal > 0)
@@ -317,7 +316,7 @@ fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), 
     let made = Filesystem::new(plan(fs.bytes(), 0, &options, &Conf::compiled_in())?);
     let kinds = [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable];
     for kind in kinds {
-        let of = |ranges: &[Range]| -> Vec<Range> {
+        let of = |ranges: &[SectorRange]| -> Vec<SectorRange> {
             let own = ranges.iter().filter(|r| r.origin == kind);
             own.copied().collect()
         };
@@ -334,7 +333,7 @@ fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), 
 
 /// Blocks that the kernel aligns large allocations to (`ext4_get_stripe_size`); 0 for none.
 fn stripe(fs: &Filesystem, mounts: &[header::Mount]) -> u64 {
-    let most = fs.groups.map_or(0, |g| g.blocks);
+    let most = fs.block_groups().map_or(0, |g| g.blocks);
     let option = mounts.iter().find_map(|m| {
         let mut options = m.options.split(',');
         options.find_map(|o| o.strip_prefix("stripe=")?.parse::<u32>().ok())

@@ -75,7 +75,7 @@ fn lines(found: &Findings<'_>) -> Vec<String> {
 
 fn groups(fs: &Filesystem) -> String {
     let mut words = format!("{} {}", fs.kind, text::glue(&units::size(fs.bytes())));
-    if let Some(groups) = fs.groups {
+    if let Some(groups) = fs.block_groups() {
         words.push_str(&format!(
             ", {} groups of {}, flex\u{a0}{}",
             groups.count, groups.blocks, groups.per_flex

@@ -1,0 +1,92 @@
+//! The members on which the allocation groups of XFS start, and the size of a group (agsize) for which they start on all members
+//! equally.
+//!
+//! mkfs.xfs makes agsize a multiple of the chunk, so the member of each group follows from agsize in chunks modulo the period of the
+//! array. mkfs.xfs avoids only an agsize that is a multiple of the stripe width (mkfs/xfs_mkfs.c, `align_ag_geometry`), which is not
+//! the period of RAID 4, 5 and 6, and which leaves common factors.
+
+use super::allocation_groups::{LEAST, count};
+use super::spread::{Projection, skew};
+use crate::address::{ArraySector, FsSector};
+use crate::machine::Segment;
+use crate::raid::Geometry;
+
+/// Number of values of agsize to try, from mkfs.xfs's own downwards in chunks. Over RAID 0, 4, 5 and 10 of 3 to 24 disks, at
+/// most 3 are needed. RAID 6 has no simple rule.
+const TRIES: u64 = 64;
+/// Skew relative to the best possible one up to which an agsize is as good as the best.
+const AS_GOOD: f64 = 1.05;
+
+/// An agsize, and the skew of the starts of its groups.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AgSize {
+    /// Sectors per group, a multiple of the chunk.
+    pub sectors: u64,
+    /// Busiest member over the mean.
+    pub skew: f64,
+}
+
+/// Number of groups that start on each member. `total` is the size of the filesystem in sectors.
+fn starts(projection: &Projection<'_>, disks: usize, agsize: u64, total: u64) -> Vec<u64> {
+    let mut hits = vec![0; disks];
+    for group in 0..count(agsize, total) {
+        projection.add(FsSector(group * agsize), 1, &mut hits);
+    }
+    hits
+}
+
+/// The agsize to use instead of `agsize` on an array: the largest multiple of the chunk up to it for which the groups of a
+/// filesystem of `total` sectors start on all members equally, or most equally. `None` without chunks, or if the filesystem is
+/// too small.
+pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) -> Option<AgSize> {
+    let chunk = geometry.chunk_sectors()?;
+    let projection = Projection::new(geometry, segments);
+    let disks = geometry.disks() as usize;
+    // Members without data, as the parity disk of RAID 4, cannot have a group.
+    let mut holds = vec![0; disks];
+    projection.add(FsSector(0), chunk * geometry.period()?, &mut holds);
+    let holders = holds.iter().filter(|&&n| n > 0).count() as u64;
+    let own = agsize / chunk;
+    let mut best: Option<AgSize> = None;
+    for chunks in (0..=own).rev().take(TRIES as usize) {
+        let sectors = chunks * chunk;
+        if sectors < LEAST || total < sectors {
+            break;
+        }
+        let hits = starts(&projection, disks, sectors, total);
+        let copies: u64 = hits.iter().sum();
+        let Some(skew) = skew(hits.iter().copied()) else {
+            break;
+        };
+        let ideal = (copies.div_ceil(holders) * disks as u64) as f64 / copies as f64;
+        if best.is_none_or(|b| skew < b.skew - 1e-9) {
+            best = Some(AgSize { sectors, skew });
+        }
+        if skew <= ideal * AS_GOOD {
+            break;
+        }
+    }
+    best
+}
+
+/// Number of chunks after which the members of chunks repeat: the number of disks on RAID 0 and on RAID 5 in md's default
+/// layout. `None` without chunks, and for a RAID 0 of unequal members.
+pub fn member_period(geometry: &Geometry) -> Option<u64> {
+    let chunk = geometry.chunk_sectors()?;
+    let period = geometry.period()?;
+    let slots: Vec<Vec<u32>> = (0..period)
+        .map(|c| {
+            let copies = geometry.copies(ArraySector(c * chunk));
+            let mut slots: Vec<u32> = copies.into_iter().map(|(slot, _)| slot).collect();
+            slots.sort_unstable();
+            slots
+        })
+        .collect();
+    (1..=period).find(|p| {
+        period.is_multiple_of(*p)
+            && (0..period - p).all(|c| slots[c as usize] == slots[(c + p) as usize])
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Sizes of allocation groups (mkfs.xfs -d agsize=) to compare on an array. The caller plans the filesystems.
+
+use crate::analysis::placement::agsize::best;
+use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::spread::{Skews, UNEVEN_FROM};
+use crate::analysis::placement::target::Target;
+
+/// Number of sizes just below mkfs.xfs's own to compare.
+const NEIGHBOURS: u64 = 3;
+/// Minimum gain in score to recommend another size than mkfs.xfs's own.
+const MIN_GAIN: f64 = 0.15;
+
+/// A size of the allocation groups, and the resulting skews.
+#[derive(Clone, Debug)]
+pub struct AgSizeCandidate {
+    /// Bytes of a group; `None` for the user's options.
+    pub agsize: Option<u64>,
+    /// Skews on this array.
+    pub skews: Skews,
+    /// Number of groups.
+    pub count: u32,
+    /// Sectors of a group.
+    pub sectors: u64,
+    /// The filesystem.
+    pub fs: Filesystem,
+}
+
+/// Plans a filesystem with this agsize in bytes, or with the user's options only.
+pub type PlanAgSize<'a> = dyn Fn(Option<u64>) -> Result<Filesystem, String> + 'a;
+
+/// The candidates, the best first, and the index of the one with the user's options. Sizes that mkfs.xfs refuses are left out.
+///
+/// # Errors
+/// If mkfs.xfs would refuse the user's options.
+pub fn compare(
+    target: &Target,
+    plan: &PlanAgSize<'_>,
+) -> Result<(Vec<AgSizeCandidate>, usize), String> {
+    let base = candidate(target, None, plan)?;
+    let chunk = target.array.geometry.chunk_sectors().unwrap_or(1);
+    let own = base.sectors / chunk;
+    let mut sizes: Vec<u64> = (0..=NEIGHBOURS)
+        .filter_map(|less| own.checked_sub(less))
+        .map(|chunks| chunks * chunk)
+        .collect();
+    sizes.extend(suggested(target, &base.fs).map(|best| best.0));
+    sizes.sort_unstable();
+    sizes.dedup();
+    let mut all = vec![base];
+    for sectors in sizes.into_iter().rev() {
+        if sectors > 0 && sectors != all[0].sectors {
+            all.extend(candidate(target, Some(sectors * 512), plan).ok());
+        }
+    }
+    // The sort is stable: the first of equals, the largest, is the best.
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by(|&a, &b| score(&all[a]).total_cmp(&score(&all[b])));
+    let base = order.iter().position(|&i| i == 0).unwrap_or(0);
+    let all = order.into_iter().map(|i| all[i].clone()).collect();
+    Ok((all, base))
+}
+
+/// Index of the recommended candidate: the user's options, unless another candidate is much better.
+pub fn recommended(all: &[AgSizeCandidate], base: usize) -> usize {
+    let gain = score(&all[base]) - score(&all[0]);
+    if gain < MIN_GAIN { base } else { 0 }
+}
+
+/// Skews above an even layout, weighted like those of ext4, in steps of 0.05: smaller differences are not significant.
+fn score(candidate: &AgSizeCandidate) -> f64 {
+    let above = |skew: Option<f64>| skew.map_or(0.0, |s| (s - 1.0).max(0.0));
+    let Skews {
+        allocation,
+        alone,
+        inodes,
+    } = candidate.skews;
+    let sum = above(allocation).max(above(alone)) + 0.7 * above(inodes);
+    (sum * 20.0).round() / 20.0
+}
+
+fn candidate(
+    target: &Target,
+    agsize: Option<u64>,
+    plan: &PlanAgSize<'_>,
+) -> Result<AgSizeCandidate, String> {
+    let fs = plan(agsize)?;
+    let groups = fs
+        .allocation_groups()
+        .ok_or("the planned filesystem has no allocation groups")?;
+    Ok(AgSizeCandidate {
+        agsize,
+        skews: Skews::new(&fs, &target.array.geometry, &target.segments),
+        count: groups.count,
+        sectors: groups.sectors,
+        fs,
+    })
+}
+
+/// The agsize in sectors for which the groups of a filesystem start on all members most equally, and its skew.
+fn suggested(target: &Target, fs: &Filesystem) -> Option<(u64, f64)> {
+    let groups = fs.allocation_groups()?;
+    let total = fs.blocks.saturating_mul(fs.block_sectors());
+    let geometry = &target.array.geometry;
+    let best = best(geometry, &target.segments, groups.sectors, total)?;
+    Some((best.sectors, best.skew))
+}
+
+/// For advice: the agsize in bytes to use instead of that of `fs`, and its skew; `None` if it would not be even.
+pub fn remedy(target: &Target, fs: &Filesystem) -> Option<(u64, f64)> {
+    let (sectors, skew) = suggested(target, fs)?;
+    (skew < UNEVEN_FROM).then_some((sectors * 512, skew))
+}

@@ -1,0 +1,138 @@
+//! Allocation groups of XFS that start on few members, which is decided when the filesystem is created.
+
+use crate::analysis::placement::agsize;
+use crate::analysis::placement::{AllocationGroups, Report, Skews};
+use crate::analysis::units;
+use crate::commands::doctor::facts::FsFacts;
+use crate::commands::doctor::finding::Finding;
+
+/// Maximum skew of an agsize that is worth a new filesystem.
+const EVEN: f64 = 1.2;
+
+/// The two skews of a filesystem in words.
+pub(super) fn figures(report: &Report, skews: &Skews) -> String {
+    let [allocation, inodes] = report.target.fs.figures().names;
+    format!(
+        "{allocation} {}, {inodes} {}",
+        units::factor(skews.allocation),
+        units::factor(skews.inodes)
+    )
+}
+
+/// The finding for an uneven layout.
+pub(super) fn uneven(fs: &FsFacts, report: &Report, groups: &AllocationGroups) -> Finding {
+    let target = &report.target;
+    // Only a load shows the cost, as for ext4.
+    let mut finding = Finding::info("layout-skew", report.headline.clone())
+        .seen(format!("busiest member over the mean: {}", figures(report, &report.skews)))
+        .seen_all(report.why.clone())
+        .figure("skew", report.skews.worst())
+        .figure("ag_headers", report.skews.allocation)
+        .figure("first_inodes", report.skews.inodes)
+        .why("creating, growing or removing a file changes the header and the btrees of an allocation group, and a mount reads those of all groups, so these members saturate first. As groups fill, inodes and directories spread over the members, but the headers stay")
+        .source("measured, see docs/layout.md; xfsprogs, mkfs/xfs_mkfs.c, align_ag_geometry()");
+    finding.destroys = true;
+    let total = target.fs.blocks.saturating_mul(target.fs.block_sectors());
+    let geometry = &target.array.geometry;
+    let better = agsize::best(geometry, &target.segments, groups.sectors, total)
+        .filter(|best| best.skew < EVEN);
+    let Some(better) = better else {
+        return finding
+            .seen("no agsize near the present one is even on this array")
+            .not_when("the members never saturate")
+            .risk("agsize cannot be changed, and xfs_growfs keeps it");
+    };
+    let files = match fs.inodes {
+        None => "the filesystem may hold files".to_owned(),
+        Some(n) => format!("{n} inodes in use"),
+    };
+    let options = format!("-d agsize={}", better.sectors * 512);
+    // Never name the device, even of an empty filesystem: files may have been created since.
+    finding
+        .seen(format!("with {options} it would be: AG headers {}", units::factor(Some(better.skew))))
+        .seen(files)
+        .command(format!("mkfs.xfs {options} /dev/NEW_ARRAY"))
+        .figure("better_options", options)
+        .figure("better_skew", better.skew)
+        .risk("agsize cannot be changed, and xfs_growfs keeps it, so the command is for a new filesystem to move the data to: mkfs destroys the content of its device")
+        .not_when("the members never saturate, or the files are large and written sequentially. Do not reshape the array for this alone: a reshape takes days, and a failure during it can lose all data")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::address::ArraySector;
+    use crate::advice::kernel::Kernel;
+    use crate::analysis::placement::geometry::ArrayOptions;
+    use crate::analysis::placement::target::whole;
+    use crate::analysis::placement::{Filesystem, Report, Target};
+    use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
+    use crate::commands::doctor::finding::{Finding, Severity};
+    use crate::commands::doctor::rules::skew::check;
+    use crate::fs::xfs::Layout;
+    use crate::mkfs_xfs::{Defaults, Options, Version, plan};
+    use crate::raid::Level;
+
+    const SEVEN: u64 = 46_883_364_864 << 10;
+
+    fn found(level: Level, disks: u32, bytes: u64) -> Vec<Finding> {
+        let array = ArrayOptions {
+            level: Some(level),
+            disks: Some(disks),
+            ..ArrayOptions::default()
+        };
+        let data = crate::analysis::placement::geometry::data_disks(level, disks, 0x102);
+        let defaults = Defaults {
+            version: Version::V7_2,
+            cpus: 1,
+            rotational: true,
+            physical_sector: 4096,
+        };
+        let geometry = plan(bytes, 512 << 10, data, &Options::default(), &defaults).unwrap();
+        let fs = Filesystem::from_xfs(Layout::from_geometry(geometry));
+        let mut target = Target::on_array("md0", fs, &array).unwrap();
+        target.segments = whole(ArraySector(0));
+        let facts = FsFacts {
+            report: Some(Report::new(target)),
+            inodes: Some(64),
+            ..FsFacts::default()
+        };
+        check(&Kernel::default(), &ArrayFacts::default(), &facts)
+    }
+
+    #[test]
+    fn all_headers_on_one_disk() {
+        let found = found(Level::Raid5, 7, SEVEN);
+        let [finding] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            (finding.id, finding.severity),
+            ("layout-skew", Severity::Info)
+        );
+        assert!(
+            finding.title.starts_with("all 44 allocation group headers"),
+            "{}",
+            finding.title
+        );
+        assert_eq!(finding.figures["ag_headers"], 7.0);
+        assert_eq!(
+            finding.commands,
+            ["mkfs.xfs -d agsize=1099510579200 /dev/NEW_ARRAY"]
+        );
+        assert!(finding.destroys);
+        assert!(finding.risk.contains("agsize cannot be changed"));
+    }
+
+    /// An even layout, one with fewer groups than disks, and one on mirrored disks.
+    #[test]
+    fn no_finding() {
+        for (level, disks, bytes) in [
+            (Level::Raid0, 4, 31_255_576_576 << 10),
+            (Level::Raid0, 12, 4 << 30),
+            (Level::Raid1, 2, 1 << 40),
+        ] {
+            let found = found(level, disks, bytes);
+            assert!(found.is_empty(), "{level} of {disks}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! Text, JSON and SVG of planned XFS filesystems, as `layout` prints them.
+
+use clap::Parser;
+
+use super::agsizes::AgSizes;
+use super::args::Layout;
+use super::{json, picture, table, xfs};
+use crate::analysis::placement::report::Report;
+use crate::analysis::placement::{Groups, grow};
+
+/// Size of a RAID 5 of seven 8 TB disks with chunks of 512 KiB.
+const SEVEN: &str = "46883364864K";
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    layout: Layout,
+}
+
+fn args(words: &str) -> Layout {
+    let words = format!("layout --fs xfs {words}");
+    Cli::try_parse_from(words.split_whitespace())
+        .unwrap_or_else(|e| panic!("{e}"))
+        .layout
+}
+
+fn report(words: &str) -> Report {
+    let args = args(words);
+    let target = xfs::planned(&args, args.plan.unwrap()).unwrap();
+    let mut report = Report::new(target);
+    if report.uneven {
+        report.advice = Some(xfs::remedy(&args, &report.target));
+    }
+    if let Some(disks) = args.grow_to {
+        let grown = grow::array(&report.target, disks).unwrap();
+        let skews = grow::planned_xfs(&report.target, &report.target.fs, &grown);
+        report.grown = Some((disks, skews));
+    }
+    report
+}
+
+fn narrow(text: Vec<u8>) -> String {
+    let text = String::from_utf8(text).unwrap();
+    for line in text.lines() {
+        assert!(crate::ui::text::width(line) <= 80, "{line}");
+    }
+    text
+}
+
+fn text(words: &str) -> String {
+    let report = report(words);
+    let mut out = Vec::new();
+    table::write(&mut out, &report, words.contains("--all")).unwrap();
+    narrow(out)
+}
+
+#[test]
+fn screens() {
+    let seven = format!("--plan {SEVEN} --level 5 --disks 7");
+    insta::assert_snapshot!("xfs_seven", text(&format!("{seven} --grow-to 8 --all")));
+    let even = format!("{seven} --mkfs=-dagsize=1099510579200");
+    insta::assert_snapshot!("xfs_seven_even", text(&even));
+    // Two of four members hold all headers.
+    insta::assert_snapshot!("xfs_raid0", text("--plan 15627544576K --level 0 --disks 4"));
+    insta::assert_snapshot!("xfs_raid1", text("--plan 1T --level 1 --disks 2"));
+    insta::assert_snapshot!("xfs_few", text("--plan 4G --level 0 --disks 12"));
+}
+
+#[test]
+fn json_object() {
+    let report = report(&format!("--plan {SEVEN} --level 5 --disks 7 --grow-to 8"));
+    let object = json::object(&report);
+    let headers: Vec<u64> = object["members"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|m| m["ag_headers"].as_u64().unwrap())
+        .collect();
+    assert_eq!(headers, [44, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(object["skew"]["ag_headers"], 7.0);
+    // Those of the group with the log are after the log.
+    assert!(object["skew"]["first_inodes"].as_f64().unwrap() > 6.8);
+    assert_eq!(object["skew"]["worst"], 7.0);
+    assert_eq!(object["allocation_groups"], 44);
+    assert_eq!(object["filesystem"], "xfs");
+    assert!(object.get("groups_per_flex").is_none());
+    assert!(object["grown"]["skew"]["ag_headers"].as_f64().unwrap() < 1.2);
+    let svg = picture::draw(&report);
+    assert!(svg.contains("AG headers") && svg.contains("busiest 7.0x the mean"));
+}
+
+fn search(words: &str) -> (String, serde_json::Value) {
+    let args = args(words);
+    let target = xfs::planned(&args, args.plan.unwrap()).unwrap();
+    let grown = args.grow_to.map(|n| grow::array(&target, n).unwrap());
+    xfs::with_sizes(&args, &target, grown.as_ref(), |found: &AgSizes<'_>| {
+        let mut out = Vec::new();
+        found.write(&mut out).unwrap();
+        (narrow(out), found.object())
+    })
+    .unwrap()
+}
+
+#[test]
+fn searches() {
+    let seven = format!("--plan {SEVEN} --level 5 --disks 7 --search");
+    let (text, object) = search(&format!("{seven} --grow-to 8"));
+    insta::assert_snapshot!("xfs_search", text);
+    assert_eq!(object["schema"], "raidtrace.layout-search/1");
+    assert_eq!(object["command"], "mkfs.xfs -d agsize=1099510579200 DEVICE");
+    let best = &object["candidates"][0];
+    assert_eq!(best["recommended"], true);
+    assert_eq!(best["agsize_bytes"], 1_099_510_579_200_u64);
+    // mkfs.xfs's own size is even on four disks of 8 TB.
+    let (text, object) = search("--plan 31255576576K --level 0 --disks 4 --search");
+    assert_eq!(object["command"], "mkfs.xfs DEVICE");
+    assert!(text.contains("no change needed"), "{text}");
+}
+
+/// A filesystem that grew with its array is the one that would be planned there, apart from its agsize.
+#[test]
+fn a_grown_filesystem_keeps_agsize() {
+    let now = report("--plan 20T --level 0 --disks 4");
+    let grown = grow::array(&now.target, 8).unwrap();
+    let skews = grow::planned_xfs(&now.target, &now.target.fs, &grown);
+    let Some(Groups::Allocation(groups)) = now.target.fs.groups else {
+        panic!("{:?}", now.target.fs.groups);
+    };
+    let bytes = groups.sectors * 512;
+    let then = report(&format!(
+        "--plan 40T --level 0 --disks 8 --mkfs=-dagsize={bytes}"
+    ));
+    assert_eq!(skews.allocation, then.skews.allocation);
+    assert_eq!(skews.alone, then.skews.alone);
+}
