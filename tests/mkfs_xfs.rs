@@ -1,5 +1,7 @@
 //! Compares the planned geometry of an XFS with that of real releases of mkfs.xfs.
 
+#![allow(clippy::unwrap_used)]
+
 use std::process::Command;
 
 use raidtrace::fs::xfs::{Features, Geometry, Log};

@@ -82,7 +82,7 @@ fn external(decided: &Decided, options: &Options, min: u64, max: u64) -> Result<
         format!("-l size={size}: must be {min} to {max} blocks")
     })?;
     let unit = u64::from(decided.log_unit);
-    must(unit == 0 || blocks % unit == 0, || {
+    must(unit == 0 || blocks.is_multiple_of(unit), || {
         format!("-l size={size}: not a multiple of the log's stripe unit, {unit} blocks")
     })?;
     Ok(Log::External {
@@ -92,7 +92,7 @@ fn external(decided: &Decided, options: &Options, min: u64, max: u64) -> Result<
 
 /// Blocks of `-l size=`.
 fn own(decided: &Decided, size: u64, usable: u64, max: u64) -> Result<u64, String> {
-    must(size % 512 == 0, || {
+    must(size.is_multiple_of(512), || {
         format!("-l size={size}: not a multiple of 512 bytes")
     })?;
     let blocks = decided.blocks_in(size);
@@ -148,7 +148,7 @@ fn place(
     }
     .max(1);
     let first = (sparse + u64::from(decided.fixed_blocks())).next_multiple_of(unit) - sparse;
-    if blocks % unit != 0 {
+    if !blocks.is_multiple_of(unit) {
         must(options.log_size.is_none(), || {
             format!(
                 "-l size: {blocks} blocks are not a multiple of the log's stripe unit, {unit} blocks"
