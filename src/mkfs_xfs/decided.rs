@@ -65,7 +65,7 @@ impl Decided {
             must(own <= size, || {
                 format!("-d size={own}: the device has {size} bytes")
             })?;
-            must(own % 512 == 0, || {
+            must(own.is_multiple_of(512), || {
                 format!("-d size={own}: not a multiple of 512 bytes")
             })?;
             size = own;
@@ -139,13 +139,13 @@ impl Decided {
         let (unit, width) = match options.stripe {
             Some((unit, units)) => {
                 let (unit, units) = (u64::from(unit), u64::from(units));
-                must(unit % u64::from(self.sector_size) == 0, || {
+                must(unit.is_multiple_of(self.sector_size.into()), || {
                     format!(
                         "-d su: {unit} bytes are not a multiple of the sector size, {}",
                         self.sector_size
                     )
                 })?;
-                must(unit % block == 0, || {
+                must(unit.is_multiple_of(block), || {
                     format!("-d su: {unit} bytes are not a multiple of the block size, {block}")
                 })?;
                 (unit, unit * units)
@@ -155,7 +155,7 @@ impl Decided {
                 let width = su.saturating_mul(sw.into());
                 if self.blocks < self.blocks_in(1 << 30)
                     || width > i32::MAX as u64
-                    || su % block != 0
+                    || !su.is_multiple_of(block)
                 {
                     return Ok(Stripe::default());
                 }
@@ -178,7 +178,7 @@ impl Decided {
             must(unit <= MAX_LOG_UNIT, || {
                 format!("-l su: {unit} bytes are more than 256 KiB")
             })?;
-            must(unit % self.block_size == 0, || {
+            must(unit.is_multiple_of(self.block_size), || {
                 format!(
                     "-l su: {unit} bytes are not a multiple of the block size, {}",
                     self.block_size

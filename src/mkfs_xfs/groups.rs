@@ -70,7 +70,7 @@ fn initial(
         must((MIN..=TIB).contains(&size), || {
             format!("-d agsize={size}: must be 16 MiB to 1 TiB")
         })?;
-        must(size % block == 0, || {
+        must(size.is_multiple_of(block), || {
             format!("-d agsize={size}: not a multiple of the block size, {block}")
         })?;
         return Ok(size / block);
@@ -137,7 +137,7 @@ fn aligned(decided: &Decided, options: &Options, size: u64, min: u64, max: u64) 
         return size;
     }
     let mut size = size;
-    if size % unit != 0 {
+    if !size.is_multiple_of(unit) {
         let up = size.next_multiple_of(unit);
         size = if up > max { size / unit * unit } else { up };
     }
@@ -145,7 +145,7 @@ fn aligned(decided: &Decided, options: &Options, size: u64, min: u64, max: u64) 
         return size;
     }
     let count = decided.blocks.div_ceil(size);
-    let avoid = size % width == 0 && width != unit && count > 1;
+    let avoid = size.is_multiple_of(width) && width != unit && count > 1;
     if avoid && options.agcount.is_none() && options.agsize.is_none() {
         let down = size - unit;
         size = match () {

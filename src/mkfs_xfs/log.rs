@@ -82,7 +82,7 @@ fn external(decided: &Decided, options: &Options, min: u64, max: u64) -> Result<
         format!("-l size={size}: must be {min} to {max} blocks")
     })?;
     let unit = u64::from(decided.log_unit);
-    must(unit == 0 || blocks % unit == 0, || {
+    must(unit == 0 || blocks.is_multiple_of(unit), || {
         format!("-l size={size}: not a multiple of the log's stripe unit, {unit} blocks")
     })?;
     Ok(Log::External {
@@ -92,7 +92,7 @@ fn external(decided: &Decided, options: &Options, min: u64, max: u64) -> Result<
 
 /// Blocks of `-l size=`.
 fn own(decided: &Decided, size: u64, usable: u64, max: u64) -> Result<u64, String> {
-    must(size % 512 == 0, || {
+    must(size.is_multiple_of(512), || {
         format!("-l size={size}: not a multiple of 512 bytes")
     })?;
     let blocks = decided.blocks_in(size);
@@ -148,7 +148,7 @@ fn place(
     }
     .max(1);
     let first = (sparse + u64::from(decided.fixed_blocks())).next_multiple_of(unit) - sparse;
-    if blocks % unit != 0 {
+    if !blocks.is_multiple_of(unit) {
         must(options.log_size.is_none(), || {
             format!(
                 "-l size: {blocks} blocks are not a multiple of the log's stripe unit, {unit} blocks"
@@ -170,10 +170,8 @@ fn place(
             limits.start()
         )
     })?;
-    let gap = first - u64::from(decided.fixed_blocks());
-    let chunk = u64::from(INODES_PER_CHUNK * decided.inode_size / decided.block_size);
-    must(group > 0 || decided.stripe.unit > 0 || gap < chunk, || {
-        "-l su with -l agnum=0: mkfs.xfs would not find the root inode where it expects it"
+    must(group > 0 || !takes_inodes(decided, first), || {
+        "-l agnum=0: mkfs.xfs can fail here, since the first inodes fit in front of the aligned log"
             .to_owned()
     })?;
     must(first + blocks <= length, || {
@@ -185,4 +183,20 @@ fn place(
         first: FsBlock(u64::from(group) * size + first),
         blocks: blocks as u32,
     })
+}
+
+/// True if the first inodes fit between the headers of AG 0 and its log. mkfs.xfs expects them behind the log, and fails if they
+/// are not there (check_root_ino).
+fn takes_inodes(decided: &Decided, log: u64) -> bool {
+    let fixed = u64::from(decided.fixed_blocks());
+    let chunk = INODES_PER_CHUNK * decided.inode_size / decided.block_size;
+    // Inodes are aligned to the stripe if it is a multiple of their own alignment (xfs_ialloc_setup_geometry).
+    let (unit, align) = (decided.stripe.unit, decided.inode_align());
+    let striped = unit > 0 && align > 1 && unit.is_multiple_of(align);
+    let first = if striped {
+        fixed.next_multiple_of(unit.into())
+    } else {
+        fixed
+    };
+    first + u64::from(chunk.max(1)) <= log
 }

@@ -259,7 +259,7 @@ impl Options {
             "-d su, sw: stripe unit and width must both be 0, or neither".to_owned()
         })?;
         let units = if in_bytes { width / unit } else { width };
-        must(!in_bytes || width % unit == 0, || {
+        must(!in_bytes || width.is_multiple_of(unit), || {
             format!("-d swidth: {width} bytes are not a multiple of the stripe unit, {unit} bytes")
         })?;
         let total = unit.checked_mul(units).filter(|&n| n <= i32::MAX as u64);
