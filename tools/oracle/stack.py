@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from .ext4 import DYNAMIC, forget_freed, read_fixed_blocks, read_kinds
 from .geometry import FAR, Array, Layout, Member, read_array
+from .xfs import XfsVolume, read_volume
 
 
 @dataclass
 class Volume:
-    """A filesystem."""
+    """An ext4 filesystem."""
 
     fixed: object  # FixedBlocks
     kinds: dict  # block: origin
@@ -41,6 +42,10 @@ class Stack:
     arrays: dict
     volumes: dict
     maps: dict  # device: (first sector, sectors, volume, first sector of the volume), sorted
+
+    def xfs(self):
+        """The XFS filesystems."""
+        return [volume for volume in self.volumes.values() if isinstance(volume, XfsVolume)]
 
     @property
     def has_md(self):
@@ -116,6 +121,8 @@ def read_stack(directory, base, dev):
             continue
         pieces.append((int(first), int(length), name, int(begin)))
         at = directory / f"fs-{name}"
+        if name not in volumes and (at / "superblock").exists():
+            volumes[name] = read_volume(at, directory)
         if name not in volumes:
             fixed = read_fixed_blocks(at)
             kinds = read_kinds((at / "inodes").read_text(errors="replace")) if (at / "inodes").exists() else {}

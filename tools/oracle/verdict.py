@@ -21,6 +21,7 @@ from .events import STAT, check_whole, read_stats
 from .ext4 import DYNAMIC
 from .geometry import Unusable
 from .stack import read_base, read_stack
+from .xfs import METADATA, MOST_OPEN
 
 # A correct cell whose share of unchecked bytes is larger than this is "correct where checked".
 MOST_UNCHECKED = 0.1
@@ -69,8 +70,8 @@ def of_key(counter, key):
     return {origin: count for (*rest, origin), count in counter.items() if tuple(rest) == key}
 
 
-def compare_bytes(ours, theirs):
-    """Compares bytes by origin. The share of discards is separate, because they move no data and are far larger."""
+def compare_bytes(ours, theirs, fixed=FIXED):
+    """Compares bytes by origin. `fixed`: origins that must agree in every byte. The share of discards is separate, because they move no data and are far larger."""
     verdict = Verdict()
     right, checked, moved = Counter(), Counter(), Counter()  # key: True for discards
     fixed_right = fixed_all = unknown = unchecked = 0
@@ -88,7 +89,7 @@ def compare_bytes(ours, theirs):
         right[discard] += agree
         moved[discard] += known + dynamic + left
         if not discard:
-            pairs = [(mine.get(o, 0), other.get(o, 0)) for o in FIXED if o != "other_metadata"]
+            pairs = [(mine.get(o, 0), other.get(o, 0)) for o in fixed if o != "other_metadata"]
             # raidtrace uses other_metadata also for dynamic blocks, so a surplus is not an error of fixed addresses.
             here, there = mine.get("other_metadata", 0), other.get("other_metadata", 0)
             pairs.append((here, min(here, there)))
@@ -223,7 +224,12 @@ def compare(directory, stack, facts=None, workload=""):
     stats = read_requests(directory, stack)
     check_events(ours, stats)
     theirs, lost = read_top(directory, stack)
-    verdict = compare_bytes(ours.bytes, theirs.bytes)
+    for volume in stack.xfs():
+        volume.check()
+    fixed = sorted({*FIXED, *METADATA}) if stack.xfs() else FIXED
+    verdict = compare_bytes(ours.bytes, theirs.bytes, fixed)
+    if stack.xfs() and verdict.unchecked > MOST_OPEN:
+        raise Unusable(f"{verdict.unchecked:.2%} of the bytes have no origin: {[dict(volume.strange) for volume in stack.xfs()]}")
     compare_first(ours.first, theirs.first, verdict)
     if workload not in SYNCS:
         compare_slots(stack, theirs, verdict)
