@@ -43,6 +43,7 @@ class Verdict:
     lost: int = 0  # events that raidtrace reports as lost, except for skipped runs
     missed: int = 0  # runs of its programs that the kernel skipped
     words: list = field(default_factory=list)
+    notes: list = field(default_factory=list)  # on the kernel's account, also of a correct run
     no_verdict: str = ""  # why the run cannot be checked
 
     @property
@@ -228,6 +229,7 @@ def compare(directory, stack, facts=None, workload=""):
         volume.check()
     fixed = sorted({*FIXED, *METADATA}) if stack.xfs() else FIXED
     verdict = compare_bytes(ours.bytes, theirs.bytes, fixed)
+    verdict.notes = [volume.summary() for volume in stack.xfs()]
     if stack.xfs() and verdict.unchecked > MOST_OPEN:
         raise Unusable(f"{verdict.unchecked:.2%} of the bytes have no origin: {[dict(volume.strange) for volume in stack.xfs()]}")
     compare_first(ours.first, theirs.first, verdict)

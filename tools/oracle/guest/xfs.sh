@@ -34,8 +34,8 @@ list_xfs_blocks() {
 		{ if (count) print first, count, type; first = $2; count = 1; type = $5 }
 		END { if (count) print first, count, type }' >"$to/blocks"
 	# blockuse prints the type of the fork for blocks of its extent tree.
-	xfs_db -r -c fsmap "$2" | awk -F '[ :/]+' -v log="$(field "$to/superblock" agblklog)" '
-		/ bmbt 1 / { print $2 * 2 ^ log + $3, $5, "btbmap" }' >>"$to/blocks"
+	xfs_db -r -c fsmap "$2" | awk -F '[ :/]+' -v each="$((1 << $(field "$to/superblock" agblklog)))" '
+		/ bmbt 1 / { print $2 * each + $3, $5, "btbmap" }' >>"$to/blocks"
 }
 
 # seed_xfs DEVICE: the files seed, seed-nodes and seed-remote, with extended attributes in a leaf, in a tree of leaves and
