@@ -66,6 +66,7 @@ def matrix():
     for workload in ("every_kind", "mix", "remount"):
         yield from (Cell(level, "xfs", workload, ("xfs",), XFS_KERNELS) for level in XFS_LEVELS)
     yield from (Cell(level, "xfs-lvm", "every_kind", ("xfs",), XFS_KERNELS) for level in ("raid0", "raid5"))
+    yield Cell("raid5", "xfs-log", "every_kind", ("xfs",), XFS_KERNELS)
 
 
 def cells(levels, stacks, workloads, groups):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .ext4 import DYNAMIC, forget_freed, read_fixed_blocks, read_kinds
 from .geometry import FAR, Array, Layout, Member, read_array
-from .xfs import XfsVolume, read_volume
+from .xfs import XfsVolume, read_log_blocks, read_volume
 
 
 @dataclass
@@ -114,7 +114,7 @@ def read_stack(directory, base, dev):
         arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
     with open(directory / "trace") as lines:
         freed = [line for line in lines if "ext4_free_blocks:" in line]
-    volumes, pieces = {}, []
+    volumes, pieces, maps = {}, [], {}
     for line in (directory / "maps").read_text().splitlines() if (directory / "maps").exists() else ():
         device, first, length, name, begin = line.split()
         if device != base:
@@ -123,9 +123,14 @@ def read_stack(directory, base, dev):
         at = directory / f"fs-{name}"
         if name not in volumes and (at / "superblock").exists():
             volumes[name] = read_volume(at, directory)
+            if (at / "log").exists():
+                log = (at / "log").read_text().strip()
+                arrays |= read_arrays(directory, log)
+                volumes[log] = Volume(read_log_blocks(at), {}, 1)
+                maps[log] = [(0, FAR, log, 0)]
         if name not in volumes:
             fixed = read_fixed_blocks(at)
             kinds = read_kinds((at / "inodes").read_text(errors="replace")) if (at / "inodes").exists() else {}
             forget_freed(kinds, freed, (at / "dev").read_text().strip())
             volumes[name] = Volume(fixed, kinds, fixed.block_sectors)
-    return Stack(arrays, volumes, {base: sorted(pieces)})
+    return Stack(arrays, volumes, maps | {base: sorted(pieces)})

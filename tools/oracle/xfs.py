@@ -203,3 +203,12 @@ def read_volume(directory, run):
     sb = read_superblock((directory / "superblock").read_text())
     blocks = read_blocks((directory / "blocks").read_text(), sb)
     return XfsVolume(fixed_blocks(sb), sb["blocksize"] // 512, blocks, symbols, (directory / "dev").read_text().strip())
+
+
+def read_log_blocks(directory):
+    """The device of an external log."""
+    sb = read_superblock((directory / "superblock").read_text())
+    if sb["logstart"]:
+        raise Unusable("the filesystem has its log on its own device")
+    sectors = sb["logblocks"] * sb["blocksize"] // 512
+    return FixedBlocks([(0, sectors - 1, "journal")], 1, sectors)

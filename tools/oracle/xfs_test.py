@@ -11,7 +11,7 @@ from .ext4 import DYNAMIC
 from .geometry import Array, Layout, Member, Unusable
 from .stack import Stack
 from .verdict import compare_bytes
-from .xfs import BUFFER, CHAIN, DATA, LOG, METADATA, XfsVolume, fixed_blocks, operations_kind, read_blocks, read_superblock
+from .xfs import BUFFER, CHAIN, DATA, LOG, METADATA, XfsVolume, fixed_blocks, operations_kind, read_blocks, read_log_blocks, read_superblock
 
 # Two AGs of 100 blocks, the second short; the log is block 20 to 29 of the second.
 SUPERBLOCK = """
@@ -69,6 +69,10 @@ class XfsTest(unittest.TestCase):
         self.assertEqual(v.locate(64), (OPEN, 8))
         outside = fixed_blocks(read_superblock(SUPERBLOCK.replace("logstart = 148", "logstart = 0")))
         self.assertEqual(outside.locate(960)[0], DYNAMIC)
+        with tempfile.TemporaryDirectory() as directory:
+            (Path(directory) / "superblock").write_text(SUPERBLOCK.replace("logstart = 148", "logstart = 0"))
+            log = read_log_blocks(Path(directory))
+            self.assertEqual([log.locate(at)[0] for at in (0, 79, 80)], ["journal", "journal", "raw"])
         large = fixed_blocks(read_superblock(SUPERBLOCK.replace("sectsize = 512", "sectsize = 4096")))
         self.assertEqual([large.locate(at)[0] for at in (7, 8, 31, 32)], ["superblock", "ag_header", "ag_header", DYNAMIC])
 

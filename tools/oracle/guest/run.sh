@@ -15,7 +15,7 @@ run() {
 	. ./workloads.sh
 	. ./xfs.sh
 	bases=() volumes=() mounts=() devices=() neighbours=()
-	declare -gA volume_of second spare
+	declare -gA volume_of log_of second spare
 	md='' base='' mkfs='' mount='' journal=8 size=1G component='' clean=--assume-clean
 	out=/out/$name trace_kib=40960
 
@@ -31,7 +31,7 @@ run() {
 	resync) clean=--force ;;
 	reshape) touch "$out/remap" ;;
 	esac
-	# XFS on a stack: xfs, xfs-lvm.
+	# XFS on a stack: xfs, xfs-lvm, xfs-log (the log on another array).
 	case $stack in
 	xfs*)
 		fs=xfs stack=${stack#xfs} size=352M mount=usrquota
@@ -58,7 +58,7 @@ run() {
 	end_run
 	for volume in "${volumes[@]}"; do
 		if [ "$fs" = xfs ]; then
-			list_xfs_blocks "$volume" "${volume_of[$volume]}"
+			list_xfs_blocks "$volume"
 			continue
 		fi
 		describe_filesystem "$volume" "${volume_of[$volume]}"
@@ -73,7 +73,7 @@ seeds() {
 	head -c 700 /dev/zero | tr '\0' v >/run/value
 	echo seed >/run/seed
 	for name in "${volumes[@]}"; do
-		if [ "$fs" = xfs ]; then seed_xfs "${volume_of[$name]}"; continue; fi
+		if [ "$fs" = xfs ]; then seed_xfs "$name"; continue; fi
 		debugfs -w -f - "${volume_of[$name]}" >/dev/null 2>&1 <<-END
 			write /run/seed seed
 			ea_set -f /run/value seed user.truth

@@ -26,6 +26,9 @@ stack() {
 	partition)
 		partition "$base" 2048
 		volume "$b" "${base}p1" "2048 $((all - 2048)) 0" ;;
+	log)
+		volume "$b" "$base" "0 $all 0"
+		log_array "$b" ;;
 	lvm)
 		# Two volumes. The second has two pieces in reverse order.
 		printf '0 %s linear %s 2048\n' "$((third - 2048))" "$base" | dmsetup create "$b-one"
@@ -69,7 +72,7 @@ mount_all() {
 }
 
 mount_volume() {
-	mount -t "$fs" -o "noatime,${mount:-noinit_itable}" "${volume_of[$1]}" "/mnt/$1"
+	mount -t "$fs" -o "noatime,${mount:-noinit_itable}${log_of[$1]:+,logdev=${log_of[$1]}}" "${volume_of[$1]}" "/mnt/$1"
 }
 
 unmount_all() {

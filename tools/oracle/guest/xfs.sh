@@ -5,20 +5,37 @@
 
 # make_xfs NAME DEVICE: XFS with every feature that has blocks of its own. The log is the smallest that mkfs.xfs accepts.
 make_xfs() {
-	mkfs.xfs -q -f -m rmapbt=1,reflink=1,finobt=1 -d agcount=4 -l size=64m "$2" </dev/null
+	mkfs.xfs -q -f -m rmapbt=1,reflink=1,finobt=1 -d agcount=4 -l "size=64m${log_of[$1]:+,logdev=${log_of[$1]}}" "$2" </dev/null
+}
+
+# log_array VOLUME: an array for the log of a volume, under raidtrace like the other.
+log_array() {
+	add_disks 2 96M
+	create --level=1 --raid-devices=2 --assume-clean --bitmap=none "/dev/${disks[-2]}" "/dev/${disks[-1]}"
+	targets+=("/dev/$md")
+	log_of[$1]=/dev/$md
+	mkdir -p "$out/fs-$1"
+	echo "$md" >"$out/fs-$1/log"
+}
+
+# xfs_database NAME OPTIONS...
+xfs_database() {
+	local name=$1
+	shift
+	xfs_db ${log_of[$name]:+-l "${log_of[$name]}"} "$@" "${volume_of[$name]}"
 }
 
 # describe_xfs NAME DEVICE: the superblock, and the device's number, in $out/fs-NAME.
 describe_xfs() {
 	local to=$out/fs-$1
 	mkdir -p "$to"
-	xfs_db -r -c 'sb 0' -c p "$2" >"$to/superblock"
+	xfs_database "$1" -r -c 'sb 0' -c p >"$to/superblock"
 	printf '%d:%d\n' "0x$(stat -L -c %t "$2")" "0x$(stat -L -c %T "$2")" >"$to/dev"
 }
 
 field() { sed -n "s/^$2 = //p" "$1"; }
 
-# list_xfs_blocks NAME DEVICE: the type of each block after the run, in $out/fs-NAME/blocks: lines "FSBLOCK COUNT TYPE".
+# list_xfs_blocks NAME: the type of each block after the run, in $out/fs-NAME/blocks: lines "FSBLOCK COUNT TYPE".
 list_xfs_blocks() {
 	local to=$out/fs-$1 group blocks agblocks left commands=(-c 'blockget -n')
 	blocks=$(field "$to/superblock" dblocks)
@@ -28,33 +45,33 @@ list_xfs_blocks() {
 		commands+=(-c "fsblock $((group << $(field "$to/superblock" agblklog)))")
 		commands+=(-c "blockuse -n -c $((left < agblocks ? left : agblocks))")
 	done
-	xfs_db -r "${commands[@]}" "$2" 2>"$to/blocks.err" | awk '
+	xfs_database "$1" -r "${commands[@]}" 2>"$to/blocks.err" | awk '
 		$1 != "block" { print >"/dev/stderr"; next }
 		$5 == type && $2 == first + count { count++; next }
 		{ if (count) print first, count, type; first = $2; count = 1; type = $5 }
 		END { if (count) print first, count, type }' >"$to/blocks"
 	# blockuse prints the type of the fork for blocks of its extent tree.
-	xfs_db -r -c fsmap "$2" | awk -F '[ :/]+' -v each="$((1 << $(field "$to/superblock" agblklog)))" '
+	xfs_database "$1" -r -c fsmap | awk -F '[ :/]+' -v each="$((1 << $(field "$to/superblock" agblklog)))" '
 		/ bmbt 1 / { print $2 * each + $3, $5, "btbmap" }' >>"$to/blocks"
 }
 
-# seed_xfs DEVICE: the files seed, seed-nodes and seed-remote, with extended attributes in a leaf, in a tree of leaves and
+# seed_xfs NAME: the files seed, seed-nodes and seed-remote, with extended attributes in a leaf, in a tree of leaves and
 # in blocks of their own. The guest has no setfattr.
 seed_xfs() {
-	local device=$1 name i commands=()
-	mkdir -p /run/seeds
-	mount -t xfs "$device" /run/seeds
+	local seeds=/mnt/$1 name i commands=()
+	mkdir -p "$seeds"
+	mount_volume "$1"
 	for name in seed seed-nodes seed-remote; do
-		echo "$name" >"/run/seeds/$name"
-		commands+=(-c "inode $(stat -c %i "/run/seeds/$name")")
+		echo "$name" >"$seeds/$name"
+		commands+=(-c "inode $(stat -c %i "$seeds/$name")")
 		case $name in
 		seed) commands+=(-c 'attr_set -u -v 800 truth') ;;
 		seed-nodes) for ((i = 0; i < 40; i++)); do commands+=(-c "attr_set -u -v 250 truth-$i"); done ;;
 		seed-remote) commands+=(-c 'attr_set -u -v 9000 truth') ;;
 		esac
 	done
-	umount /run/seeds
-	xfs_db -x "${commands[@]}" "$device" >/dev/null
+	umount "$seeds"
+	xfs_database "$1" -x "${commands[@]}" >/dev/null
 }
 
 # settle: writes all metadata back and covers the log, so that XFS has nothing to write while it is idle.
