@@ -72,7 +72,8 @@ def of_key(counter, key):
 
 
 def compare_bytes(ours, theirs, fixed=FIXED):
-    """Compares bytes by origin. `fixed`: origins that must agree in every byte. The share of discards is separate, because they move no data and are far larger."""
+    """Compares bytes by origin. `fixed`: origins that must agree in every byte. The share of discards is separate, because
+    they move no data and are far larger."""
     verdict = Verdict()
     right, checked, moved = Counter(), Counter(), Counter()  # key: True for discards
     fixed_right = fixed_all = unknown = unchecked = 0

@@ -49,7 +49,8 @@ SYMBOLS = {address: name for name, address in ENDS.items() if name != "mpage_end
 def bio(sector, sectors, end=BUFFER, name="(fault)", op=1):
     name = name if name == "(fault)" else f'"{name}"'
     end, dev = ENDS[end], 9 << 20 | 120
-    return f" x-1 [000] ..... 5: xfs: (submit_bio_noacct+0x4/0x550) o={op:#x} s={sector} n={sectors * 512} end={end:#x} dev={dev} name={name}\n"
+    fields = f"o={op:#x} s={sector} n={sectors * 512} end={end:#x} dev={dev} name={name}"
+    return f" x-1 [000] ..... 5: xfs: (submit_bio_noacct+0x4/0x550) {fields}\n"
 
 
 def volume(text=BLOCKS):
@@ -147,7 +148,8 @@ class XfsTest(unittest.TestCase):
     def test_a_request_has_the_kind_of_its_time(self):
         """A block is an inode cluster, then data, then part of a directory."""
         v = volume()
-        stack = Stack({"md120": Array("md120", Layout("raid1", 2), [Member("loop1", "7:1", 0, 16)])}, {"v": v}, {"md120": [(0, 1520, "v", 0)]})
+        array = Array("md120", Layout("raid1", 2), [Member("loop1", "7:1", 0, 16)])
+        stack = Stack({"md120": array}, {"v": v}, {"md120": [(0, 1520, "v", 0)]})
         done = " x-1 [000] ..... 5: block_rq_complete: 7,1 {} () 176 + 8 none,0,0 [0]\n"
         lines = [
             bio(160, 8, name="xfs_inode"), done.format("W"),
