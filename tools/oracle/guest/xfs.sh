@@ -58,7 +58,8 @@ list_xfs_blocks() {
 # seed_xfs NAME: the files seed, seed-nodes and seed-remote, with extended attributes in a leaf, in a tree of leaves and
 # in blocks of their own. The guest has no setfattr.
 seed_xfs() {
-	local seeds=/mnt/$1 name i commands=()
+	# xfs_db does not count the blocks for quotas: the first mount with quotas does.
+	local seeds=/mnt/$1 name i commands=() mount=noquota
 	mkdir -p "$seeds"
 	mount_volume "$1"
 	for name in seed seed-nodes seed-remote; do
