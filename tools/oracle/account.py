@@ -68,9 +68,9 @@ class KernelAccount:
         symbols = stripes.read_symbols((directory / "symbols").read_text()) if self.sees_stripes else {}
         # Disks that join. mdadm reads and writes them before they are members, and md writes its superblock before
         # /proc/mdstat changes: raidtrace cannot know that they are members yet.
-        with open(directory / "trace") as lines:
+        with open(directory / "trace", errors="replace") as lines:
             self.joining = {found[1] for line in lines if (found := KNOWN.search(line))}
-        with open(directory / "trace") as lines:
+        with open(directory / "trace", errors="replace") as lines:
             for line in lines:
                 if " submit: " in line:
                     self.submitted(stripes.read_bio(line, symbols))

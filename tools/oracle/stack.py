@@ -112,7 +112,7 @@ def read_stack(directory, base, dev):
         arrays = read_arrays(directory, base)
     else:
         arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
-    with open(directory / "trace") as lines:
+    with open(directory / "trace", errors="replace") as lines:
         freed = [line for line in lines if "ext4_free_blocks:" in line]
     volumes, pieces, maps = {}, [], {}
     for line in (directory / "maps").read_text().splitlines() if (directory / "maps").exists() else ():

@@ -50,7 +50,8 @@ METADATA = sorted({*OPERATIONS.values(), "journal"} - {"other_metadata"})
 BUFFER, LOG, CHAIN = "xfs_buf_bio_end_io", "xlog_bio_end_io", "bio_chain_endio"
 DATA = ("xfs_end_bio", "iomap_writepage_end_bio", "ioend_writeback_end_bio", "iomap_read_end_io", "iomap_dio_bio_end_io")
 ENDS = (BUFFER, LOG, CHAIN, *DATA)
-EVENT = re.compile(r" xfs: \([^)]*\) o=(\S+) s=(\d+) n=(\d+) end=(\S+) dev=(\d+) name=(.*)$")
+# The name of another bio than a buffer's may be any bytes.
+EVENT = re.compile(r" xfs: \([^)]*\) o=(\S+) s=(\d+) n=(\d+) end=(\S+) dev=(\d+) name=(.*)")
 DISCARD = 3
 
 
