@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154 # run.sh has the variables, and each file uses some
+# shellcheck shell=bash disable=SC2034,SC2154 # run.sh has the variables, and each file uses some
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # XFS in place of ext4: the stacks that start with xfs.
