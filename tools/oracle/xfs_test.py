@@ -170,6 +170,17 @@ class XfsTest(unittest.TestCase):
         ours = Counter({(*key, "file_data"): 1 << 30, (*key, "directory"): 40960, (*key, "refcount_btree"): 4096})
         fixed = sorted({*FIXED, *METADATA})
         self.assertTrue(compare_bytes(ours, Counter(ours), fixed).correct)
+        # "unknown" is right where the kernel's account has no origin, and only there.
+        without, unknown = Counter(ours), Counter(ours)
+        without[*key, OPEN] = unknown[*key, "unknown"] = 4 << 20
+        self.assertTrue(compare_bytes(without, unknown, fixed).correct)
+        wrong = Counter(unknown)
+        wrong[*key, "file_data"] -= 4096
+        wrong[*key, "directory"] += 4096
+        self.assertFalse(compare_bytes(without, wrong, fixed).correct)
+        unknown[*key, "file_data"] -= 4 << 20
+        unknown[*key, "unknown"] += 4 << 20
+        self.assertFalse(compare_bytes(without, unknown, fixed).correct)
         for wrong in ("directory", "rmap_btree", "file_data", "unknown"):
             theirs = Counter(ours)
             theirs[*key, wrong] += theirs.pop((*key, "refcount_btree"))
