@@ -19,7 +19,7 @@ from .ext4 import DYNAMIC, FixedBlocks
 from .geometry import Unusable
 from .stripes import read_symbols
 
-# A run with a larger share of bytes without an origin has no verdict.
+# A run with a larger share of the filesystem's own bytes without an origin has no verdict.
 MOST_OPEN = 0.01
 NODE = "xfs_da3_node"
 # Origins by the name of the buffer operations, without "_ra", "_reada" and "_quiet" of the reads ahead.
@@ -86,7 +86,8 @@ class XfsVolume:
         self.disputes = Counter()  # (kernel, xfs_db): blocks
         self.agreed = Counter()  # origin: blocks
         self.freed = Counter()  # origin: blocks that are free after the run
-        self.strange = Counter()  # ends of bios without an origin
+        self.strange = Counter()  # bios without an origin: sectors by the name of their operations
+        self.sectors = 0  # of all bios
 
     def submitted(self, line):
         found = EVENT.search(line)
@@ -110,14 +111,18 @@ class XfsVolume:
             if kind not in (fixed, OPEN, DYNAMIC):
                 self.disputes[kind, f"{fixed}, by address"] += 1
             return
+        self.sectors += size // 512
         touched = range(first, last + 1)
         if kind == OPEN:
-            self.strange[f"{found[6]} {end}".strip()] += 1
+            if end:  # else a task's read of the device
+                self.strange[found[6]] += size // 512
             self.open.update(touched)
             return
         self.open.difference_update(touched)
         for block in touched:
             self.now[block] = self.resolve(block) if kind == NODE else kind
+            if self.now[block] == OPEN:
+                self.strange[NODE] += self.block
 
     def resolve(self, block):
         """Origin of a node by the type of its block after the run."""
@@ -130,7 +135,10 @@ class XfsVolume:
         if origin != DYNAMIC:
             return origin, run
         block, rest = divmod(sector, self.block)
-        kind = OPEN if block in self.open else self.now.get(block, OPEN)
+        kind = OPEN if block in self.open else self.now.get(block)
+        if kind is None:
+            self.strange["never submitted"] += self.block - rest
+            kind = OPEN
         return kind, min(run, self.block - rest)
 
     def check(self):
@@ -148,6 +156,8 @@ class XfsVolume:
         if self.disputes:
             found = (f"{count} blocks {ours}, xfs_db {theirs}" for (ours, theirs), count in self.disputes.most_common(5))
             raise Unusable(f"the kernel and xfs_db disagree: {'; '.join(found)}")
+        if sum(self.strange.values()) > MOST_OPEN * self.sectors:
+            raise Unusable(f"{sum(self.strange.values())} of {self.sectors} sectors have no origin: {dict(self.strange)}")
         if not self.agreed:
             raise Unusable("the trace has no bios of the filesystem")
 

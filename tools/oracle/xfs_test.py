@@ -106,6 +106,20 @@ class XfsTest(unittest.TestCase):
             v.submitted(bio(block * 8, 8, name="xfs_da3_node"))
         self.assertEqual([v.locate(block * 8)[0] for block in (20, 22, 24, 16)], ["directory", "xattr", OPEN, OPEN])
 
+    def test_too_many_blocks_without_a_kind(self):
+        v = volume()
+        for line in (bio(64, 32, name="xfs_inode"), bio(64, 64, "mpage_end_io", op=0), bio(64, 8, name="xfs_inode")):
+            v.submitted(line)
+        v.check()  # a task's read of the device does not count
+        v.submitted(bio(24 * 8, 8, name="xfs_da3_node"))
+        with self.assertRaises(Unusable):
+            v.check()
+        v = volume()
+        v.submitted(bio(64, 32, name="xfs_inode"))
+        v.locate(160)  # completed, but never submitted
+        with self.assertRaises(Unusable):
+            v.check()
+
     def test_every_operation_has_an_origin(self):
         want = {"xfs_agf": "ag_header", "xfs_dir3_data_reada": "directory", "xfs_sb_quiet": "superblock", "xfs_dquot": "other_metadata"}
         self.assertEqual({name: operations_kind(name) for name in want}, want)
