@@ -14,6 +14,9 @@ pub struct Decided {
     pub rmapbt: bool,
     pub reflink: bool,
     pub parent: bool,
+    pub large_extent_counts: bool,
+    /// Bytes of a directory block.
+    pub directory_block: u64,
     /// Blocks of the device.
     pub blocks: u64,
     pub stripe: Stripe,
@@ -77,6 +80,12 @@ impl Decided {
             rmapbt: feature("-m rmapbt", options.rmapbt, version >= Version::V6_6)?,
             reflink: feature("-m reflink", options.reflink, true)?,
             parent: feature("-n parent", options.parent, version >= Version::V6_18)?,
+            large_extent_counts: feature(
+                "-i nrext64",
+                options.large_extent_counts,
+                version >= Version::V6_6,
+            )?,
+            directory_block: directory_block(options, block_size)?,
             blocks: size / u64::from(block_size),
             stripe: Stripe::default(),
             log_unit: 0,
@@ -231,4 +240,15 @@ fn inode_size(options: &Options, block_size: u32, v5: bool) -> Result<u32, Strin
         || format!("-i size={size}: must be a power of two from {least} to {most}"),
     )?;
     Ok(size)
+}
+
+/// validate_dirblocksize.
+fn directory_block(options: &Options, block_size: u32) -> Result<u64, String> {
+    let least = block_size.max(4096);
+    let size = options.directory_block.unwrap_or(least);
+    must(
+        (block_size..=65536).contains(&size) && size.is_power_of_two(),
+        || format!("-n size={size}: must be a power of two from {block_size} to 65536"),
+    )?;
+    Ok(size.into())
 }

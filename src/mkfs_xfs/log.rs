@@ -2,20 +2,17 @@
 
 use super::decided::{Decided, INODES_PER_CHUNK};
 use super::groups::Groups;
-use super::{Defaults, Options, Version, must, reservation};
+use super::reservation::{self, Largest};
+use super::{Defaults, Options, Version, must};
 use crate::address::FsBlock;
 use crate::fs::xfs::Log;
+use std::ops::RangeInclusive;
 
 /// Smallest log that mkfs.xfs creates (XFS_MIN_REALISTIC_LOG_BLOCKS).
 const MIN_BYTES: u64 = 64 << 20;
 /// Largest log (XFS_MAX_LOG_BLOCKS, XFS_MAX_LOG_BYTES, libxfs/xfs_fs.h).
 const MAX_BLOCKS: u64 = 1 << 20;
 const MAX_BYTES: u64 = (2 << 30) - (10 << 20);
-/// The smallest log for the transactions (xfs_log_calc_minimum_size) is below [`MIN_BYTES`] with blocks up to this size, and below
-/// [`TRANSACTIONS`] with larger ones.
-const SMALL_BLOCK: u32 = 16384;
-const TRANSACTIONS: u64 = 256 << 20;
-
 pub fn log(
     decided: &Decided,
     groups: &Groups,
@@ -23,7 +20,8 @@ pub fn log(
     defaults: &Defaults,
 ) -> Result<Log, String> {
     let max = MAX_BLOCKS.min(decided.blocks_in(MAX_BYTES));
-    let min = decided.blocks_in(MIN_BYTES);
+    let largest = reservation::largest(decided, groups);
+    let min = decided.blocks_in(MIN_BYTES).max(largest.min_log(decided));
     if options.log_device {
         return external(decided, options, min, max);
     }
@@ -34,26 +32,20 @@ pub fn log(
     let usable = u64::from(groups.size).saturating_sub(u64::from(headers + 4 + roots + 1));
     must(usable >= min, || {
         format!(
-            "an AG of {} blocks has no room for a log of 64 MiB",
+            "an AG of {} blocks has no room for a log of {min} blocks",
             groups.size
         )
     })?;
     let mut blocks = match options.log_size {
         Some(size) => own(decided, size, usable, max)?,
-        None => default(decided, groups, options, defaults)?
+        None => default(decided, groups, &largest, options, defaults)
             .max(min)
             .min(usable)
             .min(max),
     };
     must(blocks >= min, || {
-        format!("a log of {blocks} blocks: mkfs.xfs requires at least 64 MiB")
+        format!("a log of {blocks} blocks: mkfs.xfs requires at least {min}")
     })?;
-    must(
-        decided.block_size <= SMALL_BLOCK || blocks >= decided.blocks_in(TRANSACTIONS),
-        || {
-            "raidtrace computes no log below 256 MiB with blocks above 16 KiB: give a larger -l size=".to_owned()
-        },
-    )?;
     must(
         blocks <= u64::from(groups.size - decided.fixed_blocks()),
         || {
@@ -77,7 +69,7 @@ pub fn log(
         })?;
         blocks = blocks.min(most);
     }
-    place(decided, groups, options, group, blocks, most.min(max))
+    place(decided, groups, options, group, blocks, min..=most.min(max))
 }
 
 /// Size of an external log. Without `-l size=` it is the size of its device, which raidtrace does not know.
@@ -117,9 +109,10 @@ fn own(decided: &Decided, size: u64, usable: u64, max: u64) -> Result<u64, Strin
 fn default(
     decided: &Decided,
     groups: &Groups,
+    largest: &Largest,
     options: &Options,
     defaults: &Defaults,
-) -> Result<u64, String> {
+) -> u64 {
     let ratio = decided.blocks_in(groups.blocks * u64::from(decided.block_size) / 2048);
     let threads = match options.log_concurrency {
         Some(threads) => threads,
@@ -130,10 +123,10 @@ fn default(
         || groups.blocks < decided.blocks_in(1 << 30)
         || ratio >= decided.blocks_in(MAX_BYTES)
     {
-        return Ok(ratio);
+        return ratio;
     }
-    let bytes = reservation::largest(decided, groups)? * 3 * u64::from(threads) / 2;
-    Ok(ratio.max(decided.blocks_in(bytes.min(MAX_BYTES))))
+    let bytes = largest.bytes() * 3 * u64::from(threads) / 2;
+    ratio.max(decided.blocks_in(bytes.min(MAX_BYTES)))
 }
 
 /// First block, aligned to the stripe, and the number of blocks in units of it (align_internal_log, align_log_size).
@@ -143,7 +136,7 @@ fn place(
     options: &Options,
     group: u32,
     mut blocks: u64,
-    most: u64,
+    limits: RangeInclusive<u64>,
 ) -> Result<Log, String> {
     let size = u64::from(groups.size);
     let length = size.min(groups.blocks - u64::from(group) * size);
@@ -162,13 +155,26 @@ fn place(
             )
         })?;
         let up = blocks.next_multiple_of(unit);
-        blocks = if up > most { blocks / unit * unit } else { up };
+        blocks = if up > *limits.end() {
+            blocks / unit * unit
+        } else {
+            up
+        };
     }
     if first + blocks > length && blocks > unit {
         blocks -= unit;
     }
-    must(blocks >= decided.blocks_in(MIN_BYTES), || {
-        format!("the aligned log of {blocks} blocks is below 64 MiB")
+    must(blocks >= *limits.start(), || {
+        format!(
+            "the aligned log of {blocks} blocks is below {} blocks",
+            limits.start()
+        )
+    })?;
+    let gap = first - u64::from(decided.fixed_blocks());
+    let chunk = u64::from(INODES_PER_CHUNK * decided.inode_size / decided.block_size);
+    must(group > 0 || decided.stripe.unit > 0 || gap < chunk, || {
+        "-l su with -l agnum=0: mkfs.xfs would not find the root inode where it expects it"
+            .to_owned()
     })?;
     must(first + blocks <= length, || {
         format!(

@@ -44,6 +44,10 @@ pub struct Options {
     pub rmapbt: Option<bool>,
     /// `-m reflink=`
     pub reflink: Option<bool>,
+    /// `-i nrext64=`
+    pub large_extent_counts: Option<bool>,
+    /// `-n size=`
+    pub directory_block: Option<u32>,
     /// `-n parent=`
     pub parent: Option<bool>,
 }
@@ -60,12 +64,9 @@ const NO_EFFECT: [(char, &[&str]); 4] = [
             "daxinherit",
         ],
     ),
-    (
-        'i',
-        &["maxpct", "attr", "projid32bit", "nrext64", "exchange"],
-    ),
+    ('i', &["maxpct", "attr", "projid32bit", "exchange"]),
     ('m', &["bigtime", "inobtcount", "uuid"]),
-    ('n', &["size", "version", "ftype"]),
+    ('n', &["version", "ftype"]),
 ];
 
 /// Suboptions of mkfs.xfs that raidtrace does not support.
@@ -229,6 +230,8 @@ impl Options {
                 ('m', "finobt") => self.finobt = Some(flag(word)?),
                 ('m', "rmapbt") => self.rmapbt = Some(flag(word)?),
                 ('m', "reflink") => self.reflink = Some(flag(word)?),
+                ('i', "nrext64") => self.large_extent_counts = Some(flag(word)?),
+                ('n', "size") => self.directory_block = Some(narrow(bytes(word)?, word)?),
                 ('n', "parent") => self.parent = Some(flag(word)?),
                 _ if listed(&NO_EFFECT, word) => {}
                 _ if listed(&UNSUPPORTED, word) => {
@@ -293,7 +296,11 @@ impl Options {
         );
         list(
             'i',
-            vec![number("size", self.inode_size), flag("sparse", self.sparse)],
+            vec![
+                number("size", self.inode_size),
+                flag("sparse", self.sparse),
+                flag("nrext64", self.large_extent_counts),
+            ],
         );
         list(
             'd',
@@ -317,7 +324,13 @@ impl Options {
                 number("concurrency", self.log_concurrency),
             ],
         );
-        list('n', vec![flag("parent", self.parent)]);
+        list(
+            'n',
+            vec![
+                number("size", self.directory_block),
+                flag("parent", self.parent),
+            ],
+        );
         words
     }
 }

@@ -1,0 +1,24 @@
+//! `xfs::Layout::read` on hostile images: no panic, and the promises of its ranges kept.
+//!
+//! An input is the beginning of an image of 16 MiB. A good seed: `truncate -s 300M seed && mkfs.xfs -m crc=0 seed`, then its first
+//! 128 KiB, in `fuzz/corpus/xfs_layout/`; the size of the data device is made to fit.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use raidtrace::fs::xfs::Layout;
+
+fuzz_target!(|data: &[u8]| {
+    let mut image = data[..data.len().min(16 << 20)].to_vec();
+    image.resize(16 << 20, 0);
+    // The magic is not worth searching for, nor the size.
+    image[..4].copy_from_slice(b"XFSB");
+    image[8..16].copy_from_slice(&4096u64.to_be_bytes());
+    let Ok(layout) = Layout::read(&image.as_slice()) else {
+        return;
+    };
+    for ranges in [&layout.ranges, &layout.roots] {
+        assert!(ranges.iter().all(|r| r.count > 0));
+        assert!(ranges.windows(2).all(|w| w[0].end() <= w[1].first));
+    }
+});
