@@ -3,6 +3,7 @@
 
   geometry   sector of a member -> sector of the array, parity or md's metadata (md(4), mdadm)
   ext4       sector of a filesystem -> origin (dumpe2fs, debugfs)
+  xfs        sector of an XFS filesystem -> origin at the time of an IO (buffer operations from a kprobe event, xfs_db)
   stack      arrays and filesystems on top of each other
   events     block_rq_complete events and disk statistics of the kernel
   stripes    the reason why md submitted a bio, from a kprobe event. btf: offsets for this event

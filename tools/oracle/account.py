@@ -14,8 +14,10 @@ from .ext4 import DYNAMIC
 from .geometry import Unusable
 
 EXT4 = ("superblock", "group_descriptors", "block_bitmap", "inode_bitmap", "inode_table", "journal", "other_metadata")
+# XFS has these besides; its directories, attributes and extent trees are compared as exactly (see xfs.METADATA).
+XFS = ("ag_header", "free_space_btree", "inode_btree", "inode_cluster", "rmap_btree", "refcount_btree")
 MD = ("md_superblock", "md_bitmap", "md_journal", "parity")
-FIXED = EXT4 + MD + ("raw",)
+FIXED = EXT4 + XFS + MD + ("raw",)
 # Origins of blocks without a fixed address. raidtrace calls some of these other_metadata: quota files, symbolic links.
 DYNAMIC_KINDS = ("file_data", "directory", "extent_tree", "xattr", "other_metadata", "unknown")
 SYNCS = ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover")
@@ -35,6 +37,7 @@ class Account:
 KNOWN = re.compile(r"tracing_mark_write: known: (\d+:\d+)$")
 # Between these marks only a filesystem on another partition does IO.
 NEIGHBOUR = re.compile(r"tracing_mark_write: neighbour: (begin|end)$")
+XFS_DEVICE = re.compile(r" dev=(\d+) ")
 # Sectors of a member, and the array sector of the first one.
 REMAP = re.compile(r"block_bio_remap: (\d+),(\d+) (\w+) (\d+) \+ (\d+) <- \((\d+),(\d+)\) (\d+)$")
 
@@ -55,6 +58,7 @@ class KernelAccount:
                 if member.begin:
                     self.begins[member.number] = member.dev, member.begin
         self.labels = stripes.Labels()
+        self.xfs = {volume.dev: volume for volume in stack.xfs()}
         self.remaps = {}  # (disk, sector): array sector of the last block_bio_remap
         self.shapes = set()  # users' IO during a reshape: (operation, True if the data had moved)
         self.account = Account()
@@ -64,12 +68,14 @@ class KernelAccount:
         symbols = stripes.read_symbols((directory / "symbols").read_text()) if self.sees_stripes else {}
         # Disks that join. mdadm reads and writes them before they are members, and md writes its superblock before
         # /proc/mdstat changes: raidtrace cannot know that they are members yet.
-        with open(directory / "trace") as lines:
+        with open(directory / "trace", errors="replace") as lines:
             self.joining = {found[1] for line in lines if (found := KNOWN.search(line))}
-        with open(directory / "trace") as lines:
+        with open(directory / "trace", errors="replace") as lines:
             for line in lines:
                 if " submit: " in line:
                     self.submitted(stripes.read_bio(line, symbols))
+                elif " xfs: (" in line:
+                    self.submitted_by_xfs(line)
                 elif "block_bio_remap:" in line:
                     self.remapped(line)
                 elif "block_rq_complete:" in line:
@@ -78,6 +84,10 @@ class KernelAccount:
                     self.joining.discard(found[1])
                 elif found := NEIGHBOUR.search(line):
                     self.neighbour = found[1] == "begin"
+
+    def submitted_by_xfs(self, line):
+        if volume := self.xfs.get(f"{(dev := int(XFS_DEVICE.search(line)[1])) >> 20}:{dev & 0xFFFFF}"):
+            volume.submitted(line)
 
     def remapped(self, line):
         """Stores the array sector of a user's bio: during a reshape of RAID 10 it is not known otherwise."""

@@ -25,6 +25,9 @@ SYNCS = {
     "raid5": ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"),
     "raid6": ("resync", "check", "repair", "recovery", "replace", "reshape"),
 }
+# Debian's 5.10 has no BTF for xfs.
+XFS_KERNELS = ("6.1", "6.12", "7.2")
+XFS_LEVELS = ("raid0", "raid1", "raid10", "raid5", "raid6")
 CORE = ("single", "raid0", "raid1", "raid10", "raid4", "raid5", "raid6")
 
 
@@ -34,6 +37,7 @@ class Cell:
     stack: str
     workload: str
     groups: tuple = ()
+    kernels: tuple = KERNELS
 
     @property
     def name(self):
@@ -59,6 +63,10 @@ def matrix():
         yield from (Cell(level, stack, "mix", ("stacks",)) for level in levels)
     yield from (Cell(level, BESIDE, "mix", ("stacks",)) for level in ("raid1", "raid5"))
     yield Cell("raid01", "whole", "mix", ("stacks",))
+    for workload in ("every_kind", "mix", "remount"):
+        yield from (Cell(level, "xfs", workload, ("xfs",), XFS_KERNELS) for level in XFS_LEVELS)
+    yield from (Cell(level, "xfs-lvm", "every_kind", ("xfs",), XFS_KERNELS) for level in ("raid0", "raid5"))
+    yield Cell("raid5", "xfs-log", "every_kind", ("xfs",), XFS_KERNELS)
 
 
 def cells(levels, stacks, workloads, groups):

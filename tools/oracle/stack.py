@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 from .ext4 import DYNAMIC, forget_freed, read_fixed_blocks, read_kinds
 from .geometry import FAR, Array, Layout, Member, read_array
+from .xfs import XfsVolume, read_log_blocks, read_volume
 
 
 @dataclass
 class Volume:
-    """A filesystem."""
+    """An ext4 filesystem."""
 
     fixed: object  # FixedBlocks
     kinds: dict  # block: origin
@@ -41,6 +42,10 @@ class Stack:
     arrays: dict
     volumes: dict
     maps: dict  # device: (first sector, sectors, volume, first sector of the volume), sorted
+
+    def xfs(self):
+        """The XFS filesystems."""
+        return [volume for volume in self.volumes.values() if isinstance(volume, XfsVolume)]
 
     @property
     def has_md(self):
@@ -107,18 +112,25 @@ def read_stack(directory, base, dev):
         arrays = read_arrays(directory, base)
     else:
         arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
-    with open(directory / "trace") as lines:
+    with open(directory / "trace", errors="replace") as lines:
         freed = [line for line in lines if "ext4_free_blocks:" in line]
-    volumes, pieces = {}, []
+    volumes, pieces, maps = {}, [], {}
     for line in (directory / "maps").read_text().splitlines() if (directory / "maps").exists() else ():
         device, first, length, name, begin = line.split()
         if device != base:
             continue
         pieces.append((int(first), int(length), name, int(begin)))
         at = directory / f"fs-{name}"
+        if name not in volumes and (at / "superblock").exists():
+            volumes[name] = read_volume(at, directory)
+            if (at / "log").exists():
+                log = (at / "log").read_text().strip()
+                arrays |= read_arrays(directory, log)
+                volumes[log] = Volume(read_log_blocks(at), {}, 1)
+                maps[log] = [(0, FAR, log, 0)]
         if name not in volumes:
             fixed = read_fixed_blocks(at)
             kinds = read_kinds((at / "inodes").read_text(errors="replace")) if (at / "inodes").exists() else {}
             forget_freed(kinds, freed, (at / "dev").read_text().strip())
             volumes[name] = Volume(fixed, kinds, fixed.block_sectors)
-    return Stack(arrays, volumes, {base: sorted(pieces)})
+    return Stack(arrays, volumes, maps | {base: sorted(pieces)})

@@ -119,7 +119,7 @@ unmount() {
 # current directory has the files kprobe and ends (from tools/truth), also enables the event truth/submit that kprobe defines,
 # only for the completion functions named in ends.
 start_events() {
-	local filter='' address name
+	local filter='' address name dev
 	echo >"$tracing/trace"
 	echo counter >"$tracing/trace_clock"
 	echo "$trace_kib" >"$tracing/buffer_size_kb"
@@ -134,6 +134,18 @@ start_events() {
 			echo 1 >"$tracing/events/truth/submit/enable"
 		fi
 	fi
+	# The event truth/xfs: bios of XFS filesystems, which have the file superblock in $out/fs-NAME.
+	if [ -e kprobe.xfs ] && compgen -G "$out/fs-*/superblock" >/dev/null; then
+		grep -E " ($(<ends.xfs))([[:space:]]|\$)" /proc/kallsyms >"$out/symbols.xfs" || true
+		cat kprobe.xfs >>"$tracing/kprobe_events"
+		filter=''
+		for name in "$out"/fs-*/superblock; do
+			IFS=: read -r address dev <"${name%/*}/dev"
+			filter+="${filter:+ || }dev == $((address << 20 | dev))"
+		done
+		echo "$filter" >"$tracing/events/truth/xfs/filter"
+		echo 1 >"$tracing/events/truth/xfs/enable"
+	fi
 	if [ -e "$out/remap" ]; then echo 1 >"$tracing/events/block/block_bio_remap/enable"; fi
 	if [ -e "$tracing/events/ext4" ]; then echo 1 >"$tracing/events/ext4/ext4_free_blocks/enable"; fi
 	echo 1 >"$tracing/events/block/block_rq_complete/enable"
@@ -141,13 +153,13 @@ start_events() {
 
 stop_events() {
 	local event
-	for event in block/block_rq_complete block/block_bio_remap ext4/ext4_free_blocks truth/submit; do
+	for event in block/block_rq_complete block/block_bio_remap ext4/ext4_free_blocks truth/submit truth/xfs; do
 		if [ -e "$tracing/events/$event" ]; then echo 0 >"$tracing/events/$event/enable"; fi
 	done
 	cat "$tracing/trace" >"$out/trace"
 	cat "$tracing"/per_cpu/cpu*/stats >"$out/trace.stats"
 	# Removing the event empties the buffer.
-	if [ -e "$tracing/events/truth/submit" ]; then echo >"$tracing/kprobe_events"; fi
+	if [ -e "$tracing/events/truth" ]; then echo >"$tracing/kprobe_events"; fi
 }
 
 # begin_run: starts raidtrace top on $targets, then the kernel's events.

@@ -7,14 +7,15 @@
 cd "$(dirname "$0")" || exit
 
 run() {
-	local name=$1 stack=$2 workload=$3 level volume
+	local name=$1 stack=$2 workload=$3 level volume fs=ext4
 	shift 3
 	. ./guest.sh
 	. ./levels.sh
 	. ./stacks.sh
 	. ./workloads.sh
+	. ./xfs.sh
 	bases=() volumes=() mounts=() devices=() neighbours=()
-	declare -gA volume_of second spare
+	declare -gA volume_of log_of second spare
 	md='' base='' mkfs='' mount='' journal=8 size=1G component='' clean=--assume-clean
 	out=/out/$name trace_kib=40960
 
@@ -30,6 +31,13 @@ run() {
 	resync) clean=--force ;;
 	reshape) touch "$out/remap" ;;
 	esac
+	# XFS on a stack: xfs, xfs-lvm, xfs-log (the log on another array).
+	case $stack in
+	xfs*)
+		fs=xfs stack=${stack#xfs} size=352M mount=usrquota
+		stack=${stack#-}
+		stack=${stack:-whole} ;;
+	esac
 	for level; do
 		if [ "$stack" = neighbour ]; then neighbours+=("loop${#disks[@]}"); fi
 		level "$level"
@@ -41,6 +49,7 @@ run() {
 	if [ "$workload" != lazy_init ]; then mount_all; fi
 	make_neighbours
 	if declare -F "before_$workload" >/dev/null; then "before_$workload"; fi
+	if [ "$fs" = xfs ]; then settle; fi
 	begin_run
 	if [ "$workload" = lazy_init ]; then mount_all; fi
 	"$workload"
@@ -48,6 +57,10 @@ run() {
 	if [ "$stack" = neighbour ]; then neighbour; fi
 	end_run
 	for volume in "${volumes[@]}"; do
+		if [ "$fs" = xfs ]; then
+			list_xfs_blocks "$volume"
+			continue
+		fi
 		describe_filesystem "$volume" "${volume_of[$volume]}"
 		list_inodes "$volume" "${volume_of[$volume]}"
 	done
@@ -60,6 +73,7 @@ seeds() {
 	head -c 700 /dev/zero | tr '\0' v >/run/value
 	echo seed >/run/seed
 	for name in "${volumes[@]}"; do
+		if [ "$fs" = xfs ]; then seed_xfs "$name"; continue; fi
 		debugfs -w -f - "${volume_of[$name]}" >/dev/null 2>&1 <<-END
 			write /run/seed seed
 			ea_set -f /run/value seed user.truth

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2004,SC2034,SC2154 # run.sh has the variables, and each file uses some
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The stacks between array and ext4: stack NAME creates each of $volumes on $base, and writes a line for each piece
+# The stacks between array and filesystem: stack NAME creates each of $volumes on $base, and writes a line for each piece
 # to $out/maps: "DEVICE FIRST SECTORS VOLUME FIRST-OF-VOLUME", where DEVICE is $base.
 
 # volume NAME DEVICE PIECE...: a piece is "FIRST SECTORS FIRST-OF-VOLUME".
@@ -26,6 +26,9 @@ stack() {
 	partition)
 		partition "$base" 2048
 		volume "$b" "${base}p1" "2048 $((all - 2048)) 0" ;;
+	log)
+		volume "$b" "$base" "0 $all 0"
+		log_array "$b" ;;
 	lvm)
 		# Two volumes. The second has two pieces in reverse order.
 		printf '0 %s linear %s 2048\n' "$((third - 2048))" "$base" | dmsetup create "$b-one"
@@ -44,10 +47,15 @@ stack() {
 	esac
 }
 
-# make_filesystems: ext4 on each volume, mounted.
+# make_filesystems: ext4 or XFS on each volume.
 make_filesystems() {
 	local name
 	for name in "${volumes[@]}"; do
+		if [ "$fs" = xfs ]; then
+			make_xfs "$name" "${volume_of[$name]}"
+			describe_xfs "$name" "${volume_of[$name]}"
+			continue
+		fi
 		# shellcheck disable=SC2086
 		mkfs.ext4 -q -F -b 4096 -J size=${journal:-8} $mkfs "${volume_of[$name]}" </dev/null
 		describe_filesystem "$name" "${volume_of[$name]}"
@@ -58,17 +66,20 @@ mount_all() {
 	local name
 	for name in "${volumes[@]}"; do
 		mkdir -p "/mnt/$name"
-		# shellcheck disable=SC2086
-		mount -o "noatime,${mount:-noinit_itable}" "${volume_of[$name]}" "/mnt/$name"
+		mount_volume "$name"
 		mounts+=("/mnt/$name")
 	done
+}
+
+mount_volume() {
+	mount -t "$fs" -o "noatime,${mount:-noinit_itable}${log_of[$1]:+,logdev=${log_of[$1]}}" "${volume_of[$1]}" "/mnt/$1"
 }
 
 unmount_all() {
 	local name
 	for name in "${volumes[@]}"; do
 		if grep -q " /mnt/$name " /proc/mounts; then
-			find "/mnt/$name" -printf '%i\n' >"$out/fs-$name/numbers"
+			if [ "$fs" = ext4 ]; then find "/mnt/$name" -printf '%i\n' >"$out/fs-$name/numbers"; fi
 			unmount "/mnt/$name"
 		fi
 	done
