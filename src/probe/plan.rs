@@ -64,6 +64,8 @@ pub struct Need {
     pub bio_based: bool,
     /// An ext4 filesystem is on an array.
     pub ext4: bool,
+    /// An XFS filesystem is on an array.
+    pub xfs: bool,
     /// Counting of dirtied data.
     pub dirtied: Dirtied,
     /// A filesystem has hidden quota files (the `quota` feature).

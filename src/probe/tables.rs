@@ -12,7 +12,7 @@ use super::wire::{
 };
 use crate::address::{FsSector, MemberSector};
 use crate::contract::{
-    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_HASH_BITS, DEV_NESTED,
+    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, ARRAY_XFS, DEV_CLASSIFIED, DEV_HASH_BITS, DEV_NESTED,
     DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
 };
 use crate::fs::ext4::Layout;
@@ -127,6 +127,7 @@ impl Tables {
             journals: true,
             nothing: false,
             ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
+            xfs: tables.arrays.iter().any(|a| a.flags & ARRAY_XFS != 0),
             quota: topology.layouts.values().any(|layout| {
                 let superblock = layout.superblock.as_ref();
                 superblock.is_some_and(|s| s.feature_ro_compat & ro_compat::QUOTA != 0)
