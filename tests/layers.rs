@@ -23,7 +23,7 @@ const LAYERS: [&str; 14] = [
     "analysis",
     "advice",
     "machine",
-    "mke2fs",
+    "mke2fs mkfs_xfs",
     "fs",
     "raid",
     "origin contract address printable",

@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::PathBuf;
 
-use crate::fs::ext4::{FsKind, Layout, identify};
+use crate::fs::ext4::{self, FsKind, identify};
+use crate::fs::{Layout, xfs};
 use crate::machine::{Array, Dev, Filesystem, HostTopology};
 use crate::raid::{Geometry, Level, Params};
 
@@ -15,7 +16,7 @@ use crate::raid::{Geometry, Level, Params};
 pub struct Topology {
     /// The arrays, their members and filesystems.
     pub host: HostTopology,
-    /// ext layouts by the filesystem's device.
+    /// Layouts by the filesystem's device.
     pub layouts: HashMap<Dev, Layout>,
     /// Missing information and its effect on the figures, one line each.
     pub notes: Vec<String>,
@@ -52,23 +53,10 @@ impl Topology {
         }
         let path = device_path(&fs.name);
         // Some hosts forbid opening the disk even to root. GETFSMAP on the mount point works there.
-        let mount = fs.mounts.iter().find(|m| m.fstype.starts_with("ext"));
-        let device = (fs.dev.major, fs.dev.minor);
-        let layout = read_layout(&path).or_else(|why| match mount {
-            Some(mount) => match Layout::from_mount(&mount.path, device) {
-                Ok(mut layout) => {
-                    if let Some(note) = layout.notes.first_mut() {
-                        *note = format!("{why}; {note}");
-                    }
-                    Ok(layout)
-                }
-                Err(e) => Err(format!("{why}; {e}")),
-            },
-            None => Err(why),
-        });
+        let layout = read_layout(&path).or_else(|why| from_mount(fs, &why));
         match layout {
             Ok(layout) => {
-                for note in &layout.notes {
+                for note in layout.notes() {
                     self.notes.push(format!("{}: {note}", fs.name));
                 }
                 self.layouts.insert(fs.dev, layout);
@@ -79,7 +67,7 @@ impl Topology {
         }
     }
 
-    /// True if the device holds a readable ext filesystem. Adds a note for one that cannot be read.
+    /// True if the device holds a readable ext filesystem or XFS. Adds a note for one that cannot be read.
     fn read_unmounted(&mut self, fs: &Filesystem) -> bool {
         let path = device_path(&fs.name);
         // No note: the device may hold no filesystem at all.
@@ -87,9 +75,11 @@ impl Topology {
             return false;
         };
         match identify(&file) {
-            Ok(Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4)) => {}
-            Ok(Some(FsKind::JournalDevice)) => return Layout::read_journal_device(&file).is_ok(),
-            Ok(Some(other @ (FsKind::Xfs | FsKind::Btrfs))) => {
+            Ok(Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4 | FsKind::Xfs)) => {}
+            Ok(Some(FsKind::JournalDevice)) => {
+                return ext4::Layout::read_journal_device(&file).is_ok();
+            }
+            Ok(Some(other @ FsKind::Btrfs)) => {
                 self.notes.push(format!(
                     "{}: {other} is not supported; its blocks show as raw",
                     path.display()
@@ -98,7 +88,7 @@ impl Topology {
             }
             _ => return false,
         }
-        match Layout::read(&file) {
+        match read_layout(&path) {
             Ok(_) => true,
             Err(why) => {
                 self.notes
@@ -119,11 +109,18 @@ impl Topology {
             Some(layout) => {
                 let mut line = format!(
                     "{} {mounted}, {} KiB blocks",
-                    layout.kind,
-                    layout.block_size / 1024
+                    layout.name(),
+                    layout.block_size() / 1024
                 );
-                if let Some(groups) = layout.groups {
-                    line.push_str(&format!(", {groups} groups"));
+                match layout {
+                    Layout::Ext4(layout) => {
+                        if let Some(groups) = layout.groups {
+                            line.push_str(&format!(", {groups} groups"));
+                        }
+                    }
+                    Layout::Xfs(layout) => {
+                        line.push_str(&format!(", {} AGs", layout.geometry.ag_count));
+                    }
                 }
                 line
             }
@@ -142,15 +139,44 @@ pub fn device_path(name: &str) -> PathBuf {
     PathBuf::from("/dev").join(name.replace('!', "/"))
 }
 
+/// Asks the kernel for the layout of a mounted filesystem whose device cannot be read. why: the reason.
+fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
+    let mount = |name| fs.mounts.iter().find(|m| m.fstype.starts_with(name));
+    let device = (fs.dev.major, fs.dev.minor);
+    if let Some(mount) = mount("ext") {
+        let asked = ext4::Layout::from_mount(&mount.path, device);
+        let mut layout = asked.map_err(|e| format!("{why}; {e}"))?;
+        explain(&mut layout.notes, why);
+        Ok(layout.into())
+    } else if let Some(mount) = mount("xfs") {
+        let asked = xfs::Layout::from_mount(&mount.path);
+        let mut layout = asked.map_err(|e| format!("{why}; {e}"))?;
+        explain(&mut layout.notes, why);
+        Ok(layout.into())
+    } else {
+        Err(why.to_owned())
+    }
+}
+
+/// Puts the reason before the note of a layout that was read through a mount point.
+fn explain(notes: &mut [String], why: &str) {
+    if let Some(note) = notes.first_mut() {
+        *note = format!("{why}; {note}");
+    }
+}
+
 fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
     let file = File::open(path).map_err(|e| format!("cannot be opened ({e})"))?;
     match identify(&file).map_err(|e| format!("cannot be read ({e})"))? {
-        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => {
-            Layout::read(&file).map_err(|e| e.to_string())
-        }
-        Some(FsKind::JournalDevice) => {
-            Layout::read_journal_device(&file).map_err(|e| e.to_string())
-        }
+        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => ext4::Layout::read(&file)
+            .map(Layout::from)
+            .map_err(|e| e.to_string()),
+        Some(FsKind::JournalDevice) => ext4::Layout::read_journal_device(&file)
+            .map(Layout::from)
+            .map_err(|e| e.to_string()),
+        Some(FsKind::Xfs) => xfs::Layout::read(&file)
+            .map(Layout::from)
+            .map_err(|e| e.to_string()),
         Some(other) => Err(format!("{other} is not supported")),
         None => Err("no known filesystem".to_owned()),
     }

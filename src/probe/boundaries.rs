@@ -4,7 +4,7 @@
 
 use crate::address::{ArraySector, FsBlock, FsSector};
 use crate::contract;
-use crate::fs::ext4::Range;
+use crate::fs::SectorRange;
 use crate::machine::Segment;
 use crate::origin::Origin;
 
@@ -31,8 +31,8 @@ pub struct Boundary {
 pub struct Placed<'a> {
     /// Mapping of the filesystem device's sectors to the array.
     pub segments: &'a [Segment],
-    /// Layout of the filesystem in blocks, sorted and disjoint.
-    pub ranges: &'a [Range],
+    /// Fixed structures of the filesystem, sorted and disjoint.
+    pub ranges: &'a [SectorRange],
     /// Sectors per block.
     pub block_sectors: u64,
     /// Size in blocks.
@@ -137,13 +137,10 @@ fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, Ar
         }
     };
     // Only the ranges that can touch the segment.
-    let start = fs
-        .ranges
-        .partition_point(|r| r.end().sector(fs.block_sectors) <= from);
+    let start = fs.ranges.partition_point(|r| r.end() <= from);
     let mut gap = from;
     for range in &fs.ranges[start..] {
-        let first = range.first.sector(fs.block_sectors);
-        let last = range.end().sector(fs.block_sectors);
+        let (first, last) = (range.first, range.end());
         if first >= to {
             break;
         }
@@ -158,15 +155,16 @@ fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, Ar
 mod tests {
     use super::{Boundary, Placed, boundaries, dynamic};
     use crate::address::{ArraySector, FsBlock, FsSector};
-    use crate::fs::ext4::Range;
+    use crate::fs::SectorRange;
     use crate::machine::Segment;
     use crate::origin::Origin;
     use proptest::prelude::*;
 
-    fn range(first: u64, count: u64, origin: Origin) -> Range {
-        Range {
-            first: FsBlock(first),
-            count,
+    /// Blocks of 4 KiB.
+    fn range(first: u64, count: u64, origin: Origin) -> SectorRange {
+        SectorRange {
+            first: FsBlock(first).sector(8),
+            count: count * 8,
             origin,
         }
     }
@@ -338,9 +336,9 @@ mod tests {
             probe in 0u64..10_000,
         ) {
             let mut at = 0;
-            let ranges: Vec<Range> = spans.iter().enumerate().map(|(i, &(gap, count))| {
+            let ranges: Vec<SectorRange> = spans.iter().enumerate().map(|(i, &(gap, count))| {
                 let r = range(at + gap, count, Origin::ALL[2 + i % 9]);
-                at = r.end().0;
+                at = r.end().0 / 8;
                 r
             }).collect();
             let blocks = at + 5;
@@ -352,7 +350,7 @@ mod tests {
             ];
             let probe = ArraySector(probe);
             let table = boundaries(&[Placed { segments: &segments, ranges: &ranges, block_sectors: 8, blocks }]);
-            let continues = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 24 || (b.sector - a.sector).is_multiple_of(8));
+            let continues = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 32 || (b.sector - a.sector).is_multiple_of(8));
             prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && !continues(&w[0], &w[1])));
             let at = table[table.partition_point(|b| b.sector <= probe) - 1];
             let got = at.code;
@@ -360,7 +358,7 @@ mod tests {
                 .map(|s| FsBlock((probe - s.array_sector + s.fs_sector.0) / 8));
             let want = match fs {
                 None => RAW,
-                Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b)).map_or(DYNAMIC, |r| r.origin as u8),
+                Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b.sector(8))).map_or(DYNAMIC, |r| r.origin as u8),
             };
             if want == DYNAMIC && got == DATA {
                 // The rest of the block that is cut.

@@ -1,5 +1,6 @@
 //! Builds the tables of the BPF programs from a topology. Pure.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -15,8 +16,8 @@ use crate::contract::{
     self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, ARRAY_XFS, DEV_CLASSIFIED, DEV_HASH_BITS, DEV_NESTED,
     DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
 };
-use crate::fs::ext4::Layout;
 use crate::fs::ext4::features::ro_compat;
+use crate::fs::{Layout, SectorRange};
 use crate::machine::topology::{Topology, geometry};
 use crate::machine::{Array, Filesystem, Member, Segment};
 use crate::raid::Geometry;
@@ -129,7 +130,7 @@ impl Tables {
             ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
             xfs: tables.arrays.iter().any(|a| a.flags & ARRAY_XFS != 0),
             quota: topology.layouts.values().any(|layout| {
-                let superblock = layout.superblock.as_ref();
+                let superblock = layout.ext4().and_then(|l| l.superblock.as_ref());
                 superblock.is_some_and(|s| s.feature_ro_compat & ro_compat::QUOTA != 0)
             }),
         };
@@ -211,6 +212,12 @@ impl Tables {
             let Some(layout) = topology.layouts.get(&fs.dev) else {
                 continue;
             };
+            if layout.xfs().is_some() {
+                self.notes.push(format!(
+                    "/dev/{}: the origins of XFS are not supported; its blocks show as raw",
+                    fs.name
+                ));
+            }
             // If the filesystem is in one piece, its bios are classified before encryption (`DEV_STACKED`).
             if encrypted(fs) && only_piece(fs, layout).is_none() {
                 self.notes.push(format!(
@@ -235,14 +242,17 @@ impl Tables {
             .filesystems
             .iter()
             .filter_map(|fs| Some((fs, topology.layouts.get(&fs.dev)?)))
+            .filter(|(_, layout)| layout.ext4().is_some())
             .collect();
+        let ranges: Vec<Cow<'_, [SectorRange]>> = known.iter().map(|k| k.1.ranges()).collect();
         let placed: Vec<_> = known
             .iter()
-            .map(|(fs, layout)| Placed {
+            .zip(&ranges)
+            .map(|((fs, layout), ranges)| Placed {
                 segments: &fs.segments,
-                ranges: &layout.ranges,
-                block_sectors: u64::from(layout.block_size) / 512,
-                blocks: layout.blocks,
+                ranges,
+                block_sectors: layout.block_sectors(),
+                blocks: layout.blocks(),
             })
             .collect();
         for (placed, (fs, _)) in placed.iter().zip(&known) {
@@ -284,10 +294,10 @@ impl Tables {
             let only = only_piece(fs, layout);
             let pieces = fs.segments.iter().map(|piece| piece.sectors);
             // Dirtied blocks and pages are charged to a single array, which must contain the whole filesystem.
-            if only.is_some() || pieces.fold(0, u64::saturating_add) >= sectors(layout) {
+            if only.is_some() || pieces.fold(0, u64::saturating_add) >= layout.end().0 {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.dirty_array = number + 1;
-                d.fs_block = layout.block_size;
+                d.fs_block = layout.block_size();
             }
             // Freed blocks are tracked only with a single segment: with several, each block would have to be looked up in the
             // mapping.
@@ -462,14 +472,9 @@ fn encrypted(fs: &Filesystem) -> bool {
 /// volume that continues on another device), its later blocks would be confused with other blocks of this array.
 fn only_piece<'a>(fs: &'a Filesystem, layout: &Layout) -> Option<&'a Segment> {
     match fs.segments.as_slice() {
-        [only] if only.fs_sector == FsSector(0) && only.sectors >= sectors(layout) => Some(only),
+        [only] if only.fs_sector == FsSector(0) && only.sectors >= layout.end().0 => Some(only),
         _ => None,
     }
-}
-
-/// Size of a filesystem in sectors.
-fn sectors(layout: &Layout) -> u64 {
-    u64::from(layout.block_size) / 512 * layout.blocks
 }
 
 #[cfg(test)]

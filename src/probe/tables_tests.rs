@@ -232,7 +232,7 @@ fn a_filesystem_on_dm_crypt() {
         fs(3, &[(0, 5400, 104)]),
     ];
     let t = Tables::new(&Topology {
-        layouts: (0..4).map(|i| (dev(253, i), layout())).collect(),
+        layouts: (0..4).map(|i| (dev(253, i), layout().into())).collect(),
         host: HostTopology {
             arrays: vec![a],
             ..HostTopology::default()

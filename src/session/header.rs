@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use serde_json::{Map, Value, json};
 
-use crate::fs::ext4::Layout;
+use crate::fs::{Layout, ext4, xfs};
 use crate::machine;
 use crate::machine::topology::Topology;
 use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
@@ -90,7 +90,7 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
         name: fs.name.clone(),
         dev: fs.dev.to_string(),
         array: array.name.clone(),
-        kind: layout.map_or(mounted.to_owned(), |l| l.kind.to_string()),
+        kind: layout.map_or(mounted.to_owned(), Layout::name),
         mounts: fs
             .mounts
             .iter()
@@ -111,6 +111,30 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
 }
 
 fn parameters(layout: &Layout) -> Map<String, Value> {
+    match layout {
+        Layout::Ext4(layout) => ext4_parameters(layout),
+        Layout::Xfs(layout) => xfs_parameters(&layout.geometry),
+    }
+}
+
+fn xfs_parameters(geometry: &xfs::Geometry) -> Map<String, Value> {
+    let all = json!({
+        "block_size": geometry.block_size,
+        "blocks": geometry.blocks,
+        "sector_size": geometry.sector_size,
+        "ag_count": geometry.ag_count,
+        "ag_blocks": geometry.ag_blocks,
+        "inode_size": geometry.inode_size,
+        "stripe_unit": geometry.stripe_unit,
+        "stripe_width": geometry.stripe_width,
+    });
+    match all {
+        Value::Object(all) => all,
+        _ => Map::new(),
+    }
+}
+
+fn ext4_parameters(layout: &ext4::Layout) -> Map<String, Value> {
     let mut all = json!({
         "block_size": layout.block_size,
         "blocks": layout.blocks,
@@ -149,15 +173,13 @@ fn parameters(layout: &Layout) -> Map<String, Value> {
 
 /// Layout ranges on the array: first sector, sectors, origin. The flag is true if the list was truncated.
 fn layout_ranges(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, String)>, bool) {
-    let block = u64::from(layout.block_size / 512).max(1);
+    let ranges = layout.ranges();
     let mut found = Vec::new();
     for segment in &fs.segments {
-        let first_range = layout
-            .ranges
-            .partition_point(|r| r.end().sector(block) <= segment.fs_sector);
-        for range in &layout.ranges[first_range..] {
-            let first = range.first.sector(block).max(segment.fs_sector);
-            let last = range.end().sector(block).min(segment.end());
+        let first_range = ranges.partition_point(|r| r.end() <= segment.fs_sector);
+        for range in &ranges[first_range..] {
+            let first = range.first.max(segment.fs_sector);
+            let last = range.end().min(segment.end());
             if first >= last {
                 break;
             }
@@ -232,6 +254,6 @@ mod tests {
             at(2000, 16, "block_bitmap"),
             at(2704, 8, "journal"),
         ];
-        assert_eq!(layout_ranges(&layout, &fs), (want, false));
+        assert_eq!(layout_ranges(&layout.into(), &fs), (want, false));
     }
 }

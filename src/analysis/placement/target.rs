@@ -11,7 +11,8 @@ use super::dumpe2fs;
 use super::filesystem::Filesystem;
 use super::geometry::{ArrayOptions, fits};
 use crate::address::{ArraySector, FsSector};
-use crate::fs::ext4::{E2Image, Layout, MISSING, is_e2image, is_qcow2};
+use crate::fs::Layout;
+use crate::fs::ext4::{self, E2Image, MISSING, is_e2image, is_qcow2};
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, Segment, Sys, resolve};
 use crate::raid::Geometry;
@@ -149,9 +150,9 @@ fn read_file(path: &Path) -> Result<Filesystem> {
         bail!("QCOW2 images are not supported: convert the image with e2image -r FILE RAW");
     }
     if !is_e2image(&file) {
-        return Ok(Filesystem::new(Layout::read(&file)?));
+        return Ok(Filesystem::new(ext4::Layout::read(&file)?));
     }
-    let mut fs = Filesystem::new(Layout::read(&E2Image::open(&file)?)?);
+    let mut fs = Filesystem::new(ext4::Layout::read(&E2Image::open(&file)?)?);
     // An e2image lacks the extent blocks of inodes.
     let before = fs.notes.len();
     fs.notes.retain(|note| !note.contains(MISSING));
@@ -232,7 +233,10 @@ fn find_device(name: &str) -> Result<Target> {
     let stack = fs.stack.iter();
     notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
     let layout = topology.layouts.remove(&dev).context("no layout")?;
-    let fs = Filesystem::new(layout);
+    let Layout::Ext4(layout) = layout else {
+        bail!("{name}: XFS is not supported");
+    };
+    let fs = Filesystem::new(*layout);
     if fits(&target_array.geometry, fs.block_size).is_err() {
         notes.push(format!(
             "chunks are not a multiple of the block of {} bytes: some blocks are on two members",

@@ -135,7 +135,7 @@ fn filesystem(
     let proc = format!("/proc/fs/ext4/{name}");
     let text = |file: &str| sys.text(&format!("/sys/fs/ext4/{name}/{file}"));
     let options = sys.text(&format!("{proc}/options")).unwrap_or_default();
-    let layout = topology.layouts.get(&fs.dev);
+    let layout = topology.layouts.get(&fs.dev).and_then(|l| l.ext4());
     // An external journal has no groups, and no rule applies to it.
     let layout = layout.filter(|l| l.kind != FsKind::JournalDevice);
     let superblock = layout.and_then(|l| l.superblock.clone());

@@ -3,9 +3,9 @@
 
 use super::error::Error;
 use super::features::{compat, incompat, ro_compat};
-use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
 use crate::address::FsBlock;
+use crate::fs::read::{Fields, ReadAt};
 use crate::origin::Origin;
 
 /// Bytes of the GDT per read, large enough for sequential throughput.

@@ -2,7 +2,7 @@
 //! that affects only a part of the layout is a note, not an error.
 
 use super::identify::FsKind;
-use super::uuid::Uuid;
+use crate::fs::uuid::Uuid;
 
 /// Errors of reading a layout.
 #[derive(Debug, thiserror::Error)]

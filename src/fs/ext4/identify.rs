@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 
 use super::features::{compat, incompat, ro_compat};
-use super::read::{Fields, ReadAt};
+use crate::fs::read::{Fields, ReadAt};
 
 /// Content of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

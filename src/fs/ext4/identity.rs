@@ -6,8 +6,8 @@ use std::io;
 
 use super::features::{compat, incompat, ro_compat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT};
-use super::read::{Fields, ReadAt};
-use super::uuid::Uuid;
+use crate::fs::read::{Fields, ReadAt};
+use crate::fs::uuid::Uuid;
 
 /// Identity of a filesystem and its layout. Equal identities have equal layouts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

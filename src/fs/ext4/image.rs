@@ -8,9 +8,9 @@ use std::io;
 
 use super::error::Error;
 use super::identify::EXT_SUPERBLOCK_AT;
-use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
 use crate::address::FsBlock;
+use crate::fs::read::{Fields, ReadAt};
 
 /// `magic_descriptor` of `struct ext2_image_hdr`, at byte 4.
 const DESCRIPTOR: &[u8] = b"Ext2 Image 1.0\0";

@@ -7,9 +7,9 @@
 use std::collections::HashSet;
 
 use super::error::Error;
-use super::read::{Fields, ReadAt};
 use super::superblock::Superblock;
 use crate::address::FsBlock;
+use crate::fs::read::{Fields, ReadAt};
 
 /// `EXT4_EXTENTS_FL`.
 const EXTENTS_FLAG: u32 = 0x8_0000;

@@ -19,10 +19,10 @@ use super::features::{compat, incompat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind};
 use super::inode::{Inode, Mapping};
 use super::ranges::{Collector, Range};
-use super::read::{Fields, ReadAt};
 use super::superblock::{Checksum, Superblock};
-use super::uuid::Uuid;
 use crate::address::FsBlock;
+use crate::fs::read::{Fields, ReadAt};
+use crate::fs::uuid::Uuid;
 use crate::origin::Origin;
 
 /// The resize inode, `EXT4_RESIZE_INO`.

@@ -6,11 +6,10 @@
 //! Writes nothing. Input may be damaged or hostile, but causes no panic, no endless walk and no unbounded
 //! memory use.
 //!
-//! * `read`: bytes at an offset; little-endian fields.
 //! * `identify`: the content of a device by magic numbers.
 //! * `identity`: detects that a device holds another filesystem.
 //! * `features`: names of the feature bits.
-//! * `superblock`: the parsed fields. `uuid`: identifiers.
+//! * `superblock`: the parsed fields.
 //! * `check`: consistency checks of the superblock.
 //! * `descriptors`: group geometry and the group descriptor table.
 //! * `inode`: the blocks of one inode, by extents or by block map.
@@ -30,12 +29,11 @@ mod image;
 mod inode;
 mod layout;
 mod ranges;
-mod read;
 mod superblock;
 #[cfg(test)]
 mod tests;
-mod uuid;
 
+pub use crate::fs::{ReadAt, Uuid};
 pub use descriptors::Descriptor;
 pub use error::Error;
 pub use identify::{FsKind, identify};
@@ -44,6 +42,4 @@ pub use image::{E2Image, MISSING, is_e2image, is_qcow2};
 pub use layout::{Journal, Layout};
 pub(crate) use ranges::Collector;
 pub use ranges::Range;
-pub use read::ReadAt;
 pub use superblock::{Checksum, JournalBackup, OnError, Superblock};
-pub use uuid::Uuid;

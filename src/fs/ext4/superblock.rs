@@ -4,8 +4,8 @@
 use super::error::{Error, check};
 use super::features::{compat, incompat, ro_compat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind, ext_kind, identify};
-use super::read::{Fields, ReadAt};
-use super::uuid::Uuid;
+use crate::fs::read::{Fields, ReadAt};
+use crate::fs::uuid::Uuid;
 
 /// Bytes of the superblock.
 const SIZE: usize = 1024;

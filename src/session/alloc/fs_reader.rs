@@ -51,7 +51,7 @@ pub fn mounted(sys: &Sys) -> usize {
 }
 
 fn filesystem(topology: &Topology, fs: &Filesystem) -> Option<FsAlloc> {
-    let layout = topology.layouts.get(&fs.dev)?;
+    let layout = topology.layouts.get(&fs.dev)?.ext4()?;
     Some(FsAlloc {
         name: fs.name.clone(),
         mount: fs.mounts.first().map(|m| m.path.display().to_string()),

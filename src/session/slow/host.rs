@@ -83,7 +83,8 @@ pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
     for array in &topology.host.arrays {
         for fs in &array.filesystems {
             let is_ext = fs.mounts.iter().any(|m| m.fstype.starts_with("ext"));
-            if is_ext || topology.layouts.contains_key(&fs.dev) {
+            let layout = topology.layouts.get(&fs.dev);
+            if is_ext || layout.is_some_and(|l| l.ext4().is_some()) {
                 devices.entry(fs.dev.kernel()).or_default().filesystem = true;
             }
         }

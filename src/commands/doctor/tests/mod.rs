@@ -176,7 +176,9 @@ impl Machine {
             host,
             ..Topology::default()
         };
-        topology.layouts.insert(self.dev, self.layout.clone());
+        topology
+            .layouts
+            .insert(self.dev, self.layout.clone().into());
         gather(&sys, &topology, stopped)
     }
 

@@ -1,0 +1,111 @@
+//! The layout of a filesystem of any kind.
+
+use std::borrow::Cow;
+
+use super::range::SectorRange;
+use super::{ext4, xfs};
+use crate::address::{FsBlock, FsSector};
+
+/// Structures with a fixed location in a filesystem.
+#[derive(Clone, Debug)]
+pub enum Layout {
+    /// ext2, ext3 or ext4.
+    Ext4(Box<ext4::Layout>),
+    /// XFS.
+    Xfs(Box<xfs::Layout>),
+}
+
+impl Layout {
+    /// The layout of an ext2, ext3 or ext4.
+    pub fn ext4(&self) -> Option<&ext4::Layout> {
+        match self {
+            Self::Ext4(layout) => Some(layout),
+            Self::Xfs(_) => None,
+        }
+    }
+
+    /// The layout of an XFS.
+    pub fn xfs(&self) -> Option<&xfs::Layout> {
+        match self {
+            Self::Xfs(layout) => Some(layout),
+            Self::Ext4(_) => None,
+        }
+    }
+
+    /// `ext2`, `ext3`, `ext4` or `XFS`.
+    pub fn kind(&self) -> ext4::FsKind {
+        match self {
+            Self::Ext4(layout) => layout.kind,
+            Self::Xfs(_) => ext4::FsKind::Xfs,
+        }
+    }
+
+    /// The name that mount(8) uses: `ext4`, `xfs`.
+    pub fn name(&self) -> String {
+        self.kind().to_string().to_lowercase()
+    }
+
+    /// Block size in bytes.
+    pub fn block_size(&self) -> u32 {
+        match self {
+            Self::Ext4(layout) => layout.block_size,
+            Self::Xfs(layout) => layout.geometry.block_size,
+        }
+    }
+
+    /// Sectors per block.
+    pub fn block_sectors(&self) -> u64 {
+        u64::from(self.block_size() / 512)
+    }
+
+    /// Blocks of the filesystem; of an XFS, those of the data device.
+    pub fn blocks(&self) -> u64 {
+        match self {
+            Self::Ext4(layout) => layout.blocks,
+            Self::Xfs(layout) => layout.geometry.blocks,
+        }
+    }
+
+    /// First sector after the filesystem.
+    pub fn end(&self) -> FsSector {
+        FsBlock(self.blocks()).sector(self.block_sectors())
+    }
+
+    /// The fixed structures: sorted, disjoint.
+    pub fn ranges(&self) -> Cow<'_, [SectorRange]> {
+        match self {
+            Self::Ext4(layout) => {
+                let block_sectors = self.block_sectors();
+                let ranges = layout.ranges.iter();
+                ranges
+                    .map(|r| SectorRange {
+                        first: r.first.sector(block_sectors),
+                        count: r.count.saturating_mul(block_sectors),
+                        origin: r.origin,
+                    })
+                    .collect()
+            }
+            Self::Xfs(layout) => Cow::Borrowed(&layout.ranges),
+        }
+    }
+
+    /// Structures that were left out, and the reasons, one line each.
+    pub fn notes(&self) -> &[String] {
+        match self {
+            Self::Ext4(layout) => &layout.notes,
+            Self::Xfs(layout) => &layout.notes,
+        }
+    }
+}
+
+impl From<ext4::Layout> for Layout {
+    fn from(layout: ext4::Layout) -> Self {
+        Self::Ext4(Box::new(layout))
+    }
+}
+
+impl From<xfs::Layout> for Layout {
+    fn from(layout: xfs::Layout) -> Self {
+        Self::Xfs(Box::new(layout))
+    }
+}

@@ -1,0 +1,136 @@
+//! The complete layout of an XFS.
+
+use std::path::Path;
+
+use super::ag::{block_range, roots};
+use super::error::Error;
+use super::geometry::Geometry;
+use super::mount::geometry_of;
+use super::superblock::Superblock;
+use crate::address::FsBlock;
+use crate::fs::{ReadAt, SectorRange};
+use crate::origin::Origin;
+
+/// Largest number of AGs whose headers are read: two reads each.
+const MAX_READ: u32 = 4096;
+/// Inodes of a chunk (`XFS_INODES_PER_CHUNK`).
+const CHUNK: u64 = 64;
+
+/// Blocks of an XFS with a fixed location, and those that stay where mkfs put them until a tree grows.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Parameters.
+    pub geometry: Geometry,
+    /// Superblocks, AG headers and the log: sorted, disjoint.
+    pub ranges: Vec<SectorRange>,
+    /// Roots of the AGs' btrees, and the chunk of the root inode: sorted, disjoint from each other and from `ranges`. If they were not read, the places after mkfs.
+    pub roots: Vec<SectorRange>,
+    /// Structures that were left out, and the reasons, one line each.
+    pub notes: Vec<String>,
+}
+
+impl Layout {
+    /// The layout after mkfs.
+    pub fn from_geometry(geometry: Geometry) -> Self {
+        let ags = 0..geometry.ag_count;
+        let roots = ags.flat_map(|ag| at_mkfs(&geometry, ag)).collect();
+        Self {
+            ranges: geometry.ranges(),
+            roots,
+            geometry,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Reads the layout of the filesystem at byte 0 of `dev`.
+    ///
+    /// # Errors
+    /// The superblock cannot be read, or is damaged. Damaged AG headers are notes.
+    pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
+        let superblock = Superblock::read(dev)?;
+        let mut layout = Self::from_geometry(superblock.geometry);
+        layout.notes = superblock.notes;
+        layout.read_roots(dev);
+        if let Some(chunk) = superblock.root_chunk {
+            layout.add_root_chunk(chunk);
+        }
+        Ok(layout)
+    }
+
+    /// Asks the kernel for the geometry of a mounted filesystem. Requires no privilege; `roots` are those after mkfs.
+    ///
+    /// # Errors
+    /// There is no XFS at `path`, or the kernel's answer is not possible.
+    pub fn from_mount(path: &Path) -> Result<Self, Error> {
+        let mut layout = Self::from_geometry(geometry_of(path)?);
+        layout.notes.push(
+            "read through the mount point: roots of btrees are where mkfs.xfs put them".to_owned(),
+        );
+        Ok(layout)
+    }
+
+    fn read_roots(&mut self, dev: &dyn ReadAt) {
+        let geometry = &self.geometry;
+        if geometry.ag_count > MAX_READ {
+            self.notes.push(format!(
+                "{} AGs: the roots of their btrees were not read, and are where mkfs.xfs put them",
+                geometry.ag_count
+            ));
+            return;
+        }
+        let mut found = Vec::new();
+        let mut damaged = Vec::new();
+        for ag in 0..geometry.ag_count {
+            match roots(dev, geometry, ag) {
+                Ok(roots) => found.extend(roots),
+                Err(why) => {
+                    found.extend(at_mkfs(geometry, ag));
+                    damaged.push(why);
+                }
+            }
+        }
+        if let Some(first) = damaged.first() {
+            self.notes.push(match damaged.len() {
+                1 => format!("{first}: check it with: xfs_repair -n"),
+                n => format!(
+                    "{first}, and {} more AGs are: check it with: xfs_repair -n",
+                    n - 1
+                ),
+            });
+        }
+        // A damaged filesystem can claim a block twice.
+        found.sort_by_key(|r| r.first);
+        found.dedup_by_key(|r| r.first);
+        let fixed = &self.ranges;
+        found.retain(|r| {
+            let next = fixed.partition_point(|f| f.end() <= r.first);
+            fixed.get(next).is_none_or(|f| f.first >= r.end())
+        });
+        self.roots = found;
+    }
+
+    /// Adds the chunk that holds the root inode, unless a damaged superblock has it on other metadata.
+    fn add_root_chunk(&mut self, block: FsBlock) {
+        let bytes = CHUNK * u64::from(self.geometry.inode_size);
+        let chunk = SectorRange {
+            first: block.sector(self.geometry.block_sectors()),
+            count: bytes.div_ceil(512),
+            origin: Origin::InodeCluster,
+        };
+        let free = |ranges: &[SectorRange]| {
+            let next = ranges.partition_point(|r| r.end() <= chunk.first);
+            ranges.get(next).is_none_or(|r| r.first >= chunk.end())
+        };
+        if chunk.end() <= self.geometry.end() && free(&self.ranges) && free(&self.roots) {
+            let at = self.roots.partition_point(|r| r.first < chunk.first);
+            self.roots.insert(at, chunk);
+        }
+    }
+}
+
+/// The roots of an AG after mkfs.
+fn at_mkfs(geometry: &Geometry, ag: u32) -> impl Iterator<Item = SectorRange> {
+    let start = geometry.ag_start(ag);
+    let roots = geometry.roots_at_mkfs().into_iter();
+    roots.map(move |(block, origin)| block_range(geometry, start + u64::from(block), origin))
+}

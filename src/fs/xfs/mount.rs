@@ -1,0 +1,130 @@
+//! The geometry of a mounted XFS, from the kernel: `XFS_IOC_FSGEOMETRY` requires no privilege and does not open the disk.
+
+use std::fs::File;
+use std::path::Path;
+
+use rustix::io::Errno;
+use rustix::ioctl::{self, Getter};
+
+use super::error::Error;
+use super::geometry::{Features, Geometry, Log};
+use super::superblock::MAX_AGS;
+use crate::address::FsBlock;
+use crate::fs::Uuid;
+
+/// `struct xfs_fsop_geom` (fs/xfs/libxfs/xfs_fs.h) of `XFS_IOC_FSGEOMETRY`.
+#[repr(C)]
+#[allow(dead_code, reason = "the kernel fills the whole structure")]
+#[derive(Clone, Copy)]
+struct Geom {
+    block_size: u32,
+    rt_extent: u32,
+    ag_blocks: u32,
+    ag_count: u32,
+    log_blocks: u32,
+    sector_size: u32,
+    inode_size: u32,
+    max_inodes_percent: u32,
+    data_blocks: u64,
+    rt_blocks: u64,
+    rt_extents: u64,
+    log_start: u64,
+    uuid: [u8; 16],
+    sunit: u32,
+    swidth: u32,
+    version: i32,
+    flags: u32,
+    rest: [u32; 40],
+}
+const _: () = assert!(size_of::<Geom>() == 256);
+
+/// `XFS_IOC_FSGEOMETRY`, `_IOR('X', 126, struct xfs_fsop_geom)`.
+const FSGEOMETRY: ioctl::Opcode = ioctl::opcode::read::<Geom>(b'X', 126);
+
+/// Bits of `flags`, `XFS_FSOP_GEOM_FLAGS_*`.
+const V5: u32 = 1 << 15;
+const FINOBT: u32 = 1 << 17;
+const RMAPBT: u32 = 1 << 19;
+const REFLINK: u32 = 1 << 20;
+
+/// Geometry of the XFS that contains `path`.
+pub(super) fn geometry_of(path: &Path) -> Result<Geometry, Error> {
+    let error = |source: std::io::Error, hint| Error::Mount {
+        path: path.display().to_string(),
+        source,
+        hint,
+    };
+    let file = File::open(path).map_err(|e| error(e, "the mount point cannot be opened"))?;
+    // SAFETY: the opcode is XFS_IOC_FSGEOMETRY, which writes one `struct xfs_fsop_geom` of 256 bytes, all of them integers.
+    let asked = unsafe { ioctl::ioctl(&file, Getter::<FSGEOMETRY, Geom>::new()) };
+    let geom = asked.map_err(|errno| {
+        let hint = match errno {
+            Errno::NOTTY => "the filesystem there is not XFS, or the kernel is older than 5.2",
+            _ => "check dmesg",
+        };
+        error(errno.into(), hint)
+    })?;
+    from_kernel(&geom)
+}
+
+/// The kernel checked these fields when it mounted the filesystem. A filesystem in user space can answer the same ioctl.
+fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
+    let impossible = |field, value: u64| {
+        let rule = "which the kernel would not have mounted".to_owned();
+        Err(Error::Field { field, value, rule })
+    };
+    let power = |n: u32, most: u32| n.is_power_of_two() && (512..=most).contains(&n);
+    if !power(geom.block_size, 65536) {
+        return impossible("blocksize", geom.block_size.into());
+    }
+    if !power(geom.sector_size, 32768) || geom.sector_size > geom.block_size {
+        return impossible("sectsize", geom.sector_size.into());
+    }
+    if geom.ag_count == 0 || geom.ag_count > MAX_AGS {
+        return impossible("agcount", geom.ag_count.into());
+    }
+    let most = u64::from(geom.ag_count) * u64::from(geom.ag_blocks);
+    if geom.ag_blocks < 64
+        || geom.data_blocks > most
+        || geom.data_blocks <= most - u64::from(geom.ag_blocks)
+    {
+        return impossible("datablocks", geom.data_blocks);
+    }
+    let has = |bit| geom.flags & bit != 0;
+    let mut geometry = Geometry {
+        version: if has(V5) { 5 } else { 4 },
+        block_size: geom.block_size,
+        sector_size: geom.sector_size,
+        inode_size: geom.inode_size,
+        blocks: geom.data_blocks,
+        ag_blocks: geom.ag_blocks,
+        ag_count: geom.ag_count,
+        log: Log::External {
+            blocks: geom.log_blocks,
+        },
+        stripe_unit: geom.sunit,
+        stripe_width: geom.swidth,
+        inode_align: 0,
+        features: Features {
+            finobt: has(FINOBT),
+            rmapbt: has(RMAPBT),
+            reflink: has(REFLINK),
+        },
+        realtime_blocks: geom.rt_blocks,
+        uuid: Uuid(geom.uuid),
+    };
+    if geom.log_start > 0 {
+        // An fsblock number: the AG is in the bits above those of sb_agblklog.
+        let log = u32::BITS - (geom.ag_blocks - 1).leading_zeros();
+        let (ag, block) = (geom.log_start >> log, geom.log_start & ((1 << log) - 1));
+        let ag = u32::try_from(ag).unwrap_or(u32::MAX);
+        if ag >= geom.ag_count || block + u64::from(geom.log_blocks) > geometry.ag_length(ag) {
+            return impossible("logstart", geom.log_start);
+        }
+        geometry.log = Log::Internal {
+            first: FsBlock(geometry.ag_start(ag).0 + block),
+            blocks: geom.log_blocks,
+        };
+    }
+    Ok(geometry)
+}

@@ -1,0 +1,234 @@
+//! Sizes, features and stripe that result from the options.
+
+use super::{Defaults, Options, Version, must};
+
+/// Parameters that do not depend on the AGs.
+pub struct Decided {
+    /// With checksums.
+    pub v5: bool,
+    pub block_size: u32,
+    pub sector_size: u32,
+    pub inode_size: u32,
+    sparse: bool,
+    pub finobt: bool,
+    pub rmapbt: bool,
+    pub reflink: bool,
+    pub parent: bool,
+    /// Blocks of the device.
+    pub blocks: u64,
+    pub stripe: Stripe,
+    /// Stripe unit of the log in blocks; 0 for none.
+    pub log_unit: u32,
+}
+
+/// Stripe unit and width in blocks; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stripe {
+    pub unit: u32,
+    pub width: u32,
+}
+
+/// XLOG_HEADER_SIZE and XFS_MIN_SECTORSIZE.
+const SECTOR: u32 = 512;
+/// XFS_MAX_SECTORSIZE.
+const MAX_SECTOR: u32 = 32768;
+/// Largest stripe unit of the log (XLOG_MAX_RECORD_BSIZE), and the one that replaces a larger one.
+const MAX_LOG_UNIT: u32 = 256 << 10;
+const LOG_UNIT: u32 = 32 << 10;
+/// Inodes of a chunk (XFS_INODES_PER_CHUNK).
+pub const INODES_PER_CHUNK: u32 = 64;
+
+impl Decided {
+    pub fn new(
+        bytes: u64,
+        su: u64,
+        sw: u32,
+        options: &Options,
+        defaults: &Defaults,
+    ) -> Result<Self, String> {
+        let v5 = options.crc.unwrap_or(true);
+        let block_size = block_size(options, v5)?;
+        let sector_size = sector_size(options, defaults, block_size)?;
+        let inode_size = inode_size(options, block_size, v5)?;
+        let feature = |name, option: Option<bool>, default: bool| {
+            must(v5 || option != Some(true), || {
+                format!("{name} requires -m crc=1")
+            })?;
+            Ok::<_, String>(v5 && option.unwrap_or(default))
+        };
+        let version = defaults.version;
+        let mut size = bytes / 512 * 512;
+        if let Some(own) = options.size {
+            must(own <= size, || {
+                format!("-d size={own}: the device has {size} bytes")
+            })?;
+            must(own % 512 == 0, || {
+                format!("-d size={own}: not a multiple of 512 bytes")
+            })?;
+            size = own;
+        }
+        let mut decided = Self {
+            v5,
+            block_size,
+            sector_size,
+            inode_size,
+            sparse: feature("-i sparse", options.sparse, true)?,
+            finobt: feature("-m finobt", options.finobt, true)?,
+            rmapbt: feature("-m rmapbt", options.rmapbt, version >= Version::V6_6)?,
+            reflink: feature("-m reflink", options.reflink, true)?,
+            parent: feature("-n parent", options.parent, version >= Version::V6_18)?,
+            blocks: size / u64::from(block_size),
+            stripe: Stripe::default(),
+            log_unit: 0,
+        };
+        must(
+            version >= Version::V6_13 || options.parent.is_none(),
+            || "-n parent: unknown to mkfs.xfs before 6.10".to_owned(),
+        )?;
+        let concurrency = options.data_concurrency.is_some() || options.log_concurrency.is_some();
+        must(version >= Version::V6_13 || !concurrency, || {
+            "concurrency: unknown to mkfs.xfs before 6.8".to_owned()
+        })?;
+        decided.stripe = decided.data_stripe(su, sw, options)?;
+        decided.log_unit = decided.log_stripe(options, version)?;
+        Ok(decided)
+    }
+
+    /// Blocks in so many bytes (GIGABYTES, ...).
+    pub fn blocks_in(&self, bytes: u64) -> u64 {
+        bytes / u64::from(self.block_size)
+    }
+
+    /// Alignment of inode chunks in blocks (sb_set_features, finish_superblock_setup).
+    pub fn inode_align(&self) -> u32 {
+        if self.sparse {
+            return INODES_PER_CHUNK * self.inode_size / self.block_size;
+        }
+        // XFS_INODE_BIG_CLUSTER_SIZE; it grows with the inodes of version 5.
+        let cluster = if self.v5 {
+            8192 * (self.inode_size / 256)
+        } else {
+            8192
+        };
+        cluster / self.block_size
+    }
+
+    /// Blocks of an AG's headers and of the roots of its btrees (xfs_prealloc_blocks, libxfs/xfs_alloc.c).
+    pub fn fixed_blocks(&self) -> u32 {
+        let trees = 3 + u32::from(self.finobt) + u32::from(self.rmapbt) + u32::from(self.reflink);
+        let agfl = 3 * self.sector_size / self.block_size;
+        // The refcount btree follows the rmap btree or the finobt, whichever is there.
+        agfl + 1 + trees
+    }
+
+    /// calc_stripe_factors.
+    fn data_stripe(&self, su: u64, sw: u32, options: &Options) -> Result<Stripe, String> {
+        if options.no_align {
+            return Ok(Stripe::default());
+        }
+        let block = u64::from(self.block_size);
+        let (unit, width) = match options.stripe {
+            Some((unit, units)) => {
+                let (unit, units) = (u64::from(unit), u64::from(units));
+                must(unit % u64::from(self.sector_size) == 0, || {
+                    format!(
+                        "-d su: {unit} bytes are not a multiple of the sector size, {}",
+                        self.sector_size
+                    )
+                })?;
+                must(unit % block == 0, || {
+                    format!("-d su: {unit} bytes are not a multiple of the block size, {block}")
+                })?;
+                (unit, unit * units)
+            }
+            None => {
+                // mkfs.xfs ignores the stripe of a small device, and one that it cannot use.
+                let width = su.saturating_mul(sw.into());
+                if self.blocks < self.blocks_in(1 << 30)
+                    || width > i32::MAX as u64
+                    || su % block != 0
+                {
+                    return Ok(Stripe::default());
+                }
+                (su, width)
+            }
+        };
+        if unit == 0 || width == 0 {
+            return Ok(Stripe::default());
+        }
+        Ok(Stripe {
+            unit: (unit / block) as u32,
+            width: (width / block) as u32,
+        })
+    }
+
+    /// Stripe unit of the log (calc_stripe_factors). Expects an external log on a device without stripes.
+    fn log_stripe(&self, options: &Options, version: Version) -> Result<u32, String> {
+        let own = options.log_unit.filter(|&unit| unit > 0);
+        if let Some(unit) = own {
+            must(unit <= MAX_LOG_UNIT, || {
+                format!("-l su: {unit} bytes are more than 256 KiB")
+            })?;
+            must(unit % self.block_size == 0, || {
+                format!(
+                    "-l su: {unit} bytes are not a multiple of the block size, {}",
+                    self.block_size
+                )
+            })?;
+        }
+        let large_sectors = self.sector_size > SECTOR;
+        let unit = match own {
+            Some(unit) => unit / self.block_size,
+            // Until 6.18, large sectors come before the stripe.
+            None if large_sectors && version < Version::V7_2 => 1,
+            None if self.stripe.unit > 0 && !options.log_device => self.stripe.unit,
+            None if large_sectors => 1,
+            None => 0,
+        };
+        if u64::from(unit) * u64::from(self.block_size) > MAX_LOG_UNIT.into() {
+            return Ok(LOG_UNIT / self.block_size);
+        }
+        Ok(unit)
+    }
+}
+
+/// validate_blocksize.
+fn block_size(options: &Options, v5: bool) -> Result<u32, String> {
+    let size = options.block_size.unwrap_or(4096);
+    let least = if v5 { 1024 } else { 512 };
+    must(
+        (least..=65536).contains(&size) && size.is_power_of_two(),
+        || format!("-b size={size}: must be a power of two from {least} to 65536"),
+    )?;
+    Ok(size)
+}
+
+/// validate_sectorsize.
+fn sector_size(options: &Options, defaults: &Defaults, block_size: u32) -> Result<u32, String> {
+    let Some(size) = options.sector_size else {
+        let physical = defaults.physical_sector;
+        let usable =
+            (SECTOR..=MAX_SECTOR.min(block_size)).contains(&physical) && physical.is_power_of_two();
+        return Ok(if usable { physical } else { SECTOR });
+    };
+    must(
+        (SECTOR..=MAX_SECTOR).contains(&size) && size.is_power_of_two(),
+        || format!("-s size={size}: must be a power of two from {SECTOR} to {MAX_SECTOR}"),
+    )?;
+    must(size <= block_size, || {
+        format!("-s size={size}: larger than the block size, {block_size}")
+    })?;
+    Ok(size)
+}
+
+/// validate_inodesize.
+fn inode_size(options: &Options, block_size: u32, v5: bool) -> Result<u32, String> {
+    let least = if v5 { 512 } else { 256 };
+    let most = (block_size / 2).min(2048);
+    let size = options.inode_size.unwrap_or(least);
+    must(
+        (least..=most).contains(&size) && size.is_power_of_two(),
+        || format!("-i size={size}: must be a power of two from {least} to {most}"),
+    )?;
+    Ok(size)
+}
