@@ -168,9 +168,10 @@ __u32 rt_xfs_origin(__u64 number, __u64 how, __u32 block)
 
 	if (end == rt_xfs_log_end)
 		return RT_ORIGIN_JOURNAL;
-	if (end != rt_xfs_buf_end)
+	if (end != rt_xfs_buf_end && !rt_xfs_is_hidden())
 		return RT_NOT_METADATA;
-	origin = by_operations((__u64)BPF_CORE_READ(bio, bi_private));
+	origin = rt_xfs_is_hidden() ? RT_ORIGIN_UNKNOWN :
+		by_operations((__u64)BPF_CORE_READ(bio, bi_private));
 	if (origin != RT_ORIGIN_UNKNOWN && origin != RT_XFS_NODE)
 		return origin;
 	if (how >> 32 == RT_OP_WRITE)

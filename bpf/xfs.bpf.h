@@ -8,11 +8,22 @@
 #define RAIDTRACE_XFS_BPF_H
 
 /*
+ * True if the addresses of XFS's functions are hidden. XFS sets REQ_META in the bios of its metadata and of its log, and in no
+ * others (xfs_buf_submit_bio(), xlog_write_iclog()), so metadata is still told from file data, but its kind only by content.
+ */
+static __always_inline bool rt_xfs_is_hidden(void)
+{
+	return rt_xfs_buf_end == ~0ULL;
+}
+
+/*
  * True if a bio may be one of XFS's buffers or of its log: the completion function is XFS's, or one
  * that hides it (a split bio, device mapper). False at once for most file data.
  */
-static __always_inline bool rt_may_be_xfs(__u64 end)
+static __always_inline bool rt_may_be_xfs(__u64 end, __u32 opf)
 {
+	if (rt_xfs_is_hidden())
+		return opf & RT_REQ_META;
 	return end == rt_xfs_buf_end || end == rt_xfs_log_end || end == rt_chain_end ||
 	       end == rt_dm_end_io || end == rt_crypt_end;
 }

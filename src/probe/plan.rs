@@ -292,6 +292,16 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         ));
     }
+    if need.xfs && (matches!(facts.xfs_buf_end, 0 | u64::MAX) || !facts.xfs_types) {
+        plan.notes.push(format!(
+            "XFS: inode clusters and other metadata of several blocks that is read shows as other_metadata until it is written ({})",
+            if facts.xfs_buf_end == u64::MAX {
+                hidden
+            } else {
+                "this kernel does not describe the types of XFS (no /sys/kernel/btf/xfs, or no cap_sys_admin)"
+            }
+        ));
+    }
     if need.mirrors && !facts.md.has_sync() && facts.md.hidden {
         plan.notes.push(format!(
             "RAID 1/10: a resync cannot be distinguished from IO of tasks ({hidden})"
