@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 
 use common::{
     Counted, EXE, Loop, MIB, Running, Top, Watch, cells, idle, installed, json, list, memory,
-    mount_namespaces, raidtrace, skipped, spawn, sum, table, tool, tracing, undisturbed,
+    mount_namespaces, skipped, spawn, sum, table, tool, tracing, undisturbed,
 };
 use rustix::process::Signal;
 use serde_json::Value;
