@@ -34,6 +34,7 @@ fn main() -> Result<()> {
             "dirty",
             "bio_refused",
             "ext4",
+            "xfs",
             "journal",
             "record",
         ],

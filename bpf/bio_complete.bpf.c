@@ -17,6 +17,7 @@
 #include "record.bpf.h"
 #include "request_walk.bpf.h"
 #include "shadow.bpf.h"
+#include "xfs.bpf.h"
 
 /* Maximum number of blocks of a bio that are examined. */
 enum { RT_ABOVE_BLOCKS = 64 };
@@ -38,6 +39,11 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	block = rt_found_block(by_address) << 9;
 	if (!needs_content(RT_OP_READ, origin))
 		return block;
+	if (rt_has_xfs && array->flags & RT_ARRAY_XFS && !(array->flags & RT_ARRAY_EXT)) {
+		if (origin == RT_ORIGIN_UNKNOWN)
+			rt_read_done(key, rt_xfs_content(rt_bio_address(bio, offset), block), 1);
+		return block;
+	}
 	if (block > left)
 		block = left;
 	found = rt_bio_metadata(bio, offset << 32 | block,

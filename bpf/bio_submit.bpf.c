@@ -18,6 +18,7 @@
 #include "tasks.bpf.h"
 #include "files.bpf.h"
 #include "shadow.bpf.h"
+#include "xfs.bpf.h"
 
 /*
  * Origin of a flush, which has no address: journal if jbd2's thread submits it, else
@@ -29,7 +30,7 @@ static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned
 	__u32 flags = BPF_CORE_READ(task, flags);
 	char comm[RT_COMM] = {};
 
-	if (!(array->flags & RT_ARRAY_EXT))
+	if (!(array->flags & (RT_ARRAY_EXT | RT_ARRAY_XFS)))
 		return RT_ORIGIN_RAW;
 	if (!(flags & RT_PF_KTHREAD))
 		return RT_ORIGIN_FILE_DATA;
@@ -114,6 +115,36 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 }
 
 /*
+ * Origin of a bio of a block that does not belong to a fixed structure, if it is XFS's metadata; RT_NOT_METADATA if not. Learns all
+ * its blocks. lookup: result of rt_array_origin(). how: as for rt_xfs_origin(). pid: of the submitter.
+ */
+__noinline __u32 rt_xfs_bio(__u64 bio, __u64 lookup, __u64 key, __u64 how, __u32 pid)
+{
+	__u32 block = rt_found_block(lookup) << 9, size = how, array = key >> RT_LEARNED_ARRAY_SHIFT;
+	__u32 origin = rt_xfs_origin(bio, how, block);
+	struct rt_array *a;
+
+	if (origin == RT_NOT_METADATA)
+		return origin;
+	if (origin == RT_ORIGIN_UNKNOWN) {
+		/* content decides, unless an earlier bio has told */
+		origin = rt_found_origin(lookup);
+		a = bpf_map_lookup_elem(&rt_arrays, &array);
+		if (origin != RT_ORIGIN_FILE_DATA && origin != RT_ORIGIN_UNKNOWN)
+			return origin;
+		/* rt_read_origin() and dm-crypt's completion look for ext4's content, if there is an ext4 */
+		if (size == block && a && !(a->flags & (RT_ARRAY_CRYPT | RT_ARRAY_EXT))) {
+			rt_note_task(pid, array);
+			rt_learn(key, rt_read_in_flight(pid, size));
+			return RT_LATER;
+		}
+		origin = RT_ORIGIN_OTHER_METADATA;
+	}
+	rt_xfs_learn(key, origin, size, block);
+	return origin;
+}
+
+/*
  * Handles a bio that was submitted to an array. arg: address of the tracepoint argument that holds
  * the bio. Inline, because a call costs 10 ns if the kernel mitigates SRSO.
  */
@@ -144,13 +175,29 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	origin = rt_found_origin(found);
 	/* block size in bytes; 512 means a fixed structure */
 	block = rt_found_block(found) << 9;
-	if (op <= RT_OP_WRITE && array->flags & RT_ARRAY_EXT &&
+	if (rt_has_xfs && op <= RT_OP_WRITE && array->flags & RT_ARRAY_XFS &&
+	    (block > 512 || origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN) &&
+	    rt_may_be_xfs((__u64)bio->bi_end_io, opf)) {
+		__u32 metadata = rt_xfs_bio(rt_peek((__u64)arg), found, rt_learned_key(index, sector),
+					    (__u64)op << 32 | size, pid);
+
+		if (metadata != RT_NOT_METADATA) {
+			origin = metadata;
+			goto counted;
+		}
+	}
+	if (op <= RT_OP_WRITE && array->flags & (RT_ARRAY_EXT | RT_ARRAY_XFS) &&
 	    (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN)) {
 		inode = rt_bio_file(bio, arg);
 		anonymous = inode == RT_ANONYMOUS_PAGE;
 		if (anonymous)
 			inode = 0;
-		if (origin == RT_ORIGIN_UNKNOWN || (!inode && !anonymous && !rt_is_file_page(bio))) {
+		if (!(array->flags & RT_ARRAY_EXT)) {
+			/* XFS's metadata has been handled: file data, or IO of the device itself */
+			if (origin == RT_ORIGIN_UNKNOWN && op == RT_OP_WRITE)
+				rt_forget(rt_learned_key(index, sector), block, size);
+			origin = RT_ORIGIN_FILE_DATA;
+		} else if (origin == RT_ORIGIN_UNKNOWN || (!inode && !anonymous && !rt_is_file_page(bio))) {
 			/* read as a number, because global functions take no pointers on 5.10 */
 			address = rt_peek((__u64)arg);
 			origin = learn_bio(address, inode, rt_learned_key(index, sector), pid,
@@ -168,6 +215,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		rt_count_file(inode, index, op, size, 0, instance);
 		rt_forget(rt_learned_key(index, sector), block, size);
 	}
+counted:
 	if (origin == RT_LATER)
 		return 0;
 	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))

@@ -312,6 +312,17 @@ __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content)
 	return rt_sniff_content(buffer.data, size, blocks);
 }
 
+__u64 rt_bio_address(__u64 bio, __u32 offset)
+{
+	struct bio_vec bv = {};
+	__u64 address;
+
+	if (!find_page((struct bio *)bio, offset, &bv))
+		return 0;
+	address = page_address((__u64)bv.bv_page);
+	return address ? address + bv.bv_offset : 0;
+}
+
 __u32 rt_content_origin(__u64 data, __u32 size, __u64 blocks)
 {
 	__u32 origin = data ? rt_sniff_content((const char *)data, size, blocks) : RT_ORIGIN_UNKNOWN;

@@ -34,6 +34,9 @@ enum {
  */
 __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content);
 
+/* Address of a byte of a bio's pages; 0: unknown. */
+__u64 rt_bio_address(__u64 bio, __u32 offset);
+
 /*
  * Origin of the metadata block at this address, by its content; RT_ORIGIN_UNKNOWN if the first 32 bytes are zeroes or cannot be
  * read.

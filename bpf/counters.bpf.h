@@ -31,6 +31,7 @@ enum { RT_FIRST = 0, RT_SHADOW = 1, RT_DIRTIES = 2 };
 enum {
 	RT_REQ_OP_MASK = 0xff,		/* REQ_OP_MASK */
 	RT_REQ_FUA = 1 << 17,
+	RT_REQ_META = 1 << 12,
 	RT_REQ_PREFLUSH = 1 << 18,
 	RT_REQ_OP_PASSTHROUGH = 32,	/* this and above: passthrough of SCSI (up to 5.13) and of drivers */
 };

@@ -11,8 +11,6 @@
 #include "compat.bpf.h"
 #include "files.bpf.h"
 
-enum { RT_DM_LAYERS = 6 };	/* LVM on dm-crypt has three */
-
 static __always_inline void add_file(struct rt_file_key *key, const struct rt_io *add)
 {
 	key->interval = rt_interval;
@@ -49,23 +47,6 @@ static __always_inline void note_name(struct inode *inode, const struct rt_file_
 	bpf_map_update_elem(&rt_files, id, file, BPF_ANY);
 }
 
-/* The bio from which dm created this one; 0: not created by dm. */
-static __always_inline __u64 dm_source(struct bio *bio)
-{
-	__u64 end = (__u64)BPF_CORE_READ(bio, bi_end_io), tio;
-	void *private = BPF_CORE_READ(bio, bi_private);
-
-	if (end == rt_dm_end_io &&
-	    bpf_core_field_exists(struct dm_target_io___rt, io)) {
-		tio = (__u64)bio - bpf_core_field_offset(struct dm_target_io___rt, clone);
-		return (__u64)BPF_CORE_READ((struct dm_target_io___rt *)tio, io, orig_bio);
-	}
-	if (end == rt_crypt_end &&
-	    bpf_core_field_exists(struct dm_crypt_io___rt, base_bio))
-		return (__u64)BPF_CORE_READ((struct dm_crypt_io___rt *)private, base_bio);
-	return 0;
-}
-
 __u64 rt_derived_file(__u64 number)
 {
 	struct bio *bio = (struct bio *)number;
@@ -73,7 +54,7 @@ __u64 rt_derived_file(__u64 number)
 	int i;
 
 	for (i = 0; i < RT_DM_LAYERS; i++) {
-		source = dm_source(bio);
+		source = rt_dm_source(bio);
 		if (!source)
 			break;
 		bio = (struct bio *)source;

@@ -55,6 +55,25 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 	return inode && rt_is_regular(inode) ? inode : 0;
 }
 
+enum { RT_DM_LAYERS = 6 };	/* LVM on dm-crypt has three */
+
+/* The bio from which dm created this one; 0: not created by dm. */
+static __always_inline __u64 rt_dm_source(struct bio *bio)
+{
+	__u64 end = (__u64)BPF_CORE_READ(bio, bi_end_io), tio;
+	void *private = BPF_CORE_READ(bio, bi_private);
+
+	if (end == rt_dm_end_io &&
+	    bpf_core_field_exists(struct dm_target_io___rt, io)) {
+		tio = (__u64)bio - bpf_core_field_offset(struct dm_target_io___rt, clone);
+		return (__u64)BPF_CORE_READ((struct dm_target_io___rt *)tio, io, orig_bio);
+	}
+	if (end == rt_crypt_end &&
+	    bpf_core_field_exists(struct dm_crypt_io___rt, base_bio))
+		return (__u64)BPF_CORE_READ((struct dm_crypt_io___rt *)private, base_bio);
+	return 0;
+}
+
 /* rt_bio_file() for a bio created by dm, or one that begins after its first bio_vec (bi_idx > 0). */
 __u64 rt_derived_file(__u64 bio);
 

@@ -30,6 +30,10 @@ extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
 extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: unknown */
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); ~0: unknown */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
+extern const volatile __u32 rt_has_xfs;	/* 1 if an array holds an XFS filesystem; 0 removes the code for it */
+extern const volatile __u64 rt_xfs_buf_end;	/* xfs_buf_bio_end_io(); ~0: unknown */
+extern const volatile __u64 rt_xfs_log_end;	/* xlog_bio_end_io(); ~0: unknown */
+extern const volatile __u64 rt_chain_end;	/* bio_chain_endio(); ~0: unknown */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 extern const volatile __u32 rt_shadows;	/* bit mask of rt_seen_kinds that have a shadow program, see shadow.bpf.h */
 extern __u32 rt_shadows_attached;	/* attached shadow programs; userspace sets a bit before it attaches the program */

@@ -12,6 +12,7 @@
 #include "record.bpf.h"
 #include "tasks.bpf.h"
 #include "request_walk.bpf.h"
+#include "xfs.bpf.h"
 
 /*
  * Not inline: all frames of a call chain share 512 bytes of stack, and the deepest chain does not
@@ -53,9 +54,18 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 	key = rt_member_to_array(member, sector);
 	a = key >> RT_LEARNED_ARRAY_SHIFT;
 	array = bpf_map_lookup_elem(&rt_arrays, &a);
-	if (!array || !(array->flags & RT_ARRAY_EXT))
+	if (!array)
 		return whole;
 	one = size < block ? size : block;
+	if (rt_has_xfs && array->flags & RT_ARRAY_XFS && !(array->flags & RT_ARRAY_EXT)) {
+		if (rt_found_origin(by_address) != RT_ORIGIN_UNKNOWN)
+			return whole;
+		found = rt_xfs_content(rt_bio_address(bio, extent >> 32), block);
+		rt_read_done(key, found, one == block);
+		return rt_found(found, one >> 9);
+	}
+	if (!(array->flags & RT_ARRAY_EXT))
+		return whole;
 	/* RT_CONTENT_LATER: the pages hold cipher text; RT_CONTENT_SURE: found to be metadata at submission */
 	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
 				array->geometry.array_sectors / rt_found_block(by_address),

@@ -102,6 +102,7 @@ enum rt_array_flags {
 	RT_ARRAY_RESHAPING = 2,	/* the geometry is not valid */
 	RT_ARRAY_CRYPT = 4,	/* below dm-crypt: the members carry cipher text */
 	RT_ARRAY_IN_SYNC = 8,	/* not degraded, and no resync runs; userspace keeps the flag up to date */
+	RT_ARRAY_XFS = 16,	/* the array holds an XFS filesystem */
 };
 
 /* A range of a member that md uses for its own data. */

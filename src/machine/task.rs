@@ -69,6 +69,10 @@ pub fn role(comm: &[u8], device: impl Fn(&str) -> Option<String>) -> Option<Stri
         let on = journal.rsplit_once('-').map_or(journal, |(dev, _)| dev);
         return Some(format!("jbd2 journal of {on}"));
     }
+    if let Some(dev) = name.strip_prefix("xfsaild/") {
+        // xfsaild/md127 (fs/xfs/xfs_trans_ail.c)
+        return Some(format!("XFS metadata writeback of {dev}"));
+    }
     if name.starts_with("kworker/") {
         if let Some((_, dev)) = name.split_once("flush-") {
             let on = device(dev).unwrap_or_else(|| dev.to_owned());
@@ -145,6 +149,7 @@ mod tests {
         for (comm, want) in [
             ("jbd2/md127-8", Some("jbd2 journal of md127")),
             ("jbd2/dm-0-8", Some("jbd2 journal of dm-0")),
+            ("xfsaild/md127", Some("XFS metadata writeback of md127")),
             ("kworker/u8:2+flush-9:127", Some("writeback of md127")),
             ("kworker/u8:2-flush-8:0", Some("writeback of 8:0")),
             ("kworker/0:1", Some("kernel worker")),

@@ -4,6 +4,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::thread;
 
+use libbpf_rs::btf::BtfKind;
+
 use super::btf::Btf;
 use super::md::Md;
 use super::symbols::KernelSymbols;
@@ -59,6 +61,14 @@ pub struct Facts {
     pub dm_end_io: u64,
     /// Address of the function `submit_bio_wait_endio`, which wakes a task that waits for a bio.
     pub wait_end_io: u64,
+    /// The kernel describes XFS's types, in itself or in the module.
+    pub xfs_types: bool,
+    /// Address of the function `xfs_buf_bio_end_io`, which ends the bios of XFS's metadata.
+    pub xfs_buf_end: u64,
+    /// Address of the function `xlog_bio_end_io`, which ends the bios of XFS's log.
+    pub xfs_log_end: u64,
+    /// Address of the function `bio_chain_endio`, which ends a part of a split bio.
+    pub chain_end: u64,
     /// Tracepoints are called with preemption on: see `bpf/shadow.bpf.h`.
     pub preemptible: bool,
     /// The kernel skips a program that already runs on the CPU, instead of nesting it. Such kernels count skipped runs of raw
@@ -85,6 +95,9 @@ impl Facts {
             ext4_end_io: symbols.address("ext4_end_bio"),
             dm_end_io: symbols.address("clone_endio"),
             wait_end_io: symbols.address("submit_bio_wait_endio"),
+            xfs_buf_end: symbols.address("xfs_buf_bio_end_io"),
+            xfs_log_end: symbols.address("xlog_bio_end_io"),
+            chain_end: symbols.address("bio_chain_endio"),
             guarded: symbols.has("bpf_prog_inc_misses_counter"),
             several_queues: several_queues(Path::new("/sys/block")),
             ..facts
@@ -119,6 +132,9 @@ impl Facts {
             log_tail: arguments("jbd2_update_log_tail"),
             dirty_folio: arguments("writeback_dirty_folio"),
             dirty_page: arguments("writeback_dirty_page"),
+            xfs_types: (btf.has("xfs_buf_ops", BtfKind::Struct)
+                || Path::new("/sys/kernel/btf/xfs").exists())
+                && super::btf::sees_modules(),
             // Commit a46023d5616e leaves preemption on in tracepoints. It also adds a member to this struct for the wait for
             // their callers (kernel/tracepoint.c), the commit's only trace in the kernel's types.
             preemptible: btf.has_member("tp_transition_snapshot", "srcu_gp"),

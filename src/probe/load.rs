@@ -366,6 +366,10 @@ fn load(
     rodata.rt_dio_end_io = address(facts.dio_end_io);
     rodata.rt_ext4_end_io = address(facts.ext4_end_io);
     rodata.rt_dm_end_io = address(facts.dm_end_io);
+    rodata.rt_has_xfs = u32::from(tables.need.xfs);
+    rodata.rt_xfs_buf_end = address(facts.xfs_buf_end);
+    rodata.rt_xfs_log_end = address(facts.xfs_log_end);
+    rodata.rt_chain_end = address(facts.chain_end);
     rodata.rt_shadows = shadows(plan);
     rodata.rt_members_max = members as u32;
     rodata.rt_refusals = u32::from(plan.programs.iter().any(|c| c.program == "rt_bio_refused"));

@@ -64,6 +64,8 @@ pub struct Need {
     pub bio_based: bool,
     /// An ext4 filesystem is on an array.
     pub ext4: bool,
+    /// An XFS filesystem is on an array.
+    pub xfs: bool,
     /// Counting of dirtied data.
     pub dirtied: Dirtied,
     /// A filesystem has hidden quota files (the `quota` feature).
@@ -287,6 +289,16 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 "the kernel shows the types of its modules only with cap_sys_admin: use setcap or sudo"
             } else {
                 "this kernel does not describe the types of its modules (no /sys/kernel/btf/raid456)"
+            }
+        ));
+    }
+    if need.xfs && (matches!(facts.xfs_buf_end, 0 | u64::MAX) || !facts.xfs_types) {
+        plan.notes.push(format!(
+            "XFS: inode clusters and other metadata of several blocks that is read shows as other_metadata until it is written ({})",
+            if facts.xfs_buf_end == u64::MAX {
+                hidden
+            } else {
+                "this kernel does not describe the types of XFS (no /sys/kernel/btf/xfs, or no cap_sys_admin)"
             }
         ));
     }

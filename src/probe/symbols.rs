@@ -11,13 +11,16 @@ use crate::machine::{Sys, modules};
 pub(super) const HIDDEN: u64 = u64::MAX;
 
 /// Symbols that [`super::facts`] and [`super::md`] need.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 19] = [
     "vmemmap_base",
     "page_offset_base",
     "iomap_dio_bio_end_io",
     "ext4_end_bio",
     "clone_endio",
     "submit_bio_wait_endio",
+    "xfs_buf_bio_end_io",
+    "xlog_bio_end_io",
+    "bio_chain_endio",
     "bpf_prog_inc_misses_counter",
     "raid5_end_read_request",
     "raid5_end_write_request",

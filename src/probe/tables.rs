@@ -13,8 +13,8 @@ use super::wire::{
 };
 use crate::address::{FsSector, MemberSector};
 use crate::contract::{
-    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_HASH_BITS, DEV_NESTED,
-    DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
+    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, ARRAY_XFS, DEV_CLASSIFIED, DEV_HASH_BITS,
+    DEV_NESTED, DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
 };
 use crate::fs::ext4::features::ro_compat;
 use crate::fs::{Layout, SectorRange};
@@ -128,6 +128,7 @@ impl Tables {
             journals: true,
             nothing: false,
             ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
+            xfs: tables.arrays.iter().any(|a| a.flags & ARRAY_XFS != 0),
             quota: topology.layouts.values().any(|layout| {
                 let superblock = layout.ext4().and_then(|l| l.superblock.as_ref());
                 superblock.is_some_and(|s| s.feature_ro_compat & ro_compat::QUOTA != 0)
@@ -211,12 +212,6 @@ impl Tables {
             let Some(layout) = topology.layouts.get(&fs.dev) else {
                 continue;
             };
-            if layout.xfs().is_some() {
-                self.notes.push(format!(
-                    "/dev/{}: the origins of XFS are not supported; its blocks show as raw",
-                    fs.name
-                ));
-            }
             // If the filesystem is in one piece, its bios are classified before encryption (`DEV_STACKED`).
             if encrypted(fs) && only_piece(fs, layout).is_none() {
                 self.notes.push(format!(
@@ -241,7 +236,6 @@ impl Tables {
             .filesystems
             .iter()
             .filter_map(|fs| Some((fs, topology.layouts.get(&fs.dev)?)))
-            .filter(|(_, layout)| layout.ext4().is_some())
             .collect();
         let ranges: Vec<Cow<'_, [SectorRange]>> = known.iter().map(|k| k.1.ranges()).collect();
         let placed: Vec<_> = known
@@ -268,6 +262,8 @@ impl Tables {
         // Only the origin of the members' bios is unknown in this case, not that of the array's bios.
         let nowhere = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
+        let ext = known.iter().any(|(_, layout)| layout.ext4().is_some());
+        let xfs = known.iter().any(|(_, layout)| layout.xfs().is_some());
         self.arrays.push(rt_array {
             geometry: geometry.map_or_else(
                 || rt_geometry {
@@ -283,7 +279,8 @@ impl Tables {
             first_tile: self.tiles.len() as u32,
             nr_tiles: tiles.number as u32,
             upper: 0,
-            flags: if known.is_empty() { 0 } else { ARRAY_EXT }
+            flags: if ext { ARRAY_EXT } else { 0 }
+                | if xfs { ARRAY_XFS } else { 0 }
                 | if nowhere { ARRAY_RESHAPING } else { 0 }
                 | if crypt { ARRAY_CRYPT } else { 0 },
             upper_start: 0,
