@@ -62,6 +62,10 @@ use record::{a_recording_matches_top, a_reload_loses_nothing};
 mod serve;
 use serve::metrics_of_arrays_that_fail_and_return;
 
+#[path = "lab/xfs.rs"]
+mod xfs_origins;
+use xfs_origins::blocks_of_xfs_have_their_origins;
+
 #[path = "lab/slow.rs"]
 mod slow;
 use slow::slow_operations_have_their_causes;
@@ -132,6 +136,7 @@ on_kernels! {
     groups_considered_match_mb_stats
     mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
+    blocks_of_xfs_have_their_origins
     ;
     capabilities_are_given_up
     each_capability_has_its_use

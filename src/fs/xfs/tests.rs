@@ -41,8 +41,11 @@ fn image(geometry: &Geometry) -> Vec<u8> {
         unreachable!("the log is internal");
     };
     let ag_log = geometry.ag_blocks.next_power_of_two().trailing_zeros();
-    let log_start = ((first.0 / u64::from(geometry.ag_blocks)) << ag_log)
-        | first.0 % u64::from(geometry.ag_blocks);
+    let (ag, block) = (
+        first.0 / u64::from(geometry.ag_blocks),
+        first.0 % u64::from(geometry.ag_blocks),
+    );
+    let log_start = (ag << ag_log) | block;
     let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"XFSB");
     put(4, &geometry.block_size.to_be_bytes());

@@ -23,6 +23,10 @@ const MODERN: Facts = Facts {
         stripe_expand_source: 32,
         hidden: false,
     },
+    xfs_types: true,
+    xfs_buf_end: 1,
+    xfs_log_end: 1,
+    chain_end: 1,
     vmemmap_base: 0,
     page_offset_base: 0,
     dio_end_io: 1,
@@ -48,6 +52,7 @@ const PLAIN: Need = Need {
     bio_based: false,
     quota: false,
     ext4: false,
+    xfs: false,
     dirtied: Dirtied::No,
     journals: false,
     nothing: false,
@@ -320,4 +325,24 @@ fn a_topology_only_session_loads_nothing() {
     )
     .unwrap();
     assert!(plan.programs.is_empty() && plan.notes.is_empty());
+}
+
+#[test]
+fn kinds_of_xfs_blocks_that_cannot_be_told_have_a_note() {
+    let notes = |facts: &Facts| {
+        let need = Need { xfs: true, ..PLAIN };
+        plan(facts, need).unwrap().notes
+    };
+    assert_eq!(notes(&MODERN), [""; 0]);
+    let hidden = Facts {
+        xfs_buf_end: u64::MAX,
+        ..MODERN
+    };
+    assert!(notes(&hidden)[0].contains("XFS"), "{:?}", notes(&hidden));
+    let untyped = Facts {
+        xfs_types: false,
+        ..MODERN
+    };
+    assert!(notes(&untyped)[0].contains("types of XFS"));
+    assert!(plan(&untyped, PLAIN).unwrap().notes.is_empty());
 }
