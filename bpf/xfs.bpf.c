@@ -4,6 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_endian.h>
+#include <bpf/bpf_tracing.h>
 #include "maps.bpf.h"
 #include "lookup.bpf.h"
 #include "counters.bpf.h"
@@ -17,12 +18,31 @@ struct xfs_buf_ops___rt {
 	__u32 magic[2];		/* v4, v5, big endian; or two magic numbers of 16 bits in the first */
 } __attribute__((preserve_access_index));
 
+struct xfs_buf_map___rt {
+	__s64 bm_bn;
+	int bm_len;
+} __attribute__((preserve_access_index));
+
+struct xfs_buftarg___rt {
+	__u32 bt_dev;
+} __attribute__((preserve_access_index));
+
 struct xfs_buf___rt {
+	struct xfs_buftarg___rt *b_target;
+	struct xfs_buf_map___rt *b_maps;
+	int b_map_count;
 	struct xfs_buf_ops___rt *b_ops;
+} __attribute__((preserve_access_index));
+
+/* fs/xfs/xfs_buf_item.h */
+struct xfs_buf_log_item___rt {
+	struct xfs_buf___rt *bli_buf;
 } __attribute__((preserve_access_index));
 
 enum {
 	RT_XFS_NODE = 200,	/* a node of a directory or of an xattr tree: only the content tells which */
+	RT_XFS_PREFIX = 0x5f736678,	/* "xfs_", with which xfs_buf_ops.name begins */
+	RT_XFS_MAPS = 4,	/* extents of a buffer that are forgotten; only large blocks of a directory have several */
 	RT_XFS_BLOCKS = 128,	/* a buffer has at most 64 KiB (XFS_MAX_BLOCKSIZE), a block at least 512 bytes */
 };
 
@@ -91,19 +111,25 @@ static __always_inline __u32 by_short_magic(__u32 magic)
 	return RT_ORIGIN_UNKNOWN;
 }
 
-/* Origin by b_ops of the buffer; unknown without XFS's types (5.10), and for buffers without operations or magic. */
+/*
+ * Origin by b_ops of the buffer; unknown for buffers without operations or magic. Without XFS's types, the offsets of Debian's 5.10
+ * on x86-64 are tried, which 6.1 and 6.12 have too: they are right if the operations have a name of XFS's.
+ */
 static __always_inline __u32 by_operations(__u64 buffer)
 {
-	struct xfs_buf_ops___rt *ops;
-	__u64 magic;
+	bool typed = bpf_core_field_exists(struct xfs_buf___rt, b_ops) &&
+		     bpf_core_field_exists(struct xfs_buf_ops___rt, magic);
+	__u32 ops_at = 352, magic_at = 8;
+	__u64 ops, magic;
 
-	if (!bpf_core_field_exists(struct xfs_buf___rt, b_ops) ||
-	    !bpf_core_field_exists(struct xfs_buf_ops___rt, magic))
+	if (bpf_core_field_exists(struct xfs_buf___rt, b_ops))
+		ops_at = bpf_core_field_offset(struct xfs_buf___rt, b_ops);
+	if (bpf_core_field_exists(struct xfs_buf_ops___rt, magic))
+		magic_at = bpf_core_field_offset(struct xfs_buf_ops___rt, magic);
+	ops = rt_peek(buffer + ops_at);
+	if (!ops || (!typed && (__u32)rt_peek(rt_peek(ops)) != RT_XFS_PREFIX))
 		return RT_ORIGIN_UNKNOWN;
-	ops = BPF_CORE_READ((struct xfs_buf___rt *)buffer, b_ops);
-	if (!ops)
-		return RT_ORIGIN_UNKNOWN;
-	magic = rt_peek((__u64)ops + bpf_core_field_offset(struct xfs_buf_ops___rt, magic));
+	magic = rt_peek(ops + magic_at);
 	if (magic >> 32)
 		return by_magic(bpf_ntohl(magic >> 32));
 	return by_short_magic(bpf_ntohl(magic) & 0xffff);
@@ -189,6 +215,53 @@ __noinline int rt_xfs_learn(__u64 key, __u32 origin, __u32 size, __u32 block)
 	for (i = 0; i < RT_XFS_BLOCKS && i < size / block; i++) {
 		rt_learn(key, origin);
 		key += block >> 9;
+	}
+	return 0;
+}
+
+/* Forgets the blocks of one extent of a buffer. block: bytes. */
+__noinline int rt_xfs_forget(__u64 key, __u32 block, __u32 sectors)
+{
+	__u32 i;
+
+	if (block < 512)
+		return 0;
+	for (i = 0; i < RT_XFS_BLOCKS && i < sectors / (block >> 9); i++) {
+		if (rt_region_has_learned(rt_region(key)))
+			bpf_map_delete_elem(&rt_learned, &key);
+		key += block >> 9;
+	}
+	return 0;
+}
+
+/*
+ * Every metadata block that XFS frees passes here, except values of xattrs in blocks of their own. The write of file data forgets a
+ * block, too, but not if its file is unknown, as of direct IO through LVM. A raw tracepoint, whose attachment needs no types.
+ */
+SEC("?raw_tp/xfs_trans_binval")
+int BPF_PROG(rt_xfs_freed, struct xfs_buf_log_item___rt *item)
+{
+	struct xfs_buf_map___rt *map;
+	struct xfs_buf___rt *buffer;
+	__u32 i, count, index;
+	struct rt_dev *d;
+	__u64 key;
+
+	if (!bpf_core_field_exists(struct xfs_buf_log_item___rt, bli_buf) ||
+	    !bpf_core_field_exists(struct xfs_buf___rt, b_maps) ||
+	    !bpf_core_field_exists(struct xfs_buftarg___rt, bt_dev))
+		return 0;
+	buffer = BPF_CORE_READ(item, bli_buf);
+	d = rt_dev_of(BPF_CORE_READ(buffer, b_target, bt_dev));
+	if (!d || !d->fs_array)	/* fs_array: index + 1; 0: none */
+		return 0;
+	index = d->fs_array - 1;
+	map = BPF_CORE_READ(buffer, b_maps);
+	count = BPF_CORE_READ(buffer, b_map_count);
+	for (i = 0; i < RT_XFS_MAPS && i < count; i++) {
+		key = rt_learned_key(index, d->fs_start + BPF_CORE_READ(map, bm_bn));
+		rt_xfs_forget(key, d->fs_block, BPF_CORE_READ(map, bm_len));
+		map = (void *)((__u64)map + bpf_core_type_size(struct xfs_buf_map___rt));
 	}
 	return 0;
 }

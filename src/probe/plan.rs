@@ -125,6 +125,7 @@ const FREE: Choice = Choice::optional(
     "rt_free_blocks",
     "directory, extent_tree and xattr blocks that were freed",
 );
+const XFS_FREED: Choice = Choice::optional("rt_xfs_freed", "metadata blocks that XFS freed");
 
 /// Shadow programs: see `bpf/shadow.bpf.h`.
 const ISSUE_SHADOW: Choice = Choice::optional(
@@ -292,9 +293,12 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         ));
     }
+    if need.xfs && facts.xfs_types {
+        plan.programs.push(XFS_FREED);
+    }
     if need.xfs && (matches!(facts.xfs_buf_end, 0 | u64::MAX) || !facts.xfs_types) {
         plan.notes.push(format!(
-            "XFS: inode clusters and other metadata of several blocks that is read shows as other_metadata until it is written ({})",
+            "XFS: inode clusters and other metadata of several blocks that is read may show as other_metadata until it is written ({})",
             if facts.xfs_buf_end == u64::MAX {
                 hidden
             } else {

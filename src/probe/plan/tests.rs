@@ -346,3 +346,17 @@ fn kinds_of_xfs_blocks_that_cannot_be_told_have_a_note() {
     assert!(notes(&untyped)[0].contains("types of XFS"));
     assert!(plan(&untyped, PLAIN).unwrap().notes.is_empty());
 }
+
+#[test]
+fn freed_blocks_of_xfs_are_forgotten_if_its_types_are_known() {
+    let freed = |facts: &Facts, xfs| {
+        let plan = plan(facts, Need { xfs, ..PLAIN }).unwrap();
+        plan.programs.iter().any(|c| c.program == "rt_xfs_freed")
+    };
+    assert!(freed(&MODERN, true) && !freed(&MODERN, false));
+    let untyped = Facts {
+        xfs_types: false,
+        ..MODERN
+    };
+    assert!(!freed(&untyped, true));
+}
