@@ -177,7 +177,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	block = rt_found_block(found) << 9;
 	if (rt_has_xfs && op <= RT_OP_WRITE && array->flags & RT_ARRAY_XFS &&
 	    (block > 512 || origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN) &&
-	    rt_may_be_xfs((__u64)bio->bi_end_io, opf)) {
+	    rt_may_be_xfs((__u64)bio->bi_end_io, opf, array->flags & RT_ARRAY_EXT)) {
 		__u32 metadata = rt_xfs_bio(rt_peek((__u64)arg), found, rt_learned_key(index, sector),
 					    (__u64)op << 32 | size, pid);
 

@@ -18,12 +18,13 @@ static __always_inline bool rt_xfs_is_hidden(void)
 
 /*
  * True if a bio may be one of XFS's buffers or of its log: the completion function is XFS's, or one
- * that hides it (a split bio, device mapper). False at once for most file data.
+ * that hides it (a split bio, device mapper). False at once for most file data. beside_ext: the array
+ * also holds an ext4, which sets REQ_META too.
  */
-static __always_inline bool rt_may_be_xfs(__u64 end, __u32 opf)
+static __always_inline bool rt_may_be_xfs(__u64 end, __u32 opf, bool beside_ext)
 {
 	if (rt_xfs_is_hidden())
-		return opf & RT_REQ_META;
+		return !beside_ext && opf & RT_REQ_META;
 	return end == rt_xfs_buf_end || end == rt_xfs_log_end || end == rt_chain_end ||
 	       end == rt_dm_end_io || end == rt_crypt_end;
 }

@@ -6,6 +6,7 @@ mod common;
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use common::{Loop, MIB, installed, memory, root, skipped, tool};
@@ -151,6 +152,12 @@ fn images_of_mkfs_xfs() {
     }
 }
 
+/// Device number of /proc.
+fn proc() -> (u32, u32) {
+    let dev = std::fs::metadata("/proc").unwrap().dev();
+    (rustix::fs::major(dev), rustix::fs::minor(dev))
+}
+
 #[test]
 fn a_mounted_filesystem_without_reading_its_device() {
     if !root() || !installed("mkfs.xfs") {
@@ -165,14 +172,19 @@ fn a_mounted_filesystem_without_reading_its_device() {
     let dir = tempfile::tempdir().unwrap();
     let mount = dir.path().to_str().unwrap();
     tool("mount", &[&disk.device(), mount]);
-    let asked = Layout::from_mount(dir.path());
+    let stat = std::fs::metadata(dir.path()).unwrap();
+    let device = (rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev()));
+    let asked = Layout::from_mount(dir.path(), device);
+    let covered = Layout::from_mount(dir.path(), (device.0, device.1 + 1));
     let read = Layout::read(&File::open(disk.device()).unwrap());
     tool("umount", &[mount]);
+    let covered = covered.unwrap_err().to_string();
+    assert!(covered.contains("mounted over"), "{covered}");
     let (asked, mut read) = (asked.unwrap(), read.unwrap());
     assert_eq!(asked.ranges, read.ranges);
     read.geometry.inode_align = 0; // the kernel does not tell it
     assert_eq!(asked.geometry, read.geometry);
-    let other = Layout::from_mount(Path::new("/proc"))
+    let other = Layout::from_mount(Path::new("/proc"), proc())
         .unwrap_err()
         .to_string();
     assert!(other.contains("not XFS"), "{other}");

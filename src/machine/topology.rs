@@ -53,7 +53,10 @@ impl Topology {
         }
         let path = device_path(&fs.name);
         // Some hosts forbid opening the disk even to root. GETFSMAP on the mount point works there.
-        let layout = read_layout(&path).or_else(|why| from_mount(fs, &why));
+        let layout = match read_layout(&path) {
+            Ok(layout) => Ok(current(fs, layout)),
+            Err(why) => from_mount(fs, &why),
+        };
         match layout {
             Ok(layout) => {
                 for note in layout.notes() {
@@ -149,12 +152,27 @@ fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
         explain(&mut layout.notes, why);
         Ok(layout.into())
     } else if let Some(mount) = mount("xfs") {
-        let asked = xfs::Layout::from_mount(&mount.path);
+        let asked = xfs::Layout::from_mount(&mount.path, device);
         let mut layout = asked.map_err(|e| format!("{why}; {e}"))?;
         explain(&mut layout.notes, why);
         Ok(layout.into())
     } else {
         Err(why.to_owned())
+    }
+}
+
+/// The layout of a mounted filesystem. XFS does not write through the page cache of its device, so that a superblock which was read
+/// before the filesystem grew stays in it.
+fn current(fs: &Filesystem, layout: Layout) -> Layout {
+    let Layout::Xfs(read) = &layout else {
+        return layout;
+    };
+    let mount = fs.mounts.iter().find(|m| m.fstype == "xfs");
+    let asked = mount
+        .and_then(|mount| xfs::Layout::from_mount(&mount.path, (fs.dev.major, fs.dev.minor)).ok());
+    match asked {
+        Some(asked) if asked.geometry.blocks != read.geometry.blocks => asked.into(),
+        _ => layout,
     }
 }
 

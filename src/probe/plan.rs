@@ -301,6 +301,8 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             "XFS: inode clusters and other metadata of several blocks that is read may show as other_metadata until it is written ({})",
             if facts.xfs_buf_end == u64::MAX {
                 hidden
+            } else if facts.xfs_buf_end == 0 {
+                "the module xfs was not loaded at the start"
             } else {
                 "this kernel does not describe the types of XFS (no /sys/kernel/btf/xfs, or no cap_sys_admin)"
             }

@@ -17,6 +17,9 @@ const TRIES: u64 = 64;
 /// Skew relative to the best possible one up to which an agsize is as good as the best.
 const AS_GOOD: f64 = 1.05;
 
+/// Skew relative to the best possible one up to which an agsize is worth a new filesystem.
+const EVEN: f64 = 1.2;
+
 /// An agsize, and the skew of the starts of its groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AgSize {
@@ -24,6 +27,15 @@ pub struct AgSize {
     pub sectors: u64,
     /// Busiest member over the mean.
     pub skew: f64,
+    /// The lowest skew that this number of groups can have on the array.
+    pub ideal: f64,
+}
+
+impl AgSize {
+    /// True if no agsize could be much more even.
+    pub fn is_even(&self) -> bool {
+        self.skew <= self.ideal * EVEN
+    }
 }
 
 /// Number of groups that start on each member. `total` is the size of the filesystem in sectors.
@@ -42,10 +54,7 @@ pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) 
     let chunk = geometry.chunk_sectors()?;
     let projection = Projection::new(geometry, segments);
     let disks = geometry.disks() as usize;
-    // Members without data, as the parity disk of RAID 4, cannot have a group.
-    let mut holds = vec![0; disks];
-    projection.add(FsSector(0), chunk * geometry.period()?, &mut holds);
-    let holders = holds.iter().filter(|&&n| n > 0).count() as u64;
+    let holders = holders(geometry, &projection)?;
     let own = agsize / chunk;
     let mut best: Option<AgSize> = None;
     for chunks in (0..=own).rev().take(TRIES as usize) {
@@ -58,15 +67,40 @@ pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) 
         let Some(skew) = skew(hits.iter().copied()) else {
             break;
         };
-        let ideal = (copies.div_ceil(holders) * disks as u64) as f64 / copies as f64;
+        let ideal = lowest_skew(copies, holders, disks);
         if best.is_none_or(|b| skew < b.skew - 1e-9) {
-            best = Some(AgSize { sectors, skew });
+            best = Some(AgSize {
+                sectors,
+                skew,
+                ideal,
+            });
         }
         if skew <= ideal * AS_GOOD {
             break;
         }
     }
     best
+}
+
+/// The lowest skew that `groups` allocation groups can have. `None` without chunks.
+pub fn ideal(geometry: &Geometry, segments: &[Segment], groups: u64) -> Option<f64> {
+    let projection = Projection::new(geometry, segments);
+    let copies = groups * geometry.copies(ArraySector(0)).into_iter().count() as u64;
+    let holders = holders(geometry, &projection)?;
+    (copies > 0).then(|| lowest_skew(copies, holders, geometry.disks() as usize))
+}
+
+/// Number of members that hold data: the parity disk of a RAID 4 cannot have a group.
+fn holders(geometry: &Geometry, projection: &Projection<'_>) -> Option<u64> {
+    let mut holds = vec![0; geometry.disks() as usize];
+    let sectors = geometry.chunk_sectors()?.checked_mul(geometry.period()?)?;
+    projection.add(FsSector(0), sectors, &mut holds);
+    let holders = holds.iter().filter(|&&n| n > 0).count() as u64;
+    (holders > 0).then_some(holders)
+}
+
+fn lowest_skew(copies: u64, holders: u64, disks: usize) -> f64 {
+    (copies.div_ceil(holders) * disks as u64) as f64 / copies as f64
 }
 
 /// Number of chunks after which the members of chunks repeat: the number of disks on RAID 0 and on RAID 5 in md's default

@@ -2,6 +2,7 @@
 
 mod xfs;
 
+use super::agsize;
 use super::filesystem::Groups;
 use super::search::Candidate;
 use super::spread::UNEVEN_FROM;
@@ -10,7 +11,7 @@ use super::target::Target;
 use crate::analysis::units;
 use crate::raid::Level;
 
-/// Flex groups or allocation groups per member below which the skew must be twice the best possible one.
+/// Flex groups per member below which the skew must be twice the best possible one.
 const FEW: u64 = 2;
 
 /// An uneven figure, and the slots with more than 1.2 times the mean.
@@ -24,7 +25,7 @@ pub struct Uneven {
     share: f64,
 }
 
-/// Lowest skew that counts as uneven for `n` flex groups or allocation groups. Infinite with fewer of them than disks, because these cannot be
+/// Lowest skew that counts as uneven for `n` flex groups. Infinite with fewer of them than disks, because these cannot be
 /// even.
 fn threshold(n: u64, disks: u64) -> f64 {
     if n < disks {
@@ -41,12 +42,13 @@ pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
     let figures = target.fs.figures();
     // The bitmaps of a flex group are adjacent, and so are its inodes in use. The same holds for an allocation group.
-    let from = target.fs.groups.map_or(UNEVEN_FROM, |g| {
-        let repeats = match g {
-            Groups::Block(g) => g.flex_groups(),
-            Groups::Allocation(g) => g.count,
-        };
-        threshold(repeats.into(), disks as u64)
+    let from = target.fs.groups.map_or(UNEVEN_FROM, |g| match g {
+        Groups::Block(g) => threshold(g.flex_groups().into(), disks as u64),
+        Groups::Allocation(g) => {
+            let (geometry, segments) = (&target.array.geometry, &target.segments);
+            let ideal = agsize::ideal(geometry, segments, g.count.into());
+            ideal.map_or(f64::INFINITY, |ideal| ideal * UNEVEN_FROM)
+        }
     });
     let uneven = |(inodes, figure): (bool, Figure)| {
         let values: Vec<u64> = spread.members.iter().map(figure).collect();

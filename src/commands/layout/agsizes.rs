@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::comparison::factor;
 use super::table::{self, wrapped};
 use crate::analysis::placement::report;
-use crate::analysis::placement::search::agsizes::{AgSizeCandidate, recommended};
+use crate::analysis::placement::search::agsizes::{AgSizeCandidate, much_better, recommended};
 use crate::analysis::placement::{Skews, Target, UNEVEN_FROM};
 use crate::ui::text;
 
@@ -63,8 +63,8 @@ impl AgSizes<'_> {
         }
         let names = self.all[at].fs.figures().names;
         let change = |name: &str, from: Option<f64>, to: Option<f64>| {
-            let better = from? - to? > 0.1;
-            better.then(|| format!("{name} {} instead of {}", factor(to), factor(from)))
+            much_better(from, to)
+                .then(|| format!("{name} {} instead of {}", factor(to), factor(from)))
         };
         let changes = [
             change(names[0], base.skews.allocation, best.skews.allocation),

@@ -58,12 +58,12 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Asks the kernel for the geometry of a mounted filesystem. Requires no privilege; `roots` are those after mkfs.
+    /// Asks the kernel for the geometry of the filesystem on `device` (major, minor), mounted at `path`. Requires no privilege; `roots` are those after mkfs.
     ///
     /// # Errors
     /// There is no XFS at `path`, or the kernel's answer is not possible.
-    pub fn from_mount(path: &Path) -> Result<Self, Error> {
-        let mut layout = Self::from_geometry(geometry_of(path)?);
+    pub fn from_mount(path: &Path, device: (u32, u32)) -> Result<Self, Error> {
+        let mut layout = Self::from_geometry(geometry_of(path, device)?);
         layout.notes.push(
             "read through the mount point: roots of btrees are where mkfs.xfs put them".to_owned(),
         );

@@ -1,8 +1,10 @@
 //! The geometry of a mounted XFS, from the kernel: `XFS_IOC_FSGEOMETRY` requires no privilege and does not open the disk.
 
-use std::fs::File;
+use std::fs::OpenOptions;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
+use rustix::fs::{OFlags, major, minor};
 use rustix::io::Errno;
 use rustix::ioctl::{self, Getter};
 
@@ -47,14 +49,24 @@ const FINOBT: u32 = 1 << 17;
 const RMAPBT: u32 = 1 << 19;
 const REFLINK: u32 = 1 << 20;
 
-/// Geometry of the XFS that contains `path`.
-pub(super) fn geometry_of(path: &Path) -> Result<Geometry, Error> {
+/// Geometry of the XFS on `device` (major, minor), through any file or directory of it, such as its mount point.
+pub(super) fn geometry_of(path: &Path, device: (u32, u32)) -> Result<Geometry, Error> {
     let error = |source: std::io::Error, hint| Error::Mount {
         path: path.display().to_string(),
         source,
         hint,
     };
-    let file = File::open(path).map_err(|e| error(e, "the mount point cannot be opened"))?;
+    // A mount point can be a file of any kind, and opening it must not block.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path);
+    let file = opened.map_err(|e| error(e, "the mount point cannot be opened"))?;
+    let stat = file.metadata().map_err(|e| error(e, "check dmesg"))?;
+    if (major(stat.dev()), minor(stat.dev())) != device {
+        let hint = "another filesystem is mounted over it";
+        return Err(error(std::io::ErrorKind::NotFound.into(), hint));
+    }
     // SAFETY: the opcode is XFS_IOC_FSGEOMETRY, which writes one `struct xfs_fsop_geom` of 256 bytes, all of them integers.
     let asked = unsafe { ioctl::ioctl(&file, Getter::<FSGEOMETRY, Geom>::new()) };
     let geom = asked.map_err(|errno| {

@@ -154,7 +154,7 @@ fn suggestions_are_even() {
                     let geometry = array(level, disks, chunk_kib, disk(gb));
                     let (total, agsize) = made(&geometry);
                     let found = best(&geometry, &whole(ArraySector(0)), agsize, total).unwrap();
-                    let AgSize { sectors, skew } = found;
+                    let AgSize { sectors, skew, .. } = found;
                     let chunk = geometry.chunk_sectors().unwrap();
                     let name = format!("{level} of {disks} x {gb} GB, {chunk_kib} KiB");
                     let (hits, again) = spread(&geometry, sectors, total);

@@ -1,8 +1,8 @@
 //! Sizes of allocation groups (mkfs.xfs -d agsize=) to compare on an array. The caller plans the filesystems.
 
-use crate::analysis::placement::agsize::best;
+use crate::analysis::placement::agsize::{AgSize, best};
 use crate::analysis::placement::filesystem::Filesystem;
-use crate::analysis::placement::spread::{Skews, UNEVEN_FROM};
+use crate::analysis::placement::spread::Skews;
 use crate::analysis::placement::target::Target;
 
 /// Number of sizes just below mkfs.xfs's own to compare.
@@ -43,7 +43,7 @@ pub fn compare(
         .filter_map(|less| own.checked_sub(less))
         .map(|chunks| chunks * chunk)
         .collect();
-    sizes.extend(suggested(target, &base.fs).map(|best| best.0));
+    sizes.extend(suggested(target, &base.fs).map(|best| best.sectors));
     sizes.sort_unstable();
     sizes.dedup();
     let mut all = vec![base];
@@ -60,10 +60,17 @@ pub fn compare(
     Ok((all, base))
 }
 
+/// True if a skew is so much lower that it is named as the reason for another agsize.
+pub fn much_better(from: Option<f64>, to: Option<f64>) -> bool {
+    matches!((from, to), (Some(from), Some(to)) if from - to > 0.1)
+}
+
 /// Index of the recommended candidate: the user's options, unless another candidate is much better.
 pub fn recommended(all: &[AgSizeCandidate], base: usize) -> usize {
     let gain = score(&all[base]) - score(&all[0]);
-    if gain < MIN_GAIN { base } else { 0 }
+    let (from, to) = (&all[base].skews, &all[0].skews);
+    let much = much_better(from.allocation, to.allocation) || much_better(from.inodes, to.inodes);
+    if gain >= MIN_GAIN && much { 0 } else { base }
 }
 
 /// Skews above an even layout, weighted like those of ext4, in steps of 0.05: smaller differences are not significant.
@@ -96,17 +103,16 @@ fn candidate(
     })
 }
 
-/// The agsize in sectors for which the groups of a filesystem start on all members most equally, and its skew.
-fn suggested(target: &Target, fs: &Filesystem) -> Option<(u64, f64)> {
+/// The agsize in sectors for which the groups of a filesystem start on all members most equally.
+fn suggested(target: &Target, fs: &Filesystem) -> Option<AgSize> {
     let groups = fs.allocation_groups()?;
     let total = fs.blocks.saturating_mul(fs.block_sectors());
     let geometry = &target.array.geometry;
-    let best = best(geometry, &target.segments, groups.sectors, total)?;
-    Some((best.sectors, best.skew))
+    best(geometry, &target.segments, groups.sectors, total)
 }
 
 /// For advice: the agsize in bytes to use instead of that of `fs`, and its skew; `None` if it would not be even.
 pub fn remedy(target: &Target, fs: &Filesystem) -> Option<(u64, f64)> {
-    let (sectors, skew) = suggested(target, fs)?;
-    (skew < UNEVEN_FROM).then_some((sectors * 512, skew))
+    let best = suggested(target, fs).filter(AgSize::is_even)?;
+    Some((best.sectors * 512, best.skew))
 }

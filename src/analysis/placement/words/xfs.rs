@@ -3,7 +3,7 @@
 use super::{Uneven, members, share};
 use crate::analysis::placement::agsize::member_period;
 use crate::analysis::placement::allocation_groups::AllocationGroups;
-use crate::analysis::placement::spread::Spread;
+use crate::analysis::placement::spread::{Spread, UNEVEN_FROM};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 
@@ -84,7 +84,12 @@ pub fn remedy(target: &Target, exists: bool, found: Option<(&str, f64)>) -> Stri
     let disks = target.array.geometry.disks();
     match found {
         Some((command, skew)) => format!(
-            "{fixed}{command} is even on {disks} disks ({}); --search compares sizes of allocation groups",
+            "{fixed}{command} is {} on {disks} disks ({}); --search compares sizes of allocation groups",
+            if skew < UNEVEN_FROM {
+                "even"
+            } else {
+                "as even as so few groups can be"
+            },
             units::factor(Some(skew)),
         ),
         None => format!(

@@ -1,13 +1,10 @@
 //! Allocation groups of XFS that start on few members, which is decided when the filesystem is created.
 
-use crate::analysis::placement::agsize;
+use crate::analysis::placement::agsize::{self, AgSize};
 use crate::analysis::placement::{AllocationGroups, Report, Skews};
 use crate::analysis::units;
 use crate::commands::doctor::facts::FsFacts;
 use crate::commands::doctor::finding::Finding;
-
-/// Maximum skew of an agsize that is worth a new filesystem.
-const EVEN: f64 = 1.2;
 
 /// The two skews of a filesystem in words.
 pub(super) fn figures(report: &Report, skews: &Skews) -> String {
@@ -34,8 +31,8 @@ pub(super) fn uneven(fs: &FsFacts, report: &Report, groups: &AllocationGroups) -
     finding.destroys = true;
     let total = target.fs.blocks.saturating_mul(target.fs.block_sectors());
     let geometry = &target.array.geometry;
-    let better = agsize::best(geometry, &target.segments, groups.sectors, total)
-        .filter(|best| best.skew < EVEN);
+    let better =
+        agsize::best(geometry, &target.segments, groups.sectors, total).filter(AgSize::is_even);
     let Some(better) = better else {
         return finding
             .seen("no agsize near the present one is even on this array")
@@ -123,12 +120,24 @@ mod tests {
         assert!(finding.risk.contains("agsize cannot be changed"));
     }
 
-    /// An even layout, one with fewer groups than disks, and one on mirrored disks.
+    /// Fewer groups than disks can still be more even.
+    #[test]
+    fn few_groups_on_fewer_disks() {
+        let found = found(Level::Raid0, 12, 4 << 30);
+        let [finding] = found.as_slice() else {
+            panic!("{found:?}");
+        };
+        let title = &finding.title;
+        assert!(title.contains("are on slots 0, 4 and 8 of 12"), "{title}");
+        assert_eq!(finding.figures["better_skew"], 1.5);
+    }
+
+    /// An even layout, one with fewer groups than disks, each on another disk, and one on mirrored disks.
     #[test]
     fn no_finding() {
         for (level, disks, bytes) in [
             (Level::Raid0, 4, 31_255_576_576 << 10),
-            (Level::Raid0, 12, 4 << 30),
+            (Level::Raid0, 12, (8 * 1025) << 19),
             (Level::Raid1, 2, 1 << 40),
         ] {
             let found = found(level, disks, bytes);
