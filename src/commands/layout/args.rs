@@ -25,8 +25,10 @@ pub struct Layout {
     /// Filesystem of --plan: mkfs.ext4 or mkfs.xfs
     #[arg(
         long,
-        value_name = "FS",
+        value_name = "ext4|xfs",
         value_enum,
+        // Their help would give every option two lines.
+        hide_possible_values = true,
         default_value_t,
         conflicts_with = "load"
     )]
