@@ -85,7 +85,7 @@ pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) 
 /// The lowest skew that `groups` allocation groups can have. `None` without chunks.
 pub fn ideal(geometry: &Geometry, segments: &[Segment], groups: u64) -> Option<f64> {
     let projection = Projection::new(geometry, segments);
-    let copies = groups * geometry.copies(ArraySector(0)).into_iter().count() as u64;
+    let copies = groups * geometry.copies(ArraySector(0)).len() as u64;
     let holders = holders(geometry, &projection)?;
     (copies > 0).then(|| lowest_skew(copies, holders, geometry.disks() as usize))
 }
