@@ -75,14 +75,9 @@ impl Layout {
     pub fn ranges(&self) -> Cow<'_, [SectorRange]> {
         match self {
             Self::Ext4(layout) => {
-                let block_sectors = self.block_sectors();
                 let ranges = layout.ranges.iter();
                 ranges
-                    .map(|r| SectorRange {
-                        first: r.first.sector(block_sectors),
-                        count: r.count.saturating_mul(block_sectors),
-                        origin: r.origin,
-                    })
+                    .map(|r| SectorRange::of_blocks(*r, layout.block_size))
                     .collect()
             }
             Self::Xfs(layout) => Cow::Borrowed(&layout.ranges),

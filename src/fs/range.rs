@@ -1,5 +1,6 @@
 //! A range of sectors with an origin.
 
+use super::ext4::Range;
 use crate::address::FsSector;
 use crate::origin::Origin;
 
@@ -15,6 +16,16 @@ pub struct SectorRange {
 }
 
 impl SectorRange {
+    /// A range of blocks of `block_size` bytes.
+    pub fn of_blocks(range: Range, block_size: u32) -> Self {
+        let block_sectors = u64::from(block_size / 512);
+        Self {
+            first: range.first.sector(block_sectors),
+            count: range.count.saturating_mul(block_sectors),
+            origin: range.origin,
+        }
+    }
+
     /// First sector after the range.
     pub fn end(&self) -> FsSector {
         self.first + self.count

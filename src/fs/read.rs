@@ -42,7 +42,7 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Little-endian fields of an on-disk structure. Callers pass a whole structure: an offset outside the
+/// Fields of an on-disk structure: little-endian, as ext4's, or with `be` big-endian, as XFS's. Callers pass a whole structure: an offset outside the
 /// buffer is a bug and panics.
 #[derive(Clone, Copy)]
 pub(super) struct Fields<'a>(pub &'a [u8]);
@@ -68,6 +68,18 @@ impl Fields<'_> {
 
     pub fn u64(self, at: usize) -> u64 {
         u64::from_le_bytes(self.bytes(at))
+    }
+
+    pub fn be16(self, at: usize) -> u16 {
+        u16::from_be_bytes(self.bytes(at))
+    }
+
+    pub fn be32(self, at: usize) -> u32 {
+        u32::from_be_bytes(self.bytes(at))
+    }
+
+    pub fn be64(self, at: usize) -> u64 {
+        u64::from_be_bytes(self.bytes(at))
     }
 
     /// A 64-bit number stored as two halves. Old structures have no upper half.
@@ -98,5 +110,7 @@ mod tests {
         assert_eq!(f.split(0, Some(4)), 0x2_0000_0001);
         assert_eq!(f.split(0, None), 1);
         assert_eq!(f.u64(0), 0x2_0000_0001);
+        assert_eq!((f.be16(0), f.be32(4)), (0x100, 0x200_0000));
+        assert_eq!(f.be64(0), 0x100_0000_0200_0000);
     }
 }

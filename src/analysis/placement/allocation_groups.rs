@@ -7,6 +7,7 @@ use crate::origin::Origin;
 
 /// Smallest agsize that mkfs.xfs accepts (`XFS_AG_MIN_BYTES`), in sectors.
 pub(super) const LEAST: u64 = (16 << 20) / 512;
+
 /// Allocation groups, all of the same size except for the last, which may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocationGroups {

@@ -6,6 +6,7 @@ use std::io::{self, BufRead};
 use super::filesystem::{self, Filesystem};
 use super::header::{Header, number};
 use crate::address::FsBlock;
+use crate::fs::SectorRange;
 use crate::fs::ext4::{Collector, Range};
 use crate::mke2fs;
 use crate::origin::Origin;
@@ -180,7 +181,7 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     let in_sectors = |ranges: Vec<Range>| {
         let ranges = ranges.into_iter();
         ranges
-            .map(|r| filesystem::in_sectors(r, block_size as u32))
+            .map(|r| SectorRange::of_blocks(r, block_size as u32))
             .collect()
     };
     notes.extend(overlap.map(|o| o.note()));

@@ -1,8 +1,7 @@
 //! The layout of a filesystem, from a device, an image, the output of dumpe2fs, or a plan. Pure.
 
 use super::allocation_groups::AllocationGroups;
-use crate::address::FsSector;
-use crate::fs::ext4::{Layout, Range, Superblock};
+use crate::fs::ext4::{Layout, Superblock};
 use crate::fs::{self, SectorRange, xfs};
 
 /// Blocks with fixed locations, and the groups that repeat them.
@@ -78,16 +77,6 @@ impl BlockGroups {
     }
 }
 
-/// A range of blocks in sectors.
-pub fn in_sectors(range: Range, block_size: u32) -> SectorRange {
-    let block_sectors = u64::from(block_size / 512);
-    SectorRange {
-        first: FsSector(range.first.0.saturating_mul(block_sectors)),
-        count: range.count.saturating_mul(block_sectors),
-        origin: range.origin,
-    }
-}
-
 impl Filesystem {
     /// An ext2, ext3 or ext4 with the given layout.
     pub fn new(layout: Layout) -> Self {
@@ -111,7 +100,9 @@ impl Filesystem {
             grows_to: sb.map_or(0, grows_to),
             stride: sb.map_or(0, |sb| sb.raid_stride.into()),
             stripe_width: sb.map_or(0, |sb| sb.raid_stripe_width),
-            ranges: ranges.map(|r| in_sectors(r, block_size)).collect(),
+            ranges: ranges
+                .map(|r| SectorRange::of_blocks(r, block_size))
+                .collect(),
             notes: layout.notes,
         }
     }

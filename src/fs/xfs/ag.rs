@@ -1,8 +1,8 @@
 //! The headers of one AG, for the present roots of its btrees.
 
-use super::fields::Fields;
 use super::geometry::Geometry;
 use crate::address::FsBlock;
+use crate::fs::read::Fields;
 use crate::fs::{ReadAt, SectorRange};
 use crate::origin::Origin;
 
@@ -28,7 +28,7 @@ pub(super) fn roots(
             .map_err(|e| format!("the {name} of AG {ag} cannot be read: {e}"))?;
         let f = Fields(&raw);
         // agf_seqno, agi_seqno; agf_length, agi_length
-        if f.u32(0) != magic || f.u32(8) != ag || u64::from(f.u32(12)) != length {
+        if f.be32(0) != magic || f.be32(8) != ag || u64::from(f.be32(12)) != length {
             return Err(format!("the {name} of AG {ag} is damaged"));
         }
         Ok(raw)
@@ -37,12 +37,12 @@ pub(super) fn roots(
     let (agf, agi) = (Fields(&agf), Fields(&agi));
     let has = geometry.features;
     let trees = [
-        (true, agf.u32(16), Origin::FreeSpaceBtree), // agf_bno_root
-        (true, agf.u32(20), Origin::FreeSpaceBtree), // agf_cnt_root
-        (has.rmapbt, agf.u32(24), Origin::RmapBtree), // agf_rmap_root
-        (has.reflink, agf.u32(88), Origin::RefcountBtree), // agf_refcount_root
-        (true, agi.u32(20), Origin::InodeBtree),     // agi_root
-        (has.finobt, agi.u32(328), Origin::InodeBtree), // agi_free_root
+        (true, agf.be32(16), Origin::FreeSpaceBtree), // agf_bno_root
+        (true, agf.be32(20), Origin::FreeSpaceBtree), // agf_cnt_root
+        (has.rmapbt, agf.be32(24), Origin::RmapBtree), // agf_rmap_root
+        (has.reflink, agf.be32(88), Origin::RefcountBtree), // agf_refcount_root
+        (true, agi.be32(20), Origin::InodeBtree),     // agi_root
+        (has.finobt, agi.be32(328), Origin::InodeBtree), // agi_free_root
     ];
     let mut roots = Vec::new();
     for (_, block, origin) in trees.into_iter().filter(|tree| tree.0) {

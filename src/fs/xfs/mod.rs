@@ -7,11 +7,10 @@
 //! * `geometry`: the parameters that all fixed places follow from. `superblock`: reads and checks them.
 //! * `ag`: the headers of an AG, for the roots of its btrees.
 //! * `layout`: the complete layout. `mount`: the geometry from a mount point.
-//! * `fields`: big-endian fields. `error`: errors.
+//! * `error`: errors.
 
 mod ag;
 mod error;
-mod fields;
 mod geometry;
 mod layout;
 mod mount;

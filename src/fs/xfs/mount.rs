@@ -10,8 +10,7 @@ use rustix::ioctl::{self, Getter};
 
 use super::error::Error;
 use super::geometry::{Features, Geometry, Log};
-use super::superblock::MAX_AGS;
-use crate::address::FsBlock;
+use super::superblock::{MAX_AGS, log};
 use crate::fs::Uuid;
 
 /// `struct xfs_fsop_geom` (fs/xfs/libxfs/xfs_fs.h) of `XFS_IOC_FSGEOMETRY`.
@@ -126,29 +125,14 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
         realtime_blocks: geom.rt_blocks,
         uuid: Uuid(geom.uuid),
     };
-    if geom.log_start > 0 {
-        // An fsblock number: the AG is in the bits above those of sb_agblklog.
-        let log = u32::BITS - (geom.ag_blocks - 1).leading_zeros();
-        let (ag, block) = (geom.log_start >> log, geom.log_start & ((1 << log) - 1));
-        let ag = u32::try_from(ag).unwrap_or(u32::MAX);
-        let headers = geometry.roots_at_mkfs().first().map_or(0, |root| root.0);
-        if ag >= geom.ag_count
-            || block < u64::from(headers)
-            || block + u64::from(geom.log_blocks) > geometry.ag_length(ag)
-        {
-            return impossible("logstart", geom.log_start);
-        }
-        geometry.log = Log::Internal {
-            first: FsBlock(geometry.ag_start(ag).0 + block),
-            blocks: geom.log_blocks,
-        };
-    }
+    geometry.log = log(geom.log_start, geom.log_blocks, &geometry)?;
     Ok(geometry)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::address::FsBlock;
     use crate::fs::xfs::Layout;
 
     /// 3 AGs of 5000 blocks, the last one of 64, and a log of 100 blocks in AG 1.
@@ -209,7 +193,7 @@ mod tests {
             ("datablocks", |g| g.data_blocks -= 1),
             ("datablocks", |g| g.data_blocks = u64::MAX),
             ("logstart", |g| g.log_start = (1 << 13) | 3),
-            ("logstart", |g| g.log_blocks = u32::MAX),
+            ("logblocks", |g| g.log_blocks = u32::MAX),
         ];
         for (field, change) in changes {
             let mut geom = geom();

@@ -1,10 +1,10 @@
 //! The primary superblock, checked as strictly as `xfs_validate_sb_common` (fs/xfs/libxfs/xfs_sb.c) does.
 
 use super::error::Error;
-use super::fields::Fields;
 use super::geometry::{Features, Geometry, Log};
 use crate::address::FsBlock;
 use crate::fs::ext4::identify;
+use crate::fs::read::Fields;
 use crate::fs::{ReadAt, Uuid};
 
 /// `XFS_SB_MAGIC`, "XFSB".
@@ -63,9 +63,15 @@ fn size(
     Ok(value as u32)
 }
 
-/// The linear block of an fsblock number, which has the AG in its upper bits (`XFS_FSB_TO_AGNO`).
-fn linear(number: u64, ag_log: u8, geometry: &Geometry) -> Option<(u32, u64)> {
-    let ag = u32::try_from(number.checked_shr(ag_log.into())?).ok()?;
+/// Bits of a block number in an AG, `sb_agblklog`.
+fn ag_log(ag_blocks: u32) -> u32 {
+    u32::BITS - (ag_blocks - 1).leading_zeros()
+}
+
+/// The AG and the block in it of an fsblock number, which has the AG in its upper bits (`XFS_FSB_TO_AGNO`).
+fn linear(number: u64, geometry: &Geometry) -> Option<(u32, u64)> {
+    let ag_log = ag_log(geometry.ag_blocks);
+    let ag = u32::try_from(number.checked_shr(ag_log)?).ok()?;
     let block = number & ((1 << ag_log) - 1);
     (ag < geometry.ag_count && block < geometry.ag_length(ag)).then_some((ag, block))
 }
@@ -112,7 +118,7 @@ impl Superblock {
     }
 
     fn parse(dev: &dyn ReadAt, f: Fields<'_>) -> Result<Self, Error> {
-        let magic = f.u32(0);
+        let magic = f.be32(0);
         if METADUMPS.contains(&magic) {
             return Err(Error::Metadump);
         }
@@ -120,10 +126,10 @@ impl Superblock {
             let found = identify(dev).ok().flatten();
             return Err(Error::NotXfs { magic, found });
         }
-        let version = (f.u16(100) & 15) as u8;
+        let version = (f.be16(100) & 15) as u8;
         must(
             "sb_versionnum",
-            f.u16(100).into(),
+            f.be16(100).into(),
             (4..=5).contains(&version),
             "not of version 4 or 5",
         )?;
@@ -134,12 +140,12 @@ impl Superblock {
             "so mkfs.xfs has not finished",
         )?;
         let block_size = size(
-            ("sb_blocksize", f.u32(4).into()),
+            ("sb_blocksize", f.be32(4).into()),
             ("sb_blocklog", f.u8(120)),
             (512, 65536),
         )?;
         let sector_size = size(
-            ("sb_sectsize", f.u16(102).into()),
+            ("sb_sectsize", f.be16(102).into()),
             ("sb_sectlog", f.u8(121)),
             (512, 32768),
         )?;
@@ -150,7 +156,7 @@ impl Superblock {
             "more than sb_blocksize",
         )?;
         let inode_size = size(
-            ("sb_inodesize", f.u16(104).into()),
+            ("sb_inodesize", f.be16(104).into()),
             ("sb_inodelog", f.u8(122)),
             (256, 2048),
         )?;
@@ -162,7 +168,7 @@ impl Superblock {
             format!("but sb_blocksize is {block_size} and sb_inodesize {inode_size}"),
         )?;
 
-        let (blocks, ag_blocks, ag_count) = (f.u64(8), f.u32(84), f.u32(88));
+        let (blocks, ag_blocks, ag_count) = (f.be64(8), f.be32(84), f.be32(88));
         let ag_bytes = u64::from(ag_blocks) * u64::from(block_size);
         // XFS_MIN_AG_BYTES, XFS_MAX_AG_BYTES
         let ok = (1 << 24..=1 << 40).contains(&ag_bytes);
@@ -203,7 +209,7 @@ impl Superblock {
         )?;
 
         let has = |bits: u32, bit: u32| version == 5 && bits & bit != 0;
-        let (ro, incompat_bits) = (f.u32(212), f.u32(216));
+        let (ro, incompat_bits) = (f.be32(212), f.be32(216));
         let mut geometry = Geometry {
             version,
             block_size,
@@ -212,19 +218,19 @@ impl Superblock {
             blocks,
             ag_blocks,
             ag_count,
-            log: Log::External { blocks: f.u32(96) },
-            stripe_unit: f.u32(184),
-            stripe_width: f.u32(188),
-            inode_align: f.u32(180),
+            log: Log::External { blocks: f.be32(96) },
+            stripe_unit: f.be32(184),
+            stripe_width: f.be32(188),
+            inode_align: f.be32(180),
             features: Features {
                 finobt: has(ro, ro_compat::FINOBT),
                 rmapbt: has(ro, ro_compat::RMAPBT),
                 reflink: has(ro, ro_compat::REFLINK),
             },
-            realtime_blocks: f.u64(16),
+            realtime_blocks: f.be64(16),
             uuid: Uuid(f.bytes(32)),
         };
-        geometry.log = log(f.u64(48), f.u32(96), ag_log, &geometry)?;
+        geometry.log = log(f.be64(48), f.be32(96), &geometry)?;
 
         let mut notes = Vec::new();
         if matches!(geometry.log, Log::External { .. }) {
@@ -239,7 +245,7 @@ impl Superblock {
         if has(incompat_bits, incompat::ZONED | incompat::METADIR) {
             notes.push("realtime groups and zones are not known to this version".to_owned());
         }
-        let root_chunk = linear(f.u64(56) >> per_block_log, ag_log, &geometry)
+        let root_chunk = linear(f.be64(56) >> per_block_log, &geometry)
             .map(|(ag, block)| geometry.ag_start(ag) + block);
         Ok(Self {
             geometry,
@@ -250,11 +256,11 @@ impl Superblock {
 }
 
 /// The log, from `sb_logstart`, an fsblock number, and `sb_logblocks`.
-fn log(start: u64, blocks: u32, ag_log: u8, geometry: &Geometry) -> Result<Log, Error> {
+pub(super) fn log(start: u64, blocks: u32, geometry: &Geometry) -> Result<Log, Error> {
     if start == 0 {
         return Ok(Log::External { blocks });
     }
-    let place = linear(start, ag_log, geometry);
+    let place = linear(start, geometry);
     must(
         "sb_logstart",
         start,
