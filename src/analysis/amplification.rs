@@ -96,7 +96,7 @@ impl Row {
     }
 
     /// True for md's background work, which IO to the array does not cause: resync, md's superblocks.
-    pub fn is_unasked(&self) -> bool {
+    pub fn is_md_background(&self) -> bool {
         self.is_md_overhead() && charged(self.origin, self.op).is_none()
     }
 
@@ -172,14 +172,14 @@ impl Amplification {
         let mut total = Row::new(Origin::Unknown, op);
         self.rows
             .iter()
-            .filter(|r| r.op == op && !r.is_unasked())
+            .filter(|r| r.op == op && !r.is_md_background())
             .for_each(|r| total.add(r));
         total
     }
 
     /// Bytes not caused by IO to the array: resync and md's superblocks.
-    pub fn unasked(&self) -> u64 {
-        let rows = self.rows.iter().filter(|r| r.is_unasked());
+    pub fn md_background_bytes(&self) -> u64 {
+        let rows = self.rows.iter().filter(|r| r.is_md_background());
         rows.fold(0, |n, r| n.saturating_add(r.below()))
     }
 }

@@ -142,7 +142,7 @@ fn without_writes_md_bytes_are_not_charged() {
     assert_eq!(own.len(), 5);
     assert!(own.iter().all(|r| r.factor().is_none()));
     let amplification = Amplification::new(&array, Duration::ZERO);
-    assert_eq!(amplification.unasked(), 400 * KIB + 512);
+    assert_eq!(amplification.md_background_bytes(), 400 * KIB + 512);
     assert_eq!(amplification.total(Op::Write).below(), 68 * KIB);
     assert_eq!(amplification.total(Op::Read).factor(), Some(1.0));
 }
@@ -266,6 +266,6 @@ proptest! {
         }
         // Totals equal the sum of the rows.
         let totals: u128 = Op::ALL.iter().map(|&op| u128::from(amplification.total(op).below())).sum();
-        prop_assert_eq!(totals + u128::from(amplification.unasked()), all);
+        prop_assert_eq!(totals + u128::from(amplification.md_background_bytes()), all);
     }
 }

@@ -90,14 +90,14 @@ impl TableView for AmplificationView {
 
     /// Rows that are not caused by IO of the array are not amplification.
     fn is_last(row: &AmplificationRow) -> bool {
-        row.sums.is_unasked()
+        row.sums.is_md_background()
     }
 
     /// No bars for resync and discards, which would dwarf the others.
     fn parts(row: &AmplificationRow, scene: &Scene<'_>) -> Vec<Part> {
         let op = row.sums.op;
         let kept = op != Op::Discard || scene.filter().op == Some(op);
-        match kept && !row.sums.is_unasked() {
+        match kept && !row.sums.is_md_background() {
             true => row.parts(),
             false => Vec::new(),
         }
@@ -124,7 +124,9 @@ impl TableView for AmplificationView {
             Some("") => "nothing has reached the members yet".to_owned(),
             Some(price) => format!("one byte costs {price}"),
             None if !r.is_md_overhead() => "submitted before this time window".to_owned(),
-            None if r.is_unasked() => "md's own work, not caused by IO of the array".to_owned(),
+            None if r.is_md_background() => {
+                "md's own work, not caused by IO of the array".to_owned()
+            }
             None => "there was no write to charge it to".to_owned(),
         };
         format!("{} {}: {text}", r.origin, r.op)
@@ -147,9 +149,9 @@ fn sum(amplification: &Amplification) -> String {
             )));
         }
     }
-    let unasked = amplification.unasked();
-    if unasked > 0 {
-        parts.push(glue(&format!("md by itself {}", mib(unasked))));
+    let background = amplification.md_background_bytes();
+    if background > 0 {
+        parts.push(glue(&format!("md by itself {}", mib(background))));
     }
     if parts.is_empty() {
         parts.push("nothing".to_owned());

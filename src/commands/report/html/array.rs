@@ -374,7 +374,7 @@ fn amplification(array: &ArraySnapshot) -> Markup {
         .text("per submitted byte");
     let each = all.iter().map(|row| {
         let r = &row.sums;
-        let what = match r.is_unasked() {
+        let what = match r.is_md_background() {
             true => "md's own work, not caused by IO to the array".to_owned(),
             false => rows::price(r).unwrap_or_default(),
         };
