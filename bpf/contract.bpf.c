@@ -18,7 +18,7 @@ struct {
 	enum rt_array_flags array_flags;
 	enum rt_seen_kinds seen_kinds;
 	enum rt_loss_reasons loss_reasons;
-	enum rt_task_keys task_keys;
+	enum rt_task_key_values task_key_values;
 	enum rt_event_kinds event_kinds;
 	enum rt_event_runs event_runs;
 	enum rt_level level;

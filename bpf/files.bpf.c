@@ -100,15 +100,15 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid)
 	}
 	__builtin_memcpy(&old_key, (void *)&s->key, sizeof(old_key));
 	__builtin_memcpy(&old, (void *)&s->io, sizeof(old));
-	version = s->began + 1;
-	s->ended = version;
+	version = s->version_first + 1;
+	s->version_last = version;
 	barrier();
 	s->address = inode;
 	__builtin_memcpy((void *)&s->key, &key, sizeof(key));
 	s->io.bytes = bytes;
 	s->io.bios = 1;
 	barrier();
-	s->began = version;
+	s->version_first = version;
 	if (old.bios)
 		add_file(&old_key, &old);
 	return 0;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Bios that md submits to members. Why md submits one (resync, reshape, parity, ...) can be found
- * only at its submission. A separate program from bio_submit.bpf.c, attached if an array needs it:
- * since Linux 7.2, tracepoints run with preemption on, so that md's thread may preempt a task that
- * is in the middle of the other program. Except in 5.10 and 5.15, the kernel then skips a second run
- * of the other program on that CPU, but not of this one.
+ * only at its submission. Attached only if an array needs it. Not part of the program in
+ * bio_submit.bpf.c, although both use the same tracepoint: since Linux 7.2, tracepoints run with
+ * preemption on, so md's thread may preempt a task in the middle of that program. For md's bio, the
+ * kernel would skip that program, but it runs this one.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -68,7 +68,7 @@ int BPF_PROG(rt_md_submit_2, struct bio *bio)
 	return rt_shadow(RT_SEEN_MD_SUBMIT, on_member(bio, &ctx[0], RT_SHADOW));
 }
 
-/* Arguments before commit e8a676d61c07, see rt_bio_queue_q. */
+/* Before Linux 5.11 (commit e8a676d61c07), the queue is the first argument. */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_md_submit_q, struct request_queue *q, struct bio *bio)
 {

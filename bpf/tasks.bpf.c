@@ -80,15 +80,15 @@ __noinline int rt_replace_task_slot(__u64 at, __u64 wanted, __u64 bytes, __u32 i
 	was = s->key;
 	old.bios = s->io.bios;
 	old.bytes = s->io.bytes;
-	version = s->began + 1;
-	s->ended = version;
+	version = s->version_first + 1;
+	s->version_last = version;
 	barrier();
 	s->key = wanted;
 	s->interval = rt_interval;
 	s->io.bytes = bytes;
 	s->io.bios = 1;
 	barrier();
-	s->began = version;
+	s->version_first = version;
 	if (old.bios)
 		rt_add_task((struct rt_task_key *)&was, &old);
 	return 0;

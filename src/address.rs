@@ -148,7 +148,7 @@ impl MemberSector {
 }
 
 impl ArraySector {
-    /// The same sector, with the array seen as a disk: members of an outer array begin on it.
+    /// The same sector, with this array seen as a disk that holds members of an outer array.
     pub fn on_nested(self) -> DiskSector {
         DiskSector(self.0)
     }

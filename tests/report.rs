@@ -107,7 +107,8 @@ fn wrong_options_and_files_are_reported() {
     assert_eq!((failed.code(), page.exists()), (Some(1), false));
 }
 
-/// Two sizes, two colour schemes, contrast, nothing loaded, no error, screenshots: tests/report/page.py.
+/// tests/report/page.py opens the pages in two sizes and two colour schemes, checks contrast and that they load no other files and
+/// report no error, and takes screenshots.
 #[test]
 fn pages_in_a_browser() {
     let (Some(python), true) = (python("selenium"), installed("chromedriver")) else {

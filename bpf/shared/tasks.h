@@ -11,7 +11,7 @@ struct rt_io {
 	__u64 bytes;
 };
 
-enum rt_task_keys {
+enum rt_task_key_values {
 	/*
 	 * in place of an operation in rt_task_key and rt_file_key: dirtied, to be written later by
 	 * another task
@@ -27,23 +27,24 @@ enum rt_task_keys {
 struct rt_task_key {
 	__u32 pid;		/* or RT_THROTTLED | low bits of a cgroup id */
 	__u16 array;
-	__u8 what;		/* origin << 3 | operation, or RT_OP_DIRTY */
+	__u8 what;		/* origin << 3 | (operation or RT_OP_DIRTY) */
 	__u8 interval;		/* low 8 bits of rt_interval, the number of the interval */
 };
 
 /*
  * Bios that one CPU has counted for one rt_task_key and not yet added to rt_task_ios. A task
- * submits many bios in a row: adding them up here saves a hash lookup for all but the first. The
- * writer updates `ended` before and `began` after the other fields, in the reverse of the reader's
- * order. So a reader that copies a slot
- * from the first byte to the last has a consistent copy if `began` equals `ended`.
+ * submits many bios in a row: adding them up here saves a hash lookup for all but the first.
+ *
+ * When another key takes the slot, the writer stores a new version in `version_last`, then the other
+ * fields, then the same version in `version_first`. A reader copies a slot from the first byte to the
+ * last: if both versions are equal, key and counts belong together.
  */
 struct rt_task_slot {
-	__u64 began;
+	__u64 version_first;
 	__u64 key;		/* struct rt_task_key as one number, with interval 0 */
 	__u64 interval;		/* rt_interval when the task's name was last stored */
 	struct rt_io io;
-	__u64 ended;
+	__u64 version_last;
 };
 
 struct rt_task_pending {
@@ -89,11 +90,11 @@ struct rt_file_key {
  * added to rt_file_ios when another file takes the slot.
  */
 struct rt_file_slot {
-	__u64 began;
+	__u64 version_first;
 	__u64 address;		/* address of the struct inode */
 	struct rt_file_key key;
 	struct rt_io io;
-	__u64 ended;
+	__u64 version_last;
 };
 
 struct rt_file_pending {

@@ -33,8 +33,8 @@ pub fn with_lost(
         let Some(was) = then.arrays.iter().find(same) else {
             continue;
         };
-        let figures = |a: &Array| (a.level.clone(), a.layout, a.raid_disks, a.metadata.clone());
-        if figures(was) != figures(array) || array.level == "raid0" {
+        let shape = |a: &Array| (a.level.clone(), a.layout, a.raid_disks, a.metadata.clone());
+        if shape(was) != shape(array) || array.level == "raid0" {
             continue;
         }
         for slot in array.missing_slots() {
@@ -73,7 +73,7 @@ pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
                 .find(|a| a.dev == array.dev && a.name == array.name);
             let changes = match was {
                 Some(was) => array_changes(was, array),
-                None => vec!["joins".to_owned()],
+                None => vec!["is a new array".to_owned()],
             };
             (!changes.is_empty()).then(|| format!("{}: {}", array.name, changes.join(", ")))
         })
@@ -99,8 +99,8 @@ fn array_changes(was: &Array, now: &Array) -> Vec<String> {
         changes.push(format!("layout {} -> {}", was.layout, now.layout));
     }
     let reshaping = |a: &Array| a.reshape_position.is_some() || a.before_reshape.is_some();
-    let same_way = reshaping(was) == reshaping(now);
-    match (same_way, reshaping(now)) {
+    let reshape_unchanged = reshaping(was) == reshaping(now);
+    match (reshape_unchanged, reshaping(now)) {
         (true, _) => {}
         (false, true) => changes.push("a reshape has begun".into()),
         (false, false) => changes.push("the reshape has ended".into()),
@@ -114,7 +114,7 @@ fn array_changes(was: &Array, now: &Array) -> Vec<String> {
     if was.metadata != now.metadata {
         changes.push("metadata version changed".into());
     }
-    member_changes(was, now, same_way, &mut changes);
+    member_changes(was, now, reshape_unchanged, &mut changes);
     match (was.rebuilds(), now.rebuilds()) {
         _ if was.raid_disks != now.raid_disks => {}
         (false, true) => changes.push("a member is missing".into()),
@@ -125,8 +125,8 @@ fn array_changes(was: &Array, now: &Array) -> Vec<String> {
     changes
 }
 
-/// `layout` enables reporting changed member layouts, which a reshape implies anyway.
-fn member_changes(was: &Array, now: &Array, layout: bool, changes: &mut Vec<String>) {
+/// `report_layouts`: also report changed layouts of members; false if a reshape has begun or ended, which implies them.
+fn member_changes(was: &Array, now: &Array, report_layouts: bool, changes: &mut Vec<String>) {
     let is = |m: &Member, word: &str| m.state.iter().any(|w| w == word);
     let (mut joined, mut moved, mut changed) = (Vec::new(), Vec::new(), Vec::new());
     for m in &now.members {
@@ -144,7 +144,7 @@ fn member_changes(was: &Array, now: &Array, layout: bool, changes: &mut Vec<Stri
         }
         if m.slot != before.slot || is(m, "journal") != is(before, "journal") {
             moved.push(name);
-        } else if layout && mapping(&now.level, m) != mapping(&now.level, before) {
+        } else if report_layouts && mapping(&now.level, m) != mapping(&now.level, before) {
             changed.push(name);
         }
     }
@@ -163,13 +163,13 @@ fn member_changes(was: &Array, now: &Array, layout: bool, changes: &mut Vec<Stri
 
 /// Properties of a member that the BPF tables depend on.
 fn mapping(level: &str, m: &Member) -> impl PartialEq + use<> {
-    let unequal = matches!(level, "raid0" | "linear" | "single");
+    let sizes_may_differ = matches!(level, "raid0" | "linear" | "single");
     (
         (m.dev, m.disk, m.start, m.sectors, m.nested_array),
         (
             m.data_offset,
             m.new_data_offset,
-            m.data_sectors * u64::from(unequal),
+            m.data_sectors * u64::from(sizes_may_differ),
         ),
         (m.sb_offset, m.bitmap, m.ppl),
         (
@@ -185,7 +185,7 @@ fn filesystem_changes(was: &Array, now: &Array, all_changes: &mut Vec<String>) {
     let all = |a: &'_ Array| -> Vec<Filesystem> {
         a.filesystems.iter().chain(&a.unmounted).cloned().collect()
     };
-    let (grown, now_dev) = (was.sectors != now.sectors, now.dev);
+    let (resized, now_dev) = (was.sectors != now.sectors, now.dev);
     let (was, now) = (all(was), all(now));
     let find = |list: &[Filesystem], dev| list.iter().find(|f| f.dev == dev).cloned();
     let mut changes = Vec::new();
@@ -194,7 +194,7 @@ fn filesystem_changes(was: &Array, now: &Array, all_changes: &mut Vec<String>) {
             None => changes.push(format!("{} appeared", fs.name)),
             Some(before) if (&before.segments, &before.note) != (&fs.segments, &fs.note) => {
                 // The size of the array itself is reported above.
-                if grown && fs.dev == now_dev {
+                if resized && fs.dev == now_dev {
                     continue;
                 }
                 changes.push(format!("{} was moved or resized", fs.name));

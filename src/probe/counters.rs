@@ -126,7 +126,7 @@ impl Probe {
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
         // Slots that were written during the read are left for the next reading.
         let pending = slots
-            .filter(|s| s.io.bios > 0 && s.began == s.ended)
+            .filter(|s| s.io.bios > 0 && s.version_first == s.version_last)
             .filter_map(|s| {
                 let key = rt_task_key::read(&s.key.to_ne_bytes())?;
                 Some((task_key(&key)?, counts(&s.io)))

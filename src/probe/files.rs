@@ -31,7 +31,7 @@ impl Probe {
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
         // Slots that were written during the read are left for the next reading.
         let pending = slots
-            .filter(|s| s.io.bios > 0 && s.began == s.ended)
+            .filter(|s| s.io.bios > 0 && s.version_first == s.version_last)
             .filter_map(|s| Some((file_key(&s.key)?, counts(&s.io))));
         for ((key, dirtied_by), io) in self.file_deltas.step(moved.into_iter(), pending) {
             match (dirtied_by, key.file) {

@@ -127,11 +127,11 @@ impl Names {
     pub fn restore(&mut self, mark: &Mark) {
         self.numbers = Arc::clone(&mark.numbers);
         self.devices = Arc::clone(&mark.devices);
-        self.forget_numbers();
+        self.forget_cached_indices();
     }
 
     /// Drops cached numbers after a change of dictionaries or states.
-    pub fn forget_numbers(&mut self) {
+    pub fn forget_cached_indices(&mut self) {
         self.arrays.fill((UNKNOWN, false));
         self.members.fill((0, UNKNOWN));
         self.filesystems.fill(UNKNOWN);
@@ -140,7 +140,7 @@ impl Names {
     }
 
     /// Sets a new dictionary of a column.
-    pub fn new_words(&mut self, column: usize, words: &StringArray) {
+    pub fn new_dictionary(&mut self, column: usize, words: &StringArray) {
         let word = |i| words.value(i);
         let all = 0..words.len();
         match COLUMNS.get(column).map_or("", |c| c.0) {
@@ -419,7 +419,7 @@ impl Names {
                 self.numbers = Arc::new(numbers);
             }
             self.devices = Arc::new(devices);
-            self.forget_numbers();
+            self.forget_cached_indices();
         }
         Some(Item::State(Box::new(state)))
     }

@@ -39,7 +39,7 @@ pub struct Reader {
     row: usize,
     dictionaries: Dictionaries,
     /// Offsets of the dictionaries in the file, by id.
-    words_at: BTreeMap<i64, u64>,
+    dictionaries_at: BTreeMap<i64, u64>,
     batch_at: u64,
     /// Position before `batch`, until [`Reader::mark`] takes it.
     batch_mark: Option<Mark>,
@@ -55,7 +55,7 @@ pub struct Reader {
 pub struct Mark {
     segment: usize,
     at: u64,
-    words_at: BTreeMap<i64, u64>,
+    dictionaries_at: BTreeMap<i64, u64>,
     names: super::names::Mark,
 }
 
@@ -105,7 +105,7 @@ impl Reader {
             batch: Batch::new(RecordBatch::new_empty(Arc::new(Schema::empty()))),
             row: 0,
             dictionaries: Dictionaries::new(),
-            words_at: BTreeMap::new(),
+            dictionaries_at: BTreeMap::new(),
             batch_mark: None,
             ending: Ending::Open,
             last_us: 0,
@@ -127,7 +127,7 @@ impl Reader {
         }
         let started = started.map_or_else(String::new, |at| format!(", started at {at},"));
         Some(format!(
-            "{n} {parts} of another recording{started} {are} beside this file (its recorder was killed or is still running): \
+            "{n} {parts} of another recording{started} {are} beside this file (the recorder of that recording was killed or is still running): \
              raidtrace report {first} reads {them}",
             n = parts.len(),
             parts = if parts.len() == 1 { "part" } else { "parts" },
@@ -152,7 +152,7 @@ impl Reader {
         &self.ending
     }
 
-    /// True if the last file has no end marker. [`Reader::ending`] has the details once everything has been read.
+    /// True if the first file cannot be read or the last file has no end marker. [`Reader::ending`] has the details once everything has been read.
     pub fn lacks_end(&self) -> bool {
         self.lacks_end
     }
@@ -162,7 +162,7 @@ impl Reader {
         &self.files
     }
 
-    /// Number of rows whose member or array is not in any state.
+    /// Number of rows that name a member or array which no recorded topology contains.
     pub fn unplaced(&self) -> u64 {
         self.names.unplaced
     }
@@ -238,7 +238,7 @@ impl Reader {
             path: PathBuf::from("the recording"),
             error,
         };
-        for &at in mark.words_at.values() {
+        for &at in mark.dictionaries_at.values() {
             self.frames.seek(at).map_err(io)?;
             if let Err(next) = self.message() {
                 let ending = self.ended(next);
@@ -251,9 +251,9 @@ impl Reader {
 
     fn open_segment(&mut self, path: &Path) -> Result<(), TraceError> {
         (self.frames, self.layout, _) = begin(path)?;
-        self.words_at.clear();
+        self.dictionaries_at.clear();
         self.dictionaries.clear();
-        self.names.forget_numbers();
+        self.names.forget_cached_indices();
         Ok(())
     }
 
@@ -269,7 +269,7 @@ impl Reader {
                     self.batch_mark = Some(Mark {
                         segment: self.segment,
                         at: self.batch_at,
-                        words_at: self.words_at.clone(),
+                        dictionaries_at: self.dictionaries_at.clone(),
                         names: self.names.mark(),
                     });
                     return true;
@@ -364,7 +364,7 @@ impl Reader {
                 let id = self
                     .layout
                     .dictionary(message, &body, &mut self.dictionaries);
-                id.map(|id| self.take_words(id, at)).map(|()| false)
+                id.map(|id| self.take_dictionary(id, at)).map(|()| false)
             }
             MessageHeader::Schema => Err("there is a second schema"),
             _ => Ok(false),
@@ -375,12 +375,12 @@ impl Reader {
     }
 
     /// Passes a dictionary, which begins at `at` in the file, to the columns that use it.
-    fn take_words(&mut self, id: Option<i64>, at: u64) {
+    fn take_dictionary(&mut self, id: Option<i64>, at: u64) {
         let words = id.and_then(|id| Some((id, self.dictionaries.get(&id)?.as_string_opt()?)));
         if let Some((id, words)) = words {
-            self.words_at.insert(id, at);
+            self.dictionaries_at.insert(id, at);
             for column in self.layout.users(id) {
-                self.names.new_words(column, words);
+                self.names.new_dictionary(column, words);
             }
         }
     }

@@ -21,7 +21,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 /// Parses a time with a unit: `90`, `90s`, `5m`, `2h`.
 ///
 /// # Errors
-/// Not a time, or less than 0.1 seconds.
+/// Not a time, or out of range (0.1 to 1e9 seconds).
 pub fn time(text: &str) -> Result<Duration, String> {
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
     let (digits, unit) = units
@@ -35,14 +35,14 @@ pub fn time(text: &str) -> Result<Duration, String> {
     if (0.1..=1e9).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {
-        Err("must be at least 0.1 seconds".to_owned())
+        Err("must be 0.1 to 1e9 seconds".to_owned())
     }
 }
 
 /// Parses a short time with a unit: `500us`, `10ms`, `2s`.
 ///
 /// # Errors
-/// Not a time, without a unit, or out of 1 µs to 1 hour.
+/// Not a time, no unit, or not between 1 µs and 1 hour.
 pub fn short_time(text: &str) -> Result<Duration, String> {
     let units = [("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
     let found = units

@@ -5,8 +5,8 @@ Creates recordings of random 4 KiB writes by 8 threads (examples/recording.rs) o
 RAID 0 of 12 disks, and runs report (JSON and HTML) and export on them. Prints requests per second of CPU time (user
 and system) in the best round, the largest RSS, and bytes per request on disk. Needs no root.
 
-Targets: 2 million requests a second of a core for report, 1 million for a page and for Parquet
-export, 256 MiB for each (a page: 512 MiB), 16 bytes per request on the single disk, 2 MB for a page.
+Targets: requests per second of CPU time: report 2 million, HTML page 1 million, Parquet export 1 million. RSS: report
+and export 256 MiB, page 512 MiB. Size: 16 bytes per request (recording of one disk), 2 MB for a page.
 """
 
 import os
@@ -28,14 +28,14 @@ def cost(*command):
     _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)
     if child.returncode:
-        raise SystemExit(f"bench: {' '.join(command[:3])}: {child.returncode}")
+        raise SystemExit(f"bench: {' '.join(command[:3])}: exit status {child.returncode}")
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024
 
 
 def report(arguments):
     maker = ROOT / "target/release/examples/recording"
     if not maker.exists():
-        raise SystemExit("bench: cargo build --release --example recording")
+        raise SystemExit(f"bench: {maker.relative_to(ROOT)} is missing: cargo build --release --example recording")
     checks = []
     print(f"{'':10} {'bytes/request':>14} {'':9} {'M requests/s':>13} {'MiB':>6}")
     with tempfile.TemporaryDirectory(dir=arguments.scratch) as folder:

@@ -6,10 +6,11 @@ import struct
 from .geometry import Unusable
 
 MAGIC = 0xEB9F
-(PTR, ARRAY, STRUCT, UNION, ENUM, TYPEDEF, VOLATILE, CONST, RESTRICT, TYPE_TAG, ENUM64) = (2, 3, 4, 5, 6, 8, 9, 10, 11, 18, 19)
-# Bytes after the header of a type (12 bytes): once per type, and for each of its vlen entries.
-ONCE = {1: 4, 3: 12, 14: 4, 17: 4}
-EACH = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}
+(INT, ARRAY, STRUCT, UNION, ENUM, TYPEDEF, VOLATILE, CONST, RESTRICT) = (1, 3, 4, 5, 6, 8, 9, 10, 11)
+(FUNC_PROTO, VAR, DATASEC, DECL_TAG, TYPE_TAG, ENUM64) = (13, 14, 15, 17, 18, 19)
+# Bytes that follow the 12-byte header of a type, by BTF_KIND_*: once per type, and for each of its vlen entries.
+ONCE = {INT: 4, ARRAY: 12, VAR: 4, DECL_TAG: 4}
+EACH = {STRUCT: 12, UNION: 12, ENUM: 8, FUNC_PROTO: 8, DATASEC: 12, ENUM64: 12}
 
 
 class Btf:
@@ -32,16 +33,16 @@ class Btf:
         while at < end:
             name, info, size = struct.unpack_from("<III", blob, at)
             kind, parts = info >> 24 & 0x1F, info & 0xFFFF
-            behind = ONCE.get(kind, 0) + EACH.get(kind, 0) * parts
-            self.types.append((kind, name, info, size, blob[at + 12 : at + 12 + behind]))
-            at += 12 + behind
+            trailing_len = ONCE.get(kind, 0) + EACH.get(kind, 0) * parts
+            self.types.append((kind, name, info, size, blob[at + 12 : at + 12 + trailing_len]))
+            at += 12 + trailing_len
         for number in range(first, len(self.types)):
-            kind, name, _, _, behind = self.types[number]
+            kind, name, _, _, trailing = self.types[number]
             if kind == STRUCT and name:
                 self.structs.setdefault(self.text(name), number)
             elif kind == ENUM:
-                for at in range(0, len(behind), 8):
-                    name, value = struct.unpack_from("<Ii", behind, at)
+                for at in range(0, len(trailing), 8):
+                    name, value = struct.unpack_from("<Ii", trailing, at)
                     self.values.setdefault(self.text(name), value)
 
     def text(self, at):

@@ -11,7 +11,7 @@ use super::dumpe2fs;
 use super::filesystem::Filesystem;
 use super::geometry::{ArrayOptions, fits};
 use crate::address::{ArraySector, FsSector};
-use crate::fs::ext4::{self, E2Image, FsKind, MISSING, identify, is_e2image, is_qcow2};
+use crate::fs::ext4::{self, E2Image, FsKind, NOT_IN_E2IMAGE, identify, is_e2image, is_qcow2};
 use crate::fs::xfs;
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, Segment, Sys, resolve};
@@ -27,7 +27,7 @@ pub struct Target {
     pub segments: Vec<Segment>,
     /// The array.
     pub array: TargetArray,
-    /// Limits of the figures, one line each.
+    /// Caveats about the figures, one line each.
     pub notes: Vec<String>,
 }
 
@@ -120,7 +120,7 @@ impl Target {
         ] {
             if let Some(bytes) = bytes.filter(|b| !b.is_multiple_of(4096)) {
                 notes.push(format!(
-                    "{option} is {bytes} bytes, not a multiple of 4 KiB: every block straddles two physical blocks"
+                    "{option} is {bytes} bytes, not a multiple of 4 KiB: on disks with 4 KiB sectors, blocks are not aligned to sectors"
                 ));
             }
         }
@@ -158,7 +158,7 @@ fn read_file(path: &Path) -> Result<Filesystem> {
     let mut fs = Filesystem::new(ext4::Layout::read(&E2Image::open(&file)?)?);
     // An e2image lacks the extent blocks of inodes.
     let before = fs.notes.len();
-    fs.notes.retain(|note| !note.contains(MISSING));
+    fs.notes.retain(|note| !note.contains(NOT_IN_E2IMAGE));
     if fs.notes.len() < before {
         fs.notes.retain(|note| !note.starts_with("journal inode"));
         fs.notes.push(
@@ -252,7 +252,7 @@ fn find_device(name: &str) -> Result<Target> {
     })
 }
 
-/// Notes on properties of the array that limit the figures.
+/// Caveats about the figures that follow from properties of the array.
 fn array_notes(array: &Array) -> Vec<String> {
     let mut notes = Vec::new();
     if array.before_reshape.is_some() {

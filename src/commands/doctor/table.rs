@@ -136,7 +136,7 @@ fn summary(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
     }
     let indent = " ".repeat(LABEL);
     match f.commands.as_slice() {
-        _ if f.destroys => writeln!(out, "{indent}no fix in place, see below"),
+        _ if f.destroys => writeln!(out, "{indent}the only fix is a new filesystem, see below"),
         [] => Ok(()),
         [only] => writeln!(out, "{indent}$ {}", clean(only)),
         [first, ..] => writeln!(out, "{indent}$ {}   ...", clean(first)),
@@ -150,7 +150,7 @@ fn measured(out: &mut dyn Write, live: &Live) -> io::Result<()> {
         None => "measured".to_owned(),
     };
     let head = format!(
-        "{source} for {:.0} s, lost {}: writes, the busiest member over the mean",
+        "{source} for {:.0} s, lost {}; writes to the busiest member as a multiple of the mean: seen, and expected from the layout",
         live.interval_s, live.lost
     );
     paragraph(out, "", 0, &head)?;

@@ -89,7 +89,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                         break;
                     }
                 }
-                // Drop privileges after starting the command, which must have the rights of its user.
+                // Only now: starting the command needs them, to switch to the user who called sudo or, with --as-root, to pass them on.
                 privileges::keep_for_reload();
             }
         }

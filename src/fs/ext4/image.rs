@@ -20,7 +20,7 @@ const HEADER: usize = 320;
 const SUPERBLOCK: u64 = 1024;
 
 /// Reason in notes and errors for blocks that no e2image has.
-pub const MISSING: &str = "an e2image has only superblock, descriptors and inodes";
+pub const NOT_IN_E2IMAGE: &str = "an e2image has only superblock, descriptors and inodes";
 
 /// True if `file` is an e2image in the normal format.
 pub fn is_e2image(file: &dyn ReadAt) -> bool {
@@ -131,7 +131,7 @@ impl ReadAt for E2Image<'_> {
         while done < buf.len() {
             let (at, room) = self
                 .locate(offset + done as u64)
-                .ok_or_else(|| io::Error::other(MISSING))?;
+                .ok_or_else(|| io::Error::other(NOT_IN_E2IMAGE))?;
             let n = usize::try_from(room)
                 .unwrap_or(usize::MAX)
                 .min(buf.len() - done);

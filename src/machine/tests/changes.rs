@@ -233,10 +233,10 @@ fn arrays_join_stay_and_go() {
     let now = look(&tree, &then);
     assert_eq!(
         differences(&then, &now),
-        ["md7: joins"],
+        ["md7: is a new array"],
         "vda does not join"
     );
-    // With targets, no other array joins.
+    // With targets, no other array is new.
     let named = resolve_again(&["md127".into()], &then, &tree.sys(), false).unwrap();
     assert_eq!(named.arrays.len(), 1);
     tree.write("sys/block/md127/md/array_state", "clear\n");

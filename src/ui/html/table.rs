@@ -24,7 +24,7 @@ struct Column {
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,
-    /// 1 to 9: strength of the cell's colour; the text says the figure.
+    /// Strength of the cell's colour, 1 to 9; the figure itself is in `text`.
     heat: Option<u8>,
     /// Shown when the pointer is over the cell.
     title: Option<String>,
@@ -64,7 +64,7 @@ impl<T: Into<String>> From<T> for Cell {
 }
 
 impl Table {
-    /// A table without columns. The caption is for readers who hear the page, and for print.
+    /// A table without columns. `caption` is shown above it, and read out by screen readers.
     pub fn new(caption: impl Into<String>) -> Self {
         Self {
             caption: caption.into(),
@@ -128,7 +128,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table. A wide table scrolls by itself.
+    /// The table. If it is too wide, it scrolls within its own box, not with the page.
     pub fn draw(&self) -> Markup {
         let is_text = |i: usize| self.columns.get(i).is_some_and(|c| c.is_text);
         html! {

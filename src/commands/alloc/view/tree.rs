@@ -28,7 +28,7 @@ struct Row<'a> {
 /// The visible rows of the tree.
 fn rows<'a>(tree: &'a Tree, state: &State) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
-    let mut left: Vec<(&Node, Vec<Arc<str>>)> = Vec::new();
+    let mut pending: Vec<(&Node, Vec<Arc<str>>)> = Vec::new();
     let below = |nodes: &'a [Node], path: &[Arc<str>]| -> Vec<(&'a Node, Vec<Arc<str>>)> {
         let with_path = |node: &'a Node| {
             let mut path = path.to_vec();
@@ -37,12 +37,12 @@ fn rows<'a>(tree: &'a Tree, state: &State) -> Vec<Row<'a>> {
         };
         nodes.iter().rev().map(with_path).collect()
     };
-    left.extend(below(&tree.comms, &[]));
-    while let Some((node, path)) = left.pop() {
+    pending.extend(below(&tree.comms, &[]));
+    while let Some((node, path)) = pending.pop() {
         let large = node.total as f64 >= OPEN * tree.total as f64;
         let open = (!node.children.is_empty()).then(|| state.fold(&path).unwrap_or(large));
         if open == Some(true) {
-            left.extend(below(&node.children, &path));
+            pending.extend(below(&node.children, &path));
         }
         rows.push(Row { path, node, open });
     }

@@ -6,8 +6,8 @@ pub(super) mod commands;
 mod filesystem;
 mod hostile;
 mod layout;
+mod output;
 mod power;
-mod screen;
 mod upkeep;
 
 use crate::commands::doctor::facts::Facts;

@@ -98,7 +98,7 @@ fn flight(now: &FlightNow, with_paths: bool) -> Value {
         Err(why) => json!({ "error": why }),
     });
     json!({
-        "keeps": now.bytes.is_some(),
+        "has_recorder": now.bytes.is_some(),
         "bytes": now.bytes,
         "seconds": now.span.as_secs(),
         "dumps": now.dumps,

@@ -352,11 +352,11 @@ function show(message) {
 }
 
 function showRecorder(serve) {
-  $("recorder").hidden = !serve.keeps && serve.alerts.length === 0;
-  $("kept").textContent = serve.keeps
+  $("recorder").hidden = !serve.has_recorder && serve.alerts.length === 0;
+  $("kept").textContent = serve.has_recorder
     ? `${Math.floor(serve.seconds / 60)} min ${serve.seconds % 60} s in memory (${bytes(serve.bytes || 0)}).` : "";
   const button = $("keep");
-  button.hidden = !serve.keeps || !serve.dumps;
+  button.hidden = !serve.has_recorder || !serve.dumps;
   const last = serve.last;
   const file = last && last.name;
   if (last && last.error) $("kept-result").textContent = last.error;

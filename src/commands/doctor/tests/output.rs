@@ -1,4 +1,4 @@
-//! Snapshots of the text and the JSON.
+//! Snapshot tests (insta) of the text and the JSON output.
 
 use super::Machine;
 use crate::commands::doctor::finding::Finding;
@@ -36,7 +36,7 @@ fn text(machine: &Machine) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// An uneven layout, two missing disks, bad blocks, and a stripe from before the array grew.
+/// An uneven layout, two missing disks, bad blocks, and a stripe width in the superblock that is from before the array grew.
 fn faulty() -> Machine {
     Machine::new("raid6", 8, None)
         .with(
