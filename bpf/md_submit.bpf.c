@@ -24,7 +24,7 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	struct rt_dev_entry *e;
 	__u64 end, address;
 	struct rt_part *part;
-	__u32 index, where;
+	__u32 index, array_and_flags;
 	struct rt_dev *d;
 
 	if (rt_already_seen(instance, RT_SEEN_MD_SUBMIT, rt_peek((__u64)arg)))
@@ -40,18 +40,18 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	part = rt_part_at(d, bio->bi_iter.bi_sector);
 	if (!part)
 		return 0;
-	where = part->array;
+	array_and_flags = part->array;
 	end = (__u64)bio->bi_end_io;
 	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
 		if (!(part->flags & RT_PART_RESHAPE && rt_is_raid10_bio(end)))
 			return 0;
-		where |= RT_CLASSIFY_RESHAPING;
+		array_and_flags |= RT_CLASSIFY_RESHAPING;
 	}
 	/* read as a number, because global functions take no pointers on 5.10 */
 	address = rt_peek((__u64)arg);
 	if (instance == RT_SHADOW)
-		where |= RT_CLASSIFY_SHADOW;
-	rt_classify(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), where);
+		array_and_flags |= RT_CLASSIFY_SHADOW;
+	rt_classify(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), array_and_flags);
 	return 0;
 }
 

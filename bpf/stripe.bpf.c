@@ -21,7 +21,7 @@ enum {
 	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS with 4 KiB pages */
 };
 
-/* instance: see shadow.bpf.h */
+/* instance: RT_FIRST, or RT_SHADOW in a shadow program */
 static __always_inline struct rt_stripe *scratch(__u32 instance)
 {
 	return bpf_map_lookup_elem(&rt_stripes, &instance);
@@ -276,18 +276,18 @@ static __always_inline __u32 classify_reshaping(__u64 private, __u32 size, __u32
 	return RT_ORIGIN_UNKNOWN;
 }
 
-int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where)
+int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags)
 {
 	__u64 private = (__u64)RT_PEEK((struct bio *)bio, bi_private);
-	__u32 array = where & 0xffff, i, at = 0;
+	__u32 array = array_and_flags & 0xffff, i, at = 0;
 	struct rt_reasons *kept;
 	__u64 reason;
 
-	if (where & RT_CLASSIFY_RESHAPING)
+	if (array_and_flags & RT_CLASSIFY_RESHAPING)
 		reason = classify_reshaping(private, size, op, array);
 	else
 		reason = classify_stripe(bio, private, size, op, array,
-				       where & RT_CLASSIFY_SHADOW ? RT_SHADOW : RT_FIRST);
+				       array_and_flags & RT_CLASSIFY_SHADOW ? RT_SHADOW : RT_FIRST);
 	kept = rt_reasons_of(bio);
 	if (!kept)
 		return 0;

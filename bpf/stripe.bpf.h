@@ -44,7 +44,7 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 	return false;
 }
 
-/* Flags of rt_classify()'s `where`, above the array. */
+/* Flags of rt_classify()'s `array_and_flags`, above the array. */
 enum {
 	RT_CLASSIFY_RESHAPING = 1 << 16,	/* RAID 10 during a reshape */
 	RT_CLASSIFY_SHADOW = 1 << 17,	/* called by a shadow program */
@@ -57,10 +57,10 @@ static __always_inline bool rt_is_raid10_bio(__u64 end_io)
 
 /*
  * Finds the reason of a bio at its submission to a member, and keeps it until the bio's completion.
- * The bio must belong to a stripe or, with RT_CLASSIFY_RESHAPING in `where`, to a RAID 10. bio: a
- * number, see rt_bio_metadata(). where: the array, and flags.
+ * The bio must belong to a stripe or, with RT_CLASSIFY_RESHAPING in `array_and_flags`, to a RAID 10. bio: a
+ * number, see rt_bio_metadata(). array_and_flags: the array, and flags.
  */
-int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 where);
+int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags);
 
 /* Reason of a stripe cache bio whose submission was not seen. */
 __u32 rt_unseen_reason(__u32 op, __u32 array);

@@ -31,7 +31,7 @@ use doctor::{
 
 #[path = "lab/guests.rs"]
 mod guests;
-use guests::{CORE, HOME, lab, words};
+use guests::{CORE, HOME, lab, status_and_output};
 
 #[path = "lab/amplification.rs"]
 mod amplification;
@@ -89,7 +89,7 @@ use review::{
     directory_read_in_split_requests, directory_read_through_the_device, ext4_is_a_module,
     ext4_is_loaded_later, external_journal_is_a_journal, flushes_of_a_neighbour_partition,
     flushes_through_device_mapper, nested_completions_are_counted, new_quota_blocks_are_metadata,
-    refused_writes_are_not_counted, tasks_without_ext4s_types, throttled_by_blkio,
+    refused_writes_are_not_counted, tasks_without_ext4s_btf, throttled_by_blkio,
     throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
@@ -160,7 +160,7 @@ on_kernels! {
     a_reload_loses_nothing
     doctor_finds_the_skew
     doctor_accepts_its_own_advice
-    doctor_fixes_a_stripe
+    doctor_commands_disable_the_stripe
     doctor_reports_a_failed_disk
     doctor_measures_the_skew
     doctor_commands_keep_data
@@ -227,10 +227,10 @@ on_kernel! {
     hooks_count_the_groups_of_a_search
 }
 
-// ext4 as a module, with and without its types.
+// Debian's plain (not cloud) flavour, where ext4 is a module: with and without the module's BTF.
 on_kernel! {
     linux_5_10_plain "5.10-plain":
-    tasks_without_ext4s_types
+    tasks_without_ext4s_btf
     ext4_is_loaded_later
     ext4_is_a_module
 }
@@ -242,7 +242,7 @@ on_kernel! {
 
 on_kernel! {
     linux_6_1_plain "6.1-plain":
-    tasks_without_ext4s_types
+    tasks_without_ext4s_btf
     ext4_is_loaded_later
     ext4_is_a_module
 }
@@ -253,7 +253,7 @@ fn oracle_selftest() {
     let output = Command::new(Path::new(HOME).join("tools/oracle/selftest"))
         .output()
         .expect("tools/oracle/selftest");
-    assert!(output.status.success(), "{}", words(&output));
+    assert!(output.status.success(), "{}", status_and_output(&output));
 }
 
 fn text(path: PathBuf) -> String {
@@ -263,18 +263,18 @@ fn text(path: PathBuf) -> String {
     }
 }
 
-fn compare(dir: &Path, options: &[&str]) -> Output {
+fn compare(dir: &Path, options: &[&str], array: &str) -> Output {
     Command::new(Path::new(HOME).join("tools/oracle/compare"))
-        .args(&options[..options.len() - 1])
+        .args(options)
         .arg(dir)
-        .arg(options[options.len() - 1])
+        .arg(array)
         .output()
         .expect("tools/oracle/compare")
 }
 
 fn agrees(dir: &Path, array: &str) {
-    let output = compare(dir, &[array]);
-    println!("{}", words(&output));
+    let output = compare(dir, &[], array);
+    println!("{}", status_and_output(&output));
     assert!(output.status.success(), "{array} does not agree, see above");
 }
 
@@ -434,7 +434,7 @@ fn doctor_accepts_its_own_advice(kernel: &str) {
     assert!(status == 0 && found.is_empty(), "{status} {found:?}");
 }
 
-fn doctor_fixes_a_stripe(kernel: &str) {
+fn doctor_commands_disable_the_stripe(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor") else {
         return;
     };
@@ -521,18 +521,18 @@ fn a_broken_truth_differs(kernel: &str) {
     for array in ["md120", "md121", "md122", "md123"] {
         for how in ["slots", "offset"] {
             // On RAID 1 only slot numbers and the data offset can differ.
-            let output = compare(&dir, &["--break-geometry", how, array]);
+            let output = compare(&dir, &["--break-geometry", how], array);
             assert_eq!(
                 output.status.code(),
                 Some(1),
                 "{array} {how}: {}",
-                words(&output)
+                status_and_output(&output)
             );
         }
     }
 }
 
-/// The core cells of tools/truth: each level under a mixed load.
+/// The core group of tools/truth: each level under a mixed load.
 fn every_level_agrees(kernel: &str) {
     lab(kernel, CORE);
 }
@@ -554,14 +554,15 @@ fn ends_cleanly(kernel: &str) {
     }
 }
 
-/// A case of `bad.sh`: JSON lines, stderr, exit status.
+/// A traced case of a script in tests/lab: JSON lines, stderr, exit status.
 struct Case {
     lines: Vec<Value>,
     said: String,
     status: i32,
 }
 
-fn bad(kernel: &str, name: &str) -> Option<Case> {
+/// A case of bad.sh (errors during tracing).
+fn error_case(kernel: &str, name: &str) -> Option<Case> {
     let dir = lab(kernel, "bad")?;
     let said = text(dir.join(format!("{name}.err")));
     let status = text(dir.join(format!("{name}.status")));
@@ -594,7 +595,7 @@ fn bytes(lines: &[Value], array: &str, op: &str, keep: impl Fn(&str) -> bool) ->
 }
 
 fn member_removed(kernel: &str) {
-    let Some(case) = bad(kernel, "removed") else {
+    let Some(case) = error_case(kernel, "removed") else {
         return;
     };
     assert_eq!(case.status, 0);
@@ -605,13 +606,13 @@ fn member_removed(kernel: &str) {
     );
     assert!(by_slot(&case.lines, "md120", "journal", "write")[&0] > 0);
 
-    let degraded = bad(kernel, "degraded").expect("the same run");
+    let degraded = error_case(kernel, "degraded").expect("the same run");
     assert_eq!((degraded.status, degraded.lines.len()), (0, 2));
 }
 
 /// The recovery writes to a member that joins during tracing: it must be counted or reported.
 fn member_added(kernel: &str) {
-    let Some(case) = bad(kernel, "added") else {
+    let Some(case) = error_case(kernel, "added") else {
         return;
     };
     assert_eq!(case.status, 0);
@@ -624,7 +625,7 @@ fn member_added(kernel: &str) {
 }
 
 fn array_stopped(kernel: &str) {
-    let Some(case) = bad(kernel, "stopped") else {
+    let Some(case) = error_case(kernel, "stopped") else {
         return;
     };
     let last = case.lines.last().expect("a line").to_string();
@@ -635,13 +636,13 @@ fn array_stopped(kernel: &str) {
         case.said
     );
 
-    let gone = bad(kernel, "gone").expect("the same run");
+    let gone = error_case(kernel, "gone").expect("the same run");
     assert_eq!((gone.status, gone.said.lines().count()), (1, 1));
     assert!(gone.said.contains("md120"));
 }
 
 fn xfs(kernel: &str) {
-    let Some(case) = bad(kernel, "xfs") else {
+    let Some(case) = error_case(kernel, "xfs") else {
         return;
     };
     assert_eq!(case.status, 0);
@@ -655,7 +656,7 @@ fn xfs(kernel: &str) {
 }
 
 fn corrupt_superblock(kernel: &str) {
-    let Some(case) = bad(kernel, "corrupt") else {
+    let Some(case) = error_case(kernel, "corrupt") else {
         return;
     };
     assert_eq!(case.status, 0);
@@ -665,7 +666,7 @@ fn corrupt_superblock(kernel: &str) {
 
 /// raidtrace also reads the layout of an unmounted filesystem. e2fsck reads all its bitmaps.
 fn not_mounted(kernel: &str) {
-    let Some(case) = bad(kernel, "unmounted") else {
+    let Some(case) = error_case(kernel, "unmounted") else {
         return;
     };
     assert_eq!(case.status, 0);
@@ -681,7 +682,7 @@ fn not_mounted(kernel: &str) {
 }
 
 fn without_tracefs(kernel: &str) {
-    let Some(case) = bad(kernel, "tracefs") else {
+    let Some(case) = error_case(kernel, "tracefs") else {
         return;
     };
     if case.status == 1 {
@@ -694,13 +695,13 @@ fn without_tracefs(kernel: &str) {
 
 fn wrong_targets(kernel: &str) {
     for name in ["absent", "null", "file", "proc", "escape"] {
-        let Some(case) = bad(kernel, name) else {
+        let Some(case) = error_case(kernel, name) else {
             return;
         };
         assert_eq!((case.status, case.said.lines().count()), (1, 1), "{name}");
         assert!(!case.said.contains('\x1b'), "{name}");
     }
-    let usage = bad(kernel, "usage").expect("the same run");
+    let usage = error_case(kernel, "usage").expect("the same run");
     assert_eq!(usage.status, 2);
 }
 
@@ -794,7 +795,10 @@ fn members_change_within_an_interval(kernel: &str) {
         sums.get(&key).copied().unwrap_or(0)
     };
     assert!(wrote(&failed, "parity") > 0, "before it failed");
-    assert!(wrote("loop20", "resync") > 32 << 20, "most of it");
+    assert!(
+        wrote("loop20", "resync") > 32 << 20,
+        "loop20 received most of the rebuild"
+    );
     assert!(wrote("loop20", "parity") > 0 && wrote("loop20", "raw") == 0);
 }
 

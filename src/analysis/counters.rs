@@ -1,5 +1,5 @@
-//! Counters of the BPF programs, cumulative since they were attached, so that a late reader loses nothing.
-//! [`super::fold`] takes differences.
+//! Counters of the BPF programs. Most are cumulative since the programs were attached, so that a late reader loses nothing; those by task
+//! and file (tasks, dirtied, files, dirtied_files) are since the last reading. [`super::fold`] takes differences.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +14,11 @@ use crate::origin::{Op, Origin};
 pub struct Counters {
     /// Requests by member, origin and operation.
     pub cells: BTreeMap<CellKey, CellCounters>,
-    /// Bios submitted to the arrays since the last reading, by task. These and `files` are not cumulative.
+    /// Bios submitted to the arrays since the last reading, by task.
     pub tasks: HashMap<TaskKey, TaskCounters>,
     /// Metadata blocks and file data dirtied since the last reading, by task; jbd2 and writeback write them later. The operation
-    /// is [`Op::Write`]; `bios` counts handles, buffers or folios. [`Origin::Unknown`] stands for metadata.
+    /// is [`Op::Write`]; `bios` counts folios of file data, and buffers of metadata; if origins are not traced, jbd2 handles, and all metadata is
+    /// [`Origin::Unknown`].
     pub dirtied: HashMap<TaskKey, TaskCounters>,
     /// File data dirtied since the last reading, by task and file.
     pub dirtied_files: HashMap<DirtyKey, TaskCounters>,
@@ -25,7 +26,7 @@ pub struct Counters {
     pub names: HashMap<TaskId, TaskName>,
     /// Bios of file data since the last reading, by file.
     pub files: HashMap<FileKey, TaskCounters>,
-    /// Member IO of completed stripes, by array number and the origin that dirtied them.
+    /// Parity written, and blocks read to compute it, by array number and the origin of the writes that caused it.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
     /// Waits for room in journals, by device number of the filesystem.
     pub journals: BTreeMap<u32, JournalCounters>,

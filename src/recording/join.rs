@@ -1,4 +1,4 @@
-//! Joins the parts of a recording, each of which is a complete Arrow stream.
+//! Joins the pieces of a recording. Each is an Arrow stream with its own schema; it may be empty or lack the end marker.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 

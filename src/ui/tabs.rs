@@ -60,7 +60,7 @@ impl Tabs {
     }
 
     /// Stores the sort column that was drawn and the number of sortable columns.
-    pub fn set_sorted(&self, sorted: Option<(usize, usize)>) {
+    pub fn set_drawn_sort(&self, sorted: Option<(usize, usize)>) {
         self.sorted.set(sorted);
     }
 
@@ -168,7 +168,7 @@ mod tests {
     fn keys_move_the_sort_column_that_was_drawn() {
         let mut tabs = Tabs::new(2);
         assert!(!tabs.on_key(Key::Char('s')), "not drawn yet");
-        tabs.set_sorted(Some((8, 10)));
+        tabs.set_drawn_sort(Some((8, 10)));
         for (key, sort) in [
             (Key::Char('S'), (None, true)),
             (Key::Right, (Some(9), false)),
@@ -178,7 +178,7 @@ mod tests {
             tabs.on_key(key);
             assert_eq!(tabs.sort(0), sort, "{key:?}");
         }
-        tabs.set_sorted(Some((9, 10)));
+        tabs.set_drawn_sort(Some((9, 10)));
         tabs.on_key(Key::Right);
         assert_eq!(tabs.sort(0), (Some(0), false));
     }

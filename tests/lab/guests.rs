@@ -215,7 +215,7 @@ fn core(kernel: &str, _: &str, _: &Path) -> Run {
     match output.status.code() {
         Some(0) => Ok(Ok(keep)),
         Some(2) => Ok(Err(why_not(&output))),
-        _ => Err(words(&output)),
+        _ => Err(status_and_output(&output)),
     }
 }
 
@@ -261,11 +261,11 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
             Ok(Ok(dir.to_owned()))
         }
         Some(NOT_RUN) => Ok(Err(why_not(&output))),
-        _ => Err(words(&output)),
+        _ => Err(status_and_output(&output)),
     }
 }
 
-pub fn words(output: &Output) -> String {
+pub fn status_and_output(output: &Output) -> String {
     format!(
         "{}\n{}{}",
         output.status,

@@ -343,7 +343,7 @@ fn takes_every_program(dir: &Path, case: &str) {
 }
 
 /// Tasks on an array without ext4, on a kernel without ext4's types.
-pub(super) fn tasks_without_ext4s_types(kernel: &str) {
+pub(super) fn tasks_without_ext4s_btf(kernel: &str) {
     let Some(dir) = lab(kernel, "types") else {
         return;
     };

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Arrays, and the filesystems on them: the origin of sectors of a member, through arrays of arrays, partitions and device
-mapper volumes to the blocks of a filesystem.
+"""Arrays and the filesystems on them. Finds the origin of a member's sectors, through nested arrays, partitions and device
+mapper, down to the blocks of a filesystem.
 """
 
 from bisect import bisect_right
@@ -13,11 +13,11 @@ from .xfs import XfsVolume, read_log_blocks, read_volume
 
 @dataclass
 class Volume:
-    """An ext4 filesystem."""
+    """An ext4 filesystem, or the external log of an XFS."""
 
     fixed: object  # FixedBlocks
     kinds: dict  # block: origin
-    block: int  # sectors
+    block_sectors: int
 
     def __post_init__(self):
         self.known = sorted(self.kinds)
@@ -26,12 +26,12 @@ class Volume:
         origin, run = self.fixed.locate(sector)
         if origin != DYNAMIC:
             return origin, run
-        block = sector // self.block
+        block = sector // self.block_sectors
         if block in self.kinds:
-            return self.kinds[block], min(run, self.block - sector % self.block)
+            return self.kinds[block], min(run, self.block_sectors - sector % self.block_sectors)
         at = bisect_right(self.known, block)
         if at < len(self.known):
-            run = min(run, self.known[at] * self.block - sector)
+            run = min(run, self.known[at] * self.block_sectors - sector)
         return DYNAMIC, run
 
 
@@ -41,7 +41,7 @@ class Stack:
 
     arrays: dict
     volumes: dict
-    maps: dict  # device: (first sector, sectors, volume, first sector of the volume), sorted
+    maps: dict  # device: sorted list of (first sector, sectors, volume, first of these sectors within the volume)
 
     def xfs(self):
         """The XFS filesystems."""
@@ -99,7 +99,7 @@ def read_arrays(directory, name):
 
 
 def read_base(directory, level):
-    """Name and device number of the device below the stack, for a level of tools/truth."""
+    """Name and device number of the array (or disk without md) below the volumes of a run, for a RAID level as tools/truth names it."""
     base = dict(line.split() for line in (directory / "bases").read_text().splitlines())[level]
     if base.startswith("md"):
         return base, f"9:{base[2:]}"

@@ -3,7 +3,7 @@
 //! * [`filter`]: functions of the allocator, ext4, jbd2, md and the block layer.
 //! * [`sums`]: a [`Profile`].
 //!
-//! The sampling timer is delayed while interrupts are off, so that time is charged to the function that enables them. A
+//! While interrupts are off, the sampling timer is delayed: their time is charged to the function that enables them again. A
 //! softirq on an otherwise idle CPU counts as busy if `handle_softirqs()` is in the symbol table.
 
 pub mod filter;

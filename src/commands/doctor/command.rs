@@ -51,7 +51,7 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     let topology = if rustix::process::geteuid().is_root() {
         Topology::new(host)
     } else {
-        // /proc has the layout of a mounted filesystem for any user, but it reads every bitmap from the disk for that.
+        // Any user can read /proc/fs/ext4/*/mb_groups, but for that the kernel reads every block bitmap from the disk.
         let mut notes = vec!["filesystems were not examined: that requires root".to_owned()];
         notes.extend(host.notes.iter().cloned());
         Topology {
@@ -73,7 +73,7 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
                 let (mut table, mut more) = live::compare(&facts, &snapshot);
                 parts::merge(&mut more, parts);
                 table.recording = args.load.as_ref().map(|f| f.display().to_string());
-                live::raise(&mut found, &more);
+                live::raise_severity(&mut found, &more);
                 found.extend(more);
                 live = Some(table);
             }
@@ -122,7 +122,7 @@ fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
     })
 }
 
-/// A measured interval, and the worst parts of a recording.
+/// A measured interval and, for --load, the time spans of the recording with the worst findings.
 type Measured = (Snapshot, Vec<Part>);
 
 /// Measures writes with --load or --live. Returns the name of the option with the result; `None` without either.

@@ -155,7 +155,7 @@ fn stalled(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Vec<Fin
 }
 
 /// Raises a skew of the layout to the severity of the measured one: a warning if members saturate because of it.
-pub fn raise(found: &mut [Finding], measured: &[Finding]) {
+pub fn raise_severity(found: &mut [Finding], measured: &[Finding]) {
     let skews = measured
         .iter()
         .filter(|f| f.id == "live-skew" && f.severity >= Severity::Warning);

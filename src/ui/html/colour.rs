@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use crate::origin::Origin;
 use crate::ui::palette;
 
-/// Class of shapes and keys of an origin: `o5`.
+/// CSS class of an origin's shapes and of its entry in the legend: `o5`.
 pub fn class(origin: Origin) -> String {
     format!("o{}", origin as u8)
 }
 
-/// Rules for the classes of all origins, for light and dark screens. Paper is light.
+/// Rules for the classes of all origins, for light and dark screens. Prints use the light ones.
 pub fn css() -> String {
     let rules = |colour: fn(Origin) -> u32| {
         let mut rules = String::new();

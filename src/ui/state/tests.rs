@@ -35,7 +35,7 @@ fn after(keys: &str) -> (State, Action) {
 #[test]
 fn arrow_keys_select_a_member_or_a_sort_column() {
     let mut state = start();
-    state.tabs.set_sorted(Some((0, 3)));
+    state.tabs.set_drawn_sort(Some((0, 3))); // column 0 of 3
     state.on_key(Key::Right);
     assert_eq!((state.member, state.tabs.sort(0)), (0, (Some(1), false)));
     state.selects_member.set(true);

@@ -146,7 +146,7 @@ impl Scene<'_> {
         let column = chosen.unwrap_or_else(|| columns.default_sort());
         if !self.is_panel {
             let sorted = (column, columns.sort_keys());
-            self.state.tabs.set_sorted(Some(sorted));
+            self.state.tabs.set_drawn_sort(Some(sorted));
         }
         Sort { column, reversed }
     }

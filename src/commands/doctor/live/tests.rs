@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{compare, raise};
+use super::{compare, raise_severity};
 use crate::analysis::fixture::{array, cell, member, snapshot};
 use crate::analysis::snapshot::{Cell, JournalStalls, Snapshot};
 use crate::commands::doctor::finding::Severity;
@@ -67,7 +67,7 @@ fn a_skew_that_saturates_members_is_a_warning() {
         let facts = machine.facts();
         let mut found = crate::commands::doctor::rules::check(&facts);
         let (_, more) = compare(&facts, &seen(on_three, none));
-        raise(&mut found, &more);
+        raise_severity(&mut found, &more);
         let skew = found.into_iter().find(|f| f.id == "layout-skew").unwrap();
         let measured = skew.seen.iter().any(|s| s.starts_with("measured: "));
         (skew.severity, measured)

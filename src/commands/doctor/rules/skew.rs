@@ -37,7 +37,7 @@ pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
 }
 
 fn uneven(fs: &FsFacts, report: &Report) -> Finding {
-    // Only a load shows the cost: `live::raise` raises the severity if one was measured.
+    // Only a load shows the cost: `live::raise_severity` raises the severity if one was measured.
     let mut finding = Finding::info("layout-skew", report.headline.clone())
         .seen(format!("busiest member over the mean: {}", figures(report, &report.skews)))
         .seen_all(report.why.clone())

@@ -1,4 +1,4 @@
-//! Writes tracks and events as a stream of packets, with texts that repeat written once.
+//! Writes tracks and events as a stream of packets. A repeated text is written once, then referred to by its id.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
