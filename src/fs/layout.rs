@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::range::SectorRange;
+use super::uuid::Uuid;
 use super::{ext4, xfs};
 use crate::address::{FsBlock, FsSector};
 
@@ -69,6 +70,14 @@ impl Layout {
     /// First sector after the filesystem.
     pub fn end(&self) -> FsSector {
         FsBlock(self.blocks()).sector(self.block_sectors())
+    }
+
+    /// UUID; `None` if the kernel did not report it with the layout.
+    pub fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Self::Ext4(layout) => layout.superblock.as_ref().map(|s| s.uuid),
+            Self::Xfs(layout) => Some(layout.geometry.uuid),
+        }
     }
 
     /// The fixed structures: sorted, disjoint.

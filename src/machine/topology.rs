@@ -161,8 +161,8 @@ fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
     }
 }
 
-/// The layout of a mounted filesystem. XFS does not write through the page cache of its device, so that a superblock which was read
-/// before the filesystem grew stays in it.
+/// The layout of a mounted filesystem. XFS does not write through the page cache of its device, so a superblock that was read
+/// before the filesystem grew stays there.
 fn current(fs: &Filesystem, layout: Layout) -> Layout {
     let Layout::Xfs(read) = &layout else {
         return layout;
@@ -171,7 +171,7 @@ fn current(fs: &Filesystem, layout: Layout) -> Layout {
     let asked = mount
         .and_then(|mount| xfs::Layout::from_mount(&mount.path, (fs.dev.major, fs.dev.minor)).ok());
     match asked {
-        Some(asked) if asked.geometry.blocks != read.geometry.blocks => asked.into(),
+        Some(asked) if asked.geometry.identity() != read.geometry.identity() => asked.into(),
         _ => layout,
     }
 }

@@ -37,7 +37,7 @@ pub use crate::fs::{ReadAt, Uuid};
 pub use descriptors::Descriptor;
 pub use error::Error;
 pub use identify::{FsKind, identify};
-pub use identity::Identity;
+pub use identity::identity;
 pub use image::{E2Image, MISSING, is_e2image, is_qcow2};
 pub use layout::{Journal, Layout};
 pub(crate) use ranges::Collector;

@@ -6,12 +6,13 @@
 //!
 //! * `geometry`: the parameters that all fixed places follow from. `superblock`: reads and checks them.
 //! * `ag`: the headers of an AG, for the roots of its btrees.
-//! * `layout`: the complete layout. `mount`: the geometry from a mount point.
+//! * `layout`: the complete layout. `mount`: the geometry from a mount point. `identity`: detects another filesystem.
 //! * `error`: errors.
 
 mod ag;
 mod error;
 mod geometry;
+mod identity;
 mod layout;
 mod mount;
 mod superblock;
@@ -20,4 +21,5 @@ mod tests;
 
 pub use error::Error;
 pub use geometry::{Features, Geometry, Log};
+pub use identity::{identity, mounted_identity};
 pub use layout::Layout;
