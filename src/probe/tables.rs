@@ -252,6 +252,7 @@ impl Tables {
                 ranges,
                 block_sectors: layout.block_sectors(),
                 blocks: layout.blocks(),
+                xfs: layout.xfs().is_some(),
             })
             .collect();
         for (placed, (fs, _)) in placed.iter().zip(&known) {

@@ -332,3 +332,10 @@ fn another_filesystem_of_the_same_layout_needs_other_programs() {
     assert_eq!(was.boundaries, other.boundaries);
     assert!(was.digest() != other.digest() && was.places() != other.places());
 }
+
+#[test]
+fn blocks_of_xfs_and_ext4_on_one_array_have_their_own_codes() {
+    let tables = xfs_tables(1, true);
+    let codes: Vec<u64> = tables.boundaries.iter().map(|b| b & 255).collect();
+    assert!(codes.contains(&43) && codes.contains(&35), "{codes:?}");
+}
