@@ -252,7 +252,7 @@ impl Tables {
                 ranges,
                 block_sectors: layout.block_sectors(),
                 blocks: layout.blocks(),
-                xfs: layout.xfs().is_some(),
+                xfs: layout.is_xfs(),
             })
             .collect();
         for (placed, (fs, _)) in placed.iter().zip(&known) {
@@ -270,7 +270,7 @@ impl Tables {
         let nowhere = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
         let ext = known.iter().any(|(_, layout)| layout.ext4().is_some());
-        let xfs = known.iter().any(|(_, layout)| layout.xfs().is_some());
+        let xfs = known.iter().any(|(_, layout)| layout.is_xfs());
         self.arrays.push(rt_array {
             geometry: geometry.map_or_else(
                 || rt_geometry {

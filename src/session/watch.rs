@@ -207,6 +207,9 @@ fn mapped(array: &Array) -> impl Iterator<Item = &Filesystem> {
 /// # Errors
 /// The identity cannot be read now. A suspended device mapper volume is not read: the read would block until it is resumed.
 fn identity(sys: &Sys, fs: &Filesystem) -> io::Result<Option<Identity>> {
+    if fs.role.main().is_some() {
+        return Ok(None);
+    }
     if sys.is_suspended(&fs.name) {
         return Err(io::ErrorKind::WouldBlock.into());
     }

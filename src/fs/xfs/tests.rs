@@ -151,6 +151,24 @@ fn the_identity_follows_the_layout() {
 }
 
 #[test]
+fn an_external_log_is_all_journal() {
+    let mut geometry = geometry();
+    assert!(geometry.log_device().is_none() && geometry.realtime_device().is_none());
+    geometry.log = Log::External { blocks: 1000 };
+    geometry.realtime_blocks = 5000;
+    let log = geometry.log_device().expect("a log");
+    let range = log.log.expect("a range");
+    assert_eq!((range.first, range.count), (FsSector(0), 8000));
+    assert_eq!((log.blocks, range.origin), (1000, Origin::Journal));
+    let realtime = geometry.realtime_device().expect("a realtime device");
+    assert_eq!((realtime.blocks, realtime.log), (5000, None));
+    let mut layout = Layout::from_geometry(geometry);
+    assert_eq!(layout.notes.len(), 2);
+    layout.drop_notes_on_devices(true, false);
+    assert!(layout.notes.len() == 1 && layout.notes[0].contains("realtime"));
+}
+
+#[test]
 fn roots_at_mkfs_follow_the_headers() {
     // Block of the first root by block and sector size, as mkfs.xfs 6.1 to 7.2 places it.
     for (block_size, sector_size, first) in [
