@@ -39,7 +39,7 @@ __noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offs
 	block = rt_found_block(by_address) << 9;
 	if (!needs_content(RT_OP_READ, origin))
 		return block;
-	if (rt_has_xfs && array->flags & RT_ARRAY_XFS && !(array->flags & RT_ARRAY_EXT)) {
+	if (rt_has_xfs && rt_found_xfs(by_address)) {
 		if (origin == RT_ORIGIN_UNKNOWN)
 			rt_read_done(key, rt_xfs_content(rt_bio_address(bio, offset), block), 1);
 		return block;

@@ -132,8 +132,8 @@ __noinline __u32 rt_xfs_bio(__u64 bio, __u64 lookup, __u64 key, __u64 how, __u32
 		a = bpf_map_lookup_elem(&rt_arrays, &array);
 		if (origin != RT_ORIGIN_FILE_DATA && origin != RT_ORIGIN_UNKNOWN)
 			return origin;
-		/* rt_read_origin() and dm-crypt's completion look for ext4's content, if there is an ext4 */
-		if (size == block && a && !(a->flags & (RT_ARRAY_CRYPT | RT_ARRAY_EXT))) {
+		/* below dm-crypt, rt_read_origin() sees cipher text */
+		if (size == block && a && !(a->flags & RT_ARRAY_CRYPT)) {
 			rt_note_task(pid, array);
 			rt_learn(key, rt_read_in_flight(pid, size));
 			return RT_LATER;
@@ -175,9 +175,8 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	origin = rt_found_origin(found);
 	/* block size in bytes; 512 means a fixed structure */
 	block = rt_found_block(found) << 9;
-	if (rt_has_xfs && op <= RT_OP_WRITE && array->flags & RT_ARRAY_XFS &&
-	    (block > 512 || origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN) &&
-	    rt_may_be_xfs((__u64)bio->bi_end_io, opf, array->flags & RT_ARRAY_EXT)) {
+	if (rt_has_xfs && op <= RT_OP_WRITE && rt_found_xfs(found) &&
+	    rt_may_be_xfs((__u64)bio->bi_end_io, opf)) {
 		__u32 metadata = rt_xfs_bio(rt_peek((__u64)arg), found, rt_learned_key(index, sector),
 					    (__u64)op << 32 | size, pid);
 
@@ -192,7 +191,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		anonymous = inode == RT_ANONYMOUS_PAGE;
 		if (anonymous)
 			inode = 0;
-		if (!(array->flags & RT_ARRAY_EXT)) {
+		if (rt_found_xfs(found) || !(array->flags & RT_ARRAY_EXT)) {
 			/* XFS's metadata has been handled: file data, or IO of the device itself */
 			if (origin == RT_ORIGIN_UNKNOWN && op == RT_OP_WRITE)
 				rt_forget(rt_learned_key(index, sector), block, size);

@@ -18,8 +18,8 @@ __u64 rt_member_to_array(__u32 member, __u64 sector);
 /* Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block size. */
 enum {
 	RT_ORIGIN_MASK = 31,	/* also of an origin in other words, for example rt_what() */
-	RT_FOUND_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits */
-	RT_FOUND_RUN = 8,
+	RT_FOUND_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits, then RT_DYNAMIC_XFS */
+	RT_FOUND_RUN = 9,
 };
 
 static __always_inline __u64 rt_found(__u32 origin, __u64 run)
@@ -43,12 +43,18 @@ static __always_inline __u32 rt_found_block(__u64 found)
 	return 1U << (found >> RT_FOUND_BLOCK & 7);
 }
 
+/* True if the sector is in RT_DYNAMIC blocks of an XFS. */
+static __always_inline bool rt_found_xfs(__u64 found)
+{
+	return found & (RT_DYNAMIC_XFS << RT_FOUND_BLOCK);
+}
+
 /* Limits a result to at most `run` sectors. */
 static __always_inline __u64 rt_found_within(__u64 found, __u64 run)
 {
 	if (found >> RT_FOUND_RUN <= run)
 		return found;
-	return run << RT_FOUND_RUN | (found & 0xff);
+	return run << RT_FOUND_RUN | (found & ((1 << RT_FOUND_RUN) - 1));
 }
 
 /* Key of rt_learned: the block's first sector on its array. */
@@ -94,7 +100,7 @@ static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op
 					       __u64 into, __u64 run)
 {
 	__u32 log = code & 7, block = 1U << log;
-	__u64 size = (__u64)log << RT_FOUND_BLOCK, *learned;
+	__u64 size = (__u64)(code & (RT_DYNAMIC_XFS | 7)) << RT_FOUND_BLOCK, *learned;
 	__u64 key = rt_learned_key(index, sector);
 
 	/* a discarded block is no longer metadata */

@@ -57,7 +57,7 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 	if (!array)
 		return whole;
 	one = size < block ? size : block;
-	if (rt_has_xfs && array->flags & RT_ARRAY_XFS && !(array->flags & RT_ARRAY_EXT)) {
+	if (rt_has_xfs && rt_found_xfs(by_address)) {
 		if (rt_found_origin(by_address) != RT_ORIGIN_UNKNOWN)
 			return whole;
 		found = rt_xfs_content(rt_bio_address(bio, extent >> 32), block);

@@ -18,13 +18,13 @@ static __always_inline bool rt_xfs_is_hidden(void)
 
 /*
  * True if a bio may be one of XFS's buffers or of its log: the completion function is XFS's, or one
- * that hides it (a split bio, device mapper). False at once for most file data. beside_ext: the array
- * also holds an ext4, which sets REQ_META too.
+ * that hides it (a split bio, device mapper). False at once for most file data. The sector is an XFS's, so
+ * that RT_REQ_META is not ext4's.
  */
-static __always_inline bool rt_may_be_xfs(__u64 end, __u32 opf, bool beside_ext)
+static __always_inline bool rt_may_be_xfs(__u64 end, __u32 opf)
 {
 	if (rt_xfs_is_hidden())
-		return !beside_ext && opf & RT_REQ_META;
+		return opf & RT_REQ_META;
 	return end == rt_xfs_buf_end || end == rt_xfs_log_end || end == rt_chain_end ||
 	       end == rt_dm_end_io || end == rt_crypt_end;
 }

@@ -17,11 +17,12 @@
  * A boundary v means that from sector (v >> RT_BOUNDARY_SHIFT) of the tile on, the origin is (v &
  * 255). In this table only, RT_DYNAMIC + log2 of the sectors per block (up to 39, for 64 KiB)
  * stands for blocks that do not belong to a fixed structure; a block begins at such a boundary.
- * RT_DYNAMIC never leaves the kernel side.
+ * RT_DYNAMIC_XFS is added for those of an XFS. RT_DYNAMIC never leaves the kernel side.
  */
 enum rt_boundary {
 	RT_BOUNDARY_SHIFT = 8,
 	RT_DYNAMIC = 32,
+	RT_DYNAMIC_XFS = 8,
 };
 
 /* List of a tile's boundaries in rt_boundaries, in 8-byte words. The first word is the number of boundaries. */

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::range::SectorRange;
+use super::uuid::Uuid;
 use super::{ext4, xfs};
 use crate::address::{FsBlock, FsSector};
 
@@ -13,6 +14,8 @@ pub enum Layout {
     Ext4(Box<ext4::Layout>),
     /// XFS.
     Xfs(Box<xfs::Layout>),
+    /// Log or realtime device of an XFS.
+    XfsDevice(xfs::Device),
 }
 
 impl Layout {
@@ -20,7 +23,7 @@ impl Layout {
     pub fn ext4(&self) -> Option<&ext4::Layout> {
         match self {
             Self::Ext4(layout) => Some(layout),
-            Self::Xfs(_) => None,
+            Self::Xfs(_) | Self::XfsDevice(_) => None,
         }
     }
 
@@ -28,15 +31,20 @@ impl Layout {
     pub fn xfs(&self) -> Option<&xfs::Layout> {
         match self {
             Self::Xfs(layout) => Some(layout),
-            Self::Ext4(_) => None,
+            Self::Ext4(_) | Self::XfsDevice(_) => None,
         }
+    }
+
+    /// True for a device of an XFS.
+    pub fn is_xfs(&self) -> bool {
+        matches!(self, Self::Xfs(_) | Self::XfsDevice(_))
     }
 
     /// `ext2`, `ext3`, `ext4` or `XFS`.
     pub fn kind(&self) -> ext4::FsKind {
         match self {
             Self::Ext4(layout) => layout.kind,
-            Self::Xfs(_) => ext4::FsKind::Xfs,
+            Self::Xfs(_) | Self::XfsDevice(_) => ext4::FsKind::Xfs,
         }
     }
 
@@ -50,6 +58,7 @@ impl Layout {
         match self {
             Self::Ext4(layout) => layout.block_size,
             Self::Xfs(layout) => layout.geometry.block_size,
+            Self::XfsDevice(device) => device.block_size,
         }
     }
 
@@ -58,17 +67,27 @@ impl Layout {
         u64::from(self.block_size() / 512)
     }
 
-    /// Blocks of the filesystem; of an XFS, those of the data device.
+    /// Blocks of the filesystem on this device.
     pub fn blocks(&self) -> u64 {
         match self {
             Self::Ext4(layout) => layout.blocks,
             Self::Xfs(layout) => layout.geometry.blocks,
+            Self::XfsDevice(device) => device.blocks,
         }
     }
 
     /// First sector after the filesystem.
     pub fn end(&self) -> FsSector {
         FsBlock(self.blocks()).sector(self.block_sectors())
+    }
+
+    /// UUID; `None` if the kernel did not report it with the layout.
+    pub fn uuid(&self) -> Option<Uuid> {
+        match self {
+            Self::Ext4(layout) => layout.superblock.as_ref().map(|s| s.uuid),
+            Self::Xfs(layout) => Some(layout.geometry.uuid),
+            Self::XfsDevice(device) => Some(device.uuid),
+        }
     }
 
     /// The fixed structures: sorted, disjoint.
@@ -81,6 +100,7 @@ impl Layout {
                     .collect()
             }
             Self::Xfs(layout) => Cow::Borrowed(&layout.ranges),
+            Self::XfsDevice(device) => Cow::Owned(device.log.into_iter().collect()),
         }
     }
 
@@ -89,6 +109,7 @@ impl Layout {
         match self {
             Self::Ext4(layout) => &layout.notes,
             Self::Xfs(layout) => &layout.notes,
+            Self::XfsDevice(_) => &[],
         }
     }
 }

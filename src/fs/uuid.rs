@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A 128-bit identifier.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Uuid(pub [u8; 16]);
 
 impl fmt::Display for Uuid {

@@ -72,7 +72,7 @@ pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
                 .iter()
                 .find(|a| a.dev == array.dev && a.name == array.name);
             let changes = match was {
-                Some(was) => array_changes(was, array),
+                Some(was) => array_changes(was, array, now),
                 None => vec!["is a new array".to_owned()],
             };
             (!changes.is_empty()).then(|| format!("{}: {}", array.name, changes.join(", ")))
@@ -83,7 +83,8 @@ pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
 /// Above this number, changes of one kind are counted instead of listed.
 const NAMED: usize = 3;
 
-fn array_changes(was: &Array, now: &Array) -> Vec<String> {
+/// host: the topology of `now`.
+fn array_changes(was: &Array, now: &Array, host: &HostTopology) -> Vec<String> {
     let mut changes = Vec::new();
     if was.raid_disks != now.raid_disks {
         changes.push(format!("{} -> {} disks", was.raid_disks, now.raid_disks));
@@ -121,7 +122,7 @@ fn array_changes(was: &Array, now: &Array) -> Vec<String> {
         (true, false) => changes.push("no member is missing any more".into()),
         _ => {}
     }
-    filesystem_changes(was, now, &mut changes);
+    filesystem_changes(was, now, host, &mut changes);
     changes
 }
 
@@ -181,7 +182,12 @@ fn mapping(level: &str, m: &Member) -> impl PartialEq + use<> {
     )
 }
 
-fn filesystem_changes(was: &Array, now: &Array, all_changes: &mut Vec<String>) {
+fn filesystem_changes(
+    was: &Array,
+    now: &Array,
+    host: &HostTopology,
+    all_changes: &mut Vec<String>,
+) {
     let all = |a: &'_ Array| -> Vec<Filesystem> {
         a.filesystems.iter().chain(&a.unmounted).cloned().collect()
     };
@@ -199,6 +205,8 @@ fn filesystem_changes(was: &Array, now: &Array, all_changes: &mut Vec<String>) {
                 }
                 changes.push(format!("{} was moved or resized", fs.name));
             }
+            // The main device's array reports the mount.
+            Some(before) if role_is_reported(&before, fs, host) => {}
             Some(before) => changes.extend(mount_change(&before, fs)),
         }
     }
@@ -211,6 +219,15 @@ fn filesystem_changes(was: &Array, now: &Array, all_changes: &mut Vec<String>) {
         )];
     }
     all_changes.extend(changes);
+}
+
+/// True for the log or realtime device of a filesystem whose main device is on an array of `host`.
+fn role_is_reported(was: &Filesystem, now: &Filesystem, host: &HostTopology) -> bool {
+    let Some(main) = was.role.main().or(now.role.main()) else {
+        return false;
+    };
+    let mut all = (host.arrays.iter()).flat_map(|a| a.filesystems.iter().chain(&a.unmounted));
+    all.any(|fs| fs.dev == main.dev)
 }
 
 fn mount_change(was: &Filesystem, now: &Filesystem) -> Option<String> {

@@ -8,7 +8,7 @@ use super::blocks::{Block, Blocks};
 use super::mounts::{self, MountLine};
 use super::project::{Piece, Projector};
 use super::sys::{Sys, names, natural};
-use super::types::{Dev, Filesystem, Mount, Segment};
+use super::types::{Dev, DeviceRole, Filesystem, MainDevice, Mount, Segment};
 use crate::address::{ArraySector, FsSector};
 
 /// A mounted filesystem before it is mapped to arrays.
@@ -18,6 +18,7 @@ pub(super) struct Mounted {
     pub mounts: Vec<Mount>,
     /// Arrays and disks below the filesystem.
     pub bases: Vec<Dev>,
+    pub role: DeviceRole,
 }
 
 /// Block device of a mount, by its device number, or by its source if the number is anonymous (btrfs).
@@ -66,12 +67,15 @@ pub(super) fn node(path: &Path) -> Option<Dev> {
 pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounted> {
     let devices: Vec<Option<Dev>> = lines.iter().map(|l| device_of(sys, blocks, l)).collect();
     let mut found: Vec<Dev> = devices.iter().flatten().copied().collect();
-    // /sys/fs/ext4 covers all mount namespaces; mountinfo lacks filesystems mounted in containers only.
-    found.extend(
-        names(sys.path("/sys/fs/ext4"))
-            .iter()
-            .filter_map(|name| Some(blocks.named(name)?.dev)),
-    );
+    // These cover all mount namespaces; mountinfo lacks filesystems mounted in containers only.
+    for dir in ["/sys/fs/ext4", "/sys/fs/xfs"] {
+        let names = names(sys.path(dir));
+        found.extend(
+            names
+                .iter()
+                .filter_map(|name| Some(blocks.named(name)?.dev)),
+        );
+    }
     found.sort_unstable();
     found.dedup();
     let mut all: Vec<Mounted> = found
@@ -88,11 +92,51 @@ pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounte
                 name: blocks.get(dev)?.name.clone(),
                 mounts: mounts::for_device(&mine, |_| true),
                 bases: blocks.bases(dev).iter().map(|b| b.dev).collect(),
+                role: DeviceRole::Main,
             })
         })
         .collect();
+    let others: Vec<Mounted> = all
+        .iter()
+        .flat_map(|main| other_devices(sys, blocks, main))
+        .collect();
+    all.extend(others);
     all.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
     all
+}
+
+/// The log and realtime devices of a mounted XFS, which its mount options name.
+fn other_devices(sys: &Sys, blocks: &Blocks, main: &Mounted) -> Vec<Mounted> {
+    let Some(mount) = main.mounts.iter().find(|m| m.fstype == "xfs") else {
+        return Vec::new();
+    };
+    let device = |option: &str| {
+        let path = mount.option(option)?;
+        let dev = device_at(sys, blocks, Path::new(path))?;
+        (dev != main.dev).then_some(dev)
+    };
+    let owner = || MainDevice {
+        name: main.name.clone(),
+        dev: main.dev,
+    };
+    let found = [
+        (device("logdev"), DeviceRole::Log(owner())),
+        (device("rtdev"), DeviceRole::Realtime(owner())),
+    ];
+    let found = found
+        .into_iter()
+        .filter_map(|(dev, role)| Some((dev?, role)));
+    found
+        .filter_map(|(dev, role)| {
+            Some(Mounted {
+                dev,
+                name: blocks.get(dev)?.name.clone(),
+                mounts: main.mounts.clone(),
+                bases: blocks.bases(dev).iter().map(|b| b.dev).collect(),
+                role,
+            })
+        })
+        .collect()
 }
 
 /// Filesystems of `mounted` that lie on `base`.
@@ -122,6 +166,7 @@ pub(super) fn on(
                 mounts: m.mounts.clone(),
                 stack: blocks.describe(m.dev, |b| projector.encrypts(b)),
                 note,
+                role: m.role.clone(),
             })
         })
         .collect()

@@ -45,5 +45,6 @@ pub use stat::{DiskStat, StatFile};
 pub use state::{ArrayState, MemberState};
 pub use sys::Sys;
 pub use types::{
-    Array, BeforeReshape, Dev, Filesystem, HostTopology, Member, Mount, QueueFacts, Segment,
+    Array, BeforeReshape, Dev, DeviceRole, Filesystem, HostTopology, MainDevice, Member, Mount,
+    QueueFacts, Segment,
 };

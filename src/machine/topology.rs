@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use crate::fs::ext4::{self, FsKind, identify};
 use crate::fs::{Layout, xfs};
-use crate::machine::{Array, Dev, Filesystem, HostTopology};
+use crate::machine::{Array, Dev, DeviceRole, Filesystem, HostTopology, MainDevice};
 use crate::raid::{Geometry, Level, Params};
 
 /// Arrays and filesystem layouts to trace.
@@ -29,6 +29,7 @@ impl Topology {
             notes: host.notes.clone(),
             ..Self::default()
         };
+        let roles = roles(&host);
         for array in &mut host.arrays {
             // fsck, resize2fs and an unmount in progress also cause IO.
             for fs in std::mem::take(&mut array.unmounted) {
@@ -37,18 +38,31 @@ impl Topology {
                 }
             }
             for fs in &array.filesystems {
-                topology.read(fs);
+                topology.read(fs, &roles);
             }
         }
         topology.host = host;
         topology
     }
 
-    fn read(&mut self, fs: &Filesystem) {
+    /// roles: those of all devices on the arrays.
+    fn read(&mut self, fs: &Filesystem, roles: &[DeviceRole]) {
         if fs.note.is_some() {
             return; // `HostTopology::notes` has the reason
         }
         if self.layouts.contains_key(&fs.dev) {
+            return;
+        }
+        if let Some(main) = fs.role.main() {
+            match other_device(fs, main) {
+                Some(layout) => {
+                    self.layouts.insert(fs.dev, layout);
+                }
+                None => self.notes.push(format!(
+                    "{}: it belongs to the XFS on {}, which cannot be read; its blocks show as raw",
+                    fs.name, main.name
+                )),
+            }
             return;
         }
         let path = device_path(&fs.name);
@@ -58,7 +72,12 @@ impl Topology {
             Err(why) => from_mount(fs, &why),
         };
         match layout {
-            Ok(layout) => {
+            Ok(mut layout) => {
+                if let Layout::Xfs(layout) = &mut layout {
+                    let log = roles.iter().any(|r| is_log_of(r, fs.dev));
+                    let realtime = roles.iter().any(|r| is_realtime_of(r, fs.dev));
+                    layout.drop_notes_on_devices(log, realtime);
+                }
                 for note in layout.notes() {
                     self.notes.push(format!("{}: {note}", fs.name));
                 }
@@ -103,7 +122,13 @@ impl Topology {
 
     /// One-line description of a filesystem for the screen header.
     pub fn describe(&self, fs: &Filesystem) -> String {
+        let part = match &fs.role {
+            DeviceRole::Main => "",
+            DeviceRole::Log(_) => "log of ",
+            DeviceRole::Realtime(_) => "realtime device of ",
+        };
         let mounted = match fs.mounts.first() {
+            Some(m) if fs.role.main().is_some() => format!("on {}", m.path.display()),
             Some(m) => format!("on {} ({})", m.path.display(), fs.name),
             None => format!("on {}, not mounted", fs.name),
         };
@@ -111,7 +136,7 @@ impl Topology {
         let mut line = match self.layouts.get(&fs.dev) {
             Some(layout) => {
                 let mut line = format!(
-                    "{} {mounted}, {} KiB blocks",
+                    "{part}{} {mounted}, {} KiB blocks",
                     layout.name(),
                     layout.block_size() / 1024
                 );
@@ -124,10 +149,11 @@ impl Topology {
                     Layout::Xfs(layout) => {
                         line.push_str(&format!(", {} AGs", layout.geometry.ag_count));
                     }
+                    Layout::XfsDevice(_) => {}
                 }
                 line
             }
-            None => format!("{kind} {mounted}, layout not known"),
+            None => format!("{part}{kind} {mounted}, layout not known"),
         };
         for step in &fs.stack {
             line.push_str(", ");
@@ -161,8 +187,8 @@ fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
     }
 }
 
-/// The layout of a mounted filesystem. XFS does not write through the page cache of its device, so that a superblock which was read
-/// before the filesystem grew stays in it.
+/// The layout of a mounted filesystem. XFS does not write through the page cache of its device, so a superblock that was read
+/// before the filesystem grew stays there.
 fn current(fs: &Filesystem, layout: Layout) -> Layout {
     let Layout::Xfs(read) = &layout else {
         return layout;
@@ -171,9 +197,38 @@ fn current(fs: &Filesystem, layout: Layout) -> Layout {
     let asked = mount
         .and_then(|mount| xfs::Layout::from_mount(&mount.path, (fs.dev.major, fs.dev.minor)).ok());
     match asked {
-        Some(asked) if asked.geometry.blocks != read.geometry.blocks => asked.into(),
+        Some(asked) if asked.geometry.identity() != read.geometry.identity() => asked.into(),
         _ => layout,
     }
+}
+
+/// Roles of the devices on the arrays, except for main devices.
+fn roles(host: &HostTopology) -> Vec<DeviceRole> {
+    let all = host.arrays.iter().flat_map(|a| &a.filesystems);
+    let others = all.filter(|fs| fs.role.main().is_some() && !fs.segments.is_empty());
+    others.map(|fs| fs.role.clone()).collect()
+}
+
+fn is_log_of(role: &DeviceRole, dev: Dev) -> bool {
+    matches!(role, DeviceRole::Log(main) if main.dev == dev)
+}
+
+fn is_realtime_of(role: &DeviceRole, dev: Dev) -> bool {
+    matches!(role, DeviceRole::Realtime(main) if main.dev == dev)
+}
+
+/// The layout of a log or realtime device: from the mounted filesystem, or else from the superblock on its main device.
+fn other_device(fs: &Filesystem, main: &MainDevice) -> Option<Layout> {
+    let mount = fs.mounts.iter().find(|m| m.fstype == "xfs")?;
+    let asked = xfs::Layout::from_mount(&mount.path, (main.dev.major, main.dev.minor)).ok();
+    let read = || xfs::Layout::read(&File::open(device_path(&main.name)).ok()?).ok();
+    let geometry = asked.or_else(read)?.geometry;
+    let device = match fs.role {
+        DeviceRole::Main => None,
+        DeviceRole::Log(_) => geometry.log_device(),
+        DeviceRole::Realtime(_) => geometry.realtime_device(),
+    };
+    device.map(Layout::XfsDevice)
 }
 
 /// Puts the reason before the note of a layout that was read through a mount point.

@@ -179,6 +179,39 @@ pub struct Filesystem {
     pub stack: Vec<String>,
     /// Reason why `segments` is empty.
     pub note: Option<String>,
+    /// What the device is to the filesystem.
+    pub role: DeviceRole,
+}
+
+/// Role of a block device in a filesystem. Only XFS uses several devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DeviceRole {
+    /// It holds the filesystem, or all of it but its log or realtime blocks.
+    #[default]
+    Main,
+    /// The external log (`logdev=`) of an XFS.
+    Log(MainDevice),
+    /// The realtime device (`rtdev=`) of an XFS.
+    Realtime(MainDevice),
+}
+
+impl DeviceRole {
+    /// The main device, for the device of a log or of realtime blocks.
+    pub fn main(&self) -> Option<&MainDevice> {
+        match self {
+            Self::Main => None,
+            Self::Log(main) | Self::Realtime(main) => Some(main),
+        }
+    }
+}
+
+/// The device that a filesystem with several devices is mounted by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MainDevice {
+    /// Kernel name.
+    pub name: String,
+    /// Number of the block device.
+    pub dev: Dev,
 }
 
 /// A run of filesystem sectors that are contiguous on the array.
@@ -213,6 +246,14 @@ pub struct Mount {
     pub fstype: String,
     /// Mount options, then filesystem options: `rw,relatime,stripe=6144`.
     pub options: String,
+}
+
+impl Mount {
+    /// Value of an option: `/dev/sda1` of `logdev=/dev/sda1`.
+    pub fn option(&self, name: &str) -> Option<&str> {
+        let mut options = self.options.split(',');
+        options.find_map(|option| option.strip_prefix(name)?.strip_prefix('='))
+    }
 }
 
 /// Arrays selected by the targets of a command.

@@ -13,9 +13,16 @@ use crate::origin::Origin;
 pub const DYNAMIC: u8 = contract::DYNAMIC as u8;
 const _: () = assert!(Origin::ALL.len() <= DYNAMIC as usize);
 
+/// Added to the code of such blocks of an XFS.
+const DYNAMIC_XFS: u8 = contract::DYNAMIC_XFS as u8;
+const _: () = assert!(DYNAMIC_XFS > MAX_BLOCK_LOG);
+/// log2 of the sectors of the largest block, 64 KiB.
+const MAX_BLOCK_LOG: u8 = 7;
+
 /// [`DYNAMIC`] for blocks of `block_sectors` sectors, a power of two from 1 (512 bytes) to 128 (64 KiB).
-pub fn dynamic(block_sectors: u64) -> u8 {
-    DYNAMIC + block_sectors.trailing_zeros().min(7) as u8
+pub fn dynamic(block_sectors: u64, xfs: bool) -> u8 {
+    let log = block_sectors.trailing_zeros().min(MAX_BLOCK_LOG.into()) as u8;
+    DYNAMIC + log + if xfs { DYNAMIC_XFS } else { 0 }
 }
 
 /// A boundary: sectors from `sector` on have the origin `code`.
@@ -37,6 +44,8 @@ pub struct Placed<'a> {
     pub block_sectors: u64,
     /// Size in blocks.
     pub blocks: u64,
+    /// True for XFS, false for ext.
+    pub xfs: bool,
 }
 
 impl Placed<'_> {
@@ -89,7 +98,10 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
 
 /// Sectors per block for a dynamic code; 1 for other codes.
 pub(super) fn block_sectors(code: u8) -> u64 {
-    1 << code.saturating_sub(DYNAMIC)
+    match code.checked_sub(DYNAMIC) {
+        Some(of) => 1 << (of & MAX_BLOCK_LOG),
+        None => 1,
+    }
 }
 
 fn push(table: &mut Vec<Boundary>, sector: ArraySector, code: u8) {
@@ -117,7 +129,7 @@ fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, Ar
     let to = segment
         .end()
         .min(FsBlock(fs.blocks).sector(fs.block_sectors));
-    let code = dynamic(fs.block_sectors);
+    let code = dynamic(fs.block_sectors, fs.xfs);
     let mut put = |first: FsSector, last: FsSector, code: u8| {
         let (first, last) = (first.max(from), last.min(to));
         let whole = match code {
@@ -153,7 +165,7 @@ fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, Ar
 
 #[cfg(test)]
 mod tests {
-    use super::{Boundary, Placed, boundaries, dynamic};
+    use super::{Boundary, Placed, block_sectors, boundaries, dynamic};
     use crate::address::{ArraySector, FsBlock, FsSector};
     use crate::fs::SectorRange;
     use crate::machine::Segment;
@@ -197,6 +209,7 @@ mod tests {
             ],
             block_sectors: 8,
             blocks: 100,
+            xfs: false,
         }]);
         assert_eq!(
             codes(&table),
@@ -219,6 +232,7 @@ mod tests {
             ranges: &[range(10, 2, Origin::InodeTable)],
             block_sectors: 8,
             blocks: 100,
+            xfs: false,
         }]);
         assert_eq!(
             codes(&table),
@@ -252,6 +266,7 @@ mod tests {
                 ranges: &[],
                 block_sectors: *block_sectors,
                 blocks: *blocks,
+                xfs: *block_sectors == 128,
             })
             .collect();
         codes(&boundaries(&placed))
@@ -267,11 +282,13 @@ mod tests {
                 (63, 33),
                 (263, 35),
                 (343, RAW),
-                (400, 39),
+                (400, 39 + 8),
                 (656, RAW)
             ]
         );
-        assert_eq!([1, 2, 8, 128].map(dynamic), [32, 33, 35, 39]);
+        assert_eq!([1, 2, 8, 128].map(|n| dynamic(n, false)), [32, 33, 35, 39]);
+        assert_eq!([1, 2, 8, 128].map(|n| dynamic(n, true)), [40, 41, 43, 47]);
+        assert_eq!([35, 43, 47, 12].map(block_sectors), [8, 8, 128, 1]);
     }
 
     #[test]
@@ -294,6 +311,7 @@ mod tests {
             ranges: &[range(1, 1, Origin::InodeTable)],
             block_sectors: 8,
             blocks: 4,
+            xfs: false,
         };
         assert!(placed.cuts_blocks());
         assert_eq!(
@@ -313,6 +331,7 @@ mod tests {
             ranges: &[],
             block_sectors: 8,
             blocks: 4,
+            xfs: false,
         };
         assert_eq!(
             codes(&boundaries(&[placed])),
@@ -349,7 +368,7 @@ mod tests {
                 segment(split, offset + sectors + 100, sectors - split),
             ];
             let probe = ArraySector(probe);
-            let table = boundaries(&[Placed { segments: &segments, ranges: &ranges, block_sectors: 8, blocks }]);
+            let table = boundaries(&[Placed { segments: &segments, ranges: &ranges, block_sectors: 8, blocks, xfs: false }]);
             let continues = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 32 || (b.sector - a.sector).is_multiple_of(8));
             prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && !continues(&w[0], &w[1])));
             let at = table[table.partition_point(|b| b.sector <= probe) - 1];

@@ -17,9 +17,9 @@ use crate::contract::{
     DEV_NESTED, DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
 };
 use crate::fs::ext4::features::ro_compat;
-use crate::fs::{Layout, SectorRange};
+use crate::fs::{Layout, SectorRange, Uuid};
 use crate::machine::topology::{Topology, geometry};
-use crate::machine::{Array, Filesystem, Member, Segment};
+use crate::machine::{Array, Dev, Filesystem, Member, Segment};
 use crate::raid::Geometry;
 
 pub(super) const DEVS: usize = contract::DEVS as usize;
@@ -57,6 +57,8 @@ pub struct Tables {
     pub need: Need,
     /// In-flight slots of all disks.
     pub(crate) slots: u32,
+    /// UUIDs of the filesystems by device. Learned blocks of another filesystem of the same layout must be forgotten.
+    uuids: BTreeMap<Dev, Option<Uuid>>,
     /// True if there is an md array. Only members of md arrays can change.
     pub(crate) md: bool,
     /// Limits of these tables, one line each.
@@ -68,6 +70,9 @@ impl Tables {
     pub fn new(topology: &Topology) -> Result<Self, String> {
         let mut tables = Self {
             md: topology.host.arrays.iter().any(Array::is_md),
+            uuids: (topology.layouts.iter())
+                .map(|(dev, layout)| (*dev, layout.uuid()))
+                .collect(),
             ..Self::default()
         };
         let mut lists = Lists::default();
@@ -161,18 +166,19 @@ impl Tables {
             tiles,
             need,
             slots,
+            uuids,
             md: _,
         } = self;
         let maps = (devs, mult, index, arrays, members);
-        let _ = write!(digest, "{maps:?}{need:?}{slots}");
+        let _ = write!(digest, "{maps:?}{need:?}{slots}{uuids:?}");
         (boundaries, tiles).hash(&mut digest.0);
         digest.0.finish()
     }
 
-    /// Hash of the filesystems' layouts.
+    /// Hash of the filesystems and their layouts.
     pub(super) fn places(&self) -> u64 {
         let mut digest = DefaultHasher::new();
-        (&self.boundaries, &self.tiles).hash(&mut digest);
+        (&self.boundaries, &self.tiles, &self.uuids).hash(&mut digest);
         digest.finish()
     }
 
@@ -246,6 +252,7 @@ impl Tables {
                 ranges,
                 block_sectors: layout.block_sectors(),
                 blocks: layout.blocks(),
+                xfs: layout.is_xfs(),
             })
             .collect();
         for (placed, (fs, _)) in placed.iter().zip(&known) {
@@ -263,7 +270,7 @@ impl Tables {
         let nowhere = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
         let ext = known.iter().any(|(_, layout)| layout.ext4().is_some());
-        let xfs = known.iter().any(|(_, layout)| layout.xfs().is_some());
+        let xfs = known.iter().any(|(_, layout)| layout.is_xfs());
         self.arrays.push(rt_array {
             geometry: geometry.map_or_else(
                 || rt_geometry {

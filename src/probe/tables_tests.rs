@@ -3,6 +3,7 @@
 use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, Tables};
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 use crate::fs::ext4::{FsKind, Journal, Layout};
+use crate::fs::{Uuid, xfs};
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Filesystem, HostTopology, Member, QueueFacts, Segment};
 
@@ -261,4 +262,80 @@ fn a_filesystem_on_dm_crypt() {
     assert_eq!(t.arrays[0].flags & ARRAY_CRYPT, ARRAY_CRYPT);
     assert_eq!(t.notes.len(), 3, "{:?}", t.notes);
     assert!(t.notes[0].contains("dm-1: encrypted"));
+}
+
+/// An XFS with this UUID on an array, and an ext4 behind it if `ext`.
+fn xfs_tables(uuid: u8, ext: bool) -> Tables {
+    let on = |minor, first, sectors| Filesystem {
+        name: format!("dm-{minor}"),
+        dev: dev(253, minor),
+        segments: vec![Segment {
+            fs_sector: FsSector(0),
+            array_sector: ArraySector(first),
+            sectors,
+        }],
+        ..Filesystem::default()
+    };
+    let geometry = xfs::Geometry {
+        version: 5,
+        block_size: 4096,
+        sector_size: 512,
+        inode_size: 512,
+        blocks: 512,
+        ag_blocks: 512,
+        ag_count: 1,
+        log: xfs::Log::External { blocks: 64 },
+        stripe_unit: 0,
+        stripe_width: 0,
+        inode_align: 8,
+        features: xfs::Features::default(),
+        realtime_blocks: 0,
+        uuid: Uuid([uuid; 16]),
+    };
+    let behind = Layout {
+        block_size: 4096,
+        blocks: 512,
+        groups: Some(1),
+        kind: FsKind::Ext4,
+        superblock: None,
+        ranges: Vec::new(),
+        journal: Journal::Unknown,
+        notes: Vec::new(),
+    };
+    let mut a = array(1, "raid0", vec![member(0, 8, 0), member(1, 8, 16)]);
+    let mut layouts = vec![(dev(253, 0), xfs::Layout::from_geometry(geometry).into())];
+    a.filesystems = vec![on(0, 0, 4096)];
+    if ext {
+        a.filesystems.push(on(1, 4096, 4096));
+        layouts.push((dev(253, 1), behind.into()));
+    }
+    Tables::new(&Topology {
+        layouts: layouts.into_iter().collect(),
+        host: HostTopology {
+            arrays: vec![a],
+            ..HostTopology::default()
+        },
+        ..Topology::default()
+    })
+    .unwrap()
+}
+
+/// Blocks learned in the previous filesystem are forgotten, because the programs are loaded again.
+#[test]
+fn another_filesystem_of_the_same_layout_needs_other_programs() {
+    let (was, same, other) = (
+        xfs_tables(1, false),
+        xfs_tables(1, false),
+        xfs_tables(2, false),
+    );
+    assert_eq!((was.digest(), was.places()), (same.digest(), same.places()));
+    assert_eq!(was.boundaries, other.boundaries);
+    assert!(was.digest() != other.digest() && was.places() != other.places());
+}
+
+#[test]
+fn blocks_of_xfs_and_ext4_on_one_array_have_their_own_codes() {
+    let tables = xfs_tables(1, true);
+    let codes: Vec<u64> = tables.boundaries.iter().map(|b| b & 255).collect();
+    assert!(codes.contains(&43) && codes.contains(&35), "{codes:?}");
 }

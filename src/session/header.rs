@@ -114,6 +114,7 @@ fn parameters(layout: &Layout) -> Map<String, Value> {
     match layout {
         Layout::Ext4(layout) => ext4_parameters(layout),
         Layout::Xfs(layout) => xfs_parameters(&layout.geometry),
+        Layout::XfsDevice(_) => Map::new(),
     }
 }
 

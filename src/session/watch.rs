@@ -1,6 +1,6 @@
 //! Detects changes of the traced arrays, of the devices on them, and of the identity of their filesystems.
 //!
-//! Reads sysfs, mountinfo, and 1 KiB of each filesystem that has been written to. Does not wake a disk otherwise. The caller
+//! Reads sysfs, mountinfo, and the superblock of each filesystem that has been written to, or asks XFS for it. Does not wake a disk otherwise. The caller
 //! handles the changes.
 
 use std::collections::HashMap;
@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io;
 use std::time::Duration;
 
-use crate::fs::ext4::Identity;
+use crate::fs::Identity;
 use crate::machine::topology::device_path;
 use crate::machine::{
     Array, Dev, Filesystem, HostError, HostTopology, StatFile, Sys, differences, resolve_again,
@@ -201,14 +201,22 @@ fn mapped(array: &Array) -> impl Iterator<Item = &Filesystem> {
     all.filter(|fs| !fs.segments.is_empty())
 }
 
-/// Identity of an ext filesystem; `None` if there is none. Does not keep the device open, because md does not stop an open
-/// array.
+/// Identity of a filesystem; `None` if there is none. Does not keep the device or the mount point open, because md does not stop an
+/// open array.
 ///
 /// # Errors
-/// The device cannot be read now. A suspended device mapper volume is not read: the read would block until it is resumed.
+/// The identity cannot be read now. A suspended device mapper volume is not read: the read would block until it is resumed.
 fn identity(sys: &Sys, fs: &Filesystem) -> io::Result<Option<Identity>> {
+    if fs.role.main().is_some() {
+        return Ok(None);
+    }
     if sys.is_suspended(&fs.name) {
         return Err(io::ErrorKind::WouldBlock.into());
+    }
+    if let Some(mount) = fs.mounts.iter().find(|m| m.fstype == "xfs")
+        && let Some(known) = Identity::of_mounted_xfs(&mount.path, (fs.dev.major, fs.dev.minor))?
+    {
+        return Ok(Some(known));
     }
     Identity::read(&File::open(device_path(&fs.name))?)
 }
@@ -231,7 +239,7 @@ fn cpu_time() -> Duration {
 fn identity_change(was: Option<Identity>, now: Option<Identity>) -> String {
     match (was, now) {
         (None, _) => "now holds a filesystem".into(),
-        (_, None) => "no longer holds an ext filesystem".into(),
+        (_, None) => "no longer holds a known filesystem".into(),
         (Some(a), Some(b)) if (a.uuid, a.mkfs_time) != (b.uuid, b.mkfs_time) => {
             "now holds another filesystem".into()
         }

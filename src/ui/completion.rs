@@ -6,7 +6,7 @@ use clap_complete::engine::{
     ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _,
 };
 
-use crate::machine::{Array, Sys, resolve_all};
+use crate::machine::{Array, DeviceRole, Sys, resolve_all};
 
 /// Completes a target.
 pub fn targets() -> ArgValueCandidates {
@@ -40,7 +40,11 @@ fn candidates(array: &Array) -> Vec<CompletionCandidate> {
     let candidate =
         |name: &str, what: String| CompletionCandidate::new(name).help(Some(what.into()));
     let mut found = Vec::new();
-    for fs in &array.filesystems {
+    let main = array
+        .filesystems
+        .iter()
+        .filter(|fs| fs.role == DeviceRole::Main);
+    for fs in main {
         for mount in &fs.mounts {
             let what = format!("{} on {}", mount.fstype, array.name);
             let path = CompletionCandidate::new(mount.path.as_os_str());

@@ -107,11 +107,12 @@ impl Filesystem {
         }
     }
 
-    /// A filesystem of any kind.
-    pub fn from_layout(layout: fs::Layout) -> Self {
+    /// A filesystem of any kind; `None` for a device that only holds a log or realtime blocks.
+    pub fn from_layout(layout: fs::Layout) -> Option<Self> {
         match layout {
-            fs::Layout::Ext4(layout) => Self::new(*layout),
-            fs::Layout::Xfs(layout) => Self::from_xfs(*layout),
+            fs::Layout::Ext4(layout) => Some(Self::new(*layout)),
+            fs::Layout::Xfs(layout) => Some(Self::from_xfs(*layout)),
+            fs::Layout::XfsDevice(_) => None,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::address::{ArraySector, FsSector};
 use crate::fs::ext4::{self, E2Image, FsKind, NOT_IN_E2IMAGE, identify, is_e2image, is_qcow2};
 use crate::fs::xfs;
 use crate::machine::topology::{self, Topology};
-use crate::machine::{Array, Dev, Segment, Sys, resolve};
+use crate::machine::{Array, Dev, DeviceRole, Segment, Sys, resolve};
 use crate::raid::Geometry;
 
 /// A filesystem on an array.
@@ -198,7 +198,9 @@ fn find_device(name: &str) -> Result<Target> {
     let layouts = &topology.layouts;
     let arrays = topology.host.arrays.iter();
     let all = arrays.flat_map(|array| array.filesystems.iter().map(move |fs| (array, fs)));
-    let readable = all.filter(|(_, fs)| layouts.contains_key(&fs.dev) && !fs.segments.is_empty());
+    let readable = all.filter(|(_, fs)| {
+        layouts.contains_key(&fs.dev) && !fs.segments.is_empty() && fs.role == DeviceRole::Main
+    });
     let mut found: Vec<_> = readable.collect();
     if let Some(dev) = device_of(name)
         && found.iter().any(|(_, fs)| fs.dev == dev)
@@ -235,8 +237,10 @@ fn find_device(name: &str) -> Result<Target> {
     let (dev, segments) = (fs.dev, fs.segments.clone());
     let stack = fs.stack.iter();
     notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
-    let layout = topology.layouts.remove(&dev).context("no layout")?;
-    let fs = Filesystem::from_layout(layout);
+    let layout = topology.layouts.remove(&dev);
+    let fs = layout
+        .and_then(Filesystem::from_layout)
+        .context("no layout")?;
     if fits(&target_array.geometry, fs.block_size).is_err() {
         notes.push(format!(
             "chunks are not a multiple of the block of {} bytes: some blocks are on two members",

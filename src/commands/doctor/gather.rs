@@ -9,7 +9,7 @@ use crate::fs::ext4::features::incompat;
 use crate::fs::ext4::{FsKind, Superblock};
 use crate::machine::mballoc::{self, MbStats};
 use crate::machine::topology::{self, Topology};
-use crate::machine::{self, Array, Member, Sys};
+use crate::machine::{self, Array, DeviceRole, Member, Sys};
 
 /// First kernel that writes to preallocated blocks in parallel (240930fb7e6b): direct IO is not checked from here on.
 const DIRECT_SHARED: (u32, u32) = (6, 3);
@@ -32,7 +32,9 @@ pub fn gather(sys: &Sys, topology: &Topology, stopped: Vec<(String, String)>) ->
     let fstab = sys.text("/etc/fstab").unwrap_or_default();
     for array in &topology.host.arrays {
         let mut array_facts = array_facts(sys, array, &mdstat);
-        for mut fs in array.filesystems.clone() {
+        // The log device of an XFS has no rule of its own.
+        let main = |fs: &&machine::Filesystem| fs.role == DeviceRole::Main;
+        for mut fs in array.filesystems.iter().filter(main).cloned() {
             if sys.is_live() {
                 facts.notes.extend(mounted::drop_covered(&mut fs));
             }

@@ -1,98 +1,83 @@
-//! Detects that a device no longer holds the filesystem whose layout was read, from a few superblock fields that are cheap to
-//! read every few seconds. Does not validate them: a damaged superblock counts as another filesystem.
+//! Identity of an ext filesystem, from a few superblock fields that are cheap to read every few seconds. Does not validate them:
+//! a damaged superblock counts as another filesystem.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
 
 use super::features::{compat, incompat, ro_compat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT};
+use crate::fs::Identity;
 use crate::fs::read::{Fields, ReadAt};
 use crate::fs::uuid::Uuid;
 
-/// Identity of a filesystem and its layout. Equal identities have equal layouts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// UUID of the filesystem.
-    pub uuid: Uuid,
-    /// `s_mkfs_time`, seconds since 1970.
-    pub mkfs_time: u32,
-    /// Size of the filesystem in its blocks.
-    pub blocks: u64,
-    /// Digest of all other fields that the layout depends on.
-    layout: u64,
+/// Reads 1 KiB. `None` without an ext filesystem.
+///
+/// # Errors
+/// The device cannot be read.
+pub fn identity(dev: &dyn ReadAt) -> io::Result<Option<Identity>> {
+    let mut raw = [0; 1024];
+    match dev.read_at(EXT_SUPERBLOCK_AT, &mut raw) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    let f = Fields(&raw);
+    Ok((f.u16(0x38) == EXT_MAGIC).then(|| from_fields(f)))
 }
 
-impl Identity {
-    /// Reads 1 KiB, which is in the page cache for a mounted filesystem. `None` without an ext filesystem.
-    ///
-    /// # Errors
-    /// The device cannot be read.
-    pub fn read(dev: &dyn ReadAt) -> io::Result<Option<Self>> {
-        let mut raw = [0; 1024];
-        match dev.read_at(EXT_SUPERBLOCK_AT, &mut raw) {
-            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            other => other?,
-        }
-        let f = Fields(&raw);
-        Ok((f.u16(0x38) == EXT_MAGIC).then(|| Self::from_fields(f)))
+fn from_fields(f: Fields<'_>) -> Identity {
+    let mut layout = DefaultHasher::new();
+    // Only features that affect the layout: the kernel sets others at run time (large_file, orphan_present, recover).
+    let features = [
+        f.u32(0x5c)
+            & (compat::HAS_JOURNAL
+                | compat::RESIZE_INODE
+                | compat::SPARSE_SUPER2
+                | compat::FAST_COMMIT
+                | compat::ORPHAN_FILE),
+        f.u32(0x60)
+            & (incompat::JOURNAL_DEV
+                | incompat::META_BG
+                | incompat::BIT64
+                | incompat::MMP
+                | incompat::FLEX_BG),
+        f.u32(0x64)
+            & (ro_compat::SPARSE_SUPER
+                | ro_compat::GDT_CSUM
+                | ro_compat::QUOTA
+                | ro_compat::BIGALLOC
+                | ro_compat::METADATA_CSUM
+                | ro_compat::PROJECT),
+    ];
+    features.hash(&mut layout);
+    // s_first_data_block to s_inodes_per_group, inode size, reserved GDT, journal inode, backup of its map, descriptor
+    // size, first_meta_bg, MMP block, flex size, quota, backup groups, project quota, orphan file.
+    for (at, bytes) in [
+        (0x14, 0x18),
+        (0x58, 2),
+        (0xce, 2),
+        (0xe0, 4),
+        (0xfd, 3),
+        (0x104, 4),
+        (0x10c, 0x44),
+        (0x168, 8),
+        (0x174, 1),
+        (0x240, 8),
+        (0x24c, 8),
+        (0x26c, 4),
+        (0x280, 4),
+    ] {
+        f.0[at..at + bytes].hash(&mut layout);
     }
-
-    fn from_fields(f: Fields<'_>) -> Self {
-        let mut layout = DefaultHasher::new();
-        // Only features that affect the layout: the kernel sets others at run time (large_file, orphan_present, recover).
-        let features = [
-            f.u32(0x5c)
-                & (compat::HAS_JOURNAL
-                    | compat::RESIZE_INODE
-                    | compat::SPARSE_SUPER2
-                    | compat::FAST_COMMIT
-                    | compat::ORPHAN_FILE),
-            f.u32(0x60)
-                & (incompat::JOURNAL_DEV
-                    | incompat::META_BG
-                    | incompat::BIT64
-                    | incompat::MMP
-                    | incompat::FLEX_BG),
-            f.u32(0x64)
-                & (ro_compat::SPARSE_SUPER
-                    | ro_compat::GDT_CSUM
-                    | ro_compat::QUOTA
-                    | ro_compat::BIGALLOC
-                    | ro_compat::METADATA_CSUM
-                    | ro_compat::PROJECT),
-        ];
-        features.hash(&mut layout);
-        // s_first_data_block to s_inodes_per_group, inode size, reserved GDT, journal inode, backup of its map, descriptor
-        // size, first_meta_bg, MMP block, flex size, quota, backup groups, project quota, orphan file.
-        for (at, bytes) in [
-            (0x14, 0x18),
-            (0x58, 2),
-            (0xce, 2),
-            (0xe0, 4),
-            (0xfd, 3),
-            (0x104, 4),
-            (0x10c, 0x44),
-            (0x168, 8),
-            (0x174, 1),
-            (0x240, 8),
-            (0x24c, 8),
-            (0x26c, 4),
-            (0x280, 4),
-        ] {
-            f.0[at..at + bytes].hash(&mut layout);
-        }
-        Self {
-            uuid: Uuid(f.bytes(0x68)),
-            mkfs_time: f.u32(0x108),
-            blocks: f.split(0x4, Some(0x150)),
-            layout: layout.finish(),
-        }
+    Identity {
+        uuid: Uuid(f.bytes(0x68)),
+        mkfs_time: f.u32(0x108),
+        blocks: f.split(0x4, Some(0x150)),
+        layout: layout.finish(),
     }
 }
-
 #[cfg(test)]
 mod tests {
-    use super::Identity;
+    use super::{Identity, identity};
 
     fn image(change: impl Fn(&mut [u8])) -> Option<Identity> {
         let mut image = vec![0u8; 4096];
@@ -100,7 +85,7 @@ mod tests {
         sb[0x38..0x3a].copy_from_slice(&0xef53u16.to_le_bytes());
         sb[0x68] = 7;
         change(sb);
-        Identity::read(&image.as_slice()).unwrap()
+        identity(&image.as_slice()).unwrap()
     }
 
     #[test]
@@ -136,6 +121,6 @@ mod tests {
             assert_ne!(image(|sb| sb[at] |= bit), plain, "{at:#x}");
         }
         assert_eq!(image(|sb| sb[0x38] = 0), None);
-        assert_eq!(Identity::read(&[0u8; 1100].as_slice()).unwrap(), None);
+        assert_eq!(identity(&[0u8; 1100].as_slice()).unwrap(), None);
     }
 }

@@ -37,7 +37,7 @@ pub use crate::fs::{ReadAt, Uuid};
 pub use descriptors::Descriptor;
 pub use error::Error;
 pub use identify::{FsKind, identify};
-pub use identity::Identity;
+pub use identity::identity;
 pub use image::{E2Image, NOT_IN_E2IMAGE, is_e2image, is_qcow2};
 pub use layout::{Journal, Layout};
 pub(crate) use ranges::Collector;

@@ -38,7 +38,7 @@ pub struct Geometry {
 }
 
 /// The log of an XFS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Log {
     /// In the data device; it never crosses the end of an AG.
     Internal {
@@ -55,7 +55,7 @@ pub enum Log {
 }
 
 /// Features with btrees of their own in each AG.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Features {
     /// Free inode btree.
     pub finobt: bool,

@@ -29,7 +29,26 @@ pub struct Layout {
     pub notes: Vec<String>,
 }
 
+const LOG_ELSEWHERE: &str =
+    "the log is on another device (logdev=), which this layout does not contain";
+const REALTIME_ELSEWHERE: &str =
+    "file data is also on a realtime device or section, which this layout does not contain";
+
+/// Notes on what is not on the data device.
+fn other_devices(geometry: &Geometry) -> Vec<String> {
+    let log = geometry.log_device().map(|_| LOG_ELSEWHERE);
+    let realtime = geometry.realtime_device().map(|_| REALTIME_ELSEWHERE);
+    log.into_iter().chain(realtime).map(str::to_owned).collect()
+}
+
 impl Layout {
+    /// Removes the notes on a log device or a realtime device that is known.
+    pub fn drop_notes_on_devices(&mut self, log: bool, realtime: bool) {
+        self.notes.retain(|note| {
+            !(log && note == LOG_ELSEWHERE || realtime && note == REALTIME_ELSEWHERE)
+        });
+    }
+
     /// The layout after mkfs.
     pub fn from_geometry(geometry: Geometry) -> Self {
         let ags = 0..geometry.ag_count;
@@ -38,8 +57,8 @@ impl Layout {
         Self {
             roots: disjoint(roots, &ranges),
             ranges,
+            notes: other_devices(&geometry),
             geometry,
-            notes: Vec::new(),
         }
     }
 
@@ -50,7 +69,7 @@ impl Layout {
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let superblock = Superblock::read(dev)?;
         let mut layout = Self::from_geometry(superblock.geometry);
-        layout.notes = superblock.notes;
+        layout.notes.extend(superblock.notes);
         layout.read_roots(dev);
         if let Some(chunk) = superblock.root_chunk {
             layout.add_root_chunk(chunk);

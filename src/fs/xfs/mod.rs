@@ -5,19 +5,23 @@
 //! and no unbounded memory use.
 //!
 //! * `geometry`: the parameters that all fixed places follow from. `superblock`: reads and checks them.
-//! * `ag`: the headers of an AG, for the roots of its btrees.
-//! * `layout`: the complete layout. `mount`: the geometry from a mount point.
+//! * `ag`: the headers of an AG, for the roots of its btrees. `device`: the log device and the realtime device.
+//! * `layout`: the complete layout. `mount`: the geometry from a mount point. `identity`: detects another filesystem.
 //! * `error`: errors.
 
 mod ag;
+mod device;
 mod error;
 mod geometry;
+mod identity;
 mod layout;
 mod mount;
 mod superblock;
 #[cfg(test)]
 mod tests;
 
+pub use device::Device;
 pub use error::Error;
 pub use geometry::{Features, Geometry, Log};
+pub use identity::{identity, mounted_identity};
 pub use layout::Layout;

@@ -233,15 +233,6 @@ impl Superblock {
         geometry.log = log(f.be64(48), f.be32(96), &geometry)?;
 
         let mut notes = Vec::new();
-        if matches!(geometry.log, Log::External { .. }) {
-            notes.push(
-                "the log is on another device (logdev=), which this layout does not contain"
-                    .to_owned(),
-            );
-        }
-        if geometry.realtime_blocks > 0 {
-            notes.push("file data is also on a realtime device or section, which this layout does not contain".to_owned());
-        }
         if has(incompat_bits, incompat::ZONED | incompat::METADIR) {
             notes.push("realtime groups and zones are not known to this version".to_owned());
         }

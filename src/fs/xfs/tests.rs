@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{Error, Features, Geometry, Layout, Log};
+use super::{Error, Features, Geometry, Layout, Log, identity};
 use crate::address::{FsBlock, FsSector};
 use crate::fs::{ReadAt, SectorRange, Uuid};
 use crate::origin::Origin;
@@ -125,6 +125,47 @@ fn an_intact_filesystem() {
     let planned = Layout::from_geometry(geometry());
     assert_eq!(planned.ranges, layout.ranges);
     assert!(planned.roots.iter().all(|r| layout.roots.contains(r)));
+}
+
+#[test]
+fn the_identity_follows_the_layout() {
+    let was = geometry();
+    let read = identity(&image(&was).as_slice()).expect("readable");
+    assert_eq!(read, Some(was.identity()));
+    assert_eq!(identity(&[0u8; 4096].as_slice()).expect("readable"), None);
+    assert_eq!(identity(&[0u8; 10].as_slice()).expect("readable"), None);
+    // Values that the kernel and the superblock report differently, and those that a mount changes.
+    let same = |change: fn(&mut Geometry)| {
+        let mut now = was.clone();
+        change(&mut now);
+        now.identity() == was.identity()
+    };
+    assert!(same(|g| g.inode_align = 0));
+    assert!(same(|g| (g.stripe_unit, g.stripe_width) = (0, 0)));
+    assert!(!same(|g| g.uuid = Uuid([8; 16])));
+    assert!(!same(|g| g.blocks += 1));
+    assert!(!same(|g| g.ag_count += 1));
+    assert!(!same(|g| g.realtime_blocks = 1));
+    assert!(!same(|g| g.features.rmapbt = true));
+    assert!(!same(|g| g.log = Log::External { blocks: 64 }));
+}
+
+#[test]
+fn an_external_log_is_all_journal() {
+    let mut geometry = geometry();
+    assert!(geometry.log_device().is_none() && geometry.realtime_device().is_none());
+    geometry.log = Log::External { blocks: 1000 };
+    geometry.realtime_blocks = 5000;
+    let log = geometry.log_device().expect("a log");
+    let range = log.log.expect("a range");
+    assert_eq!((range.first, range.count), (FsSector(0), 8000));
+    assert_eq!((log.blocks, range.origin), (1000, Origin::Journal));
+    let realtime = geometry.realtime_device().expect("a realtime device");
+    assert_eq!((realtime.blocks, realtime.log), (5000, None));
+    let mut layout = Layout::from_geometry(geometry);
+    assert_eq!(layout.notes.len(), 2);
+    layout.drop_notes_on_devices(true, false);
+    assert!(layout.notes.len() == 1 && layout.notes[0].contains("realtime"));
 }
 
 #[test]

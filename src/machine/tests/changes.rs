@@ -1,7 +1,9 @@
 //! Differences between two topologies of a machine.
 
 use super::tree::{Tree, raid0_of_12};
-use crate::machine::{HostTopology, Member, differences, resolve_again, with_lost};
+use crate::machine::{
+    Dev, DeviceRole, HostTopology, MainDevice, Member, differences, resolve_again, with_lost,
+};
 
 const RAID5: &str = "
     disk sda 8:0 2000000
@@ -267,4 +269,48 @@ fn traced_disks_stay_unless_they_become_members() {
     let now = look(&tree, &then);
     assert_eq!(now.arrays.len(), 1);
     assert_eq!(now.arrays[0].name, "md7");
+}
+
+/// Each device of an XFS has its role while it is mounted, and one line reports the mount.
+#[test]
+fn the_log_and_realtime_devices_of_an_xfs() {
+    let mut tree = Tree::new(
+        "disk sda 8:0 2000
+        disk sdb 8:16 2000
+        md md0 9:0 1000 level=raid1 raid_disks=1 array_state=clean
+        member md0 sda slot=0 state=in_sync size=500
+        md md1 9:1 1000 level=raid1 raid_disks=1 array_state=clean
+        member md1 sdb slot=0 state=in_sync size=500",
+    );
+    let targets = ["md0".to_owned(), "md1".to_owned()];
+    let then = resolve_again(&targets, &HostTopology::default(), &tree.sys(), false).unwrap();
+    tree.add("mount 9:0 /srv xfs /dev/md0 rw,logdev=/dev/md1,noquota");
+    let again = |targets: &[String]| {
+        resolve_again(targets, &HostTopology::default(), &tree.sys(), false).unwrap()
+    };
+    let now = again(&targets);
+    let main = MainDevice {
+        name: "md0".into(),
+        dev: Dev { major: 9, minor: 0 },
+    };
+    let log = &now.arrays[1].filesystems[0];
+    assert_eq!(
+        (log.name.as_str(), &log.role),
+        ("md1", &DeviceRole::Log(main))
+    );
+    assert_eq!(log.mounts, now.arrays[0].filesystems[0].mounts);
+    assert_eq!(now.arrays[0].filesystems[0].role, DeviceRole::Main);
+    assert_eq!(differences(&then, &now), ["md0: md0 mounted on /srv"]);
+    assert_eq!(differences(&now, &then), ["md0: md0 unmounted from /srv"]);
+    // Without the array of the filesystem, the log's array reports it.
+    let (then, now) = (
+        HostTopology {
+            arrays: then.arrays[1..].to_vec(),
+            ..then
+        },
+        again(&targets[1..]),
+    );
+    assert_eq!(differences(&then, &now), ["md1: md1 mounted on /srv"]);
+    // Without targets, both arrays are traced.
+    assert_eq!(tree.resolve(&[]).unwrap().arrays.len(), 2);
 }

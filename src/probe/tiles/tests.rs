@@ -65,10 +65,10 @@ fn flex_groups(start: u64, group: u64, groups: u64) -> Vec<Boundary> {
         };
         put(0, Origin::BlockBitmap as u8);
         put(16, Origin::InodeTable as u8);
-        put(64, dynamic(8));
+        put(64, dynamic(8, false));
         if g % 5 == 0 {
             put(group / 2, Origin::Superblock as u8);
-            put(group / 2 + 8, dynamic(8));
+            put(group / 2 + 8, dynamic(8, false));
         }
     }
     table
@@ -153,7 +153,7 @@ proptest! {
         let mut table = Vec::new();
         for (sectors, kind) in spans {
             // Odd kinds: blocks of 1 to 128 sectors.
-            let code = if kind % 2 == 1 { dynamic(1 << kind) } else { kind };
+            let code = if kind % 2 == 1 { dynamic(1 << kind, kind == 3) } else { kind };
             table.push(Boundary { sector: ArraySector(sector), code });
             sector += sectors;
         }

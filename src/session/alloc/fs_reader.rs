@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::analysis::alloc::{CRITERIA, Fragmentation, FsAlloc, Source};
 use crate::machine::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
 use crate::machine::topology::Topology;
-use crate::machine::{Filesystem, Sys};
+use crate::machine::{DeviceRole, Filesystem, Sys};
 
 /// Shortest time between two reads of mb_structs_summary: the kernel walks its lists of groups under the allocator's locks.
 const FRESH: Duration = Duration::from_secs(10);
@@ -42,6 +42,27 @@ pub fn filesystems(sys: &Sys, topology: &Topology) -> Vec<FsAlloc> {
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found.dedup_by_key(|fs| fs.dev);
     found
+}
+
+/// The reason why there is nothing to sample, in one line.
+pub fn no_ext4(targets: &[String], topology: &Topology) -> String {
+    let all = topology.host.arrays.iter().flat_map(|a| &a.filesystems);
+    let mount = |fs: &Filesystem| fs.mounts.first().filter(|m| m.fstype == "xfs").cloned();
+    let xfs = all.filter(|fs| fs.role == DeviceRole::Main).find_map(mount);
+    if let Some(xfs) = xfs {
+        return format!(
+            "{} is XFS: alloc measures ext4's block allocator, and has no figures for XFS; for its IO: raidtrace top {0}",
+            xfs.path.display()
+        );
+    }
+    let on = match targets {
+        [] => "here".to_owned(),
+        targets => format!("on {}", targets.join(", ")),
+    };
+    format!(
+        "no mounted ext4 {on}: the allocator's figures are for ext4 only; name a mount point, or an array, disk or partition that \
+         holds one"
+    )
 }
 
 /// Number of mounted ext4 filesystems on this machine.
@@ -271,7 +292,7 @@ fn from_lists(lists: MbStructs) -> Fragmentation {
 mod tests {
     use std::fs;
 
-    use super::{FsReader, considered};
+    use super::{FsReader, considered, no_ext4};
     use crate::analysis::alloc::FsAlloc;
     use crate::machine::tests::tree::Tree;
 
@@ -283,6 +304,31 @@ mod tests {
             name: "sda1".to_owned(),
             ..FsAlloc::default()
         }
+    }
+
+    #[test]
+    fn an_xfs_is_named_as_such() {
+        let mut topology = crate::machine::topology::Topology::default();
+        let targets = ["/srv".to_owned()];
+        assert!(no_ext4(&targets, &topology).starts_with("no mounted ext4 on /srv:"));
+        let mount = crate::machine::Mount {
+            path: "/srv".into(),
+            fstype: "xfs".to_owned(),
+            ..Default::default()
+        };
+        topology.host.arrays.push(crate::machine::Array {
+            filesystems: vec![crate::machine::Filesystem {
+                mounts: vec![mount],
+                ..Default::default()
+            }],
+            ..Default::default()
+        });
+        let why = no_ext4(&targets, &topology);
+        assert!(
+            why.starts_with("/srv is XFS: alloc measures ext4's block allocator"),
+            "{why}"
+        );
+        assert!(why.ends_with("raidtrace top /srv"), "{why}");
     }
 
     #[test]

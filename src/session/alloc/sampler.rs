@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 use super::bitmaps::bitmap_reads;
-use super::fs_reader::{FsReader, considered, filesystems, mounted};
+use super::fs_reader::{FsReader, considered, filesystems, mounted, no_ext4};
 use super::hooks::{Loading, load};
 use crate::advice::kernel::Kernel;
 use crate::analysis::alloc::figures::{
@@ -93,14 +93,7 @@ impl AllocSampler {
         let sys = Sys::live();
         let found = filesystems(&sys, topology);
         if found.is_empty() {
-            let on = match targets {
-                [] => "here".to_owned(),
-                targets => format!("on {}", targets.join(", ")),
-            };
-            bail!(
-                "no mounted ext4 {on}: the allocator's figures are for ext4 only; name a mount point, or an array, disk or partition \
-                 that holds one"
-            );
+            bail!(no_ext4(targets, topology));
         }
         let left_on: Vec<String> = mballoc::restore(&sys)
             .into_iter()
