@@ -75,10 +75,14 @@ fn nested() -> Vec<Array> {
 }
 
 #[test]
-fn a_nested_array_refers_to_its_member_of_the_outer_array() {
+fn a_nested_array_links_to_its_outer_array() {
     let t = tables(nested());
-    let uppers: Vec<_> = t.arrays.iter().map(|a| (a.upper, a.upper_start)).collect();
-    assert_eq!(uppers, [(5, 0), (6, 64), (0, 0)]);
+    let outers: Vec<_> = t
+        .arrays
+        .iter()
+        .map(|a| (a.outer_member, a.outer_start))
+        .collect();
+    assert_eq!(outers, [(5, 0), (6, 64), (0, 0)]);
     assert_eq!(t.members.len(), 6);
     assert!(t.notes.is_empty(), "{:?}", t.notes);
     // A nested array has two roles: it is an array, and it carries a member of the outer array.
@@ -96,7 +100,7 @@ fn two_members_on_one_nested_array() {
     arrays[2].members[1].disk = dev(9, 2);
     arrays[2].members[1].nested_array = Some(dev(9, 2));
     let t = tables(arrays);
-    assert_eq!(t.arrays[0].upper, 5);
+    assert_eq!(t.arrays[0].outer_member, 5);
     assert!(t.notes[0].contains("several members"), "{:?}", t.notes);
 }
 
@@ -253,7 +257,7 @@ fn a_filesystem_on_dm_crypt() {
         (DEV_STACKED, 1, 4096)
     );
     let (flag, pieces) = entry(1).unwrap();
-    assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not followed");
+    assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not watched");
     // Dirtied data is still charged to the array, because it has all blocks.
     assert_eq!((whole.dirty_array, pieces.dirty_array), (1, 1));
     assert!(entry(2).is_none(), "a piece is elsewhere");
