@@ -325,7 +325,7 @@ fn stalled_clients_do_not_block_other_clients() {
     let silent: Vec<TcpStream> = (0..200)
         .map(|_| TcpStream::connect(&serve.address).unwrap())
         .collect();
-    let deaf: Vec<TcpStream> = (0..20)
+    let not_reading: Vec<TcpStream> = (0..20)
         .map(|_| {
             let mut stream = TcpStream::connect(&serve.address).unwrap();
             let request = format!(
@@ -341,7 +341,7 @@ fn stalled_clients_do_not_block_other_clients() {
     serve.settled();
     assert!(serve.sum("raidtrace_http_connections") >= 200.0);
     // The server closes them when they time out.
-    drop(deaf);
+    drop(not_reading);
     until("the silent ones to be closed", || {
         serve.sum("raidtrace_http_connections") < 10.0
     });
