@@ -216,7 +216,7 @@ fn a_signal_writes_the_last_minutes() {
     let origin = format!("Origin: http://{}", serve.address);
     assert_eq!(ask(&serve.address, "POST", "/api/dump", &[]).status, 403);
     let asked = || ask(&serve.address, "POST", "/api/dump", &[&origin]);
-    // Not at once: dumps that are asked for take space from others.
+    // Refused at first: the previous request, SIGUSR1, was less than 10 s ago.
     assert_eq!(asked().status, 409);
     until("another dump", || asked().status == 202);
     serve.process.says("the last minutes are in ");
