@@ -188,8 +188,8 @@ static __always_inline void rt_alloc_refuse(struct rt_alloc_cpu *c, struct ext4_
 		return;
 	}
 	/*
-	 * Reasons are sampled. The step is random, because groups may repeat evenly, and a fixed step
-	 * could always hit the same kind of group.
+	 * Reasons are sampled. The step is random, because kinds of groups may alternate regularly, and a
+	 * fixed step could always hit the same kind.
 	 */
 	c->until_sample = bpf_get_prandom_u32() & (2 * RT_ALLOC_SAMPLED - 1);
 	a = bpf_map_lookup_elem(&rt_allocs, &fs);

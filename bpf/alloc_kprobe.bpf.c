@@ -5,8 +5,8 @@
  */
 
 /*
- * Makes bpf_tracing.h use the kernel's names of registers. bpftool's vmlinux.h defines it, the one of
- * this directory does not.
+ * Makes bpf_tracing.h use the kernel's register names. bpftool's vmlinux.h defines this macro, the
+ * vmlinux.h in this directory does not.
  */
 #define __VMLINUX_H__
 #include "vmlinux.h"

@@ -20,13 +20,13 @@
 #include "xfs.bpf.h"
 
 /* Maximum number of blocks of a bio that are examined. */
-enum { RT_ABOVE_BLOCKS = 64 };
+enum { RT_READ_BLOCKS = 64 };
 
 /*
  * Examines a block that was read, in the form in which the filesystem gets it. Returns its size, or
  * 0 if the rest of the bio need not be examined.
  */
-__noinline __u32 rt_above_block(__u64 bio, __u32 index, __u64 sector, __u64 offset, __u32 left)
+__noinline __u32 rt_read_block(__u64 bio, __u32 index, __u64 sector, __u64 offset, __u32 left)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u64 by_address, found, key = rt_learned_key(index, sector);
@@ -69,8 +69,8 @@ static __always_inline void on_filesystem(struct bio *bio, __u64 address, __u32 
 
 	if (rt_op_of(bio->bi_opf) != RT_OP_READ || bio->bi_status)
 		return;
-	for (i = 0; i < RT_ABOVE_BLOCKS && offset < size; i++) {
-		block = rt_above_block(address, index, sector, offset, size - offset);
+	for (i = 0; i < RT_READ_BLOCKS && offset < size; i++) {
+		block = rt_read_block(address, index, sector, offset, size - offset);
 		if (!block)
 			break;
 		offset += block;
@@ -94,7 +94,7 @@ static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_
 			rt_bump(row->bytes, size);
 	} else if (size) {
 		origin = rt_walk(address, part->member, part->start,
-				 op | (part->flags | RT_WALK_INNER |
+				 op | (part->flags | RT_WALK_NESTED_ARRAY |
 				       (bio->bi_status ? RT_WALK_FAILED : 0)) << RT_WALK_FLAGS_SHIFT,
 				 size);
 	} else if (bio->bi_opf & RT_REQ_PREFLUSH) {
@@ -113,7 +113,7 @@ static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_
 				(size ? bio->bi_iter.bi_sector : 0) |
 				rt_event_flags(bio->bi_opf) << RT_EVENT_SECTOR_BITS,
 				rt_what(part->member, origin, op, size) |
-				1ULL << RT_WHAT_INNER |
+				1ULL << RT_WHAT_NESTED_ARRAY |
 				(bio->bi_status ? 1ULL << RT_WHAT_ERROR : 0));
 }
 

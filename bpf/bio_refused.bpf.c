@@ -17,8 +17,8 @@
 enum { RT_BLK_STS_AGAIN = 12 };	/* include/linux/blk_types.h */
 
 /*
- * Subtracts a refused bio. md refuses it in the call that submits it, so that it is the bio that
- * this CPU counted last. If the task was moved to another CPU in between, the bio stays counted.
+ * Subtracts a refused bio. md refuses a bio in the call that submits it. Therefore the refused bio is
+ * the one that this CPU counted last. If the task was moved to another CPU in between, the bio stays counted.
  */
 static __always_inline void subtract(__u64 bio, __u64 bytes, __u32 instance)
 {

@@ -21,8 +21,9 @@
 #include "xfs.bpf.h"
 
 /*
- * Origin of a flush, which has no address: journal if jbd2's thread submits it, else
- * file_data, because a task makes its file data durable (fsync, sync).
+ * Origin of a flush, which has no address. Without a known filesystem: raw. Else journal if jbd2's
+ * thread submits it, or a kworker of blk-throttle does so for that thread; else file_data, because a
+ * task makes its file data durable (fsync, sync).
  */
 static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned long long *arg)
 {
@@ -96,7 +97,10 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 	return found;
 }
 
-/* Maximum number of blocks that one write forgets; ext4 does not write more at once. */
+/*
+ * Maximum number of blocks that rt_forget() deletes per bio: 256 pages of 4 KiB in blocks of 1 KiB. The rest of a larger bio stays
+ * learned.
+ */
 enum { RT_FORGET_MAX = 1024 };
 
 /*
@@ -115,24 +119,25 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 }
 
 /*
- * Origin of a bio of a block that does not belong to a fixed structure, if it is XFS's metadata; RT_NOT_METADATA if not. Learns all
- * its blocks. lookup: result of rt_array_origin(). how: as for rt_xfs_origin(). pid: of the submitter.
+ * Origin of a bio outside fixed structures if the bio is XFS's metadata, and RT_NOT_METADATA if not. Learns the origin for all blocks of
+ * the bio. RT_LATER: a read whose content decides at completion. lookup: result of rt_array_origin(). op_size: op << 32 | size in bytes.
+ * pid: the submitter's.
  */
-__noinline __u32 rt_xfs_bio(__u64 bio, __u64 lookup, __u64 key, __u64 how, __u32 pid)
+__noinline __u32 rt_xfs_bio(__u64 bio, __u64 lookup, __u64 key, __u64 op_size, __u32 pid)
 {
-	__u32 block = rt_found_block(lookup) << 9, size = how, array = key >> RT_LEARNED_ARRAY_SHIFT;
-	__u32 origin = rt_xfs_origin(bio, how, block);
+	__u32 block = rt_found_block(lookup) << 9, size = op_size, array = key >> RT_LEARNED_ARRAY_SHIFT;
+	__u32 origin = rt_xfs_origin(bio, op_size, block);
 	struct rt_array *a;
 
 	if (origin == RT_NOT_METADATA)
 		return origin;
 	if (origin == RT_ORIGIN_UNKNOWN) {
-		/* content decides, unless an earlier bio has told */
+		/* the content decides, unless the lookup has returned a learned origin */
 		origin = rt_found_origin(lookup);
 		a = bpf_map_lookup_elem(&rt_arrays, &array);
 		if (origin != RT_ORIGIN_FILE_DATA && origin != RT_ORIGIN_UNKNOWN)
 			return origin;
-		/* below dm-crypt, rt_read_origin() sees cipher text */
+		/* not on dm-crypt: rt_read_origin() would examine cipher text */
 		if (size == block && a && !(a->flags & RT_ARRAY_CRYPT)) {
 			rt_note_task(pid, array);
 			rt_learn(key, rt_read_in_flight(pid, size));
@@ -192,7 +197,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		if (anonymous)
 			inode = 0;
 		if (rt_found_xfs(found) || !(array->flags & RT_ARRAY_EXT)) {
-			/* XFS's metadata has been handled: file data, or IO of the device itself */
+			/* XFS's metadata has been handled above: this bio is file data, or IO of the device itself */
 			if (origin == RT_ORIGIN_UNKNOWN && op == RT_OP_WRITE)
 				rt_forget(rt_learned_key(index, sector), block, size);
 			origin = RT_ORIGIN_FILE_DATA;
@@ -204,7 +209,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, 0, instance);
-			/* only if the bio goes past the lookup's run: a single run contains no learned block */
+			/* only if the bio extends beyond the sectors that the lookup is valid for: they contain no learned block */
 			if (op == RT_OP_WRITE && rt_found_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}

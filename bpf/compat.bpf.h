@@ -204,7 +204,7 @@ struct jbd2_inode___rt {
 	unsigned long i_dirty_start_page, i_dirty_end_page;
 } __attribute__((preserve_access_index));
 
-/* Number of pages of a large folio (include/linux/mm_types.h): field of 5.18 to 6.13, and field since 6.14. */
+/* Number of pages of a large folio (include/linux/mm_types.h): the field's name in 5.18 to 6.13, and since 6.14. */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;
 } __attribute__((preserve_access_index));

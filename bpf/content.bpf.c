@@ -111,7 +111,7 @@ struct rt_buffer {
 	const char *data;	/* NULL: the content is not available */
 };
 
-/* True if the buffer head belongs to that part of the page. */
+/* True if the buffer head describes exactly this block of the page. */
 static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32 size,
 				       __u32 offset)
 {
@@ -126,7 +126,7 @@ static __always_inline bool rt_bh_fits(struct buffer_head *bh, __u64 head, __u32
  * buffer head on the block's page (jbd2_journal_write_metadata_buffer()), which is not in the
  * page's list of buffers. Matters only if the layout does not contain the journal's blocks.
  */
-static __always_inline bool rt_is_shadow(struct buffer_head *bh, __u64 head)
+static __always_inline bool rt_is_log_buffer(struct buffer_head *bh, __u64 head)
 {
 	struct buffer_head *first = (struct buffer_head *)BPF_CORE_READ((struct page *)head, private);
 	struct buffer_head *each = first;
@@ -179,7 +179,7 @@ static __always_inline __u64 page_address(__u64 page)
 }
 
 /*
- * Derives rt_linear from a buffer head. page: that of the bio. It has to equal b_page:
+ * Derives rt_linear from a buffer head. page: the bio's page, which is used only if it equals b_page:
  * folio_set_bh() (fs/buffer.c) sets b_page to the first page of the folio, whichever page the
  * buffer is on.
  */
@@ -287,7 +287,7 @@ static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 s
 	out->metadata = true;
 	if (fits) {
 		note_linear(bh, (__u64)bv.bv_page);
-		out->journal = rt_is_shadow(bh, head);
+		out->journal = rt_is_log_buffer(bh, head);
 		out->data = BPF_CORE_READ(bh, b_data);
 		return;
 	}

@@ -97,7 +97,7 @@ static __always_inline __u32 rt_member_flush_origin(__u32 member)
 	__u64 *origin;
 
 	/* with nested arrays, the flush was requested from the outermost one */
-	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
+	for (depth = 0; depth < RT_NESTING_MAX; depth++) {
 		m = bpf_map_lookup_elem(&rt_members, &member);
 		if (!m)
 			break;
@@ -105,11 +105,11 @@ static __always_inline __u32 rt_member_flush_origin(__u32 member)
 		array = bpf_map_lookup_elem(&rt_arrays, &index);
 		if (!array)
 			break;
-		if (!array->upper) {
+		if (!array->outer_member) {
 			origin = bpf_map_lookup_elem(&rt_flush_origins, &index);
 			return origin ? *origin & 0xff : RT_ORIGIN_UNKNOWN;
 		}
-		member = array->upper - 1;
+		member = array->outer_member - 1;
 	}
 	return RT_ORIGIN_UNKNOWN;
 }

@@ -31,12 +31,12 @@ __u64 rt_origin_at(__u32 member, __u64 sector, __u32 op)
 	return rt_member_origin(member, sector, op);
 }
 
-/* The member that a nested array is of its outer array. Makes the sector relative to that member. */
+/* The outer array's member that is this nested array. Makes `sector` relative to that member. */
 static __always_inline struct rt_member *outer_member(const struct rt_array *array, __u64 *sector)
 {
-	__u32 index = array->upper - 1;
+	__u32 index = array->outer_member - 1;
 
-	*sector -= array->upper_start;
+	*sector -= array->outer_start;
 	return bpf_map_lookup_elem(&rt_members, &index);
 }
 
@@ -47,12 +47,12 @@ __u64 rt_outermost_origin(__u32 a, __u64 sector, __u32 op)
 	struct rt_member *m;
 	__u32 depth;
 
-	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
+	for (depth = 0; depth < RT_NESTING_MAX; depth++) {
 		struct rt_place place = {};
 
 		if (!array)
 			break;
-		if (!array->upper)
+		if (!array->outer_member)
 			return rt_found_within(rt_array_origin(a, array, sector, op), run);
 		m = outer_member(array, &sector);
 		if (!m)
@@ -83,7 +83,7 @@ __u64 rt_member_to_array(__u32 index, __u64 sector)
 	struct rt_array *array;
 	__u32 a, depth;
 
-	for (depth = 0; depth < RT_ARRAYS_DEEP; depth++) {
+	for (depth = 0; depth < RT_NESTING_MAX; depth++) {
 		struct rt_place place = {};
 
 		if (!m)
@@ -96,7 +96,7 @@ __u64 rt_member_to_array(__u32 index, __u64 sector)
 		if (place.kind != RT_PLACE_DATA)
 			break;
 		sector = place.sector;
-		if (!array->upper)
+		if (!array->outer_member)
 			return rt_learned_key(a, sector);
 		m = outer_member(array, &sector);
 	}

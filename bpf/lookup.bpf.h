@@ -17,7 +17,7 @@ __u64 rt_member_to_array(__u32 member, __u64 sector);
 
 /* Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block size. */
 enum {
-	RT_ORIGIN_MASK = 31,	/* also of an origin in other words, for example rt_what() */
+	RT_ORIGIN_MASK = 31,	/* bits of an origin, also in rt_what() and other packed words */
 	RT_FOUND_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits, then RT_DYNAMIC_XFS */
 	RT_FOUND_RUN = 9,
 };
@@ -94,7 +94,7 @@ static __always_inline __u64 rt_min(__u64 a, __u64 b)
 
 /*
  * Origin of a block that does not belong to a fixed structure: the learned origin, or file data.
- * code: that of the boundary; into: sectors from the boundary to `sector`.
+ * code: low byte of the boundary; into: sectors from the boundary to `sector`.
  */
 static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op, __u64 sector,
 					       __u64 into, __u64 run)
@@ -243,7 +243,7 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 o
 		return rt_found(m->slot.sectors ? RT_ORIGIN_RAW : RT_ORIGIN_UNKNOWN, place.run);
 	if (place.kind != RT_PLACE_DATA)
 		return rt_found(RT_ORIGIN_PARITY, place.run);
-	if (array->upper)
+	if (array->outer_member)
 		found = rt_outermost_origin(a, place.sector, op);
 	else
 		found = rt_array_origin(a, array, place.sector, op);

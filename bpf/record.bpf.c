@@ -21,25 +21,25 @@ static __always_inline void *this_ring(void)
 	return bpf_map_lookup_elem(&rt_events, &cpu);
 }
 
-static __always_inline __u64 sector_of(__u64 where)
+static __always_inline __u64 sector_of(__u64 sector_flags)
 {
-	return where << (64 - RT_EVENT_SECTOR_BITS) >> (64 - RT_EVENT_SECTOR_BITS);
+	return sector_flags << (64 - RT_EVENT_SECTOR_BITS) >> (64 - RT_EVENT_SECTOR_BITS);
 }
 
-/* where: sector | flags << RT_EVENT_SECTOR_BITS; what: rt_what() and the flags after RT_WHAT_ORIGIN. */
+/* sector_flags: sector | flags << RT_EVENT_SECTOR_BITS; what: rt_what() and the flags after RT_WHAT_ORIGIN. */
 static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 issue, __u64 start,
-				 __u64 where, __u64 what)
+				 __u64 sector_flags, __u64 what)
 {
 	e->kind = what >> RT_WHAT_PARTIAL & 1 ? RT_EVENT_PART : RT_EVENT_REQUEST;
 	e->op = what >> RT_WHAT_OP & 7;
 	e->origin = what >> RT_WHAT_ORIGIN & RT_ORIGIN_MASK;
 	e->error = what >> RT_WHAT_ERROR & 1;
-	e->flags = where >> RT_EVENT_SECTOR_BITS;
+	e->flags = sector_flags >> RT_EVENT_SECTOR_BITS;
 	e->runs = 0;
 	e->length = what;
 	e->member = what >> RT_WHAT_MEMBER;
 	e->now_ns = now;
-	e->sector = sector_of(where);
+	e->sector = sector_of(sector_flags);
 	e->issue_ns = issue;
 	e->start_ns = start;
 }
@@ -119,13 +119,13 @@ __noinline int rt_gather_member(__u32 which, __u32 member, __u64 sector)
  * Sends the runs that rt_walk() gathered. The runs do not say which request they belong to (the
  * sector of a bio may differ from that of its request), so they are sent only in state
  * RT_WALK_GATHERED, in which the walk over this request has ended. A request that completes in the
- * middle of another one's walk has no runs. Scratch entries: RT_SCRATCH_INNER for bios of nested
- * arrays, RT_SCRATCH_NESTED for a walk that interrupts another one.
+ * middle of another one's walk has no runs. Scratch entries: RT_SCRATCH_NESTED_ARRAY for bios of nested
+ * arrays, RT_SCRATCH_INTERRUPT for a walk that interrupts another one.
  */
-__noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
+__noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 sector_flags, __u64 what)
 {
-	__u32 which = (what >> RT_WHAT_INNER & 1 ? RT_SCRATCH_INNER : 0) |
-		      (what >> RT_WHAT_NESTED & 1 ? RT_SCRATCH_NESTED : 0);
+	__u32 which = (what >> RT_WHAT_NESTED_ARRAY & 1 ? RT_SCRATCH_NESTED_ARRAY : 0) |
+		      (what >> RT_WHAT_INTERRUPT & 1 ? RT_SCRATCH_INTERRUPT : 0);
 	struct rt_gather *g = bpf_map_lookup_elem(&rt_gathers, &which);
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
 	__u32 runs;
@@ -142,7 +142,7 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 		send(g);
 		runs = RT_RUNS_SENT;
 	}
-	fill(&g->event, now, issue, start, where, what);
+	fill(&g->event, now, issue, start, sector_flags, what);
 	if (runs > 1)
 		g->event.runs = runs;
 	if (!g->partly_sent || g->event.kind == RT_EVENT_REQUEST)
@@ -151,14 +151,14 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 where, 
 	return 1;
 }
 
-__noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what)
+__noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 sector_flags, __u64 what)
 {
 	struct rt_event_request *e;
 	void *ring;
 
 	if (!rt_recording)
 		return 0;
-	if (what >> RT_WHAT_WALKED & 1 && rt_emit_walked(now, issue, start, where, what))
+	if (what >> RT_WHAT_WALKED & 1 && rt_emit_walked(now, issue, start, sector_flags, what))
 		return 0;
 	ring = this_ring();
 	if (!ring) {
@@ -170,7 +170,7 @@ __noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where,
 		count_loss(RT_LOST_RING);
 		return 0;
 	}
-	fill(e, now, issue, start, where, what);
+	fill(e, now, issue, start, sector_flags, what);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Events of a recording. All of this is dead code if rt_recording is 0: callers test it first, so
- * that mere counting has no overhead.
+ * that counting alone has no overhead.
  */
 #ifndef RAIDTRACE_RECORD_BPF_H
 #define RAIDTRACE_RECORD_BPF_H
@@ -22,9 +22,9 @@ static __always_inline __u64 rt_event_flags(__u32 opf)
 enum {
 	RT_WHAT_OP = 32,
 	RT_WHAT_ORIGIN = 35,
-	RT_WHAT_NESTED = 41,	/* RT_WALKED_NESTED: the runs are in the scratch entry with RT_SCRATCH_NESTED */
+	RT_WHAT_INTERRUPT = 41,	/* RT_WALKED_INTERRUPT: the runs are in the scratch entry with RT_SCRATCH_INTERRUPT */
 	RT_WHAT_WALKED = 42,	/* RT_WALKED: rt_walk() has gathered the runs */
-	RT_WHAT_INNER = 43,	/* a bio of a nested array, not a request */
+	RT_WHAT_NESTED_ARRAY = 43,	/* a bio of a nested array, not a request */
 	RT_WHAT_ERROR = 44,
 	RT_WHAT_PARTIAL = 45,	/* partial completion: the request is not complete yet */
 	RT_WHAT_MEMBER = 46,
@@ -38,10 +38,10 @@ static __always_inline __u64 rt_what(__u32 member, __u32 origin, __u32 op, __u32
 
 /*
  * Emits the event of a request that has completed, completely or in part. Global functions take no pointers on 5.10, and at
- * most five arguments. where: sector of the disk, and rt_event_flags() from bit RT_EVENT_SECTOR_BITS on. what: rt_what() and
+ * most five arguments. sector_flags: sector of the disk, and rt_event_flags() from bit RT_EVENT_SECTOR_BITS on. what: rt_what() and
  * flags.
  */
-int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 where, __u64 what);
+int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 sector_flags, __u64 what);
 
 /*
  * Called when rt_walk() starts a request at this sector of the disk. which, also below: index of the scratch entry, from

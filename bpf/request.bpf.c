@@ -136,7 +136,7 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 
 /*
  * Emits the event of a recording. f: NULL if the issue was not seen; what: rt_what() and flags.
- * Called before counting: keeping the values until after it would cost stack, and a fifth more
+ * Called before counting: keeping the values until after counting would cost stack, and a fifth more
  * steps of the verifier.
  */
 static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt_inflight *f,

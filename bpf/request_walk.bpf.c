@@ -23,7 +23,7 @@ __noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 	__u64 *value = bpf_map_lookup_elem(&rt_learned, &key), was = value ? *value : 0;
 	struct rt_task_key task = {
 		.array = key >> RT_LEARNED_ARRAY_SHIFT,
-		.what = origin << 3 | RT_OP_READ,
+		.origin_op = origin << 3 | RT_OP_READ,
 	};
 	struct rt_io io = { .bios = 1 };
 
@@ -246,15 +246,15 @@ __noinline int rt_walk_some(__u32 which)
 	return 0;
 }
 
-__noinline __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
+__noinline __u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 op_flags, __u32 bytes)
 {
-	__u32 op = how & ((1 << RT_WALK_FLAGS_SHIFT) - 1), flags = how >> RT_WALK_FLAGS_SHIFT;
-	__u32 which = flags & RT_WALK_INNER ? RT_SCRATCH_INNER : 0;
+	__u32 op = op_flags & ((1 << RT_WALK_FLAGS_SHIFT) - 1), flags = op_flags >> RT_WALK_FLAGS_SHIFT;
+	__u32 which = flags & RT_WALK_NESTED_ARRAY ? RT_SCRATCH_NESTED_ARRAY : 0;
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &member);
 
 	if (w && w->busy) {
-		which |= RT_SCRATCH_NESTED;
+		which |= RT_SCRATCH_INTERRUPT;
 		w = bpf_map_lookup_elem(&rt_walks, &which);
 	}
 	if (!w || !m || w->busy) {
@@ -300,5 +300,5 @@ __noinline __u32 rt_walk_end(__u32 which)
 		return w->first;
 	}
 	w->busy = RT_WALK_GATHERED;
-	return w->first | RT_WALKED | (which & RT_SCRATCH_NESTED ? RT_WALKED_NESTED : 0);
+	return w->first | RT_WALKED | (which & RT_SCRATCH_INTERRUPT ? RT_WALKED_INTERRUPT : 0);
 }

@@ -39,31 +39,31 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
  */
 int rt_read_done(__u64 key, __u64 origin, __u32 remember);
 
-/* Layout of the `how` argument and of the result of rt_walk(). */
+/* Layout of the `op_flags` argument and of the result of rt_walk(). */
 enum {
 	RT_WALK_FLAGS_SHIFT = 8,
 	RT_WALKED = 1 << 7,	/* becomes bit RT_WHAT_WALKED in rt_what() */
-	RT_WALKED_NESTED = 1 << 6,	/* becomes bit RT_WHAT_NESTED: the runs are in RT_SCRATCH_NESTED */
+	RT_WALKED_INTERRUPT = 1 << 6,	/* becomes bit RT_WHAT_INTERRUPT: the runs are in RT_SCRATCH_INTERRUPT */
 };
 
 /*
  * Returns the index of a scratch entry. If none is free, returns RT_SCRATCHES and counts the bytes
  * as `unknown`.
  */
-__u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes);
+__u32 rt_walk_begin(__u64 bio, __u32 member, __u64 start, __u32 op_flags, __u32 bytes);
 int rt_walk_some(__u32 which);
 __u32 rt_walk_end(__u32 which);
 
 /*
  * Walks over a request with several bios or several origins: adds the bytes of each origin, and returns the first origin.
- * start: first sector of the member on its disk. how: op | (rt_part_flags | rt_walk_flags) << RT_WALK_FLAGS_SHIFT. In a
+ * start: first sector of the member on its disk. op_flags: op | (rt_part_flags | rt_walk_flags) << RT_WALK_FLAGS_SHIFT. In a
  * recording, RT_WALKED is set in the result if the runs were gathered; their scratch entry stays in use until the caller calls
- * rt_emit_request(). If it is not set, all scratch entries were in use, and the bytes are `unknown`. Inline, to save a frame
+ * rt_emit_request(). If RT_WALKED is not set, all scratch entries were in use, and the bytes are `unknown`. Inline, to save a frame
  * of the deepest stack.
  */
-static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 how, __u32 bytes)
+static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 op_flags, __u32 bytes)
 {
-	__u32 which = rt_walk_begin(bio, member, start, how, bytes), i;
+	__u32 which = rt_walk_begin(bio, member, start, op_flags, bytes), i;
 
 	if (which >= RT_SCRATCHES)
 		return RT_ORIGIN_UNKNOWN;

@@ -50,7 +50,7 @@ static __always_inline bool rt_already_seen(__u32 instance, __u32 kind, __u64 ma
 	seen = bpf_map_lookup_elem(&rt_seen, &key);
 	if (!seen)
 		return instance == RT_SHADOW;
-	/* in the middle of the shadow program, which the kernel will skip for this event: a mark would stay */
+	/* in the middle of the shadow program, which the kernel will skip for this event: a mark would never be removed */
 	if (instance == RT_FIRST && seen->shadowing)
 		return false;
 	/* nearly always the first slot: the others hold marks of interrupted programs */

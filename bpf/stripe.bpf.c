@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Reasons of bios of the stripe cache of RAID 4/5/6 (drivers/md/raid5.c). The reason of a bio is its
- * origin, or RT_BY_ADDRESS if its address determines the origin. Such a bio refers to nothing but
- * its stripe_head, so the reason is taken from the state of the stripe when ops_run_io() submits the
- * bio.
+ * origin, or RT_BY_ADDRESS if its address determines the origin. A stripe cache bio refers to nothing
+ * but its stripe_head. Therefore the reason is taken from the state of the stripe when ops_run_io()
+ * submits the bio.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -17,7 +17,7 @@
 
 enum {
 	RT_STRIPE_DISKS = 256,
-	RT_STRIPE_BIOS = 16,	/* maximum number of bios that are read per block of a stripe */
+	RT_STRIPE_BIOS = 16,	/* maximum number of bios that are scanned per block of a stripe */
 	RT_STRIPE_SECTORS = 8,	/* STRIPE_SECTORS with 4 KiB pages */
 };
 
@@ -100,9 +100,9 @@ __noinline int rt_examine_block(__u64 dev, __u32 op, __u32 instance)
  * True if the scan for the previous bio is valid for this one, too: ops_run_io() submits the bios
  * of a stripe one after the other, from the last disk to the first (for each disk, the stripes of a
  * batch in turn). The bios are embedded in dev[], so their addresses decrease; a bio whose address
- * does not decrease begins a new pass. If that scan was for an earlier call of ops_run_io(), shares
- * of the cost are slightly off. In a degraded array, where more depends on the scan, it is done for
- * each bio.
+ * does not decrease begins a new pass. If the previous scan was made in an earlier call of
+ * ops_run_io(), shares of the cost are slightly wrong. In a degraded array, where more depends on the
+ * scan, each bio gets a scan of its own.
  */
 static __always_inline bool is_examined(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				     __u32 array, __u64 state)
@@ -247,8 +247,8 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
 }
 
 /*
- * Maximum number of runs of one origin that are looked up per bio. A run has at least one block, so
- * that with 4 KiB blocks the runs cover at least 512 KiB, mdadm's default chunk.
+ * Maximum number of runs of one origin that are looked up per bio. A run has at least one block.
+ * Therefore, with 4 KiB blocks, the runs cover at least 512 KiB, mdadm's default chunk.
  */
 enum { RT_RESHAPE_RUNS = 128 };
 
@@ -280,7 +280,7 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags)
 {
 	__u64 private = (__u64)RT_PEEK((struct bio *)bio, bi_private);
 	__u32 array = array_and_flags & 0xffff, i, at = 0;
-	struct rt_reasons *kept;
+	struct rt_reasons *reasons;
 	__u64 reason;
 
 	if (array_and_flags & RT_CLASSIFY_RESHAPING)
@@ -288,18 +288,18 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags)
 	else
 		reason = classify_stripe(bio, private, size, op, array,
 				       array_and_flags & RT_CLASSIFY_SHADOW ? RT_SHADOW : RT_FIRST);
-	kept = rt_reasons_of(bio);
-	if (!kept)
+	reasons = rt_reasons_of(bio);
+	if (!reasons)
 		return 0;
 	for (i = RT_REASON_WAYS; i-- > 0;) {
-		if (!kept->way[i])
+		if (!reasons->way[i])
 			at = i;
 	}
 	for (i = 0; i < RT_REASON_WAYS; i++) {
-		if (rt_reason_is_for(kept->way[i], bio))
+		if (rt_reason_is_for(reasons->way[i], bio))
 			at = i;
 	}
-	kept->way[at & (RT_REASON_WAYS - 1)] =
+	reasons->way[at & (RT_REASON_WAYS - 1)] =
 		bio << (64 - RT_REASON_SHIFT) >> (64 - RT_REASON_SHIFT) |
 		reason << RT_REASON_SHIFT;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reason of a bio that md submitted, if its address does not determine it: md reads a block for a
+ * Reason for which md submitted a bio, if the bio's address does not determine it: md reads a block for a
  * task or for parity, and writes it for a task or for a resync.
  */
 #ifndef RAIDTRACE_STRIPE_BPF_H
@@ -44,7 +44,7 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 	return false;
 }
 
-/* Flags of rt_classify()'s `array_and_flags`, above the array. */
+/* Flags of rt_classify()'s `array_and_flags`, in the bits above the array's index. */
 enum {
 	RT_CLASSIFY_RESHAPING = 1 << 16,	/* RAID 10 during a reshape */
 	RT_CLASSIFY_SHADOW = 1 << 17,	/* called by a shadow program */
@@ -68,7 +68,7 @@ __u32 rt_unseen_reason(__u32 op, __u32 array);
 /* Reason of a bio at its completion: an origin, or RT_BY_ADDRESS. */
 static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
 {
-	struct rt_reasons *kept;
+	struct rt_reasons *reasons;
 	__u64 reason;
 	int i;
 
@@ -76,11 +76,11 @@ static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u
 		return RT_ORIGIN_RESYNC;
 	if (!(flags & RT_PART_RESHAPE) && !rt_is_stripe_bio(end_io))
 		return RT_BY_ADDRESS;
-	kept = rt_reasons_of(bio);
-	for (i = 0; kept && i < RT_REASON_WAYS; i++) {
-		reason = kept->way[i];
+	reasons = rt_reasons_of(bio);
+	for (i = 0; reasons && i < RT_REASON_WAYS; i++) {
+		reason = reasons->way[i];
 		if (rt_reason_is_for(reason, bio)) {
-			kept->way[i] = 0;
+			reasons->way[i] = 0;
 			return reason >> RT_REASON_SHIFT;
 		}
 	}

@@ -39,7 +39,7 @@ static __always_inline void put_name(__u32 pid, __u32 array, const struct rt_tas
 
 /*
  * A kworker's name includes its current work: the work queue, or flush-MAJOR:MINOR in writeback
- * (set_worker_desc()). It is read at submission, because the next work may be for another device.
+ * (set_worker_desc()). The work is read at submission, because the next work may be for another device.
  */
 __noinline int rt_note_task(__u32 pid, __u32 array)
 {

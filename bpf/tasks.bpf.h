@@ -24,7 +24,7 @@ static __always_inline __u64 rt_task_number(__u32 pid, __u32 array, __u32 origin
 	union {
 		struct rt_task_key key;
 		__u64 number;
-	} u = { .key = { .pid = pid, .array = array, .what = origin << 3 | op } };
+	} u = { .key = { .pid = pid, .array = array, .origin_op = origin << 3 | op } };
 
 	return u.number;
 }

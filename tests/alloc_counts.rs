@@ -88,7 +88,7 @@ fn counts_match_the_blocks_of_files() {
     });
     assert_eq!(sum, (counts.requests, blocks, counts.nanoseconds));
     // fsync(2) writes in the thread that calls it.
-    // The link is 4711/task/4712.
+    // /proc/thread-self links to PID/task/TID, for example 4711/task/4712.
     let myself = std::fs::read_link("/proc/thread-self").unwrap();
     let me = myself.file_name().unwrap().to_str().unwrap();
     let me: u32 = me.parse().unwrap();

@@ -213,7 +213,7 @@ fn a_task_that_dirties_is_shown_with_its_cgroup() {
         return;
     }
     let Some(cgroup) = Cgroup::new() else {
-        return common::skipped("no cgroup2 in which a cgroup can be made");
+        return common::skipped("no cgroup2 in which a cgroup can be created");
     };
     let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
     disk.sync();

@@ -333,7 +333,7 @@ fn damaged_recordings_are_exported_up_to_the_damage() {
 }
 
 #[test]
-fn a_directory_of_traces_follows_the_rules() {
+fn a_directory_of_traces_is_replaced_only_with_force() {
     let dir = tempfile::tempdir().unwrap();
     let traces = dir.path().join("traces");
     assert_eq!(export(DEMO, "blktrace", &traces).code(), Some(0));

@@ -126,17 +126,17 @@ fn an_unreadable_or_damaged_superblock() {
     let dir = memory();
     let node = dir.path().join("node");
     // A superblock with one invalid field.
-    let mut wild = vec![0; 4096];
+    let mut invalid = vec![0; 4096];
     File::open(&disk.image)
         .unwrap()
-        .read_exact_at(&mut wild, 0)
+        .read_exact_at(&mut invalid, 0)
         .unwrap();
-    wild[1024..1024 + 32].fill(0xff);
+    invalid[1024..1024 + 32].fill(0xff);
     for (what, bytes) in [
         ("zeroes", vec![0; 4096]),
         ("noise", vec![0xa5; 1 << 20]),
         ("nothing", Vec::new()),
-        ("wild", wild),
+        ("invalid", invalid),
     ] {
         fs::write(&node, bytes).unwrap();
         // FS_IOC_GETFSMAP of the mounted filesystem still works, unless the mount is not visible.
@@ -278,7 +278,7 @@ fn escape_sequences_in_a_name() {
     assert!(out.stdout.contains("\\x1b]0;x\\x07"), "{out:?}");
 }
 
-/// In a container, /proc/PID is not the task with the PID that the kernel reports. In this test it is a process "sleep".
+/// In a container, /proc/PID is not the task with the PID that the kernel reports. In this test, /proc/PID is a process `sleep`.
 #[test]
 fn names_in_another_pid_namespace() {
     if !tracing() || !installed("unshare") {

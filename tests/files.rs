@@ -130,7 +130,7 @@ fn every_byte_has_its_file() {
     };
     assert_eq!(row(straight_inode).1, MIB);
     assert_eq!(path(&row(straight_inode).2), named(&straight));
-    // To the end of the last block.
+    // Whole blocks are written.
     assert_eq!(row(odd_inode).1, 300 * KIB);
     let bytes: String = odd
         .as_os_str()

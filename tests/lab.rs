@@ -117,7 +117,7 @@ on_kernels! {
     raid1_agrees
     raid10_agrees
     raid5_agrees
-    a_broken_truth_differs
+    a_falsified_geometry_is_detected
     every_level_agrees
     ends_cleanly
     member_removed
@@ -514,7 +514,7 @@ fn raid5_agrees(kernel: &str) {
 }
 
 /// With a falsified geometry, the oracle must not agree with the same run.
-fn a_broken_truth_differs(kernel: &str) {
+fn a_falsified_geometry_is_detected(kernel: &str) {
     let Some(dir) = lab(kernel, "agree") else {
         return;
     };

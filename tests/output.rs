@@ -69,7 +69,7 @@ fn follows_the_rules(make: impl Fn(&str, &[&str]) -> Output) {
     succeeds(&[]);
     assert_eq!(names(dir.path()), ["out"]);
 
-    // An existing file: the old content stays where another name leads to it.
+    // An existing file: its content remains under its other hard link.
     fs::write(&path, "precious").unwrap();
     fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
     fs::hard_link(&path, &victim).unwrap();
@@ -181,7 +181,7 @@ fn alloc() {
     });
 }
 
-/// Removes the files even if the test fails.
+/// Sets the flag even if the test fails, so that the writing thread ends.
 struct SetWhenDropped<'a>(&'a AtomicBool);
 
 impl Drop for SetWhenDropped<'_> {

@@ -459,7 +459,7 @@ fn exports() -> bool {
 }
 
 #[test]
-fn lines() {
+fn csv_and_ndjson_have_the_sums_of_the_report() {
     let folder = Folder::new();
     let file = folder.file("a.rtrace", DEMO);
     let whole = sums(&report(&file));

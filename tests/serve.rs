@@ -216,7 +216,7 @@ fn a_signal_writes_the_last_minutes() {
     let origin = format!("Origin: http://{}", serve.address);
     assert_eq!(ask(&serve.address, "POST", "/api/dump", &[]).status, 403);
     let asked = || ask(&serve.address, "POST", "/api/dump", &[&origin]);
-    // Not at once: dumps that are asked for take space from others.
+    // Refused at first: the previous request, SIGUSR1, was less than 10 s ago.
     assert_eq!(asked().status, 409);
     until("another dump", || asked().status == 202);
     serve.process.says("the last minutes are in ");
@@ -325,7 +325,7 @@ fn stalled_clients_do_not_block_other_clients() {
     let silent: Vec<TcpStream> = (0..200)
         .map(|_| TcpStream::connect(&serve.address).unwrap())
         .collect();
-    let deaf: Vec<TcpStream> = (0..20)
+    let not_reading: Vec<TcpStream> = (0..20)
         .map(|_| {
             let mut stream = TcpStream::connect(&serve.address).unwrap();
             let request = format!(
@@ -341,7 +341,7 @@ fn stalled_clients_do_not_block_other_clients() {
     serve.settled();
     assert!(serve.sum("raidtrace_http_connections") >= 200.0);
     // The server closes them when they time out.
-    drop(deaf);
+    drop(not_reading);
     until("the silent ones to be closed", || {
         serve.sum("raidtrace_http_connections") < 10.0
     });

@@ -77,8 +77,8 @@ enum rt_alloc_state {
 };
 
 /*
- * Search on a CPU: all data that the hooks access for each group, up to millions of times per
- * second. `count` is the number of groups considered for the allocation `ac` that are not yet part
+ * State of the search on a CPU: all data that the hooks access for each group, up to millions of times
+ * per second. `count` is the number of groups considered for the allocation `ac` that are not yet part
  * of rt_alloc_task.looked_current. At most one CPU has such a count for a task.
  */
 struct rt_alloc_cpu {
@@ -87,7 +87,7 @@ struct rt_alloc_cpu {
 	struct rt_alloc_task_key key;	/* task that makes the allocation */
 	__u32 fs;
 	__u32 until_sample;	/* refusals until the next one whose reason is determined */
-	__u64 task;		/* bpf_get_current_pid_tgid() of the task while its groups are counted; 0: they are not */
+	__u64 task;		/* task whose groups are being counted (bpf_get_current_pid_tgid()); 0: none */
 	__u32 group;
 	__u32 state;		/* enum rt_alloc_state */
 	__u32 criterion;	/* criterion under which `group` was considered */

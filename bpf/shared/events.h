@@ -16,7 +16,7 @@ enum rt_event_kinds {
 /* A run: consecutive bytes of a request that have one origin, as sectors | origin << RT_RUN_SHIFT. */
 enum rt_event_runs {
 	RT_RUN_SHIFT = 24,
-	RT_RUNS_SENT = 0xffff,	/* value of rt_event_request.runs: the runs are in the RT_EVENT_PART events before it */
+	RT_RUNS_SENT = 0xffff,	/* value of rt_event_request.runs: the runs are in the preceding RT_EVENT_PART events */
 };
 
 /* A completed request on a member. Followed by its runs. */

@@ -7,7 +7,7 @@ enum rt_limits {
 	RT_DEV_HASH_BITS = 14,	/* log2 of the slots of the device index */
 	RT_DEVS = 1024,		/* disks and arrays together */
 	RT_DISK_PARTS = 15,	/* members on one disk */
-	RT_ARRAYS_DEEP = 3,	/* maximum depth of nested arrays that is resolved */
+	RT_NESTING_MAX = 3,	/* maximum depth of nested arrays that is resolved */
 	RT_HIST_BUCKETS = 128,	/* see hist.h */
 	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
 	RT_WALK_STEPS = 64,	/* steps per round of a walk over a request */

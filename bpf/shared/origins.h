@@ -9,7 +9,10 @@
 #ifndef RAIDTRACE_ORIGINS_H
 #define RAIDTRACE_ORIGINS_H
 
-/* X(number, CONSTANT, name, group). 3 to 6 are of ext4, 19 to 24 of XFS, the others of both. RAW: outside of any known filesystem, and not md's metadata. */
+/*
+ * X(number, CONSTANT, name, group). Filesystem origins: 3 to 6 are ext4's, 19 to 24 XFS's, the others are
+ * common to both. RAW: outside any known filesystem, and not md's own metadata.
+ */
 #define RT_ORIGINS(X) \
 	X(0, UNKNOWN, unknown, else) \
 	X(1, RAW, raw, else) \

@@ -27,7 +27,7 @@ enum rt_task_key_values {
 struct rt_task_key {
 	__u32 pid;		/* or RT_THROTTLED | low bits of a cgroup id */
 	__u16 array;
-	__u8 what;		/* origin << 3 | (operation or RT_OP_DIRTY) */
+	__u8 origin_op;		/* origin << 3 | (operation or RT_OP_DIRTY) */
 	__u8 interval;		/* low 8 bits of rt_interval, the number of the interval */
 };
 
@@ -49,7 +49,7 @@ struct rt_task_slot {
 
 struct rt_task_pending {
 	struct rt_task_slot slot[RT_TASK_SLOTS];
-	__u64 last_bio;		/* address of the bio that was counted last: rt_bio_refused undoes that if md refuses the bio */
+	__u64 last_bio;		/* address of the bio that was counted last: rt_bio_refused subtracts it if md refuses the bio */
 	__u64 last_slot;	/* slot of that bio */
 };
 

@@ -52,13 +52,13 @@ enum rt_part_flags {
 enum rt_dev_flags {
 	/* request.start_time_ns is set for this disk (queue/iostats is 1) */
 	RT_DEV_START_TIME = 1,
-	/* device of a filesystem on dm-crypt: its bios are examined here, as plain text */
+	/* device of a filesystem on dm-crypt: its bios are examined at this device, where they are plain text */
 	RT_DEV_STACKED = 2,
-	/* on some part, bios are classified when md submits them (rt_part_flags) */
+	/* bios of at least one member on this disk are classified when md submits them (rt_part_flags) */
 	RT_DEV_CLASSIFIED = 4,
-	/* an array that is a member of another one: a bio of the array is a bio of that member */
+	/* an array that is a member of another array: its bios are counted as requests of that member */
 	RT_DEV_NESTED = 8,
-	/* an array whose blocks may have to be reconstructed: they are examined when its bios complete */
+	/* a RAID 4/5/6 with a missing member: content is examined when the array's bios complete, after reconstruction */
 	RT_DEV_REBUILDS = 16,
 };
 
@@ -87,7 +87,7 @@ struct rt_dev {
 /* The fields that every request needs come first, in one or two cache lines. */
 struct rt_array {
 	__u32 flags;		/* rt_array_flags */
-	__u32 upper;		/* if the array is a member of another one: 1 + index into rt_members; else 0 */
+	__u32 outer_member;	/* if the array is a member of another one: 1 + index into rt_members; else 0 */
 	__u32 first_tile;	/* into rt_tiles */
 	__u32 nr_tiles;
 	__u64 tile_lead;	/* offset of the array's first sector in its first tile */
@@ -95,7 +95,7 @@ struct rt_array {
 	__u32 tile_shift;	/* log2 of tile_sectors, or RT_NO_SHIFT */
 	__u32 slot_shift;	/* log2 of tile_sectors / RT_LIST_SLOTS, rounded up */
 	struct rt_geometry geometry;
-	__u64 upper_start;	/* first sector of that member on this array */
+	__u64 outer_start;	/* first sector of that member on this array */
 };
 
 enum rt_array_flags {
@@ -158,11 +158,11 @@ struct rt_walk {
  * Scratch entries for walks: one for requests and one for bios of nested arrays, each twice,
  * because an interrupt may complete a request in the middle of the walk of another one.
  */
-enum { RT_SCRATCH_INNER = 1, RT_SCRATCH_NESTED = 2, RT_SCRATCHES = 4 };
+enum { RT_SCRATCH_NESTED_ARRAY = 1, RT_SCRATCH_INTERRUPT = 2, RT_SCRATCHES = 4 };
 
 enum rt_walk_flags {
 	RT_WALK_FAILED = 1 << 8,	/* the IO failed: there is no content to read */
-	RT_WALK_INNER = 1 << 9,		/* walk of a bio of a nested array, not of a request of a disk */
+	RT_WALK_NESTED_ARRAY = 1 << 9,	/* walk of a bio of a nested array, not of a request of a disk */
 	RT_WALK_PARTS = 1 << 10,	/* the bios may belong to several partitions */
 };
 
@@ -259,9 +259,9 @@ struct rt_loss {
 };
 
 /*
- * Member IO with which RAID 4/5/6 completed partially written stripes, by the origin that dirtied
- * the stripe. The IO of a stripe with several origins is divided in proportion to their bytes. Key
- * of rt_costs: array << RT_COST_SHIFT | origin.
+ * Member IO that RAID 4/5/6 adds for parity, by the origin that dirtied the stripe. The IO of a stripe
+ * with several origins is divided in proportion to their bytes. Key of rt_costs: array <<
+ * RT_COST_SHIFT | origin.
  */
 struct rt_cost {
 	__u64 parity;		/* bytes of P and Q written */

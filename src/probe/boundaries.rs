@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn filesystems_that_touch_or_overlap_keep_their_own_phase() {
+    fn filesystems_that_touch_or_overlap_keep_their_block_alignment() {
         // The blocks of the second filesystem are aligned with those of the first; the blocks of the third are not.
         let cut = segment(0, 0, 21);
         let got = table(&[([cut], 8, 2), whole(16, 8, 1), whole(24, 8, 1)]);

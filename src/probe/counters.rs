@@ -271,11 +271,11 @@ fn cell_key(member: u32, cell: usize) -> Option<CellKey> {
 
 /// Decodes a task key; true if it counts dirtied data.
 fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
-    let (op, dirtied) = operation(wire.what & 7)?;
+    let (op, dirtied) = operation(wire.origin_op & 7)?;
     let key = TaskKey {
         array: u32::from(wire.array),
         pid: wire.pid,
-        origin: Origin::from_u8(wire.what >> 3)?,
+        origin: Origin::from_u8(wire.origin_op >> 3)?,
         op,
     };
     Some((key, dirtied))

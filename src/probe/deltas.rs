@@ -9,7 +9,7 @@ use std::hash::Hash;
 
 use crate::analysis::counters::TaskCounters;
 
-/// Number of readings for which a key is kept that is in no slot and whose counters are still missing from the table. After that
+/// Number of readings for which a key is kept although it is in no slot and its counters have not reached the table. After that
 /// the counters are lost.
 const MAX_IDLE_READINGS: u8 = 3;
 

@@ -43,7 +43,7 @@ pub struct Completed {
     pub member: u32,
     /// Operation.
     pub op: Op,
-    /// Origin of the first bio.
+    /// Origin of the first sector.
     pub origin: Origin,
     /// REQ_SYNC (bit 0) to REQ_BACKGROUND (bit 9), in the kernel's order.
     pub flags: u16,
@@ -75,7 +75,7 @@ pub struct Run {
 /// A submitted bio.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Number of the array.
+    /// Position of the array in the topology.
     pub array: u32,
     /// Operation.
     pub op: Op,

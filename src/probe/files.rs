@@ -9,8 +9,8 @@ use crate::analysis::counters::{Counters, DirtyKey, FileKey, FileName, TaskCount
 use crate::analysis::files::FileId;
 
 impl Probe {
-    /// Starts an interval: bios are counted under new keys from now on (`rt_interval` in `bpf/tasks.bpf.c`). Call this a few system
-    /// calls before the table is read.
+    /// Starts an interval: bios are counted under new keys from now on (`rt_interval` in `bpf/tasks.bpf.c`). Call this a few
+    /// system calls before the table is read: by the time of the read, programs that got the old number have ended.
     pub(super) fn begin_interval(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_interval = bss.rt_interval.wrapping_add(1);

@@ -24,7 +24,7 @@ use super::wire::{Wire, rt_row, rt_tiles};
 use crate::analysis::counters::{FileKey, TaskKey};
 use crate::contract::COST_SHIFT;
 
-/// Counter rows per member and CPU. Most arrays use 10 to 20 of the 114 cells.
+/// Counter rows per member and CPU. Most arrays use 10 to 20 of the 150 cells.
 const ROWS_PER_MEMBER: u32 = 32;
 /// Minimum number of counter rows per member and CPU. With fewer rows, common cells are lost.
 const ROWS_LEAST: u32 = 12;
@@ -82,7 +82,7 @@ impl Probe {
     ) -> Result<Self> {
         collect();
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
-        let spare = Spare::of(tables);
+        let spare = Spare::for_tables(tables);
         let members = tables.members.len() as u32;
         let shadows = if plan
             .programs
@@ -289,8 +289,8 @@ impl Probe {
         if let Some(kind) = SHADOWED.iter().position(|l| Some(*l) == first)
             && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
         {
-            // Set the bit before attaching: the shadow program takes a request without a mark for one that the first program was
-            // skipped for.
+            // Set the bit before attaching: without it the first program sets no marks, and the shadow program would count each
+            // request a second time.
             bss.rt_shadows_attached |= 1 << kind;
         }
         let mut programs = self.skel.object().progs_mut();

@@ -29,7 +29,7 @@ pub(super) struct Spare {
 
 impl Spare {
     /// Spare entries for these tables: none without an md array, because only members of md arrays change.
-    pub(super) fn of(tables: &Tables) -> Self {
+    pub(super) fn for_tables(tables: &Tables) -> Self {
         if !tables.md {
             return Self::default();
         }
@@ -97,7 +97,7 @@ type Identity = (u32, u64, u16);
 #[derive(Clone, Debug)]
 pub(super) struct MapState {
     mult: u64,
-    places: u64,
+    layouts: u64,
     arrays: Vec<rt_array>,
     /// Members by id.
     members: HashMap<u32, rt_member>,
@@ -115,7 +115,7 @@ impl MapState {
         let members = tables.members.len();
         Self {
             mult: tables.mult,
-            places: tables.places(),
+            layouts: tables.layout_digest(),
             arrays: tables.arrays.clone(),
             members: (0..).zip(tables.members.iter().copied()).collect(),
             member_ids: MemberIds::loaded(members),
@@ -134,7 +134,7 @@ impl MapState {
 
     /// Content of the maps for `tables`, and the ordered writes that produce it. `None` if the maps cannot be updated in place.
     pub(super) fn updated(&self, tables: &Tables) -> Option<(Self, Vec<Write>, Switchover)> {
-        if self.places != tables.places() || self.arrays.len() != tables.arrays.len() {
+        if self.layouts != tables.layout_digest() || self.arrays.len() != tables.arrays.len() {
             return None;
         }
         let mut next = self.clone();
@@ -200,8 +200,8 @@ impl MapState {
     fn arrays(&self, tables: &Tables) -> Option<()> {
         for (had, array) in self.arrays.iter().zip(&tables.arrays) {
             let mut array = *array;
-            if let Some(position) = array.upper.checked_sub(1) {
-                array.upper = 1 + self.member_ids.of(position as usize).first()?;
+            if let Some(position) = array.outer_member.checked_sub(1) {
+                array.outer_member = 1 + self.member_ids.of(position as usize).first()?;
             }
             if array != *had {
                 return None;

@@ -51,7 +51,7 @@ pub enum Dirtied {
     ByOrigin,
 }
 
-/// Figures that the arrays need beyond requests on disks.
+/// Events to trace besides the requests of disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Need {
     /// An array has level 4, 5 or 6.
@@ -60,7 +60,7 @@ pub struct Need {
     pub md_submits: bool,
     /// An array has level 1 or 10.
     pub mirrors: bool,
-    /// An array is a member of another array, or below dm-crypt.
+    /// An array is a member of another array, is below dm-crypt, or has blocks to reconstruct (missing member of a RAID 4/5/6).
     pub bio_based: bool,
     /// An ext4 filesystem is on an array.
     pub ext4: bool,
@@ -104,9 +104,12 @@ const BIO_COMPLETE: Choice = Choice::optional(
 );
 const REFUSED: Choice = Choice::optional(
     "rt_bio_refused",
-    "difference between bios and those that md refuses (REQ_NOWAIT), which are submitted again",
+    "correction for bios that md refuses (REQ_NOWAIT), which count twice without it",
 );
-const QUOTA: Choice = Choice::optional("rt_quota_blocks", "blocks by which quota files grow");
+const QUOTA: Choice = Choice::optional(
+    "rt_quota_blocks",
+    "recognition of new blocks of quota files",
+);
 const DIRTY_HANDLE: Choice =
     Choice::optional("rt_dirty_handle", "metadata blocks that tasks dirty");
 const DIRTY_BLOCK: Choice = Choice::optional(
@@ -123,9 +126,10 @@ const LOG_TAIL: Choice = Choice::optional(
 );
 const FREE: Choice = Choice::optional(
     "rt_free_blocks",
-    "directory, extent_tree and xattr blocks that were freed",
+    "tracking of freed directory, extent_tree and xattr blocks",
 );
-const XFS_FREED: Choice = Choice::optional("rt_xfs_freed", "metadata blocks that XFS freed");
+const XFS_FREED: Choice =
+    Choice::optional("rt_xfs_freed", "tracking of metadata blocks that XFS frees");
 
 /// Shadow programs: see `bpf/shadow.bpf.h`.
 const ISSUE_SHADOW: Choice = Choice::optional(
@@ -282,8 +286,8 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                   sysctl kernel.kptr_restrict=1";
     if need.stripes && !facts.md.has_stripes() {
         plan.notes.push(format!(
-            "RAID 4/5/6: the reason of md's reads is unknown: reads of the stripe cache are rmw_read while the array is whole \
-             and idle, and unknown otherwise ({})",
+            "RAID 4/5/6: the reason of md's reads is unknown: reads of the stripe cache are rmw_read while the array is in \
+             sync, and unknown otherwise ({})",
             if facts.md.hidden {
                 hidden
             } else if facts.md.no_module_types {

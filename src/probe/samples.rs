@@ -305,7 +305,7 @@ fn explain(
     root: bool,
     paranoid: Option<&str>,
     lockdown: Option<&str>,
-    fastest: Option<&str>,
+    max_rate: Option<&str>,
 ) -> String {
     let what = "the CPUs cannot be sampled: perf_event_open";
     match (e.kind(), e.raw_os_error()) {
@@ -314,7 +314,7 @@ fn explain(
             let locked = lockdown
                 .filter(|l| *l != "none")
                 .map(|l| format!("the kernel is locked down ({l})"));
-            let does = if !root {
+            let remedy = if !root {
                 "run it as root"
             } else if locked.is_some() {
                 "boot without lockdown"
@@ -327,7 +327,7 @@ fn explain(
             } else {
                 format!(" ({})", why.join(", "))
             };
-            format!("{what} is not permitted{why}: {does}")
+            format!("{what} is not permitted{why}: {remedy}")
         }
         (_, Some(libc::ENOENT | libc::ENOSYS | libc::EOPNOTSUPP)) => format!(
             "{what}: this kernel has no CPU clock events ({e}): raidtrace needs CONFIG_PERF_EVENTS"
@@ -337,7 +337,7 @@ fn explain(
         }
         (_, Some(libc::EINVAL)) => format!(
             "{what}: {hertz} Hz is refused (kernel.perf_event_max_sample_rate is {}): use a lower rate, or raise the limit",
-            fastest.unwrap_or("unknown")
+            max_rate.unwrap_or("unknown")
         ),
         _ => format!("{what}: {e}: please report this line and `uname -r`"),
     }

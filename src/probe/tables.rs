@@ -92,10 +92,10 @@ impl Tables {
                 ));
             }
             tables.caveats(topology, array);
-            let places = geometry.as_ref().ok();
-            tables.array(topology, array, places, number, &mut devs, &mut lists);
+            let mapping = geometry.as_ref().ok();
+            tables.array(topology, array, mapping, number, &mut devs, &mut lists);
             for member in &array.members {
-                tables.member(array, member, geometry.as_ref().ok(), number, &mut devs)?;
+                tables.member(array, member, mapping, number, &mut devs)?;
             }
         }
         tables.boundaries = lists.into_words();
@@ -176,7 +176,7 @@ impl Tables {
     }
 
     /// Hash of the filesystems and their layouts.
-    pub(super) fn places(&self) -> u64 {
+    pub(super) fn layout_digest(&self) -> u64 {
         let mut digest = DefaultHasher::new();
         (&self.boundaries, &self.tiles, &self.uuids).hash(&mut digest);
         digest.finish()
@@ -194,15 +194,15 @@ impl Tables {
             };
             devs.entry(inner.kernel()).or_default().1.flags |= DEV_NESTED;
             let array = &mut self.arrays[number];
-            if array.upper != 0 {
+            if array.outer_member != 0 {
                 self.notes.push(format!(
                     "{}: several members are on this array: the origin of IO of {} may be wrong on its disks",
                     arrays[number].name, member.name
                 ));
                 continue;
             }
-            array.upper = id;
-            array.upper_start = member.start.0;
+            array.outer_member = id;
+            array.outer_start = member.start.0;
         }
     }
 
@@ -267,7 +267,7 @@ impl Tables {
         let table = boundaries(&placed);
         let tiles = Tiles::new(&table, array.sectors);
         // Only the origin of the members' bios is unknown in this case, not that of the array's bios.
-        let nowhere = geometry.is_none() || array.reshape_position.is_some();
+        let unmapped = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
         let ext = known.iter().any(|(_, layout)| layout.ext4().is_some());
         let xfs = known.iter().any(|(_, layout)| layout.is_xfs());
@@ -285,14 +285,14 @@ impl Tables {
             tile_lead: tiles.lead,
             first_tile: self.tiles.len() as u32,
             nr_tiles: tiles.number as u32,
-            upper: 0,
+            outer_member: 0,
             flags: if ext { ARRAY_EXT } else { 0 }
                 | if xfs { ARRAY_XFS } else { 0 }
-                | if nowhere { ARRAY_RESHAPING } else { 0 }
+                | if unmapped { ARRAY_RESHAPING } else { 0 }
                 | if crypt { ARRAY_CRYPT } else { 0 },
-            upper_start: 0,
+            outer_start: 0,
         });
-        self.tiles.extend(tiles.places(&table, lists));
+        self.tiles.extend(tiles.list_indices(&table, lists));
         for (fs, layout) in known {
             let only = only_piece(fs, layout);
             let pieces = fs.segments.iter().map(|piece| piece.sectors);

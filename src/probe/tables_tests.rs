@@ -76,10 +76,14 @@ fn nested() -> Vec<Array> {
 }
 
 #[test]
-fn a_nested_array_refers_to_its_member_of_the_outer_array() {
+fn a_nested_array_links_to_its_outer_array() {
     let t = tables(nested());
-    let uppers: Vec<_> = t.arrays.iter().map(|a| (a.upper, a.upper_start)).collect();
-    assert_eq!(uppers, [(5, 0), (6, 64), (0, 0)]);
+    let outers: Vec<_> = t
+        .arrays
+        .iter()
+        .map(|a| (a.outer_member, a.outer_start))
+        .collect();
+    assert_eq!(outers, [(5, 0), (6, 64), (0, 0)]);
     assert_eq!(t.members.len(), 6);
     assert!(t.notes.is_empty(), "{:?}", t.notes);
     // A nested array has two roles: it is an array, and it carries a member of the outer array.
@@ -97,7 +101,7 @@ fn two_members_on_one_nested_array() {
     arrays[2].members[1].disk = dev(9, 2);
     arrays[2].members[1].nested_array = Some(dev(9, 2));
     let t = tables(arrays);
-    assert_eq!(t.arrays[0].upper, 5);
+    assert_eq!(t.arrays[0].outer_member, 5);
     assert!(t.notes[0].contains("several members"), "{:?}", t.notes);
 }
 
@@ -254,7 +258,7 @@ fn a_filesystem_on_dm_crypt() {
         (DEV_STACKED, 1, 4096)
     );
     let (flag, pieces) = entry(1).unwrap();
-    assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not followed");
+    assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not watched");
     // Dirtied data is still charged to the array, because it has all blocks.
     assert_eq!((whole.dirty_array, pieces.dirty_array), (1, 1));
     assert!(entry(2).is_none(), "a piece is elsewhere");
@@ -328,9 +332,12 @@ fn another_filesystem_of_the_same_layout_needs_other_programs() {
         xfs_tables(1, false),
         xfs_tables(2, false),
     );
-    assert_eq!((was.digest(), was.places()), (same.digest(), same.places()));
+    assert_eq!(
+        (was.digest(), was.layout_digest()),
+        (same.digest(), same.layout_digest())
+    );
     assert_eq!(was.boundaries, other.boundaries);
-    assert!(was.digest() != other.digest() && was.places() != other.places());
+    assert!(was.digest() != other.digest() && was.layout_digest() != other.layout_digest());
 }
 
 #[test]

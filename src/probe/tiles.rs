@@ -122,10 +122,10 @@ impl Tiles {
     }
 
     /// Index of each tile's list.
-    pub fn places(&self, table: &[Boundary], lists: &mut Lists) -> Vec<u32> {
-        let mut places = Vec::new();
-        self.each(table, |list| places.push(lists.put(list)));
-        places
+    pub fn list_indices(&self, table: &[Boundary], lists: &mut Lists) -> Vec<u32> {
+        let mut indices = Vec::new();
+        self.each(table, |list| indices.push(lists.put(list)));
+        indices
     }
 
     fn each(&self, table: &[Boundary], mut take: impl FnMut(Vec<u64>)) {

@@ -15,9 +15,9 @@ attempt() {
 	echo "$status" >"/out/$name.status"
 }
 
-# under NAME TARGET COMMAND...: runs raidtrace top on TARGET, COMMAND after its
+# top_during NAME TARGET COMMAND...: runs raidtrace top on TARGET, COMMAND after its
 # first line, and sends SIGINT 2 s later unless it has ended.
-under() {
+top_during() {
 	local name=$1 target=$2 status=0
 	shift 2
 	raidtrace top --json --interval 0.5 "$target" >"/out/$name.out" 2>"/out/$name.err" &
@@ -46,7 +46,7 @@ remove_member() {
 	touch /mnt/md120/degraded
 	sync
 }
-under removed md120 remove_member
+top_during removed md120 remove_member
 attempt degraded --json --count 2 md120
 
 add_member() {
@@ -54,14 +54,14 @@ add_member() {
 	touch /mnt/md120/added
 	sync
 }
-under added md120 add_member
+top_during added md120 add_member
 
 stop_array() {
 	unmount /mnt/md120
 	mdadm --wait /dev/md120 || true
 	mdadm --stop /dev/md120
 }
-under stopped md120 stop_array
+top_during stopped md120 stop_array
 
 attempt gone --json --count 1 md120
 attempt absent --json --count 1 /dev/nosuch
@@ -79,7 +79,7 @@ write_file() {
 }
 mkfs.xfs -q -f /dev/md121
 mount /dev/md121 /mnt/md121
-under xfs md121 write_file
+top_during xfs md121 write_file
 unmount /mnt/md121
 
 write_array() {
@@ -87,14 +87,14 @@ write_array() {
 }
 mkfs.ext4 -q -F /dev/md121
 dd if=/dev/urandom of=/dev/md121 bs=1 seek=1028 count=52 conv=notrunc,fsync status=none
-under corrupt md121 write_array
+top_during corrupt md121 write_array
 
 check_array() {
 	echo 3 >/proc/sys/vm/drop_caches
 	e2fsck -fn /dev/md121
 }
 mkfs.ext4 -q -F /dev/md121
-under unmounted md121 check_array
+top_during unmounted md121 check_array
 
 mount -o noatime,noinit_itable /dev/md121 /mnt/md121
 raidtrace top --batch --interval 0.5 md121 2>/out/pipe.err | head -n 1 >/out/pipe.out || true
@@ -102,5 +102,5 @@ echo "${PIPESTATUS[0]}" >/out/pipe.status
 attempt usage --interval 0 md121
 
 umount /sys/kernel/debug /sys/kernel/tracing
-under tracefs md121 write_file
+top_during tracefs md121 write_file
 unmount /mnt/md121

@@ -43,7 +43,7 @@ read_device() {
 	echo >"$tracing/trace"
 	echo 1 >"$tracing/events/block/block_rq_complete/enable"
 	start_top "$name" loop0
-	# Journalled: raidtrace meets a buffer head of the directory.
+	# Journalled, so that raidtrace has seen a buffer head of the directory.
 	mv "/mnt/fs/large/$long-7" "/mnt/fs/large/renamed-$name"
 	mv "/mnt/fs/large/renamed-$name" "/mnt/fs/large/$long-7"
 	sync

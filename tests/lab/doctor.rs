@@ -69,7 +69,7 @@ pub fn doctor_commands_fix(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor_paste") else {
         return;
     };
-    let (before, after) = (findings(&dir, "degraded"), findings(&dir, "mended"));
+    let (before, after) = (findings(&dir, "degraded"), findings(&dir, "fixed"));
     for id in ["alloc-stripe-ssd", "fs-nobarrier", "parity-stripe-cache"] {
         assert!(before.contains_key(id) && !after.contains_key(id), "{id}");
     }
@@ -161,7 +161,7 @@ pub fn doctor_reports_a_small_journal(kernel: &str) {
         (&"warning".into(), &"/mnt/md120".into())
     );
     assert_eq!(loaded["figures"]["journal_bytes"], 1 << 20);
-    assert!(!findings(&dir, "mended").contains_key("journal-small"));
+    assert!(!findings(&dir, "fixed").contains_key("journal-small"));
     let e2fsck = text(dir.join("e2fsck"));
     assert!(
         e2fsck.contains("md120: ") && !e2fsck.contains("WARNING"),

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# doctor on an array with the metadata skew, on one made with the options that it
+# doctor on an array with the metadata skew, on one created with the options that it
 # recommends, and on one that has lost a disk; its commands must fix the findings.
 # Leaves NAME.json and NAME.status for tests/lab.rs.
 # shellcheck source-path=SCRIPTDIR
@@ -17,13 +17,13 @@ doctor() {
 	cat "/out/$name.err"
 }
 
-# mend NAME: runs the commands of its first finding, as printed.
-mend() {
+# fix NAME: runs the commands of its first finding, as printed.
+fix() {
 	local commands
 	commands=$(grep -o '"commands":\[[^]]*\]' "/out/$1.json" | head -n 1)
 	commands=${commands#*\[\"}
-	printf '%s\n' "${commands%\"\]}" | sed 's/","/\n/g' >"/out/$1.mend"
-	bash -ex "/out/$1.mend"
+	printf '%s\n' "${commands%\"\]}" | sed 's/","/\n/g' >"/out/$1.fix"
+	bash -ex "/out/$1.fix"
 }
 
 for name in md120 md121; do array "$name" 100G 12 --level=0 --chunk=512; done
@@ -44,7 +44,7 @@ doctor advised md121
 # Members that are SSDs, and a stripe: doctor's commands disable the stripe.
 for member in "${disks[@]:12}"; do echo 0 >"/sys/block/$member/queue/rotational"; done
 doctor stripe md121
-mend stripe
+fix stripe
 doctor unstriped md121
 
 # Files in 400 directories of the first array during tracing.

@@ -72,8 +72,8 @@ mount -o noatime /dev/md120 /mnt/md120
 doctor idle 2
 doctor loaded 6 load
 grep -o '"commands":\[[^]]*\]' /out/loaded.json | grep has_journal |
-	sed 's/^"commands":\["//; s/"\]$//; s/","/\n/g; s/DEVICE/\/dev\/md120/g' >/out/mend
-bash -ex /out/mend
-doctor mended 6 load
+	sed 's/^"commands":\["//; s/"\]$//; s/","/\n/g; s/DEVICE/\/dev\/md120/g' >/out/fix
+bash -ex /out/fix
+doctor fixed 6 load
 unmount /mnt/md120
 e2fsck -fn /dev/md120 >/out/e2fsck

@@ -101,7 +101,7 @@ data md122
 mount -o remount,nobarrier /mnt/md122
 mdadm --quiet /dev/md122 --fail "/dev/${disks[-1]}"
 pasted degraded md122
-raidtrace doctor --json md122 >/out/mended.json || true
+raidtrace doctor --json md122 >/out/fixed.json || true
 kept degraded md122
 
 # A mirror without a bitmap on members with free space. The added space is not

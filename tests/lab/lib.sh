@@ -91,7 +91,7 @@ wait_for_note() {
 	shift
 	printed=$(grep -c -- "$pattern" "/out/$name.err" || true)
 	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
-	for ((tenth = 0; tenth < ${patience:-1800}; tenth++)); do
+	for ((tenth = 0; tenth < ${max_tenths:-1800}; tenth++)); do
 		if [ "$(grep -c -- "$pattern" "/out/$name.err")" -gt "$printed" ]; then
 			echo "$pattern: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
 			return

@@ -37,7 +37,7 @@ fn measured(dir: &Path) -> Measured {
         let figures = found.entry(case.to_owned()).or_default();
         figures.insert(figure.to_owned(), blocks);
     }
-    assert_eq!(found.len(), 8, "four arrays, each made twice");
+    assert_eq!(found.len(), 8, "four arrays with two filesystems each");
     found
 }
 

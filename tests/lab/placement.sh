@@ -147,8 +147,8 @@ place() {
 	echo "$name: $((EPOCHSECONDS - from)) s"
 }
 
-# made LEVEL DISKS CHUNK NAME...: an array, and a filesystem on it for each NAME.
-made() {
+# place_on_array LEVEL DISKS CHUNK NAME...: an array, and a filesystem on it for each NAME.
+place_on_array() {
 	local data=$2 options=() name
 	if [ "$1" != 0 ]; then options=(--bitmap=none); fi
 	case $1 in 5) data=$(($2 - 1)) ;; 6) data=$(($2 - 2)) ;; 10) data=$(($2 / 2)) ;; esac
@@ -169,5 +169,5 @@ cd "$(mktemp -d)"
 for words; do
 	IFS=- read -r level count chunk name <<<"$words"
 	# shellcheck disable=SC2086 # words
-	made "$level" "$count" "$chunk" ${name:-defaults recommended} </dev/null
+	place_on_array "$level" "$count" "$chunk" ${name:-defaults recommended} </dev/null
 done

@@ -21,7 +21,7 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
     }
     assert!(text(dir.join("record.err")).contains("nothing was lost"));
 
-    let mut watched = Cells::new();
+    let mut by_top = Cells::new();
     for interval in intervals(dir.join("top.out")) {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
         let arrays = interval["arrays"].as_array().expect("arrays");
@@ -36,7 +36,7 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
                     word(&cell["origin"]),
                     word(&cell["op"]),
                 );
-                let sum = watched.entry(key).or_default();
+                let sum = by_top.entry(key).or_default();
                 sum.0 += cell["requests"].as_u64().expect("requests");
                 sum.1 += cell["bytes"].as_u64().expect("bytes");
             }
@@ -61,15 +61,15 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
                     writes += 1;
                     joined += u32::from(r.pid.is_some());
                 }
-                let placed = !matches!(
+                let has_array_sector = !matches!(
                     r.origin,
                     Origin::Parity | Origin::MdSuperblock | Origin::MdBitmap
                 );
                 assert!(
-                    r.array_sector.is_some() == (placed && r.length > 0),
+                    r.array_sector.is_some() == (has_array_sector && r.length > 0),
                     "{r:?}"
                 );
-                assert!(placed || r.pid.is_none(), "{r:?}");
+                assert!(has_array_sector || r.pid.is_none(), "{r:?}");
                 (r.member, r.origin, r.op, 1, r.bytes)
             }
             Item::Part(p) => (p.member, p.origin, p.op, 0, p.bytes),
@@ -83,14 +83,14 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
     }
     assert_eq!(*reader.ending(), Ending::Whole);
     // The command that starts later reads md's superblocks while the other one traces.
-    let theirs = |cells: &mut Cells| {
+    let without_superblock_reads = |cells: &mut Cells| {
         cells.retain(|(_, origin, op), _| {
             (origin.as_str(), op.as_str()) != ("md_superblock", "read")
         });
     };
-    theirs(&mut recorded);
-    theirs(&mut watched);
-    assert_eq!(recorded, watched);
+    without_superblock_reads(&mut recorded);
+    without_superblock_reads(&mut by_top);
+    assert_eq!(recorded, by_top);
     for origin in ["parity", "rmw_read", "journal", "md_bitmap", "file_data"] {
         assert!(
             recorded.keys().any(|k| k.1 == origin),

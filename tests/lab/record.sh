@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# A RAID 5 and a RAID 0 of two RAID 1, recorded and watched at once.
+# A RAID 5 and a RAID 0 of two RAID 1, traced by `record` and `top` at the same time.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
@@ -30,7 +30,7 @@ for ((tenth = 0; ; tenth++)); do
 done
 
 for on in md120 md119; do
-	# Each in a stripe of its own; then whole ones; then what ext4 writes by itself.
+	# Single blocks, each in another stripe; then whole stripes; then ext4's own blocks.
 	for ((i = 0; i < 40; i++)); do
 		dd if=/dev/zero of="/mnt/$on/file" bs=4k count=1 seek=$((i * 97)) oflag=direct conv=notrunc status=none
 	done

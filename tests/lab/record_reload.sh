@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# A RAID 0 is recorded at full load, and a RAID 5 comes, which needs other programs. Leaves a.rtrace, record.err, and in stat what
+# A RAID 0 is recorded at full load, and a RAID 5 is created, which needs other programs. Leaves a.rtrace, record.err, and in stat what
 # each member of the RAID 0 completed from the start to the end, "NAME REQUESTS" a line.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
@@ -23,7 +23,7 @@ sync
 wait_idle 3
 raidtrace record --alloc -o /out/a.rtrace 2>/out/record.err &
 recorder=$!
-waited_for() { # PATTERN
+wait_for_line() { # PATTERN
 	local tenth
 	for ((tenth = 0; tenth < 1200; tenth++)); do
 		if grep -q "$1" /out/record.err; then return; fi
@@ -33,7 +33,7 @@ waited_for() { # PATTERN
 	cat /out/record.err >&2
 	die "raidtrace did not print: $1"
 }
-waited_for 'raidtrace: recording'
+wait_for_line 'raidtrace: recording'
 wait_idle 2
 completed >/run/before
 
@@ -48,7 +48,7 @@ done
 sleep 3
 array md121 256M 3 --level=5 --chunk=64 --bitmap=none
 filesystem md121
-waited_for 'tracing reloaded'
+wait_for_line 'tracing reloaded'
 sleep 3
 kill "${jobs[@]}"
 wait "${jobs[@]}" 2>/dev/null || true

@@ -18,8 +18,8 @@ completed() {
 	done
 }
 
-# counted CASE TARGETS COMMAND: traces the targets while COMMAND runs; the members are idle before and after it.
-counted() {
+# count_during CASE TARGETS COMMAND: traces the targets while COMMAND runs; the members are idle before and after it.
+count_during() {
 	local name=$1 on=$2
 	shift 2
 	sync
@@ -50,12 +50,12 @@ fsyncs() {
 	sync
 }
 
-# The same on a whole disk and on a logical volume.
+# The same workload on a whole disk and on a logical volume.
 mkdir -p /mnt/fs
 disk 0
-for how in plain lvm; do
+for device_kind in plain lvm; do
 	device=/dev/loop0
-	if [ "$how" = lvm ]; then
+	if [ "$device_kind" = lvm ]; then
 		dd if=/dev/zero of=/dev/loop0 bs=1M count=2 conv=fsync status=none
 		dmsetup create volume --table '0 1000000 linear /dev/loop0 2048'
 		dmsetup mknodes
@@ -64,27 +64,27 @@ for how in plain lvm; do
 	mkfs.ext4 -q -F -E lazy_itable_init=0 "$device"
 	mount -o noatime "$device" /mnt/fs
 	watched=(loop0)
-	counted "$how" loop0 fsyncs
+	count_during "$device_kind" loop0 fsyncs
 	unmount /mnt/fs
 done
 dmsetup remove volume
 
 # An idle array on the second partitions, and a filesystem on the first of one of the disks.
-little() {
+le32() {
 	local i
 	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
 }
-entry() {
+partition_entry() {
 	printf '\0\0\0\0\203\0\0\0'
-	little "$1"
-	little "$2"
+	le32 "$1"
+	le32 "$2"
 }
 for number in 1 2; do
 	truncate -s 600M "/tmp/disk$number"
 	{
 		head -c 446 /dev/zero
-		entry 2048 400000
-		entry 409600 800000
+		partition_entry 2048 400000
+		partition_entry 409600 800000
 		head -c 32 /dev/zero
 		printf '\125\252'
 	} | dd of="/tmp/disk$number" conv=notrunc status=none
@@ -106,7 +106,7 @@ neighbour() {
 	done
 }
 watched=(loop1 loop2 loop1p2 loop2p2)
-counted neighbour md120 neighbour
+count_during neighbour md120 neighbour
 # The other way round: the array's own flushes are counted while the neighbour is idle.
 own() {
 	dd if=/dev/zero of=/mnt/array/file bs=4k count=1 conv=fsync status=none
@@ -115,7 +115,7 @@ own() {
 	done
 	sync -f /mnt/array/file    # else the journal's thread writes the file's times 5 s later
 }
-counted own md120 own
+count_during own md120 own
 unmount /mnt/fs /mnt/array
 
 # One disk that completes in a softirq, one in a timer's interrupt, on one CPU.
@@ -132,7 +132,7 @@ for number in 0 1; do
 	echo 1 >"$at/power"
 	disks+=("nullb$number")
 done
-# Until both have done enough, not for a time.
+# Until both disks have completed enough requests, not for a fixed time.
 nested() {
 	local jobs=() number i
 	for number in 0 1; do
@@ -150,4 +150,4 @@ nested() {
 	wait "${jobs[@]}" 2>/dev/null || true
 }
 watched=(nullb0 nullb1)
-counted nested 'nullb0 nullb1' nested
+count_during nested 'nullb0 nullb1' nested

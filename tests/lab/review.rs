@@ -199,7 +199,7 @@ pub(super) fn directory_read_in_large_requests(kernel: &str) {
     }
 }
 
-/// A row of `tasks`: (array, pid, comm, cgroup, role, origin, operation, bios, bytes).
+/// IO of a task, from `tasks` of `top --json`.
 struct Row<'a> {
     array: &'a str,
     pid: u64,
@@ -291,7 +291,7 @@ fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
         headline.is_some_and(|s| s.contains(limit))
     };
     assert!(lines.iter().any(said), "{case}");
-    let mut held = 0;
+    let mut throttled_bytes = 0;
     for op in ["read", "write"] {
         let of_data = |r: &&Row| r.origin == "file_data" && r.op == op;
         let mut bytes = 0;
@@ -299,7 +299,7 @@ fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
             if row.comm == "throttled" {
                 assert_eq!((row.pid, row.cgroup), (0, "/limited"));
                 assert_eq!(row.role, "cgroup /limited, throttled");
-                held += row.bytes;
+                throttled_bytes += row.bytes;
             } else {
                 assert_eq!((row.comm, row.cgroup), ("dd", named), "{op}");
             }
@@ -307,7 +307,7 @@ fn throttled(kernel: &str, scenario: &str, case: &str, named: &str) {
         }
         assert_eq!(bytes, did[op][0], "{op} by dd, {case}");
     }
-    println!("{case}: {held} bytes belong to the cgroup, and to no task");
+    println!("{case}: {throttled_bytes} bytes belong to the cgroup, and to no task");
 }
 
 /// `io.max` of cgroup v2.
@@ -337,7 +337,7 @@ pub(super) fn throttled_flush_of_the_journal(kernel: &str) {
 }
 
 /// Asserts that the kernel rejected no program.
-fn takes_every_program(dir: &Path, case: &str) {
+fn accepts_every_program(dir: &Path, case: &str) {
     let said = text(dir.join(format!("{case}.err")));
     assert!(!said.contains("refused"), "{said}");
 }
@@ -360,7 +360,7 @@ pub(super) fn tasks_without_ext4s_btf(kernel: &str) {
         let bytes: u64 = by_dd.map(|r| r.bytes).sum();
         assert_eq!(bytes, wanted, "by dd on {array}");
     }
-    takes_every_program(&dir, "types");
+    accepts_every_program(&dir, "types");
 }
 
 /// ext4 is loaded and mounted during tracing.
@@ -378,7 +378,7 @@ pub(super) fn ext4_is_loaded_later(kernel: &str) {
     for member in ["loop2", "loop3"] {
         assert!(directory(member) >= 20 * 4096, "{member}");
     }
-    takes_every_program(&dir, "types");
+    accepts_every_program(&dir, "types");
 }
 
 /// ext4 is loaded before the start, with or without its types.
@@ -395,7 +395,7 @@ pub(super) fn ext4_is_a_module(kernel: &str) {
     assert_eq!(wrote("dd", "file_data"), 4 << 20);
     let sums = by_origin(&lines);
     assert!(sums.contains_key(&("loop2", "directory", "write")));
-    takes_every_program(&dir, "loaded");
+    accepts_every_program(&dir, "loaded");
 }
 
 /// Bytes written to a loop device in a case of `ext4.sh` by origin, and the kernel's bytes of the blocks in question.

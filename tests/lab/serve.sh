@@ -21,7 +21,7 @@ get() {
 	exec 3>&-
 }
 
-# figures NAME: the metrics, and the kernel's figures of md121's members, when everything before is in them.
+# figures NAME: stores the metrics, and the kernel's statistics of md121's members, once all earlier IO is in both.
 figures() {
 	sync
 	sleep 3

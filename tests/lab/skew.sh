@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The first case: two arrays of 12 x 100 GiB, RAID 0, chunk 512 KiB; mke2fs as
-# it comes on md120, with -g 32744 on md121; files made and removed in 400
+# The first case: two arrays of 12 x 100 GiB, RAID 0, chunk 512 KiB; mke2fs's
+# defaults on md120, -g 32744 on md121; files created and removed in 400
 # directories, which ext4 puts into as many groups as it can.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh

@@ -17,8 +17,8 @@ done
 sync
 wait_idle 2
 
-# Writeback of two filesystems by the same few workers. Before the second array
-# has its turn, the first one's data have gone.
+# Writeback of two filesystems by the same few workers. Each array is written
+# back before the other one gets data.
 echo 20 >/proc/sys/vm/dirty_writeback_centisecs
 echo 20 >/proc/sys/vm/dirty_expire_centisecs
 # written ARRAY SECTORS: waits until its first member has written so much more.

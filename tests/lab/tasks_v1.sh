@@ -26,7 +26,7 @@ sync
 unmount /mnt/md120
 
 # jbd2's own flushes and no other: with journal_async_commit an empty flush ends
-# each commit, and nobody calls fsync. Of a limit in operations each takes one.
+# each commit, and nobody calls fsync. Each flush takes one operation of the limit.
 mount -o noatime,noinit_itable,data=writeback,journal_async_commit,commit=1 /dev/md120 /mnt/md120
 touch /mnt/md120/before
 sleep 2

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # A member fails and another takes its place within one interval, which never
-# ends: md's own word is followed at once. Leaves what changes.sh leaves.
+# ends: raidtrace follows md's notification at once. Leaves what changes.sh leaves.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out

@@ -36,17 +36,18 @@ fn figures_match_those_of_serve() {
     let serve = Serve::start(&disk.name, &["--keep", "0", "--with-tasks"]);
     serve.settled();
     // A longer interval is the sum of intervals of one second.
-    let (every, both) = (
+    let (each_second, every_two_seconds) = (
         follow(&serve.address, &[]),
         follow(&serve.address, &["-i", "2"]),
     );
-    let first = [every.line(), both.line()].map(|line| serde_json::from_str(&line).unwrap());
+    let first = [each_second.line(), every_two_seconds.line()]
+        .map(|line| serde_json::from_str(&line).unwrap());
     write(&disk, 100);
     serve.settled();
     serve.settled();
     let counted = serve.sum("raidtrace_member_requests_total{") as u64;
     assert!(counted >= 100);
-    for (top, first) in [every, both].into_iter().zip(first) {
+    for (top, first) in [each_second, every_two_seconds].into_iter().zip(first) {
         let ended = top.end(Signal::TERM);
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         let mut intervals = super::common::json(&ended.stdout);

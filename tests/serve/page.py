@@ -17,7 +17,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-PATIENCE = 120  # seconds; far longer than any step takes
+TIMEOUT = 120  # seconds; far longer than any step takes
 SIZES = [(390, 844, "light"), (1280, 900, "dark"), (1920, 1080, "light")]
 
 raidtrace, disk, mount_point, scratch, pictures = sys.argv[1:]
@@ -37,7 +37,7 @@ def serve(*args, listen="127.0.0.1:0"):
 
 def stop(process):
     process.send_signal(signal.SIGTERM)
-    assert process.wait(PATIENCE) == 0
+    assert process.wait(TIMEOUT) == 0
 
 
 def browser():
@@ -57,7 +57,7 @@ def load():
 
 
 def wait(driver, what, condition):
-    WebDriverWait(driver, PATIENCE, 0.2).until(lambda d: load() or condition(d), what)
+    WebDriverWait(driver, TIMEOUT, 0.2).until(lambda d: load() or condition(d), what)
 
 
 def text(driver, selector):

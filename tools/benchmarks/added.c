@@ -18,8 +18,8 @@
 enum {
 	BLOCK = 4096,
 	DEPTH = 32,	/* requests of a batch */
-	WARM_UP = 8,	/* batches after tracers were switched that do not count */
-	MOST = 1 << 16,	/* batches of a slice */
+	WARM_UP = 8,	/* batches that are not counted, after tracers were switched */
+	MOST = 1 << 16,	/* maximum number of batches per slice */
 };
 
 static uint64_t now(void)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""CPU time that tracers add per request, without the kernel's BPF accounting.
+"""CPU time that tracers add per request, without the kernel's BPF statistics.
 
 One thread writes batches of 32 random 4 KiB blocks (added.c). It and the kernel worker of the loop
 device run on one CPU, so that the time of a batch is the CPU time of all its steps: submission,
@@ -27,7 +27,7 @@ import subprocess
 import time
 from statistics import median
 
-from .measure import BPFTRACE, PATIENCE, Skipped, bpf_statistics, end, loaded, run, running
+from .measure import ATTACH_TIMEOUT, BPFTRACE, Skipped, bpf_statistics, end, loaded, run, running
 
 SLICE = 40  # ms
 QUANTILE = 0.10
@@ -74,13 +74,13 @@ class Programs:
     """Programs that a tracer loaded before it ended, with the maps that it filled."""
 
     def __init__(self, name, command, disk, least=2):
-        self.name, self.held = name, []
+        self.name, self.programs = name, []
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            patience = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + ATTACH_TIMEOUT
             with statistics():
                 while running(process.pid, disk) < least:
-                    if process.poll() is not None or time.monotonic() > patience:
+                    if process.poll() is not None or time.monotonic() > deadline:
                         raise Skipped(f"{name} does not trace")
                     time.sleep(0.1)
             time.sleep(0.5)
@@ -89,14 +89,14 @@ class Programs:
                 kind = next(k for k in ("rt_", "block_") if program.startswith(k))
                 if kind == "rt_" and number not in links:
                     continue  # loaded, but not attached
-                self.held.append((kind, program, bpf(GET_FD_BY_ID, struct.pack("I", number))))
+                self.programs.append((kind, program, bpf(GET_FD_BY_ID, struct.pack("I", number))))
         finally:
             end(process)
 
     def counted(self):
         """(ns, runs) by program. The kernel counts them while statistics are enabled."""
         counts = {}
-        for _, program, fd in self.held:
+        for _, program, fd in self.programs:
             text = pathlib.Path(f"/proc/self/fdinfo/{fd}").read_text()
             counts[program] = [int(re.search(rf"^{field}:\s*(\d+)", text, re.M)[1])
                                for field in ("run_time_ns", "run_cnt")]
@@ -109,7 +109,7 @@ class Programs:
     def attached(self):
         links = []
         try:
-            for kind, program, fd in self.held:
+            for kind, program, fd in self.programs:
                 if kind == "rt_":
                     links.append(bpf(RAW_TRACEPOINT_OPEN, struct.pack("QI", 0, fd)))
                     continue
@@ -258,7 +258,7 @@ def measure(command, disk, path, size, scratch, seconds):
             rounds, disturbed, programs = rounds_of(load, ours, theirs, seconds)
     finally:
         load.close()
-        for _, _, fd in ours.held + theirs.held:
+        for _, _, fd in ours.programs + theirs.programs:
             os.close(fd)
     if len(rounds) < 20:
         raise Skipped(f"{len(rounds)} rounds, {disturbed} disturbed by BPF statistics of other processes")

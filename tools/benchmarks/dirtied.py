@@ -77,8 +77,8 @@ def dirtied(arguments):
         load_binary = f"{scratch}/dirtied"
         run("cc", "-O2", "-o", load_binary, str(pathlib.Path(__file__).with_suffix(".c")))
         programs = Programs("raidtrace", [binary(), "top", device, "--json", "--no-overhead"], os.path.basename(device))
-        programs.held = [held for held in programs.held if held[1].startswith("rt_dirty")]
-        print("programs:", ", ".join(name for _, name, _ in programs.held))
+        programs.programs = [program for program in programs.programs if program[1].startswith("rt_dirty")]
+        print("programs:", ", ".join(name for _, name, _ in programs.programs))
         load = subprocess.Popen([load_binary, where], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
         def turn():

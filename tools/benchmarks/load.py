@@ -5,7 +5,7 @@ Creates a recording of random 4 KiB writes by 8 threads (examples/recording.rs) 
 layout --load on it. Prints submissions per second of CPU time (user and system) in the best round, and the largest RSS.
 Needs no root.
 
-Targets: 1 million submissions a second of a core, 512 MiB. --search --load lays 13 plans at once and has no target.
+Targets: 1 million submissions a second of a core, 512 MiB. --search --load computes 13 plans at once and has no target.
 """
 
 import pathlib

@@ -27,7 +27,7 @@ tracepoint:block:block_rq_complete /@start[args->dev, args->sector]/ {
 NOTHING = "tracepoint:block:block_rq_issue { $nothing = 0; }"
 # raidtrace also runs without one of these, but its figures would be too low.
 PROGRAMS = ("rt_rq_issue", "rt_rq_complete", "rt_bio_queue")
-PATIENCE = 60  # maximum seconds for a tool to attach
+ATTACH_TIMEOUT = 60  # maximum seconds for a tool to attach
 
 
 class Skipped(Exception):
@@ -186,7 +186,7 @@ class Tool:
         self.lost, self.why = None, None
 
     def ready(self, process, err, disk):
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + ATTACH_TIMEOUT
         while time.monotonic() < end:
             if not self.bpf:
                 time.sleep(1)
@@ -198,7 +198,7 @@ class Tool:
             if running(process.pid, disk) >= self.bpf:
                 return
             time.sleep(0.1)
-        raise Skipped(f"it traced nothing within {PATIENCE} s")
+        raise Skipped(f"it traced nothing within {ATTACH_TIMEOUT} s")
 
     def turn(self, disk, load):
         """load: a function that runs a load on the disk and returns its IOPS."""
@@ -263,9 +263,9 @@ def nothing(disk):
     """Runs an empty program during the measurement."""
     process = subprocess.Popen(["bpftrace", "-e", NOTHING], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        end_of_patience = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + ATTACH_TIMEOUT
         while not running(process.pid, disk):
-            if process.poll() is not None or time.monotonic() > end_of_patience:
+            if process.poll() is not None or time.monotonic() > deadline:
                 sys.exit("bench: bpftrace does not trace: the cost of measuring is unknown")
             time.sleep(0.1)
         yield process

@@ -6,7 +6,7 @@ Shares are of the time of all CPUs in the same run.
 
   kernel    run time of the BPF program in the kernel's BPF statistics: includes the walk of the stack,
             but not the timer interrupt
-  user      CPU time of the process that drains samples, resolves names and sums, from the first sample on
+  user      CPU time of the process that drains samples, resolves names and adds up, from the first sample on
   lost      samples that did not fit into the buffer
   idle      share of idle ticks, which make the rest cheaper
 """
@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-from .measure import PATIENCE, ROOT, bpf_statistics, loaded, machine_state, prepare, verdict
+from .measure import ATTACH_TIMEOUT, ROOT, bpf_statistics, loaded, machine_state, prepare, verdict
 
 SAID = re.compile(r"(\d+) samples, (\d+) busy, \d+ in the allocator, (\d+) lost, (\d+) stacks")
 TARGET = 0.01  # of CPU, at 99 Hz
@@ -56,7 +56,7 @@ def turn(hertz, seconds):
     with tempfile.NamedTemporaryFile("w+") as err:
         process = subprocess.Popen([example(), "/dev/null", str(seconds + 2), str(hertz)], stderr=err)
         said = pathlib.Path(err.name)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + ATTACH_TIMEOUT
         while "sampling" not in said.read_text():
             if process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"bench: profile: {said.read_text().strip()}")
@@ -64,7 +64,7 @@ def turn(hertz, seconds):
         began, cpu, before = time.monotonic(), on_cpu(process.pid), loaded(process.pid)
         time.sleep(seconds)
         after, cpu, wall = loaded(process.pid), on_cpu(process.pid) - cpu, time.monotonic() - began
-        process.wait(timeout=PATIENCE)
+        process.wait(timeout=ATTACH_TIMEOUT)
         samples, awake, lost, stacks = map(int, SAID.search(said.read_text()).groups())
     ns = sum(p[1] for p in after.values()) - sum(p[1] for p in before.values())
     runs = sum(p[2] for p in after.values()) - sum(p[2] for p in before.values())

@@ -40,7 +40,7 @@ start() {
 	beside) /lab/beside/raidtrace top --json --no-overhead "$device" >"$out/out" 2>"$out/err" & ;;
 	bpftrace) bpftrace -e "$(<histogram.bt)" >"$out/out" 2>"$out/err" & ;;
 	blktrace)
-		blktrace "${inside[@]/#/-d/dev/}" -o - >/dev/null 2>"$out/err" &
+		blktrace "${members[@]/#/-d/dev/}" -o - >/dev/null 2>"$out/err" &
 		pid=$!
 		sleep 2
 		[ ! -s "$out/err" ] && kill -0 "$pid"
@@ -60,7 +60,7 @@ start() {
 # sample WHEN
 sample() {
 	programs >"$out/programs.$1"
-	for member in "${inside[@]}"; do cat "/sys/block/$member/stat"; done >"$out/stat.$1"
+	for member in "${members[@]}"; do cat "/sys/block/$member/stat"; done >"$out/stat.$1"
 	if [ "$pid" != 0 ]; then cat "/proc/$pid/stat" >"$out/cpu.$1"; fi
 	cat /proc/uptime >"$out/uptime.$1"
 }
@@ -99,7 +99,7 @@ for level; do
 	chunk=()
 	if [ "$level" != 1 ]; then chunk=(--chunk=64); fi
 	array "$name" 48M "${width[$level]}" --level="$level" "${chunk[@]}"
-	inside=("${disks[@]:first}")
+	members=("${disks[@]:first}")
 	filesystem "$name" -J size=4
 	dd if=/dev/zero of="/mnt/$name/file" bs=1M count=32 conv=fsync status=none
 	for ((round = 0; round < rounds; round++)); do

@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 import time
 
-from .measure import PATIENCE, binary, completed, ext4, fio, loops, machine_state, prepare, ticks, tmpfs, verdict
+from .measure import ATTACH_TIMEOUT, binary, completed, ext4, fio, loops, machine_state, prepare, ticks, tmpfs, verdict
 
 SAID = re.compile(r"(\d+) requests, (\d+) submissions, ([\d.]+) MiB(?:, ([\d.]+) bytes a request)?")
 
@@ -43,7 +43,7 @@ def recorded(device, path, scratch, seconds):
     with tempfile.NamedTemporaryFile("w+") as err:
         process = subprocess.Popen([binary(), "record", device, "-o", out, "--force"], stderr=err)
         said = pathlib.Path(err.name)
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + ATTACH_TIMEOUT
         while "recording" not in said.read_text():
             if process.poll() is not None or time.monotonic() > end:
                 raise SystemExit(f"bench: record: {said.read_text().strip()}")

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import time
 
-from .measure import PATIENCE, binary, ext4, loaded, loops, prepare, tmpfs
+from .measure import ATTACH_TIMEOUT, binary, ext4, loaded, loops, prepare, tmpfs
 
 SWITCHES = 100_000  # per second
 SHARE = 0.01  # of all CPUs at SWITCHES
@@ -77,7 +77,7 @@ def tracing(where):
     """raidtrace slow on a mount point."""
     command = [binary(), "slow", "--json", "--interval", "1", str(where)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + ATTACH_TIMEOUT
         if not process.stdout.readline() or time.monotonic() > end:
             raise SystemExit("bench: raidtrace slow did not start")
         os.set_blocking(process.stdout.fileno(), False)

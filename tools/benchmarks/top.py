@@ -34,7 +34,8 @@ from .measure import prepare, raidtrace_lost, tmpfs, verdict
 
 SIZE = 900  # MiB of the area that is written
 STARTS = 9
-TARGETS = {  # of bpftrace's program time; ns per request of `record`, 0.6 of 396 and 481 in version 0.1.0 at first
+# Share of bpftrace's program time; ns per request of `record`: 0.6 times the 396 and 481 ns first measured in version 0.1.0.
+TARGETS = {
     "all over the device": (0.33, 238),
     "a file on ext4": (0.40, 289),
 }

@@ -55,7 +55,7 @@ def on_host():
         return figures(done.stderr)
 
 
-def kept():
+def file_figures():
     """Figures of the file by kernel and program, and the kernel of its host."""
     rows, host = {}, None
     for line in FILE.read_text().splitlines() if FILE.exists() else []:
@@ -91,7 +91,7 @@ def compare(found, before):
 
 def verifier(arguments):
     release = os.uname().release
-    before, host = kept()
+    before, host = file_figures()
     found = {kernel: in_guest(kernel) for kernel in arguments.kernel or KERNELS}
     if not arguments.kernel:
         if not arguments.check or release == host:

@@ -14,7 +14,7 @@ from .ext4 import DYNAMIC
 from .geometry import Unusable
 
 EXT4 = ("superblock", "group_descriptors", "block_bitmap", "inode_bitmap", "inode_table", "journal", "other_metadata")
-# XFS has these besides; its directories, attributes and extent trees are compared as exactly (see xfs.METADATA).
+# Further fixed origins of XFS. Its directories, attributes and extent trees must agree exactly, too (xfs.METADATA).
 XFS = ("ag_header", "free_space_btree", "inode_btree", "inode_cluster", "rmap_btree", "refcount_btree")
 MD = ("md_superblock", "md_bitmap", "md_journal", "parity")
 FIXED = EXT4 + XFS + MD + ("raw",)

@@ -234,11 +234,11 @@ def read_array(directory, breakage=None):
     return array
 
 
-def break_geometry(array, how):
+def break_geometry(array, fault):
     """Falsifies the geometry, so that a comparison must fail."""
-    if how == "slots":
+    if fault == "slots":
         one, other = sorted(array.members, key=lambda member: member.slot)[:2]
         one.slot, other.slot = other.slot, one.slot
-    elif how == "offset":
+    elif fault == "offset":
         for member in array.members:
             member.data_offset -= array.layout.chunk or 1024

@@ -42,7 +42,7 @@ class Verdict:
     slots: int = 0  # members with another slot
     misnamed: int = 0  # bytes by which raidtrace differs from a cgroup's own account
     lost: int = 0  # events that raidtrace reports as lost, except for skipped runs
-    missed: int = 0  # runs of its programs that the kernel skipped
+    missed: int = 0  # runs of raidtrace's programs that the kernel skipped
     words: list = field(default_factory=list)
     notes: list = field(default_factory=list)  # on the kernel's account, also of a correct run
     no_verdict: str = ""  # why the run cannot be checked
@@ -98,7 +98,8 @@ def compare_bytes(ours, theirs, fixed=FIXED):
             pairs.append((here, min(here, there)))
             surplus = sum(max(0, b - a) for a, b in pairs)
             fixed_right += sum(map(min, pairs))
-            # For XFS, what is unknown to raidtrace takes its part of the bytes without an origin.
+            # For XFS, bytes that raidtrace reports as unknown are counted against the bytes without an origin first:
+            # only the rest can explain a surplus.
             granted = min(left, other.get("unknown", 0)) if fixed is not FIXED else 0
             fixed_all += sum(map(max, pairs)) - min(surplus, left - granted)
             excused += granted

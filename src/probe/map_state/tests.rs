@@ -111,7 +111,7 @@ fn switch_over(
 #[test]
 fn equal_tables_need_no_writes() {
     let t = tables(vec![raid1(&two())]);
-    let state = MapState::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::for_tables(&t));
     let (_, writes, switchover) = state.updated(&t).unwrap();
     assert!(writes.is_empty());
     assert_eq!(switchover.was, switchover.next);
@@ -120,7 +120,7 @@ fn equal_tables_need_no_writes() {
 #[test]
 fn a_member_fails_and_another_takes_its_place() {
     let t = tables(vec![raid1(&two())]);
-    let (mut state, mut maps) = (MapState::new(&t, Spare::of(&t)), Maps::loaded(&t));
+    let (mut state, mut maps) = (MapState::new(&t, Spare::for_tables(&t)), Maps::loaded(&t));
     let [a, _] = two();
     let joined = |slot| {
         let mut new = member(1, 8, 32);
@@ -147,7 +147,7 @@ fn a_member_fails_and_another_takes_its_place() {
 #[test]
 fn a_disk_that_stays_keeps_its_requests_in_flight() {
     let t = tables(vec![raid1(&two())]);
-    let state = MapState::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::for_tables(&t));
     let [mut a, b] = two();
     a.slot = None;
     let new = member(0, 8, 32);
@@ -166,7 +166,7 @@ fn a_disk_that_stays_keeps_its_requests_in_flight() {
 fn other_geometry_or_lack_of_room_needs_a_reload() {
     let whole = raid1(&two());
     let t = tables(vec![whole.clone()]);
-    let state = MapState::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::for_tables(&t));
     let refused = |change: &dyn Fn(&mut Vec<Array>)| {
         let mut arrays = vec![whole.clone()];
         change(&mut arrays);
@@ -177,7 +177,7 @@ fn other_geometry_or_lack_of_room_needs_a_reload() {
         refused(&|a| a[0].level = "raid10".into()),
         "another geometry"
     );
-    assert!(refused(&|a| a[0].sectors += 8), "other places");
+    assert!(refused(&|a| a[0].sectors += 8), "another layout");
     assert!(refused(&|a| a[0].dev = dev(9, 7)), "another array");
     assert!(refused(&|a| a.push(array(
         2,
@@ -195,7 +195,7 @@ fn other_geometry_or_lack_of_room_needs_a_reload() {
 #[test]
 fn devices_that_share_an_index_slot_need_a_reload() {
     let t = tables(vec![raid1(&two())]);
-    let state = MapState::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::for_tables(&t));
     let taken = slot(dev(8, 16).kernel(), t.mult);
     let clash = (1..1 << 20).find(|minor| slot(dev(65, *minor).kernel(), t.mult) == taken);
     let new = member(1, 65, clash.unwrap());
@@ -223,7 +223,7 @@ fn an_array_whose_outer_member_gets_a_new_id_needs_a_reload() {
         ])
     };
     let t = of(member(0, 8, 0));
-    let state = MapState::new(&t, Spare::of(&t));
+    let state = MapState::new(&t, Spare::for_tables(&t));
     let (after, _, _) = state.updated(&of(member(0, 8, 32))).unwrap();
     assert_eq!(after.arrays[0].bytes(), state.arrays[0].bytes());
     let mut moved = a.clone();
@@ -240,7 +240,7 @@ fn an_array_whose_outer_member_gets_a_new_id_needs_a_reload() {
 fn spare_entries_are_for_half_the_members() {
     let of = |count: u32| {
         let members = (0..count).map(|n| member(n, 8, 16 * n)).collect();
-        Spare::of(&tables(vec![array(1, "raid0", members)]))
+        Spare::for_tables(&tables(vec![array(1, "raid0", members)]))
     };
     let spare = |members| Spare {
         members,
@@ -252,9 +252,9 @@ fn spare_entries_are_for_half_the_members() {
     let mut large = member(0, 8, 0);
     large.queue.nr_tags = SLOTS_MOST;
     let large = tables(vec![array(1, "raid0", vec![large])]);
-    assert_eq!(Spare::of(&large).slots, SLOTS_MOST);
+    assert_eq!(Spare::for_tables(&large).slots, SLOTS_MOST);
     let disk = array(1, "single", vec![member(0, 8, 0)]);
-    assert_eq!(Spare::of(&tables(vec![disk])), Spare::default());
+    assert_eq!(Spare::for_tables(&tables(vec![disk])), Spare::default());
 }
 
 fn members() -> impl Strategy<Value = Vec<Member>> {
@@ -279,7 +279,7 @@ proptest! {
     #[test]
     fn updated_maps_equal_newly_loaded_maps(all in prop::collection::vec(members(), 2..12)) {
         let all: Vec<Tables> = all.iter().map(|m| tables(vec![raid1(m)])).collect();
-        let (mut state, mut maps) = (MapState::new(&all[0], Spare::of(&all[0])), Maps::loaded(&all[0]));
+        let (mut state, mut maps) = (MapState::new(&all[0], Spare::for_tables(&all[0])), Maps::loaded(&all[0]));
         for pair in all.windows(2) {
             let [was, next] = pair else { continue };
             match switch_over(&mut state, &mut maps, was, next) {
@@ -298,7 +298,7 @@ proptest! {
                     }
                 }
                 None => {
-                    state = MapState::new(next, Spare::of(next));
+                    state = MapState::new(next, Spare::for_tables(next));
                     maps = Maps::loaded(next);
                 }
             }

@@ -108,7 +108,7 @@ fn shadow_programs_follow_their_programs() {
     assert!(!names.contains(&"rt_md_submit_2"));
 }
 
-/// A shadow program is found by its name: with another one it would do the work of its first program again.
+/// The suffix `_2` marks a shadow program: under another name it would count the events of its first program again.
 #[test]
 fn every_program_that_can_be_skipped_has_a_shadow_program_with_its_name() {
     let facts = Facts {
@@ -328,7 +328,7 @@ fn a_topology_only_session_loads_nothing() {
 }
 
 #[test]
-fn kinds_of_xfs_blocks_that_cannot_be_told_have_a_note() {
+fn xfs_blocks_of_unknown_kind_give_a_note() {
     let notes = |facts: &Facts| {
         let need = Need { xfs: true, ..PLAIN };
         plan(facts, need).unwrap().notes

@@ -7,14 +7,14 @@ use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
 
 /// A lookup as in `rt_array_origin()` (`bpf/lookup.bpf.h`). Returns the code, the sectors since the boundary, and the sectors up
 /// to the next one.
-fn look_up(tiles: &Tiles, places: &[u32], words: &[u64], sector: u64) -> (u8, u64, u64) {
+fn look_up(tiles: &Tiles, indices: &[u32], words: &[u64], sector: u64) -> (u8, u64, u64) {
     let at = sector + tiles.lead;
     let tile = at / tiles.sectors;
     let at = at - tile * tiles.sectors;
     let slot = (at >> tiles.slot_shift()) as usize;
     assert!(slot < SLOTS, "{slot} in {tiles:?}");
     let at = at + SECTOR_BIAS;
-    let first = places[tile as usize] as usize;
+    let first = indices[tile as usize] as usize;
     let number = words[first] as usize;
     let list = &words[first + HEAD..=first + HEAD + number];
     let found = halved(number, |found| list[found] >> 8 <= at);
@@ -42,9 +42,9 @@ fn halved(number: usize, begins: impl Fn(usize) -> bool) -> usize {
 
 fn look_up_in(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) {
     let mut lists = Lists::default();
-    let places = tiles.places(table, &mut lists);
-    assert_eq!(places.len() as u64, tiles.number);
-    look_up(tiles, &places, &lists.into_words(), sector)
+    let indices = tiles.list_indices(table, &mut lists);
+    assert_eq!(indices.len() as u64, tiles.number);
+    look_up(tiles, &indices, &lists.into_words(), sector)
 }
 
 /// Boundaries of a filesystem that starts at `start`, with flex groups of `group` sectors. Every fifth has a superblock backup.
@@ -83,7 +83,7 @@ fn equal_flex_groups_are_stored_once() {
         assert_eq!(tiles.sectors % group, 0, "{tiles:?}");
         assert!(tiles.number <= 20_001);
         let mut lists = Lists::default();
-        tiles.places(&table, &mut lists);
+        tiles.list_indices(&table, &mut lists);
         let words = lists.into_words().len();
         assert!(words < 300, "{words} words for {} boundaries", table.len());
     }
@@ -95,7 +95,7 @@ fn the_first_boundary_tried_is_right_for_99_percent_of_sectors() {
     let table = flex_groups(63, group, 100);
     let tiles = Tiles::new(&table, 63 + 100 * group);
     let mut lists = Lists::default();
-    let places = tiles.places(&table, &mut lists);
+    let indices = tiles.list_indices(&table, &mut lists);
     let words = lists.into_words();
     let (mut right, mut all) = (0, 0);
     for sector in (0..63 + 100 * group).step_by(10_007) {
@@ -103,7 +103,7 @@ fn the_first_boundary_tried_is_right_for_99_percent_of_sectors() {
         let tile = at / tiles.sectors;
         let at = at - tile * tiles.sectors;
         let slot = (at >> tiles.slot_shift()) as usize;
-        let list = places[tile as usize] as usize;
+        let list = indices[tile as usize] as usize;
         let tried = (words[list + 1 + slot / 8] >> (slot % 8 * 8)) as u8 as usize;
         let stretch = &words[list + HEAD + tried..][..2];
         all += 1;

@@ -18,7 +18,7 @@ use crate::probe::events::{Completed, Event, Run, Submitted};
 use crate::raid::{Geometry, Mapping};
 
 /// Maximum depth of nested arrays.
-const DEEP: usize = crate::contract::ARRAYS_DEEP as usize;
+const NESTING_MAX: usize = crate::contract::NESTING_MAX as usize;
 
 /// Converts times of the kernel's monotonic clock to unix time. The clocks are compared once, so that differences between the
 /// times of a recording are those of the monotonic clock.
@@ -253,7 +253,7 @@ impl Translator {
             return None;
         }
         let (mut member, mut sector) = (self.members.get(c.member as usize)?, sector);
-        for _ in 0..DEEP {
+        for _ in 0..NESTING_MAX {
             let at = sector.in_data(member.data_offset)?;
             if at.0 >= member.data_sectors {
                 return None;

@@ -36,8 +36,8 @@ partition() {
 			shift
 			end=${1:-$(blockdev --getsz "$disk")}
 			printf '\0\0\0\0\203\0\0\0'
-			little "$first"
-			little "$((end - first))"
+			le32 "$first"
+			le32 "$((end - first))"
 			left=$((left - 1))
 		done
 		head -c $((16 * left)) /dev/zero
@@ -50,7 +50,7 @@ partition() {
 	sleep 0.2
 }
 
-little() {
+le32() {
 	local i
 	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
 }

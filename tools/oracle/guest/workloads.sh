@@ -22,7 +22,7 @@ attributed() {
 	for to; do cp -a "$seed" "$to"; done
 }
 
-forget() {
+drop_caches() {
 	sync
 	echo 3 >/proc/sys/vm/drop_caches
 }
@@ -42,7 +42,7 @@ mix() {
 			-c 'pwrite -q 2004k 4k' -c 'pwrite -q 2900k 12k' "$m/large"
 		rm -r "$m"/mix/directory-*5
 	done
-	forget
+	drop_caches
 	for m in "${mounts[@]}"; do
 		cat "$m"/mix/*/file-[01] "$m/buffered" >/dev/null
 		dd if="$m/large" of=/dev/null bs=256k iflag=direct status=none
@@ -76,7 +76,7 @@ fio_run() {
 fio_random_direct() { fio_run --rw=randrw --bs=4k --direct=1 --number_ios=1500; }
 fio_random_buffered() { fio_run --rw=randwrite --bs=4k --number_ios=2000 --fsync=200; }
 fio_sequential_direct() { fio_run --rw=rw --bs=256k --direct=1; }
-fio_sequential_buffered() { fio_run --rw=write --bs=64k; forget; fio_run --rw=read --bs=64k; }
+fio_sequential_buffered() { fio_run --rw=write --bs=64k; drop_caches; fio_run --rw=read --bs=64k; }
 
 fsyncs() {
 	local m i commands=()
@@ -135,7 +135,7 @@ before_cold() {
 }
 cold() {
 	local m
-	forget
+	drop_caches
 	for m in "${mounts[@]}"; do
 		ls -lR "$m" >/dev/null
 		find "$m" -newer /etc/passwd >/dev/null
@@ -155,21 +155,21 @@ indirect() { cold; }
 # everything is in the first blocks.
 before_device_read() {
 	before_cold
-	forget
+	drop_caches
 	read_devices
 }
 device_read() {
 	local name m kib=(128 64 1024) round
 	for ((round = 0; round < 3; round++)); do
 		for name in "${disks[@]}"; do echo "${kib[round]}" >"/sys/block/$name/queue/max_sectors_kb"; done
-		forget
+		drop_caches
 		read_devices
 		for m in "${mounts[@]}"; do
 			mv "$m/many/$long-2" "$m/many/moved-$round"
 			mv "$m/many/moved-$round" "$m/many/$long-2"
 			touch "$m/storm/directory-2/new-$round"
 		done
-		forget
+		drop_caches
 		read_devices
 	done
 }
@@ -277,14 +277,14 @@ repair() { under_load act; }
 # The initial resync of a new array, which was frozen until now.
 resync() { under_load act; }
 
-# The other sync actions are in progress during the whole run: md waits at sync_max before and after it. Members that
-# join or leave would restart raidtrace's sums.
+# The other sync actions are in progress during the whole run: md waits at sync_max before and after it. A member
+# that joins is counted only once raidtrace has found it.
 wait_at() {
 	local md
 	for md in "${arrays[@]}"; do echo "$1" >"/sys/block/$md/md/sync_max"; done
 }
 
-waits() { # MD
+wait_for_sync_max() { # MD
 	local tenth done_so_far
 	for ((tenth = 0; tenth < 900; tenth++)); do
 		done_so_far=$(<"/sys/block/$1/md/sync_completed")
@@ -297,13 +297,13 @@ waits() { # MD
 	die "$1: at $done_so_far after 90 s"
 }
 
-on_the_way() {
+during_sync() {
 	speed 4000
 	wait_at 40960
 	mix
 	sleep 1
 	speed 200000
-	each waits
+	each wait_for_sync_max
 }
 
 # A member fails and a spare replaces it.
@@ -312,21 +312,21 @@ before_recovery() {
 	each fail
 	sleep 1
 	each remove
-	each waits
+	each wait_for_sync_max
 }
 fail() { mdadm --quiet "/dev/$1" --fail "${second[$1]}"; }
 remove() { mdadm --quiet "/dev/$1" --remove "${second[$1]}" && mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
-recovery() { on_the_way; }
+recovery() { during_sync; }
 
 before_replace() {
 	wait_at 2048
 	each add
 	each instead
-	each waits
+	each wait_for_sync_max
 }
 add() { mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
 instead() { mdadm --quiet "/dev/$1" --replace "${second[$1]}" --with "${spare[$1]}"; }
-replace() { on_the_way; }
+replace() { during_sync; }
 
 # A reshape that adds a disk. Users' writes between the position in md's superblock (reshape_safe) and the progress
 # (reshape_progress) wait for the next superblock (drivers/md/raid5.c, get_reshape_loc()), forever if the reshape is
@@ -339,18 +339,18 @@ before_reshape() {
 	each add
 	speed 1000
 	each grow
-	each underway
+	each wait_until_started
 	each first_stop
 	speed 200000
-	each go_on
-	each stands
+	each continue_reshape
+	each wait_for_stop
 }
 grow() {
 	local disks
 	disks=$(<"/sys/block/$1/md/raid_disks")
 	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) || die "mdadm --grow: $?"
 }
-underway() { # MD
+wait_until_started() { # MD
 	local tenth done_so_far=none
 	for ((tenth = 0; tenth < 300; tenth++)); do
 		read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
@@ -367,7 +367,7 @@ stop() { # MD MEMBER-SECTORS RAID10-SECTORS
 	if [ "$(<"/sys/block/$1/md/level")" = raid10 ]; then at=$3; fi
 	echo "$at" >"/sys/block/$1/md/sync_max"
 }
-go_on() { echo reshape >"/sys/block/$1/md/sync_action"; }
+continue_reshape() { echo reshape >"/sys/block/$1/md/sync_action"; }
 # Single blocks all over the file: none crosses the position where a RAID 10 waits, because it would block.
 poke() { # FIRST-KIB
 	local m i commands=()
@@ -377,8 +377,8 @@ poke() { # FIRST-KIB
 	for m in "${mounts[@]}"; do xfs_io -d "${commands[@]}" "$m/spread"; done
 }
 # RAID 10 reports the position in its superblock, not its progress.
-stands() {
-	if [ "$(<"/sys/block/$1/md/level")" = raid10 ]; then wait_idle 3; else waits "$1"; fi
+wait_for_stop() {
+	if [ "$(<"/sys/block/$1/md/level")" = raid10 ]; then wait_idle 3; else wait_for_sync_max "$1"; fi
 }
 on_its_way() { # MD
 	local done_so_far
@@ -402,7 +402,7 @@ reshape() {
 		sync
 	done
 	speed 200000
-	each stands
+	each wait_for_stop
 	poke 400
 }
 

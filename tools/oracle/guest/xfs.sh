@@ -110,8 +110,8 @@ every_kind() {
 	done
 	sync
 	settle
-	forget
-	forget
+	drop_caches
+	drop_caches
 	cold_xfs
 	sync
 }
