@@ -64,7 +64,10 @@ use serve::metrics_of_arrays_that_fail_and_return;
 
 #[path = "lab/xfs.rs"]
 mod xfs_origins;
-use xfs_origins::blocks_of_xfs_have_their_origins;
+use xfs_origins::{
+    alloc_refuses_an_xfs, blocks_of_xfs_have_their_origins, devices_of_xfs_belong_to_it,
+    xfs_is_frozen_and_shut_down, xfs_is_grown_and_made_anew,
+};
 
 #[path = "lab/slow.rs"]
 mod slow;
@@ -149,6 +152,10 @@ on_kernels! {
     amplification_of_small_files
     amplification_adds_up
     filesystem_changes
+    xfs_is_grown_and_made_anew
+    xfs_is_frozen_and_shut_down
+    devices_of_xfs_belong_to_it
+    alloc_refuses_an_xfs
     members_change
     members_change_within_an_interval
     array_is_reshaped

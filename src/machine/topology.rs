@@ -78,7 +78,9 @@ impl Topology {
                     let realtime = roles.iter().any(|r| is_realtime_of(r, fs.dev));
                     layout.drop_notes_on_devices(log, realtime);
                 }
-                for note in layout.notes() {
+                // Roots have no fixed place, so tracing does not need them.
+                let notes = layout.notes().iter();
+                for note in notes.filter(|note| *note != xfs::ROOTS_AT_MKFS) {
                     self.notes.push(format!("{}: {note}", fs.name));
                 }
                 self.layouts.insert(fs.dev, layout);

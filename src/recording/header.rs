@@ -124,7 +124,7 @@ pub struct Filesystem {
     pub dev: String,
     /// Kernel name of the array.
     pub array: String,
-    /// `ext4`, ...; empty if unknown.
+    /// `ext4`, `xfs`, ...; empty if unknown. `xfs_log`, `xfs_realtime`: such a device of an XFS, which has no mounts.
     pub kind: String,
     /// Mounts.
     pub mounts: Vec<Mount>,

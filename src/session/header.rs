@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use serde_json::{Map, Value, json};
 
 use crate::fs::{Layout, ext4, xfs};
-use crate::machine;
 use crate::machine::topology::Topology;
+use crate::machine::{self, DeviceRole};
 use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
 
 /// Maximum number of layout ranges of a filesystem: enough for some 10 TB.
@@ -86,13 +86,22 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
     let layout = topology.layouts.get(&fs.dev);
     let (ranges, is_cut) = layout.map_or((Vec::new(), false), |l| layout_ranges(l, fs));
     let mounted = fs.mounts.first().map_or("", |m| m.fstype.as_str());
+    let kind = match fs.role {
+        DeviceRole::Main => layout.map_or(mounted.to_owned(), Layout::name),
+        DeviceRole::Log(_) => format!("{mounted}_log"),
+        DeviceRole::Realtime(_) => format!("{mounted}_realtime"),
+    };
+    // Others look a filesystem up by its mount point, and must find its main device.
+    let mounts = match fs.role {
+        DeviceRole::Main => fs.mounts.as_slice(),
+        DeviceRole::Log(_) | DeviceRole::Realtime(_) => &[],
+    };
     Filesystem {
         name: fs.name.clone(),
         dev: fs.dev.to_string(),
         array: array.name.clone(),
-        kind: layout.map_or(mounted.to_owned(), Layout::name),
-        mounts: fs
-            .mounts
+        kind,
+        mounts: mounts
             .iter()
             .map(|m| Mount {
                 path: m.path.display().to_string(),
@@ -211,7 +220,7 @@ pub fn cuts(header: &Header) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::layout_ranges;
+    use super::{DeviceRole, Topology, layout_ranges, machine};
     use crate::address::{ArraySector, FsBlock, FsSector};
     use crate::fs::ext4::{FsKind, Journal, Layout, Range};
     use crate::machine::{Filesystem, Segment};
@@ -256,5 +265,26 @@ mod tests {
             at(2704, 8, "journal"),
         ];
         assert_eq!(layout_ranges(&layout.into(), &fs), (want, false));
+    }
+
+    #[test]
+    fn the_log_of_an_xfs_is_not_found_by_its_mount_point() {
+        let mount = machine::Mount {
+            path: "/srv".into(),
+            fstype: "xfs".to_owned(),
+            ..machine::Mount::default()
+        };
+        let of = |role| {
+            let fs = machine::Filesystem {
+                mounts: vec![mount.clone()],
+                role,
+                ..machine::Filesystem::default()
+            };
+            let found = super::filesystem(&Topology::default(), &machine::Array::default(), &fs);
+            (found.kind, found.mounts.len())
+        };
+        assert_eq!(of(DeviceRole::Main), ("xfs".to_owned(), 1));
+        let log = DeviceRole::Log(machine::MainDevice::default());
+        assert_eq!(of(log), ("xfs_log".to_owned(), 0));
     }
 }

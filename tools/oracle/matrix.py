@@ -67,6 +67,7 @@ def matrix():
         yield from (Cell(level, "xfs", workload, ("xfs",), XFS_KERNELS) for level in XFS_LEVELS)
     yield from (Cell(level, "xfs-lvm", "every_kind", ("xfs",), XFS_KERNELS) for level in ("raid0", "raid5"))
     yield Cell("raid5", "xfs-log", "every_kind", ("xfs",), XFS_KERNELS)
+    yield from (Cell(level, "xfs-ext4", "mix", ("xfs",), XFS_KERNELS) for level in ("raid0", "raid5"))
 
 
 def cells(levels, stacks, workloads, groups):

@@ -199,3 +199,11 @@ class XfsTest(unittest.TestCase):
             theirs = Counter(ours)
             theirs[*key, wrong] += theirs.pop((*key, "refcount_btree"))
             self.assertFalse(compare_bytes(ours, theirs, fixed).correct)
+
+    def test_a_directory_of_an_ext4_beside_it_may_be_of_unknown_kind(self):
+        key, fixed = ("a", "read"), sorted({*FIXED, *METADATA})
+        ours = Counter({(*key, "directory"): 8192, (*key, DYNAMIC): 4096, (*key, "inode_cluster"): 4096})
+        theirs = Counter({(*key, "directory"): 12288, (*key, "inode_cluster"): 4096})
+        self.assertTrue(compare_bytes(ours, theirs, fixed).correct)
+        theirs[*key, "directory"] += theirs.pop((*key, "inode_cluster"))
+        self.assertFalse(compare_bytes(ours, theirs, fixed).correct)

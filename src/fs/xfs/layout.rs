@@ -29,6 +29,9 @@ pub struct Layout {
     pub notes: Vec<String>,
 }
 
+/// Note of a layout that was read through a mount point.
+pub const ROOTS_AT_MKFS: &str =
+    "read through the mount point: roots of btrees are where mkfs.xfs put them";
 const LOG_ELSEWHERE: &str =
     "the log is on another device (logdev=), which this layout does not contain";
 const REALTIME_ELSEWHERE: &str =
@@ -83,9 +86,7 @@ impl Layout {
     /// There is no XFS at `path`, or the kernel's answer is not possible.
     pub fn from_mount(path: &Path, device: (u32, u32)) -> Result<Self, Error> {
         let mut layout = Self::from_geometry(geometry_of(path, device)?);
-        layout.notes.push(
-            "read through the mount point: roots of btrees are where mkfs.xfs put them".to_owned(),
-        );
+        layout.notes.insert(0, ROOTS_AT_MKFS.to_owned());
         Ok(layout)
     }
 

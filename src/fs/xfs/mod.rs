@@ -24,4 +24,4 @@ pub use device::Device;
 pub use error::Error;
 pub use geometry::{Features, Geometry, Log};
 pub use identity::{identity, mounted_identity};
-pub use layout::Layout;
+pub use layout::{Layout, ROOTS_AT_MKFS};

@@ -7,7 +7,7 @@
 cd "$(dirname "$0")" || exit
 
 run() {
-	local name=$1 stack=$2 workload=$3 level volume fs=ext4
+	local name=$1 stack=$2 workload=$3 level volume fs=ext4 format=''
 	shift 3
 	. ./guest.sh
 	. ./levels.sh
@@ -15,7 +15,7 @@ run() {
 	. ./workloads.sh
 	. ./xfs.sh
 	bases=() volumes=() mounts=() devices=() neighbours=()
-	declare -gA volume_of log_of second spare
+	declare -gA volume_of log_of kind_of second spare
 	md='' base='' mkfs='' mount='' journal=8 size=1G component='' clean=--assume-clean
 	out=/out/$name trace_kib=40960
 
@@ -31,11 +31,13 @@ run() {
 	resync) clean=--force ;;
 	reshape) touch "$out/remap" ;;
 	esac
-	# XFS on a stack: xfs, xfs-lvm, xfs-log (the log on another array).
+	# XFS on a stack: xfs, xfs-lvm, xfs-log (the log on another array), xfs-ext4 (beside an ext4 on the same array).
 	case $stack in
 	xfs*)
 		fs=xfs stack=${stack#xfs} size=352M mount=usrquota
 		stack=${stack#-}
+		# Outside of the matrix: a format of XFS on the whole array.
+		case $stack in v4 | 1k | 64k) format=$stack stack=whole ;; esac
 		stack=${stack:-whole} ;;
 	esac
 	for level; do
@@ -57,7 +59,7 @@ run() {
 	if [ "$stack" = neighbour ]; then neighbour; fi
 	end_run
 	for volume in "${volumes[@]}"; do
-		if [ "$fs" = xfs ]; then
+		if [ "${kind_of[$volume]}" = xfs ]; then
 			list_xfs_blocks "$volume"
 			continue
 		fi
@@ -73,7 +75,7 @@ seeds() {
 	head -c 700 /dev/zero | tr '\0' v >/run/value
 	echo seed >/run/seed
 	for name in "${volumes[@]}"; do
-		if [ "$fs" = xfs ]; then seed_xfs "$name"; continue; fi
+		if [ "${kind_of[$name]}" = xfs ]; then seed_xfs "$name"; continue; fi
 		debugfs -w -f - "${volume_of[$name]}" >/dev/null 2>&1 <<-END
 			write /run/seed seed
 			ea_set -f /run/value seed user.truth

@@ -9,6 +9,7 @@ volume() {
 	local name=$1 device=$2 piece
 	shift 2
 	volumes+=("$name")
+	kind_of[$name]=$fs
 	volume_of[$name]=$device
 	for piece; do
 		# shellcheck disable=SC2086
@@ -29,14 +30,15 @@ stack() {
 	log)
 		volume "$b" "$base" "0 $all 0"
 		log_array "$b" ;;
-	lvm)
+	lvm | ext4)
 		# Two volumes. The second has two pieces in reverse order.
 		printf '0 %s linear %s 2048\n' "$((third - 2048))" "$base" | dmsetup create "$b-one"
 		printf '0 %s linear %s %s\n%s %s linear %s %s\n' "$third" "$base" $((2 * third)) \
 			"$third" "$third" "$base" "$third" | dmsetup create "$b-two"
 		dmsetup mknodes
 		volume "$b-one" "/dev/mapper/$b-one" "2048 $((third - 2048)) 0"
-		volume "$b-two" "/dev/mapper/$b-two" "$((2 * third)) $third 0" "$third $third $third" ;;
+		volume "$b-two" "/dev/mapper/$b-two" "$((2 * third)) $third 0" "$third $third $third"
+		if [ "$1" = ext4 ]; then kind_of[$b-two]=ext4; fi ;;
 	crypt)
 		printf '0 %s crypt aes-xts-plain64 %s 0 %s 4096\n' $((all - 4096)) \
 			000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f "$base" | dmsetup create "$b-secret"
@@ -51,7 +53,7 @@ stack() {
 make_filesystems() {
 	local name
 	for name in "${volumes[@]}"; do
-		if [ "$fs" = xfs ]; then
+		if [ "${kind_of[$name]}" = xfs ]; then
 			make_xfs "$name" "${volume_of[$name]}"
 			describe_xfs "$name" "${volume_of[$name]}"
 			continue
@@ -72,14 +74,16 @@ mount_all() {
 }
 
 mount_volume() {
-	mount -t "$fs" -o "noatime,${mount:-noinit_itable}${log_of[$1]:+,logdev=${log_of[$1]}}" "${volume_of[$1]}" "/mnt/$1"
+	local mount=${mount:-noinit_itable}
+	if [ "${kind_of[$1]}" != "$fs" ]; then mount=noinit_itable; fi
+	mount -t "${kind_of[$1]}" -o "noatime,$mount${log_of[$1]:+,logdev=${log_of[$1]}}" "${volume_of[$1]}" "/mnt/$1"
 }
 
 unmount_all() {
 	local name
 	for name in "${volumes[@]}"; do
 		if grep -q " /mnt/$name " /proc/mounts; then
-			if [ "$fs" = ext4 ]; then find "/mnt/$name" -printf '%i\n' >"$out/fs-$name/numbers"; fi
+			if [ "${kind_of[$name]}" = ext4 ]; then find "/mnt/$name" -printf '%i\n' >"$out/fs-$name/numbers"; fi
 			unmount "/mnt/$name"
 		fi
 	done

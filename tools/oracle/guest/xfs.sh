@@ -5,7 +5,13 @@
 
 # make_xfs NAME DEVICE: XFS with every feature that has blocks of its own. The log is the smallest that mkfs.xfs accepts.
 make_xfs() {
-	mkfs.xfs -q -f -m rmapbt=1,reflink=1,finobt=1 -d agcount=4 -l "size=64m${log_of[$1]:+,logdev=${log_of[$1]}}" "$2" </dev/null
+	local features=(-m rmapbt=1,reflink=1,finobt=1)
+	case $format in
+	v4) features=(-m crc=0) ;;
+	1k) features+=(-b size=1k) ;;
+	64k) features+=(-b size=64k) ;;
+	esac
+	mkfs.xfs -q -f "${features[@]}" -d agcount=4 -l "size=64m${log_of[$1]:+,logdev=${log_of[$1]}}" "$2" </dev/null
 }
 
 # log_array VOLUME: an array for the log of a volume, under raidtrace like the other.
@@ -77,8 +83,10 @@ seed_xfs() {
 
 # settle: writes all metadata back and covers the log, so that XFS has nothing to write while it is idle.
 settle() {
-	local m
-	for m in "${mounts[@]}"; do xfs_io -x -c freeze -c thaw "$m"; done
+	local name
+	for name in "${volumes[@]}"; do
+		if [ "${kind_of[$name]}" = xfs ]; then xfs_io -x -c freeze -c thaw "/mnt/$name"; fi
+	done
 }
 
 # Every kind of block, in every order: created, shared, overwritten, freed and read again.
