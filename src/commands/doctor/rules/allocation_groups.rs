@@ -56,22 +56,23 @@ pub(super) fn uneven(fs: &FsFacts, report: &Report, groups: &AllocationGroups) -
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use crate::address::ArraySector;
     use crate::advice::kernel::Kernel;
     use crate::analysis::placement::geometry::ArrayOptions;
     use crate::analysis::placement::target::whole;
     use crate::analysis::placement::{Filesystem, Report, Target};
-    use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
+    use crate::commands::doctor::facts::{ArrayFacts, Facts, FsFacts};
     use crate::commands::doctor::finding::{Finding, Severity};
     use crate::commands::doctor::rules::skew::check;
     use crate::fs::xfs::Layout;
+    use crate::machine::Array;
     use crate::mkfs_xfs::{Defaults, Options, Version, plan};
     use crate::raid::Level;
 
     const SEVEN: u64 = 46_883_364_864 << 10;
 
-    fn found(level: Level, disks: u32, bytes: u64) -> Vec<Finding> {
+    fn facts(level: Level, disks: u32, bytes: u64) -> FsFacts {
         let array = ArrayOptions {
             level: Some(level),
             disks: Some(disks),
@@ -88,12 +89,33 @@ mod tests {
         let fs = Filesystem::from_xfs(Layout::from_geometry(geometry));
         let mut target = Target::on_array("md0", fs, &array).unwrap();
         target.segments = whole(ArraySector(0));
-        let facts = FsFacts {
+        FsFacts {
             report: Some(Report::new(target)),
             inodes: Some(64),
             ..FsFacts::default()
-        };
+        }
+    }
+
+    fn found(level: Level, disks: u32, bytes: u64) -> Vec<Finding> {
+        let facts = facts(level, disks, bytes);
         check(&Kernel::default(), &ArrayFacts::default(), &facts)
+    }
+
+    /// A RAID 5 of seven disks of 8 TB, md0, with mkfs.xfs's defaults.
+    pub fn seven_disks() -> Facts {
+        let array = Array {
+            name: "md0".to_owned(),
+            raid_disks: 7,
+            ..Array::default()
+        };
+        Facts {
+            arrays: vec![ArrayFacts {
+                array,
+                filesystems: vec![facts(Level::Raid5, 7, SEVEN)],
+                ..ArrayFacts::default()
+            }],
+            ..Facts::default()
+        }
     }
 
     #[test]
