@@ -64,7 +64,7 @@ use serve::metrics_of_arrays_that_fail_and_return;
 
 #[path = "lab/xfs.rs"]
 mod xfs_origins;
-use xfs_origins::blocks_of_xfs_have_their_origins;
+use xfs_origins::{blocks_of_xfs_have_their_origins, the_suggested_agsize_is_even};
 
 #[path = "lab/slow.rs"]
 mod slow;
@@ -138,6 +138,7 @@ on_kernels! {
     slow_operations_have_their_causes
     blocks_of_xfs_have_their_origins
     ;
+    the_suggested_agsize_is_even
     capabilities_are_given_up
     each_capability_has_its_use
     volumes_need_sys_admin
