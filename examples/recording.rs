@@ -187,6 +187,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
         disks,
         health: None,
         filesystems: vec![format!("ext4 on /srv ({name}), 4 KiB blocks, 800 groups")],
+        uneven_groups: None,
     };
     State {
         time_us,

@@ -1,8 +1,8 @@
 //! Writes a recording anew, in larger batches and compressed as far as it goes: for the one that comes with raidtrace.
 //!
-//! `cargo run --release --example repack -- FROM TO`
+//! `cargo run --release --example repack -- FROM TO`; TO is compressed as a whole too if its name ends in `.zst`.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
@@ -50,7 +50,13 @@ fn main() -> Result<()> {
     ensure!(*reader.ending() == Ending::Whole, "{}", reader.ending());
     let written = writer.finish()?;
     ensure!(written.dropped == 0, "the disk was too slow");
-    println!("{} rows, {} bytes", written.rows, written.bytes);
+    let mut bytes = written.bytes;
+    if to.ends_with(".zst") {
+        let whole = zstd::encode_all(&fs::read(&to)?[..], 22)?;
+        bytes = whole.len() as u64;
+        fs::write(&to, whole)?;
+    }
+    println!("{} rows, {bytes} bytes", written.rows);
     Ok(())
 }
 

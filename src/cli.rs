@@ -53,7 +53,7 @@ pub enum Command {
     /// Show what the ext4 block allocator spends its time on, and why
     #[command(after_help = alloc::args::EXAMPLES)]
     Alloc(alloc::args::Alloc),
-    /// Replay a real incident: 20,000 touch on a RAID 0 of 12 disks; needs no root and no array
+    /// Replay a recorded incident, on ext4 or XFS; needs no root and no array
     Demo(top::args::Demo),
     /// Write the manual pages into a directory; packages include them
     #[command(hide = true)]

@@ -69,6 +69,10 @@ use xfs_origins::{
     xfs_is_frozen_and_shut_down, xfs_is_grown_and_made_anew,
 };
 
+#[path = "lab/agsize.rs"]
+mod agsize;
+use agsize::the_suggested_agsize_is_even;
+
 #[path = "lab/slow.rs"]
 mod slow;
 use slow::slow_operations_have_their_causes;
@@ -141,6 +145,7 @@ on_kernels! {
     slow_operations_have_their_causes
     blocks_of_xfs_have_their_origins
     ;
+    the_suggested_agsize_is_even
     capabilities_are_given_up
     each_capability_has_its_use
     volumes_need_sys_admin

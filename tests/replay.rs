@@ -93,6 +93,47 @@ fn the_demo_shows_a_skew() {
     assert_eq!(first["schema"], "raidtrace.top/1");
 }
 
+/// All metadata of allocation groups is on the first of seven members.
+#[test]
+fn the_demo_of_xfs_names_one_member() {
+    let out = raidtrace(&["demo", "xfs", "--batch"]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let whole = out.stdout.split("total, since").nth(1).unwrap();
+    let whole = whole.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "loop1 carries",
+        "all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 changes that",
+    ] {
+        assert!(whole.contains(words), "{whole}");
+    }
+}
+
+#[test]
+fn demos_are_listed() {
+    let out = raidtrace(&["demo", "--list"]);
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    let names: Vec<&str> = out
+        .stdout
+        .lines()
+        .filter_map(|l| l.split_whitespace().next())
+        .collect();
+    assert_eq!(names, ["ext4", "xfs"]);
+    assert!(
+        out.stdout.lines().all(|l| l.contains("touch on a RAID")),
+        "{}",
+        out.stdout
+    );
+    let first = raidtrace(&["demo", "ext4", "--json"]);
+    assert_eq!(first.stdout, raidtrace(&["demo", "--json"]).stdout);
+    let unknown = raidtrace(&["demo", "btrfs"]);
+    assert_eq!(unknown.code(), Some(2));
+    assert!(
+        unknown.stderr.contains("[possible values: ext4, xfs]"),
+        "{}",
+        unknown.stderr
+    );
+}
+
 #[test]
 fn replay_and_report_have_the_same_figures() {
     let folder = Folder::new();

@@ -65,6 +65,7 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
             disks,
             health: None,
             filesystems: vec!["ext4 on /disk (md127), 4 KiB blocks, 9594 groups".to_owned()],
+            uneven_groups: None,
         },
         members,
         tasks: Vec::new(),

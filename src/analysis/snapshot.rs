@@ -93,6 +93,23 @@ pub struct ArrayInfo {
     pub health: Option<String>,
     /// Filesystems on the array, one line each: `ext4 on /srv (md127), 4 KiB blocks, 9594 groups`.
     pub filesystems: Vec<String>,
+    /// Allocation groups of an XFS on the array, if they start on few members.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uneven_groups: Option<UnevenGroups>,
+}
+
+/// Allocation groups of an XFS that start on few members of its array.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UnevenGroups {
+    /// Number of groups.
+    pub groups: u64,
+    /// Names of the members on which most groups start, by slot.
+    pub members: Vec<String>,
+    /// Number of groups that start on `members`.
+    pub on_members: u64,
+    /// The agsize in bytes for which groups start on all members equally; `None` if there is none near the present one.
+    pub agsize_bytes: Option<u64>,
 }
 
 /// A member disk in one interval.

@@ -63,6 +63,7 @@ pub fn state(time_us: i64) -> State {
         disks,
         health: None,
         filesystems: vec![format!("ext4 on /srv ({name}), 4 KiB blocks, 32 groups")],
+        uneven_groups: None,
     };
     State {
         time_us,

@@ -54,6 +54,7 @@ fn state() -> State {
                 disks: 3,
                 health: text("degraded"),
                 filesystems: vec!["ext4 on /srv".to_owned()],
+                uneven_groups: None,
             },
             members: vec![MemberNow {
                 name: "sda".to_owned(),

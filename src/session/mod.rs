@@ -10,6 +10,7 @@
 pub mod alloc;
 pub mod cpus;
 pub mod engine;
+mod groups;
 pub mod header;
 mod paths;
 mod prepare;
@@ -29,12 +30,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use self::groups::uneven_groups;
 use self::paths::Paths;
 use self::prepare::{Preparation, tables};
 pub use self::update::Update;
 use crate::analysis::counters::{Counters, JournalCounters};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
-use crate::analysis::snapshot::ArrayInfo;
+use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
 use crate::machine::topology::Topology;
 use crate::machine::{
     Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, modules, resolve, task,
@@ -116,6 +118,8 @@ pub struct Traced {
     /// Digest of the programs' tables.
     digest: u64,
     stats: Stats,
+    /// Allocation groups of XFS that start on few members, by the name of the array.
+    uneven_groups: BTreeMap<String, UnevenGroups>,
     /// True if the programs read the purpose of RAID 4/5/6 reads from `struct stripe_head`.
     sees_stripes: bool,
     /// Notes of the topology and the tables; notes on this kernel.
@@ -134,6 +138,7 @@ impl Traced {
         let probe = Probe::start(&mut plan, &facts, &tables, options.account, options.buffer)?;
         Ok(Self {
             stats: stats(sys, &topology),
+            uneven_groups: uneven_groups(&topology),
             probe,
             facts,
             modules,
@@ -146,6 +151,14 @@ impl Traced {
 }
 
 impl Traced {
+    /// Replaces the topology, for which the programs count already, and returns the old one.
+    fn set_topology(&mut self, topology: Topology, stats: Stats, notes: Vec<String>) -> Topology {
+        self.stats = stats;
+        self.notes[0] = notes;
+        self.uneven_groups = uneven_groups(&topology);
+        std::mem::replace(&mut self.topology, topology)
+    }
+
     /// [`Reading::completed`].
     fn completed(&self) -> Vec<Vec<Option<u64>>> {
         if !self.probe.is_attached() {
@@ -427,6 +440,7 @@ impl Session {
             .collect();
         let info = ArrayInfo {
             health,
+            uneven_groups: self.traced.uneven_groups.get(&array.name).cloned(),
             ..array_info(topology, array)
         };
         self.states.push(state.ok());
@@ -451,5 +465,6 @@ fn array_info(topology: &Topology, array: &Array) -> ArrayInfo {
             .iter()
             .map(|fs| topology.describe(fs))
             .collect(),
+        uneven_groups: None,
     }
 }

@@ -153,9 +153,7 @@ impl Session {
             Some(_) => false,
         };
         if same_facts && tables.digest() == traced.digest {
-            traced.stats = stats;
-            traced.notes[0] = notes;
-            traced.topology = topology;
+            traced.set_topology(topology, stats, notes);
             return Ok(Wanted::Names);
         }
         // If the tables cannot be updated, the programs continue unchanged until new ones are loaded.

@@ -80,9 +80,7 @@ impl Session {
                 let new = *new;
                 self.traced.probe.finish_switchover();
                 self.traced.digest = new.digest;
-                self.traced.stats = new.stats;
-                self.traced.notes[0] = new.notes;
-                std::mem::replace(&mut self.traced.topology, new.topology)
+                self.traced.set_topology(new.topology, new.stats, new.notes)
             }
         };
         let runs = |name: &str, arrays: &[Array]| arrays.iter().any(|a| a.name == name);

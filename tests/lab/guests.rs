@@ -105,6 +105,7 @@ fn run_ahead() {
         ("6.1", "alloc"),
         ("6.1", "alloc_full"),
         ("6.1", "skew"),
+        ("6.12", "agsize"),
         ("6.12", "places"),
         ("6.12", "turnover"),
         ("6.12", "record"),

@@ -283,7 +283,7 @@ impl Evidence<'_> {
                     uneven.part(),
                     uneven.what(),
                     uneven.skew,
-                    hint(&uneven.origins, uneven.op)
+                    hint(self.array, &uneven, &self.names(&uneven.carriers))
                 );
                 (hotspot.share, hotspot.skew) = (uneven.share, uneven.skew);
                 (hotspot.origins, hotspot.op) = (uneven.origins, Some(uneven.op));
@@ -367,7 +367,7 @@ impl Evidence<'_> {
                     uneven.part()
                 },
                 uneven.skew,
-                hint(&uneven.origins, uneven.op)
+                hint(self.array, &uneven, &names)
             );
             return Hotspot {
                 members: names,

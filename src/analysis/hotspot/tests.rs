@@ -8,7 +8,7 @@ mod symptom;
 use super::{Hotspot, Kind, Severity, find};
 use crate::analysis::fixture;
 use crate::analysis::fixture::{array, cell, member};
-use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
+use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot, UnevenGroups};
 use crate::origin::{Op, Origin};
 use std::time::Duration;
 
@@ -176,6 +176,73 @@ fn headlines_without_a_symptom() {
             .headline
             .ends_with("raw flushes: loop1 carries all of them, 4.0x the mean")
     );
+}
+
+/// Requests as md writes them on RAID 5: each AG header in a page that begins with the superblock's copy.
+fn allocation_groups(busy: f64) -> ArraySnapshot {
+    with(
+        7,
+        |i| if i == 0 { busy } else { 0.07 },
+        |i| {
+            let n = |all: u64| if i == 0 { all } else { 0 };
+            vec![
+                writes(Origin::Superblock, n(300)),
+                cell(Origin::AgHeader, Op::Write, 0, n(300) * 3584, 1000),
+                writes(Origin::FreeSpaceBtree, n(290)),
+                writes(Origin::InodeCluster, if i == 0 { 2750 } else { 20 }),
+                writes(Origin::Parity, 800),
+            ]
+        },
+    )
+}
+
+#[test]
+fn allocation_groups_on_one_member() {
+    let mut array = allocation_groups(0.14);
+    let uneven = "no member is saturated: the busiest, loop1, is busy 14 % of the time; ag_header, free_space_btree and \
+                  inode_cluster writes: loop1 carries 97 % of them, 6.8x the mean";
+    let hotspot = headline_of(&array);
+    assert_eq!(hotspot.headline, uneven);
+    assert_eq!(hotspot.members, ["loop1"]);
+    let groups = UnevenGroups {
+        groups: 44,
+        members: vec!["loop1".to_owned()],
+        on_members: 44,
+        agsize_bytes: Some(1_099_510_579_200),
+    };
+    array.info.uneven_groups = Some(groups.clone());
+    assert_eq!(
+        headline_of(&array).headline,
+        format!(
+            "{uneven}; all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 changes that"
+        )
+    );
+    let mut saturated = allocation_groups(0.97);
+    saturated.info.uneven_groups = Some(UnevenGroups {
+        on_members: 40,
+        agsize_bytes: None,
+        ..groups.clone()
+    });
+    assert_eq!(
+        headline_of(&saturated).headline,
+        "loop1 is busy 97 % of the time, the others 7 %: it carries 97 % of the ag_header, free_space_btree and \
+         inode_cluster writes, 6.8x the mean; 40 of 44 allocation groups start there, see raidtrace layout"
+    );
+    // A load of few groups is uneven for another reason.
+    array.info.uneven_groups = Some(UnevenGroups {
+        members: vec!["loop2".to_owned()],
+        ..groups
+    });
+    assert_eq!(headline_of(&array).headline, uneven);
+}
+
+/// New inodes are written one cluster after the other, as a file is.
+#[test]
+fn few_inode_clusters_are_on_few_members_by_nature() {
+    let array = of(7, |i| {
+        vec![writes(Origin::InodeCluster, if i == 2 { 300 } else { 0 })]
+    });
+    assert_eq!(headline_of(&array).kind, Kind::Even);
 }
 
 /// Reads of a mirror from one side, first without and then with saturation.

@@ -48,12 +48,23 @@ impl Candidate {
     }
 }
 
-/// True for blocks that mkfs places on fixed members. A journal or a file moves to other members as it is written.
+/// True for blocks that mkfs places on fixed members, and for those of XFS that start out beside them. A journal or a file moves to
+/// other members as it is written.
 fn is_placed(origin: Origin) -> bool {
     use Origin::{BlockBitmap, GroupDescriptors, InodeBitmap, InodeTable, Superblock};
+    is_of_allocation_group(origin)
+        || matches!(
+            origin,
+            Superblock | GroupDescriptors | BlockBitmap | InodeBitmap | InodeTable
+        )
+}
+
+/// True for metadata of an XFS that a young allocation group has at its start.
+pub fn is_of_allocation_group(origin: Origin) -> bool {
+    use Origin::{AgHeader, FreeSpaceBtree, InodeBtree, InodeCluster, RefcountBtree, RmapBtree};
     matches!(
         origin,
-        Superblock | GroupDescriptors | BlockBitmap | InodeBitmap | InodeTable
+        AgHeader | FreeSpaceBtree | InodeBtree | InodeCluster | RmapBtree | RefcountBtree
     )
 }
 
@@ -114,9 +125,10 @@ pub fn uneven(
         .max_by(|a, b| a.score().total_cmp(&b.score()))?;
     // Name other origins on the same members together with the best candidate.
     let together: Vec<&Candidate> = candidates.iter().filter(|c| c.goes_with(best)).collect();
-    let origins: Vec<Origin> = together.iter().map(|c| c.origin).collect();
+    let mut origins: Vec<Origin> = together.iter().map(|c| c.origin).collect();
     let excess = together.iter().map(|c| c.excess).sum();
     let spread = Spread::new(present, |c| c.op == best.op && origins.contains(&c.origin));
+    name_header(present, best.op, &mut origins);
     Some(Uneven {
         op: best.op,
         share: spread.share(&best.carriers),
@@ -125,6 +137,19 @@ pub fn uneven(
         origins,
         excess,
     })
+}
+
+/// Replaces `superblock` by `ag_header` if no request begins with the latter. On RAID 4, 5 and 6, md writes pages of 4 KiB: an XFS
+/// with sectors of 512 bytes writes an AG header, and the request begins with the superblock's copy in front of it.
+fn name_header(present: &[&MemberSnapshot], op: Op, origins: &mut [Origin]) {
+    let header = Spread::new(present, |c| (c.origin, c.op) == (Origin::AgHeader, op));
+    if header.bytes() > 0.0
+        && header.requests() == 0.0
+        && let Some(superblock) = origins.iter_mut().find(|o| **o == Origin::Superblock)
+    {
+        *superblock = Origin::AgHeader;
+        origins.sort_unstable();
+    }
 }
 
 fn candidate(
@@ -145,7 +170,8 @@ fn candidate(
     }
     // Sequential writes visit one member after the other: require a few rounds over all members.
     let round = chunk_bytes as f64 * present.len() as f64;
-    if !is_placed(origin) && bytes < 4.0 * round && requests < 64.0 * present.len() as f64 {
+    let is_fixed = is_placed(origin) && origin != Origin::InodeCluster;
+    if !is_fixed && bytes < 4.0 * round && requests < 64.0 * present.len() as f64 {
         return None;
     }
     let carriers = spread.carriers()?;

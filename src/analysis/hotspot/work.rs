@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
+use super::uneven::{Uneven, is_of_allocation_group};
 use super::words::from_task;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::recent::Waited;
@@ -104,13 +105,28 @@ pub fn work(array: &ArraySnapshot, members: &[&MemberSnapshot], over: Duration) 
     format!("{}{whose}{reads}", mostly(members, over))
 }
 
-/// `; ext4 reads block bitmaps to find free space ...`: the command to use next.
-pub fn hint(origins: &[Origin], op: Op) -> &'static str {
-    if op == Op::Read && origins.contains(&Origin::BlockBitmap) {
-        "; ext4 reads block bitmaps to find free space, see raidtrace alloc"
-    } else {
-        ""
+/// `; ext4 reads block bitmaps to find free space ...`: the reason for uneven origins, and the command to use next. `members` are
+/// those that carry them.
+pub fn hint(array: &ArraySnapshot, uneven: &Uneven, members: &[String]) -> String {
+    if uneven.op == Op::Read && uneven.origins.contains(&Origin::BlockBitmap) {
+        return "; ext4 reads block bitmaps to find free space, see raidtrace alloc".to_owned();
     }
+    let groups = array.info.uneven_groups.as_ref();
+    let groups = groups.filter(|g| g.members == members);
+    let Some(groups) =
+        groups.filter(|_| uneven.origins.iter().copied().any(is_of_allocation_group))
+    else {
+        return String::new();
+    };
+    let part = match groups.groups {
+        all if groups.on_members == all => format!("all {all}"),
+        all => format!("{} of {all}", groups.on_members),
+    };
+    let remedy = match groups.agsize_bytes {
+        Some(agsize) => format!("only a new mkfs.xfs -d agsize={agsize} changes that"),
+        None => "see raidtrace layout".to_owned(),
+    };
+    format!("; {part} allocation groups start there, {remedy}")
 }
 
 /// True for reads that a task submitted.

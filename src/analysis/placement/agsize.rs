@@ -6,8 +6,11 @@
 //! the period of RAID 4, 5 and 6, and which leaves common factors.
 
 use super::allocation_groups::{LEAST, count};
-use super::spread::{Projection, skew};
+use super::filesystem::Filesystem;
+use super::spread::{Projection, UNEVEN_FROM, skew};
+use super::target::TargetArray;
 use crate::address::{ArraySector, FsSector};
+use crate::analysis::snapshot::UnevenGroups;
 use crate::machine::Segment;
 use crate::raid::Geometry;
 
@@ -88,6 +91,33 @@ pub fn ideal(geometry: &Geometry, segments: &[Segment], groups: u64) -> Option<f
     let copies = groups * geometry.copies(ArraySector(0)).len() as u64;
     let holders = holders(geometry, &projection)?;
     (copies > 0).then(|| lowest_skew(copies, holders, geometry.disks() as usize))
+}
+
+/// The allocation groups of an XFS on `array` if they start on few members; `None` also for other filesystems.
+pub fn uneven(fs: &Filesystem, segments: &[Segment], array: &TargetArray) -> Option<UnevenGroups> {
+    let groups = fs.allocation_groups()?;
+    let geometry = &array.geometry;
+    let total = fs.blocks.saturating_mul(fs.block_sectors());
+    let projection = Projection::new(geometry, segments);
+    let disks = geometry.disks() as usize;
+    let hits = starts(&projection, disks, groups.sectors, total);
+    let ideal = ideal(geometry, segments, groups.count.into())?;
+    if skew(hits.iter().copied())? < ideal * UNEVEN_FROM {
+        return None;
+    }
+    let mean = hits.iter().sum::<u64>() as f64 / disks as f64;
+    let most = (0..disks).filter(|&slot| hits[slot] as f64 >= mean * UNEVEN_FROM);
+    let most: Vec<usize> = most.collect();
+    let better = best(geometry, segments, groups.sectors, total).filter(AgSize::is_even);
+    Some(UnevenGroups {
+        groups: hits.iter().sum(),
+        on_members: most.iter().map(|&slot| hits[slot]).sum(),
+        members: most
+            .iter()
+            .map(|&slot| array.member(slot).to_owned())
+            .collect(),
+        agsize_bytes: better.map(|b| b.sectors * 512),
+    })
 }
 
 /// Number of members that hold data: the parity disk of a RAID 4 cannot have a group.

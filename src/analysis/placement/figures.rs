@@ -120,8 +120,7 @@ impl Filesystem {
     /// Sectors for one in the columns of the two figures: blocks, or for XFS allocation groups.
     pub fn units(&self) -> [u64; 2] {
         match self.groups {
-            // AGF, AGI and AGFL, a sector each.
-            Some(Groups::Allocation(g)) => [3 * g.sector.max(1), g.inodes.max(1)],
+            Some(Groups::Allocation(g)) => [g.header.max(1), g.inodes.max(1)],
             _ => [self.block_sectors(); 2],
         }
     }

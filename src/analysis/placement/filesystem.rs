@@ -130,7 +130,7 @@ impl Filesystem {
             count: geometry.ag_count,
             blocks: geometry.ag_blocks,
             sectors: u64::from(geometry.ag_blocks) * block_sectors,
-            sector: u64::from(geometry.sector_size / 512),
+            header: geometry.header_sectors(),
             inodes_at: (used * block_sectors).next_multiple_of(inodes),
             inodes,
         };

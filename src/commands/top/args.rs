@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 use crate::session::remote::address::Address;
 use crate::ui::completion;
@@ -59,9 +59,27 @@ pub struct Top {
     pub dirtied_origins: bool,
 }
 
+/// The recordings that are part of raidtrace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Incident {
+    /// 20,000 touch on a RAID 0 of 12 disks: bitmaps and inode tables of ext4 on three of them
+    #[default]
+    Ext4,
+    /// 19,200 touch on a RAID 5 of seven disks: all allocation groups of XFS start on one of them
+    Xfs,
+}
+
 /// Arguments of `demo`.
 #[derive(Args, Debug)]
 pub struct Demo {
+    /// The incident
+    #[arg(value_name = "NAME", default_value = "ext4")]
+    pub incident: Incident,
+
+    /// List the incidents
+    #[arg(long, conflicts_with_all = ["incident", "batch", "json", "interval"])]
+    pub list: bool,
+
     /// Plain text, one block per interval; the default in a pipe
     #[arg(long, conflicts_with = "json")]
     pub batch: bool,

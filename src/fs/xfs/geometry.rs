@@ -90,6 +90,13 @@ impl Geometry {
         after.min(self.ag_blocks.into())
     }
 
+    /// Sectors of 512 bytes of an AG's headers (AGF, AGI, AGFL) after its superblock copy, to the end of the block: nothing else is in
+    /// it (`xfs_prealloc_blocks`), and md writes it along on RAID 4, 5 and 6.
+    pub fn header_sectors(&self) -> u64 {
+        let sector = u64::from(self.sector_size / 512);
+        (HEADERS * sector).next_multiple_of(self.block_sectors().max(1)) - sector
+    }
+
     /// The fixed structures, sorted and disjoint: superblock and headers of each AG, and the log.
     pub fn ranges(&self) -> Vec<SectorRange> {
         let sector = u64::from(self.sector_size / 512);
@@ -104,7 +111,7 @@ impl Geometry {
                 });
             };
             put(first, sector, Origin::Superblock);
-            put(first + sector, (HEADERS - 1) * sector, Origin::AgHeader);
+            put(first + sector, self.header_sectors(), Origin::AgHeader);
         }
         if let Log::Internal { first, blocks } = self.log
             && blocks > 0

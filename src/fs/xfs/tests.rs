@@ -102,7 +102,7 @@ fn an_intact_filesystem() {
     let headers = |n: u64| {
         [
             (n * ag, 1, Origin::Superblock),
-            (n * ag + 1, 3, Origin::AgHeader),
+            (n * ag + 1, 7, Origin::AgHeader),
         ]
     };
     let log = [(2 * ag + 16 * 8, 64 * 8, Origin::Journal)];

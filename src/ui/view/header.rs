@@ -165,7 +165,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     pen.line(&ends(left, right, columns));
     // The headline comes before the figures.
     let narrow = columns < 60;
-    draw_headline(pen, scene, if narrow && tall { 4 } else { 3 });
+    draw_headline(pen, scene, if tall { 4 } else { 3 });
     if let Some(slow) = &array.slow {
         let sentence = clean(slow).replace(" %", "\u{a0}%");
         marked(

@@ -1,9 +1,14 @@
 //! Starts of allocation groups on common arrays, with the agsize that mkfs.xfs 6.1 to 7.2 choose.
 
-use super::{AgSize, TRIES, best, member_period, starts};
-use crate::address::ArraySector;
+use super::{AgSize, TRIES, best, member_period, starts, uneven};
+use crate::address::{ArraySector, FsBlock};
+use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::spread::{Projection, skew};
 use crate::analysis::placement::target::whole;
+use crate::analysis::placement::{Filesystem, TargetArray};
+use crate::analysis::snapshot::UnevenGroups;
+use crate::fs::Uuid;
+use crate::fs::xfs::{self, Features, Layout, Log};
 use crate::raid::{Geometry, Level, Params};
 
 /// Data offset of mdadm's arrays, sectors.
@@ -98,6 +103,60 @@ fn seven_disks_of_8_tb() {
         spread(&geometry, found.sectors, total).0,
         [7, 6, 6, 6, 6, 6, 7]
     );
+}
+
+/// An XFS of `total` sectors, as mkfs.xfs 6.1 makes it.
+fn xfs(total: u64, agsize: u64) -> xfs::Geometry {
+    xfs::Geometry {
+        version: 5,
+        block_size: 4096,
+        sector_size: 512,
+        inode_size: 512,
+        blocks: total / 8,
+        ag_blocks: (agsize / 8) as u32,
+        ag_count: (total / agsize) as u32 + 1,
+        log: Log::Internal {
+            first: FsBlock(agsize / 8 * 22 + 8),
+            blocks: 521_728,
+        },
+        stripe_unit: 128,
+        stripe_width: 768,
+        inode_align: 8,
+        features: Features {
+            finobt: true,
+            rmapbt: false,
+            reflink: true,
+        },
+        realtime_blocks: 0,
+        uuid: Uuid([7; 16]),
+    }
+}
+
+/// The groups of a filesystem on such an array, and on one whose groups start on all members.
+#[test]
+fn groups_on_one_member() {
+    let geometry = array(Level::Raid5, 7, 512, disk(8000));
+    let (total, agsize) = made(&geometry);
+    let on = TargetArray {
+        name: Some("md0".to_owned()),
+        geometry,
+        members: (1..=7).map(|i| format!("loop{i}")).collect(),
+        options: ArrayOptions::default(),
+    };
+    let found = |agsize: u64| {
+        let fs = Filesystem::from_xfs(Layout::from_geometry(xfs(total, agsize)));
+        uneven(&fs, &whole(ArraySector(0)), &on)
+    };
+    assert_eq!(
+        found(agsize),
+        Some(UnevenGroups {
+            groups: 44,
+            members: vec!["loop1".to_owned()],
+            on_members: 44,
+            agsize_bytes: Some((agsize - 1024) * 512),
+        })
+    );
+    assert_eq!(found(agsize - 1024), None);
 }
 
 /// Skews and members hit of common arrays with chunks of 512 KiB.

@@ -77,6 +77,26 @@ fn a_skew_that_saturates_members_is_a_warning() {
     assert_eq!(severity(0), (Severity::Info, false));
 }
 
+/// AG headers of an XFS with mkfs.xfs's defaults on a RAID 5 of seven disks of 8 TB. md writes whole pages.
+#[test]
+fn headers_of_allocation_groups_on_one_member() {
+    let facts = crate::commands::doctor::rules::allocation_groups::tests::seven_disks();
+    let headers = |on: &dyn Fn(usize) -> u64| {
+        let io = |slot| cell(Origin::AgHeader, Op::Write, 0, on(slot) * 3584, 500);
+        let mut array = array((0..7).map(|slot| member(slot, vec![io(slot)])).collect());
+        array.info.name = "md0".to_owned();
+        compare(&facts, &snapshot(array))
+    };
+    let (live, found) = headers(&|slot| if slot == 0 { 300 } else { 0 });
+    assert_eq!((live.rows[0].observed, live.rows[0].predicted), (7.0, 7.0));
+    assert_eq!(found[0].id, "live-skew");
+    let (_, found) = headers(&|_| 43);
+    assert_eq!(
+        (found[0].id, found[0].severity),
+        ("live-disagrees", Severity::Warning)
+    );
+}
+
 /// Inode tables are on all members, but their heads are not.
 #[test]
 fn heads_of_inode_tables_count() {

@@ -1,7 +1,7 @@
 //! The rules: facts in, findings out. Pure. A rule without evidence reports nothing.
 
 mod align;
-mod allocation_groups;
+pub(super) mod allocation_groups;
 mod allocator;
 pub mod bitmap;
 mod direct;

@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::io::{self, Cursor, IsTerminal as _, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use clap::ValueEnum;
 
-use super::super::args::{Demo, Top};
+use super::super::args::{Demo, Incident, Top};
 use super::screen;
 use crate::analysis::time;
 use crate::commands::top::command::{Render, add};
@@ -17,8 +19,21 @@ use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
 
-/// The recording of `raidtrace demo`, made by `tests/lab/demo.sh`.
-static DEMO: &[u8] = include_bytes!("demo.rtrace");
+impl Incident {
+    /// The recording. Compressed as a whole, because the header of a recording, which has the layout, is not.
+    ///
+    /// # Errors
+    /// It cannot be decompressed.
+    pub fn recording(self) -> Result<Vec<u8>> {
+        let compressed = match self {
+            // Made by tests/lab/demo.sh.
+            Self::Ext4 => &include_bytes!("ext4.rtrace.zst")[..],
+            // Made by tests/lab/demo_xfs.sh.
+            Self::Xfs => include_bytes!("xfs.rtrace.zst"),
+        };
+        zstd::decode_all(compressed).context("decompressing the recording")
+    }
+}
 
 /// Display options of the replay.
 struct Options {
@@ -42,19 +57,38 @@ pub fn run(file: &Path, args: &Top) -> Result<()> {
     show(reader, Box::new(again), options)
 }
 
-/// Shows the recording that is built into raidtrace.
+/// Shows a recording that is built into raidtrace, or lists them.
 pub fn demo(args: &Demo) -> Result<()> {
+    if args.list {
+        return list();
+    }
+    let recording: Arc<[u8]> = args.incident.recording()?.into();
     let options = Options {
         interval: args.interval,
         count: None,
         batch: args.batch,
         json: args.json,
     };
-    let open = || {
-        let input = Box::new(Cursor::new(DEMO));
+    let open = move || {
+        let input = Box::new(Cursor::new(Arc::clone(&recording)));
         Reader::new(input, Path::new("demo"), Wanted::Figures)
     };
     show(open()?, Box::new(move || open().ok()), options)
+}
+
+fn list() -> Result<()> {
+    let values = Incident::value_variants().iter();
+    let lines: String = values
+        .filter_map(ValueEnum::to_possible_value)
+        .map(|v| {
+            format!(
+                "{:6}{}\n",
+                v.get_name(),
+                v.get_help().cloned().unwrap_or_default()
+            )
+        })
+        .collect();
+    success_if_nobody_reads(io::stdout().write_all(lines.as_bytes()))
 }
 
 fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {

@@ -6,6 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::Recording;
+use crate::commands::top::args::Incident;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::Source;
 use crate::ui::keys::Key;
@@ -179,6 +180,23 @@ fn screens() {
     insta::assert_snapshot!("replay_help", drawn(&player, 80, 32));
     press(&mut player, "?t12:0");
     insta::assert_snapshot!("replay_typing", drawn(&player, 80, 12));
+}
+
+/// Tests use the recording without compression.
+#[test]
+fn the_demo_is_the_recording_of_the_tests() {
+    let embedded = Incident::Ext4.recording().unwrap();
+    assert!(embedded == include_bytes!("../demo.rtrace"));
+}
+
+/// The case of XFS, while it is busiest.
+#[test]
+fn screens_of_xfs() {
+    let recording = Incident::Xfs.recording().unwrap();
+    let mut player = player(recording.leak());
+    press(&mut player, ">>>>>>>>>");
+    insta::assert_snapshot!("xfs_80x24", drawn(&player, 80, 24));
+    insta::assert_snapshot!("xfs_120x40", drawn(&player, 120, 40));
 }
 
 #[test]
