@@ -117,7 +117,7 @@ pub struct Traced {
     digest: u64,
     stats: Stats,
     /// True if the programs read the purpose of RAID 4/5/6 reads from `struct stripe_head`.
-    sees_stripes: bool,
+    reads_stripes: bool,
     /// Notes of the topology and the tables; notes on this kernel.
     notes: [Vec<String>; 2],
 }
@@ -137,7 +137,7 @@ impl Traced {
             probe,
             facts,
             modules,
-            sees_stripes: !tables.need.stripes || facts.md.has_stripes(),
+            reads_stripes: !tables.need.stripes || facts.md.has_stripes(),
             digest: tables.digest(),
             notes: [notes(sys, &topology, &tables, options), plan.notes],
             topology,
@@ -183,7 +183,7 @@ fn notes(sys: &Sys, topology: &Topology, tables: &Tables, options: SessionOption
     notes
 }
 
-/// Digest of the loaded modules, read first, and the kernel's facts.
+/// Digest of the loaded modules, and the kernel's facts. The digest is read first: a module that is loaded in between changes it.
 fn gather() -> (u64, Facts) {
     (modules::digest(), Facts::gather())
 }
@@ -339,7 +339,7 @@ impl Session {
         for (number, subject) in (0..).zip(&mut arrays) {
             let in_sync = subject.info.health.is_none();
             self.traced.probe.set_in_sync(number, in_sync)?;
-            subject.read_reason_uncertain = !in_sync && !self.traced.sees_stripes;
+            subject.read_reason_uncertain = !in_sync && !self.traced.reads_stripes;
         }
         // Append: existing arrays must keep their index.
         arrays.extend(self.stopped.iter().map(|info| Subject {
