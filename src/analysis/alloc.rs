@@ -146,7 +146,7 @@ pub struct Share {
 
 /// Key of a task's counters for one filesystem.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskOf {
+pub struct AllocTaskKey {
     /// Kernel device number of the filesystem: major << 20 | minor.
     pub dev: u32,
     /// Thread id in the initial pid namespace.
@@ -160,11 +160,11 @@ pub struct AllocCounters {
     pub filesystems: BTreeMap<u32, Counts>,
     /// Share and comm (untrusted) by filesystem and task. With thousands of tasks, idle ones are removed; a removed task that
     /// allocates again starts at 0.
-    pub tasks: BTreeMap<TaskOf, (Share, Vec<u8>)>,
+    pub tasks: BTreeMap<AllocTaskKey, (Share, Vec<u8>)>,
     /// Share by inode. The table is an LRU: if a count goes down, the entry was evicted and added again.
     pub files: BTreeMap<super::files::FileId, Share>,
     /// Duration so far of each search in progress.
-    pub searching: BTreeMap<TaskOf, Duration>,
+    pub searching: BTreeMap<AllocTaskKey, Duration>,
     /// Groups considered in all filesystems, checked against a rate limit.
     pub calls: u64,
     /// Events lost because a table was full.

@@ -255,8 +255,8 @@ fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
     parts
 }
 
-/// Member bytes per written byte on an array that is not degraded: `(full stripes, single blocks at most)`; `None` for other
-/// levels and impossible numbers of disks.
+/// Member bytes per written byte on an array that is not degraded: for full stripes, and the maximum for single blocks. `None` for
+/// other levels and impossible numbers of disks.
 ///
 /// For a single block md reads either the old block and the old parity, or the rest of the stripe, whichever takes fewer reads
 /// (`handle_stripe_dirtying()`, drivers/md/raid5.c, with the default `rmw_level`).

@@ -1,7 +1,7 @@
 //! Figures over time that only a page shows: latencies of each member, and addresses of each array.
 //!
-//! Counting a request takes a few additions at places computed from its numbers. Memory is bounded by the numbers of members,
-//! arrays and pieces, not by the number of requests.
+//! Counting a request takes a few additions, at indices computed from its member, time and address. Memory is bounded by the numbers
+//! of members, arrays and pieces, not by the number of requests.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +14,19 @@ pub const ADDRESSES: usize = 64;
 /// Number of origins.
 const ORIGINS: usize = Origin::ALL.len();
 
-/// Counts of one piece of time, without zeros.
+/// Counts of one period, without zeros.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// Requests by member number and bucket of [`Hist`], combined.
+    /// Requests by [`latency_index`], which combines member number and bucket of [`Hist`].
     latency: BTreeMap<u32, u32>,
-    /// Requests by array number and address, combined.
+    /// Requests by [`Detail::address_index`], which combines array number and piece.
     addresses: BTreeMap<u32, u32>,
 }
 
 /// Gathers [`Counts`] while a recording is read.
 #[derive(Debug, Default)]
 pub struct Detail {
-    /// Requests of the current piece of time.
+    /// Requests of the current period, by [`latency_index`].
     latency: Vec<u32>,
     addresses: Vec<u32>,
     /// Requests and bytes of the whole time by array number, address and origin.
@@ -61,7 +61,7 @@ impl Addresses {
     }
 }
 
-/// A request, as far as it matters here.
+/// The properties of a request that are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     /// Member number.
@@ -89,7 +89,7 @@ impl Detail {
             self.totals
                 .resize((array + 1) * ADDRESSES * ORIGINS, (0, 0));
         }
-        // The first size stays: pieces of another size cannot be added up.
+        // Keep the first size: pieces of different sizes cannot be added up.
         if let Some(sectors) = self.sectors.get_mut(array).filter(|s| **s == 0) {
             *sectors = bytes / 512;
         }
@@ -114,7 +114,7 @@ impl Detail {
         }
     }
 
-    /// Counts a request that is older than the current piece of time, in `counts`.
+    /// Counts a request that is older than the current period, in `counts`.
     pub fn add_late(&mut self, counts: &mut Counts, seen: &Seen) {
         if let Some(us) = seen.device_us {
             count(
@@ -132,8 +132,8 @@ impl Detail {
     #[inline]
     fn add_total(&mut self, seen: &Seen) -> Option<usize> {
         let sector = seen.sector?;
-        let place = self.place(seen.array, sector);
-        match place {
+        let index = self.address_index(seen.array, sector);
+        match index {
             Some(at) => {
                 let total = self.totals.get_mut(at * ORIGINS + seen.origin as usize)?;
                 total.0 += 1;
@@ -141,22 +141,22 @@ impl Detail {
             }
             None => *self.outside.get_mut(seen.array as usize)? += 1,
         }
-        place
+        index
     }
 
     /// Index of an address; `None` outside the array.
     #[inline]
-    fn place(&self, array: u32, sector: u64) -> Option<usize> {
+    fn address_index(&self, array: u32, sector: u64) -> Option<usize> {
         let sectors = *self.sectors.get(array as usize)?;
         if sector >= sectors {
             return None;
         }
-        // Below 2^58 sectors, and no real array is larger.
+        // Overflows only beyond 2^58 sectors, which no array has.
         let piece = (sector.checked_mul(ADDRESSES as u64)? / sectors) as usize;
         Some(array as usize * ADDRESSES + piece)
     }
 
-    /// Takes the counts of the current piece of time.
+    /// Takes the counts of the current period.
     pub fn take(&mut self) -> Counts {
         let take = |all: &mut Vec<u32>| {
             let each = all.iter_mut().map(std::mem::take).enumerate();
@@ -200,7 +200,7 @@ fn latency_index(member: u32, us: u32) -> usize {
 }
 
 impl Counts {
-    /// Adds the counts of another piece of time.
+    /// Adds the counts of another period.
     pub fn join(&mut self, other: &Self) {
         for (mine, theirs) in [
             (&mut self.latency, &other.latency),

@@ -108,8 +108,8 @@ impl Events {
     }
 
     /// Limits [`Events::stall`] to a period. Call it before items are added.
-    pub fn look_for_stalls(&mut self, from_us: i64, to_us: i64) {
-        self.disks.look_for_stalls(from_us, to_us);
+    pub fn set_stall_period(&mut self, from_us: i64, to_us: i64) {
+        self.disks.set_stall_period(from_us, to_us);
     }
 
     /// Longest time in which a member had requests in flight and completed none.

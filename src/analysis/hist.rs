@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.4 hours) on.
+/// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.1 hours) on.
 pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
 
 /// A histogram of microseconds.

@@ -158,7 +158,7 @@ pub struct Dirtied {
     pub time_us: i64,
     /// Array number, see [`Submission::array`].
     pub array: u32,
-    /// Origin; [`Origin::Unknown`] stands for metadata.
+    /// Origin; [`Origin::Unknown`] for all metadata if its origins are not traced.
     pub origin: Origin,
     /// Number of bytes; larger amounts are split into several rows.
     pub bytes: u32,
@@ -181,7 +181,7 @@ pub struct State {
     pub restart: bool,
     /// Arrays in the order of their numbers.
     pub arrays: Vec<Subject>,
-    /// Member IO of completed stripes, by array number and the origin that dirtied them; cumulative.
+    /// Parity written, and blocks read to compute it, by array number and the origin of the writes that caused it; cumulative.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<(u32, Origin, CostCounters)>,
     /// Events that were not counted; cumulative.

@@ -31,13 +31,13 @@ impl Rates {
         self.in_flight
     }
 
-    /// A request was issued.
+    /// Counts a request that was issued.
     pub fn issue(&mut self, time_us: i64) {
         self.advance(time_us);
         self.in_flight += 1;
     }
 
-    /// A request that was issued has completed.
+    /// Counts the completion of a request that was issued.
     pub fn complete(&mut self, time_us: i64) {
         self.advance(time_us);
         self.in_flight = self.in_flight.saturating_sub(1);
@@ -84,8 +84,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The intervals that have ended at `time_us`, as start and length: none, the one that was open, or that one and a longer
-    /// one up to the interval of `time_us`, in which nothing happened.
+    /// The intervals that have ended at `time_us`, as start and length: none; the current one; or the current one and a longer one
+    /// without events, up to the start of the interval that contains `time_us`.
     pub fn ended(&mut self, time_us: i64) -> impl Iterator<Item = (i64, i64)> + use<> {
         let start = *self.start_us.get_or_insert(time_us);
         let intervals = time_us.saturating_sub(start).max(0) / INTERVAL_US;
@@ -97,8 +97,8 @@ impl Clock {
         open.into_iter().chain(idle)
     }
 
-    /// The interval that is open, as start and length.
-    pub fn open(&self) -> Option<(i64, i64)> {
+    /// The current interval, as start and length.
+    pub fn current(&self) -> Option<(i64, i64)> {
         Some((self.start_us?, INTERVAL_US))
     }
 }
@@ -137,7 +137,7 @@ mod tests {
         for (start, length) in ended {
             assert_eq!(rates.end(start + length, length).busy_percent, 100);
         }
-        assert_eq!(clock.open(), Some((3_600_000_000, 100_000)));
+        assert_eq!(clock.current(), Some((3_600_000_000, 100_000)));
     }
 
     proptest! {

@@ -45,7 +45,7 @@ pub struct ArraySnapshot {
     /// Bytes submitted to the array, by all tasks.
     #[serde(with = "pairs")]
     pub submitted: BTreeMap<(Origin, Op), u64>,
-    /// Member IO of completed stripes, by the origin that dirtied them; empty on levels without parity.
+    /// Parity written, and blocks read to compute it, by the origin of the writes that caused it; empty on levels without parity.
     #[serde(with = "pairs")]
     pub costs: BTreeMap<Origin, CostCounters>,
     /// Amplification by origin, over the same time as `hotspot`.
@@ -127,7 +127,7 @@ pub struct MemberSnapshot {
     pub disk: Option<DiskUse>,
     /// Last intervals, this one included, oldest first; empty without a history ([`super::recent`]).
     pub recent: Vec<super::recent::Recent>,
-    /// Stall: requests are in flight and none completes. For part of a recording, its longest stall.
+    /// Stall: requests are in flight and none completes. In a report, the longest stall of the period.
     pub stall: Option<super::recent::Stall>,
 }
 

@@ -39,7 +39,7 @@ pub struct Pieces {
     io: Vec<(u64, u64)>,
     /// Number of states per piece, and in the current piece.
     states: (u32, u32),
-    /// Gathers the figures of a page too.
+    /// Latencies and addresses, for an HTML page.
     detail: Option<Detail>,
 }
 
@@ -136,7 +136,7 @@ impl Pieces {
         }
     }
 
-    /// Gathers the figures of [`Pieces::fine`] too.
+    /// Also gathers the figures of [`Pieces::fine`].
     pub fn with_detail(mut self) -> Self {
         self.detail = Some(Detail::default());
         self
@@ -283,7 +283,7 @@ impl Pieces {
         }
     }
 
-    /// Joins pieces into at most `most` intervals, or one more. Returns their length in seconds too.
+    /// Joins pieces into at most `most` intervals. Also returns their length in seconds.
     fn joined(&self, most: usize) -> (i64, Vec<Piece>) {
         let (Some(first), Some(last)) = (self.done.first(), self.done.last()) else {
             return (0, Vec::new());
@@ -317,7 +317,7 @@ fn outermost<'a>(state: &'a State, array: &'a Subject) -> &'a Subject {
     found
 }
 
-/// A request, as far as [`Detail`] needs it.
+/// The properties of a request that [`Detail`] counts.
 #[inline]
 fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
     Some(Seen {

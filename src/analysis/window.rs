@@ -113,7 +113,7 @@ fn merge_where(
     into.overhead.add(older.overhead);
 }
 
-/// An interval whose earlier part may have been sampled before: at a change of the machine.
+/// Joins the last part of an interval to its `earlier` part, if one was sampled early because the host changed.
 pub fn joined(earlier: Option<Snapshot>, part: Snapshot) -> Snapshot {
     match earlier {
         Some(mut whole) => {

@@ -221,7 +221,7 @@ impl Pass {
         let mut events = Events::default();
         events.add_boundary(from_us);
         events.add_boundary(to_us);
-        events.look_for_stalls(from_us, to_us);
+        events.set_stall_period(from_us, to_us);
         Self {
             from_us,
             rows_from_us: if from_us > start_us {

@@ -207,7 +207,7 @@ fn layout_ranges(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, S
 }
 
 /// Notes on filesystems whose layout was truncated in the header.
-pub fn cuts(header: &Header) -> Vec<String> {
+pub fn truncation_notes(header: &Header) -> Vec<String> {
     let cut = header.filesystems.iter().filter(|fs| fs.layout_is_cut);
     cut.map(|fs| {
         format!(

@@ -121,7 +121,7 @@ pub struct Traced {
     /// Allocation groups of XFS that start on few members, by the name of the array.
     uneven_groups: BTreeMap<String, UnevenGroups>,
     /// True if the programs read the purpose of RAID 4/5/6 reads from `struct stripe_head`.
-    sees_stripes: bool,
+    reads_stripes: bool,
     /// Notes of the topology and the tables; notes on this kernel.
     notes: [Vec<String>; 2],
 }
@@ -142,7 +142,7 @@ impl Traced {
             probe,
             facts,
             modules,
-            sees_stripes: !tables.need.stripes || facts.md.has_stripes(),
+            reads_stripes: !tables.need.stripes || facts.md.has_stripes(),
             digest: tables.digest(),
             notes: [notes(sys, &topology, &tables, options), plan.notes],
             topology,
@@ -196,7 +196,7 @@ fn notes(sys: &Sys, topology: &Topology, tables: &Tables, options: SessionOption
     notes
 }
 
-/// Digest of the loaded modules, read first, and the kernel's facts.
+/// Digest of the loaded modules, and the kernel's facts. The digest is read first: a module that is loaded in between changes it.
 fn gather() -> (u64, Facts) {
     (modules::digest(), Facts::gather())
 }
@@ -352,7 +352,7 @@ impl Session {
         for (number, subject) in (0..).zip(&mut arrays) {
             let in_sync = subject.info.health.is_none();
             self.traced.probe.set_in_sync(number, in_sync)?;
-            subject.read_reason_uncertain = !in_sync && !self.traced.sees_stripes;
+            subject.read_reason_uncertain = !in_sync && !self.traced.reads_stripes;
         }
         // Append: existing arrays must keep their index.
         arrays.extend(self.stopped.iter().map(|info| Subject {

@@ -36,7 +36,7 @@ use crate::probe::events::Event;
 use crate::recording::alloc::Interval;
 use crate::recording::writer::{Options, Writer, Written};
 use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
-use crate::session::header::{cuts, header};
+use crate::session::header::{header, truncation_notes};
 use crate::session::{Reading, Session, SessionOptions, Update};
 
 /// Interval of states.
@@ -157,7 +157,7 @@ impl<D: Storage> Recorder<D> {
             .transpose()?;
         let (targets, command) = (&options.targets, &options.command);
         let mut header = header(session.topology(), targets, command, options.buffer);
-        let mut file_notes = cuts(&header);
+        let mut file_notes = truncation_notes(&header);
         file_notes.extend(records_itself(&session, &storage));
         header.notes = notes(&session, alloc.as_ref(), slow.as_ref(), &file_notes);
         let base = session.read()?;
@@ -225,7 +225,8 @@ impl<D: Storage> Recorder<D> {
                 Update::InPlace(_) => since = 0,
             }
             self.session.apply(update);
-            self.translator.go_on(self.session.topology(), since);
+            self.translator
+                .continue_with(self.session.topology(), since);
             state = self.restart(base)?;
             state.restart = false;
             self.stored.clear();
@@ -256,8 +257,7 @@ impl<D: Storage> Recorder<D> {
         self.clock = clock;
         self.translator.set_clock(clock);
         let step = step as f64 / 1e6;
-        let text =
-            format!("the host's clock was set by {step:+.1} s: the recording before is not kept");
+        let text = format!("the host's clock was set by {step:+.1} s: earlier events are not kept");
         self.note(text)
     }
 

@@ -20,11 +20,13 @@ const INTERVAL: Duration = Duration::from_secs(2);
 const CPU_SHARE: u32 = 200;
 /// Longest wait for a filesystem that keeps changing (mkfs, resize2fs).
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
-/// First and longest pause after a reload.
+/// First pause after a reload. It doubles after each further reload.
 const PAUSE: Duration = Duration::from_secs(5);
+/// Longest pause after a reload.
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// Pause after an update in place: at least this, or its duration times [`PAUSE_COSTS`].
+/// Shortest pause after an update in place.
 const PAUSE_IN_PLACE: Duration = Duration::from_millis(100);
+/// Pause after an update in place, as a multiple of the time that the update took.
 const PAUSE_COSTS: u32 = 5;
 
 /// The accepted state of the host, and the schedule of checks against it.
@@ -255,8 +257,9 @@ fn identity_change(was: Option<Identity>, now: Option<Identity>) -> String {
 struct Pace {
     next: Duration,
     hint: u64,
-    /// No check before `paused_until`, whatever the hint. `pause` is the last pause after a reload.
+    /// Last pause after a reload.
     pause: Duration,
+    /// No check is due before this time, whatever the hint.
     paused_until: Duration,
 }
 

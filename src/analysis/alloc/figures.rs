@@ -7,13 +7,13 @@ use crate::analysis::hist;
 use crate::analysis::hist::Hist;
 
 /// Minimum cost that is noticeable: share of a CPU, or of a task's time, spent in the allocator.
-pub const FELT: f64 = 0.1;
+pub const NOTICEABLE: f64 = 0.1;
 /// Minimum mean time of slow requests, ns. A healthy request takes 2 to 50 µs.
 const SLOW_NS: u64 = 200_000;
 /// Tolerated difference between a hook's count of groups and ext4's own, relative to ext4's.
-const AGREE: f64 = 0.2;
+const MAX_DIFFERENCE: f64 = 0.2;
 /// Minimum number of searches for comparing the two counts.
-const COMPARED: u64 = 100;
+const MIN_SEARCHES: u64 = 100;
 /// Minimum duration of a slow search, µs.
 const LONG_US: u64 = 1_000_000;
 
@@ -137,7 +137,10 @@ pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
     let apart = c.looks().abs_diff(by_ext4.groups);
     let between = c.searches.abs_diff(by_ext4.searches).min(searches / 10) + 1;
     let explained = between.saturating_mul(2 * u64::from(fs.groups));
-    if searches < COMPARED || apart <= explained || apart as f64 <= AGREE * by_ext4.groups as f64 {
+    if searches < MIN_SEARCHES
+        || apart <= explained
+        || apart as f64 <= MAX_DIFFERENCE * by_ext4.groups as f64
+    {
         return None;
     }
     let hook = snapshot.sources.get(GROUPS).map_or("hook", |s| source(*s));
@@ -191,7 +194,8 @@ pub fn tasks_at_once(fs: &FsAlloc, seconds: f64) -> f64 {
 pub fn is_slow(fs: &FsAlloc, seconds: f64) -> bool {
     let c = &fs.counts;
     let each = c.nanoseconds / c.latency.count().max(1);
-    (tasks_at_once(fs, seconds) >= FELT && each >= SLOW_NS) || fs.searching.longest_us >= LONG_US
+    (tasks_at_once(fs, seconds) >= NOTICEABLE && each >= SLOW_NS)
+        || fs.searching.longest_us >= LONG_US
 }
 
 /// Share of the groups without a free extent of 2^`order` blocks, and the number of groups that it is a share of; `None` if
@@ -293,7 +297,7 @@ pub fn criterion(names: &[String], number: usize) -> String {
 }
 
 /// Text for a refusal reason, to follow `... of them`.
-pub const fn why(reason: Refused) -> &'static str {
+pub const fn refusal_text(reason: Refused) -> &'static str {
     match reason {
         Refused::Full => "full",
         Refused::Corrupt => "bitmap corrupt",
@@ -399,7 +403,7 @@ mod tests {
         for groups in [looks, looks * 10 / 12 + 1, looks * 10 / 8 - 1] {
             assert!(notes(&with(groups, 118)).is_empty(), "{groups} of {looks}");
         }
-        // ext4 saw nothing, or the hook did not.
+        // Only one of ext4 and the hook counted any group.
         assert!(!notes(&with(0, 0)).is_empty());
         let two_passes = 2 * u64::from(s.filesystems[0].groups);
         let mut none = with(3 * two_passes + 1, 118);

@@ -162,7 +162,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
 
 fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
     fs.counts.add(&was.counts);
-    // Only sums over the same time can be compared with the counts of a hook.
+    // Keep mb_stats only if both intervals have it: it is compared with the hook's counts of the whole time.
     fs.mb_stats = fs.mb_stats.zip(was.mb_stats).map(|(now, was)| MbCount {
         searches: now.searches.saturating_add(was.searches),
         groups: now.groups.saturating_add(was.groups),

@@ -4,7 +4,7 @@
 mod groups;
 mod waits;
 
-use super::figures::{FELT, allocator_cpus, at_least_us, tasks_at_once};
+use super::figures::{NOTICEABLE, allocator_cpus, at_least_us, tasks_at_once};
 use crate::advice::kernel::Kernel;
 use crate::advice::quote::quote;
 use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Known, Reason};
@@ -89,11 +89,12 @@ impl Case<'_> {
 
     /// True if samples can be attributed to this filesystem. Samples include all filesystems, watched or not.
     fn has_samples(&self) -> bool {
-        self.known.alone && self.part() >= ITS_OWN
+        self.known.alone && self.own_share() >= ITS_OWN
     }
 
-    /// This filesystem's share of the allocator time of all watched filesystems.
-    fn part(&self) -> f64 {
+    /// This filesystem's share of the allocator time of all watched filesystems. A group considered counts as 1 ns, because searches
+    /// that have not ended have no time yet.
+    fn own_share(&self) -> f64 {
         let weight = |fs: &FsAlloc| fs.counts.nanoseconds as f64 + fs.counts.looks() as f64;
         let all: f64 = self.snapshot.filesystems.iter().map(weight).sum();
         if self.snapshot.filesystems.len() == 1 {
@@ -105,14 +106,14 @@ impl Case<'_> {
         }
     }
 
-    /// True if the allocator costs a tenth of a CPU or, without waits for bitmaps, a tenth of a task's time; or if it considers
-    /// [`MANY_LOOKS`].
-    fn is_felt(&self) -> bool {
+    /// True if the allocator takes a tenth of a CPU, a tenth of a task's time (not counting waits for bitmaps), or considers
+    /// [`MANY_LOOKS`] groups per second.
+    fn is_noticeable(&self) -> bool {
         let c = &self.fs.counts;
         let cpus = allocator_cpus(self.snapshot).filter(|_| self.has_samples());
         let waited = at_least_us(&c.waits) as f64 / 1e6 / self.seconds;
-        cpus.is_some_and(|cpus| cpus * self.part() >= FELT)
-            || tasks_at_once(self.fs, self.seconds) - waited >= FELT
+        cpus.is_some_and(|cpus| cpus * self.own_share() >= NOTICEABLE)
+            || tasks_at_once(self.fs, self.seconds) - waited >= NOTICEABLE
             || c.looks() as f64 / self.seconds >= MANY_LOOKS
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Counts, Groups, Share};
 
-/// Difference of two cumulative counts; 0 if the count went down, which a sum over CPUs that are counting may do.
+/// Difference of two cumulative counts; 0 if the count went down: a sum over CPUs can, because they count while it is read.
 fn less(now: u64, was: u64) -> u64 {
     now.saturating_sub(was)
 }

@@ -114,7 +114,7 @@ fn without_costs_written_bytes_are_the_weights() {
     assert_eq!(
         (journal.below(), journal.factor()),
         (161 * KIB, None),
-        "no division by nothing"
+        "no division by 0"
     );
 }
 
@@ -189,7 +189,7 @@ fn submitted_parity_stays_parity() {
 
 #[test]
 fn expected_factor_of_every_level() {
-    let price = |level: &str, disks| {
+    let factors = |level: &str, disks| {
         expected(&ArrayInfo {
             level: level.to_owned(),
             disks,
@@ -212,7 +212,7 @@ fn expected_factor_of_every_level() {
         ("raid5", 0, None),
         ("faulty\x1b", 1, None),
     ] {
-        assert_eq!(price(level, disks), wanted, "{level} of {disks}");
+        assert_eq!(factors(level, disks), wanted, "{level} of {disks}");
     }
 }
 

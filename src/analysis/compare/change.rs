@@ -4,7 +4,7 @@ use super::estimate::Estimate;
 use super::latency::Latency;
 use crate::origin::{Op, Origin};
 
-/// Rate of false differences that is accepted among those that are called differences.
+/// Accepted share of false differences among those reported as significant (false discovery rate).
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 
 /// Subject of a difference.
@@ -110,13 +110,13 @@ impl Figure {
         }
     }
 
-    /// Words in text, without the operation.
-    pub fn words(self) -> &'static str {
+    /// Name in text, without the operation.
+    pub fn label(self) -> &'static str {
         match self {
             Self::Bios => "bios/s",
             Self::Requests => "requests/s",
             Self::Bytes => "MiB/s",
-            Self::ReadShare => "reads of the bytes",
+            Self::ReadShare => "share of reads",
             Self::Utilisation => "busy",
             Self::BusiestUtilisation => "busiest member",
             Self::MeanUtilisation => "mean of members, busy",
@@ -175,7 +175,7 @@ pub struct Change {
     pub subject: Subject,
     /// Figure.
     pub figure: Figure,
-    /// Figure before and after, with the interval of the difference.
+    /// Figure before and after, with the confidence interval of the difference.
     pub estimate: Estimate,
     /// p value adjusted for the number of figures that were compared, see [`super::significance::adjusted`].
     pub adjusted: Option<f64>,
@@ -196,8 +196,8 @@ impl Change {
         })
     }
 
-    /// True if the difference is beyond noise: its interval does not include 0, and it is among the differences of which at most
-    /// [`FALSE_DISCOVERIES`] are false.
+    /// True if the difference is beyond noise: its confidence interval does not include 0, and it is among the differences of which at
+    /// most [`FALSE_DISCOVERIES`] are false.
     pub fn is_significant(&self) -> bool {
         let excludes_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
         self.estimate.interval.is_some_and(excludes_zero)
@@ -213,7 +213,7 @@ impl Change {
         })
     }
 
-    /// Sort key: larger for what matters more.
+    /// Sort key: larger for more important differences.
     pub fn importance(&self) -> f64 {
         let size = match self.figure.unit() {
             Unit::Share => 5.0 * self.estimate.difference().unwrap_or(0.0).abs(),

@@ -4,7 +4,7 @@ use super::change::Change;
 use super::pairs::Reason;
 use crate::analysis::snapshot::ArrayInfo;
 
-/// Did it help?
+/// Answer to "did the change help?"
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Utilisation or latency are lower, and neither is higher.
@@ -15,7 +15,7 @@ pub enum Verdict {
     Mixed,
     /// No difference beyond noise in utilisation and latency.
     Same,
-    /// The load differs, and explains what differs.
+    /// The load differs, which may explain the other differences.
     LoadDiffers,
     /// Too few intervals to tell differences from noise.
     TooShort,
@@ -66,9 +66,9 @@ pub struct ArrayComparison {
     pub changes: Vec<Change>,
     /// Facts that limit the comparison, one sentence each.
     pub notes: Vec<String>,
-    /// Did it help?
+    /// Answer to "did the change help?"
     pub verdict: Verdict,
-    /// The same as one sentence, without a full stop. Names in it are untrusted.
+    /// The verdict as one sentence, without a full stop. Names in it are untrusted.
     pub headline: String,
 }
 

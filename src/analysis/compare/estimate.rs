@@ -1,4 +1,4 @@
-//! One difference between two recordings, with its 95 % interval and p value.
+//! One difference between two recordings, with its 95 % confidence interval and p value.
 
 use super::resample::Resamples;
 use super::significance::{Z95, student_95, student_p};
@@ -20,7 +20,8 @@ impl Design<'_> {
 
     /// Factor by which a standard deviation of resamples is too small: deviations are taken from the mean of few blocks, and
     /// correlation beyond a block is not seen. The latter is assumed to be that of intervals that correlate with the one before
-    /// by 0.5: the variance of their mean is 3 units, and blocks of L show 3 - 4 (1 - 0.5^L) / L of it.
+    /// by 0.5: the variance of their mean is 3 times that of independent intervals, and blocks of L intervals show 3 - 4 (1 - 0.5^L) / L
+    /// times that.
     fn correction(&self) -> f64 {
         let factor = |resamples: &Resamples| {
             let length = resamples.block() as f64;
@@ -38,7 +39,7 @@ pub struct Estimate {
     pub before: Option<f64>,
     /// Figure after.
     pub after: Option<f64>,
-    /// 95 % interval of the difference; `None` without enough intervals, or if a figure is undefined.
+    /// 95 % confidence interval of the difference; `None` without enough intervals, or if a figure is undefined.
     pub interval: Option<(f64, f64)>,
     /// Two-sided p value of the difference.
     pub p: Option<f64>,
@@ -95,7 +96,7 @@ pub fn compare(
     estimate
 }
 
-/// Differences of the resamples that have one, ascending.
+/// Differences between pairs of resamples, ascending, without undefined ones.
 pub fn deltas(before: &[f64], after: &[f64]) -> Vec<f64> {
     let each = before.iter().zip(after).map(|(b, a)| a - b);
     let mut deltas: Vec<f64> = each.filter(|d| d.is_finite()).collect();
@@ -103,7 +104,7 @@ pub fn deltas(before: &[f64], after: &[f64]) -> Vec<f64> {
     deltas
 }
 
-/// Percentile interval of ascending `deltas`, centred at `difference`, and widened for the number of blocks.
+/// 95 % confidence interval: percentiles of the ascending `deltas`, centred at `difference`, and widened for the number of blocks.
 pub fn interval(difference: f64, deltas: &[f64], design: Design<'_>) -> Option<(f64, f64)> {
     let at = |q: f64| deltas.get((q * deltas.len() as f64) as usize).copied();
     let middle = at(0.5).filter(|_| is_enough(deltas))?;

@@ -80,7 +80,7 @@ pub fn evaluate(
     };
     for array in &mut arrays {
         sort(&mut array.changes);
-        (array.verdict, array.headline) = verdict::judge(array);
+        (array.verdict, array.headline) = verdict::find_verdict(array);
     }
     sort(&mut operations);
     let names = |all: &[usize], infos: &[ArrayInfo]| -> Vec<String> {

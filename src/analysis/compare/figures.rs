@@ -71,7 +71,7 @@ pub fn array(both: &Both<'_>) -> Vec<Change> {
         .count()
         .max(both.after.present().count());
     let busy = |side: &Side<'_>, i: &Interval| -> f64 {
-        // Members that failed during the recording too.
+        // Include members that failed during the recording.
         let members = 0..side.members.len();
         members.map(|m| side.busy(i, m)).sum::<f64>() * 1e6
     };
@@ -138,8 +138,8 @@ fn skew(both: &Both<'_>, keep: impl Fn(Origin, Op) -> bool) -> super::estimate::
     })
 }
 
-/// Differences of each pair of members. `pairs` has indices into the members before and after. The times of a single member are
-/// those of the array.
+/// Differences of each pair of members. `pairs` has indices into the members before and after. A single member has the utilisation
+/// and times of the array, and all of its bytes: these figures are left out.
 pub fn members(both: &Both<'_>, pairs: &[(usize, usize)]) -> Vec<Change> {
     let mut changes = Vec::new();
     let several = pairs.len() > 1;
@@ -156,7 +156,7 @@ pub fn members(both: &Both<'_>, pairs: &[(usize, usize)]) -> Vec<Change> {
             before: was.name.clone(),
             after: now.name.clone(),
         };
-        let index = |side: &Side<'_>| side.of((before, after));
+        let index = |side: &Side<'_>| side.pick((before, after));
         let own = |side: &Side<'_>, member: u32| {
             side.members.get(index(side)).copied().flatten() == Some(member)
         };
@@ -272,7 +272,7 @@ pub fn amplification(both: &Both<'_>) -> Vec<Change> {
     let mut changes = Vec::new();
     for origin in origins {
         let series = |side: &Side<'_>| {
-            let rows = side.of((&before, &after));
+            let rows = side.pick((&before, &after));
             let each = |part: fn(&(f64, f64)) -> f64| -> Vec<f64> {
                 let values = rows.iter().map(|r| r.get(&origin).map_or(0.0, part));
                 values.collect()

@@ -4,7 +4,7 @@
 //! * [`fine`]: histograms of device times. [`resample`]: moving-block bootstrap. [`ranks`]: Mann-Whitney test.
 //!   [`significance`]: p values, and control of the false discovery rate.
 //! * [`pairs`]: which array and member of one recording corresponds to which of the other.
-//! * [`estimate`], [`latency`]: one difference with its interval. [`change`]: its subject and unit.
+//! * [`estimate`], [`latency`]: one difference with its confidence interval. [`change`]: its subject and unit.
 //! * [`figures`], [`traffic`]: all differences of an array. [`evaluate`]: the whole comparison, a [`comparison`]. [`verdict`]: the
 //!   sentence. [`words`]: figures as text.
 

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_are_paired_by_name_then_by_what_is_left() {
+    fn arrays_are_paired_by_name_then_in_order() {
         for (before, after, asked, expected) in [
             (
                 &["md0", "sda"][..],

@@ -1,8 +1,8 @@
 //! Moving-block bootstrap over the intervals of a recording.
 //!
 //! Successive intervals are not independent: a queue drains over seconds, a journal commits every 5 s. So whole blocks of
-//! successive intervals are drawn (Künsch 1989). The recording is taken as a circle, so that its first and last intervals are
-//! drawn as often as the others (Politis and Romano 1992).
+//! successive intervals are drawn (Künsch 1989). A block that reaches the end continues at the start, so that the first and last
+//! intervals are drawn as often as the others (Politis and Romano 1992).
 
 /// Number of resamples.
 pub const RESAMPLES: usize = 1000;
@@ -67,7 +67,7 @@ impl Resamples {
         self.block
     }
 
-    /// Number of intervals over the number in a block.
+    /// Number of blocks that fit into the recording; not rounded.
     pub fn effective(&self) -> f64 {
         self.intervals as f64 / self.block as f64
     }

@@ -1,7 +1,7 @@
 //! Figures of each interval of a recording, collected in one pass and in bounded memory.
 //!
-//! Intervals end at states, which are about a second apart. If there are too many of them or of their entries, two adjoining
-//! ones are merged, and the length of an interval doubles. An item that comes after the state of its interval counts in the
+//! Intervals end at states, which are about a second apart. If there are too many intervals or table entries, pairs of adjoining
+//! intervals are merged, which doubles their length. An item that comes after the state of its interval counts in the
 //! next one. Busy times are exact.
 
 mod sums;
@@ -23,11 +23,11 @@ use crate::origin::{Op, Origin};
 const INTERVALS: usize = 128;
 /// Maximum number of entries in the tables of all intervals, each of up to 40 bytes.
 const ENTRIES: usize = 1 << 20;
-/// Minimum number of intervals that are kept whatever their entries.
+/// Fewer intervals than this are not merged, however many entries they have.
 const LEAST: usize = 32;
 /// Maximum number of tasks, and of files, in an interval. Later ones are counted as unknown.
 const NAMES: usize = 1 << 14;
-/// Time without a state, µs, after which a part of the recording is missing.
+/// Maximum time between two states, µs. If it is longer, part of the recording is missing.
 const GAP_US: i64 = 10_000_000;
 /// Cells of one member.
 const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
@@ -41,14 +41,14 @@ pub struct Series {
     pub arrays: Vec<String>,
     /// Names of array and member, by the member numbers of the intervals.
     pub members: Vec<(String, String)>,
-    /// Total length of the parts without states, which are in no interval, µs.
+    /// Total length of the intervals that are left out because states are missing in them, µs.
     pub gaps_us: i64,
     /// Number of intervals in which events were lost.
     pub with_losses: usize,
 }
 
 /// A cell of the current interval.
-struct Open {
+struct CurrentCell {
     requests: u64,
     bytes: u64,
     device: [u32; BUCKETS],
@@ -106,7 +106,7 @@ pub struct Collector {
     entries: usize,
     /// Start of the current interval.
     from: i64,
-    cells: Vec<Option<Box<Open>>>,
+    cells: Vec<Option<Box<CurrentCell>>>,
     submitted: BTreeMap<(u32, Origin, Op), Sum>,
     tasks: Sums<(u32, Option<u32>)>,
     files: Sums<(u32, Option<FileId>)>,
@@ -156,7 +156,7 @@ impl Collector {
         }
     }
 
-    /// Adds all operations of an interval of slow operations.
+    /// Adds the operations of one recorded interval, slow or not.
     pub fn slow(&mut self, kinds: &BTreeMap<Kind, KindSum>) {
         for (kind, more) in kinds {
             sums::add_kind(self.slow.entry(*kind).or_default(), *more);
@@ -164,14 +164,20 @@ impl Collector {
     }
 
     #[inline]
-    fn cell(&mut self, events: &Events, member: u32, origin: Origin, op: Op) -> Option<&mut Open> {
+    fn cell(
+        &mut self,
+        events: &Events,
+        member: u32,
+        origin: Origin,
+        op: Op,
+    ) -> Option<&mut CurrentCell> {
         let number = events.member(member)? as usize;
         let at = number * CELLS + origin as usize * Op::ALL.len() + op as usize;
         if at >= self.cells.len() {
             self.cells.resize_with((number + 1) * CELLS, || None);
         }
         let open = self.cells.get_mut(at)?.get_or_insert_with(|| {
-            Box::new(Open {
+            Box::new(CurrentCell {
                 requests: 0,
                 bytes: 0,
                 device: [0; BUCKETS],
@@ -301,7 +307,7 @@ impl Collector {
         self.gap |= to_us.saturating_sub(self.from) > GAP_US.max(last.unwrap_or(0));
         if to_us > self.from {
             self.end(events, to_us);
-            // A short rest is no interval of its own.
+            // Join a short last interval to the one before it.
             let rest = to_us - self.done.last().map_or(to_us, |i| i.from_us);
             if last.is_some_and(|last| rest < last / 2)
                 && let Some(rest) = self.done.pop()

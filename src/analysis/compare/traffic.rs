@@ -54,8 +54,8 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The first of `both` before, the second after.
-    pub fn of<T>(&self, both: (T, T)) -> T {
+    /// The first of `both` if this is the recording before, else the second.
+    pub fn pick<T>(&self, both: (T, T)) -> T {
         if self.is_after { both.1 } else { both.0 }
     }
 

@@ -8,17 +8,17 @@ use crate::origin::{io_name, plural};
 
 /// Minimum relative difference of the load that makes utilisations incomparable.
 const LOAD: f64 = 1.1;
-/// Minimum difference of the share of reads that makes another kind of load.
+/// Minimum difference of the share of reads for the load to count as another kind of load.
 const MIX: f64 = 0.1;
-/// Minimum relative difference of a latency or of the disk time that decides.
+/// Minimum relative difference of a latency or of the disk time to affect the verdict.
 const RELATIVE: f64 = 1.05;
-/// Minimum difference of a utilisation that decides.
+/// Minimum difference of a utilisation to affect the verdict.
 const POINTS: f64 = 0.01;
 /// Minimum relative difference of a skew or a p99 to be named.
 const NAMED: f64 = 1.2;
 
 /// Returns the verdict on an array, and the sentence.
-pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
+pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
     let name = match (&array.before.name, &array.after.name) {
         (was, now) if was == now => now.clone(),
         (was, now) => format!("{was} -> {now}"),
@@ -59,7 +59,7 @@ pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
     parts.extend(skew(array));
     parts.extend(latency(array, several));
     let names_a_difference = parts.len() > 1 || busiest.is_significant();
-    parts.push(load.words(verdict));
+    parts.push(load.describe(verdict));
     if let Some(change) = disk_time.filter(|_| load.more().is_some()) {
         parts.push(format!(
             "for each MiB submitted, members were busy for {}",
@@ -70,10 +70,10 @@ pub fn judge(array: &ArrayComparison) -> (Verdict, String) {
         Verdict::Better => format!("{name} is better: "),
         Verdict::Worse => format!("{name} is worse: "),
         Verdict::Mixed => format!("{name} is better and worse: "),
-        Verdict::Same if names_a_difference => format!("{name}: no difference that decides: "),
+        Verdict::Same if names_a_difference => format!("{name}: no decisive difference: "),
         Verdict::Same => format!("{name}: no difference beyond noise: "),
         Verdict::LoadDiffers if load.is_unknown() => {
-            format!("{name}: without the load, nothing tells whether it helped: ")
+            format!("{name}: unclear if it helped: ")
         }
         Verdict::LoadDiffers => format!("{name}: the load differs, which may explain the rest: "),
         Verdict::TooShort => format!("{name}: too few intervals to tell a difference from noise: "),
@@ -97,8 +97,8 @@ impl<'a> Load<'a> {
         load.filter(|c| c.is_significant() && beyond(c, LOAD))
     }
 
-    /// True if the bytes are about the same, but their bios are larger or smaller, or other shares of them are reads. Neither
-    /// latencies nor the disk time for each MiB are comparable then.
+    /// True if the bytes are about the same, but the bios are larger or smaller, or the share of reads differs. Neither latencies nor
+    /// the disk time for each MiB are comparable then.
     fn is_another_kind(&self) -> bool {
         let is_other = |c: &&Change| c.is_significant() && beyond(c, LOAD);
         let is_mixed = |c: &&Change| {
@@ -108,12 +108,12 @@ impl<'a> Load<'a> {
             && (self.bios.filter(is_other).is_some() || self.reads.filter(is_mixed).is_some())
     }
 
-    /// True if nothing is known: the array is a member of another one.
+    /// True if the load is not known, as for an array that is a member of another array.
     fn is_unknown(&self) -> bool {
         self.bytes.is_none() && self.bios.is_none()
     }
 
-    fn words(&self, verdict: Verdict) -> String {
+    fn describe(&self, verdict: Verdict) -> String {
         let was_now = |c: &Change, unit| was_now(c, unit, verdict);
         let Some(load) = self.bytes.or(self.bios) else {
             return "the load is not known".to_owned();
@@ -150,8 +150,8 @@ fn beyond(change: &Change, by: f64) -> bool {
     }
 }
 
-/// Decides from the utilisation, or with another load from the disk time for each MiB, and from the latencies of the array. With
-/// another load, a latency that the load explains does not count.
+/// Decides from the utilisation and the latencies of the array. If the amount of load differs, uses the disk time for each MiB instead
+/// of the utilisation, and ignores latencies that the load explains.
 fn decide(
     array: &ArrayComparison,
     busiest: &Change,
@@ -213,7 +213,7 @@ fn decide(
 
 /// `92 % busy, now 41 % (-51 points, 95 % interval -55 to -47)`
 ///
-/// With [`Verdict::Same`], the sentence has said already that the difference is noise.
+/// With [`Verdict::Same`], the start of the sentence already says that the difference is noise.
 fn was_now(change: &Change, what: &str, verdict: Verdict) -> String {
     let unit = change.figure.unit();
     let (was, now) = (
@@ -272,7 +272,7 @@ fn latency(array: &ArrayComparison, several: bool) -> Option<String> {
     let unit = found.figure.unit();
     Some(format!(
         "{} of {what} {} -> {}",
-        found.figure.words(),
+        found.figure.label(),
         value(unit, found.estimate.before),
         value(unit, found.estimate.after)
     ))

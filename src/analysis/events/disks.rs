@@ -2,7 +2,7 @@
 //!
 //! Busy time is defined as for io_ticks (Documentation/block/stat.rst): time with a request in flight, here the union of the
 //! requests' times from allocation to completion. The kernel's io_ticks, recorded with each state, samples that once per
-//! jiffy; it is used where a request was in flight at a state, which may never complete in the recording.
+//! jiffy. It is used where a request was in flight at a state, because that request may never complete in the recording.
 //! Adjoining periods add up exactly: each is the difference of two values of one function of time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use crate::analysis::fold::DiskCounters;
 use crate::analysis::item::{Request, State};
 use crate::analysis::recent::Stall;
 
-/// Maximum number of stretches that wait for older requests.
+/// Maximum number of periods between states ([`Stretch`]) that wait for late requests.
 const STRETCHES: usize = 256;
 
 /// Largest amount by which an item may be older than an item before it.
@@ -51,7 +51,7 @@ impl DiskSum {
 /// Figures of all disks, by member number. Sums are kept for each boundary.
 #[derive(Debug, Default)]
 pub struct Disks {
-    /// Stretches that late requests may still change. The last one has no end yet.
+    /// Periods between states that late requests may still change. The last one has no end yet.
     stretches: VecDeque<Stretch>,
     /// Sums up to the first of `stretches`.
     base: Vec<DiskSum>,
@@ -66,7 +66,7 @@ pub struct Disks {
     reused: BTreeMap<i64, u32>,
     stalls: Vec<Stalls>,
     /// Period in which stalls are detected; `None`: the whole recording.
-    part: Option<(i64, i64)>,
+    stall_period: Option<(i64, i64)>,
 }
 
 /// Stalls of one disk: requests in flight at every state, and none completed between them.
@@ -118,7 +118,7 @@ struct Disk {
     /// Difference of the states at both ends, if both have the disk: `io_ticks` in µs, requests, uncounted requests.
     states: Option<DiskSum>,
     /// True if a request was in flight at either end.
-    waits: bool,
+    in_flight_at_either_end: bool,
 }
 
 impl Disk {
@@ -153,7 +153,7 @@ impl Disk {
         before.map(|s| (s.1.min(time) - s.0) as u64).sum()
     }
 
-    /// Figures from the start of the stretch to `time`, once merged.
+    /// Figures from the start of the stretch to `time`. Call [`Disk::merge`] first.
     fn until(&self, stretch: (i64, i64), time: i64) -> DiskSum {
         let (from, to) = stretch;
         let (length, passed) = ((to - from).max(0) as u64, (time - from).max(0) as u64);
@@ -167,7 +167,7 @@ impl Disk {
                 uncounted: 0,
             };
         };
-        let more = if self.waits {
+        let more = if self.in_flight_at_either_end {
             states.busy_us.min(length).saturating_sub(busy)
         } else {
             0
@@ -258,7 +258,7 @@ impl Disks {
                 };
                 let was = before.and_then(|b| disk_of(b, &subject.info.name, &member.name));
                 if let (Some(was), Some(before)) = (was, before) {
-                    let (first, end) = self.part.unwrap_or((i64::MIN, i64::MAX));
+                    let (first, end) = self.stall_period.unwrap_or((i64::MIN, i64::MAX));
                     let (from, to) = (before.time_us.max(first), time.min(end));
                     if from < to
                         && let Some(stalls) = at(&mut self.stalls, number)
@@ -274,7 +274,8 @@ impl Disks {
                     requests: now.requests.saturating_sub(was.requests),
                     uncounted: now.uncounted.saturating_sub(was.uncounted),
                 });
-                disk.waits = now.in_flight > 0 || was.is_some_and(|was| was.in_flight > 0);
+                disk.in_flight_at_either_end =
+                    now.in_flight > 0 || was.is_some_and(|was| was.in_flight > 0);
             }
         }
         self.open(time);
@@ -348,7 +349,7 @@ impl Disks {
         }
     }
 
-    /// Adds the first stretch to the sums.
+    /// Adds the oldest stretch to the sums, which are final then.
     fn settle(&mut self) {
         let Some(mut stretch) = self.stretches.pop_front() else {
             return;
@@ -383,8 +384,8 @@ impl Disks {
     }
 
     /// Limits stall detection to a period. Call it before items are added.
-    pub(super) fn look_for_stalls(&mut self, from: i64, to: i64) {
-        self.part = Some((from, to));
+    pub(super) fn set_stall_period(&mut self, from: i64, to: i64) {
+        self.stall_period = Some((from, to));
     }
 
     /// Longest stall of a member so far.

@@ -131,8 +131,8 @@ fn uncounted_requests_are_reported_once() {
     let whole = snapshot(&items);
     assert_eq!(whole.lost[Loss::Uncounted], 14);
     assert_eq!(whole.arrays[0].members[1].disk.unwrap().uncounted, 14);
-    let said = "the kernel counts 14 more requests than raidtrace: loop2 14 (lost.uncounted)";
-    assert!(whole.notes.iter().any(|n| n == said), "{:?}", whole.notes);
+    let note = "the kernel counts 14 more requests than raidtrace: loop2 14 (lost.uncounted)";
+    assert!(whole.notes.iter().any(|n| n == note), "{:?}", whole.notes);
     let (mut events, mut growth) = (Events::default(), Vec::new());
     for cut in 0..=seconds {
         events.add_boundary(START + cut * 1_000_000);

@@ -337,7 +337,7 @@ impl Evidence<'_> {
             )
         } else if self.total.skew() < NAMED_FROM {
             format!(
-                "the array is full: {} busy {least}, evenly; {work}",
+                "the array is saturated: {} busy {least}, evenly; {work}",
                 self.everyone("are")
             )
         } else {
@@ -423,12 +423,12 @@ impl Evidence<'_> {
         let unknown = if unknown.is_empty() {
             String::new()
         } else {
-            format!(" (not known of {})", and_more(&self.names(&unknown)))
+            format!(" (not known for {})", and_more(&self.names(&unknown)))
         };
         match figures[busiest].mean_us {
             // Busy, but requests are too short for the disk to be saturated.
             Some(us) if most >= SATURATED => format!(
-                "{name} is busy {share} of the time, but a request takes {} (mean): it can take more{unknown}",
+                "{name} is busy {share} of the time, but a request takes {} (mean): it can serve more{unknown}",
                 units::latency(Some(us as u64))
             ),
             _ if self.present.len() == 1 => {

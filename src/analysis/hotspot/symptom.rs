@@ -211,7 +211,7 @@ impl Figures {
     }
 }
 
-/// Sum of the times in the device of all requests, µs; requests that were not measured count with the mean.
+/// Sum of the times in the device of all requests, µs. Requests that were not measured count as the mean of their cell.
 fn in_device_us(member: &MemberSnapshot) -> f64 {
     let cells = member.io.iter();
     let each = cells.map(|c| c.device.mean().unwrap_or(0.0) * c.requests as f64);

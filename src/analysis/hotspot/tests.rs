@@ -32,7 +32,7 @@ pub fn with(
 }
 
 /// Like [`with`], with a utilisation of 30 % for every member.
-pub fn of(count: usize, cells: impl Fn(usize) -> Vec<Cell>) -> ArraySnapshot {
+pub fn with_cells(count: usize, cells: impl Fn(usize) -> Vec<Cell>) -> ArraySnapshot {
     with(count, |_| 0.3, cells)
 }
 
@@ -77,13 +77,13 @@ fn headlines_without_a_symptom() {
     for (what, array, kind, headline) in [
         (
             "even",
-            of(12, |i| vec![data(1000 + i as u64)]),
+            with_cells(12, |i| vec![data(1000 + i as u64)]),
             Kind::Even,
             "the load is even, 1.0x the mean on the busiest",
         ),
         (
             "one origin on one member",
-            of(12, |i| {
+            with_cells(12, |i| {
                 vec![data(300), bitmap(if i == 3 { 100 } else { 0 })]
             }),
             Kind::Uneven,
@@ -91,7 +91,7 @@ fn headlines_without_a_symptom() {
         ),
         (
             "an even file does not hide it",
-            of(12, |i| {
+            with_cells(12, |i| {
                 vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 4 })]
             }),
             Kind::Uneven,
@@ -99,15 +99,15 @@ fn headlines_without_a_symptom() {
         ),
         (
             "too little to matter beside the rest",
-            of(12, |i| {
+            with_cells(12, |i| {
                 vec![data(30_000), bitmap(if i == 3 { 100 } else { 0 })]
             }),
             Kind::Even,
             "the load is even, 1.0x the mean on the busiest",
         ),
         (
-            "what mkfs.ext4 -g 32744 leaves",
-            of(12, |i| {
+            "the skew that mkfs.ext4 -g 32744 leaves",
+            with_cells(12, |i| {
                 vec![data(300), bitmap(if i % 4 == 0 { 145 } else { 90 })]
             }),
             Kind::Even,
@@ -115,19 +115,19 @@ fn headlines_without_a_symptom() {
         ),
         (
             "too few to judge",
-            of(12, |i| if i == 2 { vec![data(7)] } else { vec![] }),
+            with_cells(12, |i| if i == 2 { vec![data(7)] } else { vec![] }),
             Kind::Even,
             "7 requests are too few to judge how even the load is",
         ),
         (
             "one file, less than a few times round the array, is on few members by nature",
-            of(12, |i| if i == 2 { vec![data(128)] } else { vec![] }),
+            with_cells(12, |i| if i == 2 { vec![data(128)] } else { vec![] }),
             Kind::Even,
             "no origin is uneven, but loop3 has 12.0x the mean load, mostly file_data writes (100 % of the bytes)",
         ),
         (
             "discards free space and move nothing",
-            of(12, |i| {
+            with_cells(12, |i| {
                 let freed = if i == 2 { 64 << 30 } else { 0 };
                 vec![
                     data(300),
@@ -139,7 +139,7 @@ fn headlines_without_a_symptom() {
         ),
         (
             "discards alone",
-            of(12, |i| {
+            with_cells(12, |i| {
                 let count = if i == 2 { 4000 } else { 0 };
                 vec![cell(Origin::FileData, Op::Discard, count, count << 30, 900)]
             }),
@@ -153,13 +153,13 @@ fn headlines_without_a_symptom() {
         assert!(!hotspot.is_warning(), "{what}");
     }
     let idle = "idle: no IO on the members in the last 10 s";
-    assert_eq!(headline_of(&of(12, |_| vec![])).headline, idle);
-    assert_eq!(headline_of(&of(0, |_| vec![])).headline, idle);
+    assert_eq!(headline_of(&with_cells(12, |_| vec![])).headline, idle);
+    assert_eq!(headline_of(&with_cells(0, |_| vec![])).headline, idle);
     assert_eq!(
-        headline_of(&of(1, |_| vec![data(300), bitmap(100)])).headline,
+        headline_of(&with_cells(1, |_| vec![data(300), bitmap(100)])).headline,
         "not saturated: busy 30 % of the time; mostly file_data writes (75 % of the bytes)"
     );
-    let many = of(100, |i| {
+    let many = with_cells(100, |i| {
         vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 0 })]
     });
     assert!(
@@ -167,7 +167,7 @@ fn headlines_without_a_symptom() {
             .headline
             .ends_with("loop1, loop5, loop9, loop13 and 21 more carry all of them, 4.0x the mean")
     );
-    let flushes = of(4, |i| {
+    let flushes = with_cells(4, |i| {
         let count = if i == 0 { 400 } else { 0 };
         vec![cell(Origin::Raw, Op::Flush, count, 0, 100)]
     });
@@ -245,7 +245,7 @@ fn few_inode_clusters_are_on_few_members_by_nature() {
     assert_eq!(headline_of(&array).kind, Kind::Even);
 }
 
-/// Reads of a mirror from one side, first without and then with saturation.
+/// Reads of a mirror from one member, first without and then with saturation.
 #[test]
 fn a_skew_is_information_without_a_symptom() {
     let mirror = |utilisation| {
@@ -303,7 +303,7 @@ fn a_skew_is_information_without_a_symptom() {
 #[test]
 fn a_slow_disk_precedes_unevenness() {
     let array = |bitmaps: u64| {
-        of(12, |i| {
+        with_cells(12, |i| {
             let us = if i == 6 { 80_000 } else { 900 };
             let bitmaps = if i == 0 { bitmaps } else { 0 };
             vec![
@@ -319,7 +319,7 @@ fn a_slow_disk_precedes_unevenness() {
 /// Latencies are compared by operation: all members get flushes, and a member with reads only is not slow.
 #[test]
 fn operations_are_compared_separately() {
-    let array = of(4, |i| {
+    let array = with_cells(4, |i| {
         let mut io = vec![cell(Origin::FileData, Op::Read, 500, 500 * 4096, 900)];
         if i == 2 {
             io.push(cell(Origin::Journal, Op::Flush, 400, 0, 60_000));
@@ -332,7 +332,7 @@ fn operations_are_compared_separately() {
 
 #[test]
 fn spares_and_faulty_members_do_not_lower_the_mean() {
-    let mut array = of(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
+    let mut array = with_cells(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
     array.members[2].slot = None;
     array.members[3].health = Some("faulty".to_owned());
     assert_eq!(headline_of(&array).kind, Kind::Even);
@@ -369,7 +369,7 @@ fn headline_has_the_write_cost_of_single_blocks_on_raid_5() {
     let full = headline_of(&small(500, 1000, 1.0));
     assert_eq!(
         full.headline,
-        "the array is full: all 4 members are busy 100 % of the time, evenly; mostly rmw_read reads (50 % of the \
+        "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly rmw_read reads (50 % of the \
          bytes); writes cost 4.0x, 2.0x of it pre-reads"
     );
     assert_eq!(full.severity, Severity::Warning);

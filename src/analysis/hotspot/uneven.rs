@@ -11,7 +11,7 @@ use crate::origin::{Op, Origin, io_name};
 const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
 /// Minimum share of all members' requests or bytes to be reported.
 const ENOUGH_SHARE: f64 = 0.01;
-/// Origins whose carriers have this share of each other's load are named in one headline.
+/// Origins with at least this share of their load on the carriers of the best candidate are named together with it.
 const TOGETHER: f64 = 0.9;
 
 /// An origin and operation that few members carry.

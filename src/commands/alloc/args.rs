@@ -11,8 +11,8 @@ use crate::ui::typed::{seconds, time};
 /// Arguments of `alloc`.
 #[derive(Args, Debug)]
 pub struct Alloc {
-    /// Mount point, array, member, disk or partition with a mounted ext4; none: every md array that holds one, else every
-    /// disk that does
+    /// Mount point, array, member, disk or partition with a mounted ext4; default: every md array that holds one, or every
+    /// disk that does if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 

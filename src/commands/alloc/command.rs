@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::args::Alloc;
-use super::outputs::{outputs, pictures};
+use super::outputs::{outputs, write_stacks};
 use super::replay::Intervals;
 use super::source::{Allocator, Total};
 use super::state::{Shown, State};
@@ -62,7 +62,7 @@ pub fn run(args: &Alloc) -> Result<()> {
             as_text(engine, args, end).await
         }
     })?;
-    pictures(&profile, folded, flame)
+    write_stacks(&profile, folded, flame)
 }
 
 /// Shows a recording: as text or JSON, or on the screen at its original pace.
@@ -99,7 +99,7 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
         runtime()?.block_on(screen::replay(all, Depth::from_env(), end))?;
         print_new(&notes, &mut HashSet::new());
     }
-    pictures(&whole, folded, flame)
+    write_stacks(&whole, folded, flame)
 }
 
 fn runtime() -> Result<tokio::runtime::Runtime> {

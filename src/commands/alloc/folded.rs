@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed() {
+    fn seed_profile_as_folded_stacks() {
         insta::assert_snapshot!(folded(&seed()));
     }
 

@@ -31,7 +31,7 @@ mod tests {
     }
 
     #[test]
-    fn contract() {
+    fn fields_of_an_interval() {
         let v = line(&fixture::linear());
         assert_eq!(v["schema"], "raidtrace.alloc/1");
         assert_eq!(v["time"], "2026-11-20T12:00:01Z");

@@ -55,7 +55,7 @@ impl Out {
 ///
 /// # Errors
 /// A file cannot be written.
-pub fn pictures(profile: &Profile, folded: Option<Out>, flame: Option<Out>) -> Result<()> {
+pub fn write_stacks(profile: &Profile, folded: Option<Out>, flame: Option<Out>) -> Result<()> {
     if profile.stacks().next().is_none() && profile.other() == 0 {
         for out in folded.iter().chain(&flame) {
             let _ = writeln!(

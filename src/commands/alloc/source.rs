@@ -24,7 +24,7 @@ use crate::recording::writer::{Options, Writer};
 use crate::session::Session;
 use crate::session::alloc::sampler::{self, AllocOptions, AllocSampler, joined};
 use crate::session::engine::Source;
-use crate::session::header::{cuts, header};
+use crate::session::header::{header, truncation_notes};
 use crate::session::sampler::Sampler;
 use crate::ui::lines::print_new;
 
@@ -76,7 +76,7 @@ impl Allocator {
         if let Some(out) = record {
             let mut header = header(allocator.session().topology(), targets, &[], 0);
             header.notes = allocator.notes();
-            header.notes.extend(cuts(&header));
+            header.notes.extend(truncation_notes(&header));
             allocator.record = Some(Record::create(out, &header)?);
         }
         // Start the first interval of both sources.

@@ -1,19 +1,19 @@
 //! `--batch`, and the summary at the end: an interval as plain text, 80 columns wide, starting with the headline.
 
 mod extents;
-mod who;
+mod tasks;
 
 use std::io::{self, Write};
 
 use self::extents::extents;
 pub(super) use self::extents::orders;
-pub(super) use self::who::{busiest, did, in_allocator};
-use self::who::{cpus, files, tasks};
+pub(super) use self::tasks::{activity, busiest, in_allocator};
+use self::tasks::{cpus, files, tasks};
 use crate::analysis::alloc::figures;
 use crate::analysis::alloc::figures::{
-    BITMAPS, DISCARDS, FELT, LATENCY, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, bucket,
+    BITMAPS, DISCARDS, LATENCY, NOTICEABLE, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, bucket,
     criterion, has, has_given, has_groups, is_hooked, mean_goal, mean_groups, per_cent, reasons,
-    tasks_at_once, total, whole, why,
+    refusal_text, tasks_at_once, total, whole,
 };
 use crate::analysis::alloc::{AllocSnapshot, FsAlloc, Reason};
 use crate::analysis::hist::Hist;
@@ -74,7 +74,7 @@ pub(super) fn name(fs: &FsAlloc) -> String {
     }
 }
 
-/// `221,184 groups, 4 KiB blocks, stripe 640`
+/// `221,184 groups, blocks of 4 KiB, stripe=640`
 pub(super) fn shape(fs: &FsAlloc) -> String {
     let mut parts = Vec::new();
     if fs.groups > 0 {
@@ -98,7 +98,7 @@ pub(super) fn is_counted(s: &AllocSnapshot) -> bool {
 }
 
 /// The headline of a filesystem. Untrusted, like the names in it.
-pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
+pub(super) fn headline(s: &AllocSnapshot, fs: &FsAlloc) -> String {
     match &fs.reason {
         Some(reason) => reason.sentence.clone(),
         None if !is_counted(s) => "allocations are not counted (see the notes)".to_owned(),
@@ -107,7 +107,7 @@ pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
             units::seconds(s.interval)
         ),
         // Many quick allocations keep tasks in the allocator.
-        None if tasks_at_once(fs, seconds(s.interval)) >= FELT => format!(
+        None if tasks_at_once(fs, seconds(s.interval)) >= NOTICEABLE => format!(
             "nothing stands out: {}/s given keep {:.1} tasks in the allocator at a time, {} each",
             count(fs.counts.given as f64 / seconds(s.interval)),
             tasks_at_once(fs, seconds(s.interval)),
@@ -121,7 +121,7 @@ pub(super) fn said(s: &AllocSnapshot, fs: &FsAlloc) -> String {
 
 fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
     let mark = if fs.reason.is_some() { '!' } else { ' ' };
-    let sentence = said(s, fs);
+    let sentence = headline(s, fs);
     let sentence = format!("{}: {}", name(fs), unbroken(&clean(&sentence)));
     for (i, line) in wrap(&sentence, COLUMNS - 2, LINES).iter().enumerate() {
         writeln!(out, "{} {line}", if i == 0 { mark } else { ' ' })?;
@@ -217,7 +217,7 @@ fn known(parts: &[String]) -> String {
 }
 
 /// Labelled lines about requested and granted allocations. Shared with the screen.
-pub(super) fn given(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
+pub(super) fn allocation_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
     let each = |sum: u64, n: u64| {
         let mean = sum as f64 / n.max(1) as f64;
@@ -263,14 +263,14 @@ pub(super) fn given(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Strin
 }
 
 fn allocations(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in given(s, fs) {
+    for (name, text) in allocation_lines(s, fs) {
         labelled(out, name, &text)?;
     }
     Ok(())
 }
 
 /// Labelled lines about searches and the groups they considered. Shared with the screen.
-pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
+pub(super) fn search_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
     let mut lines = Vec::new();
     if has(s, SEARCHES, c.searches > 0) {
@@ -308,7 +308,7 @@ pub(super) fn looked(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Stri
     );
     let named: Vec<String> = reasons(c)
         .iter()
-        .map(|(reason, share)| format!("{} {}", glue(&percent(*share)), why(*reason)))
+        .map(|(reason, share)| format!("{} {}", glue(&percent(*share)), refusal_text(*reason)))
         .collect();
     if !named.is_empty() {
         text.push_str(&format!("; of a sample of these {}", named.join(", ")));
@@ -371,7 +371,7 @@ pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
 }
 
 fn searches(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in looked(s, fs) {
+    for (name, text) in search_lines(s, fs) {
         labelled(out, name, &text)?;
     }
     let rows = by_criterion(s, fs);
@@ -403,7 +403,7 @@ fn none_or(n: u64) -> String {
 }
 
 /// Labelled lines about bitmaps in memory and on disk. Shared with the screen.
-pub(super) fn bitmaps(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
+pub(super) fn bitmap_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
     let mut parts = Vec::new();
     if has(s, BITMAPS, c.bitmaps | c.buddies > 0) {
@@ -447,7 +447,7 @@ pub(super) fn bitmaps(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, Str
 }
 
 fn disk(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in bitmaps(s, fs) {
+    for (name, text) in bitmap_lines(s, fs) {
         labelled(out, name, &text)?;
     }
     Ok(())

@@ -152,7 +152,7 @@ pub struct FsFacts {
     /// True if the filesystem is mounted and this kernel's ext4 has no such lists.
     pub no_lists: bool,
     /// /proc/fs/ext4/DEV/mb_stats, if enabled.
-    pub scanned: Option<MbStats>,
+    pub mb_stats: Option<MbStats>,
     /// /sys/fs/ext4/DEV/errors_count.
     pub errors: u64,
     /// Function and line of the last error: `ext4_lookup:1705`.

@@ -167,7 +167,7 @@ fn filesystem(
         no_lists: text("mb_group_prealloc").is_some()
             && text("mb_max_linear_groups").is_none()
             && !sys.path(format!("{proc}/mb_structs_summary")).exists(),
-        scanned: MbStats::read(sys, name),
+        mb_stats: MbStats::read(sys, name),
         errors: sys
             .number(&format!("/sys/fs/ext4/{name}/errors_count"))
             .unwrap_or(0),

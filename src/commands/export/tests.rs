@@ -197,7 +197,7 @@ fn perfetto_requests_of_a_track_do_not_overlap() {
 }
 
 #[test]
-fn perfetto_says_what_has_no_lane() {
+fn perfetto_notes_requests_without_a_lane() {
     let mut items = vec![state()];
     for i in 0..200 {
         items.push(Item::Request(request(1000 + i, Some(1000))));

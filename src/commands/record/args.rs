@@ -13,8 +13,8 @@ use crate::ui::typed::{short_time, time};
 /// Arguments of `record`.
 #[derive(Args, Debug)]
 pub struct Record {
-    /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
-    /// filesystem, else every disk that does
+    /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
+    /// filesystem, or every disk that does if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 

@@ -24,7 +24,7 @@ pub struct Report {
     #[arg(long, value_name = "BEFORE")]
     pub against: Option<PathBuf>,
 
-    /// Of BEFORE, only from this moment, as --from
+    /// Start of the period of BEFORE to compare, in the format of --from
     #[arg(
         long,
         value_name = "T",
@@ -33,7 +33,7 @@ pub struct Report {
     )]
     pub against_from: Option<String>,
 
-    /// Of BEFORE, only up to this moment
+    /// End of the period of BEFORE to compare
     #[arg(
         long,
         value_name = "T",

@@ -94,7 +94,7 @@ pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> i
     busiest(out, intervals, rows.iter().chain(&rest), most)
 }
 
-/// `  busiest: loop1 31% at 09:12:24.1Z to 09:12:25.2Z, inode_table write 83% of its requests`
+/// `  busiest: loop1 31% from 09:12:24.100Z to 09:12:25.200Z: inode_table write 83% of its requests`
 fn busiest<'r, 'a: 'r>(
     out: &mut Vec<u8>,
     intervals: &[Interval],

@@ -14,8 +14,8 @@ use crate::ui::typed::time;
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
 pub struct Serve {
-    /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
-    /// filesystem, else every disk that does
+    /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
+    /// filesystem, or every disk that does if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 

@@ -10,7 +10,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use super::args::Serve;
-use super::dump::{Dumper, say};
+use super::dump::{Dumper, log_line};
 use super::http::app::{App, Feed};
 use super::http::connections::{self, tls};
 use super::http::events_publisher;
@@ -27,7 +27,7 @@ use crate::session::remote::token;
 /// Maximum number of concurrent downloads.
 const DOWNLOADS: usize = 4;
 /// Maximum number of large responses in memory. Metrics of 64 members take 3.4 MiB.
-const ANSWERS: usize = 16;
+const RESPONSES: usize = 16;
 
 /// Serves until Ctrl-C or a signal.
 pub fn run(args: &Serve) -> Result<()> {
@@ -42,11 +42,11 @@ pub fn run(args: &Serve) -> Result<()> {
         bail!("--dump-dir needs a recording in memory: remove --keep 0 or --dump-dir");
     }
     let has_slow = args.dump_on.iter().any(|r| matches!(r, Rule::Slow(_)));
-    let mut words = HashSet::new();
-    if let Some(twice) = args.dump_on.iter().find(|r| !words.insert(r.word())) {
+    let mut names = HashSet::new();
+    if let Some(twice) = args.dump_on.iter().find(|r| !names.insert(r.name())) {
         bail!(
             "--dump-on has two {} rules: give at most one rule of each kind",
-            twice.word()
+            twice.name()
         );
     }
     if args.keep.is_zero() && has_slow {
@@ -99,7 +99,7 @@ pub fn run(args: &Serve) -> Result<()> {
         pages: Feed::default(),
         screens: Feed::default(),
         downloads: Arc::new(Semaphore::new(DOWNLOADS)),
-        answers: Arc::new(Semaphore::new(ANSWERS)),
+        responses: Arc::new(Semaphore::new(RESPONSES)),
     });
     let served = runtime.block_on(serve(
         engine,
@@ -154,8 +154,8 @@ async fn serve(
         tokio::select! {
             () = &mut end => break,
             Some(()) = asked.recv() => {
-                if let Err(why) = app.shared.ask_for_dump("SIGUSR1") {
-                    say(why);
+                if let Err(why) = app.shared.request_dump("SIGUSR1") {
+                    log_line(why);
                 }
             }
             tick = engine.tick() => match tick {
@@ -164,7 +164,7 @@ async fn serve(
                 Some(Tick::Notes(notes)) => new_notes(&notes, &mut printed),
                 Some(Tick::Started { subjects, notes }) => {
                     new_notes(&notes, &mut printed);
-                    say(&format!("serving {subjects} at {scheme}://{address}/"));
+                    log_line(&format!("serving {subjects} at {scheme}://{address}/"));
                 }
             }
         }
@@ -176,7 +176,7 @@ async fn serve(
 fn new_notes(notes: &[String], printed: &mut HashSet<String>) {
     for note in notes {
         if !printed.contains(note) {
-            say(&format!("note: {note}"));
+            log_line(&format!("note: {note}"));
         }
     }
     *printed = notes.iter().cloned().collect();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::flight::Kept;
+use super::flight::RecordingCopy;
 use crate::machine::output::{Destination, Target};
 use crate::ui::text;
 
@@ -29,7 +29,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// A dump to be written.
 pub struct Dump {
     /// The recording.
-    pub kept: Kept,
+    pub recording: RecordingCopy,
     /// Name of the rule that fired, for the file name.
     pub rule: String,
     /// Time of the dump.
@@ -82,11 +82,11 @@ impl Dumper {
                     match &result {
                         Ok(path) => {
                             report.dumps += 1;
-                            say(&format!("the last minutes are in {}", path.display()));
+                            log_line(&format!("the last minutes are in {}", path.display()));
                         }
                         Err(why) => {
                             report.errors += 1;
-                            say(why);
+                            log_line(why);
                         }
                     }
                     report.last = Some(result);
@@ -106,7 +106,9 @@ impl Dumper {
         let begun = Instant::now();
         while !self.thread.is_finished() {
             if begun.elapsed() > patience {
-                say("a dump is left unfinished: writing to the directory for dumps is too slow");
+                log_line(
+                    "a dump is left unfinished: writing to the directory for dumps is too slow",
+                );
                 return;
             }
             thread::sleep(POLL);
@@ -166,7 +168,7 @@ fn remove_unfinished(dir: &Path) {
 }
 
 /// Writes a line to stderr, which systemd passes to the journal.
-pub fn say(line: &str) {
+pub fn log_line(line: &str) {
     use io::Write as _;
     let _ = writeln!(io::stderr(), "raidtrace: {}", text::clean(line));
 }
@@ -186,11 +188,11 @@ fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
         )
     };
     // Make room before writing. If the filesystem is full nevertheless, remove more dumps and retry once.
-    make_room(dir, most_bytes.saturating_sub(dump.kept.bytes()));
-    match write_file(&path, &dump.kept).with_context(cannot) {
+    make_room(dir, most_bytes.saturating_sub(dump.recording.bytes()));
+    match write_file(&path, &dump.recording).with_context(cannot) {
         Err(error) if is_full(&error) && remove_oldest(dir) => {
             make_room(dir, dumps(dir).iter().map(|d| d.bytes).sum::<u64>() / 2);
-            write_file(&path, &dump.kept).with_context(cannot)?;
+            write_file(&path, &dump.recording).with_context(cannot)?;
         }
         result => result?,
     }
@@ -207,13 +209,13 @@ fn is_full(error: &anyhow::Error) -> bool {
     })
 }
 
-fn write_file(path: &Path, kept: &Kept) -> Result<()> {
+fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
     let target: Target = match Destination::new(path, true)? {
         Destination::File(target) => target,
         _ => bail!("{} is not a regular file", path.display()),
     };
     let (mut file, mut pending) = target.create()?;
-    kept.write(&mut file)?;
+    recording.write(&mut file)?;
     file.sync_all()?;
     pending.commit()?;
     Ok(())
@@ -271,7 +273,7 @@ fn remove(dump: &Found) -> bool {
     match fs::remove_file(&dump.path) {
         Ok(()) => true,
         Err(error) => {
-            say(&format!(
+            log_line(&format!(
                 "{} cannot be removed: {error}",
                 dump.path.display()
             ));

@@ -94,9 +94,9 @@ impl Write for Appending {
 impl Output for Appending {}
 
 /// Copy of the recording in memory.
-pub struct Kept(Vec<Bytes>);
+pub struct RecordingCopy(Vec<Bytes>);
 
-impl Kept {
+impl RecordingCopy {
     /// Writes the copy as one recording. Returns its size in bytes.
     ///
     /// # Errors
@@ -134,8 +134,8 @@ impl Memory {
     }
 
     /// Copies the recording in memory. Call this after the writer has settled.
-    pub fn kept(&self) -> Kept {
-        Kept(self.pieces.iter().map(|p| p.lock().clone()).collect())
+    pub fn copy(&self) -> RecordingCopy {
+        RecordingCopy(self.pieces.iter().map(|p| p.lock().clone()).collect())
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -253,7 +253,7 @@ mod tests {
         }
         assert!(memory.bytes() > 7 * CHUNK as u64);
         let copied: u64 = memory
-            .kept()
+            .copy()
             .0
             .into_iter()
             .map(|p| p.all().len() as u64)

@@ -39,7 +39,7 @@ pub enum Rule {
 
 impl Rule {
     /// Name of the rule, for file names.
-    pub fn word(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::P99(_) => "p99",
             Self::Skew(_) => "skew",
@@ -58,7 +58,7 @@ impl fmt::Display for Rule {
             Self::Skew(skew) => write!(f, "skew={skew}"),
             Self::Busy(share) => write!(f, "busy={}%", share * 100.0),
             Self::Slow(time) => write!(f, "slow={}", Short(*time)),
-            Self::Lost | Self::Degraded => f.write_str(self.word()),
+            Self::Lost | Self::Degraded => f.write_str(self.name()),
         }
     }
 }
@@ -191,7 +191,7 @@ impl Rules {
             .retain(|_, at| now.saturating_duration_since(*at) < PAUSE);
         let mut fired = Vec::new();
         for (rule, array, why) in found {
-            let key = (rule.word(), array.clone());
+            let key = (rule.name(), array.clone());
             if let Entry::Vacant(entry) = self.fired.entry(key) {
                 entry.insert(now);
                 fired.push(Fired { rule, array, why });

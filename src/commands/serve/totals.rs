@@ -113,7 +113,7 @@ pub struct ArrayTotals {
     pub info: ArrayInfo,
     /// Bytes submitted to the array.
     pub submitted: BTreeMap<(Origin, Op), u64>,
-    /// Member IO of completed stripes, by the origin that dirtied them.
+    /// Parity written, and blocks read to compute it, by the origin of the writes that caused it.
     pub costs: BTreeMap<Origin, CostCounters>,
     /// Bytes of member IO per byte submitted, over the last seconds.
     pub amplification: Vec<(Origin, Op, f64)>,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tokio::sync::watch;
 
-use super::dump::{ASKED, Dump, Dumper, say};
+use super::dump::{ASKED, Dump, Dumper, log_line};
 use super::flight::Memory;
 use super::rules::{Fired, Rule, Rules};
 use super::timeline::Timeline;
@@ -129,7 +129,7 @@ impl Shared {
     ///
     /// # Errors
     /// There is no flight recorder or no directory for dumps, or a dump has already been requested.
-    pub fn ask_for_dump(&self, why: &str) -> Result<(), &'static str> {
+    pub fn request_dump(&self, why: &str) -> Result<(), &'static str> {
         let mut flight = lock(&self.flight);
         if !flight.dumps {
             return Err(
@@ -251,7 +251,7 @@ impl Tracing {
     /// Stores the findings of the rules for the web page and for a dump.
     fn note(&mut self, fired: Vec<Fired>, now: Instant) {
         for Fired { rule, why, .. } in fired {
-            say(&format!("{rule}: {why}"));
+            log_line(&format!("{rule}: {why}"));
             let mut flight = lock(&self.shared.flight);
             flight.alerts.push_front(Alert {
                 time: jiff::Timestamp::now(),
@@ -260,8 +260,8 @@ impl Tracing {
             });
             flight.alerts.truncate(ALERTS);
             if self.dumper.is_some() {
-                let word = rule.word().to_owned();
-                let due = (now + AFTER, word, Vec::new());
+                let name = rule.name().to_owned();
+                let due = (now + AFTER, name, Vec::new());
                 let (.., whys) = self.pending.get_or_insert(due);
                 whys.push(format!("{rule}: {why}"));
             }
@@ -284,8 +284,8 @@ impl Tracing {
     fn dump(&mut self, now: Instant) -> Result<()> {
         let asked = mem::take(&mut lock(&self.shared.flight).asked);
         let is_due = self.pending.as_ref().is_some_and(|(due, ..)| *due <= now);
-        let (word, whys) = match self.pending.take_if(|_| is_due) {
-            Some((_, word, whys)) => (word, [whys, asked].concat()),
+        let (rule, whys) = match self.pending.take_if(|_| is_due) {
+            Some((_, rule, whys)) => (rule, [whys, asked].concat()),
             None if asked.is_empty() => return Ok(()),
             None => (ASKED.to_owned(), asked),
         };
@@ -297,12 +297,12 @@ impl Tracing {
             recorder.note(format!("{WRITTEN_BECAUSE}{why} ({time})"))?;
         }
         let dump = Dump {
-            kept: recorder.settled()?.kept(),
-            rule: word,
+            recording: recorder.settled()?.copy(),
+            rule,
             time: jiff::Timestamp::now(),
         };
         if !dumper.dump(dump) {
-            say("a dump was skipped: writing to the directory for dumps is too slow");
+            log_line("a dump was skipped: writing to the directory for dumps is too slow");
         }
         Ok(())
     }
@@ -403,7 +403,7 @@ impl Source for Tracing {
     fn finish(mut self) {
         let written = self.drain().and_then(|_| self.dump(Instant::now() + AFTER));
         if let Err(error) = written {
-            say(&format!("the last minutes could not be written: {error:#}"));
+            log_line(&format!("the last minutes could not be written: {error:#}"));
         }
         if let Some(dumper) = self.dumper {
             dumper.finish(LAST_DUMPS);

@@ -12,8 +12,8 @@ use crate::ui::typed::{seconds, short_time};
 /// Arguments of `top`.
 #[derive(Args, Debug)]
 pub struct Top {
-    /// Array, member, disk, partition or mount point; none: every md array that holds a mounted
-    /// filesystem, else every disk that does
+    /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
+    /// filesystem, or every disk that does if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
@@ -95,7 +95,7 @@ pub struct Demo {
 
 /// Shown at the end of `--help`.
 pub const EXAMPLES: &str = "Examples:
-  sudo raidtrace top                       all md arrays in use, else all disks
+  sudo raidtrace top                       all md arrays in use, or all disks if there is none
   sudo raidtrace top /srv                  the array or disk under the mount point /srv
   sudo raidtrace top md127 --batch -n 5    five intervals as text
   sudo raidtrace top md127 --json | jq -c  one JSON object per interval

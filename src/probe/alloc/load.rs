@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use super::facts::AllocFacts;
 use super::plan::{AllocPlan, plan};
 use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
-use crate::analysis::alloc::{Share, Source, TaskOf};
+use crate::analysis::alloc::{AllocTaskKey, Share, Source};
 use crate::probe::load::log_size;
 use crate::probe::log::{collect, loader_error, refusal, short};
 use crate::probe::overhead::Meter;
@@ -36,7 +36,7 @@ pub struct AllocProbe {
 #[derive(Debug)]
 pub(super) struct Idle {
     pub(super) since: Instant,
-    pub(super) then: HashMap<TaskOf, Share>,
+    pub(super) then: HashMap<AllocTaskKey, Share>,
 }
 
 impl Default for Idle {

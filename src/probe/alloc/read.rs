@@ -12,7 +12,7 @@ use super::wire::{
     rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,
     rt_file_id,
 };
-use crate::analysis::alloc::{AllocCounters, Counts, Share, TaskOf};
+use crate::analysis::alloc::{AllocCounters, AllocTaskKey, Counts, Share};
 use crate::analysis::files::FileId;
 use crate::analysis::hist::Hist;
 use crate::probe::clock::monotonic_ns;
@@ -64,7 +64,7 @@ impl AllocProbe {
     }
 
     /// Reads groups considered and refused. Returns running searches by task: the allocation context and its number of groups.
-    fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<TaskOf, (u64, u64)>> {
+    fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<AllocTaskKey, (u64, u64)>> {
         let mut running = HashMap::new();
         for number in 0..self.cpus {
             let found = self
@@ -93,7 +93,7 @@ impl AllocProbe {
     fn read_tasks(
         &self,
         counters: &mut AllocCounters,
-        running: &HashMap<TaskOf, (u64, u64)>,
+        running: &HashMap<AllocTaskKey, (u64, u64)>,
     ) -> Result<()> {
         let now = monotonic_ns();
         for (key, value) in all(&self.skel.maps.rt_alloc_tasks)? {
@@ -180,7 +180,10 @@ impl AllocProbe {
 }
 
 /// Tasks that have done nothing since `then`.
-fn idle(now: &BTreeMap<TaskOf, (Share, Vec<u8>)>, then: &HashMap<TaskOf, Share>) -> Vec<TaskOf> {
+fn idle(
+    now: &BTreeMap<AllocTaskKey, (Share, Vec<u8>)>,
+    then: &HashMap<AllocTaskKey, Share>,
+) -> Vec<AllocTaskKey> {
     now.iter()
         .filter(|(task, (share, _))| then.get(task) == Some(share))
         .map(|(task, _)| *task)
@@ -192,8 +195,8 @@ fn all(map: &impl MapCore) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>> {
     Ok(map.lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)?)
 }
 
-fn task_of(key: &rt_alloc_task_key) -> TaskOf {
-    TaskOf {
+fn task_of(key: &rt_alloc_task_key) -> AllocTaskKey {
+    AllocTaskKey {
         dev: key.dev,
         pid: key.pid,
     }
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn only_idle_tasks_are_dropped() {
-        let task = |pid| TaskOf { dev: 1, pid };
+        let task = |pid| AllocTaskKey { dev: 1, pid };
         let share = |looked| Share {
             requests: 1,
             looked,

@@ -29,9 +29,9 @@ use crate::session::cpus::CpuSampler;
 
 /// Groups considered per second above which hooks stop counting them.
 const MAX_CALLS: f64 = 5e6;
-/// With fewer requests in an interval, the speed of allocations is unknown and ext4 also counts groups in the next interval.
+/// With fewer requests in an interval, the speed of allocations is unknown, and mb_stats is enabled in the next interval too.
 const FEW: u64 = 100;
-/// Interval of draining the samples' buffer.
+/// Interval between drains of the sample buffer.
 pub const DRAIN: Duration = Duration::from_millis(100);
 /// Interval of checks against [`MAX_CALLS`].
 const CHECK: Duration = Duration::from_secs(1);

@@ -131,7 +131,7 @@ impl Translator {
 
     /// Continues with another topology and events from `since` on. If `since` is 0, the arrays are the same: keeps the submissions
     /// and translates all later events.
-    pub fn go_on(&mut self, topology: &Topology, since: u64) {
+    pub fn continue_with(&mut self, topology: &Topology, since: u64) {
         let (join, before) = (std::mem::take(&mut self.join), self.since);
         *self = Self::new(topology, self.clock, since);
         if since == 0 {

@@ -9,8 +9,8 @@ use crate::origin::Op;
 
 /// Size of the table, a power of two.
 const ENTRIES: usize = 1 << 16;
-/// Distance in sectors between the entries of a submission, which begin at its first sector. A request of a member may begin
-/// at each multiple of it. The chunk size is a multiple of it, or it is a multiple of the chunk size.
+/// Distance in sectors between the entries of a submission. The first entry is that of the submission's first sector, the others
+/// are at multiples of this. One of this and the chunk size is a multiple of the other, and a request may begin at each multiple.
 const GRANULE: u64 = 128;
 /// Sectors per page of a stripe. Within a granule, a request may begin at each page.
 const STEP: u64 = 8;

@@ -30,7 +30,7 @@ pub trait Storage {
     /// The next piece, if it is due, and the function that creates it on the writer's thread.
     fn next_piece(&self) -> Option<(Self::Piece, Opening)>;
 
-    /// Marks the next piece as started. Call this after the writer has accepted its function.
+    /// Marks the next piece as started. Call this after the writer has accepted the function that creates it.
     fn piece_begun(&mut self, piece: Self::Piece);
 
     /// Removes all pieces but the one that has begun last. False, with no effect, if that cannot be done.

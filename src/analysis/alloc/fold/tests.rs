@@ -1,6 +1,6 @@
 use super::{Fold, ROWS, add};
 use crate::analysis::alloc::fixture;
-use crate::analysis::alloc::{AllocCounters, Counts, MbCount, Share, Source, TaskOf};
+use crate::analysis::alloc::{AllocCounters, AllocTaskKey, Counts, MbCount, Share, Source};
 use crate::analysis::files::FileId;
 use crate::analysis::snapshot::Overhead;
 
@@ -42,7 +42,7 @@ fn counters(requests: u64) -> AllocCounters {
 
 #[test]
 fn an_interval_has_the_increase() {
-    let task = |pid| TaskOf { dev: DEV, pid };
+    let task = |pid| AllocTaskKey { dev: DEV, pid };
     let mut was = counters(100);
     was.tasks.insert(task(7), (share(60, 600), b"a".to_vec()));
     was.tasks.insert(task(8), (share(40, 400), b"b".to_vec()));
@@ -55,7 +55,7 @@ fn an_interval_has_the_increase() {
     // Inode 12 was evicted from the table and added again.
     now.files.insert(file(12), share(5, 50));
     now.files.insert(file(13), share(5, 70));
-    let other = TaskOf { dev: 1, pid: 1 };
+    let other = AllocTaskKey { dev: 1, pid: 1 };
     now.tasks
         .insert(other, (share(9, 9), b"elsewhere".to_vec()));
     let mut fold = Fold::new(was);
@@ -86,7 +86,7 @@ fn an_interval_has_the_increase() {
 fn tasks_with_the_most_time_are_kept() {
     let mut now = counters(1);
     for pid in 0..ROWS as u32 + 100 {
-        let task = TaskOf { dev: DEV, pid };
+        let task = AllocTaskKey { dev: DEV, pid };
         now.tasks
             .insert(task, (share(1, u64::from(pid)), Vec::new()));
     }
@@ -155,16 +155,16 @@ fn removed_filesystems_and_lost_sources_are_kept() {
 #[test]
 fn counts_of_a_hook_and_of_mb_stats_are_not_mixed() {
     let hooked = fixture::linear();
-    let mut said = fixture::linear();
-    said.sources.insert("groups", Source::MbStats);
-    for (mut one, two) in [(hooked.clone(), &said), (said.clone(), &hooked)] {
+    let mut by_ext4 = fixture::linear();
+    by_ext4.sources.insert("groups", Source::MbStats);
+    for (mut one, two) in [(hooked.clone(), &by_ext4), (by_ext4.clone(), &hooked)] {
         add(&mut one, two);
         assert_eq!(one.sources["groups"], Source::Fentry);
         let looks = hooked.filesystems[0].counts.looks();
         assert_eq!(one.filesystems[0].counts.looks(), looks);
     }
-    let mut sum = said.clone();
-    add(&mut sum, &said);
+    let mut sum = by_ext4.clone();
+    add(&mut sum, &by_ext4);
     assert_eq!(sum.sources["groups"], Source::MbStats);
 }
 

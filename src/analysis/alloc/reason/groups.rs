@@ -1,6 +1,6 @@
 //! Reasons based on the groups that a search considers.
 
-use super::{Case, FELT, LATE, MOSTLY, SAMPLES_ENOUGH, Scan};
+use super::{Case, LATE, MOSTLY, NOTICEABLE, SAMPLES_ENOUGH, Scan};
 use crate::advice::quote::path_of;
 use crate::advice::quote::quote;
 use crate::advice::remedy;
@@ -57,7 +57,7 @@ impl Case<'_> {
 
     /// Why groups are refused: `99.2 % of groups have no free extent of 2^9 blocks`, or the most common sampled reason if the
     /// free extents are not known.
-    fn why(&self) -> Option<String> {
+    fn refusal_clause(&self) -> Option<String> {
         let goal = mean_goal(&self.fs.counts);
         let enough = total(self.fs.counts.reasons.iter()) >= SAMPLES_ENOUGH;
         if let Some((Refused::Full, share)) = reasons(&self.fs.counts).first()
@@ -115,7 +115,7 @@ impl Case<'_> {
     }
 
     /// Method by which groups are found, as the end of the sentence.
-    fn how(&self) -> String {
+    fn scan_clause(&self) -> String {
         let release = &self.kernel.release;
         match self.scan() {
             Scan::NoLists if release.is_empty() => {
@@ -138,7 +138,7 @@ impl Case<'_> {
         if !has_groups(self.snapshot, c)
             || mean_groups(self.snapshot, c)? < MANY_GROUPS
             || self.refused_share().is_some_and(|share| share < MOSTLY)
-            || !self.is_felt()
+            || !self.is_noticeable()
         {
             return None;
         }
@@ -151,14 +151,14 @@ impl Case<'_> {
             Scan::Unknown => early as f64 >= MOSTLY * c.looks() as f64,
         };
         let mut sentence = self.looks()?;
-        match (self.why(), self.refused_share()) {
+        match (self.refusal_clause(), self.refused_share()) {
             (Some(why), _) => sentence.push_str(&format!(" because {why}")),
             (None, Some(share)) => {
                 sentence.push_str(&format!(", of which {} are refused", per_cent(share)));
             }
             (None, None) => {}
         }
-        sentence.push_str(&format!("; {}", self.how()));
+        sentence.push_str(&format!("; {}", self.scan_clause()));
         if linear {
             return Some(self.linear(sentence));
         }
@@ -173,7 +173,7 @@ impl Case<'_> {
         let first = names.len().clamp(LATE + 1, c.criteria.len()) - LATE;
         let late = total(c.criteria[first..].iter());
         let share = late as f64 / total(c.criteria.iter()).max(1) as f64;
-        (share >= FELT && has(self.snapshot, SEARCHES, c.searches > 0)).then(|| {
+        (share >= NOTICEABLE && has(self.snapshot, SEARCHES, c.searches > 0)).then(|| {
             format!(
                 ", but {} of searches reach {} or a later criterion, where groups are scanned one by one",
                 per_cent(share),
@@ -273,7 +273,7 @@ impl Case<'_> {
             Scan::Unknown => None,
             _ => Some(false),
         };
-        if !remedy::may_livelock(&self.kernel, lists, Some(stripe)) || !self.is_felt() {
+        if !remedy::may_livelock(&self.kernel, lists, Some(stripe)) || !self.is_noticeable() {
             return None;
         }
         let about_all = (f64::from(self.fs.groups) / 2.0).max(MANY_GROUPS);
@@ -308,7 +308,7 @@ impl Case<'_> {
         Some(Reason {
             id: "stripe_livelock".to_owned(),
             sentence: format!(
-                "{looks}, there are {}: with stripe={stripe} this kernel ({}, by its version 6.0 to 6.7) tries aligned runs only, and is given the same group again and again",
+                "{looks}, and there are {}: with stripe={stripe} this kernel ({}; 6.0 to 6.7 are affected) tries aligned runs only, and is given the same group again and again",
                 whole(u64::from(self.fs.groups)),
                 self.kernel.release
             ),
@@ -364,8 +364,8 @@ impl Case<'_> {
                 sentence,
                 ..Reason::default()
             }),
-            Scan::Lists => Some(self.fragmented(format!("{sentence}; {}", self.how()))),
-            _ => Some(self.linear(format!("{sentence}; {}", self.how()))),
+            Scan::Lists => Some(self.fragmented(format!("{sentence}; {}", self.scan_clause()))),
+            _ => Some(self.linear(format!("{sentence}; {}", self.scan_clause()))),
         }
     }
 }

@@ -14,7 +14,7 @@ fn reason(snapshot: &AllocSnapshot) -> Reason {
         .expect("nothing stood out")
 }
 
-fn said(snapshot: AllocSnapshot, on: Machine) -> Option<String> {
+fn sentence_for(snapshot: AllocSnapshot, on: Machine) -> Option<String> {
     with_reasons(snapshot, on).filesystems[0]
         .reason
         .as_ref()
@@ -36,9 +36,9 @@ fn a_healthy_filesystem_has_no_reason() {
     for release in ["5.10.0", "5.15.0", "6.1.0", "6.18", "7.2", "", "garbage"] {
         for lists in [None, Some(false), Some(true)] {
             let on = machine(release, lists);
-            assert_eq!(said(fixture::healthy(), on), None, "{release}");
+            assert_eq!(sentence_for(fixture::healthy(), on), None, "{release}");
         }
-        assert_eq!(said(fixture::healthy(), Machine::default()), None);
+        assert_eq!(sentence_for(fixture::healthy(), Machine::default()), None);
     }
 }
 
@@ -53,7 +53,7 @@ fn many_cheap_searches_are_healthy() {
     c.nanoseconds = 900_000_000;
     c.groups.0[2] = 100_000;
     c.looked = [200_000, 0, 0, 0, 0];
-    assert_eq!(said(s, machine("6.12.0", Some(true))), None);
+    assert_eq!(sentence_for(s, machine("6.12.0", Some(true))), None);
 }
 
 #[test]
@@ -63,13 +63,13 @@ fn a_negligible_cost_has_no_reason() {
         cpu.allocator = 5;
     }
     // Tasks' time in the allocator is enough for a reason, and so is the rate of groups considered.
-    assert!(said(s.clone(), machine("5.10.0", None)).is_some());
+    assert!(sentence_for(s.clone(), machine("5.10.0", None)).is_some());
     s.filesystems[0].counts.nanoseconds = 0;
-    assert!(said(s.clone(), machine("5.10.0", None)).is_some());
+    assert!(sentence_for(s.clone(), machine("5.10.0", None)).is_some());
     s.filesystems[0].counts.groups = fixture::groups(&[(70, 21)]);
     s.filesystems[0].counts.looked = [70 * 21, 0, 0, 0, 0];
     s.filesystems[0].counts.refused = [70 * 21, 0, 0, 0, 0];
-    assert_eq!(said(s, machine("5.10.0", None)), None);
+    assert_eq!(sentence_for(s, machine("5.10.0", None)), None);
 }
 
 #[test]

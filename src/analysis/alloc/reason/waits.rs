@@ -1,6 +1,6 @@
 //! Reasons for waits in the allocator: bitmap reads, locks, and waits that no figure explains.
 
-use super::{Case, FELT, MOSTLY};
+use super::{Case, MOSTLY, NOTICEABLE};
 use crate::advice::quote::quote;
 use crate::analysis::alloc::Reason;
 use crate::analysis::alloc::figures::{
@@ -22,7 +22,7 @@ impl Case<'_> {
         }
         let waited = at_least_us(&c.waits) as f64 / 1e6;
         let inside = c.nanoseconds as f64 / 1e9;
-        if waited / self.seconds < FELT || waited < MOSTLY * inside {
+        if waited / self.seconds < NOTICEABLE || waited < MOSTLY * inside {
             return None;
         }
         let mut sentence = format!(
@@ -38,13 +38,13 @@ impl Case<'_> {
             sentence,
             commands: Vec::new(),
             risk: Some(
-                "a bitmap is read once after each mount: this passes. From 5.13 on ext4 fetches them ahead, unless no_prefetch_block_bitmaps is among its mount options; 5.9 to 5.12 with prefetch_block_bitmaps only. `raidtrace layout` shows how bitmaps fall on the members".to_owned(),
+                "a bitmap is read once after each mount: this passes. From 5.13 on ext4 fetches them ahead, unless no_prefetch_block_bitmaps is among its mount options; 5.9 to 5.12 with prefetch_block_bitmaps only. `raidtrace layout` shows which members hold the bitmaps".to_owned(),
             ),
             rule: None,
         })
     }
 
-    /// Member with most of the bitmap reads: `; loop5 has 97 % of what the members read, p99 84ms`
+    /// Member with most of the bitmap reads: `; loop5 serves 97 % of these reads, p99 84ms`
     fn where_read(&self) -> Option<String> {
         let members = &self.fs.members;
         let all = total(members.iter().map(|m| &m.1));
@@ -57,7 +57,7 @@ impl Case<'_> {
         // Name a member only if it has most of the reads.
         (share >= MOSTLY).then(|| {
             format!(
-                "; {name} has {} of what the members read, p99 {p99}",
+                "; {name} serves {} of these reads, p99 {p99}",
                 per_cent(share)
             )
         })
@@ -67,7 +67,7 @@ impl Case<'_> {
         let cpu = self.cpu()?;
         let (name, n) = cpu.hottest.as_ref()?;
         let share = *n as f64 / cpu.allocator as f64;
-        if !name.contains("spin_lock_slowpath") || share < MOSTLY || !self.is_felt() {
+        if !name.contains("spin_lock_slowpath") || share < MOSTLY || !self.is_noticeable() {
             return None;
         }
         Some(Reason {
@@ -135,7 +135,7 @@ impl Case<'_> {
             units::latency(c.latency.quantile(0.5)),
             units::latency(c.latency.quantile(0.99)),
         );
-        if tasks < FELT {
+        if tasks < NOTICEABLE {
             sentence = format!(
                 "{} searches for free blocks are in progress, the longest for {}, and no figure explains it",
                 whole(self.fs.searching.tasks),

@@ -68,9 +68,9 @@ pub struct Interval {
     pub submitted: BTreeMap<(u32, Origin, Op), Sum>,
     /// Bios submitted, by array number and name. The bytes are those of reads and writes.
     pub names: BTreeMap<(u32, Name), Sum>,
-    /// Member IO of completed stripes, by array number and origin.
+    /// Parity written, and blocks read to compute it, by array number and the origin of the writes that caused it.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
-    /// Operations of files by kind, slow or not.
+    /// Operations on files by kind, slow or not.
     pub slow: BTreeMap<Kind, KindSum>,
     pub(super) tasks: Vec<((u32, Option<u32>), Sum)>,
     pub(super) files: Vec<((u32, Option<FileId>), Sum)>,

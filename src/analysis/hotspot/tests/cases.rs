@@ -24,7 +24,7 @@ fn busy(utilisation: f64) -> Figures {
 }
 
 /// A member with `times` the work of [`busy`].
-fn works(utilisation: f64, times: f64) -> Figures {
+fn with_work(utilisation: f64, times: f64) -> Figures {
     let one = busy(utilisation);
     Figures {
         requests: one.requests * times,
@@ -34,7 +34,7 @@ fn works(utilisation: f64, times: f64) -> Figures {
 }
 
 /// A member whose requests take `times` as long as those of [`busy`].
-fn takes(utilisation: f64, times: f64) -> Figures {
+fn slower(utilisation: f64, times: f64) -> Figures {
     let one = busy(utilisation);
     Figures {
         mean_us: one.mean_us.map(|us| us * times),
@@ -116,7 +116,7 @@ fn cases() {
         ("nothing there", vec![], Symptom::None),
         (
             "one of twelve holds the inode tables: four times the requests",
-            all_but(12, busy(0.2), 4, works(0.97, 4.0)),
+            all_but(12, busy(0.2), 4, with_work(0.97, 4.0)),
             saturated(&[4], Cause::MoreWork(4.0), 0.97, 0.2),
         ),
         (
@@ -124,7 +124,7 @@ fn cases() {
             (0..12)
                 .map(|i| {
                     if i % 4 == 0 {
-                        works(1.0, 4.0)
+                        with_work(1.0, 4.0)
                     } else {
                         busy(0.25)
                     }
@@ -133,28 +133,28 @@ fn cases() {
             saturated(&[0, 4, 8], Cause::MoreWork(4.0), 1.0, 0.25),
         ),
         (
-            "all members are saturated: the array is full",
+            "all members are saturated",
             vec![busy(0.98); 12],
             full(12, 0.98),
         ),
         (
-            "all members count as full if one is slightly less busy",
+            "all members count as saturated if one is slightly less busy",
             all_but(12, busy(0.98), 3, busy(0.86)),
             full(12, 0.86),
         ),
         (
             "a skew at 11 % utilisation is no symptom",
-            all_but(12, busy(0.02), 4, works(0.11, 4.5)),
+            all_but(12, busy(0.02), 4, with_work(0.11, 4.5)),
             Symptom::None,
         ),
         (
             "one disk takes ten times as long for the same work",
-            all_but(8, busy(0.3), 6, takes(0.99, 10.0)),
+            all_but(8, busy(0.3), 6, slower(0.99, 10.0)),
             saturated(&[6], Cause::Longer(10.0), 0.99, 0.3),
         ),
         (
             "one disk takes ten times as long, without being saturated",
-            all_but(8, busy(0.3), 6, takes(0.7, 10.0)),
+            all_but(8, busy(0.3), 6, slower(0.7, 10.0)),
             slow(6, Cause::Longer(10.0)),
         ),
         (
@@ -165,7 +165,7 @@ fn cases() {
                 6,
                 Figures {
                     requests: 300.0,
-                    ..takes(0.7, 10.0)
+                    ..slower(0.7, 10.0)
                 },
             ),
             slow(6, Cause::MoreWork(3.0)),
@@ -177,7 +177,7 @@ fn cases() {
                     if i % 4 == 0 {
                         Figures {
                             requests: 400.0,
-                            ..takes(0.5, 10.0)
+                            ..slower(0.5, 10.0)
                         }
                     } else {
                         busy(0.2)
@@ -328,7 +328,7 @@ fn cases() {
                 1,
                 Figures {
                     mean_us: Some(480.0),
-                    ..works(1.0, 5.0)
+                    ..with_work(1.0, 5.0)
                 },
             ),
             saturated(&[1], Cause::MoreWork(5.0), 1.0, 0.5),
@@ -339,7 +339,7 @@ fn cases() {
             Symptom::None,
         ),
         (
-            "a member without utilisation is not listed as full",
+            "a member without utilisation is not listed as saturated",
             all_but(4, busy(0.99), 2, unknown.clone()),
             Symptom::Full {
                 members: vec![0, 1, 3],
@@ -348,7 +348,7 @@ fn cases() {
         ),
         (
             "a member without utilisation does not count as idle",
-            vec![works(0.99, 4.0), busy(0.3), unknown, busy(0.3)],
+            vec![with_work(0.99, 4.0), busy(0.3), unknown, busy(0.3)],
             saturated(&[0], Cause::MoreWork(4.0), 0.99, 0.3),
         ),
         (
@@ -395,7 +395,7 @@ fn cases() {
                 4,
                 busy(0.1),
                 1,
-                works(0.5, 4.0).bursts(5, 80_000.0, 6_000.0),
+                with_work(0.5, 4.0).bursts(5, 80_000.0, 6_000.0),
             ),
             Symptom::Burst {
                 members: vec![1],
@@ -413,7 +413,7 @@ fn cases() {
                 4,
                 busy(0.1).bursts(0, 0.0, 8_000.0),
                 1,
-                works(0.5, 4.0).bursts(5, 80_000.0, 0.0),
+                with_work(0.5, 4.0).bursts(5, 80_000.0, 0.0),
             ),
             Symptom::Burst {
                 members: vec![1],
@@ -444,18 +444,23 @@ fn cases() {
                 4,
                 busy(0.1),
                 1,
-                works(0.2, 4.0).bursts(1, 80_000.0, 6_000.0),
+                with_work(0.2, 4.0).bursts(1, 80_000.0, 6_000.0),
             ),
             Symptom::None,
         ),
         (
             "five seconds of writeback, for which no task waits",
-            all_but(4, busy(0.1), 1, works(0.5, 4.0).bursts(5, 0.0, 6_000.0)),
+            all_but(4, busy(0.1), 1, with_work(0.5, 4.0).bursts(5, 0.0, 6_000.0)),
             Symptom::None,
         ),
         (
             "five seconds in which reads take no longer",
-            all_but(4, busy(0.1), 1, works(0.5, 4.0).bursts(5, 9_000.0, 6_000.0)),
+            all_but(
+                4,
+                busy(0.1),
+                1,
+                with_work(0.5, 4.0).bursts(5, 9_000.0, 6_000.0),
+            ),
             Symptom::None,
         ),
     ] {

@@ -245,7 +245,7 @@ fn incidents() {
             "a database beside a resync",
             resync,
             Kind::Saturated,
-            "the array is full: all 4 members are busy 98 % of the time or more, evenly; mostly resync reads (73 \
+            "the array is saturated: all 4 members are busy 98 % of the time or more, evenly; mostly resync reads (73 \
              % of the bytes); reads take 57ms (mean)",
         ),
         (
@@ -260,21 +260,21 @@ fn incidents() {
             "fstrim",
             fstrim,
             Kind::Saturated,
-            "the array is full: all 4 members are busy 100 % of the time, evenly; mostly free_space discards (in \
+            "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly free_space discards (in \
              the device 100 % of the time), from fstrim (pid 99); reads take 72ms (mean)",
         ),
         (
             "a storm of fsync",
             flushes,
             Kind::Saturated,
-            "the array is full: both members are busy 97 % of the time or more, evenly; mostly journal flushes \
+            "the array is saturated: both members are busy 97 % of the time or more, evenly; mostly journal flushes \
              (in the device 100 % of the time), from jbd2 journal of md127 (jbd2/md127-8)",
         ),
         (
             "a write-intent bitmap with every write",
             bitmap,
             Kind::Saturated,
-            "the array is full: both members are busy 96 % of the time or more, evenly; mostly file_data writes \
+            "the array is saturated: both members are busy 96 % of the time or more, evenly; mostly file_data writes \
              (51 % of the bytes), from postgres (pid 42); writes cost 3.9x, 1.9x of it the write-intent bitmap",
         ),
         (
@@ -288,7 +288,7 @@ fn incidents() {
             "reads suffer while a dirty cache is written back",
             writeback,
             Kind::Saturated,
-            "the array is full: all 4 members are busy 100 % of the time, evenly; mostly file_data writes (99 % \
+            "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly file_data writes (99 % \
              of the bytes), from writeback of md127 (kworker/u8:1+flush-9:127); reads take 161ms (mean)",
         ),
         (
@@ -301,14 +301,14 @@ fn incidents() {
             "one slot is missing",
             degraded,
             Kind::Saturated,
-            "the array is full: 1 of 4 members is missing, the other 3 are busy 95 % of the time or more, evenly; \
+            "the array is saturated: 1 of 4 members is missing, the other 3 are busy 95 % of the time or more, evenly; \
              mostly file_data reads (100 % of the bytes), from postgres (pid 42)",
         ),
         (
             "small writes on RAID 6, beside a reader",
             small_writes,
             Kind::Saturated,
-            "the array is full: all 6 members are busy 99 % of the time or more, evenly; mostly rmw_read reads \
+            "the array is saturated: all 6 members are busy 99 % of the time or more, evenly; mostly rmw_read reads \
              (50 % of the bytes), from mysqld (pid 42); writes cost 6.0x, 3.0x of it pre-reads",
         ),
         (

@@ -1,7 +1,7 @@
 //! Headlines with a symptom.
 
 use super::Kind;
-use super::{SECOND, data, headline_of, of, with};
+use super::{SECOND, data, headline_of, with, with_cells};
 use crate::analysis::fixture::cell;
 use crate::analysis::recent::Waited;
 use crate::analysis::recent::{Recent, Stall};
@@ -116,16 +116,16 @@ fn headlines_start_with_the_symptom() {
         ),
         (
             "1.5 times the time is not slow",
-            of(12, |i| reads(if i == 6 { 1_400 } else { 900 })),
+            with_cells(12, |i| reads(if i == 6 { 1_400 } else { 900 })),
             Kind::Even,
             "no member is saturated: the busiest, loop12, is busy 30 % of the time; the load is even, 1.0x the mean on \
              the busiest",
         ),
         (
-            "full",
+            "saturated",
             with(4, |_| 0.99, |_| vec![data(1000)]),
             Kind::Saturated,
-            "the array is full: all 4 members are busy 99 % of the time or more, evenly; mostly file_data writes (100 % \
+            "the array is saturated: all 4 members are busy 99 % of the time or more, evenly; mostly file_data writes (100 % \
              of the bytes)",
         ),
         (
@@ -180,7 +180,7 @@ fn headlines_start_with_the_symptom() {
                 |_| vec![cell(Origin::FileData, Op::Read, 9000, 9000 * 4096, 80)],
             ),
             Kind::Even,
-            "loop4 is busy 100 % of the time, but a request takes 117µs (mean): it can take more; the load is even, 1.0x \
+            "loop4 is busy 100 % of the time, but a request takes 117µs (mean): it can serve more; the load is even, 1.0x \
              the mean on the busiest",
         ),
         (

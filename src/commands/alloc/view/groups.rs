@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::{Pen, Scene, bar, scroll};
 use crate::analysis::alloc::Groups;
 use crate::analysis::alloc::figures;
-use crate::analysis::alloc::figures::{bucket, has_groups, reasons, why};
+use crate::analysis::alloc::figures::{bucket, has_groups, reasons, refusal_text};
 use crate::analysis::units;
 use crate::analysis::units::{count, percent};
 use crate::commands::alloc::text::{by_criterion, orders};
@@ -126,7 +126,10 @@ fn refused(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     for (reason, share) in all {
         let what = format!(
             "  {}",
-            left(why(reason), columns.saturating_sub(30).clamp(12, 41))
+            left(
+                refusal_text(reason),
+                columns.saturating_sub(30).clamp(12, 41)
+            )
         );
         row(out, scene, &what, share, columns);
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! md3 on /srv, 221,184 groups, ...  12:00:01Z   header: filesystem, losses, overhead
-//! ! each allocation considers ...               headline
+//! ! each allocation looks at ...                headline
 //!  1 overview  2 groups  ...                    tabs
 //! ...                                           the view: one file each, listed in [`VIEWS`]
 //! q quit  ? help ...                            footer
@@ -19,7 +19,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::state::{Shown, State};
-use super::text::{name, said, shape, unbroken};
+use super::text::{headline, name, shape, unbroken};
 use super::tree::Tree;
 use crate::analysis::alloc::figures::notes;
 use crate::analysis::alloc::{AllocSnapshot, FsAlloc};
@@ -148,7 +148,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         Some(_) => ("! ", palette.alarm()),
         None => ("  ", Style::new()),
     };
-    let sentence = said(s, scene.fs);
+    let sentence = headline(s, scene.fs);
     // Show the whole sentence if there is room.
     let lines = if tall { 5 } else { 3 };
     for (i, line) in wrap(&unbroken(&clean(&sentence)), columns - 2, lines)

@@ -6,7 +6,7 @@ use super::groups::extents;
 use super::{Pen, Scene, labelled, scroll};
 use crate::analysis::units::percent;
 use crate::commands::alloc::text::{
-    bitmaps, busiest, did, given, in_allocator, is_counted, looked,
+    activity, allocation_lines, bitmap_lines, busiest, in_allocator, is_counted, search_lines,
 };
 use crate::ui::rows::label;
 use crate::ui::text::{clean, glue, sanitize};
@@ -39,8 +39,10 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         }
     }
     if !fs.counts.is_empty() || !is_counted(s) {
-        let all = given(s, fs).into_iter().chain(looked(s, fs));
-        for (label, text) in all.chain(bitmaps(s, fs)) {
+        let all = allocation_lines(s, fs)
+            .into_iter()
+            .chain(search_lines(s, fs));
+        for (label, text) in all.chain(bitmap_lines(s, fs)) {
             add(label, &text);
         }
     }
@@ -60,13 +62,13 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             "{} (pid {}): {}",
             sanitize(&task.comm),
             task.pid,
-            did(&task.share, fs, s)
+            activity(&task.share, fs, s)
         );
         add(if i == 0 { "by" } else { "" }, &text);
     }
     for (i, file) in fs.files.iter().take(NAMED).enumerate() {
         let path = label(file.id.inode, &file.location);
-        let text = format!("{path}: {}", did(&file.share, fs, s));
+        let text = format!("{path}: {}", activity(&file.share, fs, s));
         add(if i == 0 { "for" } else { "" }, &text);
     }
     extents(&mut lines, scene, columns);

@@ -11,7 +11,7 @@ use crate::fs::ext4::Journal;
 use crate::origin::{Op, Origin};
 
 /// A snapshot of one second on 12 members. `blocks`: blocks of block bitmaps written, by slot.
-fn seen(blocks: impl Fn(usize) -> u64, more: impl Fn(usize) -> Vec<Cell>) -> Snapshot {
+fn snapshot_with(blocks: impl Fn(usize) -> u64, more: impl Fn(usize) -> Vec<Cell>) -> Snapshot {
     let of = |slot| {
         let n = blocks(slot);
         let mut io = vec![cell(Origin::BlockBitmap, Op::Write, n, n * 4096, 500)];
@@ -36,7 +36,7 @@ fn ids(machine: &Machine, snapshot: &Snapshot) -> Vec<&'static str> {
 fn writes_as_predicted_by_the_layout() {
     let machine = Machine::new("raid0", 12, None);
     let on_three = |slot: usize| if slot.is_multiple_of(4) { 490 } else { 0 };
-    let (live, found) = compare(&machine.facts(), &seen(on_three, none));
+    let (live, found) = compare(&machine.facts(), &snapshot_with(on_three, none));
     assert_eq!(live.rows.len(), 1);
     let row = &live.rows[0];
     assert!(
@@ -51,7 +51,7 @@ fn writes_as_predicted_by_the_layout() {
         ("live-skew", Severity::Warning)
     );
     let calm = |slot: usize| if slot.is_multiple_of(4) { 90 } else { 0 };
-    let (_, found) = compare(&machine.facts(), &seen(calm, none));
+    let (_, found) = compare(&machine.facts(), &snapshot_with(calm, none));
     assert_eq!(
         (found[0].id, found[0].severity),
         ("live-skew", Severity::Info)
@@ -66,7 +66,7 @@ fn a_skew_that_saturates_members_is_a_warning() {
         let on_three = |slot: usize| if slot.is_multiple_of(4) { blocks } else { 0 };
         let facts = machine.facts();
         let mut found = crate::commands::doctor::rules::check(&facts);
-        let (_, more) = compare(&facts, &seen(on_three, none));
+        let (_, more) = compare(&facts, &snapshot_with(on_three, none));
         raise_severity(&mut found, &more);
         let skew = found.into_iter().find(|f| f.id == "layout-skew").unwrap();
         let measured = skew.seen.iter().any(|s| s.starts_with("measured: "));
@@ -105,15 +105,21 @@ fn heads_of_inode_tables_count() {
         let n = if slot.is_multiple_of(4) { 90 } else { 0 };
         vec![cell(Origin::InodeTable, Op::Write, n, n * 4096, 500)]
     };
-    assert_eq!(ids(&machine, &seen(|_| 0, table)), ["live-skew"]);
+    assert_eq!(ids(&machine, &snapshot_with(|_| 0, table)), ["live-skew"]);
 }
 
 #[test]
 fn no_finding_for_even_writes_on_an_even_layout() {
     let machine = Machine::new("raid0", 12, Some(32744));
-    assert!(ids(&machine, &seen(|slot| 90 + slot as u64, none)).is_empty());
+    assert!(ids(&machine, &snapshot_with(|slot| 90 + slot as u64, none)).is_empty());
     // Too few writes.
-    assert!(ids(&machine, &seen(|slot| if slot == 3 { 90 } else { 0 }, none)).is_empty());
+    assert!(
+        ids(
+            &machine,
+            &snapshot_with(|slot| if slot == 3 { 90 } else { 0 }, none)
+        )
+        .is_empty()
+    );
 }
 
 #[test]
@@ -121,7 +127,7 @@ fn writes_to_a_few_groups_are_information() {
     let machine = Machine::new("raid0", 12, Some(32744));
     let (_, found) = compare(
         &machine.facts(),
-        &seen(|slot| if slot == 3 { 900 } else { 1 }, none),
+        &snapshot_with(|slot| if slot == 3 { 900 } else { 1 }, none),
     );
     assert_eq!(found.len(), 1);
     assert_eq!(
@@ -133,7 +139,7 @@ fn writes_to_a_few_groups_are_information() {
 #[test]
 fn writes_where_the_layout_has_none() {
     let machine = Machine::new("raid0", 12, None);
-    let (_, found) = compare(&machine.facts(), &seen(|_| 100, none));
+    let (_, found) = compare(&machine.facts(), &snapshot_with(|_| 100, none));
     assert_eq!(
         (found[0].id, found[0].severity),
         ("live-disagrees", Severity::Warning)
@@ -149,7 +155,7 @@ fn writes_where_the_layout_has_none() {
 fn a_hot_bitmap() {
     let machine = Machine::raid6();
     let with = |bitmap: u64| {
-        seen(
+        snapshot_with(
             |_| 0,
             move |_| {
                 vec![
@@ -168,7 +174,7 @@ fn a_hot_bitmap() {
 
 /// A snapshot of ten seconds with waits for the journal of `name`.
 fn waits(name: &str, checkpoints: u64, wait_ms: u64) -> Snapshot {
-    let mut snapshot = seen(|_| 0, none);
+    let mut snapshot = snapshot_with(|_| 0, none);
     snapshot.interval = Duration::from_secs(10);
     snapshot.arrays[0].journal_stalls = vec![JournalStalls {
         filesystem: name.to_owned(),
@@ -239,7 +245,7 @@ fn a_journal_without_room() {
 #[test]
 fn small_journals_without_waits() {
     for (blocks, snapshot) in [
-        (1024, seen(|_| 0, none)),
+        (1024, snapshot_with(|_| 0, none)),
         (1024, waits("md0", 2, 9_000)),
         (1024, waits("md0", 40, 150)),
         (1024, waits("md7", 40, 2_500)),

@@ -53,7 +53,7 @@ pub fn stripe_off(fs: &FsFacts, finding: Finding) -> Finding {
 fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     let stripe = fs.stripe().unwrap_or(0);
     let groups = groups(fs);
-    let suggestions = fs.scanned.as_ref().map(MbStats::bad_suggestions);
+    let suggestions = fs.mb_stats.as_ref().map(MbStats::bad_suggestions);
     // At least one allocation tried half of all groups in vain.
     let finding = if suggestions.is_some_and(|n| n >= 100 && n >= u64::from(groups) / 2) {
         Finding::critical(
@@ -66,7 +66,7 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
             "with this kernel and a stripe the allocator may try all groups in vain for each file",
         )
     };
-    let mb_stats = fs.scanned.as_ref().map(|s| {
+    let mb_stats = fs.mb_stats.as_ref().map(|s| {
         format!(
             "mb_stats: {} allocations, {} groups searched, {} suggested in vain",
             s.requests,
@@ -102,7 +102,7 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
         return None;
     }
     let per_allocation = fs
-        .scanned
+        .mb_stats
         .as_ref()
         .filter(|s| s.requests >= 100)
         .map(|s| s.considered() / s.requests)
@@ -139,7 +139,7 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
             .seen(format!("{} of the blocks are in use", units::percent(used)))
             .figure("used", used);
     }
-    if let Some(s) = &fs.scanned {
+    if let Some(s) = &fs.mb_stats {
         finding = finding.seen(format!(
             "mb_stats: {} allocations, {} groups considered",
             s.requests,

@@ -12,7 +12,7 @@ const LONG_S: u64 = 180;
 const SOURCE: &str = "raid.wiki.kernel.org, Timeout Mismatch; smartctl(8), -l scterc; ACS-3, IDENTIFY DEVICE word 206; Linux, Documentation/ABI/testing/sysfs-ata";
 
 /// Name of a disk, the disk, and its timeout in seconds.
-type Short<'a> = (&'a str, &'a Disk, u64);
+type ShortTimeout<'a> = (&'a str, &'a Disk, u64);
 
 /// Short timeouts on arrays that can correct a sector from other members. Only ATA disks are checked: SAS and NVMe disks have
 /// other limits.
@@ -25,18 +25,18 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
         let timeout = d.timeout.filter(|t| *t < LONG_S)?;
         Some((m.disk_name.as_str(), d, timeout))
     });
-    let (without, unknown): (Vec<Short<'_>>, Vec<Short<'_>>) =
+    let (without, unknown): (Vec<ShortTimeout<'_>>, Vec<ShortTimeout<'_>>) =
         short.partition(|(_, d, _)| d.recovery_control == Some(false));
     let found = [no_control(&without), unknown_limit(&unknown)];
     found.into_iter().flatten().collect()
 }
 
-fn names<'a>(disks: &[Short<'a>]) -> Vec<&'a str> {
+fn names<'a>(disks: &[ShortTimeout<'a>]) -> Vec<&'a str> {
     disks.iter().map(|(name, ..)| *name).collect()
 }
 
 /// `device/timeout: 30 s on sda and sdb`.
-fn timeouts(disks: &[Short<'_>]) -> String {
+fn timeouts(disks: &[ShortTimeout<'_>]) -> String {
     let mut by_time = BTreeMap::<u64, Vec<&str>>::new();
     for (name, _, timeout) in disks {
         by_time.entry(*timeout).or_default().push(name);
@@ -47,7 +47,7 @@ fn timeouts(disks: &[Short<'_>]) -> String {
     format!("device/timeout: {}", words.collect::<Vec<_>>().join(", "))
 }
 
-fn no_control(disks: &[Short<'_>]) -> Option<Finding> {
+fn no_control(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
     let least = disks.iter().map(|(.., t)| *t).min()?;
     let title = format!(
         "{}: unlimited error recovery, but the kernel waits only {least} s",
@@ -69,7 +69,7 @@ fn no_control(disks: &[Short<'_>]) -> Option<Finding> {
 
 /// Disks that support error recovery control according to their IDENTIFY data, or for which that is unknown. Only a command to the disk
 /// shows the current limit, and doctor sends none.
-fn unknown_limit(disks: &[Short<'_>]) -> Option<Finding> {
+fn unknown_limit(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
     let least = disks.iter().map(|(.., t)| *t).min()?;
     let capable = disks
         .iter()

@@ -94,7 +94,7 @@ fn stopped_array() {
     // An array without members is ignored.
     Machine::raid6()
         .with("md md7 9:7 0 array_state=clear")
-        .nothing();
+        .no_findings();
 }
 
 #[test]
@@ -134,11 +134,11 @@ fn pending_resync() {
     for (file, text) in [("array_state", "read-auto"), ("resync_start", "none")] {
         Machine::raid6()
             .with(&format!("file sys/block/md0/md/{file} {text}"))
-            .nothing();
+            .no_findings();
     }
     Machine::new("raid0", 12, Some(32744))
         .with("file sys/block/md0/md/resync_start 0")
-        .nothing();
+        .no_findings();
     // md starts to rebuild a spare at the first write.
     let spare = Machine::raid6().with(
         "file sys/block/md0/md/array_state read-auto
@@ -187,7 +187,7 @@ fn mismatches_of_a_check_or_repair() {
     );
     // Blocks that a first resync or a rebuild counts may never have matched. `idle` and `none`: no sync since assembly.
     for action in ["resync", "recover", "reshape", "garbage"] {
-        after(action).nothing();
+        after(action).no_findings();
     }
     for action in ["idle", "none"] {
         assert_eq!(after(action).ids(), ["info array-unchecked"]);
@@ -315,7 +315,7 @@ fn spares_are_not_compared() {
             "disk sdz 65:16 600000000 queue/iostats=1 queue/rotational=0 queue/scheduler=none device/model=OTHER
             member md0 sdz slot=none state=spare offset=264192 size=268435456",
         )
-        .nothing();
+        .no_findings();
 }
 
 #[test]
@@ -328,7 +328,7 @@ fn larger_members() {
     // Disks of one model differ by a few MiB.
     Machine::raid6()
         .with("file sys/block/md0/md/dev-sda/size 268439552")
-        .nothing();
+        .no_findings();
 }
 
 #[test]
@@ -371,7 +371,7 @@ fn bitmaps() {
     // Another consistency policy needs no bitmap.
     none()
         .with("file sys/block/md0/md/consistency_policy ppl")
-        .nothing();
+        .no_findings();
 }
 
 /// `disks` of the RAID 6 as libata shows them, with word 206 of their IDENTIFY data.
@@ -415,7 +415,7 @@ fn command_timeouts_shorter_than_error_recovery() {
     );
     ata(2, 30, None).only("member-timeout-unknown");
     for word in [Some("0000"), Some("003d"), None] {
-        ata(2, 180, word).nothing();
+        ata(2, 180, word).no_findings();
     }
     // Solid-state disks do not retry for minutes.
     let ids = ata(1, 30, None)

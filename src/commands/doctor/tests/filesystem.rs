@@ -38,7 +38,7 @@ fn errors() {
     // The mount option overrides the superblock.
     Machine::raid6()
         .sb(|sb| sb.errors = OnError::Continue)
-        .nothing();
+        .no_findings();
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn stripe_in_force() {
             sb.raid_stripe_width = width;
         });
         match id {
-            None => machine.nothing(),
+            None => machine.no_findings(),
             Some(id) => {
                 let found = machine.only(id);
                 assert_eq!(
@@ -110,8 +110,8 @@ fn stripe_0_in_fstab_is_ignored() {
             .iter()
             .any(|c| c.starts_with("mount -o stripe=0"))
     );
-    fstab("noatime,stripe=640").nothing();
-    with_options(fstab("stripe=0"), "stripe=0").nothing();
+    fstab("noatime,stripe=640").no_findings();
+    with_options(fstab("stripe=0"), "stripe=0").no_findings();
     Machine::raid6()
         .sb(|sb| sb.mount_opts = "nodelalloc,stripe=0".to_owned())
         .only("stripe-zero-ignored");
@@ -134,23 +134,23 @@ fn the_livelock_of_6_0_to_6_7() {
         "7.2",
         "garbage",
     ] {
-        on_kernel(release).nothing();
+        on_kernel(release).no_findings();
     }
     // Distributions backport the new allocator, and the lists can be disabled.
     on_kernel("6.1.0-99")
         .with("file proc/kallsyms ffffffff81000000 t ext4_mb_scan_groups_xa_range")
-        .nothing();
+        .no_findings();
     on_kernel("6.1.0-56")
         .with("file proc/fs/ext4/md0/mb_structs_summary optimize_scan: 0")
-        .nothing();
+        .no_findings();
     // mb_stats as measured in the lab, scaled to this filesystem.
-    let caught = on_kernel("6.1.0-56-amd64");
-    caught.tree.write(
+    let measured = on_kernel("6.1.0-56-amd64");
+    measured.tree.write(
         "proc/fs/ext4/md0/mb_stats",
         "mballoc:\n\treqs: 301\n\tgroups_scanned: 10194\n\tcr1_stats:\n\t\tgroups_considered: 11000\n\t\tbad_suggestions: 10187\n",
     );
     assert_eq!(
-        caught.only("alloc-stripe-livelock").severity,
+        measured.only("alloc-stripe-livelock").severity,
         Severity::Critical
     );
 }
@@ -175,8 +175,8 @@ fn many_groups_searched_one_by_one() {
     assert_eq!(found.severity, Severity::Warning);
     // No command: a smaller mb_group_prealloc helps only with some files.
     assert!(found.commands.is_empty(), "{:?}", found.commands);
-    old(50).nothing();
-    old(90).sb(|sb| sb.groups = 10_000).nothing();
+    old(50).no_findings();
+    old(90).sb(|sb| sb.groups = 10_000).no_findings();
     let off = Machine::raid6()
         .with("file proc/fs/ext4/md0/mb_structs_summary optimize_scan: 0")
         .sb(|sb| {
@@ -190,12 +190,12 @@ fn many_groups_searched_one_by_one() {
         found.commands
     );
     assert!(!found.commands.iter().any(|c| c.contains("remount")));
-    let caught = old(10);
-    caught.tree.write(
+    let measured = old(10);
+    measured.tree.write(
         "proc/fs/ext4/md0/mb_stats",
         "mballoc:\n\treqs: 200\n\tgroups_scanned: 200\n\tcr0_stats:\n\t\tgroups_considered: 44236800\n",
     );
-    assert_eq!(caught.only("alloc-linear").severity, Severity::Critical);
+    assert_eq!(measured.only("alloc-linear").severity, Severity::Critical);
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn spreading_of_5_18() {
     on_kernel("5.19.0").only("alloc-spreading");
     on_kernel("5.18.3")
         .with("file proc/fs/ext4/md0/mb_structs_summary optimize_scan: 0")
-        .nothing();
-    on_kernel("5.17.0").nothing();
+        .no_findings();
+    on_kernel("5.17.0").no_findings();
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn stripes_on_ssds() {
         })
     };
     assert_eq!(ssds().only("alloc-stripe-ssd").severity, Severity::Info);
-    with_options(ssds(), "stripe=0").nothing();
+    with_options(ssds(), "stripe=0").no_findings();
 }
 
 #[test]
@@ -245,8 +245,8 @@ fn direct_io() {
         .ids()
         .iter()
         .for_each(|i| assert!(!i.contains("dio"), "{i}"));
-    open("5.10.0-46-amd64", libc::O_RDWR).nothing();
-    open("5.10.0-46-amd64", libc::O_DIRECT).nothing();
+    open("5.10.0-46-amd64", libc::O_RDWR).no_findings();
+    open("5.10.0-46-amd64", libc::O_DIRECT).no_findings();
 
     let machine = Machine::raid6();
     machine.options("rw\nnodelalloc\ndioread_nolock\nerrors=remount-ro\nstripe=640");
@@ -267,13 +267,13 @@ fn alignment() {
             member md0 sdh1 slot=0 state=in_sync offset=264192 new_offset=264192 size=268435456"
         ))
     };
-    part(2048).nothing();
+    part(2048).no_findings();
     let found = part(63).only("misaligned-blocks");
     assert!(found.seen[0].contains("sdh"), "{:?}", found.seen);
 
     let on = Machine::partition;
-    on(0).nothing();
-    on(5120).nothing();
+    on(0).no_findings();
+    on(5120).no_findings();
     let found = on(2048).only("misaligned-stripes");
     assert_eq!(found.severity, Severity::Warning);
     assert!(

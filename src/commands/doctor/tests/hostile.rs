@@ -43,7 +43,7 @@ fn printed(machine: &Machine) -> (String, Vec<Finding>) {
 }
 
 #[track_caller]
-fn safe(text: &str) {
+fn assert_printable(text: &str) {
     let odd = text.chars().find(|c| c.is_control() && *c != '\n');
     assert_eq!(odd, None, "{text}");
 }
@@ -61,13 +61,13 @@ fn garbage_in_each_file_in_turn() {
         let good = fs::read(path).unwrap();
         for bad in GARBAGE {
             machine.tree.write(path, bad);
-            safe(&printed(&machine).0);
+            assert_printable(&printed(&machine).0);
         }
         fs::remove_file(path).unwrap();
-        safe(&printed(&machine).0);
+        assert_printable(&printed(&machine).0);
         machine.tree.write(path, good);
     }
-    machine.nothing();
+    machine.no_findings();
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn garbage_in_all_files_at_once() {
         for path in &paths {
             machine.tree.write(path, bad);
         }
-        safe(&printed(&machine).0);
+        assert_printable(&printed(&machine).0);
     }
 }
 
@@ -95,7 +95,7 @@ fn names_are_quoted_in_commands() {
         .tree
         .add("mount 9:0 /$(reboot)\\040;\\033[2J ext4 /dev/md0 rw");
     let (text, found) = printed(&machine);
-    safe(&text);
+    assert_printable(&text);
     assert!(text.contains("EVIL"));
     let moved = found.iter().flat_map(|f| &f.commands);
     for command in moved.filter(|c| c.contains("reboot")) {

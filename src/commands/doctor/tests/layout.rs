@@ -50,8 +50,8 @@ fn default_layout_on_12_disks() {
 
 #[test]
 fn the_advised_options_are_even() {
-    Machine::new("raid0", 12, Some(32744)).nothing();
-    Machine::new("raid5", 8, Some(32744)).nothing();
+    Machine::new("raid0", 12, Some(32744)).no_findings();
+    Machine::new("raid5", 8, Some(32744)).no_findings();
 }
 
 #[test]

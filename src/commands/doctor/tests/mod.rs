@@ -216,7 +216,7 @@ impl Machine {
 
     /// Asserts that there are no findings.
     #[track_caller]
-    pub fn nothing(&self) {
+    pub fn no_findings(&self) {
         assert_eq!(self.ids(), Vec::<String>::new());
     }
 }
@@ -249,9 +249,9 @@ fn disk(i: u32) -> String {
 
 #[test]
 fn no_findings_on_healthy_arrays() {
-    Machine::raid6().nothing();
-    Machine::new("raid5", 5, None).nothing();
-    Machine::new("raid5", 4, Some(32744)).nothing();
-    Machine::new("raid0", 12, Some(32744)).nothing();
-    Machine::new("raid10", 6, None).nothing();
+    Machine::raid6().no_findings();
+    Machine::new("raid5", 5, None).no_findings();
+    Machine::new("raid5", 4, Some(32744)).no_findings();
+    Machine::new("raid0", 12, Some(32744)).no_findings();
+    Machine::new("raid10", 6, None).no_findings();
 }

@@ -15,7 +15,7 @@ fn barriers_off_on_disks_with_a_cache() {
     assert_eq!(found.severity, Severity::Critical);
     assert_eq!(found.figures["disks_with_volatile_cache"], 7);
     assert_eq!(found.commands, ["mount -o remount,barrier=1 /srv"]);
-    mounted("barrier").nothing();
+    mounted("barrier").no_findings();
     // Write-through caches lose nothing.
     let through = (0..7).fold(mounted("nobarrier"), |m, i| {
         m.with(&format!(
@@ -23,7 +23,7 @@ fn barriers_off_on_disks_with_a_cache() {
             super::name(i)
         ))
     });
-    through.nothing();
+    through.no_findings();
     // The origin of the option is part of the evidence, as a remount lasts only until the next mount.
     let fstab = |options: &str| {
         let machine =
@@ -47,5 +47,5 @@ fn asynchronous_commits() {
         found.commands,
         ["umount /srv", "mount -o data=ordered /dev/md0 /srv"]
     );
-    mounted("data=writeback\njournal_checksum").nothing();
+    mounted("data=writeback\njournal_checksum").no_findings();
 }

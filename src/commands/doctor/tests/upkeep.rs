@@ -3,7 +3,7 @@
 use super::Machine;
 use crate::commands::doctor::finding::Severity;
 
-fn spinning(value: u32) -> Machine {
+fn rotational(value: u32) -> Machine {
     (0..7).fold(Machine::raid6(), |m, i| {
         m.with(&format!(
             "file sys/block/{}/queue/rotational {value}",
@@ -27,16 +27,16 @@ fn the_write_hole() {
             .with(&format!(
                 "file sys/block/md0/md/consistency_policy {policy}"
             ))
-            .nothing();
+            .no_findings();
     }
     // Mirrors have no write hole.
-    Machine::new("raid10", 6, None).nothing();
+    Machine::new("raid10", 6, None).no_findings();
 }
 
 #[test]
 fn fast_disks_with_one_thread() {
     let fast = || {
-        let machine = spinning(0);
+        let machine = rotational(0);
         machine.options("rw\nerrors=remount-ro\nstripe=0");
         machine
     };
@@ -51,11 +51,11 @@ fn fast_disks_with_one_thread() {
     assert!(found.risk.contains("112 MiB"), "{}", found.risk);
     fast()
         .with("file sys/block/md0/md/group_thread_cnt 2")
-        .nothing();
+        .no_findings();
     fast()
         .with("file sys/block/md0/md/stripe_cache_size 8192")
-        .nothing();
-    spinning(1).nothing();
+        .no_findings();
+    rotational(1).no_findings();
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn discards_on_parity_levels() {
     // Disks without discards; no such mount option.
     let machine = Machine::raid6();
     machine.options("rw\nerrors=remount-ro\nstripe=640\ndiscard");
-    machine.nothing();
-    members(Machine::raid6()).nothing();
+    machine.no_findings();
+    members(Machine::raid6()).no_findings();
 
     let trusted = || {
         asked()
@@ -116,16 +116,18 @@ fn no_check_since_assembly() {
     }
     // The last check is unknown after any sync, and a host that has just booted has had no time for one.
     for word in ["check", "repair", "resync", "recover"] {
-        never(word).nothing();
+        never(word).no_findings();
     }
-    never("none").with("file proc/uptime 86400.5 1.0").nothing();
+    never("none")
+        .with("file proc/uptime 86400.5 1.0")
+        .no_findings();
     // mdcheck worked on this array today, by its UUID; then on another one.
     let file = |uuid: &str| {
         never("none")
             .with("file sys/block/md0/md/uuid 01234567-89ab-cdef-0123-456789abcdef")
             .with(&format!("file var/lib/mdcheck/Checked_{uuid} x"))
     };
-    file("01234567:89abcdef:01234567:89abcdef").nothing();
+    file("01234567:89abcdef:01234567:89abcdef").no_findings();
     file("ffffffff:89abcdef:01234567:89abcdef").only("array-unchecked");
 }
 
@@ -143,11 +145,11 @@ fn no_monitor() {
         (Severity::Info, None)
     );
     // Nothing to monitor.
-    without(Machine::new("raid0", 12, Some(32744))).nothing();
+    without(Machine::new("raid0", 12, Some(32744))).no_findings();
     // A PID namespace does not show the processes of the host.
     without(Machine::raid6())
         .with("link proc/1/ns/pid pid:[4026532000]")
-        .nothing();
+        .no_findings();
 }
 
 #[test]
@@ -162,7 +164,7 @@ fn read_ahead_of_less_than_a_stripe() {
     );
     Machine::raid6()
         .with("file sys/block/md0/queue/read_ahead_kb 2560")
-        .nothing();
+        .no_findings();
 }
 
 #[test]
@@ -170,7 +172,7 @@ fn more_dirty_memory_than_the_disks_can_write() {
     // 16 GiB: 21 s at 5 x 150 MiB/s; 32 GiB: 43 s.
     let limit =
         |bytes: u64| Machine::raid6().with(&format!("file proc/sys/vm/dirty_bytes {bytes}"));
-    limit(16 << 30).nothing();
+    limit(16 << 30).no_findings();
     let found = limit(32 << 30).only("dirty-limits");
     assert_eq!(found.severity, Severity::Info);
     assert_eq!(found.figures["seconds"], 43);
@@ -184,9 +186,9 @@ fn more_dirty_memory_than_the_disks_can_write() {
         found.seen
     );
     // The rate of SSDs is not assumed.
-    let ssds = spinning(0)
+    let ssds = rotational(0)
         .with("file proc/sys/vm/dirty_bytes 34359738368")
         .with("file sys/block/md0/md/group_thread_cnt 2");
     ssds.options("rw\nerrors=remount-ro\nstripe=0");
-    ssds.nothing();
+    ssds.no_findings();
 }

@@ -52,7 +52,7 @@ pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result
     while let Some((time_us, change)) = trace.changes.pop() {
         trace.change(time_us, change)?;
     }
-    if let Some((start_us, length_us)) = trace.clock.open() {
+    if let Some((start_us, length_us)) = trace.clock.current() {
         trace.interval(start_us, length_us)?;
     }
     let Trace {

@@ -13,7 +13,7 @@ use crate::origin::Origin;
 pub const LANES: usize = 128;
 /// Maximum number of arrays, and of members. The last one of a damaged or hostile recording stands for all others.
 const MOST: usize = 4096;
-/// Maximum number of tracks of tasks of an array; the last track has all further tasks.
+/// Maximum number of tracks with one task, for an array; one more track has all further tasks.
 const TASKS: usize = 1000;
 
 /// Spans that may overlap, on tracks of the same name, which Perfetto draws as one.
@@ -112,16 +112,16 @@ pub struct Array {
     pub name: String,
     track: Track,
     origins: Option<Track>,
-    /// Counter of each origin, and bytes in the open interval.
+    /// Counter of each origin, and bytes in the current interval.
     pub bytes: Vec<Option<(Counter, u64)>>,
     tasks: Option<Track>,
     by_task: HashMap<(u32, String), Track>,
-    /// Slow operations, and whether there was one without a lane.
+    /// Slow operations; `None` before the first one.
     pub slow: Option<Spans>,
 }
 
 impl Array {
-    /// Adds bytes of an origin to the open interval.
+    /// Adds bytes of an origin to the current interval.
     pub fn add(
         &mut self,
         stream: &mut Stream<impl Write>,
@@ -151,7 +151,7 @@ impl Array {
         name: &str,
     ) -> io::Result<Track> {
         let parent = first_use(&mut self.tasks, || stream.track(Some(self.track), "tasks"))?;
-        // The last entry is that of all further tasks.
+        // Beyond the limit, all tasks share one track.
         let mut key = (pid, name.to_owned());
         if self.by_task.len() >= TASKS && !self.by_task.contains_key(&key) {
             key = (u32::MAX, "other tasks".to_owned());

@@ -18,7 +18,7 @@ pub fn notes(
     let mut notes = Vec::new();
     notes.extend(times(before, after));
     for (which, recording) in [("BEFORE", before), ("AFTER", after)] {
-        notes.extend(of_one(which, recording));
+        notes.extend(recording_notes(which, recording));
     }
     for (what, was, now) in [
         (
@@ -110,7 +110,7 @@ fn times(before: &Recording<'_>, after: &Recording<'_>) -> Vec<String> {
 }
 
 /// Notes on one recording.
-fn of_one(which: &str, recording: &Recording<'_>) -> Vec<String> {
+fn recording_notes(which: &str, recording: &Recording<'_>) -> Vec<String> {
     let (report, series) = (&recording.report, &recording.series);
     let mut notes = Vec::new();
     let intervals = series.intervals.len();
@@ -140,7 +140,7 @@ fn of_one(which: &str, recording: &Recording<'_>) -> Vec<String> {
     }
     if series.gaps_us > 0 {
         notes.push(format!(
-            "{which}: intervals of {} s in all are left out, because states are missing in them",
+            "{which}: intervals of {} s in total are left out, because states are missing in them",
             units::count(series.gaps_us as f64 / 1e6)
         ));
     }

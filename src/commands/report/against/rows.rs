@@ -48,11 +48,11 @@ fn subject(subject: &Subject) -> String {
 }
 
 fn figure(change: &Change) -> String {
-    let words = change.figure.words();
+    let label = change.figure.label();
     match (change.figure.op(), &change.subject) {
         // The subject has the operation.
-        (None, _) | (_, Subject::Origin(..)) => words.to_owned(),
-        (Some(op), _) => format!("{op} {words}"),
+        (None, _) | (_, Subject::Origin(..)) => label.to_owned(),
+        (Some(op), _) => format!("{op} {label}"),
     }
 }
 

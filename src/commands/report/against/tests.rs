@@ -127,7 +127,7 @@ fn joined(text: &str) -> String {
 }
 
 #[test]
-fn a_change_is_told_from_noise() {
+fn a_change_is_distinguished_from_noise() {
     let before = items(REQUESTS, SECONDS, 0);
     let mut after = items(REQUESTS, SECONDS, 100);
     reshuffle(&mut after, 77);
@@ -206,7 +206,7 @@ fn less_load_is_no_improvement() {
 }
 
 #[test]
-fn what_limits_the_comparison_is_said() {
+fn limits_of_the_comparison_are_noted() {
     let before = items(REQUESTS, SECONDS, 0);
     let files = Files::new(&before, &before);
     let notes = |options: &[&str]| files.run(options, |c| joined(&as_text(c)));
@@ -274,7 +274,7 @@ fn other_arrays_members_and_hosts_are_compared_as_far_as_possible() {
 }
 
 #[test]
-fn states_without_requests_and_gaps_are_said() {
+fn gaps_and_recordings_without_requests_are_noted() {
     let before = items(REQUESTS, SECONDS, 0);
     let mut idle = items(REQUESTS, SECONDS, 100);
     idle.retain(|item| matches!(item, Item::State(_)));
@@ -290,7 +290,7 @@ fn states_without_requests_and_gaps_are_said() {
     files.run(&[], |compared| {
         let text = joined(&as_text(compared));
         assert!(
-            text.contains("BEFORE: intervals of 26 s in all are left out"),
+            text.contains("BEFORE: intervals of 26 s in total are left out"),
             "{text}"
         );
         assert_eq!(compared.comparison.method.intervals, (34, 60));

@@ -22,8 +22,8 @@ const ROW: usize = 5;
 /// Pieces of addresses in a row of the heat map.
 const TOGETHER: usize = 2;
 
-/// The part of the section of an array.
-pub(super) fn part(report: &Report, detail: &Detail, subject: &Subject<'_>) -> Markup {
+/// Addresses of the requests, for the section of an array.
+pub(super) fn body(report: &Report, detail: &Detail, subject: &Subject<'_>) -> Markup {
     let fine = &detail.fine;
     let name = &subject.array.info.name;
     let Some(number) = fine.arrays.iter().position(|a| a == name) else {
@@ -68,8 +68,8 @@ fn outer<'a>(report: &'a Report, name: &str) -> Option<&'a ArraySnapshot> {
     others.find(|a| a.members.iter().any(|m| is_part(&m.name, name)))
 }
 
-/// `1.2 TiB`
-fn place(addresses: &Addresses, piece: usize) -> String {
+/// Start of a piece: `1.2 TiB`
+fn start(addresses: &Addresses, piece: usize) -> String {
     units::size(addresses.start(piece).saturating_mul(512))
 }
 
@@ -135,7 +135,7 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
         let n = addresses.requests(piece);
         format!(
             "from {}: {n} requests; {}",
-            place(addresses, piece),
+            start(addresses, piece),
             words(piece)
         )
     });
@@ -149,7 +149,7 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
         let bytes: f64 = bytes.map(|o| o.2 as f64).sum();
         let n = addresses.requests(piece);
         [
-            Cell::new(place(addresses, piece)),
+            Cell::new(start(addresses, piece)),
             Cell::new(n.to_string()).with_heat(n as f64 / highest.max(1) as f64),
             units::bytes(bytes).into(),
             words(piece).into(),
@@ -162,7 +162,7 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
         let all: u64 = busiest.iter().map(|p| addresses.requests(*p)).sum();
         Some(format!(
             "Busiest: the 1/{ADDRESSES} of the array from {} on has {} of the requests, {} of them {origin}.",
-            place(addresses, piece),
+            start(addresses, piece),
             units::percent(addresses.requests(piece) as f64 / all.max(1) as f64),
             units::percent(share),
         ))
@@ -237,7 +237,7 @@ fn over_time(
             let share = f64::from(counts.get(p).copied().unwrap_or(0)) / all.max(1) as f64;
             format!(
                 "from {} {}",
-                place(addresses, p),
+                start(addresses, p),
                 units::percent_short(share)
             )
         });

@@ -44,7 +44,7 @@ pub(super) fn section(report: &Report, detail: &Detail, subject: &Subject<'_>) -
             h3 { "Latency, slowest first" }
             (latencies(array))
             (sizes(report, array))
-            (addresses::part(report, detail, subject))
+            (addresses::body(report, detail, subject))
             (tasks(report, array))
             (files(report, array))
             (amplification(array))

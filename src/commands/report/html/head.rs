@@ -16,10 +16,11 @@ use crate::ui::html::page::{Tone, command, facts, message, remark};
 use crate::ui::html::text;
 use crate::ui::view::header;
 
-/// Maximum number of commands of an advice, and bytes of a command: a recording may hold any.
+/// Maximum number of commands shown for one piece of advice: a recording may hold any number.
 const COMMANDS: usize = 8;
+/// Maximum length of a command in bytes. Longer ones are left out.
 const COMMAND: usize = 4096;
-/// Maximum number of advices in the summary.
+/// Maximum number of pieces of advice in the summary.
 const ADVICE: usize = 6;
 /// Maximum number of losses listed.
 const LOSSES: usize = 50;

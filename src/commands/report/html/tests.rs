@@ -82,7 +82,7 @@ fn checked(page: &str) -> Document<'_> {
 }
 
 /// All text of a page.
-fn words(document: &Document<'_>) -> String {
+fn text_of(document: &Document<'_>) -> String {
     let texts = document.descendants().filter_map(|n| n.text());
     texts.collect::<Vec<_>>().join("\n")
 }
@@ -91,7 +91,7 @@ fn words(document: &Document<'_>) -> String {
 fn a_page_has_every_section() {
     let page = page(&fixture::items(4000, 8));
     let document = checked(&page);
-    let text = words(&document);
+    let text = text_of(&document);
     for heading in [
         "Summary",
         "What was recorded",
@@ -251,7 +251,7 @@ fn hostile_names_are_text() {
         &report,
     );
     let document = checked(&page);
-    let text = words(&document);
+    let text = text_of(&document);
     // The names are there, as text, without marks that change what the reader sees.
     assert!(text.matches("<img src=x onerror=alert(1)>").count() > 20);
     assert!(!page.contains('\u{202e}') && !page.contains('\u{1b}') && !page.contains('\u{0}'));
@@ -334,7 +334,7 @@ fn large(arrays: u32, members: u32, seconds: i64, requests: u64, origins: usize)
     items
 }
 
-/// The bound of issue 17: an hour of 12 disks in less than 2 MB, here with every origin and latency in every interval.
+/// An hour of 12 disks must take less than 2 MB, even with every origin and latency in every interval.
 #[test]
 fn the_size_of_a_page_is_bounded() {
     for (arrays, members, seconds, requests, origins, most) in [
@@ -352,7 +352,7 @@ fn the_size_of_a_page_is_bounded() {
             page.len()
         );
         assert!(page.len() < most, "{members}: {} bytes", page.len());
-        let text = words(&document);
+        let text = text_of(&document);
         assert_eq!(text.contains("busiest of"), members > 12, "{members}");
         assert_eq!(
             text.contains("more members are left out"),
@@ -443,15 +443,15 @@ fn unusual_recordings_have_a_page() {
     gaps.push(Item::State(Box::new(fixture::state(START + 600 * SECOND))));
     let gaps = page(&gaps);
     let document = checked(&gaps);
-    assert!(words(&document).contains("7: ring full"));
+    assert!(text_of(&document).contains("7: ring full"));
 }
 
 #[test]
-fn a_page_of_a_period_says_so() {
+fn a_page_of_a_period_names_the_whole_recording() {
     let bytes = fixture::file_of(&fixture::items(2000, 6), 200);
     let report = read(&bytes, Some("+1"), Some("+3"));
     let page = draw(Path::new("a b.rtrace"), &report);
-    let text = words(&checked(&page));
+    let text = text_of(&checked(&page));
     assert!(text.contains("Whole recording, UTC"));
     let command = "raidtrace report 'a b.rtrace' --from 2026-11-20T12:00:01.000000Z --to 2026-11-20T12:00:03.000000Z --html report.html";
     assert!(text.contains(command), "{text}");
@@ -479,7 +479,7 @@ fn times_in_the_zone_of_the_machine() {
     }
     writer.finish().unwrap();
     let page = draw(Path::new("a"), &read(&out.bytes(), None, None));
-    let text = words(&checked(&page));
+    let text = text_of(&checked(&page));
     assert!(text.contains("Local time of dbhost"), "{text}");
     assert!(text.contains("2026-11-20 17:30:00.000 to 17:30:02.000 +05:30"));
     assert!(text.contains("2026-11-20 12:00:00.000 to 12:00:02.000"));

@@ -18,9 +18,9 @@ use crate::commands::serve::tracing::Shared;
 const SUBSCRIBERS: usize = 100;
 
 /// Maximum time to send a large response.
-const TAKEN: Duration = Duration::from_secs(60);
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum wait for a permit to build a large response.
-const ROOM: Duration = Duration::from_secs(10);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Chunk size of a large response in bytes.
 const CHUNK: usize = 64 << 10;
 
@@ -43,7 +43,7 @@ pub struct App {
     /// Permits for concurrent downloads.
     pub downloads: Arc<Semaphore>,
     /// Permits for large responses in memory.
-    pub answers: Arc<Semaphore>,
+    pub responses: Arc<Semaphore>,
 }
 
 impl App {
@@ -53,8 +53,8 @@ impl App {
         content_type: &'static str,
         make: impl FnOnce() -> String,
     ) -> Response {
-        let permit = Arc::clone(&self.answers).acquire_owned();
-        let Ok(Ok(permit)) = tokio::time::timeout(ROOM, permit).await else {
+        let permit = Arc::clone(&self.responses).acquire_owned();
+        let Ok(Ok(permit)) = tokio::time::timeout(PERMIT_TIMEOUT, permit).await else {
             let text = "too many large responses: try again later\n";
             return (StatusCode::SERVICE_UNAVAILABLE, text).into_response();
         };
@@ -63,7 +63,7 @@ impl App {
             (header::CONTENT_TYPE, content_type.to_owned()),
             (header::CONTENT_LENGTH, text.len().to_string()),
         ];
-        let state = (text, Instant::now() + TAKEN, permit);
+        let state = (text, Instant::now() + SEND_TIMEOUT, permit);
         let chunks = stream::unfold(state, |(mut text, end, permit)| async move {
             if text.is_empty() {
                 return None;

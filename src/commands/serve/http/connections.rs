@@ -25,9 +25,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// Maximum number of connections. Further connections wait in the kernel's listen queue.
 const CONNECTIONS: usize = 256;
 /// Timeout for the headers of a request, including the next request on an open connection, and for the TLS handshake.
-const REQUEST: Duration = Duration::from_secs(15);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// Write timeout: a client must accept some bytes of the response within this time.
-const ANSWER: Duration = Duration::from_secs(20);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum size of the headers of a request.
 const HEADERS: usize = 16 << 10;
 /// Pause after an error of accept(2), such as too many open files.
@@ -75,12 +75,12 @@ pub async fn serve(
         tokio::spawn(async move {
             open.fetch_add(1, Ordering::Relaxed);
             let mut stream = TimeoutStream::new(stream);
-            stream.set_write_timeout(Some(ANSWER));
+            stream.set_write_timeout(Some(WRITE_TIMEOUT));
             let _ = match tls {
                 None => serve_connection(stream, router).await,
                 Some(tls) => {
                     let accepted = tls.accept(Box::pin(stream));
-                    match tokio::time::timeout(REQUEST, accepted).await {
+                    match tokio::time::timeout(REQUEST_TIMEOUT, accepted).await {
                         Ok(Ok(stream)) => serve_connection(stream, router).await,
                         _ => Ok(()),
                     }
@@ -97,7 +97,7 @@ async fn serve_connection(stream: impl AsyncRead + AsyncWrite, router: Router) -
     let stream = pin!(stream);
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST)
+        .header_read_timeout(REQUEST_TIMEOUT)
         .max_buf_size(HEADERS)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     served.await.map_err(io::Error::other)

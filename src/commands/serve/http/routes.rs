@@ -146,7 +146,7 @@ async fn timeline(
 }
 
 async fn dump(State(app): State<Arc<App>>) -> Response {
-    match app.shared.ask_for_dump("a request from the page") {
+    match app.shared.request_dump("a request from the page") {
         Ok(()) => (StatusCode::ACCEPTED, "the last minutes are being written\n").into_response(),
         Err(why) => (StatusCode::CONFLICT, format!("{why}\n")).into_response(),
     }

@@ -1,6 +1,6 @@
 //! Reasons based on the groups that a search considers.
 
-use super::{is_unexplained, reason, said};
+use super::{is_unexplained, reason, sentence_for};
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
 use crate::analysis::alloc::{AllocSnapshot, Groups, Refused, Source};
@@ -75,26 +75,26 @@ fn sentences_have_available_figures_only() {
     let five_ten = || machine("5.10.0", None);
     let mut s = fixture::linear();
     s.filesystems[0].fragmentation = None;
-    let sentence = said(s.clone(), five_ten()).unwrap();
+    let sentence = sentence_for(s.clone(), five_ten()).unwrap();
     assert!(
         sentence.contains("because 51.1 % of the groups refused have no free extent of the order"),
         "{sentence}"
     );
     s.filesystems[0].counts.reasons[Refused::Average as usize] = 99_000;
-    let sentence = said(s.clone(), five_ten()).unwrap();
+    let sentence = sentence_for(s.clone(), five_ten()).unwrap();
     assert!(
         sentence.contains("the average free extent is shorter than the goal, 512 blocks"),
         "{sentence}"
     );
     s.filesystems[0].counts.reasons = [0; 8];
-    let sentence = said(s.clone(), five_ten()).unwrap();
+    let sentence = sentence_for(s.clone(), five_ten()).unwrap();
     assert!(
         sentence.contains("2.0 times, of which 99.9 % are refused; linear scan"),
         "{sentence}"
     );
     // No search has ended: there is no mean.
     s.filesystems[0].counts.groups = Groups::default();
-    let sentence = said(s.clone(), five_ten()).unwrap();
+    let sentence = sentence_for(s.clone(), five_ten()).unwrap();
     assert!(
         sentence.starts_with("9,163,644 groups were looked at in 1 s and no search has ended"),
         "{sentence}"
@@ -103,7 +103,7 @@ fn sentences_have_available_figures_only() {
     let mut s = fixture::linear();
     s.filesystems[0].fragmentation.as_mut().unwrap().groups = 0;
     s.filesystems[0].fragmentation.as_mut().unwrap().largest = vec![10, 20, 70];
-    let sentence = said(s, five_ten()).unwrap();
+    let sentence = sentence_for(s, five_ten()).unwrap();
     assert!(
         sentence.contains("100 % of the 100 groups in memory have no free extent of 2^9 blocks"),
         "{sentence}"
@@ -117,13 +117,13 @@ fn a_scan_of_part_of_the_groups() {
     c.looked = [21 * 41_000, 0, 0, 0, 0];
     c.refused = c.looked;
     c.groups = fixture::groups(&[(41_000, 21)]);
-    let sentence = said(s.clone(), machine("5.10.0", None)).unwrap();
+    let sentence = sentence_for(s.clone(), machine("5.10.0", None)).unwrap();
     assert!(
         sentence.starts_with("each allocation looks at 41,000 groups because"),
         "{sentence}"
     );
     s.filesystems[0].counts.requests = 4000;
-    let sentence = said(s.clone(), machine("5.10.0", None)).unwrap();
+    let sentence = sentence_for(s.clone(), machine("5.10.0", None)).unwrap();
     assert!(
         sentence.starts_with("each search for free blocks looks at 41,000 groups because"),
         "{sentence}"
@@ -131,7 +131,7 @@ fn a_scan_of_part_of_the_groups() {
     s.filesystems[0].counts.groups = fixture::groups(&[(150_000, 21)]);
     s.filesystems[0].counts.looked = [21 * 150_000, 0, 0, 0, 0];
     s.filesystems[0].counts.refused = [21 * 149_999, 0, 0, 0, 0];
-    let sentence = said(s, machine("5.10.0", None)).unwrap();
+    let sentence = sentence_for(s, machine("5.10.0", None)).unwrap();
     assert!(
         sentence.contains("looks at 150,000 of 221,184 groups because"),
         "{sentence}"
@@ -188,8 +188,8 @@ fn stripe_livelock_on_6_1() {
     let r = reason(&fixture::livelock());
     assert_eq!(
         r.sentence,
-        "each search for free blocks looks at groups 131,092 times, there are 65,536: with stripe=640 this kernel \
-         (6.1.0-41-amd64, by its version 6.0 to 6.7) tries aligned runs only, and is given the same group again and again"
+        "each search for free blocks looks at groups 131,092 times, and there are 65,536: with stripe=640 this kernel \
+         (6.1.0-41-amd64; 6.0 to 6.7 are affected) tries aligned runs only, and is given the same group again and again"
     );
     assert_eq!(
         (r.id.as_str(), r.rule.as_deref()),
@@ -217,10 +217,10 @@ fn stripe_livelock_without_group_counts() {
     s.sources.insert("groups", Source::None);
     let c = &mut s.filesystems[0].counts;
     (c.looked, c.refused, c.groups) = ([0; 5], [0; 5], Groups::default());
-    let sentence = said(s.clone(), machine("6.1.0", Some(true))).unwrap();
+    let sentence = sentence_for(s.clone(), machine("6.1.0", Some(true))).unwrap();
     assert!(
         sentence.starts_with(
-            "each search for free blocks goes through groups 65,530 times or more, there"
+            "each search for free blocks goes through groups 65,530 times or more, and there"
         ),
         "{sentence}"
     );
@@ -258,7 +258,7 @@ fn failed_and_running_searches_do_not_distort_the_mean() {
     let mut s = fixture::linear();
     s.filesystems[0].counts.looked[2] = 900_000_000;
     s.filesystems[0].counts.refused[2] = 900_000_000;
-    let sentence = said(s, machine("5.10.0", None)).unwrap();
+    let sentence = sentence_for(s, machine("5.10.0", None)).unwrap();
     assert!(
         sentence.contains("221,184 groups 2.3 times because"),
         "{sentence}"
@@ -272,19 +272,19 @@ fn group_counts_from_mb_stats() {
     let c = &mut s.filesystems[0].counts;
     (c.refused, c.reasons, c.groups) = ([0; 5], [0; 8], Groups::default());
     s.filesystems[0].counts.hits = s.filesystems[0].counts.searches;
-    let sentence = said(s.clone(), machine("5.10.0", None)).unwrap();
+    let sentence = sentence_for(s.clone(), machine("5.10.0", None)).unwrap();
     assert!(
         sentence
             .starts_with("each allocation looks at all 221,184 groups 2.0 times because 99.2 %"),
         "{sentence}"
     );
     s.filesystems[0].fragmentation = None;
-    let sentence = said(s, machine("5.10.0", None)).unwrap();
+    let sentence = sentence_for(s, machine("5.10.0", None)).unwrap();
     assert!(
         sentence.contains("2.0 times; linear scan, kernel 5.10.0"),
         "{sentence}"
     );
     let mut s = fixture::healthy();
     s.sources.insert("groups", Source::MbStats);
-    assert_eq!(said(s, machine("6.12.0", Some(true))), None);
+    assert_eq!(sentence_for(s, machine("6.12.0", Some(true))), None);
 }

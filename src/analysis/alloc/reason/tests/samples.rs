@@ -1,6 +1,6 @@
 //! Reasons based on CPU samples, which include all filesystems.
 
-use super::{is_unexplained, reason, said};
+use super::{is_unexplained, reason, sentence_for};
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
 
@@ -44,11 +44,14 @@ fn samples_may_belong_to_an_unwatched_filesystem() {
     // `alloc /srv` while only / is busy: /srv has no requests.
     let mut idle = fixture::degraded();
     idle.filesystems[0].counts = Default::default();
-    assert_eq!(said(idle.clone(), one_of_several("5.10.0", None)), None);
-    assert_eq!(said(idle.clone(), machine("5.10.0", None)), None);
+    assert_eq!(
+        sentence_for(idle.clone(), one_of_several("5.10.0", None)),
+        None
+    );
+    assert_eq!(sentence_for(idle.clone(), machine("5.10.0", None)), None);
     // A completed request was in progress before.
     idle.filesystems[0].counts.given = 1;
-    assert!(said(idle, machine("5.10.0", None)).is_some());
+    assert!(sentence_for(idle, machine("5.10.0", None)).is_some());
     // A few requests are not enough if another ext4 is mounted.
     let s = fixture::degraded();
     assert!(is_unexplained(s, one_of_several("5.10.0", None)));
@@ -56,15 +59,15 @@ fn samples_may_belong_to_an_unwatched_filesystem() {
     let mut s = fixture::healthy();
     s.cpu.as_mut().unwrap().allocator = 180;
     s.cpu.as_mut().unwrap().hottest = Some(("native_queued_spin_lock_slowpath".to_owned(), 150));
-    assert!(said(s.clone(), machine("6.12.0", Some(true))).is_some());
-    assert_eq!(said(s, one_of_several("6.12.0", Some(true))), None);
+    assert!(sentence_for(s.clone(), machine("6.12.0", Some(true))).is_some());
+    assert_eq!(sentence_for(s, one_of_several("6.12.0", Some(true))), None);
     // Few groups considered are a reason only with the filesystem's own time in the allocator.
     let mut s = fixture::linear();
     let c = &mut s.filesystems[0].counts;
     c.groups = fixture::groups(&[(70, 21)]);
     (c.looked, c.refused) = ([70 * 21, 0, 0, 0, 0], [70 * 21, 0, 0, 0, 0]);
-    assert!(said(s.clone(), one_of_several("5.10.0", None)).is_some());
+    assert!(sentence_for(s.clone(), one_of_several("5.10.0", None)).is_some());
     s.filesystems[0].counts.nanoseconds = 1_000_000;
-    assert!(said(s.clone(), machine("5.10.0", None)).is_some());
-    assert_eq!(said(s, one_of_several("5.10.0", None)), None);
+    assert!(sentence_for(s.clone(), machine("5.10.0", None)).is_some());
+    assert_eq!(sentence_for(s, one_of_several("5.10.0", None)), None);
 }

@@ -1,6 +1,6 @@
 //! Reasons for waits.
 
-use super::{is_unexplained, reason, said};
+use super::{is_unexplained, reason, sentence_for};
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::fixture::{machine, with_reasons};
 use crate::analysis::alloc::{Searching, Source};
@@ -34,12 +34,12 @@ fn unexplained_waits_list_the_missing_figures() {
     );
     // The time of a search in progress is not yet part of a request's time.
     s.filesystems[0].counts = Default::default();
-    assert_eq!(said(s.clone(), machine("6.1.0", Some(true))), None);
+    assert_eq!(sentence_for(s.clone(), machine("6.1.0", Some(true))), None);
     s.filesystems[0].searching = Searching {
         tasks: 2,
         longest_us: 4_000_000,
     };
-    let sentence = said(s, machine("6.1.0", Some(true))).unwrap();
+    let sentence = sentence_for(s, machine("6.1.0", Some(true))).unwrap();
     assert!(
         sentence.starts_with("2 searches for free blocks are in progress, the longest for 4s"),
         "{sentence}"
@@ -52,12 +52,12 @@ fn cold_bitmaps_name_the_member_with_most_reads() {
     assert_eq!(
         r.sentence,
         "the allocator waits for block bitmaps: 96 read from disk in 1 s, waits add up to 719ms or more (p99 14ms); \
-         loop5 has 96.9 % of what the members read, p99 14ms"
+         loop5 serves 96.9 % of these reads, p99 14ms"
     );
     assert_eq!((r.id.as_str(), r.rule), ("cold_bitmaps", None));
     let mut s = fixture::cold();
     s.filesystems[0].members.truncate(1);
-    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
     assert!(sentence.ends_with("; all on loop5, p99 14ms"), "{sentence}");
     // The reads are even: no member is named.
     let mut s = fixture::cold();
@@ -71,14 +71,14 @@ fn cold_bitmaps_name_the_member_with_most_reads() {
             )
         })
         .collect();
-    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
     assert!(!sentence.contains("loop"), "{sentence}");
     // A few reads in a slow second do not explain it.
     let mut s = fixture::cold();
     s.filesystems[0].counts.waits = fixture::hist(&[(900, 96)]);
     assert!(is_unexplained(s.clone(), machine("6.12.0", Some(true))));
     s.filesystems[0].counts.nanoseconds = 9_000_000;
-    assert_eq!(said(s, machine("6.12.0", Some(true))), None);
+    assert_eq!(sentence_for(s, machine("6.12.0", Some(true))), None);
 }
 
 /// The last interval of a cold start, as measured in the lab: few reads, but nearly all of the time is spent waiting for them.
@@ -89,11 +89,11 @@ fn a_few_slow_reads_are_cold_bitmaps() {
     (c.requests, c.given, c.reads, c.nanoseconds) = (6, 7, 6, 188_000_000);
     c.latency = fixture::hist(&[(24_000, 7)]);
     c.waits = fixture::hist(&[(24_000, 7), (24, 1)]);
-    let sentence = said(s.clone(), machine("6.12.0", Some(true))).unwrap();
+    let sentence = sentence_for(s.clone(), machine("6.12.0", Some(true))).unwrap();
     assert!(sentence.contains("6 read from disk in 1 s"), "{sentence}");
     // All reads were submitted in the previous interval.
     s.filesystems[0].counts.reads = 0;
-    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
     assert!(
         sentence.starts_with("the allocator waits for block bitmaps"),
         "{sentence}"
@@ -106,7 +106,7 @@ fn lock_contention() {
     s.cpu.as_mut().unwrap().allocator = 180;
     s.cpu.as_mut().unwrap().hottest = Some(("native_queued_spin_lock_slowpath".to_owned(), 150));
     s.filesystems[0].counts.nanoseconds = 3_900_000_000;
-    let sentence = said(s, machine("6.12.0", Some(true))).unwrap();
+    let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
     assert_eq!(
         sentence,
         "tasks wait for each other in the allocator: 83.3 % of its CPU time is in native_queued_spin_lock_slowpath, \

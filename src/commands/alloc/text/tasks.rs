@@ -15,7 +15,11 @@ use crate::ui::text::{clean, end, glue, sanitize, width, wrap};
 const CPUS: usize = 8;
 
 /// `21/s, 8.0k blocks/s, 91 % of the time, 436k groups each`
-pub(in crate::commands::alloc) fn did(share: &Share, fs: &FsAlloc, s: &AllocSnapshot) -> String {
+pub(in crate::commands::alloc) fn activity(
+    share: &Share,
+    fs: &FsAlloc,
+    s: &AllocSnapshot,
+) -> String {
     let secs = seconds(s.interval);
     let mut text = format!(
         "{}/s, {} blocks/s",
@@ -36,13 +40,13 @@ pub(in crate::commands::alloc) fn did(share: &Share, fs: &FsAlloc, s: &AllocSnap
 }
 
 /// Writes a name, which may be long, and its activity.
-fn row(out: &mut Vec<u8>, name: &str, did: &str) -> io::Result<()> {
+fn row(out: &mut Vec<u8>, name: &str, figures: &str) -> io::Result<()> {
     let room = COLUMNS - 2;
-    if width(name) + 2 + width(did) <= room {
-        return writeln!(out, "  {name}: {did}");
+    if width(name) + 2 + width(figures) <= room {
+        return writeln!(out, "  {name}: {figures}");
     }
     writeln!(out, "  {}:", end(name, room - 1))?;
-    for text in wrap(did, room - 4, 2) {
+    for text in wrap(figures, room - 4, 2) {
         writeln!(out, "      {text}")?;
     }
     Ok(())
@@ -55,7 +59,7 @@ pub(super) fn tasks(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
             None => String::new(),
         };
         let name = format!("by {} (pid {}{role})", sanitize(&task.comm), task.pid);
-        row(out, &name, &did(&task.share, fs, s))?;
+        row(out, &name, &activity(&task.share, fs, s))?;
     }
     more(
         out,
@@ -70,7 +74,7 @@ pub(super) fn tasks(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
 pub(super) fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
     for file in fs.files.iter().take(NAMED) {
         let name = format!("for {}", label(file.id.inode, &file.location));
-        row(out, &name, &did(&file.share, fs, s))?;
+        row(out, &name, &activity(&file.share, fs, s))?;
     }
     more(
         out,
@@ -95,7 +99,7 @@ fn more<'a>(
         return Ok(());
     }
     let rest = rest(fs, all.take(NAMED));
-    row(out, &format!("other {what}"), &did(&rest, fs, s))
+    row(out, &format!("other {what}"), &activity(&rest, fs, s))
 }
 
 /// CPUs by their share of samples in the allocator, busiest first.
