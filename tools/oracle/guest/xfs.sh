@@ -5,7 +5,7 @@
 
 # make_xfs NAME DEVICE: XFS with every feature that has blocks of its own. The log is the smallest that mkfs.xfs accepts.
 make_xfs() {
-	local features=(-m rmapbt=1,reflink=1,finobt=1) log=64m
+	local features=(-m 'rmapbt=1,reflink=1,finobt=1') log=64m
 	case $format in
 	v4) features=(-m crc=0) ;;
 	1k) features+=(-b size=1k) ;;
