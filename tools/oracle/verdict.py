@@ -102,7 +102,8 @@ def compare_bytes(ours, theirs, fixed=FIXED):
             # only the rest can explain a surplus.
             granted = min(left, other.get("unknown", 0)) if fixed is not FIXED else 0
             # An ext4 beside an XFS: its blocks of unknown kind may be directories, which must agree for the XFS.
-            loose = sum(max(0, other.get(kind, 0) - mine.get(kind, 0)) for kind in DYNAMIC_KINDS if kind in fixed and kind != "other_metadata")
+            shared = {*DYNAMIC_KINDS} & {*fixed} - {"other_metadata"}
+            loose = sum(max(0, other.get(kind, 0) - mine.get(kind, 0)) for kind in shared)
             fixed_all += sum(map(max, pairs)) - min(surplus, left - granted + min(dynamic, loose))
             excused += granted
             unknown += other.get("unknown", 0)

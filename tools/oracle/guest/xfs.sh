@@ -5,13 +5,13 @@
 
 # make_xfs NAME DEVICE: XFS with every feature that has blocks of its own. The log is the smallest that mkfs.xfs accepts.
 make_xfs() {
-	local features=(-m rmapbt=1,reflink=1,finobt=1)
+	local features=(-m 'rmapbt=1,reflink=1,finobt=1') log=64m
 	case $format in
 	v4) features=(-m crc=0) ;;
 	1k) features+=(-b size=1k) ;;
-	64k) features+=(-b size=64k) ;;
+	64k) features+=(-b size=64k) log=160m ;;
 	esac
-	mkfs.xfs -q -f "${features[@]}" -d agcount=4 -l "size=64m${log_of[$1]:+,logdev=${log_of[$1]}}" "$2" </dev/null
+	mkfs.xfs -q -f "${features[@]}" -d agcount=4 -l "size=$log${log_of[$1]:+,logdev=${log_of[$1]}}" "$2" </dev/null
 }
 
 # log_array VOLUME: an array for the log of a volume, under raidtrace like the other.
