@@ -194,7 +194,7 @@ fn the_demo_is_the_recording_of_the_tests() {
 fn screens_of_xfs() {
     let recording = Incident::Xfs.recording().unwrap();
     let mut player = player(recording.leak());
-    press(&mut player, ">>>>>>>>>");
+    press(&mut player, ">>>>>>>");
     insta::assert_snapshot!("xfs_80x24", drawn(&player, 80, 24));
     insta::assert_snapshot!("xfs_120x40", drawn(&player, 120, 40));
 }
