@@ -18,7 +18,8 @@ const NAMED: usize = 3;
 /// Number of origins that a row names.
 const ORIGINS: usize = 4;
 
-/// Writes `snapshot` and flushes it: for each array a line with the time, the headline, a table and an empty line.
+/// Writes `snapshot` and flushes it: for each array the time, the figures, the headline, the members, the busiest tasks and
+/// files, the most amplified IO, and an empty line.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut text = Vec::with_capacity(4096);
     for array in &snapshot.arrays {
@@ -65,7 +66,7 @@ pub(crate) fn write_members(
     secs: f64,
 ) -> io::Result<()> {
     let rows = rows::members(array, secs, Filter::default(), Measure::Requests);
-    let name = rows
+    let name_width = rows
         .iter()
         .map(|r| r.member.name.len())
         .max()
@@ -79,7 +80,7 @@ pub(crate) fn write_members(
         writeln!(
             out,
             "  slot {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {:>5}  origins by requests",
-            left("member", name),
+            left("member", name_width),
             "r/s",
             "w/s",
             titles.collect::<String>(),
@@ -94,7 +95,7 @@ pub(crate) fn write_members(
         writeln!(
             out,
             "{}",
-            line(row, name, &extra, span.is_some()).trim_end()
+            line(row, name_width, &extra, span.is_some()).trim_end()
         )?;
     }
     if !rest.is_empty() {
@@ -146,7 +147,7 @@ fn extra(rows: &[MemberRow<'_>]) -> Vec<Extra> {
     all.into_iter().filter(some).collect()
 }
 
-fn line(row: &MemberRow<'_>, name: usize, extra: &[Extra], has_span: bool) -> String {
+fn line(row: &MemberRow<'_>, name_width: usize, extra: &[Extra], has_span: bool) -> String {
     let slot = row.member.slot.map_or("-".to_owned(), |s| s.to_string());
     let origins = match &row.member.health {
         Some(health) => format!("{} {}", clean(health), shares(&row.parts)),
@@ -157,7 +158,7 @@ fn line(row: &MemberRow<'_>, name: usize, extra: &[Extra], has_span: bool) -> St
         .map(|e| format!(" {:>5}", units::count(e.1(row))));
     format!(
         "  {slot:>4} {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {}  {origins}",
-        left(&clean(&row.member.name), name),
+        left(&clean(&row.member.name), name_width),
         units::count(row.reads),
         units::count(row.writes),
         more.collect::<String>(),

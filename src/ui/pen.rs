@@ -51,7 +51,7 @@ impl<'a> Pen<'a> {
         self.line(&Line::styled(text, style));
     }
 
-    /// Takes lines off the top.
+    /// Takes lines off the top, and returns a pen for them.
     pub fn take_top(&mut self, lines: usize) -> Pen<'_> {
         let height = (lines as u16).min(self.area.height);
         let top = Rect {
@@ -63,7 +63,7 @@ impl<'a> Pen<'a> {
         Pen::new(self.buffer, top)
     }
 
-    /// Takes lines off the bottom.
+    /// Takes lines off the bottom, and returns their area.
     pub fn take_bottom(&mut self, lines: usize) -> Rect {
         let height = (lines as u16).min(self.area.height);
         self.area.height -= height;

@@ -18,8 +18,8 @@ pub(crate) trait Playback: Send + 'static {
     /// Shows the next interval, or sets [`Position::ended`] if there is none.
     fn step(&mut self) -> Result<()>;
 
-    /// Executes a key's request. Calls `progress` between intervals, with an interval to show. Returns early if `progress` returns
-    /// true, which means that another key was pressed.
+    /// Executes a key's request. Calls `progress` between intervals, with the playback if its interval is to be shown. Returns
+    /// early if `progress` returns true: another key was pressed, or the player was dropped.
     fn act(
         &mut self,
         request: Replay,

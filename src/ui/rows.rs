@@ -43,7 +43,7 @@ impl Filter {
 /// Unit of bars and the heat map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measure {
-    /// Requests per second, which saturate a disk that seeks.
+    /// Requests per second, the rate that limits a rotating disk.
     #[default]
     Requests,
     /// Bytes per second.
@@ -58,17 +58,17 @@ pub type Part = (Origin, f64);
 pub struct MemberRow<'a> {
     /// The member.
     pub member: &'a MemberSnapshot,
-    /// Reads a second.
+    /// Reads per second.
     pub reads: f64,
-    /// Writes with data a second.
+    /// Writes with data per second.
     pub writes: f64,
-    /// Flushes a second.
+    /// Flushes per second.
     pub flushes: f64,
-    /// Discards a second.
+    /// Discards per second.
     pub discards: f64,
-    /// Other requests a second.
+    /// Other requests per second.
     pub others: f64,
-    /// Bytes read and written a second.
+    /// Bytes read and written per second.
     pub bytes: f64,
     /// Utilisation over the time window of the headline.
     pub busy_over: Option<f64>,
@@ -204,8 +204,9 @@ pub fn heat(
 ) -> (Vec<OriginRow>, OriginRow) {
     let requests = |c: &Cell| c.requests - c.empty_writes();
     let measure = |c: &Cell| measured(measure, requests(c), c.bytes);
-    let weighs = |c: &Cell| filter.is_measured(c.origin, c.op) && (requests(c) > 0 || c.bytes > 0);
-    let (mut rows, sum) = origin_rows(array, secs, measure, weighs);
+    let is_counted =
+        |c: &Cell| filter.is_measured(c.origin, c.op) && (requests(c) > 0 || c.bytes > 0);
+    let (mut rows, sum) = origin_rows(array, secs, measure, is_counted);
     if filter.op.is_none() {
         let discards = |c: &Cell| c.op == Op::Discard && filter.keeps(c.origin, c.op);
         let (discards, _) = origin_rows(array, secs, measure, discards);
@@ -272,13 +273,13 @@ pub struct TaskRow<'a> {
     pub task: &'a TaskSnapshot,
     /// Comm of the task, printable.
     pub comm: String,
-    /// Reads a second.
+    /// Reads per second.
     pub reads: f64,
-    /// Writes a second.
+    /// Writes per second.
     pub writes: f64,
-    /// Discards a second.
+    /// Discards per second.
     pub discards: f64,
-    /// Bytes read and written a second.
+    /// Bytes read and written per second.
     pub bytes: f64,
     /// Bytes per second that the task caused; `bytes` if dirtied bytes are unknown.
     pub causes: f64,
@@ -355,11 +356,11 @@ pub fn tasks(
             parts,
         }
     };
-    let submitted = |task: &&TaskSnapshot| {
+    let has_io = |task: &&TaskSnapshot| {
         let mut io = task.io.iter().chain(&task.dirtied);
         io.any(|i| filter.keeps(i.origin, i.op))
     };
-    array.tasks.iter().filter(submitted).map(row).collect()
+    array.tasks.iter().filter(has_io).map(row).collect()
 }
 
 /// A member, origin and operation in the latency view.
@@ -371,7 +372,7 @@ pub struct LatencyRow<'a> {
     pub origin: Origin,
     /// Operation of the requests.
     pub op: Op,
-    /// Requests a second.
+    /// Requests per second.
     pub requests: f64,
     /// Time in the queue, before the driver.
     pub queue: &'a Hist,

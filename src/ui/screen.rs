@@ -76,8 +76,8 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         self.engine.tick().await.is_some()
     }
 
-    /// True if the screen has ended because of `count`.
-    pub fn has_all(&self) -> bool {
+    /// True if all `count` intervals were shown.
+    pub fn has_shown_all(&self) -> bool {
         self.left == Some(0)
     }
 

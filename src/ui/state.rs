@@ -76,7 +76,7 @@ pub struct Position {
     pub interval: Option<(usize, usize)>,
 }
 
-/// Display of a recording.
+/// State of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayState {
     /// Playback speed: seconds of recorded time per second of real time.

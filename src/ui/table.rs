@@ -188,7 +188,7 @@ impl<R> Column<R> {
             };
             style = style.add_modifier(Modifier::UNDERLINED);
         }
-        // The space between columns stays plain; a marked figure may use it.
+        // The gap between columns is not underlined. The mark of a title that is flush right may fill it.
         if self.is_left() {
             let title = left(&title, self.width - self.gap);
             [Span::raw(" ".repeat(self.gap)), Span::styled(title, style)]
@@ -331,7 +331,7 @@ impl<R> Columns<R> {
 
 /// The columns of a table that are on the screen.
 pub(crate) struct Table<R> {
-    /// Width in cells: the selection mark and all columns.
+    /// Width in screen columns, including the selection mark.
     pub width: usize,
     /// `Some(reversed)` for the sort column.
     columns: Vec<(Column<R>, Option<bool>)>,

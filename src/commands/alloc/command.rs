@@ -133,7 +133,7 @@ async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Pr
         let end = ends(end, args.duration);
         result = run_app(state, &mut live, Depth::from_env(), end).await;
     }
-    let has_all = live.has_all();
+    let has_all = live.has_shown_all();
     let mut engine = live.into_engine();
     if started && result.is_ok() && !has_all {
         // Complete the interval in progress, for the recording and the total.

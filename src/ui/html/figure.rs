@@ -6,7 +6,7 @@ use super::{colour, text};
 use crate::origin::Origin;
 use crate::ui::palette;
 
-/// A picture, a sentence on how to read it, and its figures. `long` figures stay closed in print.
+/// A picture, a sentence on how to read it, and its figures. `long` figures are not printed.
 pub fn figure(picture: &Markup, caption: &str, figures: &Markup, long: bool) -> Markup {
     html! {
         figure {
@@ -27,8 +27,7 @@ pub fn details(summary: &str, body: &Markup, long: bool) -> Markup {
     }
 }
 
-/// Colours of origins, in the order in which they are stacked, from the bottom. Letter and name say which is which; `figures`
-/// follow the names.
+/// Legend of stacked origins, from the bottom: colour and name of each, and its figure, which may be empty.
 pub fn legend(origins: &[(Origin, String)]) -> Markup {
     html! {
         ul.legend {

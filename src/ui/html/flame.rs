@@ -1,7 +1,7 @@
 //! Flame graphs without a script: frames are nested SVGs, as wide as their share, with a title each.
 //!
-//! inferno's SVG is for a file of its own: it has a script or an `onload` handler, a fixed width, and style rules for every
-//! element with its names.
+//! inferno's SVG cannot be part of a page: it has a script or an `onload` handler, a fixed width, and style rules that would also
+//! apply to other elements of the page.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::analysis::units;
 const ROW: usize = 18;
 /// Maximum depth; deeper frames are left out.
 const DEPTH: usize = 64;
-/// Smallest share that is drawn.
+/// Smallest share of a frame that is drawn. Narrower frames are left out, with those above them.
 const SMALLEST: f64 = 0.002;
 /// Maximum number of frames.
 const FRAMES: usize = 2000;
@@ -26,7 +26,7 @@ struct Frame {
     calls: BTreeMap<String, Frame>,
 }
 
-/// A frame at its place.
+/// A frame to draw. `start` and `share` are fractions of the width.
 struct Placed<'a> {
     name: &'a str,
     depth: usize,
@@ -66,7 +66,7 @@ where
             }
         }
         @if left_out > 0 {
-            p.faint { (left_out) " narrow or deep frames are left out." }
+            p.faint { (left_out) " more frames are left out." }
         }
     })
 }

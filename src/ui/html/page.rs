@@ -27,7 +27,7 @@ pub enum Tone {
 }
 
 impl Tone {
-    /// Class and mark; the mark says without colour what the class says with it.
+    /// CSS class, and a mark that shows the kind without colour.
     fn class(self) -> (&'static str, &'static str) {
         match self {
             Self::Warning => ("message warning", "!"),
@@ -39,7 +39,7 @@ impl Tone {
 
 /// A whole page. `body` holds its sections.
 pub fn page(title: &str, body: &Markup) -> String {
-    // Well-formed XML: maud leaves elements without content open.
+    // Not written with maud, which does not close void elements such as `meta`: the page must be well-formed XML.
     let head = format!(
         "<!DOCTYPE html>\n\
          <html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<meta charset=\"utf-8\"/>\n\

@@ -1,6 +1,6 @@
 //! Shapes over time, drawn as SVG: stacked bars, lines and heat maps in panels that share one time axis.
 //!
-//! The picture is as wide as its place and has a fixed height. It has no text, which would be distorted: labels are HTML
+//! The picture is as wide as its container and has a fixed height. It has no text, which would be distorted: labels are HTML
 //! beside it.
 
 use std::fmt::Write as _;
@@ -13,7 +13,8 @@ use super::{table, text};
 pub const PANEL: usize = 46;
 /// Height of a [`strip`].
 const STRIP: usize = 14;
-/// Panels on top of each other, with the same columns.
+
+/// Panels below each other, with the same columns.
 #[derive(Debug)]
 pub struct Plot {
     /// Start and width of each column, 0.0..=1000.0.
@@ -67,7 +68,7 @@ impl Plot {
         self.titles = titles;
     }
 
-    /// Adds a panel of stacked bars: class of each layer, and its value in each column. `most` has the full height.
+    /// Adds a panel of stacked bars: class of each layer, and its value in each column. A stack of `most` has the full height.
     pub fn stack(
         &mut self,
         label: impl Into<String>,
@@ -102,8 +103,8 @@ impl Plot {
         self.panel(label, (scale.into(), String::new()), PANEL, shapes);
     }
 
-    /// Adds a panel of lines: class of each line, and its value in each column, `None` where it is unknown. `most` has the full
-    /// height.
+    /// Adds a panel of lines: class of each line, and its value in each column, `None` where it is unknown. A value of
+    /// `most` has the full height.
     pub fn lines(
         &mut self,
         label: impl Into<String>,
@@ -244,7 +245,7 @@ fn push(shapes: &mut Vec<Shape>, class: &str, path: String) {
     }
 }
 
-/// A coordinate, rounded to a tenth of a pixel to keep the page short.
+/// A coordinate, rounded to a tenth to keep the page short; 0 if it is not finite.
 fn n(value: f64) -> f64 {
     let rounded = (value * 10.0).round() / 10.0;
     if rounded.is_finite() { rounded } else { 0.0 }
@@ -285,7 +286,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_shape_leaves_its_panel(values in prop::collection::vec(any::<f64>(), 1..20), most in any::<f64>()) {
+        fn every_coordinate_is_finite(values in prop::collection::vec(any::<f64>(), 1..20), most in any::<f64>()) {
             let mut plot = Plot::new("", &values, Default::default());
             plot.stack("", "", &[("a".to_owned(), values.clone()), ("b".to_owned(), values.clone())], most);
             plot.lines("", "", &[("a".to_owned(), values.iter().copied().map(Some).collect())], most);

@@ -95,12 +95,12 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Adds `rows`, at most `most` of them, and says how many more there are.
+    /// Adds at most `most` of `rows`, and a sentence with the number of the others: `20 more tasks are left out.`
     pub fn rows<R: IntoIterator<Item = Cell>>(
         &mut self,
         rows: impl IntoIterator<Item = R>,
         most: usize,
-        what: &str,
+        plural: &str,
     ) {
         let mut rows = rows.into_iter();
         for row in rows.by_ref().take(most) {
@@ -108,11 +108,11 @@ impl Table {
         }
         let more = rows.count();
         if more > 0 {
-            self.left_out = Some(format!("{more} more {what} are left out."));
+            self.left_out = Some(format!("{more} more {plural} are left out."));
         }
     }
 
-    /// Says what is left out.
+    /// Sets the sentence about rows that are left out.
     pub fn leave_out(&mut self, sentence: impl Into<String>) {
         self.left_out = Some(sentence.into());
     }
@@ -132,7 +132,7 @@ impl Table {
     pub fn draw(&self) -> Markup {
         let is_text = |i: usize| self.columns.get(i).is_some_and(|c| c.is_text);
         html! {
-            // Reached by the keyboard, so that it can be scrolled.
+            // Focusable, so that the keyboard can scroll it.
             div.wide tabindex="0" role="region" aria-label=(text(&self.caption)) {
                 table class=(self.class) {
                     caption { (text(&self.caption)) }

@@ -6,7 +6,7 @@ use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::Origin;
 use crate::ui::text::glue;
 
-/// Submitted bytes of an (origin, op) and the member bytes they caused, over the time of the amplification.
+/// Submitted bytes of an (origin, op) and the member bytes they caused, over the time window of the amplification.
 #[derive(Debug)]
 pub struct AmplificationRow {
     /// Bytes by kind.

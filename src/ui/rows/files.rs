@@ -13,11 +13,11 @@ pub struct FileRow<'a> {
     pub file: &'a FileSnapshot,
     /// Path, or the inode number and name if the path is unknown; printable.
     pub path: String,
-    /// Reads a second.
+    /// Reads per second.
     pub reads: f64,
-    /// Writes a second.
+    /// Writes per second.
     pub writes: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bytes: f64,
     /// Share of the array's file data, in requests or bytes.
     pub share: f64,

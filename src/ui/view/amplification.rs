@@ -111,7 +111,7 @@ impl TableView for AmplificationView {
         };
         let mut text = text::wrap(&sum(amplification), width, lines);
         if lines > 1 {
-            text.push(text::cut(&level(&scene.array.info), width).into_owned());
+            text.push(text::cut(&expected_factor(&scene.array.info), width).into_owned());
         }
         let style = scene.palette.title();
         text.into_iter().map(|l| Line::styled(l, style)).collect()
@@ -160,7 +160,7 @@ fn sum(amplification: &Amplification) -> String {
 }
 
 /// Expected factor of the level, for comparison.
-fn level(info: &ArrayInfo) -> String {
+fn expected_factor(info: &ArrayInfo) -> String {
     let level = clean(&info.level);
     match (info.level.as_str(), amplification::expected(info)) {
         ("single", _) => "a single disk: expected factor 1.0x".to_owned(),

@@ -120,7 +120,7 @@ fn clock(snapshot: &Snapshot, columns: usize) -> String {
     both_times(snapshot, "%H:%M:%SZ", &zone)
 }
 
-/// Draws the lines above the view: five or six, fewer on a low screen.
+/// Draws the lines above the view, fewer on a low screen.
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     let (state, array, palette) = (scene.state, scene.array, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
@@ -163,7 +163,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     }
     right.push(Span::raw(clock(snapshot, columns)));
     pen.line(&ends(left, right, columns));
-    // The headline comes before the figures.
     let narrow = columns < 60;
     draw_headline(pen, scene, if narrow && tall { 4 } else { 3 });
     if let Some(slow) = &array.slow {

@@ -5,7 +5,7 @@
 //! ! loop1, loop5 and loop9 are busy ...         headline
 //! last 1 s: 630 r/s ...                         figures of the array, and its filesystems
 //!  1 members  2 origins  ...     by requests    tabs
-//! slot member ...                               the view: one file each, listed in [`VIEWS`]
+//! slot member ...                               one of VIEWS; each has its own file
 //! f file_data 40%  B block_bitmap 20% ...       legend
 //! loop1: ...                                    the selected row in full
 //! q quit  ? help ...                            footer
