@@ -15,15 +15,15 @@ use super::schema::{COLUMNS, NOT_NULL};
 
 /// Maximum number of rows in a batch.
 const ROWS: usize = 1 << 17;
-/// Maximum number of words in a dictionary.
-const WORDS: usize = 1 << 20;
+/// Maximum number of entries in a dictionary.
+const ENTRIES: usize = 1 << 20;
 /// Maximum bytes of a decompressed batch: `RATIO` times its compressed size, but at least `BYTES` and at most `BYTES_MOST`.
 const BYTES: usize = 32 << 20;
 const RATIO: usize = 256;
 const BYTES_MOST: usize = 128 << 20;
 
 /// Reason why a message cannot be decoded.
-pub type Wrong = &'static str;
+pub type DecodeError = &'static str;
 
 /// Columns to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,7 +126,7 @@ impl Layout {
         body: &Buffer,
         dictionaries: &Dictionaries,
         wanted: Wanted,
-    ) -> Result<Batch, Wrong> {
+    ) -> Result<Batch, DecodeError> {
         let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
         check(batch, body, ROWS, &self.elements)?;
         let (schema, version) = (Arc::clone(&self.schema), message.version());
@@ -138,13 +138,13 @@ impl Layout {
         let record = read_record_batch(body, batch, schema, dictionaries, Some(indices), &version);
         let batch = Batch::new(record.map_err(|_| DAMAGED)?);
         // These columns have 64 bits so that tools can sum them. The values of one request fit into 32 bits.
-        let short = [
+        let limited = [
             &batch.length,
             &batch.bytes,
             &batch.queue_us,
             &batch.device_us,
         ];
-        if !short.iter().all(|column| column.is_short()) {
+        if !limited.iter().all(|column| column.fits_32_bits()) {
             return Err("a value does not fit into 32 bits");
         }
         Ok(batch)
@@ -157,7 +157,7 @@ impl Layout {
         message: Message<'_>,
         body: &Buffer,
         dictionaries: &mut Dictionaries,
-    ) -> Result<Option<i64>, Wrong> {
+    ) -> Result<Option<i64>, DecodeError> {
         let batch = message.header_as_dictionary_batch().ok_or(DAMAGED)?;
         if self.users(batch.id()).next().is_none() {
             return Ok(None);
@@ -166,18 +166,18 @@ impl Layout {
         if batch.isDelta() {
             return Err("a dictionary is sent as deltas");
         }
-        check(batch.data().ok_or(DAMAGED)?, body, WORDS, TEXT)?;
+        check(batch.data().ok_or(DAMAGED)?, body, ENTRIES, TEXT)?;
         read_dictionary(body, batch, &self.ours, dictionaries, &message.version())
             .map_err(|_| DAMAGED)?;
-        // Reject null words: `kind` must not be null, but arrow-ipc checks only the dictionary keys for nulls.
+        // Reject null entries: `kind` must not be null, but arrow-ipc checks only the dictionary keys for nulls.
         match dictionaries.get(&batch.id()) {
-            Some(words) if words.null_count() == 0 => Ok(Some(batch.id())),
+            Some(entries) if entries.null_count() == 0 => Ok(Some(batch.id())),
             _ => Err(DAMAGED),
         }
     }
 }
 
-const DAMAGED: Wrong = "a batch is damaged";
+const DAMAGED: DecodeError = "a batch is damaged";
 
 /// Element sizes of the buffers of a text column: null bits, offsets, text.
 const TEXT: &[usize] = &[1, 4, 1];
@@ -208,7 +208,7 @@ fn check(
     body: &[u8],
     rows: usize,
     elements: &[usize],
-) -> Result<(), Wrong> {
+) -> Result<(), DecodeError> {
     if !usize::try_from(batch.length()).is_ok_and(|n| n <= rows) {
         return Err("a batch has too many rows");
     }

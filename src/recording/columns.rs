@@ -11,14 +11,14 @@ use arrow_buffer::ArrowNativeType as _;
 #[derive(Clone, Debug)]
 pub struct Column<T: ArrowPrimitiveType> {
     numbers: PrimitiveArray<T>,
-    words: Option<StringArray>,
+    dictionary: Option<StringArray>,
 }
 
 impl<T: ArrowPrimitiveType> Default for Column<T> {
     fn default() -> Self {
         Self {
             numbers: PrimitiveArray::new_null(0),
-            words: None,
+            dictionary: None,
         }
     }
 }
@@ -35,7 +35,7 @@ impl<T: ArrowPrimitiveType> Column<T> {
         match numbers.cloned() {
             Some(numbers) => Self {
                 numbers,
-                words: dictionary.and_then(|d| d.values().as_string_opt()).cloned(),
+                dictionary: dictionary.and_then(|d| d.values().as_string_opt()).cloned(),
             },
             None => Self::default(),
         }
@@ -47,24 +47,24 @@ impl<T: ArrowPrimitiveType> Column<T> {
         get(&self.numbers, row)
     }
 
-    /// Dictionary entry `number`.
-    pub fn word(&self, number: T::Native) -> Option<&str> {
-        get(self.words.as_ref()?, number.as_usize())
+    /// Dictionary entry of `key`.
+    pub fn entry(&self, key: T::Native) -> Option<&str> {
+        get(self.dictionary.as_ref()?, key.as_usize())
     }
 
     /// Dictionary entry of a row.
     pub fn text(&self, row: usize) -> Option<&str> {
-        self.word(self.get(row)?)
+        self.entry(self.get(row)?)
     }
 }
 
 impl Column<UInt64Type> {
     /// True if every value fits into 32 bits.
-    pub fn is_short(&self) -> bool {
+    pub fn fits_32_bits(&self) -> bool {
         let all = self.numbers.values().iter().fold(0, |all, v| all | v);
         // Null rows may hold any value.
-        let short = |v: u64| u32::try_from(v).is_ok();
-        short(all) || self.numbers.iter().flatten().all(short)
+        let fits = |v: u64| u32::try_from(v).is_ok();
+        fits(all) || self.numbers.iter().flatten().all(fits)
     }
 }
 

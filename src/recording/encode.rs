@@ -23,7 +23,7 @@ use super::schema::{self, Kind};
 use crate::analysis::item::Flags;
 use crate::origin::{Op, Origin};
 
-/// Time between two syncs. A power cut can lose the data of this time.
+/// Minimum time between two syncs. A power cut can lose the data written since the last one.
 const SYNC: Duration = Duration::from_millis(900);
 
 /// Counts written bytes.
@@ -49,23 +49,22 @@ pub struct Encoder {
     stream: StreamWriter<BufWriter<Counted>>,
     schema: SchemaRef,
     options: IpcWriteOptions,
-    words: Words,
+    constant: ConstantDictionaries,
     /// Names of the last batch, and the dictionaries of arrays and members.
     names: (Arc<Names>, ArrayRef, ArrayRef),
     synced: Instant,
-    /// Bytes in finished files.
-    before: u64,
+    finished_bytes: u64,
 }
 
 /// Constant dictionaries.
-struct Words {
+struct ConstantDictionaries {
     kind: ArrayRef,
     op: ArrayRef,
     flags: ArrayRef,
     origin: ArrayRef,
 }
 
-impl Words {
+impl ConstantDictionaries {
     fn new() -> Self {
         let strings = |names: Vec<String>| -> ArrayRef { Arc::new(StringArray::from(names)) };
         Self {
@@ -101,16 +100,16 @@ impl Encoder {
             stream: begin(&schema, &options, output)?,
             schema,
             options,
-            words: Words::new(),
+            constant: ConstantDictionaries::new(),
             names: (Arc::default(), Arc::clone(&none), none),
             synced: Instant::now(),
-            before: 0,
+            finished_bytes: 0,
         })
     }
 
     /// Bytes written so far, to all files.
     pub fn bytes(&self) -> u64 {
-        self.before + self.stream.get_ref().get_ref().bytes
+        self.finished_bytes + self.stream.get_ref().get_ref().bytes
     }
 
     /// Writes a batch.
@@ -126,9 +125,9 @@ impl Encoder {
     }
 
     /// Ends the file and starts the next one.
-    pub fn turn(&mut self, output: Box<dyn Output>) -> io::Result<()> {
+    pub fn rotate(&mut self, output: Box<dyn Output>) -> io::Result<()> {
         self.finish()?;
-        self.before = self.bytes();
+        self.finished_bytes = self.bytes();
         self.stream = begin(&self.schema, &self.options, output)?;
         Ok(())
     }
@@ -180,10 +179,10 @@ impl Encoder {
         let files = Files::new(batch);
         let task = |r: &Row| tasks.rows.get(r.task as usize);
         let file = |r: &Row| is_io(r).then(|| files.rows.get(r.file as usize)).flatten();
-        let words = &self.words;
+        let constant = &self.constant;
         vec![
             Arc::new(plain::<TimestampMicrosecondType>(rows, |r| r.time).with_timezone("UTC")),
-            dictionary(plain::<UInt8Type>(rows, |r| r.kind as u8), &words.kind),
+            dictionary(plain::<UInt8Type>(rows, |r| r.kind as u8), &constant.kind),
             dictionary(
                 column::<UInt16Type>(rows, |r| array(r).filter(|&a| a < arrays).map(|a| a as u16)),
                 &self.names.1,
@@ -197,15 +196,15 @@ impl Encoder {
             })),
             dictionary(
                 column::<UInt8Type>(rows, |r| is_io(r).then_some(r.op)),
-                &words.op,
+                &constant.op,
             ),
             dictionary(
                 column::<UInt8Type>(rows, |r| whole(r).then_some(r.flags & (u8::MAX >> 2))),
-                &words.flags,
+                &constant.flags,
             ),
             dictionary(
                 column::<UInt8Type>(rows, |r| is_io(r).then_some(r.origin)),
-                &words.origin,
+                &constant.origin,
             ),
             Arc::new(column::<UInt64Type>(rows, |r| sector(r.sector))),
             Arc::new(column::<UInt64Type>(rows, |r| {
@@ -220,7 +219,7 @@ impl Encoder {
             })),
             Arc::new(column::<UInt64Type>(rows, |r| wide(r.queue))),
             Arc::new(column::<UInt64Type>(rows, |r| wide(r.device))),
-            Arc::new(flags(rows)),
+            Arc::new(errors(rows)),
             Arc::new(column::<UInt32Type>(rows, |r| some(r.pid))),
             dictionary(column::<UInt32Type>(rows, |r| task(r)?.0), &tasks.comm),
             dictionary(column::<UInt32Type>(rows, |r| task(r)?.1), &tasks.cgroup),
@@ -265,16 +264,17 @@ fn column<T: ArrowPrimitiveType>(
     of: impl Fn(&Row) -> Option<T::Native>,
 ) -> PrimitiveArray<T> {
     let mut values = Vec::with_capacity(rows.len());
-    let there = BooleanBuffer::collect_bool(rows.len(), |i| {
+    let valid = BooleanBuffer::collect_bool(rows.len(), |i| {
         let value = rows.get(i).and_then(&of);
         values.push(value.unwrap_or_default());
         value.is_some()
     });
-    let nulls = Some(NullBuffer::new(there)).filter(|n| n.null_count() > 0);
+    let nulls = Some(NullBuffer::new(valid)).filter(|n| n.null_count() > 0);
     PrimitiveArray::new(values.into(), nulls)
 }
 
-fn flags(rows: &[Row]) -> BooleanArray {
+/// The column `error`, null except for requests.
+fn errors(rows: &[Row]) -> BooleanArray {
     let bit = |of: fn(&Row) -> bool| {
         BooleanBuffer::collect_bool(rows.len(), |i| rows.get(i).is_some_and(of))
     };
@@ -282,17 +282,17 @@ fn flags(rows: &[Row]) -> BooleanArray {
     BooleanArray::new(bit(|r| r.error), Some(nulls))
 }
 
-/// A dictionary column. All keys are valid, because they come from the table of `words`.
+/// A dictionary column. All keys are indices into `entries`.
 fn dictionary<K: arrow_array::types::ArrowDictionaryKeyType>(
     keys: PrimitiveArray<K>,
-    words: &ArrayRef,
+    entries: &ArrayRef,
 ) -> ArrayRef {
-    match DictionaryArray::try_new(keys.clone(), Arc::clone(words)) {
+    match DictionaryArray::try_new(keys.clone(), Arc::clone(entries)) {
         Ok(array) => Arc::new(array),
         // Unreachable; nulls are better than wrong names or a lost batch.
         Err(_) => Arc::new(DictionaryArray::new(
             PrimitiveArray::<K>::new_null(keys.len()),
-            Arc::clone(words),
+            Arc::clone(entries),
         )),
     }
 }
@@ -375,7 +375,7 @@ impl Files {
             let location = location.as_deref();
             let dev = id.device();
             let name = location.map_or("", |p| p.device_name.as_str());
-            // The reader finds the device number by this name only if a state has both.
+            // The reader finds the device number by this name only if the last state maps the name to it.
             let known = batch.devices.get(name).is_some_and(|d| d.dev == dev);
             File {
                 inode: id.inode,

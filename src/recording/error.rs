@@ -49,7 +49,7 @@ pub enum Ending {
         /// See `CutShort`.
         after_us: i64,
         /// Reason.
-        why: String,
+        reason: String,
     },
     /// In a rotated recording, at least one part before the last could not be read to its end. All other parts have been read.
     Gaps(Vec<String>),
@@ -78,9 +78,9 @@ impl fmt::Display for Ending {
                 "the recording is truncated: data after {} is missing",
                 time(after_us)
             ),
-            Self::Corrupt { after_us, why } => write!(
+            Self::Corrupt { after_us, reason } => write!(
                 f,
-                "the recording is damaged ({why}): data after {} cannot be read",
+                "the recording is damaged ({reason}): data after {} cannot be read",
                 time(after_us)
             ),
             Self::Gaps(wrong) => {

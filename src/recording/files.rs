@@ -9,7 +9,7 @@ use super::error::TraceError;
 
 /// Files of the recording at `path`: the file itself or, if it does not exist, its parts in order. If `path` is a part: that
 /// part and all later ones.
-pub fn of(path: &Path) -> Vec<PathBuf> {
+pub fn list(path: &Path) -> Vec<PathBuf> {
     if path.exists() {
         let mut all = whole(path).map_or_else(Vec::new, |whole| parts(&whole));
         let same = |part: &PathBuf| part.file_name() == path.file_name();
@@ -97,7 +97,7 @@ pub fn open(path: &Path) -> Result<File, TraceError> {
 }
 
 /// True if the file ends with the end marker of an Arrow stream.
-pub fn ends(path: &Path) -> bool {
+pub fn has_end_marker(path: &Path) -> bool {
     let mut end = [0; 8];
     let read = open(path).is_ok_and(|file| {
         let size = file.metadata().map_or(0, |m| m.len());
@@ -108,7 +108,7 @@ pub fn ends(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{of, part, parts};
+    use super::{list, part, parts};
 
     #[test]
     fn parts_are_ordered_by_number() {
@@ -125,7 +125,7 @@ mod tests {
             std::fs::write(part, "").unwrap();
         }
         assert_eq!(parts(&path), all);
-        assert_eq!(of(&path), all);
-        assert_eq!(of(&all[2]), all[2..]);
+        assert_eq!(list(&path), all);
+        assert_eq!(list(&all[2]), all[2..]);
     }
 }

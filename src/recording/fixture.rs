@@ -166,7 +166,7 @@ fn alloc(time_us: i64) -> Item {
     Interval::item(&snapshot, &seed()).unwrap()
 }
 
-/// Bytes of metadata and of a file, dirtied by add_request task on each array.
+/// Bytes of metadata and of a file, dirtied by one task on each array.
 fn dirtied(items: &mut Vec<Item>, time_us: i64) {
     let row = |array, origin, bytes, file| {
         Item::Dirtied(Dirtied {

@@ -59,7 +59,7 @@ pub struct Report {
     pub timeline: Timeline,
     /// Time and message of each loss.
     pub losses: Vec<(i64, String)>,
-    /// Rows whose member or array is not in any state, plus invalid intervals of the allocator or of slow operations.
+    /// [`Reader::unplaced`], plus invalid intervals of the allocator or of slow operations.
     pub unplaced: u64,
     /// Intervals of the ext4 allocator; `None` if there are none.
     pub allocator: Option<Allocator>,
@@ -67,11 +67,11 @@ pub struct Report {
     pub slow: Option<SlowSnapshot>,
     /// End of the recording.
     pub ending: Ending,
-    /// Figures of a page; `None` from [`gather`].
+    /// Figures of the HTML page; only from [`gather_detailed`].
     pub detail: Option<Detail>,
 }
 
-/// Figures that only a page shows.
+/// Figures that only the HTML page shows.
 #[derive(Debug, Default)]
 pub struct Detail {
     /// Intervals, latencies and addresses.
@@ -98,7 +98,7 @@ pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Repor
     Ok(read(path, period, Extra::None)?.0)
 }
 
-/// [`gather`], with the figures of a page.
+/// [`gather`], with the figures of the HTML page.
 pub fn gather_detailed(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
     let options = ("--from", "--to");
     let period = Period { from, to, options };
@@ -212,7 +212,7 @@ struct Pass {
     allocator: Option<Allocator>,
     slow: Option<SlowSnapshot>,
     invalid: u64,
-    /// Sampled stacks, if the figures of a page are gathered.
+    /// Sampled stacks; only for [`gather_detailed`].
     stacks: Option<Profile>,
 }
 
@@ -299,7 +299,7 @@ impl Pass {
                 });
                 self.arrays.extend(subject.members.iter().map(|_| number));
             }
-            // A state includes everything before it.
+            // The counters of a state are cumulative: it replaces all earlier ones.
             if time <= self.from_us {
                 self.events.add_first_state(item);
                 if let Some(series) = &mut self.series {
@@ -384,7 +384,7 @@ impl Pass {
             let by_op = Op::ALL.into_iter().zip(by_op);
             by_op.map(|(op, sizes)| ((name.clone(), op), sizes))
         });
-        let some = |s: &Sizes| s.requests.iter().any(|&n| n > 0);
+        let has_requests = |s: &Sizes| s.requests.iter().any(|&n| n > 0);
         let report = Report {
             header: reader.header().clone(),
             recorded_us,
@@ -393,7 +393,7 @@ impl Pass {
             requests: self.requests,
             submissions: self.submissions,
             errors: self.errors,
-            sizes: sizes.filter(|(_, s)| some(s)).collect(),
+            sizes: sizes.filter(|(_, s)| has_requests(s)).collect(),
             snapshot,
             timeline,
             losses: self.losses,

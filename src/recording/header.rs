@@ -37,7 +37,7 @@ pub struct Header {
     pub arrays: Vec<Array>,
     /// Filesystems on the arrays.
     pub filesystems: Vec<Filesystem>,
-    /// Size of the ring buffer; 0 without requests.
+    /// Size of the ring buffer; 0 if requests are not recorded.
     pub buffer_bytes: u64,
     /// Data that the kernel or the host could not provide.
     pub notes: Vec<String>,

@@ -1,5 +1,5 @@
-//! Converts rows to items: words to kinds, operations, origins and flags; names of arrays and members to their numbers in the
-//! last state.
+//! Converts rows to items: dictionary entries to kinds, operations, origins and flags; names of arrays and members to their
+//! numbers in the last state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,11 +22,11 @@ const LONGEST_NAME: usize = 255;
 /// Maximum number of arrays in a state; a damaged one may have any number.
 const MOST_ARRAYS: usize = 4096;
 
-/// Not looked up yet.
-const UNKNOWN: u32 = u32::MAX;
-/// Looked up, and not found.
-const NOWHERE: u32 = u32::MAX - 1;
-/// Slots of the caches of tasks, and of files, that were already stored from this batch.
+/// Cached number that was not looked up yet.
+const NOT_LOOKED_UP: u32 = u32::MAX;
+/// Cached number of a name that is not in the last state.
+const NOT_FOUND: u32 = u32::MAX - 1;
+/// Size of `seen_tasks` and of `seen_files`.
 const SEEN: usize = 1024;
 
 /// Arrays and members by name.
@@ -58,7 +58,7 @@ impl Numbers {
 }
 
 /// A task in a batch: pid, and keys of array, comm, cgroup and role.
-type TaskWords = (u32, u16, u32, u32, u16);
+type TaskKeys = (u32, u16, u32, u32, u16);
 
 /// Names, and their numbers in the last state.
 pub struct Names {
@@ -79,11 +79,13 @@ pub struct Names {
     members: Vec<(u16, u32)>,
     /// By dictionary key: device number.
     filesystems: Vec<u32>,
-    pids: Vec<Option<TaskWords>>,
-    files: Vec<Option<(FileId, u32)>>,
+    /// Tasks of this batch whose names were stored, by pid modulo [`SEEN`].
+    seen_tasks: Vec<Option<TaskKeys>>,
+    /// Files of this batch whose locations were stored, by inode modulo [`SEEN`]: the file, and the key of its path.
+    seen_files: Vec<Option<(FileId, u32)>>,
 }
 
-/// State of [`Names`], for a seek back.
+/// State of [`Names`], for seeking back.
 #[derive(Clone, Debug)]
 pub struct Mark {
     numbers: Arc<Numbers>,
@@ -112,8 +114,8 @@ impl Names {
             arrays: Vec::new(),
             members: Vec::new(),
             filesystems: Vec::new(),
-            pids: vec![None; SEEN],
-            files: vec![None; SEEN],
+            seen_tasks: vec![None; SEEN],
+            seen_files: vec![None; SEEN],
         }
     }
 
@@ -132,39 +134,39 @@ impl Names {
 
     /// Drops cached numbers after a change of dictionaries or states.
     pub fn forget_cached_indices(&mut self) {
-        self.arrays.fill((UNKNOWN, false));
-        self.members.fill((0, UNKNOWN));
-        self.filesystems.fill(UNKNOWN);
-        self.pids.fill(None);
-        self.files.fill(None);
+        self.arrays.fill((NOT_LOOKED_UP, false));
+        self.members.fill((0, NOT_LOOKED_UP));
+        self.filesystems.fill(NOT_LOOKED_UP);
+        self.seen_tasks.fill(None);
+        self.seen_files.fill(None);
     }
 
     /// Sets a new dictionary of a column.
-    pub fn new_dictionary(&mut self, column: usize, words: &StringArray) {
-        let word = |i| words.value(i);
-        let all = 0..words.len();
+    pub fn new_dictionary(&mut self, column: usize, entries: &StringArray) {
+        let entry = |i| entries.value(i);
+        let all = 0..entries.len();
         match COLUMNS.get(column).map_or("", |c| c.0) {
             "kind" => {
-                let kind = |i| Kind::ALL.into_iter().find(|k| k.name() == word(i));
+                let kind = |i| Kind::ALL.into_iter().find(|k| k.name() == entry(i));
                 self.kinds = all.map(kind).collect();
             }
-            "op" => self.ops = all.map(|i| word(i).parse().unwrap_or(Op::Other)).collect(),
+            "op" => self.ops = all.map(|i| entry(i).parse().unwrap_or(Op::Other)).collect(),
             "origin" => {
-                let origin = |i| word(i).parse().unwrap_or(Origin::Unknown);
+                let origin = |i| entry(i).parse().unwrap_or(Origin::Unknown);
                 self.origins = all.map(origin).collect();
             }
-            "flags" => self.flags = all.map(|i| Flags::parse(word(i))).collect(),
+            "flags" => self.flags = all.map(|i| Flags::parse(entry(i))).collect(),
             "array" => {
-                self.arrays = vec![(UNKNOWN, false); words.len()];
-                self.members.fill((0, UNKNOWN));
+                self.arrays = vec![(NOT_LOOKED_UP, false); entries.len()];
+                self.members.fill((0, NOT_LOOKED_UP));
             }
-            "member" => self.members = vec![(0, UNKNOWN); words.len()],
+            "member" => self.members = vec![(0, NOT_LOOKED_UP); entries.len()],
             "filesystem" => {
-                self.filesystems = vec![UNKNOWN; words.len()];
-                self.files.fill(None);
+                self.filesystems = vec![NOT_LOOKED_UP; entries.len()];
+                self.seen_files.fill(None);
             }
-            "path" => self.files.fill(None),
-            "comm" | "cgroup" | "role" => self.pids.fill(None),
+            "path" => self.seen_files.fill(None),
+            "comm" | "cgroup" | "role" => self.seen_tasks.fill(None),
             _ => {}
         }
     }
@@ -193,7 +195,7 @@ impl Names {
                 let (member, single) = self.member(batch, row)?;
                 let (op, origin) = self.op_and_origin(batch, row)?;
                 let sector = batch.sector.get(row).unwrap_or(0);
-                let length = short(&batch.length, row).unwrap_or(0);
+                let length = get_u32(&batch.length, row).unwrap_or(0);
                 let array_sector = batch.array_sector.get(row);
                 Some(Item::Request(Request {
                     time_us,
@@ -204,9 +206,9 @@ impl Names {
                     sector,
                     array_sector: array_sector.or((single && length > 0).then_some(sector)),
                     length,
-                    bytes: short(&batch.bytes, row).unwrap_or(0),
-                    queue_us: short(&batch.queue_us, row),
-                    device_us: short(&batch.device_us, row),
+                    bytes: get_u32(&batch.bytes, row).unwrap_or(0),
+                    queue_us: get_u32(&batch.queue_us, row),
+                    device_us: get_u32(&batch.device_us, row),
                     error: batch.error(row) == Some(true),
                     pid: batch.pid.get(row),
                     file: self.file(batch, row),
@@ -221,14 +223,14 @@ impl Names {
                     op,
                     origin,
                     sector: batch.sector.get(row).unwrap_or(0),
-                    bytes: short(&batch.bytes, row).unwrap_or(0),
+                    bytes: get_u32(&batch.bytes, row).unwrap_or(0),
                 }))
             }
             Kind::Submission => {
                 let (array, _) = self.array(batch, row)?;
                 let (op, origin) = self.op_and_origin(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
-                self.take_task_info(batch, row, pid);
+                self.store_task_info(batch, row, pid);
                 Some(Item::Submission(Submission {
                     time_us,
                     array,
@@ -236,7 +238,7 @@ impl Names {
                     flags: self.flags(batch, row),
                     origin,
                     array_sector: batch.array_sector.get(row).unwrap_or(0),
-                    length: short(&batch.length, row).unwrap_or(0),
+                    length: get_u32(&batch.length, row).unwrap_or(0),
                     pid,
                     file: self.file(batch, row),
                 }))
@@ -245,12 +247,12 @@ impl Names {
                 let (array, _) = self.array(batch, row)?;
                 let (_, origin) = self.op_and_origin(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
-                self.take_task_info(batch, row, pid);
+                self.store_task_info(batch, row, pid);
                 Some(Item::Dirtied(Dirtied {
                     time_us,
                     array,
                     origin,
-                    bytes: short(&batch.bytes, row).unwrap_or(0),
+                    bytes: get_u32(&batch.bytes, row).unwrap_or(0),
                     pid,
                     file: self.file(batch, row),
                 }))
@@ -294,30 +296,30 @@ impl Names {
     }
 
     fn array(&mut self, batch: &Batch, row: usize) -> Option<(u32, bool)> {
-        let word = batch.array.get(row)?;
-        let cached = self.arrays.get_mut(usize::from(word))?;
-        if cached.0 == UNKNOWN {
+        let key = batch.array.get(row)?;
+        let cached = self.arrays.get_mut(usize::from(key))?;
+        if cached.0 == NOT_LOOKED_UP {
             let found = batch
                 .array
-                .word(word)
+                .entry(key)
                 .and_then(|n| self.numbers.arrays.get(n));
-            *cached = found.copied().unwrap_or((NOWHERE, false));
+            *cached = found.copied().unwrap_or((NOT_FOUND, false));
         }
-        (cached.0 != NOWHERE).then_some(*cached)
+        (cached.0 != NOT_FOUND).then_some(*cached)
     }
 
     fn member(&mut self, batch: &Batch, row: usize) -> Option<(u32, bool)> {
         let (_, single) = self.array(batch, row)?;
         let array = batch.array.get(row)?;
-        let word = batch.member.get(row)?;
-        let cached = self.members.get_mut(usize::from(word))?;
-        if cached.1 == UNKNOWN || cached.0 != array {
-            let members = batch.array.word(array);
+        let key = batch.member.get(row)?;
+        let cached = self.members.get_mut(usize::from(key))?;
+        if cached.1 == NOT_LOOKED_UP || cached.0 != array {
+            let members = batch.array.entry(array);
             let members = members.and_then(|name| self.numbers.members.get(name));
-            let found = batch.member.word(word).and_then(|name| members?.get(name));
-            *cached = (array, found.copied().unwrap_or(NOWHERE));
+            let found = batch.member.entry(key).and_then(|name| members?.get(name));
+            *cached = (array, found.copied().unwrap_or(NOT_FOUND));
         }
-        (cached.1 != NOWHERE).then_some((cached.1, single))
+        (cached.1 != NOT_FOUND).then_some((cached.1, single))
     }
 
     /// Name of a task, by pid and kernel name of the array.
@@ -327,7 +329,7 @@ impl Names {
     }
 
     /// Stores the name of a task, once per batch.
-    fn take_task_info(&mut self, batch: &Batch, row: usize, pid: u32) {
+    fn store_task_info(&mut self, batch: &Batch, row: usize, pid: u32) {
         let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
             return;
         };
@@ -335,7 +337,7 @@ impl Names {
         let cgroup = batch.cgroup.get(row).unwrap_or(none.0);
         let role = batch.role.get(row).unwrap_or(none.1);
         let key = Some((pid, array, comm, cgroup, role));
-        let Some(seen) = self.pids.get_mut(pid as usize % SEEN) else {
+        let Some(seen) = self.seen_tasks.get_mut(pid as usize % SEEN) else {
             return;
         };
         if *seen == key {
@@ -343,11 +345,11 @@ impl Names {
         }
         *seen = key;
         let info = TaskInfo {
-            comm: unescape(batch.comm.word(comm).unwrap_or_default()),
-            cgroup: batch.cgroup.word(cgroup).map(str::to_owned),
-            role: batch.role.word(role).map(str::to_owned),
+            comm: unescape(batch.comm.entry(comm).unwrap_or_default()),
+            cgroup: batch.cgroup.entry(cgroup).map(str::to_owned),
+            role: batch.role.entry(role).map(str::to_owned),
         };
-        let name = batch.array.word(array).unwrap_or_default();
+        let name = batch.array.entry(array).unwrap_or_default();
         let array = match self.array_ids.get(name) {
             Some(id) => *id,
             None => {
@@ -363,8 +365,8 @@ impl Names {
         let inode = batch.inode.get(row)?;
         let filesystem = batch.filesystem.get(row)?;
         let device = self.filesystems.get_mut(usize::from(filesystem))?;
-        if *device == UNKNOWN {
-            let name = batch.filesystem.word(filesystem)?;
+        if *device == NOT_LOOKED_UP {
+            let name = batch.filesystem.entry(filesystem)?;
             *device = number(self.devices.get(name).map_or(name, |d| &d.dev));
         }
         let id = FileId {
@@ -379,16 +381,16 @@ impl Names {
     }
 
     fn add_location(&mut self, batch: &Batch, id: FileId, filesystem: u16, path: u32) {
-        let Some(seen) = self.files.get_mut(id.inode as usize % SEEN) else {
+        let Some(seen) = self.seen_files.get_mut(id.inode as usize % SEEN) else {
             return;
         };
         if *seen == Some((id, path)) {
             return;
         }
         *seen = Some((id, path));
-        let device_name = batch.filesystem.word(filesystem).unwrap_or_default();
+        let device_name = batch.filesystem.entry(filesystem).unwrap_or_default();
         let device = self.devices.get(device_name);
-        let (path, name, deleted) = path_parse(batch.path.word(path).unwrap_or_default());
+        let (path, name, deleted) = path_parse(batch.path.entry(path).unwrap_or_default());
         let location = FileLocation {
             path,
             name,
@@ -430,8 +432,8 @@ fn number(dev: &str) -> u32 {
     crate::machine::Dev::parse(dev).map_or(0, crate::machine::Dev::kernel)
 }
 
-/// `Layout::batch` rejects values of more than 32 bits.
+/// Value of a row. `Layout::batch` has rejected values of more than 32 bits.
 #[inline]
-fn short(column: &Column<UInt64Type>, row: usize) -> Option<u32> {
+fn get_u32(column: &Column<UInt64Type>, row: usize) -> Option<u32> {
     column.get(row).and_then(|v| u32::try_from(v).ok())
 }

@@ -63,14 +63,15 @@ impl Reader {
     /// Opens the recording at `path`. If there is no such file, reads its parts `path.0001.part`, `path.0002.part`, ... If `path`
     /// is a part, reads that part and all later ones. A part that cannot be read is skipped and named by [`Reader::ending`].
     pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
-        let files = files::of(path);
+        let files = files::list(path);
         let (mut wrong, mut first) = (BTreeMap::new(), None);
         for (segment, file) in files.iter().enumerate() {
-            match begin(file) {
+            match open_file(file) {
                 Ok((frames, layout, header)) => {
                     let mut reader = Self::from_parts(frames, layout, header, wanted);
                     let last = files.last().map(PathBuf::as_path);
-                    reader.lacks_end = !wrong.is_empty() || !last.is_some_and(files::ends);
+                    reader.lacks_end =
+                        !wrong.is_empty() || !last.is_some_and(files::has_end_marker);
                     (reader.segment, reader.wrong) = (segment, wrong);
                     reader.note = reader.note_other_parts(path);
                     reader.files = files;
@@ -87,7 +88,7 @@ impl Reader {
 
     /// Reads `input`; errors name it `path`.
     pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
-        let (frames, layout, header) = begin_of(input, path)?;
+        let (frames, layout, header) = read_schema(input, path)?;
         Ok(Self::from_parts(frames, layout, header, wanted))
     }
 
@@ -119,7 +120,9 @@ impl Reader {
     fn note_other_parts(&self, path: &Path) -> Option<String> {
         let parts = files::parts(path);
         let first = parts.first().filter(|_| path.exists())?;
-        let headers = parts.iter().filter_map(|part| Some(begin(part).ok()?.2));
+        let headers = parts
+            .iter()
+            .filter_map(|part| Some(open_file(part).ok()?.2));
         let started = headers.map(|header| header.started).next();
         // The same recording: the recorder was killed after it had joined the parts.
         if started.as_ref() == Some(&self.header.started) {
@@ -162,7 +165,8 @@ impl Reader {
         &self.files
     }
 
-    /// Number of rows that name a member or array which no recorded topology contains.
+    /// Number of rows that cannot be converted to items: their member or array is not in the last state before them, or their
+    /// text is invalid.
     pub fn unplaced(&self) -> u64 {
         self.names.unplaced
     }
@@ -250,7 +254,7 @@ impl Reader {
     }
 
     fn open_segment(&mut self, path: &Path) -> Result<(), TraceError> {
-        (self.frames, self.layout, _) = begin(path)?;
+        (self.frames, self.layout, _) = open_file(path)?;
         self.dictionaries_at.clear();
         self.dictionaries.clear();
         self.names.forget_cached_indices();
@@ -303,7 +307,7 @@ impl Reader {
                 TraceError::Empty(_) => Ending::CutShort { after_us },
                 error => Ending::Corrupt {
                     after_us,
-                    why: error.to_string(),
+                    reason: error.to_string(),
                 },
             };
         }
@@ -326,13 +330,13 @@ impl Reader {
             }
             Next::End => Ending::Corrupt {
                 after_us,
-                why: "data follows the end marker".to_owned(),
+                reason: "data follows the end marker".to_owned(),
             },
             // Damage in the last message: it was being written when the power failed.
             Next::Corrupt(_) if self.frames.is_at_end() => Ending::CutShort { after_us },
-            Next::Corrupt(why) => Ending::Corrupt {
+            Next::Corrupt(reason) => Ending::Corrupt {
                 after_us,
-                why: why.to_owned(),
+                reason: reason.to_owned(),
             },
             Next::CutShort | Next::Message(_) => Ending::CutShort { after_us },
         }
@@ -364,7 +368,7 @@ impl Reader {
                 let id = self
                     .layout
                     .dictionary(message, &body, &mut self.dictionaries);
-                id.map(|id| self.take_dictionary(id, at)).map(|()| false)
+                id.map(|id| self.store_dictionary(id, at)).map(|()| false)
             }
             MessageHeader::Schema => Err("there is a second schema"),
             _ => Ok(false),
@@ -375,23 +379,23 @@ impl Reader {
     }
 
     /// Passes a dictionary, which begins at `at` in the file, to the columns that use it.
-    fn take_dictionary(&mut self, id: Option<i64>, at: u64) {
-        let words = id.and_then(|id| Some((id, self.dictionaries.get(&id)?.as_string_opt()?)));
-        if let Some((id, words)) = words {
+    fn store_dictionary(&mut self, id: Option<i64>, at: u64) {
+        let entries = id.and_then(|id| Some((id, self.dictionaries.get(&id)?.as_string_opt()?)));
+        if let Some((id, entries)) = entries {
             self.dictionaries_at.insert(id, at);
             for column in self.layout.users(id) {
-                self.names.new_dictionary(column, words);
+                self.names.new_dictionary(column, entries);
             }
         }
     }
 }
 
-fn begin(path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
-    begin_of(Box::new(files::open(path)?), path)
+fn open_file(path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+    read_schema(Box::new(files::open(path)?), path)
 }
 
-/// Reads the schema.
-fn begin_of(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+/// Reads the schema message, with the header in its metadata. Errors name the input `path`.
+fn read_schema(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
     let io = |error| TraceError::Io {
         path: path.to_owned(),
         error,

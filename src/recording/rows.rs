@@ -264,7 +264,7 @@ impl Batch {
     }
 
     /// Names a task in the following rows, and in earlier rows without a name.
-    pub fn rename(&mut self, task: TaskId, info: &Arc<TaskInfo>) {
+    pub fn set_task_info(&mut self, task: TaskId, info: &Arc<TaskInfo>) {
         let Some(number) = self.by_task.get_mut(&task) else {
             return;
         };
@@ -280,7 +280,7 @@ impl Batch {
     }
 
     /// Sets the location of a file, also in earlier rows.
-    pub fn found(&mut self, id: FileId, location: &Arc<FileLocation>) {
+    pub fn set_file_location(&mut self, id: FileId, location: &Arc<FileLocation>) {
         let number = self.by_file.get(&id);
         if let Some(file) = number.and_then(|&n| self.files.get_mut(n as usize)) {
             file.1 = Some(Arc::clone(location));
@@ -295,7 +295,7 @@ pub struct Known {
     pub locations: Recent<FileId, FileLocation>,
 }
 
-/// A map of at most twice [`SPAN`] entries, whose older half is dropped when it is full.
+/// A map of at most twice [`HALF`] entries, whose older half is dropped when it is full.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     young: HashMap<K, Arc<V>>,
@@ -303,7 +303,7 @@ pub struct Recent<K, V> {
 }
 
 /// Half the capacity of a [`Recent`].
-const SPAN: usize = 32_768;
+const HALF: usize = 32_768;
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
@@ -323,7 +323,7 @@ impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> Recent<K, V> {
     /// Sets a value. False if the key had it already.
     pub fn put(&mut self, key: K, value: &Arc<V>) -> bool {
         let new = self.get(&key).is_none_or(|known| known != *value);
-        if self.young.len() >= SPAN {
+        if self.young.len() >= HALF {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(key, Arc::clone(value));
@@ -333,18 +333,18 @@ impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Recent, SPAN};
+    use super::{HALF, Recent};
     use std::sync::Arc;
 
     #[test]
     fn recent_values_are_kept() {
         let mut recent = Recent::default();
-        for key in 0..3 * SPAN as u32 {
+        for key in 0..3 * HALF as u32 {
             assert!(recent.put(key, &Arc::new(key)));
         }
-        assert!(!recent.put(3 * SPAN as u32 - 1, &Arc::new(3 * SPAN as u32 - 1)));
+        assert!(!recent.put(3 * HALF as u32 - 1, &Arc::new(3 * HALF as u32 - 1)));
         assert_eq!(recent.get(&0), None);
-        assert!(recent.get(&(2 * SPAN as u32)).is_some());
-        assert!(recent.young.len() + recent.old.len() <= 2 * SPAN);
+        assert!(recent.get(&(2 * HALF as u32)).is_some());
+        assert!(recent.young.len() + recent.old.len() <= 2 * HALF);
     }
 }

@@ -1,4 +1,4 @@
-//! The columns of a recording, and names as text in them.
+//! The columns of a recording, and the text form of names in them.
 
 use std::collections::HashMap;
 use std::sync::Arc;

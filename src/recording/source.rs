@@ -22,11 +22,11 @@ use crate::recording::slow::Interval;
 
 /// Time without any state after which an interval is returned with disk figures from requests alone.
 const MAX_WAIT_US: i64 = 60_000_000;
-/// Maximum delay of the state that ends an interval. Later, the interval ends without it.
+/// Maximum delay of the state that ends an interval. If it comes later, the interval ends without it.
 const STATE_DELAY_US: i64 = 1_500_000;
-/// Number of seek positions kept; when there are more, every second one is dropped.
+/// Maximum number of seek positions. When there are more, every second one is dropped.
 const MARKS: usize = 4096;
-/// Number of interval starts kept.
+/// Maximum number of interval starts.
 const BEGINS: usize = 1 << 20;
 
 impl NameLookup for Reader {
@@ -68,7 +68,7 @@ pub struct Source {
     slow: Recent,
     /// Time of the newest item so far.
     newest: i64,
-    /// Start after a seek; older items are skipped.
+    /// Start of the first interval after a seek. Older items are in no interval.
     begin: i64,
     done: bool,
     marks: Vec<(i64, Mark)>,
@@ -112,7 +112,7 @@ impl Source {
     }
 
     /// Start of the first interval, µs since 1970; `None` before [`Source::next`].
-    pub fn begins_us(&self) -> Option<i64> {
+    pub fn start_us(&self) -> Option<i64> {
         self.begins.first().copied()
     }
 
@@ -168,7 +168,7 @@ impl Source {
         Ok(())
     }
 
-    fn note(&mut self, time_us: i64, mark: Mark) {
+    fn add_mark(&mut self, time_us: i64, mark: Mark) {
         if self.marks.last().is_none_or(|m| m.0 < time_us) {
             self.marks.push((time_us, mark));
         }
@@ -281,7 +281,7 @@ impl Iterator for Source {
             match self.reader.next_item() {
                 Some(item) => {
                     if let Some(mark) = self.reader.mark() {
-                        self.note(item.time_us(), mark);
+                        self.add_mark(item.time_us(), mark);
                     }
                     self.add(&item);
                 }

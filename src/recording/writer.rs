@@ -64,9 +64,9 @@ fn devices(header: &Header) -> Devices {
 enum Job {
     Batch(Box<Batch>),
     /// Ends this file and starts the next one.
-    Turn(Opening),
+    Rotate(Opening),
     /// Syncs everything before, then replies.
-    Settle(Sender<()>),
+    Sync(Sender<()>),
     Finish,
 }
 
@@ -86,14 +86,16 @@ pub struct Writer {
     devices: Devices,
     /// Devices in the last state.
     stored_devices: Arc<Devices>,
-    /// The last state, and true if it came after a restart. It is written again if its batch is dropped.
+    /// The last state. It is written again if its batch is dropped.
     state: Option<State>,
+    /// True if a state since the last accepted batch came after a restart.
     restart: bool,
-    /// Dropped rows that no accepted batch has reported yet, and how many of these the current batch reports.
+    /// Dropped rows that no accepted batch has reported yet.
     dropped: u64,
+    /// Dropped rows that the current batch reports.
     reporting: u64,
     /// If true, batches wait for the disk and are never dropped.
-    patient: bool,
+    waits_for_disk: bool,
     dropped_total: u64,
     jobs: Option<SyncSender<Job>>,
     empty: Receiver<Box<Batch>>,
@@ -127,8 +129,8 @@ impl Writer {
                                 batch.clear();
                                 let _ = emptied.send(batch);
                             }
-                            Job::Turn(open) => encoder.turn(open()?)?,
-                            Job::Settle(done) => {
+                            Job::Rotate(open) => encoder.rotate(open()?)?,
+                            Job::Sync(done) => {
                                 encoder.sync()?;
                                 let _ = done.send(());
                             }
@@ -155,7 +157,7 @@ impl Writer {
             restart: false,
             dropped: 0,
             reporting: 0,
-            patient: false,
+            waits_for_disk: false,
             dropped_total: 0,
             jobs: Some(jobs),
             empty,
@@ -183,7 +185,7 @@ impl Writer {
     pub fn task(&mut self, task: TaskId, info: &TaskInfo) {
         let info = Arc::new(info.clone());
         if self.known.tasks.put(task, &info) {
-            self.batch.rename(task, &info);
+            self.batch.set_task_info(task, &info);
         }
     }
 
@@ -205,13 +207,13 @@ impl Writer {
         }
         let location = Arc::new(location.clone());
         if self.known.locations.put(id, &location) {
-            self.batch.found(id, &location);
+            self.batch.set_file_location(id, &location);
         }
     }
 
     /// Waits for the disk from now on instead of dropping batches.
-    pub fn take_time(&mut self) {
-        self.patient = true;
+    pub fn wait_for_disk(&mut self) {
+        self.waits_for_disk = true;
     }
 
     /// Passes the batch to the writer's thread. Call this about once a second.
@@ -226,7 +228,7 @@ impl Writer {
         let Some(jobs) = &self.jobs else {
             return self.check();
         };
-        let sent = if self.patient {
+        let sent = if self.waits_for_disk {
             jobs.send(Job::Batch(full))
                 .map_err(|e| TrySendError::Disconnected(e.0))
         } else {
@@ -248,15 +250,15 @@ impl Writer {
     }
 
     /// Waits until all items are on the disk.
-    pub fn settle(&mut self) -> io::Result<()> {
+    pub fn sync(&mut self) -> io::Result<()> {
         // The batch must not be dropped here: it may hold what the caller waits for.
-        let was_patient = std::mem::replace(&mut self.patient, true);
+        let waited = std::mem::replace(&mut self.waits_for_disk, true);
         let flushed = self.flush();
-        self.patient = was_patient;
+        self.waits_for_disk = waited;
         flushed?;
-        let (done, settled) = channel();
-        self.send(Job::Settle(done))?;
-        match settled.recv() {
+        let (done, synced) = channel();
+        self.send(Job::Sync(done))?;
+        match synced.recv() {
             Ok(()) => Ok(()),
             Err(_) => {
                 self.join()?;
@@ -267,12 +269,12 @@ impl Writer {
 
     /// Ends this file and continues in the one that `open` creates, with the same header. The next item must be a state.
     /// Returns false, with no effect, if the thread is too far behind.
-    pub fn turn(&mut self, open: Opening) -> io::Result<bool> {
+    pub fn rotate(&mut self, open: Opening) -> io::Result<bool> {
         self.flush()?;
         let Some(jobs) = &self.jobs else {
             return self.check().map(|()| false);
         };
-        match jobs.try_send(Job::Turn(open)) {
+        match jobs.try_send(Job::Rotate(open)) {
             Ok(()) => Ok(true),
             Err(TrySendError::Full(_)) => Ok(false),
             Err(TrySendError::Disconnected(_)) => self.check().map(|()| false),
@@ -303,7 +305,7 @@ impl Writer {
     fn state(&mut self, state: &State) -> io::Result<()> {
         let names = Names::new(state);
         if names != *self.batch.names {
-            // Rows use the numbers of their batch.
+            // All rows of a batch use the same numbers of arrays and members.
             self.flush()?;
             let was = &self.batch.names.arrays;
             if !was.is_empty() && *was != names.arrays {

@@ -171,7 +171,7 @@ impl<D: Storage> Recorder<D> {
             let mut writer = Writer::create(output, &header, WRITER)?;
             writer.push(&Item::State(Box::new(state)))?;
             if is_file {
-                writer.settle()?;
+                writer.sync()?;
             } else {
                 writer.flush()?;
             }
@@ -232,7 +232,7 @@ impl<D: Storage> Recorder<D> {
         }
         self.writer.flush()?;
         if let Some((piece, open)) = self.storage.next_piece()
-            && self.writer.turn(open)?
+            && self.writer.rotate(open)?
         {
             self.storage.piece_begun(piece);
             self.adopt_clock(&mut state)?;
@@ -379,7 +379,7 @@ impl<D: Storage> Recorder<D> {
     pub fn end(mut self) -> (D, Recorded, Option<Snapshot>, Result<()>) {
         self.session.probe().detach();
         self.session.wait_for_paths();
-        self.writer.take_time();
+        self.writer.wait_for_disk();
         let last = self
             .drain_events(Duration::MAX)
             .and_then(|()| self.session.read())
@@ -419,7 +419,7 @@ impl<D: Storage> Recorder<D> {
     /// # Errors
     /// An earlier part could not be written.
     pub fn settled(&mut self) -> Result<&D> {
-        self.writer.settle()?;
+        self.writer.sync()?;
         Ok(&self.storage)
     }
 

@@ -157,7 +157,7 @@ impl Record {
                 time_us,
                 ..State::default()
             })))?;
-            writer.settle()?;
+            writer.sync()?;
             pending.as_mut().map_or(Ok(()), Pending::commit)?;
             Ok::<_, io::Error>(writer)
         };

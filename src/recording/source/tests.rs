@@ -137,7 +137,7 @@ fn one_second_intervals_end_at_states() {
         assert!(comm.starts_with(b"worker10"), "{comm:?}");
     }
     assert_eq!(n, 8);
-    assert_eq!(source.begins_us(), Some(fixture::START));
+    assert_eq!(source.start_us(), Some(fixture::START));
 }
 
 fn line(snapshot: &Snapshot) -> String {

@@ -142,7 +142,7 @@ fn every_dropped_row_is_reported() {
 }
 
 #[test]
-fn take_time_waits_for_the_disk() {
+fn no_batch_is_dropped_after_wait_for_disk() {
     let (go, wait) = mpsc::sync_channel(0);
     let options = Options {
         rows: 100,
@@ -151,7 +151,7 @@ fn take_time_waits_for_the_disk() {
     };
     let slow = Slow(false, wait);
     let mut writer = Writer::create(slow, &fixture::header(), options).unwrap();
-    writer.take_time();
+    writer.wait_for_disk();
     let items = fixture::items(2000, 1);
     let giver = std::thread::spawn(move || while go.send(()).is_ok() {});
     for item in &items {
@@ -163,14 +163,14 @@ fn take_time_waits_for_the_disk() {
 }
 
 #[test]
-fn settle_waits_for_the_disk() {
+fn sync_waits_for_the_disk() {
     let out = fixture::Shared::default();
     let mut writer = Writer::create(out.clone(), &fixture::header(), Options::default()).unwrap();
     let header = out.bytes().len();
     for item in fixture::items(10, 1) {
         writer.push(&item).unwrap();
     }
-    writer.settle().unwrap();
+    writer.sync().unwrap();
     assert!(out.bytes().len() > header);
     // Space for the header only.
     let header = writer.finish().unwrap().bytes as usize - (out.bytes().len() - header);
@@ -179,7 +179,7 @@ fn settle_waits_for_the_disk() {
     for item in fixture::items(10, 1) {
         writer.push(&item).unwrap();
     }
-    let error = writer.settle().unwrap_err();
+    let error = writer.sync().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }
 

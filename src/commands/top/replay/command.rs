@@ -96,7 +96,7 @@ fn as_text(mut source: Source, options: &Options) -> Result<()> {
             break;
         }
     }
-    let Some(begin) = source.begins_us() else {
+    let Some(begin) = source.start_us() else {
         bail!(
             "the recording contains no interval; {}",
             source.reader().ending()

@@ -59,7 +59,7 @@ impl Playback for Recording {
         match request {
             Replay::Step(n) => self.step_by(n),
             Replay::Time(text) => {
-                let mut span = time::Span::new(self.source.begins_us().unwrap_or(0));
+                let mut span = time::Span::new(self.source.start_us().unwrap_or(0));
                 if time::needs_end(&text) {
                     span.end_us = self.source.end_us();
                 }
@@ -169,7 +169,7 @@ impl Recording {
     fn search_back(&mut self, progress: &mut dyn FnMut(Option<&Self>) -> bool) -> Result<()> {
         let until = self.time_us();
         let current = self.hotspots();
-        let begin = self.source.begins_us().unwrap_or(0);
+        let begin = self.source.start_us().unwrap_or(0);
         self.source.rewind(begin)?;
         let (mut last, mut previous) = (None, Vec::new());
         let reached = self.search(&mut |_| progress(None), |here| {
