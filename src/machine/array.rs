@@ -36,10 +36,10 @@ fn new_and_old(path: impl AsRef<Path>) -> Option<(i64, i64)> {
     Some((new.trim().parse().ok()?, old.trim().parse().ok()?))
 }
 
-/// Parses `done / todo`; `None` for `none` and `delayed`.
+/// Parses `done / total`; `None` for `none` and `delayed`.
 pub(super) fn progress(text: &str) -> Option<(u64, u64)> {
-    let (done, todo) = text.split_once('/')?;
-    Some((done.trim().parse().ok()?, todo.trim().parse().ok()?))
+    let (done, total) = text.split_once('/')?;
+    Some((done.trim().parse().ok()?, total.trim().parse().ok()?))
 }
 
 /// Splits the comma-separated words of md/dev-*/state.
@@ -112,7 +112,7 @@ impl Reader<'_> {
 
     /// Reads a member. `dir` is md/dev-NAME.
     fn member(&mut self, dir: &Path, name: &str) -> Member {
-        // Prefer the number: the directory keeps the name that the device had when it was added.
+        // Prefer the device number: the directory keeps the name that the device had when it was added.
         let block = attribute(dir.join("block/dev"))
             .and_then(|t| self.blocks.get(super::Dev::parse(&t)?))
             .or_else(|| self.blocks.named(name));

@@ -151,7 +151,7 @@ fn member_changes(was: &Array, now: &Array, report_layouts: bool, changes: &mut 
     for (names, what) in [
         (joined, "joined"),
         (moved, "in another slot"),
-        (changed, "laid out differently"),
+        (changed, "with another layout or queue"),
     ] {
         match names.len() {
             0 => {}

@@ -9,12 +9,12 @@ pub enum HostError {
     #[error("/sys/block does not exist: sysfs is not mounted: mount -t sysfs sysfs /sys")]
     NoSysfs,
     /// A file that every kernel has cannot be read.
-    #[error("{what} cannot be read: {why}")]
+    #[error("{file} cannot be read: {error}")]
     Unreadable {
         /// File name.
-        what: String,
-        /// Error of the kernel.
-        why: String,
+        file: String,
+        /// Error of the kernel, or the reason why the content is invalid.
+        error: String,
     },
     /// The target is neither a device nor a path.
     #[error(

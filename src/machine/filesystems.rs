@@ -36,11 +36,11 @@ pub(super) fn device_of(sys: &Sys, blocks: &Blocks, line: &MountLine) -> Option<
 /// Block device at a /dev path. Follows symbolic links.
 pub(super) fn device_at(sys: &Sys, blocks: &Blocks, path: &Path) -> Option<Dev> {
     let real = sys.path(path).canonicalize().ok();
-    if let Some(dev) = real.as_deref().and_then(node) {
+    if let Some(dev) = real.as_deref().and_then(node_dev) {
         return blocks.get(dev).map(|b| b.dev);
     }
     // Test trees have no device nodes, only names.
-    let named = real.map_or_else(|| path.to_path_buf(), |p| sys.outside(&p));
+    let named = real.map_or_else(|| path.to_path_buf(), |p| sys.without_root(&p));
     if sys.is_live() && named == path {
         return None;
     }
@@ -52,8 +52,8 @@ pub(super) fn device_at(sys: &Sys, blocks: &Blocks, path: &Path) -> Option<Dev> 
         .map(|b| b.dev)
 }
 
-/// Number of a block device node.
-pub(super) fn node(path: &Path) -> Option<Dev> {
+/// Device number of a block device node; `None` for any other file.
+pub(super) fn node_dev(path: &Path) -> Option<Dev> {
     let stat = rustix::fs::stat(path).ok()?;
     let is_block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
     is_block.then(|| Dev {

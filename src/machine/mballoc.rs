@@ -10,11 +10,11 @@ mod switch;
 
 pub use switch::{MbStatsSwitch, restore};
 
-/// Maximum number of orders of a buddy bitmap: a group has 2^19 blocks of 64 KiB.
+/// Maximum number of orders of a buddy bitmap: a group has at most 2^19 blocks (of 64 KiB).
 pub const ORDERS: usize = 20;
 /// Maximum length of a line of mb_groups in bytes. Lines have about 130.
 const LINE: u64 = 4096;
-/// Maximum number of groups that are read: 2^22 groups are 512 TiB.
+/// Maximum number of groups that are read: 2^22 groups are 512 TiB with blocks of 4 KiB.
 const GROUPS: usize = 1 << 22;
 
 /// mb_stats: counters since the mount, or since they were enabled.
@@ -121,7 +121,7 @@ impl MbStats {
 /// mb_structs_summary: groups whose buddy bitmaps are in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MbStructs {
-    /// True if the allocator uses the lists (mb_optimize_scan).
+    /// True if the allocator uses its lists of groups by order (mb_optimize_scan).
     pub optimised: Option<bool>,
     /// Groups by the order of their largest free extent. All zero if the lists are not maintained (mb_optimize_scan=0).
     pub largest: Vec<u64>,
@@ -172,7 +172,7 @@ impl MbStructs {
     }
 
     /// True if the kernel maintains the lists.
-    pub fn is_kept(&self) -> bool {
+    pub fn has_lists(&self) -> bool {
         self.largest.iter().any(|n| *n > 0)
     }
 }
@@ -200,7 +200,7 @@ pub struct MbGroups {
     /// Groups with free blocks by the order of their average free extent.
     pub average: Vec<u64>,
     /// Invalid lines and unreadable groups.
-    pub odd: u64,
+    pub invalid: u64,
 }
 
 impl MbGroups {
@@ -227,7 +227,7 @@ impl MbGroups {
             }
             match std::str::from_utf8(&line).ok().and_then(group) {
                 Some(group) => all.add(&group),
-                None => all.odd += 1,
+                None => all.invalid += 1,
             }
             if all.groups as usize >= GROUPS {
                 return Ok(all);
@@ -313,8 +313,9 @@ mod tests {
     fn mb_stats_turned_off_or_invalid() {
         let off = "mballoc:\n\tmb stats collection turned off.\n\tTo enable, please write \"1\" to sysfs file mb_stats.\n";
         assert_eq!(MbStats::parse(off), None);
-        let odd = "reqs: 18446744073709551615\nreqs: 9\ngroups_scanned: 99999999999999999999999\n";
-        assert_eq!(MbStats::parse(odd), None);
+        let invalid =
+            "reqs: 18446744073709551615\nreqs: 9\ngroups_scanned: 99999999999999999999999\n";
+        assert_eq!(MbStats::parse(invalid), None);
         let large = "reqs: 1\ngroups_scanned: 1\ncr0_stats:\ngroups_considered: 18446744073709551615\ncr1_stats:\ngroups_considered: 9\n";
         assert_eq!(MbStats::parse(large).unwrap().considered(), u64::MAX);
     }
@@ -335,11 +336,11 @@ mod tests {
         assert_eq!(lists.optimised, Some(true));
         assert_eq!(lists.largest, [0, 7]);
         assert_eq!(lists.average, [2, 5]);
-        assert!(lists.is_kept());
+        assert!(lists.has_lists());
         let off =
             MbStructs::parse("optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\n")
                 .unwrap();
-        assert_eq!((off.optimised, off.is_kept()), (Some(false), false));
+        assert_eq!((off.optimised, off.has_lists()), (Some(false), false));
         assert_eq!(MbStructs::parse("cr0: 1\n"), None);
     }
 
@@ -357,7 +358,7 @@ mod tests {
             largest: vec![0, 0, 1, 1],
             extents: vec![1, 0, 1, 1],
             average: vec![0, 1, 0, 1],
-            odd: 1,
+            invalid: 1,
         };
         assert_eq!(groups, want);
     }

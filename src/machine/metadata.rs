@@ -85,7 +85,7 @@ pub(super) fn fill(
             }
             if array.reshape_position.is_none() && sb.data_offset != member.data_offset.0 {
                 notes.push(format!(
-                    "{}: data of {} begin at sector {} according to sysfs and {} according to its superblock: sysfs is used",
+                    "{}: data of {} begins at sector {} according to sysfs and {} according to its superblock: sysfs is used",
                     array.name, member.name, member.data_offset, sb.data_offset
                 ));
             }

@@ -178,7 +178,7 @@ impl Target {
         name.into()
     }
 
-    /// A target with the same rules for another path.
+    /// A target with another path and the same `force`.
     pub fn with_path(&self, path: PathBuf) -> Self {
         Self { path, ..*self }
     }
@@ -278,13 +278,13 @@ fn is_stdout(found: &Metadata) -> bool {
 /// have been replaced.
 fn special(path: &Path, descriptor: bool) -> Result<File> {
     let failed = || format!("{} cannot be written", path.display());
-    let follow = if descriptor {
+    let flag = if descriptor {
         libc::O_APPEND
     } else {
         libc::O_NOFOLLOW
     };
     let mut options = OpenOptions::new();
-    options.write(true).custom_flags(follow | libc::O_NOCTTY);
+    options.write(true).custom_flags(flag | libc::O_NOCTTY);
     let file = options.open(path).with_context(failed)?;
     let kind = file.metadata().with_context(failed)?.file_type();
     if !descriptor && !kind.is_fifo() && !kind.is_char_device() {

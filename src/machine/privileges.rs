@@ -13,8 +13,8 @@ pub const NEEDED: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::SYSLOG);
 
-/// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for device mapper's tables, types of
-/// the kernel's modules and the programs' run times; SYS_RESOURCE to lock memory for maps (kernels up to 5.10); SYS_NICE to raise
+/// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for device mapper's tables, the BTF
+/// of kernel modules and the programs' run times; SYS_RESOURCE to lock memory for maps (kernels up to 5.10); SYS_NICE to raise
 /// the priority of the threads that drain events and write the recording; DAC_OVERRIDE for files in directories of other users;
 /// KILL for signals to another user's command.
 const RELOAD: CapabilitySet = NEEDED

@@ -10,7 +10,7 @@ use super::types::Dev;
 /// Maximum number of layers of devices. LVM on dm-crypt on a partition of md is four.
 const DEPTH: usize = 16;
 /// Maximum number of pieces of a device. Enough for the extents of any real LVM volume, too few for a striped volume, which has
-/// one piece for each stripe.
+/// one piece for each chunk.
 const PIECES: usize = 1 << 16;
 
 /// A run of sectors of a device, mapped to a base.

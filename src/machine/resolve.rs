@@ -10,7 +10,7 @@ use super::filesystems::{self, Mounted};
 use super::mounts::{self, MountLine};
 use super::nested;
 use super::project::Projector;
-use super::state::{ArrayState, runs};
+use super::state::{ArrayState, is_running};
 use super::sys::{Sys, attribute, names, natural};
 use super::types::{Array, Dev, HostTopology};
 
@@ -42,7 +42,7 @@ pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), H
     let mut stopped = Vec::new();
     for array in machine.blocks.arrays() {
         let state = attribute(array.dir.join("md/array_state")).unwrap_or_default();
-        if runs(&state) {
+        if is_running(&state) {
             chosen.insert(array.dev);
         } else if !state.is_empty() && machine.members(array).next().is_some() {
             stopped.push((array.name.clone(), state));
@@ -60,8 +60,8 @@ pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), H
 
 /// Resolves `targets` again during a session. Missing targets are left out. Running arrays of `known` are kept even if their
 /// mount point is gone. Without targets, arrays with a newly mounted filesystem are added, but no disks: snaps and container
-/// images come and go. With `superblocks`, reads the members' superblocks as [`resolve`] does. Without, no disk is accessed,
-/// and the result is for [`super::differences`].
+/// images come and go. With `superblocks`, reads the members' superblocks as [`resolve`] does. Without
+/// `superblocks`, accesses no disk; the result is for [`super::differences`].
 ///
 /// # Errors
 /// sysfs or mountinfo is unreadable.
@@ -80,7 +80,7 @@ pub fn resolve_again(
     if targets.is_empty() {
         chosen.extend(machine.mounted_bases(&|_, b| {
             b.kind == Kind::Md { container: false }
-                && runs(&attribute(b.dir.join("md/array_state")).unwrap_or_default())
+                && is_running(&attribute(b.dir.join("md/array_state")).unwrap_or_default())
         }));
     }
     let still = |array: &&Array| {
@@ -123,8 +123,8 @@ impl<'a> Machine<'a> {
     fn read(sys: &'a Sys) -> Result<Self, HostError> {
         let blocks = Blocks::read(sys).ok_or(HostError::NoSysfs)?;
         let mounts = mounts::read(sys).map_err(|e| HostError::Unreadable {
-            what: "/proc/self/mountinfo".into(),
-            why: e.to_string(),
+            file: "/proc/self/mountinfo".into(),
+            error: e.to_string(),
         })?;
         Ok(Self {
             mounted: filesystems::all(sys, &blocks, &mounts),
@@ -156,12 +156,12 @@ impl<'a> Machine<'a> {
             .path(&path)
             .canonicalize()
             .map_err(|_| not_found(target))?;
-        let real = self.sys.outside(&real);
+        let real = self.sys.without_root(&real);
         if let Some(line) = mounts::at(&self.mounts, &real) {
             return self.mount(line, target);
         }
         // A device node that is not in sysfs: a hidden path of a multipath device, or a removed device.
-        if filesystems::node(&self.sys.path(&real)).is_some() {
+        if filesystems::node_dev(&self.sys.path(&real)).is_some() {
             return Err(not_found(target));
         }
         let containing =
@@ -210,7 +210,7 @@ impl<'a> Machine<'a> {
                 Kind::Md { container: true } => return Err(self.container(base)),
                 Kind::Md { .. } => {
                     let state = attribute(base.dir.join("md/array_state")).unwrap_or_default();
-                    if !runs(&state) {
+                    if !is_running(&state) {
                         return Err(HostError::NotRunning {
                             name: base.name.clone(),
                             state: if state.is_empty() {
@@ -240,7 +240,7 @@ impl<'a> Machine<'a> {
     /// Running arrays with a member that is `dev`, a partition of it, or built on it.
     fn arrays_with(&self, dev: Dev) -> Vec<Dev> {
         let has = |array: &&Block| {
-            runs(&attribute(array.dir.join("md/array_state")).unwrap_or_default())
+            is_running(&attribute(array.dir.join("md/array_state")).unwrap_or_default())
                 && self
                     .members(array)
                     .any(|m| self.blocks.beneath(m.dev).iter().any(|b| b.dev == dev))
@@ -254,7 +254,7 @@ impl<'a> Machine<'a> {
         let md = |b: &&Block| b.kind == Kind::Md { container: false };
         let mut pairs = Vec::new();
         for array in self.blocks.arrays() {
-            if !runs(&attribute(array.dir.join("md/array_state")).unwrap_or_default()) {
+            if !is_running(&attribute(array.dir.join("md/array_state")).unwrap_or_default()) {
                 continue;
             }
             for member in self.members(array) {

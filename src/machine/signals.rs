@@ -88,7 +88,7 @@ impl Signals {
     }
 
     /// Makes `command` ignore SIGINT if this process was started with SIGINT ignored. Exec resets handled signals to their default.
-    pub fn pass_to(&self, command: &mut Command) {
+    pub fn pass_ignored_interrupt_to(&self, command: &mut Command) {
         if self.in_background {
             // SAFETY: called between fork and exec; signal(2) is async-signal-safe, and SIG_IGN runs no code.
             unsafe { command.pre_exec(ignore_interrupt) };
@@ -217,7 +217,7 @@ mod tests {
         }
         let mut child = Command::new("sh");
         child.args(["-c", "kill -INT $$; kill -TERM $$"]);
-        signals.pass_to(&mut child);
+        signals.pass_ignored_interrupt_to(&mut child);
         assert_eq!(child.status().unwrap().signal(), Some(SIGTERM));
     }
 
@@ -234,7 +234,7 @@ mod tests {
         let signals = Signals::catch().unwrap();
         let mut child = Command::new("sh");
         child.args(["-c", "kill -INT $$"]);
-        signals.pass_to(&mut child);
+        signals.pass_ignored_interrupt_to(&mut child);
         assert_eq!(child.status().unwrap().signal(), Some(SIGINT));
         raise(SIGHUP);
         assert_eq!(signals.wait(LONG).map(|s| s.number), Some(SIGHUP));

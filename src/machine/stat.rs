@@ -121,8 +121,8 @@ impl StatFile {
             .ok()
             .and_then(DiskStat::parse)
             .ok_or_else(|| HostError::Unreadable {
-                what: format!("{}: its stat file in sysfs", self.name),
-                why: "not the counters of Documentation/block/stat.rst".into(),
+                file: format!("{}: its stat file in sysfs", self.name),
+                error: "not the counters of Documentation/block/stat.rst".into(),
             })
     }
 }
@@ -135,8 +135,8 @@ fn failed(name: &str, e: &io::Error) -> HostError {
         HostError::Removed { name: name.into() }
     } else {
         HostError::Unreadable {
-            what: format!("{name}: its stat file in sysfs"),
-            why: e.to_string(),
+            file: format!("{name}: its stat file in sysfs"),
+            error: e.to_string(),
         }
     }
 }

@@ -14,7 +14,7 @@ pub struct ArrayState {
     pub degraded: u32,
     /// md/sync_action.
     pub sync_action: Option<String>,
-    /// md/sync_completed, in sectors.
+    /// md/sync_completed: sectors done, and total sectors.
     pub sync_completed: Option<(u64, u64)>,
     /// md/reshape_position, in sectors of the array.
     pub reshape_position: Option<u64>,
@@ -54,7 +54,7 @@ impl ArrayState {
         }
         let md = dir.join("md");
         let array_state = attribute(md.join("array_state")).unwrap_or_default();
-        if dev != Some(array.dev) || !runs(&array_state) {
+        if dev != Some(array.dev) || !is_running(&array_state) {
             return Err(HostError::Stopped { name });
         }
         let members = names(&md)
@@ -116,8 +116,8 @@ impl ArrayState {
         }
         if let Some(action) = self.sync_action.as_deref().filter(|a| *a != "idle") {
             health.push(match self.sync_completed {
-                Some((done, todo)) if todo > 0 => {
-                    format!("{action} {:.1} %", 100.0 * done as f64 / todo as f64)
+                Some((done, total)) if total > 0 => {
+                    format!("{action} {:.1} %", 100.0 * done as f64 / total as f64)
                 }
                 _ => action.to_string(),
             });
@@ -148,7 +148,7 @@ impl MemberState {
 }
 
 /// True if md serves IO in this state (drivers/md/md.c, array_state_show).
-pub(super) fn runs(array_state: &str) -> bool {
+pub(super) fn is_running(array_state: &str) -> bool {
     !matches!(array_state, "" | "clear" | "inactive")
 }
 

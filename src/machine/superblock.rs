@@ -180,7 +180,7 @@ fn parse_1(
     let room = if version == Version::V10 {
         start
     } else if data_offset.min(new_data_offset) < start + length {
-        return Err(Reject::Nonsense("data begin within the superblock"));
+        return Err(Reject::Nonsense("data begins within the superblock"));
     } else {
         sectors.saturating_sub(data_offset)
     };
@@ -188,7 +188,7 @@ fn parse_1(
         return Err(Reject::Nonsense("fewer than 10 data sectors"));
     }
     if data_sectors > room {
-        return Err(Reject::Nonsense("data end after the end of the device"));
+        return Err(Reject::Nonsense("data ends after the end of the device"));
     }
 
     // Offsets relative to the superblock are signed: version 1.0 has the bitmap before it.

@@ -1,7 +1,7 @@
 //! Kernel functions by address, from /proc/kallsyms.
 //!
-//! kallsyms has no sizes. A symbol ends at the next symbol of its module. The last symbol of a module ends with its page:
-//! modules do not share pages, so that code loaded later has no name instead of a wrong one.
+//! kallsyms has no sizes. A symbol ends at the next symbol of its module. The last symbol of a module ends with its page, because
+//! modules do not share pages. Code that was loaded later therefore has no name, instead of a wrong one.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -83,7 +83,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// /proc/kallsyms. The kernel formats 100,000 lines while it is read, which takes 40 ms.
+/// Opens /proc/kallsyms. Reading it takes 40 ms, because the kernel formats some 100,000 lines.
 pub fn open(sys: &Sys) -> io::Result<File> {
     File::open(sys.path("/proc/kallsyms"))
 }
@@ -205,8 +205,8 @@ impl Symbols {
             .unwrap_or_default()
     }
 
-    /// False if kernel.kptr_restrict hides the symbols.
-    pub fn known(&self) -> bool {
+    /// False if kernel.kptr_restrict hides the symbols, or they cannot be read.
+    pub fn has_symbols(&self) -> bool {
         !self.all.is_empty()
     }
 
@@ -280,7 +280,7 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
     #[test]
     fn addresses_before_between_and_after_symbols() {
         let table = Symbols::parse(TEXT.as_bytes());
-        assert!(table.known());
+        assert!(table.has_symbols());
         for (address, expected) in [
             (0, None),
             (0x1000, None),
@@ -326,7 +326,7 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
     fn hidden_symbols_are_none() {
         let text = "0000000000000000 T _stext\n0000000000000000 t ext4_mb_good_group\t[ext4]\n";
         let table = Symbols::parse(text.as_bytes());
-        assert!(!table.known());
+        assert!(!table.has_symbols());
         assert_eq!(table.at(0), None);
         assert_eq!(table.at(0xffff_ffff_8100_0000), None);
     }

@@ -80,7 +80,7 @@ impl Sys {
     }
 
     /// `path` without the root.
-    pub(super) fn outside(&self, path: &Path) -> PathBuf {
+    pub(super) fn without_root(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.root) {
             Ok(rest) => Path::new("/").join(rest),
             Err(_) => path.to_path_buf(),

@@ -142,7 +142,7 @@ pub fn device_path(name: &str) -> PathBuf {
     PathBuf::from("/dev").join(name.replace('!', "/"))
 }
 
-/// Asks the kernel for the layout of a mounted filesystem whose device cannot be read. why: the reason.
+/// Asks the kernel for the layout of a mounted filesystem whose device cannot be read, for the reason `why`.
 fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
     let mount = |name| fs.mounts.iter().find(|m| m.fstype.starts_with(name));
     let device = (fs.dev.major, fs.dev.minor);

@@ -76,7 +76,7 @@ pub struct Array {
     pub degraded: u32,
     /// md/sync_action: `idle`, `resync`, `recover`, `check`, `repair`, `reshape`; `None` without redundancy.
     pub sync_action: Option<String>,
-    /// md/sync_completed: sectors done and sectors to do, of each member; `None` while idle or waiting.
+    /// md/sync_completed: sectors done and total sectors, of each member; `None` while idle or waiting.
     pub sync_completed: Option<(u64, u64)>,
     /// md/reshape_position: array sector that a running reshape has reached; `None` without a reshape.
     pub reshape_position: Option<u64>,
@@ -164,7 +164,7 @@ pub struct QueueFacts {
     pub bio_based: bool,
 }
 
-/// A mounted filesystem.
+/// A filesystem, or an unmounted device that may hold one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filesystem {
     /// Kernel name of the block device: `md127`, `md127p1`, `dm-3`. Also the name in /sys/fs/ext4 and /proc/fs/ext4.
@@ -193,7 +193,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// First filesystem sector after the segment, at most the largest one.
+    /// First filesystem sector after the segment. Saturates at the largest sector.
     pub fn end(&self) -> FsSector {
         self.fs_sector.saturating_add(self.sectors)
     }

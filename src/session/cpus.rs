@@ -96,7 +96,7 @@ impl CpuSampler {
 
     /// True if the kernel's symbols are readable. Without them the allocator's share of the CPU is unknown, not 0.
     pub fn named(&self) -> bool {
-        self.names.symbols.known()
+        self.names.symbols.has_symbols()
     }
 
     /// Limits of the samples, one line each.

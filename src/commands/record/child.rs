@@ -85,7 +85,7 @@ impl Running {
         if aside {
             child.stdout(io::stderr());
         }
-        signals.pass_to(&mut child);
+        signals.pass_ignored_interrupt_to(&mut child);
         let child = child.spawn();
         Ok(Some(Self(child.with_context(|| {
             format!("starting {}", name.display())

@@ -45,13 +45,17 @@ fn geometry() {
         (
             "metadata_version",
             "1.1",
-            "md0: metadata version changed, sda and sdb and sdc laid out differently",
+            "md0: metadata version changed, sda and sdb and sdc with another layout or queue",
         ),
-        ("dev-sda/offset", "4096", "md0: sda laid out differently"),
+        (
+            "dev-sda/offset",
+            "4096",
+            "md0: sda with another layout or queue",
+        ),
         (
             "dev-sda/new_offset",
             "4096",
-            "md0: sda laid out differently",
+            "md0: sda with another layout or queue",
         ),
         (
             "dev-sdc/slot",
@@ -61,7 +65,7 @@ fn geometry() {
         (
             "bitmap/location",
             "none",
-            "md0: sda and sdb and sdc laid out differently",
+            "md0: sda and sdb and sdc with another layout or queue",
         ),
     ] {
         assert_eq!(written(file, text), said, "{file}");
@@ -72,7 +76,7 @@ fn geometry() {
     );
     assert_eq!(
         after(RAID5, |t| t.write("sys/block/sda/queue/iostats", "1\n")),
-        "md0: sda laid out differently"
+        "md0: sda with another layout or queue"
     );
 }
 

@@ -172,7 +172,7 @@ fn superblocks_add_fields_that_sysfs_lacks() {
         topology
             .notes
             .iter()
-            .any(|n| n.contains("sdc begin at sector 133120 according to sysfs and 4096"))
+            .any(|n| n.contains("sdc begins at sector 133120 according to sysfs and 4096"))
     );
     assert_eq!(topology.notes.len(), 1, "{:?}", topology.notes);
 }

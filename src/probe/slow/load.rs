@@ -100,7 +100,7 @@ impl SlowProbe {
         let mut notes = plan.notes;
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
-        if !symbols.known() {
+        if !symbols.has_symbols() {
             notes.push(
                 "waits have no phases: the kernel hides its symbols: sysctl kernel.kptr_restrict=1, as root".to_owned(),
             );

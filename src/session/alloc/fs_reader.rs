@@ -76,10 +76,10 @@ impl FsReader {
         if groups {
             match MbGroups::read(sys, name) {
                 Ok(groups) => {
-                    if groups.odd > 0 {
+                    if groups.invalid > 0 {
                         notes.push(format!(
                             "{name}: {} of its groups could not be read",
-                            groups.odd
+                            groups.invalid
                         ));
                     }
                     every_group = Some(from_groups(groups));
@@ -252,7 +252,7 @@ fn from_groups(groups: MbGroups) -> Fragmentation {
 
 /// Fragmentation from mb_structs_summary; without figures if the kernel does not maintain the lists.
 fn from_lists(lists: MbStructs) -> Fragmentation {
-    if !lists.is_kept() {
+    if !lists.has_lists() {
         return Fragmentation {
             optimised: lists.optimised,
             ..Fragmentation::default()
