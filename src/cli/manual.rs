@@ -80,8 +80,8 @@ fn render(page: &Command, out: &mut dyn Write) -> io::Result<()> {
     man.render_synopsis_section(out)?;
     man.render_description_section(out)?;
     man.render_options_section(out)?;
-    let own = page.get_name() == "raidtrace";
-    if own {
+    let is_program = page.get_name() == "raidtrace";
+    if is_program {
         man.render_subcommands_section(out)?;
     }
     let help = page.get_after_help().map(ToString::to_string);

@@ -158,7 +158,7 @@ impl Conf {
         }
     }
 
-    /// `[defaults]` `fs_type`; mkfs.ext4 does not look at it.
+    /// [`Conf::text`] as a boolean (lib/support/profile.c: conf_yes). False if it is missing or not one of the words for true.
     pub fn is_true(&self, types: &[String], key: &str) -> bool {
         let text = self.text(types, key).unwrap_or("0").to_ascii_lowercase();
         matches!(text.as_str(), "y" | "yes" | "true" | "t" | "1" | "on")

@@ -11,7 +11,7 @@ use crate::origin::Origin;
 
 /// Maximum number of blocks of an extent: EXT_INIT_MAX_LEN.
 const EXTENT: u64 = 1 << 15;
-/// Extents in an inode.
+/// Maximum number of extents in an inode.
 const ROOT_EXTENTS: u64 = 4;
 
 /// Default journal size in blocks for a filesystem of `blocks` blocks; `None` for no journal
@@ -109,7 +109,7 @@ impl Inodes<'_> {
         Ok(())
     }
 
-    /// Free blocks of a group in the count of mke2fs during table allocation: with bigalloc, blocks minus clusters.
+    /// Free blocks of a group while tables are allocated, before used blocks are rounded to clusters ([`Used::by_clusters`]).
     fn free(&self, group: u32) -> u64 {
         let sb = self.sb;
         let first = sb.group_first_block(group).0;
@@ -123,7 +123,7 @@ impl Inodes<'_> {
         let sb = self.sb;
         let (groups, flex) = (sb.groups, sb.groups_per_flex());
         let half = (sb.blocks_count - u64::from(sb.first_data_block)) / 2;
-        // Group of a block, with the first data block added back.
+        // ext2fs_group_of_blk2() subtracts the first data block a second time.
         let mut group = (half.saturating_sub(sb.first_data_block.into())
             / u64::from(sb.blocks_per_group)) as u32;
         let start = if sb.log_groups_per_flex > 0 && group > flex {
@@ -210,8 +210,8 @@ impl Inodes<'_> {
             at = at.max(free);
         }
         let (mut left, mut extents) = (blocks, 0_u64);
-        // First extent and number of extents of the node that gets the next extent.
-        let (mut head, mut full_at) = (0, ROOT_EXTENTS);
+        // The node that gets the next extent: the first block of its first extent, its capacity, and its number of extents.
+        let (mut head, mut capacity) = (0, ROOT_EXTENTS);
         let mut in_node = 0;
         while left > 0 {
             let from = if at == 0 || at >= self.sb.blocks_count {
@@ -227,12 +227,12 @@ impl Inodes<'_> {
             let n = left.min(EXTENT).min(run);
             self.used.take(first, n);
             self.places.push(FsBlock(first), n, Origin::Journal);
-            if in_node == full_at {
+            if in_node == capacity {
                 let before = (head.max(ratio) - ratio) / ratio * ratio;
                 let node = self.allocate_block(before)?;
                 self.places.push(FsBlock(node), 1, Origin::ExtentTree);
-                if full_at == ROOT_EXTENTS {
-                    full_at = leaf; // the new node gets the root's extents
+                if capacity == ROOT_EXTENTS {
+                    capacity = leaf; // the new node gets the root's extents
                 } else {
                     // At the end of the file, the full node is not split in half: only its last extent moves to the new node.
                     in_node = 1;

@@ -5,7 +5,7 @@ use super::decided::Decided;
 use crate::fs::ext4::Superblock;
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
-/// Maximum clusters per group, for 16-bit counters in old descriptors (EXT2_MAX_BLOCKS_PER_GROUP).
+/// Maximum clusters per group, for 16-bit counters in old descriptors (EXT2_MAX_CLUSTERS_PER_GROUP).
 const MAX_CLUSTERS: u64 = (1 << 16) - 8;
 /// Maximum number of groups, to bound memory and time: 4 PiB with groups of 128 MiB.
 pub const MAX_GROUPS: u64 = 1 << 25;
@@ -126,7 +126,7 @@ fn blocks_per_group(d: &Decided, bigalloc: bool, ratio: u64) -> Result<u64, Stri
         return Ok(own.min(MAX_CLUSTERS));
     }
     let clusters = match d.group {
-        // With the largest clusters, of 2^17 blocks, the blocks of a group would not fit into 32 bits.
+        // As in ext2fs_initialize(): with clusters of 2^17 KiB and more, the KiB of a group would not fit into 32 bits.
         0 if d.cluster.ilog2() - 10 + 15 < 32 => block * 8,
         0 => (block - 1) * 8,
         own => own.into(),

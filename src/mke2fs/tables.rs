@@ -16,7 +16,7 @@ pub struct Tables<'a> {
     pub stride: u64,
 }
 
-/// Allocations of the previous groups in the same flex group.
+/// Allocations of the previous group in the same flex group.
 #[derive(Clone, Copy, Default)]
 struct Got {
     block_bitmap: u64,

@@ -35,7 +35,7 @@ impl Used {
         }
     }
 
-    /// Marks blocks as used, free or not.
+    /// Marks blocks as used, whether they are free or not.
     pub fn take(&mut self, first: u64, count: u64) {
         if count == 0 {
             return;
