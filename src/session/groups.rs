@@ -15,9 +15,9 @@ pub fn uneven_groups(topology: &Topology) -> BTreeMap<String, UnevenGroups> {
         let on = TargetArray::from_array(array).ok()?;
         let uneven = |fs: &machine::Filesystem| match topology.layouts.get(&fs.dev)? {
             layout @ Layout::Xfs(_) => {
-                agsize::uneven(&Filesystem::from_layout(layout.clone()), &fs.segments, &on)
+                agsize::uneven(&Filesystem::from_layout(layout.clone())?, &fs.segments, &on)
             }
-            Layout::Ext4(_) => None,
+            Layout::Ext4(_) | Layout::XfsDevice(_) => None,
         };
         Some((
             array.name.clone(),

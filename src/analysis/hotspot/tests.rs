@@ -239,7 +239,7 @@ fn allocation_groups_on_one_member() {
 /// New inodes are written one cluster after the other, as a file is.
 #[test]
 fn few_inode_clusters_are_on_few_members_by_nature() {
-    let array = of(7, |i| {
+    let array = with_cells(7, |i| {
         vec![writes(Origin::InodeCluster, if i == 2 { 300 } else { 0 })]
     });
     assert_eq!(headline_of(&array).kind, Kind::Even);
