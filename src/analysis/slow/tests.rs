@@ -351,6 +351,68 @@ fn stacks_have_phases() {
             ],
             Phase::MetadataRead,
         ),
+        // XFS: i_rwsem is locked by a call in xfs_ilock(), i_lock by a jump at its end.
+        (&["xfs_ilock", "xfs_file_dio_read"], Phase::InodeLock),
+        (
+            &[
+                "xfs_ilock",
+                "xfs_file_write_checks",
+                "xfs_file_dio_write_aligned",
+            ],
+            Phase::InodeLock,
+        ),
+        (&["xfs_ilock", "xfs_vn_setattr"], Phase::Other),
+        (
+            &["xfs_ilock", "xfs_create", "xfs_generic_create"],
+            Phase::BlockMapLock,
+        ),
+        (
+            &[
+                "xfs_map_blocks",
+                "iomap_writepages",
+                "file_write_and_wait_range",
+                "xfs_file_fsync",
+            ],
+            Phase::BlockMapLock,
+        ),
+        (
+            &["file_write_and_wait_range", "xfs_file_fsync"],
+            Phase::OwnData,
+        ),
+        (
+            &[
+                "__flush_workqueue",
+                "xlog_cil_push_now.isra.0",
+                "xlog_cil_force_seq",
+            ],
+            Phase::CilPush,
+        ),
+        (
+            &["xlog_wait_on_iclog", "xfs_log_force_seq", "xfs_file_fsync"],
+            Phase::LogIo,
+        ),
+        (
+            &["md_write_start", "xlog_write_iclog", "xlog_force_lsn"],
+            Phase::MdSuperblock,
+        ),
+        (
+            &["submit_bio_wait", "blkdev_issue_flush", "xlog_write_iclog"],
+            Phase::DataFlush,
+        ),
+        (&["blkdev_issue_flush", "xfs_file_fsync"], Phase::OwnFlush),
+        (
+            &["xlog_grant_head_wait", "xfs_log_reserve", "xfs_create"],
+            Phase::LogSpace,
+        ),
+        (
+            &["down", "xfs_buf_lock", "xfs_buf_read_map", "xfs_read_agi"],
+            Phase::BufferLock,
+        ),
+        (
+            &["xfs_buf_iowait", "__xfs_buf_submit", "xfs_buf_read_map"],
+            Phase::MetadataRead,
+        ),
+        (&["__xfs_iunpin_wait"], Phase::JournalBuffer),
         (&["schedule", "nothing_known"], Phase::Other),
         (&[], Phase::Other),
     ] {

@@ -275,6 +275,22 @@ impl Waterfall {
                 culprit.task.clone_from(&op.lock.holder);
                 culprit.what = reason(op);
             }
+            Phase::LogSpace => {
+                culprit.task.clone_from(&op.pusher);
+                if op.flags.xfs {
+                    let span = (sleep.first_ns, sleep.last_ns);
+                    culprit.longest(span, ios, |b| b.write);
+                }
+            }
+            Phase::CilPush | Phase::LogIo => {
+                let span = (op.start_ns, sleep.last_ns);
+                culprit.flushed(span, ios, |b| {
+                    b.end_ns > sleep.first_ns && (b.flush || b.fua)
+                });
+                if culprit.member.is_none() {
+                    culprit.waited(sleep.last_ns, ios, |b| b.write);
+                }
+            }
             _ => {}
         }
     }
@@ -375,19 +391,24 @@ fn pre_reads(from: u64, to: u64, ios: &[MemberIo]) -> u64 {
     ns
 }
 
-/// Describes the operation that held the inode's lock, and why it excludes others. The conditions are those of fs/ext4/file.c.
+/// Describes the operation that held the inode's lock, and why it excludes others. The conditions are those of fs/ext4/file.c and
+/// fs/xfs/xfs_file.c.
 fn reason(op: &Operation) -> Option<String> {
     let lock = &op.lock;
     let flags = lock.flags;
     let text = match lock.kind? {
         Kind::Read if flags.direct => "direct read".to_owned(),
         Kind::Write if flags.direct => {
-            let why = if flags.extends {
+            let why = if flags.extends && flags.xfs {
+                " that begins after the end of the file"
+            } else if flags.extends {
                 " that extends the file"
             } else if flags.unaligned {
                 " that is not aligned to blocks"
             } else if flags.security {
                 " to a file that may have privileges to remove (no S_NOSEC)"
+            } else if flags.xfs {
+                ""
             } else {
                 " into a hole, unwritten blocks or several extents"
             };

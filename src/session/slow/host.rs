@@ -77,15 +77,19 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
     places
 }
 
-/// Traced devices: ext filesystems, and all members.
+/// Traced devices: ext filesystems, XFS, and all members.
 pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
     let mut devices: BTreeMap<u32, Device> = BTreeMap::new();
     for array in &topology.host.arrays {
         for fs in &array.filesystems {
-            let is_ext = fs.mounts.iter().any(|m| m.fstype.starts_with("ext"));
+            let is = |kind: &str| fs.mounts.iter().any(|m| m.fstype.starts_with(kind));
             let layout = topology.layouts.get(&fs.dev);
-            if is_ext || layout.is_some_and(|l| l.ext4().is_some()) {
-                devices.entry(fs.dev.kernel()).or_default().filesystem = true;
+            let ext4 = is("ext") || layout.is_some_and(|l| l.ext4().is_some());
+            let xfs = is("xfs") || layout.is_some_and(|l| l.xfs().is_some());
+            if ext4 || xfs {
+                let device = devices.entry(fs.dev.kernel()).or_default();
+                device.ext4 |= ext4;
+                device.xfs |= xfs;
             }
         }
         for member in &array.members {
