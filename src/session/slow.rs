@@ -176,8 +176,8 @@ impl SlowSampler {
         Ok(())
     }
 
-    /// Traces other devices from now on. For the first ext4, or the first XFS, that is mounted after the start, other programs are
-    /// needed.
+    /// Traces other devices from now on. The first ext4, or the first XFS, that is mounted after the start needs other programs; those in
+    /// use continue until they are attached.
     ///
     /// # Errors
     /// The kernel refuses the programs or the devices.
@@ -188,7 +188,9 @@ impl SlowSampler {
         if self.probe.covers(devices) {
             return self.probe.set_devices(devices);
         }
-        self.probe = SlowProbe::start(devices, self.threshold)?;
+        let probe = SlowProbe::start(devices, self.threshold)?;
+        self.drain_now()?;
+        self.probe = probe;
         let dropped = self.before.dropped;
         self.before = Before {
             dropped,
@@ -203,8 +205,9 @@ impl SlowSampler {
         let topology = session.topology();
         let mut names = names(topology);
         let journals = self.commits.iter().filter_map(|c| c.journal);
-        add_journals(&mut names, journals, session.sys());
         let places = places(topology);
+        let journals = journals.chain(places.values().filter_map(|p| p.log));
+        add_journals(&mut names, journals, session.sys());
         let current = devices(topology);
         let mut commits: Vec<&Commit> = self.commits.iter().collect();
         commits.sort_by_key(|c| c.start_ns());
@@ -216,8 +219,12 @@ impl SlowSampler {
             .map(|operation| {
                 let place = places.get(&operation.dev);
                 let (commits, ios) = overlapping(&operation, place, &commits, &ios);
+                let mut waterfall = Waterfall::new(&operation, &commits, &ios);
+                if let Some(log) = place.and_then(|p| p.log) {
+                    waterfall.log_is_on(log);
+                }
                 Slow {
-                    waterfall: Waterfall::new(&operation, &commits, &ios),
+                    waterfall,
                     array: place.map(|p| p.array.clone()),
                     operation,
                 }

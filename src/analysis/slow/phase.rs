@@ -133,7 +133,7 @@ impl Phase {
             Self::FastCommit => "a fast commit",
             Self::LogSpace => "room in the journal",
             Self::JournalBuffer => "a metadata block that is being committed",
-            Self::CilPush => "the push of the log's transactions in memory (CIL)",
+            Self::CilPush => "the push of the CIL (log)",
             Self::LogIo => "log writes",
             Self::BufferLock => "a locked metadata buffer",
             Self::OwnFlush => "its own flush",

@@ -91,6 +91,18 @@ impl Waterfall {
         waterfall
     }
 
+    /// XFS's log is on another device, whose IO is not traced: no member is the cause of waits for the log.
+    pub fn log_is_on(&mut self, dev: u32) {
+        for phase in [Phase::CilPush, Phase::LogIo] {
+            if let Some(part) = self.parts.get_mut(&phase) {
+                part.culprit = Culprit {
+                    journal: Some(dev),
+                    ..Culprit::default()
+                };
+            }
+        }
+    }
+
     /// Sum of all phases in ns.
     pub fn total_ns(&self) -> u64 {
         self.parts.values().map(|p| p.ns).sum()
@@ -258,7 +270,7 @@ impl Waterfall {
         let part = self.parts.entry(phase).or_default();
         let culprit = &mut part.culprit;
         match phase {
-            Phase::MdSuperblock | Phase::OwnFlush => {
+            Phase::MdSuperblock | Phase::OwnFlush | Phase::DataFlush => {
                 // md or the task submitted the flush before the task slept.
                 let span = (op.start_ns, sleep.last_ns);
                 culprit.flushed(span, ios, |b| b.flush && b.end_ns > sleep.first_ns);
@@ -283,10 +295,8 @@ impl Waterfall {
                 }
             }
             Phase::CilPush | Phase::LogIo => {
-                let span = (op.start_ns, sleep.last_ns);
-                culprit.flushed(span, ios, |b| {
-                    b.end_ns > sleep.first_ns && (b.flush || b.fua)
-                });
+                let span = (sleep.first_ns, sleep.last_ns);
+                culprit.longest(span, ios, |b| b.flush || b.fua);
                 if culprit.member.is_none() {
                     culprit.waited(sleep.last_ns, ios, |b| b.write);
                 }

@@ -49,6 +49,8 @@ pub(super) fn facts(session: &Session) -> Facts {
 pub(super) struct Place {
     pub array: String,
     pub members: BTreeSet<u32>,
+    /// Device of an external log of XFS (`logdev=`).
+    pub log: Option<u32>,
 }
 
 pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
@@ -64,6 +66,7 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
             let place = places.entry(fs.dev.kernel()).or_insert_with(|| Place {
                 array: array.name.clone(),
                 members: BTreeSet::new(),
+                log: fs.mounts.first().and_then(|m| external_log(&m.options)),
             });
             if !is_nested(array) {
                 place.array.clone_from(&array.name);
@@ -75,6 +78,13 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
         }
     }
     places
+}
+
+/// Device number of `logdev=` in the mount options of an XFS.
+fn external_log(options: &str) -> Option<u32> {
+    let path = options.split(',').find_map(|o| o.strip_prefix("logdev="))?;
+    let dev = rustix::fs::stat(path).ok()?.st_rdev;
+    Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev))
 }
 
 /// Traced devices: ext filesystems, XFS, and all members.
