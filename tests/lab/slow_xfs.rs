@@ -51,7 +51,12 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
     // The flush takes 120 ms on the second member. Time on a run queue does not count as a wait.
     let waits = idle.iter().filter(|o| awake(o) < 60e3);
     for operation in waits {
-        assert_eq!(longest_wait(operation)["phase"], "md_superblock");
+        // Up to 6.1, md writes the log's FUA write after the flush, not beside it.
+        let longest = longest_wait(operation)["phase"].as_str();
+        assert!(
+            matches!(longest, Some("md_superblock" | "log_io")),
+            "{operation:#}"
+        );
         for name in ["md_superblock", "log_io"] {
             let phase = phase(operation, name).expect("a phase");
             assert_eq!(phase["member"], "dm-1", "{operation:#}");
@@ -68,7 +73,11 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
 
     let case = Case::new(&dir, "writers");
     let locks = ["inode_lock", "direct_drain"];
-    let functions = ["rwsem_down_write_slowpath", "inode_dio_wait"];
+    let functions = [
+        "rwsem_down_read_slowpath",
+        "rwsem_down_write_slowpath",
+        "inode_dio_wait",
+    ];
     assert!(compare(&case, "write", &locks, &functions) > 20e3);
     for operation in of(&case, "write") {
         let lock = phase(&operation, "inode_lock").map(|l| l["task"]["pid"].clone());

@@ -87,7 +87,7 @@ sync
 end_slow
 
 # Two unaligned writers.
-graph rwsem_down_write_slowpath inode_dio_wait
+graph rwsem_down_read_slowpath rwsem_down_write_slowpath inode_dio_wait
 begin_slow writers -t 5ms md120
 each 20 512 8 unaligned &
 each 20 512 16 unaligned
