@@ -52,6 +52,7 @@ fn main() -> Result<()> {
             "slow_maps",
             "slow_operation",
             "slow_namespace",
+            "slow_xfs",
             "slow_sleep",
             "slow_commit",
             "slow_lock",

@@ -53,6 +53,9 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 	__builtin_memset(lock->next_comm, 0, RT_COMM);
 	word = BPF_CORE_READ((struct rw_semaphore *)address, owner.counter);
 	owner = (struct task_struct *)(word & ~(__u64)RT_RWSEM_OWNER_FLAGS);
+	/* the task released the lock as a reader, to get it exclusively: the word of readers is not cleared */
+	if (owner == (struct task_struct *)bpf_get_current_task())
+		owner = (void *)0;
 	first = bpf_map_lookup_elem(&rt_slow_writers, &key);
 	if (word & RT_RWSEM_READER_OWNED) {
 		/* a reader waits for readers only because a writer is queued before it */

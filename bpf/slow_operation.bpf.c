@@ -99,12 +99,8 @@ int BPF_PROG(rt_slow_read_in, struct kiocb *iocb, struct iov_iter *to)
 {
 	struct rt_slow_task *t = rt_slow_begin(iocb->ki_filp->f_inode, RT_SLOW_READ);
 
-	if (!t)
-		return 0;
-	t->position = iocb->ki_pos;
-	t->bytes = to->count;
-	if (iocb->ki_flags & RT_IOCB_DIRECT)
-		t->flags = RT_SLOW_DIRECT;
+	if (t)
+		rt_slow_set_read(t, iocb, to);
 	return 0;
 }
 
@@ -136,24 +132,13 @@ int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
 {
 	struct inode *inode = iocb->ki_filp->f_inode;
 	struct rt_slow_task *t = rt_slow_begin(inode, RT_SLOW_WRITE);
-	__u64 position = iocb->ki_flags & RT_IOCB_APPEND ? inode->i_size : iocb->ki_pos;
-	__u64 bytes = from->count;
-	__u8 flags = 0;
 
 	if (!t)
 		return 0;
-	t->position = position;
-	t->bytes = bytes;
-	if (iocb->ki_flags & RT_IOCB_DIRECT)
-		flags |= RT_SLOW_DIRECT;
-	if (position + bytes > (__u64)inode->i_size)
-		flags |= RT_SLOW_EXTENDS;
-	if ((position | bytes) & (inode->i_sb->s_blocksize - 1))
-		flags |= RT_SLOW_UNALIGNED;
-	if (!(inode->i_flags & RT_S_NOSEC))
-		flags |= RT_SLOW_SECURITY;	/* file_remove_privs() looks for setuid bits and file capabilities */
-	t->flags = flags;
-	if (!(flags & RT_SLOW_DIRECT))
+	rt_slow_set_write(t, iocb, from, inode);
+	if (t->position + t->bytes > (__u64)inode->i_size)
+		t->flags |= RT_SLOW_EXTENDS;
+	if (!(t->flags & RT_SLOW_DIRECT))
 		note_write((__u64)inode, t->pid);
 	return 0;
 }

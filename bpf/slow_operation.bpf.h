@@ -42,10 +42,10 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 
 /*
  * Starts an operation on an inode; NULL if the inode is not on a traced filesystem, or if the
- * operation is a part of another one: ext4_sync_file() in a synchronous write, or ext4_truncate()
- * in any operation.
+ * operation is a part of another one: ext4_sync_file() or xfs_file_fsync() in a synchronous write,
+ * or a truncation in any operation. Not inline, so that its code exists once per file.
  */
-static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u16 kind)
+static __noinline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u32 kind)
 {
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_current(pid);
@@ -58,13 +58,37 @@ static __always_inline struct rt_slow_task *rt_slow_begin(struct inode *inode, _
 		t->flags |= RT_SLOW_SYNCS;
 		return (void *)0;
 	}
-	/* ext4 truncates in other operations, for example after a failed write */
+	/* other operations truncate too, for example after a failed write, or in fallocate */
 	if (t && kind == RT_SLOW_TRUNCATE)
 		return (void *)0;
 	t = rt_slow_begin_at(pid, kind);
 	if (t)
 		t->inode = (__u64)inode;
 	return t;
+}
+
+/* Describes the read of the operation that has just started. */
+static __always_inline void rt_slow_set_read(struct rt_slow_task *t, const struct kiocb *iocb,
+					     const struct iov_iter *to)
+{
+	t->position = iocb->ki_pos;
+	t->bytes = to->count;
+	if (iocb->ki_flags & RT_IOCB_DIRECT)
+		t->flags |= RT_SLOW_DIRECT;
+}
+
+/* Describes the write of the operation that has just started, except RT_SLOW_EXTENDS. */
+static __always_inline void rt_slow_set_write(struct rt_slow_task *t, const struct kiocb *iocb,
+					      const struct iov_iter *from, const struct inode *inode)
+{
+	t->position = iocb->ki_flags & RT_IOCB_APPEND ? inode->i_size : iocb->ki_pos;
+	t->bytes = from->count;
+	if (iocb->ki_flags & RT_IOCB_DIRECT)
+		t->flags |= RT_SLOW_DIRECT;
+	if ((t->position | t->bytes) & (inode->i_sb->s_blocksize - 1))
+		t->flags |= RT_SLOW_UNALIGNED;
+	if (!(inode->i_flags & RT_S_NOSEC))
+		t->flags |= RT_SLOW_SECURITY;	/* file_remove_privs() looks for setuid bits and file capabilities */
 }
 
 /*

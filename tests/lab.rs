@@ -85,6 +85,10 @@ use slow_md::slow_arrays_have_their_causes;
 mod slow_files;
 use slow_files::slow_readers_have_their_writer;
 
+#[path = "lab/slow_xfs.rs"]
+mod slow_xfs;
+use slow_xfs::slow_operations_on_xfs_have_their_causes;
+
 #[path = "lab/dirtied.rs"]
 mod dirtied;
 use dirtied::dirtied_blocks_have_their_task;
@@ -143,6 +147,7 @@ on_kernels! {
     groups_considered_match_mb_stats
     mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
+    slow_operations_on_xfs_have_their_causes
     blocks_of_xfs_have_their_origins
     ;
     the_suggested_agsize_is_even

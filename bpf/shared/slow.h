@@ -51,12 +51,13 @@ enum rt_slow_kinds {
 
 enum rt_slow_flags {
 	RT_SLOW_DIRECT = 1,
-	RT_SLOW_EXTENDS = 2,	/* ends after i_size */
+	RT_SLOW_EXTENDS = 2,	/* ends after i_size; on XFS: begins after i_size */
 	RT_SLOW_UNALIGNED = 4,	/* position or length is not a multiple of the block size */
-	RT_SLOW_SYNCS = 8,	/* a write that called ext4_sync_file() */
+	RT_SLOW_SYNCS = 8,	/* a write that called ext4_sync_file() or xfs_file_fsync() */
 	RT_SLOW_SECURITY = 16,	/* S_NOSEC is not cached: file_remove_privs() takes the lock exclusively */
 	RT_SLOW_EXCLUSIVE = 32,	/* rt_slow_lock only: the operation waited for exclusive access */
 	RT_SLOW_READERS = 64,	/* rt_slow_lock only: readers held the lock */
+	RT_SLOW_XFS = 128,	/* on an XFS */
 };
 
 /* In place of a stack key: the task was preempted. */
@@ -79,7 +80,7 @@ struct rt_slow_task {
 	__u32 pid;		/* thread id; 0: none */
 	__u16 kind;
 	__u8 flags;
-	__u8 depth;		/* nesting depth of ext4_sync_file() in a synchronous write */
+	__u8 depth;		/* nesting depth of fsync in a synchronous write */
 	__u64 start_ns;
 	__u64 inode;		/* address of the inode; of the transaction for RT_SLOW_JBD2 */
 	__u64 position;
@@ -144,6 +145,9 @@ struct rt_slow_operation {
 	__u64 bytes;
 	__u8 comm[RT_COMM];
 	struct rt_slow_lock lock;
+	__u32 pusher;		/* thread that frees space in XFS's log, for which the operation waited; 0: none */
+	__u32 pad2;
+	__u8 pusher_comm[RT_COMM];
 	struct rt_slow_sleeps off_cpu;
 };
 

@@ -169,6 +169,58 @@ pub fn log_space(mount: &str) -> Advice {
     }
 }
 
+/// The log of an XFS has no room. `mount` is quoted.
+pub fn xfs_log_space(mount: &str) -> Advice {
+    Advice {
+        text: "make the filesystem again with a larger log (mkfs.xfs -l size=, up to 2 GiB), or put the log on another device: the size of a \
+               log cannot be changed"
+            .to_owned(),
+        commands: vec![format!("xfs_info {mount}    # log: blocks= times bsize= is its size now")],
+        risk: "none: it only reports".to_owned(),
+        not_when: "the load is a one-off, such as a restore".to_owned(),
+        source: Cow::Borrowed("fs/xfs/xfs_log.c, xlog_grant_head_wait(); mkfs.xfs(8)"),
+    }
+}
+
+/// Direct writes to XFS that begin after the end of the file.
+pub fn xfs_writes_after_end() -> Advice {
+    Advice {
+        text: "write the file from start to end without gaps, or set its size ahead (truncate): direct writes that begin after its end take \
+               the inode's lock exclusively, wait for all direct IO of the file, and zero the gap"
+            .to_owned(),
+        commands: Vec::new(),
+        risk: "the application must not take the file's size as the amount of its data".to_owned(),
+        not_when: "the file has one writer and no reader".to_owned(),
+        source: Cow::Borrowed("fs/xfs/xfs_file.c, xfs_file_write_checks()"),
+    }
+}
+
+/// Direct writes to XFS that are not aligned to blocks.
+pub fn xfs_unaligned_writes() -> Advice {
+    Advice {
+        text: "align direct writes to the filesystem's blocks (4096 bytes): unaligned writes to blocks that are not written yet or at the end \
+               of the file take the inode's lock exclusively and wait for all direct IO of the file"
+            .to_owned(),
+        commands: Vec::new(),
+        risk: "none".to_owned(),
+        not_when: "the file has one writer and no reader".to_owned(),
+        source: Cow::Borrowed("fs/xfs/xfs_file.c, xfs_file_dio_write_unaligned()"),
+    }
+}
+
+/// Buffered writes to XFS.
+pub fn xfs_buffered_writes() -> Advice {
+    Advice {
+        text: "write the file in smaller pieces, or with O_DIRECT: a buffered write takes the inode's lock exclusively, so all reads and writes \
+               of the file wait for it; aligned direct writes share the lock"
+            .to_owned(),
+        commands: Vec::new(),
+        risk: "a reader can see one part of a large write without the other".to_owned(),
+        not_when: "readers rely on atomic writes".to_owned(),
+        source: Cow::Borrowed("fs/xfs/xfs_file.c, xfs_file_buffered_write() and xfs_file_dio_write_aligned()"),
+    }
+}
+
 /// The stripe cache is full. `entries`: md/stripe_cache_size now.
 pub fn stripe_cache(array: &str, entries: Option<&str>) -> Advice {
     let now = entries.map_or(String::new(), |n| format!(" (now {n} entries)"));

@@ -16,7 +16,7 @@ use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::slow::SlowProbe;
+use crate::probe::slow::{Device, SlowProbe};
 use crate::session::Session;
 
 mod host;
@@ -64,19 +64,19 @@ struct Before {
 }
 
 impl SlowSampler {
-    /// Attaches the programs for the ext4 filesystems of a session for `targets`.
+    /// Attaches the programs for the ext4 and XFS filesystems of a session for `targets`.
     ///
     /// # Errors
-    /// There is no ext4, or the kernel refuses the programs.
+    /// There is no ext4 or XFS, or the kernel refuses the programs.
     pub fn start(targets: &[String], topology: &Topology, threshold: Duration) -> Result<Self> {
         let devices = devices(topology);
-        if !devices.values().any(|d| d.filesystem) {
+        if !devices.values().any(|d| d.is_filesystem()) {
             let on = match targets {
                 [] => "here".to_owned(),
                 targets => format!("on {}", targets.join(", ")),
             };
             bail!(
-                "no mounted ext4 {on}: slow operations are traced on ext4 only; name a mount point, or an array, disk or partition \
+                "no mounted ext4 or XFS {on}: slow operations are traced on these only; name a mount point, or an array, disk or partition \
                  that holds one"
             );
         }
@@ -176,14 +176,38 @@ impl SlowSampler {
         Ok(())
     }
 
+    /// Traces other devices from now on. The first ext4, or the first XFS, that is mounted after the start needs other programs; those in
+    /// use continue until they are attached.
+    ///
+    /// # Errors
+    /// The kernel refuses the programs or the devices.
+    fn follow(&mut self, devices: &BTreeMap<u32, Device>) -> Result<()> {
+        if devices == self.probe.devices() {
+            return Ok(());
+        }
+        if self.probe.covers(devices) {
+            return self.probe.set_devices(devices);
+        }
+        let probe = SlowProbe::start(devices, self.threshold)?;
+        self.drain_now()?;
+        self.probe = probe;
+        let dropped = self.before.dropped;
+        self.before = Before {
+            dropped,
+            ..Before::default()
+        };
+        Ok(())
+    }
+
     fn snapshot(&mut self, session: &Session) -> Result<SlowSnapshot> {
         let now = Instant::now();
         let interval = now - std::mem::replace(&mut self.started, now);
         let topology = session.topology();
         let mut names = names(topology);
         let journals = self.commits.iter().filter_map(|c| c.journal);
-        add_journals(&mut names, journals, session.sys());
         let places = places(topology);
+        let journals = journals.chain(places.values().filter_map(|p| p.log));
+        add_journals(&mut names, journals, session.sys());
         let current = devices(topology);
         let mut commits: Vec<&Commit> = self.commits.iter().collect();
         commits.sort_by_key(|c| c.start_ns());
@@ -195,8 +219,12 @@ impl SlowSampler {
             .map(|operation| {
                 let place = places.get(&operation.dev);
                 let (commits, ios) = overlapping(&operation, place, &commits, &ios);
+                let mut waterfall = Waterfall::new(&operation, &commits, &ios);
+                if let Some(log) = place.and_then(|p| p.log) {
+                    waterfall.log_is_on(log);
+                }
                 Slow {
-                    waterfall: Waterfall::new(&operation, &commits, &ios),
+                    waterfall,
                     array: place.map(|p| p.array.clone()),
                     operation,
                 }
@@ -214,9 +242,7 @@ impl SlowSampler {
             commit.flushes = flushes(commit, &ios);
         }
         commits.sort_by_key(Commit::start_ns);
-        if &current != self.probe.devices() {
-            self.probe.set_devices(&current)?;
-        }
+        self.follow(&current)?;
         let kinds = self.probe.sums()?;
         let mut listed: BTreeMap<Kind, u64> = BTreeMap::new();
         for slow in &operations {

@@ -35,35 +35,7 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
         ),
         ("fallocated", "fallocate"),
     ] {
-        let readers: Vec<_> = case
-            .operations
-            .iter()
-            .filter(|o| o["op"] == "read" && is_of(o, file))
-            .filter(|o| {
-                let whole = o["total_us"].as_f64().expect("us");
-                case.called_by(o, "rwsem_down_read_slowpath") > f64::max(10e3, whole * 0.3)
-            })
-            .collect();
-        assert!(!readers.is_empty(), "{file}");
-        let mut named = 0;
-        for operation in &readers {
-            let theirs = case.called_by(operation, "rwsem_down_read_slowpath");
-            let rest = us(operation, "cpu") + us(operation, "run_queue");
-            agree(file, us(operation, "inode_lock"), rest, theirs);
-            let whole = operation["total_us"].as_f64().expect("us");
-            if theirs > whole * 0.6 {
-                let longest = longest_wait(operation);
-                assert_eq!(longest["phase"], "inode_lock", "{operation:#}");
-            }
-            let lock = phase(operation, "inode_lock").expect("a wait for the lock");
-            let why = lock["reason"].as_str().unwrap_or_default();
-            named += usize::from(why.starts_with(reason));
-        }
-        assert!(
-            named * 10 >= readers.len() * 8,
-            "{named} of {}: {readers:#?}",
-            readers.len()
-        );
+        readers_wait(&case, file, reason);
     }
 
     let case = Case::new(&dir, "external");
@@ -89,6 +61,38 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
         each_flush(&case, &["commit_flush", "own_flush"], flushes);
     }
     each_flush(&Case::new(&dir, "data_none"), &["own_flush"], 1.0);
+}
+
+/// Readers of the file wait for its lock, for the time that ftrace measured; the holder is named with this reason.
+pub(super) fn readers_wait(case: &Case, file: &str, reason: &str) {
+    let readers: Vec<_> = case
+        .operations
+        .iter()
+        .filter(|o| o["op"] == "read" && is_of(o, file))
+        .filter(|o| {
+            let whole = o["total_us"].as_f64().expect("us");
+            case.called_by(o, "rwsem_down_read_slowpath") > f64::max(10e3, whole * 0.3)
+        })
+        .collect();
+    assert!(!readers.is_empty(), "{file}");
+    let mut named = 0;
+    for operation in &readers {
+        let theirs = case.called_by(operation, "rwsem_down_read_slowpath");
+        agree(file, us(operation, "inode_lock"), awake(operation), theirs);
+        let whole = operation["total_us"].as_f64().expect("us");
+        if theirs > whole * 0.6 {
+            let longest = longest_wait(operation);
+            assert_eq!(longest["phase"], "inode_lock", "{operation:#}");
+        }
+        let lock = phase(operation, "inode_lock").expect("a wait for the lock");
+        let why = lock["reason"].as_str().unwrap_or_default();
+        named += usize::from(why.starts_with(reason));
+    }
+    assert!(
+        named * 10 >= readers.len() * 8,
+        "{named} of {}: {readers:#?}",
+        readers.len()
+    );
 }
 
 /// Each fsync waits for that many flushes of the slow member.

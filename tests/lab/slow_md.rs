@@ -1,5 +1,6 @@
 //! Slow operations with injected causes (`tests/lab/slow_md.sh`), compared with ftrace's function graph.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde_json::Value;
@@ -80,6 +81,14 @@ impl Case {
         let pid = operation["pid"].as_u64();
         let own = |c: &&Call| c.function == function && Some(c.pid) == pid;
         self.calls.iter().filter(own).map(|c| c.us).sum()
+    }
+
+    /// Time in calls of these functions by the tasks of listed operations of a kind.
+    pub fn called_in(&self, op: &str, functions: &[&str]) -> f64 {
+        let own = self.operations.iter().filter(|o| o["op"] == op);
+        let tasks: BTreeSet<u64> = own.filter_map(|o| o["pid"].as_u64()).collect();
+        let is_own = |c: &&Call| functions.contains(&c.function.as_str()) && tasks.contains(&c.pid);
+        self.calls.iter().filter(is_own).map(|c| c.us).sum()
     }
 
     /// Time in calls of a function that took at least `least` µs, by tasks of listed operations.

@@ -82,7 +82,7 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
             let file = names.file(part.culprit.file.as_ref()?);
             Some(slow::ordered_data(&file))
         }
-        Phase::CommitFlush | Phase::OwnFlush => {
+        Phase::CommitFlush | Phase::OwnFlush | Phase::LogIo => {
             let (dev, ns) = part.culprit.member?;
             let several = names.members.get(array).is_some_and(|n| *n > 1);
             let others = part.culprit.other_members_ns.max(1_000_000);
@@ -93,6 +93,7 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
         Phase::TransactionLocked if part.culprit.what.as_deref() == Some("truncate handle") => {
             Some(slow::long_truncation())
         }
+        Phase::LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
         Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
         Phase::Throttled => Some(slow::throttled()),
         Phase::InodeLock => lock(&slow.operation.lock, facts),
@@ -101,6 +102,9 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
 }
 
 fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
+    if lock.flags.xfs {
+        return xfs_lock(lock);
+    }
     if lock.kind != Some(Kind::Write) || !lock.flags.direct {
         return None;
     }
@@ -112,6 +116,17 @@ fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
         Some(slow::first_writes(facts.version))
     } else {
         None
+    }
+}
+
+/// The conditions of fs/xfs/xfs_file.c.
+fn xfs_lock(lock: &LockWait) -> Option<Advice> {
+    let flags = lock.flags;
+    match (lock.kind?, flags.direct) {
+        (Kind::Write, true) if flags.extends => Some(slow::xfs_writes_after_end()),
+        (Kind::Write, true) if flags.unaligned => Some(slow::xfs_unaligned_writes()),
+        (Kind::Write, false) => Some(slow::xfs_buffered_writes()),
+        _ => None,
     }
 }
 
@@ -218,6 +233,24 @@ mod tests {
         let security = true;
         assert_eq!(with(Flags { security, ..direct }), "");
         assert!(with(direct).contains("write new files once"));
+        let xfs = true;
+        assert!(
+            with(Flags {
+                xfs,
+                ..Flags::default()
+            })
+            .contains("write the file in smaller pieces")
+        );
+        let direct = Flags { xfs, ..direct };
+        assert!(with(Flags { extends, ..direct }).contains("without gaps"));
+        assert!(
+            with(Flags {
+                unaligned,
+                ..direct
+            })
+            .contains("that are not written yet or at the end")
+        );
+        assert_eq!(with(direct), "");
     }
 
     #[test]
@@ -233,6 +266,15 @@ mod tests {
             .get_mut(&Phase::MdSuperblock);
         part.unwrap().ns /= 5;
         assert_eq!(text(&s), "");
+    }
+
+    #[test]
+    fn the_log_of_xfs_keeps_its_size() {
+        let mut s = only(Phase::LogSpace);
+        assert!(text(&s).contains("doctor"), "{}", text(&s));
+        s.operations[0].operation.flags.xfs = true;
+        assert!(text(&s).contains("-l size="), "{}", text(&s));
+        assert!(text(&only(Phase::LogIo)).contains("longer on sdc"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub type Stack = Arc<[Arc<str>]>;
 /// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// fsync(2), msync(2) with MS_SYNC, and ext4_sync_file() from within the kernel.
+    /// fsync(2), msync(2) with MS_SYNC, and ext4_sync_file() or xfs_file_fsync() from within the kernel.
     Fsync,
     /// fdatasync(2).
     Fdatasync,
@@ -74,7 +74,7 @@ impl Kind {
 pub struct Flags {
     /// Direct IO.
     pub direct: bool,
-    /// A write that ends after the end of the file.
+    /// A write that ends after the end of the file; on XFS, one that begins after it.
     pub extends: bool,
     /// A write whose position or length is not a multiple of the filesystem's block size.
     pub unaligned: bool,
@@ -82,6 +82,8 @@ pub struct Flags {
     pub syncs: bool,
     /// A write to an inode without S_NOSEC: file_remove_privs() needs the lock exclusively.
     pub security: bool,
+    /// On an XFS, whose locks have other rules.
+    pub xfs: bool,
 }
 
 /// A thread.
@@ -163,6 +165,8 @@ pub struct Operation {
     pub flags: Flags,
     /// Waits for the inode's lock.
     pub lock: LockWait,
+    /// Thread of XFS that frees space in the log (xfsaild), if the operation waited for space.
+    pub pusher: Option<Task>,
     /// Time off the CPU.
     pub off: OffCpu,
 }

@@ -68,6 +68,7 @@ pub fn fsync(to: u64, sleeps: Vec<Sleep>) -> Operation {
         bytes: 0,
         flags: Flags::default(),
         lock: LockWait::default(),
+        pusher: None,
         off: OffCpu {
             sleeps,
             ..OffCpu::default()

@@ -12,7 +12,7 @@ pub enum Phase {
     RunQueue,
     /// The inode's lock (i_rwsem).
     InodeLock,
-    /// The lock of the inode's block map (i_data_sem).
+    /// The lock of the inode's block map: i_data_sem of ext4, the ILOCK (i_lock) of XFS.
     BlockMapLock,
     /// Direct IO in flight on the inode (inode_dio_wait()).
     DirectDrain,
@@ -68,6 +68,12 @@ pub enum Phase {
     LogSpace,
     /// A metadata block that is being written or committed.
     JournalBuffer,
+    /// XFS: the transactions in memory (CIL) are written to the log's buffers.
+    CilPush,
+    /// XFS: the log's buffers are written to disk.
+    LogIo,
+    /// XFS: another task has locked a metadata buffer, or the buffer is being written.
+    BufferLock,
     /// The operation's own flush.
     OwnFlush,
     /// A read of metadata.
@@ -127,6 +133,9 @@ impl Phase {
             Self::FastCommit => "a fast commit",
             Self::LogSpace => "room in the journal",
             Self::JournalBuffer => "a metadata block that is being committed",
+            Self::CilPush => "the push of the CIL (log)",
+            Self::LogIo => "log writes",
+            Self::BufferLock => "a locked metadata buffer",
             Self::OwnFlush => "its own flush",
             Self::MetadataRead => "reading metadata",
             Self::DataRead => "reading data",
@@ -193,8 +202,24 @@ const RULES: &[Rule] = &[
         Phase::QueueFull,
     ),
     (
-        &["jbd2_log_do_checkpoint", "__jbd2_log_wait_for_space"],
+        &[
+            "jbd2_log_do_checkpoint",
+            "__jbd2_log_wait_for_space",
+            "xlog_grant_head_wait",
+            "xlog_grant_head_check",
+        ],
         Phase::LogSpace,
+    ),
+    (&["xfs_buf_lock"], Phase::BufferLock),
+    (&["xlog_cil_force_seq", "xlog_cil_commit"], Phase::CilPush),
+    (
+        &[
+            "xlog_wait_on_iclog",
+            "xlog_force_lsn",
+            "xlog_state_get_iclog_space",
+            "xfs_extent_busy_flush",
+        ],
+        Phase::LogIo,
     ),
     (
         &[
@@ -216,7 +241,13 @@ const RULES: &[Rule] = &[
         Phase::TransactionLocked,
     ),
     (
-        &["do_get_write_access", "jbd2_journal_get_write_access"],
+        &[
+            "do_get_write_access",
+            "jbd2_journal_get_write_access",
+            "__xfs_iunpin_wait",
+            "xfs_buf_wait_unpin",
+            "xfs_qm_dqunpin_wait",
+        ],
         Phase::JournalBuffer,
     ),
     (
@@ -242,6 +273,8 @@ const RULES: &[Rule] = &[
             "ext4_get_branch",
             "__bread_gfp",
             "ext4_xattr_block_get",
+            "xfs_buf_read_map",
+            "xfs_buf_iowait",
         ],
         Phase::MetadataRead,
     ),
@@ -250,6 +283,7 @@ const RULES: &[Rule] = &[
             "sync_inodes_sb",
             "wb_wait_for_completion",
             "writeback_inodes_sb",
+            "xfs_flush_inodes",
         ],
         Phase::Writeback,
     ),
@@ -285,6 +319,7 @@ const RULES: &[Rule] = &[
             "generic_file_buffered_read",
             "filemap_fault",
             "page_cache_ra_unbounded",
+            "iomap_write_begin",
         ],
         Phase::DataRead,
     ),
@@ -293,7 +328,7 @@ const RULES: &[Rule] = &[
 /// Functions that lock an inode (i_rwsem). When the kernel walks the stack of another task, it leaves out the functions of the
 /// scheduler, including those of locks (stack_trace_consume_entry_nosched()). Therefore the innermost function of a task that
 /// waits for a lock is the function that takes the lock.
-const INODE: [&str; 12] = [
+const INODE: [&str; 13] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
     "ext4_buffered_write_iter",
@@ -306,6 +341,7 @@ const INODE: [&str; 12] = [
     "ext4_insert_range",
     "ext4_setattr",
     "do_truncate",
+    "xfs_ilock2_io_mmap",
 ];
 /// Functions that lock a block map (i_data_sem), as in [`INODE`].
 const BLOCK_MAP: [&str; 6] = [
@@ -317,13 +353,63 @@ const BLOCK_MAP: [&str; 6] = [
     "ext4_truncate",
 ];
 
+/// Functions that call xfs_ilock() for the ILOCK, with which it ends: compilers make the last call in xfs_ilock() a jump, so the
+/// stack lacks xfs_ilock() itself. For i_rwsem (IOLOCK) the stack has it.
+const ILOCK: [&str; 26] = [
+    "xfs_ilock_data_map_shared",
+    "xfs_ilock_attr_map_shared",
+    "xfs_ilock_for_iomap",
+    "xfs_trans_alloc_inode",
+    "xfs_trans_alloc_ichange",
+    "xfs_lock_inodes",
+    "xfs_lock_two_inodes",
+    "xfs_buffered_write_iomap_begin",
+    "xfs_direct_write_iomap_begin",
+    "xfs_read_iomap_begin",
+    "xfs_create",
+    "xfs_symlink",
+    "xfs_setattr_size",
+    "xfs_vn_setattr_size",
+    "xfs_setfilesize",
+    "xfs_map_blocks",
+    "xfs_file_fsync",
+    "xfs_log_force_inode",
+    "xfs_vn_update_time",
+    "xfs_can_free_eofblocks",
+    "xfs_free_eofblocks",
+    "xfs_defer_ops_continue",
+    "xfs_bmap_punch_delalloc_range",
+    "xfs_bmapi_convert_one_delalloc",
+    "xfs_reflink_cancel_cow_range",
+    "xfs_reflink_end_cow_extent",
+];
+/// Functions that call xfs_ilock() for the lock of the file's mapping (invalidate_lock), which has no phase.
+const MAPPING: [&str; 3] = ["xfs_vn_setattr", "__xfs_filemap_fault", "__xfs_write_fault"];
+
+/// The phase of a wait in xfs_ilock(), called by `caller`.
+fn ilock(caller: &str) -> Phase {
+    if MAPPING.contains(&caller) {
+        Phase::Other
+    } else if ILOCK.contains(&caller) {
+        Phase::BlockMapLock
+    } else {
+        Phase::InodeLock
+    }
+}
+
 /// The phase of a wait. `stack` has functions, innermost first. Ignores compiler suffixes (`.constprop.0`).
 pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
     let names = || stack.iter().map(|f| plain(f.as_ref()));
     match names().next() {
+        Some("xfs_ilock") => return ilock(names().nth(1).unwrap_or_default()),
         Some(f) if INODE.contains(&f) => return Phase::InodeLock,
-        Some(f) if BLOCK_MAP.contains(&f) => return Phase::BlockMapLock,
+        Some(f) if BLOCK_MAP.contains(&f) || ILOCK.contains(&f) => return Phase::BlockMapLock,
         _ => {}
+    }
+    // Before it writes to a log on another device, XFS flushes the device of the data.
+    let calls = |f: &str| names().any(|n| n == f);
+    if calls("blkdev_issue_flush") && calls("xlog_write_iclog") {
+        return Phase::DataFlush;
     }
     let found = RULES
         .iter()

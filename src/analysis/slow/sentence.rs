@@ -113,6 +113,9 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
         (Some(by), None) if phase == Phase::InodeLock => {
             text.push_str(&format!(", held by {}", task(by)));
         }
+        (Some(by), None) if phase == Phase::LogSpace => {
+            text.push_str(&format!(", freed by {}", task(by)));
+        }
         (Some(by), None) if culprit.file.is_some() => {
             text.push_str(&format!(", written by {}", task(by)));
         }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::commit::flushes;
-use super::event::{Commit, Kind, LockWait, Purpose, STATES, Sleep};
+use super::event::{Commit, Kind, LockWait, Operation, Purpose, STATES, Sleep};
 use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, pre_read, sleep, task};
 use super::phase::{Phase, classify};
 use super::sentence::sentence;
@@ -240,6 +240,56 @@ fn the_holder_of_the_inode_lock_is_named() {
         culprit.what.as_deref(),
         Some("direct write that extends the file")
     );
+    // XFS lets a write that ends after the end of the file share the lock, but not one that begins after it.
+    op.lock.flags.xfs = true;
+    let what = |op: &Operation| {
+        Waterfall::new(op, &[], &[]).parts[&Phase::InodeLock]
+            .culprit
+            .what
+            .clone()
+    };
+    assert_eq!(
+        what(&op).as_deref(),
+        Some("direct write that begins after the end of the file")
+    );
+    op.lock.flags.extends = false;
+    assert_eq!(what(&op).as_deref(), Some("direct write"));
+}
+
+#[test]
+fn waits_for_the_log_of_xfs_name_its_thread_and_the_slow_member() {
+    let mut op = fsync(
+        400,
+        vec![
+            sleep(&["xlog_grant_head_wait", "xfs_log_reserve"], 0, 100),
+            sleep(&["xlog_cil_force_seq"], 100, 250),
+            sleep(&["xlog_wait_on_iclog", "xfs_log_force_seq"], 250, 400),
+        ],
+    );
+    op.flags.xfs = true;
+    op.pusher = Some(task("xfsaild/md127", 77));
+    let ios = [
+        flush(SDC, 255, 398),
+        flush(SDA, 255, 260),
+        flush(SDA, 10, 60),
+    ];
+    let mut interval = interval();
+    let slow = &mut interval.operations[0];
+    slow.waterfall = Waterfall::new(&op, &[], &ios);
+    slow.operation = op;
+    let words = [
+        (Phase::CilPush, 150),
+        (Phase::LogIo, 150),
+        (Phase::LogSpace, 100),
+    ];
+    assert_eq!(phases(&slow.waterfall), words);
+    let text = sentence(slow, &interval.names);
+    assert!(text.contains("log writes on sdc (143 ms"), "{text}");
+    assert!(text.contains(", freed by xfsaild/md127(77)"), "{text}");
+    // The log is on another device, whose IO is not traced.
+    slow.waterfall.log_is_on(SDA);
+    let log = &slow.waterfall.parts[&Phase::LogIo].culprit;
+    assert_eq!((log.journal, log.member), (Some(SDA), None));
 }
 
 /// Stacks of 5.10 to 7.2, with what the task waits for.
@@ -351,6 +401,68 @@ fn stacks_have_phases() {
             ],
             Phase::MetadataRead,
         ),
+        // XFS: i_rwsem is locked by a call in xfs_ilock(), i_lock by a jump at its end.
+        (&["xfs_ilock", "xfs_file_dio_read"], Phase::InodeLock),
+        (
+            &[
+                "xfs_ilock",
+                "xfs_file_write_checks",
+                "xfs_file_dio_write_aligned",
+            ],
+            Phase::InodeLock,
+        ),
+        (&["xfs_ilock", "xfs_vn_setattr"], Phase::Other),
+        (
+            &["xfs_ilock", "xfs_create", "xfs_generic_create"],
+            Phase::BlockMapLock,
+        ),
+        (
+            &[
+                "xfs_map_blocks",
+                "iomap_writepages",
+                "file_write_and_wait_range",
+                "xfs_file_fsync",
+            ],
+            Phase::BlockMapLock,
+        ),
+        (
+            &["file_write_and_wait_range", "xfs_file_fsync"],
+            Phase::OwnData,
+        ),
+        (
+            &[
+                "__flush_workqueue",
+                "xlog_cil_push_now.isra.0",
+                "xlog_cil_force_seq",
+            ],
+            Phase::CilPush,
+        ),
+        (
+            &["xlog_wait_on_iclog", "xfs_log_force_seq", "xfs_file_fsync"],
+            Phase::LogIo,
+        ),
+        (
+            &["md_write_start", "xlog_write_iclog", "xlog_force_lsn"],
+            Phase::MdSuperblock,
+        ),
+        (
+            &["submit_bio_wait", "blkdev_issue_flush", "xlog_write_iclog"],
+            Phase::DataFlush,
+        ),
+        (&["blkdev_issue_flush", "xfs_file_fsync"], Phase::OwnFlush),
+        (
+            &["xlog_grant_head_wait", "xfs_log_reserve", "xfs_create"],
+            Phase::LogSpace,
+        ),
+        (
+            &["down", "xfs_buf_lock", "xfs_buf_read_map", "xfs_read_agi"],
+            Phase::BufferLock,
+        ),
+        (
+            &["xfs_buf_iowait", "__xfs_buf_submit", "xfs_buf_read_map"],
+            Phase::MetadataRead,
+        ),
+        (&["__xfs_iunpin_wait"], Phase::JournalBuffer),
         (&["schedule", "nothing_known"], Phase::Other),
         (&[], Phase::Other),
     ] {

@@ -91,6 +91,18 @@ impl Waterfall {
         waterfall
     }
 
+    /// XFS's log is on another device, whose IO is not traced: no member is the cause of waits for the log.
+    pub fn log_is_on(&mut self, dev: u32) {
+        for phase in [Phase::CilPush, Phase::LogIo] {
+            if let Some(part) = self.parts.get_mut(&phase) {
+                part.culprit = Culprit {
+                    journal: Some(dev),
+                    ..Culprit::default()
+                };
+            }
+        }
+    }
+
     /// Sum of all phases in ns.
     pub fn total_ns(&self) -> u64 {
         self.parts.values().map(|p| p.ns).sum()
@@ -258,7 +270,7 @@ impl Waterfall {
         let part = self.parts.entry(phase).or_default();
         let culprit = &mut part.culprit;
         match phase {
-            Phase::MdSuperblock | Phase::OwnFlush => {
+            Phase::MdSuperblock | Phase::OwnFlush | Phase::DataFlush => {
                 // md or the task submitted the flush before the task slept.
                 let span = (op.start_ns, sleep.last_ns);
                 culprit.flushed(span, ios, |b| b.flush && b.end_ns > sleep.first_ns);
@@ -274,6 +286,20 @@ impl Waterfall {
             Phase::InodeLock => {
                 culprit.task.clone_from(&op.lock.holder);
                 culprit.what = reason(op);
+            }
+            Phase::LogSpace => {
+                culprit.task.clone_from(&op.pusher);
+                if op.flags.xfs {
+                    let span = (sleep.first_ns, sleep.last_ns);
+                    culprit.longest(span, ios, |b| b.write);
+                }
+            }
+            Phase::CilPush | Phase::LogIo => {
+                let span = (sleep.first_ns, sleep.last_ns);
+                culprit.longest(span, ios, |b| b.flush || b.fua);
+                if culprit.member.is_none() {
+                    culprit.waited(sleep.last_ns, ios, |b| b.write);
+                }
             }
             _ => {}
         }
@@ -375,19 +401,24 @@ fn pre_reads(from: u64, to: u64, ios: &[MemberIo]) -> u64 {
     ns
 }
 
-/// Describes the operation that held the inode's lock, and why it excludes others. The conditions are those of fs/ext4/file.c.
+/// Describes the operation that held the inode's lock, and why it excludes others. The conditions are those of fs/ext4/file.c and
+/// fs/xfs/xfs_file.c.
 fn reason(op: &Operation) -> Option<String> {
     let lock = &op.lock;
     let flags = lock.flags;
     let text = match lock.kind? {
         Kind::Read if flags.direct => "direct read".to_owned(),
         Kind::Write if flags.direct => {
-            let why = if flags.extends {
+            let why = if flags.extends && flags.xfs {
+                " that begins after the end of the file"
+            } else if flags.extends {
                 " that extends the file"
             } else if flags.unaligned {
                 " that is not aligned to blocks"
             } else if flags.security {
                 " to a file that may have privileges to remove (no S_NOSEC)"
+            } else if flags.xfs {
+                ""
             } else {
                 " into a hole, unwritten blocks or several extents"
             };

@@ -11,7 +11,7 @@ use crate::ui::typed::{seconds, short_time, time};
 /// Arguments of `slow`.
 #[derive(Args, Debug)]
 pub struct Slow {
-    /// Mount point, array, member, disk or partition with a mounted ext4; none: every md array that holds one, else every
+    /// Mount point, array, member, disk or partition with a mounted ext4 or XFS; none: every md array that holds one, else every
     /// disk that does
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,

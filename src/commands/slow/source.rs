@@ -33,7 +33,7 @@ impl Tracer {
     /// Starts the session and the programs.
     ///
     /// # Errors
-    /// There is no ext4 on the targets, or the programs cannot be loaded.
+    /// There is no ext4 or XFS on the targets, or the programs cannot be loaded.
     pub fn start(
         targets: &[String],
         threshold: Duration,

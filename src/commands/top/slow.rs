@@ -22,7 +22,7 @@ impl Sentences {
     /// Attaches the programs.
     ///
     /// # Errors
-    /// There is no ext4 on the targets, or the kernel refuses the programs.
+    /// There is no ext4 or XFS on the targets, or the kernel refuses the programs.
     pub fn start(targets: &[String], session: &Session, threshold: Duration) -> Result<Self> {
         Ok(Self {
             sampler: SlowSampler::start(targets, session.topology(), threshold)?,

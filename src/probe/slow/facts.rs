@@ -9,13 +9,22 @@ use super::hooks::{FUNCTIONS, TRACEPOINTS};
 use crate::machine::tracefs;
 use crate::probe::btf::Btf;
 
+/// Filesystems of the traced devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Filesystems {
+    /// An ext2, ext3 or ext4.
+    pub ext4: bool,
+    /// An XFS.
+    pub xfs: bool,
+}
+
 /// Properties of the running kernel. The rules that use them are in `plan`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowFacts {
     /// The kernel has BTF; without it nothing loads.
     pub btf: bool,
-    /// BTF describes ext4's and jbd2's types, built in or as modules.
-    pub ext4: bool,
+    /// Filesystems whose types are described by BTF, built in or as modules: ext4 and jbd2, or XFS. Only those that are asked for.
+    pub typed: Filesystems,
     /// RQF_FLUSH_SEQ of `request.rq_flags`. The bit differs between kernels.
     pub flush_seq: u32,
     /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
@@ -26,33 +35,31 @@ pub struct SlowFacts {
 }
 
 impl SlowFacts {
-    /// Probes the running kernel.
-    pub fn gather() -> Self {
+    /// Probes the running kernel, and the modules of these filesystems.
+    pub fn gather(of: Filesystems) -> Self {
         crate::probe::log::collect();
         let mut facts = Self::default();
-        let (Some(ext4), Some(jbd2)) = (Btf::load("ext4"), Btf::load("jbd2")) else {
+        let modules = [("ext4", of.ext4), ("jbd2", of.ext4), ("xfs", of.xfs)];
+        let wanted = modules.iter().filter(|(_, wanted)| *wanted);
+        let types: Vec<Btf> = wanted.filter_map(|(name, _)| Btf::load(name)).collect();
+        let Some(kernel) = types.first() else {
             return facts;
         };
         facts.btf = true;
-        facts.ext4 = ext4.has("ext4_inode_info", BtfKind::Struct)
-            && jbd2.has("transaction_s", BtfKind::Struct);
+        let has = |name| types.iter().any(|t| t.has(name, BtfKind::Struct));
+        facts.typed.ext4 = has("ext4_inode_info") && has("transaction_s");
+        facts.typed.xfs = has("xfs_inode");
         // include/linux/blk-mq.h: enumerators of an anonymous enum since 6.11, before that the macro 1 << 4.
-        let bit = ext4.kernel_enumerator("__RQF_FLUSH_SEQ").unwrap_or(4);
+        let bit = kernel.kernel_enumerator("__RQF_FLUSH_SEQ").unwrap_or(4);
         facts.flush_seq = 1u32.checked_shl(bit.unsigned_abs()).unwrap_or(0);
         for name in TRACEPOINTS {
-            let arguments = ext4
-                .tracepoint_arguments(name)
-                .or_else(|| jbd2.tracepoint_arguments(name));
-            if let Some(n) = arguments {
+            if let Some(n) = types.iter().find_map(|t| t.tracepoint_arguments(name)) {
                 facts.tracepoints.insert(name, n);
             }
         }
         let traceable = traceable();
         for name in FUNCTIONS {
-            let arguments = ext4
-                .function_arguments(name)
-                .or_else(|| jbd2.function_arguments(name));
-            if let Some(n) = arguments
+            if let Some(n) = types.iter().find_map(|t| t.function_arguments(name))
                 && traceable.as_ref().is_none_or(|t| t.contains(name))
             {
                 facts.functions.insert(name, n);

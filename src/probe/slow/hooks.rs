@@ -1,7 +1,7 @@
 //! BPF programs, their hook points, and the figures that they give.
 
 /// Tracepoints that the programs attach to.
-pub const TRACEPOINTS: [&str; 18] = [
+pub const TRACEPOINTS: [&str; 19] = [
     "sched_switch",
     "sched_waking",
     "ext4_sync_file_enter",
@@ -20,10 +20,11 @@ pub const TRACEPOINTS: [&str; 18] = [
     "block_bio_queue",
     "block_rq_complete",
     "block_bio_complete",
+    "xfs_log_grant_sleep",
 ];
 
 /// Functions that the programs attach to.
-pub const FUNCTIONS: [&str; 13] = [
+pub const FUNCTIONS: [&str; 22] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
     "ext4_fallocate",
@@ -37,6 +38,15 @@ pub const FUNCTIONS: [&str; 13] = [
     "sync_file_range",
     "__jbd2_log_start_commit",
     "ext4_journal_finish_inode_data_buffers",
+    "xfs_file_fsync",
+    "xfs_file_read_iter",
+    "xfs_file_write_iter",
+    "xfs_file_fallocate",
+    "xfs_vn_setattr_size",
+    "xfs_vn_create",
+    "xfs_vn_mkdir",
+    "xfs_vn_rename",
+    "xfs_vn_unlink",
 ];
 
 /// Hook point of a program.
@@ -52,6 +62,17 @@ pub enum On {
     FunctionOf(&'static str, usize),
 }
 
+/// Filesystem whose operations a program traces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Any: the program does not depend on a filesystem.
+    Any,
+    /// ext2, ext3 and ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+}
+
 /// Programs that are useful only together.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Hook {
@@ -61,7 +82,9 @@ pub struct Hook {
     pub on: &'static [On],
     /// Figures that are missing without the programs.
     pub gives: &'static str,
-    /// True if `raidtrace slow` cannot work without the programs.
+    /// Filesystem without which the programs are not loaded.
+    pub of: Of,
+    /// True if the operations of the filesystem cannot be traced without the programs.
     pub required: bool,
     /// True if a missing hook gives no note, because another hook gives the same figures on other kernels.
     pub silent: bool,
@@ -72,6 +95,7 @@ const fn hook(programs: &'static [&'static str], on: &'static [On], gives: &'sta
         programs,
         on,
         gives,
+        of: Of::Any,
         required: false,
         silent: false,
     }
@@ -91,13 +115,27 @@ const fn silent(hook: Hook) -> Hook {
     }
 }
 
+const fn ext4(hook: Hook) -> Hook {
+    Hook {
+        of: Of::Ext4,
+        ..hook
+    }
+}
+
+const fn xfs(hook: Hook) -> Hook {
+    Hook {
+        of: Of::Xfs,
+        ..hook
+    }
+}
+
 /// Figures that either of two hooks gives.
 pub const CREATE: &str = "create, mkdir and rename";
 pub const IO: &str = "IO of members";
 pub const ORDERED: &str = "files whose ordered data a commit waits for";
 
 /// All hooks, in order of attachment.
-pub const HOOKS: [Hook; 22] = [
+pub const HOOKS: [Hook; 30] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
         &[
@@ -126,32 +164,32 @@ pub const HOOKS: [Hook; 22] = [
         &[On::Exactly("block_bio_queue", 2)],
         IO,
     )),
-    silent(hook(
+    ext4(silent(hook(
         &["rt_slow_folio_wait"],
         &[On::AtLeast("folio_wait_writeback", 2)],
         ORDERED,
-    )),
-    silent(hook(
+    ))),
+    ext4(silent(hook(
         &["rt_slow_page_wait"],
         &[On::AtLeast("wait_on_page_writeback", 2)],
         ORDERED,
-    )),
-    hook(
+    ))),
+    ext4(hook(
         &["rt_slow_ordered"],
         &[On::Function("ext4_journal_finish_inode_data_buffers")],
         "bytes of ordered data",
-    ),
-    hook(
+    )),
+    ext4(hook(
         &["rt_slow_request"],
         &[On::Function("__jbd2_log_start_commit")],
         "tasks that request commits",
-    ),
-    hook(
+    )),
+    ext4(hook(
         &["rt_slow_handle"],
         &[On::AtLeast("jbd2_handle_stats", 5)],
         "tasks that hold a transaction",
-    ),
-    required(hook(
+    )),
+    ext4(required(hook(
         &[
             "rt_slow_commit_end",
             "rt_slow_commit_stats",
@@ -169,7 +207,7 @@ pub const HOOKS: [Hook; 22] = [
             On::AtLeast("jbd2_start_commit", 2),
         ],
         "commits",
-    )),
+    ))),
     hook(
         &["rt_slow_lock_end", "rt_slow_lock_begin"],
         &[
@@ -178,27 +216,27 @@ pub const HOOKS: [Hook; 22] = [
         ],
         "holders of inode locks",
     ),
-    hook(
+    ext4(hook(
         &["rt_slow_read_out", "rt_slow_read_in"],
         &[On::Function("ext4_file_read_iter")],
         "reads",
-    ),
-    hook(
+    )),
+    ext4(hook(
         &["rt_slow_write_out", "rt_slow_write_in"],
         &[On::Function("ext4_file_write_iter")],
         "writes",
-    ),
-    hook(
+    )),
+    ext4(hook(
         &["rt_slow_fallocate_out", "rt_slow_fallocate_in"],
         &[On::Function("ext4_fallocate")],
         "fallocate",
-    ),
-    hook(
+    )),
+    ext4(hook(
         &["rt_slow_truncate_out", "rt_slow_truncate_in"],
         &[On::Function("ext4_truncate")],
         "truncation",
-    ),
-    silent(hook(
+    )),
+    ext4(silent(hook(
         &[
             "rt_slow_create_out",
             "rt_slow_create_in",
@@ -213,8 +251,8 @@ pub const HOOKS: [Hook; 22] = [
             On::Function("ext4_rename2"),
         ],
         CREATE,
-    )),
-    silent(hook(
+    ))),
+    ext4(silent(hook(
         &[
             "rt_slow_create_out",
             "rt_slow_create_in_dir",
@@ -229,12 +267,12 @@ pub const HOOKS: [Hook; 22] = [
             On::Function("ext4_rename2"),
         ],
         CREATE,
-    )),
-    hook(
+    ))),
+    ext4(hook(
         &["rt_slow_unlink_out", "rt_slow_unlink_in"],
         &[On::Function("ext4_unlink")],
         "unlink",
-    ),
+    )),
     hook(
         &[
             "rt_slow_syncfs_out",
@@ -250,12 +288,63 @@ pub const HOOKS: [Hook; 22] = [
         &[On::Function("sync_file_range")],
         "sync_file_range",
     ),
-    required(hook(
+    ext4(required(hook(
         &["rt_slow_sync_out", "rt_slow_sync_in"],
         &[
             On::AtLeast("ext4_sync_file_exit", 1),
             On::AtLeast("ext4_sync_file_enter", 2),
         ],
         "fsync",
+    ))),
+    xfs(hook(
+        &["rt_slow_xfs_grant"],
+        &[On::AtLeast("xfs_log_grant_sleep", 1)],
+        "threads that free space in XFS's log",
     )),
+    xfs(hook(
+        &["rt_slow_xfs_read_out", "rt_slow_xfs_read_in"],
+        &[On::Function("xfs_file_read_iter")],
+        "reads of XFS",
+    )),
+    xfs(hook(
+        &["rt_slow_xfs_write_out", "rt_slow_xfs_write_in"],
+        &[On::Function("xfs_file_write_iter")],
+        "writes of XFS",
+    )),
+    xfs(hook(
+        &["rt_slow_xfs_fallocate_out", "rt_slow_xfs_fallocate_in"],
+        &[On::Function("xfs_file_fallocate")],
+        "fallocate of XFS",
+    )),
+    xfs(hook(
+        &["rt_slow_xfs_truncate_out", "rt_slow_xfs_truncate_in"],
+        &[On::FunctionOf("xfs_vn_setattr_size", 3)],
+        "truncation of XFS",
+    )),
+    xfs(hook(
+        &[
+            "rt_slow_xfs_create_out",
+            "rt_slow_xfs_create_in",
+            "rt_slow_xfs_mkdir_out",
+            "rt_slow_xfs_mkdir_in",
+            "rt_slow_xfs_rename_out",
+            "rt_slow_xfs_rename_in",
+        ],
+        &[
+            On::Function("xfs_vn_create"),
+            On::FunctionOf("xfs_vn_mkdir", 4),
+            On::Function("xfs_vn_rename"),
+        ],
+        "create, mkdir and rename of XFS",
+    )),
+    xfs(hook(
+        &["rt_slow_xfs_unlink_out", "rt_slow_xfs_unlink_in"],
+        &[On::Function("xfs_vn_unlink")],
+        "unlink of XFS",
+    )),
+    xfs(required(hook(
+        &["rt_slow_xfs_sync_out", "rt_slow_xfs_sync_in"],
+        &[On::FunctionOf("xfs_file_fsync", 4)],
+        "fsync of XFS",
+    ))),
 ];

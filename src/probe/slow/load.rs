@@ -11,7 +11,7 @@ use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
 use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
 
 use super::drained::Drained;
-use super::facts::SlowFacts;
+use super::facts::{Filesystems, SlowFacts};
 use super::plan::{SlowPlan, plan};
 use super::skel::{RaidtraceSlowSkel, RaidtraceSlowSkelBuilder};
 use crate::analysis::slow::event::Stack;
@@ -29,8 +29,10 @@ const SHORTEST_IO_NS: u64 = 1_000_000;
 /// Role of a block device in the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Device {
-    /// A filesystem whose operations and commits are traced.
-    pub filesystem: bool,
+    /// An ext2, ext3 or ext4, whose operations and commits are traced.
+    pub ext4: bool,
+    /// An XFS, whose operations are traced.
+    pub xfs: bool,
     /// A member whose flushes are traced.
     pub member: bool,
     /// A bio-based member: all its bios are traced, because it has no requests.
@@ -40,8 +42,13 @@ pub struct Device {
 }
 
 impl Device {
+    /// True if its operations are traced.
+    pub fn is_filesystem(self) -> bool {
+        self.ext4 || self.xfs
+    }
+
     fn wire(self) -> u32 {
-        u32::from(self.filesystem) * contract::SLOW_FS
+        u32::from(self.is_filesystem()) * contract::SLOW_FS
             + u32::from(self.member) * contract::SLOW_MEMBER
             + u32::from(self.bio_based) * contract::SLOW_BIO_BASED
             + u32::from(self.disk) * contract::SLOW_DISK
@@ -60,6 +67,8 @@ pub struct SlowProbe {
     pub(super) stacks: HashMap<u64, Stack>,
     pub(super) meter: Option<Meter>,
     notes: Vec<String>,
+    /// Filesystems for which the programs were planned.
+    planned: Filesystems,
     devices: BTreeMap<u32, Device>,
     _links: Vec<Link>,
 }
@@ -73,8 +82,9 @@ impl SlowProbe {
     /// The kernel lacks a required tracepoint, or refuses the maps.
     pub fn start(devices: &BTreeMap<u32, Device>, threshold: Duration) -> Result<Self> {
         collect();
-        let facts = SlowFacts::gather();
-        let mut plan = plan(&facts).map_err(anyhow::Error::msg)?;
+        let of = filesystems(devices);
+        let facts = SlowFacts::gather(of);
+        let mut plan = plan(&facts, of).map_err(anyhow::Error::msg)?;
         let (skel, links) = loop {
             let (program, why, error) = match load(&plan, &facts, threshold) {
                 Ok(mut skel) => match attach(&mut skel, &plan, devices) {
@@ -114,6 +124,7 @@ impl SlowProbe {
             stacks: HashMap::new(),
             meter,
             notes,
+            planned: of,
             devices: devices.clone(),
             _links: links,
         })
@@ -132,6 +143,12 @@ impl SlowProbe {
         Ok(())
     }
 
+    /// True if the programs were planned for the filesystems of these devices.
+    pub fn covers(&self, devices: &BTreeMap<u32, Device>) -> bool {
+        let needed = filesystems(devices);
+        (!needed.ext4 || self.planned.ext4) && (!needed.xfs || self.planned.xfs)
+    }
+
     /// Traced devices.
     pub fn devices(&self) -> &BTreeMap<u32, Device> {
         &self.devices
@@ -140,6 +157,13 @@ impl SlowProbe {
     /// Figures that this kernel cannot give, one line each.
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+}
+
+fn filesystems(devices: &BTreeMap<u32, Device>) -> Filesystems {
+    Filesystems {
+        ext4: devices.values().any(|d| d.ext4),
+        xfs: devices.values().any(|d| d.xfs),
     }
 }
 

@@ -8,7 +8,7 @@ mod load;
 mod plan;
 mod read;
 
-pub use facts::SlowFacts;
+pub use facts::{Filesystems, SlowFacts};
 pub use load::{Device, SlowProbe};
 pub use plan::{SlowPlan, plan};
 

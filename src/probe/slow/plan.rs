@@ -1,7 +1,7 @@
 //! Selects the programs to load from the kernel facts. Pure.
 
-use super::facts::SlowFacts;
-use super::hooks::{CREATE, HOOKS, Hook, IO, ORDERED, On};
+use super::facts::{Filesystems, SlowFacts};
+use super::hooks::{CREATE, HOOKS, Hook, IO, ORDERED, Of, On};
 
 /// Hooks to load.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -10,14 +10,16 @@ pub struct SlowPlan {
     pub hooks: Vec<&'static Hook>,
     /// Figures that this kernel cannot give, one line each.
     pub notes: Vec<String>,
+    /// Filesystems whose operations are traced.
+    pub of: Filesystems,
 }
 
-/// Selects the hooks.
+/// Selects the hooks for filesystems.
 ///
 /// # Errors
 ///
 /// One line: what is missing, why, and what to do.
-pub fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
+pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> {
     if !facts.btf {
         return Err(
             "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs a kernel built with \
@@ -25,26 +27,36 @@ pub fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
                 .to_owned(),
         );
     }
-    if !facts.ext4 {
-        return Err(
-            "this kernel does not describe the types of ext4 and jbd2 (no /sys/kernel/btf/ext4): either no ext4 is mounted, or the \
-             kernel was built without CONFIG_DEBUG_INFO_BTF_MODULES=y"
-                .to_owned(),
-        );
+    let mut plan = SlowPlan {
+        of: wanted,
+        ..SlowPlan::default()
+    };
+    if wanted.ext4 && !facts.typed.ext4 {
+        plan.drop(Of::Ext4, &untyped("ext4 and jbd2", "ext4"))?;
     }
-    let mut plan = SlowPlan::default();
+    if wanted.xfs && !facts.typed.xfs {
+        plan.drop(Of::Xfs, &untyped("XFS", "xfs"))?;
+    }
+    for hook in HOOKS.iter().filter(|h| h.required) {
+        if let Some(why) = hook.on.iter().find_map(|on| missing(on, facts))
+            && plan.is_wanted(hook)
+        {
+            plan.drop(hook.of, &why)?;
+        }
+    }
     for hook in &HOOKS {
+        if !plan.is_wanted(hook) {
+            continue;
+        }
         let missing = hook.on.iter().find_map(|on| missing(on, facts));
         match missing {
             None => plan.hooks.push(hook),
-            Some(why) if hook.required => {
-                return Err(format!("slow operations cannot be traced: {why}"));
-            }
             Some(_) if hook.silent => {}
             Some(why) => plan.notes.push(format!("no {}: {why}", hook.gives)),
         }
     }
-    for gives in [IO, ORDERED, CREATE] {
+    let either = [(IO, true), (ORDERED, plan.of.ext4), (CREATE, plan.of.ext4)];
+    for (gives, _) in either.into_iter().filter(|(_, wanted)| *wanted) {
         let given = |h: &&Hook| h.gives == gives && h.silent;
         if !plan.hooks.iter().copied().any(|h| given(&h)) {
             plan.notes.push(format!(
@@ -53,6 +65,14 @@ pub fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
         }
     }
     Ok(plan)
+}
+
+/// Reason why operations of a filesystem cannot be traced: no types of the module.
+fn untyped(types: &str, module: &str) -> String {
+    format!(
+        "this kernel does not describe the types of {types} (no /sys/kernel/btf/{module}): either the module is not loaded, or the \
+         kernel is older than 5.11 or was built without CONFIG_DEBUG_INFO_BTF_MODULES=y"
+    )
 }
 
 /// Reason why this kernel lacks a hook point; `None` if the kernel has it.
@@ -81,20 +101,52 @@ impl SlowPlan {
         self.hooks.iter().flat_map(|h| h.programs.iter().copied())
     }
 
-    /// Drops the hook of a program that the kernel refused. False if the hook is required.
+    fn is_wanted(&self, hook: &Hook) -> bool {
+        match hook.of {
+            Of::Any => true,
+            Of::Ext4 => self.of.ext4,
+            Of::Xfs => self.of.xfs,
+        }
+    }
+
+    /// Leaves out a filesystem, with a note.
+    ///
+    /// # Errors
+    ///
+    /// No other filesystem remains, or the missing part is needed for all of them (`Of::Any`).
+    fn drop(&mut self, of: Of, why: &str) -> Result<(), String> {
+        let (name, rest) = match of {
+            Of::Any => ("", false),
+            Of::Ext4 => ("ext4", self.of.xfs),
+            Of::Xfs => ("XFS", self.of.ext4),
+        };
+        if !rest {
+            return Err(format!("slow operations cannot be traced: {why}"));
+        }
+        self.of.ext4 &= of != Of::Ext4;
+        self.of.xfs &= of != Of::Xfs;
+        self.hooks.retain(|h| h.of != of);
+        self.notes.push(format!("no operations of {name}: {why}"));
+        Ok(())
+    }
+
+    /// Drops the hook of a program that the kernel refused, and the filesystem whose operations need it. False if nothing can be
+    /// traced without it.
     pub fn without(&mut self, program: &str, why: &str) -> bool {
         let at = self
             .hooks
             .iter()
             .position(|h| h.programs.contains(&program));
-        let Some(at) = at.filter(|at| !self.hooks[*at].required) else {
+        let Some(at) = at else {
             return false;
         };
-        let gone = self.hooks.remove(at);
-        self.notes.push(format!(
-            "no {}: this kernel refused {program} ({why})",
-            gone.gives
-        ));
+        let hook = self.hooks[at];
+        let why = format!("this kernel refused {program} ({why})");
+        if hook.required {
+            return self.drop(hook.of, &why).is_ok();
+        }
+        self.hooks.remove(at);
+        self.notes.push(format!("no {}: {why}", hook.gives));
         true
     }
 }

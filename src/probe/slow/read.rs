@@ -198,6 +198,7 @@ impl SlowProbe {
             bytes: o.bytes,
             flags: flags(o.flags),
             lock: lock(&o.lock),
+            pusher: (o.pusher != 0).then(|| task(o.pusher, &o.pusher_comm)),
             off: self.off(&o.off_cpu),
         })
     }
@@ -314,6 +315,7 @@ fn flags(wire: u8) -> Flags {
         unaligned: has(contract::SLOW_UNALIGNED),
         syncs: has(contract::SLOW_SYNCS),
         security: has(contract::SLOW_SECURITY),
+        xfs: has(contract::SLOW_XFS),
     }
 }
 

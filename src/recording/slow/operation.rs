@@ -164,6 +164,7 @@ impl OperationLine {
                 },
                 // Not recorded: the phases contain what is derived from these.
                 lock: LockWait::default(),
+                pusher: None,
                 off: OffCpu::default(),
             },
             waterfall: Waterfall { parts: parts? },

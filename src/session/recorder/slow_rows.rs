@@ -26,7 +26,7 @@ impl SlowRows {
     /// Attaches the programs.
     ///
     /// # Errors
-    /// There is no ext4 on the targets, or the kernel refuses the programs.
+    /// There is no ext4 or XFS on the targets, or the kernel refuses the programs.
     pub fn start(targets: &[String], session: &Session, threshold: Duration) -> Result<Self> {
         let sampler = SlowSampler::start(targets, session.topology(), threshold)?;
         Ok(Self {

@@ -49,6 +49,8 @@ pub(super) fn facts(session: &Session) -> Facts {
 pub(super) struct Place {
     pub array: String,
     pub members: BTreeSet<u32>,
+    /// Device of an external log of XFS (`logdev=`).
+    pub log: Option<u32>,
 }
 
 pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
@@ -64,6 +66,7 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
             let place = places.entry(fs.dev.kernel()).or_insert_with(|| Place {
                 array: array.name.clone(),
                 members: BTreeSet::new(),
+                log: fs.mounts.first().and_then(|m| external_log(&m.options)),
             });
             if !is_nested(array) {
                 place.array.clone_from(&array.name);
@@ -77,15 +80,26 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
     places
 }
 
-/// Traced devices: ext filesystems, and all members.
+/// Device number of `logdev=` in the mount options of an XFS.
+fn external_log(options: &str) -> Option<u32> {
+    let path = options.split(',').find_map(|o| o.strip_prefix("logdev="))?;
+    let dev = rustix::fs::stat(path).ok()?.st_rdev;
+    Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev))
+}
+
+/// Traced devices: ext filesystems, XFS, and all members.
 pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
     let mut devices: BTreeMap<u32, Device> = BTreeMap::new();
     for array in &topology.host.arrays {
         for fs in &array.filesystems {
-            let is_ext = fs.mounts.iter().any(|m| m.fstype.starts_with("ext"));
+            let is = |kind: &str| fs.mounts.iter().any(|m| m.fstype.starts_with(kind));
             let layout = topology.layouts.get(&fs.dev);
-            if is_ext || layout.is_some_and(|l| l.ext4().is_some()) {
-                devices.entry(fs.dev.kernel()).or_default().filesystem = true;
+            let ext4 = is("ext") || layout.is_some_and(|l| l.ext4().is_some());
+            let xfs = is("xfs") || layout.is_some_and(|l| l.xfs().is_some());
+            if ext4 || xfs {
+                let device = devices.entry(fs.dev.kernel()).or_default();
+                device.ext4 |= ext4;
+                device.xfs |= xfs;
             }
         }
         for member in &array.members {

@@ -18,7 +18,7 @@ const KEYS: [(&str, &str); 5] = [
     ("q  Esc  Ctrl-C", "quit"),
 ];
 const FIGURES: [&str; 6] = [
-    "took        from the call of ext4's function to its return",
+    "took        from the call of the filesystem's function to its return",
     "mostly      the longest phase; all phases add up to the whole",
     "locked      handles that were open kept the commit waiting",
     "data        ordered data of files, and submission of metadata",

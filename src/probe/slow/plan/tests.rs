@@ -1,12 +1,29 @@
-use super::{SlowFacts, plan};
+use super::{Filesystems, SlowFacts, SlowPlan};
 use crate::probe::slow::hooks::{FUNCTIONS, HOOKS, TRACEPOINTS};
+
+const EXT4: Filesystems = Filesystems {
+    ext4: true,
+    xfs: false,
+};
+const XFS: Filesystems = Filesystems {
+    ext4: false,
+    xfs: true,
+};
+const BOTH: Filesystems = Filesystems {
+    ext4: true,
+    xfs: true,
+};
+
+fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
+    super::plan(facts, EXT4)
+}
 
 /// A kernel that has everything.
 fn complete() -> SlowFacts {
     SlowFacts {
         flush_seq: 2,
         btf: true,
-        ext4: true,
+        typed: BOTH,
         tracepoints: TRACEPOINTS
             .into_iter()
             .map(|name| (name, if name == "block_bio_queue" { 1 } else { 8 }))
@@ -14,7 +31,8 @@ fn complete() -> SlowFacts {
         functions: FUNCTIONS
             .into_iter()
             .map(|name| match name {
-                "ext4_mkdir" => (name, 4),
+                "ext4_mkdir" | "xfs_vn_mkdir" | "xfs_file_fsync" => (name, 4),
+                "xfs_vn_setattr_size" => (name, 3),
                 _ => (name, 6),
             })
             .collect(),
@@ -81,4 +99,40 @@ fn a_refused_program_drops_its_hook() {
         ["no reads: this kernel refused rt_slow_read_in (EBUSY)"]
     );
     assert!(!plan.without("rt_slow_switch", "EPERM") && !plan.without("none", ""));
+}
+
+#[test]
+fn each_filesystem_gets_its_own_programs() {
+    let count = |of| {
+        let plan = super::plan(&complete(), of).unwrap();
+        assert!(plan.notes.is_empty(), "{:?}", plan.notes);
+        let xfs = plan.programs().filter(|p| p.starts_with("rt_slow_xfs"));
+        let jbd2 = plan.programs().filter(|p| p.starts_with("rt_slow_commit"));
+        let sleeps = plan.programs().filter(|p| *p == "rt_slow_switch");
+        (xfs.count(), jbd2.count(), sleeps.count())
+    };
+    assert_eq!(count(EXT4), (0, 6, 1));
+    assert_eq!(count(XFS), (19, 0, 1));
+    assert_eq!(count(BOTH), (19, 6, 1));
+}
+
+#[test]
+fn xfs_without_types_leaves_ext4() {
+    // Linux 5.10 has no BTF of modules.
+    let facts = SlowFacts {
+        typed: EXT4,
+        ..complete()
+    };
+    let why = super::plan(&facts, XFS).unwrap_err();
+    assert!(why.contains("/sys/kernel/btf/xfs"), "{why}");
+    let both = super::plan(&facts, BOTH).unwrap();
+    assert!(!both.programs().any(|p| p.starts_with("rt_slow_xfs")));
+    assert!(both.notes[0].starts_with("no operations of XFS: "));
+    // A kernel that refuses fentry.
+    let mut both = super::plan(&complete(), BOTH).unwrap();
+    assert!(both.without("rt_slow_xfs_sync_in", "EBUSY"));
+    assert!(!both.programs().any(|p| p.starts_with("rt_slow_xfs")));
+    assert!(both.programs().any(|p| p == "rt_slow_sync_in"));
+    let mut xfs = super::plan(&complete(), XFS).unwrap();
+    assert!(!xfs.without("rt_slow_xfs_sync_in", "EBUSY"));
 }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Operations on XFS, as slow_operation.bpf.c and slow_namespace.bpf.c do it for ext4. Their sleeps are
+ * told apart by the functions in the stack, so no other function of XFS is hooked.
+ */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include "compat.bpf.h"
+#include "slow_operation.bpf.h"
+
+/* fs/xfs/xfs_log_priv.h and xfs_trans_priv.h; in the BTF of the module, if XFS is one */
+struct xfs_ail___rt {
+	struct task_struct *ail_task;
+} __attribute__((preserve_access_index));
+
+struct xlog___rt {
+	struct xfs_ail___rt *l_ailp;
+} __attribute__((preserve_access_index));
+
+static __always_inline struct rt_slow_task *begin(struct inode *inode, __u32 kind)
+{
+	struct rt_slow_task *t = rt_slow_begin(inode, kind);
+
+	if (t)
+		t->flags = RT_SLOW_XFS;
+	return t;
+}
+
+/* fsync, fdatasync, msync(MS_SYNC) and synchronous writes */
+SEC("?fentry/xfs_file_fsync")
+int BPF_PROG(rt_slow_xfs_sync_in, struct file *file, __s64 start, __s64 end, int datasync)
+{
+	begin(file->f_inode, datasync ? RT_SLOW_FDATASYNC : RT_SLOW_FSYNC);
+	return 0;
+}
+
+SEC("?fexit/xfs_file_fsync")
+int BPF_PROG(rt_slow_xfs_sync_out, struct file *file, __s64 start, __s64 end, int datasync)
+{
+	rt_slow_end(datasync ? RT_SLOW_FDATASYNC : RT_SLOW_FSYNC);
+	return 0;
+}
+
+SEC("?fentry/xfs_file_read_iter")
+int BPF_PROG(rt_slow_xfs_read_in, struct kiocb *iocb, struct iov_iter *to)
+{
+	struct rt_slow_task *t = begin(iocb->ki_filp->f_inode, RT_SLOW_READ);
+
+	if (t)
+		rt_slow_set_read(t, iocb, to);
+	return 0;
+}
+
+SEC("?fexit/xfs_file_read_iter")
+int BPF_PROG(rt_slow_xfs_read_out)
+{
+	rt_slow_end(RT_SLOW_READ);
+	return 0;
+}
+
+SEC("?fentry/xfs_file_write_iter")
+int BPF_PROG(rt_slow_xfs_write_in, struct kiocb *iocb, struct iov_iter *from)
+{
+	struct inode *inode = iocb->ki_filp->f_inode;
+	struct rt_slow_task *t = begin(inode, RT_SLOW_WRITE);
+
+	if (!t)
+		return 0;
+	rt_slow_set_write(t, iocb, from, inode);
+	/* xfs_file_write_checks() zeroes the range between, with the lock held exclusively */
+	if (t->position > (__u64)inode->i_size)
+		t->flags |= RT_SLOW_EXTENDS;
+	return 0;
+}
+
+SEC("?fexit/xfs_file_write_iter")
+int BPF_PROG(rt_slow_xfs_write_out)
+{
+	rt_slow_end(RT_SLOW_WRITE);
+	return 0;
+}
+
+SEC("?fentry/xfs_file_fallocate")
+int BPF_PROG(rt_slow_xfs_fallocate_in, struct file *file, int mode, __s64 offset, __s64 len)
+{
+	struct rt_slow_task *t = begin(file->f_inode, RT_SLOW_FALLOCATE);
+
+	if (t) {
+		t->position = offset;
+		t->bytes = len;
+	}
+	return 0;
+}
+
+SEC("?fexit/xfs_file_fallocate")
+int BPF_PROG(rt_slow_xfs_fallocate_out)
+{
+	rt_slow_end(RT_SLOW_FALLOCATE);
+	return 0;
+}
+
+/*
+ * Called by truncate(2), ftruncate(2) and open(2) with O_TRUNC with i_rwsem held. The blocks of a deleted file
+ * are freed by a kernel thread (xfs_inodegc_worker()), for which no task waits.
+ */
+SEC("?fentry/xfs_vn_setattr_size")
+int BPF_PROG(rt_slow_xfs_truncate_in, void *idmap, struct dentry *dentry)
+{
+	begin(dentry->d_inode, RT_SLOW_TRUNCATE);
+	return 0;
+}
+
+SEC("?fexit/xfs_vn_setattr_size")
+int BPF_PROG(rt_slow_xfs_truncate_out)
+{
+	rt_slow_end(RT_SLOW_TRUNCATE);
+	return 0;
+}
+
+SEC("?fentry/xfs_vn_create")
+int BPF_PROG(rt_slow_xfs_create_in, void *idmap, struct inode *dir)
+{
+	begin(dir, RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fexit/xfs_vn_create")
+int BPF_PROG(rt_slow_xfs_create_out)
+{
+	rt_slow_end(RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fentry/xfs_vn_mkdir")
+int BPF_PROG(rt_slow_xfs_mkdir_in, void *idmap, struct inode *dir)
+{
+	begin(dir, RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fexit/xfs_vn_mkdir")
+int BPF_PROG(rt_slow_xfs_mkdir_out)
+{
+	rt_slow_end(RT_SLOW_CREATE);
+	return 0;
+}
+
+SEC("?fentry/xfs_vn_rename")
+int BPF_PROG(rt_slow_xfs_rename_in, void *idmap, struct inode *dir)
+{
+	begin(dir, RT_SLOW_RENAME);
+	return 0;
+}
+
+SEC("?fexit/xfs_vn_rename")
+int BPF_PROG(rt_slow_xfs_rename_out)
+{
+	rt_slow_end(RT_SLOW_RENAME);
+	return 0;
+}
+
+SEC("?fentry/xfs_vn_unlink")
+int BPF_PROG(rt_slow_xfs_unlink_in, struct inode *dir)
+{
+	begin(dir, RT_SLOW_UNLINK);
+	return 0;
+}
+
+SEC("?fexit/xfs_vn_unlink")
+int BPF_PROG(rt_slow_xfs_unlink_out)
+{
+	rt_slow_end(RT_SLOW_UNLINK);
+	return 0;
+}
+
+/* A task is about to wait for space in the log, which the AIL's thread frees: it writes metadata back. */
+SEC("?tp_btf/xfs_log_grant_sleep")
+int BPF_PROG(rt_slow_xfs_grant, struct xlog___rt *log)
+{
+	__u32 pid = bpf_get_current_pid_tgid();
+	struct rt_slow_task *t = rt_slow_current(pid);
+	struct rt_slow_operation *o;
+	struct task_struct *pusher;
+
+	if (!t || t->kind == RT_SLOW_JBD2 || rt_is_null(log))
+		return 0;
+	o = rt_slow_details(t, pid);
+	if (!o)
+		return 0;
+	pusher = BPF_CORE_READ(log, l_ailp, ail_task);
+	o->pusher = BPF_CORE_READ(pusher, pid);
+	bpf_probe_read_kernel(o->pusher_comm, RT_COMM, &pusher->comm);
+	return 0;
+}
