@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::ag::{block_range, roots};
 use super::error::Error;
-use super::geometry::Geometry;
+use super::geometry::{Geometry, Log};
 use super::mount::geometry_of;
 use super::superblock::Superblock;
 use crate::address::FsBlock;
@@ -35,11 +35,21 @@ impl Layout {
         let ags = 0..geometry.ag_count;
         let ranges = geometry.ranges();
         let roots = ags.flat_map(|ag| at_mkfs(&geometry, ag)).collect();
+        let mut notes = Vec::new();
+        if matches!(geometry.log, Log::External { .. }) {
+            notes.push(
+                "the log is on another device (logdev=), which this layout does not contain"
+                    .to_owned(),
+            );
+        }
+        if geometry.realtime_blocks > 0 {
+            notes.push("file data is also on a realtime device or section, which this layout does not contain".to_owned());
+        }
         Self {
             roots: disjoint(roots, &ranges),
             ranges,
             geometry,
-            notes: Vec::new(),
+            notes,
         }
     }
 
@@ -50,7 +60,7 @@ impl Layout {
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let superblock = Superblock::read(dev)?;
         let mut layout = Self::from_geometry(superblock.geometry);
-        layout.notes = superblock.notes;
+        layout.notes.extend(superblock.notes);
         layout.read_roots(dev);
         if let Some(chunk) = superblock.root_chunk {
             layout.add_root_chunk(chunk);

@@ -19,5 +19,5 @@ mod superblock;
 mod tests;
 
 pub use error::Error;
-pub use geometry::{Features, Geometry, Log};
+pub use geometry::{Features, Geometry, Log, MAX_AGS, MIN_AG_BYTES, ag_count};
 pub use layout::Layout;
