@@ -98,7 +98,7 @@ impl Decided {
         must(version >= Version::V6_13 || !concurrency, || {
             "concurrency: unknown to mkfs.xfs before 6.8".to_owned()
         })?;
-        decided.stripe = decided.data_stripe(su, sw, options)?;
+        decided.stripe = decided.data_stripe(su, sw, options, defaults.physical_sector)?;
         decided.log_unit = decided.log_stripe(options, version)?;
         Ok(decided)
     }
@@ -131,7 +131,13 @@ impl Decided {
     }
 
     /// calc_stripe_factors.
-    fn data_stripe(&self, su: u64, sw: u32, options: &Options) -> Result<Stripe, String> {
+    fn data_stripe(
+        &self,
+        su: u64,
+        sw: u32,
+        options: &Options,
+        physical_sector: u32,
+    ) -> Result<Stripe, String> {
         if options.no_align {
             return Ok(Stripe::default());
         }
@@ -151,9 +157,13 @@ impl Decided {
                 (unit, unit * units)
             }
             None => {
-                // mkfs.xfs ignores the stripe of a small device, and one that it cannot use.
+                // mkfs.xfs ignores the stripe of a small device, one of a physical sector (blkid_get_topology, libfrog/topology.c), and
+                // one that it cannot use.
                 let width = su.saturating_mul(sw.into());
-                if self.blocks < self.blocks_in(1 << 30)
+                let sector = u64::from(physical_sector);
+                if su == sector
+                    || width == sector
+                    || self.blocks < self.blocks_in(1 << 30)
                     || width > i32::MAX as u64
                     || !su.is_multiple_of(block)
                 {
@@ -190,7 +200,7 @@ impl Decided {
             Some(unit) => unit / self.block_size,
             // Until 6.18, large sectors come before the stripe.
             None if large_sectors && version < Version::V7_2 => 1,
-            None if self.stripe.unit > 0 && !options.log_device => self.stripe.unit,
+            None if self.stripe.unit > 0 && options.log_device.is_none() => self.stripe.unit,
             None if large_sectors => 1,
             None => 0,
         };

@@ -2,6 +2,7 @@
 
 use super::decided::Decided;
 use super::{Defaults, Options, Version, must};
+use crate::fs::xfs::{MAX_AGS, MIN_AG_BYTES, ag_count};
 
 /// AGs, and the blocks that they have.
 pub struct Groups {
@@ -15,15 +16,11 @@ pub struct Groups {
 
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
-/// Smallest AG in bytes (XFS_AG_MIN_BYTES, include/xfs_multidisk.h).
-const MIN: u64 = 16 << 20;
-/// AGs that raidtrace computes: more than any filesystem that mkfs.xfs creates by default below 1 EiB.
-const MAX_COUNT: u64 = 1 << 20;
 
 /// calculate_initial_ag_geometry, align_ag_geometry, validate_ag_geometry.
 pub fn groups(decided: &Decided, options: &Options, defaults: &Defaults) -> Result<Groups, String> {
     let blocks = decided.blocks;
-    let min = decided.blocks_in(MIN);
+    let min = decided.blocks_in(MIN_AG_BYTES);
     // Its largest size is one byte less than 1 TiB, in blocks.
     let max = (TIB - 1) / u64::from(decided.block_size);
     must(blocks >= decided.blocks_in(300 << 20), || {
@@ -38,14 +35,13 @@ pub fn groups(decided: &Decided, options: &Options, defaults: &Defaults) -> Resu
         format!("an AG of {size} blocks is larger than the filesystem, {blocks} blocks")
     })?;
     // A short last AG is dropped. The count is that of the aligned size even if -d agcount was given: see aligned().
-    let rest = blocks % size;
-    let blocks = if rest < min { blocks - rest } else { blocks };
-    let count = blocks.div_ceil(size);
+    let count = ag_count(blocks, size, min);
+    let blocks = blocks.min(count.saturating_mul(size));
     must(count >= 2, || {
         "one AG: mkfs.xfs requires at least two, for a second superblock".to_owned()
     })?;
-    must(count <= MAX_COUNT, || {
-        format!("{count} AGs are more than raidtrace's limit of {MAX_COUNT}")
+    must(count <= MAX_AGS.into(), || {
+        format!("{count} AGs are more than raidtrace's limit of {MAX_AGS}")
     })?;
     Ok(Groups {
         blocks,
@@ -64,10 +60,12 @@ fn initial(
     let block = u64::from(decided.block_size);
     let default = default(decided, max);
     if let Some(threads) = options.data_concurrency.filter(|&n| n > 0) {
+        // `-d concurrency=1`: as many as CPUs.
+        let threads = if threads == 1 { defaults.cpus } else { threads };
         return Ok(concurrent(decided, default, threads.into(), max));
     }
     if let Some(size) = options.agsize {
-        must((MIN..=TIB).contains(&size), || {
+        must((MIN_AG_BYTES..=TIB).contains(&size), || {
             format!("-d agsize={size}: must be 16 MiB to 1 TiB")
         })?;
         must(size.is_multiple_of(block), || {

@@ -22,7 +22,7 @@ pub fn log(
     let max = MAX_BLOCKS.min(decided.blocks_in(MAX_BYTES));
     let largest = reservation::largest(decided, groups);
     let min = decided.blocks_in(MIN_BYTES).max(largest.min_log(decided));
-    if options.log_device {
+    if options.log_device.is_some() {
         return external(decided, options, min, max);
     }
     // xfs_alloc_ag_max_usable, less one block so that the AG does not become full: headers, blocks for the free list, roots.
@@ -115,6 +115,8 @@ fn default(
 ) -> u64 {
     let ratio = decided.blocks_in(groups.blocks * u64::from(decided.block_size) / 2048);
     let threads = match options.log_concurrency {
+        // `-l concurrency=1`: as many as CPUs.
+        Some(1) => defaults.cpus,
         Some(threads) => threads,
         None if defaults.version >= Version::V6_13 && !defaults.rotational => defaults.cpus,
         None => 0,

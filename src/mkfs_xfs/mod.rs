@@ -1,7 +1,7 @@
 //! Computes the geometry of the filesystem that mkfs.xfs of xfsprogs 6.0 to 7.2 would create: sizes of blocks, sectors and AGs,
 //! stripe alignment and the log. Pure. Comments cite the function in xfsprogs, mkfs/xfs_mkfs.c unless another file is named.
 //!
-//! * `words`: the option string. `options`: the options that affect the geometry.
+//! * `words`: the option string. `options`: its options.
 //! * `decided`: parameters that result from the options: sizes, features, stripe.
 //! * `groups`: size and number of AGs.
 //! * `log`: size and position of the log. `reservation`: the largest transaction, which the log's size depends on.
@@ -45,6 +45,28 @@ impl Version {
             (6, 19..) | (7.., _) => Some(Self::V7_2),
             _ => None,
         }
+    }
+}
+
+/// A release of xfsprogs: MAJOR.MINOR.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Release(pub u32, pub u32);
+
+impl std::str::FromStr for Release {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut numbers = text.split('.').map(|n| n.parse::<u32>().ok());
+        match (numbers.next().flatten(), numbers.next().flatten()) {
+            (Some(major), Some(minor)) => Ok(Self(major, minor)),
+            _ => Err("expected a release of xfsprogs: 6.13".to_owned()),
+        }
+    }
+}
+
+impl std::fmt::Display for Release {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.0, self.1)
     }
 }
 

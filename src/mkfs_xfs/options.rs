@@ -1,9 +1,9 @@
-//! Options of mkfs.xfs that affect the geometry.
+//! Options of mkfs.xfs: those that affect the geometry by name, others as words.
 
 use super::must;
-use super::words::{Word, number, size, split};
+use super::words::{LABEL, Word, number, size, split};
 
-/// Options of mkfs.xfs that affect the geometry. Sizes are in bytes.
+/// Options of mkfs.xfs. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// `-b size=`
@@ -24,7 +24,7 @@ pub struct Options {
     pub no_align: bool,
     /// Stripe unit in bytes and stripe width in units: `-d su=,sw=` or `-d sunit=,swidth=`.
     pub stripe: Option<(u32, u32)>,
-    /// `-d concurrency=`
+    /// `-d concurrency=`; 1 stands for the number of CPUs of the machine.
     pub data_concurrency: Option<u32>,
     /// `-l size=`
     pub log_size: Option<u64>,
@@ -32,9 +32,9 @@ pub struct Options {
     pub log_unit: Option<u32>,
     /// `-l agnum=`
     pub log_group: Option<u32>,
-    /// `-l logdev=`; without the name of the device.
-    pub log_device: bool,
-    /// `-l concurrency=`
+    /// `-l logdev=`
+    pub log_device: Option<String>,
+    /// `-l concurrency=`; 1 stands for the number of CPUs of the machine.
     pub log_concurrency: Option<u32>,
     /// `-m crc=`
     pub crc: Option<bool>,
@@ -50,6 +50,8 @@ pub struct Options {
     pub directory_block: Option<u32>,
     /// `-n parent=`
     pub parent: Option<bool>,
+    /// Options without effect on the geometry, sorted.
+    kept: Vec<Word>,
 }
 
 /// Suboptions without effect on the geometry.
@@ -120,6 +122,14 @@ fn narrow(n: u64, word: &Word) -> Result<u32, String> {
     u32::try_from(n).map_err(|_| format!("{}: {n} is too large", word.option()))
 }
 
+/// Number of threads; `nr_cpus`, 1 and no value stand for the number of CPUs (set_data_concurrency, set_log_concurrency).
+fn concurrency(word: &Word) -> Result<u32, String> {
+    match word.value.as_deref() {
+        None | Some("nr_cpus") => Ok(1),
+        Some(_) => Ok(integer(word, i32::MAX as u64)? as u32),
+    }
+}
+
 /// A feature: 0 or 1; 1 without a value.
 fn flag(word: &Word) -> Result<bool, String> {
     match word.value.as_deref() {
@@ -141,7 +151,7 @@ impl Options {
         for (at, word) in words.iter().enumerate() {
             let twice = words[..at]
                 .iter()
-                .any(|w| (w.letter, &w.name) == (word.letter, &word.name));
+                .any(|w| !w.is_flag() && (w.letter, &w.name) == (word.letter, &word.name));
             must(!twice, || format!("{} is given twice", word.option()))?;
         }
         let has = |letter, name: &str| words.iter().any(|w| w.letter == letter && w.name == name);
@@ -205,9 +215,7 @@ impl Options {
                     unit = Some(integer(word, u32::MAX.into())? * 512);
                 }
                 ('d', "swidth") => width = Some(integer(word, u32::MAX.into())? * 512),
-                ('d', "concurrency") => {
-                    self.data_concurrency = Some(integer(word, i32::MAX as u64)? as u32)
-                }
+                ('d', "concurrency") => self.data_concurrency = Some(concurrency(word)?),
                 ('l', "size") => self.log_size = Some(bytes(word)?),
                 ('l', "su") => self.log_unit = Some(narrow(bytes(word)?, word)?),
                 ('l', "sunit") => {
@@ -220,12 +228,9 @@ impl Options {
                     })?;
                 }
                 ('l', "logdev") => {
-                    value(word)?;
-                    self.log_device = true;
+                    self.log_device = Some(value(word)?.to_owned());
                 }
-                ('l', "concurrency") => {
-                    self.log_concurrency = Some(integer(word, i32::MAX as u64)? as u32)
-                }
+                ('l', "concurrency") => self.log_concurrency = Some(concurrency(word)?),
                 ('m', "crc") => self.crc = Some(flag(word)?),
                 ('m', "finobt") => self.finobt = Some(flag(word)?),
                 ('m', "rmapbt") => self.rmapbt = Some(flag(word)?),
@@ -233,7 +238,9 @@ impl Options {
                 ('i', "nrext64") => self.large_extent_counts = Some(flag(word)?),
                 ('n', "size") => self.directory_block = Some(narrow(bytes(word)?, word)?),
                 ('n', "parent") => self.parent = Some(flag(word)?),
-                _ if listed(&NO_EFFECT, word) => {}
+                _ if word.is_flag() || word.letter == LABEL || listed(&NO_EFFECT, word) => {
+                    self.kept.push(word.clone());
+                }
                 _ if listed(&UNSUPPORTED, word) => {
                     return Err(format!(
                         "{}: raidtrace does not support this option",
@@ -246,6 +253,8 @@ impl Options {
         if let (Some(unit), Some(width)) = (unit, width) {
             self.align(unit, width, sectors)?;
         }
+        self.kept.sort();
+        self.kept.dedup();
         Ok(self)
     }
 
@@ -270,11 +279,26 @@ impl Options {
         Ok(())
     }
 
-    /// The options as an option string for mkfs.xfs, with sizes in bytes. The name of a log device is unknown: `LOGDEV`.
+    /// The same options with an agsize in bytes instead of their size or number of groups, if it is given, or without a stripe.
+    pub fn with(&self, agsize: Option<u64>, no_align: bool) -> Self {
+        let mut options = self.clone();
+        if agsize.is_some() {
+            options.agsize = agsize;
+            (options.agcount, options.data_concurrency) = (None, None);
+        }
+        if no_align {
+            (options.no_align, options.stripe) = (true, None);
+        }
+        options
+    }
+
+    /// The options as an option string for mkfs.xfs, with sizes in bytes.
     pub fn words(&self) -> String {
         let mut words = String::new();
         let mut list = |letter: char, values: Vec<Option<String>>| {
-            let values: Vec<String> = values.into_iter().flatten().collect();
+            let kept = self.kept.iter().filter(|w| w.letter == letter);
+            let kept = kept.map(|word| Some(word.text()));
+            let values: Vec<String> = values.into_iter().chain(kept).flatten().collect();
             if !values.is_empty() {
                 let space = if words.is_empty() { "" } else { " " };
                 words.push_str(&format!("{space}-{letter} {}", values.join(",")));
@@ -317,7 +341,9 @@ impl Options {
         list(
             'l',
             vec![
-                self.log_device.then(|| "logdev=LOGDEV".to_owned()),
+                self.log_device
+                    .as_ref()
+                    .map(|device| format!("logdev={device}")),
                 put("size", self.log_size),
                 number("su", self.log_unit),
                 number("agnum", self.log_group),
@@ -331,6 +357,11 @@ impl Options {
                 flag("parent", self.parent),
             ],
         );
+        list(LABEL, Vec::new());
+        for flag in self.kept.iter().filter(|w| w.is_flag()) {
+            let space = if words.is_empty() { "" } else { " " };
+            words.push_str(&format!("{space}-{}", flag.letter));
+        }
         words
     }
 }

@@ -1,11 +1,11 @@
 //! The option string of mkfs.xfs, and its numbers.
 
 /// One suboption: `agsize=1g` of `-d agsize=1g`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Word {
     /// Letter of the option: `d`.
     pub letter: char,
-    /// Name of the suboption: `agsize`.
+    /// Name of the suboption: `agsize`. The label of `-L`; empty for an option without a value.
     pub name: String,
     /// Its value, if there is one.
     pub value: Option<String>,
@@ -16,14 +16,27 @@ impl Word {
     pub fn option(&self) -> String {
         format!("-{} {}", self.letter, self.name)
     }
+
+    /// True for an option without a value.
+    pub fn is_flag(&self) -> bool {
+        FLAGS.contains(self.letter)
+    }
+
+    /// `agsize=1g`.
+    pub fn text(&self) -> String {
+        match &self.value {
+            Some(value) => format!("{}={value}", self.name),
+            None => self.name.clone(),
+        }
+    }
 }
 
 /// Options without a value and without effect on the geometry: force, no discard, quiet, dry run.
 const FLAGS: &str = "fKqN";
 /// Options with a list of suboptions.
 const LISTS: &str = "bdilmns";
-/// Options with a value that has no effect on the geometry: the label.
-const IGNORED: &str = "L";
+/// The option with the label, which has no effect on the geometry.
+pub const LABEL: char = 'L';
 
 /// Splits an option string into suboptions, with the rules of getopt(3) and getsubopt(3). There is no quoting: no value that
 /// raidtrace supports contains a space.
@@ -40,10 +53,16 @@ pub fn split(text: &str) -> Result<Vec<Word>, String> {
             ));
         };
         for (at, letter) in letters.char_indices() {
+            let whole = |name: &str| Word {
+                letter,
+                name: name.to_owned(),
+                value: None,
+            };
             if FLAGS.contains(letter) {
+                words.push(whole(""));
                 continue;
             }
-            if !LISTS.contains(letter) && !IGNORED.contains(letter) {
+            if !LISTS.contains(letter) && letter != LABEL {
                 return Err(refused(letter));
             }
             let attached = &letters[at + letter.len_utf8()..];
@@ -53,7 +72,9 @@ pub fn split(text: &str) -> Result<Vec<Word>, String> {
             } else {
                 attached
             };
-            if !IGNORED.contains(letter) {
+            if letter == LABEL {
+                words.push(whole(list));
+            } else {
                 words.extend(
                     list.split(',')
                         .filter(|s| !s.is_empty())

@@ -220,9 +220,12 @@ impl Tables {
             };
             // If the filesystem is in one piece, its bios are classified before encryption (`DEV_STACKED`).
             if encrypted(fs) && only_piece(fs, layout).is_none() {
+                let blocks = match layout {
+                    Layout::Ext4(_) => "directory, extent_tree and xattr blocks",
+                    Layout::Xfs(_) => "btrees, inode_cluster, directory and xattr blocks",
+                };
                 self.notes.push(format!(
-                    "{}: encrypted, and on {} in several pieces or in part: its directory, extent_tree and xattr blocks \
-                     are shown as file_data",
+                    "{}: encrypted, and on {} in several pieces or in part: its {blocks} are shown as file_data",
                     fs.name, array.name
                 ));
             }

@@ -128,7 +128,18 @@ fn parameters(layout: &Layout) -> Map<String, Value> {
 }
 
 fn xfs_parameters(geometry: &xfs::Geometry) -> Map<String, Value> {
+    let (log_first, log_blocks) = match geometry.log {
+        xfs::Log::Internal { first, blocks } => (Some(first.0), blocks),
+        xfs::Log::External { blocks } => (None, blocks),
+    };
     let all = json!({
+        "version": geometry.version,
+        "log_first": log_first,
+        "log_blocks": log_blocks,
+        "inode_align": geometry.inode_align,
+        "finobt": geometry.features.finobt,
+        "rmapbt": geometry.features.rmapbt,
+        "reflink": geometry.features.reflink,
         "block_size": geometry.block_size,
         "blocks": geometry.blocks,
         "sector_size": geometry.sector_size,

@@ -23,22 +23,44 @@ mod linux_6_12 {
     fn load_on_raid5_is_predicted() {
         super::load_is_predicted("6.12", &super::RAID5);
     }
+
+    #[test]
+    fn load_on_xfs_on_raid0_is_predicted() {
+        super::load_is_predicted("6.12", &super::XFS0);
+    }
+
+    #[test]
+    fn load_on_xfs_on_raid5_is_predicted() {
+        super::load_is_predicted("6.12", &super::XFS5);
+    }
 }
 
 /// The recording to predict from, then the others: name and arguments of `layout --load`.
-type Cases = [(&'static str, &'static [&'static str]); 4];
+type Cases = [(&'static str, &'static [&'static str])];
 
-const RAID0: Cases = [
+const RAID0: [(&str, &[&str]); 4] = [
     ("0-8-512-defaults", &[]),
     ("0-8-512-group", &["-g", "32744"]),
     ("0-8-512-flex", &["-G", "4"]),
     ("0-8-512-packed", &["-E", "packed_meta_blocks=1"]),
 ];
-const RAID5: Cases = [
+const RAID5: [(&str, &[&str]); 4] = [
     ("5-4-64-defaults", &[]),
     ("5-4-64-group", &["-g", "32744", "-G", "2"]),
     ("5-4-64-flex", &["-G", "64"]),
     ("5-4-512-chunk", &["--chunk", "512K"]),
+];
+
+const XFS0: [(&str, &[&str]); 3] = [
+    ("0-8-512-xfs-defaults", &[]),
+    ("0-8-512-xfs-agsize", &["--mkfs", "-d agsize=3585536k"]),
+    ("0-8-64-xfs-chunk", &["--chunk", "64K"]),
+];
+const XFS5: [(&str, &[&str]); 4] = [
+    ("5-7-512-xfs-defaults", &[]),
+    ("5-7-512-xfs-agsize", &["--mkfs", "-d agsize=3587072k"]),
+    ("5-7-512-xfs-fewer", &["--mkfs", "-d agsize=5219328k"]),
+    ("5-7-512-xfs-more", &["--mkfs", "-d agsize=2049536k"]),
 ];
 
 /// Largest difference of a share that is allowed, of all bytes.

@@ -6,8 +6,8 @@
 #
 #   layout_load.sh [CASE...]
 #
-# Leaves in /out for each case: CASE.rtrace, and CASE.options with the options of mkfs.ext4.
-# A case is LEVEL-DISKS-CHUNK-NAME.
+# Leaves in /out for each case: CASE.rtrace, and CASE.options with the options of mkfs.
+# A case is LEVEL-DISKS-CHUNK-NAME, with the name xfs-NAME for XFS.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -17,6 +17,11 @@ cat >/tmp/load <<'END'
 set -e
 cd "$1"
 RANDOM=17
+# XFS leaves its metadata in the log otherwise.
+settle() {
+	sync
+	if [ "$(stat -fc %T .)" = xfs ]; then xfs_io -x -c freeze -c thaw .; fi
+}
 printf -v small '%12288s' ''
 printf -v medium '%81920s' ''
 eval "mkdir d{1..192}"
@@ -26,23 +31,23 @@ for round in 1 2; do
 		printf %s "$small" >"d$i/gone$round"
 		if ((RANDOM % 3 == 0)); then printf %s "$medium" >"d$i/medium$round"; fi
 	done
-	sync
+	settle
 	# A commit for each.
 	for ((i = 0; i < 24; i++)); do
 		dd if=/dev/zero of="d$((RANDOM % 192 + 1))/log" bs=4k count=$((RANDOM % 4 + 1)) \
 			oflag=append conv=notrunc,fsync status=none
 	done
 	for ((i = 1; i <= 192; i++)); do echo "d$i/gone$round"; done | xargs rm
-	sync
+	settle
 done
 # A table, and random blocks of it.
 dd if=/dev/zero of=table bs=1M count=48 oflag=direct status=none
 for ((i = 0; i < 600; i++)); do echo "pwrite -q $((RANDOM % 12288 * 4096)) 4096"; done | xfs_io -d table >/dev/null
-sync
+settle
 echo 3 >/proc/sys/vm/drop_caches
 for ((i = 1; i <= 192; i++)); do echo "d$i/small1"; done | xargs cat >/dev/null
 for ((i = 0; i < 400; i++)); do echo "pread -q $((RANDOM % 12288 * 4096)) 4096"; done | xfs_io -d table >/dev/null
-sync
+settle
 END
 
 # recorded CASE OPTIONS...
@@ -62,6 +67,27 @@ recorded() {
 	unmount /mnt/md120
 	dumpe2fs -h /dev/md120 >"/out/$name.dumpe2fs" 2>/dev/null
 	echo "$name: $((EPOCHSECONDS - from)) s"
+}
+
+# recorded_xfs CASE OPTIONS...
+recorded_xfs() {
+	local name=$1 from=$EPOCHSECONDS
+	shift
+	echo "$*" >"/out/$name.options"
+	mkfs.xfs -q -f "$@" /dev/md120 2>/dev/null
+	mkdir -p /mnt/md120
+	mount -o noatime /dev/md120 /mnt/md120
+	sync
+	raidtrace record -o "/out/$name.rtrace" /dev/md120 -- bash /tmp/load /mnt/md120
+	unmount /mnt/md120
+	echo "$name: $((EPOCHSECONDS - from)) s"
+}
+
+# made_xfs LEVEL DISKS CHUNK CHUNKS: an array with so many chunks of 512 KiB on each member.
+made_xfs() {
+	local options=()
+	if [ "$1" != 0 ]; then options=(--bitmap=none); fi
+	array md120 "$(($4 * 512 + 1024))K" "$2" --level="$1" --chunk="$3" --data-offset=1M "${options[@]}"
 }
 
 # made LEVEL DISKS CHUNK: an array of about 64 GiB.
@@ -86,7 +112,7 @@ unmade() {
 
 cd "$(mktemp -d)"
 lazy=lazy_journal_init=1
-if [ $# = 0 ]; then set -- 0 5; fi
+if [ $# = 0 ]; then set -- 0 5 xfs0 xfs5; fi
 for level; do
 	case $level in
 	0)
@@ -105,6 +131,27 @@ for level; do
 		unmade
 		made 5 4 512
 		recorded 5-4-512-chunk -E $lazy
+		unmade
+		;;
+	xfs0)
+		# 16 AGs of 7004 chunks, 4 modulo 8: on two of the members.
+		modprobe -a raid0 xfs
+		made_xfs 0 8 512 14008
+		recorded_xfs 0-8-512-xfs-defaults
+		recorded_xfs 0-8-512-xfs-agsize -d agsize=$((7003 * 512))k
+		unmade
+		made_xfs 0 8 64 14008
+		recorded_xfs 0-8-64-xfs-chunk
+		unmade
+		;;
+	xfs5)
+		# 16 AGs of 7007 chunks, 0 modulo 7: all on one member.
+		modprobe -a raid456 xfs
+		made_xfs 5 7 512 18685
+		recorded_xfs 5-7-512-xfs-defaults
+		recorded_xfs 5-7-512-xfs-agsize -d agsize=$((7006 * 512))k
+		recorded_xfs 5-7-512-xfs-fewer -d agsize=$((10194 * 512))k
+		recorded_xfs 5-7-512-xfs-more -d agsize=$((4003 * 512))k
 		unmade
 		;;
 	esac

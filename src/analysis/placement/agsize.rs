@@ -133,7 +133,7 @@ fn lowest_skew(copies: u64, holders: u64, disks: usize) -> f64 {
     (copies.div_ceil(holders) * disks as u64) as f64 / copies as f64
 }
 
-/// Number of chunks after which the members of chunks repeat: the number of disks on RAID 0 and on RAID 5 in md's default
+/// Number of chunks after which the order of members repeats: the number of disks on RAID 0 and on RAID 5 in md's default
 /// layout. `None` without chunks, and for a RAID 0 of unequal members.
 pub fn member_period(geometry: &Geometry) -> Option<u64> {
     let chunk = geometry.chunk_sectors()?;

@@ -3,10 +3,11 @@
 
 use crate::address::FsSector;
 use crate::fs::SectorRange;
+use crate::fs::xfs::{MIN_AG_BYTES, ag_count};
 use crate::origin::Origin;
 
-/// Smallest agsize that mkfs.xfs accepts (`XFS_AG_MIN_BYTES`), in sectors.
-pub(super) const LEAST: u64 = (16 << 20) / 512;
+/// Smallest agsize that mkfs.xfs accepts, in sectors.
+pub(super) const LEAST: u64 = MIN_AG_BYTES / 512;
 
 /// Allocation groups, all of the same size except for the last, which may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,9 +64,7 @@ impl AllocationGroups {
     }
 }
 
-/// Number of groups of a filesystem of `total` sectors. mkfs.xfs drops a last group below 16 MiB (xfs_mkfs.c,
-/// `align_ag_geometry`).
+/// Number of groups of a filesystem of `total` sectors.
 pub(super) fn count(agsize: u64, total: u64) -> u64 {
-    let agsize = agsize.max(1);
-    total / agsize + u64::from(total % agsize >= LEAST)
+    ag_count(total, agsize, LEAST)
 }

@@ -134,19 +134,10 @@ impl Filesystem {
             inodes_at: (used * block_sectors).next_multiple_of(inodes),
             inodes,
         };
-        let mut notes = layout.notes;
-        if let xfs::Log::External { .. } = geometry.log {
-            notes.push("the log is on another device: it is not included".to_owned());
-        }
-        if geometry.realtime_blocks > 0 {
-            notes.push(
-                "file data of the realtime device or section are elsewhere; the figures are those of the data device"
-                    .to_owned(),
-            );
-        }
         let mut ranges = layout.ranges;
         ranges.extend(layout.roots);
-        ranges.sort_unstable_by_key(|r| r.first);
+        // Two sorted lists, which a stable sort merges.
+        ranges.sort_by_key(|r| r.first);
         Self {
             kind: "xfs".to_owned(),
             block_size: geometry.block_size,
@@ -157,7 +148,7 @@ impl Filesystem {
             ranges,
             stride: geometry.stripe_unit,
             stripe_width: geometry.stripe_width,
-            notes,
+            notes: layout.notes,
         }
     }
 

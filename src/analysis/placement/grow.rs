@@ -6,6 +6,7 @@ use super::spread::Skews;
 use super::target::Target;
 use crate::address::FsSector;
 use crate::fs::SectorRange;
+use crate::fs::xfs::MAX_AGS;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::{Geometry, Level};
 
@@ -82,13 +83,22 @@ pub fn planned(
 
 /// Skews of an XFS that is created as `fs` now and grows with the array: xfs_growfs keeps agsize, and adds groups that start like
 /// the others.
-pub fn planned_xfs(target: &Target, fs: &Filesystem, grown: &Geometry) -> Skews {
+///
+/// # Errors
+/// It has more groups than raidtrace computes.
+pub fn planned_xfs(target: &Target, fs: &Filesystem, grown: &Geometry) -> Result<Skews, String> {
     let mut fs = fs.clone();
     fs.blocks = larger(target, grown, fs.blocks);
     if let Some(Groups::Allocation(groups)) = &mut fs.groups {
         let total = fs.blocks.saturating_mul(u64::from(fs.block_size / 512));
         let before = groups.count;
         groups.count = groups.count_in(total);
+        if groups.count > MAX_AGS {
+            return Err(format!(
+                "--grow-to: {} allocation groups are more than raidtrace's limit of {MAX_AGS}; try fewer disks or a larger agsize",
+                groups.count
+            ));
+        }
         // The second group has no log, unless it is the middle one.
         let model = u64::from(before > 1);
         let first = model.saturating_mul(groups.sectors);
@@ -107,5 +117,5 @@ pub fn planned_xfs(target: &Target, fs: &Filesystem, grown: &Geometry) -> Skews 
             }));
         }
     }
-    Skews::new(&fs, grown, &target.segments)
+    Ok(Skews::new(&fs, grown, &target.segments))
 }

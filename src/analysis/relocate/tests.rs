@@ -1,10 +1,15 @@
 use proptest::prelude::*;
 
 use super::figures::CLASSES;
-use super::{Bio, Direction, Disks, Figures, Service, Sharing, Side, Translation};
+use super::groups::GroupTranslation;
+use super::sharing::Sharing;
+use super::translate::Translation;
+use super::{Bio, Direction, Disks, Figures, Groups, Service, Side};
 use crate::address::ArraySector;
 use crate::analysis::placement::{FIXED, Filesystem};
+use crate::fs::xfs;
 use crate::mke2fs::{Conf, Options, plan};
+use crate::mkfs_xfs;
 use crate::origin::Origin;
 use crate::raid::{Geometry, Level, Params};
 
@@ -32,6 +37,50 @@ fn side(options: &Options, bytes: u64, stripe: u64) -> Side {
     let side = Side::new(&planned(options, bytes), stripe).unwrap();
     side.check().unwrap();
     side
+}
+
+/// An XFS of 64 GiB.
+fn xfs(options: &str) -> xfs::Geometry {
+    let defaults = mkfs_xfs::Defaults {
+        version: mkfs_xfs::Version::V6_1,
+        cpus: 1,
+        rotational: true,
+        physical_sector: 512,
+    };
+    let options = mkfs_xfs::Options::parse(options).unwrap();
+    mkfs_xfs::plan(BYTES, 512 << 10, 7, &options, &defaults).unwrap()
+}
+
+fn xfs_options() -> impl Strategy<Value = String> {
+    let size = prop_oneof![
+        Just(""),
+        Just("-d agcount=11"),
+        Just("-d agcount=29"),
+        Just("-d noalign"),
+        Just("-d agcount=16")
+    ];
+    let log = prop_oneof![
+        Just(""),
+        Just("-l agnum=0,size=128m"),
+        Just("-l size=64m"),
+        Just("-l agnum=3"),
+        Just("-l logdev=x,size=64m")
+    ];
+    (size, log).prop_map(|(size, log)| format!("{size} {log}"))
+}
+
+/// What is at a block: in the log, a header or root, or neither.
+fn part(geometry: &xfs::Geometry, block: u64) -> &'static str {
+    let log = match geometry.log {
+        xfs::Log::Internal { first, blocks } => first.0..first.0 + u64::from(blocks),
+        xfs::Log::External { .. } => 0..0,
+    };
+    let fixed = geometry.roots_at_mkfs().last().unwrap().0;
+    match () {
+        () if log.contains(&block) => "log",
+        () if block % u64::from(geometry.ag_blocks) <= u64::from(fixed) => "header",
+        () => "content",
+    }
 }
 
 fn origin_of(side: &Side, block: u64) -> Option<Origin> {
@@ -88,6 +137,68 @@ proptest! {
             prop_assert_eq!(origin_of(&today, block), origin_of(&today, block + last));
             prop_assert_eq!(origin_of(&then, at), origin_of(&then, at + last));
         }
+    }
+
+    #[test]
+    fn the_same_xfs_keeps_every_block(
+        options in xfs_options(),
+        blocks in prop::collection::vec(0..BYTES / 4096, 200),
+        length in 1_u64..300,
+    ) {
+        let geometry = xfs(&options);
+        let side = Groups::new(&geometry);
+        let translation = GroupTranslation::new(&side, &side);
+        for block in blocks.into_iter().filter(|b| *b < geometry.blocks) {
+            prop_assert_eq!(translation.copies(block), 1);
+            let place = translation.place(block, Origin::FileData, length, 0);
+            prop_assert_eq!(place.block, Some(block), "{}", options);
+            prop_assert!(place.run > 0);
+        }
+    }
+
+    #[test]
+    fn parts_of_an_xfs_stay_what_they_are(
+        from in xfs_options(),
+        to in xfs_options(),
+        blocks in prop::collection::vec(0..BYTES / 4096, 200),
+        near in prop::collection::vec((0_u64..16, 0_u64..40), 50),
+        length in 1_u64..300,
+    ) {
+        let (today, then) = (xfs(&from), xfs(&to));
+        let sides = [Groups::new(&today), Groups::new(&then)];
+        let translation = GroupTranslation::new(&sides[0], &sides[1]);
+        let near = near.into_iter().map(|(ag, at)| ag * u64::from(today.ag_blocks) + at);
+        for block in blocks.into_iter().chain(near).filter(|b| *b < today.blocks) {
+            for copy in 0..translation.copies(block) {
+                let place = translation.place(block, Origin::FileData, length, copy);
+                let Some(at) = place.block else {
+                    prop_assert_eq!(part(&today, block), "log");
+                    continue;
+                };
+                prop_assert!(place.run > 0 && at + place.run <= then.blocks, "{} to {}: {:?}", block, at, place);
+                prop_assert_eq!(part(&today, block), part(&then, at), "{} to {}", block, at);
+                let last = place.run - 1;
+                prop_assert_eq!(part(&today, block), part(&today, block + last));
+                prop_assert_eq!(part(&then, at), part(&then, at + last), "{} to {}: {:?}", block, at, place);
+            }
+        }
+    }
+
+    /// Every planned header has a share of today's, whatever the numbers of groups.
+    #[test]
+    fn headers_are_all_in_use(from in xfs_options(), to in xfs_options()) {
+        let (today, then) = (xfs(&from), xfs(&to));
+        let sides = [Groups::new(&today), Groups::new(&then)];
+        let translation = GroupTranslation::new(&sides[0], &sides[1]);
+        let mut hit = vec![false; then.ag_count as usize];
+        for ag in 0..u64::from(today.ag_count) {
+            let block = ag * u64::from(today.ag_blocks) + 1;
+            for copy in 0..translation.copies(block) {
+                let at = translation.place(block, Origin::FreeSpaceBtree, 1, copy).block.unwrap();
+                hit[(at / u64::from(then.ag_blocks)) as usize] = true;
+            }
+        }
+        prop_assert!(hit.iter().all(|h| *h), "{:?}", hit);
     }
 
     /// Bytes on the members are those that the geometry has there.

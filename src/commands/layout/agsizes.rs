@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use super::comparison::factor;
 use super::table::{self, wrapped};
 use crate::analysis::placement::report;
-use crate::analysis::placement::search::agsizes::{AgSizeCandidate, much_better, recommended};
+use crate::analysis::placement::search::agsizes::{
+    AgSizeCandidate, AgSizeOptions, much_better, recommended,
+};
 use crate::analysis::placement::{Skews, Target, UNEVEN_FROM};
 use crate::ui::text;
 
@@ -22,8 +24,8 @@ pub struct AgSizes<'a> {
     pub all: &'a [AgSizeCandidate],
     /// Index of the candidate with only the user's options.
     pub base: usize,
-    /// Options of mkfs.xfs for an agsize in bytes; for `None` the user's options, which may be empty.
-    pub words: &'a dyn Fn(Option<u64>) -> String,
+    /// All options of mkfs.xfs of a candidate, which may be none.
+    pub words: &'a dyn Fn(AgSizeOptions) -> String,
     /// Number of disks after growing, and the skews of each candidate on the grown array.
     pub grown: Option<(u32, Vec<Skews>)>,
 }
@@ -36,7 +38,7 @@ impl AgSizes<'_> {
 
     /// Options of a candidate.
     fn words(&self, candidate: &AgSizeCandidate) -> String {
-        (self.words)(candidate.agsize)
+        (self.words)(candidate.options)
     }
 
     fn command(&self) -> String {

@@ -9,6 +9,7 @@ use crate::ui::completion;
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::size;
 use crate::mke2fs::Options;
+use crate::mkfs_xfs::Release;
 
 /// Arguments of `layout`.
 #[derive(Args, Debug)]
@@ -34,16 +35,15 @@ pub struct Layout {
     )]
     pub fs: Kind,
 
-    /// Options of mkfs.xfs, with --fs xfs or --search on an XFS: '-d agsize=1g -m rmapbt=0'
-    #[arg(
-        long,
-        value_name = "OPTIONS",
-        allow_hyphen_values = true,
-        conflicts_with = "load"
-    )]
+    /// Options of mkfs.xfs, with --fs xfs, or with --search or --load on an XFS: '-d agsize=1g -m rmapbt=0'
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub mkfs: Option<String>,
 
-    /// Lay the load of a recording onto another array or other options of mke2fs: requests and bytes on each member
+    /// Release of xfsprogs for --fs xfs, by default that of this machine's mkfs.xfs: 6.13
+    #[arg(long, value_name = "X.Y")]
+    pub mkfs_version: Option<Release>,
+
+    /// Lay the load of a recording onto another array or other options of mkfs: requests and bytes on each member
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "grow_to", "all", "svg", "check", "data_offset"])]
     pub load: Option<PathBuf>,
 

@@ -77,7 +77,7 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
     }
     if let Some(grown) = &grown {
         let skews = match args.plan {
-            Some(_) if is_xfs => Ok(grow::planned_xfs(&report.target, &report.target.fs, grown)),
+            Some(_) if is_xfs => grow::planned_xfs(&report.target, &report.target.fs, grown),
             Some(bytes) => grow::planned(&report.target, grown, bytes, &args.mke2fs, &conf),
             None => Ok(grow::existing(&report.target, grown)),
         };

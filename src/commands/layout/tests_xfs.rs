@@ -18,8 +18,9 @@ struct Cli {
 }
 
 fn args(words: &str) -> Layout {
-    let words = format!("layout --fs xfs {words}");
-    Cli::try_parse_from(words.split_whitespace())
+    let words = format!("layout --fs xfs --mkfs-version 7.2 {words}");
+    // "~" is a space in a word.
+    Cli::try_parse_from(words.split_whitespace().map(|w| w.replace('~', " ")))
         .unwrap_or_else(|e| panic!("{e}"))
         .layout
 }
@@ -33,7 +34,7 @@ fn report(words: &str) -> Report {
     }
     if let Some(disks) = args.grow_to {
         let grown = grow::array(&report.target, disks).unwrap();
-        let skews = grow::planned_xfs(&report.target, &report.target.fs, &grown);
+        let skews = grow::planned_xfs(&report.target, &report.target.fs, &grown).unwrap();
         report.grown = Some((disks, skews));
     }
     report
@@ -117,12 +118,49 @@ fn searches() {
     assert!(text.contains("no change needed"), "{text}");
 }
 
+/// The command keeps options without effect on the geometry, and the device of the log.
+#[test]
+fn commands_keep_the_options_of_the_user() {
+    let seven = format!("--plan {SEVEN} --level 5 --disks 7 --search");
+    let mkfs = "--mkfs=-Lsrv~-f~-mbigtime=0~-dcowextsize=16~-llogdev=/dev/sdz,size=64m";
+    let (_, object) = search(&format!("{seven} {mkfs}"));
+    assert_eq!(
+        object["command"],
+        "mkfs.xfs -m bigtime=0 -d agsize=1099510579200,cowextsize=16 -l logdev=/dev/sdz,size=67108864 -L srv -f DEVICE"
+    );
+}
+
+/// With noalign, agsize is not rounded to the chunk.
+#[test]
+fn without_alignment() {
+    let seven = format!("--plan {SEVEN} --level 5 --disks 7 --search");
+    let (text, object) = search(&format!("{seven} --mkfs=-dagcount=44,noalign"));
+    let candidates = object["candidates"].as_array().unwrap();
+    let words = |c: &serde_json::Value| c["options"].as_str().unwrap().to_owned();
+    assert!(
+        candidates.iter().all(|c| words(c).contains("noalign")),
+        "{text}"
+    );
+    let base = candidates.iter().find(|c| c["base"] == true).unwrap();
+    assert!(
+        !base["agsize_bytes"]
+            .as_u64()
+            .unwrap()
+            .is_multiple_of(512 << 10)
+    );
+    // Alignment is worth more than the noise of a few groups.
+    let (_, object) = search(&seven);
+    let last = object["candidates"].as_array().unwrap().iter();
+    let mut last = last.filter(|c| words(c).contains("noalign"));
+    assert_eq!(last.next().unwrap()["recommended"], false);
+}
+
 /// A filesystem that grew with its array is the one that would be planned there, apart from its agsize.
 #[test]
 fn a_grown_filesystem_keeps_agsize() {
     let now = report("--plan 20T --level 0 --disks 4");
     let grown = grow::array(&now.target, 8).unwrap();
-    let skews = grow::planned_xfs(&now.target, &now.target.fs, &grown);
+    let skews = grow::planned_xfs(&now.target, &now.target.fs, &grown).unwrap();
     let Some(Groups::Allocation(groups)) = now.target.fs.groups else {
         panic!("{:?}", now.target.fs.groups);
     };
@@ -132,4 +170,14 @@ fn a_grown_filesystem_keeps_agsize() {
     ));
     assert_eq!(skews.allocation, then.skews.allocation);
     assert_eq!(skews.alone, then.skews.alone);
+}
+
+/// The number of groups after growing is bounded.
+#[test]
+fn too_many_groups_after_growing() {
+    let small = "--mkfs=-dagsize=16m~-llogdev=x,size=64m";
+    let now = report(&format!("--plan 1T --level 0 --disks 2 {small}"));
+    let grown = grow::array(&now.target, 200).unwrap();
+    let error = grow::planned_xfs(&now.target, &now.target.fs, &grown).unwrap_err();
+    assert!(error.contains("6553600 allocation groups"), "{error}");
 }

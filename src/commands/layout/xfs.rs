@@ -1,6 +1,7 @@
 //! XFS: plans with the rules of mkfs.xfs, advice, and `--search`.
 
 use std::io::{self, Write as _};
+use std::process::Command;
 
 use anyhow::{Result, anyhow};
 
@@ -8,16 +9,72 @@ use super::agsizes::AgSizes;
 use super::args::Layout;
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::geometry::data_disks;
-use crate::analysis::placement::search::agsizes::{compare as compare_sizes, remedy as suggested};
+use crate::analysis::placement::search::agsizes::{
+    AgSizeOptions, compare as compare_sizes, remedy as suggested,
+};
 use crate::analysis::placement::target::Target;
 use crate::analysis::placement::{Skews, grow, words};
 use crate::fs::xfs;
-use crate::mkfs_xfs::{self, Defaults, Options, Version};
+use crate::mkfs_xfs::{self, Defaults, Options, Release, Version};
 use crate::raid::Geometry;
 
-/// Limits of a plan. All releases choose the same agsize for rotational disks.
-const NOTE: &str = "planned for rotational disks with physical sectors of 4 KiB, and xfsprogs 6.18 or later. On other disks mkfs.xfs 6.8 and \
-    later chooses agsize by the number of CPUs: plan it with --mkfs '-d concurrency=CPUS'";
+/// A release whose rules plans follow without mkfs.xfs on this machine.
+const NEWEST: (u32, u32) = (7, 2);
+
+/// The release of this machine's mkfs.xfs.
+fn installed() -> Option<Release> {
+    let found = Command::new("mkfs.xfs").arg("-V").output().ok()?;
+    let text = String::from_utf8_lossy(&found.stdout).into_owned();
+    text.split_whitespace().last()?.parse().ok()
+}
+
+/// The release to plan for, and how it was chosen.
+fn release(args: &Layout) -> Result<(Version, String)> {
+    let (release, source) = match (args.mkfs_version, installed()) {
+        (Some(own), _) => (own, "--mkfs-version"),
+        (None, Some(found)) => (found, "this machine's mkfs.xfs"),
+        (None, None) => (Release(NEWEST.0, NEWEST.1), "no mkfs.xfs on this machine"),
+    };
+    let version = Version::from_release(release.0, release.1).ok_or_else(|| {
+        anyhow!(
+            "mkfs.xfs {release} ({source}): plans follow xfsprogs 6.0 and later; choose one with --mkfs-version"
+        )
+    })?;
+    Ok((
+        version,
+        format!("planned as by mkfs.xfs {release} ({source})"),
+    ))
+}
+
+/// Properties of the device and the machine that mkfs.xfs takes defaults from.
+pub fn defaults(args: &Layout) -> Result<Defaults> {
+    Ok(Defaults {
+        version: release(args)?.0,
+        cpus: std::thread::available_parallelism()
+            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        rotational: true,
+        physical_sector: 4096,
+    })
+}
+
+/// The options of `--mkfs`.
+pub fn options(args: &Layout) -> Result<Options> {
+    let options = Options::parse(args.mkfs.as_deref().unwrap_or(""));
+    options.map_err(|e| anyhow!("--mkfs: {e}"))
+}
+
+/// Limits of a plan.
+fn note(args: &Layout) -> Result<String> {
+    let (version, release) = release(args)?;
+    let others = if version >= Version::V6_13 {
+        ". On other disks mkfs.xfs chooses agsize by the number of CPUs: plan it with --mkfs '-d concurrency=CPUS'"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "{release}, for rotational disks with physical sectors of 4 KiB{others}"
+    ))
+}
 
 /// Plans of mkfs.xfs for one array.
 struct Planner {
@@ -32,42 +89,27 @@ struct Planner {
 
 impl Planner {
     fn new(args: &Layout, geometry: &Geometry, layout: u32, bytes: u64) -> Result<Self> {
-        let options = Options::parse(args.mkfs.as_deref().unwrap_or(""));
         Ok(Self {
             bytes,
             chunk: geometry.chunk_sectors().unwrap_or(0) * 512,
             disks: data_disks(geometry.level(), geometry.disks(), layout),
-            options: options.map_err(|e| anyhow!("--mkfs: {e}"))?,
-            defaults: Defaults {
-                version: Version::V7_2,
-                cpus: 1,
-                rotational: true,
-                physical_sector: 4096,
-            },
+            options: options(args)?,
+            defaults: defaults(args)?,
         })
     }
 
-    /// The user's options; with an agsize in bytes instead of their size or number of groups, if it is given.
-    fn options_with(&self, agsize: Option<u64>) -> Options {
-        let mut options = self.options.clone();
-        if agsize.is_some() {
-            options.agsize = agsize;
-            (options.agcount, options.data_concurrency) = (None, None);
-        }
-        options
-    }
-
-    /// The filesystem of [`Planner::options_with`].
-    fn plan(&self, agsize: Option<u64>) -> Result<Filesystem, String> {
-        let options = self.options_with(agsize);
+    /// The filesystem with the user's options and those of a choice.
+    fn plan(&self, choice: AgSizeOptions) -> Result<Filesystem, String> {
+        let options = self.options.with(choice.agsize, choice.no_align);
         let geometry =
             mkfs_xfs::plan(self.bytes, self.chunk, self.disks, &options, &self.defaults)?;
         Ok(Filesystem::from_xfs(xfs::Layout::from_geometry(geometry)))
     }
 
     /// The options of [`Planner::plan`].
-    fn words(&self, agsize: Option<u64>) -> String {
-        self.options_with(agsize).words()
+    fn words(&self, choice: AgSizeOptions) -> String {
+        let options = self.options.with(choice.agsize, choice.no_align);
+        options.words()
     }
 }
 
@@ -76,10 +118,12 @@ pub fn planned(args: &Layout, bytes: u64) -> Result<Target> {
     let geometry = args.array.geometry().map_err(|e| anyhow!(e))?;
     let layout = args.array.layout_number().unwrap_or(0);
     let planner = Planner::new(args, &geometry, layout, bytes)?;
-    let fs = planner.plan(None).map_err(|e| anyhow!(e))?;
+    let fs = planner
+        .plan(AgSizeOptions::default())
+        .map_err(|e| anyhow!(e))?;
     let name = format!("mkfs.xfs {}", planner.options.words());
     let mut target = Target::on_array(name.trim_end(), fs, &args.array)?;
-    target.notes.push(NOTE.to_owned());
+    target.notes.push(note(args)?);
     Ok(target)
 }
 
@@ -99,11 +143,12 @@ pub fn remedy(args: &Layout, target: &Target) -> String {
     let exists = args.plan.is_none();
     let found = suggested(target, &target.fs).and_then(|(bytes, skew)| {
         let planner = planner(args, target).ok()?;
-        let words = planner.words(Some(bytes));
+        let choice = AgSizeOptions::with(bytes);
+        let words = planner.words(choice);
         if exists {
             return Some((words, skew));
         }
-        let fs = planner.plan(Some(bytes)).ok()?;
+        let fs = planner.plan(choice).ok()?;
         let skews = Skews::new(&fs, &target.array.geometry, &target.segments);
         Some((words, skews.worst()))
     });
@@ -123,17 +168,21 @@ pub(super) fn with_sizes<T>(
     show: impl FnOnce(&AgSizes<'_>) -> T,
 ) -> Result<T> {
     let planner = planner(args, target)?;
-    let plan = |agsize| planner.plan(agsize);
+    let plan = |choice| planner.plan(choice);
     let (all, base) = compare_sizes(target, &plan).map_err(|e| anyhow!(e))?;
-    let grown = grown.map(|grown| {
-        let skews = all.iter().map(|c| grow::planned_xfs(target, &c.fs, grown));
-        (grown.disks(), skews.collect())
-    });
+    let grown = match grown {
+        Some(grown) => {
+            let skews = all.iter().map(|c| grow::planned_xfs(target, &c.fs, grown));
+            let skews: Result<Vec<Skews>, String> = skews.collect();
+            Some((grown.disks(), skews.map_err(|e| anyhow!(e))?))
+        }
+        None => None,
+    };
     Ok(show(&AgSizes {
         target,
         all: &all,
         base,
-        words: &|agsize| planner.words(agsize),
+        words: &|choice| planner.words(choice),
         grown,
     }))
 }

@@ -65,8 +65,19 @@ pub struct Features {
     pub reflink: bool,
 }
 
+/// Smallest AG (`XFS_AG_MIN_BYTES`).
+pub const MIN_AG_BYTES: u64 = 16 << 20;
+/// Largest number of AGs that is supported: 16 TiB with the smallest AGs, 1 EiB with the largest.
+pub const MAX_AGS: u32 = 1 << 20;
 /// Sectors of an AG's headers: superblock, AGF, AGI, AGFL (`XFS_AGFL_DADDR`).
 const HEADERS: u64 = 4;
+
+/// Number of AGs of `size` on a device of `total`. `least` is [`MIN_AG_BYTES`] in the same unit: mkfs.xfs drops a shorter last AG
+/// (mkfs/xfs_mkfs.c, `align_ag_geometry`).
+pub fn ag_count(total: u64, size: u64, least: u64) -> u64 {
+    let size = size.max(1);
+    total / size + u64::from(total % size >= least)
+}
 
 impl Geometry {
     /// 512-byte sectors per block.
@@ -77,6 +88,49 @@ impl Geometry {
     /// First sector after the filesystem.
     pub fn end(&self) -> FsSector {
         FsBlock(self.blocks).sector(self.block_sectors())
+    }
+
+    /// Checks parameters that do not come from a superblock: sizes, and that the log is in an AG.
+    ///
+    /// # Errors
+    /// Names what is impossible.
+    pub fn check(&self) -> Result<(), String> {
+        let sizes = [
+            ("the block size", self.block_size, 512..=65536),
+            (
+                "the sector size",
+                self.sector_size,
+                512..=self.block_size.min(32768),
+            ),
+            ("the inode size", self.inode_size, 256..=2048),
+        ];
+        for (name, size, possible) in sizes {
+            if !size.is_power_of_two() || !possible.contains(&size) {
+                return Err(format!("{name} is {size}"));
+            }
+        }
+        let (size, count) = (u64::from(self.ag_blocks), u64::from(self.ag_count));
+        let most = size * count;
+        if size * u64::from(self.block_size) < MIN_AG_BYTES
+            || self.ag_count > MAX_AGS
+            || self.blocks > most
+            || self.blocks <= most.saturating_sub(size)
+        {
+            return Err(format!(
+                "{count} AGs of {size} blocks do not make {} blocks",
+                self.blocks
+            ));
+        }
+        if let Log::Internal { first, blocks } = self.log {
+            let ag = first.0 / size;
+            let end = (first.0 % size).saturating_add(blocks.into());
+            if ag >= count || end > self.ag_length(ag as u32) {
+                return Err(format!(
+                    "the log of {blocks} blocks at {first} is not in an AG"
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// First block of an AG.

@@ -22,6 +22,6 @@ mod tests;
 
 pub use device::Device;
 pub use error::Error;
-pub use geometry::{Features, Geometry, Log};
+pub use geometry::{Features, Geometry, Log, MAX_AGS, MIN_AG_BYTES, ag_count};
 pub use identity::{identity, mounted_identity};
 pub use layout::{Layout, ROOTS_AT_MKFS};

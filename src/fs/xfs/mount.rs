@@ -9,8 +9,9 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, Getter};
 
 use super::error::Error;
+use super::geometry::MAX_AGS;
 use super::geometry::{Features, Geometry, Log};
-use super::superblock::{MAX_AGS, log};
+use super::superblock::log;
 use crate::fs::Uuid;
 
 /// `struct xfs_fsop_geom` (fs/xfs/libxfs/xfs_fs.h) of `XFS_IOC_FSGEOMETRY`.

@@ -1,7 +1,7 @@
 //! The primary superblock, checked as strictly as `xfs_validate_sb_common` (fs/xfs/libxfs/xfs_sb.c) does.
 
 use super::error::Error;
-use super::geometry::{Features, Geometry, Log};
+use super::geometry::{Features, Geometry, Log, MAX_AGS};
 use crate::address::FsBlock;
 use crate::fs::ext4::identify;
 use crate::fs::read::Fields;
@@ -13,8 +13,6 @@ const MAGIC: u32 = 0x5846_5342;
 const METADUMPS: [u32; 2] = [0x5846_534d, 0x584d_4432];
 /// Bytes of `struct xfs_dsb` that are read; all versions have a sector of at least 512 bytes.
 const SIZE: usize = 512;
-/// Largest number of AGs that is supported: 16 TiB with the smallest AGs, 1 EiB with the largest.
-pub(super) const MAX_AGS: u32 = 1 << 20;
 
 /// Bits of `sb_features_ro_compat` and `sb_features_incompat` (xfs_format.h).
 mod ro_compat {

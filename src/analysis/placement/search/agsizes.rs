@@ -1,20 +1,46 @@
-//! Sizes of allocation groups (mkfs.xfs -d agsize=) to compare on an array. The caller plans the filesystems.
+//! Sizes of allocation groups (mkfs.xfs -d agsize=), and -d noalign, to compare on an array. The caller plans the filesystems.
 
 use crate::analysis::placement::agsize::{AgSize, best};
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::spread::Skews;
 use crate::analysis::placement::target::Target;
+use crate::raid::Level;
 
 /// Number of sizes just below mkfs.xfs's own to compare.
 const NEIGHBOURS: u64 = 3;
 /// Minimum gain in score to recommend another size than mkfs.xfs's own.
 const MIN_GAIN: f64 = 0.15;
 
+/// Cost of files that are not aligned to stripes, in units of skew, as for ext4; with parity an unaligned write reads first.
+const UNALIGNED: f64 = 0.1;
+const UNALIGNED_PARITY: f64 = 0.15;
+
+/// Options of mkfs.xfs that are added to the user's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgSizeOptions {
+    /// `-d agsize=` in bytes, instead of the user's size or number of groups.
+    pub agsize: Option<u64>,
+    /// `-d noalign`.
+    pub no_align: bool,
+}
+
+impl AgSizeOptions {
+    /// An agsize in bytes.
+    pub fn with(agsize: u64) -> Self {
+        Self {
+            agsize: Some(agsize),
+            no_align: false,
+        }
+    }
+}
+
 /// A size of the allocation groups, and the resulting skews.
 #[derive(Clone, Debug)]
 pub struct AgSizeCandidate {
-    /// Bytes of a group; `None` for the user's options.
-    pub agsize: Option<u64>,
+    /// The options that are added; none for the user's options.
+    pub options: AgSizeOptions,
+    /// Cost of files that are not aligned to stripes, unless the user's options have it.
+    cost: f64,
     /// Skews on this array.
     pub skews: Skews,
     /// Number of groups.
@@ -25,8 +51,8 @@ pub struct AgSizeCandidate {
     pub fs: Filesystem,
 }
 
-/// Plans a filesystem with this agsize in bytes, or with the user's options only.
-pub type PlanAgSize<'a> = dyn Fn(Option<u64>) -> Result<Filesystem, String> + 'a;
+/// Plans a filesystem with these options in addition to the user's.
+pub type PlanAgSize<'a> = dyn Fn(AgSizeOptions) -> Result<Filesystem, String> + 'a;
 
 /// The candidates, the best first, and the index of the one with the user's options. Sizes that mkfs.xfs refuses are left out.
 ///
@@ -36,7 +62,7 @@ pub fn compare(
     target: &Target,
     plan: &PlanAgSize<'_>,
 ) -> Result<(Vec<AgSizeCandidate>, usize), String> {
-    let base = candidate(target, None, plan)?;
+    let base = candidate(target, AgSizeOptions::default(), plan)?;
     let chunk = target.array.geometry.chunk_sectors().unwrap_or(1);
     let own = base.sectors / chunk;
     let mut sizes: Vec<u64> = (0..=NEIGHBOURS)
@@ -49,8 +75,15 @@ pub fn compare(
     let mut all = vec![base];
     for sectors in sizes.into_iter().rev() {
         if sectors > 0 && sectors != all[0].sectors {
-            all.extend(candidate(target, Some(sectors * 512), plan).ok());
+            all.extend(candidate(target, AgSizeOptions::with(sectors * 512), plan).ok());
         }
+    }
+    if all[0].fs.stride > 0 {
+        let no_align = AgSizeOptions {
+            agsize: None,
+            no_align: true,
+        };
+        all.extend(candidate(target, no_align, plan).ok());
     }
     // The sort is stable: the first of equals, the largest, is the best.
     let mut order: Vec<usize> = (0..all.len()).collect();
@@ -81,21 +114,30 @@ fn score(candidate: &AgSizeCandidate) -> f64 {
         alone,
         inodes,
     } = candidate.skews;
-    let sum = above(allocation).max(above(alone)) + 0.7 * above(inodes);
+    let sum = above(allocation).max(above(alone)) + 0.7 * above(inodes) + candidate.cost;
     (sum * 20.0).round() / 20.0
 }
 
 fn candidate(
     target: &Target,
-    agsize: Option<u64>,
+    options: AgSizeOptions,
     plan: &PlanAgSize<'_>,
 ) -> Result<AgSizeCandidate, String> {
-    let fs = plan(agsize)?;
+    let fs = plan(options)?;
     let groups = fs
         .allocation_groups()
         .ok_or("the planned filesystem has no allocation groups")?;
+    let has_parity = matches!(
+        target.array.geometry.level(),
+        Level::Raid4 | Level::Raid5 | Level::Raid6
+    );
     Ok(AgSizeCandidate {
-        agsize,
+        options,
+        cost: match (options.no_align, has_parity) {
+            (false, _) => 0.0,
+            (true, false) => UNALIGNED,
+            (true, true) => UNALIGNED_PARITY,
+        },
         skews: Skews::new(&fs, &target.array.geometry, &target.segments),
         count: groups.count,
         sectors: groups.sectors,

@@ -69,7 +69,7 @@ pub(super) fn why(target: &Target, spread: &Spread, groups: &AllocationGroups) -
         _ => String::new(),
     };
     Some(format!(
-        "agsize is {apart} chunks, and the members of chunks repeat every {period}: {apart} modulo {period} is {}{so}{avoided}",
+        "agsize is {apart} chunks, and the order of members repeats every {period} chunks: {apart} modulo {period} is {}{so}{avoided}",
         apart % period
     ))
 }

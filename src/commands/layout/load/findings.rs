@@ -35,10 +35,18 @@ pub const COLUMNS: [&str; 3] = ["recorded", "model", "planned"];
 
 /// Assumptions of the model.
 pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
+    let places = match &source.xfs {
+        Some(_) => {
+            "a directory and its files stay in their allocation group, or rotate over another number of groups in the same order, and each \
+             block keeps its distance from the start of its group, apart from the log, which keeps its offset"
+        }
+        None => {
+            "a directory and its files stay in their flex group (its number modulo the number of planned flex groups), and each \
+             block keeps its distance from the start of its kind of area there; the journal keeps its offset"
+        }
+    };
     let mut words = vec![
-        "a directory and its files stay in their flex group (its number modulo the number of planned flex groups), and each \
-         block keeps its distance from the start of its kind of area there; the journal keeps its offset"
-            .to_owned(),
+        places.to_owned(),
         "bios of a task that continue each other on a member within 4 ms are one request, of at most 1280 KiB".to_owned(),
     ];
     let levels = [source.geometry.level(), plan.geometry.level()];
@@ -62,11 +70,23 @@ pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
 }
 
 /// Effects that the model ignores.
-pub const NOT_PREDICTED: [&str; 3] = [
-    "other places that ext4 would choose: directories of the root are spread by a hash, and a full group sends files elsewhere",
-    "more or fewer metadata writes, if directories share or no longer share a bitmap or a block of inodes",
-    "latency under the changed load, and reads that a cache would save",
-];
+pub fn not_predicted(source: &Source) -> [&'static str; 3] {
+    let [places, writes] = match &source.xfs {
+        Some(_) => [
+            "other places that XFS would choose: other alignment of large files, and a full group sends files elsewhere",
+            "more or fewer metadata writes with other btrees, and other padding of the log",
+        ],
+        None => [
+            "other places that ext4 would choose: directories of the root are spread by a hash, and a full group sends files elsewhere",
+            "more or fewer metadata writes, if directories share or no longer share a bitmap or a block of inodes",
+        ],
+    };
+    [
+        places,
+        writes,
+        "latency under the changed load, and reads that a cache would save",
+    ]
+}
 
 /// Share of the busiest of several sums, 0 to 1; its index.
 pub fn busiest(sums: &[u64]) -> Option<(usize, f64)> {

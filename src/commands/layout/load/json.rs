@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::findings::{COLUMNS, Findings, NOT_PREDICTED, assumptions};
+use super::findings::{COLUMNS, Findings, assumptions, not_predicted};
 use crate::analysis::placement::Filesystem;
 use crate::analysis::placement::spread::skew;
 use crate::analysis::relocate::Direction;
@@ -40,14 +40,14 @@ pub fn object(found: &Findings<'_>) -> Value {
         "check": {"bytes_error": bytes, "requests_error": requests},
         "headline": found.headline(),
         "assumptions": assumptions(source, plan),
-        "not_predicted": NOT_PREDICTED,
+        "not_predicted": not_predicted(source),
         "notes": found.notes,
     })
 }
 
 fn side(geometry: &Geometry, fs: &Filesystem, options: Option<&str>) -> Value {
     let groups = fs.block_groups();
-    json!({
+    let mut side = json!({
         "options": options,
         "level": geometry.level().name(),
         "disks": geometry.disks(),
@@ -56,7 +56,12 @@ fn side(geometry: &Geometry, fs: &Filesystem, options: Option<&str>) -> Value {
         "blocks_per_group": groups.map(|g| g.blocks),
         "groups": groups.map(|g| g.count),
         "groups_per_flex": groups.map(|g| g.per_flex),
-    })
+    });
+    if let Some(groups) = fs.allocation_groups() {
+        side["allocation_groups"] = json!(groups.count);
+        side["agsize_bytes"] = json!(groups.sectors * 512);
+    }
+    side
 }
 
 /// An object with a value for each column.

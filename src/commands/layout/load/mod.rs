@@ -1,10 +1,11 @@
 //! `layout --load`: the load of a recording, laid onto another array or other mkfs options.
 //!
-//! * `source`: array and filesystem of the recording. `plan`: the planned ones. `pass`: reads the recording once.
+//! * `source`: array and filesystem of the recording. `plan`: the planned ones; `mkfs`: their options. `pass`: reads the recording once.
 //! * `findings`: what the output says. `text`, `json`: the output; `search`: of `--search --load`.
 
 mod findings;
 mod json;
+mod mkfs;
 mod pass;
 mod plan;
 mod search;
@@ -19,9 +20,11 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow};
 
 use super::args::Layout;
+use crate::commands::layout::xfs;
 use crate::mke2fs::Conf;
 use crate::recording::reader::{Reader, Wanted};
 use findings::Findings;
+use mkfs::{Machine, Options};
 use pass::Pass;
 use plan::Plan;
 use source::Source;
@@ -31,23 +34,27 @@ use source::Source;
 /// # Errors
 /// The recording cannot be laid out, or the output cannot be written.
 pub fn run(args: &Layout, path: &Path) -> Result<()> {
-    let conf = Conf::from_machine();
     let reader = Reader::open(path, Wanted::Everything)?;
     let named = |why: String| anyhow!("{}: {why}", path.display());
     let source = Source::choose(reader.header(), args.target.as_deref()).map_err(named)?;
+    let machine = Machine {
+        conf: Conf::from_machine(),
+        defaults: xfs::defaults(args)?,
+    };
+    let options = options(args, &source)?;
     let mut out = io::stdout().lock();
     let written = if args.search {
-        let found = search::run(args, path, reader, &source, &conf)?;
+        let found = search::run(&args.array, path, reader, &source, &options, &machine)?;
         if args.json {
             writeln!(out, "{}", found.object())
         } else {
             found.write(&mut out)
         }
     } else {
-        let plan = Plan::new(&source, &args.array, &args.mke2fs, &conf).map_err(|e| anyhow!(e))?;
+        let plan = Plan::new(&source, &args.array, &options, &machine).map_err(|e| anyhow!(e))?;
         let mut pass = Pass::new(&source, std::slice::from_ref(&plan))?;
         let mut notes = pass.read(reader).map_err(named)?;
-        notes.extend(plan.note(&source));
+        notes.extend(plan.notes(&source));
         let (submissions, seconds) = (pass.laid, pass.seconds());
         let laid = pass.finish();
         let found = Findings {
@@ -69,4 +76,25 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
         _ => Ok(()),
     }
+}
+
+/// The user's options for the mkfs of the recorded filesystem.
+fn options(args: &Layout, source: &Source) -> Result<Options> {
+    if source.xfs.is_some() {
+        if args.mke2fs.is_any() {
+            return Err(anyhow!(
+                "{} is an XFS, and mke2fs makes none: pass options of mkfs.xfs with --mkfs",
+                source.name
+            ));
+        }
+        return Ok(Options::Xfs(Box::new(xfs::options(args)?)));
+    }
+    if args.mkfs.is_some() {
+        return Err(anyhow!(
+            "--mkfs is for options of mkfs.xfs, and {} is {}; options of mke2fs need no --mkfs",
+            source.name,
+            source.fs.kind
+        ));
+    }
+    Ok(Options::Ext4(args.mke2fs.clone()))
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, anyhow};
 use super::plan::Plan;
 use super::source::Source;
 use crate::analysis::item::{Flags, Item, Request, State, Submission};
-use crate::analysis::relocate::{Bio, Direction, Disks, Figures, Service, Sharing, Translation};
+use crate::analysis::relocate::{Bio, Direction, Disks, Figures, Relocation, Service};
 use crate::origin::{Op, Origin};
 use crate::raid::Geometry;
 use crate::recording::reader::Reader;
@@ -20,7 +20,7 @@ const REASONS: usize = 20;
 /// Load on one array.
 struct Lane<'a> {
     /// `None` for today's layout.
-    translation: Option<(Translation<'a>, Sharing)>,
+    relocation: Option<Relocation<'a>>,
     start: u64,
     disks: Disks,
 }
@@ -99,19 +99,18 @@ impl<'a> Pass<'a> {
 
     fn translations(&mut self, plans: &'a [Plan]) {
         let source = self.source;
-        let lane = |geometry, translation, start| {
+        let lane = |geometry, relocation, start| {
             let disks = Disks::new(geometry, LARGEST, 0).ok()?;
             Some(Lane {
-                translation,
+                relocation,
                 start,
                 disks,
             })
         };
         let today = lane(&source.geometry, None, source.start);
         let planned = plans.iter().map(|plan| {
-            let translation = Translation::new(&source.side, &plan.side);
-            let sharing = Sharing::new(source.side.flexes());
-            lane(&plan.geometry, Some((translation, sharing)), plan.start)
+            let relocation = Relocation::new(&source.side, &plan.side)?;
+            lane(&plan.geometry, Some(relocation), plan.start)
         });
         self.lanes = std::iter::once(today).chain(planned).flatten().collect();
     }
@@ -330,7 +329,7 @@ impl Lane<'_> {
     /// Adds a bio at a sector of the filesystem. Returns the bytes that have no place.
     #[inline]
     fn add(&mut self, bio: Bio, block_sectors: u64) -> u64 {
-        let Some((translation, sharing)) = &mut self.translation else {
+        let Some(relocation) = &mut self.relocation else {
             let sector = self.start.saturating_add(bio.sector);
             self.disks.add(Bio { sector, ..bio });
             return 0;
@@ -341,29 +340,16 @@ impl Lane<'_> {
         let mut homeless = 0;
         while at < end {
             let (today, rest) = (at / block_sectors, at % block_sectors);
-            if bio.origin == Origin::Directory {
-                sharing.learn(translation, today);
-            }
-            let copies = if is_write {
-                sharing.copies(translation, today)
-            } else {
-                1
-            };
+            let copies = relocation.copies(today, bio.origin, is_write);
             let mut sectors = end - at;
             for copy in 0..copies {
-                // One block has one place, also if its flex group is divided among several.
-                let turn = if copies > 1 { copy } else { today };
-                let place = translation.place(today, bio.origin, length, turn);
+                let place = relocation.place(today, bio.origin, length, (copy, copies));
                 sectors = sectors.min(place.run.saturating_mul(block_sectors) - rest);
                 let Some(block) = place.block else {
                     homeless += sectors * 512;
                     continue;
                 };
-                if is_write
-                    && translation.is_merged()
-                    && translation.bitmap_of(today).is_some()
-                    && sharing.is_shared(block, today, bio.time_us)
-                {
+                if is_write && relocation.is_shared(block, today, rest, bio.time_us) {
                     continue;
                 }
                 let offset = block.saturating_mul(block_sectors).saturating_add(rest);

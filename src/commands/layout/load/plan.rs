@@ -1,32 +1,35 @@
 //! The planned array and filesystem.
 
+use super::mkfs::{Machine, Options};
 use super::source::{Source, used_stripe};
 use crate::analysis::placement::Filesystem;
 use crate::analysis::placement::geometry::{ArrayOptions, data_disks, fits};
-use crate::analysis::relocate::Side;
-use crate::mke2fs::{Conf, Options, plan};
+use crate::analysis::relocate::{Groups, Prepared, Side};
+use crate::fs::xfs;
 use crate::raid::{Geometry, Level, Params};
 
 /// A planned array and filesystem.
 pub struct Plan {
-    /// Options of mke2fs as words; empty for its defaults.
+    /// Options of mkfs as words, with what the recorded filesystem decides; empty for its defaults.
     pub words: String,
-    /// The same, with the recorded filesystem's block size.
+    /// The same.
     pub options: Options,
     /// Geometry of the array.
     pub geometry: Geometry,
+    /// Data disks of a stripe.
+    data_disks: u32,
     /// True if the array is not the recorded one.
     pub is_other_array: bool,
     /// Layout of the filesystem, without its ranges.
     pub fs: Filesystem,
     /// The filesystem, prepared for look-ups.
-    pub side: Side,
+    pub side: Prepared,
     /// First sector of the filesystem on the array.
     pub start: u64,
 }
 
 impl Plan {
-    /// Plans the array of the recording with the changes in `array`, and what mke2fs would make there.
+    /// Plans the array of the recording with the changes in `array`, and what mkfs would make there.
     ///
     /// # Errors
     /// Names the option that is impossible.
@@ -34,7 +37,7 @@ impl Plan {
         source: &Source,
         array: &ArrayOptions,
         options: &Options,
-        conf: &Conf,
+        machine: &Machine,
     ) -> Result<Self, String> {
         let (geometry, layout, is_other_array) = geometry(source, array)?;
         let start = match array.fs_offset {
@@ -55,12 +58,10 @@ impl Plan {
             (false, _) => source.fs.bytes(),
         };
         let chunk = geometry.chunk_sectors().unwrap_or(0) * 512;
-        let mut pinned = options.clone();
+        let pinned = options.pinned(source)?;
         let block = u64::from(source.fs.block_size);
-        if pinned.block_size.is_none() && block != 4096 {
-            pinned.block_size = Some(block);
-        }
-        let mut fs = Filesystem::new(plan(bytes, chunk, &pinned, conf)?);
+        let data = data_disks(geometry.level(), geometry.disks(), layout);
+        let (mut fs, xfs) = pinned.plan(bytes, chunk, data, machine)?;
         if fs.block_size != source.fs.block_size {
             return Err(format!(
                 "the planned filesystem has blocks of {}, the recorded one of {block}: add -b {block}",
@@ -68,19 +69,24 @@ impl Plan {
             ));
         }
         fits(&geometry, fs.block_size)?;
-        // mkfs.ext4 takes the width from the array (optimal_io_size).
-        let data = data_disks(geometry.level(), geometry.disks(), layout);
-        let width = match fs.stripe_width {
-            0 => u32::try_from(chunk / block * u64::from(data)).unwrap_or(0),
-            width => width,
+        let side = match xfs {
+            Some(planned) => groups(source, &planned)?,
+            None => {
+                // mkfs.ext4 takes the width from the array (optimal_io_size).
+                let width = match fs.stripe_width {
+                    0 => u32::try_from(chunk / block * u64::from(data)).unwrap_or(0),
+                    width => width,
+                };
+                let most = fs.block_groups().map_or(0, |g| g.blocks);
+                Prepared::Blocks(Side::new(&fs, used_stripe(None, width, fs.stride, most))?)
+            }
         };
-        let most = fs.block_groups().map_or(0, |g| g.blocks);
-        let side = Side::new(&fs, used_stripe(None, width, fs.stride, most))?;
         fs.ranges = Vec::new();
         Ok(Self {
             words: pinned.words(),
             options: pinned,
             geometry,
+            data_disks: data,
             is_other_array,
             fs,
             side,
@@ -88,17 +94,54 @@ impl Plan {
         })
     }
 
-    /// A note if the recorded filesystem does not fit.
-    pub fn note(&self, source: &Source) -> Option<String> {
-        (self.fs.bytes() < source.fs.bytes() / 20 * 19).then(|| {
-            "the planned filesystem is smaller than the recorded one: several recorded places share a planned one".to_owned()
-        })
+    /// What mkfs makes with other options on the same array.
+    ///
+    /// # Errors
+    /// mkfs would refuse the options.
+    pub fn made(
+        &self,
+        options: &Options,
+        bytes: u64,
+        machine: &Machine,
+    ) -> Result<Filesystem, String> {
+        let chunk = self.geometry.chunk_sectors().unwrap_or(0) * 512;
+        let (fs, _) = options.plan(bytes, chunk, self.data_disks, machine)?;
+        Ok(fs)
     }
 
-    /// The command that makes the filesystem.
-    pub fn command(&self) -> String {
-        format!("mkfs.ext4 {}", self.words).trim_end().to_owned()
+    /// Notes on differences from the recorded filesystem that limit the prediction.
+    pub fn notes(&self, source: &Source) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.fs.bytes() < source.fs.bytes() / 20 * 19 {
+            notes.push("the planned filesystem is smaller than the recorded one: several recorded places share a planned one".to_owned());
+        }
+        let groups = |fs: &Filesystem| fs.allocation_groups().map(|g| g.count);
+        if let (Some(now), Some(then)) = (groups(&source.fs), groups(&self.fs))
+            && now != then
+        {
+            notes.push(format!(
+                "{then} allocation groups instead of {now}: assumed that directories use all of them, as with many more directories than groups"
+            ));
+        }
+        notes
     }
+}
+
+/// The planned XFS, prepared for look-ups.
+///
+/// # Errors
+/// It has so many groups that the recording does not say which of them would be used.
+fn groups(source: &Source, planned: &xfs::Geometry) -> Result<Prepared, String> {
+    let then = Groups::new(planned);
+    let now = source.fs.allocation_groups().map_or(0, |g| g.count);
+    if then.count() > 2 * u64::from(now) {
+        return Err(format!(
+            "the planned filesystem has {} allocation groups, the recorded one {now}: with more than twice as many, the recording does not say how \
+             many of them its directories would use; give a larger agsize: --mkfs '-d agsize=...'",
+            then.count()
+        ));
+    }
+    Ok(Prepared::Allocation(then))
 }
 
 /// The recorded array with the given changes, and md's number of its layout; false if there are none.

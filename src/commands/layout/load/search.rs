@@ -1,4 +1,4 @@
-//! `--search --load`: options of mke2fs by the load of a recording.
+//! `--search --load`: options of mkfs by the load of a recording.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -7,17 +7,18 @@ use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 
 use super::findings::{array_words, busiest, percent};
+use super::mkfs::{Machine, Options};
 use super::pass::{Laid, Pass};
 use super::plan::Plan;
 use super::source::Source;
 use crate::address::ArraySector;
+use crate::analysis::placement::Filesystem;
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::search::Search;
+use crate::analysis::placement::search::agsizes::{self, AgSizeOptions};
 use crate::analysis::placement::target::{Target, TargetArray, whole};
 use crate::analysis::relocate::{Direction, Figures};
-use crate::commands::layout::args::Layout;
 use crate::commands::layout::table::wrapped;
-use crate::mke2fs::{Conf, Options};
 use crate::recording::reader::Reader;
 use crate::ui::text;
 
@@ -54,15 +55,16 @@ pub struct Found {
 /// Computes the load of the candidates in one pass.
 ///
 /// # Errors
-/// The recording cannot be laid out, or mke2fs would refuse the user's options.
+/// The recording cannot be laid out, or mkfs would refuse the user's options.
 pub fn run(
-    args: &Layout,
+    array: &ArrayOptions,
     path: &Path,
     reader: Reader,
     source: &Source,
-    conf: &Conf,
+    options: &Options,
+    machine: &Machine,
 ) -> Result<Found> {
-    let base = Plan::new(source, &args.array, &args.mke2fs, conf).map_err(|e| anyhow!(e))?;
+    let base = Plan::new(source, array, options, machine).map_err(|e| anyhow!(e))?;
     let geometry = base.geometry.clone();
     if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
         return Err(anyhow!(
@@ -70,16 +72,21 @@ pub fn run(
             geometry.level()
         ));
     }
-    let options = candidates(source, &base, &base.options, conf)?;
+    let options = candidates(source, &base, machine)?;
     let mut plans = vec![base];
-    let planned = |options: &Options| Plan::new(source, &args.array, options, conf).ok();
+    let planned = |options: &Options| Plan::new(source, array, options, machine).ok();
     plans.extend(options.iter().filter_map(planned));
     let mut pass = Pass::new(source, &plans)?;
     let mut notes = pass
         .read(reader)
         .map_err(|why| anyhow!("{}: {why}", path.display()))?;
     let laid = pass.finish();
-    notes.extend(plans.first().and_then(|base| base.note(source)));
+    notes.extend(
+        plans
+            .first()
+            .into_iter()
+            .flat_map(|base| base.notes(source)),
+    );
     notes.push(format!(
         "the {} best of the static search are compared; layout --load with the options of one shows its tables and the limits of the model",
         plans.len() - 1
@@ -111,12 +118,7 @@ pub fn run(
 }
 
 /// The best candidates by static counts, other than the user's options.
-fn candidates(
-    source: &Source,
-    base: &Plan,
-    options: &Options,
-    conf: &Conf,
-) -> Result<Vec<Options>> {
+fn candidates(source: &Source, base: &Plan, machine: &Machine) -> Result<Vec<Options>> {
     let target = Target {
         name: source.name.clone(),
         fs: base.fs.clone(),
@@ -129,10 +131,25 @@ fn candidates(
         },
         notes: Vec::new(),
     };
-    let search = Search::on(&target, base.fs.bytes(), options, conf);
-    let (all, _) = search.run().map_err(|e| anyhow!(e))?;
-    let others = all.into_iter().map(|c| c.options);
-    Ok(others.filter(|o| o != options).take(CANDIDATES).collect())
+    let bytes = base.fs.bytes();
+    let all: Vec<Options> = match &base.options {
+        Options::Ext4(options) => {
+            let search = Search::on(&target, bytes, options, &machine.conf);
+            let (all, _) = search.run().map_err(|e| anyhow!(e))?;
+            all.into_iter().map(|c| Options::Ext4(c.options)).collect()
+        }
+        Options::Xfs(options) => {
+            let with = |choice: AgSizeOptions| {
+                Options::Xfs(Box::new(options.with(choice.agsize, choice.no_align)))
+            };
+            let plan =
+                |choice| -> Result<Filesystem, String> { base.made(&with(choice), bytes, machine) };
+            let (all, _) = agsizes::compare(&target, &plan).map_err(|e| anyhow!(e))?;
+            all.into_iter().map(|c| with(c.options)).collect()
+        }
+    };
+    let others = all.into_iter().filter(|o| *o != base.options);
+    Ok(others.take(CANDIDATES).collect())
 }
 
 /// Shares of the busiest member, and its device time.
@@ -226,7 +243,7 @@ impl Found {
         out.push(String::new());
         let advice = format!(
             "{} DEVICE: {}",
-            self.rows[best].plan.command(),
+            self.rows[best].plan.options.command(),
             self.reason()
         );
         out.extend(wrapped("> ", &advice));
@@ -279,7 +296,7 @@ impl Found {
             "even_share": self.even,
             "recorded": busiest(shares, bytes, seconds),
             "candidates": candidates,
-            "command": self.rows[best].plan.command() + " DEVICE",
+            "command": self.rows[best].plan.options.command() + " DEVICE",
             "reason": self.reason(),
             "notes": self.notes,
         })

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use crate::address::FsSector;
+use crate::address::{FsBlock, FsSector};
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::{self, Filesystem};
-use crate::analysis::relocate::Side;
-use crate::fs::SectorRange;
+use crate::analysis::relocate::{Groups, Prepared, Side};
 use crate::fs::ext4::features::incompat;
+use crate::fs::{SectorRange, Uuid, xfs};
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::Origin;
 use crate::raid::{Geometry, Level, Params};
@@ -33,7 +33,9 @@ pub struct Source {
     /// Layout of the filesystem.
     pub fs: Filesystem,
     /// The filesystem, prepared for look-ups.
-    pub side: Side,
+    pub side: Prepared,
+    /// Its parameters, if it is an XFS.
+    pub xfs: Option<xfs::Geometry>,
     /// First sector of the filesystem on the array.
     pub start: u64,
     /// Limits of the figures.
@@ -54,7 +56,10 @@ impl Source {
             None => true,
         };
         let all: Vec<_> = header.filesystems.iter().filter(fits).collect();
-        let known: Vec<_> = all.iter().filter(|f| f.kind.starts_with("ext")).collect();
+        let known: Vec<_> = all
+            .iter()
+            .filter(|f| f.kind.starts_with("ext") || f.kind == "xfs")
+            .collect();
         let list = |all: &[&header::Filesystem]| {
             let names = all.iter().map(|f| text::clean(&f.name).into_owned());
             names.collect::<Vec<_>>().join(", ")
@@ -76,7 +81,7 @@ impl Source {
                 })
             }
             ([], [first, ..]) => Err(format!(
-                "{} holds {}: --load supports ext2, ext3 and ext4",
+                "{} holds {}: --load supports ext2, ext3, ext4 and XFS",
                 text::clean(&first.name),
                 match first.kind.as_str() {
                     "" => "no known filesystem".to_owned(),
@@ -140,25 +145,48 @@ impl Source {
             ..ArrayOptions::default()
         };
         let mut notes = Vec::new();
-        let (mut layout, start) = filesystem(fs).map_err(|e| format!("{name}: {e}"))?;
-        if fs.layout_is_cut {
-            complete(&mut layout, &fs.parameters).map_err(|e| {
-                format!("its header has only the first part of the layout of {name}, and mke2fs would make another: {e}")
-            })?;
-            notes.push(format!(
-                "the header has only the first part of the layout of {name}; the rest, with the journal, is what mke2fs would make"
-            ));
-        }
+        let named = |e: String| format!("{name}: {e}");
+        let xfs = if fs.kind == "xfs" {
+            Some(allocation_groups(fs).map_err(named)?)
+        } else {
+            None
+        };
+        let start = first_sector(fs)?;
+        let layout = match &xfs {
+            Some(geometry) => {
+                let layout = xfs::Layout::from_geometry(geometry.clone());
+                Filesystem::from_xfs(layout)
+            }
+            None => {
+                let mut layout = filesystem(fs, start).map_err(named)?;
+                if fs.layout_is_cut {
+                    complete(&mut layout, &fs.parameters).map_err(|e| {
+                        format!("its header has only the first part of the layout of {name}, and mke2fs would make another: {e}")
+                    })?;
+                    notes.push(format!(
+                        "the header has only the first part of the layout of {name}; the rest, with the journal, is what mke2fs would make"
+                    ));
+                }
+                layout
+            }
+        };
         let sectors = layout.bytes() / 512;
         if start.saturating_add(sectors) > geometry.array_sectors() {
             notes.push(format!(
                 "{name} is longer than its array: what is beyond is in no column but the recorded one"
             ));
         }
-        let stripe = stripe(&layout, &fs.mounts);
-        let side = Side::new(&layout, stripe)
-            .and_then(|side| side.check().map(|()| side))
-            .map_err(|e| format!("its header has an incomplete layout of {name}: {e}"))?;
+        let side =
+            match &xfs {
+                Some(geometry) => Prepared::Allocation(Groups::new(geometry)),
+                None => {
+                    let side = Side::new(&layout, stripe(&layout, &fs.mounts));
+                    let side = side.and_then(|side| side.check().map(|()| side));
+                    Prepared::Blocks(side.map_err(|e| {
+                        format!("its header has an incomplete layout of {name}: {e}")
+                    })?)
+                }
+            };
         let slots: BTreeMap<u32, &str> = array
             .members
             .iter()
@@ -180,6 +208,7 @@ impl Source {
             member_sectors,
             fs: layout,
             side,
+            xfs,
             start,
             notes,
         })
@@ -216,8 +245,69 @@ fn number(parameters: &Map<String, Value>, name: &str) -> Result<u64, String> {
     value.ok_or_else(|| format!("the header of the recording has no {name}"))
 }
 
-/// The filesystem, and its first sector on the array.
-fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
+/// First sector of a filesystem on its array.
+fn first_sector(fs: &header::Filesystem) -> Result<u64, String> {
+    match fs.segments.as_slice() {
+        // A filesystem begins with its boot block or superblock.
+        [] => Ok(fs.layout.iter().map(|r| r.0).min().unwrap_or(0)),
+        [(0, at, _)] => Ok(*at),
+        _ => Err(
+            "the filesystem is in several pieces of the array (LVM): --load supports one"
+                .to_owned(),
+        ),
+    }
+}
+
+/// The parameters of an XFS, checked like a superblock.
+fn allocation_groups(fs: &header::Filesystem) -> Result<xfs::Geometry, String> {
+    let get = |name| number(&fs.parameters, name);
+    let narrow = |name| {
+        let value = get(name)?;
+        u32::try_from(value)
+            .map_err(|_| format!("{name} is {value} in the header of the recording"))
+    };
+    let has = |name| {
+        let value = fs.parameters.get(name).and_then(Value::as_bool);
+        value.ok_or_else(|| {
+            format!("the header of the recording has no {name}: an older version recorded it")
+        })
+    };
+    let blocks = narrow("log_blocks")?;
+    let log = match fs.parameters.get("log_first").and_then(Value::as_u64) {
+        Some(first) => xfs::Log::Internal {
+            first: FsBlock(first),
+            blocks,
+        },
+        None => xfs::Log::External { blocks },
+    };
+    let geometry = xfs::Geometry {
+        version: if get("version")? == 4 { 4 } else { 5 },
+        block_size: narrow("block_size")?,
+        sector_size: narrow("sector_size")?,
+        inode_size: narrow("inode_size")?,
+        blocks: get("blocks")?,
+        ag_blocks: narrow("ag_blocks")?,
+        ag_count: narrow("ag_count")?,
+        log,
+        stripe_unit: narrow("stripe_unit")?,
+        stripe_width: narrow("stripe_width")?,
+        inode_align: narrow("inode_align")?,
+        features: xfs::Features {
+            finobt: has("finobt")?,
+            rmapbt: has("rmapbt")?,
+            reflink: has("reflink")?,
+        },
+        realtime_blocks: 0,
+        uuid: Uuid::default(),
+    };
+    match geometry.check() {
+        Ok(()) => Ok(geometry),
+        Err(why) => Err(format!("the header of the recording is damaged: {why}")),
+    }
+}
+
+/// The filesystem, which starts at sector `start` of its array.
+fn filesystem(fs: &header::Filesystem, start: u64) -> Result<Filesystem, String> {
     let get = |name| number(&fs.parameters, name);
     let or = |name, default| number(&fs.parameters, name).unwrap_or(default);
     let block_size = get("block_size")?;
@@ -232,19 +322,6 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
         1_u64.checked_shl(or("log_groups_per_flex", 0).min(31) as u32)
     } else {
         None
-    };
-    // A filesystem begins with its boot block or superblock.
-    let start = fs.layout.iter().map(|r| r.0).min().unwrap_or(0);
-    let segments = fs.segments.as_slice();
-    let start = match segments {
-        [] => start,
-        [(0, at, _)] => *at,
-        _ => {
-            return Err(
-                "the filesystem is in several pieces of the array (LVM): --load supports one"
-                    .to_owned(),
-            );
-        }
     };
     let narrow = |value: u64, name: &str| {
         u32::try_from(value)
@@ -286,7 +363,7 @@ fn filesystem(fs: &header::Filesystem) -> Result<(Filesystem, u64), String> {
         stripe_width: narrow(or("raid_stripe_width", 0), "raid_stripe_width")?,
         notes: Vec::new(),
     };
-    Ok((layout, start))
+    Ok(layout)
 }
 
 /// Replaces the first part of a layout by the one that mke2fs makes with the same parameters.

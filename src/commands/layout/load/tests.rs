@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::findings::Findings;
+use super::mkfs::{Machine, Options as Mkfs};
 use super::pass::Pass;
 use super::plan::Plan;
 use super::source::Source;
@@ -15,12 +16,25 @@ use crate::analysis::item::{Flags, Item, Part, Request, State, Submission};
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::snapshot::ArrayInfo;
 use crate::mke2fs::{Conf, Options, plan};
+use crate::mkfs_xfs::{Defaults, Version};
 use crate::origin::{Op, Origin};
 use crate::raid::Level;
 use crate::recording::fixture::{START, Shared};
 use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::writer::{self, Writer};
+
+fn machine() -> Machine {
+    Machine {
+        conf: Conf::compiled_in(),
+        defaults: Defaults {
+            version: Version::V7_2,
+            cpus: 1,
+            rotational: true,
+            physical_sector: 4096,
+        },
+    }
+}
 
 /// Sectors of each of eight members: 64 GiB in total.
 const MEMBER: u64 = 8 << 21;
@@ -198,7 +212,7 @@ fn found<'a>(
         group,
         ..Options::default()
     };
-    let plan = Plan::new(source, array, &options, &Conf::compiled_in()).unwrap();
+    let plan = Plan::new(source, array, &Mkfs::Ext4(options), &machine()).unwrap();
     let mut pass = Pass::new(source, std::slice::from_ref(&plan)).unwrap();
     let notes = pass.read(reader(&header(), items, true)).unwrap();
     let (submissions, seconds) = (pass.laid, pass.seconds());
@@ -281,8 +295,8 @@ fn recordings_without_a_usable_layout_are_refused() {
         (refused(|h| h.filesystems.clear(), None), "no filesystem"),
         (refused(|h| h.arrays.clear(), None), "no array"),
         (
-            refused(|h| fs(h, |f| f.kind = "xfs".into()), None),
-            "md127p1 holds xfs",
+            refused(|h| fs(h, |f| f.kind = "btrfs".into()), None),
+            "md127p1 holds btrfs",
         ),
         (
             refused(|h| fs(h, |f| f.kind = "\x1b[1m".into()), None),
@@ -386,8 +400,8 @@ fn read(header: &Header, items: &[Item], ends: bool) -> Result<Vec<String>, Stri
     let plan = Plan::new(
         &source,
         &ArrayOptions::default(),
-        &Options::default(),
-        &Conf::compiled_in(),
+        &Mkfs::Ext4(Options::default()),
+        &machine(),
     )
     .unwrap();
     let mut pass = Pass::new(&source, std::slice::from_ref(&plan)).unwrap();
@@ -438,7 +452,7 @@ fn gaps_and_missing_submissions_are_reported() {
 fn wrong_plans_are_refused() {
     let source = source();
     let error = |array: ArrayOptions, options: Options| {
-        let plan = Plan::new(&source, &array, &options, &Conf::compiled_in());
+        let plan = Plan::new(&source, &array, &Mkfs::Ext4(options), &machine());
         plan.err().expect("an error")
     };
     let array = ArrayOptions::default;
@@ -463,6 +477,92 @@ fn wrong_plans_are_refused() {
         ..Options::default()
     };
     assert!(error(array(), group).contains("-g 7"));
+}
+
+/// An XFS on the same array.
+fn xfs_header() -> Header {
+    let mut header = header();
+    let fs = &mut header.filesystems[0];
+    fs.kind = "xfs".to_owned();
+    fs.layout = vec![(FIRST, 1, "superblock".to_owned())];
+    fs.segments = vec![(0, FIRST, MEMBER * 8 - FIRST)];
+    let parameters = json!({
+        "version": 5, "block_size": 4096, "sector_size": 512, "inode_size": 512, "blocks": 16 * 1_048_448, "ag_blocks": 1_048_448,
+        "ag_count": 16, "log_first": 8 * 1_048_448 + 8, "log_blocks": 16384, "inode_align": 8, "stripe_unit": 128,
+        "stripe_width": 1024, "finobt": true, "rmapbt": false, "reflink": true,
+    });
+    fs.parameters = parameters.as_object().unwrap().clone();
+    header
+}
+
+fn xfs_plan(source: &Source, options: &str) -> Result<Plan, String> {
+    let options = crate::mkfs_xfs::Options::parse(options)?;
+    let options = Mkfs::Xfs(Box::new(options));
+    Plan::new(source, &ArrayOptions::default(), &options, &machine())
+}
+
+#[test]
+fn an_xfs_is_laid_out() {
+    let header = xfs_header();
+    let source = Source::choose(&header, None).unwrap();
+    assert_eq!(source.start, FIRST);
+    let plan = xfs_plan(&source, "-d agsize=4293918720").unwrap();
+    // Its sectors are those of the recorded one, not of the disk.
+    assert_eq!(plan.words, "-s size=512 -m rmapbt=0 -d agsize=4293918720");
+    assert!(plan.notes(&source).is_empty());
+    let mut pass = Pass::new(&source, std::slice::from_ref(&plan)).unwrap();
+    let mut items = vec![state()];
+    for ag in 0..16 {
+        let sector = FIRST + ag * 8 * 1_048_448 + 1;
+        let write = submission(ag as i64, Op::Write, Origin::AgHeader, sector, 512);
+        items.push(write);
+    }
+    pass.read(reader(&header, &items, true)).unwrap();
+    let laid = pass.finish();
+    let bytes = |figures: &crate::analysis::relocate::Figures| -> Vec<u64> {
+        let sums = figures.by_member(crate::analysis::relocate::Direction::Write);
+        sums.iter().map(|s| s.bytes).collect()
+    };
+    // 8191 chunks apart: even. 8190 chunks apart, 6 modulo 8: every second member.
+    assert_eq!(bytes(&laid.today), [1024; 8]);
+    let half = [2048, 0, 2048, 0, 2048, 0, 2048, 0];
+    assert_eq!(bytes(&laid.planned[0]), half);
+}
+
+#[test]
+fn an_xfs_with_another_load_is_refused() {
+    let header = xfs_header();
+    let source = Source::choose(&header, None).unwrap();
+    for (options, why) in [
+        (
+            "-b size=1k",
+            "-b size=1024: the recorded filesystem has 4096",
+        ),
+        ("-m rmapbt=1", "-m rmapbt=1"),
+        ("-d agcount=33", "33 allocation groups, the recorded one 16"),
+        ("-d agsize=1", "agsize"),
+    ] {
+        let error = xfs_plan(&source, options).err().expect(options);
+        assert!(error.contains(why), "{options}: {error}");
+    }
+    let other = xfs_plan(&source, "-d agcount=11").unwrap();
+    assert!(other.notes(&source)[0].contains("11 allocation groups instead of 16"));
+    for (name, value, why) in [
+        ("rmapbt", json!(null), "an older version recorded it"),
+        ("ag_count", json!(17), "17 AGs"),
+        ("ag_blocks", json!(0), "AGs of 0 blocks"),
+        ("log_first", json!(u64::MAX), "log"),
+        ("log_blocks", json!(1_u64 << 40), "log_blocks is"),
+        ("block_size", json!(4095), "block size is 4095"),
+        ("inode_size", json!(0), "inode size is 0"),
+        ("sector_size", json!(8192), "sector size is 8192"),
+    ] {
+        let mut header = xfs_header();
+        let parameters = &mut header.filesystems[0].parameters;
+        parameters.insert(name.to_owned(), value);
+        let error = Source::choose(&header, None).err().expect(name);
+        assert!(error.contains(why), "{name}: {error}");
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::findings::{COLUMNS, Findings, NOT_PREDICTED, array_words, assumptions, percent};
+use super::findings::{COLUMNS, Findings, array_words, assumptions, not_predicted, percent};
 use crate::analysis::placement::Filesystem;
 use crate::analysis::relocate::Direction;
 use crate::analysis::units;
@@ -43,7 +43,7 @@ fn lines(found: &Findings<'_>) -> Vec<String> {
         format!(
             "planned: {}; {}, {}",
             found.array_words(),
-            plan.command(),
+            plan.options.command(),
             groups(&plan.fs)
         ),
     ] {
@@ -66,7 +66,10 @@ fn lines(found: &Findings<'_>) -> Vec<String> {
     for word in assumptions(source, plan) {
         out.extend(wrapped("assumed: ", &word));
     }
-    out.extend(wrapped("not predicted: ", &NOT_PREDICTED.join("; ")));
+    out.extend(wrapped(
+        "not predicted: ",
+        &not_predicted(source).join("; "),
+    ));
     for note in &found.notes {
         out.extend(wrapped("note: ", note));
     }
@@ -75,6 +78,12 @@ fn lines(found: &Findings<'_>) -> Vec<String> {
 
 fn groups(fs: &Filesystem) -> String {
     let mut words = format!("{} {}", fs.kind, text::glue(&units::size(fs.bytes())));
+    if let Some(groups) = fs.allocation_groups() {
+        words.push_str(&format!(
+            ", {} allocation groups of {} blocks",
+            groups.count, groups.blocks
+        ));
+    }
     if let Some(groups) = fs.block_groups() {
         words.push_str(&format!(
             ", {} groups of {}, flex\u{a0}{}",
