@@ -23,6 +23,7 @@ use super::args::Layout;
 use crate::commands::layout::xfs;
 use crate::mke2fs::Conf;
 use crate::recording::reader::{Reader, Wanted};
+use crate::ui::text::clean;
 use findings::Findings;
 use mkfs::{Machine, Options};
 use pass::Pass;
@@ -84,7 +85,7 @@ fn options(args: &Layout, source: &Source) -> Result<Options> {
         if args.mke2fs.is_any() {
             return Err(anyhow!(
                 "{} is an XFS, and mke2fs makes none: pass options of mkfs.xfs with --mkfs",
-                source.name
+                clean(&source.name)
             ));
         }
         return Ok(Options::Xfs(Box::new(xfs::options(args)?)));
@@ -92,8 +93,8 @@ fn options(args: &Layout, source: &Source) -> Result<Options> {
     if args.mkfs.is_some() {
         return Err(anyhow!(
             "--mkfs is for options of mkfs.xfs, and {} is {}; options of mke2fs need no --mkfs",
-            source.name,
-            source.fs.kind
+            clean(&source.name),
+            clean(&source.fs.kind)
         ));
     }
     Ok(Options::Ext4(args.mke2fs.clone()))
