@@ -223,6 +223,8 @@ impl Tables {
                 let blocks = match layout {
                     Layout::Ext4(_) => "directory, extent_tree and xattr blocks",
                     Layout::Xfs(_) => "btrees, inode_cluster, directory and xattr blocks",
+                    // All of a log is in one range, and realtime blocks are file_data.
+                    Layout::XfsDevice(_) => continue,
                 };
                 self.notes.push(format!(
                     "{}: encrypted, and on {} in several pieces or in part: its {blocks} are shown as file_data",
