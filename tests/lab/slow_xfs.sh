@@ -138,9 +138,12 @@ cold() {
 cold
 graph __xfs_buf_submit xfs_buf_lock rwsem_down_read_slowpath
 begin_slow cold -t 5ms md120
-for task in 0 1 2 3; do create "dir$task" 4000 4001 & done
+tasks=()
+for task in 0 1 2 3; do
+	create "dir$task" 4000 4001 &
+	tasks+=($!)
+done
 beside unaligned 100 dd if=/dev/zero of=unaligned bs=4k count=1 seek=700 oflag=direct conv=notrunc status=none
-mapfile -t tasks < <(jobs -p | grep -vx "$pid")
 wait "${tasks[@]}"
 end_slow
 
@@ -148,8 +151,11 @@ end_slow
 cold
 graph xlog_grant_head_wait
 begin_slow space -t 5ms md120
-for task in {0..31}; do create "dir$task" 4001 4002 & done
-mapfile -t tasks < <(jobs -p | grep -vx "$pid")
+tasks=()
+for task in {0..31}; do
+	create "dir$task" 4001 4002 &
+	tasks+=($!)
+done
 wait "${tasks[@]}"
 end_slow
 delays 0 0 0
