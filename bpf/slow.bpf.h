@@ -271,34 +271,4 @@ static __always_inline struct rt_slow_operation *rt_slow_details(struct rt_slow_
 	return bpf_map_lookup_elem(&rt_slow_operations, &pid);
 }
 
-/*
- * Moves the time that the task spent on a run queue since the last call from the last sleep to
- * queued_ns. run_delay grows when the task gets a CPU, after the sched_switch event, so the last
- * sleep contained that time. A preempted task was on a run queue all the time, which has been
- * counted already.
- */
-static __always_inline void rt_slow_add_run_delay(struct rt_slow_sleeps *off_cpu,
-						  struct task_struct *task)
-{
-	__u64 delay = BPF_CORE_READ(task, sched_info.run_delay);
-	__u64 queued = delay - off_cpu->delay_ns;
-	struct rt_slow_sleep *s;
-	__u32 last = off_cpu->last;
-
-	off_cpu->delay_ns = delay;
-	if (!off_cpu->last_sleep_ns)
-		return;
-	if (queued > off_cpu->last_sleep_ns)
-		queued = off_cpu->last_sleep_ns;
-	off_cpu->last_sleep_ns = 0;
-	off_cpu->queued_ns += queued;
-	if (last < RT_SLOW_SLEEPS) {
-		barrier_var(last);
-		s = &off_cpu->sleeps[last & (RT_SLOW_SLEEPS - 1)];
-		s->ns -= queued;
-	} else {
-		off_cpu->missed_ns -= queued;
-	}
-}
-
 #endif

@@ -160,7 +160,6 @@ int BPF_PROG(rt_slow_commit_end)
 	if (!c)
 		return 0;
 	c->state_ns[RT_SLOW_ENDED] = bpf_ktime_get_ns();
-	rt_slow_add_run_delay(&c->off_cpu, (struct task_struct *)bpf_get_current_task());
 	c->off_cpu.missed_ns += t ? t->no_entry_ns : 0;
 	c->event = RT_SLOW_EVENT_COMMIT;
 	if (bpf_ringbuf_output(&rt_slow_events, c, sizeof(*c), 0))

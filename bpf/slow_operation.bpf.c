@@ -62,7 +62,6 @@ __noinline int rt_slow_end(__u32 kind)
 	if (ns >= rt_slow_threshold) {
 		o = rt_slow_details(t, pid);
 		if (o) {
-			rt_slow_add_run_delay(&o->off_cpu, (struct task_struct *)bpf_get_current_task());
 			o->off_cpu.missed_ns += t->no_entry_ns;
 			send(o, t, now);
 		}

@@ -63,36 +63,25 @@ static __always_inline bool is_early(const struct rt_slow_task *t, __u64 now)
 	return now - t->start_ns < rt_slow_threshold / RT_SLOW_EARLY_DIVISOR;
 }
 
-static __always_inline void switch_out(struct task_struct *task, __u32 pid,
-					struct rt_slow_task *t, bool preempted)
+static __always_inline void switch_out(__u32 pid, struct rt_slow_task *t, bool preempted)
 {
-	struct rt_slow_sleeps *off_cpu;
 	__u64 now = bpf_ktime_get_ns();
 
 	if (t->kind == RT_SLOW_JBD2)
 		note_state(pid, t->inode, now);	/* t->inode is the transaction */
-	off_cpu = t->sleeps ? entry_of(t, pid) : (void *)0;
-	if (off_cpu)
-		rt_slow_add_run_delay(off_cpu, task);
 	t->stack = preempted ? RT_SLOW_PREEMPTED : 0;
+	t->woken_ns = 0;
 	t->since_ns = now;
 }
 
-/* Adds a sleep to the sleeps with the same stack. */
-static __noinline int add_sleep(struct rt_slow_sleeps *off_cpu, __u64 stack, __u64 since, __u64 now)
+/* Adds a sleep of `ns` to the sleeps with the same stack. */
+static __noinline int add_sleep(struct rt_slow_sleeps *off_cpu, __u64 stack, __u64 since, __u64 ns)
 {
 	struct rt_slow_sleep *s;
-	__u64 ns = now - since;
 	__u32 i;
 
 	if (!off_cpu)
 		return 0;
-	if (stack == RT_SLOW_PREEMPTED) {
-		off_cpu->queued_ns += ns;
-		off_cpu->last_sleep_ns = 0;
-		return 0;
-	}
-	off_cpu->last_sleep_ns = ns;
 	for (i = 0; i < RT_SLOW_SLEEPS; i++) {
 		s = &off_cpu->sleeps[i];
 		if (i == off_cpu->used) {
@@ -103,12 +92,10 @@ static __noinline int add_sleep(struct rt_slow_sleeps *off_cpu, __u64 stack, __u
 		if (s->stack == stack) {
 			s->count++;
 			s->ns += ns;
-			s->last_ns = now;
-			off_cpu->last = i;
+			s->last_ns = since + ns;
 			return 0;
 		}
 	}
-	off_cpu->last = RT_SLOW_SLEEPS;
 	off_cpu->missed_ns += ns;
 	return 0;
 }
@@ -154,9 +141,9 @@ found:
 	c->inode = 0;
 }
 
-static __always_inline void switch_in(struct task_struct *task, __u32 pid, struct rt_slow_task *t)
+static __always_inline void switch_in(__u32 pid, struct rt_slow_task *t)
 {
-	__u64 now = bpf_ktime_get_ns(), since = t->since_ns, stack = t->stack;
+	__u64 now = bpf_ktime_get_ns(), since = t->since_ns, stack = t->stack, woken = t->woken_ns;
 	struct rt_slow_sleeps *off_cpu;
 
 	if (!since)
@@ -177,12 +164,16 @@ static __always_inline void switch_in(struct task_struct *task, __u32 pid, struc
 		return;
 	}
 	/*
-	 * run_delay does not yet include the time on a run queue at the end of this sleep: the next
-	 * rt_slow_add_run_delay() finds it
+	 * Not from sched_info.run_delay: on Linux 6.12, whose scheduler may dequeue a task after it has
+	 * fallen asleep, it contained nearly all of some sleeps.
 	 */
-	if (!off_cpu->delay_ns)
-		off_cpu->delay_ns = BPF_CORE_READ(task, sched_info.run_delay);
-	add_sleep(off_cpu, stack, since, now);
+	if (stack == RT_SLOW_PREEMPTED)
+		woken = since;
+	if (woken < since || woken > now)
+		woken = now;
+	off_cpu->queued_ns += now - woken;
+	if (woken > since)
+		add_sleep(off_cpu, stack, since, woken - since);
 }
 
 SEC("?tp_btf/sched_switch")
@@ -192,10 +183,10 @@ int BPF_PROG(rt_slow_switch, bool preempt, struct task_struct *prev, struct task
 	struct rt_slow_task *t = rt_slow_task(out);
 
 	if (t && t->pid == out && out)
-		switch_out(prev, out, t, preempt);
+		switch_out(out, t, preempt);
 	t = rt_slow_task(in);
 	if (t && t->pid == in && in)
-		switch_in(next, in, t);
+		switch_in(in, t);
 	return 0;
 }
 
@@ -209,8 +200,13 @@ int BPF_PROG(rt_slow_waking, struct task_struct *task)
 	__u32 pid = task->pid;
 	struct rt_slow_task *t = rt_slow_task(pid);
 	struct rt_slow_stack stack = {};
+	__u64 now;
 
-	if (!t || t->pid != pid || !t->since_ns || t->stack || is_early(t, bpf_ktime_get_ns()))
+	if (!t || t->pid != pid || !t->since_ns || t->stack)
+		return 0;
+	now = bpf_ktime_get_ns();
+	t->woken_ns = now;
+	if (is_early(t, now))
 		return 0;
 	if (bpf_get_task_stack(task, &stack, sizeof(stack), 0) > 0)
 		t->stack = rt_slow_keep(&stack);

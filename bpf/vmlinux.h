@@ -77,17 +77,12 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
-struct sched_info {
-	unsigned long long run_delay;
-};
-
 struct task_struct {
 	unsigned int flags;
 	int pid;
 	int tgid;
 	char comm[16];
 	struct css_set *cgroups;
-	struct sched_info sched_info;
 	void *worker_private;
 };
 

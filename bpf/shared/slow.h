@@ -88,6 +88,7 @@ struct rt_slow_task {
 	__u32 sleeps;		/* 1: rt_slow_operations has an entry */
 	__u32 dev;		/* filesystem of a sync without an inode; 0: all filesystems */
 	__u64 since_ns;		/* start of the current sleep; 0: the task runs */
+	__u64 woken_ns;		/* end of the current sleep, when the task gets on a run queue; 0: not yet woken */
 	__u64 no_entry_ns;	/* total of the sleeps without an entry in rt_slow_operations */
 	__u64 stack;		/* stack key of the current sleep, or RT_SLOW_PREEMPTED; 0: not taken */
 };
@@ -103,12 +104,10 @@ struct rt_slow_sleep {
 
 /* Sleeps of a task during an operation or a commit. */
 struct rt_slow_sleeps {
-	__u64 delay_ns;		/* sched_info.run_delay at the last rt_slow_add_run_delay() */
 	__u64 queued_ns;	/* time on a run queue */
 	__u64 missed_ns;	/* total of short sleeps and of sleeps for which there was no room */
-	__u64 last_sleep_ns;	/* length of the last sleep; 0: preempted, or its time on a run queue has been moved */
 	__u32 used;
-	__u32 last;		/* index of the last sleep; RT_SLOW_SLEEPS: there was no room */
+	__u32 pad;
 	struct rt_slow_sleep sleeps[RT_SLOW_SLEEPS];
 };
 
