@@ -35,8 +35,9 @@ pub struct Stripe {
 const SECTOR: u32 = 512;
 /// XFS_MAX_SECTORSIZE.
 const MAX_SECTOR: u32 = 32768;
-/// Largest stripe unit of the log (XLOG_MAX_RECORD_BSIZE), and the one that replaces a larger one.
+/// Largest stripe unit of the log (XLOG_MAX_RECORD_BSIZE).
 const MAX_LOG_UNIT: u32 = 256 << 10;
+/// Used instead of a stripe unit that is too large (XLOG_BIG_RECORD_BSIZE).
 const LOG_UNIT: u32 = 32 << 10;
 /// Inodes of a chunk (XFS_INODES_PER_CHUNK).
 pub const INODES_PER_CHUNK: u32 = 64;
@@ -103,7 +104,7 @@ impl Decided {
         Ok(decided)
     }
 
-    /// Blocks in so many bytes (GIGABYTES, ...).
+    /// Number of whole blocks in `bytes` (the macros MEGABYTES, GIGABYTES and TERABYTES of mkfs.xfs).
     pub fn blocks_in(&self, bytes: u64) -> u64 {
         bytes / u64::from(self.block_size)
     }
@@ -113,7 +114,7 @@ impl Decided {
         if self.sparse {
             return INODES_PER_CHUNK * self.inode_size / self.block_size;
         }
-        // XFS_INODE_BIG_CLUSTER_SIZE; it grows with the inodes of version 5.
+        // XFS_INODE_BIG_CLUSTER_SIZE; in version 5 it grows with the size of an inode.
         let cluster = if self.v5 {
             8192 * (self.inode_size / 256)
         } else {
@@ -126,7 +127,7 @@ impl Decided {
     pub fn fixed_blocks(&self) -> u32 {
         let trees = 3 + u32::from(self.finobt) + u32::from(self.rmapbt) + u32::from(self.reflink);
         let agfl = 3 * self.sector_size / self.block_size;
-        // The refcount btree follows the rmap btree or the finobt, whichever is there.
+        // The roots follow each other without gaps: a missing btree takes no block.
         agfl + 1 + trees
     }
 
@@ -181,7 +182,7 @@ impl Decided {
         })
     }
 
-    /// Stripe unit of the log (calc_stripe_factors). Expects an external log on a device without stripes.
+    /// Stripe unit of the log (calc_stripe_factors). Assumes that an external log, if any, is on a device without a stripe.
     fn log_stripe(&self, options: &Options, version: Version) -> Result<u32, String> {
         let own = options.log_unit.filter(|&unit| unit > 0);
         if let Some(unit) = own {

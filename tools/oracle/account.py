@@ -22,7 +22,7 @@ FIXED = EXT4 + XFS + MD + ("raw",)
 DYNAMIC_KINDS = ("file_data", "directory", "extent_tree", "xattr", "other_metadata", "unknown")
 SYNCS = ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover")
 PARITY_LEVELS = ("raid4", "raid5", "raid6")
-OPEN = "?"  # the kernel's account has no origin: raidtrace's is not checked
+NO_ORIGIN = "?"  # the kernel's account has no origin: raidtrace's is not checked
 
 
 @dataclass
@@ -124,7 +124,7 @@ class KernelAccount:
             # 5.10 has no BTF of stripe_head: the reason of a read is unknown.
             if bio.op != stripes.READ and self.workload not in SYNCS:
                 return
-            what = OPEN, None
+            what = NO_ORIGIN, None
         elif what[0] in ("at", "parity") and bio.end in stripes.STRIPE_ENDS:
             self.check_place(dev, bio, begin, what)
         self.labels.put(dev, bio.op, bio.sector + begin, bio.sectors, what)
@@ -170,7 +170,7 @@ class KernelAccount:
                 if op == "discard" and origin in DYNAMIC_KINDS and origin not in FIXED:
                     origin = DYNAMIC  # the block's content is gone
                 if dev in self.joining:
-                    origin = OPEN
+                    origin = NO_ORIGIN
                 self.account.bytes[member.name, op, origin] += length * 512
                 self.account.first[member.name, op, origin] += first
                 first = 0
@@ -187,13 +187,13 @@ class KernelAccount:
             # During a reshape, an address without a label is ambiguous.
             unlabelled = self.workload == "reshape" or (not self.sees_stripes and array.layout.level in PARITY_LEVELS and op == "read")
             if in_data and unlabelled:
-                return [(OPEN, count)]
+                return [(NO_ORIGIN, count)]
             return list(self.stack.of_member(array, member, sector, count))
         what, where = label
         if what != "at":
             return [(what, count)]
         if where is None:
-            return [(OPEN, count)]
+            return [(NO_ORIGIN, count)]
         return self.stack.of_array(array.name, where, count)
 
 

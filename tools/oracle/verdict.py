@@ -5,7 +5,7 @@
 not found.
 
   bytes     of each origin. A block of a filesystem whose kind is unknown (ext4.DYNAMIC) may have any origin without a
-            fixed address. If the kernel's account has no origin (OPEN), raidtrace's origin is not checked.
+            fixed address. If the kernel's account has no origin (NO_ORIGIN), raidtrace's origin is not checked.
   requests  of each member and kind, compared with the kernel's disk statistics; requests with data also by the origin
             of their first sector
   slots     of members, compared with mdadm
@@ -16,7 +16,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 
-from .account import DYNAMIC_KINDS, FIXED, OPEN, SYNCS, KernelAccount, read_top
+from .account import DYNAMIC_KINDS, FIXED, NO_ORIGIN, SYNCS, KernelAccount, read_top
 from .events import STAT, check_whole, read_stats
 from .ext4 import DYNAMIC
 from .geometry import Unusable
@@ -81,7 +81,7 @@ def compare_bytes(ours, theirs, fixed=FIXED):
     differ = []
     for key in sorted({key[:2] for key in set(ours) | set(theirs)}):
         mine, other = of_key(ours, key), of_key(theirs, key)
-        left, dynamic = mine.pop(OPEN, 0), mine.pop(DYNAMIC, 0)
+        left, dynamic = mine.pop(NO_ORIGIN, 0), mine.pop(DYNAMIC, 0)
         known = sum(mine.values())
         # Bytes of blocks of any kind without a fixed address.
         fitting = min(dynamic, sum(max(0, other.get(kind, 0) - mine.get(kind, 0)) for kind in DYNAMIC_KINDS))
@@ -130,7 +130,7 @@ def compare_first(ours, theirs, verdict):
     flush, under the origin that requested it. So it may have more writes; the disk statistics limit their number."""
     for key in sorted({key[:2] for key in set(ours) | set(theirs)}):
         mine, other = of_key(ours, key), of_key(theirs, key)
-        more_allowed = mine.pop(OPEN, 0) or key[1] == "write"
+        more_allowed = mine.pop(NO_ORIGIN, 0) or key[1] == "write"
         for origin in sorted({*mine, *other} & set(FIXED) - {"other_metadata"}):
             a, b = mine.get(origin, 0), other.get(origin, 0)
             if a > b or (a < b and not more_allowed):

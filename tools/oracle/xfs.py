@@ -8,13 +8,13 @@ completes a request before the filesystem can reuse the block, so the last submi
 
 xfs_db is the second account: `blockuse` and `fsmap` after the run must have the same kind for every block that is not free by then.
 One disagreement, and the run has no verdict. A node of a directory has the same operations as a node of extended
-attributes: its kind is that of blockuse. A block with neither has no origin (OPEN): its bytes are unchecked.
+attributes: its kind is that of blockuse. A block with neither has no origin (NO_ORIGIN): its bytes are unchecked.
 """
 
 import re
 from collections import Counter
 
-from .account import OPEN
+from .account import NO_ORIGIN
 from .ext4 import DYNAMIC, FixedBlocks
 from .geometry import Unusable
 from .stripes import read_symbols
@@ -66,12 +66,12 @@ def definition(btf, first):
     return "p:truth/xfs submit_bio_noacct " + " ".join(fields)
 
 
-def operations_kind(name):
-    """Origin of a buffer by the name of its operations: NODE is not resolved, OPEN is not known."""
+def buffer_ops_origin(name):
+    """Origin of a buffer by the name of its operations: NODE is not resolved, NO_ORIGIN is not known."""
     name = re.sub(r"_(ra|reada|quiet)$", "", name)
     if name == NODE:
         return NODE
-    return "other_metadata" if name.startswith("xfs_rt") else OPERATIONS.get(name, OPEN)
+    return "other_metadata" if name.startswith("xfs_rt") else OPERATIONS.get(name, NO_ORIGIN)
 
 
 class XfsVolume:
@@ -101,19 +101,19 @@ class XfsVolume:
         if flags & 0xFF == DISCARD:
             kind = DYNAMIC
         elif end == BUFFER:
-            kind = operations_kind(found[6].strip('"'))
+            kind = buffer_ops_origin(found[6].strip('"'))
         elif end == LOG:
             kind = "journal"
         else:
-            kind = "file_data" if end in DATA else OPEN
+            kind = "file_data" if end in DATA else NO_ORIGIN
         fixed, _ = self.fixed.locate(sector)
         if fixed != DYNAMIC:
-            if kind not in (fixed, OPEN, DYNAMIC):
+            if kind not in (fixed, NO_ORIGIN, DYNAMIC):
                 self.disputes[kind, f"{fixed}, by address"] += 1
             return
         self.sectors += size // 512
         touched = range(first, last + 1)
-        if kind == OPEN:
+        if kind == NO_ORIGIN:
             if end:  # else a task's read of the device
                 self.strange[found[6]] += size // 512
             self.open.update(touched)
@@ -121,13 +121,13 @@ class XfsVolume:
         self.open.difference_update(touched)
         for block in touched:
             self.now[block] = self.resolve(block) if kind == NODE else kind
-            if self.now[block] == OPEN:
+            if self.now[block] == NO_ORIGIN:
                 self.strange[NODE] += self.block
 
     def resolve(self, block):
         """Origin of a node by the type of its block after the run."""
         kind = TYPES.get(self.blocks.get(block))
-        return kind if kind in ("directory", "xattr") else OPEN
+        return kind if kind in ("directory", "xattr") else NO_ORIGIN
 
     def locate(self, sector):
         """(origin of a sector now, number of sectors from there on with the same origin)"""
@@ -135,17 +135,17 @@ class XfsVolume:
         if origin != DYNAMIC:
             return origin, run
         block, rest = divmod(sector, self.block)
-        kind = OPEN if block in self.open else self.now.get(block)
+        kind = NO_ORIGIN if block in self.open else self.now.get(block)
         if kind is None:
             self.strange["never submitted"] += self.block - rest
-            kind = OPEN
+            kind = NO_ORIGIN
         return kind, min(run, self.block - rest)
 
     def check(self):
         """Compares the last kind of each block with blockuse. Raises Unusable if they disagree on a block."""
         for block, kind in self.now.items():
             kept = self.blocks.get(block)
-            if kind in (OPEN, DYNAMIC):
+            if kind in (NO_ORIGIN, DYNAMIC):
                 continue
             if kept in FREE:
                 self.freed[kind] += 1
@@ -184,7 +184,7 @@ def fixed_blocks(sb):
         at = group * sb["agblocks"] * block
         found += [(at, at + unit - 1, "superblock"), (at + unit, at + 4 * unit - 1, "ag_header")]
         if 4 * unit % block:
-            found.append((at + 4 * unit, at + -(-4 * unit // block) * block - 1, OPEN))
+            found.append((at + 4 * unit, at + -(-4 * unit // block) * block - 1, NO_ORIGIN))
     if sb["logstart"]:  # 0: the log is on another device
         group, rest = divmod(sb["logstart"], 1 << sb["agblklog"])
         at = (group * sb["agblocks"] + rest) * block

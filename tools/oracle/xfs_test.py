@@ -6,14 +6,14 @@ import unittest
 from collections import Counter
 from pathlib import Path
 
-from .account import FIXED, OPEN, KernelAccount
+from .account import FIXED, NO_ORIGIN, KernelAccount
 from .ext4 import DYNAMIC
 from .geometry import Array, Layout, Member, Unusable
 from .stack import Stack
 from .verdict import compare_bytes
-from .xfs import BUFFER, CHAIN, DATA, LOG, METADATA, XfsVolume, fixed_blocks, operations_kind, read_blocks, read_log_blocks, read_superblock
+from .xfs import BUFFER, CHAIN, DATA, LOG, METADATA, XfsVolume, fixed_blocks, buffer_ops_origin, read_blocks, read_log_blocks, read_superblock
 
-# Two AGs of 100 blocks, the second short; the log is block 20 to 29 of the second.
+# Two AGs, of 100 and 90 blocks; the log is blocks 20 to 29 of the second.
 SUPERBLOCK = """
 magicnum = 0x58465342
 blocksize = 4096
@@ -63,11 +63,11 @@ class XfsTest(unittest.TestCase):
         v = volume()
         self.assertEqual(v.locate(0), ("superblock", 1))
         self.assertEqual(v.locate(1), ("ag_header", 3))
-        self.assertEqual(v.locate(4), (OPEN, 4))  # holds nothing
+        self.assertEqual(v.locate(4), (NO_ORIGIN, 4))  # holds nothing
         self.assertEqual(v.locate(801), ("ag_header", 3))
         self.assertEqual(v.locate(960), ("journal", 80))
         self.assertEqual(v.locate(190 * 8)[0], "raw")
-        self.assertEqual(v.locate(64), (OPEN, 8))
+        self.assertEqual(v.locate(64), (NO_ORIGIN, 8))
         outside = fixed_blocks(read_superblock(SUPERBLOCK.replace("logstart = 148", "logstart = 0")))
         self.assertEqual(outside.locate(960)[0], DYNAMIC)
         with tempfile.TemporaryDirectory() as directory:
@@ -80,7 +80,7 @@ class XfsTest(unittest.TestCase):
     def test_a_block_is_what_was_submitted_last(self):
         v = volume()
         v.submitted(bio(64, 32, name="xfs_inode_ra", op=0))
-        self.assertEqual([v.locate(at)[0] for at in (63, 64, 95, 96)], [OPEN, "inode_cluster", "inode_cluster", OPEN])
+        self.assertEqual([v.locate(at)[0] for at in (63, 64, 95, 96)], [NO_ORIGIN, "inode_cluster", "inode_cluster", NO_ORIGIN])
         v.submitted(bio(72, 8, DATA[0]))
         self.assertEqual([v.locate(at)[0] for at in (64, 72, 80)], ["inode_cluster", "file_data", "inode_cluster"])
         v.submitted(bio(72, 0, DATA[0]))  # a flush
@@ -95,7 +95,7 @@ class XfsTest(unittest.TestCase):
         v.submitted(bio(0, 200, "mpage_end_io", op=0))
         self.assertEqual(v.locate(0)[0], "superblock")
         v.submitted(bio(64, 136, "mpage_end_io", op=0))
-        self.assertEqual(v.locate(64)[0], OPEN)
+        self.assertEqual(v.locate(64)[0], NO_ORIGIN)
         v.check()
         v.submitted(bio(64, 8, name="xfs_inode"))
         self.assertEqual(v.locate(64)[0], "inode_cluster")
@@ -104,7 +104,7 @@ class XfsTest(unittest.TestCase):
         v = volume()
         for block in (20, 22, 24, 16):
             v.submitted(bio(block * 8, 8, name="xfs_da3_node"))
-        self.assertEqual([v.locate(block * 8)[0] for block in (20, 22, 24, 16)], ["directory", "xattr", OPEN, OPEN])
+        self.assertEqual([v.locate(block * 8)[0] for block in (20, 22, 24, 16)], ["directory", "xattr", NO_ORIGIN, NO_ORIGIN])
 
     def test_too_many_blocks_without_a_kind(self):
         v = volume()
@@ -120,12 +120,12 @@ class XfsTest(unittest.TestCase):
         with self.assertRaises(Unusable):
             v.check()
 
-    def test_every_operation_has_an_origin(self):
+    def test_buffer_ops_determine_the_origin(self):
         want = {"xfs_agf": "ag_header", "xfs_dir3_data_reada": "directory", "xfs_sb_quiet": "superblock", "xfs_dquot": "other_metadata"}
-        self.assertEqual({name: operations_kind(name) for name in want}, want)
-        self.assertEqual(operations_kind("(fault)"), OPEN)
+        self.assertEqual({name: buffer_ops_origin(name) for name in want}, want)
+        self.assertEqual(buffer_ops_origin("(fault)"), NO_ORIGIN)
 
-    def test_the_two_accounts_must_agree(self):
+    def test_the_kprobe_and_xfs_db_must_agree(self):
         good = [bio(64, 32, name="xfs_inode"), bio(160, 8, name="xfs_dir3_block"), bio(192, 8, name="xfs_bmbt"), bio(1, 1, name="xfs_agf")]
         v = volume()
         for line in good:
@@ -181,12 +181,12 @@ class XfsTest(unittest.TestCase):
 
     def test_one_wrong_metadata_block_is_not_correct(self):
         key = "a", "write"
-        ours = Counter({(*key, "file_data"): 1 << 30, (*key, "directory"): 40960, (*key, "refcount_btree"): 4096})
+        oracle = Counter({(*key, "file_data"): 1 << 30, (*key, "directory"): 40960, (*key, "refcount_btree"): 4096})
         fixed = sorted({*FIXED, *METADATA})
-        self.assertTrue(compare_bytes(ours, Counter(ours), fixed).correct)
+        self.assertTrue(compare_bytes(oracle, Counter(oracle), fixed).correct)
         # "unknown" is right where the kernel's account has no origin, and only there.
-        without, unknown = Counter(ours), Counter(ours)
-        without[*key, OPEN] = unknown[*key, "unknown"] = 4 << 20
+        without, unknown = Counter(oracle), Counter(oracle)
+        without[*key, NO_ORIGIN] = unknown[*key, "unknown"] = 4 << 20
         self.assertTrue(compare_bytes(without, unknown, fixed).correct)
         wrong = Counter(unknown)
         wrong[*key, "file_data"] -= 4096
@@ -196,14 +196,14 @@ class XfsTest(unittest.TestCase):
         unknown[*key, "unknown"] += 4 << 20
         self.assertFalse(compare_bytes(without, unknown, fixed).correct)
         for wrong in ("directory", "rmap_btree", "file_data", "unknown"):
-            theirs = Counter(ours)
-            theirs[*key, wrong] += theirs.pop((*key, "refcount_btree"))
-            self.assertFalse(compare_bytes(ours, theirs, fixed).correct)
+            raidtrace = Counter(oracle)
+            raidtrace[*key, wrong] += raidtrace.pop((*key, "refcount_btree"))
+            self.assertFalse(compare_bytes(oracle, raidtrace, fixed).correct)
 
     def test_a_directory_of_an_ext4_beside_it_may_be_of_unknown_kind(self):
         key, fixed = ("a", "read"), sorted({*FIXED, *METADATA})
-        ours = Counter({(*key, "directory"): 8192, (*key, DYNAMIC): 4096, (*key, "inode_cluster"): 4096})
-        theirs = Counter({(*key, "directory"): 12288, (*key, "inode_cluster"): 4096})
-        self.assertTrue(compare_bytes(ours, theirs, fixed).correct)
-        theirs[*key, "directory"] += theirs.pop((*key, "inode_cluster"))
-        self.assertFalse(compare_bytes(ours, theirs, fixed).correct)
+        oracle = Counter({(*key, "directory"): 8192, (*key, DYNAMIC): 4096, (*key, "inode_cluster"): 4096})
+        raidtrace = Counter({(*key, "directory"): 12288, (*key, "inode_cluster"): 4096})
+        self.assertTrue(compare_bytes(oracle, raidtrace, fixed).correct)
+        raidtrace[*key, "directory"] += raidtrace.pop((*key, "inode_cluster"))
+        self.assertFalse(compare_bytes(oracle, raidtrace, fixed).correct)

@@ -1,7 +1,7 @@
 //! `layout --load`: the load of a recording, laid onto another array or other mkfs options.
 //!
 //! * `source`: array and filesystem of the recording. `plan`: the planned ones; `mkfs`: their options. `pass`: reads the recording once.
-//! * `findings`: what the output says. `text`, `json`: the output; `search`: of `--search --load`.
+//! * `findings`: what the output says. `text`, `json`: write it. `search`: `--search --load`.
 
 mod findings;
 mod json;
@@ -56,7 +56,7 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
         let mut pass = Pass::new(&source, std::slice::from_ref(&plan))?;
         let mut notes = pass.read(reader).map_err(named)?;
         notes.extend(plan.notes(&source));
-        let (submissions, seconds) = (pass.laid, pass.seconds());
+        let (submissions, seconds) = (pass.submissions, pass.seconds());
         let laid = pass.finish();
         let found = Findings {
             path: path.display().to_string(),

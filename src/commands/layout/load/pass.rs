@@ -40,7 +40,7 @@ pub struct Pass<'a> {
     /// First and last submission, µs.
     span_us: (i64, i64),
     /// Submissions that were laid out, by direction, with their bytes.
-    pub laid: [(u64, u64); 2],
+    pub submissions: [(u64, u64); 2],
     /// Submissions of other operations than read and write.
     others: u64,
     /// Bytes outside the filesystem.
@@ -85,7 +85,7 @@ impl<'a> Pass<'a> {
             slots: Vec::new(),
             array: None,
             span_us: (i64::MAX, i64::MIN),
-            laid: [(0, 0); 2],
+            submissions: [(0, 0); 2],
             others: 0,
             outside: 0,
             homeless: 0,
@@ -138,7 +138,7 @@ impl<'a> Pass<'a> {
                 _ => {}
             }
         }
-        let submissions = self.laid[0].0 + self.laid[1].0;
+        let submissions = self.submissions[0].0 + self.submissions[1].0;
         if submissions == 0 {
             return Err(format!(
                 "it has no reads or writes submitted to {}: nothing to lay out",
@@ -279,13 +279,13 @@ impl<'a> Pass<'a> {
         };
         let sectors = u64::from(submission.length / 512);
         let first = submission.array_sector.checked_sub(self.source.start);
-        let limit = self.source.side_sectors(self.block_sectors);
+        let limit = self.source.fs_sectors(self.block_sectors);
         let inside = first.filter(|f| f.saturating_add(sectors) <= limit);
         let Some(first) = inside.filter(|_| sectors > 0) else {
             self.outside = self.outside.saturating_add(sectors * 512);
             return;
         };
-        let laid = &mut self.laid[direction as usize];
+        let laid = &mut self.submissions[direction as usize];
         laid.0 += 1;
         laid.1 += sectors * 512;
         self.span_us.0 = self.span_us.0.min(submission.time_us);

@@ -32,13 +32,13 @@ pub struct Source {
     pub members: Vec<String>,
     /// Layout of the filesystem.
     pub fs: Filesystem,
-    /// The filesystem, prepared for look-ups.
+    /// The groups of the filesystem, indexed for the translation.
     pub side: Prepared,
     /// Its parameters, if it is an XFS.
     pub xfs: Option<xfs::Geometry>,
     /// First sector of the filesystem on the array.
     pub start: u64,
-    /// Limits of the figures.
+    /// Caveats about the figures.
     pub notes: Vec<String>,
 }
 
@@ -69,15 +69,13 @@ impl Source {
             ([], []) => {
                 let recorded: Vec<_> = header.filesystems.iter().collect();
                 Err(match (wanted, recorded.as_slice()) {
-                    (_, []) => {
-                        "its header has no filesystem: nothing is known to lay out".to_owned()
-                    }
-                    (Some(name), _) => format!(
+                    (Some(name), [_, ..]) => format!(
                         "it has no {}; its filesystems: {}",
                         text::clean(name),
                         list(&recorded)
                     ),
-                    (None, _) => "its header has no filesystem".to_owned(),
+                    _ => "its header describes no filesystem, so there is nothing to lay out"
+                        .to_owned(),
                 })
             }
             ([], [first, ..]) => Err(format!(
@@ -161,10 +159,10 @@ impl Source {
                 let mut layout = filesystem(fs, start).map_err(named)?;
                 if fs.layout_is_cut {
                     complete(&mut layout, &fs.parameters).map_err(|e| {
-                        format!("its header has only the first part of the layout of {name}, and mke2fs would make another: {e}")
+                        format!("its header has only the first part of the layout of {name}, and mke2fs cannot supply the rest: {e}")
                     })?;
                     notes.push(format!(
-                        "the header has only the first part of the layout of {name}; the rest, with the journal, is what mke2fs would make"
+                        "the header has only the first part of the layout of {name}; the whole layout, including the journal, is assumed to be what mke2fs would make"
                     ));
                 }
                 layout
@@ -173,7 +171,7 @@ impl Source {
         let sectors = layout.bytes() / 512;
         if start.saturating_add(sectors) > geometry.array_sectors() {
             notes.push(format!(
-                "{name} is longer than its array: what is beyond is in no column but the recorded one"
+                "{name} is longer than its array: IO beyond the end of the array is only in the column \"recorded\""
             ));
         }
         let side =
@@ -217,7 +215,7 @@ impl Source {
 
 impl Source {
     /// Sectors of the filesystem.
-    pub fn side_sectors(&self, block_sectors: u64) -> u64 {
+    pub fn fs_sectors(&self, block_sectors: u64) -> u64 {
         self.fs.blocks.saturating_mul(block_sectors)
     }
 }
@@ -354,7 +352,8 @@ fn filesystem(fs: &header::Filesystem, start: u64) -> Result<Filesystem, String>
             first_block: first_block as u32,
             blocks: narrow(per_group, "blocks_per_group")?,
             per_flex: per_flex.unwrap_or(1) as u32,
-            table_blocks: narrow(table_blocks, "inodes_per_group")?,
+            table_blocks: u32::try_from(table_blocks)
+                .map_err(|_| format!("an inode table of {table_blocks} blocks"))?,
         })),
         inodes: or("inodes", 0),
         grows_to: 0,
@@ -366,7 +365,7 @@ fn filesystem(fs: &header::Filesystem, start: u64) -> Result<Filesystem, String>
     Ok(layout)
 }
 
-/// Replaces the first part of a layout by the one that mke2fs makes with the same parameters.
+/// Replaces a truncated layout by the whole one that mke2fs makes with the same parameters.
 ///
 /// # Errors
 /// The first part differs from that.
@@ -377,7 +376,7 @@ fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), 
     let journal = journal.fold(0_u64, |sum, r| sum.saturating_add(r.count));
     let journal = journal.saturating_mul(512) >> 20;
     let options = Options {
-        // The journal is in the middle, and so in the first part.
+        // Sized like the recorded journal, if the journal is among the known ranges; else mke2fs's default size.
         journal: (journal > 0)
             .then(|| format!("size={journal}"))
             .into_iter()
@@ -418,7 +417,8 @@ fn stripe(fs: &Filesystem, mounts: &[header::Mount]) -> u64 {
     used_stripe(option, fs.stripe_width, fs.stride, most)
 }
 
-/// The first of mount option, stripe width and stride that the kernel accepts; 1 is none.
+/// The first of mount option, stripe width and stride that the kernel accepts. 0 if there is none, or if it is 1, which the kernel
+/// treats as none.
 pub fn used_stripe(option: Option<u32>, width: u32, stride: u32, most: u32) -> u64 {
     let found = [option.unwrap_or(0), width, stride];
     let found = found.into_iter().find(|n| (1..=most).contains(n));
