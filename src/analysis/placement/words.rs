@@ -197,7 +197,7 @@ pub fn advice(target: &Target) -> Option<String> {
     None
 }
 
-pub use xfs::remedy as xfs_remedy;
+pub use xfs::{remedy as xfs_remedy, warning as xfs_warning};
 
 /// Advice for an uneven layout of ext2, ext3 or ext4: options with an even layout, or how to find them.
 pub fn remedy(target: &Target, exists: bool, found: Option<&Candidate>) -> String {

@@ -145,19 +145,22 @@ pub fn remedy(args: &Layout, target: &Target) -> String {
         let planner = planner(args, target).ok()?;
         let choice = AgSizeOptions::with(bytes);
         let words = planner.words(choice);
+        let warning = words::xfs_warning(&target.fs, bytes);
         if exists {
-            return Some((words, skew));
+            return Some((words, skew, warning));
         }
         let fs = planner.plan(choice).ok()?;
         let skews = Skews::new(&fs, &target.array.geometry, &target.segments);
-        Some((words, skews.worst()))
+        Some((words, skews.worst(), warning))
     });
-    let found = found.map(|(options, skew)| (format!("mkfs.xfs {options}"), skew));
-    words::xfs_remedy(
+    let warning = found.as_ref().map_or("", |found| found.2);
+    let found = found.map(|(options, skew, _)| (format!("mkfs.xfs {options}"), skew));
+    let remedy = words::xfs_remedy(
         target,
         exists,
         found.as_ref().map(|(c, s)| (c.as_str(), *s)),
-    )
+    );
+    format!("{remedy}{warning}")
 }
 
 /// Calls `show` with the sizes of allocation groups to compare.

@@ -3,6 +3,7 @@
 use super::{Uneven, members, share};
 use crate::analysis::placement::agsize::member_period;
 use crate::analysis::placement::allocation_groups::AllocationGroups;
+use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::spread::{Spread, UNEVEN_FROM};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
@@ -72,6 +73,16 @@ pub(super) fn why(target: &Target, spread: &Spread, groups: &AllocationGroups) -
         "agsize is {apart} chunks, and the order of members repeats every {period} chunks: {apart} modulo {period} is {}{so}{avoided}",
         apart % period
     ))
+}
+
+/// Says that mkfs.xfs's warning about an even agsize can be ignored; empty if it does not warn (`align_ag_geometry()`).
+pub fn warning(fs: &Filesystem, agsize_bytes: u64) -> &'static str {
+    let width = u64::from(fs.stripe_width) * u64::from(fs.block_size);
+    if width > 0 && fs.stripe_width != fs.stride && agsize_bytes.is_multiple_of(width) {
+        ". Ignore mkfs.xfs's warning that it is a multiple of the stripe width, which matters on RAID 0 only"
+    } else {
+        ""
+    }
 }
 
 /// Advice for an uneven layout: the command that makes an even one, and its skew; `None` if there is none.

@@ -1,7 +1,7 @@
 //! Allocation groups of XFS that start on few members, which is decided when the filesystem is created.
 
 use crate::analysis::placement::agsize::{self, AgSize};
-use crate::analysis::placement::{AllocationGroups, Report, Skews};
+use crate::analysis::placement::{AllocationGroups, Report, Skews, words};
 use crate::analysis::units;
 use crate::commands::doctor::facts::FsFacts;
 use crate::commands::doctor::finding::Finding;
@@ -51,7 +51,7 @@ pub(super) fn uneven(fs: &FsFacts, report: &Report, groups: &AllocationGroups) -
         .command(format!("mkfs.xfs {options} /dev/NEW_ARRAY"))
         .figure("better_options", options)
         .figure("better_skew", better.skew)
-        .risk("agsize cannot be changed, and xfs_growfs keeps it, so the command is for a new filesystem to move the data to: mkfs destroys the content of its device")
+        .risk(format!("agsize cannot be changed, and xfs_growfs keeps it, so the command is for a new filesystem to move the data to: mkfs destroys the content of its device{}", words::xfs_warning(&target.fs, better.sectors * 512)))
         .not_when("the members never saturate, or the files are large and written sequentially. Do not reshape the array for this alone: a reshape takes days, and a failure during it can lose all data")
 }
 
