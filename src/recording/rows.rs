@@ -155,10 +155,9 @@ impl Batch {
     }
 
     /// Adds a row with a text.
-    pub fn add_text(&mut self, time: i64, kind: Kind, count: u32, text: String) {
+    pub fn add_text(&mut self, time: i64, kind: Kind, text: String) {
         let mut row = Row::new(time, kind, Op::Other, Origin::Unknown);
         row.file = self.texts.len() as u32;
-        row.length = count;
         self.texts.push(text);
         self.rows.push(row);
     }
@@ -213,13 +212,13 @@ impl Batch {
                 row
             }
             Item::Alloc { time_us, json } => {
-                return self.add_text(*time_us, Kind::Alloc, NONE, json.clone());
+                return self.add_text(*time_us, Kind::Alloc, json.clone());
             }
             Item::Slow { time_us, json } => {
-                return self.add_text(*time_us, Kind::Slow, NONE, json.clone());
+                return self.add_text(*time_us, Kind::Slow, json.clone());
             }
             Item::Note { time_us, text } => {
-                return self.add_text(*time_us, Kind::Note, NONE, text.clone());
+                return self.add_text(*time_us, Kind::Note, text.clone());
             }
             Item::Lost {
                 time_us,
@@ -227,8 +226,7 @@ impl Batch {
                 count,
             } => {
                 let text = format!("{count} lost: {reason}");
-                let count = u32::try_from(*count).unwrap_or(NONE - 1);
-                return self.add_text(*time_us, Kind::Lost, count, text);
+                return self.add_text(*time_us, Kind::Lost, text);
             }
             Item::State(_) => return,
         };

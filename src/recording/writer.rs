@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::encode::Encoder;
 use super::header::Header;
 use super::output::{Opening, Output};
-use super::rows::{Batch, Device, Devices, Known, NONE, Names, Recent, StateRow};
+use super::rows::{Batch, Device, Devices, Known, Names, Recent, StateRow};
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
@@ -325,7 +325,7 @@ impl Writer {
             devices: Cow::Borrowed(&self.devices),
         };
         let text = serde_json::to_string(&row)?;
-        self.batch.add_text(state.time_us, Kind::State, NONE, text);
+        self.batch.add_text(state.time_us, Kind::State, text);
         if *self.stored_devices != self.devices {
             self.stored_devices = Arc::new(self.devices.clone());
         }

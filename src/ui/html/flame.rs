@@ -12,7 +12,7 @@ use crate::analysis::units;
 
 /// Height of a frame, in pixels.
 const ROW: usize = 18;
-/// Maximum depth; deeper frames are left out.
+/// Maximum depth. Deeper frames are left out, and not counted.
 const DEPTH: usize = 64;
 /// Smallest share of a frame that is drawn. Narrower frames are left out, with those above them.
 const SMALLEST: f64 = 0.002;
@@ -81,6 +81,11 @@ impl Frame {
         }
     }
 
+    /// Number of frames: this one and those above it.
+    fn count(&self) -> usize {
+        1 + self.calls.values().map(Self::count).sum::<usize>()
+    }
+
     /// Places this frame and those above it. `root` has all samples.
     fn place<'a>(
         &'a self,
@@ -93,7 +98,7 @@ impl Frame {
     ) {
         let share = self.samples as f64 / root.samples as f64;
         if share < SMALLEST || placed.len() >= FRAMES {
-            *left_out += 1;
+            *left_out += self.count();
             return;
         }
         placed.push(Placed {

@@ -52,10 +52,18 @@ impl TableView for Files {
         let rest = sum(files.rest, "smaller ones");
         let unattributed = sum(files.unattributed, "unattributed");
         let parts: Vec<String> = rest.into_iter().chain(unattributed).collect();
-        if lines == 0 || parts.is_empty() || !scene.filter().keeps(Origin::FileData, Op::Read) {
+        let keeps = |op| scene.filter().keeps(Origin::FileData, op);
+        let (reads, writes) = (keeps(Op::Read), keeps(Op::Write));
+        if lines == 0 || parts.is_empty() || !(reads || writes) {
             return Vec::new();
         }
-        let text = format!("  {}", parts.join(", "));
+        // These sums are not kept by operation.
+        let all = if reads && writes {
+            ""
+        } else {
+            "reads and writes: "
+        };
+        let text = format!("  {all}{}", parts.join(", "));
         let text = cut(&text, width).into_owned();
         vec![Line::styled(text, scene.palette.dim())]
     }
