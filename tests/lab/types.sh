@@ -20,7 +20,7 @@ dd if=/dev/zero of=/dev/md121 bs=64k count=16 oflag=direct status=none
 sync
 sleep 2
 wc -l <"/out/types.out" >/out/types.before
-max_tenths=300 wait_for_note ext4 modprobe ext4
+max_tenths=900 wait_for_note ext4 modprobe ext4
 mkfs.ext4 -q -F -J size=8 /dev/md121
 wait_for_note 'mounted on /mnt/md121' mount -o noatime,noinit_itable /dev/md121 /mnt/md121
 sleep 2
