@@ -73,7 +73,7 @@ pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
                 .find(|a| a.dev == array.dev && a.name == array.name);
             let changes = match was {
                 Some(was) => array_changes(was, array, now),
-                None => vec!["is a new array".to_owned()],
+                None => vec!["is now traced".to_owned()],
             };
             (!changes.is_empty()).then(|| format!("{}: {}", array.name, changes.join(", ")))
         })

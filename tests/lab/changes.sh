@@ -58,7 +58,7 @@ stop_top
 # Without targets: an array is new, another one stops.
 start_top arrays
 array md122 512M 2 --level=0 --chunk=64
-wait_for_note 'md122: is a new array' filesystem md122 -J size=4
+wait_for_note 'md122: is now traced' filesystem md122 -J size=4
 write_files md122
 stop_array() { unmount /mnt/md121 && mdadm --quiet --stop /dev/md121; }
 stop_array
@@ -66,5 +66,5 @@ sleep 3
 write_files md120
 write_files md122
 array md123 512M 2 --level=1
-wait_for_note 'md123: is a new array' filesystem md123 -J size=4
+wait_for_note 'md123: is now traced' filesystem md123 -J size=4
 stop_top

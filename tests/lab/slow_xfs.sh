@@ -50,10 +50,12 @@ array md121 64M 2 --level=1
 filesystem md121
 begin_slow later -t 1ms
 mount -o noatime /dev/md120 /mnt/md120
-for i in {1..12}; do
+# The reload takes seconds, on a busy machine tens of seconds.
+for ((i = 0; i < 90; i++)); do
 	dd if=/dev/zero of=/mnt/md120/later bs=4k count=1 conv=fsync status=none
 	dd if=/dev/zero of=/mnt/md121/later bs=4k count=1 conv=fsync status=none
 	sleep 1
+	if grep -q /mnt/md120/later /out/later.out && grep -q /mnt/md121/later /out/later.out; then break; fi
 done
 end_slow
 unmount /mnt/md121

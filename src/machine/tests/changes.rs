@@ -239,7 +239,7 @@ fn arrays_join_stay_and_go() {
     let now = look(&tree, &then);
     assert_eq!(
         differences(&then, &now),
-        ["md7: is a new array"],
+        ["md7: is now traced"],
         "vda does not join"
     );
     // With targets, no other array is new.
