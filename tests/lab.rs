@@ -147,9 +147,9 @@ on_kernels! {
     groups_considered_match_mb_stats
     mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
-    slow_operations_on_xfs_have_their_causes
     blocks_of_xfs_have_their_origins
     ;
+    slow_operations_on_xfs_have_their_causes
     the_suggested_agsize_is_even
     capabilities_are_given_up
     each_capability_has_its_use

@@ -75,7 +75,6 @@ fn run_ahead() {
         ("6.12", CORE),
         ("6.1", CORE),
         ("6.12", "slow_xfs"),
-        ("6.1", "slow_xfs"),
         ("6.12", "changes"),
         ("6.12", "amplification"),
         ("6.12", "bad"),
