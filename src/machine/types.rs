@@ -179,7 +179,7 @@ pub struct Filesystem {
     pub stack: Vec<String>,
     /// Reason why `segments` is empty.
     pub note: Option<String>,
-    /// What the device is to the filesystem.
+    /// Role of the device in the filesystem.
     pub role: DeviceRole,
 }
 

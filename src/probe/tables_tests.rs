@@ -75,6 +75,20 @@ fn nested() -> Vec<Array> {
     ]
 }
 
+/// An ext4 of that many blocks of 4 KiB, without fixed structures.
+fn ext4_of(blocks: u64) -> Layout {
+    Layout {
+        block_size: 4096,
+        blocks,
+        groups: Some(1),
+        kind: FsKind::Ext4,
+        superblock: None,
+        ranges: Vec::new(),
+        journal: Journal::Unknown,
+        notes: Vec::new(),
+    }
+}
+
 #[test]
 fn a_nested_array_links_to_its_outer_array() {
     let t = tables(nested());
@@ -219,16 +233,7 @@ fn a_filesystem_on_dm_crypt() {
         ],
         ..Filesystem::default()
     };
-    let layout = || Layout {
-        block_size: 4096,
-        blocks: 125,
-        groups: Some(1),
-        kind: FsKind::Ext4,
-        superblock: None,
-        ranges: Vec::new(),
-        journal: Journal::Unknown,
-        notes: Vec::new(),
-    };
+    let layout = || ext4_of(125);
     let mut a = array(1, "raid0", vec![member(0, 8, 0), member(1, 8, 16)]);
     a.filesystems = vec![
         fs(0, &[(0, 4096, 1024)]),
@@ -296,16 +301,7 @@ fn xfs_tables(uuid: u8, ext: bool) -> Tables {
         realtime_blocks: 0,
         uuid: Uuid([uuid; 16]),
     };
-    let behind = Layout {
-        block_size: 4096,
-        blocks: 512,
-        groups: Some(1),
-        kind: FsKind::Ext4,
-        superblock: None,
-        ranges: Vec::new(),
-        journal: Journal::Unknown,
-        notes: Vec::new(),
-    };
+    let behind = ext4_of(512);
     let mut a = array(1, "raid0", vec![member(0, 8, 0), member(1, 8, 16)]);
     let mut layouts = vec![(dev(253, 0), xfs::Layout::from_geometry(geometry).into())];
     a.filesystems = vec![on(0, 0, 4096)];

@@ -121,6 +121,26 @@ delay() {
 	dmsetup resume "$1"
 }
 
+# beside FILE BLOCK COMMAND...: runs the command, and meanwhile reads a block of the file directly, again and again.
+beside() {
+	local file=$1 block=$2 writer
+	shift 2
+	"$@" &
+	writer=$!
+	while kill -0 "$writer" 2>/dev/null; do
+		dd if="$file" of=/dev/null bs=4k count=1 skip="$block" iflag=direct status=none
+	done
+	wait "$writer"
+}
+
+# each COUNT BYTES FIRST STEP FILE: direct writes of that many bytes, at FIRST, FIRST + STEP and so on, in units of BYTES.
+each() {
+	local i
+	for ((i = 0; i < $1; i++)); do
+		dd if=/dev/zero of="$5" bs="$2" count=1 seek=$(($3 + i * $4)) oflag=direct conv=notrunc status=none
+	done
+}
+
 # graph FUNCTION...: measures each call of these functions with the function graph tracer. Functions that this kernel lacks are
 # skipped.
 graph() {

@@ -12,26 +12,6 @@ delays() {
 	delay slow1 loop1 "$1" "$2" "${4:-$3}"
 }
 
-# beside FILE BLOCK COMMAND...: runs the command, and meanwhile reads a block of the file directly, again and again.
-beside() {
-	local file=$1 block=$2 writer
-	shift 2
-	"$@" &
-	writer=$!
-	while kill -0 "$writer" 2>/dev/null; do
-		dd if="$file" of=/dev/null bs=4k count=1 skip="$block" iflag=direct status=none
-	done
-	wait "$writer"
-}
-
-# each COUNT BYTES STEP FILE: direct writes of that many bytes, STEP * BYTES apart.
-each() {
-	local i
-	for ((i = 0; i < $1; i++)); do
-		dd if=/dev/zero of="$4" bs="$2" count=1 seek=$((1 + i * $3)) oflag=direct conv=notrunc status=none
-	done
-}
-
 # create DIRECTORY FROM TO: empty files.
 create() {
 	local i
@@ -83,7 +63,7 @@ echo 60 >/sys/block/md120/md/safe_mode_delay
 delays 0 40 0
 graph rwsem_down_read_slowpath
 begin_slow lock -t 5ms md120
-beside unaligned 200 each 20 512 8 unaligned
+beside unaligned 200 each 20 512 1 8 unaligned
 beside mixed 16639 dd if=/dev/zero of=mixed bs=16M count=4 conv=notrunc status=none
 sync
 end_slow
@@ -91,8 +71,8 @@ end_slow
 # Two unaligned writers.
 graph rwsem_down_read_slowpath rwsem_down_write_slowpath inode_dio_wait
 begin_slow writers -t 5ms md120
-each 20 512 8 unaligned &
-each 20 512 16 unaligned
+each 20 512 1 8 unaligned &
+each 20 512 1 16 unaligned
 wait $!
 end_slow
 

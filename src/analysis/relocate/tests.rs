@@ -69,7 +69,7 @@ fn xfs_options() -> impl Strategy<Value = String> {
     (size, log).prop_map(|(size, log)| format!("{size} {log}"))
 }
 
-/// What is at a block: in the log, a header or root, or neither.
+/// Kind of a block: `log`, `header` (or a root), or `content`.
 fn part(geometry: &xfs::Geometry, block: u64) -> &'static str {
     let log = match geometry.log {
         xfs::Log::Internal { first, blocks } => first.0..first.0 + u64::from(blocks),

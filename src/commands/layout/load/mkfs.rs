@@ -15,7 +15,7 @@ pub enum Options {
     Xfs(Box<mkfs_xfs::Options>),
 }
 
-/// What the options not given follow from.
+/// Defaults for options that are not given.
 pub struct Machine {
     /// mke2fs.conf.
     pub conf: Conf,

@@ -94,7 +94,7 @@ impl Plan {
         })
     }
 
-    /// What mkfs makes with other options on the same array.
+    /// The filesystem that mkfs makes with other options on the same array.
     ///
     /// # Errors
     /// mkfs would refuse the options.
