@@ -222,7 +222,7 @@ static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 	if (c->group == group) {
 		/* the criterion is compared, because each criterion begins with the same group */
 		if (c->state == RT_GROUP_CONSIDERED && c->criterion == BPF_CORE_READ(ac, ac_criteria)) {
-			c->asked++;
+			c->info_calls++;
 			return;
 		}
 		if (c->state == RT_GROUP_ACCEPTED)
@@ -235,7 +235,7 @@ static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 	c->group = group;
 	c->criterion = BPF_CORE_READ(ac, ac_criteria);
 	c->state = RT_GROUP_CONSIDERED;
-	c->asked = 1;
+	c->info_calls = 1;
 	rt_alloc_look(c, c->criterion, 1);
 }
 
@@ -248,7 +248,7 @@ static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group,
 		c->state = RT_GROUP_SCANNED;
 	} else if (c->state == RT_GROUP_CONSIDERED && good) {
 		/* asked == 1: only ext4_mb_good_group() asked for the group, so it came from a list */
-		c->state = c->asked > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_FROM_LIST;
+		c->state = c->info_calls > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_FROM_LIST;
 	} else if (c->state == RT_GROUP_CONSIDERED) {
 		rt_alloc_settle(c);
 		c->state = RT_GROUP_REFUSED;

@@ -3,8 +3,8 @@
  * Bios that an array refuses. With REQ_NOWAIT (io_uring, RWF_NOWAIT), md completes a bio with
  * BLK_STS_AGAIN if it would have to wait, for example during a resync (bio_wouldblock_error()). The
  * submitter tries again with another bio. Both bios pass block_bio_queue, so the first one is
- * subtracted. Attached only if there is a RAID 1 or 10, because the program runs whenever a bio
- * completes.
+ * subtracted. Attached only if there is a RAID 1 or 10, which refuse bios during a resync: the program
+ * runs whenever a bio completes. Others refuse them only in a reshape or while suspended.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

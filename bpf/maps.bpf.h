@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * All maps and settings. maps.bpf.c defines them, the other files use them, and libbpf's linker
+ * Maps and settings of the main object; `alloc` and `slow` have their own. maps.bpf.c defines them, the other files use them, and libbpf's linker
  * resolves the references. Comments give the reason for the type of a map; tools/bench measures its
  * cost.
  */
@@ -9,14 +9,14 @@
 
 #include "shared/wire.h"
 
-/* Userspace sets these before load. */
+/* Userspace sets these before load. ~0 as an address: no such symbol, or hidden by kernel.kptr_restrict. */
 extern const volatile __u64 rt_dev_mult;	/* multiplier of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* number of entries of rt_rows */
 extern const volatile __u32 rt_page_shift;	/* log2 of the page size */
-extern const volatile __u64 rt_vmemmap_base;	/* address of the kernel variable; 0: none, ~0: hidden */
+extern const volatile __u64 rt_vmemmap_base;	/* address of the variable vmemmap_base; 0: none */
 extern const volatile __u64 rt_page_offset_base;
 extern const volatile __u32 rt_reason_mask;	/* entries of rt_reasons - 1 */
-/* Addresses of md's completion functions; ~0: absent or hidden. */
+/* Addresses of md's completion functions. */
 extern const volatile __u64 rt_raid5_end_read;
 extern const volatile __u64 rt_raid5_end_write;
 extern const volatile __u64 rt_raid10_end_read;
@@ -27,20 +27,20 @@ extern const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
 extern const volatile __u64 rt_stripe_syncing;		/* STRIPE_SYNCING */
 extern const volatile __u64 rt_stripe_expanding;	/* STRIPE_EXPANDING, STRIPE_EXPAND_READY */
 extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
-extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io(); ~0: unknown */
-extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio(); ~0: unknown */
+extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io() */
+extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio() */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_has_xfs;	/* 1 if an array holds an XFS filesystem; 0 removes the code for it */
-extern const volatile __u64 rt_xfs_buf_end;	/* xfs_buf_bio_end_io(); ~0: unknown */
-extern const volatile __u64 rt_xfs_log_end;	/* xlog_bio_end_io(); ~0: unknown */
-extern const volatile __u64 rt_chain_end;	/* bio_chain_endio(); ~0: unknown */
+extern const volatile __u64 rt_xfs_buf_end;	/* xfs_buf_bio_end_io() */
+extern const volatile __u64 rt_xfs_log_end;	/* xlog_bio_end_io() */
+extern const volatile __u64 rt_chain_end;	/* bio_chain_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 extern const volatile __u32 rt_shadows;	/* bit mask of rt_seen_kinds that have a shadow program, see shadow.bpf.h */
 extern __u32 rt_shadows_attached;	/* attached shadow programs; userspace sets a bit before it attaches the program */
 extern const volatile __u32 rt_refusals;	/* 1 if rt_bio_refused is loaded */
 extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself, see rt_bump() */
-extern const volatile __u32 rt_members_max;	/* half the entries of rt_member_rows; the other half belongs to shadow programs */
-extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(); ~0: unknown */
+extern const volatile __u32 rt_members_max;	/* maximum number of members; rt_member_rows has twice as many entries, half for shadow programs */
+extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio() */
 
 /*
  * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no two devices share a
@@ -175,7 +175,7 @@ struct rt_rows_used_map {
 };
 extern struct rt_rows_used_map rt_rows_used SEC(".maps");
 
-/* Per CPU, because CPUs handle stripes of one array at the same time. */
+/* What parity costs an array (struct rt_cost). Per CPU, because CPUs handle stripes of one array at the same time. */
 struct rt_costs_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
@@ -186,7 +186,7 @@ extern struct rt_costs_map rt_costs SEC(".maps");
 
 /*
  * Reasons of the bios that md has in flight, by hash of the bio's address. A set-associative table
- * instead of a hash: the number of bios in flight is at most that of the stripe caches, a fraction
+ * instead of a hash: at most as many bios are in flight as stripe caches have blocks, a fraction
  * of the table's size, so an entry rarely overflows. A bio without an entry has no known reason.
  */
 struct rt_reasons_map {

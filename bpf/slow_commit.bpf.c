@@ -117,7 +117,7 @@ int BPF_PROG(rt_slow_commit_flush)
 
 	if (!c)
 		return 0;
-	c->state_ns[RT_SLOW_FLUSHED] = bpf_ktime_get_ns();
+	c->state_ns[RT_SLOW_FLUSHING] = bpf_ktime_get_ns();
 	dev = c->dev;
 	if (!bpf_map_delete_elem(&rt_slow_locked, &dev))
 		__sync_fetch_and_add(&rt_slow_locks, -1);
@@ -130,7 +130,7 @@ int BPF_PROG(rt_slow_commit_log)
 	struct rt_slow_commit *c = current_commit();
 
 	if (c)
-		c->state_ns[RT_SLOW_LOGGED] = bpf_ktime_get_ns();
+		c->state_ns[RT_SLOW_LOGGING] = bpf_ktime_get_ns();
 	return 0;
 }
 
@@ -186,15 +186,15 @@ int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64
 	if (!c || c->tid != (__u32)tid)
 		return 0;
 	/* 5.10 has no atomic addition that returns a value: two handles that end at once may share a slot */
-	slot = c->held;
-	__sync_fetch_and_add(&c->held, 1);
+	slot = c->holder_count;
+	__sync_fetch_and_add(&c->holder_count, 1);
 	barrier_var(slot);
 	h = &c->holders[slot & (RT_SLOW_HOLDERS - 1)];
 	h->pid = bpf_get_current_pid_tgid();
 	h->type = type;
 	h->line = line;
 	h->jiffies = interval;
-	h->ns = bpf_ktime_get_ns();
+	h->end_ns = bpf_ktime_get_ns();
 	bpf_get_current_comm(h->comm, sizeof(h->comm));
 	return 0;
 }

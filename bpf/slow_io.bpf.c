@@ -42,7 +42,7 @@ static __always_inline void note_record(void)
 	if (!t || t->kind != RT_SLOW_JBD2)
 		return;
 	c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
-	if (c && c->state_ns[RT_SLOW_LOGGED] && !c->record_ns)
+	if (c && c->state_ns[RT_SLOW_LOGGING] && !c->record_ns)
 		c->record_ns = bpf_ktime_get_ns();
 }
 

@@ -21,11 +21,11 @@ static __always_inline void note_holder(struct rt_slow_lock *lock, __u32 pid)
 {
 	struct rt_slow_task *t = rt_slow_current(pid);
 
-	lock->next_pid = pid;
+	lock->current_pid = pid;
 	if (!t)
 		return;
-	lock->next_kind = t->kind;
-	lock->next_flags |= t->flags;
+	lock->current_kind = t->kind;
+	lock->current_flags |= t->flags;
 }
 
 SEC("?tp_btf/contention_begin")
@@ -47,10 +47,10 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 		return 0;
 	lock = &o->lock;
 	lock->since_ns = bpf_ktime_get_ns();
-	lock->next_pid = 0;
-	lock->next_kind = 0;
-	lock->next_flags = 0;
-	__builtin_memset(lock->next_comm, 0, RT_COMM);
+	lock->current_pid = 0;
+	lock->current_kind = 0;
+	lock->current_flags = 0;
+	__builtin_memset(lock->current_comm, 0, RT_COMM);
 	word = BPF_CORE_READ((struct rw_semaphore *)address, owner.counter);
 	owner = (struct task_struct *)(word & ~(__u64)RT_RWSEM_OWNER_FLAGS);
 	/* the task released the lock as a reader, to get it exclusively: the word of readers is not cleared */
@@ -59,10 +59,10 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 	first = bpf_map_lookup_elem(&rt_slow_writers, &key);
 	if (word & RT_RWSEM_READER_OWNED) {
 		/* a reader waits for readers only because a writer is queued before it */
-		lock->next_flags = RT_SLOW_READERS;
+		lock->current_flags = RT_SLOW_READERS;
 		if (first && first->pid != pid) {
 			note_holder(lock, first->pid);
-			__builtin_memcpy(lock->next_comm, first->comm, RT_COMM);
+			__builtin_memcpy(lock->current_comm, first->comm, RT_COMM);
 			owner = (void *)0;
 		} else if (!(flags & RT_LCB_F_WRITE)) {
 			/*
@@ -74,7 +74,7 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 	}
 	if (owner) {
 		note_holder(lock, BPF_CORE_READ(owner, pid));
-		bpf_probe_read_kernel(lock->next_comm, RT_COMM, &owner->comm);
+		bpf_probe_read_kernel(lock->current_comm, RT_COMM, &owner->comm);
 	}
 	if (flags & RT_LCB_F_WRITE) {
 		lock->flags |= RT_SLOW_EXCLUSIVE;
@@ -112,10 +112,10 @@ int BPF_PROG(rt_slow_lock_end, void *address)
 	lock->waits++;
 	if (ns > lock->longest_ns) {
 		lock->longest_ns = ns;
-		lock->pid = lock->next_pid;
-		lock->kind = lock->next_kind;
-		lock->flags = (lock->flags & RT_SLOW_EXCLUSIVE) | lock->next_flags;
-		__builtin_memcpy(lock->comm, lock->next_comm, RT_COMM);
+		lock->pid = lock->current_pid;
+		lock->kind = lock->current_kind;
+		lock->flags = (lock->flags & RT_SLOW_EXCLUSIVE) | lock->current_flags;
+		__builtin_memcpy(lock->comm, lock->current_comm, RT_COMM);
 	}
 	first = bpf_map_lookup_elem(&rt_slow_writers, &key);
 	if (first && first->pid == pid)

@@ -15,7 +15,10 @@ enum {
 	RT_T_COMMIT_JFLUSH = 6,
 };
 
-/* Records when a commit reaches T_COMMIT_DFLUSH and T_COMMIT_JFLUSH, which no event marks. */
+/*
+ * Records the first context switch of a commit in T_COMMIT_DFLUSH and in T_COMMIT_JFLUSH, which no
+ * tracepoint marks.
+ */
 static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 {
 	struct rt_slow_commit *c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
@@ -25,8 +28,8 @@ static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 		return;
 	state = BPF_CORE_READ((struct transaction_s___rt *)transaction, t_state);
 	/*
-	 * c->inode: the page that the commit was about to wait for. In these states, all pages have
-	 * been written: this sleep is not a wait for it.
+	 * c->inode is the file whose page the commit was about to wait for. In these states all ordered
+	 * data has been written, so this sleep is not such a wait.
 	 */
 	if (state >= RT_T_COMMIT_DFLUSH)
 		c->inode = 0;
@@ -114,7 +117,7 @@ static __always_inline void add_inode(__u32 pid, __u64 ns)
 		n = &c->inodes[i];
 		if (n->inode == c->inode && n->generation == c->generation)
 			goto found;
-		if (n->ns < c->inodes[least & (RT_SLOW_INODES - 1)].ns)
+		if (n->wait_ns < c->inodes[least & (RT_SLOW_INODES - 1)].wait_ns)
 			least = i;
 	}
 	barrier_var(least);
@@ -123,10 +126,10 @@ static __always_inline void add_inode(__u32 pid, __u64 ns)
 	 * replaces the file with the shortest wait: a commit waits for one file after the other, so
 	 * that file does not come again
 	 */
-	c->others_ns += n->ns;
+	c->others_ns += n->wait_ns;
 	n->inode = c->inode;
 	n->generation = c->generation;
-	n->ns = 0;
+	n->wait_ns = 0;
 	n->pages = 0;
 	n->bytes = c->range;
 	n->writer = 0;
@@ -136,7 +139,7 @@ static __always_inline void add_inode(__u32 pid, __u64 ns)
 		__builtin_memcpy(n->comm, w->comm, RT_COMM);
 	}
 found:
-	n->ns += ns;
+	n->wait_ns += ns;
 	n->pages++;
 	c->inode = 0;
 }
@@ -164,8 +167,8 @@ static __always_inline void switch_in(__u32 pid, struct rt_slow_task *t)
 		return;
 	}
 	/*
-	 * Not from sched_info.run_delay: on Linux 6.12, whose scheduler may dequeue a task after it has
-	 * fallen asleep, it contained nearly all of some sleeps.
+	 * queued_ns is computed from the wakeup, not from sched_info.run_delay: with delayed dequeue
+	 * (DELAY_DEQUEUE, Linux 6.12) run_delay contained nearly all of some sleeps.
 	 */
 	if (stack == RT_SLOW_PREEMPTED)
 		woken = since;

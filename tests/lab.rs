@@ -93,9 +93,12 @@ use slow_xfs::slow_operations_on_xfs_have_their_causes;
 mod dirtied;
 use dirtied::dirtied_blocks_have_their_task;
 
-#[path = "lab/review.rs"]
-mod review;
-use review::{
+#[path = "lab/output.rs"]
+mod output;
+
+#[path = "lab/kernel_figures.rs"]
+mod kernel_figures;
+use kernel_figures::{
     directory_read_after_a_sequential_read, directory_read_in_large_requests,
     directory_read_in_split_requests, directory_read_through_the_device, ext4_is_a_module,
     ext4_is_loaded_later, external_journal_is_a_journal, flushes_of_a_neighbour_partition,

@@ -140,7 +140,7 @@ fn record_rotate() {
         let record = ["record", &device, "--rotate", "1", "-d", "0.1", "-o", name];
         raidtrace(&[&record[..], more].concat())
     });
-    // A part is a recording too.
+    // The parts of a recording have its mode.
     let dir = memory();
     let name = dir.path().join("a").display().to_string();
     let record = ["record", &device, "--rotate", "0.05", "-o", &name];

@@ -162,7 +162,7 @@ fn a_report_is_legible() {
     insta::assert_snapshot!("report", out.stdout);
     let value: Value = serde_json::from_str(&report(&file)).unwrap();
     assert_eq!(value["schema"], "raidtrace.report/1");
-    assert_eq!(value["whole"], true);
+    assert_eq!(value["complete"], true);
     let array = &value["arrays"][0];
     assert_eq!(array["hotspot"]["kind"], "uneven");
     let sizes = array["sizes"].as_array().unwrap();
@@ -441,7 +441,7 @@ fn a_truncated_or_damaged_file_is_read_up_to_the_damage() {
         (&damaged, "the recording is damaged"),
     ] {
         let value: Value = serde_json::from_str(&report(file)).unwrap();
-        assert_eq!(value["whole"], false);
+        assert_eq!(value["complete"], false);
         assert!(
             value["ending"].as_str().unwrap().contains(says),
             "{}",

@@ -146,7 +146,7 @@ impl Tree {
     }
 }
 
-/// Writes of the superblock, by member.
+/// Requests with the origin `superblock`, by member.
 fn written(snapshot: &Snapshot) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for member in snapshot.arrays.iter().flat_map(|a| &a.members) {
@@ -159,7 +159,7 @@ fn written(snapshot: &Snapshot) -> BTreeMap<String, u64> {
     sums
 }
 
-/// Reports md events until raidtrace has updated tracing in place.
+/// Sends md events to raidtrace until it has updated tracing in place.
 fn wait_for_update(sampler: &mut Sampler, what: &str) {
     let begun = Instant::now();
     while !sampler.notes().iter().any(|n| n.contains(what)) {
@@ -203,9 +203,9 @@ fn joins() -> Option<()> {
     tree.write(2, 6);
     tree.wait_idle();
     let first = sampler.interval().unwrap();
-    // A member whose slot changes gets a new id in the kernel, but keeps its row.
-    let state = tree.md(&format!("dev-{}/slot", tree.disks[2].name));
-    tree.put(state, "0");
+    // A member whose slot changes gets a new member id in the BPF maps, but stays one member of the snapshot.
+    let slot = tree.md(&format!("dev-{}/slot", tree.disks[2].name));
+    tree.put(slot, "0");
     tree.leave(0);
     tree.join(3, "1");
     tree.write(2, 10);

@@ -91,8 +91,8 @@ struct rt_alloc_cpu {
 	__u32 group;
 	__u32 state;		/* enum rt_alloc_state */
 	__u32 criterion;	/* criterion under which `group` was considered */
-	__u32 asked;		/* consecutive calls of ext4_get_group_info() for `group` */
-	__u32 from_list;	/* 1 while groups come from a list, see rt_alloc_task */
+	__u32 info_calls;	/* consecutive calls of ext4_get_group_info() for `group` */
+	__u32 from_list;	/* copy of rt_alloc_task.from_list for `task` */
 	__u32 pad;
 	struct rt_alloc_row rows[RT_ALLOC_ROWS];
 };
@@ -115,7 +115,7 @@ struct rt_alloc_task {
 	__u64 search_ns;	/* start of the search; 0: none */
 	__u32 cpu;		/* CPU whose rt_alloc_cpu holds the search for `ac` */
 	__u32 excluded;		/* nesting depth of excluded functions, see rt_alloc_exclude() */
-	__u32 from_list;	/* 1: in ext4_mb_scan_groups_xa_range() */
+	__u32 from_list;	/* 1: in ext4_mb_scan_groups_xa_range(): groups of mballoc's xarrays by order */
 	__u32 pad;
 	char comm[RT_COMM];	/* task name at the last request */
 };

@@ -54,7 +54,7 @@ enum rt_slow_flags {
 	RT_SLOW_EXTENDS = 2,	/* ends after i_size; on XFS: begins after i_size */
 	RT_SLOW_UNALIGNED = 4,	/* position or length is not a multiple of the block size */
 	RT_SLOW_SYNCS = 8,	/* a write that called ext4_sync_file() or xfs_file_fsync() */
-	RT_SLOW_SECURITY = 16,	/* S_NOSEC is not cached: file_remove_privs() takes the lock exclusively */
+	RT_SLOW_SECURITY = 16,	/* S_NOSEC is not set: file_remove_privs() takes the lock exclusively */
 	RT_SLOW_EXCLUSIVE = 32,	/* rt_slow_lock only: the operation waited for exclusive access */
 	RT_SLOW_READERS = 64,	/* rt_slow_lock only: readers held the lock */
 	RT_SLOW_XFS = 128,	/* on an XFS */
@@ -63,12 +63,15 @@ enum rt_slow_flags {
 /* In place of a stack key: the task was preempted. */
 #define RT_SLOW_PREEMPTED 1ULL
 
-/* States of a commit. Indices into rt_slow_commit.state_ns, the times at which the commit reached them. */
+/*
+ * States of a commit. Indices into rt_slow_commit.state_ns, the times at which the commit reached them; of
+ * RT_SLOW_BLOCKS and RT_SLOW_RECORD, the first context switch in them.
+ */
 enum rt_slow_states {
 	RT_SLOW_STARTED,	/* jbd2_start_commit */
 	RT_SLOW_LOCKED,		/* jbd2_commit_locking: waits for handles */
-	RT_SLOW_FLUSHED,	/* jbd2_commit_flushing: submits ordered data; new handles may start */
-	RT_SLOW_LOGGED,		/* jbd2_commit_logging: submits metadata, waits for ordered data */
+	RT_SLOW_FLUSHING,	/* jbd2_commit_flushing: submits ordered data; new handles may start */
+	RT_SLOW_LOGGING,		/* jbd2_commit_logging: submits metadata, waits for ordered data */
 	RT_SLOW_BLOCKS,		/* T_COMMIT_DFLUSH: waits for the journal's blocks */
 	RT_SLOW_RECORD,		/* T_COMMIT_JFLUSH: writes the commit record */
 	RT_SLOW_TAIL,		/* jbd2_run_stats: the record is on disk */
@@ -113,7 +116,7 @@ struct rt_slow_sleeps {
 
 /*
  * Waits of an operation for its inode's i_rwsem. The holder of the lock is kept for the longest
- * wait and, in next_*, for the current one.
+ * wait and, in current_*, for the current one.
  */
 struct rt_slow_lock {
 	__u64 since_ns;		/* start of the current wait; 0: none */
@@ -121,12 +124,12 @@ struct rt_slow_lock {
 	__u64 longest_ns;
 	__u32 waits;
 	__u32 pid;		/* the holder at the start of the longest wait; 0: unknown */
-	__u32 next_pid;		/* the holder at the start of the current wait */
-	__u16 kind, next_kind;	/* kind of the holder's operation */
-	__u8 flags, next_flags;
+	__u32 current_pid;	/* the holder at the start of the current wait */
+	__u16 kind, current_kind;	/* kind of the holder's operation */
+	__u8 flags, current_flags;
 	__u8 pad[2];
 	__u32 pad2;
-	__u8 comm[RT_COMM], next_comm[RT_COMM];
+	__u8 comm[RT_COMM], current_comm[RT_COMM];
 };
 
 /* Event of an operation that took at least rt_slow_threshold. */
@@ -154,8 +157,8 @@ struct rt_slow_operation {
 struct rt_slow_holder {
 	__u32 pid;
 	__u32 type;		/* handle type, EXT4_HT_* of fs/ext4/ext4_jbd2.h */
-	__u64 ns;		/* time at which the handle ended */
-	__u32 jiffies;		/* minimum age of the handle */
+	__u64 end_ns;		/* time at which the handle ended */
+	__u32 jiffies;		/* lifetime of the handle, rounded down */
 	__u32 line;		/* source line of ext4 that started the handle */
 	__u8 comm[RT_COMM];
 };
@@ -163,7 +166,7 @@ struct rt_slow_holder {
 /* A file whose ordered data a commit waited for. */
 struct rt_slow_inode {
 	__u64 inode;
-	__u64 ns;
+	__u64 wait_ns;		/* total of the waits for this file */
 	__u32 generation;
 	__u32 pages;		/* number of pages waited for */
 	__u64 bytes;		/* from the first dirty byte to the last one; 0: unknown */
@@ -180,7 +183,7 @@ struct rt_slow_commit {
 	__u32 tid;
 	__u64 requested_ns;	/* first request of the commit; 0: unknown, or started by the journal's timer */
 	__u64 state_ns[RT_SLOW_STATES];	/* 0: not reached */
-	__u64 record_ns;	/* time of the first flush or FUA bio with data after RT_SLOW_LOGGED */
+	__u64 record_ns;	/* time of the first flush or FUA bio with data after RT_SLOW_LOGGING */
 	__u64 host;		/* address of the inode whose page the commit waits for */
 	__u64 inode;		/* inode number of `host`; 0: no page wait */
 	__u32 generation;	/* generation of `host` */
@@ -191,9 +194,9 @@ struct rt_slow_commit {
 	__u32 requester;	/* thread that requested the commit; 0: unknown */
 	__u64 request_stack;	/* stack key of the request; 0: unknown */
 	__u32 handles, blocks, logged;	/* as in struct transaction_run_stats_s */
-	__u32 held;		/* number of handles that ended while the transaction was locked */
+	__u32 holder_count;	/* number of handles that ended while the transaction was locked */
 	__u8 comm[RT_COMM];	/* name of the requester */
-	struct rt_slow_holder holders[RT_SLOW_HOLDERS];	/* a ring: the last handle is at (held - 1) % RT_SLOW_HOLDERS */
+	struct rt_slow_holder holders[RT_SLOW_HOLDERS];	/* a ring: the last handle is at (holder_count - 1) % RT_SLOW_HOLDERS */
 	struct rt_slow_inode inodes[RT_SLOW_INODES];	/* the files with the longest waits */
 	struct rt_slow_sleeps off_cpu;
 };

@@ -96,7 +96,7 @@ impl Layout {
             Self::Ext4(layout) => {
                 let ranges = layout.ranges.iter();
                 ranges
-                    .map(|r| SectorRange::of_blocks(*r, layout.block_size))
+                    .map(|r| SectorRange::from_blocks(*r, layout.block_size))
                     .collect()
             }
             Self::Xfs(layout) => Cow::Borrowed(&layout.ranges),

@@ -11,13 +11,13 @@ pub struct SectorRange {
     pub first: FsSector,
     /// Number of 512-byte sectors, never 0.
     pub count: u64,
-    /// Their content.
+    /// Kind of data in them.
     pub origin: Origin,
 }
 
 impl SectorRange {
     /// A range of blocks of `block_size` bytes.
-    pub fn of_blocks(range: Range, block_size: u32) -> Self {
+    pub fn from_blocks(range: Range, block_size: u32) -> Self {
         let block_sectors = u64::from(block_size / 512);
         Self {
             first: range.first.sector(block_sectors),

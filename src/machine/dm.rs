@@ -98,13 +98,13 @@ const DM_BUFFER_FULL_FLAG: u32 = 1 << 8;
 const DM_NOFLUSH_FLAG: u32 = 1 << 11;
 const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
 
-/// Maximum size of a table in bytes (some 100,000 linear targets).
+/// Maximum size in bytes of the ioctl's buffer (some 250,000 linear targets).
 const LARGEST: usize = 16 << 20;
 
 impl DmTables for Ioctl {
     fn table(&self, dev: Dev) -> io::Result<Vec<Target>> {
-        // Open read-only: the ioctl requires only CAP_SYS_ADMIN (ctl_ioctl(), drivers/md/dm-ioctl.c), and opening for writing
-        // would also require CAP_DAC_OVERRIDE.
+        // Open read-only: a user other than root then needs CAP_DAC_READ_SEARCH, not CAP_DAC_OVERRIDE. The ioctl itself requires
+        // CAP_SYS_ADMIN (ctl_ioctl(), drivers/md/dm-ioctl.c).
         let control = File::open("/dev/mapper/control")?;
         let mut size = 64 << 10;
         while size <= LARGEST {

@@ -59,8 +59,8 @@ pub struct Report {
     pub timeline: Timeline,
     /// Time and message of each loss.
     pub losses: Vec<(i64, String)>,
-    /// [`Reader::unplaced`], plus invalid intervals of the allocator or of slow operations.
-    pub unplaced: u64,
+    /// [`Reader::invalid_rows`], plus invalid intervals of the allocator or of slow operations.
+    pub invalid_rows: u64,
     /// Intervals of the ext4 allocator; `None` if there are none.
     pub allocator: Option<Allocator>,
     /// Slow operations; `None` if they were not recorded.
@@ -397,7 +397,7 @@ impl Pass {
             snapshot,
             timeline,
             losses: self.losses,
-            unplaced: reader.unplaced() + self.invalid,
+            invalid_rows: reader.invalid_rows() + self.invalid,
             allocator: self.allocator.map(Allocator::finish),
             slow: self.slow,
             ending: reader.ending().clone(),

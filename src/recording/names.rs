@@ -66,7 +66,7 @@ pub struct Names {
     /// Ids of arrays in the keys of `tasks`. The numbers in states cannot be used, because they change.
     array_ids: HashMap<String, u32>,
     pub locations: Recent<FileId, FileLocation>,
-    pub unplaced: u64,
+    pub invalid_rows: u64,
     numbers: Arc<Numbers>,
     devices: Arc<Devices>,
     kinds: Vec<Option<Kind>>,
@@ -104,7 +104,7 @@ impl Names {
             tasks: Recent::default(),
             array_ids: HashMap::new(),
             locations: Recent::default(),
-            unplaced: 0,
+            invalid_rows: 0,
             numbers: Arc::default(),
             devices: Arc::new(devices.collect()),
             kinds: Vec::new(),
@@ -178,7 +178,7 @@ impl Names {
         let time_us = batch.time.get(row)?;
         let kind = kind?;
         let item = self.item_of_kind(kind, time_us, batch, row);
-        self.unplaced += u64::from(item.is_none());
+        self.invalid_rows += u64::from(item.is_none());
         item
     }
 

@@ -167,8 +167,8 @@ impl Reader {
 
     /// Number of rows that cannot be converted to items: their member or array is not in the last state before them, or their
     /// text is invalid.
-    pub fn unplaced(&self) -> u64 {
-        self.names.unplaced
+    pub fn invalid_rows(&self) -> u64 {
+        self.names.invalid_rows
     }
 
     /// Name of a task on the array with this kernel name, from the rows read so far.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::lab;
-use super::review::{by_origin, count, each, figures, lines, word};
+use super::output::{by_origin, count, each, figures, lines, word};
 
 /// Bytes dirtied by comm and origin equal those that jbd2 logs and that checkpoints and writeback write.
 pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
@@ -62,7 +62,7 @@ pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
     }
 
     // On a volume in two pieces of the array, blocks and tasks match, but origins are unknown.
-    let pieces = super::review::lines(&dir, "pieces");
+    let pieces = super::output::lines(&dir, "pieces");
     let (dirtied, files) = dirtied_by(&pieces);
     println!("pieces: {dirtied:#?}");
     as_jbd2(&dirtied, &figures(&dir, "pieces.kernel"));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::review::{count, each, lines};
+use crate::output::{count, each, lines};
 use crate::{findings, lab, text};
 
 /// Findings that each run must have, so that their commands were run.

@@ -22,7 +22,7 @@ import subprocess
 from statistics import mean, median
 
 from .added import Programs
-from .measure import ROOT, binary, bpf_statistics, ext4, loops, machine_state, prepare, run, tmpfs, verdict
+from .measure import ROOT, binary, bpf_statistics, ext4, loops, machine_state, prepare, run, tmpfs, print_checks
 
 FILES = 2000
 MOST = 0.03
@@ -116,4 +116,4 @@ def dirtied(arguments):
         else:
             print(text)
     print(machine_state())
-    return verdict(checks)
+    return print_checks(checks)

@@ -18,7 +18,7 @@ import contextlib
 import os
 
 from .measure import Tool, binary, bpf_statistics, ext4, fio, loops, machine_state, prepare, raidtrace_lost, run, tmpfs
-from .measure import verdict
+from .measure import print_checks
 
 GIB, TIB = 1 << 30, 1 << 40
 SIZES = {"1 GiB": GIB, "1 TiB": TIB, "16 TiB": 16 * TIB, "100 TiB": 100 * TIB}
@@ -66,7 +66,7 @@ def rounds(cases, arguments):
     for turn in range(arguments.rounds):
         # Reverse the order every second time, so that no case is always first.
         for tool, disk, path, rw, size in cases[:: -1 if turn % 2 else 1]:
-            tool.turn(disk, lambda: fio(path, rw, arguments.seconds, size))
+            tool.run_once(disk, lambda: fio(path, rw, arguments.seconds, size))
 
 
 def flat(arguments):
@@ -92,4 +92,4 @@ def report(groups):
         spread = max(costs) / min(costs)
         checks.append((f"{group}: most expensive over cheapest {spread:.2f} (target {FLAT:.2f})", spread <= FLAT))
     print(machine_state())
-    return verdict(checks)
+    return print_checks(checks)

@@ -14,7 +14,7 @@ import os
 import subprocess
 import time
 
-from .measure import binary, machine_state, run, tmpfs, verdict
+from .measure import binary, machine_state, run, tmpfs, print_checks
 
 # Options of the array.
 ARRAY = ("--level", "0", "--disks", "12", "--chunk", "512K")
@@ -64,4 +64,4 @@ def layout(arguments):
             os.unlink(larger)
     case("search, 27 TiB", 5, None, "--plan", "27T", "--search", *ARRAY)
     print(machine_state())
-    return verdict(checks)
+    return print_checks(checks)

@@ -12,7 +12,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from .measure import ROOT, binary, verdict
+from .measure import ROOT, binary, print_checks
 from .report import cost
 
 SPEED = 1e6
@@ -45,4 +45,4 @@ def load(arguments):
             if name != "--search":
                 checks.append((f"{name}: {speed / 1e6:.2f} million submissions per second (target {SPEED / 1e6:.0f})",
                                speed >= SPEED))
-    return verdict(checks)
+    return print_checks(checks)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""One turn of one tool under one load, and its cost."""
+"""One run of one tool under one load, and its cost."""
 
 import contextlib
 import json
@@ -127,8 +127,8 @@ def loaded(pid):
     return {i: p for i, p in programs(run("bpftool", "--json", "prog", "show")).items() if i in mine}
 
 
-def price(before, after):
-    """ns that the statistics add to each run of a program, from the programs of NOTHING."""
+def stats_overhead_ns(before, after):
+    """ns that BPF statistics add to each run of a program, from the programs of NOTHING."""
     ns = sum(p[1] for p in after.values()) - sum(p[1] for p in before.values())
     runs = sum(p[2] for p in after.values()) - sum(p[2] for p in before.values())
     return ns / runs if runs else 0
@@ -182,7 +182,7 @@ class Tool:
     def __init__(self, name, command=None, bpf=0, lost=None, prepare=None):
         """bpf: number of programs that run at every request."""
         self.name, self.command, self.bpf, self.lost_in, self.prepare = name, command, bpf, lost, prepare
-        self.ns, self.iops, self.cpu, self.rss, self.detail, self.price = [], [], [], [], {}, []
+        self.ns, self.iops, self.cpu, self.rss, self.detail, self.stats_overhead_ns = [], [], [], [], {}, []
         self.lost, self.why = None, None
 
     def ready(self, process, err, disk):
@@ -200,7 +200,7 @@ class Tool:
             time.sleep(0.1)
         raise Skipped(f"it traced nothing within {ATTACH_TIMEOUT} s")
 
-    def turn(self, disk, load):
+    def run_once(self, disk, load):
         """load: a function that runs a load on the disk and returns its IOPS."""
         if self.why:
             return
@@ -210,13 +210,13 @@ class Tool:
         if self.prepare:
             self.prepare()
         with (tempfile.TemporaryFile("w+") as out, tempfile.NamedTemporaryFile("w+") as err,
-              nothing(disk) if self.bpf else contextlib.nullcontext() as beside):
+              empty_program(disk) if self.bpf else contextlib.nullcontext() as baseline):
             sink = out if self.bpf else subprocess.DEVNULL
             process = subprocess.Popen(self.command, stdout=sink, stderr=err)
             try:
                 self.ready(process, err, disk)
                 time.sleep(0.5)
-                self.measure(process, beside, disk, load)
+                self.measure(process, baseline, disk, load)
             except Skipped as reason:
                 self.why = f"{self.name}: {reason}"
             finally:
@@ -226,10 +226,10 @@ class Tool:
                 said = pathlib.Path(err.name).read_text()
                 self.lost = (self.lost or 0) + self.lost_in(out.read(), said)
 
-    def measure(self, process, beside, disk, load):
+    def measure(self, process, baseline, disk, load):
         stat = pathlib.Path(f"/sys/block/{disk}/stat")
         own = pathlib.Path(f"/proc/{process.pid}/stat")
-        yardstick = loaded(beside.pid) if beside else {}
+        baseline_before = loaded(baseline.pid) if baseline else {}
         before, requests, cpu = loaded(process.pid), completed(stat.read_text()), ticks(own.read_text())
         began = time.monotonic()
         self.iops.append(load())
@@ -241,9 +241,9 @@ class Tool:
         names = {name.removesuffix("_q") for name, _, _ in after.values()}
         if names & set(PROGRAMS) and not names >= set(PROGRAMS):
             raise Skipped(f"loaded only {' '.join(sorted(names))}")
-        if beside:
-            each_run = price(yardstick, loaded(beside.pid))
-            self.price.append(each_run)
+        if baseline:
+            each_run = stats_overhead_ns(baseline_before, loaded(baseline.pid))
+            self.stats_overhead_ns.append(each_run)
             self.add(spent(before, after, requests, each_run))
 
     def add(self, each):
@@ -259,7 +259,7 @@ def running(pid, disk):
 
 
 @contextlib.contextmanager
-def nothing(disk):
+def empty_program(disk):
     """Runs an empty program during the measurement."""
     process = subprocess.Popen(["bpftrace", "-e", NOTHING], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -288,7 +288,7 @@ def machine_state():
     return f"load average {load[0]} {load[1]} {load[2]}, {os.cpu_count()} CPUs, Linux {os.uname().release}"
 
 
-def verdict(checks):
+def print_checks(checks):
     """Prints each (text, True if met). Returns the exit status."""
     for text, holds in checks:
         print(f"{'ok  ' if holds else 'MISS'} {text}")

@@ -19,7 +19,7 @@ Target: half of bpftrace's time for the same load on the member.
 import os
 
 from .measure import BPFTRACE, ROOT, Tool, bpf_statistics, bpftrace_lost, ext4, fio, loops, machine_state, prepare
-from .measure import raidtrace_lost, tmpfs, verdict
+from .measure import raidtrace_lost, tmpfs, print_checks
 
 LEVELS = ("0", "1", "10")
 DISKS, TIB, OFFSET = 4, 1 << 40, 1 << 20
@@ -54,9 +54,9 @@ def turns(level, array, disks, where, arguments):
     fio(f"{where}/file", "write", 2, "--size=400M", jobs=1)
     for _ in range(arguments.rounds):
         for tool in (on_member, theirs):
-            tool.turn(names[1], lambda: fio(disks[0], "randwrite", arguments.seconds, *PART))
-        on_file.turn(names[0], lambda: fio(f"{where}/file", "randwrite", arguments.seconds, "--size=400M"))
-        on_raw.turn(names[0], lambda: fio(array, "randread", arguments.seconds))
+            tool.run_once(names[1], lambda: fio(disks[0], "randwrite", arguments.seconds, *PART))
+        on_file.run_once(names[0], lambda: fio(f"{where}/file", "randwrite", arguments.seconds, "--size=400M"))
+        on_raw.run_once(names[0], lambda: fio(array, "randread", arguments.seconds))
     return on_member, on_file, on_raw, theirs
 
 
@@ -79,4 +79,4 @@ def report(results):
             checks.append((f"RAID {level}, {load}: {ns / bpftrace:.2f} of bpftrace's (target 0.50)", ns / bpftrace <= 0.5))
             checks.append((f"RAID {level}, {load}: lost events: {lost} (target 0)", lost == 0))
     print(machine_state())
-    return verdict(checks)
+    return print_checks(checks)

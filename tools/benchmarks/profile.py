@@ -19,7 +19,7 @@ import subprocess
 import tempfile
 import time
 
-from .measure import ATTACH_TIMEOUT, ROOT, bpf_statistics, loaded, machine_state, prepare, verdict
+from .measure import ATTACH_TIMEOUT, ROOT, bpf_statistics, loaded, machine_state, prepare, print_checks
 
 SAID = re.compile(r"(\d+) samples, (\d+) busy, \d+ in the allocator, (\d+) lost, (\d+) stacks")
 TARGET = 0.01  # of CPU, at 99 Hz
@@ -91,4 +91,4 @@ def profile(arguments):
             if hertz == 99:
                 checks.append((f"99 Hz: {together:.3%} of all CPUs (target {TARGET:.0%})", together < TARGET))
     print(machine_state())
-    return verdict(checks)
+    return print_checks(checks)

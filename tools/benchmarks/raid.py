@@ -19,8 +19,8 @@ import sys
 import tempfile
 from statistics import median
 
-from .measure import BPFTRACE, NOTHING, PROGRAMS, ROOT, binary, bpftrace_lost, completed, iops, machine_state, price
-from .measure import programs, raidtrace_lost, spent, ticks, verdict
+from .measure import BPFTRACE, NOTHING, PROGRAMS, ROOT, binary, bpftrace_lost, completed, iops, machine_state, stats_overhead_ns
+from .measure import programs, raidtrace_lost, spent, ticks, print_checks
 
 LEVELS = ("0", "1", "10", "5", "6")
 TARGET = {"0": 0.5, "1": 0.5, "10": 0.5, "5": 1.0, "6": 1.0}
@@ -42,8 +42,8 @@ class Turn:
         self.iops = iops(text("fio"))
         before, after = (programs(text(f"programs.{when}")) for when in ("before", "after"))
         nothing = int((path.parent / "nothing").read_text())
-        self.price = price({0: before.pop(nothing)}, {0: after.pop(nothing)})
-        self.detail = spent(before, after, self.requests, self.price)
+        self.stats_overhead_ns = stats_overhead_ns({0: before.pop(nothing)}, {0: after.pop(nothing)})
+        self.detail = spent(before, after, self.requests, self.stats_overhead_ns)
         if self.tool in OURS and not set(PROGRAMS) <= {n.removesuffix("_q") for n in self.detail}:
             sys.exit(f"bench: {path.name}: raidtrace loaded only {' '.join(self.detail)}")
         self.ns = sum(self.detail.values())
@@ -136,7 +136,7 @@ def report(turns, failed, levels):
                     checks.append((f"{name}: {ratio:.2f} of bpftrace's (target {target:.2f})", ratio <= target))
             if not {"raidtrace", "bpftrace"} <= rows.keys():
                 checks.append((f"{name}: raidtrace and bpftrace were not both measured", False))
-    prices = [t.price for t in turns]
+    prices = [t.stats_overhead_ns for t in turns]
     print(f"not included: the cost of measuring, {min(prices):.0f} to {max(prices):.0f} ns per run")
     checks.append((f"lost events: {lost} (target 0)", lost == 0))
-    return verdict(checks)
+    return print_checks(checks)

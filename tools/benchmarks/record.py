@@ -22,7 +22,7 @@ import subprocess
 import tempfile
 import time
 
-from .measure import ATTACH_TIMEOUT, binary, completed, ext4, fio, loops, machine_state, prepare, ticks, tmpfs, verdict
+from .measure import ATTACH_TIMEOUT, binary, completed, ext4, fio, loops, machine_state, prepare, ticks, tmpfs, print_checks
 
 SAID = re.compile(r"(\d+) requests, (\d+) submissions, ([\d.]+) MiB(?:, ([\d.]+) bytes a request)?")
 
@@ -106,4 +106,4 @@ def report(loads):
             (f"{load}: resident {rss:.1f} MiB (target 64)", rss < 64),
         ]
     print(machine_state())
-    return verdict(checks)
+    return print_checks(checks)

@@ -14,7 +14,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from .measure import ROOT, binary, verdict
+from .measure import ROOT, binary, print_checks
 
 SPEED = {"report": 2e6, "html": 1e6, "parquet": 1e6}
 MEMORY = {"report": 256 << 20, "html": 512 << 20, "parquet": 256 << 20}
@@ -60,4 +60,4 @@ def report(arguments):
                 checks.append((f"{what}, {name}: {memory >> 20} MiB (target {MEMORY[what] >> 20})", memory <= MEMORY[what]))
             checks.append((f"page, {name}: {page.stat().st_size} bytes (target {PAGE})", page.stat().st_size <= PAGE))
             file.unlink()
-    return verdict(checks)
+    return print_checks(checks)

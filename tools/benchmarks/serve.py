@@ -20,7 +20,7 @@ import subprocess
 import threading
 import time
 
-from .measure import binary, end, ext4, fio, loops, machine_state, prepare, tmpfs, verdict
+from .measure import binary, end, ext4, fio, loops, machine_state, prepare, tmpfs, print_checks
 
 MIB = 1 << 20
 
@@ -157,7 +157,7 @@ def serve(arguments):
                       f"{lost:.0f} lost, {after:.1f} MiB resident, of which {kept:.1f} are the recording")
                 checks.append((f"{lost:.0f} events lost with 50 clients and 20 pages", lost == 0))
                 checks.append((f"{after - kept:.1f} MiB besides the recording (target 64)", after - kept < 64))
-    return verdict(checks)
+    return print_checks(checks)
 
 
 def grows(process, port, before):

@@ -30,7 +30,7 @@ from statistics import median
 from . import added
 
 from .measure import BPFTRACE, Skipped, Tool, binary, bpf_statistics, bpftrace_lost, ext4, fio, loops, machine_state
-from .measure import prepare, raidtrace_lost, tmpfs, verdict
+from .measure import prepare, raidtrace_lost, tmpfs, print_checks
 
 SIZE = 900  # MiB of the area that is written
 STARTS = 9
@@ -107,7 +107,7 @@ def turns(tools, disk, arguments, path):
     fio(path, "write", 2, f"--size={SIZE}M", jobs=1)
     for _ in range(arguments.rounds):
         for tool in tools:
-            tool.turn(disk, lambda: fio(path, "randwrite", arguments.seconds, f"--size={SIZE}M"))
+            tool.run_once(disk, lambda: fio(path, "randwrite", arguments.seconds, f"--size={SIZE}M"))
 
 
 def table(tools):
@@ -123,7 +123,7 @@ def table(tools):
         print(f"{t.name:18}{ns:>10}{max(t.iops):10.0f}{max(t.iops) / base:10.2f}{cpu:>10}{rss:>9}{lost:>6}")
         for name, each in sorted(t.detail.items(), key=lambda kv: -min(kv[1])):
             print(f"  {name:16}{min(each):10.0f}")
-    prices = [p for t in tools for p in t.price]
+    prices = [p for t in tools for p in t.stats_overhead_ns]
     if prices:
         print(f"not included: the cost of measuring, {min(prices):.0f} to {max(prices):.0f} ns per run")
     for t in tools:
@@ -178,4 +178,4 @@ def report(loads, first):
     else:
         checks.append(("first figures: none", False))
     print(machine_state())
-    return verdict(checks)
+    return print_checks(checks)

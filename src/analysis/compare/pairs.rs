@@ -10,7 +10,7 @@ pub enum Reason {
     Asked,
     /// They have the same name.
     Name,
-    /// They are the only ones that are left.
+    /// They are the only ones of their kind (md arrays, plain disks) that are left.
     Only,
     /// They are in the same place in the order of names.
     Order,
@@ -21,9 +21,9 @@ pub enum Reason {
 pub struct Pairs {
     /// Array before, array after, and the reason.
     pub pairs: Vec<(usize, usize, Reason)>,
-    /// Arrays without a partner before.
+    /// Arrays of the recording before that have no partner.
     pub before: Vec<usize>,
-    /// Arrays without a partner after.
+    /// Arrays of the recording after that have no partner.
     pub after: Vec<usize>,
 }
 

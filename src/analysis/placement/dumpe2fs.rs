@@ -181,7 +181,7 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     let in_sectors = |ranges: Vec<Range>| {
         let ranges = ranges.into_iter();
         ranges
-            .map(|r| SectorRange::of_blocks(r, block_size as u32))
+            .map(|r| SectorRange::from_blocks(r, block_size as u32))
             .collect()
     };
     notes.extend(overlap.map(|o| o.note()));

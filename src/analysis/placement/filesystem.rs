@@ -101,7 +101,7 @@ impl Filesystem {
             stride: sb.map_or(0, |sb| sb.raid_stride.into()),
             stripe_width: sb.map_or(0, |sb| sb.raid_stripe_width),
             ranges: ranges
-                .map(|r| SectorRange::of_blocks(r, block_size))
+                .map(|r| SectorRange::from_blocks(r, block_size))
                 .collect(),
             notes: layout.notes,
         }

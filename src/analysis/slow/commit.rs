@@ -77,7 +77,7 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     let reached = |state| commit.reached(state).unwrap_or(0);
     let end = commit.end_ns().unwrap_or(0);
     let tail = commit.reached(State::Tail).unwrap_or(end);
-    let logged = reached(State::Logged);
+    let logged = reached(State::Logging);
     let record = commit
         .record_ns
         .unwrap_or_else(|| reached(State::Record))
@@ -86,7 +86,7 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     let mut found = vec![
         // Includes the write of the journal's superblock before the first commit after a mount.
         (reached(State::Locked), Phase::CommitStart),
-        (reached(State::Flushed), Phase::TransactionLocked),
+        (reached(State::Flushing), Phase::TransactionLocked),
         (logged, Phase::OrderedSubmit),
     ];
     // The thread waits for all ordered data in one loop, after the submission of metadata.

@@ -347,9 +347,9 @@ pub enum State {
     /// The transaction is locked. Open handles may end.
     Locked = crate::contract::SLOW_LOCKED as isize,
     /// No handle is open. Ordered data is submitted.
-    Flushed = crate::contract::SLOW_FLUSHED as isize,
+    Flushing = crate::contract::SLOW_FLUSHING as isize,
     /// Metadata is submitted to the journal. Then the thread waits for ordered data.
-    Logged = crate::contract::SLOW_LOGGED as isize,
+    Logging = crate::contract::SLOW_LOGGING as isize,
     /// The thread waits for the journal's blocks.
     Blocks = crate::contract::SLOW_BLOCKS as isize,
     /// The commit record is written.

@@ -211,7 +211,7 @@ impl Waterfall {
                 culprit.journal = commit.journal;
             }
             Phase::DataFlush => {
-                let (from, to) = (commit.reached(State::Logged), commit.reached(State::Tail));
+                let (from, to) = (commit.reached(State::Logging), commit.reached(State::Tail));
                 if let Some(span) = from.zip(to) {
                     culprit.flushed(span, ios, |b| b.flush);
                 }
@@ -252,7 +252,7 @@ impl Waterfall {
         // A handle cannot start until the locked transaction has no more handles, and cannot change a block until the block's
         // commit is done.
         let until = match phase {
-            Phase::TransactionLocked => Some(State::Flushed),
+            Phase::TransactionLocked => Some(State::Flushing),
             Phase::JournalBuffer => Some(State::Ended),
             _ => None,
         };

@@ -137,7 +137,7 @@ pub fn write(reader: &mut Reader, period: Period, open: &mut Open<'_>) -> anyhow
         device.out.flush()?;
     }
     reasons.add(LATE, held.late());
-    reasons.add(UNPLACED, reader.unplaced());
+    reasons.add(UNPLACED, reader.invalid_rows());
     Ok(Written {
         count,
         unit: "requests",

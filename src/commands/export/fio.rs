@@ -79,7 +79,7 @@ pub fn write(
     }
     log.out.flush()?;
     log.reasons.add(LATE, held.late());
-    log.reasons.add(UNPLACED, reader.unplaced());
+    log.reasons.add(UNPLACED, reader.invalid_rows());
     let hint = log.hint(file);
     Ok(Written {
         count: log.count,

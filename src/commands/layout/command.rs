@@ -161,7 +161,7 @@ fn compare(
         target,
         all: &all,
         base,
-        counted: search.counted(),
+        counted: search.partial_note(),
         grown,
     };
     let mut out = io::stdout().lock();

@@ -172,7 +172,7 @@ mod tests {
         let time_us = START + 3_000_000;
         items.push(Item::Alloc { time_us, json });
         let report = report(&items, None);
-        assert_eq!((report.unplaced, report.requests), (1, 0));
+        assert_eq!((report.invalid_rows, report.requests), (1, 0));
         let value = serde_json::to_value(super::Allocator::new(report.allocator.as_ref().unwrap()));
         let value = value.unwrap();
         assert_eq!(value["intervals"], 3);
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!(both.allocator.as_ref().unwrap().intervals, 3);
         assert!(plain.allocator.is_none());
         let arrays = |r: &Report| format!("{:?}", r.snapshot.arrays);
-        assert_eq!((both.requests, both.unplaced), (plain.requests, 0));
+        assert_eq!((both.requests, both.invalid_rows), (plain.requests, 0));
         assert_eq!(arrays(&both), arrays(&plain));
         assert_eq!(report(&items, Some("+2")).allocator.unwrap().intervals, 1);
     }

@@ -28,12 +28,12 @@ struct Whole<'a> {
     local: Local,
     recorder_utc_offset_s: Option<i32>,
     interval_s: f64,
-    whole: bool,
+    complete: bool,
     ending: String,
     requests: u64,
     submissions: u64,
     errors: u64,
-    unplaced: u64,
+    invalid_rows: u64,
     arrays: Vec<Part<'a>>,
     timeline: Vec<Interval<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ struct Whole<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     slow: Option<recorded::Interval>,
     lost: Losses,
-    losses: Vec<Loss<'a>>,
+    loss_messages: Vec<Loss<'a>>,
     overhead: Overhead,
     notes: Vec<&'a String>,
 }
@@ -146,18 +146,18 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             local: local(report),
             recorder_utc_offset_s: header.utc_offset_s,
             interval_s: snapshot.interval.as_secs_f64(),
-            whole: !report.ending.is_cut(),
+            complete: !report.ending.is_cut(),
             ending: report.ending.to_string(),
             requests: report.requests,
             submissions: report.submissions,
             errors: report.errors,
-            unplaced: report.unplaced,
+            invalid_rows: report.invalid_rows,
             arrays: arrays.collect(),
             timeline: timeline(report),
             allocator: report.allocator.as_ref().map(Allocator::new),
             slow: report.slow.as_ref().map(slow::json),
             lost: Losses::from(snapshot.lost),
-            losses: report
+            loss_messages: report
                 .losses
                 .iter()
                 .map(|(us, text)| Loss {

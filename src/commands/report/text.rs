@@ -94,8 +94,8 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
     if report.ending.is_cut() {
         sentence(out, "!", &report.ending.to_string())?;
     }
-    if report.unplaced > 0 {
-        let n = report.unplaced;
+    if report.invalid_rows > 0 {
+        let n = report.invalid_rows;
         sentence(
             out,
             "!",

@@ -218,7 +218,7 @@ fn raid0_over_raid1_pairs() {
         .collect();
     assert_eq!(links, [(Some(first.dev), 0), (Some(second.dev), 64)]);
     assert!(first.members.iter().all(|m| m.nested_array.is_none()));
-    // The filesystem of the outer array seems to be on its members, too: metadata 1.0 has the data first.
+    // md2 and md3p1 are members of md10: neither is an unmounted device that could hold a filesystem.
     assert_eq!(outer.filesystems.len(), 1);
     for nested in [first, second] {
         let unmounted: Vec<_> = nested.unmounted.iter().map(|f| f.name.as_str()).collect();

@@ -219,7 +219,7 @@ impl SlowProbe {
             (_, 0) => Request::Timer,
         };
         let kept = c.holders.len();
-        let held = c.held as usize;
+        let held = c.holder_count as usize;
         // The array is a ring; without an overflow the first one is the oldest.
         let first = if held > kept { held % kept } else { 0 };
         let holders = (0..held.min(kept)).map(|i| {
@@ -231,7 +231,7 @@ impl SlowProbe {
                     .copied()
                     .unwrap_or("unknown")
                     .into(),
-                ns: h.ns,
+                ns: h.end_ns,
             }
         });
         let ordered = c.inodes.iter().filter(|i| i.inode != 0).map(|i| Ordered {
@@ -240,7 +240,7 @@ impl SlowProbe {
                 inode: i.inode,
                 generation: i.generation,
             },
-            ns: i.ns,
+            ns: i.wait_ns,
             pages: i.pages,
             bytes: seen(i.bytes),
             writer: (i.writer != 0).then(|| task(i.writer, &i.comm)),

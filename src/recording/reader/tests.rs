@@ -31,7 +31,7 @@ fn written_items_are_read_back() {
         assert_eq!(back, item);
     }
     assert_eq!(*reader.ending(), Ending::Whole);
-    assert_eq!(reader.unplaced(), 0);
+    assert_eq!(reader.invalid_rows(), 0);
     let info = reader.task(107, "md127").unwrap();
     assert_eq!(info.comm, "worker107\\\u{e9}".as_bytes());
     assert_eq!(info.role.as_deref(), Some("writeback"));
@@ -325,7 +325,7 @@ fn rows_of_unknown_members_are_counted() {
     let mut reader = reader(fixture::file_of(&items, 100)).unwrap();
     let back = all(&mut reader);
     assert!(back.len() < 10);
-    assert!(reader.unplaced() > 50);
+    assert!(reader.invalid_rows() > 50);
 }
 
 #[test]

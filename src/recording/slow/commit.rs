@@ -14,9 +14,9 @@ use crate::recording::limits::at_most;
 /// Names of the times between consecutive states.
 const LENGTHS: [(&str, State, State); STATES - 1] = [
     ("start", State::Started, State::Locked),
-    ("locked", State::Locked, State::Flushed),
-    ("ordered_submit", State::Flushed, State::Logged),
-    ("logging", State::Logged, State::Blocks),
+    ("locked", State::Locked, State::Flushing),
+    ("ordered_submit", State::Flushing, State::Logging),
+    ("logging", State::Logging, State::Blocks),
     ("journal_blocks", State::Blocks, State::Record),
     ("commit_record", State::Record, State::Tail),
     ("tail", State::Tail, State::Ended),

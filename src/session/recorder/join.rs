@@ -9,10 +9,11 @@ use crate::origin::Op;
 
 /// Size of the table, a power of two.
 const ENTRIES: usize = 1 << 16;
-/// Distance in sectors between the entries of a submission. The first entry is that of the submission's first sector, the others
-/// are at multiples of this. One of this and the chunk size is a multiple of the other, and a request may begin at each multiple.
+/// Distance in sectors between the entries of a submission: one for its first sector, one for its first page boundary, and one
+/// for each multiple of this.
 const GRANULE: u64 = 128;
-/// Sectors per page of a stripe. Within a granule, a request may begin at each page.
+/// Sectors per page. A request begins at the first sector of its submission, or at a multiple of this: md splits at chunks, and
+/// RAID 4/5/6 at pages of a stripe. Not found: the first page on RAID 4/5/6 if the submission begins within it.
 const STEP: u64 = 8;
 /// Maximum number of entries of a submission (64 MiB).
 const MAX_ENTRIES: u64 = 1024;
@@ -79,7 +80,10 @@ impl Join {
                     file: s.file,
                 },
             };
-            at = at - at % GRANULE + GRANULE;
+            at = match at % STEP {
+                0 => at - at % GRANULE + GRANULE,
+                _ => at.next_multiple_of(STEP),
+            };
         }
     }
 
@@ -102,7 +106,7 @@ impl Join {
             if at == floor {
                 return newest.map(|e| e.submitter);
             }
-            at = at.saturating_sub(STEP).max(floor);
+            at = (at - 1) / STEP * STEP;
         }
     }
 }
@@ -159,6 +163,18 @@ mod tests {
         assert_eq!(pid(&join, 1, 1000), None);
         let found = join.find(0, 1000, Op::Write, 1_000_100);
         assert!(matches!(found, Some(Submitter { pid: 1, file: Some(f) }) if f.inode == 12));
+    }
+
+    /// Direct IO of 512-byte blocks, and RAID 0 with chunks of 96 KiB.
+    #[test]
+    fn a_submission_that_begins_within_a_page_is_found_at_each_boundary() {
+        let mut join = Join::default();
+        join.submitted(&submission(0, 130, 96 << 10, 1));
+        for sector in [130, 136, 192, 256, 320] {
+            assert_eq!(pid(&join, 0, sector), Some(1), "{sector}");
+        }
+        assert_eq!(pid(&join, 0, 128), None);
+        assert_eq!(pid(&join, 0, 322), None);
     }
 
     #[test]

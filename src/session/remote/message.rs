@@ -46,7 +46,7 @@ pub fn encode(snapshot: &Snapshot) -> serde_json::Result<String> {
 /// Decodes a line.
 ///
 /// # Errors
-/// The line is from another version of raidtrace, or damaged.
+/// The line cannot be parsed, as it is damaged or from another version of raidtrace, or a figure is out of range.
 pub fn decode(line: &[u8]) -> Result<Snapshot> {
     let read = serde_json::from_slice::<Received>(line).map(|r| r.snapshot);
     match read {

@@ -8,8 +8,8 @@ use crate::ui::rows::{self, Part};
 use crate::ui::table::{Columns, Sort};
 use crate::ui::text;
 
-/// A bar with fewer columns is not drawn.
-const SHORTEST_BAR: usize = 10;
+/// Bars are drawn only if there are more screen columns than this right of the table, with the text before them.
+const LEAST_ROOM: usize = 10;
 
 /// A view with a row for each item and its columns.
 pub(super) trait TableView {
@@ -57,7 +57,7 @@ pub(super) trait TableView {
     fn rest_heading(room: usize) -> String {
         match Self::BAR {
             "" => String::new(),
-            _ if room <= SHORTEST_BAR => String::new(),
+            _ if room <= LEAST_ROOM => String::new(),
             title => format!(" {title}"),
         }
     }
@@ -68,7 +68,7 @@ pub(super) trait TableView {
         spans.extend(Self::before_bar(row, scene));
         let used: usize = spans.iter().map(Span::width).sum();
         let room = room.saturating_sub(used);
-        if room + used > SHORTEST_BAR {
+        if room + used > LEAST_ROOM {
             let parts = Self::parts(row, scene);
             spans.extend(bar::stacked(&parts, most, room, scene.palette));
         }

@@ -22,10 +22,13 @@ pub use weigh::Costs;
 const LARGE: u64 = 64 << 40;
 const COUNTED: u64 = 16 << 40;
 
-/// Maximum size of a flex group in bytes, unless mke2fs's default is larger: 64 groups of 128 MiB. All inodes and directories of
+/// Maximum size of a flex group in bytes, unless the user's options alone make larger ones: 64 groups of 128 MiB. All inodes and directories of
 /// a flex group start in its first group and all larger files in its second (`ext4_inode_to_goal_block()`), so that larger flex
 /// groups cause longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
 const LARGEST_FLEX: u64 = 8 << 30;
+
+/// Worst skew below which [`Search::remedy`] recommends options: as even as allocation groups may be, see `agsize::EVEN`.
+const REMEDY_BELOW: f64 = 1.2;
 
 /// A search for options for one array.
 pub struct Search<'a> {
@@ -73,7 +76,7 @@ impl<'a> Search<'a> {
     }
 
     /// A note if the skews do not cover the whole filesystem.
-    pub fn counted(&self) -> Option<&'static str> {
+    pub fn partial_note(&self) -> Option<&'static str> {
         (self.bytes > LARGE).then_some(
             "skews are those of the first 16 TiB, as flex groups repeat; other figures are of the whole filesystem",
         )
@@ -145,7 +148,7 @@ impl<'a> Search<'a> {
         part.iter().filter_map(one).collect()
     }
 
-    /// The first even candidate among a few common options, for advice; `None` if none is even.
+    /// The first candidate among a few common options whose worst skew is below [`REMEDY_BELOW`], for advice.
     pub fn remedy(&self) -> Option<Candidate> {
         let first = self.planned(self.base).ok()?;
         let base = self.candidate(self.base, &first, None);
@@ -154,6 +157,7 @@ impl<'a> Search<'a> {
             .then(|| candidates(self.base, block, self.chunk(), false))?
             .iter()
             .find_map(|o| o.group)?;
+        // A group has 8 times an odd number of blocks, so with this many the distance between flex groups is an odd number of chunks.
         let flex = (self.chunk() / block / 8).clamp(2, 64) as u32;
         let flexes = if flex == 16 {
             vec![None]
@@ -166,7 +170,7 @@ impl<'a> Search<'a> {
             options.flex = flex.or(self.base.flex);
             let fs = self.planned(&options).ok()?;
             let found = self.candidate(&options, &fs, Some(&base.costs));
-            (found.skews.worst() < 1.2).then_some(found)
+            (found.skews.worst() < REMEDY_BELOW).then_some(found)
         })
     }
 }

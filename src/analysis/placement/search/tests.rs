@@ -101,7 +101,7 @@ fn figures_above_64_tib() {
         assert_eq!(descriptors.map(|r| r.count).max(), Some(8));
         let (all, base) = search.run().unwrap();
         // The note that skews are those of the first 16 TiB.
-        let counted = search.counted();
+        let counted = search.partial_note();
         assert_eq!(all[base].costs.groups, groups);
         assert_eq!(all[base].costs.inodes, planned.inodes);
         target.fs = planned;

@@ -14,7 +14,7 @@ use crate::ui::text::{clean, end, glue, sanitize, width, wrap};
 /// Maximum number of CPUs to list.
 const CPUS: usize = 8;
 
-/// `21/s, 8.0k blocks/s, 91 % of the time, 436k groups each`
+/// `21/s, 8.0k blocks/s, 91 % of allocation time, 436k groups each`
 pub(in crate::commands::alloc) fn activity(
     share: &Share,
     fs: &FsAlloc,
@@ -28,7 +28,7 @@ pub(in crate::commands::alloc) fn activity(
     );
     if has(s, LATENCY, fs.counts.nanoseconds > 0) {
         let time = share.nanoseconds as f64 / fs.counts.nanoseconds.max(1) as f64;
-        text.push_str(&format!(", {} of the time", percent(time)));
+        text.push_str(&format!(", {} of allocation time", percent(time)));
     }
     if is_hooked(s, &fs.counts) && share.requests > 0 {
         text.push_str(&format!(
@@ -161,7 +161,7 @@ pub(super) fn cpus(out: &mut Vec<u8>, s: &AllocSnapshot) -> io::Result<()> {
             Some(one) => format!("{} of a CPU", percent(cpu.allocator as f64 / one as f64)),
             None => format!("{} samples", whole(cpu.allocator)),
         };
-        let text = format!("{} (pid {pid}): {share} in it", sanitize(comm));
+        let text = format!("{} (pid {pid}): {share} in mballoc", sanitize(comm));
         labelled(out, "", &glue(&text))?;
     }
     Ok(())

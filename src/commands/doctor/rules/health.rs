@@ -63,10 +63,17 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         Redundancy::Left(n) => Some(n),
     };
     let rebuilding = array.sync_action.as_deref() == Some("recover");
+    let mirrors = matches!(array.level.as_str(), "raid1" | "raid10");
     let mut title = match left {
+        // On RAID 10 only the failure of a disk with a last copy does.
         Some(0) => format!(
-            "degraded by {}: the next disk failure loses data",
-            array.degraded
+            "degraded by {}: the next disk failure {} data",
+            array.degraded,
+            if array.level == "raid10" {
+                "can lose"
+            } else {
+                "loses"
+            }
         ),
         Some(n) => format!(
             "degraded by {}: {} may fail without data loss",
@@ -101,7 +108,11 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         .figure("degraded", array.degraded)
         .figure("failures_left", left.unwrap_or(0))
         .figure("rebuilding", rebuilding)
-        .why("until the missing member is rebuilt, its blocks are computed from all others, which costs reads, and the redundancy of the level is reduced")
+        .why(match left {
+            None => "blocks whose last copy, or too many of whose stripe, were on the missing members cannot be read",
+            Some(_) if mirrors => "until the missing member is rebuilt, its blocks are read from the remaining copies, and the redundancy of the level is reduced",
+            Some(_) => "until the missing member is rebuilt, its blocks are computed from the others, which costs reads, and the redundancy of the level is reduced",
+        })
         .source(MD);
     let dev = of.path();
     if left.is_none() {
@@ -112,11 +123,7 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         ];
     }
     if rebuilding {
-        return vec![
-            finding
-                .risk("no action: wait for the rebuild, see /proc/mdstat")
-                .not_when("the array is rebuilding"),
-        ];
+        return vec![finding.risk("no action: wait for the rebuild, see /proc/mdstat")];
     }
     let next = if spares.is_empty() {
         Some(format!("mdadm --manage {dev} --add /dev/NEW_DISK"))
@@ -130,7 +137,7 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         finding
             .commands(remove.map(|path| format!("mdadm --manage {dev} --remove {path}")))
             .commands(next)
-            .risk("a rebuild reads every sector of all other members, and blocks that one of them cannot read are lost: copy important files first. The content of the new disk is overwritten")
+            .risk("a rebuild reads every sector that it copies or computes from, and where no redundancy is left, blocks that cannot be read are lost: copy important files first. The content of the new disk is overwritten")
             .not_when("the disk only lost its cable or power and the array has a write-intent bitmap: --re-add the same disk, which copies only the changes"),
     ]
 }
@@ -159,7 +166,11 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
     let sectors = array.sync_completed.map_or(String::new(), |(done, total)| {
         format!(", md/sync_completed {done} / {total} sectors")
     });
-    let mut finding = Finding::info("array-syncing", format!("{action} in progress{done}"))
+    let title = match action {
+        "frozen" => "resync and rebuild are frozen".to_owned(),
+        _ => format!("{action} in progress{done}"),
+    };
+    let mut finding = Finding::info("array-syncing", title)
         .raise_if(!matches!(action, "check" | "repair"), Severity::Warning)
         .seen(format!("md/sync_action is {action}{sectors}"))
         .figure("action", action)
@@ -172,7 +183,10 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
     vec![match action {
         "check" | "repair" => finding
             .command(stop)
-            .risk("none: it can be started again from the beginning")
+            .risk(format!(
+                "none: the next {action} continues where this one stopped. `echo 0 > {}` before it starts from the beginning",
+                of.sysfs("md/sync_min")
+            ))
             .not_when("the array has little other load"),
         "frozen" => finding
             .command(stop)
@@ -201,8 +215,10 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
         format!("a resync is due and has not started: md/array_state is {state}"),
     )
     .seen(format!(
-        "md/resync_start is {from}, md/sync_action {}: copies or parity may be wrong from sector {from} of each member",
-        array.sync_action.as_deref().unwrap_or("unknown")
+        "md/resync_start is {from}, md/sync_action {}: copies or parity may be wrong from sector {from} of {}",
+        array.sync_action.as_deref().unwrap_or("unknown"),
+        // md_do_sync(): a resync of RAID 10 counts sectors of the array (resync_max_sectors).
+        if array.level == "raid10" { "the array" } else { "each member" }
     ))
     .figure("resync_from_sector", from)
     .why("the array was not stopped cleanly, or never synced. Until the resync is done a disk failure can lose blocks that were not being written, and a mirror can return two versions of a block")
@@ -245,7 +261,10 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
                 .command(format!(
                     "mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {path} --with /dev/NEW_DISK"
                 ))
-                .risk("the content of the new disk is overwritten; the array stays redundant meanwhile")
+                .risk(match of.array.degraded {
+                    0 => "the content of the new disk is overwritten; the array stays redundant meanwhile",
+                    _ => "the content of the new disk is overwritten. Rebuild the missing member first: md gives the new disk to the empty slot",
+                })
                 .not_when("the cause was a cable or a controller that has been replaced: a write to these blocks then clears the list")
                 .source("md(4), BAD BLOCK LIST; mdadm(8), --replace")
         })
@@ -253,11 +272,11 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
     let corrected = of.members().filter(|(_, d)| d.read_errors > 0);
     found.extend(corrected.map(|(member, disk)| {
         let (name, n) = (&member.name, disk.read_errors);
-        Finding::warning("member-read-errors", format!("{name}: md has corrected {n} read errors"))
+        Finding::warning("member-read-errors", format!("{name}: md has counted about {n} sectors with read errors"))
             .seen(format!("md/dev-{name}/errors is {n}"))
             .figure("member", name.clone())
             .figure("errors", n)
-            .why("the disk could not read these blocks, and md rewrote them from the other members: such disks often fail soon")
+            .why("the disk could not read these sectors, and md rewrote most of them from the other members: such disks often fail soon")
             .command(format!("smartctl -x {}", path_of(&member.disk_name)))
             .risk("none: the command only reports")
             .not_when("the number is old and does not grow")

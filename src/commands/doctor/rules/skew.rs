@@ -47,7 +47,7 @@ fn uneven(fs: &FsFacts, report: &Report) -> Finding {
         .why("creating, growing or removing a file changes a bitmap and an inode table, so these members saturate first. --live S, --load FILE or `raidtrace top` shows if they do")
         .source("measured, see docs/doctor.md; e2fsprogs, lib/ext2fs/alloc_tables.c");
     finding.destroys = true;
-    // With bigalloc a group has at least eight times the blocks, and no -g makes it even.
+    // With bigalloc a group has as many clusters as otherwise blocks; `predict::even()` does not search these layouts.
     let sb = fs.superblock.as_ref().filter(|sb| sb.cluster_ratio == 1);
     let Some(better) = sb.and_then(|sb| predict::even(&report.target, sb)) else {
         return finding
@@ -79,7 +79,7 @@ fn uneven(fs: &FsFacts, report: &Report) -> Finding {
         .not_when("the members never saturate, or the files are large and written sequentially. Do not reshape the array for this alone: a reshape takes days, and a failure during it can lose all data")
 }
 
-/// A stride, which mke2fs sets on every array, has no effect with flex_bg.
+/// A stride, which mke2fs sets on every array but does not use with flex_bg when it places bitmaps.
 fn inert_stride(fs: &FsFacts) -> Option<Finding> {
     let sb = fs.superblock.as_ref()?;
     let (stride, flex) = (sb.raid_stride, sb.groups_per_flex());

@@ -32,9 +32,22 @@ fn degraded() {
             .iter()
             .any(|s| s == "no working member in slot 2")
     );
-    for level in ["raid5", "raid10"] {
+    for (level, loses, read) in [
+        (
+            "raid5",
+            "the next disk failure loses data",
+            "computed from the others",
+        ),
+        (
+            "raid10",
+            "the next disk failure can lose data",
+            "read from the remaining copies",
+        ),
+    ] {
         let none_left = lost(level, 6).only("array-degraded");
         assert_eq!(none_left.severity, Severity::Critical, "{level}");
+        assert!(none_left.title.ends_with(loses), "{}", none_left.title);
+        assert!(none_left.why.contains(read), "{level}: {}", none_left.why);
     }
 }
 
@@ -99,27 +112,41 @@ fn stopped_array() {
 
 #[test]
 fn syncing() {
-    for (action, severity) in [
-        ("check", Severity::Info),
-        ("resync", Severity::Warning),
-        ("frozen", Severity::Warning),
+    for (action, severity, title) in [
+        ("check", Severity::Info, "check in progress, 25.0 % done"),
+        (
+            "resync",
+            Severity::Warning,
+            "resync in progress, 25.0 % done",
+        ),
+        ("frozen", Severity::Warning, "resync and rebuild are frozen"),
     ] {
         let found = Machine::raid6()
             .with(&format!("file sys/block/md0/md/sync_action {action}"))
             .with("file sys/block/md0/md/sync_completed 10 / 40")
             .only("array-syncing");
         assert_eq!(found.severity, severity, "{action}");
+        assert_eq!(found.title, title);
         assert_eq!(found.figures["done"], 0.25);
     }
 }
 
 #[test]
 fn pending_resync() {
-    let waits = |state: &str| {
-        Machine::raid6()
+    let waits_on = |machine: Machine, state: &str| {
+        machine
             .with("file sys/block/md0/md/resync_start 5120")
             .with(&format!("file sys/block/md0/md/array_state {state}"))
     };
+    let waits = |state| waits_on(Machine::raid6(), state);
+    let raid10 = waits_on(Machine::new("raid10", 6, Some(32744)), "read-auto");
+    for (machine, from) in [
+        (waits("read-auto"), "from sector 5120 of each member"),
+        (raid10, "from sector 5120 of the array"),
+    ] {
+        let found = machine.only("array-resync-pending");
+        assert!(found.seen[0].ends_with(from), "{}", found.seen[0]);
+    }
     let found = waits("read-auto").only("array-resync-pending");
     assert_eq!(found.severity, Severity::Warning);
     assert_eq!(found.commands, ["mdadm --readwrite /dev/md0"]);

@@ -69,7 +69,7 @@ pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result
     );
     reasons.add(
         "rows of the whole recording whose member or array is in no state",
-        reader.unplaced(),
+        reader.invalid_rows(),
     );
     Ok(Written {
         count: requests,
@@ -105,7 +105,7 @@ impl<W: Write> Trace<W> {
 
     fn item(&mut self, reader: &Reader, item: &Item) -> io::Result<()> {
         match item {
-            Item::State(state) => self.tracks.state(&mut self.stream, state),
+            Item::State(state) => self.tracks.set_state(&mut self.stream, state),
             Item::Request(request) => self.request(reader, request),
             Item::Part(part) => self.part(part),
             Item::Submission(submission) => self.submission(reader, submission),
@@ -150,7 +150,7 @@ impl<W: Write> Trace<W> {
     }
 
     fn request(&mut self, reader: &Reader, r: &Request) -> io::Result<()> {
-        let Some(member) = self.tracks.member_number(r.member) else {
+        let Some(member) = self.tracks.member_index(r.member) else {
             return Ok(());
         };
         self.requests += 1;
@@ -226,7 +226,7 @@ impl<W: Write> Trace<W> {
     }
 
     fn part(&mut self, p: &Part) -> io::Result<()> {
-        let Some(member) = self.tracks.member_number(p.member) else {
+        let Some(member) = self.tracks.member_index(p.member) else {
             return Ok(());
         };
         let kind = Kind::Bytes {
@@ -238,7 +238,7 @@ impl<W: Write> Trace<W> {
     }
 
     fn submission(&mut self, reader: &Reader, s: &Submission) -> io::Result<()> {
-        let array = self.tracks.array_number(s.array);
+        let array = self.tracks.array_index(s.array);
         let Some(array) = array.and_then(|index| self.tracks.arrays.get_mut(index)) else {
             return Ok(());
         };

@@ -11,7 +11,7 @@ use crate::origin::Origin;
 
 /// Maximum number of lanes for requests of a member, or for slow operations of an array.
 pub const LANES: usize = 128;
-/// Maximum number of arrays, and of members. The last one of a damaged or hostile recording stands for all others.
+/// Maximum number of arrays, and of members: in a damaged or hostile recording, all further ones are shown as the last.
 const MOST: usize = 4096;
 /// Maximum number of tracks with one task, for an array; one more track has all further tasks.
 const TASKS: usize = 1000;
@@ -93,7 +93,7 @@ pub struct Member {
     others: Option<Track>,
     /// Requests in flight, utilisation, bytes read, bytes written.
     pub counters: [Counter; 4],
-    /// State of the counters.
+    /// Figures of the current 100 ms, from which `counters` are set.
     pub rates: Rates,
 }
 
@@ -101,7 +101,7 @@ impl Member {
     /// Track of requests without a lane or without a known length.
     pub fn others(&mut self, stream: &mut Stream<impl Write>) -> io::Result<Track> {
         first_use(&mut self.others, || {
-            stream.track(Some(self.track), "requests without a length")
+            stream.track(Some(self.track), "requests without a slice")
         })
     }
 }
@@ -182,42 +182,42 @@ pub struct Tracks {
     array_names: HashMap<String, usize>,
     member_names: HashMap<(usize, String), usize>,
     /// Index in `arrays` by number in the last state.
-    array_numbers: Vec<usize>,
+    array_by_number: Vec<usize>,
     /// Index in `members` by number in the last state.
-    member_numbers: Vec<usize>,
+    member_by_number: Vec<usize>,
 }
 
 impl Tracks {
-    /// Takes over the numbers of arrays and members.
-    pub fn state(&mut self, stream: &mut Stream<impl Write>, state: &State) -> io::Result<()> {
-        self.array_numbers.clear();
-        self.member_numbers.clear();
+    /// Sets the arrays and members that numbers of the following items mean.
+    pub fn set_state(&mut self, stream: &mut Stream<impl Write>, state: &State) -> io::Result<()> {
+        self.array_by_number.clear();
+        self.member_by_number.clear();
         for subject in &state.arrays {
             let array = self.array(stream, &subject.info.name, &subject.info.level)?;
-            self.array_numbers.push(array);
+            self.array_by_number.push(array);
             for member in &subject.members {
                 let index = self.member(stream, array, &member.name, member.slot)?;
-                self.member_numbers.push(index);
+                self.member_by_number.push(index);
             }
         }
         Ok(())
     }
 
     /// Index of the array with a number.
-    pub fn array_number(&self, number: u32) -> Option<usize> {
-        self.array_numbers
+    pub fn array_index(&self, number: u32) -> Option<usize> {
+        self.array_by_number
             .get(usize::try_from(number).ok()?)
             .copied()
     }
 
     /// Index of the member with a number.
-    pub fn member_number(&self, number: u32) -> Option<usize> {
-        self.member_numbers
+    pub fn member_index(&self, number: u32) -> Option<usize> {
+        self.member_by_number
             .get(usize::try_from(number).ok()?)
             .copied()
     }
 
-    /// Index of the array with a name.
+    /// Index of the array with a name, whose track is created at first use.
     pub fn array(
         &mut self,
         stream: &mut Stream<impl Write>,

@@ -10,9 +10,9 @@ use crate::raid::{Geometry, Level, Params};
 
 /// A planned array and filesystem.
 pub struct Plan {
-    /// Options of mkfs as words, with what the recorded filesystem decides; empty for its defaults.
+    /// Options of mkfs on one line, with those that keep properties of the recorded filesystem; empty for mkfs's defaults.
     pub words: String,
-    /// The same.
+    /// The same options, parsed.
     pub options: Options,
     /// Geometry of the array.
     pub geometry: Geometry,
@@ -113,14 +113,14 @@ impl Plan {
     pub fn notes(&self, source: &Source) -> Vec<String> {
         let mut notes = Vec::new();
         if self.fs.bytes() < source.fs.bytes() / 20 * 19 {
-            notes.push("the planned filesystem is smaller than the recorded one: several recorded places share a planned one".to_owned());
+            notes.push("the planned filesystem is smaller than the recorded one: several recorded blocks are at the same planned one".to_owned());
         }
         let groups = |fs: &Filesystem| fs.allocation_groups().map(|g| g.count);
-        if let (Some(now), Some(then)) = (groups(&source.fs), groups(&self.fs))
-            && now != then
+        if let (Some(recorded), Some(planned)) = (groups(&source.fs), groups(&self.fs))
+            && recorded != planned
         {
             notes.push(format!(
-                "{then} allocation groups instead of {now}: assumed that directories use all of them, as with many more directories than groups"
+                "{planned} allocation groups instead of {recorded}: assumed that directories use all of them, as with many more directories than groups"
             ));
         }
         notes
@@ -132,19 +132,19 @@ impl Plan {
 /// # Errors
 /// It has so many groups that the recording does not say which of them would be used.
 fn groups(source: &Source, planned: &xfs::Geometry) -> Result<Prepared, String> {
-    let then = Groups::new(planned);
-    let now = source.fs.allocation_groups().map_or(0, |g| g.count);
-    if then.count() > 2 * u64::from(now) {
+    let groups = Groups::new(planned);
+    let recorded = source.fs.allocation_groups().map_or(0, |g| g.count);
+    if groups.count() > 2 * u64::from(recorded) {
         return Err(format!(
-            "the planned filesystem has {} allocation groups, the recorded one {now}: with more than twice as many, the recording does not say how \
+            "the planned filesystem has {} allocation groups, the recorded one {recorded}: with more than twice as many, the recording does not say how \
              many of them its directories would use; give a larger agsize: --mkfs '-d agsize=...'",
-            then.count()
+            groups.count()
         ));
     }
-    Ok(Prepared::Allocation(then))
+    Ok(Prepared::Allocation(groups))
 }
 
-/// The recorded array with the given changes, and md's number of its layout; false if there are none.
+/// Geometry of the recorded array with the given changes, md's number of its layout, and true if it is another geometry.
 fn geometry(source: &Source, changes: &ArrayOptions) -> Result<(Geometry, u32, bool), String> {
     let now = &source.options;
     if !changes.is_any() {

@@ -152,10 +152,10 @@ fn recording_notes(which: &str, recording: &Recording<'_>) -> Vec<String> {
             series.with_losses
         ));
     }
-    if report.unplaced > 0 {
+    if report.invalid_rows > 0 {
         notes.push(format!(
             "{which}: {} rows could not be read or assigned to an array, and are left out",
-            report.unplaced
+            report.invalid_rows
         ));
     }
     let own = text::notes(report).len();

@@ -67,7 +67,7 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
                 (message(Tone::Warning, &format!("{}: {health}", array.info.name)))
             }
         }
-        @if report.snapshot.lost.events() > 0 || report.ending.is_cut() || report.unplaced > 0 {
+        @if report.snapshot.lost.events() > 0 || report.ending.is_cut() || report.invalid_rows > 0 {
             (message(Tone::Warning, "The recording is not complete: see What was lost"))
         }
         @if let Some(allocator) = &report.allocator {
@@ -226,8 +226,8 @@ pub(super) fn lost(report: &Report) -> Markup {
     if report.ending.is_cut() {
         warnings.push(report.ending.to_string());
     }
-    if report.unplaced > 0 {
-        let n = report.unplaced;
+    if report.invalid_rows > 0 {
+        let n = report.invalid_rows;
         warnings.push(format!(
             "{n} rows could not be read or assigned to an array, and are left out"
         ));

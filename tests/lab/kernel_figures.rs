@@ -5,55 +5,8 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde_json::Value;
 
-use super::{intervals, lab, text};
-
-pub(super) fn each<'a>(value: &'a Value, key: &str) -> &'a [Value] {
-    value[key].as_array().map_or(&[], Vec::as_slice)
-}
-
-pub(super) fn word<'a>(value: &'a Value, key: &str) -> &'a str {
-    value[key].as_str().unwrap_or_default()
-}
-
-pub(super) fn count(value: &Value, key: &str) -> u64 {
-    value[key].as_u64().unwrap_or(0)
-}
-
-/// Lines of CASE.out.
-pub(super) fn lines(dir: &Path, case: &str) -> Vec<Value> {
-    println!("{case}: {}", text(dir.join(format!("{case}.err"))));
-    assert_eq!(text(dir.join(format!("{case}.status"))).trim(), "0");
-    intervals(dir.join(format!("{case}.out")))
-}
-
-/// "NAME NUMBER..." lines of a file.
-pub(super) fn figures(dir: &Path, file: &str) -> BTreeMap<String, Vec<u64>> {
-    let text = text(dir.join(file));
-    print!("{file}:\n{text}");
-    let number = |w: &str| w.parse().unwrap_or_else(|e| panic!("{e} in {file}: {w}"));
-    text.lines()
-        .filter_map(|line| line.split_once(' '))
-        .map(|(name, rest)| (name.to_owned(), rest.split(' ').map(number).collect()))
-        .collect()
-}
-
-/// Requests and bytes by member, origin and operation.
-pub(super) fn by_origin(lines: &[Value]) -> BTreeMap<(&str, &str, &str), (u64, u64)> {
-    let mut sums = BTreeMap::<_, (u64, u64)>::new();
-    for member in lines
-        .iter()
-        .flat_map(|l| each(l, "arrays"))
-        .flat_map(|a| each(a, "members"))
-    {
-        for row in each(member, "io") {
-            let key = (word(member, "name"), word(row, "origin"), word(row, "op"));
-            let sum = sums.entry(key).or_default();
-            sum.0 += count(row, "requests");
-            sum.1 += count(row, "bytes");
-        }
-    }
-    sums
-}
+use super::output::{by_origin, count, each, figures, lines, word};
+use super::{lab, text};
 
 /// Requests of a member in the order of the disk statistics: reads, writes, discards, flushes.
 fn requests(lines: &[Value], member: &str) -> [u64; 4] {
@@ -154,7 +107,7 @@ pub(super) fn flushes_of_a_neighbour_partition(kernel: &str) {
     }
 }
 
-/// Directory bytes read by `device_read.sh`: (directory, extent_tree, unknown) of raidtrace, and the first two of the kernel.
+/// Bytes read in a case of `device_read.sh`: directory, extent_tree and unknown of raidtrace, directory and extent_tree of the kernel.
 fn device_read(kernel: &str, case: &str) -> Option<([u64; 3], [u64; 2])> {
     let dir = lab(kernel, "device_read")?;
     let kernel = figures(&dir, &format!("{case}.kernel"));
@@ -398,7 +351,7 @@ pub(super) fn ext4_is_a_module(kernel: &str) {
     accepts_every_program(&dir, "loaded");
 }
 
-/// Bytes written to a loop device in a case of `ext4.sh` by origin, and the kernel's bytes of the blocks in question.
+/// Bytes written to a loop device in a case of `ext4.sh` by origin, and those of block_rq_complete in the blocks that the case lists.
 fn written(kernel: &str, case: &str, member: &str) -> Option<(BTreeMap<String, u64>, u64)> {
     let dir = lab(kernel, "ext4")?;
     let kernel = figures(&dir, &format!("{case}.kernel"));
