@@ -4,9 +4,10 @@
  * (__bpf_trace_run(), bpf_prog_get_recursion_context()):
  *
  * - when an interrupt completes a request in the middle of another completion.
- *   Requests of disks with one hardware queue, and those that another CPU submitted,
- *   complete in BLOCK_SOFTIRQ, with interrupts on; other requests complete in the
- *   interrupt (blk_mq_complete_request_remote());
+ *   Requests of disks with one hardware queue, and those submitted by a CPU that
+ *   shares no cache with this one (with rq_affinity 2, by any other), complete in
+ *   BLOCK_SOFTIRQ, with interrupts on; other requests complete in the interrupt
+ *   (blk_mq_complete_request_remote());
  * - if tracepoints are called with preemption on (commit a46023d5616e,
  *   "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast"),
  *   when a task is switched out in the middle of a program, for milliseconds.
@@ -50,7 +51,7 @@ static __always_inline bool rt_already_seen(__u32 instance, __u32 kind, __u64 ma
 	seen = bpf_map_lookup_elem(&rt_seen, &key);
 	if (!seen)
 		return instance == RT_SHADOW;
-	/* in the middle of the shadow program, which the kernel will skip for this event: a mark would never be removed */
+	/* this event interrupted the shadow program, which the kernel will skip for it: nothing would remove a mark */
 	if (instance == RT_FIRST && seen->shadowing)
 		return false;
 	/* nearly always the first slot: the others hold marks of interrupted programs */

@@ -10,7 +10,7 @@ use crate::address::{FsBlock, FsSector};
 /// Structures with a fixed location in a filesystem.
 #[derive(Clone, Debug)]
 pub enum Layout {
-    /// ext2, ext3 or ext4.
+    /// ext2, ext3, ext4, or an external journal of ext3 or ext4.
     Ext4(Box<ext4::Layout>),
     /// XFS.
     Xfs(Box<xfs::Layout>),
@@ -40,7 +40,7 @@ impl Layout {
         matches!(self, Self::Xfs(_) | Self::XfsDevice(_))
     }
 
-    /// `ext2`, `ext3`, `ext4` or `XFS`.
+    /// `ext2`, `ext3`, `ext4`, an external journal, or `XFS`.
     pub fn kind(&self) -> ext4::FsKind {
         match self {
             Self::Ext4(layout) => layout.kind,
@@ -48,7 +48,7 @@ impl Layout {
         }
     }
 
-    /// The name that mount(8) uses: `ext4`, `xfs`.
+    /// The name that mount(8) uses (`ext4`, `xfs`), or that of an external journal.
     pub fn name(&self) -> String {
         self.kind().to_string().to_lowercase()
     }
@@ -81,7 +81,7 @@ impl Layout {
         FsBlock(self.blocks()).sector(self.block_sectors())
     }
 
-    /// UUID; `None` if the kernel did not report it with the layout.
+    /// UUID; `None` for the layout of an ext4 that is from a mount, or of an external journal.
     pub fn uuid(&self) -> Option<Uuid> {
         match self {
             Self::Ext4(layout) => layout.superblock.as_ref().map(|s| s.uuid),

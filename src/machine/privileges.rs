@@ -37,8 +37,8 @@ pub fn has(wanted: CapabilitySet) -> bool {
 }
 
 /// Error message if capabilities to load programs are missing: one line that names them and says how to grant them. `None` if none
-/// is missing. `subcommand` is that of raidtrace. SYS_ADMIN implies BPF and PERFMON (bpf_capable() and perfmon_capable(),
-/// include/linux/capability.h). The other two of [`NEEDED`] are not checked here, but where they are used.
+/// is missing. `subcommand`: for example `top`. SYS_ADMIN implies BPF and PERFMON (bpf_capable() and perfmon_capable(),
+/// include/linux/capability.h). The other two of [`NEEDED`] are not required: without them raidtrace traces less, and notes say so.
 pub fn missing_message(subcommand: &str) -> Option<String> {
     if has(CapabilitySet::SYS_ADMIN) {
         return None;
@@ -48,7 +48,7 @@ pub fn missing_message(subcommand: &str) -> Option<String> {
     let missing = names(for_loading.difference(has))?;
     let executable = env::current_exe().unwrap_or_else(|_| "raidtrace".into());
     Some(format!(
-        "raidtrace {subcommand} needs root, or some of its rights, to load programs into the kernel and to read the filesystem's \
+        "raidtrace {subcommand} needs root, or capabilities, to load programs into the kernel and to read the filesystem's \
          layout (missing: {missing}): sudo raidtrace {subcommand}; or grant them to every user who may run it: sudo setcap {}=ep {}",
         names(NEEDED).unwrap_or_default(),
         executable.display()

@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Maximum bytes of a message's metadata. The schema contains the header, whose 20,000 layout ranges take 1 MiB.
+/// Maximum bytes of a message's metadata. The schema contains the header, in which 20,000 layout ranges take 1 MiB.
 const METADATA: u64 = 32 << 20;
 /// Maximum bytes of a body. 65,536 rows take at most 10 MiB before compression, plus their texts.
 const BODY: u64 = 128 << 20;
@@ -21,7 +21,7 @@ pub enum Next {
     Message(u64),
     /// End marker of the stream.
     End,
-    /// The file ends within a message, or after a message without an end marker.
+    /// The file ends within a message, after a message without an end marker, or with zeros (data not yet written at a power failure).
     CutShort,
     /// Invalid data.
     Corrupt(&'static str),

@@ -16,7 +16,7 @@ const CACHED_STACKS: usize = 1 << 14;
 /// Interval of checks for added or removed CPUs and modules.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// Functions that run softirqs, since 6.10 and before.
+/// Functions that run softirqs: the first since Linux 6.10, the second before.
 const SOFTIRQS: [&str; 2] = ["handle_softirqs", "__do_softirq"];
 
 /// Samples all CPUs until dropped.
@@ -32,7 +32,7 @@ pub struct CpuSampler {
 /// Symbolizes stacks.
 pub struct Names {
     symbols: Symbols,
-    /// Loaded modules and their addresses when `symbols` was read.
+    /// Digest of the loaded modules and their addresses when `symbols` was read.
     modules: u64,
     /// Function names by start address, so that each name is stored once.
     functions: HashMap<u64, Arc<str>>,
@@ -41,7 +41,7 @@ pub struct Names {
 
 impl CpuSampler {
     /// Samples `hertz` times a second (99 avoids lockstep with a 100 Hz tick). `everything` keeps all stacks; otherwise only
-    /// those with ext4, jbd2, md or block layer functions are kept, and all others count as busy time. `Err` is one line:
+    /// those with ext4, jbd2, md or block layer functions are kept, and all others count as busy time (without symbols, all are kept). `Err` is one line:
     /// what failed, why, and what to do.
     pub fn start(hertz: u32, everything: bool) -> Result<Self, String> {
         let names = Names::load();
@@ -108,13 +108,20 @@ impl CpuSampler {
 }
 
 fn hidden(restrict: Option<&str>) -> String {
-    let why = match restrict.map(str::trim) {
-        None | Some("0") => String::new(),
-        Some(value) => format!(" (kernel.kptr_restrict is {value})"),
+    // kallsyms_show_value(), kernel/ksyms_common.c: only with 2 are they hidden from every process.
+    let (why, fix) = match restrict.map(str::trim) {
+        Some("2") => (
+            "kernel.kptr_restrict is 2",
+            "as root: sysctl kernel.kptr_restrict=1",
+        ),
+        _ => (
+            "this process lacks CAP_SYSLOG",
+            "run as root, or add cap_syslog with setcap",
+        ),
     };
     format!(
-        "the kernel hides its symbols{why}: functions are shown as addresses, and the allocator's share of the CPU is \
-         unknown; fix as root: sysctl kernel.kptr_restrict=1"
+        "the kernel hides its symbols, as {why}: functions are shown as addresses, and the allocator's share of the CPU is \
+         unknown; fix: {fix}"
     )
 }
 

@@ -1,5 +1,5 @@
-//! Runs a [`Source`] on its own thread and sends its intervals to the command, so that keys and drawing never wait for the
-//! programs, a path or sysfs.
+//! Runs a [`Source`] on its own thread and sends its intervals to the command, so that keys and drawing never wait for
+//! programs to load, for paths or for sysfs.
 
 use std::future::Future;
 use std::sync::mpsc as orders;
@@ -256,7 +256,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     }
 }
 
-/// Polls /proc/mdstat on another thread until the process ends. Without md there are no events. If the thread cannot be started,
+/// Polls /proc/mdstat on another thread, which ends at the first event after the engine has ended. Without md there are no events. If the thread cannot be started,
 /// changes are detected at the next interval.
 fn watch_md(source: &mut impl Source, events: orders::Sender<Order>) {
     let Some(mdstat) = Mdstat::open(source.session().sys()) else {

@@ -255,7 +255,7 @@ pub(crate) fn origin_cell(
 /// Sort column and order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sort {
-    /// Index among the columns that can sort.
+    /// Index among the sortable columns.
     pub column: usize,
     /// True to reverse the column's default order.
     pub reversed: bool,
@@ -272,7 +272,7 @@ impl<R> Columns<R> {
         self.0.iter().filter(|c| c.is_sortable())
     }
 
-    /// Number of columns that can sort.
+    /// Number of sortable columns.
     pub fn sort_keys(&self) -> usize {
         self.sortable().count()
     }
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_does_not_sort() {
+    fn rows_cannot_be_sorted_by_a_graph() {
         let columns = columns();
         assert_eq!((columns.sort_keys(), columns.default_sort()), (3, 2));
         assert_eq!(columns.sort_key("slot"), 1);

@@ -4,8 +4,8 @@
 # A large directory, read from the disk through the block device while the
 # filesystem is mounted, as by a backup or e2fsck -n: with large and small
 # requests, and after another sequential read of the device. Leaves CASE.out, and
-# in CASE.kernel lines "KIND BYTES": the bytes of directory blocks and of its
-# extent tree in the kernel's events.
+# in CASE.kernel, from block_rq_complete: directory BYTES, extent_tree BYTES, the
+# number of requests, and the largest one.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -61,7 +61,7 @@ read_device() {
 	cases+=("$name")
 }
 
-# account TRACE: bytes read of each kind of the directory's blocks, and requests.
+# account TRACE: the lines of CASE.kernel.
 account() {
 	awk '
 		FNR == NR { n = split($2, b, "-"); for (i = b[1]; i <= b[n]; i++) kind[i] = $1 ~ /^ETB/ ? "extent_tree" : "directory"; next }

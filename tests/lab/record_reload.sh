@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# A RAID 0 is recorded at full load, and a RAID 5 is created, which needs other programs. Leaves a.rtrace, record.err, and in stat what
-# each member of the RAID 0 completed from the start to the end, "NAME REQUESTS" a line.
+# Records a RAID 0 at full load and creates a RAID 5, for which raidtrace reloads its BPF programs. Leaves a.rtrace, record.err,
+# record.status, and stat: lines "NAME REQUESTS", the requests that each member of the RAID 0 completed during the recording.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out

@@ -4,7 +4,7 @@
 # dirtied.sh ROUNDS FILES SEED: runs in the guest of `tools/bench dirtied --guest`. In each
 # round FILES files are created without raidtrace, without it again, with `raidtrace top`, and
 # with `raidtrace top --dirtied-origins`, in random order. Prints a line per turn: round,
-# variant, nanoseconds per file of each hundred. programs.NAME has the programs attached.
+# variant, and for each batch of 100 files the nanoseconds per file.
 set -euo pipefail
 rounds=$1 files=$2
 RANDOM=$3

@@ -10,9 +10,9 @@ use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
 use crate::origin::{Op, Origin};
 
-/// Maximum number of members, of tasks and of files that are compared, largest first.
+/// Maximum number of members that are compared, the busiest.
 pub const MEMBERS: usize = 64;
-/// See [`MEMBERS`].
+/// Maximum number of tasks, and of files, that are compared: those with the most bytes.
 pub const NAMES: usize = 16;
 /// Minimum number of requests before and after for a skew.
 const ENOUGH_FOR_SKEW: f64 = 64.0;
@@ -138,8 +138,8 @@ fn skew(both: &Both<'_>, keep: impl Fn(Origin, Op) -> bool) -> super::estimate::
     })
 }
 
-/// Differences of each pair of members. `pairs` has indices into the members before and after. A single member has the utilisation
-/// and times of the array, and all of its bytes: these figures are left out.
+/// Differences of each pair of members. `pairs` has indices into the members before and after. A single member's utilisation,
+/// share of the bytes and times are left out: they are those of the array.
 pub fn members(both: &Both<'_>, pairs: &[(usize, usize)]) -> Vec<Change> {
     let mut changes = Vec::new();
     let several = pairs.len() > 1;

@@ -3,7 +3,7 @@
 use super::change::{Change, Unit};
 use crate::analysis::units;
 
-/// A figure with its unit, at most 9 columns: `92 %`, `84ms`, `6.1x`, `1.2k`.
+/// A value, with its unit if it has one, at most 7 columns: `92 %`, `84ms`, `6.1x`, `1.2k`.
 pub fn value(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value.filter(|v| v.is_finite()) else {
         return "-".to_owned();

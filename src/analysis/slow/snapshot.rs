@@ -23,7 +23,7 @@ pub struct KindSum {
 /// Events that were not counted, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlowLost {
-    /// Operations of tasks whose ids have the same low 16 bits as the id of another task in an operation.
+    /// Operations and commits of threads whose ids have the same low 16 bits as that of another thread in one.
     pub slots: u64,
     /// Operations and commits for which a table had no room.
     pub tables: u64,

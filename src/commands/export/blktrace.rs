@@ -48,7 +48,8 @@ const ISSUE_UNKNOWN: &str =
 const OTHER: &str = "requests left out, because blktrace has no such operation";
 const MORE: &str = "requests left out, because their members are not among the first 256";
 const LOST: &str = "events lost while recording, so that their requests are missing";
-const UNPLACED: &str = "rows of the whole recording whose member or array is in no state";
+const INVALID_ROWS: &str =
+    "invalid rows (unknown member or array, or invalid text), in the whole recording";
 const LATE: &str = "events not in order of time, because they arrived too late";
 
 /// Creates the output of a member, given its file name.
@@ -137,7 +138,7 @@ pub fn write(reader: &mut Reader, period: Period, open: &mut Open<'_>) -> anyhow
         device.out.flush()?;
     }
     reasons.add(LATE, held.late());
-    reasons.add(UNPLACED, reader.invalid_rows());
+    reasons.add(INVALID_ROWS, reader.invalid_rows());
     Ok(Written {
         count,
         unit: "requests",
@@ -253,7 +254,7 @@ impl Device {
         self.write(time_us, event, &[])
     }
 
-    /// Real time of the trace's clock, which is the real time itself.
+    /// Writes BLK_TN_TIMESTAMP, which maps the trace's clock to real time. This trace's times are real time already.
     fn write_timestamp(&mut self, time_us: i64) -> io::Result<()> {
         let time = nanoseconds(time_us);
         let second = u32::try_from(time / 1_000_000_000).unwrap_or(u32::MAX);

@@ -79,7 +79,7 @@ pub fn write(
     }
     log.out.flush()?;
     log.reasons.add(LATE, held.late());
-    log.reasons.add(UNPLACED, reader.invalid_rows());
+    log.reasons.add(INVALID_ROWS, reader.invalid_rows());
     let hint = log.hint(file);
     Ok(Written {
         count: log.count,
@@ -90,7 +90,8 @@ pub fn write(
 }
 
 const LOST: &str = "events lost while recording, so that their submissions are not in the log";
-const UNPLACED: &str = "rows of the whole recording whose member or array is in no state";
+const INVALID_ROWS: &str =
+    "invalid rows (unknown member or array, or invalid text), in the whole recording";
 const LATE: &str = "submissions not in order of time, because they arrived too late";
 const FUA: &str = "writes with FUA, which fio cannot request, exported as plain writes";
 const PREFLUSH: &str = "writes with a preflush, exported as a sync and a write";

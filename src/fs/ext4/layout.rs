@@ -54,7 +54,7 @@ pub struct Layout {
     pub block_size: u32,
     /// Blocks of the filesystem.
     pub blocks: u64,
-    /// Block groups; `None` if the layout is from a mount.
+    /// Block groups; `None` for an external journal, or if a mount does not tell their number.
     pub groups: Option<u32>,
     /// ext2, ext3 or ext4; always ext4 if from a mount.
     pub kind: FsKind,

@@ -7,9 +7,13 @@ fn too_few_rows_give_a_note() {
     assert_eq!(rows(12, 0, 2), (1 + 12 * ROWS_PER_MEMBER, None));
     let spare = 1 + 12 * ROWS_PER_MEMBER + 6 * ROWS_LEAST;
     assert_eq!(rows(12, 6, 2), (spare, None));
-    let (some, note) = rows(64, 0, 128);
-    assert_eq!(rows(64, 32, 128), (some, note.clone()), "affordable");
-    assert!(some > 64 * ROWS_LEAST && some < 64 * ROWS_PER_MEMBER);
+    let (limited, note) = rows(64, 0, 128);
+    assert_eq!(
+        rows(64, 32, 128),
+        (limited, note.clone()),
+        "spare members get no rows beyond ROWS_BYTES"
+    );
+    assert!(limited > 64 * ROWS_LEAST && limited < 64 * ROWS_PER_MEMBER);
     assert!(note.is_some_and(|n| n.contains("64 members on 128 CPUs: 15 ")));
     // The minimum number of rows is allocated even beyond ROWS_BYTES.
     let (least, note) = rows(64, 0, 512);

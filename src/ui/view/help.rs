@@ -11,7 +11,7 @@ use crate::ui::state::State;
 use crate::ui::text;
 use crate::ui::text::clean;
 
-/// True if a key has the same meaning in a replay.
+/// True if the line of [`KEYS`] is also shown in a replay.
 fn is_everywhere(key: &str) -> bool {
     !["↑ ↓", "← →", "s  S", "p  S", "+  -"]
         .iter()
@@ -31,7 +31,7 @@ const KEYS: [(&str, &str); 10] = [
     ("a  [ ]", "next, previous array"),
     ("q  Esc  Ctrl-C", "quit"),
 ];
-/// Keys of a replay. They replace the keys that have another meaning in a replay.
+/// Keys of a replay, shown instead of those that [`is_everywhere`] excludes.
 const REPLAY: [(&str, &str); 7] = [
     ("↑ ↓  j k", "select a row; g G: the first, the last"),
     ("Space  p", "pause or resume"),
@@ -54,7 +54,7 @@ const FIGURES: [&str; 10] = [
     "the bar     its length is relative to the busiest member",
 ];
 
-/// Draws notes, keys and figures, in pages if the screen is too low.
+/// Draws notes, keys and figures, in pages if the screen is not high enough.
 pub(super) fn draw(
     pen: &mut Pen<'_>,
     state: &State,

@@ -73,7 +73,7 @@ impl Case<'_> {
         Some(Reason {
             id: "contended".to_owned(),
             sentence: format!(
-                "tasks wait for each other in the allocator: {} of its CPU time is in {name}, {:.1} tasks in it at a time",
+                "tasks wait for each other in the allocator: {} of its CPU time is in {name}, on average {:.1} tasks are in it",
                 per_cent(share),
                 tasks_at_once(self.fs, self.seconds)
             ),
@@ -131,7 +131,7 @@ impl Case<'_> {
             }
         }
         let mut sentence = format!(
-            "{tasks:.1} tasks are in the allocator at a time (p50 {}, p99 {}) and no figure explains it",
+            "on average {tasks:.1} tasks are in the allocator (latency p50 {}, p99 {}), and no figure explains it",
             units::latency(c.latency.quantile(0.5)),
             units::latency(c.latency.quantile(0.99)),
         );

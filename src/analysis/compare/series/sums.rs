@@ -76,7 +76,7 @@ pub struct Interval {
     pub(super) files: Vec<((u32, Option<FileId>), Sum)>,
     /// True if events were lost.
     pub(super) lost: bool,
-    /// True if states are missing.
+    /// True if `state` rows are missing, over 10 s between two.
     pub(super) gap: bool,
 }
 
@@ -86,7 +86,7 @@ impl Interval {
         self.to_us.saturating_sub(self.from_us).max(0) as f64 / 1e6
     }
 
-    /// Approximate number of table entries.
+    /// Approximate number of table entries of 40 bytes: a cell takes two, and one for four buckets.
     pub(super) fn entries(&self) -> usize {
         let buckets = self.cells.values().map(|c| c.device.len() / 4 + 2);
         let slow = self.slow.len();
@@ -185,7 +185,7 @@ impl<'a> Labels<'a> {
 const UNKNOWN: &str = "(unknown task)";
 /// Bytes of a path that are kept (PATH_MAX): each interval has its own copy.
 const PATH: usize = 4096;
-/// Bytes of a task's name that are kept; the kernel's have 15, those of kworkers up to 63.
+/// Bytes of a task's name that are kept; TASK_COMM_LEN allows 15, /proc shows up to 63 for kworkers.
 const COMM: usize = 64;
 
 /// Name of a task that is the same on another host: kernel threads by their role, without the array's name and their number.

@@ -144,8 +144,8 @@ fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     // Rotational members first: md would read from them while no member is write-mostly.
     wrong.sort_by_key(|m| !m.queue.rotational);
     let line = |m: &Member| match m.queue.rotational {
-        true => format!("{} is rotational and not write-mostly", m.name),
-        false => format!("{} is not rotational and write-mostly", m.name),
+        true => format!("{} is rotational but not write-mostly", m.name),
+        false => format!("{} is not rotational, but write-mostly", m.name),
     };
     let command = |m: &Member| {
         let sign = if m.queue.rotational { "" } else { "-" };
@@ -260,7 +260,7 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     Some(
         finding
             .command(format!("mdadm --grow {} --size=max", of.path()))
-            .risk("md syncs the added space, which takes hours; grow the filesystem with resize2fs afterwards")
+            .risk("md syncs the added space, which takes hours; grow the filesystem afterwards (ext4: resize2fs, XFS: xfs_growfs)")
             .not_when("the rest of the members is unused on purpose"),
     )
 }

@@ -61,7 +61,7 @@ fn write_hole(of: &ArrayFacts) -> Option<Finding> {
         .seen(format!("md/consistency_policy is {policy}: neither a journal nor a partial parity log"))
         .why("the parity of a stripe that was half written at a crash is wrong until the resync reaches it. If a disk is missing by then, its block in that stripe is computed from wrong parity: old data changes silently")
         .risk("closing it costs an extra write for each stripe: `mdadm --grow --consistency-policy=ppl` (RAID 5 only, without a bitmap), or a journal device (`mdadm --create --write-journal`, or `--add-journal` to an array that had one)")
-        .not_when("the power does not fail, or all disks are present for the resync after a crash: the risk then lasts hours at most")
+        .not_when("the power does not fail, or no disk is missing until the resync after a crash has ended, within hours")
         .source("Linux, Documentation/driver-api/md/raid5-ppl.rst and raid5-cache.rst; mdadm(8), --consistency-policy"),
     )
 }

@@ -68,7 +68,7 @@ pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result
         changes.late(),
     );
     reasons.add(
-        "rows of the whole recording whose member or array is in no state",
+        "invalid rows (unknown member or array, or invalid text), in the whole recording",
         reader.invalid_rows(),
     );
     Ok(Written {

@@ -193,7 +193,7 @@ impl Source {
         let member = |slot| slots.get(&slot).map_or("-", |name| *name).to_owned();
         if array.degraded > 0 {
             notes.push(format!(
-                "{} was degraded; all columns but the recorded one are those of a whole array",
+                "{} was degraded; the planned columns assume that no member is missing",
                 text::clean(&array.name)
             ));
         }
@@ -390,6 +390,9 @@ fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), 
         ..Options::default()
     };
     let made = Filesystem::new(plan(fs.bytes(), 0, &options, &Conf::compiled_in())?);
+    if made.groups != fs.groups {
+        return Err("it has other block groups than mke2fs makes".to_owned());
+    }
     let kinds = [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable];
     for kind in kinds {
         let of = |ranges: &[SectorRange]| -> Vec<SectorRange> {
@@ -399,8 +402,8 @@ fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), 
         let (known, all) = (of(&fs.ranges), of(&made.ranges));
         // The last range may be incomplete.
         let whole = known.len().saturating_sub(1);
-        if made.groups != fs.groups || all.get(..whole) != known.get(..whole) {
-            return Err(format!("its {kind} blocks are elsewhere"));
+        if all.get(..whole) != known.get(..whole) {
+            return Err(format!("its {kind} blocks are not where mke2fs puts them"));
         }
     }
     fs.ranges = made.ranges;

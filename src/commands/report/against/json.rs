@@ -246,7 +246,7 @@ fn line(change: &Change) -> Line<'_> {
     line
 }
 
-/// `value` with six significant digits.
+/// `value` with six significant digits; 0 if it is not finite (undefined figures are `None`).
 fn digits(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

@@ -8,7 +8,7 @@ use crate::origin::io_name;
 pub struct Row {
     /// Subject: `sdc`, `block_bitmap write`. Untrusted.
     pub subject: String,
-    /// Figure: `busy`, `reads p99`.
+    /// Figure: `busy`, `read p99`.
     pub figure: String,
     pub before: String,
     pub after: String,
@@ -67,9 +67,9 @@ pub struct Section {
     pub untested: bool,
 }
 
-/// Maximum number of rows of a section.
+/// Maximum number of rows of a section that is not shown whole, without those of utilisation.
 const ROWS: usize = 12;
-/// Maximum number of members that all have a row for their utilisation.
+/// With at most this many members, each has a row for its utilisation, unless more important ones fill the section.
 const MEMBERS: usize = 16;
 
 /// Sections of `changes`, which are in the order of importance. Sections without a figure are left out.

@@ -11,9 +11,9 @@ use crate::analysis::{time, units};
 use crate::commands::report::lines::{COLUMNS, sentence, wrapped};
 use crate::ui::text::{clean, cut, end, left, right, wrap};
 
-/// Width of subject and figure in a table.
+/// Width of the subject and the name of its figure in a table.
 const WHAT: usize = 31;
-/// Width of a figure.
+/// Width of a value.
 const FIGURE: usize = 8;
 
 /// Writes the comparison and flushes.
@@ -179,9 +179,9 @@ pub fn method_text(method: &Method) -> String {
     format!(
         "* {} of {} figures differ beyond noise: false discovery rate 5 % (Benjamini-Hochberg). 95 % intervals and p values: \
          moving-block bootstrap over {n} intervals of {s:.1} s before and {m} of {t:.1} s after, {RESAMPLES} resamples of blocks of \
-         {b} and {c} intervals, because successive intervals depend on each other; Student's t for the number of blocks. A median \
-         also has to pass a Mann-Whitney rank test with correction for ties. Changes that last as long as the recordings, as of the \
-         time of day, cannot be told from an effect.",
+         {b} and {c} intervals, because successive intervals depend on each other; Student's t with degrees of freedom from the number of blocks. A median \
+         also has to pass a Mann-Whitney rank test with correction for ties. A difference that lasts for a whole recording, such \
+         as a load that depends on the time of day, cannot be distinguished from an effect of the change.",
         method.different, method.tested
     )
 }

@@ -62,6 +62,9 @@ pub fn draw(path: &Path, report: &Report) -> String {
     for s in &subjects {
         sections.push((page::anchor("array", s.number), s.array.info.name.clone()));
     }
+    if !others.is_empty() {
+        sections.push(("others".to_owned(), "Other arrays".to_owned()));
+    }
     if report.allocator.is_some() {
         sections.push(("allocator".to_owned(), allocator::TITLE.to_owned()));
     }
@@ -152,7 +155,7 @@ fn subjects(report: &Report) -> (Vec<Subject<'_>>, Vec<&ArraySnapshot>) {
 }
 
 fn other_arrays(others: &[&ArraySnapshot]) -> Markup {
-    let mut table = Table::new("Arrays with fewer requests than those above")
+    let mut table = Table::new("Arrays without a section of their own")
         .text("array")
         .text("level")
         .figure("members")

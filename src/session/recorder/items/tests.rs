@@ -178,7 +178,7 @@ fn runs_become_consecutive_parts() {
 }
 
 #[test]
-fn events_before_since_are_dropped_but_submissions_are_kept() {
+fn events_before_since_are_not_emitted_but_identify_submitters() {
     let mut early = completed(Some(1));
     early.now_ns = 3_999_999;
     let events = [

@@ -15,7 +15,7 @@ fn unexplained_waits_list_the_missing_figures() {
     assert_eq!((r.id.as_str(), r.rule.clone()), ("slow_unexplained", None));
     assert_eq!(
         r.sentence,
-        "0.6 tasks are in the allocator at a time (p50 1.5ms, p99 1.5ms) and no figure explains it: a search considers 2 groups, \
+        "on average 0.6 tasks are in the allocator (latency p50 1.5ms, p99 1.5ms), and no figure explains it: a search considers 2 groups, \
          0 % of that time is waiting for bitmaps, 0.02 CPUs are in the allocator, most in ext4_mb_mark_diskspace_used; \
          not known: what tasks sleep on (locks, memory, other disk reads)"
     );
@@ -73,7 +73,7 @@ fn cold_bitmaps_name_the_member_with_most_reads() {
         .collect();
     let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
     assert!(!sentence.contains("loop"), "{sentence}");
-    // A few reads in a slow second do not explain it.
+    // Short waits (96 of 0.9 ms) do not explain 790 ms in the allocator.
     let mut s = fixture::cold();
     s.filesystems[0].counts.waits = fixture::hist(&[(900, 96)]);
     assert!(is_unexplained(s.clone(), machine("6.12.0", Some(true))));
@@ -110,6 +110,6 @@ fn lock_contention() {
     assert_eq!(
         sentence,
         "tasks wait for each other in the allocator: 83.3 % of its CPU time is in native_queued_spin_lock_slowpath, \
-         3.9 tasks in it at a time"
+         on average 3.9 tasks are in it"
     );
 }
