@@ -19,18 +19,18 @@ pub struct Advice {
     pub source: Cow<'static, str>,
 }
 
-/// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without a write.
-pub fn md_superblock(array: &str, seconds: Option<&str>) -> Advice {
-    let now = seconds.map_or(String::new(), |s| format!(" (now {s} s)"));
-    Advice {
-        text: format!("let md keep {array} marked active for longer after a write{now}"),
+/// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without a write. `None` if it is long already.
+pub fn md_superblock(array: &str, seconds: Option<&str>) -> Option<Advice> {
+    let now: f64 = seconds?.parse().ok()?;
+    (now < 5.0).then(|| Advice {
+        text: format!("let md keep {array} marked active for longer after a write (now {now} s)"),
         commands: vec![format!("echo 5 > /sys/block/{array}/md/safe_mode_delay")],
         risk: "a crash within those 5 s leaves the array to be resynced, which a write-intent bitmap shortens. Undone with the old \
                value; lost at a reboot"
             .to_owned(),
         not_when: "the array has no write-intent bitmap and a resync would hurt".to_owned(),
         source: Cow::Borrowed("drivers/md/md.c, md_write_start() and safe_delay_store(); Documentation/admin-guide/md.rst"),
-    }
+    })
 }
 
 /// Ordered data of another file, on a mount with dioread_lock or nodelalloc. `mount` is quoted.
@@ -68,7 +68,7 @@ pub fn ordered_data(file: &str) -> Advice {
         ),
         commands: vec!["sysctl vm.dirty_background_bytes=67108864".to_owned()],
         risk: "writeback starts earlier on the whole host. Undone with vm.dirty_background_ratio and its old value".to_owned(),
-        not_when: "files are usually removed before they are written".to_owned(),
+        not_when: "files are usually removed before they are written, or the limit is lower already (a ratio of little memory)".to_owned(),
         source: Cow::Borrowed("fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst"),
     }
 }
@@ -118,7 +118,7 @@ pub fn unaligned_writes(version: (u32, u32)) -> Advice {
     };
     Advice {
         text: format!(
-            "align direct writes to 4096 bytes: unaligned writes{where_} take the inode's lock exclusively"
+            "align direct writes to the filesystem's blocks (mostly 4096 bytes): unaligned writes{where_} take the inode's lock exclusively"
         ),
         commands: Vec::new(),
         risk: "none".to_owned(),
@@ -172,12 +172,14 @@ pub fn log_space(mount: &str) -> Advice {
 /// The log of an XFS has no room. `mount` is quoted.
 pub fn xfs_log_space(mount: &str) -> Advice {
     Advice {
-        text: "make the filesystem again with a larger log (mkfs.xfs -l size=, up to 2 GiB), or put the log on another device: the size of a \
+        text: "make the filesystem again with a larger log (mkfs.xfs -l size=, up to 2038m), or put the log on another device: the size of a \
                log cannot be changed"
             .to_owned(),
         commands: vec![format!("xfs_info {mount}    # log: blocks= times bsize= is its size now")],
         risk: "none: it only reports".to_owned(),
-        not_when: "the load is a one-off, such as a restore".to_owned(),
+        not_when: "the load is a one-off, such as a restore; or the log has some 2 GiB already, mkfs.xfs's default from 4 TiB on: then only \
+                   another, faster device helps"
+            .to_owned(),
         source: Cow::Borrowed("fs/xfs/xfs_log.c, xlog_grant_head_wait(); mkfs.xfs(8)"),
     }
 }
@@ -198,7 +200,7 @@ pub fn xfs_writes_after_end() -> Advice {
 /// Direct writes to XFS that are not aligned to blocks.
 pub fn xfs_unaligned_writes() -> Advice {
     Advice {
-        text: "align direct writes to the filesystem's blocks (4096 bytes): unaligned writes to blocks that are not written yet or at the end \
+        text: "align direct writes to the filesystem's blocks (mostly 4096 bytes): unaligned writes to blocks that are not written yet or at the end \
                of the file take the inode's lock exclusively and wait for all direct IO of the file"
             .to_owned(),
         commands: Vec::new(),
@@ -221,26 +223,33 @@ pub fn xfs_buffered_writes() -> Advice {
     }
 }
 
-/// The stripe cache is full. `entries`: md/stripe_cache_size now.
-pub fn stripe_cache(array: &str, entries: Option<&str>) -> Advice {
-    let now = entries.map_or(String::new(), |n| format!(" (now {n} entries)"));
-    Advice {
-        text: format!("enlarge the stripe cache of {array}{now}"),
-        commands: vec![format!("echo 4096 > /sys/block/{array}/md/stripe_cache_size")],
+/// Maximum of md/stripe_cache_size (raid5_set_cache_size()).
+const STRIPES: u64 = 32768;
+
+/// The stripe cache is full. `entries`: md/stripe_cache_size now. `None` if it has the maximum, or is unknown.
+pub fn stripe_cache(array: &str, entries: Option<&str>) -> Option<Advice> {
+    let now: u64 = entries?.parse().ok()?;
+    let more = now.saturating_mul(2).clamp(4096, STRIPES);
+    (more > now).then(|| Advice {
+        text: format!("enlarge the stripe cache of {array} (now {now} entries)"),
+        commands: vec![format!("echo {more} > /sys/block/{array}/md/stripe_cache_size")],
         risk: "takes a page of memory per entry and member, at once. Undone with the old value; lost at a reboot".to_owned(),
         not_when: "the members are busy all the time: more stripes then only wait longer".to_owned(),
         source: Cow::Borrowed("drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst"),
-    }
+    })
 }
 
 /// A resync holds requests back.
 pub fn resync(array: &str) -> Advice {
     Advice {
         text: format!("slow the resync of {array} down while the load lasts"),
-        commands: vec![format!("echo 10000 > /sys/block/{array}/md/sync_speed_max")],
-        risk:
-            "the array has no full redundancy for longer. Undone with: echo system > the same file"
-                .to_owned(),
+        // md_do_sync() slows down only above sync_speed_min.
+        commands: vec![
+            format!("echo 1000 > /sys/block/{array}/md/sync_speed_min"),
+            format!("echo 10000 > /sys/block/{array}/md/sync_speed_max"),
+        ],
+        risk: "a resync or rebuild takes longer, and so does the time without full redundancy. Undone with: echo system > both files"
+            .to_owned(),
         not_when: "another disk may fail soon".to_owned(),
         source: Cow::Borrowed(
             "drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst",
@@ -251,13 +260,11 @@ pub fn resync(array: &str) -> Advice {
 /// A buffered writer is throttled.
 pub fn throttled() -> Advice {
     Advice {
-        text: "the writer dirties data faster than the disks write it: limit its rate, or let fewer dirty pages wait for the disks, \
-               so that throttling is short and often"
+        text: "the writer dirties data faster than the disks write it: limit its rate. A lower vm.dirty_bytes throttles it earlier, and \
+               shortens only what waits for its data (fsync, umount)"
             .to_owned(),
-        commands: vec!["sysctl vm.dirty_bytes=1073741824 vm.dirty_background_bytes=268435456".to_owned()],
-        risk: "affects the whole host: larger bursts no longer fit into memory. Undone with vm.dirty_ratio and \
-               vm.dirty_background_ratio and their old values"
-            .to_owned(),
+        commands: Vec::new(),
+        risk: "none".to_owned(),
         not_when: "the throttled writer is in a cgroup with its own memory limit, which applies first".to_owned(),
         source: Cow::Borrowed("mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst"),
     }

@@ -67,8 +67,8 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
     let md = facts.arrays.get(array);
     let mount = facts.mounts.get(&slow.operation.dev);
     match phase {
-        Phase::MdSuperblock => Some(slow::md_superblock(array, md?.0.as_deref())),
-        Phase::StripeCache => Some(slow::stripe_cache(array, md?.1.as_deref())),
+        Phase::MdSuperblock => slow::md_superblock(array, md?.0.as_deref()),
+        Phase::StripeCache => slow::stripe_cache(array, md?.1.as_deref()),
         Phase::ResyncBarrier => Some(slow::resync(array)),
         Phase::OrderedData | Phase::OrderedSubmit => {
             let (mount, options) = mount?;
@@ -251,6 +251,23 @@ mod tests {
             .contains("that are not written yet or at the end")
         );
         assert_eq!(with(direct), "");
+    }
+
+    #[test]
+    fn a_setting_is_never_reduced() {
+        let (safe, cache) = (
+            crate::advice::slow::md_superblock,
+            crate::advice::slow::stripe_cache,
+        );
+        assert!(safe("md0", Some("0.204")).is_some() && safe("md0", Some("10.0")).is_none());
+        for (now, wanted) in [("256", "4096"), ("8192", "16384"), ("20000", "32768")] {
+            let command = cache("md0", Some(now)).unwrap().commands.remove(0);
+            assert_eq!(
+                command,
+                format!("echo {wanted} > /sys/block/md0/md/stripe_cache_size")
+            );
+        }
+        assert!(cache("md0", Some("32768")).is_none() && cache("md0", None).is_none());
     }
 
     #[test]

@@ -249,6 +249,14 @@ impl ArrayFacts {
         path_of(&self.array.name)
     }
 
+    /// Path of the container, quoted, of an array with external metadata (IMSM, DDF: md/metadata_version is `external:/md127/0`,
+    /// or `external:-md127/0` while it is read-only). mdadm refuses to add disks to the array itself.
+    pub fn container(&self) -> Option<String> {
+        let member = self.array.metadata.as_deref()?.strip_prefix("external:")?;
+        let (name, _) = member.strip_prefix(['/', '-'])?.split_once('/')?;
+        Some(path_of(name))
+    }
+
     /// `/sys/block/md0/FILE`, quoted.
     pub fn sysfs(&self, file: &str) -> String {
         quote(format!("/sys/block/{}/{file}", self.array.name))
@@ -290,12 +298,17 @@ impl FsFacts {
         format!("/proc/fs/ext4/{}/options: {text}", self.fs.name)
     }
 
-    /// Commands that mount the filesystem again with other options.
+    /// Commands that mount the filesystem again with more options. With the mount point alone, mount(8) also reads the options
+    /// in /etc/fstab; with device and mount point it does not.
     pub fn mount_again(&self, options: &str) -> [String; 2] {
         let mount = self.mount_point();
+        let subject = match self.fstab {
+            Some(_) => mount.clone(),
+            None => format!("{} {mount}", self.path()),
+        };
         [
             format!("umount {mount}"),
-            format!("mount -o {options} {} {mount}", self.path()),
+            format!("mount -o {options} {subject}"),
         ]
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::facts::{ArrayFacts, Facts};
+use super::facts::{ArrayFacts, Bitmap, Facts};
 use super::finding::{Finding, Severity};
 use super::rules::{bitmap, journal, list, plural};
 use crate::analysis::placement::UNEVEN_FROM;
@@ -31,6 +31,8 @@ const NONE: f64 = 0.005;
 const NOT_BY_CHANCE: f64 = 0.25;
 /// Minimum share of a member's writes that makes the write-intent bitmap hot.
 const HOT: f64 = 0.2;
+/// Advised md/bitmap/time_base in seconds; md's default is 5.
+const TIME_BASE: u64 = 60;
 /// Minimum number of writes of that member.
 const HOT_WRITES: u64 = 100;
 /// Minimum number of writes per second of that member.
@@ -343,11 +345,21 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
     if of.array.degraded > 0 || !of.is_idle() {
         return Some(finding);
     }
+    // A lockless bitmap has neither file nor chunks to choose.
+    let Bitmap::Internal { chunk, time_base } = of.bitmap else {
+        return Some(finding);
+    };
+    let replace = (chunk < bitmap::CHUNK && of.container().is_none()).then(|| bitmap::replace(of));
+    let longer = (time_base < TIME_BASE)
+        .then(|| format!("echo {TIME_BASE} > {}", of.sysfs("md/bitmap/time_base")));
+    if longer.is_none() && replace.is_none() {
+        return Some(finding);
+    }
     Some(
         finding
-            .command(format!("echo 60 > {}", of.sysfs("md/bitmap/time_base")))
-            .commands(bitmap::replace(of))
-            .risk("the first command is undone with the old value, and a resync after a crash takes longer. A crash between the other two commands causes a full resync; try them only if the first does not help"),
+            .commands(longer)
+            .commands(replace.into_iter().flatten())
+            .risk("time_base is undone with the old value, and a resync after a crash takes longer. A crash between the two commands of mdadm causes a full resync; try them only if time_base does not help"),
     )
 }
 

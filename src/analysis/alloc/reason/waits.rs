@@ -38,7 +38,7 @@ impl Case<'_> {
             sentence,
             commands: Vec::new(),
             risk: Some(
-                "a bitmap is read once after each mount: this passes. From 5.13 on ext4 fetches them ahead, unless no_prefetch_block_bitmaps is among its mount options; 5.9 to 5.12 with prefetch_block_bitmaps only. `raidtrace layout` shows which members hold the bitmaps".to_owned(),
+                "a bitmap is read once after each mount, unless memory pressure evicts it: this passes. From 5.13 on ext4 fetches them ahead, unless no_prefetch_block_bitmaps is among its mount options; 5.9 to 5.12 with prefetch_block_bitmaps only. `raidtrace layout` shows which members hold the bitmaps".to_owned(),
             ),
             rule: None,
         })

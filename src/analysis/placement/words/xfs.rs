@@ -79,7 +79,7 @@ pub(super) fn why(target: &Target, spread: &Spread, groups: &AllocationGroups) -
 pub fn warning(fs: &Filesystem, agsize_bytes: u64) -> &'static str {
     let width = u64::from(fs.stripe_width) * u64::from(fs.block_size);
     if width > 0 && fs.stripe_width != fs.stride && agsize_bytes.is_multiple_of(width) {
-        ". Ignore mkfs.xfs's warning that it is a multiple of the stripe width, which matters on RAID 0 only"
+        ". Ignore mkfs.xfs's warning that it is a multiple of the stripe width, which does no harm on this array"
     } else {
         ""
     }

@@ -166,6 +166,26 @@ fn a_hot_bitmap() {
         )
     };
     assert_eq!(ids(&machine, &with(500)), ["bitmap-hot"]);
+    let commands = |lines: &str| {
+        let (_, mut found) = compare(&Machine::raid6().with(lines).facts(), &with(500));
+        found.remove(0).commands
+    };
+    let large = "file sys/block/md0/md/bitmap/chunksize 1073741824";
+    let rare = "file sys/block/md0/md/bitmap/time_base 300";
+    assert_eq!(
+        commands(""),
+        [
+            "echo 60 > /sys/block/md0/md/bitmap/time_base",
+            "mdadm --grow --bitmap=none /dev/md0",
+            "mdadm --grow --bitmap=internal --bitmap-chunk=1G /dev/md0",
+        ]
+    );
+    assert_eq!(
+        commands(large),
+        ["echo 60 > /sys/block/md0/md/bitmap/time_base"]
+    );
+    assert_eq!(commands(rare).len(), 2);
+    assert!(commands(&format!("{large}\n{rare}")).is_empty());
     assert!(ids(&machine, &with(50)).is_empty());
     let busy = Machine::raid6().with("file sys/block/md0/md/sync_action check");
     let (_, found) = compare(&busy.facts(), &with(500));

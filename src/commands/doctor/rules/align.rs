@@ -94,7 +94,7 @@ fn stripes(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
             .why(if unit == "stripe" {
                 "a write that ext4 aligns to a stripe covers parts of two stripes: md reads first for both"
             } else {
-                "blocks that ext4 keeps together are on two members, and full stripes are never written"
+                "blocks that the filesystem keeps together are on two members, and extents that it aligns to a stripe begin and end inside one"
             })
             .risk("there is no fix in place: when the partition or volume is created again, start it at a multiple of the stripe")
             .not_when("files are small: they do not fill stripes anyway")

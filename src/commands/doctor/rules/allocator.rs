@@ -148,7 +148,7 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     }
     if !fs.no_lists {
         finding = finding
-            .commands(remedy::lists_on(&fs.mount_point(), &fs.path()))
+            .commands(fs.mount_again("mb_optimize_scan=1"))
             .risk(remedy::LISTS_ON_RISK);
     }
     Some(finding)

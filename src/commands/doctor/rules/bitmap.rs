@@ -4,6 +4,8 @@ use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, Bitmap};
 use crate::commands::doctor::finding::Finding;
 
+/// Bytes of a chunk in the commands of [`replace`].
+pub const CHUNK: u64 = 1 << 30;
 /// Smallest bitmap chunk that mdadm chooses, bytes (super1.c, add_internal_bitmap1).
 const MIN_CHUNK: u64 = 64 << 20;
 /// Member size from which mdadm up to 4.3 adds a bitmap by default, bytes.
@@ -11,7 +13,8 @@ const LARGE: u64 = 100 << 30;
 /// Assumed resync rate: the average sequential rate of a hard disk, bytes per second.
 const RESYNC_RATE: u64 = 150 << 20;
 
-/// Findings on the bitmap. They have no commands while md is syncing or the array is degraded, because mdadm refuses then.
+/// Findings on the bitmap. They have no commands while md is syncing (md refuses), while the array is degraded, or with external
+/// metadata (mdadm refuses to add a bitmap).
 pub fn check(array: &ArrayFacts) -> Vec<Finding> {
     if !array.is_redundant() {
         return Vec::new();
@@ -26,13 +29,20 @@ pub fn check(array: &ArrayFacts) -> Vec<Finding> {
         Bitmap::None if bytes > LARGE && policy == Some("resync") => Some(none(array, bytes)),
         _ => None,
     };
-    let blocked = array.array.degraded > 0 || !array.is_idle();
+    let blocked = if array.array.degraded > 0 {
+        Some(
+            "now: the array is degraded, and without its bitmap a member that comes back has to be rebuilt",
+        )
+    } else if !array.is_idle() {
+        Some("now: md is syncing, and refuses until that has ended")
+    } else {
+        let container = array.container();
+        container.map(|_| "the array has external metadata: mdadm cannot add a bitmap to it")
+    };
     let mut found: Vec<Finding> = found.into_iter().collect();
-    for f in found.iter_mut().filter(|_| blocked) {
+    for (f, why) in found.iter_mut().zip(blocked) {
         f.commands.clear();
-        f.not_when =
-            "now: the array is degraded or syncing, and mdadm refuses until that has ended"
-                .to_owned();
+        f.not_when = why.to_owned();
     }
     found
 }
@@ -53,7 +63,9 @@ fn in_file(array: &ArrayFacts, path: &str) -> Finding {
             path => format!("md/bitmap/location is file, /proc/mdstat: {path}"),
         })
         .why("mdadm 4.4 and later refuse such files, so an upgrade may prevent assembly; the kernel calls them deprecated, and they are known to work on ext2 and ext3 only")
-        .commands(replace(array))
+        // mdadm 4.4 finds no bitmap in a file. location_store(), md-bitmap.c, removes it.
+        .command(format!("echo none > {}", array.sysfs("md/bitmap/location")))
+        .command(replace(array)[1].clone())
         .risk("a crash between the two commands causes a full resync; an internal bitmap costs a write and a flush on every member before the first write to a clean chunk")
         .not_when("the array is assembled by an old system that is never upgraded")
         .source("mdadm 4.4, commit 581ba134; mdadm(8), --bitmap")
@@ -102,7 +114,7 @@ fn none(array: &ArrayFacts, bytes: u64) -> Finding {
             "md/consistency_policy is resync, md/component_size {size}: {hours:.0} h at 150 MiB/s"
         ))
         .figure("resync_hours", hours)
-        .why("during the resync a second failure loses data, and every disk is busy. mdadm 4.4 and later create a bitmap only on request; earlier versions create one by default on members over 100 GiB")
+        .why("during the resync a disk failure can lose blocks, and every disk is busy. mdadm 4.4 and later create a bitmap only on request; earlier versions create one by default on members over 100 GiB")
         .command(replace(array)[1].clone())
         .risk("a write and a flush on every member before the first write to a clean chunk; undone with --bitmap=none")
         .not_when("random writes matter more than a short resync (databases), or the power never fails")

@@ -50,7 +50,7 @@ pub fn check(kernel: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
 fn inert(fs: &FsFacts) -> Finding {
     Finding::info("dio-nolock-inert", "nodelalloc disables dioread_nolock")
         .seen(fs.option_seen("nodelalloc and dioread_nolock"))
-        .why("buffered writes then allocate at once, and not as unwritten extents: each commit of the journal waits for them, and fsync takes longer")
+        .why("buffered writes then allocate at once, and not as unwritten extents: with data=ordered each commit of the journal waits for them, and fsync takes longer")
         .commands(fs.mount_again("delalloc"))
         .risk("the filesystem is unavailable for a moment; a crash may lose the last half minute of unsynced data instead of five seconds. To make it permanent, remove nodelalloc from /etc/fstab")
         .not_when("an application relies on data reaching the disk without fsync")

@@ -20,6 +20,10 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     };
     let mut found = Vec::new();
     if count > 0 || marked {
+        let title = match count {
+            0 => "the superblock has ext4's error flag".to_owned(),
+            _ => format!("ext4 has recorded {count} errors since the last e2fsck"),
+        };
         let flag = if marked {
             ", and s_state has the error flag"
         } else {
@@ -27,12 +31,12 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
         };
         let last = Some(&fs.last_error).filter(|e| !e.is_empty());
         found.push(
-            Finding::critical("fs-errors", format!("ext4 has recorded {count} errors since the last e2fsck"))
+            Finding::critical("fs-errors", title)
                 .seen(format!("errors_count is {count}{flag}"))
                 .seen_all(last.map(|at| format!("the last error was in {at}")))
                 .seen_all(continues.then_some("errors=continue: ext4 keeps writing"))
                 .figure("errors", count)
-                .why("the metadata of the filesystem is inconsistent, and data that is written now may be lost")
+                .why("the metadata of the filesystem may be inconsistent (failed reads of the disks count, too), and data that is written now may be lost")
                 .command(format!("umount {}", fs.mount_point()))
                 .command(format!("e2fsck -fn {}", fs.path()))
                 .risk("the filesystem is unavailable during the check. With -n e2fsck changes nothing and reports what it would repair; without -n it repairs, which cannot be undone: copy important files first")

@@ -1,7 +1,7 @@
 //! Redundancy of an array, and what md has recorded about wrong or unreadable blocks.
 
 use super::{list, plural};
-use crate::advice::quote::path_of;
+use crate::advice::quote::{path_of, quote};
 use crate::analysis::units;
 use crate::commands::doctor::facts::ArrayFacts;
 use crate::commands::doctor::finding::{Finding, Severity};
@@ -64,6 +64,7 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     };
     let rebuilding = array.sync_action.as_deref() == Some("recover");
     let mirrors = matches!(array.level.as_str(), "raid1" | "raid10");
+    let refuses_writes = mirrors && array.array_state == "broken";
     let mut title = match left {
         // On RAID 10 only the failure of a disk with a last copy does.
         Some(0) => format!(
@@ -80,6 +81,10 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
             array.degraded,
             plural(n as usize, "more disk")
         ),
+        // raid1_error(), raid10_error(): the last copy stays in the array, and MD_BROKEN refuses writes.
+        None if refuses_writes => {
+            "failed: the last copy of some blocks is on a disk that reports errors".to_owned()
+        }
         None => format!(
             "failed: {} has lost more members than it tolerates",
             array.level
@@ -109,6 +114,7 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         .figure("failures_left", left.unwrap_or(0))
         .figure("rebuilding", rebuilding)
         .why(match left {
+            None if refuses_writes => "md refuses all writes until the array is assembled again; reads still go to that disk",
             None => "blocks whose last copy, or too many of whose stripe, were on the missing members cannot be read",
             Some(_) if mirrors => "until the missing member is rebuilt, its blocks are read from the remaining copies, and the redundancy of the level is reduced",
             Some(_) => "until the missing member is rebuilt, its blocks are computed from the others, which costs reads, and the redundancy of the level is reduced",
@@ -119,25 +125,35 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         return vec![
             finding
                 .command(format!("mdadm --detail {dev}"))
-                .risk("none: the command only reports. Stop all writers and copy the data that can still be read; a member that lost its cable or power may come back (mdadm --assemble)"),
+                .risk("none: the command only reports. Stop all writers and copy the data that can still be read. A member that lost its cable or power may come back: copy the disks, then mdadm --stop, and mdadm --assemble --force with all members"),
         ];
     }
     if rebuilding {
         return vec![finding.risk("no action: wait for the rebuild, see /proc/mdstat")];
     }
+    let manage = format!("mdadm --manage {}", of.container().unwrap_or(dev.clone()));
     let next = if spares.is_empty() {
-        Some(format!("mdadm --manage {dev} --add /dev/NEW_DISK"))
+        Some(format!("{manage} --add /dev/NEW_DISK"))
     } else if array.array_state == "read-auto" {
         Some(format!("mdadm --readwrite {dev}"))
     } else {
         (action == "frozen").then(|| format!("echo idle > {}", of.sysfs("md/sync_action")))
     };
-    let remove = faulty.iter().map(|name| path_of(name));
+    // The kernel's name without /dev also removes a disk that has left the machine.
+    let remove = faulty.iter().map(quote);
+    let copies = if mirrors {
+        ". If dmesg shows errors of a remaining member, copy its data before --add: md does not rebuild from it then"
+    } else {
+        ""
+    };
     vec![
         finding
-            .commands(remove.map(|path| format!("mdadm --manage {dev} --remove {path}")))
+            .commands(remove.map(|name| format!("{manage} --remove {name}")))
             .commands(next)
-            .risk("a rebuild reads every sector that it copies or computes from, and where no redundancy is left, blocks that cannot be read are lost: copy important files first. The content of the new disk is overwritten")
+            .risk(format!(
+                "a rebuild reads every sector that it copies or computes from, and where no redundancy is left, blocks that cannot be \
+                 read are lost: copy important files first. The content of the new disk is overwritten{copies}"
+            ))
             .not_when("the disk only lost its cable or power and the array has a write-intent bitmap: --re-add the same disk, which copies only the changes"),
     ]
 }
@@ -194,6 +210,10 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
             .not_when(
                 "an administrator froze it to replace a disk, or mdadm froze it for a moment",
             ),
+        "reshape" => finding.risk(format!(
+            "no action: wait until it ends, see /proc/mdstat. If md/sync_completed does not change and no mdadm is running: mdadm --grow --continue {}",
+            of.path()
+        )),
         _ => finding.risk("no action: wait until it ends, see /proc/mdstat"),
     }]
 }
@@ -223,13 +243,20 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
     .figure("resync_from_sector", from)
     .why("the array was not stopped cleanly, or never synced. Until the resync is done a disk failure can lose blocks that were not being written, and a mirror can return two versions of a block")
     .source("Linux, Documentation/admin-guide/md.rst, resync_start and array_state; mdadm(8), --readwrite");
+    // raid1_sync_request(): only check and repair read all copies.
+    let effect = match array.level.as_str() {
+        "raid1" => {
+            "reads one member and overwrites all others with it (with a bitmap, only marked chunks)"
+        }
+        _ => "reads all members, and writes where they differ",
+    };
     vec![match state {
         "read-auto" => finding
             .command(format!("mdadm --readwrite {}", of.path()))
-            .risk("the resync starts at once, as it would at the first write: it reads all members, and writes where they differ")
+            .risk(format!("the resync starts at once, as it would at the first write: it {effect}"))
             .not_when("a member may hold wrong data: copy the array first, as a resync trusts the data blocks, or one of the copies"),
         "readonly" => finding
-            .risk("an administrator made the array read-only. `mdadm --readwrite` starts the resync, which writes where members differ")
+            .risk(format!("an administrator made the array read-only. `mdadm --readwrite` starts the resync: it {effect}"))
             .not_when("the array is read-only on purpose, to copy data off it"),
         _ => finding.risk("no action if the resync starts within seconds; see /proc/mdstat"),
     }]
@@ -238,6 +265,8 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
 /// Bad blocks, corrected read errors and mismatches.
 pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
     let dev = of.path();
+    // md gives a new disk to a missing member first, and mdadm replaces members of native metadata only.
+    let replaceable = of.array.degraded == 0 && of.container().is_none();
     let bad = of.members().filter(|(_, d)| !d.bad_blocks.is_empty());
     let mut found: Vec<Finding> = bad
         .map(|(member, disk)| {
@@ -257,15 +286,15 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
                 .figure("sectors", sectors)
                 .why("these blocks have one copy less, and if the others fail too, reads return EIO")
                 .command(format!("mdadm --examine-badblocks {path}"))
-                // One command line: mdadm marks the member for replacement even if the new disk does not exist.
-                .command(format!(
-                    "mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {path} --with /dev/NEW_DISK"
-                ))
+                .commands(replaceable.then(|| {
+                    // One command line: mdadm marks the member for replacement even if the new disk does not exist.
+                    format!("mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {path} --with /dev/NEW_DISK")
+                }))
                 .risk(match of.array.degraded {
                     0 => "the content of the new disk is overwritten; the array stays redundant meanwhile",
-                    _ => "the content of the new disk is overwritten. Rebuild the missing member first: md gives the new disk to the empty slot",
+                    _ => "none: the command only reports. Rebuild the missing member first: md gives any new disk to the empty slot",
                 })
-                .not_when("the cause was a cable or a controller that has been replaced: a write to these blocks then clears the list")
+                .not_when("the cause was a cable or a controller that has been replaced: a write or `repair` of these blocks then clears the list, once md/dev-*/state no longer has write_error (`echo -write_error` to it)")
                 .source("md(4), BAD BLOCK LIST; mdadm(8), --replace")
         })
         .collect();
@@ -306,7 +335,7 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
         )
         .raise_if(of.has_parity(), Severity::Warning)
         .why("parity or copies do not match the data, and md cannot determine which of them is right")
-        .risk("a check reads everything and changes nothing. `repair` instead assumes that the data, or one copy, is right and rewrites the rest, which cannot be undone")
+        .risk("a check reads everything, changes no data, and rewrites sectors that cannot be read. `repair` instead assumes that the data, or one copy, is right and rewrites the rest, which cannot be undone")
         .not_when("a RAID 1 or 10 holds swap or memory-mapped files: the copies of a page that changed during its write differ for a while"),
         "repair" => Finding::info(
             "array-repaired",
@@ -317,14 +346,19 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
             },
         )
         .why("copies or parity of these sectors match again, but the data itself may be wrong. Mismatches that a new check finds are new")
-        .risk("a check reads everything and changes nothing")
+        .risk("a check reads everything, changes no data, and rewrites sectors that cannot be read")
         .not_when("a check has run since: md then reports the count of that check"),
         _ => return None,
     };
     let again = format!("echo check > {}", of.sysfs("md/sync_action"));
+    // sync_request_write() of raid1.c and raid10.c adds the whole piece in which it found a difference.
+    let pieces = match of.has_parity() {
+        true => "",
+        false => ", counted in pieces of up to 64 KiB",
+    };
     Some(
         finding
-            .seen(format!("md/mismatch_cnt is {n}, md/last_sync_action {last_sync}"))
+            .seen(format!("md/mismatch_cnt is {n}{pieces}, md/last_sync_action {last_sync}"))
             .figure("sectors", n)
             .commands((!running).then_some(again))
             .source("md(4), SCRUBBING AND MISMATCHES; Linux, Documentation/admin-guide/md.rst, last_sync_action"),
@@ -341,7 +375,7 @@ pub fn stopped(name: &str, state: &str) -> Finding {
         .why("usually more members are missing than the level tolerates, or a disk from another machine has an old superblock")
         .command(format!("mdadm --detail {dev}"))
         .command(format!("mdadm --run {dev}"))
-        .risk("--run starts the array degraded; --detail only reports")
-        .not_when("--detail lists a disk that has another purpose: run mdadm --stop instead")
+        .risk("--run starts the array without the missing members, if it can: they then have to be re-added (with a bitmap) or rebuilt, and until then the redundancy is reduced. --detail only reports")
+        .not_when("a disk is only late or unplugged: connect it first; or --detail lists a disk that has another purpose: run mdadm --stop instead")
         .source("mdadm(8), MISC MODE")
 }

@@ -76,7 +76,10 @@ pub fn small(
             .command(format!("umount {mount}"))
             .command("tune2fs -O ^has_journal DEVICE")
             .command(format!("tune2fs -J size={} DEVICE", advised >> 20))
-            .command(format!("mount DEVICE {mount}"))
+            .command(match fs.fstab {
+                Some(_) => format!("mount {mount}"),
+                None => format!("mount DEVICE {mount}"),
+            })
             .risk(format!(
                 "DEVICE is the device of the filesystem, {}, once it is unmounted everywhere. A crash between the two tune2fs commands \
                  requires a full e2fsck, as there is no journal. A larger journal takes longer to replay after a crash, and more disk \

@@ -100,8 +100,11 @@ pub fn differences(of: &ArrayFacts) -> Vec<Finding> {
     let mut found = Vec::new();
     if of.array.is_md() {
         found.extend(rotational(of, &pairs));
-        found.extend(scheduler(&pairs));
-        found.extend(limits(&pairs));
+        let scheduler = scheduler(&pairs);
+        // blk_mq_init_sched() sets nr_requests, so other schedulers mean other numbers.
+        let same = scheduler.is_none();
+        found.extend(scheduler);
+        found.extend(limits(&pairs, same));
         found.extend(model(&pairs));
         found.extend(size(of, &pairs));
     }
@@ -186,7 +189,8 @@ fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
     })
 }
 
-fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
+/// `has_one_scheduler`: false if the members' schedulers differ, so that nr_requests is not compared.
+fn limits(pairs: &[Pair<'_>], has_one_scheduler: bool) -> Option<Finding> {
     let mut names = Vec::new();
     let mut finding = Finding::info("members-limits", "")
         .why("the array takes the smallest request size and the largest block sizes of its members; a member with different limits, or a different nr_requests, completes requests at different times")
@@ -195,6 +199,9 @@ fn limits(pairs: &[Pair<'_>]) -> Option<Finding> {
         .source(SYSFS);
     let limits = pairs.first().map(limits_of)?;
     for (i, (name, _)) in limits.into_iter().enumerate() {
+        if name == "nr_requests" && !has_one_scheduler {
+            continue;
+        }
         let Some(found) = compare(pairs, |pair| limits_of(pair)[i].1.clone()) else {
             continue;
         };
@@ -253,8 +260,11 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     .figure("unused_bytes", total.saturating_mul(512))
     .why("md uses only as much of each member as the smallest member has")
     .source("mdadm(8), --size");
+    // raid10_resize(): not with far copies (bits 8 to 15) unless they are offset copies (bit 16). mdadm: not in a container.
+    let layout = of.array.layout;
+    let is_far = of.array.level == "raid10" && layout >> 8 & 0xff > 1 && layout >> 16 & 1 == 0;
     // If all members are larger, the array can grow without new disks.
-    if unused.len() < of.array.raid_disks as usize {
+    if unused.len() < of.array.raid_disks as usize || is_far || of.container().is_some() {
         return Some(finding);
     }
     Some(

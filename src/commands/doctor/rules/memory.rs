@@ -1,7 +1,7 @@
 //! Read-ahead and dirty limits of the page cache, compared with the speed of the disks.
 
 use crate::analysis::units;
-use crate::commands::doctor::facts::{ArrayFacts, Facts};
+use crate::commands::doctor::facts::{ArrayFacts, Facts, FsFacts};
 use crate::commands::doctor::finding::Finding;
 
 /// Sequential write rate of a hard disk, bytes per second.
@@ -28,6 +28,12 @@ fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
     let chunk = u64::from(of.array.chunk_sectors) / 2;
     let stripe = chunk.checked_mul(disks)?;
     let ahead = of.read_ahead_kib.filter(|kib| *kib < stripe)?;
+    // Files are read ahead by the setting of the filesystem's own device, so that of the array has no effect below device mapper.
+    let is_direct =
+        |fs: &FsFacts| fs.fs.name == *name || fs.fs.name.starts_with(&format!("{name}p"));
+    if !of.filesystems.is_empty() && !of.filesystems.iter().any(is_direct) {
+        return None;
+    }
     let finding = Finding::info(
         "array-read-ahead",
         format!("read-ahead is {ahead} KiB, less than a stripe of {stripe} KiB"),

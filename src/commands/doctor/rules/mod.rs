@@ -13,6 +13,7 @@ mod memory;
 mod parity;
 mod power;
 mod predict;
+mod reshape;
 mod skew;
 mod stripe;
 mod timeout;
@@ -31,8 +32,9 @@ type OnFilesystem = fn(&Kernel, &ArrayFacts, &FsFacts) -> Vec<Finding>;
 
 const HOST: [fn(&Facts) -> Vec<Finding>; 2] = [upkeep::check, memory::check];
 
-const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 9] = [
+const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 10] = [
     health::redundancy,
+    reshape::check,
     health::syncing,
     health::pending,
     health::bad_sectors,
@@ -64,6 +66,7 @@ pub const IDS: &[&str] = &[
     "array-mismatch",
     "array-read-ahead",
     "array-repaired",
+    "array-reshape-interrupted",
     "array-resync-pending",
     "array-stopped",
     "array-syncing",
@@ -129,6 +132,9 @@ pub fn check(facts: &Facts) -> Vec<Finding> {
         }
     }
     found.extend(HOST.iter().flat_map(|rule| rule(facts)));
+    for array in &facts.arrays {
+        reshape::remove_commands(array, &mut found);
+    }
     // A filesystem on two arrays was checked twice.
     let mut seen = BTreeSet::new();
     found.retain(|f| {

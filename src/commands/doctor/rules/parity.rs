@@ -60,7 +60,7 @@ fn write_hole(of: &ArrayFacts) -> Option<Finding> {
         )
         .seen(format!("md/consistency_policy is {policy}: neither a journal nor a partial parity log"))
         .why("the parity of a stripe that was half written at a crash is wrong until the resync reaches it. If a disk is missing by then, its block in that stripe is computed from wrong parity: old data changes silently")
-        .risk("closing it costs an extra write for each stripe: `mdadm --grow --consistency-policy=ppl` (RAID 5 only, without a bitmap), or a journal device (`mdadm --create --write-journal`, or `--add-journal` to an array that had one)")
+        .risk("closing it costs an extra write for each stripe: `mdadm --grow --consistency-policy=ppl` (RAID 5 only, without a bitmap), or a journal device (`mdadm --create --write-journal`, or `--add-journal` to an array that had one, while it is read-only)")
         .not_when("the power does not fail, or no disk is missing until the resync after a crash has ended, within hours")
         .source("Linux, Documentation/driver-api/md/raid5-ppl.rst and raid5-cache.rst; mdadm(8), --consistency-policy"),
     )
@@ -111,7 +111,7 @@ fn trusted_discards(of: &ArrayFacts) -> Option<Finding> {
             .seen_all(mismatches.then_some(last_check))
             .why("the parity of a discarded stripe is right only if all its blocks read as zeroes. The kernel cannot verify that; an administrator has asserted it for every array of this host")
             .command(format!("echo N > {DISCARD}"))
-            .risk("takes effect at the next assembly of an array; SSDs then no longer learn which blocks are free")
+            .risk("takes effect at the next assembly of an array; also remove it from /etc/modprobe.d and the kernel command line, or the next boot sets Y again. SSDs then no longer learn which blocks are free")
             .not_when("every member is known to return zeroes (hdparm -I: Deterministic read ZEROs after TRIM), and so will every replacement")
             .source(DISCARD_SOURCE),
     )

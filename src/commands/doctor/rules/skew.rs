@@ -109,11 +109,9 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding
         array.array.raid_disks,
         units::factor(Some(after.worst()))
     );
-    let apart = match report.target.fs.allocation_groups() {
-        Some(_) => {
-            "allocation groups are a fixed number of chunks apart, which has a common factor with the new number of disks"
-        }
-        None => "flex groups are a power of two of chunks apart",
+    let groups = match report.target.fs.allocation_groups() {
+        Some(_) => "allocation groups",
+        None => "flex groups",
     };
     Some(
         Finding::info("layout-grow", title)
@@ -121,8 +119,8 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding
             .seen(format!("after: {}", figures(report, &after)))
             .figure("before", before.worst())
             .figure("after", after.worst())
-            .why(format!("the disk of a block is its chunk number modulo the number of disks, and {apart}"))
-            .risk("no action while the reshape runs; with one disk more or less the layout would be even again, at the cost of another reshape")
+            .why(format!("the members of chunks repeat after a number of chunks that depends on the number of disks, and {groups} are a number of chunks apart that has a common factor with it"))
+            .risk("no action while the reshape runs. `raidtrace layout --grow-to N` shows which numbers of disks are even; another reshape costs as much")
             .not_when("the members never saturate")
             .source("measured, see docs/doctor.md"),
     )

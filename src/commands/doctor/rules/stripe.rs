@@ -129,7 +129,7 @@ impl<'a> Case<'a> {
             .figure("stripe_blocks", self.stripe)
             .why("large files start anywhere in a stripe, so that long writes end in partial stripes, for which md reads first")
             .commands(self.set())
-            .risk("on a full and fragmented filesystem the allocator searches longer; undone with stride=0,stripe_width=0")
+            .risk("on a full and fragmented filesystem the allocator searches longer; undone with stride=0,stripe_width=0, and mount -o remount,stripe=0")
             .not_when("files are small, or the filesystem is nearly full")
             .source("mke2fs(8), -E stripe_width; Linux, Documentation/admin-guide/ext4.rst, stripe=")
     }
@@ -183,7 +183,7 @@ impl<'a> Case<'a> {
             .figure("expected_blocks", self.stripe)
             .why("blocks aligned to the wrong stripe start anywhere in the real one: long writes end in partial stripes, for which a parity array reads first. Usual after an array has grown")
             .commands(self.set())
-            .risk("files stay where they are; takes effect at the next mount. Undone with the old values")
+            .risk("files stay where they are. Undone with the old values")
             .not_when("stripe= was chosen on purpose for another alignment")
             .source("mke2fs(8), -E stripe_width; raid5.c and raid10.c, io_opt")
     }

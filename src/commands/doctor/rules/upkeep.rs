@@ -43,7 +43,7 @@ fn unchecked(uptime: Option<u64>, of: &ArrayFacts) -> Option<Finding> {
             .figure("uptime_days", days)
             .why("an unreadable sector is found only when it is read: without checks that is during a rebuild, when no other copy is left")
             .command(format!("echo check > {}", of.sysfs("md/sync_action")))
-            .risk("the check reads every sector of all members, for hours, in addition to the load (md/sync_speed_max limits it). It changes nothing; writing `idle` stops it")
+            .risk("the check reads every sector of all members, for hours, in addition to the load (md/sync_speed_max limits it). It changes no data; sectors that cannot be read are rewritten from the others, and a disk on which that fails is removed from the array. Writing `idle` stops it")
             .not_when("the array was assembled recently: the kernel does not show when it was assembled")
             .source("md(4), SCRUBBING AND MISMATCHES; mdadm, misc/mdcheck; Linux, Documentation/admin-guide/md.rst, last_sync_action"),
     )

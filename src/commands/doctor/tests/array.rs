@@ -1,7 +1,7 @@
 //! Rules on arrays and members.
 
 use super::Machine;
-use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::finding::{Finding, Severity};
 
 #[test]
 fn degraded() {
@@ -22,7 +22,7 @@ fn degraded() {
     assert_eq!(
         two_left.commands,
         [
-            "mdadm --manage /dev/md0 --remove /dev/sdc",
+            "mdadm --manage /dev/md0 --remove sdc",
             "mdadm --manage /dev/md0 --add /dev/NEW_DISK"
         ]
     );
@@ -92,6 +92,87 @@ fn more_failures_than_the_level_tolerates() {
         "failed: raid5 has lost more members than it tolerates"
     );
     assert_eq!(found.commands, ["mdadm --detail /dev/md0"]);
+}
+
+/// md keeps the last copy in the array, and refuses writes (MD_BROKEN).
+#[test]
+fn a_mirror_whose_last_copy_fails() {
+    let found = Machine::new("raid1", 2, None)
+        .with(
+            "file sys/block/md0/md/array_state broken
+            file sys/block/md0/md/degraded 1",
+        )
+        .only("array-degraded");
+    assert!(
+        found.title.contains("on a disk that reports errors"),
+        "{}",
+        found.title
+    );
+    assert!(found.why.contains("refuses all writes"), "{}", found.why);
+    assert_eq!(found.commands, ["mdadm --detail /dev/md0"]);
+}
+
+/// mdadm refuses to add or replace disks of an array in a container.
+#[test]
+fn disks_of_a_container() {
+    let external = |degraded: u32| {
+        Machine::raid6().with(&format!(
+            "file sys/block/md0/md/metadata_version external:/md127/0
+            file sys/block/md0/md/degraded {degraded}
+            file sys/block/md0/md/dev-sdd/bad_blocks 4096 8"
+        ))
+    };
+    let of = |found: &[Finding], id: &str| {
+        let found = found.iter().find(|f| f.id == id).unwrap();
+        found.commands.clone()
+    };
+    assert_eq!(
+        of(&external(1).findings(), "array-degraded"),
+        ["mdadm --manage /dev/md127 --add /dev/NEW_DISK"]
+    );
+    assert_eq!(
+        of(&external(0).findings(), "member-bad-blocks"),
+        ["mdadm --examine-badblocks /dev/sdd"]
+    );
+    let bitmap = external(0).with("file sys/block/md0/md/bitmap/chunksize 2097152");
+    assert!(of(&bitmap.findings(), "bitmap-chunk").is_empty());
+}
+
+/// A reshape in place needs mdadm, which backs up blocks: no command may make md go on without it.
+#[test]
+fn an_interrupted_reshape_has_no_command_that_continues_it() {
+    let interrupted = |state: &str, action: &str| {
+        Machine::new("raid5", 5, None).with(&format!(
+            "file sys/block/md0/md/reshape_position 1048576
+            file sys/block/md0/md/raid_disks 5 (4)
+            file sys/block/md0/md/array_state {state}
+            file sys/block/md0/md/sync_action {action}
+            file sys/block/md0/md/resync_start 5120
+            file sys/block/md0/md/last_sync_action check
+            file sys/block/md0/md/mismatch_cnt 8"
+        ))
+    };
+    for (state, action) in [
+        ("read-auto", "idle"),
+        ("readonly", "idle"),
+        ("clean", "frozen"),
+    ] {
+        let found = interrupted(state, action).findings();
+        assert!(
+            found.iter().any(|f| f.id == "array-reshape-interrupted"),
+            "{state}"
+        );
+        assert!(found.len() > 1, "{state}");
+        let commands: Vec<_> = found.iter().flat_map(|f| &f.commands).collect();
+        assert!(
+            !commands
+                .iter()
+                .any(|c| c.contains("--readwrite") || c.contains("sync_action")),
+            "{state}: {commands:?}"
+        );
+    }
+    let running = interrupted("clean", "reshape").findings();
+    assert!(!running.iter().any(|f| f.id == "array-reshape-interrupted"));
 }
 
 #[test]
@@ -376,6 +457,11 @@ fn bitmaps() {
             file proc/mdstat nothing",
         )
         .only("bitmap-file");
+    // mdadm 4.4 has no command for a bitmap in a file.
+    assert_eq!(
+        found.commands[0],
+        "echo none > /sys/block/md0/md/bitmap/location"
+    );
     assert!(found.commands[1].contains("--bitmap=internal"));
     let fine = || Machine::raid6().with("file sys/block/md0/md/bitmap/chunksize 2097152");
     assert_eq!(

@@ -26,6 +26,7 @@ const HARMLESS: &[&str] = &[
     "mdadm --grow /dev/md0 --size=max",
     "mdadm --manage /dev/md0 --remove ",
     "mdadm --manage /dev/md0 --add /dev/NEW_DISK",
+    "mdadm --manage /dev/md127 --add /dev/NEW_DISK",
     "systemctl enable --now mdmonitor",
 ];
 /// Files in sysfs and /proc/sys that `echo` may write.
@@ -39,6 +40,7 @@ const FILES: &[&str] = &[
     "queue/read_ahead_kb",
     "device/timeout",
     "md/bitmap/time_base",
+    "md/bitmap/location",
     "md/stripe_cache_size",
     "md/group_thread_cnt",
     "mb_group_prealloc",
@@ -139,6 +141,7 @@ fn destructive_commands_are_rejected() {
         "mkfs.ext4 -g 32744 /dev/NEW_ARRAY",
         "echo check > /sys/block/md0/md/sync_action",
         "mdadm --manage /dev/md0 --add /dev/NEW_DISK",
+    "mdadm --manage /dev/md127 --add /dev/NEW_DISK",
     ] {
         assert_eq!(check_line(good), Ok(()));
     }
