@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::header::Header;
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
@@ -105,6 +106,18 @@ pub struct Device {
 
 /// Devices by kernel name.
 pub type Devices = BTreeMap<String, Device>;
+
+/// Devices in a header.
+pub fn devices(header: &Header) -> Devices {
+    let filesystems = header.filesystems.iter();
+    filesystems
+        .map(|fs| {
+            let mount = fs.mounts.first().map(|m| m.path.clone());
+            let dev = fs.dev.clone();
+            (fs.name.clone(), Device { dev, mount })
+        })
+        .collect()
+}
 
 /// JSON of a `state` row. `tests` compares it with a stored file. When a field is renamed in memory, keep its name in the file
 /// with `#[serde(rename)]`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::alloc::{device, number};
+use super::interval::{self, BYTES, clip, device, number};
 use super::limits::at_most;
 use crate::advice::slow::Advice;
 use crate::analysis::files::{FileId, FileLocation};
@@ -29,8 +29,6 @@ use operation::OperationLine;
 /// Version of the JSON.
 pub const SCHEMA: &str = "raidtrace.slow/1";
 
-/// Maximum length of the JSON: twice that of 10,000 operations.
-const BYTES: usize = 32 << 20;
 /// Maximum number of operations, commits, or texts of an interval.
 const ROWS: usize = 16_384;
 /// Maximum number of phases of an operation, functions of a stack, and holders or files of a commit.
@@ -154,7 +152,7 @@ impl Reading {
     fn device(&self, name: &str) -> Result<u32, String> {
         let known = self.numbers.get(name).copied();
         // An unknown device was written with its number as its name.
-        let dev = known.or_else(|| number(name));
+        let dev = known.or_else(|| number(name).ok());
         dev.ok_or_else(|| format!("the device {:?} has no number", clip(name)))
     }
 }
@@ -237,29 +235,16 @@ impl Interval {
     /// # Errors
     /// The text is too long or invalid.
     pub fn parse(time_us: i64, json: &str) -> Result<SlowSnapshot, String> {
-        if json.len() > BYTES {
-            return Err(format!("more than {} MiB of JSON", BYTES >> 20));
-        }
-        let interval: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
-        if interval.schema != SCHEMA {
-            return Err(format!(
-                "schema is {:?}, not {SCHEMA}",
-                clip(&interval.schema)
-            ));
-        }
+        let interval = interval::parse(json, SCHEMA, |interval: &Self| &interval.schema)?;
         interval.read(time_us)
     }
 
     fn read(self, time_us: i64) -> Result<SlowSnapshot, String> {
         let time = jiff::Timestamp::from_microsecond(time_us);
-        let interval = Duration::try_from_secs_f64(self.interval_s).ok();
-        let interval = interval
-            .filter(|i| *i <= Duration::from_secs(1 << 32))
-            .ok_or_else(|| format!("interval_s is {}", self.interval_s))?;
+        let interval = interval::length(self.interval_s)?;
         let mut reading = Reading::default();
         for (name, dev) in self.devices {
-            let dev =
-                number(&dev).ok_or_else(|| format!("{:?} is not a device number", clip(&dev)))?;
+            let dev = number(&dev)?;
             reading.names.devices.insert(dev, name.clone());
             reading.numbers.insert(name, dev);
         }
@@ -325,9 +310,4 @@ fn nanoseconds(time: &str) -> Result<u64, String> {
     let parsed: Option<jiff::Timestamp> = time.parse().ok();
     let ns = parsed.and_then(|t| u64::try_from(t.as_nanosecond()).ok());
     ns.ok_or_else(|| format!("{:?} is not a time", clip(time)))
-}
-
-/// The start of an untrusted text, for a message.
-fn clip(text: &str) -> String {
-    text.chars().take(40).collect()
 }
