@@ -131,11 +131,6 @@ impl Source {
         self.begins.get(there).copied().unwrap_or(time_us)
     }
 
-    /// Sets the length of the following intervals.
-    pub fn set_interval(&mut self, interval: Duration) {
-        self.interval_us = us(interval).max(1);
-    }
-
     /// Makes [`Source::next`] return the interval that contains `time_us` if it was returned before, else the first new one.
     pub fn rewind(&mut self, time_us: i64) -> Result<(), TraceError> {
         let before = |times: &[i64], time: i64| times.partition_point(|&t| t <= time).max(1) - 1;
