@@ -190,7 +190,7 @@ impl Batch {
                 if let Some(pid) = r.pid {
                     let member = self.names.members.get(r.member as usize);
                     let array = member.map_or(NONE, |(array, ..)| *array);
-                    (row.pid, row.task) = (pid, self.task_number(TaskId { array, pid }, known));
+                    (row.pid, row.task) = (pid, self.task_number(array, pid, known));
                 }
                 row.file = r.file.map_or(NONE, |id| self.file(id, known));
                 row
@@ -205,22 +205,14 @@ impl Batch {
                 (row.subject, row.flags) = (s.array, s.flags.bits());
                 row.array_sector = s.array_sector;
                 (row.length, row.bytes) = (s.length, s.length);
-                let task = TaskId {
-                    array: s.array,
-                    pid: s.pid,
-                };
-                (row.pid, row.task) = (s.pid, self.task_number(task, known));
+                (row.pid, row.task) = (s.pid, self.task_number(s.array, s.pid, known));
                 row.file = s.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
             Item::Dirtied(d) => {
                 let mut row = Row::new(d.time_us, Kind::Dirtied, Op::Write, d.origin);
                 (row.subject, row.bytes, row.pid) = (d.array, d.bytes, d.pid);
-                let task = TaskId {
-                    array: d.array,
-                    pid: d.pid,
-                };
-                row.task = self.task_number(task, known);
+                row.task = self.task_number(d.array, d.pid, known);
                 row.file = d.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
@@ -246,7 +238,8 @@ impl Batch {
         self.rows.push(row);
     }
 
-    fn task_number(&mut self, task: TaskId, known: &Known) -> u32 {
+    fn task_number(&mut self, array: u32, pid: u32, known: &Known) -> u32 {
+        let task = TaskId { array, pid };
         if let Some((last, number)) = self.last_task
             && last == task
         {

@@ -8,13 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::interval::{self, BYTES, clip, device, number};
 use super::limits::at_most;
-use crate::advice::slow::Advice;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::item::Item;
 use crate::analysis::slow::advice::Found;
 use crate::analysis::slow::event::{Kind, Task};
 use crate::analysis::slow::names::Names;
-use crate::analysis::slow::phase::Phase;
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::printable::{escape, sanitize};
 
@@ -48,7 +46,7 @@ pub struct Interval {
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     commits: Vec<CommitLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
-    advice: Vec<AdviceLine>,
+    advice: Vec<Found>,
     lost: LostLine,
     /// Device numbers (`8:32`) of filesystems and members, by name.
     devices: BTreeMap<String, String>,
@@ -67,14 +65,6 @@ struct KindLine {
     count: u64,
     slow: u64,
     total_us: u64,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct AdviceLine {
-    phase: Phase,
-    #[serde(flatten)]
-    advice: Advice,
-    evidence: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -175,11 +165,6 @@ impl Interval {
             };
             (kind.name().to_owned(), line)
         };
-        let advice = |found: &Found| AdviceLine {
-            phase: found.phase,
-            advice: found.advice.clone(),
-            evidence: found.evidence.clone(),
-        };
         Self {
             schema: SCHEMA.to_owned(),
             time: s.time.to_string(),
@@ -192,7 +177,7 @@ impl Interval {
                 .collect(),
             kinds: s.kinds.iter().map(kind).collect(),
             commits: s.commits.iter().map(|c| CommitLine::new(c, s)).collect(),
-            advice: s.advice.iter().map(advice).collect(),
+            advice: s.advice.clone(),
             lost: LostLine {
                 events: s.lost.total(),
                 reasons: lost.map(|(name, n)| (name.to_owned(), n)).collect(),
@@ -278,15 +263,7 @@ impl Interval {
             operations: operations?,
             kinds,
             commits: commits?,
-            advice: self
-                .advice
-                .into_iter()
-                .map(|line| Found {
-                    phase: line.phase,
-                    advice: line.advice,
-                    evidence: line.evidence,
-                })
-                .collect(),
+            advice: self.advice,
             lost: SlowLost {
                 slots: lost("slots"),
                 tables: lost("tables"),
