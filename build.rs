@@ -17,49 +17,22 @@ fn main() -> Result<()> {
     vocabulary(Path::new("bpf/shared/origins.h"), &out.join("origins.rs"))?;
     native(&out);
     contract(&out)?;
-    programs(
-        "raidtrace",
-        &[
-            "maps",
-            "lookup",
-            "content",
-            "stripe",
-            "request_walk",
-            "request",
-            "md_submit",
-            "bio_complete",
-            "bio_submit",
-            "files",
-            "tasks",
-            "dirty",
-            "bio_refused",
-            "ext4",
-            "xfs",
-            "journal",
-            "record",
-        ],
-        &out,
-    )?;
-    programs("raidtrace_profile", &["profile"], &out)?;
-    programs(
-        "raidtrace_alloc",
-        &["alloc", "alloc_groups", "alloc_kprobe"],
-        &out,
-    )?;
-    programs(
-        "raidtrace_slow",
-        &[
-            "slow_maps",
-            "slow_operation",
-            "slow_namespace",
-            "slow_xfs",
-            "slow_sleep",
-            "slow_commit",
-            "slow_lock",
-            "slow_io",
-        ],
-        &out,
-    )
+    for (output, names) in [
+        (
+            "raidtrace",
+            "maps lookup content stripe request_walk request md_submit bio_complete bio_submit files tasks dirty \
+             bio_refused ext4 xfs journal record",
+        ),
+        ("raidtrace_profile", "profile"),
+        ("raidtrace_alloc", "alloc alloc_groups alloc_kprobe"),
+        (
+            "raidtrace_slow",
+            "slow_maps slow_operation slow_namespace slow_xfs slow_sleep slow_commit slow_lock slow_io",
+        ),
+    ] {
+        programs(output, names, &out)?;
+    }
+    Ok(())
 }
 
 /// Sets the target and the commit for `--version`. The commit is `RAIDTRACE_COMMIT` from the environment, or git's HEAD. Debug builds
@@ -84,11 +57,12 @@ fn identify() -> Result<()> {
     Ok(())
 }
 
-/// Compiles each file to an object, links the objects into one, and generates its skeleton `OUTPUT.skel.rs`.
-fn programs(output: &str, names: &[&str], out: &Path) -> Result<()> {
+/// Compiles each file in `names` (separated by spaces) to an object, links the objects into one, and generates its skeleton
+/// `OUTPUT.skel.rs`.
+fn programs(output: &str, names: &str, out: &Path) -> Result<()> {
     let linked = out.join(format!("{output}.bpf.o"));
     let mut linker = Linker::new(&linked)?;
-    for name in names {
+    for name in names.split(' ') {
         let object = out.join(format!("{name}.bpf.o"));
         compile(name, &object)?;
         linker.add_file(&object)?;

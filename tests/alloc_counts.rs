@@ -12,7 +12,7 @@ use std::path::Path;
 use common::{Loop, MIB, installed, skipped, tracing};
 use raidtrace::analysis::alloc::{AllocCounters, Source};
 use raidtrace::analysis::files::FileId;
-use raidtrace::probe::alloc::AllocProbe;
+use raidtrace::probe::alloc::{AllocFacts, AllocProbe};
 
 const BLOCK: usize = 4096;
 
@@ -46,7 +46,7 @@ fn counts_match_the_blocks_of_files() {
     let disk = Loop::ext4(64 * MIB, &["-b", "4096", "-O", "^has_journal"]);
     let other = Loop::ext4(16 * MIB, &["-b", "4096", "-O", "^has_journal"]);
     let dev = device(&disk.mount);
-    let mut probe = match AllocProbe::start(&[dev]) {
+    let mut probe = match AllocProbe::start(&AllocFacts::gather(), &[dev]) {
         Ok(probe) => probe,
         Err(e) => return skipped(&format!("BPF refused: {e:#}")),
     };
@@ -127,7 +127,7 @@ fn backing_off_stops_only_the_count_of_groups() {
     }
     let disk = Loop::ext4(64 * MIB, &["-b", "4096", "-O", "^has_journal"]);
     let dev = device(&disk.mount);
-    let Ok(mut probe) = AllocProbe::start(&[dev]) else {
+    let Ok(mut probe) = AllocProbe::start(&AllocFacts::gather(), &[dev]) else {
         return skipped("BPF refused");
     };
     let before = probe.sources();

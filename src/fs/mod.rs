@@ -1,17 +1,21 @@
 //! On-disk layouts of filesystems: [`ext4`] (with ext2 and ext3) and [`xfs`].
 //!
-//! * `layout`: what both have in common; `identity`: detects another filesystem; `range`: its ranges. `read`: bytes at an offset. `uuid`: identifiers.
+//! * `layout`: what both have in common; `identity`: detects another filesystem; `range`: its ranges. `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`: errors.
 
+mod error;
 pub mod ext4;
 mod identity;
 mod layout;
+mod mount;
 mod range;
 mod read;
 mod uuid;
 pub mod xfs;
 
+pub use error::Error;
 pub use identity::Identity;
 pub use layout::Layout;
 pub use range::SectorRange;
+pub(crate) use read::Fields;
 pub use read::ReadAt;
 pub use uuid::Uuid;

@@ -45,7 +45,7 @@ impl ReadAt for &[u8] {
 /// Fields of an on-disk structure: little-endian, as ext4's, or with `be` big-endian, as XFS's. Callers pass a whole structure: an offset outside the
 /// buffer is a bug and panics.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'a>(pub &'a [u8]);
+pub(crate) struct Fields<'a>(pub &'a [u8]);
 
 impl Fields<'_> {
     pub fn bytes<const N: usize>(self, at: usize) -> [u8; N] {

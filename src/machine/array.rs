@@ -112,11 +112,7 @@ impl Reader<'_> {
 
     /// Reads a member. `dir` is md/dev-NAME.
     fn member(&mut self, dir: &Path, name: &str) -> Member {
-        // Prefer the device number: the directory keeps the name that the device had when it was added.
-        let block = attribute(dir.join("block/dev"))
-            .and_then(|t| self.blocks.get(super::Dev::parse(&t)?))
-            .or_else(|| self.blocks.named(name));
-        let mut member = match block {
+        let mut member = match self.blocks.member(dir, name) {
             Some(block) => self.device(block),
             None => {
                 self.notes.push(format!(

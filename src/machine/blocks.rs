@@ -1,7 +1,7 @@
 //! Block devices of the machine and how they are stacked, from sysfs (Documentation/ABI/stable/sysfs-block).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::sys::{Sys, attribute, names, natural, number};
 use super::types::Dev;
@@ -140,6 +140,14 @@ impl Blocks {
 
     pub fn get(&self, dev: Dev) -> Option<&Block> {
         self.by_dev.get(&dev)
+    }
+
+    /// The device of a member, whose directory is md/dev-`name`.
+    pub fn member(&self, dir: &Path, name: &str) -> Option<&Block> {
+        // Prefer the device number: the directory keeps the name that the device had when it was added.
+        attribute(dir.join("block/dev"))
+            .and_then(|t| self.get(Dev::parse(&t)?))
+            .or_else(|| self.named(name))
     }
 
     /// Device by kernel name. sysfs replaces `/` in a name by `!` (cciss!c0d0).

@@ -57,10 +57,7 @@ pub(super) fn device_at(sys: &Sys, blocks: &Blocks, path: &Path) -> Option<Dev> 
 pub(super) fn node_dev(path: &Path) -> Option<Dev> {
     let stat = rustix::fs::stat(path).ok()?;
     let is_block = rustix::fs::FileType::from_raw_mode(stat.st_mode).is_block_device();
-    is_block.then(|| Dev {
-        major: rustix::fs::major(stat.st_rdev),
-        minor: rustix::fs::minor(stat.st_rdev),
-    })
+    is_block.then(|| Dev::from_stat(stat.st_rdev))
 }
 
 /// All mounted filesystems on block devices, sorted by name.

@@ -81,7 +81,7 @@ impl Mounts {
 fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(mount, flags, Mode::empty())?;
-    if device(&fstat(&root)?) != wanted.dev {
+    if Dev::from_stat(fstat(&root)?.st_dev) != wanted.dev {
         return Err(io::ErrorKind::NotFound.into()); // another filesystem is mounted over this one
     }
     let file = match by_handle(root.as_fd(), wanted.inode) {
@@ -145,13 +145,6 @@ fn path_of(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     Ok(std::fs::read_link(OsStr::from_bytes(link.as_bytes()))?
         .into_os_string()
         .into_vec())
-}
-
-fn device(meta: &Stat) -> Dev {
-    Dev {
-        major: rustix::fs::major(meta.st_dev),
-        minor: rustix::fs::minor(meta.st_dev),
-    }
 }
 
 /// struct file_handle with FILEID_INO32_GEN (include/linux/exportfs.h), the type of ext2, ext3 and ext4.

@@ -35,8 +35,6 @@ pub struct MbCriterion {
     pub hits: u64,
     /// Groups considered.
     pub considered: u64,
-    /// Passes over all groups without a result.
-    pub useless_loops: u64,
     /// Unsuitable groups suggested by the lists; 5.13 to 6.4 only.
     pub bad_suggestions: u64,
 }
@@ -63,7 +61,6 @@ impl MbStats {
                 ("groups_scanned", _) => scanned = scanned.or(Some(value)),
                 ("hits", Some(c)) => c.hits = value,
                 ("groups_considered", Some(c)) => c.considered = value,
-                ("useless_loops", Some(c)) => c.useless_loops = value,
                 ("bad_suggestions", Some(c)) => c.bad_suggestions = value,
                 _ => {}
             }
@@ -106,7 +103,6 @@ impl MbStats {
             MbCriterion {
                 hits: now.hits.saturating_sub(was.hits),
                 considered: now.considered.saturating_sub(was.considered),
-                useless_loops: now.useless_loops.saturating_sub(was.useless_loops),
                 bad_suggestions: now.bad_suggestions.saturating_sub(was.bad_suggestions),
             }
         };
@@ -191,9 +187,7 @@ pub fn optimises(sys: &Sys, name: &str) -> Option<bool> {
 pub struct MbGroups {
     /// Groups in the file.
     pub groups: u64,
-    /// Groups without a free block.
-    pub full: u64,
-    /// Other groups by the order of their largest free extent.
+    /// Groups with free blocks by the order of their largest free extent.
     pub largest: Vec<u64>,
     /// Free extents by order in the buddy bitmaps: 3 free blocks are one extent of 2 and one of 1.
     pub extents: Vec<u64>,
@@ -244,9 +238,8 @@ impl MbGroups {
         for (sum, n) in self.extents.iter_mut().zip(orders) {
             *sum = sum.saturating_add(*n);
         }
-        match orders.iter().rposition(|n| *n > 0) {
-            Some(order) => self.largest[order] += 1,
-            None => self.full += 1,
+        if let Some(order) = orders.iter().rposition(|n| *n > 0) {
+            self.largest[order] += 1;
         }
         if let Some(average) = free.checked_div(*fragments)
             && average > 0
@@ -298,7 +291,6 @@ mod tests {
             MbCriterion {
                 hits: 1,
                 considered: 381,
-                useless_loops: 1,
                 bad_suggestions: 187
             }
         );
@@ -354,7 +346,6 @@ mod tests {
         let groups = MbGroups::parse(text.as_bytes()).unwrap();
         let want = MbGroups {
             groups: 3,
-            full: 1,
             largest: vec![0, 0, 1, 1],
             extents: vec![1, 0, 1, 1],
             average: vec![0, 1, 0, 1],

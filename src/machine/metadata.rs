@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::blocks::Blocks;
-use super::superblock::{self, Reject, Superblock, Version};
+use super::superblock::{self, Superblock, Version};
 use super::sys::{Sys, attribute, number};
 use super::types::{Array, Member};
 use crate::address::MemberSector;
@@ -45,30 +45,30 @@ pub(super) fn fill(
         };
         member.sb_offset = Some(MemberSector(sb_sector));
         member.sb_sectors = if version == Version::V090 { 8 } else { 2 };
-        let found = blocks.get(member.dev).filter(|_| superblocks).map(|block| {
+        let block = blocks.get(member.dev).filter(|_| superblocks);
+        let found = block.map(|block| -> io::Result<_> {
             let disk = blocks.disk_of(block);
             let bytes: Option<u64> = number(disk.dir.join("queue/logical_block_size"));
             let path = sys.path(format!("/dev/{}", block.name.replace('!', "/")));
-            read(
-                version,
-                &path,
-                sb_sector,
-                member.sectors,
-                bytes.unwrap_or(512) / 512,
-            )
+            let raw = superblock::read(&path, sb_sector)?;
+            let logical = bytes.unwrap_or(512) / 512;
+            let sectors = member.sectors;
+            Ok(superblock::parse(
+                version, &raw, sb_sector, sectors, logical,
+            ))
         });
         let sb = match found {
-            Some(Ok(sb)) => Some(sb),
+            Some(Ok(Ok(sb))) => Some(sb),
             // The superblock of a failed disk does not matter.
             _ if member.state.iter().any(|w| w == "faulty") => None,
-            Some(Err(Failure::Unreadable(e))) => {
+            Some(Err(e)) => {
                 unreadable.push(&member.name);
                 cause.get_or_insert(e);
                 None
             }
             // The device was removed; there is a note already.
             None => None,
-            Some(Err(Failure::Rejected(why))) => {
+            Some(Ok(Err(why))) => {
                 notes.push(format!(
                     "{}: superblock of {} at sector {sb_sector}: {why}: the member's metadata areas are taken from sysfs only",
                     array.name, member.name
@@ -107,22 +107,6 @@ pub(super) fn fill(
 
 fn area((start, sectors): (u64, u64)) -> (MemberSector, u64) {
     (MemberSector(start), sectors)
-}
-
-enum Failure {
-    Unreadable(io::Error),
-    Rejected(Reject),
-}
-
-fn read(
-    version: Version,
-    path: &Path,
-    start: u64,
-    sectors: u64,
-    block_sectors: u64,
-) -> Result<Superblock, Failure> {
-    let bytes = superblock::read(path, start).map_err(Failure::Unreadable)?;
-    superblock::parse(version, &bytes, start, sectors, block_sectors).map_err(Failure::Rejected)
 }
 
 /// The write-intent bitmap as described by md/bitmap.

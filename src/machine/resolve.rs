@@ -41,7 +41,7 @@ pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), H
     let mut chosen = BTreeSet::new();
     let mut stopped = Vec::new();
     for array in machine.blocks.arrays() {
-        let state = attribute(array.dir.join("md/array_state")).unwrap_or_default();
+        let state = array_state(array);
         if is_running(&state) {
             chosen.insert(array.dev);
         } else if !state.is_empty() && machine.members(array).next().is_some() {
@@ -79,36 +79,24 @@ pub fn resolve_again(
         .collect();
     if targets.is_empty() {
         chosen.extend(machine.mounted_bases(&|_, b| {
-            b.kind == Kind::Md { container: false }
-                && is_running(&attribute(b.dir.join("md/array_state")).unwrap_or_default())
+            b.kind == Kind::Md { container: false } && is_running(&array_state(b))
         }));
     }
     let still = |array: &&Array| {
         let block = machine.blocks.get(array.dev);
         block.is_some_and(|b| b.name == array.name) && ArrayState::read(sys, array).is_ok()
     };
-    chosen.extend(
-        known
-            .arrays
-            .iter()
-            .filter(|a| a.is_md())
-            .filter(still)
-            .map(|a| a.dev),
-    );
+    let (arrays, disks): (Vec<&Array>, Vec<&Array>) =
+        known.arrays.iter().filter(still).partition(|a| a.is_md());
+    chosen.extend(arrays.iter().map(|a| a.dev));
     // A disk that became a member is traced as a member.
     let members: BTreeSet<Dev> = chosen
         .iter()
         .filter_map(|dev| machine.blocks.get(*dev))
         .flat_map(|array| machine.members(array).map(|m| m.dev))
         .collect();
-    chosen.extend(
-        known
-            .arrays
-            .iter()
-            .filter(|a| !a.is_md() && !members.contains(&a.dev))
-            .filter(still)
-            .map(|a| a.dev),
-    );
+    let disks = disks.iter().map(|a| a.dev);
+    chosen.extend(disks.filter(|dev| !members.contains(dev)));
     Ok(machine.describe(&chosen, superblocks))
 }
 
@@ -122,10 +110,8 @@ struct Machine<'a> {
 impl<'a> Machine<'a> {
     fn read(sys: &'a Sys) -> Result<Self, HostError> {
         let blocks = Blocks::read(sys).ok_or(HostError::NoSysfs)?;
-        let mounts = mounts::read(sys).map_err(|e| HostError::Unreadable {
-            file: "/proc/self/mountinfo".into(),
-            error: e.to_string(),
-        })?;
+        let mounts = mounts::read(sys)
+            .map_err(|e| HostError::Unreadable("/proc/self/mountinfo".into(), e.to_string()))?;
         Ok(Self {
             mounted: filesystems::all(sys, &blocks, &mounts),
             sys,
@@ -166,19 +152,19 @@ impl<'a> Machine<'a> {
         }
         let containing =
             mounts::containing(&self.mounts, &real).ok_or_else(|| not_found(target))?;
-        let target = target.to_string();
-        Err(
-            match filesystems::device_of(self.sys, &self.blocks, containing) {
-                Some(_) => HostError::NotMountPoint {
-                    target,
-                    mounted: containing.mount.path.clone(),
-                },
-                None => HostError::NotBlock {
-                    target,
-                    fstype: containing.mount.fstype.clone(),
-                },
-            },
-        )
+        let advice = match filesystems::device_of(self.sys, &self.blocks, containing) {
+            Some(_) => format!(
+                ": it is on the filesystem mounted at {}: name that mount point",
+                containing.mount.path.display()
+            ),
+            None => format!(
+                ", and it is on {}, which has no disk: name a disk, an array or a mount point",
+                containing.mount.fstype
+            ),
+        };
+        Err(HostError::Target(format!(
+            "{target}: neither a block device nor a mount point{advice}"
+        )))
     }
 
     fn by_name(&self, target: &str) -> Option<&Block> {
@@ -195,10 +181,7 @@ impl<'a> Machine<'a> {
         let dev = filesystems::device_of(self.sys, &self.blocks, line);
         let block = dev
             .and_then(|d| self.blocks.get(d))
-            .ok_or_else(|| HostError::NoDisk {
-                target: target.into(),
-                fstype: line.mount.fstype.clone(),
-            })?;
+            .ok_or_else(|| HostError::NoDisk(target.into(), line.mount.fstype.clone()))?;
         self.arrays_of(block, target)
     }
 
@@ -209,16 +192,13 @@ impl<'a> Machine<'a> {
             match base.kind {
                 Kind::Md { container: true } => return Err(self.container(base)),
                 Kind::Md { .. } => {
-                    let state = attribute(base.dir.join("md/array_state")).unwrap_or_default();
+                    let state = array_state(base);
                     if !is_running(&state) {
-                        return Err(HostError::NotRunning {
-                            name: base.name.clone(),
-                            state: if state.is_empty() {
-                                "gone".into()
-                            } else {
-                                state
-                            },
-                        });
+                        let state = if state.is_empty() { "gone" } else { &state };
+                        return Err(HostError::Target(format!(
+                            "{0} is {state}: md serves no IO on it: start it (mdadm --run /dev/{0}) or name another array",
+                            base.name
+                        )));
                     }
                     found.push(base.dev);
                 }
@@ -230,9 +210,9 @@ impl<'a> Machine<'a> {
             }
         }
         if found.is_empty() {
-            return Err(HostError::NothingBeneath {
-                target: target.into(),
-            });
+            return Err(HostError::Target(format!(
+                "{target}: nothing beneath it (its device mapper table names no disk): name a disk or an array"
+            )));
         }
         Ok(found)
     }
@@ -240,10 +220,8 @@ impl<'a> Machine<'a> {
     /// Running arrays with a member that is `dev`, a partition of it, or built on it.
     fn arrays_with(&self, dev: Dev) -> Vec<Dev> {
         let has = |array: &&Block| {
-            is_running(&attribute(array.dir.join("md/array_state")).unwrap_or_default())
-                && self
-                    .members(array)
-                    .any(|m| self.blocks.beneath(m.dev).iter().any(|b| b.dev == dev))
+            let is_below = |m: &Block| self.blocks.beneath(m.dev).iter().any(|b| b.dev == dev);
+            is_running(&array_state(array)) && self.members(array).any(is_below)
         };
         let arrays = self.blocks.arrays();
         arrays.iter().copied().filter(has).map(|b| b.dev).collect()
@@ -254,7 +232,7 @@ impl<'a> Machine<'a> {
         let md = |b: &&Block| b.kind == Kind::Md { container: false };
         let mut pairs = Vec::new();
         for array in self.blocks.arrays() {
-            if !is_running(&attribute(array.dir.join("md/array_state")).unwrap_or_default()) {
+            if !is_running(&array_state(array)) {
                 continue;
             }
             for member in self.members(array) {
@@ -268,10 +246,8 @@ impl<'a> Machine<'a> {
     fn members(&self, array: &Block) -> impl Iterator<Item = &Block> {
         let md = array.dir.join("md");
         names(&md).into_iter().filter_map(move |entry| {
-            let name = entry.strip_prefix("dev-")?.to_string();
-            attribute(md.join(&entry).join("block/dev"))
-                .and_then(|t| self.blocks.get(Dev::parse(&t)?))
-                .or_else(|| self.blocks.named(&name))
+            self.blocks
+                .member(&md.join(&entry), entry.strip_prefix("dev-")?)
         })
     }
 
@@ -281,26 +257,20 @@ impl<'a> Machine<'a> {
             .arrays()
             .into_iter()
             .filter(|a| {
-                attribute(a.dir.join("md/metadata_version"))
-                    .and_then(|v| {
-                        v.strip_prefix("external:")?
-                            .get(1..)?
-                            .split('/')
-                            .next()
-                            .map(str::to_string)
-                    })
-                    .is_some_and(|name| name == container.name)
+                let version = attribute(a.dir.join("md/metadata_version")).unwrap_or_default();
+                let place = version.strip_prefix("external:").and_then(|v| v.get(1..));
+                place.and_then(|p| p.split('/').next()) == Some(&container.name)
             })
             .map(|a| a.name.as_str())
             .collect();
-        HostError::Container {
-            name: container.name.clone(),
-            arrays: if inside.is_empty() {
-                "there is none".into()
-            } else {
-                inside.join(", ")
-            },
-        }
+        let arrays = match inside.is_empty() {
+            true => "there is none".to_owned(),
+            false => inside.join(", "),
+        };
+        HostError::Target(format!(
+            "{} is an md container, which serves no IO: name an array in it: {arrays}",
+            container.name
+        ))
     }
 
     /// Arrays with mounted filesystems, or else disks with mounted filesystems.
@@ -383,10 +353,9 @@ impl<'a> Machine<'a> {
         let mut notes = Vec::new();
         for array in arrays.iter().filter(|a| a.is_md()) {
             for m in &self.mounted {
-                let shared = array
-                    .members
-                    .iter()
-                    .filter(|m| m.nested_array.is_none()) // traced as an array itself
+                // A nested array is traced itself.
+                let mut members = array.members.iter().filter(|m| m.nested_array.is_none());
+                let shared = members
                     .find(|member| member.dev != member.disk && m.bases.contains(&member.disk));
                 if let Some(member) = shared {
                     notes.push(format!(
@@ -406,10 +375,15 @@ impl<'a> Machine<'a> {
     }
 }
 
+/// md/array_state; empty if the array is gone.
+fn array_state(array: &Block) -> String {
+    attribute(array.dir.join("md/array_state")).unwrap_or_default()
+}
+
 fn not_found(target: &str) -> HostError {
-    HostError::NotFound {
-        target: target.into(),
-    }
+    HostError::Target(format!(
+        "{target}: no such device or directory: ls /sys/block lists the devices of this machine"
+    ))
 }
 
 /// Absolute path without `.`, doubled or trailing slashes. Keeps symbolic links and `..`.

@@ -13,38 +13,20 @@ use super::sys::Sys;
 pub struct DiskStat {
     /// Reads completed.
     pub reads: u64,
-    /// Reads merged with a queued read.
-    pub read_merges: u64,
-    /// Sectors read.
-    pub read_sectors: u64,
-    /// Total milliseconds of reads.
-    pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
-    /// Writes merged.
-    pub write_merges: u64,
     /// Sectors written.
     pub write_sectors: u64,
-    /// Total milliseconds of writes.
-    pub write_ms: u64,
     /// Requests in flight now.
     pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
     pub io_ticks_ms: u64,
-    /// Total milliseconds of all requests in the queue.
-    pub time_in_queue_ms: u64,
     /// Discards completed.
     pub discards: u64,
-    /// Discards merged.
-    pub discard_merges: u64,
     /// Sectors discarded.
     pub discard_sectors: u64,
-    /// Total milliseconds of discards.
-    pub discard_ms: u64,
     /// Completed flushes that the block layer sent to the disk.
     pub flushes: u64,
-    /// Total milliseconds of flushes.
-    pub flush_ms: u64,
 }
 
 impl DiskStat {
@@ -57,22 +39,13 @@ impl DiskStat {
         let at = |i: usize| fields.get(i).copied().unwrap_or(0);
         (fields.len() >= 11).then(|| Self {
             reads: at(0),
-            read_merges: at(1),
-            read_sectors: at(2),
-            read_ms: at(3),
             writes: at(4),
-            write_merges: at(5),
             write_sectors: at(6),
-            write_ms: at(7),
             in_flight: at(8),
             io_ticks_ms: at(9),
-            time_in_queue_ms: at(10),
             discards: at(11),
-            discard_merges: at(12),
             discard_sectors: at(13),
-            discard_ms: at(14),
             flushes: at(15),
-            flush_ms: at(16),
         })
     }
 
@@ -117,13 +90,10 @@ impl StatFile {
             .file
             .read_at(&mut buffer, 0)
             .map_err(|e| failed(&self.name, &e))?;
-        std::str::from_utf8(&buffer[..n])
-            .ok()
-            .and_then(DiskStat::parse)
-            .ok_or_else(|| HostError::Unreadable {
-                file: format!("{}: its stat file in sysfs", self.name),
-                error: "not the counters of Documentation/block/stat.rst".into(),
-            })
+        let text = std::str::from_utf8(&buffer[..n]).ok();
+        let why = "not the counters of Documentation/block/stat.rst";
+        text.and_then(DiskStat::parse)
+            .ok_or_else(|| unreadable(&self.name, why))
     }
 }
 
@@ -132,13 +102,14 @@ fn failed(name: &str, e: &io::Error) -> HostError {
     let gone = e.kind() == io::ErrorKind::NotFound
         || e.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error());
     if gone {
-        HostError::Removed { name: name.into() }
+        HostError::Removed(name.into())
     } else {
-        HostError::Unreadable {
-            file: format!("{name}: its stat file in sysfs"),
-            error: e.to_string(),
-        }
+        unreadable(name, &e.to_string())
     }
+}
+
+fn unreadable(name: &str, why: &str) -> HostError {
+    HostError::Unreadable(format!("{name}: its stat file in sysfs"), why.into())
 }
 
 #[cfg(test)]
@@ -154,12 +125,15 @@ mod tests {
             (s.reads, s.write_sectors, s.io_ticks_ms),
             (150_456, 12_303_560, 27_628)
         );
-        assert_eq!((s.discards, s.flushes, s.flush_ms), (6_803, 1_314, 52));
+        assert_eq!(
+            (s.discards, s.discard_sectors, s.flushes),
+            (6_803, 405_368, 1_314)
+        );
         assert_eq!(s.requests(), 150_456 + 19_034 + 6_803 + 1_314);
         let eleven = DiskStat::parse("1 2 3 4 5 6 7 8 9 10 11").unwrap();
-        assert_eq!((eleven.time_in_queue_ms, eleven.discards), (11, 0));
+        assert_eq!((eleven.io_ticks_ms, eleven.discards), (10, 0));
         let fifteen = DiskStat::parse("1 2 3 4 5 6 7 8 9 10 11 12 13 14 15").unwrap();
-        assert_eq!((fifteen.discard_ms, fifteen.flushes), (15, 0));
+        assert_eq!((fifteen.discard_sectors, fifteen.flushes), (14, 0));
         assert_eq!(DiskStat::parse("1 2 3 4 5 6 7 8 9 10"), None);
     }
 

@@ -49,13 +49,13 @@ impl ArrayState {
             return if dev == Some(array.dev) && !empty {
                 Ok(Self::from_array(array))
             } else {
-                Err(HostError::Removed { name })
+                Err(HostError::Removed(name))
             };
         }
         let md = dir.join("md");
         let array_state = attribute(md.join("array_state")).unwrap_or_default();
         if dev != Some(array.dev) || !is_running(&array_state) {
-            return Err(HostError::Stopped { name });
+            return Err(HostError::Stopped(name));
         }
         let members = names(&md)
             .iter()

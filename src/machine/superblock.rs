@@ -8,6 +8,8 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
+use crate::fs::Fields;
+
 /// Number of bytes read of a superblock. md reads and writes at most this many.
 pub const SB_BYTES: usize = 4096;
 const MAGIC: u32 = 0xa92b_4efc;
@@ -148,30 +150,31 @@ fn parse_1(
     sectors: u64,
     block_sectors: u64,
 ) -> Result<Superblock, Reject> {
-    if le32(b, 0) != MAGIC || le32(b, 4) != 1 {
+    let f = Fields(b);
+    if f.u32(0) != MAGIC || f.u32(4) != 1 {
         return Err(Reject::Magic);
     }
-    let max_dev = le32(b, 220) as usize;
+    let max_dev = f.u32(220) as usize;
     if max_dev > (SB_BYTES - ROLES) / 2 {
         return Err(Reject::Nonsense("max_dev is too large"));
     }
     let length = ROLES + 2 * max_dev;
-    if checksum_1(&b[..length]) != le32(b, 216) {
+    if checksum_1(&b[..length]) != f.u32(216) {
         return Err(Reject::Checksum);
     }
-    if le64(b, 144) != start {
+    if f.u64(144) != start {
         return Err(Reject::Nonsense("super_offset is another sector"));
     }
-    let features = le32(b, 8);
+    let features = f.u32(8);
     let has = |bit| features & bit != 0;
-    let data_offset = le64(b, 128);
-    let data_sectors = le64(b, 136);
+    let data_offset = f.u64(128);
+    let data_sectors = f.u64(136);
     let length = (length as u64)
         .div_ceil(512)
         .next_multiple_of(block_sectors.clamp(1, 8));
     let new_data_offset = if has(RESHAPE_ACTIVE) && has(NEW_OFFSET) {
         data_offset
-            .checked_add_signed(i64::from(le32(b, 124) as i32))
+            .checked_add_signed(i64::from(f.u32(124) as i32))
             .ok_or(Reject::Nonsense("new data offset before the device"))?
     } else {
         data_offset
@@ -209,19 +212,19 @@ fn parse_1(
         data_sectors,
         // PPL and bitmap share a field; md refuses both at once.
         bitmap: (has(BITMAP_OFFSET) && !ppl)
-            .then(|| sector(i64::from(le32(b, 96) as i32)))
+            .then(|| sector(i64::from(f.u32(96) as i32)))
             .flatten(),
-        bad_block_log: area(i64::from(le32(b, 188) as i32), le16(b, 186)),
+        bad_block_log: area(i64::from(f.u32(188) as i32), f.u16(186)),
         ppl: ppl
-            .then(|| area(i64::from(le16(b, 96) as i16), le16(b, 98)))
+            .then(|| area(i64::from(f.u16(96) as i16), f.u16(98)))
             .flatten(),
-        layout: (le32(b, 72) != 0 || has(RAID0_LAYOUT)).then(|| le32(b, 76)),
+        layout: (f.u32(72) != 0 || has(RAID0_LAYOUT)).then(|| f.u32(76)),
     })
 }
 
 /// Parses version 0.90, which is in the byte order of the machine that created it. md does not convert it either.
 fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
-    let word = |i: usize| ne32(b, 4 * i);
+    let word = |i: usize| u32::from_ne_bytes(Fields(b).bytes(4 * i));
     if word(0) != MAGIC || word(1) != 0 || word(2) < 90 {
         return Err(Reject::Magic);
     }
@@ -261,7 +264,7 @@ fn checksum_1(b: &[u8]) -> u32 {
 fn checksum_90(b: &[u8; SB_BYTES]) -> u32 {
     let sum: u64 = (0..SB_BYTES / 4)
         .filter(|i| *i != 38)
-        .map(|i| u64::from(ne32(b, 4 * i)))
+        .map(|i| u64::from(u32::from_ne_bytes(Fields(b).bytes(4 * i))))
         .sum();
     (sum as u32).wrapping_add((sum >> 32) as u32)
 }
@@ -270,22 +273,6 @@ fn checksum_90(b: &[u8; SB_BYTES]) -> u32 {
 fn fold(sum: u32) -> u32 {
     let sum = (sum & 0xffff) + (sum >> 16);
     (sum & 0xffff) + (sum >> 16)
-}
-
-fn le16(b: &[u8; SB_BYTES], at: usize) -> u16 {
-    u16::from_le_bytes([b[at], b[at + 1]])
-}
-
-fn le32(b: &[u8; SB_BYTES], at: usize) -> u32 {
-    u32::from_le_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
-}
-
-fn ne32(b: &[u8; SB_BYTES], at: usize) -> u32 {
-    u32::from_ne_bytes([b[at], b[at + 1], b[at + 2], b[at + 3]])
-}
-
-fn le64(b: &[u8; SB_BYTES], at: usize) -> u64 {
-    u64::from(le32(b, at)) | u64::from(le32(b, at + 4)) << 32
 }
 
 #[cfg(test)]

@@ -297,7 +297,7 @@ fn for_mdadm() {
 fn resealed(mut b: [u8; SB_BYTES]) -> [u8; SB_BYTES] {
     b[..4].copy_from_slice(&MAGIC.to_le_bytes());
     b[4..8].copy_from_slice(&1u32.to_le_bytes());
-    let length = (ROLES + 2 * le32(&b, 220) as usize).min(SB_BYTES);
+    let length = (ROLES + 2 * Fields(&b).u32(220) as usize).min(SB_BYTES);
     let sum = checksum_1(&b[..length]);
     b[216..220].copy_from_slice(&sum.to_le_bytes());
     b

@@ -4,7 +4,9 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use anyhow::{anyhow, bail};
 
 use crate::fs::ext4::{self, FsKind, identify};
 use crate::fs::{Layout, xfs};
@@ -69,7 +71,7 @@ impl Topology {
         // Some hosts forbid opening the disk even to root. GETFSMAP on the mount point works there.
         let layout = match read_layout(&path) {
             Ok(layout) => Ok(current(fs, layout)),
-            Err(why) => from_mount(fs, &why),
+            Err(why) => from_mount(fs, &why.to_string()),
         };
         match layout {
             Ok(mut layout) => {
@@ -240,21 +242,17 @@ fn explain(notes: &mut [String], why: &str) {
     }
 }
 
-fn read_layout(path: &std::path::Path) -> Result<Layout, String> {
-    let file = File::open(path).map_err(|e| format!("cannot be opened ({e})"))?;
-    match identify(&file).map_err(|e| format!("cannot be read ({e})"))? {
-        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => ext4::Layout::read(&file)
-            .map(Layout::from)
-            .map_err(|e| e.to_string()),
-        Some(FsKind::JournalDevice) => ext4::Layout::read_journal_device(&file)
-            .map(Layout::from)
-            .map_err(|e| e.to_string()),
-        Some(FsKind::Xfs) => xfs::Layout::read(&file)
-            .map(Layout::from)
-            .map_err(|e| e.to_string()),
-        Some(other) => Err(format!("{other} is not supported")),
-        None => Err("no known filesystem".to_owned()),
-    }
+fn read_layout(path: &Path) -> anyhow::Result<Layout> {
+    let file = File::open(path).map_err(|e| anyhow!("cannot be opened ({e})"))?;
+    let kind = identify(&file).map_err(|e| anyhow!("cannot be read ({e})"))?;
+    let layout = match kind {
+        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => ext4::Layout::read(&file)?.into(),
+        Some(FsKind::JournalDevice) => ext4::Layout::read_journal_device(&file)?.into(),
+        Some(FsKind::Xfs) => xfs::Layout::read(&file)?.into(),
+        Some(other) => bail!("{other} is not supported"),
+        None => bail!("no known filesystem"),
+    };
+    Ok(layout)
 }
 
 /// Array geometry from md's sysfs attributes. `Err` names the impossible or unsupported parameter.

@@ -26,6 +26,14 @@ impl Dev {
         })
     }
 
+    /// A device number of stat(2).
+    pub(crate) fn from_stat(dev: u64) -> Self {
+        Self {
+            major: rustix::fs::major(dev),
+            minor: rustix::fs::minor(dev),
+        }
+    }
+
     /// The kernel's internal `dev_t` of tracepoints and `bd_dev` (include/linux/kdev_t.h, MKDEV). stat(2) returns another
     /// encoding.
     pub fn kernel(self) -> u32 {

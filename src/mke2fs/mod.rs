@@ -23,7 +23,8 @@ pub use inodes::default_journal_blocks;
 pub use options::Options;
 pub use shape::MAX_GROUPS;
 
-use crate::fs::ext4::{Collector, Journal, Layout, Superblock};
+use crate::fs::ext4::features::{compat, incompat};
+use crate::fs::ext4::{Collector, Journal, Layout, Range, Superblock};
 use inodes::Inodes;
 use tables::Tables;
 use used::Used;
@@ -49,7 +50,7 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     .allocate()?;
     if journal == Journal::None {
         sb.journal_inum = 0;
-        sb.feature_compat &= !crate::fs::ext4::features::compat::HAS_JOURNAL;
+        sb.feature_compat &= !compat::HAS_JOURNAL;
     }
     let (ranges, overlap) = places.finish();
     if let Some(overlap) = overlap {
@@ -58,7 +59,12 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
             overlap.blocks, overlap.first, overlap.won
         ));
     }
-    Ok(Layout {
+    Ok(layout(sb, ranges, journal, notes))
+}
+
+/// A layout with this superblock.
+fn layout(sb: Superblock, ranges: Vec<Range>, journal: Journal, notes: Vec<String>) -> Layout {
+    Layout {
         block_size: sb.block_size,
         blocks: sb.blocks_count,
         groups: Some(sb.groups),
@@ -67,7 +73,7 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
         journal,
         notes,
         superblock: Some(sb),
-    })
+    }
 }
 
 /// Superblock of the filesystem of [`plan`], and the superblocks, descriptors, bitmaps and inode tables in its first `most`
@@ -114,11 +120,10 @@ fn fixed(sb: &Superblock) -> (Used, Collector) {
 /// # Errors
 /// The filesystem is too small.
 pub(crate) fn from_superblock(sb: Superblock) -> Result<Layout, String> {
-    if u64::from(sb.groups) > shape::MAX_GROUPS {
+    if u64::from(sb.groups) > MAX_GROUPS {
+        let groups = sb.groups;
         return Err(format!(
-            "{} block groups are more than raidtrace's limit of {}",
-            sb.groups,
-            shape::MAX_GROUPS
+            "{groups} block groups are more than raidtrace's limit of {MAX_GROUPS}"
         ));
     }
     let stride = sb.raid_stride.into();
@@ -139,7 +144,7 @@ fn tables(
         places,
         stride: stride.into(),
     };
-    if packed && sb.has_incompat(crate::fs::ext4::features::incompat::FLEX_BG) {
+    if packed && sb.has_incompat(incompat::FLEX_BG) {
         tables.pack()
     } else {
         tables.allocate()
@@ -151,16 +156,8 @@ fn placed(sb: Superblock, stride: u32, packed: bool) -> Result<Layout, String> {
     let (mut used, mut places) = fixed(&sb);
     tables(&sb, stride, packed, &mut used, &mut places)?;
     let (ranges, overlap) = places.finish();
-    Ok(Layout {
-        block_size: sb.block_size,
-        blocks: sb.blocks_count,
-        groups: Some(sb.groups),
-        kind: sb.kind(),
-        ranges,
-        journal: Journal::Unknown,
-        notes: overlap.into_iter().map(|o| o.note()).collect(),
-        superblock: Some(sb),
-    })
+    let notes = overlap.into_iter().map(|o| o.note()).collect();
+    Ok(layout(sb, ranges, Journal::Unknown, notes))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Sizes, features and stripe that result from the options.
 
+use std::ops::RangeInclusive;
+
 use super::{Defaults, Options, Version, must};
 
 /// Parameters that do not depend on the AGs.
@@ -51,9 +53,19 @@ impl Decided {
         defaults: &Defaults,
     ) -> Result<Self, String> {
         let v5 = options.crc.unwrap_or(true);
-        let block_size = block_size(options, v5)?;
+        // validate_blocksize, validate_inodesize, validate_dirblocksize
+        let (least_block, least_inode) = if v5 { (1024, 512) } else { (512, 256) };
+        let block_size = options.block_size.unwrap_or(4096);
+        power_of_two("-b size", block_size, least_block..=65536)?;
         let sector_size = sector_size(options, defaults, block_size)?;
-        let inode_size = inode_size(options, block_size, v5)?;
+        let inode_size = options.inode_size.unwrap_or(least_inode);
+        power_of_two(
+            "-i size",
+            inode_size,
+            least_inode..=(block_size / 2).min(2048),
+        )?;
+        let directory_block = options.directory_block.unwrap_or(block_size.max(4096));
+        power_of_two("-n size", directory_block, block_size..=65536)?;
         let feature = |name, option: Option<bool>, default: bool| {
             must(v5 || option != Some(true), || {
                 format!("{name} requires -m crc=1")
@@ -86,7 +98,7 @@ impl Decided {
                 options.large_extent_counts,
                 version >= Version::V6_6,
             )?,
-            directory_block: directory_block(options, block_size)?,
+            directory_block: directory_block.into(),
             blocks: size / u64::from(block_size),
             stripe: Stripe::default(),
             log_unit: 0,
@@ -123,12 +135,16 @@ impl Decided {
         cluster / self.block_size
     }
 
+    /// Number of btrees of an AG.
+    pub fn trees(&self) -> u32 {
+        3 + u32::from(self.finobt) + u32::from(self.rmapbt) + u32::from(self.reflink)
+    }
+
     /// Blocks of an AG's headers and of the roots of its btrees (xfs_prealloc_blocks, libxfs/xfs_alloc.c).
     pub fn fixed_blocks(&self) -> u32 {
-        let trees = 3 + u32::from(self.finobt) + u32::from(self.rmapbt) + u32::from(self.reflink);
         let agfl = 3 * self.sector_size / self.block_size;
         // The roots follow each other without gaps: a missing btree takes no block.
-        agfl + 1 + trees
+        agfl + 1 + self.trees()
     }
 
     /// calc_stripe_factors.
@@ -212,15 +228,12 @@ impl Decided {
     }
 }
 
-/// validate_blocksize.
-fn block_size(options: &Options, v5: bool) -> Result<u32, String> {
-    let size = options.block_size.unwrap_or(4096);
-    let least = if v5 { 1024 } else { 512 };
-    must(
-        (least..=65536).contains(&size) && size.is_power_of_two(),
-        || format!("-b size={size}: must be a power of two from {least} to 65536"),
-    )?;
-    Ok(size)
+/// Checks a size in bytes that an option sets.
+fn power_of_two(option: &str, size: u32, possible: RangeInclusive<u32>) -> Result<(), String> {
+    must(possible.contains(&size) && size.is_power_of_two(), || {
+        let (least, most) = possible.into_inner();
+        format!("{option}={size}: must be a power of two from {least} to {most}")
+    })
 }
 
 /// validate_sectorsize.
@@ -231,35 +244,9 @@ fn sector_size(options: &Options, defaults: &Defaults, block_size: u32) -> Resul
             (SECTOR..=MAX_SECTOR.min(block_size)).contains(&physical) && physical.is_power_of_two();
         return Ok(if usable { physical } else { SECTOR });
     };
-    must(
-        (SECTOR..=MAX_SECTOR).contains(&size) && size.is_power_of_two(),
-        || format!("-s size={size}: must be a power of two from {SECTOR} to {MAX_SECTOR}"),
-    )?;
+    power_of_two("-s size", size, SECTOR..=MAX_SECTOR)?;
     must(size <= block_size, || {
         format!("-s size={size}: larger than the block size, {block_size}")
     })?;
     Ok(size)
-}
-
-/// validate_inodesize.
-fn inode_size(options: &Options, block_size: u32, v5: bool) -> Result<u32, String> {
-    let least = if v5 { 512 } else { 256 };
-    let most = (block_size / 2).min(2048);
-    let size = options.inode_size.unwrap_or(least);
-    must(
-        (least..=most).contains(&size) && size.is_power_of_two(),
-        || format!("-i size={size}: must be a power of two from {least} to {most}"),
-    )?;
-    Ok(size)
-}
-
-/// validate_dirblocksize.
-fn directory_block(options: &Options, block_size: u32) -> Result<u64, String> {
-    let least = block_size.max(4096);
-    let size = options.directory_block.unwrap_or(least);
-    must(
-        (block_size..=65536).contains(&size) && size.is_power_of_two(),
-        || format!("-n size={size}: must be a power of two from {block_size} to 65536"),
-    )?;
-    Ok(size.into())
 }

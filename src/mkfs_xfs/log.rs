@@ -27,9 +27,8 @@ pub fn log(
     }
     // xfs_alloc_ag_max_usable, less one block so that the AG does not become full: headers, blocks for the free list, roots.
     let headers = (4 * decided.sector_size).div_ceil(decided.block_size);
-    let roots =
-        3 + u32::from(decided.finobt) + u32::from(decided.rmapbt) + u32::from(decided.reflink);
-    let usable = u64::from(groups.size).saturating_sub(u64::from(headers + 4 + roots + 1));
+    let taken = headers + 4 + decided.trees() + 1;
+    let usable = u64::from(groups.size).saturating_sub(taken.into());
     must(usable >= min, || {
         format!(
             "an AG of {} blocks has no room for a log of {min} blocks",

@@ -9,6 +9,10 @@ use std::slice;
 use libbpf_rs::btf::BtfKind;
 use libbpf_rs::libbpf_sys as sys;
 
+/// Error for a kernel without types.
+pub(super) const NO_TYPES: &str = "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs \
+     a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are from Debian 11 on";
+
 /// Types of the kernel and, if it is loaded, of one module.
 pub(super) struct Btf {
     kernel: *mut sys::btf,

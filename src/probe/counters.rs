@@ -2,17 +2,17 @@
 
 use std::collections::{HashMap, HashSet};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
-use super::entries::{all_entries, operation, text};
+use super::entries::{all_entries, operation, per_cpu, text};
 use super::files::{counts, drain};
 use super::load::Probe;
 use super::member_ids::Cells;
+use super::object::{program_info, programs};
 use super::overhead::Meter;
 use super::shadows::{SHADOWED, is_shadow};
-use super::stats::program_stats;
 use super::wire::{
     Wire, rt_array, rt_cost, rt_loss, rt_member_rows, rt_row, rt_task, rt_task_id, rt_task_key,
     rt_task_pending,
@@ -80,14 +80,8 @@ impl Probe {
         let entries = members.flat_map(|m| (0..halves).map(move |half| (m, half)));
         for (member, half) in entries {
             let entry = member + half * self.members_max;
-            let per_cpu = maps
-                .rt_member_rows
-                .lookup_percpu(entry.bytes(), MapFlags::ANY)?
-                .context("a member has no rows")?;
-            for (cpu, bytes) in per_cpu.iter().enumerate() {
-                let Some(table) = rt_member_rows::read(bytes) else {
-                    continue;
-                };
+            let per_cpu = per_cpu::<rt_member_rows>(&maps.rt_member_rows, entry)?;
+            for (cpu, table) in per_cpu.iter().enumerate() {
                 let used = table.row.iter().enumerate().filter(|(_, row)| **row != 0);
                 cells.extend(
                     used.filter_map(|(cell, &row)| Some((row, cpu, cell_key(member, cell)?))),
@@ -99,14 +93,11 @@ impl Probe {
         let mut counted = Cells::new();
         for same_row in cells.chunk_by(|a, b| a.0 == b.0) {
             let row = u32::from(same_row[0].0);
-            let per_cpu = maps
-                .rt_rows
-                .lookup_percpu(row.bytes(), MapFlags::ANY)?
-                .unwrap_or_default();
+            let per_cpu = per_cpu(&maps.rt_rows, row)?;
             for (_, cpu, key) in same_row {
-                if let Some(row) = per_cpu.get(*cpu).and_then(|b| rt_row::read(b)) {
+                if let Some(row) = per_cpu.get(*cpu) {
                     let sum = counted.entry(*key).or_default();
-                    sum.add(&cell_counters(&row));
+                    sum.add(&cell_counters(row));
                 }
             }
         }
@@ -118,11 +109,7 @@ impl Probe {
         let moved = drain(&maps.rt_task_ios, |key: &rt_task_key| {
             (key.interval != self.interval).then(|| task_key(key))
         })?;
-        let per_cpu = all_entries(&maps.rt_tasks_pending)?;
-        let cpus: Vec<_> = per_cpu
-            .iter()
-            .filter_map(|b| rt_task_pending::read(b))
-            .collect();
+        let cpus: Vec<rt_task_pending> = all_entries(&maps.rt_tasks_pending)?;
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
         // Slots that were written during the read are left for the next reading.
         let pending = slots
@@ -166,14 +153,8 @@ impl Probe {
             let Some(origin) = u8::try_from(number).ok().and_then(Origin::from_u8) else {
                 continue;
             };
-            let per_cpu = self
-                .skel
-                .maps
-                .rt_costs
-                .lookup_percpu(key.bytes(), MapFlags::ANY)?
-                .unwrap_or_default();
             let mut sum = CostCounters::default();
-            for cost in per_cpu.iter().filter_map(|b| rt_cost::read(b)) {
+            for cost in per_cpu::<rt_cost>(&self.skel.maps.rt_costs, key)? {
                 sum.parity += cost.parity;
                 sum.rmw_read += cost.rmw_read;
             }
@@ -193,16 +174,10 @@ impl Probe {
         // Read skips before recoveries. In the other order, a recovered skip that happens between the two reads would count as
         // missed.
         let mut skips: HashMap<&str, u64> = HashMap::new();
-        for program in self.skel.object().progs() {
-            if !self.programs.iter().any(|p| program.name() == *p) {
-                continue;
-            }
-            if let Some((_, _, skipped)) = program_stats(&program) {
-                let name = self.programs.iter().find(|p| program.name() == **p);
-                if let Some(name) = name.filter(|n| !is_shadow(n)) {
-                    *skips.entry(name).or_default() += skipped;
-                }
-            }
+        let loaded = programs(self.skel.object(), &self.programs);
+        for (name, program) in loaded.filter(|(name, _)| !is_shadow(name)) {
+            let skipped = program_info(&program).map_or(0, |info| info.recursion_misses);
+            *skips.entry(name).or_default() += skipped;
         }
         let mut recovered = [0u64; SHADOWED.len()];
         for loss in self.losses()? {
@@ -232,11 +207,7 @@ impl Probe {
 
     /// Losses of each CPU.
     fn losses(&self) -> Result<Vec<rt_loss>> {
-        let map = &self.skel.maps.rt_losses;
-        let per_cpu = map
-            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
-            .unwrap_or_default();
-        Ok(per_cpu.iter().filter_map(|b| rt_loss::read(b)).collect())
+        per_cpu(&self.skel.maps.rt_losses, 0)
     }
 
     /// Sets `RT_ARRAY_IN_SYNC` of an array: not degraded, and no resync runs.

@@ -1,13 +1,13 @@
 //! Drains the events of a recording.
 
-use std::cell::RefCell;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::rc::Rc;
 
-use anyhow::{Context as _, Result, bail};
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType, RingBuffer, RingBufferBuilder};
+use anyhow::{Context as _, Result};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 
 use super::clock::monotonic_ns;
+use super::entries::file_id;
+use super::ring::Ring;
 use super::skel::RaidtraceSkel;
 use super::wire::{Wire, rt_event_request, rt_event_submission};
 use crate::address::{ArraySector, DiskSector};
@@ -97,28 +97,13 @@ pub struct Submitted {
 
 /// Ring buffers, and events drained from them.
 pub(super) struct Events {
-    rings: Vec<Ring>,
+    /// Ring buffers of the CPUs. The events of each are almost ordered by time.
+    rings: Vec<Ring<Event>>,
+    _maps: Vec<MapHandle>,
     /// Events, with member ids, that are later than the time up to which every ring has been drained.
     pub(super) later: Vec<Event>,
     /// Events, with member ids, whose members are only in the next topology.
     pub(super) early: Vec<Event>,
-}
-
-/// Ring buffer of a CPU. Events are almost ordered by time.
-struct Ring {
-    ring: RingBuffer<'static>,
-    drained: Rc<RefCell<Drained>>,
-    _map: MapHandle,
-}
-
-// SAFETY: `drained` is shared with the callback that `ring` owns, and with nothing else: both are always on the same thread.
-unsafe impl Send for Ring {}
-
-#[derive(Default)]
-struct Drained {
-    events: Vec<Event>,
-    /// Number of malformed events.
-    bad: u64,
 }
 
 /// Size in bytes of each of `rings` ring buffers with `wanted` bytes in total: a power of two, at least a page.
@@ -144,24 +129,6 @@ pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
         .context("creating a ring buffer")
 }
 
-impl Ring {
-    fn new(map: MapHandle) -> Result<Self> {
-        let drained = Rc::new(RefCell::new(Drained::default()));
-        let into = Rc::clone(&drained);
-        let mut builder = RingBufferBuilder::new();
-        builder.add(&map, move |bytes| {
-            into.borrow_mut().add(bytes);
-            0
-        })?;
-        let ring = builder.build().context("mapping the ring buffer")?;
-        Ok(Self {
-            ring,
-            drained,
-            _map: map,
-        })
-    }
-}
-
 impl Events {
     pub(super) fn new(skel: &RaidtraceSkel<'_>, buffer: Option<u32>) -> Result<Self> {
         let maps = (0..online())
@@ -175,8 +142,10 @@ impl Events {
                 .update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
                 .context("assigning a ring buffer to a CPU")?;
         }
+        let rings = maps.iter().map(|map| Ring::new(map, decode));
         Ok(Self {
-            rings: maps.into_iter().map(Ring::new).collect::<Result<_>>()?,
+            rings: rings.collect::<Result<_>>()?,
+            _maps: maps,
             later: Vec::new(),
             early: Vec::new(),
         })
@@ -188,22 +157,12 @@ impl Events {
         let mut more = false;
         let some = (MANY / self.rings.len()).max(256);
         for ring in &self.rings {
-            let drained = ring.ring.consume_raw_n(some);
-            if drained < 0 {
-                let why = std::io::Error::from_raw_os_error(-drained);
-                bail!("reading a ring buffer: {why}");
-            }
-            let mut new = ring.drained.borrow_mut();
-            if drained as usize >= some {
+            let known = self.later.len();
+            if ring.drain(some, &mut self.later)? >= some {
                 more = true;
                 // Events that remain in the ring are later, unless completions interrupted each other.
-                let last = new.events.iter().rev().find_map(Event::time);
+                let last = self.later[known..].iter().rev().find_map(Event::time);
                 until = until.min(last.unwrap_or(until));
-            }
-            self.later.append(&mut new.events);
-            let bad = std::mem::take(&mut new.bad);
-            if bad > 0 {
-                bail!("{bad} malformed events from the BPF programs: this is a bug in raidtrace");
             }
         }
         Ok((until, more))
@@ -251,69 +210,58 @@ impl Event {
     }
 }
 
-impl Drained {
-    fn add(&mut self, bytes: &[u8]) {
-        if self.decode(bytes).is_none() {
-            self.bad += 1;
-        }
-    }
-
-    fn decode(&mut self, bytes: &[u8]) -> Option<()> {
-        match *bytes.first()? {
-            kind @ (REQUEST | PART) => {
-                let wire = rt_event_request::read(bytes)?;
-                let sent = wire.runs == RUNS_SENT;
-                let runs = if sent { 0 } else { wire.runs };
-                if runs > RUNS {
-                    return None;
-                }
-                let rest = bytes.get(size_of::<rt_event_request>()..)?;
-                let rest = rest.get(..usize::from(runs) * size_of::<u32>())?;
-                self.events.push(Event::Completed(Completed {
-                    part: kind == PART,
-                    member: wire.member,
-                    op: Op::from_u8(wire.op)?,
-                    origin: Origin::from_u8(wire.origin)?,
-                    flags: wire.flags,
-                    error: wire.error != 0,
-                    sector: DiskSector(wire.sector),
-                    length: wire.length,
-                    runs: (!sent).then_some(runs),
-                    now_ns: wire.now_ns,
-                    issue_ns: wire.issue_ns,
-                    start_ns: wire.start_ns,
-                }));
-                for run in rest.chunks_exact(size_of::<u32>()) {
-                    let run = u32::read(run)?;
-                    self.events.push(Event::Run(Run {
-                        origin: Origin::from_u8((run >> RUN_SHIFT) as u8)?,
-                        bytes: (run << (32 - RUN_SHIFT)) >> (32 - RUN_SHIFT) << 9,
-                    }));
-                }
+/// Appends the events of a record of the programs; `None` if it is malformed.
+fn decode(bytes: &[u8], events: &mut Vec<Event>) -> Option<()> {
+    match *bytes.first()? {
+        kind @ (REQUEST | PART) => {
+            let wire = rt_event_request::read(bytes)?;
+            let sent = wire.runs == RUNS_SENT;
+            let runs = if sent { 0 } else { wire.runs };
+            if runs > RUNS {
+                return None;
             }
-            SUBMISSION => {
-                let wire = rt_event_submission::read(bytes)?;
-                let file = FileId {
-                    dev: wire.file.dev,
-                    inode: wire.file.inode,
-                    generation: wire.file.generation,
-                };
-                self.events.push(Event::Submitted(Submitted {
-                    array: u32::from(wire.array),
-                    op: Op::from_u8(wire.op)?,
-                    origin: Origin::from_u8(wire.origin)?,
-                    flags: wire.flags,
-                    sector: ArraySector(wire.sector),
-                    length: wire.length,
-                    pid: wire.pid,
-                    file: (file.inode > 0).then_some(file),
-                    now_ns: wire.now_ns,
+            let rest = bytes.get(size_of::<rt_event_request>()..)?;
+            let rest = rest.get(..usize::from(runs) * size_of::<u32>())?;
+            events.push(Event::Completed(Completed {
+                part: kind == PART,
+                member: wire.member,
+                op: Op::from_u8(wire.op)?,
+                origin: Origin::from_u8(wire.origin)?,
+                flags: wire.flags,
+                error: wire.error != 0,
+                sector: DiskSector(wire.sector),
+                length: wire.length,
+                runs: (!sent).then_some(runs),
+                now_ns: wire.now_ns,
+                issue_ns: wire.issue_ns,
+                start_ns: wire.start_ns,
+            }));
+            for run in rest.chunks_exact(size_of::<u32>()) {
+                let run = u32::read(run)?;
+                events.push(Event::Run(Run {
+                    origin: Origin::from_u8((run >> RUN_SHIFT) as u8)?,
+                    bytes: (run << (32 - RUN_SHIFT)) >> (32 - RUN_SHIFT) << 9,
                 }));
             }
-            _ => return None,
         }
-        Some(())
+        SUBMISSION => {
+            let wire = rt_event_submission::read(bytes)?;
+            let file = file_id(&wire.file);
+            events.push(Event::Submitted(Submitted {
+                array: u32::from(wire.array),
+                op: Op::from_u8(wire.op)?,
+                origin: Origin::from_u8(wire.origin)?,
+                flags: wire.flags,
+                sector: ArraySector(wire.sector),
+                length: wire.length,
+                pid: wire.pid,
+                file: (file.inode > 0).then_some(file),
+                now_ns: wire.now_ns,
+            }));
+        }
+        _ => return None,
     }
+    Some(())
 }
 
 #[cfg(test)]

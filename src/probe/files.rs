@@ -3,6 +3,7 @@
 use anyhow::Result;
 use libbpf_rs::{MapCore, MapFlags};
 
+use super::entries::{all_entries, file_id, operation, text};
 use super::load::Probe;
 use super::wire::{Wire, rt_file, rt_file_id, rt_file_key, rt_file_pending, rt_io};
 use crate::analysis::counters::{Counters, DirtyKey, FileKey, FileName, TaskCounters};
@@ -23,11 +24,7 @@ impl Probe {
         let moved = drain(&maps.rt_file_ios, |key: &rt_file_key| {
             (key.interval != self.interval).then(|| file_key(key))
         })?;
-        let per_cpu = super::entries::all_entries(&maps.rt_files_pending)?;
-        let cpus: Vec<_> = per_cpu
-            .iter()
-            .filter_map(|b| rt_file_pending::read(b))
-            .collect();
+        let cpus: Vec<rt_file_pending> = all_entries(&maps.rt_files_pending)?;
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
         // Slots that were written during the read are left for the next reading.
         let pending = slots
@@ -60,7 +57,7 @@ impl Probe {
         let found = self.skel.maps.rt_files.lookup(wire.bytes(), MapFlags::ANY);
         let file = rt_file::read(&found.ok()??)?;
         Some(FileName {
-            name: super::entries::text(&file.name),
+            name: text(&file.name),
             parent: (file.parent > 0).then_some((file.parent, file.parent_generation)),
             deleted: file.links == 0,
         })
@@ -69,19 +66,10 @@ impl Probe {
 
 /// Decodes a file key. For dirtied data, also returns the thread that dirtied it.
 fn file_key(wire: &rt_file_key) -> Option<(FileKey, Option<u32>)> {
-    let (op, dirtied) = super::entries::operation(wire.op)?;
-    let rt_file_id {
-        inode,
-        dev,
-        generation,
-    } = wire.file;
+    let (op, dirtied) = operation(wire.op)?;
     let key = FileKey {
         array: u32::from(wire.array),
-        file: (inode > 0).then_some(FileId {
-            dev,
-            inode,
-            generation,
-        }),
+        file: (wire.file.inode > 0).then(|| file_id(&wire.file)),
         op,
     };
     Some((key, dirtied.then_some(wire.pid)))

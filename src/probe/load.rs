@@ -1,24 +1,23 @@
 //! Loads the planned programs, fills their maps and attaches them.
 
-use std::mem::MaybeUninit;
 use std::os::fd::AsFd as _;
 
-use anyhow::{Context as _, Result, bail};
-use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use anyhow::{Context as _, Result};
+use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel};
 
 use super::Facts;
 use super::clock::monotonic_ns;
 use super::deltas::Deltas;
 use super::events::Events;
-use super::log::{collect, keep, loader_error, refusal, short};
+use super::log::{collect, keep, loader_error, refusal};
 use super::map_state::{MapState, Spare, Write};
 use super::member_ids::{MemberIds, Switchover};
+use super::object::{self, NO_SETTINGS, Planned as _, accepted};
 use super::overhead::Meter;
 use super::plan::{Choice, Plan};
 use super::shadows::{SHADOWED, is_shadow};
-use super::skel::{OpenRaidtraceSkel, RaidtraceSkel, RaidtraceSkelBuilder};
-use super::stats::program_info;
+use super::skel::{RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
 use super::wire::{Wire, rt_row, rt_tiles};
 use crate::analysis::counters::{FileKey, TaskKey};
@@ -84,11 +83,7 @@ impl Probe {
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let spare = Spare::for_tables(tables);
         let members = tables.members.len() as u32;
-        let shadows = if plan
-            .programs
-            .iter()
-            .any(|c| c.program == "rt_rq_complete_2")
-        {
+        let shadows = if plan.has("rt_rq_complete_2") {
             members
         } else {
             0
@@ -96,27 +91,9 @@ impl Probe {
         let (rows, note) = rows(members, spare.members + shadows, cpus);
         plan.notes.extend(note);
         let planned = plan.programs.iter().map(|c| c.program).collect();
-        let skel = loop {
-            match load(plan, facts, tables, spare, rows, buffer) {
-                Ok(skel) => break skel,
-                Err(e) => {
-                    let why = loader_error();
-                    let refused = plan
-                        .programs
-                        .iter()
-                        .map(|c| c.program)
-                        .find(|p| why.contains(&format!("'{p}'")))
-                        .filter(|p| plan.without(p, &short(&why)));
-                    if refused.is_some() {
-                        continue;
-                    }
-                    match plan.last_optional() {
-                        Some(p) if plan.without(p, &short(&why)) => {}
-                        _ => return Err(e).context(refusal(&why)),
-                    }
-                }
-            }
-        };
+        let skel = accepted(plan, |plan| {
+            load(plan, facts, tables, spare, rows, buffer).map_err(|e| (None, e))
+        })?;
         let mut probe = Self {
             arrays: tables.arrays.len() as u32,
             members_max: (tables.members.len() as u32 + spare.members).max(1),
@@ -137,9 +114,7 @@ impl Probe {
         probe.fill(tables)?;
         probe.attach(plan)?;
         if account {
-            let loaded = &probe.programs;
-            let programs = probe.skel.object().progs();
-            probe.meter = Meter::start(programs.filter(|p| loaded.iter().any(|l| p.name() == *l)));
+            probe.meter = Meter::start(probe.skel.object(), &probe.programs);
         }
         probe.set_attached_time();
         Ok(probe)
@@ -211,9 +186,8 @@ impl Probe {
             self.write(&write)?;
         }
         let wanted = |program| {
-            plan.programs
-                .iter()
-                .any(|c| c.attached && c.program == program)
+            let mut attached = plan.programs.iter().filter(|c| c.attached);
+            attached.any(|c| c.program == program)
         };
         // A shadow program that was needed once stays attached.
         self.links
@@ -244,7 +218,15 @@ impl Probe {
 
     fn attach(&mut self, plan: &mut Plan) -> Result<()> {
         for choice in plan.programs.clone() {
-            match self.attach_first(choice) {
+            if !choice.attached {
+                keep(
+                    PrintLevel::Info,
+                    format!("{}: not attached", choice.program),
+                );
+                self.programs.push(choice.program);
+                continue;
+            }
+            match self.attach_one(choice.program) {
                 Ok(()) => self.programs.push(choice.program),
                 Err(e) if choice.required => {
                     return Err(e).context(refusal(&loader_error()));
@@ -253,23 +235,6 @@ impl Probe {
                     plan.without(choice.program, &e.to_string());
                 }
             }
-        }
-        Ok(())
-    }
-
-    fn attach_first(&mut self, choice: Choice) -> Result<()> {
-        if choice.attached {
-            self.attach_one(choice.program)?;
-        }
-        let program = self.skel.object().progs();
-        let mut program = program.filter(|p| p.name() == choice.program);
-        if let Some(program) = program.next() {
-            let suffix = if choice.attached {
-                ""
-            } else {
-                ", not attached"
-            };
-            log_size(choice.program, &program, suffix);
         }
         Ok(())
     }
@@ -293,12 +258,7 @@ impl Probe {
             // request a second time.
             bss.rt_shadows_attached |= 1 << kind;
         }
-        let mut programs = self.skel.object().progs_mut();
-        let program = programs
-            .find(|p| p.name() == name)
-            .context("a program of the plan is not in the object")?;
-        let link = program.attach()?;
-        self.links.push((name, link));
+        self.links.push(object::attach(self.skel.object(), name)?);
         Ok(())
     }
 }
@@ -334,16 +294,9 @@ fn load(
     rows: u32,
     buffer: Option<u32>,
 ) -> Result<RaidtraceSkel<'static>> {
-    // The skeleton borrows from `storage` until the process ends. A leak avoids a self-referential struct.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open: OpenRaidtraceSkel<'static> = RaidtraceSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object")?;
-
+    let mut open = object::open(RaidtraceSkelBuilder::default())?;
     let members = (tables.members.len() + spare.members as usize).max(1);
-    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
-        bail!("the BPF object has no settings: it was not built by this project's build.rs");
-    };
+    let rodata = open.maps.rodata_data.as_deref_mut().context(NO_SETTINGS)?;
     rodata.rt_dev_mult = tables.mult;
     rodata.rt_rows_max = rows;
     rodata.rt_page_shift = rustix::param::page_size().trailing_zeros();
@@ -372,7 +325,7 @@ fn load(
     rodata.rt_chain_end = address(facts.chain_end);
     rodata.rt_shadows = shadows(plan);
     rodata.rt_members_max = members as u32;
-    rodata.rt_refusals = u32::from(plan.programs.iter().any(|c| c.program == "rt_bio_refused"));
+    rodata.rt_refusals = u32::from(plan.has("rt_bio_refused"));
     rodata.rt_nesting = u32::from(!facts.guarded);
     rodata.rt_wait_end_io = address(facts.wait_end_io);
     rodata.rt_recording = u32::from(buffer.is_some());
@@ -410,23 +363,14 @@ fn load(
     let template = super::events::ring(buffer)?;
     open.maps.rt_events.set_inner_map_fd(template.as_fd())?;
 
-    for mut program in open.open_object_mut().progs_mut() {
-        let wanted = plan.programs.iter().any(|c| program.name() == c.program);
-        program.set_autoload(wanted);
-    }
-    open.load().context("loading the BPF object")
+    object::load(open, &plan.names())
 }
 
 /// Bit mask of the programs that have a shadow program in the plan, by `enum rt_seen_kinds`.
 fn shadows(plan: &Plan) -> u32 {
-    let has = |first: &str| {
-        plan.programs
-            .iter()
-            .any(|c| c.program.strip_suffix("_2") == Some(first))
-    };
-    let kinds = (0..).zip(SHADOWED);
-    kinds
-        .filter(|(_, first)| has(first))
+    (0..)
+        .zip(SHADOWED)
+        .filter(|(_, first)| plan.has(&format!("{first}_2")))
         .fold(0, |bits, (kind, _)| bits | 1 << kind)
 }
 
@@ -441,17 +385,6 @@ fn put<T: Wire>(map: &impl MapCore, values: &[T]) -> Result<()> {
             .with_context(|| format!("filling the map {}", map.name().to_string_lossy()))?;
     }
     Ok(())
-}
-
-/// Logs the number of verified instructions (0 before 5.16) and the machine code size of a program.
-pub(super) fn log_size(name: &str, program: &impl std::os::fd::AsFd, suffix: &str) {
-    if let Some(info) = program_info(program) {
-        let (verified, bytes) = (info.verified_insns, info.jited_prog_len);
-        keep(
-            PrintLevel::Info,
-            format!("{name}: {verified} instructions verified, {bytes} bytes{suffix}"),
-        );
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::stats::program_stats;
+use libbpf_rs::{Object, Program};
+
+use super::object::{program_info, programs};
 use crate::analysis::snapshot::Overhead;
 use crate::machine::privileges;
 
@@ -32,10 +34,11 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// `None` if the kernel does not permit its statistics to be enabled, or if a descriptor cannot be duplicated.
-    pub(super) fn start<P: AsFd>(programs: impl IntoIterator<Item = P>) -> Option<Self> {
-        let owned = |p: P| p.as_fd().try_clone_to_owned().ok();
-        let programs = programs.into_iter().map(owned).collect::<Option<_>>()?;
+    /// Measures these programs of an object. `None` if the kernel does not permit its statistics to be enabled, or if a descriptor cannot
+    /// be duplicated.
+    pub(super) fn start(object: &Object, names: &[&'static str]) -> Option<Self> {
+        let owned = |(_, p): (_, Program<'_>)| p.as_fd().try_clone_to_owned().ok();
+        let programs = programs(object, names).map(owned).collect::<Option<_>>()?;
         let mut slices = Slices {
             programs,
             open: None,
@@ -160,8 +163,10 @@ struct Slices {
 impl Slices {
     /// The kernel's sums of run time and runs of all programs.
     fn totals(&self) -> (u64, u64) {
-        let each = self.programs.iter().filter_map(program_stats);
-        each.fold((0, 0), |(ns, runs), p| (ns + p.0, runs + p.1))
+        let each = self.programs.iter().filter_map(program_info);
+        each.fold((0, 0), |(ns, runs), p| {
+            (ns + p.run_time_ns, runs + p.run_cnt)
+        })
     }
 
     fn open(&mut self, now: Instant) {

@@ -1,6 +1,8 @@
 //! Selects the programs to load from the kernel facts, and notes figures that the kernel cannot give. Pure.
 
 use super::Facts;
+use super::btf::NO_TYPES;
+use super::object::Planned;
 
 /// A program of the BPF object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,11 +162,7 @@ const BIO_COMPLETE_SHADOW: Choice = Choice::optional(
 /// One line: what is missing, why, and what to do.
 pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if !facts.btf {
-        return Err(
-            "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs \
-             a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are from Debian 11 on"
-                .to_owned(),
-        );
+        return Err(NO_TYPES.to_owned());
     }
     let mut plan = Plan::default();
     if need.nothing {
@@ -207,14 +205,11 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             plan.programs.push(QUEUE_Q);
             plan.programs.extend(need.md_submits.then_some(MD_SUBMIT_Q));
         }
-        other => plan.notes.push(format!(
-            "no {}: the tracepoint block_bio_queue has {} in this kernel",
-            QUEUE.gives,
-            match other {
-                Some(n) => format!("{n} arguments"),
-                None => "no type".to_owned(),
-            }
-        )),
+        other => {
+            let has = other.map_or("no type".to_owned(), |n| format!("{n} arguments"));
+            let why = format!("the tracepoint block_bio_queue has {has} in this kernel");
+            plan.lacks(QUEUE, &why);
+        }
     }
     if matches!(facts.dio_end_io, 0 | u64::MAX) && facts.bio_queue.is_some() {
         plan.notes.push(
@@ -240,10 +235,10 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 ..BIO_COMPLETE
             }),
             _ if !need.bio_based => {}
-            _ => plan.notes.push(format!(
-                "no {}: the tracepoint block_bio_complete has other arguments than raidtrace expects",
-                BIO_COMPLETE.gives
-            )),
+            _ => plan.lacks(
+                BIO_COMPLETE,
+                "the tracepoint block_bio_complete has other arguments than raidtrace expects",
+            ),
         }
     }
     if need.mirrors && facts.bio_complete == Some(2) {
@@ -321,6 +316,11 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
 }
 
 impl Plan {
+    /// Adds a note on the figures that are missing without a program.
+    fn lacks(&mut self, choice: Choice, why: &str) {
+        self.notes.push(format!("no {}: {why}", choice.gives));
+    }
+
     /// Hooks the function that dirties a block if origins are wanted and the kernel permits it. Otherwise hooks the end of a
     /// handle.
     fn dirtied(&mut self, facts: &Facts, by_origin: bool) {
@@ -330,24 +330,18 @@ impl Plan {
         } else if typed {
             self.programs.push(DIRTY_HANDLE);
             if by_origin {
-                self.notes.push(format!(
-                    "no {}: this kernel cannot hook functions (no ftrace)",
-                    DIRTY_BLOCK.gives
-                ));
+                self.lacks(DIRTY_BLOCK, "this kernel cannot hook functions (no ftrace)");
             }
         } else {
-            self.notes.push(format!(
-                "no {}: this kernel does not describe the types of its module jbd2",
-                DIRTY_HANDLE.gives
-            ));
+            let why = "this kernel does not describe the types of its module jbd2";
+            self.lacks(DIRTY_HANDLE, why);
         }
         if facts.dirty_folio == Some(2) {
             self.programs.push(DIRTY_FOLIO);
         } else if facts.dirty_page == Some(2) {
             self.programs.push(DIRTY_PAGE);
         } else {
-            self.notes
-                .push(format!("no {}: no such tracepoint", DIRTY_FOLIO.gives));
+            self.lacks(DIRTY_FOLIO, "no such tracepoint");
         }
     }
 
@@ -355,11 +349,8 @@ impl Plan {
     fn journals(&mut self, facts: &Facts) {
         let typed = (facts.checkpoint, facts.checkpoint_stats) == (Some(2), Some(3));
         if !typed && !facts.jbd2_module_btf {
-            self.notes.push(format!(
-                "no {}: this kernel does not describe jbd2's tracepoints",
-                CHECKPOINT.gives
-            ));
-            return;
+            let why = "this kernel does not describe jbd2's tracepoints";
+            return self.lacks(CHECKPOINT, why);
         }
         self.programs.extend([CHECKPOINT, CHECKPOINT_DONE]);
         if facts.log_tail == Some(4) || facts.jbd2_module_btf {
@@ -367,30 +358,30 @@ impl Plan {
         }
     }
 
-    /// Drops an optional program that the kernel refused. False if the program is required or not in the plan.
-    pub fn without(&mut self, program: &str, why: &str) -> bool {
-        let Some(at) = self
-            .programs
-            .iter()
-            .position(|c| c.program == program && !c.required)
-        else {
+    /// True if the program is in the plan.
+    pub fn has(&self, program: &str) -> bool {
+        self.programs.iter().any(|c| c.program == program)
+    }
+}
+
+impl Planned for Plan {
+    fn names(&self) -> Vec<&'static str> {
+        self.programs.iter().map(|c| c.program).collect()
+    }
+
+    fn without(&mut self, program: &str, why: &str) -> bool {
+        let same = |c: &Choice| c.program == program && !c.required;
+        let Some(at) = self.programs.iter().position(same) else {
             return false;
         };
         let gone = self.programs.remove(at);
-        self.notes.push(format!(
-            "no {}: this kernel refused {program} ({why})",
-            gone.gives
-        ));
+        self.lacks(gone, &format!("this kernel refused {program} ({why})"));
         true
     }
 
-    /// The last optional program, which is dropped first.
-    pub fn last_optional(&self) -> Option<&'static str> {
-        self.programs
-            .iter()
-            .rev()
-            .find(|c| !c.required)
-            .map(|c| c.program)
+    fn last_optional(&self) -> Option<&'static str> {
+        let last = self.programs.iter().rev().find(|c| !c.required);
+        last.map(|c| c.program)
     }
 }
 

@@ -1,21 +1,21 @@
 //! CPU profile: samples each CPU with a perf event on its clock, and drains the samples of `bpf/profile.bpf.c`.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
-use std::rc::Rc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
+use libbpf_rs::Link;
 use libbpf_rs::libbpf_sys::{
     PERF_COUNT_SW_CPU_CLOCK, PERF_FLAG_FD_CLOEXEC, PERF_TYPE_SOFTWARE, perf_event_attr,
 };
-use libbpf_rs::skel::{OpenSkel as _, SkelBuilder as _};
-use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
+use libbpf_rs::skel::OpenSkel as _;
 
+use super::entries::per_cpu;
 use super::log::{collect, loader_error, refusal};
+use super::object::{self, NO_SETTINGS};
 use super::profile_skel::{RaidtraceProfileSkel, RaidtraceProfileSkelBuilder};
+use super::ring::{ALL, Ring};
 use super::wire::{Wire, rt_sample, rt_sample_ticks};
 use crate::contract;
 use crate::machine::Sys;
@@ -69,19 +69,11 @@ pub struct Ticks {
 /// Perf events and the samples drained from their ring buffer. Dropping it closes the events.
 pub struct Samples {
     skel: RaidtraceProfileSkel<'static>,
-    ring: RingBuffer<'static>,
-    drained: Rc<RefCell<Drained>>,
+    ring: Ring<Sample>,
     hertz: u32,
     cpus: BTreeMap<u32, Link>,
     /// Ticks by CPU since the start.
     ticks: BTreeMap<u32, Ticks>,
-}
-
-#[derive(Default)]
-struct Drained {
-    samples: Vec<Sample>,
-    /// Number of malformed samples.
-    bad: u64,
 }
 
 impl Samples {
@@ -111,14 +103,12 @@ impl Samples {
                 refusal(&loader_error())
             )
         })?;
-        let drained = Rc::new(RefCell::new(Drained::default()));
-        let ring = ring(&skel, &drained).map_err(|e| {
+        let ring = Ring::new(&skel.maps.rt_samples, decode).map_err(|e| {
             format!("the CPUs cannot be sampled: {e:#}: raise the limit of locked memory (ulimit -l unlimited)")
         })?;
         let mut samples = Self {
             skel,
             ring,
-            drained,
             hertz,
             cpus: BTreeMap::new(),
             ticks: BTreeMap::new(),
@@ -166,34 +156,14 @@ impl Samples {
 
     /// Moves the samples of the ring buffer to `samples`, ordered by time for each CPU.
     pub fn drain(&mut self, samples: &mut Vec<Sample>) -> Result<()> {
-        let drained = self.ring.consume_raw();
-        if drained < 0 {
-            let why = Error::from_raw_os_error(-drained);
-            bail!("reading the samples: {why}");
-        }
-        let mut new = self.drained.borrow_mut();
-        samples.append(&mut new.samples);
-        let bad = std::mem::take(&mut new.bad);
-        if bad > 0 {
-            bail!("{bad} malformed samples from the BPF program: this is a bug in raidtrace");
-        }
-        Ok(())
+        self.ring.drain(ALL, samples).map(|_| ())
     }
 
     /// Ticks since the previous call, by CPU; CPUs without any are left out.
     pub fn ticks(&mut self) -> Result<BTreeMap<u32, Ticks>> {
-        let all = self
-            .skel
-            .maps
-            .rt_ticks
-            .lookup_percpu(0u32.bytes(), MapFlags::ANY)
-            .context("reading the idle ticks")?
-            .unwrap_or_default();
+        let all = per_cpu::<rt_sample_ticks>(&self.skel.maps.rt_ticks, 0)?;
         let mut new = BTreeMap::new();
-        for (cpu, bytes) in (0u32..).zip(&all) {
-            let Some(now) = rt_sample_ticks::read(bytes) else {
-                continue;
-            };
+        for (cpu, now) in (0u32..).zip(all) {
             let before = self.ticks.entry(cpu).or_default();
             let ticks = Ticks {
                 idle: now.idle.saturating_sub(before.idle),
@@ -208,32 +178,13 @@ impl Samples {
     }
 }
 
-fn ring(
-    skel: &RaidtraceProfileSkel<'_>,
-    drained: &Rc<RefCell<Drained>>,
-) -> Result<RingBuffer<'static>> {
-    let into = Rc::clone(drained);
-    let mut builder = RingBufferBuilder::new();
-    builder.add(&skel.maps.rt_samples, move |bytes| {
-        into.borrow_mut().add(bytes);
-        0
-    })?;
-    builder.build().context("mapping the ring buffer")
-}
-
 fn load(
     cpus: usize,
     hertz: u32,
     softirqs: Option<(u64, u64)>,
 ) -> Result<RaidtraceProfileSkel<'static>> {
-    // The skeleton borrows from `storage` until the process ends.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = RaidtraceProfileSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object")?;
-    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
-        bail!("the BPF object has no settings: it was not built by this project's build.rs");
-    };
+    let mut open = object::open(RaidtraceProfileSkelBuilder::default())?;
+    let rodata = open.maps.rodata_data.as_deref_mut().context(NO_SETTINGS)?;
     (rodata.rt_softirq_begin, rodata.rt_softirq_end) = softirqs.unwrap_or_default();
     let bytes = buffer(cpus, hertz);
     open.maps.rt_samples.set_max_entries(bytes as u32)?;
@@ -366,16 +317,8 @@ fn list(text: &str) -> Option<BTreeSet<u32>> {
     Some(all)
 }
 
-impl Drained {
-    fn add(&mut self, bytes: &[u8]) {
-        match decode(bytes) {
-            Some(sample) => self.samples.push(sample),
-            None => self.bad += 1,
-        }
-    }
-}
-
-fn decode(bytes: &[u8]) -> Option<Sample> {
+/// Appends a sample of the program; `None` if it is malformed.
+fn decode(bytes: &[u8], samples: &mut Vec<Sample>) -> Option<()> {
     let wire = rt_sample::read(bytes)?;
     let frames = usize::from(wire.frames);
     if frames > FRAMES {
@@ -388,7 +331,7 @@ fn decode(bytes: &[u8]) -> Option<Sample> {
         .chunks_exact(size_of::<u64>())
         .filter_map(u64::read)
         .collect();
-    Some(Sample {
+    samples.push(Sample {
         cpu: wire.cpu,
         pid: wire.pid,
         tgid: wire.tgid,
@@ -400,7 +343,8 @@ fn decode(bytes: &[u8]) -> Option<Sample> {
             NO_STACK => Stack::Unknown,
             _ => return None,
         },
-    })
+    });
+    Some(())
 }
 
 #[cfg(test)]

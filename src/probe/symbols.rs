@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::alloc::FUNCTIONS;
+use super::alloc::functions;
 use crate::machine::symbols::{self, Named};
 use crate::machine::{Sys, modules};
 
@@ -33,7 +33,7 @@ const NAMES: [&str; 19] = [
     "end_reshape_write",
 ];
 
-/// Addresses of the symbols in [`NAMES`] and [`FUNCTIONS`]; absent symbols have no entry.
+/// Addresses of the symbols in [`NAMES`] and [`functions()`]; absent symbols have no entry.
 #[derive(Debug, Default)]
 pub(super) struct KernelSymbols(Vec<Named>);
 
@@ -58,13 +58,16 @@ impl KernelSymbols {
     }
 
     pub fn parse(text: impl std::io::Read) -> Self {
-        let names: HashSet<&str> = NAMES.into_iter().chain(FUNCTIONS).collect();
+        let names: HashSet<&str> = NAMES.into_iter().chain(functions()).collect();
         Self(symbols::named(text, |name| names.contains(name)))
     }
 
     /// Addresses of all symbols with this name: several modules can have functions with the same name.
     pub fn all(&self, name: &str) -> impl Iterator<Item = u64> {
-        debug_assert!(NAMES.contains(&name) || FUNCTIONS.contains(&name), "{name}");
+        debug_assert!(
+            NAMES.contains(&name) || functions().any(|f| f == name),
+            "{name}"
+        );
         let found = self.0.iter().filter(move |s| s.name == name);
         found.map(|s| if s.address == 0 { HIDDEN } else { s.address })
     }

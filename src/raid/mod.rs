@@ -115,22 +115,21 @@ impl Geometry {
             Level::Raid6 => 4,
         };
         if disks < least || (level == Level::Single && disks != 1) {
-            return Err(GeometryError::Disks { level, disks });
+            return Err(GeometryError::Disks(level, disks));
         }
         if disks > MAX_DISKS {
             return Err(GeometryError::TooManyDisks(disks));
         }
         let sizes = p.member_sectors.len();
         if sizes != 1 && sizes != disks as usize {
-            return Err(GeometryError::Sizes { sizes, disks });
+            return Err(GeometryError::Sizes(sizes, disks));
         }
         let smallest = p.member_sectors.iter().copied().min().unwrap_or(0);
         let linear = matches!(level, Level::Single | Level::Raid1);
         // Only raid0.c supports a chunk that is not a power of two.
         let odd_chunk = level != Level::Raid0 && !p.chunk_sectors.is_power_of_two();
         if !linear && (p.chunk_sectors == 0 || odd_chunk) {
-            let chunk = p.chunk_sectors;
-            return Err(GeometryError::Chunk { level, chunk });
+            return Err(GeometryError::Chunk(level, p.chunk_sectors));
         }
         let chunk = if linear {
             0

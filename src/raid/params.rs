@@ -91,34 +91,17 @@ pub enum GeometryError {
     #[error("level {0} is not supported")]
     Level(String),
     /// Less than the minimum of the level (or not exactly one for a disk without md).
-    #[error("disks: {level} cannot have {disks}")]
-    Disks {
-        /// The level.
-        level: Level,
-        /// The value.
-        disks: u32,
-    },
+    #[error("disks: {0} cannot have {1}")]
+    Disks(Level, u32),
     /// More than [`MAX_DISKS`].
     #[error("disks: {0} members are too many, the limit is {MAX_DISKS}")]
     TooManyDisks(u32),
     /// Zero, or not a power of two although md requires it.
-    #[error("chunk_sectors: {level} cannot have chunks of {chunk} sectors")]
-    Chunk {
-        /// The level.
-        level: Level,
-        /// Sectors.
-        chunk: u32,
-    },
-    /// Unknown for the level, or invalid with this number of disks.
-    #[error("layout: {layout:#x} is not a layout of {level} with {disks} disks")]
-    Layout {
-        /// The level.
-        level: Level,
-        /// The value.
-        layout: u32,
-        /// Members.
-        disks: u32,
-    },
+    #[error("chunk_sectors: {0} cannot have chunks of {1} sectors")]
+    Chunk(Level, u32),
+    /// The number of the layout is unknown for the level, or invalid with this number of disks.
+    #[error("layout: {1:#x} is not a layout of {0} with {2} disks")]
+    Layout(Level, u32, u32),
     /// RAID 0 of unequal members with a layout other than 1 and 2: `create_strip_zones` then uses a module
     /// parameter, and fails if that is 0.
     #[error(
@@ -130,13 +113,8 @@ pub enum GeometryError {
     #[error("member_sectors: {0} different sizes are too many, the limit is {MAX_ZONES}")]
     TooManyZones(usize),
     /// Neither one size for all members nor one size per member.
-    #[error("member_sectors: {sizes} sizes for {disks} disks")]
-    Sizes {
-        /// Values given.
-        sizes: usize,
-        /// Members.
-        disks: u32,
-    },
+    #[error("member_sectors: {0} sizes for {1} disks")]
+    Sizes(usize, u32),
     /// Too small for one row, or too large.
     #[error("member_sectors: a member cannot have {0} sectors")]
     MemberSectors(u64),

@@ -35,11 +35,7 @@ impl Raid10 {
             2 => Some(near * far),
             _ => None,
         };
-        let bad = GeometryError::Layout {
-            level: Level::Raid10,
-            layout,
-            disks,
-        };
+        let bad = GeometryError::Layout(Level::Raid10, layout, disks);
         let copies = near * far;
         let Some(set) = set.filter(|s| *s > 0 && copies >= 2 && copies <= disks) else {
             return Err(bad);

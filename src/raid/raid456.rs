@@ -85,13 +85,7 @@ impl Raid456 {
             (Level::Raid6, 18) => (Left, Symmetric, Q::Last),
             (Level::Raid6, 19) => (Right, Symmetric, Q::Last),
             (Level::Raid6, 20) => (Fixed(0), Asymmetric, Q::Last),
-            _ => {
-                return Err(GeometryError::Layout {
-                    level,
-                    layout,
-                    disks,
-                });
-            }
+            _ => return Err(GeometryError::Layout(level, layout, disks)),
         };
         let ring = disks - u32::from(q == Q::Last);
         Ok(Self {

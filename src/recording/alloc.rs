@@ -13,7 +13,6 @@ use crate::analysis::alloc::figures::{
 use crate::analysis::alloc::{
     AllocSnapshot, Counts, Cpu, Fragmentation, FsAlloc, Known, MbCount, Reason, Searching, Source,
 };
-use crate::analysis::files::FileId;
 use crate::analysis::hist::Hist;
 use crate::analysis::item::Item;
 use crate::analysis::profile::Profile;
@@ -27,6 +26,7 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 
+use super::interval::{self, clip, device, number};
 use super::limits::at_most;
 use quantiles::Quantiles;
 use searches::{Looked, Searches};
@@ -38,8 +38,6 @@ pub const SCHEMA: &str = "raidtrace.alloc/1";
 
 /// Maximum number of threads written; threads in the allocator come first.
 const THREADS: usize = 1024;
-/// Maximum length of the JSON: ten times that of three filesystems with 1024 tasks and files with long paths.
-const BYTES: usize = 32 << 20;
 const FILESYSTEMS: usize = 256;
 /// Maximum number of members of all filesystems in an interval.
 const MEMBERS: usize = 4096;
@@ -189,22 +187,6 @@ fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
     bytes.unwrap_or_else(|| text.into_bytes())
 }
 
-/// Formats a device number as `9:3`.
-pub(super) fn device(dev: u32) -> String {
-    FileId {
-        dev,
-        ..FileId::default()
-    }
-    .device()
-}
-
-/// Inverse of [`device`].
-pub(super) fn number(device: &str) -> Option<u32> {
-    let (major, minor) = device.split_once(':')?;
-    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
-    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
-}
-
 impl Filesystem {
     fn new(s: &AllocSnapshot, fs: &FsAlloc) -> Self {
         let c = &fs.counts;
@@ -291,8 +273,7 @@ impl Filesystem {
 
     fn read(mut self) -> Result<FsAlloc, String> {
         let counts = self.counts();
-        let dev = number(&self.dev)
-            .ok_or_else(|| format!("{:?} is not a device number", clip(&self.dev)))?;
+        let dev = number(&self.dev)?;
         let files: Result<_, String> = self.files.into_iter().map(File::read).collect();
         Ok(FsAlloc {
             name: self.name,
@@ -318,11 +299,6 @@ impl Filesystem {
             reason: self.reason,
         })
     }
-}
-
-/// The start of an untrusted text, for a message.
-fn clip(text: &str) -> String {
-    text.chars().take(40).collect()
 }
 
 impl Interval {
@@ -387,16 +363,7 @@ impl Interval {
     /// # Errors
     /// The text is too long or invalid.
     pub fn parse(time_us: i64, json: &str) -> Result<Recorded, String> {
-        if json.len() > BYTES {
-            return Err(format!("more than {} MiB of JSON", BYTES >> 20));
-        }
-        let interval: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
-        if interval.schema != SCHEMA {
-            return Err(format!(
-                "schema is {:?}, not {SCHEMA}",
-                clip(&interval.schema)
-            ));
-        }
+        let interval = interval::parse(json, SCHEMA, |interval: &Self| &interval.schema)?;
         let mut recorded = interval.read()?;
         if let Ok(time) = jiff::Timestamp::from_microsecond(time_us) {
             recorded.snapshot.time = time;
@@ -407,10 +374,7 @@ impl Interval {
     fn read(self) -> Result<Recorded, String> {
         let time = self.time.parse();
         let time = time.map_err(|_| format!("{:?} is not a time", clip(&self.time)))?;
-        let interval = Duration::try_from_secs_f64(self.interval_s).ok();
-        let interval = interval
-            .filter(|i| *i <= Duration::from_secs(1 << 32))
-            .ok_or_else(|| format!("interval_s is {}", self.interval_s))?;
+        let interval = interval::length(self.interval_s)?;
         // Each member has a histogram.
         let members: usize = self.filesystems.iter().map(|fs| fs.members.len()).sum();
         if members > MEMBERS {

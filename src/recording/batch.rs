@@ -36,6 +36,16 @@ pub enum Wanted {
     Everything,
 }
 
+impl Wanted {
+    fn includes(self, column: &str) -> bool {
+        match column {
+            "slot" | "flags" | "count" => self == Self::Everything,
+            "sector" | "array_sector" => self != Self::Figures,
+            _ => true,
+        }
+    }
+}
+
 /// Dictionaries by id.
 pub type Dictionaries = HashMap<i64, ArrayRef>;
 
@@ -46,10 +56,6 @@ pub struct Layout {
     schema: SchemaRef,
     /// Index of each of [`COLUMNS`] in the file.
     indices: Vec<usize>,
-    /// Like `indices`, without the columns that [`Wanted::Figures`] excludes.
-    figures: Vec<usize>,
-    /// Likewise for [`Wanted::Addresses`].
-    addresses: Vec<usize>,
     /// Schema of the [`COLUMNS`] alone: any other column may reuse one of their dictionary ids with another type.
     ours: Schema,
     /// Dictionary ids, each with the index in [`COLUMNS`] of the column that uses it.
@@ -78,8 +84,7 @@ impl Layout {
             let of_column = buffers(field.data_type()).ok_or_else(|| unknown(field.name()))?;
             elements.extend_from_slice(of_column);
         }
-        let (mut indices, mut figures, mut dictionaries) = <(Vec<_>, Vec<_>, Vec<_>)>::default();
-        let mut addresses = Vec::new();
+        let (mut indices, mut dictionaries) = (Vec::new(), Vec::new());
         for (column, (name, kind)) in COLUMNS.iter().enumerate() {
             let mut found = (0..).zip(file.fields()).filter(|(_, f)| f.name() == name);
             let (index, field) = found
@@ -90,13 +95,6 @@ impl Layout {
                 return Err(format!("column {name} has the wrong type"));
             }
             indices.push(index);
-            let is_address = matches!(*name, "sector" | "array_sector");
-            if !matches!(*name, "slot" | "flags" | "count") {
-                addresses.push(index);
-                if !is_address {
-                    figures.push(index);
-                }
-            }
             let field = schema.fields().map(|fields| fields.get(index));
             if let Some(dictionary) = field.and_then(|f| f.dictionary()) {
                 dictionaries.push((dictionary.id(), column));
@@ -106,8 +104,6 @@ impl Layout {
             ours: file.project(&indices).map_err(|error| error.to_string())?,
             schema: Arc::new(file),
             indices,
-            figures,
-            addresses,
             dictionaries,
             elements,
         })
@@ -130,12 +126,10 @@ impl Layout {
         let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
         check(batch, body, ROWS, &self.elements)?;
         let (schema, version) = (Arc::clone(&self.schema), message.version());
-        let indices = match wanted {
-            Wanted::Figures => &self.figures,
-            Wanted::Addresses => &self.addresses,
-            Wanted::Everything => &self.indices,
-        };
-        let record = read_record_batch(body, batch, schema, dictionaries, Some(indices), &version);
+        let columns = self.indices.iter().zip(COLUMNS);
+        let columns = columns.filter(|(_, (name, _))| wanted.includes(name));
+        let indices: Vec<usize> = columns.map(|(index, _)| *index).collect();
+        let record = read_record_batch(body, batch, schema, dictionaries, Some(&indices), &version);
         let batch = Batch::new(record.map_err(|_| DAMAGED)?);
         // These columns have 64 bits so that tools can sum them. The values of one request fit into 32 bits.
         let limited = [

@@ -1,17 +1,17 @@
 //! Encodes rows as record batches. Runs in the writer's thread.
 
-use std::collections::HashMap;
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::{
     ArrowPrimitiveType, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
     ArrayRef, BooleanArray, DictionaryArray, PrimitiveArray, RecordBatch, StringArray,
 };
-use arrow_buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
+use arrow_buffer::{BooleanBuffer, NullBuffer};
 use arrow_ipc::CompressionType;
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -68,7 +68,7 @@ impl ConstantDictionaries {
     fn new() -> Self {
         let strings = |names: Vec<String>| -> ArrayRef { Arc::new(StringArray::from(names)) };
         Self {
-            kind: strings(Kind::ALL.map(|k| k.name().to_owned()).to_vec()),
+            kind: strings(Kind::ALL.map(|k| k.1.to_owned()).to_vec()),
             op: strings(Op::ALL.iter().map(|o| o.name().to_owned()).collect()),
             flags: strings(
                 (0..=u8::MAX >> 2)
@@ -181,8 +181,13 @@ impl Encoder {
         let file = |r: &Row| is_io(r).then(|| files.rows.get(r.file as usize)).flatten();
         let constant = &self.constant;
         vec![
-            Arc::new(plain::<TimestampMicrosecondType>(rows, |r| r.time).with_timezone("UTC")),
-            dictionary(plain::<UInt8Type>(rows, |r| r.kind as u8), &constant.kind),
+            Arc::new(
+                column::<TimestampMicrosecondType>(rows, |r| Some(r.time)).with_timezone("UTC"),
+            ),
+            dictionary(
+                column::<UInt8Type>(rows, |r| Some(r.kind as u8)),
+                &constant.kind,
+            ),
             dictionary(
                 column::<UInt16Type>(rows, |r| array(r).filter(|&a| a < arrays).map(|a| a as u16)),
                 &self.names.1,
@@ -254,11 +259,7 @@ fn begin(
     Ok(stream)
 }
 
-/// A column without nulls.
-fn plain<T: ArrowPrimitiveType>(rows: &[Row], of: impl Fn(&Row) -> T::Native) -> PrimitiveArray<T> {
-    PrimitiveArray::new(rows.iter().map(of).collect::<ScalarBuffer<_>>(), None)
-}
-
+/// A column of the values of rows.
 fn column<T: ArrowPrimitiveType>(
     rows: &[Row],
     of: impl Fn(&Row) -> Option<T::Native>,
@@ -275,11 +276,8 @@ fn column<T: ArrowPrimitiveType>(
 
 /// The column `error`, null except for requests.
 fn errors(rows: &[Row]) -> BooleanArray {
-    let bit = |of: fn(&Row) -> bool| {
-        BooleanBuffer::collect_bool(rows.len(), |i| rows.get(i).is_some_and(of))
-    };
-    let nulls = NullBuffer::new(bit(|r| r.kind == Kind::Request));
-    BooleanArray::new(bit(|r| r.error), Some(nulls))
+    let error = |r: &Row| (r.kind == Kind::Request).then_some(r.error);
+    rows.iter().map(error).collect()
 }
 
 /// A dictionary column. All keys are indices into `entries`.
@@ -304,24 +302,7 @@ fn names(names: &Arc<Names>) -> (Arc<Names>, ArrayRef, ArrayRef) {
 }
 
 /// Distinct texts, by number.
-#[derive(Default)]
-struct Table {
-    numbers: HashMap<String, u32>,
-    texts: Vec<String>,
-}
-
-impl Table {
-    fn number(&mut self, text: String) -> u32 {
-        *self.numbers.entry(text).or_insert_with_key(|text| {
-            self.texts.push(text.clone());
-            self.texts.len() as u32 - 1
-        })
-    }
-
-    fn dictionary(self) -> ArrayRef {
-        Arc::new(StringArray::from(self.texts))
-    }
-}
+type Table = StringDictionaryBuilder<UInt32Type>;
 
 /// Comm, cgroup and role of each of [`Batch::tasks`].
 struct Tasks {
@@ -333,23 +314,22 @@ struct Tasks {
 
 impl Tasks {
     fn new(batch: &Batch) -> Self {
-        let (mut comm, mut cgroup, mut role) = <(Table, Table, Table)>::default();
+        let (mut comm, mut cgroup, mut role) = (Table::new(), Table::new(), Table::new());
         let rows = batch.tasks.iter().map(|info| {
             let Some(info) = info else {
                 return (None, None, None);
             };
-            let text = |t: &Option<String>| t.clone();
             (
-                Some(comm.number(schema::escape(&info.comm))),
-                text(&info.cgroup).map(|t| cgroup.number(t)),
-                text(&info.role).map(|t| role.number(t)),
+                comm.append(schema::escape(&info.comm)).ok(),
+                info.cgroup.as_ref().and_then(|t| cgroup.append(t).ok()),
+                info.role.as_ref().and_then(|t| role.append(t).ok()),
             )
         });
         Self {
             rows: rows.collect(),
-            comm: comm.dictionary(),
-            cgroup: cgroup.dictionary(),
-            role: role.dictionary(),
+            comm: Arc::clone(comm.finish().values()),
+            cgroup: Arc::clone(cgroup.finish().values()),
+            role: Arc::clone(role.finish().values()),
         }
     }
 }
@@ -370,7 +350,7 @@ struct Files {
 
 impl Files {
     fn new(batch: &Batch) -> Self {
-        let (mut filesystem, mut path) = <(Table, Table)>::default();
+        let (mut filesystem, mut path) = (Table::new(), Table::new());
         let rows = batch.files.iter().map(|(id, location)| {
             let location = location.as_deref();
             let dev = id.device();
@@ -380,16 +360,16 @@ impl Files {
             File {
                 inode: id.inode,
                 generation: id.generation,
-                filesystem: Some(filesystem.number(if known { name.to_owned() } else { dev })),
+                filesystem: filesystem.append(if known { name } else { &dev }).ok(),
                 path: location
                     .and_then(schema::path_text)
-                    .map(|text| path.number(text)),
+                    .and_then(|text| path.append(text).ok()),
             }
         });
         Self {
             rows: rows.collect(),
-            filesystem: filesystem.dictionary(),
-            path: path.dictionary(),
+            filesystem: Arc::clone(filesystem.finish().values()),
+            path: Arc::clone(path.finish().values()),
         }
     }
 }

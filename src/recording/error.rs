@@ -10,13 +10,8 @@ const NAMED: usize = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// A system call failed.
-    #[error("{}: {error}", path.display())]
-    Io {
-        /// File.
-        path: PathBuf,
-        /// Error of the system call.
-        error: std::io::Error,
-    },
+    #[error("{path}: {1}", path = .0.display())]
+    Io(PathBuf, std::io::Error),
     /// Not a regular file: its type.
     #[error("{path}: is {1}, not a regular file: reading a recording takes seeks", path = .0.display())]
     NoFile(PathBuf, &'static str),

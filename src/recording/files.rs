@@ -75,10 +75,7 @@ fn number(path: &Path, name: &[u8]) -> Option<u64> {
 
 /// Opens a regular file. Rejects a FIFO, because opening it would wait for a writer, and a device, because it has no end.
 pub fn open(path: &Path) -> Result<File, TraceError> {
-    let io = |error| TraceError::Io {
-        path: path.to_owned(),
-        error,
-    };
+    let io = |error| TraceError::Io(path.to_owned(), error);
     let metadata = match path.metadata() {
         Err(_) if path.as_os_str() == "-" => {
             return Err(TraceError::NoFile(path.to_owned(), "standard input"));

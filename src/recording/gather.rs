@@ -254,36 +254,12 @@ impl Pass {
     fn item(&mut self, item: &Item) {
         let time = item.time_us();
         self.newest = self.newest.max(time);
-        if let Item::Alloc { time_us, json } = item {
+        if let Item::Alloc { .. } | Item::Slow { .. } = item {
             self.events.add_outside(item);
             // An interval ends at its time, like a state.
             if time > self.from_us && time <= self.to_us {
                 self.items += 1;
-                match Interval::parse(*time_us, json) {
-                    Ok(interval) => {
-                        if let Some(stacks) = &mut self.stacks {
-                            stacks.merge(&interval.stacks);
-                        }
-                        Allocator::add(&mut self.allocator, interval.snapshot);
-                    }
-                    Err(_) => self.invalid += 1,
-                }
-            }
-            return;
-        }
-        if let Item::Slow { time_us, json } = item {
-            self.events.add_outside(item);
-            if time > self.from_us && time <= self.to_us {
-                self.items += 1;
-                match slow::Interval::parse(*time_us, json) {
-                    Ok(interval) => {
-                        if let Some(series) = &mut self.series {
-                            series.slow(&interval.kinds);
-                        }
-                        slow_history::add(self.slow.get_or_insert_default(), &interval);
-                    }
-                    Err(_) => self.invalid += 1,
-                }
+                self.invalid += u64::from(self.interval(item).is_err());
             }
             return;
         }
@@ -349,6 +325,28 @@ impl Pass {
             _ => {}
         }
         self.events.push(&mut self.sums, item);
+    }
+
+    /// Adds an interval of the allocator or of slow operations.
+    fn interval(&mut self, item: &Item) -> Result<(), String> {
+        match item {
+            Item::Alloc { time_us, json } => {
+                let interval = Interval::parse(*time_us, json)?;
+                if let Some(stacks) = &mut self.stacks {
+                    stacks.merge(&interval.stacks);
+                }
+                Allocator::add(&mut self.allocator, interval.snapshot);
+            }
+            Item::Slow { time_us, json } => {
+                let interval = slow::Interval::parse(*time_us, json)?;
+                if let Some(series) = &mut self.series {
+                    series.slow(&interval.kinds);
+                }
+                slow_history::add(self.slow.get_or_insert_default(), &interval);
+            }
+            _ => {}
+        }
+        Ok(())
     }
 
     fn report(

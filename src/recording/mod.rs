@@ -18,6 +18,7 @@ pub(crate) mod fixture;
 mod frame;
 pub mod gather;
 pub mod header;
+mod interval;
 pub mod join;
 mod limits;
 mod names;

@@ -9,7 +9,7 @@ use arrow_array::{Array as _, StringArray};
 
 use super::columns::{Batch, Column};
 use super::header::Header;
-use super::rows::{Device, Devices, Recent, StateRow};
+use super::rows::{self, Devices, Recent, StateRow};
 use super::schema::{COLUMNS, Kind, path_parse, unescape};
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
@@ -94,19 +94,13 @@ pub struct Mark {
 
 impl Names {
     pub fn new(header: &Header) -> Self {
-        let filesystems = header.filesystems.iter();
-        let devices = filesystems.map(|fs| {
-            let mount = fs.mounts.first().map(|m| m.path.clone());
-            let dev = fs.dev.clone();
-            (fs.name.clone(), Device { dev, mount })
-        });
         Self {
             tasks: Recent::default(),
             array_ids: HashMap::new(),
             locations: Recent::default(),
             invalid_rows: 0,
             numbers: Arc::default(),
-            devices: Arc::new(devices.collect()),
+            devices: Arc::new(rows::devices(header)),
             kinds: Vec::new(),
             ops: Vec::new(),
             origins: Vec::new(),
@@ -147,8 +141,8 @@ impl Names {
         let all = 0..entries.len();
         match COLUMNS.get(column).map_or("", |c| c.0) {
             "kind" => {
-                let kind = |i| Kind::ALL.into_iter().find(|k| k.name() == entry(i));
-                self.kinds = all.map(kind).collect();
+                let known = |i| Kind::ALL.into_iter().find(|known| known.1 == entry(i));
+                self.kinds = all.map(|i| Some(known(i)?.0)).collect();
             }
             "op" => self.ops = all.map(|i| entry(i).parse().unwrap_or(Op::Other)).collect(),
             "origin" => {

@@ -181,11 +181,6 @@ impl Reader {
         self.names.locations.get(id)
     }
 
-    /// Bytes read and total bytes of the current file.
-    pub fn progress(&self) -> (u64, u64) {
-        (self.frames.position(), self.frames.size())
-    }
-
     /// The next item; `None` at the end, see [`Reader::ending`].
     pub fn next_item(&mut self) -> Option<Item> {
         loop {
@@ -238,10 +233,7 @@ impl Reader {
         self.row = self.batch.rows();
         self.batch_mark = None;
         self.names.restore(&mark.names);
-        let io = |error| TraceError::Io {
-            path: PathBuf::from("the recording"),
-            error,
-        };
+        let io = |error| TraceError::Io(PathBuf::from("the recording"), error);
         for &at in mark.dictionaries_at.values() {
             self.frames.seek(at).map_err(io)?;
             if let Err(next) = self.message() {
@@ -396,10 +388,7 @@ fn open_file(path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
 
 /// Reads the schema message, with the header in its metadata. Errors name the input `path`.
 fn read_schema(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
-    let io = |error| TraceError::Io {
-        path: path.to_owned(),
-        error,
-    };
+    let io = |error| TraceError::Io(path.to_owned(), error);
     let mut frames = Frames::new(input).map_err(io)?;
     if frames.size() == 0 {
         return Err(TraceError::Empty(path.to_owned()));

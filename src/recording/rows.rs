@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::header::Header;
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
@@ -106,6 +107,18 @@ pub struct Device {
 /// Devices by kernel name.
 pub type Devices = BTreeMap<String, Device>;
 
+/// Devices in a header.
+pub fn devices(header: &Header) -> Devices {
+    let filesystems = header.filesystems.iter();
+    filesystems
+        .map(|fs| {
+            let mount = fs.mounts.first().map(|m| m.path.clone());
+            let dev = fs.dev.clone();
+            (fs.name.clone(), Device { dev, mount })
+        })
+        .collect()
+}
+
 /// JSON of a `state` row. `tests` compares it with a stored file. When a field is renamed in memory, keep its name in the file
 /// with `#[serde(rename)]`.
 #[derive(Serialize, Deserialize)]
@@ -177,7 +190,7 @@ impl Batch {
                 if let Some(pid) = r.pid {
                     let member = self.names.members.get(r.member as usize);
                     let array = member.map_or(NONE, |(array, ..)| *array);
-                    (row.pid, row.task) = (pid, self.task_number(TaskId { array, pid }, known));
+                    (row.pid, row.task) = (pid, self.task_number(array, pid, known));
                 }
                 row.file = r.file.map_or(NONE, |id| self.file(id, known));
                 row
@@ -192,22 +205,14 @@ impl Batch {
                 (row.subject, row.flags) = (s.array, s.flags.bits());
                 row.array_sector = s.array_sector;
                 (row.length, row.bytes) = (s.length, s.length);
-                let task = TaskId {
-                    array: s.array,
-                    pid: s.pid,
-                };
-                (row.pid, row.task) = (s.pid, self.task_number(task, known));
+                (row.pid, row.task) = (s.pid, self.task_number(s.array, s.pid, known));
                 row.file = s.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
             Item::Dirtied(d) => {
                 let mut row = Row::new(d.time_us, Kind::Dirtied, Op::Write, d.origin);
                 (row.subject, row.bytes, row.pid) = (d.array, d.bytes, d.pid);
-                let task = TaskId {
-                    array: d.array,
-                    pid: d.pid,
-                };
-                row.task = self.task_number(task, known);
+                row.task = self.task_number(d.array, d.pid, known);
                 row.file = d.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
@@ -233,7 +238,8 @@ impl Batch {
         self.rows.push(row);
     }
 
-    fn task_number(&mut self, task: TaskId, known: &Known) -> u32 {
+    fn task_number(&mut self, array: u32, pid: u32, known: &Known) -> u32 {
+        let task = TaskId { array, pid };
         if let Some((last, number)) = self.last_task
             && last == task
         {

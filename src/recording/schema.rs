@@ -31,33 +31,18 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, in the order of their dictionary keys.
-    pub const ALL: [Self; 9] = [
-        Self::Request,
-        Self::Part,
-        Self::Submission,
-        Self::State,
-        Self::Note,
-        Self::Lost,
-        Self::Dirtied,
-        Self::Alloc,
-        Self::Slow,
+    /// All kinds with their names in the column `kind`, in the order of their dictionary keys.
+    pub const ALL: [(Self, &'static str); 9] = [
+        (Self::Request, "request"),
+        (Self::Part, "part"),
+        (Self::Submission, "submission"),
+        (Self::State, "state"),
+        (Self::Note, "note"),
+        (Self::Lost, "lost"),
+        (Self::Dirtied, "dirtied"),
+        (Self::Alloc, "alloc"),
+        (Self::Slow, "slow"),
     ];
-
-    /// Name in the column `kind`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Request => "request",
-            Self::Part => "part",
-            Self::Submission => "submission",
-            Self::State => "state",
-            Self::Note => "note",
-            Self::Lost => "lost",
-            Self::Dirtied => "dirtied",
-            Self::Alloc => "alloc",
-            Self::Slow => "slow",
-        }
-    }
 }
 
 /// A column's type.

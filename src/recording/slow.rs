@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::alloc::{device, number};
+use super::interval::{self, BYTES, clip, device, number};
 use super::limits::at_most;
-use crate::advice::slow::Advice;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::item::Item;
 use crate::analysis::slow::advice::Found;
 use crate::analysis::slow::event::{Kind, Task};
 use crate::analysis::slow::names::Names;
-use crate::analysis::slow::phase::Phase;
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::printable::{escape, sanitize};
 
@@ -29,8 +27,6 @@ use operation::OperationLine;
 /// Version of the JSON.
 pub const SCHEMA: &str = "raidtrace.slow/1";
 
-/// Maximum length of the JSON: twice that of 10,000 operations.
-const BYTES: usize = 32 << 20;
 /// Maximum number of operations, commits, or texts of an interval.
 const ROWS: usize = 16_384;
 /// Maximum number of phases of an operation, functions of a stack, and holders or files of a commit.
@@ -50,7 +46,7 @@ pub struct Interval {
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     commits: Vec<CommitLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
-    advice: Vec<AdviceLine>,
+    advice: Vec<Found>,
     lost: LostLine,
     /// Device numbers (`8:32`) of filesystems and members, by name.
     devices: BTreeMap<String, String>,
@@ -69,14 +65,6 @@ struct KindLine {
     count: u64,
     slow: u64,
     total_us: u64,
-}
-
-#[derive(Debug, Serialize, Deserialize)]
-struct AdviceLine {
-    phase: Phase,
-    #[serde(flatten)]
-    advice: Advice,
-    evidence: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -154,7 +142,7 @@ impl Reading {
     fn device(&self, name: &str) -> Result<u32, String> {
         let known = self.numbers.get(name).copied();
         // An unknown device was written with its number as its name.
-        let dev = known.or_else(|| number(name));
+        let dev = known.or_else(|| number(name).ok());
         dev.ok_or_else(|| format!("the device {:?} has no number", clip(name)))
     }
 }
@@ -177,11 +165,6 @@ impl Interval {
             };
             (kind.name().to_owned(), line)
         };
-        let advice = |found: &Found| AdviceLine {
-            phase: found.phase,
-            advice: found.advice.clone(),
-            evidence: found.evidence.clone(),
-        };
         Self {
             schema: SCHEMA.to_owned(),
             time: s.time.to_string(),
@@ -194,7 +177,7 @@ impl Interval {
                 .collect(),
             kinds: s.kinds.iter().map(kind).collect(),
             commits: s.commits.iter().map(|c| CommitLine::new(c, s)).collect(),
-            advice: s.advice.iter().map(advice).collect(),
+            advice: s.advice.clone(),
             lost: LostLine {
                 events: s.lost.total(),
                 reasons: lost.map(|(name, n)| (name.to_owned(), n)).collect(),
@@ -237,29 +220,16 @@ impl Interval {
     /// # Errors
     /// The text is too long or invalid.
     pub fn parse(time_us: i64, json: &str) -> Result<SlowSnapshot, String> {
-        if json.len() > BYTES {
-            return Err(format!("more than {} MiB of JSON", BYTES >> 20));
-        }
-        let interval: Self = serde_json::from_str(json).map_err(|e| e.to_string())?;
-        if interval.schema != SCHEMA {
-            return Err(format!(
-                "schema is {:?}, not {SCHEMA}",
-                clip(&interval.schema)
-            ));
-        }
+        let interval = interval::parse(json, SCHEMA, |interval: &Self| &interval.schema)?;
         interval.read(time_us)
     }
 
     fn read(self, time_us: i64) -> Result<SlowSnapshot, String> {
         let time = jiff::Timestamp::from_microsecond(time_us);
-        let interval = Duration::try_from_secs_f64(self.interval_s).ok();
-        let interval = interval
-            .filter(|i| *i <= Duration::from_secs(1 << 32))
-            .ok_or_else(|| format!("interval_s is {}", self.interval_s))?;
+        let interval = interval::length(self.interval_s)?;
         let mut reading = Reading::default();
         for (name, dev) in self.devices {
-            let dev =
-                number(&dev).ok_or_else(|| format!("{:?} is not a device number", clip(&dev)))?;
+            let dev = number(&dev)?;
             reading.names.devices.insert(dev, name.clone());
             reading.numbers.insert(name, dev);
         }
@@ -293,15 +263,7 @@ impl Interval {
             operations: operations?,
             kinds,
             commits: commits?,
-            advice: self
-                .advice
-                .into_iter()
-                .map(|line| Found {
-                    phase: line.phase,
-                    advice: line.advice,
-                    evidence: line.evidence,
-                })
-                .collect(),
+            advice: self.advice,
             lost: SlowLost {
                 slots: lost("slots"),
                 tables: lost("tables"),
@@ -325,9 +287,4 @@ fn nanoseconds(time: &str) -> Result<u64, String> {
     let parsed: Option<jiff::Timestamp> = time.parse().ok();
     let ns = parsed.and_then(|t| u64::try_from(t.as_nanosecond()).ok());
     ns.ok_or_else(|| format!("{:?} is not a time", clip(time)))
-}
-
-/// The start of an untrusted text, for a message.
-fn clip(text: &str) -> String {
-    text.chars().take(40).collect()
 }

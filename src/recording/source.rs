@@ -57,6 +57,10 @@ impl Span {
     }
 }
 
+fn us(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)
+}
+
 /// Iterator over the intervals of a recording.
 pub struct Source {
     reader: Reader,
@@ -90,9 +94,7 @@ impl Source {
             reopen,
             end: None,
             reader,
-            interval_us: i64::try_from(interval.as_micros())
-                .unwrap_or(i64::MAX)
-                .max(1),
+            interval_us: us(interval).max(1),
             events: Events::default(),
             spans: VecDeque::new(),
             fold: Fold::new(Sample::default()),
@@ -129,21 +131,16 @@ impl Source {
         self.begins.get(there).copied().unwrap_or(time_us)
     }
 
-    /// Sets the length of the following intervals.
-    pub fn set_interval(&mut self, interval: Duration) {
-        self.interval_us = i64::try_from(interval.as_micros())
-            .unwrap_or(i64::MAX)
-            .max(1);
-    }
-
     /// Makes [`Source::next`] return the interval that contains `time_us` if it was returned before, else the first new one.
     pub fn rewind(&mut self, time_us: i64) -> Result<(), TraceError> {
-        let span = i64::try_from(window::SPAN.as_micros()).unwrap_or(i64::MAX);
         let before = |times: &[i64], time: i64| times.partition_point(|&t| t <= time).max(1) - 1;
         // Start `window::SPAN` earlier: the headline covers that time.
         let warm = self
             .begins
-            .get(before(&self.begins, time_us.saturating_sub(span)))
+            .get(before(
+                &self.begins,
+                time_us.saturating_sub(us(window::SPAN)),
+            ))
             .copied();
         let until = self.begins.get(before(&self.begins, time_us)).copied();
         let (Some(warm), Some(until)) = (warm, until) else {

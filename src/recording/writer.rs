@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use super::encode::Encoder;
 use super::header::Header;
 use super::output::{Opening, Output};
-use super::rows::{Batch, Device, Devices, Known, Names, Recent, StateRow};
+use super::rows::{self, Batch, Device, Devices, Known, Names, Recent, StateRow};
 use super::schema::Kind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
@@ -48,17 +48,6 @@ pub struct Written {
     pub rows: u64,
     /// Rows that were dropped because the disk was too slow.
     pub dropped: u64,
-}
-
-fn devices(header: &Header) -> Devices {
-    let filesystems = header.filesystems.iter();
-    filesystems
-        .map(|fs| {
-            let mount = fs.mounts.first().map(|m| m.path.clone());
-            let dev = fs.dev.clone();
-            (fs.name.clone(), Device { dev, mount })
-        })
-        .collect()
 }
 
 enum Job {
@@ -145,7 +134,7 @@ impl Writer {
                     Ok(())
                 }
             })?;
-        let devices = devices(header);
+        let devices = rows::devices(header);
         let stored = Arc::new(devices.clone());
         Ok(Self {
             batch: Box::new(Batch::new(options.rows, Arc::clone(&stored))),

@@ -120,19 +120,23 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
 }
 
 fn parameters(layout: &Layout) -> Map<String, Value> {
-    match layout {
+    let all = match layout {
         Layout::Ext4(layout) => ext4_parameters(layout),
         Layout::Xfs(layout) => xfs_parameters(&layout.geometry),
-        Layout::XfsDevice(_) => Map::new(),
+        Layout::XfsDevice(_) => Value::Null,
+    };
+    match all {
+        Value::Object(all) => all,
+        _ => Map::new(),
     }
 }
 
-fn xfs_parameters(geometry: &xfs::Geometry) -> Map<String, Value> {
+fn xfs_parameters(geometry: &xfs::Geometry) -> Value {
     let (log_first, log_blocks) = match geometry.log {
         xfs::Log::Internal { first, blocks } => (Some(first.0), blocks),
         xfs::Log::External { blocks } => (None, blocks),
     };
-    let all = json!({
+    json!({
         "version": geometry.version,
         "log_first": log_first,
         "log_blocks": log_blocks,
@@ -148,14 +152,10 @@ fn xfs_parameters(geometry: &xfs::Geometry) -> Map<String, Value> {
         "inode_size": geometry.inode_size,
         "stripe_unit": geometry.stripe_unit,
         "stripe_width": geometry.stripe_width,
-    });
-    match all {
-        Value::Object(all) => all,
-        _ => Map::new(),
-    }
+    })
 }
 
-fn ext4_parameters(layout: &ext4::Layout) -> Map<String, Value> {
+fn ext4_parameters(layout: &ext4::Layout) -> Value {
     let mut all = json!({
         "block_size": layout.block_size,
         "blocks": layout.blocks,
@@ -186,10 +186,7 @@ fn ext4_parameters(layout: &ext4::Layout) -> Map<String, Value> {
     {
         all.extend(more);
     }
-    match all {
-        Value::Object(all) => all,
-        _ => Map::new(),
-    }
+    all
 }
 
 /// Layout ranges on the array: first sector, sectors, origin. The flag is true if the list was truncated.

@@ -148,9 +148,7 @@ impl Traced {
             topology,
         })
     }
-}
 
-impl Traced {
     /// Replaces the topology, for which the programs count already, and returns the old one.
     fn set_topology(&mut self, topology: Topology, stats: Stats, notes: Vec<String>) -> Topology {
         self.stats = stats;

@@ -61,14 +61,6 @@ const NOTES: usize = 1000;
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// Maximum number of files whose path is looked up again.
 const PATHLESS: usize = 1024;
-/// Options of the allocator's figures: the defaults of `raidtrace alloc`.
-const ALLOC: AllocOptions = AllocOptions {
-    hertz: 99,
-    all: false,
-    mb_stats: false,
-    groups: false,
-    keep_counting: false,
-};
 
 /// Options of a recording.
 #[derive(Clone, Debug, Default)]
@@ -143,19 +135,16 @@ impl<D: Storage> Recorder<D> {
         task::set_nice(NICE);
         let clock = Clock::now();
         let since = monotonic_ns();
-        let mut alloc = match options.alloc {
-            true => Some(AllocSampler::start(
-                &options.targets,
-                session.topology(),
-                ALLOC,
-            )?),
-            false => None,
-        };
-        let slow = options
-            .slow
-            .map(|threshold| SlowRows::start(&options.targets, &session, threshold))
-            .transpose()?;
         let (targets, command) = (&options.targets, &options.command);
+        // The defaults of `raidtrace alloc`.
+        let figures = AllocOptions {
+            hertz: 99,
+            ..AllocOptions::default()
+        };
+        let start = || AllocSampler::start(targets, session.topology(), figures);
+        let mut alloc = options.alloc.then(start).transpose()?;
+        let start = |threshold| SlowRows::start(targets, &session, threshold);
+        let slow = options.slow.map(start).transpose()?;
         let mut header = header(session.topology(), targets, command, options.buffer);
         let mut file_notes = truncation_notes(&header);
         file_notes.extend(records_itself(&session, &storage));

@@ -150,7 +150,9 @@ impl Header {
         };
         match sb.check_geometry() {
             Ok(()) => Ok(sb),
-            Err(Error::Field { field, value, rule }) => Err(format!("{field} is {value}, {rule}")),
+            Err(Error::Field {
+                field, value, rule, ..
+            }) => Err(format!("{field} is {value}, {rule}")),
             Err(other) => Err(other.to_string()),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::event::{Kind, LockWait};
 use super::names::{Names, Slow};
 use super::phase::Phase;
@@ -28,11 +30,12 @@ pub struct Facts {
 }
 
 /// Advice and the operation that shows the need.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Found {
     /// Phase that the advice shortens.
     pub phase: Phase,
     /// Advice.
+    #[serde(flatten)]
     pub advice: Advice,
     /// The longest operation with this phase, in a sentence.
     pub evidence: String,

@@ -1,9 +1,9 @@
 //! Consistency checks of superblock fields, after the kernel (fs/ext4/super.c, `__ext4_fill_super`) and
 //! e2fsck (e2fsck/super.c, `check_super_block`). Arithmetic on a superblock that passes cannot overflow.
 
-use super::error::{Error, check};
 use super::features::{incompat, ro_compat};
-use super::superblock::Superblock;
+use super::superblock::{Superblock, check};
+use crate::fs::Error;
 
 impl Superblock {
     /// Checks that the kernel makes before mounting.

@@ -1,10 +1,10 @@
 //! Geometry of block groups (locations of backups and descriptors, from the superblock alone) and the
 //! group descriptor table, read in large sequential pieces. `layout` validates the descriptors.
 
-use super::error::Error;
 use super::features::{compat, incompat, ro_compat};
 use super::superblock::Superblock;
 use crate::address::FsBlock;
+use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
 use crate::origin::Origin;
 

@@ -5,21 +5,20 @@
 //! The result is checked like untrusted input: records may be in any order, repeat, or have invalid
 //! numbers, and the walk always terminates.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::mem::size_of;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use bytemuck::{Pod, Zeroable};
-use rustix::fs::{OFlags, fstatfs, major, minor};
+use rustix::fs::fstatfs;
 use rustix::io::Errno;
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode};
 
-use super::error::Error;
 use super::identify::{EXT_MAGIC, FsKind};
 use super::layout::{Journal, Layout};
 use super::ranges::Collector;
 use crate::address::FsBlock;
+use crate::fs::{Error, mount};
 use crate::origin::Origin;
 
 /// `struct fsmap`; bytes, not blocks.
@@ -124,7 +123,8 @@ fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
     };
     // SAFETY: `GetFsmap` describes this call, the count in the head is the number of records after
     // the keys, and the argument outlives the call.
-    unsafe { ioctl::ioctl(file, GetFsmap(&mut argument)) }.map_err(|errno| Error::GetFsmap {
+    unsafe { ioctl::ioctl(file, GetFsmap(&mut argument)) }.map_err(|errno| Error::Mount {
+        call: "call FS_IOC_GETFSMAP on",
         source: errno.into(),
         hint: match errno {
             Errno::NOTTY | Errno::OPNOTSUPP => {
@@ -139,11 +139,16 @@ fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
     let mut records = argument.split_off(RECORDS);
     records.truncate(head.entries.try_into().unwrap_or(PAGE));
     if head.oflags & OF_DEV_T == 0 && !records.is_empty() {
-        return Err(Error::Fsmap {
-            why: "has no device numbers".to_owned(),
-        });
+        return Err(invalid("has no device numbers"));
     }
     Ok(records)
+}
+
+/// The error of a result that is not possible.
+fn invalid(why: &str) -> Error {
+    Error::Unusable(format!(
+        "the result of FS_IOC_GETFSMAP {why}; allow raidtrace to read the device instead"
+    ))
 }
 
 /// Device number in the encoding of the records (`new_encode_dev`).
@@ -318,7 +323,7 @@ fn walk(
                 None => format!("goes back to byte {} after {seen} records", last.physical),
             },
         };
-        return Err(Error::Fsmap { why });
+        return Err(invalid(&why));
     }
 }
 
@@ -329,36 +334,28 @@ impl Layout {
     ///
     /// Slow if few bitmaps are in memory, because the kernel reads them all.
     pub fn from_mount(mount_point: &Path, device: (u32, u32)) -> Result<Self, Error> {
-        let failed = |what| move |source| Error::MountPoint { what, source };
-        // A mount point can be a file of any kind, and opening it must not block.
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open(mount_point)
-            .map_err(failed("open"))?;
-        let stat = fstatfs(&file).map_err(|e| failed("statfs")(e.into()))?;
+        let file = mount::open(mount_point, device)?;
+        let stat = fstatfs(&file).map_err(|errno| Error::Mount {
+            call: "statfs",
+            source: errno.into(),
+            hint: "check dmesg",
+        })?;
         if stat.f_type as u64 != u64::from(EXT_MAGIC) {
-            return Err(Error::NotExtMount {
-                magic: stat.f_type as u64,
-            });
-        }
-        let st_dev = file.metadata().map_err(failed("stat"))?.dev();
-        let mounted = (major(st_dev), minor(st_dev));
-        if mounted != device {
-            return Err(Error::OtherMount {
-                mounted,
-                wanted: device,
-            });
+            return Err(Error::Unusable(format!(
+                "the mount point is not on ext2, ext3 or ext4 (statfs returns magic {:#x}): name the mount point of the \
+                 filesystem",
+                stat.f_type as u64
+            )));
         }
         // For ext4, `f_frsize` and `f_bsize` are both the block size.
         let block_size = u32::try_from(stat.f_frsize)
             .ok()
             .filter(|size| size.is_power_of_two() && (1024..=65536).contains(size))
-            .ok_or_else(|| Error::Fsmap {
-                why: format!(
+            .ok_or_else(|| {
+                invalid(&format!(
                     "needs a valid block size, but statfs reports {}",
                     stat.f_frsize
-                ),
+                ))
             })?;
         let mut map = Map::new(encode_dev(device), block_size);
         walk(&mut map, MAX_RECORDS, |low| ask(&file, low))?;

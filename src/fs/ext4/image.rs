@@ -6,10 +6,10 @@
 
 use std::io;
 
-use super::error::Error;
 use super::identify::EXT_SUPERBLOCK_AT;
 use super::superblock::Superblock;
 use crate::address::FsBlock;
+use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
 
 /// `magic_descriptor` of `struct ext2_image_hdr`, at byte 4.

@@ -6,9 +6,9 @@
 
 use std::collections::HashSet;
 
-use super::error::Error;
 use super::superblock::Superblock;
 use crate::address::FsBlock;
+use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
 
 /// `EXT4_EXTENTS_FL`.

@@ -14,13 +14,13 @@
 use std::io;
 
 use super::descriptors::Descriptor;
-use super::error::Error;
 use super::features::{compat, incompat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind};
 use super::inode::{Inode, Mapping};
 use super::ranges::{Collector, Range};
 use super::superblock::{Checksum, Superblock};
 use crate::address::FsBlock;
+use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
 use crate::fs::uuid::Uuid;
 use crate::origin::Origin;

@@ -20,7 +20,6 @@
 
 mod check;
 mod descriptors;
-mod error;
 pub mod features;
 mod fsmap;
 mod identify;
@@ -33,9 +32,8 @@ mod superblock;
 #[cfg(test)]
 mod tests;
 
-pub use crate::fs::{ReadAt, Uuid};
+pub use crate::fs::{Error, ReadAt, Uuid};
 pub use descriptors::Descriptor;
-pub use error::Error;
 pub use identify::{FsKind, identify};
 pub use identity::identity;
 pub use image::{E2Image, NOT_IN_E2IMAGE, is_e2image, is_qcow2};

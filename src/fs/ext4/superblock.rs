@@ -1,9 +1,9 @@
 //! The parsed superblock; `check` validates it. Field names are those of `struct ext4_super_block`
 //! (fs/ext4/ext4.h; Documentation/filesystems/ext4/super.rst) without `s_`.
 
-use super::error::{Error, check};
 use super::features::{compat, incompat, ro_compat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind, ext_kind, identify};
+use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
 use crate::fs::uuid::Uuid;
 
@@ -98,8 +98,6 @@ pub struct Superblock {
     pub label: String,
     /// Inode of the internal journal, 0 for none.
     pub journal_inum: u32,
-    /// Last known device number of the external journal; 0 for none.
-    pub journal_dev: u32,
     /// UUID of the external journal.
     pub journal_uuid: Uuid,
     /// Copy of the journal inode's map; `None` if mkfs or the kernel has not stored one.
@@ -124,12 +122,8 @@ pub struct Superblock {
     pub default_mount_opts: u32,
     /// Mount options kept by `tune2fs -E mount_opts`; empty for none.
     pub mount_opts: String,
-    /// Last mount point; empty if never mounted.
-    pub last_mounted: String,
     /// Creation time, seconds since 1970.
     pub mkfs_time: u32,
-    /// Lifetime writes in KiB.
-    pub kbytes_written: u64,
     /// The superblock's own checksum.
     pub checksum: Checksum,
 }
@@ -141,6 +135,24 @@ fn text(raw: &[u8]) -> String {
         .chars()
         .map(|c| if c.is_control() { '\u{fffd}' } else { c })
         .collect()
+}
+
+/// Returns the error of a field unless `ok`. `rule` continues the sentence "s_field is 3, ...".
+pub(super) fn check(
+    ok: bool,
+    field: &'static str,
+    value: impl Into<u64>,
+    rule: &str,
+) -> Result<(), Error> {
+    if ok {
+        return Ok(());
+    }
+    Err(Error::Field {
+        field,
+        value: value.into(),
+        rule: rule.to_owned(),
+        tool: "e2fsck -n, and a backup with: e2fsck -n -b 32768",
+    })
 }
 
 impl Superblock {
@@ -158,23 +170,29 @@ impl Superblock {
         }
         let f = Fields(&raw);
         if f.u16(0x38) != EXT_MAGIC {
-            return Err(Error::NotExt {
-                magic: f.u16(0x38),
-                found: identify(dev).map_err(failed)?,
-            });
+            let found = identify(dev).map_err(failed)?;
+            return Err(Error::Unusable(format!(
+                "s_magic at byte 1080 is {:#06x}, not 0xef53: this is {}, not ext2, ext3 or ext4; name the device that holds \
+                 the filesystem",
+                f.u16(0x38),
+                found.map_or("unknown data".to_owned(), |kind| kind.to_string())
+            )));
         }
         if f.u32(0x60) & incompat::JOURNAL_DEV != 0 {
-            let uuid = Uuid(f.bytes(0x68));
-            return Err(Error::JournalDevice { uuid });
+            return Err(Error::Unusable(format!(
+                "s_feature_incompat has journal_dev: this is an external journal (UUID {}), not a filesystem; name the \
+                 filesystem that uses it (blkid shows which)",
+                Uuid(f.bytes(0x68))
+            )));
         }
         let sb = Self::parse(f)?;
         sb.check_geometry()?;
         if sb.blocks_count > device / u64::from(sb.block_size) {
-            return Err(Error::BeyondDevice {
-                blocks: sb.blocks_count,
-                block_size: sb.block_size,
-                device,
-            });
+            return Err(Error::Unusable(format!(
+                "s_blocks_count is {} blocks of {} bytes, more than the device's {device} bytes: the image is truncated, or \
+                 the device is only a part of the array; name the whole array",
+                sb.blocks_count, sb.block_size
+            )));
         }
         Ok(sb)
     }
@@ -266,7 +284,6 @@ impl Superblock {
             uuid: Uuid(f.bytes(0x68)),
             label: text(&f.0[0x78..0x88]),
             journal_inum: f.u32(0xe0),
-            journal_dev: f.u32(0xe4),
             journal_uuid: Uuid(f.bytes(0xd0)),
             journal_backup: (f.u8(0xfd) == 1).then(|| JournalBackup {
                 i_block: f.bytes(0x10c),
@@ -294,9 +311,7 @@ impl Superblock {
             state: f.u16(0x3a),
             default_mount_opts: f.u32(0x100),
             mount_opts: text(&f.0[0x200..0x240]),
-            last_mounted: text(&f.0[0x88..0xc8]),
             mkfs_time: f.u32(0x108),
-            kbytes_written: f.u64(0x178),
             checksum,
         })
     }

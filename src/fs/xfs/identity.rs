@@ -6,11 +6,10 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::error::Error;
 use super::geometry::Geometry;
 use super::mount::geometry_of;
 use super::superblock::Superblock;
-use crate::fs::{Identity, ReadAt};
+use crate::fs::{Error, Identity, ReadAt};
 
 /// Reads the superblock. `None` without an XFS, and while mkfs.xfs runs.
 ///

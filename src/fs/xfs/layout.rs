@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use super::ag::{block_range, roots};
-use super::error::Error;
 use super::geometry::Geometry;
 use super::mount::geometry_of;
 use super::superblock::Superblock;
 use crate::address::FsBlock;
-use crate::fs::{ReadAt, SectorRange};
+use crate::fs::{Error, ReadAt, SectorRange};
 use crate::origin::Origin;
 
 /// Largest number of AGs whose headers are read: two reads each.

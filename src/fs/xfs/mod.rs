@@ -7,11 +7,9 @@
 //! * `geometry`: the parameters that all fixed places follow from. `superblock`: reads and checks them.
 //! * `ag`: the headers of an AG, for the roots of its btrees. `device`: the log device and the realtime device.
 //! * `layout`: the complete layout. `mount`: the geometry from a mount point. `identity`: detects another filesystem.
-//! * `error`: errors.
 
 mod ag;
 mod device;
-mod error;
 mod geometry;
 mod identity;
 mod layout;
@@ -21,7 +19,6 @@ mod superblock;
 mod tests;
 
 pub use device::Device;
-pub use error::Error;
 pub use geometry::{Features, Geometry, Log, MAX_AGS, MIN_AG_BYTES, ag_count};
 pub use identity::{identity, mounted_identity};
 pub use layout::{Layout, ROOTS_AT_MKFS};

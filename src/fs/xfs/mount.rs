@@ -1,18 +1,14 @@
 //! The geometry of a mounted XFS, from the kernel: `XFS_IOC_FSGEOMETRY` requires no privilege and does not open the disk.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-use rustix::fs::{OFlags, major, minor};
 use rustix::io::Errno;
 use rustix::ioctl::{self, Getter};
 
-use super::error::Error;
 use super::geometry::MAX_AGS;
 use super::geometry::{Features, Geometry, Log};
-use super::superblock::log;
-use crate::fs::Uuid;
+use super::superblock::{log, must};
+use crate::fs::{Error, Uuid, mount};
 
 /// `struct xfs_fsop_geom` (fs/xfs/libxfs/xfs_fs.h) of `XFS_IOC_FSGEOMETRY`.
 #[repr(C)]
@@ -51,58 +47,44 @@ const REFLINK: u32 = 1 << 20;
 
 /// Geometry of the XFS on `device` (major, minor), through any file or directory of it, such as its mount point.
 pub(super) fn geometry_of(path: &Path, device: (u32, u32)) -> Result<Geometry, Error> {
-    let error = |source: std::io::Error, hint| Error::Mount {
-        path: path.display().to_string(),
-        source,
-        hint,
-    };
-    // A mount point can be a file of any kind, and opening it must not block.
-    let opened = OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(path);
-    let file = opened.map_err(|e| error(e, "the mount point cannot be opened"))?;
-    let stat = file.metadata().map_err(|e| error(e, "check dmesg"))?;
-    if (major(stat.dev()), minor(stat.dev())) != device {
-        let hint = "another filesystem is mounted over it";
-        return Err(error(std::io::ErrorKind::NotFound.into(), hint));
-    }
+    let file = mount::open(path, device)?;
     // SAFETY: the opcode is XFS_IOC_FSGEOMETRY, which writes one `struct xfs_fsop_geom` of 256 bytes, all of them integers.
     let asked = unsafe { ioctl::ioctl(&file, Getter::<FSGEOMETRY, Geom>::new()) };
-    let geom = asked.map_err(|errno| {
-        let hint = match errno {
+    let geom = asked.map_err(|errno| Error::Mount {
+        call: "call XFS_IOC_FSGEOMETRY on",
+        source: errno.into(),
+        hint: match errno {
             Errno::NOTTY => "the filesystem there is not XFS, or the kernel is older than 5.2",
             _ => "check dmesg",
-        };
-        error(errno.into(), hint)
+        },
     })?;
     from_kernel(&geom)
 }
 
 /// The kernel checked these fields when it mounted the filesystem. A filesystem in user space can answer the same ioctl.
 fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
-    let impossible = |field, value: u64| {
-        let rule = "which the kernel would not have mounted".to_owned();
-        Err(Error::Field { field, value, rule })
-    };
+    let must = |field, value, ok| must(field, value, ok, "which the kernel would not have mounted");
     let power = |n: u32, most: u32| n.is_power_of_two() && (512..=most).contains(&n);
-    if !power(geom.block_size, 65536) {
-        return impossible("blocksize", geom.block_size.into());
-    }
-    if !power(geom.sector_size, 32768) || geom.sector_size > geom.block_size {
-        return impossible("sectsize", geom.sector_size.into());
-    }
-    if geom.ag_count == 0 || geom.ag_count > MAX_AGS {
-        return impossible("agcount", geom.ag_count.into());
-    }
+    let (block, sector) = (geom.block_size, geom.sector_size);
+    must("blocksize", block.into(), power(block, 65536))?;
+    must(
+        "sectsize",
+        sector.into(),
+        power(sector, 32768) && sector <= block,
+    )?;
+    must(
+        "agcount",
+        geom.ag_count.into(),
+        (1..=MAX_AGS).contains(&geom.ag_count),
+    )?;
     let most = u64::from(geom.ag_count) * u64::from(geom.ag_blocks);
     // XFS_MIN_DBLOCKS: the last AG has at least 64 blocks, so that its headers and roots fit.
-    if geom.ag_blocks < 64
-        || geom.data_blocks > most
-        || geom.data_blocks < most - u64::from(geom.ag_blocks) + 64
-    {
-        return impossible("datablocks", geom.data_blocks);
-    }
+    must(
+        "datablocks",
+        geom.data_blocks,
+        geom.ag_blocks >= 64
+            && (most - u64::from(geom.ag_blocks) + 64..=most).contains(&geom.data_blocks),
+    )?;
     let has = |bit| geom.flags & bit != 0;
     let mut geometry = Geometry {
         version: if has(V5) { 5 } else { 4 },

@@ -1,16 +1,16 @@
 //! The primary superblock, checked as strictly as `xfs_validate_sb_common` (fs/xfs/libxfs/xfs_sb.c) does.
 
-use super::error::Error;
 use super::geometry::{Features, Geometry, Log, MAX_AGS};
 use crate::address::FsBlock;
-use crate::fs::ext4::identify;
+use crate::fs::ext4::{FsKind, identify};
 use crate::fs::read::Fields;
-use crate::fs::{ReadAt, Uuid};
+use crate::fs::{Error, ReadAt, Uuid};
 
 /// `XFS_SB_MAGIC`, "XFSB".
 const MAGIC: u32 = 0x5846_5342;
 /// Magic of a metadump, version 1 and 2, in the first bytes ("XFSM", "XMD2").
 const METADUMPS: [u32; 2] = [0x5846_534d, 0x584d_4432];
+const METADUMP: &str = "this is the output of xfs_metadump: restore it with xfs_mdrestore FILE IMAGE, which is sparse, and name IMAGE";
 /// Bytes of `struct xfs_dsb` that are read; all versions have a sector of at least 512 bytes.
 const SIZE: usize = 512;
 
@@ -35,12 +35,29 @@ pub(super) struct Superblock {
 }
 
 /// Checks a field.
-fn must(field: &'static str, value: u64, ok: bool, rule: impl Into<String>) -> Result<(), Error> {
+pub(super) fn must(
+    field: &'static str,
+    value: u64,
+    ok: bool,
+    rule: impl Into<String>,
+) -> Result<(), Error> {
     if ok {
         return Ok(());
     }
-    let rule = rule.into();
-    Err(Error::Field { field, value, rule })
+    Err(Error::Field {
+        field,
+        value,
+        rule: rule.into(),
+        tool: "xfs_repair -n",
+    })
+}
+
+/// The error of a device with another content, which starts with `magic`.
+fn not_xfs(magic: u32, found: Option<FsKind>) -> Error {
+    let found = found.map_or("unknown data".to_owned(), |kind| kind.to_string());
+    Error::Unusable(format!(
+        "sb_magicnum at byte 0 is {magic:#010x}, not 0x58465342: this is {found}, not XFS; name the device that holds the filesystem"
+    ))
 }
 
 /// A size that a field holds in bytes, and another one as its logarithm.
@@ -91,21 +108,18 @@ impl Superblock {
             source,
         })?;
         if bytes < SIZE as u64 {
-            return Err(Error::NotXfs {
-                magic: 0,
-                found: None,
-            });
+            return Err(not_xfs(0, None));
         }
         let mut raw = vec![0; SIZE];
         read("superblock", 0, &mut raw)?;
         let mut found = Self::parse(dev, Fields(&raw))?;
         let geometry = &found.geometry;
         if geometry.blocks.saturating_mul(geometry.block_size.into()) > bytes {
-            return Err(Error::Truncated {
-                blocks: geometry.blocks,
-                block_size: geometry.block_size,
-                bytes,
-            });
+            return Err(Error::Unusable(format!(
+                "the filesystem has {} blocks of {} bytes, but the device only {bytes} bytes: this is a part of it, \
+                 or the image is truncated",
+                geometry.blocks, geometry.block_size
+            )));
         }
         if geometry.version == 5 {
             raw.resize(geometry.sector_size as usize, 0);
@@ -118,11 +132,10 @@ impl Superblock {
     fn parse(dev: &dyn ReadAt, f: Fields<'_>) -> Result<Self, Error> {
         let magic = f.be32(0);
         if METADUMPS.contains(&magic) {
-            return Err(Error::Metadump);
+            return Err(Error::Unusable(METADUMP.to_owned()));
         }
         if magic != MAGIC {
-            let found = identify(dev).ok().flatten();
-            return Err(Error::NotXfs { magic, found });
+            return Err(not_xfs(magic, identify(dev).ok().flatten()));
         }
         let version = (f.be16(100) & 15) as u8;
         must(

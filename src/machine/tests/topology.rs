@@ -312,6 +312,6 @@ fn state_at_run_time() {
     let words: Vec<_> = health.iter().map(|t| t.as_deref().unwrap_or("-")).collect();
     assert_eq!(words, ["-", "-", "recovering", "faulty"]);
     tree.write("sys/block/md0/md/array_state", "clear\n");
-    let stopped = HostError::Stopped { name: "md0".into() };
+    let stopped = HostError::Stopped("md0".into());
     assert_eq!(ArrayState::read(&tree.sys(), &array), Err(stopped));
 }

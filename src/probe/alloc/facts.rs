@@ -1,27 +1,14 @@
 //! Properties of the running kernel that choose how ext4's block allocator is traced.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader};
+use std::collections::BTreeMap;
 
 use libbpf_rs::btf::BtfKind;
 
-use super::functions::FUNCTIONS;
+use super::hooks::{TRACEPOINTS, functions};
 use crate::analysis::alloc::CRITERIA;
 use crate::machine::tracefs;
 use crate::probe::btf::Btf;
 use crate::probe::symbols::KernelSymbols;
-
-/// Tracepoints that the programs attach to.
-const TRACEPOINTS: [&str; 8] = [
-    "ext4_request_blocks",
-    "ext4_allocate_blocks",
-    "ext4_mballoc_alloc",
-    "ext4_mballoc_prealloc",
-    "ext4_mb_bitmap_load",
-    "ext4_mb_buddy_bitmap_load",
-    "ext4_read_block_bitmap_load",
-    "ext4_discard_preallocations",
-];
 
 /// Ways to hook a kernel function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +21,13 @@ pub struct Function {
     pub symbol: bool,
 }
 
+impl Function {
+    /// True if fentry can hook it.
+    pub fn is_hookable(self) -> bool {
+        self.typed && self.traceable != Some(false)
+    }
+}
+
 /// Properties of the running kernel. The rules that use them are in `plan`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllocFacts {
@@ -43,7 +37,7 @@ pub struct AllocFacts {
     pub ext4: bool,
     /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
     pub tracepoints: BTreeMap<&'static str, usize>,
-    /// The functions of [`FUNCTIONS`] that the kernel has.
+    /// Functions of the hooks that the kernel has.
     pub functions: BTreeMap<&'static str, Function>,
     /// Enumerators of `enum criteria` (fs/ext4/mballoc.h), ordered by value; empty before 6.5, where criteria are plain
     /// numbers.
@@ -58,7 +52,7 @@ impl AllocFacts {
         if let Some(types) = Btf::load("ext4") {
             facts.btf = true;
             facts.ext4 = types.has("ext4_allocation_context", BtfKind::Struct);
-            for name in TRACEPOINTS {
+            for (name, ..) in TRACEPOINTS {
                 if let Some(n) = types.tracepoint_arguments(name) {
                     facts.tracepoints.insert(name, n);
                 }
@@ -69,17 +63,21 @@ impl AllocFacts {
                     .map(|(name, value)| (value, name.to_owned()))
                     .collect(),
             );
-            for name in FUNCTIONS {
+            for name in functions() {
                 if types.has(name, BtfKind::Func) {
                     facts.functions.entry(name).or_default().typed = true;
                 }
             }
         }
         let symbols = KernelSymbols::load();
-        for name in FUNCTIONS.into_iter().filter(|name| symbols.has(name)) {
+        for name in functions().filter(|name| symbols.has(name)) {
             facts.functions.entry(name).or_default().symbol = true;
         }
-        facts.traceable();
+        if let Some(traceable) = tracefs::traceable(|name| name.starts_with("ext4_")) {
+            for (name, function) in &mut facts.functions {
+                function.traceable = Some(traceable.contains(*name));
+            }
+        }
         facts
     }
 
@@ -94,26 +92,6 @@ impl AllocFacts {
     /// Ways to hook a function; none if the kernel does not have it.
     pub fn function(&self, name: &str) -> Function {
         self.functions.get(name).copied().unwrap_or_default()
-    }
-
-    fn traceable(&mut self) {
-        let Some(file) = tracefs::functions() else {
-            return;
-        };
-        let mut listed: BTreeSet<String> = BTreeSet::new();
-        let mut any = false;
-        for line in BufReader::new(file).lines().map_while(Result::ok) {
-            any = true;
-            let function = line.split_ascii_whitespace().next().unwrap_or("");
-            if function.starts_with("ext4_") {
-                listed.insert(function.to_owned());
-            }
-        }
-        if any {
-            for (name, function) in &mut self.functions {
-                function.traceable = Some(listed.contains(*name));
-            }
-        }
     }
 }
 

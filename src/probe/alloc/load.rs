@@ -1,19 +1,18 @@
 //! Loads the planned programs and attaches them.
 
 use std::collections::{BTreeMap, HashMap};
-use std::mem::MaybeUninit;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use libbpf_rs::Link;
-use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
+use libbpf_rs::skel::Skel as _;
 
 use super::facts::AllocFacts;
 use super::plan::{AllocPlan, plan};
-use super::skel::{OpenRaidtraceAllocSkel, RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
+use super::skel::{RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
 use crate::analysis::alloc::{AllocTaskKey, Share, Source};
-use crate::probe::load::log_size;
-use crate::probe::log::{collect, loader_error, refusal, short};
+use crate::probe::log::collect;
+use crate::probe::object::{self, NO_SETTINGS, Planned as _, Refused, accepted};
 use crate::probe::overhead::Meter;
 
 /// Maximum number of filesystems traced at once.
@@ -55,12 +54,7 @@ impl AllocProbe {
     /// # Errors
     ///
     /// The kernel has no BTF or refuses the maps.
-    pub fn start(devs: &[u32]) -> Result<Self> {
-        Self::start_with(&AllocFacts::gather(), devs)
-    }
-
-    /// [`Self::start`] with given facts.
-    pub fn start_with(facts: &AllocFacts, devs: &[u32]) -> Result<Self> {
+    pub fn start(facts: &AllocFacts, devs: &[u32]) -> Result<Self> {
         collect();
         let mut plan = plan(facts).map_err(anyhow::Error::msg)?;
         let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?)
@@ -72,29 +66,17 @@ impl AllocProbe {
             ));
         }
         let devs = &devs[..devs.len().min(FILESYSTEMS)];
-        let (skel, links) = loop {
-            let (program, why, error) = match load(&plan, facts, devs, cpus) {
-                Ok(mut skel) => match attach(&mut skel, &plan) {
-                    Ok(links) => break (skel, links),
-                    Err((program, e)) => (Some(program), short(&format!("{e:#}")), e),
-                },
-                Err(e) => {
-                    let why = loader_error();
-                    let refused = |p: &&str| why.contains(&format!("'{p}'"));
-                    (plan.programs().find(refused), short(&why), e)
-                }
-            };
-            match program {
-                Some(program) if plan.without(program, &why) => {}
-                _ => return Err(error).context(refusal(&why)),
-            }
-        };
+        let (skel, links) = accepted(&mut plan, |plan| {
+            let mut skel = load(plan, facts, devs, cpus).map_err(|e| (None, e))?;
+            let links = attach(&mut skel, plan)?;
+            Ok((skel, links))
+        })?;
         Ok(Self {
             skel,
             devs: devs.to_vec(),
             cpus,
             idle: Idle::default(),
-            programs: plan.programs().collect(),
+            programs: plan.names(),
             plan,
             links,
             meter: None,
@@ -103,10 +85,8 @@ impl AllocProbe {
 
     /// Estimates the cost of the programs from now on. False if the kernel does not permit it.
     pub fn account(&mut self) -> bool {
-        let loaded = &self.programs;
-        let programs = self.skel.object().progs();
-        let programs = programs.filter(|p| loaded.iter().any(|l| p.name() == *l));
-        self.meter = self.meter.take().or_else(|| Meter::start(programs));
+        let meter = self.meter.take();
+        self.meter = meter.or_else(|| Meter::start(self.skel.object(), &self.programs));
         self.meter.is_some()
     }
 
@@ -135,53 +115,29 @@ fn load(
     devs: &[u32],
     cpus: u32,
 ) -> Result<RaidtraceAllocSkel<'static>> {
-    // The skeleton borrows from `storage` until the process ends.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open: OpenRaidtraceAllocSkel<'static> = RaidtraceAllocSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object")?;
-    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
-        bail!("the BPF object has no settings: it was not built by this project's build.rs");
-    };
-    rodata.rt_alloc_best_avail = u32::from(
-        facts
-            .criteria
-            .get(2)
-            .is_some_and(|c| c == "CR_BEST_AVAIL_LEN"),
-    );
+    let mut open = object::open(RaidtraceAllocSkelBuilder::default())?;
+    let rodata = open.maps.rodata_data.as_deref_mut().context(NO_SETTINGS)?;
+    let third = facts.criteria.get(2);
+    rodata.rt_alloc_best_avail = u32::from(third.is_some_and(|c| c == "CR_BEST_AVAIL_LEN"));
     rodata.rt_alloc_by_scan = u32::from(plan.by_scan());
     for (slot, dev) in rodata.rt_alloc_devs.iter_mut().zip(devs) {
         *slot = *dev;
     }
     open.maps.rt_alloc_cpus.set_max_entries(cpus)?;
-    for mut program in open.open_object_mut().progs_mut() {
-        let wanted = plan.programs().any(|p| program.name() == p);
-        program.set_autoload(wanted);
-    }
-    open.load().context("loading the BPF object")
+    object::load(open, &plan.names())
 }
 
 fn attach(
     skel: &mut RaidtraceAllocSkel<'static>,
     plan: &AllocPlan,
-) -> Result<Vec<(&'static str, Link)>, (&'static str, anyhow::Error)> {
+) -> Result<Vec<(&'static str, Link)>, Refused> {
     let mut links = Vec::new();
-    let mut counts_groups = plan.counts_groups();
-    for name in plan.programs() {
+    for name in plan.names() {
         // The hooks that count groups are attached before the first request is counted.
-        if name == "rt_al_request" && std::mem::take(&mut counts_groups) {
+        if name == "rt_al_request" && plan.counts_groups() {
             set_hooked(skel, true);
         }
-        let program = skel.object().progs_mut().find(|p| p.name() == name);
-        let Some(program) = program else {
-            return Err((
-                name,
-                anyhow::anyhow!("the BPF object has no such program on this architecture"),
-            ));
-        };
-        let link = program.attach().map_err(|e| (name, e.into()))?;
-        log_size(name, &program, "");
-        links.push((name, link));
+        links.push(object::attach(skel.object(), name).map_err(|e| (Some(name), e))?);
     }
     Ok(links)
 }

@@ -3,23 +3,21 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::{AllocProbe, Idle};
-use super::wire::{
-    rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,
-    rt_file_id,
-};
 use crate::analysis::alloc::{AllocCounters, AllocTaskKey, Counts, Share};
-use crate::analysis::files::FileId;
 use crate::analysis::hist::Hist;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::entries::text;
+use crate::probe::entries::{file_id, per_cpu, text};
+use crate::probe::object::{program_info, programs};
 use crate::probe::overhead::Meter;
-use crate::probe::stats::program_stats;
-use crate::probe::wire::Wire;
+use crate::probe::wire::{
+    Wire, rt_alloc, rt_alloc_cpu, rt_alloc_loss, rt_alloc_share, rt_alloc_task, rt_alloc_task_key,
+    rt_file_id,
+};
 
 /// Number of tasks above which idle ones are dropped; `rt_alloc_tasks` has room for 16,384.
 const MANY: usize = 8192;
@@ -49,14 +47,8 @@ impl AllocProbe {
 
     fn read_filesystems(&self, counters: &mut AllocCounters) -> Result<()> {
         for (fs, dev) in (0u32..).zip(&self.devs) {
-            let per_cpu = self
-                .skel
-                .maps
-                .rt_allocs
-                .lookup_percpu(fs.bytes(), MapFlags::ANY)?
-                .context("a filesystem has no counters")?;
             let sum = counters.filesystems.entry(*dev).or_default();
-            for alloc in per_cpu.iter().filter_map(|b| rt_alloc::read(b)) {
+            for alloc in per_cpu(&self.skel.maps.rt_allocs, fs)? {
                 add(sum, &alloc);
             }
         }
@@ -67,11 +59,8 @@ impl AllocProbe {
     fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<AllocTaskKey, (u64, u64)>> {
         let mut running = HashMap::new();
         for number in 0..self.cpus {
-            let found = self
-                .skel
-                .maps
-                .rt_alloc_cpus
-                .lookup(number.bytes(), MapFlags::ANY)?;
+            let cpus = &self.skel.maps.rt_alloc_cpus;
+            let found = cpus.lookup(number.bytes(), MapFlags::ANY)?;
             let Some(cpu) = found.and_then(|b| rt_alloc_cpu::read(&b)) else {
                 continue;
             };
@@ -123,34 +112,18 @@ impl AllocProbe {
         for (key, value) in all(&self.skel.maps.rt_alloc_files)? {
             if let (Some(id), Some(share)) = (rt_file_id::read(&key), rt_alloc_share::read(&value))
             {
-                let id = FileId {
-                    dev: id.dev,
-                    inode: id.inode,
-                    generation: id.generation,
-                };
-                counters.files.insert(id, share_of(&share));
+                counters.files.insert(file_id(&id), share_of(&share));
             }
         }
         Ok(())
     }
 
     fn read_losses(&mut self, counters: &mut AllocCounters) -> Result<()> {
-        let per_cpu = self
-            .skel
-            .maps
-            .rt_alloc_losses
-            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
-            .unwrap_or_default();
-        for loss in per_cpu.iter().filter_map(|b| rt_alloc_loss::read(b)) {
+        for loss in per_cpu::<rt_alloc_loss>(&self.skel.maps.rt_alloc_losses, 0)? {
             counters.lost += loss.tasks + loss.files + loss.waits;
         }
-        for program in self.skel.object().progs() {
-            if !self.programs.iter().any(|p| program.name() == *p) {
-                continue;
-            }
-            if let Some((_, _, missed)) = program_stats(&program) {
-                counters.lost += missed;
-            }
+        for (_, program) in programs(self.skel.object(), &self.programs) {
+            counters.lost += program_info(&program).map_or(0, |info| info.recursion_misses);
         }
         counters.overhead = self.meter.as_mut().map(Meter::read).unwrap_or_default();
         Ok(())
@@ -244,6 +217,14 @@ fn add(sum: &mut Counts, alloc: &rt_alloc) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analysis::alloc::{CRITERIA, GROUPS_BUCKETS, Refused};
+
+    #[test]
+    fn the_structures_have_room_for_the_model() {
+        let wire = rt_alloc::default();
+        assert!(wire.groups.len() >= GROUPS_BUCKETS);
+        assert!(wire.criteria.len() >= CRITERIA && wire.reasons.len() >= Refused::ALL.len());
+    }
 
     #[test]
     fn only_idle_tasks_are_dropped() {

@@ -1,5 +1,5 @@
 use super::super::md::Md;
-use super::{Dirtied, Facts, Need, plan};
+use super::{Dirtied, Facts, Need, Planned as _, plan};
 use crate::probe::shadows::{SHADOWED, is_shadow};
 
 const MODERN: Facts = Facts {

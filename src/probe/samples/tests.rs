@@ -1,6 +1,12 @@
 use std::io::Error;
 
-use super::{BUFFER, FRAMES, RECORD, Stack, Wire as _, buffer, decode, explain, list, rt_sample};
+use super::{BUFFER, FRAMES, RECORD, Sample, Stack, Wire as _, buffer, explain, list, rt_sample};
+
+fn decode(bytes: &[u8]) -> Option<Sample> {
+    let mut samples = Vec::new();
+    super::decode(bytes, &mut samples)?;
+    samples.pop()
+}
 
 fn wire(frames: u16, mode: u16) -> Vec<u8> {
     let mut wire = rt_sample {

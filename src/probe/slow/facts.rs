@@ -1,11 +1,10 @@
 //! Properties of the running kernel that choose how operations are traced.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead as _, BufReader};
+use std::collections::BTreeMap;
 
 use libbpf_rs::btf::BtfKind;
 
-use super::hooks::{FUNCTIONS, TRACEPOINTS};
+use super::hooks::{On, points};
 use crate::machine::tracefs;
 use crate::probe::btf::Btf;
 
@@ -52,31 +51,22 @@ impl SlowFacts {
         // include/linux/blk-mq.h: enumerators of an anonymous enum since 6.11, before that the macro 1 << 4.
         let bit = kernel.kernel_enumerator("__RQF_FLUSH_SEQ").unwrap_or(4);
         facts.flush_seq = 1u32.checked_shl(bit.unsigned_abs()).unwrap_or(0);
-        for name in TRACEPOINTS {
-            if let Some(n) = types.iter().find_map(|t| t.tracepoint_arguments(name)) {
-                facts.tracepoints.insert(name, n);
-            }
-        }
-        let traceable = traceable();
-        for name in FUNCTIONS {
-            if let Some(n) = types.iter().find_map(|t| t.function_arguments(name))
-                && traceable.as_ref().is_none_or(|t| t.contains(name))
-            {
-                facts.functions.insert(name, n);
+        let is_function = |name: &str| points().any(|on| on.function() == Some(name));
+        let traceable = tracefs::traceable(is_function);
+        for on in points() {
+            match *on {
+                On::AtLeast(name, _) | On::Exactly(name, _) => {
+                    let found = types.iter().find_map(|t| t.tracepoint_arguments(name));
+                    facts.tracepoints.extend(found.map(|n| (name, n)));
+                }
+                On::Function(name) | On::FunctionOf(name, _) => {
+                    let found = types.iter().find_map(|t| t.function_arguments(name));
+                    let found =
+                        found.filter(|_| traceable.as_ref().is_none_or(|t| t.contains(name)));
+                    facts.functions.extend(found.map(|n| (name, n)));
+                }
             }
         }
         facts
     }
-}
-
-/// Functions of [`FUNCTIONS`] that ftrace can hook; `None` if its list is empty or cannot be read.
-fn traceable() -> Option<BTreeSet<&'static str>> {
-    let lines = BufReader::new(tracefs::functions()?).lines();
-    let (mut any, mut found) = (false, BTreeSet::new());
-    for line in lines.map_while(Result::ok) {
-        any = true;
-        let function = line.split_ascii_whitespace().next().unwrap_or("");
-        found.extend(FUNCTIONS.into_iter().find(|f| *f == function));
-    }
-    any.then_some(found)
 }

@@ -1,54 +1,5 @@
 //! BPF programs, their hook points, and the figures that they give.
 
-/// Tracepoints that the programs attach to.
-pub const TRACEPOINTS: [&str; 19] = [
-    "sched_switch",
-    "sched_waking",
-    "ext4_sync_file_enter",
-    "ext4_sync_file_exit",
-    "jbd2_start_commit",
-    "jbd2_commit_locking",
-    "jbd2_commit_flushing",
-    "jbd2_commit_logging",
-    "jbd2_run_stats",
-    "jbd2_end_commit",
-    "jbd2_handle_stats",
-    "folio_wait_writeback",
-    "wait_on_page_writeback",
-    "contention_begin",
-    "contention_end",
-    "block_bio_queue",
-    "block_rq_complete",
-    "block_bio_complete",
-    "xfs_log_grant_sleep",
-];
-
-/// Functions that the programs attach to.
-pub const FUNCTIONS: [&str; 22] = [
-    "ext4_file_read_iter",
-    "ext4_file_write_iter",
-    "ext4_fallocate",
-    "ext4_truncate",
-    "ext4_create",
-    "ext4_mkdir",
-    "ext4_rename2",
-    "ext4_unlink",
-    "sync_filesystem",
-    "ksys_sync",
-    "sync_file_range",
-    "__jbd2_log_start_commit",
-    "ext4_journal_finish_inode_data_buffers",
-    "xfs_file_fsync",
-    "xfs_file_read_iter",
-    "xfs_file_write_iter",
-    "xfs_file_fallocate",
-    "xfs_vn_setattr_size",
-    "xfs_vn_create",
-    "xfs_vn_mkdir",
-    "xfs_vn_rename",
-    "xfs_vn_unlink",
-];
-
 /// Hook point of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
@@ -60,6 +11,16 @@ pub enum On {
     Function(&'static str),
     /// A function with exactly this number of arguments.
     FunctionOf(&'static str, usize),
+}
+
+impl On {
+    /// Name of the function; `None` for a tracepoint.
+    pub fn function(&self) -> Option<&'static str> {
+        match *self {
+            Self::AtLeast(..) | Self::Exactly(..) => None,
+            Self::Function(name) | Self::FunctionOf(name, _) => Some(name),
+        }
+    }
 }
 
 /// Filesystem whose operations a program traces.
@@ -348,3 +309,8 @@ pub const HOOKS: [Hook; 30] = [
         "fsync of XFS",
     ))),
 ];
+
+/// Hook points of all hooks.
+pub fn points() -> impl Iterator<Item = &'static On> {
+    HOOKS.iter().flat_map(|hook| hook.on)
+}

@@ -1,26 +1,24 @@
 //! Loads the planned programs and attaches them.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::mem::MaybeUninit;
-use std::rc::Rc;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
-use libbpf_rs::skel::{OpenSkel as _, Skel as _, SkelBuilder as _};
-use libbpf_rs::{Link, MapCore as _, MapFlags, RingBuffer, RingBufferBuilder};
+use anyhow::{Context as _, Result};
+use libbpf_rs::skel::Skel as _;
+use libbpf_rs::{Link, MapCore as _, MapFlags};
 
-use super::drained::Drained;
+use super::events::{Raw, decode};
 use super::facts::{Filesystems, SlowFacts};
 use super::plan::{SlowPlan, plan};
 use super::skel::{RaidtraceSlowSkel, RaidtraceSlowSkelBuilder};
 use crate::analysis::slow::event::Stack;
 use crate::contract;
 use crate::machine::symbols::Symbols;
-use crate::probe::load::log_size;
-use crate::probe::log::{collect, loader_error, refusal, short};
+use crate::probe::log::collect;
 use crate::probe::md::Md;
+use crate::probe::object::{self, NO_SETTINGS, Planned as _, accepted};
 use crate::probe::overhead::Meter;
+use crate::probe::ring::Ring;
 use crate::probe::wire::Wire as _;
 
 /// Minimum duration in ns of reported IO of members, except flushes, FUA writes and reads for parity.
@@ -58,8 +56,7 @@ impl Device {
 /// The attached programs. Dropping it detaches them.
 pub struct SlowProbe {
     pub(super) skel: RaidtraceSlowSkel<'static>,
-    pub(super) ring: RingBuffer<'static>,
-    pub(super) drained: Rc<RefCell<Drained>>,
+    pub(super) ring: Ring<Raw>,
     pub(super) symbols: Symbols,
     /// Names of functions by start address, so that each is stored once.
     pub(super) functions: HashMap<u64, std::sync::Arc<str>>,
@@ -70,7 +67,7 @@ pub struct SlowProbe {
     /// Filesystems for which the programs were planned.
     planned: Filesystems,
     devices: BTreeMap<u32, Device>,
-    _links: Vec<Link>,
+    _links: Vec<(&'static str, Link)>,
 }
 
 impl SlowProbe {
@@ -85,28 +82,17 @@ impl SlowProbe {
         let of = filesystems(devices);
         let facts = SlowFacts::gather(of);
         let mut plan = plan(&facts, of).map_err(anyhow::Error::msg)?;
-        let (skel, links) = loop {
-            let (program, why, error) = match load(&plan, &facts, threshold) {
-                Ok(mut skel) => match attach(&mut skel, &plan, devices) {
-                    Ok(links) => break (skel, links),
-                    Err((program, e)) => (Some(program), short(&format!("{e:#}")), e),
-                },
-                Err(e) => {
-                    let why = loader_error();
-                    let refused = |p: &&str| why.contains(&format!("'{p}'"));
-                    (plan.programs().find(refused), short(&why), e)
-                }
-            };
-            match program {
-                Some(program) if plan.without(program, &why) => {}
-                _ => return Err(error).context(refusal(&why)),
+        let (skel, links) = accepted(&mut plan, |plan| {
+            let mut skel = load(plan, &facts, threshold).map_err(|e| (None, e))?;
+            insert(&mut skel, devices).map_err(|e| (None, e))?;
+            let mut links = Vec::new();
+            for name in plan.names() {
+                links.push(object::attach(skel.object(), name).map_err(|e| (Some(name), e))?);
             }
-        };
-        let drained = Rc::new(RefCell::new(Drained::default()));
-        let ring = ring(&skel, &drained)?;
-        let programs = skel.object().progs();
-        let planned: Vec<_> = plan.programs().collect();
-        let meter = Meter::start(programs.filter(|p| planned.iter().any(|l| p.name() == *l)));
+            Ok((skel, links))
+        })?;
+        let ring = Ring::new(&skel.maps.rt_slow_events, decode)?;
+        let meter = Meter::start(skel.object(), &plan.names());
         let mut notes = plan.notes;
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
@@ -118,7 +104,6 @@ impl SlowProbe {
         Ok(Self {
             skel,
             ring,
-            drained,
             symbols,
             functions: HashMap::new(),
             stacks: HashMap::new(),
@@ -187,58 +172,17 @@ fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> 
     Ok(())
 }
 
-fn ring(
-    skel: &RaidtraceSlowSkel<'_>,
-    drained: &Rc<RefCell<Drained>>,
-) -> Result<RingBuffer<'static>> {
-    let into = Rc::clone(drained);
-    let mut builder = RingBufferBuilder::new();
-    builder.add(&skel.maps.rt_slow_events, move |bytes| {
-        into.borrow_mut().add(bytes);
-        0
-    })?;
-    builder.build().context("mapping the ring buffer")
-}
-
 fn load(
     plan: &SlowPlan,
     facts: &SlowFacts,
     threshold: Duration,
 ) -> Result<RaidtraceSlowSkel<'static>> {
-    // The skeleton borrows from `storage` until the process ends.
-    let storage = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = RaidtraceSlowSkelBuilder::default()
-        .open(storage)
-        .context("opening the BPF object")?;
-    let Some(rodata) = open.maps.rodata_data.as_deref_mut() else {
-        bail!("the BPF object has no settings: it was not built by this project's build.rs");
-    };
+    let mut open = object::open(RaidtraceSlowSkelBuilder::default())?;
+    let rodata = open.maps.rodata_data.as_deref_mut().context(NO_SETTINGS)?;
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
     rodata.rt_slow_threshold = threshold_ns;
     rodata.rt_slow_io_ns = (threshold_ns / 8).max(SHORTEST_IO_NS);
     rodata.rt_slow_flush_seq = facts.flush_seq;
     rodata.rt_slow_page_shift = u64::from(rustix::param::page_size().trailing_zeros());
-    for mut program in open.open_object_mut().progs_mut() {
-        let wanted = plan.programs().any(|p| program.name() == p);
-        program.set_autoload(wanted);
-    }
-    open.load().context("loading the BPF object")
-}
-
-fn attach(
-    skel: &mut RaidtraceSlowSkel<'static>,
-    plan: &SlowPlan,
-    devices: &BTreeMap<u32, Device>,
-) -> Result<Vec<Link>, (&'static str, anyhow::Error)> {
-    insert(skel, devices).map_err(|e| ("", e))?;
-    let mut links = Vec::new();
-    for name in plan.programs() {
-        let program = skel.object().progs_mut().find(|p| p.name() == name);
-        let Some(program) = program else {
-            return Err((name, anyhow::anyhow!("not for this architecture")));
-        };
-        links.push(program.attach().map_err(|e| (name, e.into()))?);
-        log_size(name, &program, "");
-    }
-    Ok(links)
+    object::load(open, &plan.names())
 }

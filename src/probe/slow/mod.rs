@@ -1,7 +1,7 @@
 //! BPF programs of `raidtrace slow`, in their own object. Stages as in [`super::Probe`]: facts -> plan -> load -> events and
 //! sums.
 
-mod drained;
+mod events;
 mod facts;
 mod hooks;
 mod load;

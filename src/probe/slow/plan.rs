@@ -2,6 +2,8 @@
 
 use super::facts::{Filesystems, SlowFacts};
 use super::hooks::{CREATE, HOOKS, Hook, IO, ORDERED, Of, On};
+use crate::probe::btf::NO_TYPES;
+use crate::probe::object::Planned;
 
 /// Hooks to load.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,11 +23,7 @@ pub struct SlowPlan {
 /// One line: what is missing, why, and what to do.
 pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> {
     if !facts.btf {
-        return Err(
-            "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs a kernel built with \
-             CONFIG_DEBUG_INFO_BTF=y"
-                .to_owned(),
-        );
+        return Err(NO_TYPES.to_owned());
     }
     let mut plan = SlowPlan {
         of: wanted,
@@ -96,11 +94,6 @@ fn missing(on: &On, facts: &SlowFacts) -> Option<String> {
 }
 
 impl SlowPlan {
-    /// Programs to load.
-    pub fn programs(&self) -> impl Iterator<Item = &'static str> {
-        self.hooks.iter().flat_map(|h| h.programs.iter().copied())
-    }
-
     fn is_wanted(&self, hook: &Hook) -> bool {
         match hook.of {
             Of::Any => true,
@@ -129,15 +122,18 @@ impl SlowPlan {
         self.notes.push(format!("no operations of {name}: {why}"));
         Ok(())
     }
+}
 
-    /// Drops the hook of a program that the kernel refused, and the filesystem whose operations need it. False if nothing can be
-    /// traced without it.
-    pub fn without(&mut self, program: &str, why: &str) -> bool {
-        let at = self
-            .hooks
-            .iter()
-            .position(|h| h.programs.contains(&program));
-        let Some(at) = at else {
+impl Planned for SlowPlan {
+    fn names(&self) -> Vec<&'static str> {
+        let programs = self.hooks.iter().flat_map(|h| h.programs);
+        programs.copied().collect()
+    }
+
+    /// Drops the hook of the program, and the filesystem whose operations need it.
+    fn without(&mut self, program: &str, why: &str) -> bool {
+        let has = |h: &&Hook| h.programs.contains(&program);
+        let Some(at) = self.hooks.iter().position(has) else {
             return false;
         };
         let hook = self.hooks[at];

@@ -1,13 +1,12 @@
 //! Reads the events and sums of the BPF programs.
 
 use std::collections::BTreeMap;
-use std::io::Error;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::Result;
 use libbpf_rs::{MapCore as _, MapFlags};
 
-use super::drained::Drained;
+use super::events::Raw;
 use super::load::SlowProbe;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
@@ -17,7 +16,9 @@ use crate::analysis::slow::event::{
 };
 use crate::analysis::slow::snapshot::{KindSum, SlowLost};
 use crate::contract;
+use crate::probe::entries::per_cpu;
 use crate::probe::overhead::Meter;
+use crate::probe::ring::ALL;
 use crate::probe::wire::{
     Wire as _, rt_slow_commit, rt_slow_io, rt_slow_lock, rt_slow_loss, rt_slow_operation,
     rt_slow_sleeps, rt_slow_sum,
@@ -56,28 +57,14 @@ impl SlowProbe {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_slow_sent = 0;
         }
-        let drained = self.ring.consume_raw();
-        if drained < 0 {
-            let why = Error::from_raw_os_error(-drained);
-            bail!("reading the events: {why}");
-        }
-        let Drained {
-            operations,
-            commits,
-            ios,
-            bad,
-        } = std::mem::take(&mut *self.drained.borrow_mut());
-        if bad > 0 {
-            bail!("{bad} malformed events from the BPF programs: this is a bug in raidtrace");
-        }
-        events.extend(ios.iter().map(|b| Event::MemberIo(io(b))));
-        for c in &commits {
-            events.push(Event::Commit(Box::new(self.commit(c))));
-        }
-        for o in &operations {
-            if let Some(operation) = self.operation(o) {
-                events.push(Event::Operation(Box::new(operation)));
-            }
+        let mut drained = Vec::new();
+        self.ring.drain(ALL, &mut drained)?;
+        for raw in drained {
+            events.extend(match raw {
+                Raw::Io(b) => Some(Event::MemberIo(io(&b))),
+                Raw::Commit(c) => Some(Event::Commit(Box::new(self.commit(&c)))),
+                Raw::Operation(o) => self.operation(&o).map(|o| Event::Operation(Box::new(o))),
+            });
         }
         Ok(())
     }
@@ -90,14 +77,8 @@ impl SlowProbe {
         let mut all = BTreeMap::new();
         for wire in 0..contract::SLOW_KINDS {
             let Some(kind) = kind(wire) else { continue };
-            let per_cpu = self
-                .skel
-                .maps
-                .rt_slow_sums
-                .lookup_percpu(wire.bytes(), MapFlags::ANY)?
-                .context("a kind of operation has no sums")?;
             let sum: &mut KindSum = all.entry(kind).or_default();
-            for s in per_cpu.iter().filter_map(|b| rt_slow_sum::read(b)) {
+            for s in per_cpu::<rt_slow_sum>(&self.skel.maps.rt_slow_sums, wire)? {
                 sum.count += s.count;
                 sum.ns += s.ns;
                 sum.slow += s.slow;
@@ -111,14 +92,8 @@ impl SlowProbe {
     /// # Errors
     /// The map cannot be read.
     pub fn lost(&self) -> Result<SlowLost> {
-        let per_cpu = self
-            .skel
-            .maps
-            .rt_slow_losses
-            .lookup_percpu(0u32.bytes(), MapFlags::ANY)?
-            .unwrap_or_default();
         let mut lost = SlowLost::default();
-        for l in per_cpu.iter().filter_map(|b| rt_slow_loss::read(b)) {
+        for l in per_cpu::<rt_slow_loss>(&self.skel.maps.rt_slow_losses, 0)? {
             lost.slots += l.slots;
             lost.tables += l.operations + l.commits;
             lost.events += l.events;
@@ -140,11 +115,8 @@ impl SlowProbe {
         if let Some(known) = self.stacks.get(&key) {
             return Some(Arc::clone(known));
         }
-        let found = self
-            .skel
-            .maps
-            .rt_slow_stacks
-            .lookup(key.bytes(), MapFlags::ANY);
+        let stacks = &self.skel.maps.rt_slow_stacks;
+        let found = stacks.lookup(key.bytes(), MapFlags::ANY);
         let bytes = found.ok().flatten()?;
         let (symbols, functions) = (&self.symbols, &mut self.functions);
         let addresses = bytes.chunks_exact(8).filter_map(u64::read);

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{clip, lossy, number, raw};
+use super::{lossy, number, raw};
 use crate::analysis::alloc::{FileAlloc, Share, TaskAlloc};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::printable::hex;
@@ -104,11 +104,9 @@ impl File {
     }
 
     pub(super) fn read(self) -> Result<FileAlloc, String> {
-        let dev = number(&self.dev)
-            .ok_or_else(|| format!("{:?} is not a device number", clip(&self.dev)))?;
         Ok(FileAlloc {
             id: FileId {
-                dev,
+                dev: number(&self.dev)?,
                 inode: self.inode,
                 generation: self.generation,
             },

@@ -97,7 +97,7 @@ fn invalid_intervals_are_rejected_with_a_reason() {
         let error = Interval::parse(0, bad).unwrap_err();
         assert!(error.contains(why), "{bad}: {error}");
     }
-    let error = Interval::parse(0, &" ".repeat(super::BYTES + 1)).unwrap_err();
+    let error = Interval::parse(0, &" ".repeat(crate::recording::interval::BYTES + 1)).unwrap_err();
     assert_eq!(error, "more than 32 MiB of JSON");
 }
 

@@ -331,7 +331,7 @@ fn rows_of_unknown_members_are_counted() {
 #[test]
 fn corrupt_numbers_in_messages_do_not_panic() {
     let whole = fixture::file_of(&fixture::items(4, 1), 100);
-    let schema = reader(whole.clone()).unwrap().progress().0 as usize;
+    let schema = reader(whole.clone()).unwrap().frames.position() as usize;
     for at in (schema..whole.len() - 8).step_by(4) {
         // Negative, larger than memory, and not a multiple of the element size.
         let was = u64::from_le_bytes(whole[at..at + 8].try_into().unwrap());

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{FileName, PARTS, Reading, TaskName, nanoseconds};
 use crate::analysis::slow::event::{
-    Commit, Holder, OffCpu, Ordered, Purpose, Request, STATES, State, Task,
+    Commit, Holder, OffCpu, Ordered, Purpose, Request, STATES, State,
 };
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::recording::limits::at_most;
@@ -62,8 +62,8 @@ struct FlushLine {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct HolderLine {
-    pid: u32,
-    comm: String,
+    #[serde(flatten)]
+    task: TaskName,
     handle: String,
 }
 
@@ -89,13 +89,9 @@ impl CommitLine {
             Request::Unknown => ("unknown", None, None),
             Request::By(task, purpose) => ("task", Some(TaskName::new(task)), *purpose),
         };
-        let holder = |h: &Holder| {
-            let TaskName { pid, comm } = TaskName::new(&h.task);
-            HolderLine {
-                pid,
-                comm,
-                handle: h.handle.clone().into_owned(),
-            }
+        let holder = |h: &Holder| HolderLine {
+            task: TaskName::new(&h.task),
+            handle: h.handle.clone().into_owned(),
         };
         let total = commit.start_ns().zip(commit.end_ns());
         Self {
@@ -199,10 +195,7 @@ impl CommitLine {
 impl HolderLine {
     fn read(self) -> Holder {
         Holder {
-            task: Task {
-                pid: self.pid,
-                comm: self.comm.into_bytes(),
-            },
+            task: self.task.read(),
             handle: self.handle.into(),
             ns: 0,
         }

@@ -43,5 +43,5 @@ impl Loading {
 /// Loads and attaches the hooks for filesystems.
 pub(super) fn load(facts: &AllocFacts, filesystems: &[FsAlloc]) -> Result<AllocProbe> {
     let devs: Vec<u32> = filesystems.iter().map(|fs| fs.dev).collect();
-    AllocProbe::start_with(facts, &devs)
+    AllocProbe::start(facts, &devs)
 }

@@ -226,6 +226,11 @@ impl AllocSampler {
         Ok(())
     }
 
+    /// True if CPUs are sampled and the kernel's symbols are readable.
+    fn has_names(&self) -> bool {
+        self.cpus.as_ref().is_some_and(CpuSampler::named)
+    }
+
     /// Source of each figure of [`crate::analysis::alloc::figures`].
     fn sources(&self) -> BTreeMap<&'static str, Source> {
         let mut hooks = self
@@ -244,23 +249,13 @@ impl AllocSampler {
                 hooks.insert(figure, Source::None);
             }
         }
-        let without_hooks = [
-            (
-                CPU,
-                self.cpus.as_ref().is_some_and(CpuSampler::named),
-                Source::Samples,
-            ),
-            (MEMBERS, true, Source::Tracepoint),
-        ];
-        let others = without_hooks
-            .into_iter()
-            .filter(|(_, is_available, _)| *is_available)
-            .map(|(name, _, source)| (name, source));
-        FIGURES
-            .into_iter()
-            .map(|name| (name, hooks.get(name).copied().unwrap_or(Source::None)))
-            .chain(others)
-            .collect()
+        let source = |name| (name, hooks.get(name).copied().unwrap_or(Source::None));
+        let mut sources: BTreeMap<_, _> = FIGURES.into_iter().map(source).collect();
+        sources.insert(MEMBERS, Source::Tracepoint);
+        if self.has_names() {
+            sources.insert(CPU, Source::Samples);
+        }
+        sources
     }
 
     /// Drains the CPU samples and detaches hooks that cost too much. Call this at least every [`DRAIN`].
@@ -339,24 +334,24 @@ impl AllocSampler {
         }
         self.whole.merge(&profile);
         // Without symbols the allocator's share of the CPU is unknown, not 0.
-        let named = self.cpus.as_ref().is_some_and(CpuSampler::named);
+        let named = self.has_names();
         let mut sources = self.sources();
         let lost = step.lost + profile.lost() + disks.lost.events();
         let mut overhead = step.overhead;
         overhead.add(disks.overhead);
         let filesystems = self.filesystems(step, by_ext4, (&mut *session, disks), &mut sources);
+        let (cpus, on_cpu) = match named {
+            true => (profile.cpus(), profile.on_cpu()),
+            false => Default::default(),
+        };
         let mut snapshot = AllocSnapshot {
             time,
             interval,
             filesystems,
             criteria: self.facts.criteria(),
             cpu: named.then(|| profile.cpu()),
-            cpus: if named {
-                profile.cpus()
-            } else {
-                BTreeMap::new()
-            },
-            on_cpu: if named { profile.on_cpu() } else { Vec::new() },
+            cpus,
+            on_cpu,
             others: self.others,
             sources,
             lost,

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::advice::kernel::Kernel;
 use crate::analysis::slow::advice::Facts;
 use crate::analysis::slow::names::Names;
-use crate::machine::Array;
-use crate::machine::Sys;
 use crate::machine::topology::Topology;
+use crate::machine::{Array, Dev, Mount, Sys};
 use crate::probe::slow::Device;
 use crate::session::Session;
 
@@ -66,7 +65,7 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
             let place = places.entry(fs.dev.kernel()).or_insert_with(|| Place {
                 array: array.name.clone(),
                 members: BTreeSet::new(),
-                log: fs.mounts.first().and_then(|m| external_log(&m.options)),
+                log: fs.mounts.first().and_then(external_log),
             });
             if !is_nested(array) {
                 place.array.clone_from(&array.name);
@@ -81,10 +80,9 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
 }
 
 /// Device number of `logdev=` in the mount options of an XFS.
-fn external_log(options: &str) -> Option<u32> {
-    let path = options.split(',').find_map(|o| o.strip_prefix("logdev="))?;
-    let dev = rustix::fs::stat(path).ok()?.st_rdev;
-    Some(rustix::fs::major(dev) << 20 | rustix::fs::minor(dev))
+fn external_log(mount: &Mount) -> Option<u32> {
+    let log = rustix::fs::stat(mount.option("logdev")?).ok()?;
+    Some(Dev::from_stat(log.st_rdev).kernel())
 }
 
 /// Traced devices: ext filesystems, XFS, and all members.

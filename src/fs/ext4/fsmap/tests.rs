@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use proptest::prelude::*;
+use rustix::fs::{major, minor};
 
 use super::*;
 
@@ -235,9 +236,10 @@ fn other_mounts_are_rejected() {
 /// Checks invariants on the real root filesystem, whatever it contains.
 #[test]
 fn the_root_filesystem_is_read_from_its_mount() {
+    const SKIPS: [&str; 2] = ["not on ext2, ext3 or ext4", "call FS_IOC_GETFSMAP on"];
     let layout = match Layout::from_mount(Path::new("/"), device_of("/")) {
         Ok(layout) => layout,
-        Err(why @ (Error::NotExtMount { .. } | Error::GetFsmap { .. })) => {
+        Err(why) if SKIPS.iter().any(|words| why.to_string().contains(words)) => {
             eprintln!("SKIPPED: the root filesystem of this machine has no layout: {why}");
             return;
         }

@@ -1,5 +1,5 @@
-use super::{Filesystems, SlowFacts, SlowPlan};
-use crate::probe::slow::hooks::{FUNCTIONS, HOOKS, TRACEPOINTS};
+use super::{Filesystems, Planned as _, SlowFacts, SlowPlan};
+use crate::probe::slow::hooks::{HOOKS, On, points};
 
 const EXT4: Filesystems = Filesystems {
     ext4: true,
@@ -20,16 +20,19 @@ fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
 
 /// A kernel that has everything.
 fn complete() -> SlowFacts {
+    let tracepoints = points().filter_map(|on| match *on {
+        On::AtLeast(name, _) | On::Exactly(name, _) => Some(name),
+        On::Function(_) | On::FunctionOf(..) => None,
+    });
     SlowFacts {
         flush_seq: 2,
         btf: true,
         typed: BOTH,
-        tracepoints: TRACEPOINTS
-            .into_iter()
+        tracepoints: tracepoints
             .map(|name| (name, if name == "block_bio_queue" { 1 } else { 8 }))
             .collect(),
-        functions: FUNCTIONS
-            .into_iter()
+        functions: points()
+            .filter_map(On::function)
             .map(|name| match name {
                 "ext4_mkdir" | "xfs_vn_mkdir" | "xfs_file_fsync" => (name, 4),
                 "xfs_vn_setattr_size" => (name, 3),
@@ -43,7 +46,7 @@ fn complete() -> SlowFacts {
 fn a_complete_kernel_gets_one_variant_of_each_hook() {
     let plan = plan(&complete()).unwrap();
     assert!(plan.notes.is_empty(), "{:?}", plan.notes);
-    let programs: Vec<_> = plan.programs().collect();
+    let programs = plan.names();
     assert!(programs.contains(&"rt_slow_bio_queue") && !programs.contains(&"rt_slow_bio_queue_q"));
     // Ends are attached before starts: no operation stays open.
     for hook in &HOOKS {
@@ -61,7 +64,7 @@ fn without_fentry_a_note_names_each_missing_figure() {
         ..complete()
     };
     let plan = plan(&facts).unwrap();
-    assert!(plan.programs().any(|p| p == "rt_slow_sync_in"));
+    assert!(plan.names().contains(&"rt_slow_sync_in"));
     for missing in [
         "no reads:",
         "no writes:",
@@ -93,7 +96,7 @@ fn sleeps_of_tasks_are_required() {
 fn a_refused_program_drops_its_hook() {
     let mut plan = plan(&complete()).unwrap();
     assert!(plan.without("rt_slow_read_in", "EBUSY"));
-    assert!(!plan.programs().any(|p| p.starts_with("rt_slow_read")));
+    assert!(!plan.names().iter().any(|p| p.starts_with("rt_slow_read")));
     assert_eq!(
         plan.notes,
         ["no reads: this kernel refused rt_slow_read_in (EBUSY)"]
@@ -106,10 +109,13 @@ fn each_filesystem_gets_its_own_programs() {
     let count = |of| {
         let plan = super::plan(&complete(), of).unwrap();
         assert!(plan.notes.is_empty(), "{:?}", plan.notes);
-        let xfs = plan.programs().filter(|p| p.starts_with("rt_slow_xfs"));
-        let jbd2 = plan.programs().filter(|p| p.starts_with("rt_slow_commit"));
-        let sleeps = plan.programs().filter(|p| *p == "rt_slow_switch");
-        (xfs.count(), jbd2.count(), sleeps.count())
+        let names = plan.names();
+        let of = |start| names.iter().filter(|p| p.starts_with(start)).count();
+        (
+            of("rt_slow_xfs"),
+            of("rt_slow_commit"),
+            of("rt_slow_switch"),
+        )
     };
     assert_eq!(count(EXT4), (0, 6, 1));
     assert_eq!(count(XFS), (19, 0, 1));
@@ -126,13 +132,13 @@ fn xfs_without_types_leaves_ext4() {
     let why = super::plan(&facts, XFS).unwrap_err();
     assert!(why.contains("/sys/kernel/btf/xfs"), "{why}");
     let both = super::plan(&facts, BOTH).unwrap();
-    assert!(!both.programs().any(|p| p.starts_with("rt_slow_xfs")));
+    assert!(!both.names().iter().any(|p| p.starts_with("rt_slow_xfs")));
     assert!(both.notes[0].starts_with("no operations of XFS: "));
     // A kernel that refuses fentry.
     let mut both = super::plan(&complete(), BOTH).unwrap();
     assert!(both.without("rt_slow_xfs_sync_in", "EBUSY"));
-    assert!(!both.programs().any(|p| p.starts_with("rt_slow_xfs")));
-    assert!(both.programs().any(|p| p == "rt_slow_sync_in"));
+    assert!(!both.names().iter().any(|p| p.starts_with("rt_slow_xfs")));
+    assert!(both.names().contains(&"rt_slow_sync_in"));
     let mut xfs = super::plan(&complete(), XFS).unwrap();
     assert!(!xfs.without("rt_slow_xfs_sync_in", "EBUSY"));
 }
