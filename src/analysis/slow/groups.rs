@@ -24,6 +24,18 @@ pub struct Group {
     pub words: String,
 }
 
+impl Group {
+    /// Adds an operation, or a phase of one, of `ns`. `words` describe it if it is the longest.
+    fn add(&mut self, ns: u64, words: impl FnOnce() -> String) {
+        self.count += 1;
+        self.ns += ns;
+        if ns >= self.longest_ns {
+            self.longest_ns = ns;
+            self.words = words();
+        }
+    }
+}
+
 /// Total time of a phase within a group, and the time and words of its longest occurrence.
 #[derive(Default)]
 struct PhaseSum {
@@ -102,15 +114,12 @@ pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
         for (phase, part) in &slow.waterfall.parts {
             let group = groups.entry(*phase).or_default();
             group.name = phase.words().to_owned();
-            group.count += 1;
-            group.ns += part.ns;
-            if part.ns >= group.longest_ns {
-                group.longest_ns = part.ns;
+            group.add(part.ns, || {
                 let words = part_words(*phase, part, slow, &snapshot.names);
                 // The group's name is already the name of the phase.
                 let cause = words.strip_prefix(phase.words()).unwrap_or(&words);
-                group.words = cause.trim_start_matches([',', ' ']).to_owned();
-            }
+                cause.trim_start_matches([',', ' ']).to_owned()
+            });
         }
     }
     sorted(groups.into_values().collect())
@@ -130,15 +139,10 @@ pub fn locks(snapshot: &SlowSnapshot) -> Vec<Group> {
         let holder = holder.map_or_else(|| "unknown".to_owned(), task);
         let group = groups.entry((file, holder.clone())).or_default();
         group.name = snapshot.names.file(&file);
-        group.count += 1;
-        group.ns += part.ns;
-        if part.ns >= group.longest_ns {
-            group.longest_ns = part.ns;
-            group.words = match &part.culprit.what {
-                Some(what) => format!("{holder}: {what}"),
-                None => holder,
-            };
-        }
+        group.add(part.ns, || match &part.culprit.what {
+            Some(what) => format!("{holder}: {what}"),
+            None => holder,
+        });
     }
     sorted(groups.into_values().collect())
 }
