@@ -1,5 +1,6 @@
 //! Sums of requests on members: by origin and operation, and by interval and size.
 
+pub use crate::analysis::traffic::Sum;
 use crate::origin::{Op, Origin};
 
 /// Read or write. Other operations are not laid out.
@@ -30,22 +31,6 @@ impl Direction {
             Self::Read => Op::Read,
             Self::Write => Op::Write,
         }
-    }
-}
-
-/// Requests and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
-    /// Requests.
-    pub requests: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Sum {
-    fn add(&mut self, requests: u64, bytes: u64) {
-        self.requests = self.requests.saturating_add(requests);
-        self.bytes = self.bytes.saturating_add(bytes);
     }
 }
 

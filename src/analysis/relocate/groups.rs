@@ -120,10 +120,7 @@ impl<'a> GroupTranslation<'a> {
     pub fn place(&self, block: u64, origin: Origin, length: u64, copy: u64) -> Place {
         let (today, planned) = (self.today, self.planned);
         if block >= today.blocks {
-            return Place {
-                block: None,
-                run: u64::MAX,
-            };
+            return Place::NONE;
         }
         if let Some((first, blocks)) = today.log
             && (first..first + blocks).contains(&block)
