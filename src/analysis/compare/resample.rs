@@ -95,36 +95,17 @@ impl Resamples {
             .collect()
     }
 
-    /// Calls `each` with the sums of all columns over each resample. `rows` has the rows of the intervals, one after the
-    /// other, of `columns` values each.
-    pub fn rows(&self, rows: &[u32], columns: usize, mut each: impl FnMut(usize, &[f64])) {
-        let row = |i: usize| {
-            let from = (i % self.intervals) * columns;
-            rows.get(from..from + columns).unwrap_or_default()
-        };
-        let mut prefix = vec![0u64; columns];
-        for i in 0..self.intervals + self.block {
-            let last = i * columns;
-            for (column, &count) in row(i).iter().enumerate() {
-                prefix.push(prefix[last + column] + u64::from(count));
+    /// Value of `figure` for each resample. `figure` gets the sums of all `series` over the resample.
+    pub fn figures<T>(&self, series: &[Vec<f64>], figure: impl Fn(&[f64]) -> T) -> Vec<T> {
+        let sums: Vec<Vec<f64>> = series.iter().map(|s| self.sums(s)).collect();
+        let mut one = vec![0.0; sums.len()];
+        let figures = (0..RESAMPLES).map(|n| {
+            for (to, from) in one.iter_mut().zip(&sums) {
+                *to = from.get(n).copied().unwrap_or(f64::NAN);
             }
-        }
-        let at = |i: usize| {
-            prefix
-                .get(i * columns..(i + 1) * columns)
-                .unwrap_or_default()
-        };
-        let mut sums = vec![0.0; columns];
-        for n in 0..RESAMPLES {
-            sums.fill(0.0);
-            for (start, length) in self.blocks(n) {
-                let ends = at(start).iter().zip(at(start + length));
-                for (sum, (from, to)) in sums.iter_mut().zip(ends) {
-                    *sum += (to - from) as f64;
-                }
-            }
-            each(n, &sums);
-        }
+            figure(&one)
+        });
+        figures.collect()
     }
 }
 
@@ -147,11 +128,12 @@ mod tests {
             let sums = resamples.sums(&ones);
             prop_assert_eq!(sums.len(), RESAMPLES);
             prop_assert!(sums.iter().all(|&sum| sum == n as f64));
-            // Sums of rows are those of the columns.
+            // A figure gets the sums of all series over the same resample.
             let rows: Vec<u32> = (0..2 * n as u32).map(|v| v * v % 97).collect();
             let column = |c: usize| -> Vec<f64> { rows.chunks(2).map(|r| f64::from(r[c])).collect() };
             let (first, second) = (resamples.sums(&column(0)), resamples.sums(&column(1)));
-            resamples.rows(&rows, 2, |n, sums| assert_eq!(sums, [first[n], second[n]]));
+            let both = resamples.figures(&[column(0), column(1)], |sums| (sums[0], sums[1]));
+            prop_assert_eq!(both, first.into_iter().zip(second).collect::<Vec<_>>());
         }
     }
 
