@@ -25,8 +25,6 @@ pub struct Fold {
 pub struct Step {
     /// Filesystems by device number, with `dev`, `counts`, `searching`, `tasks` (without role) and `files` (without location).
     pub filesystems: BTreeMap<u32, FsAlloc>,
-    /// Groups considered in all filesystems.
-    pub calls: u64,
     /// Events lost because a table was full.
     pub lost: u64,
     /// Cost of the programs.
@@ -94,7 +92,6 @@ impl Fold {
         filesystems.values_mut().for_each(bound);
         Step {
             filesystems,
-            calls: now.calls.saturating_sub(was.calls),
             lost: now.lost.saturating_sub(was.lost),
             overhead: now.overhead.since(was.overhead),
         }

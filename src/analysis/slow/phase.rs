@@ -91,14 +91,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Name in JSON.
-    pub fn name(self) -> String {
-        let name = serde_json::to_value(self);
-        name.ok()
-            .and_then(|v| v.as_str().map(str::to_owned))
-            .unwrap_or_default()
-    }
-
     /// Words for a sentence and for the waterfall.
     pub fn words(self) -> &'static str {
         match self {

@@ -103,11 +103,6 @@ impl Waterfall {
         }
     }
 
-    /// Sum of all phases in ns.
-    pub fn total_ns(&self) -> u64 {
-        self.parts.values().map(|p| p.ns).sum()
-    }
-
     /// Phases, longest first.
     pub fn longest(&self) -> Vec<(Phase, &Part)> {
         let mut parts: Vec<_> = self.parts.iter().map(|(p, part)| (*p, part)).collect();
