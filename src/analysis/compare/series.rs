@@ -85,7 +85,6 @@ impl<K: Copy + Eq + Hash> Sums<K> {
 pub struct Collector {
     done: Vec<Interval>,
     entries: usize,
-    /// Start of the current interval.
     from: i64,
     cells: Vec<Option<Box<CurrentCell>>>,
     submitted: BTreeMap<(u32, Origin, Op), TaskCounters>,
@@ -97,7 +96,6 @@ pub struct Collector {
     gap: bool,
     /// Number of states per interval, and in the current interval.
     states: (u32, u32),
-    /// Last state.
     state: Option<State>,
 }
 
@@ -217,7 +215,6 @@ impl Collector {
         }
     }
 
-    /// Merges pairs of intervals.
     fn merge(&mut self, events: &mut Events) {
         self.states.0 = self.states.0.saturating_mul(2);
         let mut all = std::mem::take(&mut self.done).into_iter();

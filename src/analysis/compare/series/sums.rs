@@ -53,9 +53,7 @@ pub struct Interval {
     pub slow: BTreeMap<Kind, KindSum>,
     pub(super) tasks: Vec<((u32, Option<u32>), TaskCounters)>,
     pub(super) files: Vec<((u32, Option<FileId>), TaskCounters)>,
-    /// True if events were lost.
     pub(super) lost: bool,
-    /// True if states are missing.
     pub(super) gap: bool,
 }
 
@@ -72,7 +70,6 @@ impl Interval {
         buckets.sum::<usize>() + self.submitted.len() + self.tasks.len() + self.files.len() + slow
     }
 
-    /// Adds the following interval.
     pub(super) fn join(&mut self, next: Self) {
         self.to_us = next.to_us;
         self.lost |= next.lost;
