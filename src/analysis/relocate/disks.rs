@@ -155,13 +155,9 @@ impl Disks {
     /// Adds a bio.
     #[inline]
     pub fn add(&mut self, bio: Bio) {
-        let end = bio.sector.saturating_add(bio.sectors);
-        let end = end.min(self.geometry.array_sectors());
-        self.outside += bio.sectors.min(
-            bio.sector
-                .saturating_add(bio.sectors)
-                .saturating_sub(end.max(bio.sector)),
-        );
+        let last = bio.sector.saturating_add(bio.sectors);
+        let end = last.min(self.geometry.array_sectors());
+        self.outside += last - end.max(bio.sector);
         let chunk = self.geometry.chunk_sectors().unwrap_or(u64::MAX);
         if bio.direction == Direction::Read {
             self.turn = self.turn.wrapping_add(1);

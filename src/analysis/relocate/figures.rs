@@ -42,7 +42,6 @@ pub const CLASSES: usize = 2 * SIZES;
 const INTERVALS: usize = 256;
 /// Shortest interval, µs.
 const SHORTEST_US: u64 = 1_000_000;
-/// Number of origins.
 const ORIGINS: usize = Origin::ALL.len();
 
 /// Class of a request.
@@ -58,7 +57,6 @@ pub struct Figures {
     members: usize,
     /// By member, origin and direction.
     sums: Vec<[[Sum; 2]; ORIGINS]>,
-    /// Start of the first interval.
     start_us: i64,
     interval_us: u64,
     /// Requests by interval and member, then by class.
