@@ -148,7 +148,6 @@ fn columns(scene: &Scene<'_>, prefix: &str, names: usize, wide: bool) -> Columns
     ])
 }
 
-/// Letter and name.
 fn origin(row: &OriginRow, width: usize, palette: Palette) -> Vec<Span<'static>> {
     let name = format!(" {}", text::left(&row.name(), width - 2));
     match row.origin {
