@@ -164,7 +164,8 @@ impl Fold {
                     .zip(&subject.members)
                     .map(|(id, member)| {
                         let key = (number, id - first);
-                        let before = disk_before(&was, number as usize, key.1 as usize);
+                        let before = was.arrays.get(number as usize);
+                        let before = before.and_then(|a| a.members.get(key.1 as usize)?.disk);
                         let mut snapshot = MemberSnapshot {
                             name: member.name.clone(),
                             slot: member.slot,
@@ -290,10 +291,6 @@ fn clear_read_reason(member: &mut MemberSnapshot) {
         member.add_cell(cell);
     }
     member.io.sort_by_key(|c| (c.origin, c.op));
-}
-
-fn disk_before(was: &Sample, array: usize, member: usize) -> Option<DiskCounters> {
-    was.arrays.get(array)?.members.get(member)?.disk
 }
 
 fn disk_use(

@@ -114,6 +114,11 @@ impl History {
 }
 
 impl Cell {
+    /// Sum of the times in the device, µs. Requests that were not measured count as the mean of the others.
+    pub fn device_us(&self) -> f64 {
+        self.device.mean().unwrap_or(0.0) * self.requests as f64
+    }
+
     /// Requests of the cell with known times, and their total time from allocation to completion.
     pub fn measured(&self) -> Waited {
         let requests = self.device.count();

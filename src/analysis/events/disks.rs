@@ -72,9 +72,7 @@ pub struct Disks {
 /// Stalls of one disk: requests in flight at every state, and none completed between them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stalls {
-    /// Start of the current stall.
     since: Option<i64>,
-    /// Longest stall.
     longest: Stall,
 }
 
@@ -113,7 +111,6 @@ struct Disk {
     spans: Vec<(i64, i64)>,
     /// Number of leading `spans` that are sorted and disjoint.
     merged: usize,
-    /// Completion times.
     completions: Vec<i64>,
     /// Difference of the states at both ends, if both have the disk: `io_ticks` in µs, requests, uncounted requests.
     states: Option<DiskSum>,

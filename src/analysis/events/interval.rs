@@ -22,7 +22,6 @@ pub(super) const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
 /// Directory of the arrays and members named by the states so far.
 #[derive(Debug, Default)]
 pub struct Directory {
-    /// Names of arrays.
     pub(super) arrays: Vec<String>,
     /// Array number and name of each member.
     pub(super) members: Vec<(u32, String)>,

@@ -343,7 +343,7 @@ impl Case<'_> {
         let mut sentence = format!(
             "{} of a CPU in {name}; how many groups it looks at is not known here{}",
             units::percent(hottest.min(1.0)),
-            match &self.known.unhooked {
+            match &self.fs.known.unhooked {
                 Some(why) => format!(": {why}"),
                 None => String::new(),
             }
