@@ -231,14 +231,11 @@ fn add_samples(
         ..Cpu::default()
     };
     let (now, was) = (idle(now), idle(was));
+    for &number in older_cpus.keys() {
+        into.cpus.entry(number).or_insert_with(|| now.clone());
+    }
     for (number, cpu) in &mut into.cpus {
         add_cpu(cpu, older_cpus.get(number).unwrap_or(&was));
-    }
-    for (number, mut cpu) in older_cpus {
-        into.cpus.entry(number).or_insert_with(|| {
-            add_cpu(&mut cpu, &now);
-            cpu
-        });
     }
     let mut before: HashMap<u32, _> = threads.into_iter().map(|t| (t.0, t)).collect();
     for (pid, _, cpu) in &mut into.on_cpu {
