@@ -29,7 +29,7 @@ pub fn md_superblock(array: &str, seconds: Option<&str>) -> Option<Advice> {
                value; lost at a reboot"
             .to_owned(),
         not_when: "the array has no write-intent bitmap and a resync would hurt".to_owned(),
-        source: Cow::Borrowed("drivers/md/md.c, md_write_start() and safe_delay_store(); Documentation/admin-guide/md.rst"),
+        source: "drivers/md/md.c, md_write_start() and safe_delay_store(); Documentation/admin-guide/md.rst".into(),
     })
 }
 
@@ -40,7 +40,7 @@ pub fn ordered_data_by_option(mount: &str) -> Advice {
         commands: vec![format!("mount -o remount,dioread_nolock {mount}")],
         risk: "none known; the default since 5.6. Has no effect with nodelalloc. Undone with remount,dioread_lock".to_owned(),
         not_when: "the files have no extents (made by ext3)".to_owned(),
-        source: Cow::Borrowed("fs/ext4/inode.c, ext4_map_blocks(); fs/ext4/ext4_jbd2.h, ext4_should_dioread_nolock()"),
+        source: "fs/ext4/inode.c, ext4_map_blocks(); fs/ext4/ext4_jbd2.h, ext4_should_dioread_nolock()".into(),
     }
 }
 
@@ -56,7 +56,7 @@ pub fn ordered_data_without_delay(mount: &str) -> Advice {
                allocated shortly before a crash can have their old content"
             .to_owned(),
         not_when: "the application relies on data that reaches the disk every 5 seconds without fsync".to_owned(),
-        source: Cow::Borrowed("Documentation/admin-guide/ext4.rst, delalloc and data=; fs/jbd2/commit.c, journal_submit_data_buffers()"),
+        source: "Documentation/admin-guide/ext4.rst, delalloc and data=; fs/jbd2/commit.c, journal_submit_data_buffers()".into(),
     }
 }
 
@@ -69,7 +69,7 @@ pub fn ordered_data(file: &str) -> Advice {
         commands: vec!["sysctl vm.dirty_background_bytes=67108864".to_owned()],
         risk: "writeback starts earlier on the whole host. Undone with vm.dirty_background_ratio and its old value".to_owned(),
         not_when: "files are usually removed before they are written, or the limit is lower already (a ratio of little memory)".to_owned(),
-        source: Cow::Borrowed("fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst"),
+        source: "fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst".into(),
     }
 }
 
@@ -85,7 +85,7 @@ pub fn extending_writes(version: (u32, u32)) -> Advice {
         commands: Vec::new(),
         risk: "the application must not take the file's size as the amount of its data".to_owned(),
         not_when: "the file is only appended to, and nobody reads it meanwhile".to_owned(),
-        source: Cow::Borrowed("fs/ext4/file.c, ext4_dio_write_checks(); Linux 6.3, 240930fb7e6b"),
+        source: "fs/ext4/file.c, ext4_dio_write_checks(); Linux 6.3, 240930fb7e6b".into(),
     }
 }
 
@@ -103,9 +103,7 @@ pub fn first_writes(version: (u32, u32)) -> Advice {
         commands: Vec::new(),
         risk: "creating a file takes as long as writing it".to_owned(),
         not_when: "the blocks are written once, as in a log or a backup".to_owned(),
-        source: Cow::Borrowed(
-            "fs/ext4/file.c, ext4_dio_write_checks() and ext4_overwrite_io(); Linux 6.3, 240930fb7e6b",
-        ),
+        source: "fs/ext4/file.c, ext4_dio_write_checks() and ext4_overwrite_io(); Linux 6.3, 240930fb7e6b".into(),
     }
 }
 
@@ -123,7 +121,7 @@ pub fn unaligned_writes(version: (u32, u32)) -> Advice {
         commands: Vec::new(),
         risk: "none".to_owned(),
         not_when: "the file has one writer and no reader".to_owned(),
-        source: Cow::Borrowed("fs/ext4/file.c, ext4_dio_write_checks(), ext4_unaligned_io()"),
+        source: "fs/ext4/file.c, ext4_dio_write_checks(), ext4_unaligned_io()".into(),
     }
 }
 
@@ -137,9 +135,7 @@ pub fn slow_member(disk: &str, name: &str) -> Advice {
         ],
         risk: "none: both only report".to_owned(),
         not_when: "the other members serve less load, see raidtrace top".to_owned(),
-        source: Cow::Borrowed(
-            "Documentation/ABI/stable/sysfs-block, queue/write_cache; smartctl(8)",
-        ),
+        source: "Documentation/ABI/stable/sysfs-block, queue/write_cache; smartctl(8)".into(),
     }
 }
 
@@ -152,9 +148,7 @@ pub fn long_truncation() -> Advice {
         ],
         risk: "the file loses its content from the end".to_owned(),
         not_when: "the file is in use".to_owned(),
-        source: Cow::Borrowed(
-            "fs/ext4/inode.c, ext4_truncate(): a handle for as many blocks as a transaction has credits",
-        ),
+        source: "fs/ext4/inode.c, ext4_truncate(): a handle for as many blocks as a transaction has credits".into(),
     }
 }
 
@@ -165,7 +159,7 @@ pub fn log_space(mount: &str) -> Advice {
         commands: vec![format!("raidtrace doctor {mount} --live 60")],
         risk: "none: it only reports".to_owned(),
         not_when: "the load is a one-off, such as a restore".to_owned(),
-        source: Cow::Borrowed("fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space()"),
+        source: "fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space()".into(),
     }
 }
 
@@ -180,7 +174,7 @@ pub fn xfs_log_space(mount: &str) -> Advice {
         not_when: "the load is a one-off, such as a restore; or the log has some 2 GiB already, mkfs.xfs's default from 4 TiB on: then only \
                    another, faster device helps"
             .to_owned(),
-        source: Cow::Borrowed("fs/xfs/xfs_log.c, xlog_grant_head_wait(); mkfs.xfs(8)"),
+        source: "fs/xfs/xfs_log.c, xlog_grant_head_wait(); mkfs.xfs(8)".into(),
     }
 }
 
@@ -193,7 +187,7 @@ pub fn xfs_writes_after_end() -> Advice {
         commands: Vec::new(),
         risk: "the application must not take the file's size as the amount of its data".to_owned(),
         not_when: "the file has one writer and no reader".to_owned(),
-        source: Cow::Borrowed("fs/xfs/xfs_file.c, xfs_file_write_checks()"),
+        source: "fs/xfs/xfs_file.c, xfs_file_write_checks()".into(),
     }
 }
 
@@ -206,7 +200,7 @@ pub fn xfs_unaligned_writes() -> Advice {
         commands: Vec::new(),
         risk: "none".to_owned(),
         not_when: "the file has one writer and no reader".to_owned(),
-        source: Cow::Borrowed("fs/xfs/xfs_file.c, xfs_file_dio_write_unaligned()"),
+        source: "fs/xfs/xfs_file.c, xfs_file_dio_write_unaligned()".into(),
     }
 }
 
@@ -219,7 +213,7 @@ pub fn xfs_buffered_writes() -> Advice {
         commands: Vec::new(),
         risk: "a reader can see one part of a large write without the other".to_owned(),
         not_when: "readers rely on atomic writes".to_owned(),
-        source: Cow::Borrowed("fs/xfs/xfs_file.c, xfs_file_buffered_write() and xfs_file_dio_write_aligned()"),
+        source: "fs/xfs/xfs_file.c, xfs_file_buffered_write() and xfs_file_dio_write_aligned()".into(),
     }
 }
 
@@ -235,7 +229,7 @@ pub fn stripe_cache(array: &str, entries: Option<&str>) -> Option<Advice> {
         commands: vec![format!("echo {more} > /sys/block/{array}/md/stripe_cache_size")],
         risk: "takes a page of memory per entry and member, at once. Undone with the old value; lost at a reboot".to_owned(),
         not_when: "the members are busy all the time: more stripes then only wait longer".to_owned(),
-        source: Cow::Borrowed("drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst"),
+        source: "drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst".into(),
     })
 }
 
@@ -251,9 +245,7 @@ pub fn resync(array: &str) -> Advice {
         risk: "a resync or rebuild takes longer, and so does the time without full redundancy. Undone with: echo system > both files"
             .to_owned(),
         not_when: "another disk may fail soon".to_owned(),
-        source: Cow::Borrowed(
-            "drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst",
-        ),
+        source: "drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst".into(),
     }
 }
 
@@ -266,6 +258,6 @@ pub fn throttled() -> Advice {
         commands: Vec::new(),
         risk: "none".to_owned(),
         not_when: "the throttled writer is in a cgroup with its own memory limit, which applies first".to_owned(),
-        source: Cow::Borrowed("mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst"),
+        source: "mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst".into(),
     }
 }

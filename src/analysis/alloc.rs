@@ -56,20 +56,6 @@ impl Refused {
         Self::Other,
         Self::NotLoaded,
     ];
-
-    /// Name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Full => "full",
-            Self::Corrupt => "corrupt",
-            Self::ForDirectories => "for_directories",
-            Self::Order => "order",
-            Self::Average => "average",
-            Self::Blocks => "blocks",
-            Self::Other => "other",
-            Self::NotLoaded => "not_loaded",
-        }
-    }
 }
 
 /// Histogram of allocations by the number of groups considered.

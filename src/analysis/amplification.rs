@@ -10,7 +10,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::snapshot::{ArrayInfo, ArraySnapshot};
+use super::snapshot::{ArrayInfo, ArraySnapshot, sum_by};
 use crate::origin::{Op, Origin};
 
 /// Submitted and moved bytes of one array over some time.
@@ -46,14 +46,8 @@ pub struct Row {
     pub md_journal: u64,
 }
 
-/// Fields of [`Row`] for the bytes that md adds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Charge {
-    Parity,
-    RmwRead,
-    MdBitmap,
-    MdJournal,
-}
+/// Field of [`Row`] for bytes that md adds.
+type Charge = fn(&mut Row) -> &mut u64;
 
 /// Origins to charge, each with its weight.
 type Weights = Vec<(Origin, u64)>;
@@ -101,22 +95,17 @@ impl Row {
     }
 
     fn charge(&mut self, charge: Charge, bytes: u64) {
-        let part = match charge {
-            Charge::Parity => &mut self.parity,
-            Charge::RmwRead => &mut self.rmw_read,
-            Charge::MdBitmap => &mut self.md_bitmap,
-            Charge::MdJournal => &mut self.md_journal,
-        };
+        let part = charge(self);
         *part = part.saturating_add(bytes);
     }
 
     fn add(&mut self, other: &Self) {
-        self.submitted = self.submitted.saturating_add(other.submitted);
-        self.data = self.data.saturating_add(other.data);
-        self.charge(Charge::Parity, other.parity);
-        self.charge(Charge::RmwRead, other.rmw_read);
-        self.charge(Charge::MdBitmap, other.md_bitmap);
-        self.charge(Charge::MdJournal, other.md_journal);
+        self.charge(|r| &mut r.submitted, other.submitted);
+        self.charge(|r| &mut r.data, other.data);
+        self.charge(|r| &mut r.parity, other.parity);
+        self.charge(|r| &mut r.rmw_read, other.rmw_read);
+        self.charge(|r| &mut r.md_bitmap, other.md_bitmap);
+        self.charge(|r| &mut r.md_journal, other.md_journal);
     }
 }
 
@@ -124,11 +113,8 @@ impl Amplification {
     /// Amplification of `array`, whose figures cover the time `over`.
     pub fn new(array: &ArraySnapshot, over: Duration) -> Self {
         let mut rows: BTreeMap<(Origin, Op), Row> = BTreeMap::new();
-        let mut moved: BTreeMap<(Origin, Op), u64> = BTreeMap::new();
-        for cell in array.members.iter().flat_map(|m| &m.io) {
-            let sum = moved.entry((cell.origin, cell.op)).or_default();
-            *sum = sum.saturating_add(cell.bytes);
-        }
+        let cells = array.members.iter().flat_map(|m| &m.io);
+        let moved = sum_by(cells.map(|c| ((c.origin, c.op), c.bytes)));
         for (&(origin, op), &bytes) in &array.submitted {
             row(&mut rows, origin, op).submitted = bytes;
         }
@@ -152,7 +138,7 @@ impl Amplification {
             let Some((charge, by)) = shared(origin, op) else {
                 continue;
             };
-            let weights = weights(array, &written, charge, by);
+            let weights = weights(array, &written, origin, by);
             if weights.is_empty() {
                 row(&mut rows, origin, op).charge(charge, bytes);
             }
@@ -192,10 +178,10 @@ fn row(rows: &mut BTreeMap<(Origin, Op), Row>, origin: Origin, op: Op) -> &mut R
 /// Field and operation that member IO of this kind is charged to; `None` for IO under its own origin.
 fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
     Some(match (origin, op) {
-        (Origin::RmwRead, Op::Read) => (Charge::RmwRead, Op::Write),
-        (Origin::Parity, Op::Write | Op::Discard | Op::WriteZeroes) => (Charge::Parity, op),
-        (Origin::MdBitmap, Op::Write) => (Charge::MdBitmap, Op::Write),
-        (Origin::MdJournal, Op::Write) => (Charge::MdJournal, Op::Write),
+        (Origin::RmwRead, Op::Read) => (|r| &mut r.rmw_read, Op::Write),
+        (Origin::Parity, Op::Write | Op::Discard | Op::WriteZeroes) => (|r| &mut r.parity, op),
+        (Origin::MdBitmap, Op::Write) => (|r| &mut r.md_bitmap, Op::Write),
+        (Origin::MdJournal, Op::Write) => (|r| &mut r.md_journal, Op::Write),
         _ => return None,
     })
 }
@@ -206,13 +192,13 @@ fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
 fn weights(
     array: &ArraySnapshot,
     rows: &BTreeMap<(Origin, Op), Row>,
-    charge: Charge,
+    moved: Origin,
     op: Op,
 ) -> Weights {
     let costs = array.costs.iter().map(|(&origin, cost)| {
-        let bytes = match (charge, op) {
-            (Charge::Parity, Op::Write) => cost.parity,
-            (Charge::RmwRead, _) => cost.rmw_read,
+        let bytes = match (moved, op) {
+            (Origin::Parity, Op::Write) => cost.parity,
+            (Origin::RmwRead, _) => cost.rmw_read,
             _ => 0,
         };
         (origin, bytes)

@@ -207,12 +207,44 @@ pub struct FileName {
 }
 
 /// Bios and bytes of a task or a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TaskCounters {
     /// Bios.
     pub bios: u64,
     /// Bytes of these bios.
     pub bytes: u64,
+}
+
+impl TaskCounters {
+    /// A bio.
+    pub fn one(bytes: u32) -> Self {
+        let bytes = bytes.into();
+        Self { bios: 1, bytes }
+    }
+
+    /// Adds another sum.
+    pub fn add(&mut self, other: Self) {
+        self.bios = self.bios.saturating_add(other.bios);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+    }
+}
+
+/// Counts a bio in `run`, the sum of the last bios as long as they have the same key. Returns the run that the bio ends. The next bio
+/// mostly has the key of the last one, so that a run saves most look-ups in a map.
+#[inline]
+pub(super) fn count_run<K: PartialEq>(
+    run: &mut Option<(K, TaskCounters)>,
+    key: K,
+    bytes: u32,
+) -> Option<(K, TaskCounters)> {
+    let bio = TaskCounters::one(bytes);
+    match run {
+        Some((last, sum)) if *last == key => {
+            sum.add(bio);
+            None
+        }
+        _ => run.replace((key, bio)),
+    }
 }
 
 /// Name of a task, from the interval in which the task last submitted to an array.

@@ -11,7 +11,6 @@ use crate::origin::Origin;
 /// Number of equal pieces into which the addresses of an array are divided.
 pub const ADDRESSES: usize = 64;
 
-/// Number of origins.
 const ORIGINS: usize = Origin::ALL.len();
 
 /// Counts of one period, without zeros.
@@ -188,7 +187,6 @@ impl Detail {
     }
 }
 
-/// Adds to a count.
 fn count(counts: &mut BTreeMap<u32, u32>, at: u32, n: u32) {
     let sum = counts.entry(at).or_default();
     *sum = sum.saturating_add(n);

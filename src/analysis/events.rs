@@ -10,14 +10,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::disks::Disks;
-pub use self::disks::{DiskSum, SLACK_US};
+pub use self::disks::{DiskSum, Disks, SLACK_US};
 pub use self::interval::IntervalCounters;
 use self::interval::{CELLS, Directory};
 use super::counters::{CellKey, DirtyKey, FileKey, TaskKey};
 use super::files::{FileId, FileLocation};
 use super::fold::{DiskCounters, MemberNow, Sample, Subject, TaskInfo};
-use super::recent::Stall;
 use crate::analysis::item::{Item, State};
 use crate::origin::{Op, Origin};
 
@@ -35,7 +33,8 @@ pub struct Events {
     directory: Directory,
     /// The last state before this interval.
     before: Option<Arc<State>>,
-    disks: Disks,
+    /// Busy times and requests of the disks, by member number.
+    pub disks: Disks,
 }
 
 impl Events {
@@ -72,49 +71,6 @@ impl Events {
             }
             _ => {}
         }
-    }
-
-    /// Adds the start or end of an interval. Call it before items more than [`SLACK_US`] later are added.
-    pub fn add_boundary(&mut self, time_us: i64) {
-        self.disks.add_boundary(time_us);
-    }
-
-    /// Removes a boundary added by [`Events::add_boundary`]. A boundary that was added twice remains until it is removed twice.
-    pub fn remove_boundary(&mut self, time_us: i64) {
-        self.disks.remove_boundary(time_us);
-    }
-
-    /// True if an interval that ends at `time_us` is complete, so that [`Events::samples`] may be called.
-    pub fn is_settled(&self, time_us: i64) -> bool {
-        self.disks.is_settled(time_us)
-    }
-
-    /// Settles disk figures up to `time_us`: no more items follow, or no state has come for a long time.
-    pub fn end(&mut self, time_us: i64) {
-        self.disks.end(time_us);
-    }
-
-    /// Drops data of intervals that begin before `time_us`.
-    pub fn forget_before(&mut self, time_us: i64) {
-        self.disks.forget_before(time_us);
-    }
-
-    /// Disk figures between two boundaries, in the order of [`Events::members`].
-    pub fn disks(&self, from_us: i64, to_us: i64) -> Vec<DiskSum> {
-        let was = self.disks.sums(from_us);
-        let now = self.disks.sums(to_us).iter().enumerate();
-        let was = |i: usize| was.get(i).copied().unwrap_or_default();
-        now.map(|(i, sum)| sum.since(was(i))).collect()
-    }
-
-    /// Limits [`Events::stall`] to a period. Call it before items are added.
-    pub fn set_stall_period(&mut self, from_us: i64, to_us: i64) {
-        self.disks.set_stall_period(from_us, to_us);
-    }
-
-    /// Longest time in which a member had requests in flight and completed none.
-    pub fn stall(&self, number: usize) -> Option<Stall> {
-        self.disks.stall(number)
     }
 
     /// Names of array and member, in the order of member numbers.
@@ -156,7 +112,7 @@ impl Events {
     }
 
     /// Returns the samples at the start and the end of an interval, for [`super::fold::Fold`]. Both times must have been given to
-    /// [`Events::add_boundary`]; intervals must come in order.
+    /// [`Disks::add_boundary`]; intervals must come in order.
     pub fn samples(
         &mut self,
         mut sums: IntervalCounters,
@@ -164,8 +120,7 @@ impl Events {
         to_us: i64,
         names: &dyn NameLookup,
     ) -> (Sample, Sample) {
-        sums.put_task();
-        sums.put_file();
+        sums.finish();
         let interval = Duration::from_micros(to_us.saturating_sub(from_us).max(0) as u64);
         let state = sums.state.clone().or_else(|| self.before.clone());
         self.before.clone_from(&state);
@@ -198,32 +153,29 @@ impl Events {
         }
         let counters = &mut end.counters;
         let array = |number: u32| arrays.arrays.get(number as usize).copied().flatten();
-        for (key, sum) in sums.tasks {
-            if let Some(array) = array(key.array) {
-                counters.tasks.insert(TaskKey { array, ..key }, sum);
-            }
-        }
-        for (key, sum) in sums.files {
-            if let Some(array) = array(key.array) {
-                counters.files.insert(FileKey { array, ..key }, sum);
-            }
-        }
-        for (key, sum) in sums.dirtied {
-            if let Some(array) = array(key.array) {
-                counters.dirtied.insert(TaskKey { array, ..key }, sum);
-            }
-        }
-        for (key, sum) in sums.dirtied_files {
-            if let Some(array) = array(key.array) {
-                let key = DirtyKey { array, ..key };
-                counters.dirtied_files.insert(key, sum);
-            }
-        }
-        for ((number, origin), cost) in sums.costs {
-            if let Some(array) = array(number) {
-                counters.costs.insert((array, origin), cost);
-            }
-        }
+        let task_key = |key: TaskKey| {
+            Some(TaskKey {
+                array: array(key.array)?,
+                ..key
+            })
+        };
+        counters.tasks = renumbered(sums.tasks, task_key);
+        counters.dirtied = renumbered(sums.dirtied, task_key);
+        counters.files = renumbered(sums.files, |key: FileKey| {
+            Some(FileKey {
+                array: array(key.array)?,
+                ..key
+            })
+        });
+        counters.dirtied_files = renumbered(sums.dirtied_files, |key: DirtyKey| {
+            Some(DirtyKey {
+                array: array(key.array)?,
+                ..key
+            })
+        });
+        counters.costs = renumbered(sums.costs, |(number, origin)| {
+            Some((array(number)?, origin))
+        });
         (counters.lost, counters.overhead) = (sums.lost, sums.overhead);
         fill_names(&mut end, names);
         (start, end)
@@ -231,7 +183,7 @@ impl Events {
 
     /// Sets the disk counters of `arrays` to the figures of the interval.
     fn disk_counters(&self, from_us: i64, to_us: i64, arrays: &mut [Subject]) {
-        let sums = self.disks(from_us, to_us);
+        let sums = self.disks.between(from_us, to_us);
         let by_name: HashMap<(&str, &str), DiskSum> = self.members().zip(sums).collect();
         for subject in arrays {
             for member in &mut subject.members {
@@ -321,6 +273,16 @@ impl Arrays {
             subjects,
         }
     }
+}
+
+/// Sums by the numbers of a sample; drops sums of arrays that are not in it.
+fn renumbered<K, V, C: FromIterator<(K, V)>>(
+    sums: HashMap<K, V>,
+    key: impl Fn(K) -> Option<K>,
+) -> C {
+    let sums = sums.into_iter();
+    sums.filter_map(|(old, sum)| Some((key(old)?, sum)))
+        .collect()
 }
 
 /// Fills in names for the tasks and files in the counters.

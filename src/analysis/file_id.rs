@@ -1,18 +1,10 @@
 //! Identity of a file.
 
+use serde::{Deserialize, Serialize};
+
 /// Identity of a file. The generation distinguishes files that used the same inode number.
 #[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    PartialOrd,
-    Ord,
-    Hash,
-    serde::Serialize,
-    serde::Deserialize,
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 pub struct FileId {
     /// Kernel device number of the filesystem: major << 20 | minor.

@@ -1,6 +1,7 @@
 //! Files whose data an array reads and writes.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use super::counters::{DirtyKey, FileKey, TaskCounters};
 pub use super::file_id::FileId;
@@ -24,6 +25,31 @@ pub struct FileLocation {
     pub device_name: String,
     /// Mount point of the filesystem in this mount namespace.
     pub mount: Option<String>,
+}
+
+impl FileLocation {
+    /// Keeps a path that was found in an earlier interval; `deleted` comes from the newer one.
+    pub fn fill(&mut self, older: Self) {
+        self.path = self.path.take().or(older.path);
+        self.name = self.name.take().or(older.name);
+    }
+}
+
+/// Adds each item of `more` to the one in `all` with the same key, or appends it.
+pub(super) fn merge_by<T, K: Eq + Hash>(
+    all: &mut Vec<T>,
+    more: Vec<T>,
+    key: impl Fn(&T) -> K,
+    mut add: impl FnMut(&mut T, T),
+) {
+    let mut indices: HashMap<K, usize> = all.iter().map(&key).zip(0..).collect();
+    for item in more {
+        let index = *indices.entry(key(&item)).or_insert(all.len());
+        match all.get_mut(index) {
+            Some(same) => add(same, item),
+            None => all.push(item),
+        }
+    }
 }
 
 /// A file in one interval.
@@ -67,31 +93,15 @@ pub struct FileIo {
     pub bytes: u64,
 }
 
-/// Sum of bios whose file is not listed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct FileSum {
-    /// Bios submitted to the array.
-    pub bios: u64,
-    /// Bytes of these bios.
-    pub bytes: u64,
-}
-
-impl FileSum {
-    fn add(&mut self, bios: u64, bytes: u64) {
-        self.bios = self.bios.saturating_add(bios);
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-}
-
 /// File data by file. The total equals the file data that tasks submitted to the array, apart from bios in flight.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Files<const MOST: usize = FILES> {
     /// The largest files, at most `MOST`, largest first.
     pub busiest: Vec<FileSnapshot>,
     /// Sum over all other files.
-    pub rest: FileSum,
+    pub rest: TaskCounters,
     /// File data whose file is unknown.
-    pub unattributed: FileSum,
+    pub unattributed: TaskCounters,
 }
 
 impl Files {
@@ -113,11 +123,12 @@ impl<const MOST: usize> Files<MOST> {
     pub fn sum(all: impl Iterator<Item = (Option<FileId>, Op, TaskCounters)>) -> Self {
         let mut files = Self::default();
         let mut by_id: HashMap<FileId, FileSnapshot> = HashMap::new();
-        for (id, op, TaskCounters { bios, bytes }) in all {
+        for (id, op, sum) in all {
             let Some(id) = id else {
-                files.unattributed.add(bios, bytes);
+                files.unattributed.add(sum);
                 continue;
             };
+            let TaskCounters { bios, bytes } = sum;
             let file = by_id.entry(id).or_default();
             file.id = id;
             file.add(FileIo { op, bios, bytes });
@@ -132,32 +143,20 @@ impl<const MOST: usize> Files<MOST> {
 
     /// Adds the files of an earlier interval.
     pub fn merge(&mut self, older: Self) {
-        let mut indices: HashMap<FileId, usize> = self
-            .busiest
-            .iter()
-            .enumerate()
-            .map(|(index, file)| (file.id, index))
-            .collect();
-        for old in older.busiest {
-            let Some(file) = indices
-                .get(&old.id)
-                .and_then(|&index| self.busiest.get_mut(index))
-            else {
-                indices.insert(old.id, self.busiest.len());
-                self.busiest.push(old);
-                continue;
-            };
-            for io in old.io {
-                file.add(io);
-            }
-            file.io.sort_by_key(|io| io.op);
-            // Keep a path that was found before; `deleted` comes from the newer interval.
-            file.location.path = file.location.path.take().or(old.location.path);
-            file.location.name = file.location.name.take().or(old.location.name);
-        }
-        self.rest.add(older.rest.bios, older.rest.bytes);
-        self.unattributed
-            .add(older.unattributed.bios, older.unattributed.bytes);
+        merge_by(
+            &mut self.busiest,
+            older.busiest,
+            |f| f.id,
+            |file, old| {
+                for io in old.io {
+                    file.add(io);
+                }
+                file.io.sort_by_key(|io| io.op);
+                file.location.fill(old.location);
+            },
+        );
+        self.rest.add(older.rest);
+        self.unattributed.add(older.unattributed);
         self.bound();
     }
 
@@ -166,8 +165,8 @@ impl<const MOST: usize> Files<MOST> {
         self.busiest
             .sort_by_cached_key(|file| (std::cmp::Reverse(file.bytes()), file.id));
         for file in self.busiest.drain(MOST.min(self.busiest.len())..) {
-            for io in file.io {
-                self.rest.add(io.bios, io.bytes);
+            for FileIo { bios, bytes, .. } in file.io {
+                self.rest.add(TaskCounters { bios, bytes });
             }
         }
     }
@@ -175,7 +174,7 @@ impl<const MOST: usize> Files<MOST> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, FileId, FileKey, FileSum, Files, TaskCounters};
+    use super::{FILES, FileId, FileKey, Files, TaskCounters};
     use crate::origin::Op;
     use std::collections::HashMap;
 
@@ -256,7 +255,7 @@ mod tests {
             Some(&b"/srv/a"[..])
         );
         assert!(now.busiest[0].location.deleted);
-        let five = FileSum {
+        let five = TaskCounters {
             bios: 5,
             bytes: 5 * 4096,
         };

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::counters::CostCounters;
-use super::files::{FileId, FileIo, FileLocation, FileSnapshot, FileSum, Files};
+use super::counters::TaskCounters;
+use super::files::{FileId, FileIo, FileLocation, FileSnapshot, Files};
 use super::hist::Hist;
 use super::lost::Lost;
 use super::snapshot::{
@@ -406,11 +407,11 @@ fn files() -> Files {
         ],
         ..Files::default()
     };
-    files.rest = FileSum {
+    files.rest = TaskCounters {
         bios: 60,
         bytes: 60 * 8192,
     };
-    files.unattributed = FileSum {
+    files.unattributed = TaskCounters {
         bios: 28,
         bytes: 28 * 16384,
     };

@@ -14,7 +14,7 @@ use super::nested;
 use super::pending::PendingCharges;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo,
-    TaskSnapshot,
+    TaskSnapshot, sum_by,
 };
 use super::uncounted::{self, Uncounted};
 use crate::origin::{Op, Origin};
@@ -164,15 +164,15 @@ impl Fold {
                     .zip(&subject.members)
                     .map(|(id, member)| {
                         let key = (number, id - first);
-                        let before = disk_before(&was, number as usize, key.1 as usize);
+                        let before = was.arrays.get(number as usize);
+                        let before = before.and_then(|a| a.members.get(key.1 as usize)?.disk);
                         let mut snapshot = MemberSnapshot {
                             name: member.name.clone(),
                             slot: member.slot,
                             health: member.health.clone(),
                             io: cells(&was.counters.cells, &now.counters.cells, id),
                             disk: disk_use(before, member.disk, interval),
-                            recent: Vec::new(),
-                            stall: None,
+                            ..MemberSnapshot::default()
                         };
                         let counted = snapshot.sum(|_| true).0;
                         if let (Some(using), Some(before), Some(now)) =
@@ -194,6 +194,7 @@ impl Fold {
                 }
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
                 let tasks = tasks(now, number);
+                let io = tasks.iter().flat_map(|t| &t.io);
                 let new = costs(&was.counters.costs, &now.counters.costs, number);
                 let costs = pending
                     .entry(number)
@@ -202,18 +203,16 @@ impl Fold {
                 ArraySnapshot {
                     info: subject.info.clone(),
                     members,
-                    submitted: submitted(&tasks),
+                    submitted: sum_by(io.map(|i| ((i.origin, i.op), i.bytes))),
                     tasks,
                     costs,
-                    amplification: None,
                     files: with_locations(Files::new(&now.counters.files, number), now),
                     dirtied_files: with_locations(
                         Files::dirtied(&now.counters.dirtied_files, number),
                         now,
                     ),
                     journal_stalls: journal_stalls(&was, now, number),
-                    hotspot: None,
-                    slow: None,
+                    ..ArraySnapshot::default()
                 }
             })
             .collect();
@@ -271,16 +270,15 @@ fn cells(
     now.iter()
         .filter(|(key, _)| key.member == member)
         .filter_map(|(key, now)| {
-            let was = was.get(key).unwrap_or(&nothing);
-            let cell = Cell {
+            let new = now.since(was.get(key).unwrap_or(&nothing));
+            (new.requests > 0 || new.bytes > 0).then_some(Cell {
                 origin: key.origin,
                 op: key.op,
-                requests: now.requests.saturating_sub(was.requests),
-                bytes: now.bytes.saturating_sub(was.bytes),
-                queue: now.queue.since(&was.queue),
-                device: now.device.since(&was.device),
-            };
-            (cell.requests > 0 || cell.bytes > 0).then_some(cell)
+                requests: new.requests,
+                bytes: new.bytes,
+                queue: new.queue,
+                device: new.device,
+            })
         })
         .collect()
 }
@@ -290,25 +288,9 @@ fn clear_read_reason(member: &mut MemberSnapshot) {
     let rmw = |c: &mut Cell| c.origin == Origin::RmwRead;
     for mut cell in member.io.extract_if(.., rmw).collect::<Vec<_>>() {
         cell.origin = Origin::Unknown;
-        match member
-            .io
-            .iter_mut()
-            .find(|c| (c.origin, c.op) == (cell.origin, cell.op))
-        {
-            Some(unknown) => {
-                unknown.requests += cell.requests;
-                unknown.bytes += cell.bytes;
-                unknown.queue.add(&cell.queue);
-                unknown.device.add(&cell.device);
-            }
-            None => member.io.push(cell),
-        }
+        member.add_cell(cell);
     }
     member.io.sort_by_key(|c| (c.origin, c.op));
-}
-
-fn disk_before(was: &Sample, array: usize, member: usize) -> Option<DiskCounters> {
-    was.arrays.get(array)?.members.get(member)?.disk
 }
 
 fn disk_use(
@@ -380,15 +362,6 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
         .collect();
     tasks.sort_by_key(|t| (std::cmp::Reverse(t.size()), t.pid));
     tasks
-}
-
-fn submitted(tasks: &[TaskSnapshot]) -> BTreeMap<(Origin, Op), u64> {
-    let mut sums = BTreeMap::new();
-    for io in tasks.iter().flat_map(|t| &t.io) {
-        let sum: &mut u64 = sums.entry((io.origin, io.op)).or_default();
-        *sum = sum.saturating_add(io.bytes);
-    }
-    sums
 }
 
 fn costs(

@@ -90,13 +90,11 @@ impl Hist {
         }
         let rank = ((q * total as f64).ceil() as u64).clamp(1, total);
         let mut seen = 0;
-        for (i, &c) in self.counts.iter().enumerate() {
-            seen += u64::from(c);
-            if seen >= rank {
-                return Some(upper_edge(i));
-            }
-        }
-        None
+        let bucket = self.counts.iter().position(|&count| {
+            seen += u64::from(count);
+            seen >= rank
+        });
+        bucket.map(upper_edge)
     }
 
     /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % too high; `None` if the histogram is empty.

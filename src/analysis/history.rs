@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::recent::{INTERVALS, Recent, Stall, Waited};
-use super::snapshot::{ArraySnapshot, Cell, DiskUse, MemberSnapshot, Snapshot};
+use super::snapshot::{Cell, DiskUse, MemberSnapshot, Snapshot};
 use super::waited::Submitters;
 
 impl MemberSnapshot {
@@ -83,14 +83,12 @@ impl History {
         let interval = snapshot.interval;
         let mut known = std::mem::take(&mut self.members);
         let mut submitters = std::mem::take(&mut self.submitters);
-        let key = |array: &ArraySnapshot, member: &MemberSnapshot| {
-            (array.info.name.clone(), member.name.clone())
-        };
         for array in &mut snapshot.arrays {
-            let mut submitter = submitters.remove(&array.info.name).unwrap_or_default();
+            let name = &array.info.name;
+            let mut submitter = submitters.remove(name).unwrap_or_default();
             submitter.record(&array.tasks);
-            let keys: Vec<_> = array.members.iter().map(|m| key(array, m)).collect();
-            for (member, key) in array.members.iter_mut().zip(keys) {
+            for member in &mut array.members {
+                let key = (name.clone(), member.name.clone());
                 let mut track = known.remove(&key).unwrap_or_default();
                 let mut waited = Waited::default();
                 let cells = member.io.iter();
@@ -110,12 +108,17 @@ impl History {
                 member.stall = track.stall(member.disk, interval);
                 self.members.insert(key, track);
             }
-            self.submitters.insert(array.info.name.clone(), submitter);
+            self.submitters.insert(name.clone(), submitter);
         }
     }
 }
 
 impl Cell {
+    /// Sum of the times in the device, µs. Requests that were not measured count as the mean of the others.
+    pub fn device_us(&self) -> f64 {
+        self.device.mean().unwrap_or(0.0) * self.requests as f64
+    }
+
     /// Requests of the cell with known times, and their total time from allocation to completion.
     pub fn measured(&self) -> Waited {
         let requests = self.device.count();

@@ -18,6 +18,8 @@ mod work;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::snapshot::{ArraySnapshot, MemberSnapshot};
 use super::units;
 use crate::origin::{Op, Origin};
@@ -30,7 +32,7 @@ use symptom::{Figures, Symptom, find_symptom};
 const ENOUGH_REQUESTS: f64 = 16.0;
 
 /// A hot spot of an array, or a summary of its load without one.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Hotspot {
     /// Kind of hot spot.
     pub kind: Kind,
@@ -55,7 +57,7 @@ pub struct Hotspot {
 }
 
 /// Kind of a [`Hotspot`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Requests are in flight on a member and none completes.
@@ -75,9 +77,7 @@ pub enum Kind {
 }
 
 /// Severity of a [`Hotspot`].
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// No problem.

@@ -193,6 +193,17 @@ pub struct State {
     pub notes: Vec<String>,
 }
 
+impl State {
+    /// Increase of `costs` since `before`.
+    pub fn costs_since(&self, before: &Self) -> impl Iterator<Item = (u32, Origin, CostCounters)> {
+        self.costs.iter().map(|&(array, origin, cost)| {
+            let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (array, origin);
+            let old = before.costs.iter().find(same).map(|c| c.2);
+            (array, origin, cost.since(old.unwrap_or_default()))
+        })
+    }
+}
+
 bitflags! {
     /// Kernel flags of a request or bio, without its operation.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -31,7 +31,6 @@ pub enum Loss {
     Uncounted,
 }
 
-/// Number of loss reasons.
 const LOSSES: usize = Loss::Uncounted as usize + 1;
 
 /// Each reason with its JSON field and its label, in numeric order.

@@ -1,9 +1,6 @@
 //! Submitted bytes of nested arrays, which are members of another array.
 
-use std::collections::BTreeMap;
-
-use super::snapshot::ArraySnapshot;
-use crate::origin::{Op, Origin};
+use super::snapshot::{ArraySnapshot, sum_by};
 
 /// Fills in `submitted` for nested arrays. Only the outer array submits to a nested array, and not as a task, so the submitted
 /// bytes are those that the nested array, or a partition of it, completed as a member.
@@ -23,12 +20,7 @@ pub fn fill_submitted(arrays: &mut [ArraySnapshot]) {
             .flat_map(|a| &a.members)
             .filter(|m| is_part(&m.name, name))
             .flat_map(|m| &m.io);
-        let mut sums: BTreeMap<(Origin, Op), u64> = BTreeMap::new();
-        for cell in cells {
-            let sum = sums.entry((cell.origin, cell.op)).or_default();
-            *sum = sum.saturating_add(cell.bytes);
-        }
-        arrays[nested].submitted = sums;
+        arrays[nested].submitted = sum_by(cells.map(|c| ((c.origin, c.op), c.bytes)));
     }
 }
 

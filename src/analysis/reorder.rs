@@ -1,41 +1,13 @@
 //! Sorts a stream that is nearly in order of time, in bounded memory.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
-/// A value and its time. Ordered by time, then by the order of arrival.
-#[derive(Debug)]
-struct Timed<T> {
-    time: i64,
-    arrival: u64,
-    value: T,
-}
-
-impl<T> PartialEq for Timed<T> {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other).is_eq()
-    }
-}
-
-impl<T> Eq for Timed<T> {}
-
-impl<T> PartialOrd for Timed<T> {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<T> Ord for Timed<T> {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (self.time, self.arrival).cmp(&(other.time, other.arrival))
-    }
-}
+use std::collections::BTreeMap;
 
 /// Holds up to a fixed number of values and returns the earliest one when it is full. Values with the same time keep their
 /// order.
 #[derive(Debug)]
 pub struct Reorder<T> {
-    held: BinaryHeap<Reverse<Timed<T>>>,
+    /// Values by time and number of arrival.
+    held: BTreeMap<(i64, u64), T>,
     most: usize,
     arrivals: u64,
     last: i64,
@@ -46,7 +18,7 @@ impl<T> Reorder<T> {
     /// Holds up to `most` values.
     pub fn new(most: usize) -> Self {
         Self {
-            held: BinaryHeap::new(),
+            held: BTreeMap::new(),
             most,
             arrivals: 0,
             last: i64::MIN,
@@ -57,35 +29,16 @@ impl<T> Reorder<T> {
     /// Adds a value. Returns the earliest value if more than `most` would be held.
     pub fn push(&mut self, time: i64, value: T) -> Option<(i64, T)> {
         self.arrivals = self.arrivals.wrapping_add(1);
-        let mut next = Timed {
-            time,
-            arrival: self.arrivals,
-            value,
-        };
-        if self.held.len() < self.most {
-            self.held.push(Reverse(next));
-            return None;
-        }
-        if let Some(mut first) = self.held.peek_mut()
-            && first.0 < next
-        {
-            std::mem::swap(&mut first.0, &mut next);
-        }
-        Some(self.count(next))
+        self.held.insert((time, self.arrivals), value);
+        (self.held.len() > self.most).then(|| self.pop()).flatten()
     }
 
     /// Removes the earliest value. Call it until it returns `None` after the last [`Reorder::push`].
     pub fn pop(&mut self) -> Option<(i64, T)> {
-        let Reverse(next) = self.held.pop()?;
-        Some(self.count(next))
-    }
-
-    fn count(&mut self, next: Timed<T>) -> (i64, T) {
-        if next.time < self.last {
-            self.late += 1;
-        }
-        self.last = self.last.max(next.time);
-        (next.time, next.value)
+        let ((time, _), value) = self.held.pop_first()?;
+        self.late += u64::from(time < self.last);
+        self.last = self.last.max(time);
+        Some((time, value))
     }
 
     /// Number of values that were returned after a later one, because they arrived too late for the buffer.

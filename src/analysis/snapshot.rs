@@ -34,7 +34,7 @@ pub struct Snapshot {
 }
 
 /// An array, or a plain disk as an array of one, in one interval.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ArraySnapshot {
     /// Description of the array.
     pub info: ArrayInfo,
@@ -113,7 +113,7 @@ pub struct UnevenGroups {
 }
 
 /// A member disk in one interval.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct MemberSnapshot {
     /// Kernel name of the member: `loop1`, `sda2`.
     pub name: String,
@@ -235,6 +235,20 @@ impl MemberSnapshot {
             })
     }
 
+    /// Adds `cell` to the cell of the same origin and operation, or appends it.
+    pub fn add_cell(&mut self, cell: Cell) {
+        let same = |c: &&mut Cell| (c.origin, c.op) == (cell.origin, cell.op);
+        match self.io.iter_mut().find(same) {
+            Some(sum) => {
+                sum.requests = sum.requests.saturating_add(cell.requests);
+                sum.bytes = sum.bytes.saturating_add(cell.bytes);
+                sum.queue.add(&cell.queue);
+                sum.device.add(&cell.device);
+            }
+            None => self.io.push(cell),
+        }
+    }
+
     /// True if the member has a slot and is neither faulty nor missing. Spares and missing members must not lower the mean that the
     /// other members are compared with.
     pub fn is_present(&self) -> bool {
@@ -244,6 +258,16 @@ impl MemberSnapshot {
                 Some("faulty" | "missing" | "removed")
             )
     }
+}
+
+/// Sums of bytes by key.
+pub(super) fn sum_by<K: Ord>(each: impl Iterator<Item = (K, u64)>) -> BTreeMap<K, u64> {
+    let mut sums = BTreeMap::new();
+    for (key, bytes) in each {
+        let sum: &mut u64 = sums.entry(key).or_default();
+        *sum = sum.saturating_add(bytes);
+    }
+    sums
 }
 
 /// Serializes maps whose keys are not strings as lists of pairs.

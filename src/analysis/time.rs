@@ -148,15 +148,18 @@ impl Span {
 
 /// Parses `90`, `1.5s`, `2m` or `1h`; the result is in µs.
 fn duration(text: &str) -> Option<i64> {
-    let units = [('s', 1e6), ('m', 60e6), ('h', 3600e6)];
+    let seconds = seconds(text).filter(|s| (0.0..=1e12).contains(s))?;
+    Some((seconds * 1e6) as i64)
+}
+
+/// Parses `90`, `1.5s`, `2m` or `1h`; the result is in seconds.
+pub fn seconds(text: &str) -> Option<f64> {
+    let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
     let found = units
         .iter()
-        .find_map(|(c, us)| Some((text.strip_suffix(*c)?, *us)));
-    let (digits, us) = found.unwrap_or((text, 1e6));
-    let number: f64 = digits.parse().ok()?;
-    (0.0..=1e12)
-        .contains(&(number * us / 1e6))
-        .then_some((number * us) as i64)
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
+    let (digits, unit) = found?;
+    Some(digits.parse::<f64>().ok()? * unit)
 }
 
 fn wrong(text: &str) -> String {

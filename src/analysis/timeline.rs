@@ -223,7 +223,7 @@ impl Pieces {
         let mut halves = std::mem::take(&mut self.done).into_iter();
         while let Some(mut piece) = halves.next() {
             if let Some(second) = halves.next() {
-                events.remove_boundary(piece.to);
+                events.disks.remove_boundary(piece.to);
                 piece.join(&second);
             }
             self.done.push(piece);
@@ -231,7 +231,7 @@ impl Pieces {
     }
 
     fn end(&mut self, events: &mut Events, time_us: i64) {
-        events.add_boundary(time_us);
+        events.disks.add_boundary(time_us);
         let io = self.take();
         let counts = self.detail.as_mut().map(Detail::take);
         self.done.push(Piece {
@@ -243,7 +243,7 @@ impl Pieces {
         (self.from, self.states.1) = (time_us, 0);
     }
 
-    /// Ends the last piece at `to_us`. Call it before [`Events::end`].
+    /// Ends the last piece at `to_us`. Call it before `Disks::end`.
     pub fn finish(&mut self, events: &mut Events, to_us: i64) {
         if to_us > self.from {
             return self.end(events, to_us);
@@ -259,13 +259,13 @@ impl Pieces {
         }
     }
 
-    /// Returns the intervals. Call it after [`Events::end`].
+    /// Returns the intervals. Call it after `Disks::end`.
     pub fn timeline(&self, events: &Events) -> Timeline {
         let (length_s, joined) = self.joined(INTERVALS);
         intervals(events, length_s, joined)
     }
 
-    /// Returns finer intervals, latencies and addresses. Call it after [`Events::end`]; empty without [`Pieces::with_detail`].
+    /// Returns finer intervals, latencies and addresses. Call it after `Disks::end`; empty without [`Pieces::with_detail`].
     pub fn fine(&self, events: &Events) -> Fine {
         let Some(detail) = &self.detail else {
             return Fine::default();
@@ -339,15 +339,11 @@ fn intervals(events: &Events, length_s: i64, joined: Vec<Piece>) -> Timeline {
     let names = events.members();
     let names: Vec<_> = names.map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
     let intervals = joined.into_iter().map(|piece| {
-        let sums = events.disks(piece.from, piece.to);
-        let mut members: Vec<Work> = names
-            .iter()
-            .enumerate()
-            .map(|(number, _)| Work {
-                disk: sums.get(number).copied().unwrap_or_default(),
-                io: Vec::new(),
-            })
-            .collect();
+        let mut members = vec![Work::default(); names.len()];
+        let disks = events.disks.between(piece.from, piece.to);
+        for (work, disk) in members.iter_mut().zip(disks) {
+            work.disk = disk;
+        }
         for ((number, origin, op), (requests, bytes)) in piece.io {
             if let (Some(work), Some(origin), Some(op)) = (
                 members.get_mut(number as usize),
@@ -407,7 +403,7 @@ mod tests {
     fn timeline(items: &[Item], seconds: i64) -> Timeline {
         let (mut events, mut sums) = (Events::default(), IntervalCounters::default());
         let mut pieces = Pieces::new(START);
-        events.add_boundary(START);
+        events.disks.add_boundary(START);
         for item in items {
             events.push(&mut sums, item);
             match item {
@@ -417,7 +413,7 @@ mod tests {
         }
         let end = START + seconds * 1_000_000;
         pieces.finish(&mut events, end);
-        events.end(end);
+        events.disks.end(end);
         pieces.timeline(&events)
     }
 

@@ -32,7 +32,8 @@ pub struct Traffic {
 }
 
 impl Sum {
-    fn add(&mut self, requests: u64, bytes: u64) {
+    /// Adds requests and their bytes.
+    pub fn add(&mut self, requests: u64, bytes: u64) {
         self.requests = self.requests.saturating_add(requests);
         self.bytes = self.bytes.saturating_add(bytes);
     }

@@ -5,10 +5,11 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::amplification::Amplification;
+use super::files::merge_by;
 use super::history::History;
 use super::hotspot;
 use super::snapshot::{
-    ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
+    ArraySnapshot, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
 };
 
 /// Length of the window of the live screen.
@@ -102,9 +103,9 @@ fn merge_where(
     let mut older = std::mem::replace(into, newer.clone());
     for array in &mut into.arrays {
         (array.hotspot, array.amplification) = (None, None); // covered one interval, not both
-        let mut was = older.arrays.iter_mut();
-        let was = was.find(|was| was.info.name == array.info.name && same(array, was));
-        if let Some(was) = was {
+        let is = |was: &ArraySnapshot| was.info.name == array.info.name && same(array, was);
+        if let Some(at) = older.arrays.iter().position(is) {
+            let was = older.arrays.remove(at);
             merge_array(array, was, older.interval, newer.interval);
         }
     }
@@ -173,17 +174,15 @@ fn scale_removed(disk: &mut DiskUse, share: f64) {
     disk.in_flight = 0;
 }
 
-fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duration, last: Duration) {
-    let mut members: HashMap<String, MemberSnapshot> = std::mem::take(&mut was.members)
-        .into_iter()
-        .map(|m| (m.name.clone(), m))
-        .collect();
+fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, last: Duration) {
+    let members = was.members.into_iter().map(|m| (m.name.clone(), m));
+    let mut members: HashMap<String, MemberSnapshot> = members.collect();
     for member in &mut now.members {
         let Some(old) = members.remove(&member.name) else {
             continue;
         };
         for cell in old.io {
-            add_cell(&mut member.io, cell);
+            member.add_cell(cell);
         }
         member.io.sort_by_key(|c| (c.origin, c.op));
         if let (Some(disk), Some(old)) = (&mut member.disk, old.disk) {
@@ -195,18 +194,17 @@ fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duratio
             disk.uncounted = disk.uncounted.saturating_add(old.uncounted);
         }
     }
-    for (kind, bytes) in std::mem::take(&mut was.submitted) {
+    for (kind, bytes) in was.submitted {
         let sum = now.submitted.entry(kind).or_default();
         *sum = sum.saturating_add(bytes);
     }
-    for (origin, cost) in std::mem::take(&mut was.costs) {
+    for (origin, cost) in was.costs {
         now.costs.entry(origin).or_default().add(cost);
     }
-    merge_tasks(&mut now.tasks, std::mem::take(&mut was.tasks));
-    now.files.merge(std::mem::take(&mut was.files));
-    now.dirtied_files
-        .merge(std::mem::take(&mut was.dirtied_files));
-    for stalls in std::mem::take(&mut was.journal_stalls) {
+    merge_tasks(&mut now.tasks, was.tasks);
+    now.files.merge(was.files);
+    now.dirtied_files.merge(was.dirtied_files);
+    for stalls in was.journal_stalls {
         let same = |j: &&mut JournalStalls| j.filesystem == stalls.filesystem;
         match now.journal_stalls.iter_mut().find(same) {
             Some(sum) => {
@@ -215,21 +213,6 @@ fn merge_array(now: &mut ArraySnapshot, was: &mut ArraySnapshot, before: Duratio
             }
             None => now.journal_stalls.push(stalls),
         }
-    }
-}
-
-fn add_cell(cells: &mut Vec<Cell>, cell: Cell) {
-    match cells
-        .iter_mut()
-        .find(|c| (c.origin, c.op) == (cell.origin, cell.op))
-    {
-        Some(c) => {
-            c.requests = c.requests.saturating_add(cell.requests);
-            c.bytes = c.bytes.saturating_add(cell.bytes);
-            c.queue.add(&cell.queue);
-            c.device.add(&cell.device);
-        }
-        None => cells.push(cell),
     }
 }
 
@@ -243,24 +226,11 @@ fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
         let cgroup = t.cgroup.clone().filter(|_| t.pid == 0);
         (t.pid, t.comm.clone(), cgroup)
     };
-    let mut indices: HashMap<Key, usize> = now
-        .iter()
-        .enumerate()
-        .map(|(index, t)| (key(t), index))
-        .collect();
-    for old in was {
-        let Some(task) = indices
-            .get(&key(&old))
-            .and_then(|&index| now.get_mut(index))
-        else {
-            indices.insert(key(&old), now.len());
-            now.push(old);
-            continue;
-        };
+    merge_by(now, was, key, |task, old| {
         add_io(&mut task.io, old.io);
         add_io(&mut task.dirtied, old.dirtied);
         task.dirtied_files.merge(old.dirtied_files);
-    }
+    });
     now.sort_by_key(|t| std::cmp::Reverse(t.size().0));
     now.truncate(TASKS);
 }

@@ -39,6 +39,15 @@ impl Level {
         }
     }
 
+    /// Number of parity blocks in a stripe: 1 on RAID 4 and 5, 2 on RAID 6, else 0.
+    pub const fn parities(self) -> u32 {
+        match self {
+            Self::Raid4 | Self::Raid5 => 1,
+            Self::Raid6 => 2,
+            _ => 0,
+        }
+    }
+
     const ALL: [Self; 7] = [
         Self::Single,
         Self::Raid0,

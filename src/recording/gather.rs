@@ -219,9 +219,9 @@ struct Pass {
 impl Pass {
     fn new(start_us: i64, from_us: i64, to_us: i64) -> Self {
         let mut events = Events::default();
-        events.add_boundary(from_us);
-        events.add_boundary(to_us);
-        events.set_stall_period(from_us, to_us);
+        events.disks.add_boundary(from_us);
+        events.disks.add_boundary(to_us);
+        events.disks.set_stall_period(from_us, to_us);
         Self {
             from_us,
             rows_from_us: if from_us > start_us {
@@ -298,7 +298,7 @@ impl Pass {
         }
         if time < self.rows_from_us || time >= self.to_us {
             // The request may have been in flight during the period.
-            if !self.events.is_settled(self.to_us) {
+            if !self.events.disks.is_settled(self.to_us) {
                 self.events.add_outside(item);
             }
             return;
@@ -360,7 +360,7 @@ impl Pass {
         if let Some(series) = &mut self.series {
             series.finish(&mut self.events, to_us);
         }
-        self.events.end(self.newest);
+        self.events.disks.end(self.newest);
         let (start, end) = self.events.samples(self.sums, from_us, to_us, reader);
         let timeline = self.pieces.timeline(&self.events);
         let series = self.series.take();
@@ -412,7 +412,7 @@ fn history(snapshot: &mut Snapshot, events: &Events, timeline: &Timeline) {
         let array = arrays.find(|a| a.info.name == array);
         let member = array.and_then(|a| a.members.iter_mut().find(|m| m.name == name));
         let Some(member) = member else { continue };
-        member.stall = events.stall(number);
+        member.stall = events.disks.stall(number);
         if member.disk.is_some() {
             let intervals = timeline.intervals.iter();
             member.recent = intervals

@@ -155,7 +155,7 @@ impl Source {
         };
         self.reader.seek(&mark)?;
         self.events = Events::default();
-        self.events.add_boundary(warm);
+        self.events.disks.add_boundary(warm);
         self.spans = VecDeque::from([Span::new(warm)]);
         self.fold = Fold::new(Sample::default());
         self.window = Window::new(window::SPAN);
@@ -188,7 +188,7 @@ impl Source {
         }
         let state = matches!(item, Item::State(_));
         if self.spans.is_empty() {
-            self.events.add_boundary(time);
+            self.events.disks.add_boundary(time);
             self.spans.push_back(Span::new(time));
         }
         self.end_spans(time, state);
@@ -229,14 +229,14 @@ impl Source {
             };
             let Some(to) = to else { return };
             last.to = Some(to);
-            self.events.add_boundary(to);
+            self.events.disks.add_boundary(to);
             self.spans.push_back(Span::new(to));
         }
     }
 
     fn snapshot(&mut self, span: Span, to: i64) -> Snapshot {
         let (start, end) = self.events.samples(span.sums, span.from, to, &self.reader);
-        self.events.forget_before(to);
+        self.events.disks.forget_before(to);
         self.fold.rebase(start);
         let mut snapshot = self.fold.step(end);
         self.window.evaluate(&mut snapshot);
@@ -260,12 +260,13 @@ impl Iterator for Source {
         loop {
             let due = self.spans.front().and_then(|s| s.to);
             if let Some(to) = due.filter(|&to| self.newest >= to.saturating_add(MAX_WAIT_US))
-                && !self.events.is_settled(to)
+                && !self.events.disks.is_settled(to)
             {
-                self.events.end(to);
+                self.events.disks.end(to);
             }
-            let ready =
-                |to: i64| self.newest >= to.saturating_add(SLACK_US) && self.events.is_settled(to);
+            let ready = |to: i64| {
+                self.newest >= to.saturating_add(SLACK_US) && self.events.disks.is_settled(to)
+            };
             if due.is_some_and(ready) || self.done {
                 let span = self.spans.pop_front()?;
                 let to = span.to.unwrap_or(self.newest);
@@ -284,8 +285,8 @@ impl Iterator for Source {
                 }
                 None => {
                     self.done = true;
-                    self.events.add_boundary(self.newest);
-                    self.events.end(self.newest);
+                    self.events.disks.add_boundary(self.newest);
+                    self.events.disks.end(self.newest);
                 }
             }
         }

@@ -1,8 +1,8 @@
 //! `--json`: the contract `raidtrace.top/1`, one object per interval and line.
 //!
 //! Names and meanings of fields never change; fields may be added. These structs are separate from those in memory, so that
-//! renaming a field in memory does not change the output. Figures cover the interval, except those of `hotspot` (`over_s`) and
-//! `slow`.
+//! renaming a field in memory does not change the output; only [`TaskIo`], [`TaskCounters`] and [`Lost`] are the same. Figures cover
+//! the interval, except those of `hotspot` (`over_s`) and `slow`.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -13,12 +13,13 @@ use serde::Serialize;
 use super::text::is_hidden;
 use crate::analysis::amplification;
 use crate::analysis::amplification::Amplification;
-use crate::analysis::files::{FileSnapshot, FileSum, Files};
+use crate::analysis::counters::TaskCounters;
+use crate::analysis::files::{FileSnapshot, Files};
 use crate::analysis::hist::Hist;
 use crate::analysis::hotspot;
 use crate::analysis::lost::Lost;
 use crate::analysis::snapshot;
-use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot, TaskSnapshot};
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot};
 use crate::analysis::time;
 use crate::origin::{Op, Origin};
 use crate::printable::hex;
@@ -94,8 +95,8 @@ pub(crate) struct Array<'a> {
     tasks: Vec<Task<'a>>,
     amplification: Vec<Amplified>,
     files: Vec<File<'a>>,
-    files_rest: Sum,
-    files_unattributed: Sum,
+    files_rest: TaskCounters,
+    files_unattributed: TaskCounters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dirtied_files: Vec<DirtiedFile<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -167,7 +168,7 @@ struct Task<'a> {
     comm: Cow<'a, str>,
     cgroup: Option<&'a str>,
     role: Option<&'a str>,
-    io: Vec<Submitted>,
+    io: &'a [TaskIo],
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dirtied: Vec<Dirtied>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -178,14 +179,6 @@ struct Task<'a> {
 #[derive(Serialize)]
 struct Dirtied {
     origin: Origin,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Submitted {
-    origin: Origin,
-    op: Op,
-    bios: u64,
     bytes: u64,
 }
 
@@ -234,12 +227,6 @@ struct File<'a> {
 struct DirtiedFile<'a> {
     #[serde(flatten)]
     file: Named<'a>,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Sum {
-    bios: u64,
     bytes: u64,
 }
 
@@ -326,8 +313,8 @@ impl<'a> Array<'a> {
             tasks: a.tasks.iter().map(Task::from).collect(),
             amplification: amplification.rows.iter().map(Amplified::from).collect(),
             files: a.files.busiest.iter().flat_map(File::for_each_op).collect(),
-            files_rest: Sum::from(a.files.rest),
-            files_unattributed: Sum::from(a.files.unattributed),
+            files_rest: a.files.rest,
+            files_unattributed: a.files.unattributed,
             dirtied_files: DirtiedFile::all(&a.dirtied_files),
             journal_stalls: a.journal_stalls.iter().map(JournalStalls::from).collect(),
         }
@@ -407,16 +394,7 @@ impl<'a> From<&'a TaskSnapshot> for Task<'a> {
             comm: String::from_utf8_lossy(&t.comm),
             cgroup: t.cgroup.as_deref(),
             role: t.role.as_deref(),
-            io: t
-                .io
-                .iter()
-                .map(|i| Submitted {
-                    origin: i.origin,
-                    op: i.op,
-                    bios: i.bios,
-                    bytes: i.bytes,
-                })
-                .collect(),
+            io: &t.io,
             dirtied: t
                 .dirtied
                 .iter()
@@ -480,12 +458,6 @@ impl<'a> DirtiedFile<'a> {
             bytes: file.bytes(),
         };
         files.busiest.iter().map(one).collect()
-    }
-}
-
-impl From<FileSum> for Sum {
-    fn from(FileSum { bios, bytes }: FileSum) -> Self {
-        Self { bios, bytes }
     }
 }
 

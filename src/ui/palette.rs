@@ -50,71 +50,46 @@ impl Depth {
     }
 }
 
-/// The letter of an origin in bars: upper case for a filesystem's metadata, lower case for data and md's own IO.
-pub const fn letter(origin: Origin) -> char {
+/// Letter of an origin, its 24-bit colour, and the nearest of the eight ANSI colours. Letters are upper case for a filesystem's
+/// metadata, lower case for data and md's own IO.
+const fn mark(origin: Origin) -> (char, u32, Color) {
     match origin {
-        Origin::Unknown => '?',
-        Origin::Raw => '#',
-        Origin::Superblock => 'S',
-        Origin::GroupDescriptors => 'G',
-        Origin::BlockBitmap => 'B',
-        Origin::InodeBitmap => 'I',
-        Origin::InodeTable => 'T',
-        Origin::Journal => 'J',
-        Origin::Directory => 'D',
-        Origin::ExtentTree => 'E',
-        Origin::Xattr => 'X',
-        Origin::OtherMetadata => 'M',
-        Origin::FileData => 'f',
-        Origin::MdSuperblock => 's',
-        Origin::MdBitmap => 'b',
-        Origin::MdJournal => 'j',
-        Origin::Parity => 'p',
-        Origin::RmwRead => 'w',
-        Origin::Resync => 'r',
-        Origin::AgHeader => 'A',
-        Origin::FreeSpaceBtree => 'F',
-        Origin::InodeBtree => 'N',
-        Origin::InodeCluster => 'C',
-        Origin::RmapBtree => 'R',
-        Origin::RefcountBtree => 'U',
+        Origin::BlockBitmap => ('B', 0xD5_5E00, Color::Red),
+        Origin::InodeBitmap => ('I', 0xE6_9F00, Color::Yellow),
+        Origin::InodeTable => ('T', 0xF0_E442, Color::Yellow),
+        Origin::Journal => ('J', 0xCC_79A7, Color::Magenta),
+        Origin::Directory => ('D', 0x00_9E73, Color::Green),
+        Origin::FileData => ('f', 0x56_B4E9, Color::Cyan),
+        Origin::Superblock => ('S', 0x88_2255, Color::Red),
+        Origin::GroupDescriptors => ('G', 0xCC_6677, Color::Red),
+        Origin::ExtentTree => ('E', 0x44_AA99, Color::Green),
+        Origin::Xattr => ('X', 0x99_9933, Color::Green),
+        Origin::OtherMetadata => ('M', 0xDD_CC77, Color::Yellow),
+        Origin::MdSuperblock => ('s', 0x33_2288, Color::Blue),
+        Origin::MdBitmap => ('b', 0x66_99CC, Color::Blue),
+        Origin::MdJournal => ('j', 0xAA_4499, Color::Magenta),
+        Origin::Parity => ('p', 0x00_72B2, Color::Blue),
+        Origin::RmwRead => ('w', 0x77_AADD, Color::Blue),
+        Origin::Resync => ('r', 0x11_7733, Color::Green),
+        Origin::AgHeader => ('A', 0xEE_7733, Color::Red),
+        Origin::FreeSpaceBtree => ('F', 0xCA_A94A, Color::Yellow),
+        Origin::InodeBtree => ('N', 0xEE_99AA, Color::Yellow),
+        Origin::InodeCluster => ('C', 0xBB_CC33, Color::Yellow),
+        Origin::RmapBtree => ('R', 0x99_4455, Color::Red),
+        Origin::RefcountBtree => ('U', 0x99_7700, Color::Red),
+        Origin::Raw => ('#', 0xBB_BBBB, Color::White),
+        Origin::Unknown => ('?', 0xFF_FFFF, Color::White),
     }
 }
 
-/// 24-bit colour of an origin and the nearest of the eight ANSI colours.
-const fn colours(origin: Origin) -> (u32, Color) {
-    match origin {
-        Origin::BlockBitmap => (0xD5_5E00, Color::Red),
-        Origin::InodeBitmap => (0xE6_9F00, Color::Yellow),
-        Origin::InodeTable => (0xF0_E442, Color::Yellow),
-        Origin::Journal => (0xCC_79A7, Color::Magenta),
-        Origin::Directory => (0x00_9E73, Color::Green),
-        Origin::FileData => (0x56_B4E9, Color::Cyan),
-        Origin::Superblock => (0x88_2255, Color::Red),
-        Origin::GroupDescriptors => (0xCC_6677, Color::Red),
-        Origin::ExtentTree => (0x44_AA99, Color::Green),
-        Origin::Xattr => (0x99_9933, Color::Green),
-        Origin::OtherMetadata => (0xDD_CC77, Color::Yellow),
-        Origin::MdSuperblock => (0x33_2288, Color::Blue),
-        Origin::MdBitmap => (0x66_99CC, Color::Blue),
-        Origin::MdJournal => (0xAA_4499, Color::Magenta),
-        Origin::Parity => (0x00_72B2, Color::Blue),
-        Origin::RmwRead => (0x77_AADD, Color::Blue),
-        Origin::Resync => (0x11_7733, Color::Green),
-        Origin::AgHeader => (0xEE_7733, Color::Red),
-        Origin::FreeSpaceBtree => (0xCA_A94A, Color::Yellow),
-        Origin::InodeBtree => (0xEE_99AA, Color::Yellow),
-        Origin::InodeCluster => (0xBB_CC33, Color::Yellow),
-        Origin::RmapBtree => (0x99_4455, Color::Red),
-        Origin::RefcountBtree => (0x99_7700, Color::Red),
-        Origin::Raw => (0xBB_BBBB, Color::White),
-        Origin::Unknown => (0xFF_FFFF, Color::White),
-    }
+/// The letter of an origin in bars.
+pub const fn letter(origin: Origin) -> char {
+    mark(origin).0
 }
 
 /// The 24-bit colour of an origin, for pictures.
 pub const fn rgb(origin: Origin) -> u32 {
-    colours(origin).0
+    mark(origin).1
 }
 
 /// Tol's YlOrBr: ratio to the mean, 24-bit colour, ANSI colour.
@@ -140,7 +115,7 @@ impl Palette {
 
     /// Style of the cells of an origin in a bar.
     pub fn origin(self, origin: Origin) -> Style {
-        let (rgb, eight) = colours(origin);
+        let (_, rgb, eight) = mark(origin);
         self.on(rgb, eight)
     }
 
@@ -158,21 +133,13 @@ impl Palette {
 
     /// Style of warnings: health, losses, the headline of a hot spot.
     pub fn alarm(self) -> Style {
-        let style = Style::new().add_modifier(Modifier::BOLD);
-        match self.depth {
-            Depth::None => style,
-            Depth::Eight => style.fg(Color::Yellow),
-            Depth::Indexed | Depth::True => style.fg(self.colour(0xE6_9F00)),
-        }
+        self.ink(0xE6_9F00, Color::Yellow)
+            .add_modifier(Modifier::BOLD)
     }
 
     /// Style of a bar without an origin.
     pub fn bar(self) -> Style {
-        match self.depth {
-            Depth::None => Style::new(),
-            Depth::Eight => Style::new().fg(Color::Cyan),
-            Depth::Indexed | Depth::True => Style::new().fg(self.colour(0x56_B4E9)),
-        }
+        self.ink(0x56_B4E9, Color::Cyan)
     }
 
     /// Headings.
@@ -188,6 +155,14 @@ impl Palette {
     /// The view, row or cell that is selected.
     pub fn selected(self) -> Style {
         Style::new().add_modifier(Modifier::REVERSED)
+    }
+
+    fn ink(self, rgb: u32, eight: Color) -> Style {
+        match self.depth {
+            Depth::None => Style::new(),
+            Depth::Eight => Style::new().fg(eight),
+            Depth::Indexed | Depth::True => Style::new().fg(self.colour(rgb)),
+        }
     }
 
     fn on(self, rgb: u32, eight: Color) -> Style {

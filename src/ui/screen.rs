@@ -21,7 +21,6 @@ pub(crate) trait App {
     /// Figures of one interval.
     type Snapshot;
 
-    /// Handles a key.
     fn on_key(&mut self, key: Key) -> Action;
 
     /// Keeps the selection within `snapshot`. Called for each snapshot and after each key.

@@ -10,7 +10,7 @@ use super::palette::{Palette, letter};
 use super::pen::Pen;
 use super::text::{cut, end, left, right, width};
 use crate::analysis::units;
-use crate::origin::Origin;
+use crate::origin::{Op, Origin};
 
 /// A column of a table with rows of type `R`.
 pub(crate) struct Column<R> {
@@ -252,6 +252,11 @@ pub(crate) fn origin_cell(
     ]
 }
 
+/// A cell with the name of an operation.
+pub(crate) fn op_cell(op: Op, width: usize) -> Vec<Span<'static>> {
+    vec![Span::raw(format!(" {}", left(op.name(), width - 1)))]
+}
+
 /// Sort column and order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sort {
@@ -264,7 +269,6 @@ pub(crate) struct Sort {
 /// A part of a row that is drawn right of the columns, in the given number of screen columns.
 pub(crate) type Rest<'t, R> = &'t dyn Fn(&R, usize) -> Vec<Span<'static>>;
 
-/// The columns of a table.
 pub(crate) struct Columns<R>(pub Vec<Column<R>>);
 
 impl<R> Columns<R> {

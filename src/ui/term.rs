@@ -87,11 +87,8 @@ pub fn restore() {
     }
 }
 
-/// An event of the terminal.
 pub(crate) enum Input {
-    /// A key was pressed.
     Key(Key),
-    /// The terminal was resized.
     Resize,
     /// Reading failed: the terminal is gone.
     Failed(io::Error),

@@ -11,25 +11,28 @@ pub fn width(text: &str) -> usize {
     text.width()
 }
 
+/// The last of `chars` that fit into `columns` beside a mark of one column.
+fn last_fitting(
+    chars: impl Iterator<Item = (usize, char)>,
+    columns: usize,
+) -> Option<(usize, char)> {
+    let mut used = 0;
+    let fitting = chars.take_while(|(_, c)| {
+        used += c.width().unwrap_or(0);
+        used < columns
+    });
+    fitting.last()
+}
+
 /// `text` in at most `columns`, cut with `…`.
 pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
-    let mut out = String::new();
-    let mut used = 0;
-    for c in text.chars() {
-        let w = c.width().unwrap_or(0);
-        if used + w + 1 > columns {
-            break;
-        }
-        used += w;
-        out.push(c);
-    }
-    if columns > 0 {
-        out.push('…');
-    }
-    Cow::Owned(out)
+    let last = last_fitting(text.char_indices(), columns);
+    let end = last.map_or(0, |(at, c)| at + c.len_utf8());
+    let mark = if columns > 0 { "…" } else { "" };
+    Cow::Owned(format!("{}{mark}", &text[..end]))
 }
 
 /// The end of `text` in at most `columns`, cut with `…`.
@@ -37,16 +40,8 @@ pub fn end(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
-    let mut used = 0;
-    let mut from = text.len();
-    for (at, c) in text.char_indices().rev() {
-        let w = c.width().unwrap_or(0);
-        if used + w + 1 > columns {
-            break;
-        }
-        used += w;
-        from = at;
-    }
+    let first = last_fitting(text.char_indices().rev(), columns);
+    let from = first.map_or(text.len(), |(at, _)| at);
     let mark = if columns > 0 { "…" } else { "" };
     Cow::Owned(format!("{mark}{}", &text[from..]))
 }

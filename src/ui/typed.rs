@@ -23,15 +23,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 /// # Errors
 /// Not a time, or out of range (0.1 to 1e9 seconds).
 pub fn time(text: &str) -> Result<Duration, String> {
-    let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
-    let (digits, unit) = units
-        .iter()
-        .find_map(|(c, unit)| Some((text.strip_suffix(*c)?, *unit)))
-        .unwrap_or((text, 1.0));
-    let number: f64 = digits
-        .parse()
-        .map_err(|_| "not a time such as 90s, 5m or 2h".to_owned())?;
-    let seconds = number * unit;
+    let seconds = crate::analysis::time::seconds(text).ok_or("not a time such as 90s, 5m or 2h")?;
     if (0.1..=1e9).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
     } else {

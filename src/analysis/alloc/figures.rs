@@ -264,14 +264,6 @@ pub fn per_cent(share: f64) -> String {
     format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// Formats the upper limit of a bucket of groups: `63`; `4,194,304+` for the last bucket.
-pub fn at_most(bucket: usize) -> String {
-    match Groups::range(bucket) {
-        (_, Some(last)) => whole(last),
-        (first, None) => format!("{}+", whole(first)),
-    }
-}
-
 /// Formats the range of a bucket of groups: `0`, `1`, `32..63`, `4.2M+`.
 pub fn bucket(bucket: usize) -> String {
     let short = |n: u64| {
@@ -348,9 +340,7 @@ pub fn sources(snapshot: &AllocSnapshot) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        GROUPS, at_least_us, at_most, bucket, disagreement, notes, per_cent, whole, without,
-    };
+    use super::{GROUPS, at_least_us, bucket, disagreement, notes, per_cent, whole, without};
     use crate::analysis::alloc::fixture;
     use crate::analysis::alloc::{Fragmentation, MbCount, Source};
     use crate::analysis::hist::Hist;
@@ -364,10 +354,6 @@ mod tests {
         assert_eq!(
             [0.0, 0.0001, 0.5, 0.992, 0.9999, 1.0].map(per_cent),
             ["0 %", "<0.1 %", "50 %", "99.2 %", "99.9 %", "100 %"]
-        );
-        assert_eq!(
-            [0, 1, 2, 6, 23].map(at_most),
-            ["0", "1", "3", "63", "4,194,304+"]
         );
         assert_eq!(
             [0, 1, 6, 17, 23].map(bucket),

@@ -7,6 +7,7 @@ use super::figures::GROUPS;
 use crate::analysis::alloc::{
     AllocCounters, AllocSnapshot, Cpu, FileAlloc, FsAlloc, MbCount, Share, Source, TaskAlloc,
 };
+use crate::analysis::files::{FileLocation, merge_by};
 use crate::analysis::snapshot::Overhead;
 
 /// Maximum number of tasks, and of files, per filesystem and interval: those with the most time. The others are included only
@@ -24,8 +25,6 @@ pub struct Fold {
 pub struct Step {
     /// Filesystems by device number, with `dev`, `counts`, `searching`, `tasks` (without role) and `files` (without location).
     pub filesystems: BTreeMap<u32, FsAlloc>,
-    /// Groups considered in all filesystems.
-    pub calls: u64,
     /// Events lost because a table was full.
     pub lost: u64,
     /// Cost of the programs.
@@ -75,7 +74,7 @@ impl Fold {
             if share != nothing
                 && let Some(fs) = filesystems.get_mut(&id.dev)
             {
-                let location = crate::analysis::files::FileLocation::default();
+                let location = FileLocation::default();
                 fs.files.push(FileAlloc {
                     id,
                     location,
@@ -93,7 +92,6 @@ impl Fold {
         filesystems.values_mut().for_each(bound);
         Step {
             filesystems,
-            calls: now.calls.saturating_sub(was.calls),
             lost: now.lost.saturating_sub(was.lost),
             overhead: now.overhead.since(was.overhead),
         }
@@ -143,12 +141,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     );
     into.filesystems.sort_by(|a, b| a.name.cmp(&b.name));
     into.interval = into.interval.saturating_add(older.interval);
-    let samples = Samples {
-        cpu: older.cpu,
-        cpus: older.cpus,
-        threads: older.on_cpu,
-    };
-    add_samples(into, samples);
+    add_samples(into, older.cpu, older.cpus, older.on_cpu);
     for (figure, source) in older.sources {
         let now = into.sources.entry(figure).or_insert(source);
         // A figure without a source now is still known for part of the time.
@@ -167,33 +160,24 @@ fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
         searches: now.searches.saturating_add(was.searches),
         groups: now.groups.saturating_add(was.groups),
     });
-    let mut rows: HashMap<u32, usize> = (0..).zip(&fs.tasks).map(|(i, t)| (t.pid, i)).collect();
-    for task in was.tasks {
-        match rows.get(&task.pid).and_then(|&i| fs.tasks.get_mut(i)) {
-            Some(now) => {
-                now.share.add(&task.share);
-                now.role = now.role.take().or(task.role);
-            }
-            None => {
-                rows.insert(task.pid, fs.tasks.len());
-                fs.tasks.push(task);
-            }
-        }
-    }
-    let mut rows: HashMap<_, usize> = (0..).zip(&fs.files).map(|(i, f)| (f.id, i)).collect();
-    for file in was.files {
-        match rows.get(&file.id).and_then(|&i| fs.files.get_mut(i)) {
-            Some(now) => {
-                now.share.add(&file.share);
-                now.location.path = now.location.path.take().or(file.location.path);
-                now.location.name = now.location.name.take().or(file.location.name);
-            }
-            None => {
-                rows.insert(file.id, fs.files.len());
-                fs.files.push(file);
-            }
-        }
-    }
+    merge_by(
+        &mut fs.tasks,
+        was.tasks,
+        |t| t.pid,
+        |now, task| {
+            now.share.add(&task.share);
+            now.role = now.role.take().or(task.role);
+        },
+    );
+    merge_by(
+        &mut fs.files,
+        was.files,
+        |f| f.id,
+        |now, file| {
+            now.share.add(&file.share);
+            now.location.fill(file.location);
+        },
+    );
     for (name, requests, bytes, us) in was.members {
         match fs.members.iter_mut().find(|m| m.0 == name) {
             Some(now) => {
@@ -224,10 +208,15 @@ fn add_cpu(now: &mut Cpu, was: &Cpu) {
 
 /// Adds the samples of all CPUs together, of each CPU and of each thread. A CPU or thread that was idle in one interval has no
 /// row in it, but its possible samples count.
-fn add_samples(into: &mut AllocSnapshot, older: Samples) {
+fn add_samples(
+    into: &mut AllocSnapshot,
+    older: Option<Cpu>,
+    older_cpus: BTreeMap<u32, Cpu>,
+    threads: Vec<(u32, Vec<u8>, Cpu)>,
+) {
     let each = |cpus: &BTreeMap<u32, Cpu>| cpus.values().map(|c| c.possible).max();
-    let (mut now, mut was) = (each(&into.cpus), each(&older.cpus));
-    if let (Some(a), Some(b)) = (&into.cpu, &older.cpu) {
+    let (mut now, mut was) = (each(&into.cpus), each(&older_cpus));
+    if let (Some(a), Some(b)) = (&into.cpu, &older) {
         // The number of CPUs is the same, so the possible samples of one CPU are proportional to those of all.
         let of = |n: u64, part: u64, whole: u64| {
             let part = u128::from(n) * u128::from(part);
@@ -242,16 +231,13 @@ fn add_samples(into: &mut AllocSnapshot, older: Samples) {
         ..Cpu::default()
     };
     let (now, was) = (idle(now), idle(was));
+    for &number in older_cpus.keys() {
+        into.cpus.entry(number).or_insert_with(|| now.clone());
+    }
     for (number, cpu) in &mut into.cpus {
-        add_cpu(cpu, older.cpus.get(number).unwrap_or(&was));
+        add_cpu(cpu, older_cpus.get(number).unwrap_or(&was));
     }
-    for (number, mut cpu) in older.cpus {
-        into.cpus.entry(number).or_insert_with(|| {
-            add_cpu(&mut cpu, &now);
-            cpu
-        });
-    }
-    let mut before: HashMap<u32, _> = older.threads.into_iter().map(|t| (t.0, t)).collect();
+    let mut before: HashMap<u32, _> = threads.into_iter().map(|t| (t.0, t)).collect();
     for (pid, _, cpu) in &mut into.on_cpu {
         add_cpu(cpu, before.remove(pid).as_ref().map_or(&was, |t| &t.2));
     }
@@ -262,20 +248,13 @@ fn add_samples(into: &mut AllocSnapshot, older: Samples) {
     into.on_cpu
         .sort_by_key(|t| (Reverse((t.2.allocator, t.2.busy)), t.0));
     into.on_cpu.truncate(ROWS);
-    into.cpu = match (older.cpu, into.cpu.take()) {
+    into.cpu = match (older, into.cpu.take()) {
         (Some(was), Some(mut now)) => {
             add_cpu(&mut now, &was);
             Some(now)
         }
         (was, now) => now.or(was),
     };
-}
-
-/// Samples of an interval.
-struct Samples {
-    cpu: Option<Cpu>,
-    cpus: BTreeMap<u32, Cpu>,
-    threads: Vec<(u32, Vec<u8>, Cpu)>,
 }
 
 #[cfg(test)]

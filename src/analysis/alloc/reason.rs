@@ -7,7 +7,7 @@ mod waits;
 use super::figures::{NOTICEABLE, allocator_cpus, at_least_us, tasks_at_once};
 use crate::advice::kernel::Kernel;
 use crate::advice::quote::quote;
-use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Known, Reason};
+use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Reason};
 
 /// Number of groups considered per second that costs noticeable time (20 to 100 ns per group), even if no search has ended.
 const MANY_LOOKS: f64 = 1e6;
@@ -34,7 +34,6 @@ pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
     let case = Case {
         snapshot,
         fs,
-        known: &fs.known,
         kernel: Kernel {
             release: fs.known.kernel.clone(),
             new_allocator: fs.known.new_allocator,
@@ -69,7 +68,6 @@ enum Scan {
 struct Case<'a> {
     snapshot: &'a AllocSnapshot,
     fs: &'a FsAlloc,
-    known: &'a Known,
     kernel: Kernel,
     seconds: f64,
 }
@@ -78,7 +76,7 @@ impl Case<'_> {
     fn scan(&self) -> Scan {
         let version = self.kernel.version();
         let optimised = self.fs.fragmentation.as_ref().and_then(|f| f.optimised);
-        match (self.known.has_lists, optimised) {
+        match (self.fs.known.has_lists, optimised) {
             (Some(false), _) => Scan::NoLists,
             (_, Some(false)) => Scan::Off,
             (_, Some(true)) if ((5, 13)..=(5, 17)).contains(&version) => Scan::Unused,
@@ -89,7 +87,7 @@ impl Case<'_> {
 
     /// True if samples can be attributed to this filesystem. Samples include all filesystems, watched or not.
     fn has_samples(&self) -> bool {
-        self.known.alone && self.own_share() >= ITS_OWN
+        self.fs.known.alone && self.own_share() >= ITS_OWN
     }
 
     /// This filesystem's share of the allocator time of all watched filesystems. A group considered counts as 1 ns, because searches

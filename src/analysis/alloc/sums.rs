@@ -1,21 +1,7 @@
 //! Differences and sums of allocator counters.
 
+use super::figures::total;
 use super::{Counts, Groups, Share};
-
-/// Difference of two cumulative counts; 0 if the count went down: a sum over CPUs can, because they count while it is read.
-fn less(now: u64, was: u64) -> u64 {
-    now.saturating_sub(was)
-}
-
-fn less_each<const N: usize>(now: &[u64; N], was: &[u64; N]) -> [u64; N] {
-    std::array::from_fn(|i| less(now[i], was[i]))
-}
-
-fn add_each(into: &mut [u64], more: &[u64]) {
-    for (a, b) in into.iter_mut().zip(more) {
-        *a = a.saturating_add(*b);
-    }
-}
 
 impl Groups {
     /// Smallest and largest number of groups in `bucket`; the last bucket has no upper limit.
@@ -39,7 +25,7 @@ impl Groups {
 
     /// Number of allocations in the histogram.
     pub fn count(&self) -> u64 {
-        self.0.iter().fold(0, |sum, n| sum.saturating_add(*n))
+        total(self.0.iter())
     }
 
     /// Bucket of the `q` quantile (0.0..=1.0); `None` if the histogram is empty.
@@ -55,65 +41,51 @@ impl Groups {
 }
 
 impl Counts {
-    /// Increase since `earlier`.
+    /// All counters except those of histograms of times.
+    fn numbers(&mut self) -> impl Iterator<Item = &mut u64> {
+        let single = [
+            &mut self.requests,
+            &mut self.asked,
+            &mut self.given,
+            &mut self.got,
+            &mut self.nanoseconds,
+            &mut self.searches,
+            &mut self.goal,
+            &mut self.preallocated,
+            &mut self.scanned,
+            &mut self.hits,
+            &mut self.locality,
+            &mut self.bitmaps,
+            &mut self.buddies,
+            &mut self.reads,
+            &mut self.prefetches,
+            &mut self.discards,
+        ];
+        let by_criterion = [&mut self.criteria, &mut self.looked, &mut self.refused];
+        let several = by_criterion.into_iter().flatten();
+        let several = several.chain(&mut self.groups.0).chain(&mut self.reasons);
+        single.into_iter().chain(several)
+    }
+
+    /// Increase since `earlier`. A count that went down has not increased: a sum over CPUs can, because they count while it is read.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        Self {
-            requests: less(self.requests, earlier.requests),
-            asked: less(self.asked, earlier.asked),
-            given: less(self.given, earlier.given),
-            got: less(self.got, earlier.got),
-            latency: self.latency.since(&earlier.latency),
-            nanoseconds: less(self.nanoseconds, earlier.nanoseconds),
-            searches: less(self.searches, earlier.searches),
-            goal: less(self.goal, earlier.goal),
-            preallocated: less(self.preallocated, earlier.preallocated),
-            criteria: less_each(&self.criteria, &earlier.criteria),
-            scanned: less(self.scanned, earlier.scanned),
-            hits: less(self.hits, earlier.hits),
-            locality: less(self.locality, earlier.locality),
-            groups: Groups(less_each(&self.groups.0, &earlier.groups.0)),
-            looked: less_each(&self.looked, &earlier.looked),
-            refused: less_each(&self.refused, &earlier.refused),
-            reasons: less_each(&self.reasons, &earlier.reasons),
-            bitmaps: less(self.bitmaps, earlier.bitmaps),
-            buddies: less(self.buddies, earlier.buddies),
-            reads: less(self.reads, earlier.reads),
-            prefetches: less(self.prefetches, earlier.prefetches),
-            waits: self.waits.since(&earlier.waits),
-            discards: less(self.discards, earlier.discards),
+        let mut new = self.clone();
+        for (now, was) in new.numbers().zip(earlier.clone().numbers()) {
+            *now = now.saturating_sub(*was);
         }
+        new.latency = self.latency.since(&earlier.latency);
+        new.waits = self.waits.since(&earlier.waits);
+        new
     }
 
     /// Adds the counters of another interval.
     pub fn add(&mut self, other: &Self) {
-        for (into, more) in [
-            (&mut self.requests, other.requests),
-            (&mut self.asked, other.asked),
-            (&mut self.given, other.given),
-            (&mut self.got, other.got),
-            (&mut self.nanoseconds, other.nanoseconds),
-            (&mut self.searches, other.searches),
-            (&mut self.goal, other.goal),
-            (&mut self.preallocated, other.preallocated),
-            (&mut self.scanned, other.scanned),
-            (&mut self.hits, other.hits),
-            (&mut self.locality, other.locality),
-            (&mut self.bitmaps, other.bitmaps),
-            (&mut self.buddies, other.buddies),
-            (&mut self.reads, other.reads),
-            (&mut self.prefetches, other.prefetches),
-            (&mut self.discards, other.discards),
-        ] {
-            *into = into.saturating_add(more);
+        for (sum, more) in self.numbers().zip(other.clone().numbers()) {
+            *sum = sum.saturating_add(*more);
         }
         self.latency.add(&other.latency);
         self.waits.add(&other.waits);
-        add_each(&mut self.groups.0, &other.groups.0);
-        add_each(&mut self.criteria, &other.criteria);
-        add_each(&mut self.looked, &other.looked);
-        add_each(&mut self.refused, &other.refused);
-        add_each(&mut self.reasons, &other.reasons);
     }
 
     /// True if nothing was counted.
@@ -123,17 +95,13 @@ impl Counts {
 
     /// Groups considered, all criteria.
     pub fn looks(&self) -> u64 {
-        sum(&self.looked)
+        total(self.looked.iter())
     }
 
     /// Groups refused, all criteria.
     pub fn refusals(&self) -> u64 {
-        sum(&self.refused)
+        total(self.refused.iter())
     }
-}
-
-fn sum(each: &[u64]) -> u64 {
-    each.iter().fold(0, |sum, n| sum.saturating_add(*n))
 }
 
 impl Share {

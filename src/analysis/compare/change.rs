@@ -88,65 +88,46 @@ pub enum Unit {
 }
 
 impl Figure {
+    /// Name in JSON, name in text, unit, and weight in the order of differences: what delays IO comes before what only counts it.
+    fn properties(self) -> (&'static str, &'static str, Unit, f64) {
+        match self {
+            Self::Bios => ("bios_per_s", "bios/s", Unit::Rate, 1.0),
+            Self::Requests => ("requests_per_s", "requests/s", Unit::Rate, 1.0),
+            Self::Bytes => ("bytes_per_s", "MiB/s", Unit::Bytes, 1.0),
+            Self::ReadShare => ("read_share", "share of reads", Unit::Share, 1.0),
+            Self::Utilisation => ("utilisation", "busy", Unit::Share, 3.0),
+            Self::BusiestUtilisation => ("busiest_utilisation", "busiest member", Unit::Share, 3.0),
+            Self::MeanUtilisation => (
+                "mean_utilisation",
+                "mean of members, busy",
+                Unit::Share,
+                1.0,
+            ),
+            Self::Share => ("share_of_bytes", "share of bytes", Unit::Share, 1.0),
+            Self::P50(_) => ("device_p50_us", "p50", Unit::Us, 1.5),
+            Self::P99(_) => ("device_p99_us", "p99", Unit::Us, 2.0),
+            Self::Skew => ("skew", "skew", Unit::Times, 1.5),
+            Self::DiskTime => ("disk_us_per_mib", "disk time per MiB", Unit::UsPerMib, 1.5),
+            Self::Amplification => ("amplification", "amplification", Unit::Times, 1.5),
+            Self::Operations => ("operations_per_s", "operations/s", Unit::Rate, 1.0),
+            Self::MeanTime => ("mean_us", "mean time", Unit::Us, 2.0),
+            Self::SlowShare => ("slow_share", "slow", Unit::Share, 2.0),
+        }
+    }
+
     /// Name in JSON.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Bios => "bios_per_s",
-            Self::Requests => "requests_per_s",
-            Self::Bytes => "bytes_per_s",
-            Self::ReadShare => "read_share",
-            Self::Utilisation => "utilisation",
-            Self::BusiestUtilisation => "busiest_utilisation",
-            Self::MeanUtilisation => "mean_utilisation",
-            Self::Share => "share_of_bytes",
-            Self::P50(_) => "device_p50_us",
-            Self::P99(_) => "device_p99_us",
-            Self::Skew => "skew",
-            Self::DiskTime => "disk_us_per_mib",
-            Self::Amplification => "amplification",
-            Self::Operations => "operations_per_s",
-            Self::MeanTime => "mean_us",
-            Self::SlowShare => "slow_share",
-        }
+        self.properties().0
     }
 
     /// Name in text, without the operation.
     pub fn label(self) -> &'static str {
-        match self {
-            Self::Bios => "bios/s",
-            Self::Requests => "requests/s",
-            Self::Bytes => "MiB/s",
-            Self::ReadShare => "share of reads",
-            Self::Utilisation => "busy",
-            Self::BusiestUtilisation => "busiest member",
-            Self::MeanUtilisation => "mean of members, busy",
-            Self::Share => "share of bytes",
-            Self::P50(_) => "p50",
-            Self::P99(_) => "p99",
-            Self::Skew => "skew",
-            Self::DiskTime => "disk time per MiB",
-            Self::Amplification => "amplification",
-            Self::Operations => "operations/s",
-            Self::MeanTime => "mean time",
-            Self::SlowShare => "slow",
-        }
+        self.properties().1
     }
 
     /// Unit.
     pub fn unit(self) -> Unit {
-        match self {
-            Self::Bios | Self::Requests | Self::Operations => Unit::Rate,
-            Self::Bytes => Unit::Bytes,
-            Self::ReadShare
-            | Self::Utilisation
-            | Self::BusiestUtilisation
-            | Self::MeanUtilisation
-            | Self::Share
-            | Self::SlowShare => Unit::Share,
-            Self::P50(_) | Self::P99(_) | Self::MeanTime => Unit::Us,
-            Self::DiskTime => Unit::UsPerMib,
-            Self::Skew | Self::Amplification => Unit::Times,
-        }
+        self.properties().2
     }
 
     /// Operation of the requests whose times are compared.
@@ -154,16 +135,6 @@ impl Figure {
         match self {
             Self::P50(op) | Self::P99(op) => Some(op),
             _ => None,
-        }
-    }
-
-    /// Weight in the order of differences: what delays IO comes before what only counts it.
-    fn weight(self) -> f64 {
-        match self {
-            Self::BusiestUtilisation | Self::Utilisation => 3.0,
-            Self::P99(_) | Self::MeanTime | Self::SlowShare => 2.0,
-            Self::P50(_) | Self::Skew | Self::DiskTime | Self::Amplification => 1.5,
-            _ => 1.0,
         }
     }
 }
@@ -219,7 +190,7 @@ impl Change {
             Unit::Share => 5.0 * self.estimate.difference().unwrap_or(0.0).abs(),
             _ => self.times().ln().abs().min(3.0),
         };
-        let size = size * self.figure.weight();
+        let size = size * self.figure.properties().3;
         if self.is_significant() {
             size + 1000.0
         } else {

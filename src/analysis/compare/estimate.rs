@@ -77,19 +77,9 @@ pub fn compare(
         ..Estimate::default()
     };
     if let (Some(design), Some(difference)) = (design, estimate.difference()) {
-        let each = |resamples: &Resamples, series: &[Vec<f64>]| -> Vec<f64> {
-            let sums: Vec<Vec<f64>> = series.iter().map(|s| resamples.sums(s)).collect();
-            let count = sums.first().map_or(0, Vec::len);
-            let mut one = vec![0.0; sums.len()];
-            let figures = (0..count).map(|i| {
-                for (to, from) in one.iter_mut().zip(&sums) {
-                    *to = from.get(i).copied().unwrap_or(f64::NAN);
-                }
-                figure(&one)
-            });
-            figures.collect()
-        };
-        let deltas = deltas(&each(design.before, before), &each(design.after, after));
+        let before = design.before.figures(before, &figure);
+        let after = design.after.figures(after, &figure);
+        let deltas = deltas(before, after);
         estimate.interval = interval(difference, &deltas, design);
         estimate.p = p(difference, &deltas, design);
     }
@@ -97,8 +87,8 @@ pub fn compare(
 }
 
 /// Differences between pairs of resamples, ascending, without undefined ones.
-pub fn deltas(before: &[f64], after: &[f64]) -> Vec<f64> {
-    let each = before.iter().zip(after).map(|(b, a)| a - b);
+pub fn deltas(before: Vec<f64>, after: Vec<f64>) -> Vec<f64> {
+    let each = before.into_iter().zip(after).map(|(b, a)| a - b);
     let mut deltas: Vec<f64> = each.filter(|d| d.is_finite()).collect();
     deltas.sort_by(f64::total_cmp);
     deltas

@@ -39,15 +39,9 @@ pub fn evaluate(
     after: Input<'_>,
     asked: &[(String, String)],
 ) -> Result<Comparison, String> {
-    let infos = |input: Input<'_>| -> Vec<ArrayInfo> {
-        input.arrays.iter().map(|a| a.info.clone()).collect()
-    };
-    let (was, now) = (infos(before), infos(after));
-    let found = pairs::arrays(
-        &was.iter().collect::<Vec<_>>(),
-        &now.iter().collect::<Vec<_>>(),
-        asked,
-    )?;
+    let [was, now] = [before, after]
+        .map(|input| -> Vec<&ArrayInfo> { input.arrays.iter().map(|a| &a.info).collect() });
+    let found = pairs::arrays(&was, &now, asked)?;
     let resamples = [(before, SEEDS.0), (after, SEEDS.1)].map(|(input, seed)| {
         let intervals = input.series.intervals.len();
         Resamples::new(intervals, block_length(intervals), seed)
@@ -83,7 +77,7 @@ pub fn evaluate(
         (array.verdict, array.headline) = verdict::find_verdict(array);
     }
     sort(&mut operations);
-    let names = |all: &[usize], infos: &[ArrayInfo]| -> Vec<String> {
+    let names = |all: &[usize], infos: &[&ArrayInfo]| -> Vec<String> {
         all.iter()
             .filter_map(|&i| Some(infos.get(i)?.name.clone()))
             .collect()

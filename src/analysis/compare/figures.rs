@@ -304,13 +304,9 @@ fn bytes_of(side: &Side<'_>, interval: &Interval) -> ArraySnapshot {
         device: Hist::default(),
     });
     let member = MemberSnapshot {
-        name: String::new(),
         slot: Some(0),
-        health: None,
         io: cells.collect(),
-        disk: None,
-        recent: Vec::new(),
-        stall: None,
+        ..MemberSnapshot::default()
     };
     let own = |array: u32| Some(array) == side.number;
     let submitted = interval.submitted.iter().filter(|(key, _)| own(key.0));
@@ -318,16 +314,10 @@ fn bytes_of(side: &Side<'_>, interval: &Interval) -> ArraySnapshot {
     ArraySnapshot {
         info: side.array.info.clone(),
         members: vec![member],
-        tasks: Vec::new(),
         submitted: submitted
             .map(|(&(_, origin, op), sum)| ((origin, op), sum.bytes))
             .collect(),
         costs: costs.map(|(&(_, origin), cost)| (origin, *cost)).collect(),
-        amplification: None,
-        files: Default::default(),
-        dirtied_files: Default::default(),
-        journal_stalls: Vec::new(),
-        hotspot: None,
-        slow: None,
+        ..ArraySnapshot::default()
     }
 }

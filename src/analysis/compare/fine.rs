@@ -28,39 +28,16 @@ pub fn edge(bucket: usize) -> (f64, f64) {
 
 /// Merges `more` into `sum`.
 pub fn merge(sum: &mut Sparse, more: &Sparse) {
-    let mut merged = Sparse::with_capacity(sum.len() + more.len());
-    let (mut a, mut b) = (
-        sum.iter().copied().peekable(),
-        more.iter().copied().peekable(),
-    );
-    loop {
-        let next = match (a.peek(), b.peek()) {
-            (Some(x), Some(y)) if x.0 == y.0 => {
-                let both = (x.0, x.1.saturating_add(y.1));
-                a.next();
-                b.next();
-                both
-            }
-            (Some(x), Some(y)) if x.0 > y.0 => {
-                let only = *y;
-                b.next();
-                only
-            }
-            (Some(x), _) => {
-                let only = *x;
-                a.next();
-                only
-            }
-            (None, Some(y)) => {
-                let only = *y;
-                b.next();
-                only
-            }
-            (None, None) => break,
-        };
-        merged.push(next);
-    }
-    *sum = merged;
+    sum.extend_from_slice(more);
+    // Two sorted lists, which a stable sort merges.
+    sum.sort_by_key(|(bucket, _)| *bucket);
+    sum.dedup_by(|next, last| {
+        let is_same = next.0 == last.0;
+        if is_same {
+            last.1 = last.1.saturating_add(next.1);
+        }
+        is_same
+    });
 }
 
 /// The `q` quantile in µs, interpolated within its bucket. `counts` has the count of each of `buckets`; `None` without values.

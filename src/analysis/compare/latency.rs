@@ -3,7 +3,6 @@
 use super::estimate::{Design, Estimate, deltas, interval, p};
 use super::fine::{Sparse, quantile};
 use super::ranks;
-use super::resample::Resamples;
 
 /// Minimum number of measured requests, before and after, for the median to be compared.
 const ENOUGH: f64 = 32.0;
@@ -21,47 +20,18 @@ pub struct Latency {
     pub superiority: f64,
 }
 
-/// Counts of the same buckets in each interval.
-struct Table<'a> {
-    buckets: &'a [u16],
-    /// Rows of the intervals, one after the other.
-    rows: Vec<u32>,
-}
-
-impl<'a> Table<'a> {
-    fn new(buckets: &'a [u16], intervals: &[Sparse]) -> Self {
-        let mut rows = vec![0; intervals.len() * buckets.len()];
-        for (row, interval) in rows.chunks_mut(buckets.len().max(1)).zip(intervals) {
-            for (bucket, count) in interval {
-                let at = buckets.binary_search(bucket).ok();
-                if let Some(cell) = at.and_then(|at| row.get_mut(at)) {
-                    *cell = *count;
-                }
+/// A series for each of `buckets`: its count in each interval.
+fn series(buckets: &[u16], intervals: &[Sparse]) -> Vec<Vec<f64>> {
+    let mut series = vec![vec![0.0; intervals.len()]; buckets.len()];
+    for (i, interval) in intervals.iter().enumerate() {
+        for (bucket, count) in interval {
+            let at = buckets.binary_search(bucket).ok();
+            if let Some(counts) = at.and_then(|at| series.get_mut(at)) {
+                counts[i] = f64::from(*count);
             }
         }
-        Self { buckets, rows }
     }
-
-    fn total(&self) -> Vec<f64> {
-        let mut total = vec![0.0; self.buckets.len()];
-        for row in self.rows.chunks(self.buckets.len().max(1)) {
-            for (sum, &count) in total.iter_mut().zip(row) {
-                *sum += f64::from(count);
-            }
-        }
-        total
-    }
-
-    /// Median and 99th percentile of each resample.
-    fn resampled(&self, resamples: &Resamples) -> [Vec<f64>; 2] {
-        let mut quantiles = [Vec::new(), Vec::new()];
-        resamples.rows(&self.rows, self.buckets.len(), |_, counts| {
-            for (all, q) in quantiles.iter_mut().zip([0.5, 0.99]) {
-                all.push(quantile(self.buckets, counts, q).unwrap_or(f64::NAN));
-            }
-        });
-        quantiles
-    }
+    series
 }
 
 /// Compares the device times in `before` and `after`, which have a histogram for each interval. `None` if too few requests were
@@ -70,8 +40,11 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
     let mut buckets: Vec<u16> = before.iter().chain(after).flatten().map(|b| b.0).collect();
     buckets.sort_unstable();
     buckets.dedup();
-    let tables = [before, after].map(|each| Table::new(&buckets, each));
-    let totals = tables.each_ref().map(Table::total);
+    let tables = [before, after].map(|each| series(&buckets, each));
+    let total = |table: &Vec<Vec<f64>>| -> Vec<f64> {
+        table.iter().map(|counts| counts.iter().sum()).collect()
+    };
+    let totals = tables.each_ref().map(total);
     let least = totals
         .iter()
         .map(|t| t.iter().sum())
@@ -80,11 +53,14 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
         return None;
     }
     let ranks = ranks::test(&totals[0], &totals[1])?;
+    // Median and 99th percentile of a resample; NaN if it has no requests.
+    let quantiles =
+        |counts: &[f64]| [0.5, 0.99].map(|q| quantile(&buckets, counts, q).unwrap_or(f64::NAN));
     let resampled = design.map(|design| {
         let [before, after] = &tables;
         [
-            before.resampled(design.before),
-            after.resampled(design.after),
+            design.before.figures(before, quantiles),
+            design.after.figures(after, quantiles),
         ]
     });
     let estimate = |index: usize, q: f64| {
@@ -98,17 +74,11 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
             (design, &resampled, before, after)
         {
             // Ratios of times are closer to a normal distribution than differences are.
-            // A resample without requests has no percentile (NaN), and is left out.
-            let log = |us: &f64| {
-                if us.is_nan() {
-                    f64::NAN
-                } else {
-                    us.max(0.5).ln()
-                }
-            };
-            let logs = |all: &[f64]| -> Vec<f64> { all.iter().map(log).collect() };
-            let ratio = log(&after) - log(&before);
-            let deltas = deltas(&logs(&b[index]), &logs(&a[index]));
+            // `clamp` keeps NaN, which `max` does not.
+            let log = |us: f64| us.clamp(0.5, f64::INFINITY).ln();
+            let logs = |all: &[[f64; 2]]| all.iter().map(|q| log(q[index])).collect::<Vec<_>>();
+            let ratio = log(after) - log(before);
+            let deltas = deltas(logs(b), logs(a));
             let difference = |ratio: f64| before * ratio.exp_m1();
             let ratios = interval(ratio, &deltas, design);
             estimate.interval = ratios.map(|(low, high)| (difference(low), difference(high)));

@@ -79,52 +79,29 @@ impl Resamples {
         starts.map(|&s| s as usize).zip(lengths)
     }
 
-    /// Sum of `series` over each resample. `series` has a value for each interval.
-    pub fn sums(&self, series: &[f64]) -> Vec<f64> {
-        let mut sum = 0.0;
-        let around = series.iter().chain(series).take(series.len() + self.block);
-        let prefix: Vec<f64> = std::iter::once(0.0)
-            .chain(around.map(|v| {
+    /// Value of `figure` for each resample. `figure` gets the sums of all `series` over the resample; they have a value for each
+    /// interval.
+    pub fn figures<T>(&self, series: &[Vec<f64>], figure: impl Fn(&[f64]) -> T) -> Vec<T> {
+        let prefixes = series.iter().map(|series| {
+            let mut sum = 0.0;
+            let around = series.iter().chain(series).take(series.len() + self.block);
+            let sums = around.map(|v| {
                 sum += v;
                 sum
-            }))
-            .collect();
-        let at = |i: usize| prefix.get(i).copied().unwrap_or(sum);
-        (0..RESAMPLES)
-            .map(|n| self.blocks(n).map(|(s, l)| at(s + l) - at(s)).sum())
-            .collect()
-    }
-
-    /// Calls `each` with the sums of all columns over each resample. `rows` has the rows of the intervals, one after the
-    /// other, of `columns` values each.
-    pub fn rows(&self, rows: &[u32], columns: usize, mut each: impl FnMut(usize, &[f64])) {
-        let row = |i: usize| {
-            let from = (i % self.intervals) * columns;
-            rows.get(from..from + columns).unwrap_or_default()
-        };
-        let mut prefix = vec![0u64; columns];
-        for i in 0..self.intervals + self.block {
-            let last = i * columns;
-            for (column, &count) in row(i).iter().enumerate() {
-                prefix.push(prefix[last + column] + u64::from(count));
+            });
+            std::iter::once(0.0).chain(sums).collect()
+        });
+        let prefixes: Vec<Vec<f64>> = prefixes.collect();
+        let mut sums = vec![0.0; series.len()];
+        let figures = (0..RESAMPLES).map(|n| {
+            let blocks: Vec<(usize, usize)> = self.blocks(n).collect();
+            for (sum, prefix) in sums.iter_mut().zip(&prefixes) {
+                let each = blocks.iter().map(|&(s, l)| prefix[s + l] - prefix[s]);
+                *sum = each.sum();
             }
-        }
-        let at = |i: usize| {
-            prefix
-                .get(i * columns..(i + 1) * columns)
-                .unwrap_or_default()
-        };
-        let mut sums = vec![0.0; columns];
-        for n in 0..RESAMPLES {
-            sums.fill(0.0);
-            for (start, length) in self.blocks(n) {
-                let ends = at(start).iter().zip(at(start + length));
-                for (sum, (from, to)) in sums.iter_mut().zip(ends) {
-                    *sum += (to - from) as f64;
-                }
-            }
-            each(n, &sums);
-        }
+            figure(&sums)
+        });
+        figures.collect()
     }
 }
 
@@ -144,14 +121,15 @@ mod tests {
         fn each_resample_has_all_its_intervals(n in 10usize..80, block in 1usize..20, seed in any::<u64>()) {
             let resamples = Resamples::new(n, block, seed).unwrap();
             let ones = vec![1.0; n];
-            let sums = resamples.sums(&ones);
+            let sums = resamples.figures(&[ones], |sums| sums[0]);
             prop_assert_eq!(sums.len(), RESAMPLES);
             prop_assert!(sums.iter().all(|&sum| sum == n as f64));
-            // Sums of rows are those of the columns.
+            // A figure gets the sums of all series over the same resample.
             let rows: Vec<u32> = (0..2 * n as u32).map(|v| v * v % 97).collect();
             let column = |c: usize| -> Vec<f64> { rows.chunks(2).map(|r| f64::from(r[c])).collect() };
-            let (first, second) = (resamples.sums(&column(0)), resamples.sums(&column(1)));
-            resamples.rows(&rows, 2, |n, sums| assert_eq!(sums, [first[n], second[n]]));
+            let [first, second] = [0, 1].map(|c| resamples.figures(&[column(c)], |sums| sums[0]));
+            let both = resamples.figures(&[column(0), column(1)], |sums| (sums[0], sums[1]));
+            prop_assert_eq!(both, first.into_iter().zip(second).collect::<Vec<_>>());
         }
     }
 

@@ -9,9 +9,9 @@ mod sums;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-pub use self::sums::{Cell, Interval, Name, Sum};
+pub use self::sums::{Cell, Interval, Name};
 use super::fine::{BUCKETS, Sparse, bucket};
-use crate::analysis::counters::CostCounters;
+use crate::analysis::counters::{CostCounters, TaskCounters, count_run};
 use crate::analysis::events::{Events, NameLookup};
 use crate::analysis::files::FileId;
 use crate::analysis::item::{Item, Request, State, Submission};
@@ -54,46 +54,26 @@ struct CurrentCell {
     device: [u32; BUCKETS],
 }
 
-/// Sums by key, with the current key's sum outside the map: the next item mostly has the same key.
+/// Sums by key.
+#[derive(Default)]
 struct Sums<K> {
-    map: HashMap<K, Sum>,
-    last: Option<(K, Sum)>,
-}
-
-impl<K> Default for Sums<K> {
-    fn default() -> Self {
-        Self {
-            map: HashMap::new(),
-            last: None,
-        }
-    }
+    map: HashMap<K, TaskCounters>,
+    /// Sum of the last bios, not yet in the map.
+    run: Option<(K, TaskCounters)>,
 }
 
 impl<K: Copy + Eq + Hash> Sums<K> {
     #[inline]
     fn add(&mut self, key: K, unknown: K, bytes: u32) {
-        match &mut self.last {
-            Some((last, sum)) if *last == key => sum.count(bytes),
-            _ => {
-                self.put(unknown);
-                let mut sum = Sum::default();
-                sum.count(bytes);
-                self.last = Some((key, sum));
-            }
-        }
-    }
-
-    /// Moves the current key's sum into the map.
-    fn put(&mut self, unknown: K) {
-        if let Some((key, sum)) = self.last.take() {
+        if let Some((key, sum)) = count_run(&mut self.run, key, bytes) {
             let full = self.map.len() >= NAMES && !self.map.contains_key(&key);
             let key = if full { unknown } else { key };
             self.map.entry(key).or_default().add(sum);
         }
     }
 
-    fn take(&mut self) -> HashMap<K, Sum> {
-        if let Some((key, sum)) = self.last.take() {
+    fn take(&mut self) -> HashMap<K, TaskCounters> {
+        if let Some((key, sum)) = self.run.take() {
             self.map.entry(key).or_default().add(sum);
         }
         std::mem::take(&mut self.map)
@@ -101,13 +81,13 @@ impl<K: Copy + Eq + Hash> Sums<K> {
 }
 
 /// Collects a [`Series`] while a recording is read.
+#[derive(Default)]
 pub struct Collector {
     done: Vec<Interval>,
     entries: usize,
-    /// Start of the current interval.
     from: i64,
     cells: Vec<Option<Box<CurrentCell>>>,
-    submitted: BTreeMap<(u32, Origin, Op), Sum>,
+    submitted: BTreeMap<(u32, Origin, Op), TaskCounters>,
     tasks: Sums<(u32, Option<u32>)>,
     files: Sums<(u32, Option<FileId>)>,
     costs: BTreeMap<(u32, Origin), CostCounters>,
@@ -116,7 +96,6 @@ pub struct Collector {
     gap: bool,
     /// Number of states per interval, and in the current interval.
     states: (u32, u32),
-    /// Last state.
     state: Option<State>,
 }
 
@@ -124,19 +103,9 @@ impl Collector {
     /// Starts at `from_us`.
     pub fn new(from_us: i64) -> Self {
         Self {
-            done: Vec::new(),
-            entries: 0,
             from: from_us,
-            cells: Vec::new(),
-            submitted: BTreeMap::new(),
-            tasks: Sums::default(),
-            files: Sums::default(),
-            costs: BTreeMap::new(),
-            slow: BTreeMap::new(),
-            lost: false,
-            gap: false,
             states: (1, 0),
-            state: None,
+            ..Self::default()
         }
     }
 
@@ -159,7 +128,7 @@ impl Collector {
     /// Adds the operations of one recorded interval, slow or not.
     pub fn slow(&mut self, kinds: &BTreeMap<Kind, KindSum>) {
         for (kind, more) in kinds {
-            sums::add_kind(self.slow.entry(*kind).or_default(), *more);
+            self.slow.entry(*kind).or_default().add(*more);
         }
     }
 
@@ -204,7 +173,7 @@ impl Collector {
             return;
         };
         let sum = self.submitted.entry((array, s.origin, s.op)).or_default();
-        sum.count(s.length);
+        sum.add(TaskCounters::one(s.length));
         // Discarded bytes are not moved.
         let moved = matches!(s.op, Op::Read | Op::Write);
         let bytes = if moved { s.length } else { 0 };
@@ -226,12 +195,9 @@ impl Collector {
             self.gap |= since > GAP_US;
             if !state.restart {
                 self.lost |= state.lost.since(&before.lost).events() > 0;
-                for (array, origin, cost) in &state.costs {
-                    let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (*array, *origin);
-                    let old = before.costs.iter().find(same).map(|c| c.2);
-                    if let Some(array) = events.array(*array) {
-                        let sum = self.costs.entry((array, *origin)).or_default();
-                        sum.add(cost.since(old.unwrap_or_default()));
+                for (array, origin, cost) in state.costs_since(before) {
+                    if let Some(array) = events.array(array) {
+                        self.costs.entry((array, origin)).or_default().add(cost);
                     }
                 }
             }
@@ -249,13 +215,12 @@ impl Collector {
         }
     }
 
-    /// Merges pairs of intervals.
     fn merge(&mut self, events: &mut Events) {
         self.states.0 = self.states.0.saturating_mul(2);
         let mut all = std::mem::take(&mut self.done).into_iter();
         while let Some(mut interval) = all.next() {
             if let Some(second) = all.next() {
-                events.remove_boundary(interval.to_us);
+                events.disks.remove_boundary(interval.to_us);
                 interval.join(second);
             }
             self.done.push(interval);
@@ -264,7 +229,7 @@ impl Collector {
     }
 
     fn end(&mut self, events: &mut Events, time_us: i64) {
-        events.add_boundary(time_us);
+        events.disks.add_boundary(time_us);
         let ops = Op::ALL.len();
         let mut cells = BTreeMap::new();
         for (at, open) in self.cells.iter_mut().enumerate() {
@@ -301,7 +266,7 @@ impl Collector {
         (self.from, self.states.1) = (time_us, 0);
     }
 
-    /// Ends the last interval at `to_us`. Call it before [`Events::end`].
+    /// Ends the last interval at `to_us`. Call it before `Disks::end`.
     pub fn finish(&mut self, events: &mut Events, to_us: i64) {
         let last = self.done.last().map(|i| i.to_us - i.from_us);
         self.gap |= to_us.saturating_sub(self.from) > GAP_US.max(last.unwrap_or(0));
@@ -313,13 +278,13 @@ impl Collector {
                 && let Some(rest) = self.done.pop()
                 && let Some(interval) = self.done.last_mut()
             {
-                events.remove_boundary(interval.to_us);
+                events.disks.remove_boundary(interval.to_us);
                 interval.join(rest);
             }
         }
     }
 
-    /// Returns the series. Call it after [`Events::end`].
+    /// Returns the series. Call it after `Disks::end`.
     pub fn series(self, events: &Events, names: &dyn NameLookup) -> Series {
         let arrays = events.arrays().to_vec();
         let members = events.members();
@@ -334,7 +299,7 @@ impl Collector {
                 continue;
             }
             series.with_losses += usize::from(interval.lost);
-            interval.disks = events.disks(interval.from_us, interval.to_us);
+            interval.disks = events.disks.between(interval.from_us, interval.to_us);
             labels.name(&mut interval);
             series.intervals.push(interval);
         }

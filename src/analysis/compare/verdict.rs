@@ -67,19 +67,17 @@ pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
         ));
     }
     let start = match verdict {
-        Verdict::Better => format!("{name} is better: "),
-        Verdict::Worse => format!("{name} is worse: "),
-        Verdict::Mixed => format!("{name} is better and worse: "),
-        Verdict::Same if names_a_difference => format!("{name}: no decisive difference: "),
-        Verdict::Same => format!("{name}: no difference beyond noise: "),
-        Verdict::LoadDiffers if load.is_unknown() => {
-            format!("{name}: unclear if it helped: ")
-        }
-        Verdict::LoadDiffers => format!("{name}: the load differs, which may explain the rest: "),
-        Verdict::TooShort => format!("{name}: too few intervals to tell a difference from noise: "),
-        Verdict::NoRequests => format!("{name}: "),
+        Verdict::Better => " is better: ",
+        Verdict::Worse => " is worse: ",
+        Verdict::Mixed => " is better and worse: ",
+        Verdict::Same if names_a_difference => ": no decisive difference: ",
+        Verdict::Same => ": no difference beyond noise: ",
+        Verdict::LoadDiffers if load.is_unknown() => ": unclear if it helped: ",
+        Verdict::LoadDiffers => ": the load differs, which may explain the rest: ",
+        Verdict::TooShort => ": too few intervals to tell a difference from noise: ",
+        Verdict::NoRequests => ": ",
     };
-    (verdict, start + &parts.join("; "))
+    (verdict, format!("{name}{start}{}", parts.join("; ")))
 }
 
 /// Differences of the load that tasks submitted to the array.
@@ -216,10 +214,7 @@ fn decide(
 /// With [`Verdict::Same`], the start of the sentence already says that the difference is noise.
 fn was_now(change: &Change, what: &str, verdict: Verdict) -> String {
     let unit = change.figure.unit();
-    let (was, now) = (
-        value(unit, change.estimate.before),
-        value(unit, change.estimate.after),
-    );
+    let [was, now] = [change.estimate.before, change.estimate.after].map(|v| value(unit, v));
     let how = match (change.estimate.p, change.is_significant()) {
         (None, _) | (_, false) if verdict == Verdict::Same => String::new(),
         (None, _) => String::new(),
@@ -237,14 +232,15 @@ fn skew(array: &ArrayComparison) -> Option<String> {
     let Subject::Origin(origin, op) = largest.subject else {
         return None;
     };
-    let unit = largest.figure.unit();
-    Some(format!(
-        "skew of {} {} {} -> {}",
-        io_name(origin, op),
-        plural(op),
-        value(unit, largest.estimate.before),
-        value(unit, largest.estimate.after)
-    ))
+    let what = format!("skew of {} {}", io_name(origin, op), plural(op));
+    Some(from_to(&what, largest))
+}
+
+/// `skew of block_bitmap reads 6.1x -> 1.2x`
+fn from_to(what: &str, change: &Change) -> String {
+    let unit = change.figure.unit();
+    let [was, now] = [change.estimate.before, change.estimate.after].map(|v| value(unit, v));
+    format!("{what} {was} -> {now}")
 }
 
 /// The largest change of a p99 of a member, or else of the array; or else of a median of the array.
@@ -269,13 +265,8 @@ fn latency(array: &ArrayComparison, several: bool) -> Option<String> {
         } if several => format!("{op} on slot {slot}"),
         _ => op.to_owned(),
     };
-    let unit = found.figure.unit();
-    Some(format!(
-        "{} of {what} {} -> {}",
-        found.figure.label(),
-        value(unit, found.estimate.before),
-        value(unit, found.estimate.after)
-    ))
+    let what = format!("{} of {what}", found.figure.label());
+    Some(from_to(&what, found))
 }
 
 /// The significant change with the largest ratio among those that `keep` accepts.

@@ -72,9 +72,7 @@ pub struct Disks {
 /// Stalls of one disk: requests in flight at every state, and none completed between them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stalls {
-    /// Start of the current stall.
     since: Option<i64>,
-    /// Longest stall.
     longest: Stall,
 }
 
@@ -113,7 +111,6 @@ struct Disk {
     spans: Vec<(i64, i64)>,
     /// Number of leading `spans` that are sorted and disjoint.
     merged: usize,
-    /// Completion times.
     completions: Vec<i64>,
     /// Difference of the states at both ends, if both have the disk: `io_ticks` in µs, requests, uncounted requests.
     states: Option<DiskSum>,
@@ -293,15 +290,15 @@ impl Disks {
         });
     }
 
-    /// Keeps the sums at `time`. Call it before [`Disks::is_settled`] is true for that time.
-    pub(super) fn add_boundary(&mut self, time: i64) {
+    /// Adds the start or end of an interval, µs since 1970. Call it before items more than [`SLACK_US`] later are added.
+    pub fn add_boundary(&mut self, time: i64) {
         if self.boundaries.contains_key(&time) || !self.wanted.insert(time) {
             *self.reused.entry(time).or_default() += 1;
         }
     }
 
-    /// Drops the sums at `time`.
-    pub(super) fn remove_boundary(&mut self, time: i64) {
+    /// Removes a boundary added by [`Disks::add_boundary`]. A boundary that was added twice remains until it is removed twice.
+    pub fn remove_boundary(&mut self, time: i64) {
         if let Some(more) = self.reused.get_mut(&time).filter(|more| **more > 0) {
             *more -= 1;
             return;
@@ -311,14 +308,14 @@ impl Disks {
         self.boundaries.remove(&time);
     }
 
-    /// Drops boundaries before `time`.
-    pub(super) fn forget_before(&mut self, time: i64) {
+    /// Drops data of intervals that begin before `time`.
+    pub fn forget_before(&mut self, time: i64) {
         self.boundaries = self.boundaries.split_off(&time);
         self.reused = self.reused.split_off(&time);
     }
 
-    /// True if the sums up to `time` are final.
-    pub(super) fn is_settled(&self, time: i64) -> bool {
+    /// True if an interval that ends at `time` is complete: its figures are final.
+    pub fn is_settled(&self, time: i64) -> bool {
         time <= self.settled && self.settled > 0
     }
 
@@ -336,7 +333,7 @@ impl Disks {
     }
 
     /// Settles everything up to `time`: no older item follows. Figures after the last state come from requests alone.
-    pub(super) fn end(&mut self, time: i64) {
+    pub fn end(&mut self, time: i64) {
         let Some(last) = self.stretches.back_mut() else {
             self.settled = time.max(1);
             return;
@@ -384,18 +381,26 @@ impl Disks {
     }
 
     /// Limits stall detection to a period. Call it before items are added.
-    pub(super) fn set_stall_period(&mut self, from: i64, to: i64) {
+    pub fn set_stall_period(&mut self, from: i64, to: i64) {
         self.stall_period = Some((from, to));
     }
 
-    /// Longest stall of a member so far.
-    pub(super) fn stall(&self, number: usize) -> Option<Stall> {
+    /// Longest time in which a member had requests in flight and completed none.
+    pub fn stall(&self, number: usize) -> Option<Stall> {
         let longest = self.stalls.get(number)?.longest;
         (longest.lasted > Duration::ZERO).then_some(longest)
     }
 
+    /// Figures between two boundaries, in the order of [`Events::members`](super::Events::members).
+    pub fn between(&self, from: i64, to: i64) -> Vec<DiskSum> {
+        let was = self.sums(from);
+        let now = self.sums(to).iter().enumerate();
+        now.map(|(i, sum)| sum.since(was.get(i).copied().unwrap_or_default()))
+            .collect()
+    }
+
     /// Sums at a boundary; the final sums for a time after the end.
-    pub(super) fn sums(&self, time: i64) -> &[DiskSum] {
+    fn sums(&self, time: i64) -> &[DiskSum] {
         let known = self.boundaries.get(&time);
         known.map_or(&self.base, Vec::as_slice)
     }

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::analysis::counters::{
-    CellCounters, CostCounters, DirtyKey, FileKey, TaskCounters, TaskKey,
+    CellCounters, CostCounters, DirtyKey, FileKey, TaskCounters, TaskKey, count_run,
 };
 use crate::analysis::item::TOO_SLOW;
 use crate::analysis::item::{Dirtied, Item, Part, Request, State, Submission};
@@ -22,7 +22,6 @@ pub(super) const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
 /// Directory of the arrays and members named by the states so far.
 #[derive(Debug, Default)]
 pub struct Directory {
-    /// Names of arrays.
     pub(super) arrays: Vec<String>,
     /// Array number and name of each member.
     pub(super) members: Vec<(u32, String)>,
@@ -169,15 +168,8 @@ impl IntervalCounters {
             origin: s.origin,
             op: s.op,
         };
-        match &mut self.task {
-            Some((last, sum)) if *last == key => count(sum, s.length),
-            _ => {
-                self.put_task();
-                let mut sum = TaskCounters::default();
-                count(&mut sum, s.length);
-                self.task = Some((key, sum));
-            }
-        }
+        let ended = count_run(&mut self.task, key, s.length);
+        self.put_task(ended);
         if s.origin != Origin::FileData || !matches!(s.op, Op::Read | Op::Write) {
             return;
         }
@@ -186,23 +178,15 @@ impl IntervalCounters {
             file: s.file,
             op: s.op,
         };
-        match &mut self.file {
-            Some((last, sum)) if *last == key => count(sum, s.length),
-            _ => {
-                self.put_file();
-                let mut sum = TaskCounters::default();
-                count(&mut sum, s.length);
-                self.file = Some((key, sum));
-            }
-        }
+        let ended = count_run(&mut self.file, key, s.length);
+        self.put_file(ended);
     }
 
     fn dirtied(&mut self, directory: &Directory, d: &Dirtied) {
         let Some(&array) = directory.array_now.get(d.array as usize) else {
             return;
         };
-        let mut sum = TaskCounters::default();
-        count(&mut sum, d.bytes);
+        let sum = TaskCounters::one(d.bytes);
         let (pid, origin) = (d.pid, d.origin);
         let key = TaskKey {
             array,
@@ -219,28 +203,31 @@ impl IntervalCounters {
         }
     }
 
-    pub(super) fn put_task(&mut self) {
-        if let Some((key, sum)) = self.task.take() {
+    /// Adds the current task and file to the maps.
+    pub(super) fn finish(&mut self) {
+        let (task, file) = (self.task.take(), self.file.take());
+        self.put_task(task);
+        self.put_file(file);
+    }
+
+    fn put_task(&mut self, ended: Option<(TaskKey, TaskCounters)>) {
+        if let Some((key, sum)) = ended {
             let lost = put(&mut self.tasks, key, sum);
             self.lost.count(Loss::Tasks, lost);
         }
     }
 
-    pub(super) fn put_file(&mut self) {
-        if let Some((key, sum)) = self.file.take() {
-            add(self.files.entry(key).or_default(), sum);
-            if self.files.len() > 2 * MANY {
-                let least = median(self.files.values());
-                let small = |key: &FileKey, sum: &mut TaskCounters| {
-                    key.file.is_some() && sum.bytes <= least
-                };
-                let gone: Vec<_> = self.files.extract_if(small).collect();
-                for (key, sum) in gone {
-                    add(
-                        self.files.entry(FileKey { file: None, ..key }).or_default(),
-                        sum,
-                    );
-                }
+    fn put_file(&mut self, ended: Option<(FileKey, TaskCounters)>) {
+        let Some((key, sum)) = ended else { return };
+        self.files.entry(key).or_default().add(sum);
+        if self.files.len() > 2 * MANY {
+            let least = median(self.files.values());
+            let small =
+                |key: &FileKey, sum: &mut TaskCounters| key.file.is_some() && sum.bytes <= least;
+            let gone: Vec<_> = self.files.extract_if(small).collect();
+            for (key, sum) in gone {
+                let unknown = FileKey { file: None, ..key };
+                self.files.entry(unknown).or_default().add(sum);
             }
         }
     }
@@ -263,12 +250,9 @@ impl IntervalCounters {
 
     /// Adds the increase of the cumulative counters of the same programs.
     pub(super) fn since(&mut self, directory: &Directory, before: &State, state: &State) {
-        for (array, origin, cost) in &state.costs {
-            let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (*array, *origin);
-            let old = before.costs.iter().find(same).map(|c| c.2);
-            if let Some(&array) = directory.array_now.get(*array as usize) {
-                let sum = self.costs.entry((array, *origin)).or_default();
-                sum.add(cost.since(old.unwrap_or_default()));
+        for (array, origin, cost) in state.costs_since(before) {
+            if let Some(&array) = directory.array_now.get(array as usize) {
+                self.costs.entry((array, origin)).or_default().add(cost);
             }
         }
         self.lost.add(&state.lost.since(&before.lost));
@@ -278,23 +262,13 @@ impl IntervalCounters {
 
 /// Adds to one of at most 2 * [`MANY`] sums. If there are more, drops the smaller half and returns its number of bios.
 fn put<K: Eq + Hash>(sums: &mut HashMap<K, TaskCounters>, key: K, sum: TaskCounters) -> u64 {
-    add(sums.entry(key).or_default(), sum);
+    sums.entry(key).or_default().add(sum);
     if sums.len() <= 2 * MANY {
         return 0;
     }
     let least = median(sums.values());
     let gone = sums.extract_if(|_, sum| sum.bytes <= least);
     gone.fold(0u64, |n, (_, sum)| n.saturating_add(sum.bios))
-}
-
-fn count(sum: &mut TaskCounters, bytes: u32) {
-    sum.bios += 1;
-    sum.bytes += u64::from(bytes);
-}
-
-fn add(sum: &mut TaskCounters, other: TaskCounters) {
-    sum.bios = sum.bios.saturating_add(other.bios);
-    sum.bytes = sum.bytes.saturating_add(other.bytes);
 }
 
 fn median<'a>(sums: impl Iterator<Item = &'a TaskCounters>) -> u64 {

@@ -26,11 +26,11 @@ impl NameLookup for NoNames {
 
 fn whole(items: &[Item]) -> (Sample, Sample) {
     let (mut events, mut sums) = (Events::default(), IntervalCounters::default());
-    events.add_boundary(START);
+    events.disks.add_boundary(START);
     items.iter().for_each(|item| events.push(&mut sums, item));
     let end = START + 5_000_000;
-    events.add_boundary(end);
-    events.end(end);
+    events.disks.add_boundary(end);
+    events.disks.end(end);
     events.samples(sums, START, end, &NoNames)
 }
 
@@ -135,15 +135,15 @@ fn uncounted_requests_are_reported_once() {
     assert!(whole.notes.iter().any(|n| n == note), "{:?}", whole.notes);
     let (mut events, mut growth) = (Events::default(), Vec::new());
     for cut in 0..=seconds {
-        events.add_boundary(START + cut * 1_000_000);
+        events.disks.add_boundary(START + cut * 1_000_000);
     }
     items
         .iter()
         .for_each(|item| events.push(&mut IntervalCounters::default(), item));
-    events.end(START + seconds * 1_000_000);
+    events.disks.end(START + seconds * 1_000_000);
     for second in 0..seconds {
         let from = START + second * 1_000_000;
-        growth.push(events.disks(from, from + 1_000_000)[1].uncounted);
+        growth.push(events.disks.between(from, from + 1_000_000)[1].uncounted);
     }
     assert_eq!(growth, [0, 0, 14, 0, 0, 0]);
 }

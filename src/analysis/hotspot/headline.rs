@@ -69,27 +69,20 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             let latency = |us: f64| units::latency(Some(us as u64));
             let all = evidence.present.len();
             let lead = format!(
-                "{} busy {}for {}{} of {}, when requests that tasks wait for took {} (mean){}",
+                "{} busy {} for {}{} of {}, when requests that tasks wait for took {} (mean){}",
                 if members.len() == all && all > 1 {
                     evidence.everyone("were")
                 } else {
                     subject(&evidence.names(members), "was", "were")
                 },
-                if *least < 1.0 {
-                    format!("{} ", units::percent(*least))
-                } else {
-                    "100 % ".to_owned()
-                },
+                units::percent(*least),
                 if members.len() > 1 { "at least " } else { "" },
                 units::seconds_about(*lasted).trim_end_matches(" s"),
                 units::seconds_about(*of),
                 latency(*waited_us),
                 otherwise_us.map_or(String::new(), |us| format!(", {} otherwise", latency(us))),
             );
-            let kind = match cause {
-                Some(Cause::Longer(_)) => Kind::Slow,
-                _ => Kind::Saturated,
-            };
+            let kind = cause.map_or(Kind::Saturated, kind);
             let mut hotspot = evidence.on(kind, members, lead);
             match cause {
                 Some(cause) => evidence.add_cause(hotspot, members, *cause),
@@ -114,11 +107,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
                 of_the_time(*least, members.len()),
                 units::percent(*others),
             );
-            let kind = match cause {
-                Cause::Longer(_) => Kind::Slow,
-                _ => Kind::Saturated,
-            };
-            evidence.add_cause(evidence.on(kind, members, lead), members, *cause)
+            evidence.add_cause(evidence.on(kind(*cause), members, lead), members, *cause)
         }
         Symptom::Full { members, least } => evidence.full(members, *least),
         Symptom::Slow {
@@ -143,8 +132,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             wait_us,
             device_us,
         } => {
-            let these: Vec<&MemberSnapshot> =
-                members.iter().map(|&i| evidence.present[i]).collect();
+            let these = evidence.members(members);
             let works = members.iter().filter_map(|&i| figures[i].device_us);
             let works = works.fold(0.0, f64::max) / evidence.over.as_micros().max(1) as f64;
             evidence.on(
@@ -230,7 +218,19 @@ fn burst(figures: &Figures) -> String {
     )
 }
 
+/// Kind of a hot spot of busy members.
+fn kind(cause: Cause) -> Kind {
+    match cause {
+        Cause::Longer(_) => Kind::Slow,
+        _ => Kind::Saturated,
+    }
+}
+
 impl Evidence<'_> {
+    fn members(&self, members: &[usize]) -> Vec<&MemberSnapshot> {
+        members.iter().map(|&i| self.present[i]).collect()
+    }
+
     fn names(&self, members: &[usize]) -> Vec<String> {
         let names = members.iter().map(|&i| self.present[i].name.clone());
         names.collect()
@@ -290,8 +290,7 @@ impl Evidence<'_> {
                 text
             }
             (Cause::MoreWork(times), None) => {
-                let these: Vec<&MemberSnapshot> =
-                    members.iter().map(|&i| self.present[i]).collect();
+                let these = self.members(members);
                 let have = if members.len() == 1 { "has" } else { "have" };
                 let times = if times.is_finite() {
                     format!("{it} {have} {} the work of each other", units::factor(Some(times)))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::burst::{Burst, SATURATED};
 use crate::analysis::hist::Hist;
 use crate::analysis::recent::Stall;
-use crate::analysis::snapshot::{DiskUse, MemberSnapshot};
+use crate::analysis::snapshot::{Cell, DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
 /// Mean time of a request, µs, below which utilisation alone does not prove saturation: a disk that works in parallel can be busy
@@ -186,7 +186,7 @@ impl Figures {
             p99_us: both.map(p99),
             times_us: measured.then_some(times),
             queue_p50_us: queue.quantile(0.5).filter(|_| measured),
-            device_us: measured.then(|| in_device_us(member)),
+            device_us: measured.then(|| member.io.iter().map(Cell::device_us).sum()),
             in_flight: recent.iter().filter_map(|r| r.in_flight).collect(),
             burst: Burst::new(recent),
             stalled: stall(member, over),
@@ -209,13 +209,6 @@ impl Figures {
             || (self.queue_p50_us).is_some_and(|us| us as f64 >= WAITS * busy_us);
         queue_us >= WAITS_US && queue_us > device_us && has_time
     }
-}
-
-/// Sum of the times in the device of all requests, µs. Requests that were not measured count as the mean of their cell.
-fn in_device_us(member: &MemberSnapshot) -> f64 {
-    let cells = member.io.iter();
-    let each = cells.map(|c| c.device.mean().unwrap_or(0.0) * c.requests as f64);
-    each.sum()
 }
 
 /// A stall that lasted long enough to be reported.

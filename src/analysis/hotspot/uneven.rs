@@ -1,5 +1,7 @@
 //! Finds origins that few members carry.
 
+use std::collections::BTreeSet;
+
 use super::ENOUGH_REQUESTS;
 use super::spread::Spread;
 use crate::analysis::snapshot::MemberSnapshot;
@@ -109,15 +111,11 @@ pub fn uneven(
     chunk_bytes: u64,
     on: Option<&[usize]>,
 ) -> Option<Uneven> {
-    let mut kinds: Vec<(Origin, Op)> = present
-        .iter()
-        .flat_map(|m| m.io.iter().map(|c| (c.origin, c.op)))
-        .collect();
-    kinds.sort_unstable();
-    kinds.dedup();
+    let cells = present.iter().flat_map(|m| &m.io);
+    let kinds: BTreeSet<(Origin, Op)> = cells.map(|c| (c.origin, c.op)).collect();
     let candidates: Vec<Candidate> = kinds
-        .iter()
-        .filter_map(|&(origin, op)| candidate(present, total, chunk_bytes, origin, op))
+        .into_iter()
+        .filter_map(|(origin, op)| candidate(present, total, chunk_bytes, origin, op))
         .filter(|c| on.is_none_or(|on| on.iter().any(|i| c.carriers.contains(i))))
         .collect();
     let best = candidates

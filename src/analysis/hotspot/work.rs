@@ -8,7 +8,7 @@ use super::uneven::{Uneven, is_of_allocation_group};
 use super::words::from_task;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::recent::Waited;
-use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
+use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
 use crate::analysis::units;
 use crate::origin::plural;
 use crate::origin::{Op, Origin, io_name};
@@ -43,8 +43,10 @@ impl MainWork {
         let time = |origin, op| -> f64 {
             let cells = members.iter().flat_map(|m| &m.io);
             let cells = cells.filter(|c| (c.origin, c.op) == (origin, op));
-            let us = cells.map(|c| c.device.mean().unwrap_or(0.0) * c.requests as f64);
-            us.filter(|_| without_data(op)).sum()
+            cells
+                .filter(|_| without_data(op))
+                .map(Cell::device_us)
+                .sum()
         };
         let whole = over.as_micros() as f64 * members.len() as f64;
         let occupied: f64 = kinds().map(|(origin, op)| time(origin, op)).sum();

@@ -1,7 +1,7 @@
 //! Parses the text output of dumpe2fs, also if quoted in a mail. Supports all versions that print a line per block group, with
 //! decimal or (`-x`) hexadecimal numbers. Truncated text gives an error that names the missing part.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 
 use super::filesystem::{self, Filesystem};
 use super::header::{Header, number};
@@ -232,22 +232,13 @@ fn without_groups(header: &Header) -> Result<Filesystem, String> {
 /// Reads the first [`LINE`] bytes of the next line, without its end. False at the end of the text.
 fn next_line(text: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
-    let mut any = false;
-    loop {
-        let piece = text.fill_buf()?;
-        if piece.is_empty() {
-            return Ok(any);
-        }
-        any = true;
-        let end = piece.iter().position(|&b| b == b'\n');
-        let take = end.unwrap_or(piece.len());
-        let room = LINE.saturating_sub(line.len()).min(take);
-        line.extend_from_slice(&piece[..room]);
-        text.consume(take + usize::from(end.is_some()));
-        if end.is_some() {
-            return Ok(true);
-        }
+    let read = text.by_ref().take(LINE as u64).read_until(b'\n', line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else {
+        text.skip_until(b'\n')?;
     }
+    Ok(read > 0)
 }
 
 #[cfg(test)]

@@ -35,11 +35,6 @@ impl Member {
     pub fn bitmaps(&self) -> u64 {
         self.sectors_of(Origin::BlockBitmap) + self.sectors_of(Origin::InodeBitmap)
     }
-
-    /// Sectors of all origins.
-    pub fn total(&self) -> u64 {
-        self.sectors.iter().sum()
-    }
 }
 
 /// A figure of a member.

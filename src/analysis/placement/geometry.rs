@@ -114,14 +114,12 @@ fn default_layout(level: Level) -> u32 {
 /// Chunks of data in a stripe, from which md computes the optimal IO size of an array: mkfs takes it as stripe width.
 pub fn data_disks(level: Level, disks: u32, layout: u32) -> u32 {
     let data = match level {
-        Level::Raid4 | Level::Raid5 => disks.saturating_sub(1),
-        Level::Raid6 => disks.saturating_sub(2),
         // The near copies of a chunk are side by side (raid10_set_io_opt).
         Level::Raid10 => match (layout & 0xff).max(1) {
             near if disks.is_multiple_of(near) => disks / near,
             _ => disks,
         },
-        _ => disks,
+        _ => disks.saturating_sub(level.parities()),
     };
     data.max(1)
 }

@@ -12,12 +12,7 @@ use crate::raid::{Geometry, Level};
 
 /// Number of disks without parity disks.
 fn data_disks(level: Level, disks: u32) -> u64 {
-    let parity = match level {
-        Level::Raid4 | Level::Raid5 => 1,
-        Level::Raid6 => 2,
-        _ => 0,
-    };
-    u64::from(disks.saturating_sub(parity).max(1))
+    u64::from(disks.saturating_sub(level.parities()).max(1))
 }
 
 /// `size` multiplied by the number of data disks of the grown array over that of the target's array.

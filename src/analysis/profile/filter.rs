@@ -41,35 +41,38 @@ const READERS: [&str; 4] = [
     "ext4_trim_fs",
 ];
 
-const EXT4: [&str; 3] = ["ext4_", "__ext4_", "_ext4_"];
-const JBD2: [&str; 3] = ["jbd2_", "__jbd2_", "kjournald2"];
-const MD: [&str; 11] = [
-    "md_",
-    "__md_",
-    "raid0_",
-    "raid1_",
-    "raid10_",
-    "raid5_",
-    "raid5d",
-    "raid1d",
-    "raid10d",
-    "raid_run_ops",
-    "handle_stripe",
-];
-const BLOCK: [&str; 13] = [
-    "blk_",
-    "__blk_",
-    "blkdev_",
-    "bio_",
-    "__bio_",
-    "submit_bio",
-    "__submit_bio",
-    "elv_",
-    "dd_",
-    "bfq_",
-    "kyber_",
-    "wbt_",
-    "rq_qos_",
+/// Prefixes of functions without a module.
+const PREFIXES: [(&str, Area); 30] = [
+    ("ext4_", Area::Ext4),
+    ("__ext4_", Area::Ext4),
+    ("_ext4_", Area::Ext4),
+    ("jbd2_", Area::Jbd2),
+    ("__jbd2_", Area::Jbd2),
+    ("kjournald2", Area::Jbd2),
+    ("md_", Area::Md),
+    ("__md_", Area::Md),
+    ("raid0_", Area::Md),
+    ("raid1_", Area::Md),
+    ("raid10_", Area::Md),
+    ("raid5_", Area::Md),
+    ("raid5d", Area::Md),
+    ("raid1d", Area::Md),
+    ("raid10d", Area::Md),
+    ("raid_run_ops", Area::Md),
+    ("handle_stripe", Area::Md),
+    ("blk_", Area::Block),
+    ("__blk_", Area::Block),
+    ("blkdev_", Area::Block),
+    ("bio_", Area::Block),
+    ("__bio_", Area::Block),
+    ("submit_bio", Area::Block),
+    ("__submit_bio", Area::Block),
+    ("elv_", Area::Block),
+    ("dd_", Area::Block),
+    ("bfq_", Area::Block),
+    ("kyber_", Area::Block),
+    ("wbt_", Area::Block),
+    ("rq_qos_", Area::Block),
 ];
 const MODULES: [(&str, Area); 9] = [
     ("ext4", Area::Ext4),
@@ -94,15 +97,8 @@ pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     if let Some(module) = module {
         return MODULES.iter().find(|(m, _)| *m == module).map(|(_, a)| *a);
     }
-    [
-        (&EXT4[..], Area::Ext4),
-        (&JBD2, Area::Jbd2),
-        (&MD, Area::Md),
-        (&BLOCK, Area::Block),
-    ]
-    .into_iter()
-    .find(|(prefixes, _)| is(prefixes))
-    .map(|(_, area)| area)
+    let found = PREFIXES.iter().find(|(p, _)| name.starts_with(p));
+    found.map(|(_, area)| *area)
 }
 
 /// Prefixes of functions that run only for tracing: BPF programs, their trampolines, tracepoint handlers, kprobes.

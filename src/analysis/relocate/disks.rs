@@ -7,7 +7,7 @@ use super::figures::{Direction, Figures};
 use super::stripes::{self, Stripes, Work};
 use crate::address::ArraySector;
 use crate::origin::Origin;
-use crate::raid::{Geometry, Level};
+use crate::raid::Geometry;
 
 /// Bios of a task within this time are under one plug, µs.
 const PLUG_US: i64 = 4_000;
@@ -121,11 +121,7 @@ impl Disks {
     /// # Errors
     /// If the model does not support the array.
     pub fn new(geometry: &Geometry, most: u64, start_us: i64) -> Result<Self, String> {
-        let parities = match geometry.level() {
-            Level::Raid4 | Level::Raid5 => 1,
-            Level::Raid6 => 2,
-            _ => 0,
-        };
+        let parities = geometry.level().parities();
         let data = geometry.disks().saturating_sub(parities);
         if parities > 0 && data > stripes::DATA {
             return Err(format!(
@@ -159,13 +155,9 @@ impl Disks {
     /// Adds a bio.
     #[inline]
     pub fn add(&mut self, bio: Bio) {
-        let end = bio.sector.saturating_add(bio.sectors);
-        let end = end.min(self.geometry.array_sectors());
-        self.outside += bio.sectors.min(
-            bio.sector
-                .saturating_add(bio.sectors)
-                .saturating_sub(end.max(bio.sector)),
-        );
+        let last = bio.sector.saturating_add(bio.sectors);
+        let end = last.min(self.geometry.array_sectors());
+        self.outside += last - end.max(bio.sector);
         let chunk = self.geometry.chunk_sectors().unwrap_or(u64::MAX);
         if bio.direction == Direction::Read {
             self.turn = self.turn.wrapping_add(1);

@@ -1,5 +1,6 @@
 //! Sums of requests on members: by origin and operation, and by interval and size.
 
+pub use crate::analysis::traffic::Sum;
 use crate::origin::{Op, Origin};
 
 /// Read or write. Other operations are not laid out.
@@ -33,22 +34,6 @@ impl Direction {
     }
 }
 
-/// Requests and bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
-    /// Requests.
-    pub requests: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Sum {
-    fn add(&mut self, requests: u64, bytes: u64) {
-        self.requests = self.requests.saturating_add(requests);
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-}
-
 /// Number of size classes: up to 4 KiB, 8 KiB, ... 8 MiB and more.
 pub const SIZES: usize = 12;
 /// Size classes of both directions.
@@ -57,7 +42,6 @@ pub const CLASSES: usize = 2 * SIZES;
 const INTERVALS: usize = 256;
 /// Shortest interval, µs.
 const SHORTEST_US: u64 = 1_000_000;
-/// Number of origins.
 const ORIGINS: usize = Origin::ALL.len();
 
 /// Class of a request.
@@ -73,7 +57,6 @@ pub struct Figures {
     members: usize,
     /// By member, origin and direction.
     sums: Vec<[[Sum; 2]; ORIGINS]>,
-    /// Start of the first interval.
     start_us: i64,
     interval_us: u64,
     /// Requests by interval and member, then by class.

@@ -89,13 +89,8 @@ impl<'a> GroupTranslation<'a> {
     }
 
     /// Today's group whose header or root `block` is.
-    fn header(&self, block: u64) -> Option<u64> {
+    pub fn header(&self, block: u64) -> Option<u64> {
         (block % self.today.size < self.today.fixed).then_some(block / self.today.size)
-    }
-
-    /// True for a header or root.
-    pub fn is_header(&self, block: u64) -> bool {
-        self.header(block).is_some()
     }
 
     /// First planned group that has a share of today's group, and the number of them.
@@ -120,10 +115,7 @@ impl<'a> GroupTranslation<'a> {
     pub fn place(&self, block: u64, origin: Origin, length: u64, copy: u64) -> Place {
         let (today, planned) = (self.today, self.planned);
         if block >= today.blocks {
-            return Place {
-                block: None,
-                run: u64::MAX,
-            };
+            return Place::NONE;
         }
         if let Some((first, blocks)) = today.log
             && (first..first + blocks).contains(&block)

@@ -89,7 +89,7 @@ impl<'a> Relocation<'a> {
             // Headers share a block; the primes spread them over the slots.
             Self::Allocation(translation, sharing) => {
                 translation.is_merged()
-                    && translation.is_header(block)
+                    && translation.header(block).is_some()
                     && sharing.is_shared(planned * 31 + rest, block, time_us)
             }
         }

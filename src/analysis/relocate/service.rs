@@ -53,14 +53,7 @@ impl Service {
     pub fn busiest(&self, figures: &Figures) -> Vec<f64> {
         let means = self.means();
         let (interval_us, rows) = figures.intervals();
-        let load = |row: &[u32; CLASSES]| -> f64 {
-            let us: f64 = row
-                .iter()
-                .zip(means)
-                .map(|(n, us)| f64::from(*n) * us)
-                .sum();
-            us / interval_us as f64
-        };
+        let load = |row: &[u32; CLASSES]| device_us(row, &means) / interval_us as f64;
         rows.map(|members| members.iter().map(load).fold(0.0, f64::max))
             .collect()
     }
@@ -71,10 +64,15 @@ impl Service {
         let mut sums = vec![0.0; figures.members()];
         for members in figures.intervals().1 {
             for (sum, row) in sums.iter_mut().zip(members) {
-                let us = row.iter().zip(means).map(|(n, us)| f64::from(*n) * us);
-                *sum += us.sum::<f64>() / 1e6;
+                *sum += device_us(row, &means) / 1e6;
             }
         }
         sums
     }
+}
+
+/// Device time of requests by class, µs.
+fn device_us(requests: &[u32; CLASSES], means: &[f64; CLASSES]) -> f64 {
+    let each = requests.iter().zip(means);
+    each.map(|(n, us)| f64::from(*n) * us).sum()
 }

@@ -150,7 +150,6 @@ impl Side {
         self.per_flex >= DIRECTORY_SCHEME
     }
 
-    /// First block of a group.
     pub(super) fn group(&self, group: u64) -> u64 {
         self.first_block + group * self.per_group
     }
@@ -254,7 +253,6 @@ impl Side {
         block
     }
 
-    /// Ranges of a kind.
     pub(super) fn of(&self, kind: usize) -> &[Fixed] {
         self.kinds.get(kind).map_or(&[], Vec::as_slice)
     }

@@ -27,7 +27,6 @@ pub(super) struct Stripe {
     pending: u64,
     /// Written completely, and not handled.
     full: u64,
-    /// In the cache.
     cached: u64,
     parity_cached: bool,
     /// Time of the last write.
@@ -52,7 +51,6 @@ pub(super) struct Work {
 pub(super) struct Stripes {
     sets: Vec<[Stripe; WAYS]>,
     clock: u64,
-    /// Mask of all data members.
     all: u64,
     parities: u32,
 }

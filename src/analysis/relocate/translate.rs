@@ -21,6 +21,14 @@ pub struct Place {
     pub run: u64,
 }
 
+impl Place {
+    /// No place: the block is beyond the end of today's filesystem.
+    pub(super) const NONE: Self = Self {
+        block: None,
+        run: u64::MAX,
+    };
+}
+
 /// Translation from today's filesystem to a planned one.
 #[derive(Clone, Copy, Debug)]
 pub struct Translation<'a> {
@@ -73,26 +81,21 @@ impl<'a> Translation<'a> {
     #[inline]
     pub fn place(&self, block: u64, origin: Origin, length: u64, turn: u64) -> Place {
         if block >= self.today.blocks {
-            return Place {
-                block: None,
-                run: u64::MAX,
-            };
+            return Place::NONE;
         }
-        match self.today.fixed(block) {
-            Ok(fixed) => {
-                let (at, run) = self.structure(fixed, block - fixed.first, turn);
-                Place {
-                    block: at,
-                    run: run.clamp(1, fixed.end() - block),
-                }
-            }
+        let ((block_then, run), end) = match self.today.fixed(block) {
+            Ok(fixed) => (
+                self.structure(fixed, block - fixed.first, turn),
+                fixed.end(),
+            ),
             Err(end) => {
                 let (at, run) = self.data(block, origin, length);
-                Place {
-                    block: Some(at),
-                    run: run.clamp(1, end - block),
-                }
+                ((Some(at), run), end)
             }
+        };
+        Place {
+            block: block_then,
+            run: run.clamp(1, end - block),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::event::{Commit, MemberIo, Stack, State};
-use super::phase::{self, Phase};
+use super::phase::{self, Phase, plain};
 
 /// Cuts a wait from `from` to `to` into consecutive pieces: (phase, length in ns, index of the commit in `commits`). `commits`
 /// are those of one journal, in order of their starts. The lengths add up to `to - from`.
@@ -125,9 +125,9 @@ pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
     };
     let mut longest: BTreeMap<u32, u64> = BTreeMap::new();
     for io in ios {
-        if (io.flush || io.fua) && io.end_ns > from && io.start_ns < end {
+        if (io.flush || io.fua) && io.overlaps((from, end)) {
             let ns = longest.entry(io.dev).or_default();
-            *ns = (*ns).max(io.end_ns.saturating_sub(io.start_ns));
+            *ns = (*ns).max(io.total_ns());
         }
     }
     let mut all: Vec<(u32, u64)> = longest.into_iter().collect();
@@ -139,9 +139,7 @@ pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
 /// comes later, after the log's tail and the buffers to forget. `None` if the thread did not sleep.
 fn recorded(commit: &Commit, record: u64) -> Option<u64> {
     let of_record = |stack: &Stack| {
-        let mut names = stack
-            .iter()
-            .map(|f| f.split('.').next().unwrap_or_default());
+        let mut names = stack.iter().map(|f| plain(f));
         let waits = names.by_ref().any(|f| f == "__wait_on_buffer");
         let by = names.next().unwrap_or_default();
         waits
@@ -161,9 +159,8 @@ fn recorded(commit: &Commit, record: u64) -> Option<u64> {
 fn ordered(commit: &Commit) -> Option<(u64, u64)> {
     slept_in(commit, |stack| {
         stack.iter().any(|f| {
-            let name = f.split('.').next().unwrap_or_default();
             matches!(
-                name,
+                plain(f),
                 "ext4_journal_finish_inode_data_buffers"
                     | "jbd2_journal_finish_inode_data_buffers"
                     | "filemap_fdatawait_range_keep_errors"

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::phase::plain;
 use crate::analysis::files::FileId;
 
 /// Functions of a kernel stack, innermost first. Empty if the kernel hides its symbols.
@@ -208,69 +209,56 @@ pub enum Purpose {
     Force,
 }
 
-/// Each purpose with its name in JSON, and functions one of which is in the stack. An earlier row wins: waits for room in the
-/// journal begin in start_this_handle() too (fs/jbd2/transaction.c).
-const PURPOSES: [(Purpose, &str, &[&str]); 7] = [
-    (
-        Purpose::LogSpace,
-        "log_space",
-        &["__jbd2_log_wait_for_space", "jbd2_log_do_checkpoint"],
-    ),
-    (
-        Purpose::FreeBlocks,
-        "free_blocks",
-        &[
-            "ext4_should_retry_alloc",
-            "jbd2_journal_force_commit_nested",
-        ],
-    ),
-    (
-        Purpose::Credits,
-        "credits",
-        &[
-            "add_transaction_credits",
-            "start_this_handle",
-            "jbd2__journal_restart",
-        ],
-    ),
-    (Purpose::Sync, "sync", &["ext4_sync_fs", "ext4_freeze"]),
-    (
-        Purpose::Fsync,
-        "fsync",
-        &["ext4_sync_file", "ext4_fsync_journal", "ext4_fc_commit"],
-    ),
-    (Purpose::SyncHandle, "sync_handle", &["jbd2_journal_stop"]),
-    (
-        Purpose::Force,
-        "force",
-        &[
-            "jbd2_journal_flush",
-            "jbd2_journal_force_commit",
-            "ext4_force_commit",
-        ],
-    ),
+/// Functions and the purpose of a request with one of them in its stack. An earlier row wins: waits for room in the journal begin in
+/// start_this_handle() too (fs/jbd2/transaction.c).
+const PURPOSES: [(&str, Purpose); 16] = [
+    ("__jbd2_log_wait_for_space", Purpose::LogSpace),
+    ("jbd2_log_do_checkpoint", Purpose::LogSpace),
+    ("ext4_should_retry_alloc", Purpose::FreeBlocks),
+    ("jbd2_journal_force_commit_nested", Purpose::FreeBlocks),
+    ("add_transaction_credits", Purpose::Credits),
+    ("start_this_handle", Purpose::Credits),
+    ("jbd2__journal_restart", Purpose::Credits),
+    ("ext4_sync_fs", Purpose::Sync),
+    ("ext4_freeze", Purpose::Sync),
+    ("ext4_sync_file", Purpose::Fsync),
+    ("ext4_fsync_journal", Purpose::Fsync),
+    ("ext4_fc_commit", Purpose::Fsync),
+    ("jbd2_journal_stop", Purpose::SyncHandle),
+    ("jbd2_journal_flush", Purpose::Force),
+    ("jbd2_journal_force_commit", Purpose::Force),
+    ("ext4_force_commit", Purpose::Force),
+];
+
+/// Names in JSON.
+const NAMES: [(Purpose, &str); 7] = [
+    (Purpose::LogSpace, "log_space"),
+    (Purpose::FreeBlocks, "free_blocks"),
+    (Purpose::Credits, "credits"),
+    (Purpose::Sync, "sync"),
+    (Purpose::Fsync, "fsync"),
+    (Purpose::SyncHandle, "sync_handle"),
+    (Purpose::Force, "force"),
 ];
 
 impl Purpose {
     /// Purpose of a request with this stack; `None` if no function in the stack identifies the purpose.
     pub fn from_stack(stack: &[Arc<str>]) -> Option<Self> {
-        let name = |frame: &Arc<str>| frame.split('.').next().unwrap_or_default().to_owned();
-        let names: Vec<String> = stack.iter().map(name).collect();
-        let has = |functions: &[&str]| names.iter().any(|n| functions.contains(&n.as_str()));
-        let found = PURPOSES.iter().find(|(.., functions)| has(functions));
-        found.map(|(purpose, ..)| *purpose)
+        let calls = |function: &str| stack.iter().any(|f| plain(f) == function);
+        let found = PURPOSES.iter().find(|(function, _)| calls(function));
+        found.map(|(_, purpose)| *purpose)
     }
 
     /// Purpose with this name in JSON.
     pub fn from_name(name: &str) -> Option<Self> {
-        let found = PURPOSES.iter().find(|(_, known, _)| *known == name);
-        found.map(|(purpose, ..)| *purpose)
+        let found = NAMES.iter().find(|(_, known)| *known == name);
+        found.map(|(purpose, _)| *purpose)
     }
 
     /// Name in JSON.
     pub fn name(self) -> &'static str {
-        let found = PURPOSES.iter().find(|(purpose, ..)| *purpose == self);
-        found.map_or("", |(_, name, _)| name)
+        let found = NAMES.iter().find(|(purpose, _)| *purpose == self);
+        found.map_or("", |(_, name)| name)
     }
 }
 
@@ -397,6 +385,18 @@ pub struct MemberIo {
     pub bytes: u32,
     /// True for a block that RAID 4/5/6 reads to compute parity.
     pub pre_read: bool,
+}
+
+impl MemberIo {
+    /// Length.
+    pub fn total_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// True if the IO was in flight between two times, in ns.
+    pub fn overlaps(&self, (from, to): (u64, u64)) -> bool {
+        self.end_ns > from && self.start_ns < to
+    }
 }
 
 /// An event of the BPF programs.

@@ -24,19 +24,16 @@ pub struct Group {
     pub words: String,
 }
 
-/// Total time of a phase within a group, and the time and words of its longest occurrence.
-#[derive(Default)]
-struct PhaseSum {
-    ns: u64,
-    longest: (u64, String),
-}
-
-#[derive(Default)]
-struct Sums {
-    count: u64,
-    ns: u64,
-    longest_ns: u64,
-    phases: HashMap<Phase, PhaseSum>,
+impl Group {
+    /// Adds an operation, or a phase of one, of `ns`. `words` describe it if it is the longest; the first of equals.
+    fn add(&mut self, ns: u64, words: impl FnOnce() -> String) {
+        self.count += 1;
+        self.ns += ns;
+        if ns > self.longest_ns {
+            self.longest_ns = ns;
+            self.words = words();
+        }
+    }
 }
 
 fn group<K: Eq + Hash>(
@@ -44,40 +41,29 @@ fn group<K: Eq + Hash>(
     key: impl Fn(&Slow) -> Option<K>,
     name: impl Fn(&K, &Names) -> String,
 ) -> Vec<Group> {
-    let mut sums: HashMap<K, Sums> = HashMap::new();
+    let mut sums: HashMap<K, (Group, HashMap<Phase, Group>)> = HashMap::new();
     for slow in &snapshot.operations {
         let Some(key) = key(slow) else { continue };
-        let sum = sums.entry(key).or_default();
-        let total = slow.operation.total_ns();
-        sum.count += 1;
-        sum.ns += total;
-        sum.longest_ns = sum.longest_ns.max(total);
+        let (group, phases) = sums.entry(key).or_default();
+        group.add(slow.operation.total_ns(), String::new);
         for (phase, part) in &slow.waterfall.parts {
-            let phase_sum = sum.phases.entry(*phase).or_default();
-            phase_sum.ns += part.ns;
-            if part.ns > phase_sum.longest.0 {
-                let words = part_words(*phase, part, slow, &snapshot.names);
-                phase_sum.longest = (part.ns, words);
-            }
+            let words = || part_words(*phase, part, slow, &snapshot.names);
+            phases.entry(*phase).or_default().add(part.ns, words);
         }
     }
-    let groups = sums.into_iter().map(|(key, sum)| {
-        let largest = sum
-            .phases
+    let groups = sums.into_iter().map(|(key, (group, phases))| {
+        let largest = phases
             .into_iter()
-            .max_by_key(|(phase, s)| (s.ns, *phase));
+            .max_by_key(|(phase, sum)| (sum.ns, *phase));
         Group {
             name: name(&key, &snapshot.names),
-            count: sum.count,
-            ns: sum.ns,
-            longest_ns: sum.longest_ns,
-            words: largest.map(|(_, s)| s.longest.1).unwrap_or_default(),
+            words: largest.map(|(_, sum)| sum.words).unwrap_or_default(),
+            ..group
         }
     });
     sorted(groups.collect())
 }
 
-/// Sorts groups by descending time.
 fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     groups
@@ -102,15 +88,12 @@ pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
         for (phase, part) in &slow.waterfall.parts {
             let group = groups.entry(*phase).or_default();
             group.name = phase.words().to_owned();
-            group.count += 1;
-            group.ns += part.ns;
-            if part.ns >= group.longest_ns {
-                group.longest_ns = part.ns;
+            group.add(part.ns, || {
                 let words = part_words(*phase, part, slow, &snapshot.names);
                 // The group's name is already the name of the phase.
                 let cause = words.strip_prefix(phase.words()).unwrap_or(&words);
-                group.words = cause.trim_start_matches([',', ' ']).to_owned();
-            }
+                cause.trim_start_matches([',', ' ']).to_owned()
+            });
         }
     }
     sorted(groups.into_values().collect())
@@ -130,15 +113,10 @@ pub fn locks(snapshot: &SlowSnapshot) -> Vec<Group> {
         let holder = holder.map_or_else(|| "unknown".to_owned(), task);
         let group = groups.entry((file, holder.clone())).or_default();
         group.name = snapshot.names.file(&file);
-        group.count += 1;
-        group.ns += part.ns;
-        if part.ns >= group.longest_ns {
-            group.longest_ns = part.ns;
-            group.words = match &part.culprit.what {
-                Some(what) => format!("{holder}: {what}"),
-                None => holder,
-            };
-        }
+        group.add(part.ns, || match &part.culprit.what {
+            Some(what) => format!("{holder}: {what}"),
+            None => holder,
+        });
     }
     sorted(groups.into_values().collect())
 }

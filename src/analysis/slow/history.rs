@@ -18,10 +18,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
         .sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
     sum.operations.truncate(OPERATIONS);
     for (kind, more) in &next.kinds {
-        let kind = sum.kinds.entry(*kind).or_default();
-        kind.count += more.count;
-        kind.ns += more.ns;
-        kind.slow += more.slow;
+        sum.kinds.entry(*kind).or_default().add(*more);
     }
     for found in &next.advice {
         if !sum.advice.iter().any(|f| f.advice == found.advice) {

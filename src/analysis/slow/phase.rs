@@ -91,14 +91,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Name in JSON.
-    pub fn name(self) -> String {
-        let name = serde_json::to_value(self);
-        name.ok()
-            .and_then(|v| v.as_str().map(str::to_owned))
-            .unwrap_or_default()
-    }
-
     /// Words for a sentence and for the waterfall.
     pub fn words(self) -> &'static str {
         match self {
@@ -147,182 +139,107 @@ impl Phase {
     }
 }
 
-/// A rule: a stack that contains one of the functions belongs to the phase.
-type Rule = (&'static [&'static str], Phase);
-
-/// Rules in order: the first match decides. The functions are those of 5.10 to 7.2. If a kernel has inlined a function, its
-/// caller matches. Rules for specific waits come before rules for the functions that call them.
-const RULES: &[Rule] = &[
-    (
-        &[
-            "shrink_node",
-            "try_to_free_pages",
-            "try_to_free_mem_cgroup_pages",
-            "mem_cgroup_handle_over_high",
-            "throttle_direct_reclaim",
-        ],
-        Phase::Memory,
-    ),
-    (&["balance_dirty_pages"], Phase::Throttled),
-    (&["md_write_start"], Phase::MdSuperblock),
-    (
-        &[
-            "md_bitmap_unplug",
-            "bitmap_unplug",
-            "md_bitmap_startwrite",
-            "bitmap_startwrite",
-            "md_bitmap_wait_writes",
-            "bitmap_wait_writes",
-        ],
-        Phase::MdBitmap,
-    ),
-    (
-        &["raid5_get_active_stripe", "make_stripe_request"],
-        Phase::StripeCache,
-    ),
-    (
-        &[
-            "wait_barrier",
-            "_wait_barrier",
-            "wait_read_barrier",
-            "wait_barrier_nolock",
-        ],
-        Phase::ResyncBarrier,
-    ),
-    (
-        &[
-            "blk_mq_get_tag",
-            "rq_qos_wait",
-            "wbt_wait",
-            "__wbt_wait",
-            "blk_mq_submit_bio_wait",
-            "blk_queue_enter",
-            "__bio_queue_enter",
-        ],
-        Phase::QueueFull,
-    ),
-    (
-        &[
-            "jbd2_log_do_checkpoint",
-            "__jbd2_log_wait_for_space",
-            "xlog_grant_head_wait",
-            "xlog_grant_head_check",
-        ],
-        Phase::LogSpace,
-    ),
-    (&["xfs_buf_lock"], Phase::BufferLock),
-    (&["xlog_cil_force_seq", "xlog_cil_commit"], Phase::CilPush),
-    (
-        &[
-            "xlog_wait_on_iclog",
-            "xlog_force_lsn",
-            "xlog_state_get_iclog_space",
-            "xfs_extent_busy_flush",
-        ],
-        Phase::LogIo,
-    ),
-    (
-        &[
-            "jbd2_fc_begin_commit",
-            "jbd2_fc_wait_bufs",
-            "ext4_fc_perform_commit",
-        ],
-        Phase::FastCommit,
-    ),
-    (&["jbd2_log_wait_commit"], Phase::Commit),
-    (&["ext4_fc_commit"], Phase::FastCommit),
-    (
-        &[
-            "wait_transaction_locked",
-            "wait_transaction_switching",
-            "add_transaction_credits",
-            "start_this_handle",
-        ],
-        Phase::TransactionLocked,
-    ),
-    (
-        &[
-            "do_get_write_access",
-            "jbd2_journal_get_write_access",
-            "__xfs_iunpin_wait",
-            "xfs_buf_wait_unpin",
-            "xfs_qm_dqunpin_wait",
-        ],
-        Phase::JournalBuffer,
-    ),
-    (
-        &["inode_dio_wait", "__inode_dio_wait", "inode_dio_finished"],
-        Phase::DirectDrain,
-    ),
-    (&["blkdev_issue_flush"], Phase::OwnFlush),
-    (
-        &[
-            "ext4_read_block_bitmap",
-            "ext4_read_block_bitmap_nowait",
-            "ext4_wait_block_bitmap",
-            "ext4_read_inode_bitmap",
-            "__ext4_get_inode_loc",
-            "ext4_bread",
-            "__read_extent_tree_block",
-            "ext4_read_bh",
-            "ext4_read_bh_lock",
-            "ext4_sb_bread",
-            "__ext4_sb_bread_gfp",
-            "__ext4_find_entry",
-            "ext4_ind_get_branch",
-            "ext4_get_branch",
-            "__bread_gfp",
-            "ext4_xattr_block_get",
-            "xfs_buf_read_map",
-            "xfs_buf_iowait",
-        ],
-        Phase::MetadataRead,
-    ),
-    (
-        &[
-            "sync_inodes_sb",
-            "wb_wait_for_completion",
-            "writeback_inodes_sb",
-            "xfs_flush_inodes",
-        ],
-        Phase::Writeback,
-    ),
-    (
-        &[
-            "__folio_lock",
-            "__lock_page",
-            "folio_wait_stable",
-            "wait_for_stable_page",
-        ],
-        Phase::PageLock,
-    ),
-    (
-        &[
-            "ext4_write_inode",
-            "file_write_and_wait_range",
-            "filemap_write_and_wait_range",
-            "__filemap_fdatawait_range",
-            "filemap_fdatawait_range",
-            "folio_wait_writeback",
-            "wait_on_page_writeback",
-        ],
-        Phase::OwnData,
-    ),
-    (
-        &["__iomap_dio_rw", "iomap_dio_rw", "blk_io_schedule"],
-        Phase::DirectIo,
-    ),
-    (
-        &[
-            "filemap_read",
-            "filemap_get_pages",
-            "generic_file_buffered_read",
-            "filemap_fault",
-            "page_cache_ra_unbounded",
-            "iomap_write_begin",
-        ],
-        Phase::DataRead,
-    ),
+/// Functions and the phase of a stack that contains them, in order: the first match decides. The functions are those of 5.10 to 7.2.
+/// If a kernel has inlined a function, its caller matches. Specific waits come before the functions that call them.
+const RULES: &[(&str, Phase)] = &[
+    ("shrink_node", Phase::Memory),
+    ("try_to_free_pages", Phase::Memory),
+    ("try_to_free_mem_cgroup_pages", Phase::Memory),
+    ("mem_cgroup_handle_over_high", Phase::Memory),
+    ("throttle_direct_reclaim", Phase::Memory),
+    ("balance_dirty_pages", Phase::Throttled),
+    ("md_write_start", Phase::MdSuperblock),
+    ("md_bitmap_unplug", Phase::MdBitmap),
+    ("bitmap_unplug", Phase::MdBitmap),
+    ("md_bitmap_startwrite", Phase::MdBitmap),
+    ("bitmap_startwrite", Phase::MdBitmap),
+    ("md_bitmap_wait_writes", Phase::MdBitmap),
+    ("bitmap_wait_writes", Phase::MdBitmap),
+    ("raid5_get_active_stripe", Phase::StripeCache),
+    ("make_stripe_request", Phase::StripeCache),
+    ("wait_barrier", Phase::ResyncBarrier),
+    ("_wait_barrier", Phase::ResyncBarrier),
+    ("wait_read_barrier", Phase::ResyncBarrier),
+    ("wait_barrier_nolock", Phase::ResyncBarrier),
+    ("blk_mq_get_tag", Phase::QueueFull),
+    ("rq_qos_wait", Phase::QueueFull),
+    ("wbt_wait", Phase::QueueFull),
+    ("__wbt_wait", Phase::QueueFull),
+    ("blk_mq_submit_bio_wait", Phase::QueueFull),
+    ("blk_queue_enter", Phase::QueueFull),
+    ("__bio_queue_enter", Phase::QueueFull),
+    ("jbd2_log_do_checkpoint", Phase::LogSpace),
+    ("__jbd2_log_wait_for_space", Phase::LogSpace),
+    ("xlog_grant_head_wait", Phase::LogSpace),
+    ("xlog_grant_head_check", Phase::LogSpace),
+    ("xfs_buf_lock", Phase::BufferLock),
+    ("xlog_cil_force_seq", Phase::CilPush),
+    ("xlog_cil_commit", Phase::CilPush),
+    ("xlog_wait_on_iclog", Phase::LogIo),
+    ("xlog_force_lsn", Phase::LogIo),
+    ("xlog_state_get_iclog_space", Phase::LogIo),
+    ("xfs_extent_busy_flush", Phase::LogIo),
+    ("jbd2_fc_begin_commit", Phase::FastCommit),
+    ("jbd2_fc_wait_bufs", Phase::FastCommit),
+    ("ext4_fc_perform_commit", Phase::FastCommit),
+    ("jbd2_log_wait_commit", Phase::Commit),
+    ("ext4_fc_commit", Phase::FastCommit),
+    ("wait_transaction_locked", Phase::TransactionLocked),
+    ("wait_transaction_switching", Phase::TransactionLocked),
+    ("add_transaction_credits", Phase::TransactionLocked),
+    ("start_this_handle", Phase::TransactionLocked),
+    ("do_get_write_access", Phase::JournalBuffer),
+    ("jbd2_journal_get_write_access", Phase::JournalBuffer),
+    ("__xfs_iunpin_wait", Phase::JournalBuffer),
+    ("xfs_buf_wait_unpin", Phase::JournalBuffer),
+    ("xfs_qm_dqunpin_wait", Phase::JournalBuffer),
+    ("inode_dio_wait", Phase::DirectDrain),
+    ("__inode_dio_wait", Phase::DirectDrain),
+    ("inode_dio_finished", Phase::DirectDrain),
+    ("blkdev_issue_flush", Phase::OwnFlush),
+    ("ext4_read_block_bitmap", Phase::MetadataRead),
+    ("ext4_read_block_bitmap_nowait", Phase::MetadataRead),
+    ("ext4_wait_block_bitmap", Phase::MetadataRead),
+    ("ext4_read_inode_bitmap", Phase::MetadataRead),
+    ("__ext4_get_inode_loc", Phase::MetadataRead),
+    ("ext4_bread", Phase::MetadataRead),
+    ("__read_extent_tree_block", Phase::MetadataRead),
+    ("ext4_read_bh", Phase::MetadataRead),
+    ("ext4_read_bh_lock", Phase::MetadataRead),
+    ("ext4_sb_bread", Phase::MetadataRead),
+    ("__ext4_sb_bread_gfp", Phase::MetadataRead),
+    ("__ext4_find_entry", Phase::MetadataRead),
+    ("ext4_ind_get_branch", Phase::MetadataRead),
+    ("ext4_get_branch", Phase::MetadataRead),
+    ("__bread_gfp", Phase::MetadataRead),
+    ("ext4_xattr_block_get", Phase::MetadataRead),
+    ("xfs_buf_read_map", Phase::MetadataRead),
+    ("xfs_buf_iowait", Phase::MetadataRead),
+    ("sync_inodes_sb", Phase::Writeback),
+    ("wb_wait_for_completion", Phase::Writeback),
+    ("writeback_inodes_sb", Phase::Writeback),
+    ("xfs_flush_inodes", Phase::Writeback),
+    ("__folio_lock", Phase::PageLock),
+    ("__lock_page", Phase::PageLock),
+    ("folio_wait_stable", Phase::PageLock),
+    ("wait_for_stable_page", Phase::PageLock),
+    ("ext4_write_inode", Phase::OwnData),
+    ("file_write_and_wait_range", Phase::OwnData),
+    ("filemap_write_and_wait_range", Phase::OwnData),
+    ("__filemap_fdatawait_range", Phase::OwnData),
+    ("filemap_fdatawait_range", Phase::OwnData),
+    ("folio_wait_writeback", Phase::OwnData),
+    ("wait_on_page_writeback", Phase::OwnData),
+    ("__iomap_dio_rw", Phase::DirectIo),
+    ("iomap_dio_rw", Phase::DirectIo),
+    ("blk_io_schedule", Phase::DirectIo),
+    ("filemap_read", Phase::DataRead),
+    ("filemap_get_pages", Phase::DataRead),
+    ("generic_file_buffered_read", Phase::DataRead),
+    ("filemap_fault", Phase::DataRead),
+    ("page_cache_ra_unbounded", Phase::DataRead),
+    ("iomap_write_begin", Phase::DataRead),
+    ("md_handle_request", Phase::ArraySuspended),
 ];
 
 /// Functions that lock an inode (i_rwsem). When the kernel walks the stack of another task, it leaves out the functions of the
@@ -399,31 +316,22 @@ fn ilock(caller: &str) -> Phase {
 
 /// The phase of a wait. `stack` has functions, innermost first. Ignores compiler suffixes (`.constprop.0`).
 pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
-    let names = || stack.iter().map(|f| plain(f.as_ref()));
-    match names().next() {
-        Some("xfs_ilock") => return ilock(names().nth(1).unwrap_or_default()),
-        Some(f) if INODE.contains(&f) => return Phase::InodeLock,
-        Some(f) if BLOCK_MAP.contains(&f) || ILOCK.contains(&f) => return Phase::BlockMapLock,
+    let names: Vec<&str> = stack.iter().map(|f| plain(f.as_ref())).collect();
+    match names.first() {
+        Some(&"xfs_ilock") => return ilock(names.get(1).unwrap_or(&"")),
+        Some(f) if INODE.contains(f) => return Phase::InodeLock,
+        Some(f) if BLOCK_MAP.contains(f) || ILOCK.contains(f) => return Phase::BlockMapLock,
         _ => {}
     }
     // Before it writes to a log on another device, XFS flushes the device of the data.
-    let calls = |f: &str| names().any(|n| n == f);
-    if calls("blkdev_issue_flush") && calls("xlog_write_iclog") {
+    if names.contains(&"blkdev_issue_flush") && names.contains(&"xlog_write_iclog") {
         return Phase::DataFlush;
     }
-    let found = RULES
-        .iter()
-        .find(|(functions, _)| names().any(|f| functions.contains(&f)));
-    if let Some((_, phase)) = found {
-        return *phase;
-    }
-    if names().any(|f| f == "md_handle_request") {
-        return Phase::ArraySuspended;
-    }
-    Phase::Other
+    let found = RULES.iter().find(|(function, _)| names.contains(function));
+    found.map_or(Phase::Other, |(_, phase)| *phase)
 }
 
 /// The name of a function without its compiler suffix.
-fn plain(function: &str) -> &str {
+pub(super) fn plain(function: &str) -> &str {
     function.split('.').next().unwrap_or(function)
 }

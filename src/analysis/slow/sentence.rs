@@ -76,17 +76,11 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
         let on = if is_slower { " on" } else { ", last on" };
         text.push_str(&format!("{on} {} ({}", names.device(dev), time(ns)));
         let members = slow.array.as_ref().and_then(|a| names.members.get(a));
+        let others = at_most(culprit.other_members_ns);
         match members.copied().unwrap_or(1) {
             0 | 1 => {}
-            2 => text.push_str(&format!(
-                "; the other member {}",
-                at_most(culprit.other_members_ns)
-            )),
-            n => text.push_str(&format!(
-                "; the other {} members {}",
-                n - 1,
-                at_most(culprit.other_members_ns)
-            )),
+            2 => text.push_str(&format!("; the other member {others}")),
+            n => text.push_str(&format!("; the other {} members {others}", n - 1)),
         }
         text.push(')');
     }
@@ -97,32 +91,20 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
         text.push_str(&format!(" (up to {})", units::size(bytes)));
     }
     if let Some(journal) = culprit.journal {
-        text.push_str(&format!(
-            " on the journal's device {}",
-            names.device(journal)
-        ));
+        text += &format!(" on the journal's device {}", names.device(journal));
     }
-    match (&culprit.task, &culprit.what) {
-        (Some(by), Some(what)) => {
-            text.push_str(&format!(
-                ", held by {} ({})",
-                task(by),
-                sanitize(what.as_bytes())
-            ));
-        }
-        (Some(by), None) if phase == Phase::InodeLock => {
-            text.push_str(&format!(", held by {}", task(by)));
-        }
-        (Some(by), None) if phase == Phase::LogSpace => {
-            text.push_str(&format!(", freed by {}", task(by)));
-        }
-        (Some(by), None) if culprit.file.is_some() => {
-            text.push_str(&format!(", written by {}", task(by)));
-        }
-        (Some(by), None) => text.push_str(&format!(", requested by {}", task(by))),
-        (None, Some(what)) => text.push_str(&format!(" ({what})")),
-        (None, None) => {}
-    }
+    let verb = match phase {
+        Phase::InodeLock => "held",
+        Phase::LogSpace => "freed",
+        _ if culprit.file.is_some() => "written",
+        _ => "requested",
+    };
+    text += &match (culprit.task.as_ref().map(task), &culprit.what) {
+        (Some(by), Some(what)) => format!(", held by {by} ({})", sanitize(what.as_bytes())),
+        (Some(by), None) => format!(", {verb} by {by}"),
+        (None, Some(what)) => format!(" ({what})"),
+        (None, None) => String::new(),
+    };
     text
 }
 

@@ -20,6 +20,15 @@ pub struct KindSum {
     pub slow: u64,
 }
 
+impl KindSum {
+    /// Adds the sum of another interval.
+    pub fn add(&mut self, more: Self) {
+        self.count = self.count.saturating_add(more.count);
+        self.ns = self.ns.saturating_add(more.ns);
+        self.slow = self.slow.saturating_add(more.slow);
+    }
+}
+
 /// Events that were not counted, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlowLost {

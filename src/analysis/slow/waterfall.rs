@@ -103,11 +103,6 @@ impl Waterfall {
         }
     }
 
-    /// Sum of all phases in ns.
-    pub fn total_ns(&self) -> u64 {
-        self.parts.values().map(|p| p.ns).sum()
-    }
-
     /// Phases, longest first.
     pub fn longest(&self) -> Vec<(Phase, &Part)> {
         let mut parts: Vec<_> = self.parts.iter().map(|(p, part)| (*p, part)).collect();
@@ -120,10 +115,10 @@ impl Waterfall {
     }
 
     /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for parity, and returns its length. `ns` is the time
-    /// asleep between `from` and `to`.
-    fn add_pre_reads(&mut self, (from, to): (u64, u64), ns: u64, ios: &[MemberIo]) -> u64 {
-        let in_flight = pre_reads(from, to, ios);
-        let length = to.saturating_sub(from);
+    /// asleep within `span`.
+    fn add_pre_reads(&mut self, span: (u64, u64), ns: u64, ios: &[MemberIo]) -> u64 {
+        let in_flight = pre_reads(span, ios);
+        let length = span.1.saturating_sub(span.0);
         // Several waits with other work between them cannot be divided.
         if in_flight == 0 || length > ns + ns / 4 + GAPS_NS {
             return 0;
@@ -131,7 +126,7 @@ impl Waterfall {
         let share = (u128::from(in_flight) * u128::from(ns) / u128::from(length.max(1))) as u64;
         self.add(Phase::PreRead, share);
         let culprit = &mut self.parts.entry(Phase::PreRead).or_default().culprit;
-        culprit.longest((from, to), ios, |b| b.pre_read);
+        culprit.longest(span, ios, |b| b.pre_read);
         share
     }
 
@@ -312,91 +307,63 @@ const GAPS_NS: u64 = 1_000_000;
 const WAKE_UP_NS: u64 = 10_000_000;
 
 impl Culprit {
+    /// Sets the member of `io`, and the longest of the `concurrent` IO of other members.
+    fn set<'a>(&mut self, io: &MemberIo, concurrent: impl Iterator<Item = &'a MemberIo>) {
+        self.member = Some((io.dev, io.total_ns()));
+        let others = concurrent.filter(|b| b.dev != io.dev);
+        self.other_members_ns = others.map(MemberIo::total_ns).max().unwrap_or(0);
+    }
+
+    /// True if `io` took longer than the member's IO that is known so far: with several sleeps, the longest IO is the cause.
+    fn is_shorter_than(&self, io: &MemberIo) -> bool {
+        self.member.is_none_or(|(_, ns)| ns < io.total_ns())
+    }
+
     /// Sets the member whose IO ended last before the waiting task continued at `until`, and the longest concurrent IO of another
-    /// member. With several sleeps, keeps the member with the longest IO.
+    /// member.
     fn waited(&mut self, until: u64, ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
-        let length = |b: &MemberIo| b.end_ns.saturating_sub(b.start_ns);
-        let just_ended = |b: &&MemberIo| {
-            is(b) && b.end_ns <= until && b.end_ns >= until.saturating_sub(WAKE_UP_NS)
-        };
-        let Some(last) = ios.iter().filter(just_ended).max_by_key(|b| b.end_ns) else {
-            return;
-        };
-        if self.member.is_some_and(|(_, ns)| ns >= length(last)) {
-            return;
+        let just_ended = until.saturating_sub(WAKE_UP_NS)..=until;
+        let among = || ios.iter().filter(|b| is(b));
+        let last = among().filter(|b| just_ended.contains(&b.end_ns));
+        let last = last.max_by_key(|b| b.end_ns);
+        if let Some(last) = last.filter(|b| self.is_shorter_than(b)) {
+            let span = (last.start_ns, last.end_ns);
+            self.set(last, among().filter(|b| b.overlaps(span)));
         }
-        self.member = Some((last.dev, length(last)));
-        let at_that_time = |b: &&MemberIo| {
-            is(b) && b.dev != last.dev && b.end_ns > last.start_ns && b.start_ns < last.end_ns
-        };
-        let others = ios.iter().filter(at_that_time).map(length);
-        self.other_members_ns = others.max().unwrap_or(0);
     }
 
     /// Sets the member with the longest IO between two times, and the longest IO of another member.
-    fn longest(
-        &mut self,
-        (from, to): (u64, u64),
-        ios: &[MemberIo],
-        is: impl Fn(&MemberIo) -> bool,
-    ) {
-        let length = |b: &MemberIo| b.end_ns.saturating_sub(b.start_ns);
-        let among = || {
-            ios.iter()
-                .filter(|b| is(b) && b.end_ns > from && b.start_ns < to)
-        };
-        let Some(longest) = among().max_by_key(|b| length(b)) else {
-            return;
-        };
-        if self.member.is_some_and(|(_, ns)| ns >= length(longest)) {
-            return;
+    fn longest(&mut self, span: (u64, u64), ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
+        let among = || ios.iter().filter(|b| is(b) && b.overlaps(span));
+        let longest = among().max_by_key(|b| b.total_ns());
+        if let Some(longest) = longest.filter(|b| self.is_shorter_than(b)) {
+            self.set(longest, among());
         }
-        self.member = Some((longest.dev, length(longest)));
-        let others = among().filter(|b| b.dev != longest.dev).map(length);
-        self.other_members_ns = others.max().unwrap_or(0);
     }
 
     /// Sets the member whose flush ended last between two times, and the longest flush of another member. Flushes that began
     /// earlier count only if there are no others: md up to 6.1 lets a flush in progress serve a later request
     /// (md_flush_request()).
-    fn flushed(
-        &mut self,
-        (from, to): (u64, u64),
-        ios: &[MemberIo],
-        is: impl Fn(&MemberIo) -> bool,
-    ) {
-        let in_time = |b: &&MemberIo| is(b) && b.end_ns > from && b.start_ns < to;
-        let began = ios.iter().any(|b| in_time(&b) && b.start_ns >= from);
-        let among = || {
-            ios.iter()
-                .filter(in_time)
-                .filter(|b| !began || b.start_ns >= from)
-        };
-        let Some(last) = among().max_by_key(|b| b.end_ns) else {
-            return;
-        };
-        let length = |b: &MemberIo| b.end_ns.saturating_sub(b.start_ns);
-        self.member = Some((last.dev, length(last)));
-        let others = among().filter(|b| b.dev != last.dev).map(length);
-        self.other_members_ns = others.max().unwrap_or(0);
+    fn flushed(&mut self, span: (u64, u64), ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
+        let in_time = |b: &&MemberIo| is(b) && b.overlaps(span);
+        let began = ios.iter().any(|b| in_time(&b) && b.start_ns >= span.0);
+        let counts = |b: &&MemberIo| in_time(b) && (!began || b.start_ns >= span.0);
+        let among = || ios.iter().filter(counts);
+        if let Some(last) = among().max_by_key(|b| b.end_ns) {
+            self.set(last, among());
+        }
     }
 }
 
 /// Time in ns between `from` and `to` with at least one read for parity in flight.
-fn pre_reads(from: u64, to: u64, ios: &[MemberIo]) -> u64 {
-    let mut spans: Vec<(u64, u64)> = ios
-        .iter()
-        .filter(|b| b.pre_read && b.end_ns > from && b.start_ns < to)
-        .map(|b| (b.start_ns.max(from), b.end_ns.min(to)))
-        .collect();
+fn pre_reads((from, to): (u64, u64), ios: &[MemberIo]) -> u64 {
+    let reads = ios.iter().filter(|b| b.pre_read && b.overlaps((from, to)));
+    let mut spans: Vec<(u64, u64)> = reads.map(|b| (b.start_ns, b.end_ns.min(to))).collect();
     spans.sort_unstable();
     let (mut ns, mut until) = (0, from);
     for (start, end) in spans {
-        let start = start.max(until);
-        if end > start {
-            ns += end - start;
-            until = end;
-        }
+        ns += end.saturating_sub(start.max(until));
+        until = until.max(end);
     }
     ns
 }

@@ -4,7 +4,6 @@ use maud::{Markup, html};
 
 use super::{colour, text};
 use crate::origin::Origin;
-use crate::ui::palette;
 
 /// A picture, a sentence on how to read it, and its figures. `long` figures are not printed.
 pub fn figure(picture: &Markup, caption: &str, figures: &Markup, long: bool) -> Markup {
@@ -40,9 +39,4 @@ pub fn legend(origins: &[(Origin, String)]) -> Markup {
             }
         }
     }
-}
-
-/// The letter of an origin, as on the screen of `top`.
-pub fn letter(origin: Origin) -> String {
-    palette::letter(origin).to_string()
 }

@@ -17,7 +17,7 @@ const STRIP: usize = 14;
 /// Panels below each other, with the same columns.
 #[derive(Debug)]
 pub struct Plot {
-    /// Start and width of each column, 0.0..=1000.0.
+    /// Start and width of each column, 0.0..=1000.0, rounded.
     columns: Vec<(f64, f64)>,
     panels: Vec<Panel>,
     /// Text for each column, shown when the pointer is over it.
@@ -50,7 +50,7 @@ impl Plot {
         let scale = if sum > 0.0 { 1000.0 / sum } else { 0.0 };
         let mut at = 0.0;
         let columns = widths.iter().map(|width| {
-            let column = (at, width * scale);
+            let column = (n(at), n(width * scale));
             at += width * scale;
             column
         });
@@ -86,15 +86,7 @@ impl Plot {
                 let tall = (value.max(0.0) * factor).min(height - *top);
                 if tall >= 0.05 {
                     let y = height - *top - tall;
-                    let _ = write!(
-                        path,
-                        "M{} {}h{}v{}h-{}z",
-                        n(x),
-                        n(y),
-                        n(width),
-                        n(tall),
-                        n(width)
-                    );
+                    let _ = write!(path, "M{x} {}h{width}v{}h-{width}z", n(y), n(tall));
                     *top += tall;
                 }
             }
@@ -122,10 +114,10 @@ impl Plot {
                 let y = value.map(|v| height - (v.max(0.0) * factor).min(height));
                 match (before, y) {
                     (Some(_), Some(y)) => {
-                        let _ = write!(path, "V{}h{}", n(y), n(width));
+                        let _ = write!(path, "V{}h{width}", n(y));
                     }
                     (None, Some(y)) => {
-                        let _ = write!(path, "M{} {}h{}", n(x), n(y), n(width));
+                        let _ = write!(path, "M{x} {}h{width}", n(y));
                     }
                     (_, None) => {}
                 }
@@ -154,14 +146,7 @@ impl Plot {
                 let level = table::level(value / most.max(f64::MIN_POSITIVE));
                 let path = level.and_then(|level| paths.get_mut(usize::from(level) - 1));
                 if let Some(path) = path {
-                    let _ = write!(
-                        path,
-                        "M{} {}h{}v{row_height}h-{}z",
-                        n(x),
-                        n(y),
-                        n(width),
-                        n(width)
-                    );
+                    let _ = write!(path, "M{x} {y}h{width}v{row_height}h-{width}z");
                 }
             }
         }
@@ -216,7 +201,7 @@ impl Plot {
         html! {
             svg.hover viewBox="0 0 1000 10" preserveAspectRatio="none" xmlns="http://www.w3.org/2000/svg" {
                 @for (&(x, width), title) in self.columns.iter().zip(&self.titles) {
-                    rect x=(n(x)) width=(n(width)) height="10" { title { (text(title)) } }
+                    rect x=(x) width=(width) height="10" { title { (text(title)) } }
                 }
             }
         }

@@ -1,7 +1,8 @@
 //! The rows of the files view.
 
 use super::{Filter, Measure, measured};
-use crate::analysis::files::{FileLocation, FileSnapshot, FileSum};
+use crate::analysis::counters::TaskCounters;
+use crate::analysis::files::{FileLocation, FileSnapshot};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
 use crate::ui::text::escape;
@@ -37,7 +38,7 @@ pub fn files(
                 (bios + io.bios, bytes + io.bytes)
             })
     };
-    let amount = |sum: FileSum| measured(measure, sum.bios, sum.bytes);
+    let amount = |sum: TaskCounters| measured(measure, sum.bios, sum.bytes);
     let files = &array.files;
     // Files without a row have no counts by operation.
     let mut all = if filter.op.is_none() {

@@ -1,7 +1,7 @@
 //! Member bytes caused by IO of each origin and operation, over the last 10 s ([`SPAN`](crate::analysis::window::SPAN), in which
 //! hotspots are found) rather than the interval, because bytes submitted now are written later.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
 use super::Scene;
 use super::table::TableView;
@@ -10,7 +10,7 @@ use crate::analysis::snapshot::ArrayInfo;
 use crate::analysis::units;
 use crate::origin::{Op, io_name};
 use crate::ui::rows::{self, AmplificationRow, Part};
-use crate::ui::table::{Column, Columns, origin_cell};
+use crate::ui::table::{Column, Columns, op_cell, origin_cell};
 use crate::ui::text::{self, clean, glue};
 
 pub(super) struct AmplificationView;
@@ -51,12 +51,7 @@ impl TableView for AmplificationView {
                 "op",
                 widest(|r| r.sums.op.name().len()).clamp(5, 12),
                 10,
-                |r, width, _| {
-                    vec![Span::raw(format!(
-                        " {}",
-                        text::left(r.sums.op.name(), width - 1)
-                    ))]
-                },
+                |r, width, _| op_cell(r.sums.op, width),
                 |r| r.sums.op as u32,
             ),
             mib("in", 8, |r| Some(r.rate(r.sums.submitted))),

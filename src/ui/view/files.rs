@@ -4,7 +4,7 @@ use ratatui::text::Line;
 
 use super::Scene;
 use super::table::TableView;
-use crate::analysis::files::FileSum;
+use crate::analysis::counters::TaskCounters;
 use crate::analysis::units;
 use crate::origin::{Op, Origin};
 use crate::ui::rows::{self, FileRow};
@@ -44,7 +44,7 @@ impl TableView for Files {
     /// `smaller ones: 12/s 48 KiB/s, unattributed: 3/s 12 KiB/s`: bios of files without a row.
     fn totals(scene: &Scene<'_>, width: usize, lines: usize) -> Vec<Line<'static>> {
         let files = &scene.array.files;
-        let sum = |sum: FileSum, label: &str| {
+        let sum = |sum: TaskCounters, label: &str| {
             let bytes = units::bytes(sum.bytes as f64 / scene.secs);
             let bios = units::count(sum.bios as f64 / scene.secs);
             (sum.bios > 0).then(|| format!("{label}: {bios}/s {bytes}/s"))

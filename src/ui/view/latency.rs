@@ -9,7 +9,7 @@ use crate::analysis::units;
 use crate::origin::io_name;
 use crate::ui::pen::Pen;
 use crate::ui::rows::{self, LatencyRow};
-use crate::ui::table::{Column, Columns, origin_cell};
+use crate::ui::table::{Column, Columns, op_cell, origin_cell};
 use crate::ui::text::{self, clean};
 
 /// The first cell of a strip counts times below 2^(`FIRST_OCTAVE` + 1) µs.
@@ -57,12 +57,7 @@ impl TableView for Latency {
                 "op",
                 op,
                 5,
-                |r, width, _| {
-                    vec![Span::raw(format!(
-                        " {}",
-                        text::left(r.op.name(), width - 1)
-                    ))]
-                },
+                |r, width, _| op_cell(r.op, width),
                 |r| r.op as u32,
             ),
             Column::figure("req/s", 7, 6, |r| Some(r.requests), units::count),

@@ -148,7 +148,6 @@ fn columns(scene: &Scene<'_>, prefix: &str, names: usize, wide: bool) -> Columns
     ])
 }
 
-/// Letter and name.
 fn origin(row: &OriginRow, width: usize, palette: Palette) -> Vec<Span<'static>> {
     let name = format!(" {}", text::left(&row.name(), width - 2));
     match row.origin {
@@ -215,24 +214,12 @@ fn heads(members: &[MemberSnapshot], columns: usize) -> Heads {
             names,
         };
     }
-    let first = names.first().cloned().unwrap_or_default();
-    let mut common = first.len();
-    for name in &names {
-        common = common.min(
-            first
-                .bytes()
-                .zip(name.bytes())
-                .take_while(|(a, b)| a == b)
-                .count(),
-        );
-    }
-    while !first.is_char_boundary(common) {
-        common -= 1;
+    let mut prefix = names.first().cloned().unwrap_or_default();
+    while !names.iter().all(|n| n.starts_with(&prefix)) {
+        prefix.pop();
     }
     // Do not split numbers: the prefix of `loop1` and `loop10` is `loop`.
-    let prefix = first[..common]
-        .trim_end_matches(|c: char| c.is_ascii_digit())
-        .to_owned();
+    let prefix = prefix.trim_end_matches(|c: char| c.is_ascii_digit());
     let rest: Vec<String> = names.iter().map(|n| n[prefix.len()..].to_owned()).collect();
     if fits(&rest) && rest.iter().all(|n| !n.is_empty()) {
         return Heads {

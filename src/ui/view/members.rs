@@ -41,6 +41,13 @@ impl TableView for Members {
         // Utilisation over the time window of the headline, if that is longer than the interval.
         let span = rows::span(scene.array, scene.secs).map(rows::span_title);
         let has_span = rows.iter().any(|r| r.busy_over.is_some());
+        type Value<'a> = fn(&MemberRow<'a>) -> Option<f64>;
+        let count = |title: &'static str, priority, value: Value<'a>| {
+            Column::figure(title, 6, priority, value, units::count)
+        };
+        let busy = |title: String, width, priority, value: Value<'a>| {
+            Column::figure(title, width, priority, value, units::percent_short)
+        };
         Columns(vec![
             Column::number("slot", 5, 4, |r: &MemberRow<'a>| {
                 r.member.slot.map(u64::from)
@@ -48,55 +55,15 @@ impl TableView for Members {
             Column::name("member", names.unwrap_or(0).clamp(7, longest), 10, |r| {
                 clean(&r.member.name).into_owned()
             }),
-            Column::figure("r/s", 6, 6, |r| Some(r.reads), units::count),
-            Column::figure("w/s", 6, 9, |r| Some(r.writes), units::count),
-            Column::figure(
-                "f/s",
-                6,
-                2,
-                |r: &MemberRow<'a>| Some(r.flushes),
-                units::count,
-            )
-            .shown_if(any(|r| r.flushes)),
-            Column::figure(
-                "d/s",
-                6,
-                4,
-                |r: &MemberRow<'a>| Some(r.discards),
-                units::count,
-            )
-            .shown_if(any(|r| r.discards)),
-            Column::figure(
-                "else",
-                6,
-                0,
-                |r: &MemberRow<'a>| Some(r.others),
-                units::count,
-            )
-            .shown_if(any(|r| r.others)),
+            count("r/s", 6, |r| Some(r.reads)),
+            count("w/s", 9, |r| Some(r.writes)),
+            count("f/s", 2, |r| Some(r.flushes)).shown_if(any(|r| r.flushes)),
+            count("d/s", 4, |r| Some(r.discards)).shown_if(any(|r| r.discards)),
+            count("else", 0, |r| Some(r.others)).shown_if(any(|r| r.others)),
             Column::figure("MiB/s", 7, 5, |r| Some(r.bytes), units::mib),
-            Column::figure(
-                "infl",
-                6,
-                2,
-                |r| r.member.disk.map(|d| f64::from(d.in_flight)),
-                units::count,
-            ),
-            Column::figure(
-                "util",
-                6,
-                8,
-                |r| r.member.utilisation(),
-                units::percent_short,
-            ),
-            Column::figure(
-                span.unwrap_or_default(),
-                5,
-                6,
-                |r: &MemberRow<'a>| r.busy_over,
-                units::percent_short,
-            )
-            .shown_if(has_span),
+            count("infl", 2, |r| r.member.disk.map(|d| f64::from(d.in_flight))),
+            busy("util".to_owned(), 6, 8, |r| r.member.utilisation()),
+            busy(span.unwrap_or_default(), 5, 6, |r| r.busy_over).shown_if(has_span),
             Column::graph("util trend", trend_width, 1, trend),
             Column::latency("p50", 6, 3, |r| r.device.quantile(0.5)),
             Column::latency("p99", 6, 7, |r| r.device.quantile(0.99)),

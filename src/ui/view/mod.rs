@@ -40,7 +40,6 @@ pub(crate) struct View {
     /// True if the key m switches the figures between requests and bytes.
     pub is_measured: bool,
     draw: fn(&mut Pen<'_>, &Scene<'_>),
-    /// Number of rows.
     rows: fn(&Scene<'_>) -> usize,
     /// Number of lines below the rows of a panel.
     sums: fn(&Scene<'_>) -> usize,

@@ -107,7 +107,6 @@ pub(super) trait TableView {
     }
 }
 
-/// Draws the view `V`.
 pub(super) fn draw<V: TableView>(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (palette, width) = (scene.palette, pen.width());
     let mut rows = V::rows(scene);

@@ -31,23 +31,22 @@ impl TableView for Tasks {
         let cgroup_width = widest(cgroup).clamp(6, (screen / 4).max(6));
         let has_dirtied = rows::has_dirtied(rows);
         let has_discards = rows.iter().any(|r| r.discards > 0.0);
+        type Value<'a> = fn(&TaskRow<'a>) -> Option<f64>;
+        let count = |title: &'static str, priority, value: Value<'a>| {
+            Column::figure(title, 6, priority, value, units::count)
+        };
+        let mib = |title: &'static str, priority, value: Value<'a>| {
+            Column::figure(title, 7, priority, value, units::mib)
+        };
         Columns(vec![
             Column::number("pid", 8, 6, |r: &TaskRow<'a>| Some(u64::from(r.task.pid))),
             Column::name("comm", comm, 10, |r| r.comm.clone()),
             Column::name("role", role_width, 4, role),
-            Column::figure("r/s", 6, 5, |r| Some(r.reads), units::count),
-            Column::figure("w/s", 6, 7, |r| Some(r.writes), units::count),
-            Column::figure(
-                "d/s",
-                6,
-                1,
-                |r: &TaskRow<'a>| Some(r.discards),
-                units::count,
-            )
-            .shown_if(has_discards),
-            Column::figure("MiB/s", 7, 8, |r: &TaskRow<'a>| Some(r.bytes), units::mib)
-                .default_if(!has_dirtied),
-            Column::figure("causes", 7, 9, |r: &TaskRow<'a>| Some(r.causes), units::mib)
+            count("r/s", 5, |r| Some(r.reads)),
+            count("w/s", 7, |r| Some(r.writes)),
+            count("d/s", 1, |r| Some(r.discards)).shown_if(has_discards),
+            mib("MiB/s", 8, |r| Some(r.bytes)).default_if(!has_dirtied),
+            mib("causes", 9, |r| Some(r.causes))
                 .shown_if(has_dirtied)
                 .default_if(has_dirtied),
             Column::name("cgroup", cgroup_width, 3, cgroup).shown_if(wide),

@@ -88,30 +88,23 @@ impl Case<'_> {
             return None;
         }
         let share = per_cent(share);
-        Some(match (first, goal) {
-            (Refused::Order, _) => {
-                format!("{share} of the groups refused have no free extent of the order asked for")
+        let what = match first {
+            Refused::Average => {
+                let goal = goal.map(|goal| format!(", {} blocks on average", whole(goal)));
+                return Some(format!(
+                    "in {share} of the groups refused the average free extent is shorter than the goal{}",
+                    goal.unwrap_or_default()
+                ));
             }
-            (Refused::Average, Some(goal)) => format!(
-                "in {share} of the groups refused the average free extent is shorter than the goal, {} blocks on average",
-                whole(goal)
-            ),
-            (Refused::Average, None) => format!(
-                "in {share} of the groups refused the average free extent is shorter than the goal"
-            ),
-            (Refused::Full, _) => format!("{share} of the groups refused are full"),
-            (Refused::Blocks, _) => {
-                format!("{share} of the groups refused have fewer free blocks than the goal")
-            }
-            (Refused::Corrupt, _) => format!("{share} of the groups refused have a corrupt bitmap"),
-            (Refused::ForDirectories, _) => {
-                format!("{share} of the groups refused are kept for directories")
-            }
-            (Refused::NotLoaded, _) => {
-                format!("{share} of the groups refused have no buddy bitmap in memory")
-            }
-            (Refused::Other, _) => return None,
-        })
+            Refused::Other => return None,
+            Refused::Order => "have no free extent of the order asked for",
+            Refused::Full => "are full",
+            Refused::Blocks => "have fewer free blocks than the goal",
+            Refused::Corrupt => "have a corrupt bitmap",
+            Refused::ForDirectories => "are kept for directories",
+            Refused::NotLoaded => "have no buddy bitmap in memory",
+        };
+        Some(format!("{share} of the groups refused {what}"))
     }
 
     /// Method by which groups are found, as the end of the sentence.
@@ -350,7 +343,7 @@ impl Case<'_> {
         let mut sentence = format!(
             "{} of a CPU in {name}; how many groups it looks at is not known here{}",
             units::percent(hottest.min(1.0)),
-            match &self.known.unhooked {
+            match &self.fs.known.unhooked {
                 Some(why) => format!(": {why}"),
                 None => String::new(),
             }

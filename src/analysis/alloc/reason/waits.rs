@@ -36,11 +36,10 @@ impl Case<'_> {
         Some(Reason {
             id: "cold_bitmaps".to_owned(),
             sentence,
-            commands: Vec::new(),
             risk: Some(
                 "a bitmap is read once after each mount, unless memory pressure evicts it: this passes. From 5.13 on ext4 fetches them ahead, unless no_prefetch_block_bitmaps is among its mount options; 5.9 to 5.12 with prefetch_block_bitmaps only. `raidtrace layout` shows which members hold the bitmaps".to_owned(),
             ),
-            rule: None,
+            ..Reason::default()
         })
     }
 
@@ -77,9 +76,8 @@ impl Case<'_> {
                 per_cent(share),
                 tasks_at_once(self.fs, self.seconds)
             ),
-            commands: Vec::new(),
             risk: Some("use fewer concurrent writers, or several filesystems; since 6.17 the allocator skips groups that another task has locked".to_owned()),
-            rule: None,
+            ..Reason::default()
         })
     }
 
@@ -150,12 +148,11 @@ impl Case<'_> {
         Some(Reason {
             id: "slow_unexplained".to_owned(),
             sentence,
-            commands: Vec::new(),
             risk: Some(format!(
                 "raidtrace alloc --duration 30s --flame FILE.svg {} shows the stacks of the allocator",
                 quote(target)
             )),
-            rule: None,
+            ..Reason::default()
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::analysis::compare::fine::{Sparse, merge};
-use crate::analysis::counters::CostCounters;
+use crate::analysis::counters::{CostCounters, TaskCounters};
 use crate::analysis::events::{DiskSum, NameLookup};
 use crate::analysis::files::FileId;
 use crate::analysis::fold::TaskInfo;
@@ -11,27 +11,6 @@ use crate::analysis::slow::event::Kind;
 use crate::analysis::slow::snapshot::KindSum;
 use crate::origin::{Op, Origin};
 use crate::printable::sanitize;
-
-/// Bios and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
-    /// Bios.
-    pub bios: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-impl Sum {
-    pub(super) fn count(&mut self, bytes: u32) {
-        self.bios += 1;
-        self.bytes += u64::from(bytes);
-    }
-
-    pub(super) fn add(&mut self, other: Self) {
-        self.bios = self.bios.saturating_add(other.bios);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-    }
-}
 
 /// Requests of one member, origin and operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,16 +44,15 @@ pub struct Interval {
     /// Requests by member number, origin and operation.
     pub cells: BTreeMap<(u32, Origin, Op), Cell>,
     /// Bios submitted, by array number, origin and operation.
-    pub submitted: BTreeMap<(u32, Origin, Op), Sum>,
+    pub submitted: BTreeMap<(u32, Origin, Op), TaskCounters>,
     /// Bios submitted, by array number and name. The bytes are those of reads and writes.
-    pub names: BTreeMap<(u32, Name), Sum>,
+    pub names: BTreeMap<(u32, Name), TaskCounters>,
     /// Parity written, and blocks read to compute it, by array number and the origin of the writes that caused it.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
     /// Operations on files by kind, slow or not.
     pub slow: BTreeMap<Kind, KindSum>,
-    pub(super) tasks: Vec<((u32, Option<u32>), Sum)>,
-    pub(super) files: Vec<((u32, Option<FileId>), Sum)>,
-    /// True if events were lost.
+    pub(super) tasks: Vec<((u32, Option<u32>), TaskCounters)>,
+    pub(super) files: Vec<((u32, Option<FileId>), TaskCounters)>,
     pub(super) lost: bool,
     /// True if `state` rows are missing, over 10 s between two.
     pub(super) gap: bool,
@@ -93,7 +71,6 @@ impl Interval {
         buckets.sum::<usize>() + self.submitted.len() + self.tasks.len() + self.files.len() + slow
     }
 
-    /// Adds the following interval.
     pub(super) fn join(&mut self, next: Self) {
         self.to_us = next.to_us;
         self.lost |= next.lost;
@@ -111,25 +88,22 @@ impl Interval {
             self.costs.entry(key).or_default().add(more);
         }
         for (kind, more) in next.slow {
-            add_kind(self.slow.entry(kind).or_default(), more);
+            self.slow.entry(kind).or_default().add(more);
         }
         join(&mut self.tasks, next.tasks);
         join(&mut self.files, next.files);
     }
 }
 
-fn join<K: Copy + Eq + std::hash::Hash>(sums: &mut Vec<(K, Sum)>, more: Vec<(K, Sum)>) {
-    let mut all: HashMap<K, Sum> = sums.drain(..).collect();
+fn join<K: Copy + Eq + std::hash::Hash>(
+    sums: &mut Vec<(K, TaskCounters)>,
+    more: Vec<(K, TaskCounters)>,
+) {
+    let mut all: HashMap<K, TaskCounters> = sums.drain(..).collect();
     for (key, sum) in more {
         all.entry(key).or_default().add(sum);
     }
     sums.extend(all);
-}
-
-pub(super) fn add_kind(sum: &mut KindSum, more: KindSum) {
-    sum.count = sum.count.saturating_add(more.count);
-    sum.ns = sum.ns.saturating_add(more.ns);
-    sum.slow = sum.slow.saturating_add(more.slow);
 }
 
 /// Names of tasks and files, looked up once.

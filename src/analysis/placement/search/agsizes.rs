@@ -1,10 +1,10 @@
 //! Sizes of allocation groups (mkfs.xfs -d agsize=), and -d noalign, to compare on an array. The caller plans the filesystems.
 
+use super::ranked;
 use crate::analysis::placement::agsize::{AgSize, best};
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::spread::Skews;
 use crate::analysis::placement::target::Target;
-use crate::raid::Level;
 
 /// Number of sizes just below mkfs.xfs's own to compare.
 const NEIGHBOURS: u64 = 3;
@@ -85,12 +85,8 @@ pub fn compare(
         };
         all.extend(candidate(target, no_align, plan).ok());
     }
-    // The sort is stable: the first of equals, the largest, is the best.
-    let mut order: Vec<usize> = (0..all.len()).collect();
-    order.sort_by(|&a, &b| score(&all[a]).total_cmp(&score(&all[b])));
-    let base = order.iter().position(|&i| i == 0).unwrap_or(0);
-    let all = order.into_iter().map(|i| all[i].clone()).collect();
-    Ok((all, base))
+    // The first of equals is the largest.
+    Ok(ranked(all, score))
 }
 
 /// True if a skew is so much lower that it is named as the reason for another agsize.
@@ -127,10 +123,7 @@ fn candidate(
     let groups = fs
         .allocation_groups()
         .ok_or("the planned filesystem has no allocation groups")?;
-    let has_parity = matches!(
-        target.array.geometry.level(),
-        Level::Raid4 | Level::Raid5 | Level::Raid6
-    );
+    let has_parity = target.array.geometry.level().parities() > 0;
     Ok(AgSizeCandidate {
         options,
         cost: match (options.no_align, has_parity) {

@@ -27,6 +27,11 @@ pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec
     let most = (block * 8) as u32;
     let chunk_blocks = (chunk / block).max(1) as u32;
     let mut all = vec![base.clone()];
+    let mut add = |options: &Options| {
+        if !all.contains(options) {
+            all.push(options.clone());
+        }
+    };
     let own_group = base.group.is_some();
     let own_flex = base.flex.is_some();
     let mut groups = vec![base.group];
@@ -44,10 +49,10 @@ pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec
             let mut options = base.clone();
             options.group = group;
             options.flex = flex.filter(|&f| own_flex || f != 16);
-            all.push(options.clone());
+            add(&options);
             if flex == Some(16) || own_flex {
                 options.extended.push("packed_meta_blocks=1".to_owned());
-                all.push(options);
+                add(&options);
             }
         }
     }
@@ -65,19 +70,11 @@ pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec
                     let mut options = base.clone();
                     options.group = Some(group);
                     options.flex = Some(flex).filter(|&f| f != 16);
-                    all.push(options);
+                    add(&options);
                 }
             }
         }
     }
-    let mut seen: Vec<Options> = Vec::new();
-    all.retain(|o| {
-        let new = !seen.contains(o);
-        if new {
-            seen.push(o.clone());
-        }
-        new
-    });
     all
 }
 

@@ -14,7 +14,7 @@ use super::spread::{Skews, UNEVEN_FROM};
 use super::target::Target;
 use crate::machine::Segment;
 use crate::mke2fs::{Conf, Options, plan, plan_first};
-use crate::raid::{Geometry, Level};
+use crate::raid::Geometry;
 use candidates::candidates;
 pub use weigh::Costs;
 
@@ -29,6 +29,14 @@ const LARGEST_FLEX: u64 = 8 << 30;
 
 /// Worst skew below which [`Search::remedy`] recommends options: as even as allocation groups may be, see `agsize::EVEN`.
 const REMEDY_BELOW: f64 = 1.2;
+
+/// Sorts candidates by score, the lowest first; the first of equals comes first. Also returns the new index of the first one.
+fn ranked<T>(all: Vec<T>, score: impl Fn(&T) -> f64) -> (Vec<T>, usize) {
+    let mut all: Vec<(usize, T)> = all.into_iter().enumerate().collect();
+    all.sort_by(|a, b| score(&a.1).total_cmp(&score(&b.1)));
+    let base = all.iter().position(|(i, _)| *i == 0).unwrap_or(0);
+    (all.into_iter().map(|(_, one)| one).collect(), base)
+}
 
 /// A search for options for one array.
 pub struct Search<'a> {
@@ -67,7 +75,7 @@ impl<'a> Search<'a> {
             conf,
             geometry,
             segments: &target.segments,
-            parity: matches!(geometry.level(), Level::Raid4 | Level::Raid5 | Level::Raid6),
+            parity: geometry.level().parities() > 0,
         }
     }
 
@@ -126,12 +134,7 @@ impl<'a> Search<'a> {
                 .collect()
         });
         found.insert(0, base);
-        // The sort is stable: the first of equals is the best.
-        let mut order: Vec<usize> = (0..found.len()).collect();
-        order.sort_by(|&a, &b| found[a].score().total_cmp(&found[b].score()));
-        let base = order.iter().position(|&i| i == 0).unwrap_or(0);
-        let found = order.into_iter().map(|i| found[i].clone()).collect();
-        Ok((found, base))
+        Ok(ranked(found, Candidate::score))
     }
 
     /// Candidates for the options that mke2fs accepts. Leaves out options that place metadata far from its files: flex groups

@@ -104,7 +104,7 @@ fn every_copy_is_counted() {
         (geometry(Level::Raid6, 2, 5, 128), 1),
     ] {
         let spread = Spread::new(&fs, &array, &whole());
-        let all: u64 = spread.members.iter().map(|m| m.total()).sum();
+        let all: u64 = spread.members.iter().flat_map(|m| m.sectors).sum();
         assert_eq!(all, copies * 8000, "{array:?}");
     }
 }
