@@ -135,9 +135,10 @@ fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<
         line(out, &shape)?;
     }
     if !fs.counts.is_empty() {
-        allocations(out, s, fs)?;
-        searches(out, s, fs)?;
-        disk(out, s, fs)?;
+        write_figures(out, allocation_lines(s, fs))?;
+        write_figures(out, search_lines(s, fs))?;
+        criteria(out, s, fs)?;
+        write_figures(out, bitmap_lines(s, fs))?;
     }
     if let Some(fragmentation) = &fs.fragmentation {
         extents(out, fragmentation, fs)?;
@@ -192,6 +193,12 @@ fn labelled(out: &mut Vec<u8>, name: &str, text: &str) -> io::Result<()> {
         writeln!(out, "  {}{text}", left(name, LABEL))?;
     }
     Ok(())
+}
+
+fn write_figures(out: &mut Vec<u8>, lines: Vec<(&str, String)>) -> io::Result<()> {
+    lines
+        .iter()
+        .try_for_each(|(name, text)| labelled(out, name, text))
 }
 
 /// `p50 40ms, p99 82ms, max 82ms`; values are at most 25 % too high.
@@ -260,13 +267,6 @@ pub(super) fn allocation_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static
         lines.push(("preallocated", parts.join("; ")));
     }
     lines
-}
-
-fn allocations(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in allocation_lines(s, fs) {
-        labelled(out, name, &text)?;
-    }
-    Ok(())
 }
 
 /// Labelled lines about searches and the groups they considered. Shared with the screen.
@@ -370,10 +370,8 @@ pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
         .collect()
 }
 
-fn searches(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in search_lines(s, fs) {
-        labelled(out, name, &text)?;
-    }
+/// Writes a table of the criteria that searches used.
+fn criteria(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
     let rows = by_criterion(s, fs);
     if !rows.is_empty() {
         let head = format!(
@@ -444,13 +442,6 @@ pub(super) fn bitmap_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str
         }
     }
     lines
-}
-
-fn disk(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in bitmap_lines(s, fs) {
-        labelled(out, name, &text)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use super::tracing::{INTERVAL, Options, Shared, Tracing};
 use crate::machine::Sys;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
-use crate::session::engine::{Engine, PATIENCE, Tick};
+use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 use crate::session::remote::token;
 
 /// Maximum number of concurrent downloads.
@@ -67,10 +67,7 @@ pub fn run(args: &Serve) -> Result<()> {
         rules: args.dump_on.clone(),
         with_tasks: args.with_tasks,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
+    let runtime = runtime()?;
     let engine = {
         let (shared, dump_dir, dump_bytes) =
             (Arc::clone(&shared), args.dump_dir.clone(), args.dump_bytes);
