@@ -1,7 +1,5 @@
 //! Text output, 80 columns wide.
 
-use std::io::{self, Write};
-
 use super::findings::{COLUMNS, Findings, array_words, assumptions, not_predicted, percent};
 use crate::analysis::placement::Filesystem;
 use crate::analysis::relocate::Direction;
@@ -12,15 +10,8 @@ use crate::ui::text;
 /// Width of a column.
 const WIDTH: usize = 9;
 
-/// Writes the tables and sentences.
-pub fn write(out: &mut dyn Write, found: &Findings<'_>) -> io::Result<()> {
-    for line in lines(found) {
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
-}
-
-fn lines(found: &Findings<'_>) -> Vec<String> {
+/// The tables and sentences.
+pub fn lines(found: &Findings<'_>) -> Vec<String> {
     let (source, plan) = (found.source, &found.plan);
     let [(reads, read), (writes, written)] = found.submissions;
     let mut out = Vec::new();
