@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::analysis::counters::CostCounters;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::hotspot::{self, Hotspot};
-use crate::analysis::lost::{Loss, Lost};
+use crate::analysis::lost::Lost;
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, MemberSnapshot, Overhead, Snapshot};
 use crate::machine::ArrayState;
 use crate::origin::{Op, Origin};
@@ -267,11 +267,6 @@ impl Totals {
         if let Some(totals) = self.arrays.get_mut(array) {
             totals.state = state;
         }
-    }
-
-    /// Lost events by reason.
-    pub fn losses(&self) -> impl Iterator<Item = (Loss, u64)> {
-        self.lost.iter()
     }
 }
 
