@@ -9,6 +9,7 @@ use super::{Subject, times};
 use crate::analysis::hotspot::Severity;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::{time, units};
+use crate::commands::report::lines::file_name;
 use crate::commands::report::text::notes;
 use crate::origin::Origin;
 use crate::recording::gather::Report;
@@ -26,12 +27,6 @@ const ADVICE: usize = 6;
 const LOSSES: usize = 50;
 /// Maximum number of notes listed.
 const NOTES: usize = 50;
-
-/// Name of the recording without its folder.
-pub(super) fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    crate::ui::text::escape(std::os::unix::ffi::OsStrExt::as_bytes(name))
-}
 
 /// A change that helps, with its commands.
 struct Advice<'a> {
