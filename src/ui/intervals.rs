@@ -54,7 +54,7 @@ impl<T> Intervals<T> {
         mut left: Option<u64>,
         mut print: impl FnMut(T) -> io::Result<()>,
     ) -> Result<bool> {
-        while let Some(interval) = self.next() {
+        for interval in self.by_ref() {
             match print(interval?) {
                 Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(false),
                 written => written.context("writing the figures")?,
