@@ -1,11 +1,8 @@
 //! `--search` for ext2, ext3 and ext4.
 
-use std::io::{self, Write};
-
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::found::{Found, Row, factor};
-use super::table::write_lines;
 use crate::analysis::placement::report;
 use crate::analysis::placement::search::Candidate;
 use crate::analysis::placement::{Skews, Target};
@@ -93,15 +90,5 @@ impl<'t> Comparison<'t, '_> {
                 "score": c.score(),
             }),
         }
-    }
-
-    /// Writes the table and the recommendation.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        write_lines(out, self.found().lines())
-    }
-
-    /// The comparison as a JSON object.
-    pub fn object(&self) -> Value {
-        self.found().object()
     }
 }

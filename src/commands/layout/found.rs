@@ -22,7 +22,6 @@ pub struct Found<'a> {
     pub rows: Vec<Row>,
     /// Index of the row with only the user's options.
     pub base: usize,
-    /// Index of the recommended row.
     pub best: usize,
     /// Reason to keep the user's options although they are uneven.
     pub none_better: &'static str,
@@ -32,11 +31,9 @@ pub struct Found<'a> {
     pub notes: Vec<String>,
 }
 
-/// A candidate.
 pub struct Row {
     /// Options of mkfs; empty for its defaults.
     pub options: String,
-    /// Skews with these options.
     pub skews: Skews,
     /// Skews on the grown array.
     pub grown: Option<Skews>,
@@ -84,7 +81,6 @@ impl Found<'_> {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// The table and the recommendation.
     pub fn lines(&self) -> Vec<String> {
         let about = table::about(self.target);
         let mut out: Vec<String> = about.iter().flat_map(|l| wrapped("", l)).collect();

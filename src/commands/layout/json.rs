@@ -6,7 +6,6 @@ use crate::analysis::placement::report::{self, Report};
 use crate::analysis::placement::spread::Member;
 use crate::analysis::placement::{Groups, Skews};
 
-/// The report as a JSON value.
 pub fn object(report: &Report) -> Value {
     let (target, fs) = (&report.target, &report.target.fs);
     let geometry = &target.array.geometry;

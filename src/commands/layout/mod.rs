@@ -7,7 +7,7 @@
 
 pub mod args;
 pub mod command;
-pub mod comparison;
+pub(crate) mod comparison;
 mod found;
 mod json;
 mod load;

@@ -16,9 +16,7 @@ use crate::ui::lines::success_if_nobody_reads;
 use crate::ui::text;
 
 const COLUMNS: usize = 80;
-/// Width of a bar.
 const BAR: usize = 23;
-/// Width of a member's name.
 const NAME: usize = 10;
 
 /// Writes lines without spaces at their ends.

@@ -16,15 +16,11 @@ const SAME: f64 = 0.005;
 pub struct Findings<'a> {
     /// Name of the recording.
     pub path: String,
-    /// The recorded array and filesystem.
     pub source: &'a Source,
-    /// The planned ones.
     pub plan: Plan,
-    /// Figures.
     pub laid: Laid,
     /// Submissions laid out and their bytes, by direction.
     pub submissions: [(u64, u64); 2],
-    /// Seconds of the recording.
     pub seconds: f64,
     /// Notes: losses, and data that no column includes.
     pub notes: Vec<String>,
@@ -33,7 +29,6 @@ pub struct Findings<'a> {
 /// Recorded, today's layout by the model, planned.
 pub const COLUMNS: [&str; 3] = ["recorded", "model", "planned"];
 
-/// Assumptions of the model.
 pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
     let places = match &source.xfs {
         Some(_) => {
@@ -222,7 +217,6 @@ impl Findings<'_> {
         Some((mean, loads.iter().copied().fold(0.0, f64::max)))
     }
 
-    /// Skew of requests.
     pub fn skew(&self, column: usize, direction: Direction) -> Option<f64> {
         skew(self.requests(column, direction).into_iter())
     }

@@ -9,9 +9,7 @@ use crate::mkfs_xfs::{self, Defaults};
 /// Options of the mkfs of a kind of filesystem.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Options {
-    /// Options of mke2fs.
     Ext4(mke2fs::Options),
-    /// Options of mkfs.xfs.
     Xfs(Box<mkfs_xfs::Options>),
 }
 
@@ -19,7 +17,6 @@ pub enum Options {
 pub struct Machine {
     /// mke2fs.conf.
     pub conf: Conf,
-    /// Defaults of mkfs.xfs.
     pub defaults: Defaults,
 }
 

@@ -17,7 +17,6 @@ const LARGEST: u64 = 1280 << 10;
 /// Maximum number of reasons of losses that are kept apart.
 const REASONS: usize = 20;
 
-/// Load on one array.
 struct Lane<'a> {
     /// `None` for today's layout.
     relocation: Option<Relocation<'a>>,
@@ -25,7 +24,6 @@ struct Lane<'a> {
     disks: Disks,
 }
 
-/// The pass.
 pub struct Pass<'a> {
     source: &'a Source,
     block_sectors: u64,
@@ -53,7 +51,6 @@ pub struct Pass<'a> {
     lost: BTreeMap<String, u64>,
 }
 
-/// Result of a pass.
 pub struct Laid {
     /// Requests in the recording.
     pub recorded: Figures,
@@ -61,7 +58,6 @@ pub struct Laid {
     pub today: Figures,
     /// The load on each planned layout.
     pub planned: Vec<Figures>,
-    /// Device times.
     pub service: Service,
 }
 
@@ -221,7 +217,6 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Starts the intervals.
     fn begin(&mut self, time_us: i64) {
         let members = self.source.geometry.disks() as usize;
         self.recorded = Some(Figures::new(members, time_us));

@@ -170,7 +170,6 @@ impl Found {
         }
     }
 
-    /// The candidates to show.
     fn shown(&self) -> Vec<usize> {
         let shown = |(i, row): &(usize, &Row)| *i < SHOWN || row.is_base;
         let rows = self.rows.iter().enumerate().filter(shown);
@@ -194,7 +193,6 @@ impl Found {
         )
     }
 
-    /// The table and the recommendation.
     pub fn lines(&self) -> Vec<String> {
         let about = format!(
             "{}: on the busiest member, planned on {}",
@@ -249,7 +247,6 @@ impl Found {
         out
     }
 
-    /// The result as a JSON object.
     pub fn object(&self) -> Value {
         let best = self.recommended();
         let busiest = |shares: [f64; 2], bytes: f64, seconds: f64| {

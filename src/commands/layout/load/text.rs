@@ -7,10 +7,8 @@ use crate::analysis::units;
 use crate::commands::layout::table::wrapped;
 use crate::ui::text;
 
-/// Width of a column.
 const WIDTH: usize = 9;
 
-/// The tables and sentences.
 pub fn lines(found: &Findings<'_>) -> Vec<String> {
     let (source, plan) = (found.source, &found.plan);
     let [(reads, read), (writes, written)] = found.submissions;
