@@ -7,13 +7,13 @@
 
 pub mod args;
 pub mod command;
-pub mod flame;
-pub mod folded;
-pub mod outputs;
-pub mod replay;
-pub mod screen;
-pub mod source;
-pub mod state;
-pub mod text;
+mod flame;
+mod folded;
+mod outputs;
+mod replay;
+mod screen;
+mod source;
+mod state;
+mod text;
 pub mod tree;
-pub mod view;
+mod view;

@@ -22,7 +22,6 @@ use crate::analysis::units::{count, percent};
 use crate::ui::rows::seconds;
 use crate::ui::text::{clean, glue, left, wrap};
 
-/// Width of a line.
 const COLUMNS: usize = 80;
 /// Width of the label column.
 const LABEL: usize = 14;
@@ -337,7 +336,6 @@ pub(super) fn search_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str
 pub(super) struct Criterion {
     /// Untrusted if it comes from a file.
     pub name: String,
-    /// Searches that ended at this criterion.
     pub searches: u64,
     /// Groups considered, if known.
     pub looked: Option<u64>,

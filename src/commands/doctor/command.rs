@@ -106,7 +106,6 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     })
 }
 
-/// `--kernel`.
 fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
     let topology = resolve(&args.targets, sys).map(Topology::new);
     let (properties, notes) = kernel::probe(sys, topology.as_ref().ok(), true);

@@ -29,7 +29,6 @@ pub struct Properties {
     pub capabilities: Option<u64>,
     /// Active mode in /sys/kernel/security/lockdown, which is in brackets; `None` without that file.
     pub lockdown: Option<String>,
-    /// kernel.kptr_restrict.
     pub kptr_restrict: Option<u32>,
     /// Tracepoints, types, addresses.
     pub facts: probe::Facts,
@@ -39,10 +38,8 @@ pub struct Properties {
     pub loaded: Option<Result<Vec<&'static str>, String>>,
 }
 
-/// One requirement or feature.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// Name.
     pub name: &'static str,
     /// `None` if it was not checked.
     pub available: Option<bool>,

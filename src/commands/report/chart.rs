@@ -16,7 +16,6 @@ const MEMBERS: usize = 24;
 /// Number of rows for the busiest members if there are more than `MEMBERS`.
 const BUSIEST: usize = 12;
 
-/// A member's row.
 struct Row<'a> {
     name: &'a str,
     number: usize,

@@ -112,7 +112,6 @@ pub fn run(args: &Serve) -> Result<()> {
     served
 }
 
-/// Name of this machine.
 fn host_name() -> String {
     let uname = rustix::system::uname();
     uname.nodename().to_string_lossy().into_owned()

@@ -26,20 +26,16 @@ pub const ASKED: &str = "asked";
 /// Pause between two checks for the end of the thread.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A dump to be written.
 pub struct Dump {
-    /// The recording.
     pub recording: RecordingCopy,
     /// Name of the rule that fired, for the file name.
     pub rule: String,
-    /// Time of the dump.
     pub time: jiff::Timestamp,
 }
 
 /// Results of the dumps so far.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Number of dumps written.
     pub dumps: u64,
     /// Number of dumps that could not be written.
     pub errors: u64,
@@ -221,7 +217,6 @@ fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
     Ok(())
 }
 
-/// A dump in the directory.
 struct Found {
     /// False for requested dumps. These are removed first, so that they do not displace dumps of rules.
     is_of_rule: bool,

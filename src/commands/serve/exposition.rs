@@ -27,13 +27,10 @@ use crate::origin::{Op, Origin};
 /// Values that the metrics are computed from.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Totals of IO.
     pub totals: Totals,
-    /// State of the flight recorder.
     pub flight: FlightNow,
     /// CPU time and memory of this process.
     pub own: OwnUse,
-    /// Number of open HTTP connections.
     pub connections: u64,
 }
 

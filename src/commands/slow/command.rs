@@ -19,7 +19,6 @@ use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 use crate::ui::lines::{lasts, print_intervals, print_new, success_if_nobody_reads};
 use crate::ui::screen::Live;
 
-/// Default of `--threshold`.
 const THRESHOLD: Duration = Duration::from_millis(10);
 
 /// Runs until Ctrl-C, a signal, `--count`, `--duration` or a closed pipe.

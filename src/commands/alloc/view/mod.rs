@@ -28,9 +28,7 @@ use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends};
 use crate::ui::text::{clean, cut, wrap};
 
-/// A view.
 pub(super) struct View {
-    /// Title of the tab.
     pub title: &'static str,
     /// Keys of this view, for the footer.
     hint: &'static str,

@@ -29,7 +29,6 @@ pub fn run(args: &Args, before: &Path) -> Result<()> {
     success_if_closed(written, || "writing the comparison".to_owned())
 }
 
-/// Reads both recordings.
 pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>> {
     let periods = [
         Period {

@@ -15,10 +15,8 @@ use crate::ui::html::text;
 
 /// Maximum number of arrays with a section.
 const ARRAYS: usize = 32;
-/// Maximum number of notes.
 const NOTES: usize = 50;
 
-/// Draws the page.
 pub fn draw(compared: &Compared<'_>) -> String {
     let arrays: Vec<&ArrayComparison> = busy(compared).take(ARRAYS).collect();
     let left_out = busy(compared).count() - arrays.len();

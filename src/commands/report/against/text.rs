@@ -13,7 +13,6 @@ use crate::ui::text::{clean, cut, end, left, right, wrap};
 
 /// Width of subject and figure in a table.
 const WHAT: usize = 31;
-/// Width of a figure.
 const FIGURE: usize = 8;
 
 /// Writes the comparison and flushes.
@@ -167,7 +166,6 @@ fn method(out: &mut Vec<u8>, method: &Method) -> io::Result<()> {
     wrapped(out, "", &method_text(method))
 }
 
-/// Sentences about the method.
 pub fn method_text(method: &Method) -> String {
     let (n, m) = method.intervals;
     let (s, t) = method.interval_s;

@@ -18,7 +18,6 @@ use crate::ui::html::{self, text};
 use crate::ui::rows::{self, Filter, Measure};
 use crate::ui::view::header;
 
-/// The section.
 pub(super) fn section(report: &Report, detail: &Detail, subject: &Subject<'_>) -> Markup {
     let array = subject.array;
     let id = page::anchor("array", subject.number);

@@ -23,9 +23,7 @@ const COMMANDS: usize = 8;
 const COMMAND: usize = 4096;
 /// Maximum number of pieces of advice in the summary.
 const ADVICE: usize = 6;
-/// Maximum number of losses listed.
 const LOSSES: usize = 50;
-/// Maximum number of notes listed.
 const NOTES: usize = 50;
 
 /// A change that helps, with its commands.

@@ -16,7 +16,6 @@ const OCTAVE: usize = 4;
 /// Number of these rows.
 pub(super) const OCTAVES: usize = BUCKETS.div_ceil(OCTAVE);
 
-/// Intervals of an array.
 pub(super) struct Work<'a> {
     array: &'a ArraySnapshot,
     intervals: &'a [Interval],
@@ -36,9 +35,7 @@ pub(super) struct Series<'a> {
     pub work: Vec<Option<&'a timeline::Work>>,
     /// Share of the time with a request in flight, 0.0..=1.0.
     pub busy: Vec<f64>,
-    /// Times in the device.
     pub latencies: Vec<Option<&'a Hist>>,
-    /// Lengths of the intervals in seconds.
     pub seconds: Vec<f64>,
 }
 
@@ -87,12 +84,10 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// True without intervals.
     pub(super) fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
-    /// Widths of the intervals.
     pub(super) fn widths(&self) -> Vec<f64> {
         let widths = self.intervals.iter();
         widths

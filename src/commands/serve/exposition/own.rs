@@ -8,7 +8,6 @@ use prometheus_client::registry::Unit;
 
 use super::{Figures, counter, counters, label};
 
-/// Encodes these metrics.
 pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result {
     let mut build = encoder.encode_descriptor(
         "raidtrace_build",

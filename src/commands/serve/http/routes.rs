@@ -51,17 +51,13 @@ fn typed(content_type: &'static str, text: impl IntoResponse) -> Response {
 }
 
 async fn page() -> Response {
-    typed(
-        "text/html; charset=utf-8",
-        include_str!("../page/page.html"),
-    )
+    let text = include_str!("../page/page.html");
+    typed("text/html; charset=utf-8", text)
 }
 
 async fn script() -> Response {
-    typed(
-        "text/javascript; charset=utf-8",
-        include_str!("../page/page.js"),
-    )
+    let text = include_str!("../page/page.js");
+    typed("text/javascript; charset=utf-8", text)
 }
 
 async fn style() -> Response {

@@ -18,9 +18,7 @@ use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends};
 use crate::ui::text::{clean, cut, wrap};
 
-/// A view.
 pub(super) struct View {
-    /// Title of the tab.
     pub title: &'static str,
     draw: fn(&mut Pen<'_>, &Scene<'_>),
 }

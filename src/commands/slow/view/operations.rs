@@ -16,7 +16,6 @@ use crate::ui::text::{clean, wrap};
 
 /// Height of the waterfall below the list.
 const WATERFALL: usize = 8;
-/// Width of a bar.
 const BAR: usize = 16;
 
 struct Row {
@@ -73,7 +72,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
 }
 
-/// The selected operation.
 fn selected<'a>(scene: &Scene<'a>) -> Option<&'a Slow> {
     let operations = &scene.snapshot.operations;
     let last = operations.len().checked_sub(1)?;

@@ -36,7 +36,6 @@ impl Incident {
     }
 }
 
-/// Display options of the replay.
 struct Options {
     interval: Duration,
     count: Option<u64>,
