@@ -86,7 +86,9 @@ pub fn run(args: &Serve) -> Result<()> {
         let _ = ready.send(started.transpose()?);
         engine
     };
-    let hosts = args.host.iter().cloned().chain([host_name()]).collect();
+    let uname = rustix::system::uname();
+    let own_name = uname.nodename().to_string_lossy().into_owned();
+    let hosts = args.host.iter().cloned().chain([own_name]).collect();
     let app = Arc::new(App {
         shared,
         with_tasks: args.with_tasks,
@@ -110,11 +112,6 @@ pub fn run(args: &Serve) -> Result<()> {
     // Do not wait for reads of the directory for dumps, which may hang.
     runtime.shutdown_background();
     served
-}
-
-fn host_name() -> String {
-    let uname = rustix::system::uname();
-    uname.nodename().to_string_lossy().into_owned()
 }
 
 fn listen(args: &Serve) -> Result<TcpListener> {

@@ -186,7 +186,7 @@ fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
     // Make room before writing. If the filesystem is full nevertheless, remove more dumps and retry once.
     make_room(dir, most_bytes.saturating_sub(dump.recording.bytes()));
     match write_file(&path, &dump.recording).with_context(cannot) {
-        Err(error) if is_full(&error) && remove_oldest(dir) => {
+        Err(error) if is_full(&error) && dumps(dir).first().is_some_and(remove) => {
             make_room(dir, dumps(dir).iter().map(|d| d.bytes).sum::<u64>() / 2);
             write_file(&path, &dump.recording).with_context(cannot)?;
         }
@@ -257,11 +257,6 @@ fn make_room(dir: &Path, most_bytes: u64) {
             sum -= dump.bytes;
         }
     }
-}
-
-/// Removes the first dump in the order of removal. False if no dump was removed.
-fn remove_oldest(dir: &Path) -> bool {
-    dumps(dir).first().is_some_and(remove)
 }
 
 fn remove(dump: &Found) -> bool {

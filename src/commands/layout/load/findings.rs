@@ -154,10 +154,11 @@ impl Findings<'_> {
         };
         let disks = |geometry: &crate::raid::Geometry| geometry.disks();
         let (now, then) = (disks(&self.source.geometry), disks(&self.plan.geometry));
+        let array = array_words(&self.plan.geometry);
         let with = match (self.plan.words.as_str(), self.plan.is_other_array) {
-            ("", true) => format!("On {}", self.array_words()),
+            ("", true) => format!("On {array}"),
             ("", false) => "With the defaults of mkfs".to_owned(),
-            (words, true) => format!("With {words} on {}", self.array_words()),
+            (words, true) => format!("With {words} on {array}"),
             (words, false) => format!("With {words}"),
         };
         let members = if now == then {
@@ -187,11 +188,6 @@ impl Findings<'_> {
             format!("; {} was recorded", percent(recorded))
         };
         format!("{with} the busiest member would have had {outcome} ({members}{error})")
-    }
-
-    /// The planned array: `raid5 of 8 disks, 512 KiB chunks`.
-    pub fn array_words(&self) -> String {
-        array_words(&self.plan.geometry)
     }
 
     /// Largest difference between model and recording on a member, over the mean of the members: of bytes, and of requests.

@@ -210,12 +210,6 @@ impl Source {
     }
 }
 
-impl Source {
-    pub fn fs_sectors(&self, block_sectors: u64) -> u64 {
-        self.fs.blocks.saturating_mul(block_sectors)
-    }
-}
-
 /// Usable sectors of members: one size for all, or one per slot for RAID 0.
 fn member_sectors(array: &header::Array, level: Level) -> Vec<u64> {
     let slot = |slot| {

@@ -31,7 +31,7 @@ pub fn lines(found: &Findings<'_>) -> Vec<String> {
         ),
         format!(
             "planned: {}; {}, {}",
-            found.array_words(),
+            array_words(&plan.geometry),
             plan.options.command(),
             groups(&plan.fs)
         ),

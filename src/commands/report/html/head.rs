@@ -7,6 +7,7 @@ use maud::{Markup, html};
 
 use super::{Subject, times};
 use crate::analysis::hotspot::Severity;
+use crate::analysis::slow::sentence::sentence;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::{time, units};
 use crate::commands::report::lines::file_name;
@@ -70,7 +71,7 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
                 }
             }
         }
-        @if let Some(slowest) = report.slow.as_ref().and_then(|s| Some(super::slow::sentence(s, s.operations.first()?))) {
+        @if let Some(slowest) = report.slow.as_ref().and_then(|s| Some(sentence(s.operations.first()?, &s.names))) {
             div.headline { (message(Tone::Warning, &format!("Longest slow operation: {slowest}"))) }
         }
         @if !advice.is_empty() {
