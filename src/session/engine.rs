@@ -112,6 +112,17 @@ pub struct Engine<I, T> {
     is_last: bool,
 }
 
+/// A runtime for the consumer of an engine, on this thread.
+///
+/// # Errors
+/// It cannot be created.
+pub fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")
+}
+
 impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     /// Starts a thread that calls `start`, and then ends an interval after `first` and after each `period`.
     ///

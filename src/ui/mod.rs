@@ -5,12 +5,13 @@
 //! * `tabs`, `table`, `pen`: views, columns and lines of screens. [`keys`]: decoded keys. [`palette`]: colours and letters.
 //!   [`text`]: text fitted into columns.
 //! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.
-//! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. [`typed`]: parsers of times. [`completion`]: shell
-//!   completion of targets. [`html`]: building blocks of HTML pages.
+//! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. `intervals`: those of a recording. [`typed`]: parsers of
+//!   times. [`completion`]: shell completion of targets. [`html`]: building blocks of HTML pages.
 
 pub mod batch;
 pub mod completion;
 pub mod html;
+pub(crate) mod intervals;
 pub mod json;
 pub mod keys;
 pub mod lines;

@@ -7,6 +7,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Widget};
 
 use super::palette::Palette;
+use super::tabs::Tabs;
 use super::text;
 
 /// The smallest screen that is drawn: columns and lines.
@@ -79,6 +80,17 @@ impl<'a> Pen<'a> {
         selected
             .saturating_sub(self.lines() / 2)
             .min(rows.saturating_sub(self.lines()))
+    }
+
+    /// Draws as many `lines` as fit, from the first line that `tabs` selects.
+    pub fn scroll(&mut self, tabs: &Tabs, lines: &[Line<'_>]) {
+        let room = self.lines();
+        let most = lines.len().saturating_sub(room);
+        tabs.set_rows(most + 1);
+        let first = tabs.row().min(most);
+        for line in lines.iter().skip(first).take(room) {
+            self.line(line);
+        }
     }
 
     /// Draws a centred frame for `lines` lines, or fewer if there is no room. The bottom line of the screen stays visible.
@@ -188,4 +200,41 @@ pub(crate) fn footer(
     }
     let [left, right] = [left, right].map(|text| vec![Span::styled(text, palette.dim())]);
     pen.line(&ends(left, right, pen.width()));
+}
+
+/// Lines of a help window: notes with their title, if there are any.
+pub(crate) fn help_notes(notes: &[String], columns: usize, palette: Palette) -> Vec<Line<'static>> {
+    if notes.is_empty() {
+        return Vec::new();
+    }
+    let wrapped = notes
+        .iter()
+        .flat_map(|n| text::wrap(&text::clean(n), columns, 99));
+    let mut lines = vec![Line::styled("notes", palette.title())];
+    lines.extend(wrapped.map(|line| Line::styled(line, palette.alarm())));
+    lines.push(Line::default());
+    lines
+}
+
+/// Lines of a help window: the keys of the views, then `keys`, each with its effect.
+pub(crate) fn help_keys(
+    views: &[&str],
+    keys: &[(&str, &str)],
+    columns: usize,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    const KEYS: usize = 16;
+    let (digits, titles) = (format!("1 to {}  Tab", views.len()), views.join(", "));
+    let mut lines = Vec::new();
+    for (keys, effect) in [(digits.as_str(), titles.as_str())].iter().chain(keys) {
+        let wrapped = text::wrap(effect, columns.saturating_sub(KEYS).max(1), 9);
+        for (i, effect) in wrapped.into_iter().enumerate() {
+            let keys = text::left(if i == 0 { keys } else { "" }, KEYS);
+            lines.push(Line::from(vec![
+                Span::styled(keys, palette.title()),
+                Span::raw(effect),
+            ]));
+        }
+    }
+    lines
 }

@@ -4,16 +4,19 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ratatui::Frame;
 
 use super::keys::Key;
+use super::lines::lasts;
 use super::palette::{Depth, Palette};
 use super::state::{Action, Position, State};
 use super::term::{Guard, Input, KeyReader, Screen};
 use super::view;
 use crate::analysis::snapshot::Snapshot;
+use crate::machine::signals::End;
 use crate::session::engine::{Engine, Tick};
 
 /// State of a screen: changed by keys, drawn together with a snapshot.
@@ -70,9 +73,23 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         }
     }
 
-    /// Waits until IO is counted. False if the session could not be started.
-    pub async fn started(&mut self) -> bool {
-        self.engine.tick().await.is_some()
+    /// Shows `app` until a key, `end`, `duration` or the last interval ends the screen. False if `end` came first, or if the session
+    /// could not be started: errors until then go to the plain terminal.
+    pub async fn show(
+        &mut self,
+        app: impl App<Snapshot = S>,
+        mut end: End,
+        duration: Option<Duration>,
+    ) -> (bool, Result<()>) {
+        let started = tokio::select! {
+            tick = self.engine.tick() => tick.is_some(),
+            () = &mut end => false,
+        };
+        let mut result = Ok(());
+        if started {
+            result = run_app(app, self, Depth::from_env(), lasts(end, duration)).await;
+        }
+        (started, result)
     }
 
     /// True if all `count` intervals were shown.

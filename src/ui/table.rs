@@ -8,6 +8,7 @@ use ratatui::text::{Line, Span};
 
 use super::palette::{Palette, letter};
 use super::pen::Pen;
+use super::tabs::Tabs;
 use super::text::{cut, end, left, right, width};
 use crate::analysis::units;
 use crate::origin::{Op, Origin};
@@ -301,6 +302,30 @@ impl<R> Columns<R> {
             let order = column.compare(a, b);
             if upwards { order } else { order.reverse() }
         });
+    }
+
+    /// Draws a table around the row that `tabs` selects. `rest`: the part right of the columns, with its title. `none`: the text for
+    /// no rows.
+    pub fn draw(
+        self,
+        pen: &mut Pen<'_>,
+        tabs: &Tabs,
+        rows: &[R],
+        rest: Option<(&str, Rest<'_, R>)>,
+        none: &str,
+        palette: Palette,
+    ) {
+        let nothing = |_: &R, _| Vec::new();
+        let (title, rest) = rest.unwrap_or(("", &nothing));
+        let table = self.fit(pen.width() - 1, None);
+        let title = cut(title, pen.width().saturating_sub(table.width)).into_owned();
+        table.heading(pen, vec![Span::styled(title, palette.title())], palette);
+        tabs.set_rows(rows.len());
+        let selected = tabs.row().min(rows.len().saturating_sub(1));
+        table.rows(pen, rows, (selected, true), rest, palette);
+        if rows.is_empty() {
+            pen.text(none, palette.dim());
+        }
     }
 
     /// The columns that are shown and fit into `width`, with the sort order's mark for the heading.

@@ -3,27 +3,26 @@
 use std::collections::HashSet;
 use std::io::{self, IsTerminal as _, Write};
 use std::path::Path;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use super::args::Alloc;
 use super::outputs::{outputs, write_stacks};
-use super::replay::Intervals;
 use super::source::{Allocator, Total};
 use super::state::{Shown, State};
 use super::view::VIEWS;
-use super::{json, screen, text};
-use crate::analysis::alloc::figures;
+use super::{replay, screen, text};
+use crate::analysis::alloc::{AllocSnapshot, figures};
 use crate::analysis::profile::Profile;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
-use crate::recording::alloc::Recorded;
+use crate::recording::alloc::{Interval, Recorded};
 use crate::session::alloc::sampler::AllocOptions;
-use crate::session::engine::{Engine, PATIENCE, Tick};
-use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
+use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
+use crate::ui::json::write_line;
+use crate::ui::lines::{lasts, print_intervals, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
-use crate::ui::screen::{Live, run_app};
+use crate::ui::screen::Live;
 
 /// Runs until Ctrl-C, a signal, `--count`, `--duration` or a closed pipe.
 pub fn run(args: &Alloc) -> Result<()> {
@@ -68,30 +67,20 @@ pub fn run(args: &Alloc) -> Result<()> {
 /// Shows a recording: as text or JSON, or on the screen at its original pace.
 fn replayed(file: &Path, args: &Alloc) -> Result<()> {
     let [_, folded, flame] = outputs(args)?;
-    let mut intervals = Intervals::open(file)?;
+    let mut intervals = replay::open(file)?;
     let mut whole = Profile::default();
     if args.batch || args.json || !io::stdout().is_terminal() {
         let mut out = io::stdout().lock();
-        let mut left = args.count;
-        for interval in intervals.by_ref() {
-            let Recorded { snapshot, stacks } = interval?;
+        let print = |Recorded { snapshot, stacks }| {
             whole.merge(&stacks);
-            let written = if args.json {
-                json::write(&mut out, &snapshot)
-            } else {
-                text::write(&mut out, &snapshot)
-            };
-            match written {
-                Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-                other => other.context("writing the figures")?,
-            }
-            if is_last(&mut left) {
-                break;
-            }
+            write(args, &mut out, &snapshot)
+        };
+        if !intervals.print(args.count, print)? {
+            return Ok(());
         }
         print_new(&intervals.finish()?, &mut HashSet::new());
     } else {
-        let all = intervals.read_all()?;
+        let all = replay::read_all(&mut intervals)?;
         let notes = intervals.finish()?;
         all.iter()
             .for_each(|interval| whole.merge(&interval.stacks));
@@ -102,37 +91,21 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
     write_stacks(&whole, folded, flame)
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")
+/// Writes an interval and flushes it.
+fn write(args: &Alloc, out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
+    match args.json {
+        true => write_line(out, &Interval::new(snapshot)),
+        false => text::write(out, snapshot),
+    }
 }
 
 type Tracing = Engine<Shown, Result<Total>>;
 
-/// Waits for the signal, at most for `duration`.
-async fn ends(signal: End, duration: Option<Duration>) {
-    match duration {
-        Some(duration) => drop(tokio::time::timeout(duration, signal).await),
-        None => signal.await,
-    }
-}
-
 /// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the total. Returns the stacks.
-async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Profile> {
+async fn on_the_screen(engine: Tracing, args: &Alloc, end: End) -> Result<Profile> {
     let mut live = Live::new(engine, args.count);
-    // Open the screen only after the start: until then, errors go to the plain terminal.
-    let started = tokio::select! {
-        started = live.started() => started,
-        () = &mut end => false,
-    };
-    let mut result = Ok(());
-    if started {
-        let state = State::new(VIEWS.len(), args.interval);
-        let end = ends(end, args.duration);
-        result = run_app(state, &mut live, Depth::from_env(), end).await;
-    }
+    let state = State::new(VIEWS.len(), args.interval);
+    let (started, result) = live.show(state, end, args.duration).await;
     let has_all = live.has_shown_all();
     let mut engine = live.into_engine();
     if started && result.is_ok() && !has_all {
@@ -152,39 +125,18 @@ async fn on_the_screen(engine: Tracing, args: &Alloc, mut end: End) -> Result<Pr
 async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Profile> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
-    let (mut intervals, mut left) = (0, args.count);
-    let mut result = Ok(());
+    let mut intervals = 0;
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
         print_new(&notes, &mut printed);
     }
     // The duration starts when counting starts.
-    let mut end = Box::pin(ends(end, args.duration));
-    while let Some(tick) = engine.tick_or_last(&mut end).await {
-        let (snapshot, _) = match tick {
-            // Intervals carry these notes, together with notes about their sources.
-            Tick::Started { .. } | Tick::Notes(_) => continue,
-            Tick::Interval(shown) => shown,
-        };
+    let end = lasts(end, args.duration);
+    let result = print_intervals(&mut engine, args.count, end, |(snapshot, _)| {
         intervals += 1;
         print_new(&figures::notes(&snapshot), &mut printed);
-        let written = if args.json {
-            json::write(&mut out, &snapshot)
-        } else {
-            text::write(&mut out, &snapshot)
-        };
-        match written.and_then(|()| out.flush()) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
-            // Do not return yet: the recording must be finished first.
-            Err(e) => {
-                result = Err(e).context("writing the figures");
-                break;
-            }
-        }
-        if is_last(&mut left) {
-            break;
-        }
-    }
+        write(args, &mut out, &snapshot)
+    })
+    .await;
     let ended = engine.end(Some(PATIENCE))?;
     let total = ended.total?;
     if let Some(snapshot) = &total.snapshot

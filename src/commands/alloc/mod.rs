@@ -2,19 +2,18 @@
 //!
 //! * [`command`]: runs the command. [`source`]: the part that runs on the session's thread. [`outputs`]: optional output files.
 //! * [`state`], [`view`], [`screen`]: the screen.
-//! * [`text`], [`json`]: print an interval; [`replay`]: reads intervals from a recording.
+//! * [`text`]: an interval as text; [`replay`]: reads intervals from a recording.
 //! * [`tree`], [`folded`], [`flame`]: stack samples as a tree, as folded lines, as a flame graph.
 
 pub mod args;
 pub mod command;
-pub mod flame;
-pub mod folded;
-pub mod json;
-pub mod outputs;
-pub mod replay;
-pub mod screen;
-pub mod source;
-pub mod state;
-pub mod text;
+mod flame;
+mod folded;
+mod outputs;
+mod replay;
+mod screen;
+mod source;
+mod state;
+mod text;
 pub mod tree;
-pub mod view;
+mod view;

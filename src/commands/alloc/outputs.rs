@@ -28,9 +28,7 @@ pub fn outputs(args: &Alloc) -> Result<[Option<Out>; 3]> {
     Ok([record?, folded?, flame?])
 }
 
-/// An output file.
 pub struct Out {
-    /// The file to write.
     pub destination: Destination,
     /// Path for messages.
     pub name: String,

@@ -7,110 +7,55 @@ use std::path::Path;
 use anyhow::{Result, anyhow, bail};
 
 use crate::analysis::item::Item;
-use crate::analysis::time;
 use crate::recording::alloc::{Interval, Recorded};
 use crate::recording::error::TraceError;
 use crate::recording::reader::{Reader, Wanted};
+use crate::ui::intervals::{Intervals, Kind};
 
 /// Maximum size of the JSON that a screen keeps in memory.
 const MAX_BYTES: usize = 512 << 20;
 
-/// The intervals of a recording, in order. An error is the last item.
-pub struct Intervals {
-    reader: Reader,
-    name: String,
-    /// Bytes of JSON read.
-    bytes: usize,
-    count: u64,
-    failed: bool,
+/// Opens the recording at `path`.
+///
+/// # Errors
+/// The file cannot be read or is not a recording.
+pub(super) fn open(path: &Path) -> Result<Intervals<Recorded>> {
+    let reader = Reader::open(path, Wanted::Figures).map_err(|error| match error {
+        TraceError::NotOurs(..) if is_json(path) => anyhow!(
+            "{}: output of raidtrace alloc --json, which cannot be replayed: record with \
+             raidtrace alloc --record FILE, and replay that file",
+            path.display()
+        ),
+        other => other.into(),
+    })?;
+    let kind = Kind {
+        json: |item| match item {
+            Item::Alloc { time_us, json } => Some((time_us, json)),
+            _ => None,
+        },
+        parse: Interval::parse,
+        missing: "no interval of the allocator: record with raidtrace alloc --record FILE",
+    };
+    Ok(Intervals::new(reader, path, kind))
 }
 
-impl Intervals {
-    /// Opens the recording at `path`.
-    ///
-    /// # Errors
-    /// The file cannot be read or is not a recording.
-    pub fn open(path: &Path) -> Result<Self> {
-        let name = path.display().to_string();
-        let reader = Reader::open(path, Wanted::Figures).map_err(|error| match error {
-            TraceError::NotOurs(..) if is_json(path) => anyhow!(
-                "{name}: output of raidtrace alloc --json, which cannot be replayed: record with \
-                 raidtrace alloc --record FILE, and replay that file"
-            ),
-            other => other.into(),
-        })?;
-        Ok(Self {
-            reader,
-            name,
-            bytes: 0,
-            count: 0,
-            failed: false,
-        })
-    }
-
-    /// Reads all intervals into memory, for a screen that steps back and forth.
-    ///
-    /// # Errors
-    /// An interval is invalid, or the intervals take more than 512 MiB.
-    pub fn read_all(&mut self) -> Result<Vec<Recorded>> {
-        let mut all = Vec::new();
-        while let Some(interval) = self.next() {
-            all.push(interval?);
-            if self.bytes > MAX_BYTES {
-                bail!(
-                    "{}: more than {} MiB of intervals, too many for the screen: use --batch",
-                    self.name,
-                    MAX_BYTES >> 20
-                );
-            }
-        }
-        Ok(all)
-    }
-
-    /// Notes about the file, after the last interval.
-    ///
-    /// # Errors
-    /// The recording has no interval of the allocator.
-    pub fn finish(&self) -> Result<Vec<String>> {
-        let ending = self.reader.ending();
-        if self.count == 0 {
+/// Reads all intervals into memory, for a screen that steps back and forth.
+///
+/// # Errors
+/// An interval is invalid, or the intervals take more than 512 MiB.
+pub(super) fn read_all(intervals: &mut Intervals<Recorded>) -> Result<Vec<Recorded>> {
+    let mut all = Vec::new();
+    while let Some(interval) = intervals.next() {
+        all.push(interval?);
+        if intervals.bytes > MAX_BYTES {
             bail!(
-                "{}: contains no interval of the allocator: record with raidtrace alloc --record FILE; {ending}",
-                self.name
+                "{}: more than {} MiB of intervals, too many for the screen: use --batch",
+                intervals.name,
+                MAX_BYTES >> 20
             );
         }
-        let cut = ending.is_cut().then(|| ending.to_string());
-        Ok(self
-            .reader
-            .note()
-            .map(str::to_owned)
-            .into_iter()
-            .chain(cut)
-            .collect())
     }
-}
-
-impl Iterator for Intervals {
-    type Item = Result<Recorded>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while !self.failed {
-            let Item::Alloc { time_us, json } = self.reader.next_item()? else {
-                continue;
-            };
-            self.bytes += json.len();
-            self.count += 1;
-            return Some(Interval::parse(time_us, &json).map_err(|why| {
-                self.failed = true;
-                let time = time::rfc3339(time_us);
-                anyhow!(
-                    "{}: the interval that ends at {time} cannot be read: {why}",
-                    self.name
-                )
-            }));
-        }
-        None
-    }
+    Ok(all)
 }
 
 /// True if the file starts like a JSON object.
@@ -125,15 +70,16 @@ fn is_json(path: &Path) -> bool {
 mod tests {
     use proptest::prelude::*;
 
-    use super::Intervals;
+    use super::{open, read_all};
     use crate::analysis::alloc::{AllocSnapshot, fixture};
     use crate::analysis::item::Item;
     use crate::analysis::profile::Profile;
     use crate::analysis::profile::sums::tests::seed;
+    use crate::commands::alloc::text;
     use crate::commands::alloc::tree::Tree;
-    use crate::commands::alloc::{json, text};
     use crate::recording;
     use crate::recording::alloc::Interval;
+    use crate::ui::json::write_line;
 
     fn batch(snapshot: &AllocSnapshot) -> String {
         let mut out = Vec::new();
@@ -161,8 +107,8 @@ mod tests {
         let item = |s| Interval::item(s, &Profile::default()).unwrap();
         items.extend(all.iter().map(item));
         let file = file(&items);
-        let mut intervals = Intervals::open(file.path()).unwrap();
-        let read = intervals.read_all().unwrap();
+        let mut intervals = open(file.path()).unwrap();
+        let read = read_all(&mut intervals).unwrap();
         assert_eq!(intervals.finish().unwrap(), [""; 0]);
         assert_eq!(read.len(), all.len());
         for (read, written) in read.iter().zip(&all) {
@@ -175,20 +121,20 @@ mod tests {
         let fails = |bytes: &[u8]| {
             let file = tempfile::NamedTempFile::new().unwrap();
             std::fs::write(file.path(), bytes).unwrap();
-            let error = Intervals::open(file.path()).err().unwrap();
+            let error = open(file.path()).err().unwrap();
             format!("{error:#}")
         };
         assert!(fails(b"\n{\"schema\":\"raidtrace.alloc/1\"}").contains("alloc --record FILE"));
         assert!(fails(b"PAR1").contains("not a raidtrace recording"));
         let none = file(&requests(4));
-        let mut intervals = Intervals::open(none.path()).unwrap();
-        assert!(intervals.read_all().unwrap().is_empty());
+        let mut intervals = open(none.path()).unwrap();
+        assert!(read_all(&mut intervals).unwrap().is_empty());
         let error = intervals.finish().unwrap_err().to_string();
         assert!(error.contains("no interval of the allocator"), "{error}");
         let json = "{}".to_owned();
         let bad = [requests(4), vec![Item::Alloc { time_us: 1, json }]];
         let bad = file(&bad.concat());
-        let error = Intervals::open(bad.path()).unwrap().read_all().unwrap_err();
+        let error = read_all(&mut open(bad.path()).unwrap()).err().unwrap();
         assert!(error.to_string().contains("schema is \"\""), "{error}");
     }
 
@@ -205,7 +151,7 @@ mod tests {
                 && let Ok(read) = Interval::parse(i64::MAX, &text)
             {
                 batch(&read.snapshot);
-                json::write(&mut Vec::new(), &read.snapshot).unwrap();
+                write_line(&mut Vec::new(), &Interval::new(&read.snapshot)).unwrap();
                 Tree::new(&read.stacks);
             }
         }

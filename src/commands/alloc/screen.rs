@@ -156,9 +156,9 @@ mod tests {
     use crate::analysis::alloc::window::Window;
     use crate::analysis::item::Item;
     use crate::analysis::profile::sums::tests::seed;
-    use crate::commands::alloc::json;
     use crate::commands::alloc::state::State;
     use crate::recording::alloc::{Interval, Recorded};
+    use crate::ui::json::write_line;
     use crate::ui::keys::Key;
     use crate::ui::player::Playback as _;
     use crate::ui::screen::App as _;
@@ -219,7 +219,7 @@ mod tests {
         }
         let lines = |s: &AllocSnapshot| {
             let mut out = Vec::new();
-            json::write(&mut out, s).unwrap();
+            write_line(&mut out, &Interval::new(s)).unwrap();
             String::from_utf8(out).unwrap()
         };
         // Encode and decode, as through a file.

@@ -39,7 +39,6 @@ const RECORDING: Options = Options {
 pub struct Total {
     /// Sum of all intervals; `None` without one.
     pub snapshot: Option<AllocSnapshot>,
-    /// CPU samples.
     pub stacks: Profile,
 }
 

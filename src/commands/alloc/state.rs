@@ -11,7 +11,6 @@ use crate::ui::keys::Key;
 use crate::ui::state::{Action, Replay, change_interval};
 use crate::ui::tabs::Tabs;
 
-/// An interval and its stacks.
 pub type Shown = (AllocSnapshot, Tree);
 
 /// A path in the stack tree: the comm, then function names.
@@ -26,9 +25,7 @@ pub struct State {
     pub help: Option<Tabs>,
     /// True if paused: a live screen keeps its interval, a replay does not advance.
     pub paused: bool,
-    /// Requested length of an interval.
     pub interval: Duration,
-    /// Index of the displayed filesystem.
     pub filesystem: usize,
     /// In a recording: number of the current interval, from 1, and the total number of intervals. `None` on a live screen.
     pub replay: Option<(usize, usize)>,
@@ -71,7 +68,6 @@ impl State {
         self.folds.get(path).copied()
     }
 
-    /// Handles a key.
     pub fn on_key(&mut self, key: Key) -> Action {
         if key == Key::Interrupt {
             return Action::Quit;

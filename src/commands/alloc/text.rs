@@ -22,7 +22,6 @@ use crate::analysis::units::{count, percent};
 use crate::ui::rows::seconds;
 use crate::ui::text::{clean, glue, left, wrap};
 
-/// Width of a line.
 const COLUMNS: usize = 80;
 /// Width of the label column.
 const LABEL: usize = 14;
@@ -135,9 +134,10 @@ fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<
         line(out, &shape)?;
     }
     if !fs.counts.is_empty() {
-        allocations(out, s, fs)?;
-        searches(out, s, fs)?;
-        disk(out, s, fs)?;
+        write_figures(out, allocation_lines(s, fs))?;
+        write_figures(out, search_lines(s, fs))?;
+        criteria(out, s, fs)?;
+        write_figures(out, bitmap_lines(s, fs))?;
     }
     if let Some(fragmentation) = &fs.fragmentation {
         extents(out, fragmentation, fs)?;
@@ -192,6 +192,12 @@ fn labelled(out: &mut Vec<u8>, name: &str, text: &str) -> io::Result<()> {
         writeln!(out, "  {}{text}", left(name, LABEL))?;
     }
     Ok(())
+}
+
+fn write_figures(out: &mut Vec<u8>, lines: Vec<(&str, String)>) -> io::Result<()> {
+    lines
+        .iter()
+        .try_for_each(|(name, text)| labelled(out, name, text))
 }
 
 /// `p50 40ms, p99 82ms, max 82ms`; values are at most 25 % too high.
@@ -262,13 +268,6 @@ pub(super) fn allocation_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static
     lines
 }
 
-fn allocations(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in allocation_lines(s, fs) {
-        labelled(out, name, &text)?;
-    }
-    Ok(())
-}
-
 /// Labelled lines about searches and the groups they considered. Shared with the screen.
 pub(super) fn search_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str, String)> {
     let (c, secs) = (&fs.counts, seconds(s.interval));
@@ -337,7 +336,6 @@ pub(super) fn search_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str
 pub(super) struct Criterion {
     /// Untrusted if it comes from a file.
     pub name: String,
-    /// Searches that ended at this criterion.
     pub searches: u64,
     /// Groups considered, if known.
     pub looked: Option<u64>,
@@ -370,10 +368,8 @@ pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
         .collect()
 }
 
-fn searches(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in search_lines(s, fs) {
-        labelled(out, name, &text)?;
-    }
+/// Writes a table of the criteria that searches used.
+fn criteria(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
     let rows = by_criterion(s, fs);
     if !rows.is_empty() {
         let head = format!(
@@ -444,13 +440,6 @@ pub(super) fn bitmap_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str
         }
     }
     lines
-}
-
-fn disk(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for (name, text) in bitmap_lines(s, fs) {
-        labelled(out, name, &text)?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]

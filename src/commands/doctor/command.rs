@@ -19,8 +19,9 @@ use crate::analysis::snapshot::Snapshot;
 use crate::machine::signals::asked_to_end;
 use crate::machine::topology::Topology;
 use crate::machine::{Sys, resolve, resolve_all};
-use crate::session::engine::{Engine, PATIENCE, Tick};
+use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 use crate::session::sampler::Sampler;
+use crate::ui::lines::success_if_closed;
 
 /// Exit status for a warning; 2 is usage.
 const WARNING: u8 = 3;
@@ -105,7 +106,6 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     })
 }
 
-/// `--kernel`.
 fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
     let topology = resolve(&args.targets, sys).map(Topology::new);
     let (properties, notes) = kernel::probe(sys, topology.as_ref().ok(), true);
@@ -140,10 +140,7 @@ fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
     if !rustix::process::geteuid().is_root() {
         bail!("loading programs into the kernel requires root");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
+    let runtime = runtime()?;
     let mut end = asked_to_end()?;
     let names: Vec<String> = facts.arrays.iter().map(|a| a.array.name.clone()).collect();
     let start = move || Sampler::start(Sys::live(), &names, false, crate::probe::Dirtied::No);
@@ -163,10 +160,8 @@ fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
 
 /// Flushes the output. A closed pipe (`| head`) is not an error.
 fn finish(written: io::Result<()>) -> Result<()> {
-    match written.and_then(|()| io::stdout().flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the findings"),
-        _ => Ok(()),
-    }
+    let written = written.and_then(|()| io::stdout().flush());
+    success_if_closed(written, || "writing the findings".to_owned())
 }
 
 /// A finding if raidtrace cannot run on this kernel.

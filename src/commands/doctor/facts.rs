@@ -13,7 +13,6 @@ use crate::machine::{Array, Filesystem, Member};
 /// Input of the rules.
 #[derive(Default)]
 pub struct Facts {
-    /// Properties of the running kernel.
     pub kernel: Kernel,
     /// Properties of the host that affect all arrays.
     pub host: Host,
@@ -32,14 +31,12 @@ pub struct Host {
     pub uptime_days: Option<u64>,
     /// True if an `mdadm --monitor` process is running.
     pub monitored: Option<bool>,
-    /// Limit on dirty pages.
     pub dirty: Option<DirtyLimit>,
 }
 
 /// Limit on dirty pages, above which writers are throttled.
 #[derive(Clone, Debug)]
 pub struct DirtyLimit {
-    /// Bytes.
     pub bytes: u64,
     /// The setting that the limit is from, as a line of evidence.
     pub setting: String,
@@ -52,7 +49,6 @@ pub struct ArrayFacts {
     pub array: Array,
     /// Disks of `array.members`, in the same order.
     pub disks: Vec<Disk>,
-    /// Write-intent bitmap.
     pub bitmap: Bitmap,
     /// md/mismatch_cnt: sectors found to differ by `last_sync`, or so far while it is running.
     pub mismatches: u64,
@@ -75,7 +71,6 @@ pub struct ArrayFacts {
     pub resync_from: Option<u64>,
     /// optimal_io_size of the array in bytes, which mke2fs uses as the stripe.
     pub optimal_io: u64,
-    /// Filesystems on the array.
     pub filesystems: Vec<FsFacts>,
 }
 
@@ -135,7 +130,6 @@ pub enum Bitmap {
 /// A filesystem on an array.
 #[derive(Default)]
 pub struct FsFacts {
-    /// Location and mounts.
     pub fs: Filesystem,
     /// `None` if the device could not be read.
     pub superblock: Option<Superblock>,
@@ -172,7 +166,6 @@ pub struct FsFacts {
 /// /proc/fs/jbd2/DEV-INODE/info since the mount (fs/jbd2/journal.c, `jbd2_seq_info_show()`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Jbd2 {
-    /// Transactions committed.
     pub transactions: u64,
     /// Maximum number of blocks in a transaction.
     pub largest: u64,
@@ -187,9 +180,7 @@ pub struct Jbd2 {
 pub struct Opener {
     /// Command name, untrusted.
     pub comm: String,
-    /// Process id.
     pub pid: u32,
-    /// Path of the file.
     pub path: String,
 }
 
@@ -231,7 +222,6 @@ impl ArrayFacts {
         matches!(self.array.sync_action.as_deref(), None | Some("idle"))
     }
 
-    /// Members with their disks.
     pub fn members(&self) -> impl Iterator<Item = (&Member, &Disk)> + Clone {
         self.array.members.iter().zip(&self.disks)
     }

@@ -21,7 +21,6 @@ pub enum Severity {
 }
 
 impl Severity {
-    /// Name in JSON.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -42,7 +41,6 @@ pub struct Finding {
     pub array: Option<String>,
     /// Block device of the filesystem; `None` for findings about the array.
     pub filesystem: Option<String>,
-    /// First mount point of the filesystem.
     pub mounted_on: Option<String>,
     /// One sentence with the most important figures.
     pub title: String,
@@ -50,7 +48,6 @@ pub struct Finding {
     pub seen: Vec<String>,
     /// The evidence as figures by name.
     pub figures: Map<String, Value>,
-    /// Why it matters.
     pub why: String,
     /// Commands that fix it, in order. Printed, never run. Empty if there is no fix.
     pub commands: Vec<String>,
@@ -75,17 +72,14 @@ impl Finding {
         }
     }
 
-    /// An [`Severity::Info`] finding with a title.
     pub fn info(id: &'static str, title: impl Into<String>) -> Self {
         Self::new(id, Severity::Info, title)
     }
 
-    /// A [`Severity::Warning`] with a title.
     pub fn warning(id: &'static str, title: impl Into<String>) -> Self {
         Self::new(id, Severity::Warning, title)
     }
 
-    /// A [`Severity::Critical`] finding with a title.
     pub fn critical(id: &'static str, title: impl Into<String>) -> Self {
         Self::new(id, Severity::Critical, title)
     }
@@ -98,7 +92,6 @@ impl Finding {
         self
     }
 
-    /// Names the array.
     pub fn on_array(mut self, name: &str) -> Self {
         self.array = Some(name.to_owned());
         self
@@ -112,7 +105,6 @@ impl Finding {
         self
     }
 
-    /// Adds a line of evidence.
     pub fn seen(self, line: impl Into<String>) -> Self {
         self.seen_all([line])
     }
@@ -123,19 +115,16 @@ impl Finding {
         self
     }
 
-    /// Adds a figure.
     pub fn figure(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.figures.insert(name.to_owned(), value.into());
         self
     }
 
-    /// Sets [`Finding::why`].
     pub fn why(mut self, why: impl Into<String>) -> Self {
         self.why = why.into();
         self
     }
 
-    /// Adds a command.
     pub fn command(self, command: impl Into<String>) -> Self {
         self.commands([command])
     }
@@ -146,19 +135,16 @@ impl Finding {
         self
     }
 
-    /// Sets [`Finding::risk`].
     pub fn risk(mut self, risk: impl Into<String>) -> Self {
         self.risk = risk.into();
         self
     }
 
-    /// Sets [`Finding::not_when`].
     pub fn not_when(mut self, not_when: impl Into<String>) -> Self {
         self.not_when = not_when.into();
         self
     }
 
-    /// Sets [`Finding::source`].
     pub fn source(mut self, source: &'static str) -> Self {
         self.source = source;
         self

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::select::Diagnosis;
 
-/// Writes a value on one line.
 pub fn write(out: &mut dyn Write, value: &impl Serialize) -> io::Result<()> {
     serde_json::to_writer(&mut *out, value)?;
     writeln!(out)

@@ -29,7 +29,6 @@ pub struct Properties {
     pub capabilities: Option<u64>,
     /// Active mode in /sys/kernel/security/lockdown, which is in brackets; `None` without that file.
     pub lockdown: Option<String>,
-    /// kernel.kptr_restrict.
     pub kptr_restrict: Option<u32>,
     /// Tracepoints, types, addresses.
     pub facts: probe::Facts,
@@ -39,10 +38,8 @@ pub struct Properties {
     pub loaded: Option<Result<Vec<&'static str>, String>>,
 }
 
-/// One requirement or feature.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// Name.
     pub name: &'static str,
     /// `None` if it was not checked.
     pub available: Option<bool>,
@@ -180,6 +177,20 @@ fn requirements(properties: &Properties) -> Vec<Line> {
         line(name, fits, has + &expected)
     };
     let btf = "/sys/kernel/btf/vmlinux";
+    let (unlocked, lockdown) = match properties.lockdown.as_deref() {
+        None => (true, "not supported by this kernel".to_owned()),
+        Some(mode @ "confidentiality") => (
+            false,
+            format!("{mode}: programs may not read kernel memory"),
+        ),
+        Some(mode) => (true, format!("{mode}, which allows raidtrace")),
+    };
+    let kptr = "kernel.kptr_restrict";
+    let (visible, addresses) = match properties.kptr_restrict {
+        Some(n @ 2..) => (Some(false), format!("{kptr} is {n}: sysctl {kptr}=1")),
+        Some(n) => (Some(true), format!("{kptr} is {n}")),
+        None => (None, format!("{kptr} cannot be read")),
+    };
     vec![
         line(
             "types of the kernel (BTF)",
@@ -207,36 +218,8 @@ fn requirements(properties: &Properties) -> Vec<Line> {
             "(rq, error, nr_bytes)",
         ),
         capabilities(properties),
-        match properties.lockdown.as_deref() {
-            None => line("no lockdown", true, "not supported by this kernel"),
-            Some("confidentiality") => line(
-                "no lockdown",
-                false,
-                "confidentiality: programs may not read kernel memory",
-            ),
-            Some(mode) => line(
-                "no lockdown",
-                true,
-                format!("{mode}, which allows raidtrace"),
-            ),
-        },
-        match properties.kptr_restrict {
-            Some(n) if n >= 2 => line(
-                "addresses of functions",
-                false,
-                format!("kernel.kptr_restrict is {n}: sysctl kernel.kptr_restrict=1"),
-            ),
-            Some(n) => line(
-                "addresses of functions",
-                true,
-                format!("kernel.kptr_restrict is {n}"),
-            ),
-            None => line(
-                "addresses of functions",
-                None,
-                "kernel.kptr_restrict cannot be read",
-            ),
-        },
+        line("no lockdown", unlocked, lockdown),
+        line("addresses of functions", visible, addresses),
     ]
 }
 

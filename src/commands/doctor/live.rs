@@ -41,11 +41,8 @@ const HOT_RATE: f64 = 10.0;
 /// Writes of one origin on a member.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Share {
-    /// Kernel name.
     pub name: String,
-    /// Slot.
     pub slot: u32,
-    /// Bytes written.
     pub bytes: u64,
     /// Share of the origin's blocks that the layout has on this member, 0 to 1.
     pub predicted_share: f64,
@@ -54,9 +51,7 @@ pub struct Share {
 /// Writes of one origin on an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Array.
     pub array: String,
-    /// Origin.
     pub origin: Origin,
     /// Always `write`.
     pub op: Op,
@@ -75,9 +70,7 @@ pub struct Row {
 pub struct Live {
     /// Path of the recording; `None` for `--live`.
     pub recording: Option<String>,
-    /// Seconds.
     pub interval_s: f64,
-    /// Lost events.
     pub lost: u64,
     /// Origins with enough writes.
     pub rows: Vec<Row>,

@@ -13,18 +13,18 @@
 pub mod args;
 mod ata;
 pub mod command;
-pub mod facts;
-pub mod finding;
-pub mod gather;
+mod facts;
+mod finding;
+mod gather;
 mod json;
-pub mod kernel;
+mod kernel;
 mod live;
 mod load;
 mod mounted;
 mod openers;
 mod parts;
-pub mod rules;
-pub mod select;
+mod rules;
+mod select;
 mod table;
 mod upkeep;
 

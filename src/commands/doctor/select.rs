@@ -18,22 +18,17 @@ const FILE_LIMIT: u64 = 1 << 20;
 /// Target of findings about the kernel or the host.
 const NO_TARGET: &str = "-";
 
-/// The output of `doctor`.
 pub struct Diagnosis<'a> {
-    /// Input of the rules.
     pub facts: &'a Facts,
     /// Findings to print, the worst first.
     pub found: &'a [Finding],
     /// Requirements and features of raidtrace on this kernel.
     pub able: &'a Ability,
-    /// Measured writes, if any.
     pub live: Option<&'a Live>,
-    /// Number of findings left out.
     pub left_out: LeftOut,
 }
 
 impl Diagnosis<'_> {
-    /// Severity of the worst finding.
     pub fn worst(&self) -> Option<Severity> {
         self.found.iter().map(|f| f.severity).max()
     }
@@ -42,11 +37,8 @@ impl Diagnosis<'_> {
 /// Number of findings left out, by option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LeftOut {
-    /// `--ignore`.
     pub ignored: usize,
-    /// `--acknowledged`.
     pub acknowledged: usize,
-    /// `--min-severity`.
     pub below_min_severity: usize,
 }
 
@@ -64,7 +56,6 @@ impl LeftOut {
     }
 }
 
-/// Findings to print.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
     /// Rules whose findings are left out.
@@ -80,7 +71,6 @@ pub struct Selection {
 pub struct Acknowledged {
     /// Line number, from 1.
     pub line: usize,
-    /// Name of the rule.
     pub id: String,
     /// Array, filesystem, mount point or member of the finding.
     pub target: String,

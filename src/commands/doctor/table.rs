@@ -17,10 +17,8 @@ const COLUMNS: usize = 80;
 const LABEL: usize = 9;
 /// Indentation of evidence in the table of `--kernel`.
 const EVIDENCE: usize = 33;
-/// Maximum lines of a paragraph.
 const LINES: usize = 40;
 
-/// Writes everything.
 pub fn write(out: &mut dyn Write, diagnosis: &Diagnosis<'_>) -> io::Result<()> {
     for array in &diagnosis.facts.arrays {
         writeln!(out, "{}", cut(&clean(&heading(array)), COLUMNS))?;

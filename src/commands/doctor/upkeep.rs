@@ -10,7 +10,6 @@ const TIME: Duration = Duration::from_millis(300);
 const DAY: u64 = 24 * 3600;
 const CHECKS: &str = "/var/lib/mdcheck";
 
-/// Reads [`Host`].
 pub fn host(sys: &Sys) -> Host {
     let uptime = sys.text("/proc/uptime");
     let seconds = uptime.and_then(|t| t.split('.').next()?.parse::<u64>().ok());

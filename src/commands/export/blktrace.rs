@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
 
 use super::period::Period;
-use super::written::{Reasons, Written};
+use super::written::{INVALID_ROWS, Reasons, Written, nanoseconds, plain};
 use crate::analysis::item::{Flags, Item, Request};
 use crate::analysis::reorder::Reorder;
 use crate::origin::Op;
@@ -48,14 +48,11 @@ const ISSUE_UNKNOWN: &str =
 const OTHER: &str = "requests left out, because blktrace has no such operation";
 const MORE: &str = "requests left out, because their members are not among the first 256";
 const LOST: &str = "events lost while recording, so that their requests are missing";
-const INVALID_ROWS: &str =
-    "invalid rows (unknown member or array, or invalid text), in the whole recording";
 const LATE: &str = "events not in order of time, because they arrived too late";
 
 /// Creates the output of a member, given its file name.
 pub type Open<'a> = dyn FnMut(&str) -> anyhow::Result<Box<dyn Write>> + 'a;
 
-/// An event of a member.
 #[derive(Clone, Copy)]
 struct Event {
     device: usize,
@@ -66,7 +63,6 @@ struct Event {
     error: u16,
 }
 
-/// Output of a member.
 struct Device {
     array: String,
     out: Box<dyn Write>,
@@ -303,11 +299,6 @@ impl Device {
     }
 }
 
-/// Nanoseconds since 1970; 0 for times before.
-fn nanoseconds(time_us: i64) -> u64 {
-    u64::try_from(time_us).unwrap_or(0).saturating_mul(1000)
-}
-
 /// Device numbers by array and member: `8:16` is 8 << 20 | 16.
 fn device_numbers(header: &Header) -> BTreeMap<(String, String), u32> {
     let mut numbers = BTreeMap::new();
@@ -326,11 +317,9 @@ fn device_numbers(header: &Header) -> BTreeMap<(String, String), u32> {
     numbers
 }
 
-/// `sdb.blktrace.0`: the name of a member is untrusted, and must not lead out of the directory.
+/// `sdb.blktrace.0`
 fn file_name(member: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let name = member.chars().take(64);
-    let name: String = name.map(|c| if plain(c) { c } else { '_' }).collect();
+    let name = plain(member);
     let name = if name.is_empty() { "_" } else { &name };
     format!("{name}.blktrace.0")
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use anyhow::{Result, bail};
 
 use super::period::Period;
-use super::written::{Reasons, Written};
+use super::written::{INVALID_ROWS, Reasons, Written, plain};
 use crate::analysis::item::{Flags, Item, Submission};
 use crate::analysis::reorder::Reorder;
 use crate::origin::Op;
@@ -90,8 +90,6 @@ pub fn write(
 }
 
 const LOST: &str = "events lost while recording, so that their submissions are not in the log";
-const INVALID_ROWS: &str =
-    "invalid rows (unknown member or array, or invalid text), in the whole recording";
 const LATE: &str = "submissions not in order of time, because they arrived too late";
 const FUA: &str = "writes with FUA, which fio cannot request, exported as plain writes";
 const PREFLUSH: &str = "writes with a preflush, exported as a sync and a write";
@@ -180,8 +178,5 @@ impl<W: Write> Log<W> {
 
 /// A file name that is no path: without `--replay_redirect` fio must not write to the recorded array.
 fn log_name(array: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let name = array.chars().take(64);
-    let name: String = name.map(|c| if plain(c) { c } else { '_' }).collect();
-    format!("raidtrace-{name}")
+    format!("raidtrace-{}", plain(array))
 }

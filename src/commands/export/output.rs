@@ -28,7 +28,6 @@ pub fn open(sources: &[PathBuf], path: &Path, force: bool) -> Result<Output> {
     destination.open().with_context(name)
 }
 
-/// `file`, buffered.
 pub fn buffered(file: fs::File) -> BufWriter<fs::File> {
     BufWriter::with_capacity(BUFFER, file)
 }

@@ -16,7 +16,6 @@ pub struct Period {
 }
 
 impl Period {
-    /// The whole recording.
     pub const WHOLE: Self = Self {
         from_us: i64::MIN,
         to_us: i64::MAX,

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 /// Number of rows, requests or submissions that were exported, and what was left out or changed.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Number of rows, requests or submissions.
     pub count: u64,
     /// Unit of `count`, in the plural.
     pub unit: &'static str,
@@ -14,6 +13,22 @@ pub struct Written {
     /// A command that uses the output.
     pub hint: Option<String>,
 }
+
+/// The start of a name from a recording as a part of a file name: it is untrusted, and must not lead out of a directory.
+pub fn plain(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let name = name.chars().take(64);
+    name.map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+/// Nanoseconds since 1970; 0 for times before.
+pub fn nanoseconds(time_us: i64) -> u64 {
+    u64::try_from(time_us).unwrap_or(0).saturating_mul(1000)
+}
+
+/// Rows whose member or array is unknown.
+pub const INVALID_ROWS: &str =
+    "invalid rows (unknown member or array, or invalid text), in the whole recording";
 
 /// Counts of rows by the reason why they are not, or not exactly, in the output.
 #[derive(Debug, Default)]
@@ -28,7 +43,6 @@ impl Reasons {
         }
     }
 
-    /// A line for each reason.
     pub fn notes(self) -> Vec<String> {
         let reasons = self.0.into_iter();
         reasons

@@ -1,6 +1,5 @@
 //! `raidtrace layout`: prints a report as text, JSON or SVG, and sets the exit status.
 
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, Result, anyhow};
@@ -9,7 +8,9 @@ use clap::error::ErrorKind;
 
 use super::args::{Kind, Layout};
 use super::comparison::{self, Comparison};
-use super::{json, load, picture, table, xfs};
+use super::found::{Found, check_striped};
+use super::table::{self, print};
+use super::{json, load, picture, xfs};
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::report::Report;
 use crate::analysis::placement::search::Search;
@@ -60,13 +61,13 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
         None => None,
     };
     if args.search {
-        check_striped(&target)?;
-        if is_xfs {
-            let (written, worst) = xfs::compare(args, &target, grown.as_ref())?;
-            finish(written)?;
-            return Ok(check(args, worst));
-        }
-        return compare(args, &target, grown.as_ref(), &conf);
+        check_striped(&target.array.geometry)?;
+        let found = match is_xfs {
+            true => xfs::compare(args, &target, grown.as_ref())?,
+            false => compare(args, &target, grown.as_ref(), &conf)?,
+        };
+        print(args, || found.lines(), || found.object())?;
+        return Ok(check(args, found.worst()));
     }
     let mut report = Report::new(target);
     if report.uneven {
@@ -95,13 +96,11 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
                 )
             })?;
     }
-    let mut out = io::stdout().lock();
-    let written = if args.json {
-        json::write(&mut out, &report)
-    } else {
-        table::write(&mut out, &report, args.all)
-    };
-    finish(written)?;
+    print(
+        args,
+        || table::lines(&report, args.all),
+        || json::object(&report),
+    )?;
     Ok(check(args, report.skews.worst()))
 }
 
@@ -117,61 +116,31 @@ fn remedy(args: &Layout, target: &Target, conf: &Conf) -> String {
     words::remedy(target, args.plan.is_none(), found.as_ref())
 }
 
-/// Flushes the output. A closed pipe is not an error.
-fn finish(written: io::Result<()>) -> Result<()> {
-    match written.and_then(|()| io::stdout().flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a search on an array without chunks.
-fn check_striped(target: &Target) -> Result<()> {
-    let geometry = &target.array.geometry;
-    if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
-        return Err(anyhow!(
-            "--search requires a striped array: every member of {} holds everything (--level, --disks)",
-            geometry.level()
-        ));
-    }
-    Ok(())
-}
-
 /// `--search` for ext2, ext3 and ext4.
-fn compare(
+fn compare<'a>(
     args: &Layout,
-    target: &Target,
+    target: &'a Target,
     grown: Option<&Geometry>,
     conf: &Conf,
-) -> Result<ExitCode> {
+) -> Result<Found<'a>> {
     let bytes = args.plan.unwrap_or(target.fs.bytes());
     let search = Search::on(target, bytes, &args.mke2fs, conf);
     let (all, base) = search.run().map_err(|e| anyhow!(e))?;
-    let grown = match grown {
-        Some(grown) => {
-            let rows = comparison::shown(&all, base).into_iter();
-            let skews: Result<Vec<_>, String> = rows
-                .map(|i| grow::planned(target, grown, bytes, &all[i].options, conf))
-                .collect();
-            Some((grown.disks(), skews.map_err(|e| anyhow!(e))?))
-        }
-        None => None,
-    };
-    let found = Comparison {
+    let grown = grown.map(|grown| {
+        let rows = comparison::shown(&all, base).into_iter();
+        let skews: Result<Vec<_>, String> = rows
+            .map(|i| grow::planned(target, grown, bytes, &all[i].options, conf))
+            .collect();
+        skews.map(|skews| (grown.disks(), skews))
+    });
+    let comparison = Comparison {
         target,
         all: &all,
         base,
         counted: search.partial_note(),
-        grown,
+        grown: grown.transpose().map_err(|e| anyhow!(e))?,
     };
-    let mut out = io::stdout().lock();
-    let written = if args.json {
-        writeln!(out, "{}", found.object())
-    } else {
-        found.write(&mut out)
-    };
-    finish(written)?;
-    Ok(check(args, all[found.recommended()].skews.worst()))
+    Ok(comparison.found())
 }
 
 /// Exits with a usage error, like clap.

@@ -1,20 +1,11 @@
 //! The report as one JSON object (schema raidtrace.layout/1).
 
-use std::io::{self, Write};
-
 use serde_json::{Map, Value, json};
 
 use crate::analysis::placement::report::{self, Report};
 use crate::analysis::placement::spread::Member;
 use crate::analysis::placement::{Groups, Skews};
 
-/// Writes the object on one line.
-pub fn write(out: &mut dyn Write, report: &Report) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, &object(report))?;
-    writeln!(out)
-}
-
-/// The report as a JSON value.
 pub fn object(report: &Report) -> Value {
     let (target, fs) = (&report.target, &report.target.fs);
     let geometry = &target.array.geometry;

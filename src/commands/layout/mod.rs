@@ -1,14 +1,14 @@
 //! `raidtrace layout`: placement of a filesystem's metadata on the members of an array, and its skew.
 //!
 //! * `table`, `json`, `picture`: output of a report.
-//! * `comparison`: output of `--search`; `agsizes`: the same for XFS.
+//! * `found`: output of `--search`; `comparison`: its rows for ext4.
 //! * `xfs`: plans, advice and search for XFS.
 //! * `load`: `--load`.
 
-mod agsizes;
 pub mod args;
 pub mod command;
-pub mod comparison;
+pub(crate) mod comparison;
+mod found;
 mod json;
 mod load;
 mod picture;

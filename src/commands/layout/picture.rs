@@ -72,7 +72,6 @@ fn panels(report: &Report) -> ([Panel; 2], &'static str) {
     ([bitmaps, tables], foot)
 }
 
-/// Draws the picture.
 pub fn draw(report: &Report) -> String {
     let members = &report.spread.members;
     let (panels, foot) = panels(report);

@@ -2,29 +2,33 @@
 
 use std::io::{self, Write};
 
+use anyhow::Result;
+use serde_json::Value;
+
+use super::args::Layout;
 use crate::analysis::placement::Groups;
 use crate::analysis::placement::report::{self, Report};
 use crate::analysis::placement::spread::{Figure, Member, skew};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 use crate::origin::Origin;
+use crate::ui::lines::success_if_nobody_reads;
 use crate::ui::text;
 
 const COLUMNS: usize = 80;
-/// Width of a bar.
 const BAR: usize = 23;
-/// Width of a member's name.
 const NAME: usize = 10;
 
-/// Writes the report. If `all`, includes every origin by member.
-pub fn write(out: &mut dyn Write, report: &Report, all: bool) -> io::Result<()> {
-    for line in lines(report, all) {
+/// Writes lines without spaces at their ends.
+pub fn write_lines(out: &mut dyn Write, lines: Vec<String>) -> io::Result<()> {
+    for line in lines {
         writeln!(out, "{}", line.trim_end())?;
     }
     Ok(())
 }
 
-fn lines(report: &Report, all: bool) -> Vec<String> {
+/// The report. If `all`, includes every origin by member.
+pub fn lines(report: &Report, all: bool) -> Vec<String> {
     let mut out: Vec<String> = about(&report.target)
         .iter()
         .flat_map(|l| wrapped("", l))
@@ -52,6 +56,20 @@ fn lines(report: &Report, all: bool) -> Vec<String> {
         out.extend(wrapped("note: ", note));
     }
     out
+}
+
+/// Prints lines, or with --json an object. A closed pipe is not an error.
+pub fn print(
+    args: &Layout,
+    lines: impl FnOnce() -> Vec<String>,
+    object: impl FnOnce() -> Value,
+) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let written = match args.json {
+        true => writeln!(out, "{}", object()),
+        false => write_lines(&mut out, lines()),
+    };
+    success_if_nobody_reads(written.and_then(|()| out.flush()))
 }
 
 /// Wraps untrusted text at 80 columns. The first line starts with `mark`, the other lines are indented.

@@ -26,7 +26,7 @@ fn report(bytes: u64, level: Level, disks: u32, chunk_kib: u64, options: &Option
 
 fn text(report: &Report, all: bool) -> String {
     let mut out = Vec::new();
-    table::write(&mut out, report, all).unwrap();
+    table::write_lines(&mut out, table::lines(report, all)).unwrap();
     let text = String::from_utf8(out).unwrap();
     for line in text.lines() {
         assert!(crate::ui::text::width(line) <= 80, "{line}");

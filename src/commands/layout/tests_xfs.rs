@@ -2,7 +2,6 @@
 
 use clap::Parser;
 
-use super::agsizes::AgSizes;
 use super::args::Layout;
 use super::{json, picture, table, xfs};
 use crate::analysis::placement::report::Report;
@@ -51,7 +50,7 @@ fn narrow(text: Vec<u8>) -> String {
 fn text(words: &str) -> String {
     let report = report(words);
     let mut out = Vec::new();
-    table::write(&mut out, &report, words.contains("--all")).unwrap();
+    table::write_lines(&mut out, table::lines(&report, words.contains("--all"))).unwrap();
     narrow(out)
 }
 
@@ -94,12 +93,10 @@ fn search(words: &str) -> (String, serde_json::Value) {
     let args = args(words);
     let target = xfs::planned(&args, args.plan.unwrap()).unwrap();
     let grown = args.grow_to.map(|n| grow::array(&target, n).unwrap());
-    xfs::with_sizes(&args, &target, grown.as_ref(), |found: &AgSizes<'_>| {
-        let mut out = Vec::new();
-        found.write(&mut out).unwrap();
-        (narrow(out), found.object())
-    })
-    .unwrap()
+    let found = xfs::compare(&args, &target, grown.as_ref()).unwrap();
+    let mut out = Vec::new();
+    table::write_lines(&mut out, found.lines()).unwrap();
+    (narrow(out), found.object())
 }
 
 #[test]

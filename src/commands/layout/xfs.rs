@@ -1,19 +1,19 @@
 //! XFS: plans with the rules of mkfs.xfs, advice, and `--search`.
 
-use std::io::{self, Write as _};
 use std::process::Command;
 
 use anyhow::{Result, anyhow};
+use serde_json::json;
 
-use super::agsizes::AgSizes;
 use super::args::Layout;
+use super::found::{Found, Row, factor};
 use crate::analysis::placement::filesystem::Filesystem;
 use crate::analysis::placement::geometry::data_disks;
 use crate::analysis::placement::search::agsizes::{
-    AgSizeOptions, compare as compare_sizes, remedy as suggested,
+    AgSizeCandidate, AgSizeOptions, compare as compare_sizes, recommended, remedy as suggested,
 };
 use crate::analysis::placement::target::Target;
-use crate::analysis::placement::{Skews, grow, words};
+use crate::analysis::placement::{Skews, grow, report, words};
 use crate::fs::xfs;
 use crate::mkfs_xfs::{self, Defaults, Options, Release, Version};
 use crate::raid::Geometry;
@@ -163,46 +163,42 @@ pub fn remedy(args: &Layout, target: &Target) -> String {
     format!("{remedy}{warning}")
 }
 
-/// Calls `show` with the sizes of allocation groups to compare.
-pub(super) fn with_sizes<T>(
+/// `--search`: sizes of the allocation groups.
+pub fn compare<'a>(
     args: &Layout,
-    target: &Target,
+    target: &'a Target,
     grown: Option<&Geometry>,
-    show: impl FnOnce(&AgSizes<'_>) -> T,
-) -> Result<T> {
+) -> Result<Found<'a>> {
     let planner = planner(args, target)?;
     let plan = |choice| planner.plan(choice);
     let (all, base) = compare_sizes(target, &plan).map_err(|e| anyhow!(e))?;
-    let grown = match grown {
-        Some(grown) => {
-            let skews = all.iter().map(|c| grow::planned_xfs(target, &c.fs, grown));
-            let skews: Result<Vec<Skews>, String> = skews.collect();
-            Some((grown.disks(), skews.map_err(|e| anyhow!(e))?))
-        }
-        None => None,
+    let chunk = target.array.geometry.chunk_sectors().unwrap_or(1);
+    let row = |c: &AgSizeCandidate| -> Result<Row> {
+        let skews = grown.map(|grown| grow::planned_xfs(target, &c.fs, grown));
+        Ok(Row {
+            options: planner.words(c.options),
+            skews: c.skews,
+            grown: skews.transpose().map_err(|e| anyhow!(e))?,
+            cells: format!(
+                "{:>8}{:>8}{:>8}{:>9}",
+                factor(c.skews.allocation),
+                factor(c.skews.inodes),
+                c.count,
+                c.sectors / chunk,
+            ),
+            costs: Vec::new(),
+            figures: json!({"allocation_groups": c.count, "agsize_bytes": c.sectors * 512}),
+        })
     };
-    Ok(show(&AgSizes {
+    Ok(Found {
         target,
-        all: &all,
+        program: "mkfs.xfs",
+        columns: (36, " headers  inodes  groups   chunks"),
+        rows: all.iter().map(row).collect::<Result<_>>()?,
         base,
-        words: &|choice| planner.words(choice),
-        grown,
-    }))
-}
-
-/// `--search`. Returns the result of writing, and the skew that `--check` compares.
-pub fn compare(
-    args: &Layout,
-    target: &Target,
-    grown: Option<&Geometry>,
-) -> Result<(io::Result<()>, f64)> {
-    with_sizes(args, target, grown, |found| {
-        let mut out = io::stdout().lock();
-        let written = if args.json {
-            writeln!(out, "{}", found.object())
-        } else {
-            found.write(&mut out)
-        };
-        (written, found.worst())
+        best: recommended(&all, base),
+        none_better: "no agsize is better: try another number of disks or another chunk",
+        grown: grown.map(|grown| (grown.disks(), "; agsize stays")),
+        notes: report::notes(target).cloned().collect(),
     })
 }

@@ -114,7 +114,8 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     } = ended.total;
     signals.catch_again();
     let failed = failed.or(ended.result.err()).or(result.err());
-    let failed = failed.filter(|e| !is_broken_pipe(e));
+    // If the reader of the pipe has closed it, that is not a failure.
+    let failed = failed.filter(|e| kind(e) != Some(io::ErrorKind::BrokenPipe));
     if failed.is_none() {
         let _ = report(&summary, &files.name());
     }
@@ -134,11 +135,6 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         (None, Some(status)) => Ok(ExitCode::from(child::code(status))),
         (None, None) => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// True if the reader of the pipe has closed it, which is not a failure.
-fn is_broken_pipe(error: &Error) -> bool {
-    kind(error) == Some(io::ErrorKind::BrokenPipe)
 }
 
 fn kind(error: &Error) -> Option<io::ErrorKind> {

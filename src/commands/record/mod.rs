@@ -4,8 +4,8 @@
 //! * [`recording`]: a recorded session. [`output`]: the files of a recording. [`summary`]: the final message.
 
 pub mod args;
-pub mod child;
+mod child;
 pub mod command;
 pub mod output;
 pub mod recording;
-pub mod summary;
+mod summary;

@@ -97,7 +97,6 @@ struct Busiest<'a> {
 }
 
 impl<'a> Allocator<'a> {
-    /// JSON of `allocator`.
     pub fn new(allocator: &'a gather::Allocator) -> Self {
         let s = &allocator.whole;
         let filesystem = |fs: &'a FsAlloc| {

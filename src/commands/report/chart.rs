@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::lines::{length, wrapped};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::time;
 use crate::analysis::timeline::{Interval, Timeline};
@@ -15,7 +16,6 @@ const MEMBERS: usize = 24;
 /// Number of rows for the busiest members if there are more than `MEMBERS`.
 const BUSIEST: usize = 12;
 
-/// A member's row.
 struct Row<'a> {
     name: &'a str,
     number: usize,
@@ -125,7 +125,7 @@ fn busiest<'r, 'a: 'r>(
         time::clock_both(interval.from_us, &zone),
         time::clock_both(interval.to_us, &zone),
     );
-    super::lines::wrapped(out, "  ", &line)
+    wrapped(out, "  ", &line)
 }
 
 /// Mean over all intervals, weighted by length.
@@ -141,15 +141,6 @@ fn column(share: f64) -> char {
     match height {
         0 => ' ',
         n => HEIGHTS.get(n - 1).copied().unwrap_or('█'),
-    }
-}
-
-/// `1 s`, `15 min`, `2 h`.
-fn length(seconds: i64) -> String {
-    match seconds {
-        s if s % 3600 == 0 => format!("{} h", s / 3600),
-        s if s % 60 == 0 => format!("{} min", s / 60),
-        s => format!("{s} s"),
     }
 }
 

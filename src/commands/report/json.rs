@@ -60,7 +60,6 @@ struct Local {
     time_zone: Option<String>,
 }
 
-/// An interval of the timeline.
 #[derive(Serialize)]
 struct Interval<'a> {
     from: String,

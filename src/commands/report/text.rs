@@ -5,11 +5,11 @@ use std::path::Path;
 
 use jiff::tz::TimeZone;
 
-use super::lines::{COLUMNS, sentence, wrapped};
+use super::lines::{COLUMNS, sentence, shares, wrapped};
 use super::{allocator, chart, slow};
 use crate::analysis::hotspot::Kind;
 use crate::analysis::item::WRITTEN_BECAUSE;
-use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
+use crate::analysis::snapshot::{ArraySnapshot, Cell};
 use crate::analysis::time;
 use crate::analysis::units;
 use crate::origin::{Op, Origin};
@@ -309,15 +309,9 @@ fn origins(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
     for row in rows {
         let all: u64 = row.each.iter().fold(0, |sum, n| sum.saturating_add(*n));
         let all = all.max(1) as f64;
-        let mut each: Vec<(&MemberSnapshot, u64)> =
-            array.members.iter().zip(row.each.iter().copied()).collect();
-        each.sort_by_key(|(_, n)| std::cmp::Reverse(*n));
-        let most = each.first().map_or(0, |(_, n)| *n) as f64;
-        let named = each.iter().take(3).filter(|(_, n)| *n > 0);
-        let named = named.map(|(member, n)| {
-            let share = units::percent_short(*n as f64 / all);
-            format!("{} {share}", clean(&member.name))
-        });
+        let most = row.each.iter().copied().max().unwrap_or(0) as f64;
+        let names = array.members.iter().map(|m| clean(&m.name));
+        let parts = names.zip(row.each.iter().map(|n| *n as f64));
         writeln!(
             out,
             "  {} {:>9} {:>9} {:>5}  {}",
@@ -325,7 +319,7 @@ fn origins(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
             row.requests,
             units::bytes(row.bytes as f64),
             format!("{:.1}x", most * present.max(1) as f64 / all),
-            named.collect::<Vec<_>>().join(", ")
+            shares(parts, all, 3)
         )?;
     }
     Ok(())

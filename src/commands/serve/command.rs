@@ -21,7 +21,7 @@ use super::tracing::{INTERVAL, Options, Shared, Tracing};
 use crate::machine::Sys;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
-use crate::session::engine::{Engine, PATIENCE, Tick};
+use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 use crate::session::remote::token;
 
 /// Maximum number of concurrent downloads.
@@ -67,10 +67,7 @@ pub fn run(args: &Serve) -> Result<()> {
         rules: args.dump_on.clone(),
         with_tasks: args.with_tasks,
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
+    let runtime = runtime()?;
     let engine = {
         let (shared, dump_dir, dump_bytes) =
             (Arc::clone(&shared), args.dump_dir.clone(), args.dump_bytes);
@@ -89,7 +86,9 @@ pub fn run(args: &Serve) -> Result<()> {
         let _ = ready.send(started.transpose()?);
         engine
     };
-    let hosts = args.host.iter().cloned().chain([host_name()]).collect();
+    let uname = rustix::system::uname();
+    let own_name = uname.nodename().to_string_lossy().into_owned();
+    let hosts = args.host.iter().cloned().chain([own_name]).collect();
     let app = Arc::new(App {
         shared,
         with_tasks: args.with_tasks,
@@ -113,12 +112,6 @@ pub fn run(args: &Serve) -> Result<()> {
     // Do not wait for reads of the directory for dumps, which may hang.
     runtime.shutdown_background();
     served
-}
-
-/// Name of this machine.
-fn host_name() -> String {
-    let uname = rustix::system::uname();
-    uname.nodename().to_string_lossy().into_owned()
 }
 
 fn listen(args: &Serve) -> Result<TcpListener> {

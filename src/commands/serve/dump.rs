@@ -26,20 +26,16 @@ pub const ASKED: &str = "asked";
 /// Pause between two checks for the end of the thread.
 const POLL: Duration = Duration::from_millis(10);
 
-/// A dump to be written.
 pub struct Dump {
-    /// The recording.
     pub recording: RecordingCopy,
     /// Name of the rule that fired, for the file name.
     pub rule: String,
-    /// Time of the dump.
     pub time: jiff::Timestamp,
 }
 
 /// Results of the dumps so far.
 #[derive(Clone, Debug, Default)]
 pub struct Written {
-    /// Number of dumps written.
     pub dumps: u64,
     /// Number of dumps that could not be written.
     pub errors: u64,
@@ -190,7 +186,7 @@ fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
     // Make room before writing. If the filesystem is full nevertheless, remove more dumps and retry once.
     make_room(dir, most_bytes.saturating_sub(dump.recording.bytes()));
     match write_file(&path, &dump.recording).with_context(cannot) {
-        Err(error) if is_full(&error) && remove_oldest(dir) => {
+        Err(error) if is_full(&error) && dumps(dir).first().is_some_and(remove) => {
             make_room(dir, dumps(dir).iter().map(|d| d.bytes).sum::<u64>() / 2);
             write_file(&path, &dump.recording).with_context(cannot)?;
         }
@@ -221,7 +217,6 @@ fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
     Ok(())
 }
 
-/// A dump in the directory.
 struct Found {
     /// False for requested dumps. These are removed first, so that they do not displace dumps of rules.
     is_of_rule: bool,
@@ -262,11 +257,6 @@ fn make_room(dir: &Path, most_bytes: u64) {
             sum -= dump.bytes;
         }
     }
-}
-
-/// Removes the first dump in the order of removal. False if no dump was removed.
-fn remove_oldest(dir: &Path) -> bool {
-    dumps(dir).first().is_some_and(remove)
 }
 
 fn remove(dump: &Found) -> bool {

@@ -4,18 +4,22 @@
 
 mod own;
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelValue, LabelValueEncoder, MetricEncoder, NoLabelSet,
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::totals::{CellTotals, DEVICE_EDGES, MemberKey, QUEUE_EDGES, Times, Totals};
+use super::totals::{
+    ArrayTotals, DEVICE_EDGES, MemberKey, MemberTotals, QUEUE_EDGES, Times, Totals,
+};
+use super::tracing::FlightNow;
 use crate::analysis::hotspot;
 use crate::machine::own::OwnUse;
 use crate::origin::{Op, Origin};
@@ -23,33 +27,11 @@ use crate::origin::{Op, Origin};
 /// Values that the metrics are computed from.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {
-    /// Totals of IO.
     pub totals: Totals,
-    /// Figures of the flight recorder; `None` without one.
-    pub flight: Option<FlightFigures>,
+    pub flight: FlightNow,
     /// CPU time and memory of this process.
     pub own: OwnUse,
-    /// True if the programs could not be updated for the last change of the host.
-    pub update_failed: bool,
-    /// Number of open HTTP connections.
     pub connections: u64,
-}
-
-/// Figures of the flight recorder.
-#[derive(Clone, Debug, Default)]
-pub struct FlightFigures {
-    /// Bytes in memory.
-    pub bytes: u64,
-    /// Time that the recording in memory covers, in seconds.
-    pub seconds: f64,
-    /// Dumps written.
-    pub dumps: u64,
-    /// Dumps that could not be written.
-    pub errors: u64,
-    /// Rows of the recording that were dropped because the writer was too slow.
-    pub dropped_rows: u64,
-    /// Slow operations, commits and events missing from the recording.
-    pub slow_lost: u64,
 }
 
 /// The metrics as OpenMetrics text.
@@ -95,38 +77,15 @@ pub fn plain(open_metrics: &str) -> String {
     text
 }
 
-/// A label value. Escapes special characters, because the library does not.
-struct Value<'a>(&'a str);
+type Label<'a> = (&'static str, Cow<'a, str>);
 
-impl EncodeLabelValue for Value<'_> {
-    fn encode(&self, encoder: &mut LabelValueEncoder) -> Result<(), fmt::Error> {
-        for c in self.0.chars() {
-            match c {
-                '\\' => encoder.write_str("\\\\")?,
-                '"' => encoder.write_str("\\\"")?,
-                '\n' => encoder.write_str("\\n")?,
-                c => encoder.write_char(c)?,
-            }
-        }
-        Ok(())
-    }
+fn label<'a>(name: &'static str, value: impl Into<Cow<'a, str>>) -> Label<'a> {
+    (name, value.into())
 }
 
-type Label<'a> = (&'static str, Value<'a>);
-
-fn label<'a>(name: &'static str, value: &'a str) -> Label<'a> {
-    (name, Value(value))
-}
-
-#[derive(Debug)]
-struct Families(Figures);
-
-/// A slot as a label; empty for a spare.
-fn slot_text(slot: Option<u32>) -> String {
-    slot.map_or_else(String::new, |s| s.to_string())
-}
-
-fn member_labels<'a>((array, member, _): &'a MemberKey, slot: &'a str) -> [Label<'a>; 3] {
+/// Labels of a member; the slot of a spare is empty.
+fn member_labels<'a>((array, member, slot): &'a MemberKey) -> [Label<'a>; 3] {
+    let slot = slot.map_or_else(String::new, |slot| slot.to_string());
     [
         label("array", array),
         label("member", member),
@@ -134,114 +93,134 @@ fn member_labels<'a>((array, member, _): &'a MemberKey, slot: &'a str) -> [Label
     ]
 }
 
-fn seconds<const N: usize>(
-    times: &Times<N>,
-    edges: &[u64; N],
-    mut encoder: MetricEncoder,
-) -> fmt::Result {
-    let below: u64 = times.counts.iter().sum();
-    let mut buckets = [(f64::INFINITY, 0); 32];
-    let used = buckets.get_mut(..=N).ok_or(fmt::Error)?;
-    for (to, (edge, count)) in used.iter_mut().zip(edges.iter().zip(times.counts)) {
-        *to = (*edge as f64 / 1e6, count);
-    }
-    if let Some(last) = used.last_mut() {
-        *last = (f64::INFINITY, times.count.saturating_sub(below));
-    }
-    encoder.encode_histogram::<NoLabelSet>(times.sum_us / 1e6, times.count, used, None)
+/// Labels of IO submitted to an array.
+fn io<'a>(array: &'a str, origin: Origin, op: Op) -> [Label<'a>; 3] {
+    [
+        label("array", array),
+        label("origin", origin.name()),
+        label("op", op.name()),
+    ]
 }
 
-impl Families {
-    /// Encodes one metric for every origin and operation of every member.
-    fn cells(
-        &self,
-        mut encoder: MetricEncoder,
-        mut encode: impl FnMut(&CellTotals, MetricEncoder) -> fmt::Result,
-    ) -> fmt::Result {
-        for (key, member) in &self.0.totals.members {
-            let slot = slot_text(key.2);
-            for ((origin, op), cell) in &member.cells {
-                let [array, member, slot] = member_labels(key, &slot);
-                let labels = [
-                    array,
-                    member,
-                    slot,
-                    label("origin", origin.name()),
-                    label("op", op.name()),
-                ];
-                encode(cell, encoder.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
+/// Encodes a gauge for each set of labels.
+fn gauges<'a, const N: usize, V: EncodeGaugeValue>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    values: impl IntoIterator<Item = ([Label<'a>; N], V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (labels, value) in values {
+        family.encode_family(&labels)?.encode_gauge(&value)?;
     }
+    Ok(())
+}
 
+/// Encodes a counter for each set of labels.
+fn counters<'a, const N: usize, V: EncodeCounterValue>(
+    encoder: &mut DescriptorEncoder,
+    (name, unit): (&str, Option<Unit>),
+    help: &str,
+    values: impl IntoIterator<Item = ([Label<'a>; N], V)>,
+) -> fmt::Result {
+    let mut family = encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
+    for (labels, value) in values {
+        counter(&mut family.encode_family(&labels)?, value)?;
+    }
+    Ok(())
+}
+
+fn counter(encoder: &mut MetricEncoder, value: impl EncodeCounterValue) -> fmt::Result {
+    encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
+}
+
+/// Encodes a histogram of times for each set of labels.
+fn histograms<'a, const N: usize, const M: usize>(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    edges: &[u64; N],
+    values: impl IntoIterator<Item = ([Label<'a>; M], &'a Times<N>)>,
+) -> fmt::Result {
+    let unit = Some(&Unit::Seconds);
+    let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?;
+    for (labels, times) in values {
+        let below: u64 = times.counts.iter().sum();
+        let edges = edges.iter().map(|edge| *edge as f64 / 1e6);
+        let last = (f64::INFINITY, times.count.saturating_sub(below));
+        let buckets: Vec<(f64, u64)> = edges.zip(times.counts).chain([last]).collect();
+        let mut family = family.encode_family(&labels)?;
+        family.encode_histogram::<NoLabelSet>(times.sum_us / 1e6, times.count, &buckets, None)?;
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Families(Figures);
+
+impl Families {
     fn members(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
-        let requests = encoder.encode_descriptor(
-            "raidtrace_member_requests",
+        let members = || self.0.totals.members.iter();
+        let of_member = |(key, member)| (member_labels(key), member);
+        let cells = || {
+            members().flat_map(|(key, member): (_, &MemberTotals)| {
+                member.cells.iter().map(move |((origin, op), cell)| {
+                    let [array, member, slot] = member_labels(key);
+                    let [_, origin, op] = io("", *origin, *op);
+                    ([array, member, slot, origin, op], cell)
+                })
+            })
+        };
+        counters(
+            encoder,
+            ("raidtrace_member_requests", None),
             "Requests completed by a member, by the origin of their first bio",
-            None,
-            MetricType::Counter,
+            cells().map(|(labels, cell)| (labels, cell.requests)),
         )?;
-        self.cells(requests, |c, mut e| counter(&mut e, c.requests))?;
-        let bytes = encoder.encode_descriptor(
-            "raidtrace_member",
+        counters(
+            encoder,
+            ("raidtrace_member", Some(Unit::Bytes)),
             "Bytes of requests completed by a member",
-            Some(&Unit::Bytes),
-            MetricType::Counter,
+            cells().map(|(labels, cell)| (labels, cell.bytes)),
         )?;
-        self.cells(bytes, |c, mut e| counter(&mut e, c.bytes))?;
-        let device = encoder.encode_descriptor(
+        histograms(
+            encoder,
             "raidtrace_member_device",
             "Time from the issue of a request to its completion; the sum is estimated",
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
+            &DEVICE_EDGES,
+            cells().map(|(labels, cell)| (labels, &cell.device)),
         )?;
-        self.cells(device, |c, e| seconds(&c.device, &DEVICE_EDGES, e))?;
-        let queue = encoder.encode_descriptor(
+        histograms(
+            encoder,
             "raidtrace_member_queue",
             "Time from the allocation of a request to its issue; the sum is estimated",
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
+            &QUEUE_EDGES,
+            cells().map(|(labels, cell)| (labels, &cell.queue)),
         )?;
-        self.cells(queue, |c, e| seconds(&c.queue, &QUEUE_EDGES, e))?;
-        let mut busy = encoder.encode_descriptor(
-            "raidtrace_member_busy",
+        counters(
+            encoder,
+            ("raidtrace_member_busy", Some(Unit::Seconds)),
             "Time with at least one request in flight (io_ticks)",
-            Some(&Unit::Seconds),
-            MetricType::Counter,
+            members()
+                .map(of_member)
+                .map(|(labels, m)| (labels, m.busy.as_secs_f64())),
         )?;
-        for (key, member) in &self.0.totals.members {
-            let slot = slot_text(key.2);
-            let labels = member_labels(key, &slot);
-            let mut one = busy.encode_family(&labels)?;
-            one.encode_counter::<NoLabelSet, _, f64>(&member.busy.as_secs_f64(), None)?;
-        }
-        let mut in_flight = encoder.encode_descriptor(
+        gauges(
+            encoder,
             "raidtrace_member_in_flight_requests",
             "Requests in flight at the end of the last interval",
-            None,
-            MetricType::Gauge,
+            members()
+                .map(of_member)
+                .filter_map(|(labels, m)| Some((labels, m.in_flight?))),
         )?;
-        for (key, member) in &self.0.totals.members {
-            if let Some(requests) = member.in_flight {
-                let slot = slot_text(key.2);
-                let labels = member_labels(key, &slot);
-                in_flight.encode_family(&labels)?.encode_gauge(&requests)?;
-            }
-        }
-        let mut up = encoder.encode_descriptor(
+        gauges(
+            encoder,
             "raidtrace_member_up",
             "1 if the member is in the array and in sync",
-            None,
-            MetricType::Gauge,
-        )?;
-        for (key, member) in &self.0.totals.members {
-            let slot = slot_text(key.2);
-            let labels = member_labels(key, &slot);
-            up.encode_family(&labels)?
-                .encode_gauge(&u32::from(member.is_up))?;
-        }
-        Ok(())
+            members()
+                .map(of_member)
+                .map(|(labels, m)| (labels, u32::from(m.is_up))),
+        )
     }
 
     fn arrays(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -252,121 +231,86 @@ impl Families {
             None,
             MetricType::Info,
         )?;
-        for (name, array) in arrays {
-            let (chunk, disks) = (
-                array.info.chunk_bytes.to_string(),
-                array.info.disks.to_string(),
-            );
+        for (name, ArrayTotals { info: array, .. }) in arrays {
             info.encode_info(&[
                 label("array", name),
-                label("level", &array.info.level),
-                label("chunk_bytes", &chunk),
-                label("disks", &disks),
+                label("level", &array.level),
+                label("chunk_bytes", array.chunk_bytes.to_string()),
+                label("disks", array.disks.to_string()),
             ])?;
         }
         let states = || {
-            arrays
-                .iter()
-                .filter_map(|(n, a)| Some((n, a.state.as_ref()?)))
+            let states = arrays.iter();
+            states.filter_map(|(name, array)| Some((label("array", name), array.state.as_ref()?)))
         };
-        let mut up = encoder.encode_descriptor(
+        gauges(
+            encoder,
             "raidtrace_array_up",
             "1 if the array is running",
-            None,
-            MetricType::Gauge,
+            arrays
+                .iter()
+                .map(|(name, a)| ([label("array", name)], u32::from(a.state.is_some()))),
         )?;
-        for (name, array) in arrays {
-            up.encode_family(&[label("array", name)])?
-                .encode_gauge(&u32::from(array.state.is_some()))?;
-        }
-        let mut missing = encoder.encode_descriptor(
+        gauges(
+            encoder,
             "raidtrace_array_missing_members",
             "Number of missing members (md/degraded)",
-            None,
-            MetricType::Gauge,
+            states().map(|(array, state)| ([array], state.degraded)),
         )?;
-        for (name, state) in states() {
-            missing
-                .encode_family(&[label("array", name)])?
-                .encode_gauge(&state.degraded)?;
-        }
-        let mut sync = encoder.encode_descriptor(
+        gauges(
+            encoder,
             "raidtrace_array_sync_ratio",
             "Progress of the running resync, recovery, check, repair or reshape, 0 to 1",
-            None,
-            MetricType::Gauge,
+            states().filter_map(|(array, state)| {
+                let action = state.sync_action.as_deref().filter(|a| *a != "idle")?;
+                let (done, all) = state.sync_completed.filter(|(_, all)| *all > 0)?;
+                Some(([array, label("action", action)], done as f64 / all as f64))
+            }),
         )?;
-        for (name, state) in states() {
-            if let (Some(action), Some((done, all))) = (&state.sync_action, state.sync_completed)
-                && action != "idle"
-                && all > 0
-            {
-                sync.encode_family(&[label("array", name), label("action", action)])?
-                    .encode_gauge(&(done as f64 / all as f64))?;
-            }
-        }
-        let mut submitted = encoder.encode_descriptor(
-            "raidtrace_array_submitted",
+        counters(
+            encoder,
+            ("raidtrace_array_submitted", Some(Unit::Bytes)),
             "Bytes submitted to the array by tasks",
-            Some(&Unit::Bytes),
-            MetricType::Counter,
+            arrays.iter().flat_map(|(name, array)| {
+                let each = array.submitted.iter();
+                each.map(move |((origin, op), bytes)| (io(name, *origin, *op), *bytes))
+            }),
         )?;
-        for (name, array) in arrays {
-            for ((origin, op), bytes) in &array.submitted {
-                counter(
-                    &mut submitted.encode_family(&io(name, *origin, *op))?,
-                    *bytes,
-                )?;
-            }
-        }
-        let mut stripe = encoder.encode_descriptor(
-            "raidtrace_array_parity",
+        counters(
+            encoder,
+            ("raidtrace_array_parity", Some(Unit::Bytes)),
             "Member IO that RAID 4/5/6 adds to writes, by the origin that caused it",
-            Some(&Unit::Bytes),
-            MetricType::Counter,
-        )?;
-        for (name, array) in arrays {
-            for (origin, costs) in &array.costs {
-                for (kind, bytes) in [("parity", costs.parity), ("rmw_read", costs.rmw_read)] {
-                    let labels = [
-                        label("array", name),
-                        label("origin", origin.name()),
-                        label("kind", kind),
-                    ];
-                    counter(&mut stripe.encode_family(&labels)?, bytes)?;
-                }
-            }
-        }
-        Ok(())
+            arrays.iter().flat_map(|(name, array)| {
+                array.costs.iter().flat_map(move |(origin, costs)| {
+                    [("parity", costs.parity), ("rmw_read", costs.rmw_read)].map(|(kind, bytes)| {
+                        let [array, origin, _] = io(name, *origin, Op::Write);
+                        ([array, origin, label("kind", kind)], bytes)
+                    })
+                })
+            }),
+        )
     }
 
     fn findings(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let arrays = &self.0.totals.arrays;
-        let mut amplification = encoder.encode_descriptor(
+        let ratios = |of: fn(&ArrayTotals) -> &[(Origin, Op, f64)]| {
+            arrays.iter().flat_map(move |(name, array)| {
+                let each = of(array).iter();
+                each.map(move |(origin, op, ratio)| (io(name, *origin, *op), *ratio))
+            })
+        };
+        gauges(
+            encoder,
             "raidtrace_amplification_ratio",
             "Bytes moved by the members per byte submitted, over the last 10 s",
-            None,
-            MetricType::Gauge,
+            ratios(|array| &array.amplification),
         )?;
-        for (name, array) in arrays {
-            for (origin, op, factor) in &array.amplification {
-                amplification
-                    .encode_family(&io(name, *origin, *op))?
-                    .encode_gauge(factor)?;
-            }
-        }
-        let mut skew = encoder.encode_descriptor(
+        gauges(
+            encoder,
             "raidtrace_hotspot_skew",
             "Load of the busiest member over the mean of all, over the last 10 s",
-            None,
-            MetricType::Gauge,
+            ratios(|array| &array.skews),
         )?;
-        for (name, array) in arrays {
-            for (origin, op, value) in &array.skews {
-                skew.encode_family(&io(name, *origin, *op))?
-                    .encode_gauge(value)?;
-            }
-        }
         let mut headline = encoder.encode_descriptor(
             "raidtrace_headline",
             "The hot spot of an array, without its figures",
@@ -389,9 +333,9 @@ impl Families {
                 label("array", name),
                 label("kind", hotspot.kind.name()),
                 label("severity", hotspot.severity.name()),
-                label("origins", &origins.join(",")),
+                label("origins", origins.join(",")),
                 label("op", hotspot.op.map_or("", Op::name)),
-                label("members", &members),
+                label("members", members),
             ])?;
         }
         Ok(())
@@ -402,31 +346,16 @@ impl Families {
         if tasks.is_empty() {
             return Ok(());
         }
-        let mut bytes = encoder.encode_descriptor(
-            "raidtrace_task_submitted",
+        counters(
+            encoder,
+            ("raidtrace_task_submitted", Some(Unit::Bytes)),
             "Bytes submitted by tasks, by task name",
-            Some(&Unit::Bytes),
-            MetricType::Counter,
-        )?;
-        for ((array, task, origin, op), sum) in tasks {
-            let [array, origin, op] = io(array, *origin, *op);
-            let labels = [array, label("task", task), origin, op];
-            counter(&mut bytes.encode_family(&labels)?, sum.bytes)?;
-        }
-        Ok(())
+            tasks.iter().map(|((array, task, origin, op), sum)| {
+                let [array, origin, op] = io(array, *origin, *op);
+                ([array, label("task", task), origin, op], sum.bytes)
+            }),
+        )
     }
-}
-
-fn io<'a>(array: &'a str, origin: Origin, op: Op) -> [Label<'a>; 3] {
-    [
-        label("array", array),
-        label("origin", origin.name()),
-        label("op", op.name()),
-    ]
-}
-
-fn counter(encoder: &mut MetricEncoder, value: u64) -> fmt::Result {
-    encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
 }
 
 impl Collector for Families {
@@ -436,5 +365,25 @@ impl Collector for Families {
         self.findings(&mut encoder)?;
         self.tasks(&mut encoder)?;
         own::encode(&self.0, &mut encoder)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Figures, Totals, open_metrics};
+    use crate::analysis::fixture::raid0;
+
+    #[test]
+    fn label_values_are_escaped_once() {
+        let mut snapshot = raid0(2);
+        snapshot.arrays[0].tasks[0].comm = br#"a"b\c"#.to_vec();
+        let mut totals = Totals::default();
+        totals.add(&snapshot, &snapshot, true);
+        let figures = Figures {
+            totals,
+            ..Figures::default()
+        };
+        let text = open_metrics(figures).unwrap();
+        assert!(text.contains(r#"task="a\"b\\c""#), "{text}");
     }
 }

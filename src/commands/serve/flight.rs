@@ -15,7 +15,6 @@ use crate::session::recorder::storage::Storage;
 
 /// Number of pieces that the kept time, and the kept bytes, are divided into.
 const PIECES: u32 = 10;
-/// Size of a chunk of memory.
 const CHUNK: usize = 256 << 10;
 
 /// Pieces in memory, oldest first. The last one is being written.
@@ -25,7 +24,6 @@ pub struct Memory {
     pieces: VecDeque<Arc<Piece>>,
 }
 
-/// A piece of the recording.
 pub struct Piece {
     since: Instant,
     bytes: Mutex<Bytes>,

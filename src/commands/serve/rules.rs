@@ -112,10 +112,8 @@ impl FromStr for Rule {
     }
 }
 
-/// A rule that has fired.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fired {
-    /// The rule.
     pub rule: Rule,
     /// Array for which the rule fired; empty if it is not about one array.
     pub array: String,

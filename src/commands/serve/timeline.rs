@@ -25,36 +25,28 @@ pub struct Timeline {
     sum: Option<Sum>,
 }
 
-/// A point of the timeline.
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
     /// Consecutive number, starting at 1. Unlike the time, it never goes back when the host's clock is set.
     pub number: u64,
     /// End of the point, in seconds since 1970.
     pub time: i64,
-    /// Length of the point in seconds.
     pub seconds: f64,
-    /// Arrays by name.
     pub arrays: BTreeMap<String, ArrayPoint>,
 }
 
-/// An array in a point.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ArrayPoint {
-    /// Members by name.
     pub members: BTreeMap<String, MemberPoint>,
     /// Bytes moved by all members, by origin.
     pub origins: BTreeMap<&'static str, u64>,
 }
 
-/// A member in a point.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct MemberPoint {
     /// Share of the time with a request in flight, 0 to 1; `None` if unknown.
     pub busy: Option<f32>,
-    /// Requests completed.
     pub requests: u64,
-    /// Bytes of the completed requests.
     pub bytes: u64,
     /// 99th percentile of the device time in µs.
     pub p99_us: Option<u64>,
@@ -79,7 +71,6 @@ struct MemberSum {
 }
 
 impl Timeline {
-    /// Adds an interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
         let sum = self.sum.get_or_insert_default();
         sum.length += snapshot.interval;

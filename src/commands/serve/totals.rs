@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::analysis::counters::CostCounters;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::hotspot::{self, Hotspot};
-use crate::analysis::lost::{Loss, Lost};
+use crate::analysis::lost::Lost;
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, MemberSnapshot, Overhead, Snapshot};
 use crate::machine::ArrayState;
 use crate::origin::{Op, Origin};
@@ -78,23 +78,17 @@ impl<const N: usize> Times<N> {
 /// Sums of one origin and operation on a member.
 #[derive(Clone, Debug, Default)]
 pub struct CellTotals {
-    /// Requests completed.
     pub requests: u64,
-    /// Bytes of the completed requests.
     pub bytes: u64,
-    /// Times in the queue.
     pub queue: Times<{ QUEUE_EDGES.len() }>,
-    /// Times in the device.
     pub device: Times<{ DEVICE_EDGES.len() }>,
 }
 
 /// Key of a member: array, name and slot. The slot of a spare is `None`.
 pub type MemberKey = (String, String, Option<u32>);
 
-/// Sums of a member.
 #[derive(Clone, Debug, Default)]
 pub struct MemberTotals {
-    /// Sums by origin and operation.
     pub cells: BTreeMap<(Origin, Op), CellTotals>,
     /// Time with a request in flight.
     pub busy: Duration,
@@ -109,9 +103,7 @@ pub struct MemberTotals {
 /// Sums and latest figures of an array.
 #[derive(Clone, Debug, Default)]
 pub struct ArrayTotals {
-    /// Last description.
     pub info: ArrayInfo,
-    /// Bytes submitted to the array.
     pub submitted: BTreeMap<(Origin, Op), u64>,
     /// Parity written, and blocks read to compute it, by the origin of the writes that caused it.
     pub costs: BTreeMap<Origin, CostCounters>,
@@ -119,7 +111,6 @@ pub struct ArrayTotals {
     pub amplification: Vec<(Origin, Op, f64)>,
     /// Ratio of the busiest member's load to the mean of all present members, in the last seconds.
     pub skews: Vec<(Origin, Op, f64)>,
-    /// Last hot spot.
     pub hotspot: Option<Hotspot>,
     /// Last state of md; `None` for a plain disk or a stopped array.
     pub state: Option<ArrayState>,
@@ -130,26 +121,20 @@ pub struct ArrayTotals {
 /// Sums of all tasks with the same name.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TaskTotals {
-    /// Bytes submitted.
     pub bytes: u64,
     /// Time since the last submission.
     idle: Duration,
 }
 
-/// All sums.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// Arrays by name.
     pub arrays: BTreeMap<String, ArrayTotals>,
-    /// Members by array, name and slot.
     pub members: BTreeMap<MemberKey, MemberTotals>,
     /// Sums of tasks by array, task name, origin and operation. Empty unless requested.
     pub tasks: BTreeMap<(String, String, Origin, Op), TaskTotals>,
-    /// Lost events.
     pub lost: Lost,
     /// Time in raidtrace's programs.
     pub overhead: Overhead,
-    /// Intervals counted.
     pub intervals: u64,
     /// Updates of arrays, members and task series left out because [`ARRAYS`], [`MEMBERS`] or [`TASKS`] was reached.
     pub dropped_series: u64,
@@ -267,11 +252,6 @@ impl Totals {
         if let Some(totals) = self.arrays.get_mut(array) {
             totals.state = state;
         }
-    }
-
-    /// Lost events by reason.
-    pub fn losses(&self) -> impl Iterator<Item = (Loss, u64)> {
-        self.lost.iter()
     }
 }
 

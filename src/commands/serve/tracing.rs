@@ -24,7 +24,6 @@ use crate::session::engine::Source;
 use crate::session::recorder::{Recorder, RecorderOptions};
 use crate::session::sampler::Sampler;
 
-/// Length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
 /// Delay between a rule firing and the dump, so that the dump contains the whole incident.
 const AFTER: Duration = Duration::from_secs(10);
@@ -50,7 +49,6 @@ pub struct Shared {
     ended: Mutex<Option<Instant>>,
 }
 
-/// State of the flight recorder.
 #[derive(Clone, Debug, Default)]
 pub struct FlightNow {
     /// Bytes in memory; `None` without a flight recorder.
@@ -59,7 +57,6 @@ pub struct FlightNow {
     pub span: Duration,
     /// True if there is a directory for dumps.
     pub dumps: bool,
-    /// Results of the dumps so far.
     pub written: super::dump::Written,
     /// Rules that have fired, newest first.
     pub alerts: VecDeque<Alert>,
@@ -75,12 +72,9 @@ pub struct FlightNow {
     pub update_failed: bool,
 }
 
-/// A rule that has fired.
 #[derive(Clone, Debug)]
 pub struct Alert {
-    /// Time of the alert.
     pub time: jiff::Timestamp,
-    /// The rule.
     pub rule: Rule,
     /// Finding, as a sentence.
     pub why: String,
@@ -110,7 +104,6 @@ impl Shared {
         lock(&self.ended).map(|ended| ended.elapsed())
     }
 
-    /// Copy of the current totals.
     pub fn totals(&self) -> Totals {
         lock(&self.totals).clone()
     }
@@ -120,7 +113,6 @@ impl Shared {
         lock(&self.timeline)
     }
 
-    /// State of the flight recorder.
     pub fn flight(&self) -> FlightNow {
         lock(&self.flight).clone()
     }
@@ -154,7 +146,6 @@ impl Shared {
     }
 }
 
-/// Options of the session.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Targets, as for [`Session::start`].
@@ -163,7 +154,6 @@ pub struct Options {
     pub keep: Duration,
     /// Maximum number of bytes that the flight recorder keeps.
     pub keep_bytes: u64,
-    /// Rules of `--dump-on`.
     pub rules: Vec<Rule>,
     /// Add up tasks too.
     pub with_tasks: bool,
@@ -190,7 +180,6 @@ enum Tracer {
     Sampler(Box<Sampler>),
 }
 
-/// The session.
 pub struct Tracing {
     tracer: Tracer,
     shared: Arc<Shared>,

@@ -6,19 +6,16 @@ use super::args::Slow as Args;
 use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 
-/// Conditions for operations to show.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     /// Task name, thread id or process id.
     task: Option<String>,
-    /// Prefix of the path.
     path: Option<String>,
     /// Minimum duration; `None` keeps all traced operations.
     threshold: Option<Duration>,
 }
 
 impl Filter {
-    /// The filter of a command line.
     pub fn new(args: &Args) -> Self {
         Self {
             task: args.task.clone(),

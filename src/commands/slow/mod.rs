@@ -2,12 +2,11 @@
 //!
 //! * [`command`]: traces; [`source`]: the source of intervals for the engine. [`replay`]: shows a recording.
 //! * [`filter`]: selects operations.
-//! * [`screen`], [`state`], [`view`]: the screen. [`text`]: `--batch`. [`json`]: `--json`.
+//! * [`screen`], [`state`], [`view`]: the screen. [`text`]: `--batch`, `--json`.
 
 pub mod args;
 pub mod command;
 mod filter;
-mod json;
 mod replay;
 mod screen;
 mod source;

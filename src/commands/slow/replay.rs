@@ -7,25 +7,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::Result;
 
 use super::args::Slow;
 use super::filter::Filter;
 use super::state::State;
+use super::text;
 use super::view::VIEWS;
-use super::{json, text};
 use crate::analysis::item::Item;
 use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
-use crate::analysis::time;
 use crate::machine::signals::asked_to_end;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::slow::Interval;
-use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
+use crate::session::engine::runtime;
+use crate::ui::intervals::{Intervals, Kind};
+use crate::ui::lines::{print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::player::{Playback, Player};
 use crate::ui::screen::run_app;
 use crate::ui::state::{Position, Replay};
+
+const KIND: Kind<SlowSnapshot> = Kind {
+    json: |item| match item {
+        Item::Slow { time_us, json } => Some((time_us, json)),
+        _ => None,
+    },
+    parse: Interval::parse,
+    missing: "no slow operations: record with raidtrace record --slow",
+};
 
 /// Shows the operations of the recording `file`: interval by interval as text or JSON, or all at once on the screen.
 ///
@@ -33,32 +43,16 @@ use crate::ui::state::{Position, Replay};
 /// The file cannot be read, or contains no slow operations.
 pub fn run(file: &Path, args: &Slow) -> Result<()> {
     let filter = Filter::new(args);
-    let mut intervals = Intervals {
-        reader: Reader::open(file, Wanted::Figures)?,
-        name: file.display().to_string(),
-        count: 0,
-        failed: false,
-    };
+    let mut intervals = Intervals::new(Reader::open(file, Wanted::Figures)?, file, KIND);
     if args.batch || args.json || !io::stdout().is_terminal() {
         let mut out = io::stdout().lock();
-        let mut left = args.count;
-        for snapshot in intervals.by_ref() {
-            let mut snapshot = snapshot?;
+        let print = |mut snapshot| {
             filter.apply(&mut snapshot);
-            let written = if args.json {
-                json::write(&mut out, &snapshot)
-            } else {
-                text::write(&mut out, &snapshot)
-            };
-            if matches!(&written, Err(e) if e.kind() == io::ErrorKind::BrokenPipe) {
-                return Ok(());
-            }
-            success_if_nobody_reads(written)?;
-            if is_last(&mut left) {
-                break;
-            }
+            text::write_as(args, &mut out, &snapshot)
+        };
+        if intervals.print(args.count, print)? {
+            print_new(&intervals.finish()?, &mut HashSet::new());
         }
-        print_new(&intervals.finish()?, &mut HashSet::new());
         return Ok(());
     }
     let mut whole = SlowSnapshot::default();
@@ -68,12 +62,9 @@ pub fn run(file: &Path, args: &Slow) -> Result<()> {
         history::add(&mut whole, &snapshot);
     }
     let notes = intervals.finish()?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
     let end = asked_to_end()?;
     let whole = Arc::new(whole);
-    runtime.block_on(on_the_screen(Arc::clone(&whole), end))?;
+    runtime()?.block_on(on_the_screen(Arc::clone(&whole), end))?;
     success_if_nobody_reads(text::write_total(&mut io::stdout().lock(), &whole))?;
     print_new(&notes, &mut HashSet::new());
     Ok(())
@@ -118,55 +109,9 @@ impl Playback for Whole {
     }
 }
 
-/// The intervals of a recording, in order. An error is the last item.
-struct Intervals {
-    reader: Reader,
-    name: String,
-    count: u64,
-    failed: bool,
-}
-
-impl Intervals {
-    /// Notes about the file, after the last interval.
-    fn finish(&self) -> Result<Vec<String>> {
-        let ending = self.reader.ending();
-        if self.count == 0 {
-            bail!(
-                "{}: contains no slow operations: record with raidtrace record --slow; {ending}",
-                self.name
-            );
-        }
-        let cut = ending.is_cut().then(|| ending.to_string());
-        let note = self.reader.note().map(str::to_owned);
-        Ok(note.into_iter().chain(cut).collect())
-    }
-}
-
-impl Iterator for Intervals {
-    type Item = Result<SlowSnapshot>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while !self.failed {
-            let Item::Slow { time_us, json } = self.reader.next_item()? else {
-                continue;
-            };
-            self.count += 1;
-            return Some(Interval::parse(time_us, &json).map_err(|why| {
-                self.failed = true;
-                let time = time::rfc3339(time_us);
-                anyhow!(
-                    "{}: the interval that ends at {time} cannot be read: {why}",
-                    self.name
-                )
-            }));
-        }
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Intervals, Reader, Wanted};
+    use super::{Intervals, KIND, Path, Reader, SlowSnapshot, Wanted};
     use crate::analysis::item::{Item, State};
     use crate::analysis::slow::fixture;
     use crate::recording;
@@ -174,7 +119,7 @@ mod tests {
 
     const START: i64 = recording::fixture::START;
 
-    fn intervals(items: Vec<Item>) -> Intervals {
+    fn intervals(items: Vec<Item>) -> Intervals<SlowSnapshot> {
         let state = State {
             time_us: START,
             ..State::default()
@@ -183,12 +128,8 @@ mod tests {
         all.extend(items);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), recording::fixture::file_of(&all, 2)).unwrap();
-        Intervals {
-            reader: Reader::open(file.path(), Wanted::Figures).unwrap(),
-            name: "a.rtrace".to_owned(),
-            count: 0,
-            failed: false,
-        }
+        let reader = Reader::open(file.path(), Wanted::Figures).unwrap();
+        Intervals::new(reader, Path::new("a.rtrace"), KIND)
     }
 
     #[test]

@@ -36,7 +36,6 @@ impl State {
         }
     }
 
-    /// Handles a key.
     pub fn on_key(&mut self, key: Key) -> Action {
         if key == Key::Interrupt {
             return Action::Quit;

@@ -2,11 +2,14 @@
 
 use std::io::{self, Write};
 
+use super::args::Slow as Args;
 use crate::analysis::slow::names::Slow;
 use crate::analysis::slow::sentence::{part_words, sentence, subject, time};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::printable::{clean, sanitize};
+use crate::recording::slow::Interval;
+use crate::ui::json::write_line;
 
 /// Maximum number of operations listed per interval, longest first.
 const LISTED: usize = 20;
@@ -20,6 +23,14 @@ pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<
         writeln!(out, "  {}", clean(&sentence(slow, &snapshot.names)))?;
     }
     write_advice(out, snapshot)
+}
+
+/// Writes an interval, as JSON with `--json`, and flushes it.
+pub fn write_as(args: &Args, out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
+    match args.json {
+        true => write_line(out, &Interval::new(snapshot)),
+        false => write(out, snapshot).and_then(|()| out.flush()),
+    }
 }
 
 /// Writes an interval.

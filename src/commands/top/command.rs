@@ -17,14 +17,13 @@ use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
 use crate::probe::Dirtied;
 use crate::session::Session;
-use crate::session::engine::{Engine, PATIENCE, Source, Tick};
+use crate::session::engine::{Engine, PATIENCE, Source, Tick, runtime};
 use crate::session::remote::address::Address;
 use crate::session::remote::{self, token};
 use crate::session::sampler::Sampler;
 use crate::session::slow;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
-use crate::ui::palette::Depth;
-use crate::ui::screen::{self, Live};
+use crate::ui::screen::Live;
 use crate::ui::state::State;
 use crate::ui::view::VIEWS;
 use crate::ui::{batch, json};
@@ -42,10 +41,7 @@ pub fn run(args: &Top) -> Result<()> {
     if let Some(why) = privileges::missing_message("top").filter(|_| args.connect.is_none()) {
         bail!(why);
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
+    let runtime = runtime()?;
     // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends cleanly.
     let end = asked_to_end()?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
@@ -159,19 +155,11 @@ impl Source for Totals {
 }
 
 /// Shows the screen until a key, a signal or `--count` ends it. Then prints the total.
-async fn on_the_screen(engine: Tracing, args: &Top, mut end: End) -> Result<()> {
+async fn on_the_screen(engine: Tracing, args: &Top, end: End) -> Result<()> {
     let mut live = Live::new(engine, args.count);
-    // Open the screen only after the start: until then, errors go to the plain terminal.
-    let started = tokio::select! {
-        started = live.started() => started,
-        () = &mut end => false,
-    };
-    let mut result = Ok(());
-    if started {
-        let mut state = State::new(VIEWS.len(), args.interval);
-        state.server = args.connect.as_ref().map(Address::authority);
-        result = screen::run_app(state, &mut live, Depth::from_env(), end).await;
-    }
+    let mut state = State::new(VIEWS.len(), args.interval);
+    state.server = args.connect.as_ref().map(Address::authority);
+    let (_, result) = live.show(state, end, None).await;
     let ended = live.into_engine().end(Some(PATIENCE))?;
     if let Some(total) = ended.total {
         success_if_nobody_reads(batch::write(&mut io::stdout().lock(), &total))?;

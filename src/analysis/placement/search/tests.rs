@@ -66,15 +66,16 @@ fn recommendations_and_their_text() {
             grown: None,
         };
         assert_eq!(all[found.recommended()].options.words(), words);
-        let mut text = Vec::new();
-        found.write(&mut text).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let text = found.found().lines().join("\n");
         assert!(
             text.lines().all(|l| crate::ui::text::width(l) <= 80),
             "{text}"
         );
         insta::assert_snapshot!(format!("search_{level}"), text);
-        assert_eq!(found.object()["schema"], "raidtrace.layout-search/1");
+        assert_eq!(
+            found.found().object()["schema"],
+            "raidtrace.layout-search/1"
+        );
     }
     let small = target(Level::Raid0, 12, 64 << 10, 1 << 40, &options);
     let remedy = Search::on(&small, 1 << 40, &options, &conf)
@@ -112,9 +113,8 @@ fn figures_above_64_tib() {
             counted,
             grown: None,
         };
-        let mut text = Vec::new();
-        found.write(&mut text).unwrap();
-        insta::assert_snapshot!(name, String::from_utf8(text).unwrap());
+        let found = found.found();
+        insta::assert_snapshot!(name, found.lines().join("\n"));
         let object = found.object();
         let rows = object["candidates"].as_array().unwrap();
         assert!(

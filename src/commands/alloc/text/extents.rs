@@ -11,11 +11,9 @@ use crate::ui::text::glue;
 
 /// A row of [`orders`].
 pub(in crate::commands::alloc) struct Order {
-    /// Order of the extents.
     pub order: usize,
     /// Groups whose largest free extent is of this order.
     pub groups: u64,
-    /// Free extents of this order.
     pub extents: Option<u64>,
     /// Share shown by the bar: of the free blocks if `extents` is known, else of the groups.
     pub share: f64,

@@ -61,14 +61,8 @@ pub(super) fn tasks(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
         let name = format!("by {} (pid {}{role})", sanitize(&task.comm), task.pid);
         row(out, &name, &activity(&task.share, fs, s))?;
     }
-    more(
-        out,
-        "tasks",
-        fs,
-        s,
-        fs.tasks.len(),
-        fs.tasks.iter().map(|t| &t.share),
-    )
+    let shares = fs.tasks.iter().map(|t| &t.share);
+    more(out, "tasks", (fs, s), shares)
 }
 
 pub(super) fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
@@ -76,26 +70,18 @@ pub(super) fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
         let name = format!("for {}", label(file.id.inode, &file.location));
         row(out, &name, &activity(&file.share, fs, s))?;
     }
-    more(
-        out,
-        "files",
-        fs,
-        s,
-        fs.files.len(),
-        fs.files.iter().map(|f| &f.share),
-    )
+    let shares = fs.files.iter().map(|f| &f.share);
+    more(out, "files", (fs, s), shares)
 }
 
 /// Writes a line for the remaining tasks or files, if any.
 fn more<'a>(
     out: &mut Vec<u8>,
     what: &str,
-    fs: &FsAlloc,
-    s: &AllocSnapshot,
-    n: usize,
-    all: impl Iterator<Item = &'a Share>,
+    (fs, s): (&FsAlloc, &AllocSnapshot),
+    all: impl ExactSizeIterator<Item = &'a Share>,
 ) -> io::Result<()> {
-    if n <= NAMED {
+    if all.len() <= NAMED {
         return Ok(());
     }
     let rest = rest(fs, all.take(NAMED));

@@ -2,7 +2,7 @@
 
 use ratatui::text::{Line, Span};
 
-use super::{Pen, Scene, bar, scroll};
+use super::{Pen, Scene, bar};
 use crate::analysis::alloc::Groups;
 use crate::analysis::alloc::figures;
 use crate::analysis::alloc::figures::{bucket, has_groups, reasons, refusal_text};
@@ -17,7 +17,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     criteria(&mut lines, scene, pen.width());
     refused(&mut lines, scene, pen.width());
     extents(&mut lines, scene, pen.width());
-    scroll(pen, &scene.state.tabs, &lines);
+    pen.scroll(&scene.state.tabs, &lines);
 }
 
 fn title(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, text: &str, columns: usize) {

@@ -1,14 +1,14 @@
 //! The help window: notes, keys, figures and their sources.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
-use super::{VIEWS, scroll};
+use super::VIEWS;
 use crate::analysis::alloc::figures;
 use crate::commands::alloc::state::Shown;
 use crate::ui::palette::Palette;
-use crate::ui::pen::Pen;
+use crate::ui::pen::{Pen, help_keys, help_notes};
 use crate::ui::tabs::Tabs;
-use crate::ui::text::{clean, left, wrap};
+use crate::ui::text::{clean, wrap};
 
 /// Keys and their effect, listed after the keys that select views.
 const KEYS: [(&str, &str); 7] = [
@@ -42,34 +42,12 @@ const FIGURES: [&str; 9] = [
 pub(super) fn draw(pen: &mut Pen<'_>, tabs: &Tabs, shown: Option<&Shown>, palette: Palette) {
     const COLUMNS: u16 = 78;
     let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
-    let mut lines: Vec<Line<'static>> = Vec::new();
-    let mut notes: Vec<String> = Vec::new();
-    let mut sources = Vec::new();
-    if let Some((s, _)) = shown {
-        let all = figures::notes(s);
-        notes.extend(all.iter().flat_map(|note| wrap(&clean(note), room, 99)));
-        sources.extend(wrap(&clean(&figures::sources(s)), room, 99));
-    }
-    if !notes.is_empty() {
-        lines.push(Line::styled("notes", palette.title()));
-        lines.extend(notes.into_iter().map(|n| Line::styled(n, palette.alarm())));
-        lines.push(Line::default());
-    }
-    let digits = format!("1 to {}  Tab", VIEWS.len());
-    let titles = VIEWS.map(|v| v.title).join(", ");
-    let views = (digits.as_str(), titles.as_str());
-    for (keys, effect) in [views].into_iter().chain(KEYS) {
-        for (i, text) in wrap(effect, room.saturating_sub(16).max(1), 9)
-            .into_iter()
-            .enumerate()
-        {
-            let keys = if i == 0 { keys } else { "" };
-            lines.push(Line::from(vec![
-                Span::styled(left(keys, 16), palette.title()),
-                Span::raw(text),
-            ]));
-        }
-    }
+    let (notes, sources) = shown.map_or_else(Default::default, |(s, _)| {
+        let sources = figures::sources(s);
+        (figures::notes(s), sources)
+    });
+    let mut lines = help_notes(&notes, room, palette);
+    lines.extend(help_keys(&VIEWS.map(|v| v.title), &KEYS, room, palette));
     lines.push(Line::default());
     for figure in FIGURES {
         lines.extend(wrap(figure, room, 9).into_iter().map(Line::from));
@@ -77,8 +55,9 @@ pub(super) fn draw(pen: &mut Pen<'_>, tabs: &Tabs, shown: Option<&Shown>, palett
     if !sources.is_empty() {
         lines.push(Line::default());
         lines.push(Line::styled("sources of the figures", palette.title()));
+        let sources = wrap(&clean(&sources), room, 99);
         lines.extend(sources.into_iter().map(Line::from));
     }
     let mut pen = pen.window(" raidtrace alloc: help ", COLUMNS, lines.len());
-    scroll(&mut pen, tabs, &lines);
+    pen.scroll(tabs, &lines);
 }

@@ -26,12 +26,9 @@ use crate::analysis::alloc::{AllocSnapshot, FsAlloc};
 use crate::analysis::units;
 use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends};
-use crate::ui::tabs::Tabs;
 use crate::ui::text::{clean, cut, wrap};
 
-/// A view.
 pub(super) struct View {
-    /// Title of the tab.
     pub title: &'static str,
     /// Keys of this view, for the footer.
     hint: &'static str,
@@ -189,17 +186,6 @@ fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Pale
     };
     let notes = shown.map_or(0, |(s, _)| notes(s).len());
     pen::footer(pen, &hints, notes, &right, palette);
-}
-
-/// Draws as many `lines` as fit, from the first line that `tabs` selects.
-fn scroll(pen: &mut Pen<'_>, tabs: &Tabs, lines: &[Line<'_>]) {
-    let room = pen.lines();
-    let most = lines.len().saturating_sub(room);
-    tabs.set_rows(most + 1);
-    let first = tabs.row().min(most);
-    for line in lines.iter().skip(first).take(room) {
-        pen.line(line);
-    }
 }
 
 /// Adds a figure with a label, wrapped to as many lines as needed.

@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 
 use super::groups::extents;
-use super::{Pen, Scene, labelled, scroll};
+use super::{Pen, Scene, labelled};
 use crate::analysis::units::percent;
 use crate::commands::alloc::text::{
     activity, allocation_lines, bitmap_lines, busiest, in_allocator, is_counted, search_lines,
@@ -72,5 +72,5 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         add(if i == 0 { "for" } else { "" }, &text);
     }
     extents(&mut lines, scene, columns);
-    scroll(pen, &scene.state.tabs, &lines);
+    pen.scroll(&scene.state.tabs, &lines);
 }

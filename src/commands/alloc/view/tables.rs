@@ -10,10 +10,12 @@ use crate::commands::alloc::text::in_allocator;
 use crate::ui::pen::Pen;
 use crate::ui::rows::{label, seconds};
 use crate::ui::table::{Column, Columns, Rest};
-use crate::ui::text::{clean, cut, sanitize, width, wrap};
+use crate::ui::text::{clean, sanitize, width, wrap};
 
 /// Screens with fewer columns show only the most important figures.
 const NARROW: usize = 60;
+/// Shown instead of rows.
+const NONE: &str = "  nothing in this interval";
 
 /// A task or a file, and its share of the filesystem's allocations.
 struct Row {
@@ -63,25 +65,10 @@ fn figures(with_pid: bool, screen: usize) -> Vec<Column<Row>> {
     ]
 }
 
-/// Draws a table with a selected row.
-fn table<R>(
-    pen: &mut Pen<'_>,
-    scene: &Scene<'_>,
-    columns: Vec<Column<R>>,
-    title: &'static str,
-    rows: &[R],
-    rest: Rest<'_, R>,
-) {
+/// Draws tasks or files.
+fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, columns: Vec<Column<Row>>, rows: &[Row]) {
     let (tabs, palette) = (&scene.state.tabs, scene.palette);
-    let table = Columns(columns).fit(pen.width() - 1, None);
-    let title = cut(title, pen.width().saturating_sub(table.width));
-    table.heading(pen, vec![Span::styled(title, palette.title())], palette);
-    tabs.set_rows(rows.len());
-    let selected = tabs.row().min(rows.len().saturating_sub(1));
-    table.rows(pen, rows, (selected, true), rest, palette);
-    if rows.is_empty() {
-        pen.text("  nothing in this interval", palette.dim());
-    }
+    Columns(columns).draw(pen, tabs, rows, None, NONE, palette);
 }
 
 pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
@@ -99,7 +86,7 @@ pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     columns.push(Column::name("process", comm, 9, |r: &Row| r.name.clone()).gap(2));
     columns.push(Column::name("what it is", role, 8, |r: &Row| r.role.clone()).shown_if(role > 4));
     let rows: Vec<Row> = tasks.collect();
-    table(pen, scene, columns, "", &rows, &|_, _| Vec::new());
+    draw(pen, scene, columns, &rows);
 }
 
 pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
@@ -108,7 +95,7 @@ pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let mut columns = figures(false, pen.width());
     columns.push(Column::path("file", 8, 9, |r: &Row| r.name.clone()).gap(2));
     let rows: Vec<Row> = files.collect();
-    table(pen, scene, columns, "", &rows, &|_, _| Vec::new());
+    draw(pen, scene, columns, &rows);
 }
 
 /// A CPU or thread: name, samples, and the number of samples if it were always busy.
@@ -174,5 +161,9 @@ pub(super) fn cpu(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             Span::styled(rest, palette.dim()),
         ]
     };
-    table(pen, scene, columns, "  of a CPU", &rows, &bars);
+    let (tabs, bars) = (
+        &scene.state.tabs,
+        Some(("  of a CPU", &bars as Rest<'_, _>)),
+    );
+    Columns(columns).draw(pen, tabs, &rows, bars, NONE, palette);
 }

@@ -16,7 +16,6 @@ const OPEN: f64 = 0.5;
 /// Maximum indent in columns, so that a deep stack still shows its names.
 const INDENT: usize = 24;
 
-/// A line of the tree.
 struct Row<'a> {
     /// Comm and function names. Identifies the row across intervals.
     pub path: Vec<Arc<str>>,
@@ -25,7 +24,6 @@ struct Row<'a> {
     pub open: Option<bool>,
 }
 
-/// The visible rows of the tree.
 fn rows<'a>(tree: &'a Tree, state: &State) -> Vec<Row<'a>> {
     let mut rows = Vec::new();
     let mut pending: Vec<(&Node, Vec<Arc<str>>)> = Vec::new();

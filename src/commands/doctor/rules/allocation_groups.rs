@@ -16,16 +16,25 @@ pub(super) fn figures(report: &Report, skews: &Skews) -> String {
     )
 }
 
-/// The finding for an uneven layout.
-pub(super) fn uneven(fs: &FsFacts, report: &Report, groups: &AllocationGroups) -> Finding {
-    let target = &report.target;
-    // Only a load shows the cost, as for ext4.
-    let mut finding = Finding::info("layout-skew", report.headline.clone())
-        .seen(format!("busiest member over the mean: {}", figures(report, &report.skews)))
+/// The finding for an uneven layout, with its figures. Only a load shows the cost: `live::raise_severity` raises the severity if one
+/// was measured.
+pub(super) fn figured(report: &Report) -> Finding {
+    let [allocation, inodes] = report.target.fs.figures().keys;
+    Finding::info("layout-skew", report.headline.clone())
+        .seen(format!(
+            "busiest member over the mean: {}",
+            figures(report, &report.skews)
+        ))
         .seen_all(report.why.clone())
         .figure("skew", report.skews.worst())
-        .figure("ag_headers", report.skews.allocation)
-        .figure("first_inodes", report.skews.inodes)
+        .figure(allocation, report.skews.allocation)
+        .figure(inodes, report.skews.inodes)
+}
+
+/// The finding for an uneven layout of XFS.
+pub(super) fn uneven(fs: &FsFacts, report: &Report, groups: &AllocationGroups) -> Finding {
+    let target = &report.target;
+    let mut finding = figured(report)
         .why("creating, growing or removing a file changes the header and the btrees of an allocation group, and a mount reads those of all groups, so these members saturate first. As groups fill, inodes and directories spread over the members, but the headers stay")
         .source("measured, see docs/layout.md; xfsprogs, mkfs/xfs_mkfs.c, align_ag_geometry()");
     finding.destroys = true;

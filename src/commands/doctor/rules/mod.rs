@@ -27,7 +27,6 @@ use super::finding::Finding;
 use crate::advice::kernel::Kernel;
 use crate::analysis::units;
 
-/// A rule on filesystems.
 type OnFilesystem = fn(&Kernel, &ArrayFacts, &FsFacts) -> Vec<Finding>;
 
 const HOST: [fn(&Facts) -> Vec<Finding>; 2] = [upkeep::check, memory::check];

@@ -9,7 +9,6 @@ use crate::mke2fs::{Conf, Options};
 pub struct Better {
     /// `-g 32744 -G 2`
     pub options: String,
-    /// Skews with these options.
     pub skews: Skews,
     /// Costs of these options, in words; may be empty.
     pub costs: Vec<String>,

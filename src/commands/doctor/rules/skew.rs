@@ -1,6 +1,6 @@
 //! Metadata concentrated on some members, which is decided when the filesystem is created.
 
-use super::allocation_groups::{self, figures};
+use super::allocation_groups::{self, figured, figures};
 use super::predict;
 use crate::advice::kernel::Kernel;
 use crate::analysis::placement::{Report, UNEVEN_FROM};
@@ -15,35 +15,26 @@ const EMPTY: u64 = 11;
 
 /// Uneven layouts, strides without effect, and reshapes that make a layout uneven.
 pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
-    let Some(report) = fs.report.as_ref() else {
+    let Some(report) = fs.report.as_ref().filter(|report| report.uneven) else {
         return Vec::new();
     };
+    let mut found = Vec::new();
     if let Some(groups) = report.target.fs.allocation_groups() {
-        if !report.uneven {
-            return Vec::new();
+        found.push(allocation_groups::uneven(fs, report, &groups));
+    } else {
+        let groups = report.target.fs.block_groups().map_or(0, |g| g.count);
+        if groups / array.array.raid_disks.max(1) < MIN_GROUPS {
+            return found;
         }
-        let mut found = vec![allocation_groups::uneven(fs, report, &groups)];
-        found.extend(reshaped(array, fs, report));
-        return found;
+        found.push(uneven(fs, report));
+        found.extend(inert_stride(fs));
     }
-    let groups = report.target.fs.block_groups().map_or(0, |g| g.count);
-    if !report.uneven || groups / array.array.raid_disks.max(1) < MIN_GROUPS {
-        return Vec::new();
-    }
-    let mut found = vec![uneven(fs, report)];
-    found.extend(inert_stride(fs));
     found.extend(reshaped(array, fs, report));
     found
 }
 
 fn uneven(fs: &FsFacts, report: &Report) -> Finding {
-    // Only a load shows the cost: `live::raise_severity` raises the severity if one was measured.
-    let mut finding = Finding::info("layout-skew", report.headline.clone())
-        .seen(format!("busiest member over the mean: {}", figures(report, &report.skews)))
-        .seen_all(report.why.clone())
-        .figure("skew", report.skews.worst())
-        .figure("bitmaps", report.skews.allocation)
-        .figure("inode_table_heads", report.skews.inodes)
+    let mut finding = figured(report)
         .why("creating, growing or removing a file changes a bitmap and an inode table, so these members saturate first. --live S, --load FILE or `raidtrace top` shows if they do")
         .source("measured, see docs/doctor.md; e2fsprogs, lib/ext2fs/alloc_tables.c");
     finding.destroys = true;

@@ -7,7 +7,6 @@ use crate::commands::doctor::finding::Finding;
 /// Minimum number of days without a check to report: Debian and mdadm's own timer check monthly.
 const MONTH: u64 = 35;
 
-/// Missing checks and a missing monitor.
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let arrays = facts.arrays.iter().filter(|a| a.is_redundant());
     let unchecked = arrays

@@ -141,7 +141,7 @@ fn destructive_commands_are_rejected() {
         "mkfs.ext4 -g 32744 /dev/NEW_ARRAY",
         "echo check > /sys/block/md0/md/sync_action",
         "mdadm --manage /dev/md0 --add /dev/NEW_DISK",
-    "mdadm --manage /dev/md127 --add /dev/NEW_DISK",
+        "mdadm --manage /dev/md127 --add /dev/NEW_DISK",
     ] {
         assert_eq!(check_line(good), Ok(()));
     }

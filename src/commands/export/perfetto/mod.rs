@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use self::stream::{Stream, Track, Value};
 use self::tracks::{LANES, Tracks};
 use super::period::Period;
-use super::written::{Reasons, Written};
+use super::written::{INVALID_ROWS, Reasons, Written};
 use crate::analysis::files::FileId;
 use crate::analysis::item::{Flags, Item, Part, Request, Submission};
 use crate::analysis::rates::Clock;
@@ -24,10 +24,8 @@ use crate::recording::schema::path_text;
 /// Changes of counters that are held until they can be written in order of time.
 const HELD: usize = 1 << 20;
 
-/// A change of a member's counters.
 #[derive(Clone, Copy)]
 struct Change {
-    /// Index in [`Tracks::members`].
     member: usize,
     kind: Kind,
 }
@@ -67,10 +65,7 @@ pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result
         "counter changes that arrived too late, so that counters are inexact for a moment",
         changes.late(),
     );
-    reasons.add(
-        "invalid rows (unknown member or array, or invalid text), in the whole recording",
-        reader.invalid_rows(),
-    );
+    reasons.add(INVALID_ROWS, reader.invalid_rows());
     Ok(Written {
         count: requests,
         unit: "requests",

@@ -10,6 +10,7 @@ use super::proto::{
     NEEDS_STATE, REALTIME, STATE_CLEARED, TracePacket, TracePacketDefaults, TrackDescriptor,
     TrackEvent,
 };
+use crate::commands::export::written::nanoseconds;
 use crate::printable::clean;
 
 /// Bytes of texts that are remembered. When there are more, all are forgotten and written again where they are used.
@@ -25,7 +26,6 @@ const SEQUENCE: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Track(u64);
 
-/// A value of an event's argument.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     Number(u64),
@@ -33,7 +33,6 @@ pub enum Value<'a> {
     Text(&'a str),
 }
 
-/// Arguments of an event.
 pub type Arguments<'a> = [(&'static str, Value<'a>)];
 
 /// Ids of texts of one kind.
@@ -65,7 +64,6 @@ fn clip(text: &str) -> &str {
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
 
-/// A trace that is being written.
 pub struct Stream<W> {
     out: W,
     packet: Vec<u8>,
@@ -182,7 +180,6 @@ impl<W: Write> Stream<W> {
         self.plain(EventType::Counter, track, time_us, Some(value))
     }
 
-    /// Ends the trace.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()
     }
@@ -292,9 +289,4 @@ impl<W: Write> Stream<W> {
             .map_err(io::Error::other)?;
         self.out.write_all(&self.packet)
     }
-}
-
-/// Nanoseconds since 1970; 0 for times before.
-fn nanoseconds(time_us: i64) -> u64 {
-    u64::try_from(time_us).unwrap_or(0).saturating_mul(1000)
 }

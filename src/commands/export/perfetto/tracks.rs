@@ -83,9 +83,7 @@ impl Counter {
     }
 }
 
-/// Tracks of a member.
 pub struct Member {
-    /// Index of the array.
     pub array: usize,
     track: Track,
     /// Requests from issue to completion.
@@ -106,9 +104,7 @@ impl Member {
     }
 }
 
-/// Tracks of an array.
 pub struct Array {
-    /// Name of the array.
     pub name: String,
     track: Track,
     origins: Option<Track>,
@@ -164,7 +160,6 @@ impl Array {
         Ok(track)
     }
 
-    /// Slow operations.
     pub fn slow(&mut self) -> &mut Spans {
         let track = self.track;
         self.slow
@@ -172,7 +167,6 @@ impl Array {
     }
 }
 
-/// All tracks.
 #[derive(Default)]
 pub struct Tracks {
     /// Arrays in the order of their first use.

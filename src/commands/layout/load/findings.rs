@@ -16,15 +16,11 @@ const SAME: f64 = 0.005;
 pub struct Findings<'a> {
     /// Name of the recording.
     pub path: String,
-    /// The recorded array and filesystem.
     pub source: &'a Source,
-    /// The planned ones.
     pub plan: Plan,
-    /// Figures.
     pub laid: Laid,
     /// Submissions laid out and their bytes, by direction.
     pub submissions: [(u64, u64); 2],
-    /// Seconds of the recording.
     pub seconds: f64,
     /// Notes: losses, and data that no column includes.
     pub notes: Vec<String>,
@@ -33,7 +29,6 @@ pub struct Findings<'a> {
 /// Recorded, today's layout by the model, planned.
 pub const COLUMNS: [&str; 3] = ["recorded", "model", "planned"];
 
-/// Assumptions of the model.
 pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
     let places = match &source.xfs {
         Some(_) => {
@@ -159,10 +154,11 @@ impl Findings<'_> {
         };
         let disks = |geometry: &crate::raid::Geometry| geometry.disks();
         let (now, then) = (disks(&self.source.geometry), disks(&self.plan.geometry));
+        let array = array_words(&self.plan.geometry);
         let with = match (self.plan.words.as_str(), self.plan.is_other_array) {
-            ("", true) => format!("On {}", self.array_words()),
+            ("", true) => format!("On {array}"),
             ("", false) => "With the defaults of mkfs".to_owned(),
-            (words, true) => format!("With {words} on {}", self.array_words()),
+            (words, true) => format!("With {words} on {array}"),
             (words, false) => format!("With {words}"),
         };
         let members = if now == then {
@@ -194,11 +190,6 @@ impl Findings<'_> {
         format!("{with} the busiest member would have had {outcome} ({members}{error})")
     }
 
-    /// The planned array: `raid5 of 8 disks, 512 KiB chunks`.
-    pub fn array_words(&self) -> String {
-        array_words(&self.plan.geometry)
-    }
-
     /// Largest difference between model and recording on a member, over the mean of the members: of bytes, and of requests.
     pub fn errors(&self) -> [f64; 2] {
         let requests = |column| {
@@ -222,7 +213,6 @@ impl Findings<'_> {
         Some((mean, loads.iter().copied().fold(0.0, f64::max)))
     }
 
-    /// Skew of requests.
     pub fn skew(&self, column: usize, direction: Direction) -> Option<f64> {
         skew(self.requests(column, direction).into_iter())
     }

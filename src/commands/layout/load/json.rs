@@ -8,7 +8,6 @@ use crate::analysis::placement::spread::skew;
 use crate::analysis::relocate::Direction;
 use crate::raid::Geometry;
 
-/// The result as a JSON object.
 pub fn object(found: &Findings<'_>) -> Value {
     let (source, plan) = (found.source, &found.plan);
     let [bytes, requests] = found.errors();

@@ -9,9 +9,7 @@ use crate::mkfs_xfs::{self, Defaults};
 /// Options of the mkfs of a kind of filesystem.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Options {
-    /// Options of mke2fs.
     Ext4(mke2fs::Options),
-    /// Options of mkfs.xfs.
     Xfs(Box<mkfs_xfs::Options>),
 }
 
@@ -19,7 +17,6 @@ pub enum Options {
 pub struct Machine {
     /// mke2fs.conf.
     pub conf: Conf,
-    /// Defaults of mkfs.xfs.
     pub defaults: Defaults,
 }
 
@@ -111,33 +108,20 @@ fn pinned(
     }
     let mut options = options.clone();
     let has = recorded.features;
-    pin(
-        &mut options.block_size,
-        "-b size",
-        recorded.block_size,
-        4096,
-    )?;
+    let own = &mut options;
+    pin(&mut own.block_size, "-b size", recorded.block_size, 4096)?;
     // The default is the sector size of the device.
-    pin(&mut options.sector_size, "-s size", recorded.sector_size, 0)?;
+    pin(&mut own.sector_size, "-s size", recorded.sector_size, 0)?;
     let v5 = recorded.version == 5;
     let inode = if v5 { 512 } else { 256 };
-    pin(
-        &mut options.inode_size,
-        "-i size",
-        recorded.inode_size,
-        inode,
-    )?;
+    pin(&mut own.inode_size, "-i size", recorded.inode_size, inode)?;
+    // Its default depends on the release.
+    let rmapbt = if v5 { None } else { Some(false) };
     let mut features = [
-        (&mut options.crc, "-m crc", v5, Some(true)),
-        (&mut options.finobt, "-m finobt", has.finobt, Some(v5)),
-        // Its default depends on the release.
-        (
-            &mut options.rmapbt,
-            "-m rmapbt",
-            has.rmapbt,
-            if v5 { None } else { Some(false) },
-        ),
-        (&mut options.reflink, "-m reflink", has.reflink, Some(v5)),
+        (&mut own.crc, "-m crc", v5, Some(true)),
+        (&mut own.finobt, "-m finobt", has.finobt, Some(v5)),
+        (&mut own.rmapbt, "-m rmapbt", has.rmapbt, rmapbt),
+        (&mut own.reflink, "-m reflink", has.reflink, Some(v5)),
     ];
     for (option, name, recorded, default) in &mut features {
         let mut number = option.map(u8::from);

@@ -14,12 +14,12 @@ mod source;
 mod tests;
 mod text;
 
-use std::io::{self, Write as _};
 use std::path::Path;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use super::args::Layout;
+use super::table::print;
 use crate::commands::layout::xfs;
 use crate::mke2fs::Conf;
 use crate::recording::reader::{Reader, Wanted};
@@ -43,40 +43,26 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
         defaults: xfs::defaults(args)?,
     };
     let options = options(args, &source)?;
-    let mut out = io::stdout().lock();
-    let written = if args.search {
+    if args.search {
         let found = search::run(&args.array, path, reader, &source, &options, &machine)?;
-        if args.json {
-            writeln!(out, "{}", found.object())
-        } else {
-            found.write(&mut out)
-        }
-    } else {
-        let plan = Plan::new(&source, &args.array, &options, &machine).map_err(|e| anyhow!(e))?;
-        let mut pass = Pass::new(&source, std::slice::from_ref(&plan))?;
-        let mut notes = pass.read(reader).map_err(named)?;
-        notes.extend(plan.notes(&source));
-        let (submissions, seconds) = (pass.submissions, pass.seconds());
-        let laid = pass.finish();
-        let found = Findings {
-            path: path.display().to_string(),
-            source: &source,
-            plan,
-            laid,
-            submissions,
-            seconds,
-            notes,
-        };
-        if args.json {
-            writeln!(out, "{}", json::object(&found))
-        } else {
-            text::write(&mut out, &found)
-        }
-    };
-    match written.and_then(|()| out.flush()) {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the figures"),
-        _ => Ok(()),
+        return print(args, || found.lines(), || found.object());
     }
+    let plan = Plan::new(&source, &args.array, &options, &machine).map_err(|e| anyhow!(e))?;
+    let mut pass = Pass::new(&source, std::slice::from_ref(&plan))?;
+    let mut notes = pass.read(reader).map_err(named)?;
+    notes.extend(plan.notes(&source));
+    let (submissions, seconds) = (pass.submissions, pass.seconds());
+    let laid = pass.finish();
+    let found = Findings {
+        path: path.display().to_string(),
+        source: &source,
+        plan,
+        laid,
+        submissions,
+        seconds,
+        notes,
+    };
+    print(args, || text::lines(&found), || json::object(&found))
 }
 
 /// The user's options for the mkfs of the recorded filesystem.

@@ -17,15 +17,14 @@ const LARGEST: u64 = 1280 << 10;
 /// Maximum number of reasons of losses that are kept apart.
 const REASONS: usize = 20;
 
-/// Load on one array.
 struct Lane<'a> {
+    geometry: &'a Geometry,
     /// `None` for today's layout.
     relocation: Option<Relocation<'a>>,
     start: u64,
     disks: Disks,
 }
 
-/// The pass.
 pub struct Pass<'a> {
     source: &'a Source,
     block_sectors: u64,
@@ -49,11 +48,9 @@ pub struct Pass<'a> {
     homeless: u64,
     /// Bytes of requests that md made for itself: resync, superblock, bitmap.
     own: u64,
-    geometries: Vec<&'a Geometry>,
     lost: BTreeMap<String, u64>,
 }
 
-/// Result of a pass.
 pub struct Laid {
     /// Requests in the recording.
     pub recorded: Figures,
@@ -61,7 +58,6 @@ pub struct Laid {
     pub today: Figures,
     /// The load on each planned layout.
     pub planned: Vec<Figures>,
-    /// Device times.
     pub service: Service,
 }
 
@@ -71,15 +67,25 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// The model does not support an array.
     pub fn new(source: &'a Source, plans: &'a [Plan]) -> Result<Self> {
-        let mut geometries = vec![&source.geometry];
-        geometries.extend(plans.iter().map(|p| &p.geometry));
-        for geometry in &geometries {
-            Disks::new(geometry, LARGEST, 0).map_err(|e| anyhow!(e))?;
+        let lane = |geometry, relocation, start| -> Result<Lane<'a>> {
+            let disks = Disks::new(geometry, LARGEST, 0).map_err(|e| anyhow!(e))?;
+            Ok(Lane {
+                geometry,
+                relocation,
+                start,
+                disks,
+            })
+        };
+        let mut lanes = vec![lane(&source.geometry, None, source.start)?];
+        for plan in plans {
+            let relocation = Relocation::new(&source.side, &plan.side);
+            let planned = lane(&plan.geometry, relocation, plan.start)?;
+            lanes.extend(Some(planned).filter(|lane| lane.relocation.is_some()));
         }
-        let mut pass = Self {
+        Ok(Self {
             source,
             block_sectors: u64::from(source.fs.block_size / 512).max(1),
-            lanes: Vec::new(),
+            lanes,
             recorded: None,
             service: Service::default(),
             slots: Vec::new(),
@@ -90,29 +96,8 @@ impl<'a> Pass<'a> {
             outside: 0,
             homeless: 0,
             own: 0,
-            geometries,
             lost: BTreeMap::new(),
-        };
-        pass.translations(plans);
-        Ok(pass)
-    }
-
-    fn translations(&mut self, plans: &'a [Plan]) {
-        let source = self.source;
-        let lane = |geometry, relocation, start| {
-            let disks = Disks::new(geometry, LARGEST, 0).ok()?;
-            Some(Lane {
-                relocation,
-                start,
-                disks,
-            })
-        };
-        let today = lane(&source.geometry, None, source.start);
-        let planned = plans.iter().map(|plan| {
-            let relocation = Relocation::new(&source.side, &plan.side)?;
-            lane(&plan.geometry, Some(relocation), plan.start)
-        });
-        self.lanes = std::iter::once(today).chain(planned).flatten().collect();
+        })
     }
 
     /// Reads the recording. Returns notes on what is missing in it.
@@ -221,12 +206,11 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Starts the intervals.
     fn begin(&mut self, time_us: i64) {
         let members = self.source.geometry.disks() as usize;
         self.recorded = Some(Figures::new(members, time_us));
-        for (lane, geometry) in self.lanes.iter_mut().zip(&self.geometries) {
-            if let Ok(disks) = Disks::new(geometry, LARGEST, time_us) {
+        for lane in &mut self.lanes {
+            if let Ok(disks) = Disks::new(lane.geometry, LARGEST, time_us) {
                 lane.disks = disks;
             }
         }
@@ -279,7 +263,7 @@ impl<'a> Pass<'a> {
         };
         let sectors = u64::from(submission.length / 512);
         let first = submission.array_sector.checked_sub(self.source.start);
-        let limit = self.source.fs_sectors(self.block_sectors);
+        let limit = self.source.fs.blocks.saturating_mul(self.block_sectors);
         let inside = first.filter(|f| f.saturating_add(sectors) <= limit);
         let Some(first) = inside.filter(|_| sectors > 0) else {
             self.outside = self.outside.saturating_add(sectors * 512);

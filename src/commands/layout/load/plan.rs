@@ -8,15 +8,11 @@ use crate::analysis::relocate::{Groups, Prepared, Side};
 use crate::fs::xfs;
 use crate::raid::{Geometry, Level, Params};
 
-/// A planned array and filesystem.
 pub struct Plan {
     /// Options of mkfs on one line, with those that keep properties of the recorded filesystem; empty for mkfs's defaults.
     pub words: String,
-    /// The same options, parsed.
     pub options: Options,
-    /// Geometry of the array.
     pub geometry: Geometry,
-    /// Data disks of a stripe.
     data_disks: u32,
     /// True if the array is not the recorded one.
     pub is_other_array: bool,

@@ -1,6 +1,5 @@
 //! `--search --load`: options of mkfs by the load of a recording.
 
-use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
@@ -18,6 +17,7 @@ use crate::analysis::placement::search::Search;
 use crate::analysis::placement::search::agsizes::{self, AgSizeOptions};
 use crate::analysis::placement::target::{Target, TargetArray, whole};
 use crate::analysis::relocate::{Direction, Figures};
+use crate::commands::layout::found::{NEW_ONLY, check_striped};
 use crate::commands::layout::table::wrapped;
 use crate::recording::reader::Reader;
 use crate::ui::text;
@@ -66,12 +66,7 @@ pub fn run(
 ) -> Result<Found> {
     let base = Plan::new(source, array, options, machine).map_err(|e| anyhow!(e))?;
     let geometry = base.geometry.clone();
-    if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
-        return Err(anyhow!(
-            "--search requires a striped array: every member of {} holds everything (--level, --disks)",
-            geometry.level()
-        ));
-    }
+    check_striped(&geometry)?;
     let options = candidates(source, &base, machine)?;
     let mut plans = vec![base];
     let planned = |options: &Options| Plan::new(source, array, options, machine).ok();
@@ -175,7 +170,6 @@ impl Found {
         }
     }
 
-    /// The candidates to show.
     fn shown(&self) -> Vec<usize> {
         let shown = |(i, row): &(usize, &Row)| *i < SHOWN || row.is_base;
         let rows = self.rows.iter().enumerate().filter(shown);
@@ -199,15 +193,7 @@ impl Found {
         )
     }
 
-    /// Writes the table and the recommendation.
-    pub fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        for line in self.lines() {
-            writeln!(out, "{}", line.trim_end())?;
-        }
-        Ok(())
-    }
-
-    fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         let about = format!(
             "{}: on the busiest member, planned on {}",
             self.path, self.array
@@ -248,10 +234,7 @@ impl Found {
         );
         out.extend(wrapped("> ", &advice));
         if !self.rows[best].is_base {
-            out.extend(wrapped(
-                "  ",
-                "for a new filesystem only: mkfs destroys the content of the device",
-            ));
+            out.extend(wrapped("  ", NEW_ONLY));
         }
         let explained = format!(
             "shares of all requests and bytes, even is {even}; device time is estimated from the mean by operation and size in \
@@ -264,7 +247,6 @@ impl Found {
         out
     }
 
-    /// The result as a JSON object.
     pub fn object(&self) -> Value {
         let best = self.recommended();
         let busiest = |shares: [f64; 2], bytes: f64, seconds: f64| {

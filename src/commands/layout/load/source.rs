@@ -22,15 +22,12 @@ pub struct Source {
     pub array: String,
     /// Kernel name of the filesystem's device.
     pub name: String,
-    /// Geometry of the array.
     pub geometry: Geometry,
-    /// Options that describe the array.
     pub options: ArrayOptions,
     /// Usable sectors of each member.
     pub member_sectors: Vec<u64>,
     /// Names of members by slot.
     pub members: Vec<String>,
-    /// Layout of the filesystem.
     pub fs: Filesystem,
     /// The groups of the filesystem, indexed for the translation.
     pub side: Prepared,
@@ -213,13 +210,6 @@ impl Source {
     }
 }
 
-impl Source {
-    /// Sectors of the filesystem.
-    pub fn fs_sectors(&self, block_sectors: u64) -> u64 {
-        self.fs.blocks.saturating_mul(block_sectors)
-    }
-}
-
 /// Usable sectors of members: one size for all, or one per slot for RAID 0.
 fn member_sectors(array: &header::Array, level: Level) -> Vec<u64> {
     let slot = |slot| {
@@ -237,7 +227,6 @@ fn member_sectors(array: &header::Array, level: Level) -> Vec<u64> {
     }
 }
 
-/// A parameter of the header.
 fn number(parameters: &Map<String, Value>, name: &str) -> Result<u64, String> {
     let value = parameters.get(name).and_then(Value::as_u64);
     value.ok_or_else(|| format!("the header of the recording has no {name}"))

@@ -15,6 +15,7 @@ use crate::analysis::fold::{MemberNow, Subject};
 use crate::analysis::item::{Flags, Item, Part, Request, State, Submission};
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::snapshot::ArrayInfo;
+use crate::commands::layout::table::write_lines;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::mkfs_xfs::{Defaults, Version};
 use crate::origin::{Op, Origin};
@@ -230,7 +231,7 @@ fn found<'a>(
 
 fn screen(found: &Findings<'_>) -> String {
     let mut out = Vec::new();
-    text::write(&mut out, found).unwrap();
+    write_lines(&mut out, text::lines(found)).unwrap();
     let text = String::from_utf8(out).unwrap();
     for line in text.lines() {
         assert!(crate::ui::text::width(line) <= 80, "{line}");

@@ -1,7 +1,5 @@
 //! Text output, 80 columns wide.
 
-use std::io::{self, Write};
-
 use super::findings::{COLUMNS, Findings, array_words, assumptions, not_predicted, percent};
 use crate::analysis::placement::Filesystem;
 use crate::analysis::relocate::Direction;
@@ -9,18 +7,9 @@ use crate::analysis::units;
 use crate::commands::layout::table::wrapped;
 use crate::ui::text;
 
-/// Width of a column.
 const WIDTH: usize = 9;
 
-/// Writes the tables and sentences.
-pub fn write(out: &mut dyn Write, found: &Findings<'_>) -> io::Result<()> {
-    for line in lines(found) {
-        writeln!(out, "{}", line.trim_end())?;
-    }
-    Ok(())
-}
-
-fn lines(found: &Findings<'_>) -> Vec<String> {
+pub fn lines(found: &Findings<'_>) -> Vec<String> {
     let (source, plan) = (found.source, &found.plan);
     let [(reads, read), (writes, written)] = found.submissions;
     let mut out = Vec::new();
@@ -42,7 +31,7 @@ fn lines(found: &Findings<'_>) -> Vec<String> {
         ),
         format!(
             "planned: {}; {}, {}",
-            found.array_words(),
+            array_words(&plan.geometry),
             plan.options.command(),
             groups(&plan.fs)
         ),

@@ -4,19 +4,20 @@ use std::io;
 use std::path::Path;
 use std::thread;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Result, anyhow};
 
 use super::compared::{Compared, Recording};
 use super::{html, json, notes, text};
 use crate::analysis::compare::evaluate::{Input, evaluate};
 use crate::commands::report::args::Report as Args;
-use crate::machine::output::Destination;
+use crate::commands::report::lines::write_page;
 use crate::recording::gather::{Period, gather_series};
+use crate::ui::lines::success_if_closed;
 
 /// Compares the file with `before`, and prints the result or writes it as a page.
 pub fn run(args: &Args, before: &Path) -> Result<()> {
     if let Some(path) = &args.html {
-        return page(args, before, path);
+        return write_page(args, path, || Ok(html::draw(&read(args, before)?)));
     }
     let compared = read(args, before)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -25,24 +26,7 @@ pub fn run(args: &Args, before: &Path) -> Result<()> {
     } else {
         text::write(&mut out, &compared)
     };
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(e).context("writing the comparison"),
-        _ => Ok(()),
-    }
-}
-
-/// Reads both recordings and writes the page. Checks the output first, which takes less time than reading the recordings.
-fn page(args: &Args, before: &Path, path: &Path) -> Result<()> {
-    let destination = Destination::new(path, args.force)?;
-    let page = html::draw(&read(args, before)?);
-    let output = destination.open();
-    let written = output.and_then(|output| output.write(|out| out.write_all(page.as_bytes())));
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            Err(e).with_context(|| format!("{}: writing the page", path.display()))
-        }
-        _ => Ok(()),
-    }
+    success_if_closed(written, || "writing the comparison".to_owned())
 }
 
 pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>> {

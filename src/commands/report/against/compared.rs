@@ -6,7 +6,6 @@ use crate::analysis::compare::comparison::Comparison;
 use crate::analysis::compare::series::Series;
 use crate::recording::gather::Report;
 
-/// A recording that is compared.
 pub struct Recording<'a> {
     /// As typed by the user.
     pub path: &'a Path,
@@ -14,7 +13,6 @@ pub struct Recording<'a> {
     pub series: Series,
 }
 
-/// Both recordings and their comparison.
 pub struct Compared<'a> {
     pub before: Recording<'a>,
     pub after: Recording<'a>,

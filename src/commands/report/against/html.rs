@@ -8,17 +8,15 @@ use super::text::{busy, description, idle, method_text};
 use crate::analysis::compare::comparison::ArrayComparison;
 use crate::analysis::compare::comparison::Verdict;
 use crate::analysis::{time, units};
+use crate::commands::report::lines::file_name;
 use crate::ui::html::page::{self, Tone, anchor, contents, facts, message, remark};
 use crate::ui::html::table::Table;
 use crate::ui::html::text;
-use crate::ui::text::escape;
 
 /// Maximum number of arrays with a section.
 const ARRAYS: usize = 32;
-/// Maximum number of notes.
 const NOTES: usize = 50;
 
-/// Draws the page.
 pub fn draw(compared: &Compared<'_>) -> String {
     let arrays: Vec<&ArrayComparison> = busy(compared).take(ARRAYS).collect();
     let left_out = busy(compared).count() - arrays.len();
@@ -34,7 +32,10 @@ pub fn draw(compared: &Compared<'_>) -> String {
         list.push(("operations".to_owned(), "Operations on files".to_owned()));
     }
     list.push(("method".to_owned(), "Method".to_owned()));
-    let (before, after) = (name(&compared.before), name(&compared.after));
+    let (before, after) = (
+        file_name(compared.before.path),
+        file_name(compared.after.path),
+    );
     let title = format!("raidtrace: {after} against {before}");
     let body = html! {
         header {
@@ -60,12 +61,6 @@ pub fn draw(compared: &Compared<'_>) -> String {
     page::page(&title, &body)
 }
 
-fn name(recording: &Recording<'_>) -> String {
-    let path = recording.path;
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    escape(std::os::unix::ffi::OsStrExt::as_bytes(name))
-}
-
 fn summary(compared: &Compared<'_>) -> Markup {
     let tone = |verdict: Verdict| match verdict {
         Verdict::Worse | Verdict::Mixed => Tone::Warning,
@@ -87,7 +82,7 @@ fn recordings(compared: &Compared<'_>) -> Markup {
     let column = |recording: &Recording<'_>| {
         let (report, header) = (&recording.report, &recording.report.header);
         [
-            name(recording),
+            file_name(recording.path),
             header.host.clone(),
             format!("Linux {}, {}", header.kernel, header.machine),
             header.version.clone(),

@@ -20,27 +20,12 @@ pub fn notes(
     for (which, recording) in [("BEFORE", before), ("AFTER", after)] {
         notes.extend(recording_notes(which, recording));
     }
+    let (was, now) = (&before.report.header, &after.report.header);
     for (what, was, now) in [
-        (
-            "host",
-            &before.report.header.host,
-            &after.report.header.host,
-        ),
-        (
-            "kernel",
-            &before.report.header.kernel,
-            &after.report.header.kernel,
-        ),
-        (
-            "machine",
-            &before.report.header.machine,
-            &after.report.header.machine,
-        ),
-        (
-            "version of raidtrace",
-            &before.report.header.version,
-            &after.report.header.version,
-        ),
+        ("host", &was.host, &now.host),
+        ("kernel", &was.kernel, &now.kernel),
+        ("machine", &was.machine, &now.machine),
+        ("version of raidtrace", &was.version, &now.version),
     ] {
         if was != now {
             notes.push(format!("another {what}: {was} before, {now} after"));

@@ -4,7 +4,6 @@ use crate::analysis::compare::change::{Change, Figure, Subject};
 use crate::analysis::compare::words::{difference_short, value};
 use crate::origin::io_name;
 
-/// A row.
 pub struct Row {
     /// Subject: `sdc`, `block_bitmap write`. Untrusted.
     pub subject: String,
@@ -59,7 +58,6 @@ fn figure(change: &Change) -> String {
 /// A section of the comparison of an array.
 pub struct Section {
     pub title: &'static str,
-    /// Rows to show.
     pub rows: Vec<Row>,
     /// Number of further figures that differ beyond noise, and that do not.
     pub more: (usize, usize),

@@ -39,7 +39,7 @@ pub fn write(out: &mut impl Write, compared: &Compared<'_>) -> io::Result<()> {
         )?;
     }
     writeln!(text)?;
-    method(&mut text, &compared.comparison.method)?;
+    wrapped(&mut text, "", &method_text(&compared.comparison.method))?;
     for line in String::from_utf8_lossy(&text).lines() {
         writeln!(out, "{}", cut(line.trim_end(), COLUMNS))?;
     }
@@ -163,11 +163,6 @@ fn table(out: &mut Vec<u8>, section: &Section) -> io::Result<()> {
 }
 
 /// The method, for the reader who must trust it.
-fn method(out: &mut Vec<u8>, method: &Method) -> io::Result<()> {
-    wrapped(out, "", &method_text(method))
-}
-
-/// Sentences about the method.
 pub fn method_text(method: &Method) -> String {
     let (n, m) = method.intervals;
     let (s, t) = method.interval_s;

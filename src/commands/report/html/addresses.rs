@@ -9,6 +9,7 @@ use crate::analysis::detail::{ADDRESSES, Addresses};
 use crate::analysis::nested::is_part;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
+use crate::commands::report::lines::shares;
 use crate::origin::Origin;
 use crate::recording::gather::{Detail, Report};
 use crate::ui::html::colour;
@@ -125,11 +126,8 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
         .text("origins by requests");
     let words = |piece: usize| {
         let all = addresses.requests(piece).max(1) as f64;
-        let mut origins = addresses.pieces.get(piece).cloned().unwrap_or_default();
-        origins.sort_by_key(|o| std::cmp::Reverse(o.1));
-        let named = origins.iter().take(3);
-        let named = named.map(|o| format!("{} {}", o.0, units::percent_short(o.1 as f64 / all)));
-        named.collect::<Vec<_>>().join(", ")
+        let origins = addresses.pieces.get(piece).into_iter().flatten();
+        shares(origins.map(|o| (o.0, o.1 as f64)), all, 3)
     };
     let titles = (0..ADDRESSES).map(|piece| {
         let n = addresses.requests(piece);
@@ -203,13 +201,7 @@ fn over_time(
     };
     let rows: Vec<Vec<f64>> = (0..ADDRESSES / TOGETHER).map(row).collect();
     let highest = rows.iter().flatten().copied().fold(0.0, f64::max);
-    let first = work.times().next().map_or(0, |t| t.0);
-    let last = work.times().last().map_or(0, |t| t.1);
-    let mut plot = Plot::new(
-        "Requests by address over time",
-        &work.widths(),
-        (times::clock(first), times::clock(last)),
-    );
+    let mut plot = Plot::new("Requests by address over time", &work.widths(), work.axis());
     let end = format!(
         "end, {}",
         units::size(addresses.sectors.saturating_mul(512))
@@ -229,19 +221,9 @@ fn over_time(
     for ((from, to), arrays) in work.times().zip(intervals) {
         let counts = arrays.get(number).copied().unwrap_or([0; ADDRESSES]);
         let all: u64 = counts.iter().map(|&n| u64::from(n)).sum();
-        let mut order: Vec<usize> = (0..ADDRESSES)
-            .filter(|&p| counts.get(p).is_some_and(|n| *n > 0))
-            .collect();
-        order.sort_by_key(|&p| std::cmp::Reverse(counts.get(p).copied().unwrap_or(0)));
-        let named = order.iter().take(3).map(|&p| {
-            let share = f64::from(counts.get(p).copied().unwrap_or(0)) / all.max(1) as f64;
-            format!(
-                "from {} {}",
-                start(addresses, p),
-                units::percent_short(share)
-            )
-        });
-        let named = named.collect::<Vec<_>>().join(", ");
+        let parts = counts.iter().enumerate();
+        let parts = parts.map(|(p, n)| (format!("from {}", start(addresses, p)), f64::from(*n)));
+        let named = shares(parts, all.max(1) as f64, 3);
         titles.push(format!(
             "{} to {}: {all} requests; {named}",
             times::clock(from),

@@ -15,14 +15,11 @@ use crate::ui::html::text;
 use crate::ui::rows::seconds;
 use crate::ui::text::sanitize;
 
-/// Title of the section.
 pub(super) const TITLE: &str = "ext4 allocator";
-/// Maximum number of filesystems.
 const FILESYSTEMS: usize = 32;
 /// Maximum number of stacks in the table.
 const STACKS: usize = 40;
 
-/// The section.
 pub(super) fn body(allocator: &Allocator, stacks: &Profile) -> Markup {
     let s = &allocator.whole;
     let secs = seconds(s.interval);

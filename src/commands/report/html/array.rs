@@ -7,6 +7,7 @@ use super::{MEMBERS, ROWS, Subject, addresses, members};
 use crate::analysis::hotspot::{Kind, Severity};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::{amplification, units};
+use crate::commands::report::lines::shares;
 use crate::origin::{Op, io_name};
 use crate::recording::gather::{Detail, Report, Sizes};
 use crate::ui::html::figure::figure;
@@ -17,7 +18,6 @@ use crate::ui::html::{self, text};
 use crate::ui::rows::{self, Filter, Measure};
 use crate::ui::view::header;
 
-/// The section.
 pub(super) fn section(report: &Report, detail: &Detail, subject: &Subject<'_>) -> Markup {
     let array = subject.array;
     let id = page::anchor("array", subject.number);
@@ -284,19 +284,7 @@ fn tasks(report: &Report, array: &ArraySnapshot) -> Markup {
             None => format!("{} (pid {})", row.comm, task.pid),
         };
         let sum: f64 = row.parts.iter().map(|p| p.1).sum();
-        let mut parts = row.parts.clone();
-        parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let parts = parts
-            .iter()
-            .filter(|p| p.1 > 0.0)
-            .take(3)
-            .map(|(origin, n)| {
-                format!(
-                    "{origin} {}",
-                    units::percent_short(n / sum.max(f64::MIN_POSITIVE))
-                )
-            });
-        let parts = parts.collect::<Vec<_>>().join(", ");
+        let parts = shares(row.parts.iter().copied(), sum.max(f64::MIN_POSITIVE), 3);
         let whom = rows::on_behalf_of(task, &array.tasks);
         let group = match whom.is_empty() {
             true => task.cgroup.clone().filter(|c| c != "/").unwrap_or_default(),

@@ -7,8 +7,10 @@ use maud::{Markup, html};
 
 use super::{Subject, times};
 use crate::analysis::hotspot::Severity;
+use crate::analysis::slow::sentence::sentence;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::{time, units};
+use crate::commands::report::lines::file_name;
 use crate::commands::report::text::notes;
 use crate::origin::Origin;
 use crate::recording::gather::Report;
@@ -22,16 +24,8 @@ const COMMANDS: usize = 8;
 const COMMAND: usize = 4096;
 /// Maximum number of pieces of advice in the summary.
 const ADVICE: usize = 6;
-/// Maximum number of losses listed.
 const LOSSES: usize = 50;
-/// Maximum number of notes listed.
 const NOTES: usize = 50;
-
-/// Name of the recording without its folder.
-pub(super) fn file_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or(path.as_os_str());
-    crate::ui::text::escape(std::os::unix::ffi::OsStrExt::as_bytes(name))
-}
 
 /// A change that helps, with its commands.
 struct Advice<'a> {
@@ -77,7 +71,7 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
                 }
             }
         }
-        @if let Some(slowest) = report.slow.as_ref().and_then(|s| Some(super::slow::sentence(s, s.operations.first()?))) {
+        @if let Some(slowest) = report.slow.as_ref().and_then(|s| Some(sentence(s.operations.first()?, &s.names))) {
             div.headline { (message(Tone::Warning, &format!("Longest slow operation: {slowest}"))) }
         }
         @if !advice.is_empty() {

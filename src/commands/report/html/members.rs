@@ -6,6 +6,7 @@ use super::work::{self, OCTAVES, Series, Work, octave_end, octaves};
 use super::{Subject, times};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
+use crate::commands::report::lines::length;
 use crate::recording::gather::Detail;
 use crate::ui::html::figure::{details, figure, legend};
 use crate::ui::html::page::remark;
@@ -41,7 +42,7 @@ pub(super) fn over_time(detail: &Detail, subject: &Subject<'_>) -> Markup {
     let mut rows: Vec<&Series<'_>> = all.iter().collect();
     rows.sort_by_key(|s| s.index);
     let scales = Scales::new(&shown);
-    let length = times::length(detail.fine.timeline.length_s);
+    let length = length(detail.fine.timeline.length_s);
     html! {
         h3 { "Utilisation over time" }
         (utilisation(&work, array, &rows))
@@ -82,7 +83,7 @@ fn key(work: &Work<'_>) -> Markup {
 /// A row of cells per member.
 fn utilisation(work: &Work<'_>, array: &ArraySnapshot, rows: &[&Series<'_>]) -> Markup {
     let widths = work.widths();
-    let (from, to) = axis(work);
+    let (from, to) = work.axis();
     html! {
         div.strips {
             @for series in rows {
@@ -99,13 +100,6 @@ fn utilisation(work: &Work<'_>, array: &ArraySnapshot, rows: &[&Series<'_>]) -> 
         }
         p.faint { "The stronger the colour, the busier. On the right: mean of the period, and of the busiest interval." }
     }
-}
-
-/// Start and end of the period.
-fn axis(work: &Work<'_>) -> (String, String) {
-    let first = work.times().next().map_or(0, |t| t.0);
-    let last = work.times().last().map_or(0, |t| t.1);
-    (times::clock(first), times::clock(last))
 }
 
 /// Largest values of all members that are shown, so that their pictures can be compared.
@@ -161,7 +155,7 @@ fn multiple(
     let mut plot = Plot::new(
         format!("{name} over time: requests, bytes, utilisation, latencies"),
         &work.widths(),
-        axis(work),
+        work.axis(),
     );
     plot.stack(
         "Requests per second",

@@ -21,6 +21,7 @@ use maud::{Markup, html};
 
 use crate::analysis::hotspot::Severity;
 use crate::analysis::snapshot::ArraySnapshot;
+use crate::commands::report::lines::file_name;
 use crate::recording::gather::{Detail, Report};
 use crate::ui::html::{page, table::Table};
 
@@ -73,7 +74,7 @@ pub fn draw(path: &Path, report: &Report) -> String {
     }
     sections.push(("lost".to_owned(), "What was lost".to_owned()));
     sections.push(("reproduce".to_owned(), "How to reproduce".to_owned()));
-    let file = head::file_name(path);
+    let file = file_name(path);
     let body = html! {
         header {
             h1 { "raidtrace report: " (crate::ui::html::text(&file)) }

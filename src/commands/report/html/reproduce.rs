@@ -10,7 +10,6 @@ use crate::analysis::time;
 use crate::recording::gather::Report;
 use crate::ui::html::page::{command, remark};
 
-/// The commands.
 pub(super) fn body(path: &Path, report: &Report, subjects: &[Subject<'_>]) -> Markup {
     let file = quote(path.file_name().unwrap_or(path.as_os_str()));
     let whole = (report.from_us, report.to_us) == report.recorded_us;

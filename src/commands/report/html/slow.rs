@@ -3,25 +3,17 @@
 use maud::{Markup, html};
 
 use crate::analysis::slow::groups;
-use crate::analysis::slow::names::Slow;
-use crate::analysis::slow::sentence::{self as words, time};
+use crate::analysis::slow::sentence::{sentence, time};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::ui::html::page::{Tone, command, message, remark};
 use crate::ui::html::table::{Cell, Table};
 use crate::ui::html::text;
 
-/// Title of the section.
 pub(super) const TITLE: &str = "Slow operations";
 /// Maximum number of operations, and of phases.
 const LISTED: usize = 20;
 
-/// The sentence of an operation.
-pub(super) fn sentence(s: &SlowSnapshot, slow: &Slow) -> String {
-    words::sentence(slow, &s.names)
-}
-
-/// The section.
 pub(super) fn body(s: &SlowSnapshot) -> Markup {
     let threshold = u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX);
     let mut kinds = Table::new("Operations by kind")
@@ -43,7 +35,7 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
     let rows = s.operations.iter().map(|slow| {
         [
             Cell::new(time(slow.operation.total_ns())),
-            sentence(s, slow).into(),
+            sentence(slow, &s.names).into(),
         ]
     });
     longest.rows(rows, LISTED, "operations");

@@ -35,12 +35,3 @@ pub(super) fn clock(us: i64) -> String {
         None => text,
     }
 }
-
-/// `1 s`, `15 min`, `2 h`.
-pub(super) fn length(seconds: i64) -> String {
-    match seconds {
-        s if s > 0 && s % 3600 == 0 => format!("{} h", s / 3600),
-        s if s > 0 && s % 60 == 0 => format!("{} min", s / 60),
-        s => format!("{s} s"),
-    }
-}

@@ -1,9 +1,10 @@
 //! Work of the members of one array over time.
 
+use super::times;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::timeline::{self, Interval};
-use crate::analysis::units;
+use crate::commands::report::lines::shares;
 use crate::origin::{Op, Origin};
 use crate::recording::gather::Detail;
 use crate::ui::html::colour;
@@ -15,7 +16,6 @@ const OCTAVE: usize = 4;
 /// Number of these rows.
 pub(super) const OCTAVES: usize = BUCKETS.div_ceil(OCTAVE);
 
-/// Intervals of an array.
 pub(super) struct Work<'a> {
     array: &'a ArraySnapshot,
     intervals: &'a [Interval],
@@ -35,9 +35,7 @@ pub(super) struct Series<'a> {
     pub work: Vec<Option<&'a timeline::Work>>,
     /// Share of the time with a request in flight, 0.0..=1.0.
     pub busy: Vec<f64>,
-    /// Times in the device.
     pub latencies: Vec<Option<&'a Hist>>,
-    /// Lengths of the intervals in seconds.
     pub seconds: Vec<f64>,
 }
 
@@ -86,12 +84,10 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// True without intervals.
     pub(super) fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
 
-    /// Widths of the intervals.
     pub(super) fn widths(&self) -> Vec<f64> {
         let widths = self.intervals.iter();
         widths
@@ -102,6 +98,13 @@ impl<'a> Work<'a> {
     /// Start and end of each interval.
     pub(super) fn times(&self) -> impl Iterator<Item = (i64, i64)> {
         self.intervals.iter().map(|i| (i.from_us, i.to_us))
+    }
+
+    /// Clock times of the start and the end of the period.
+    pub(super) fn axis(&self) -> (String, String) {
+        let first = self.intervals.first().map_or(0, |i| i.from_us);
+        let last = self.intervals.last().map_or(0, |i| i.to_us);
+        (times::clock(first), times::clock(last))
     }
 
     /// A member of the array over time; `None` if the timeline does not have it.
@@ -209,14 +212,8 @@ impl Series<'_> {
                 None => sums.push((origin, requests)),
             }
         }
-        sums.retain(|s| s.1 > 0);
-        sums.sort_by_key(|s| std::cmp::Reverse(s.1));
-        let all = work.requests().max(1) as f64;
-        let named = sums.iter().take(3).map(|(origin, n)| {
-            let share = units::percent_short(*n as f64 / all);
-            format!("{origin} {share}")
-        });
-        named.collect::<Vec<_>>().join(", ")
+        let sums = sums.into_iter().map(|(origin, n)| (origin, n as f64));
+        shares(sums, work.requests().max(1) as f64, 3)
     }
 }
 

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::{Figures, counter};
+use super::{Figures, counter, counters, label};
 
-/// Encodes these metrics.
 pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result {
     let mut build = encoder.encode_descriptor(
         "raidtrace_build",
@@ -20,38 +19,33 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
         ("version", env!("CARGO_PKG_VERSION")),
         ("commit", env!("RAIDTRACE_COMMIT")),
     ])?;
-    let mut lost = encoder.encode_descriptor(
-        "raidtrace_lost_events",
+    let lost = figures.totals.lost.iter();
+    counters(
+        encoder,
+        ("raidtrace_lost_events", None),
         "Events that were not seen or not counted",
-        None,
-        MetricType::Counter,
+        lost.map(|(loss, count)| ([label("reason", loss.name())], count)),
     )?;
-    for (loss, count) in figures.totals.losses() {
-        counter(&mut lost.encode_family(&[("reason", loss.name())])?, count)?;
-    }
     let overhead = figures.totals.overhead;
-    let whole = |name: &'static str, help, value: u64| (name, help, value);
     for (name, help, value) in [
-        whole(
+        (
             "raidtrace_bpf_runs",
             "Runs of raidtrace's BPF programs",
             overhead.bpf_events,
         ),
-        whole(
+        (
             "raidtrace_intervals",
             "Intervals counted",
             figures.totals.intervals,
         ),
-        whole(
+        (
             "raidtrace_dropped_series",
             "Series of members and tasks dropped because there were too many",
             figures.totals.dropped_series,
         ),
     ] {
-        counter(
-            &mut encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
-            value,
-        )?;
+        let mut one = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        counter(&mut one, value)?;
     }
     for (name, help, value) in [
         (
@@ -65,9 +59,9 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
             figures.own.cpu.as_secs_f64(),
         ),
     ] {
-        encoder
-            .encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+        let unit = Some(&Unit::Seconds);
+        let mut one = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        counter(&mut one, value)?;
     }
     let mut gauge = |name, help, value: f64| {
         encoder
@@ -87,25 +81,30 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
     gauge(
         "raidtrace_update_failed",
         "1 if the programs could not be updated for the last change of the host",
-        f64::from(u8::from(figures.update_failed)),
+        f64::from(u8::from(figures.flight.update_failed)),
     )?;
-    if let Some(flight) = &figures.flight {
+    let flight = &figures.flight;
+    if let Some(bytes) = flight.bytes {
         gauge(
             "raidtrace_flight_recorder_bytes",
             "Recording in memory",
-            flight.bytes as f64,
+            bytes as f64,
         )?;
         gauge(
             "raidtrace_flight_recorder_seconds",
             "Time that the recording in memory covers",
-            flight.seconds,
+            flight.span.as_secs_f64(),
         )?;
         for (name, help, value) in [
-            ("raidtrace_dumps", "Recordings written", flight.dumps),
+            (
+                "raidtrace_dumps",
+                "Recordings written",
+                flight.written.dumps,
+            ),
             (
                 "raidtrace_dump_errors",
                 "Recordings that could not be written",
-                flight.errors,
+                flight.written.errors,
             ),
             (
                 "raidtrace_flight_recorder_dropped_rows",
@@ -118,10 +117,8 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
                 flight.slow_lost,
             ),
         ] {
-            counter(
-                &mut encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
-                value,
-            )?;
+            let mut one = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+            counter(&mut one, value)?;
         }
     }
     Ok(())

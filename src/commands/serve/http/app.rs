@@ -24,17 +24,13 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Chunk size of a large response in bytes.
 const CHUNK: usize = 64 << 10;
 
-/// State shared by all request handlers.
 pub struct App {
-    /// The session's figures.
     pub shared: Arc<Shared>,
     /// Show tasks on the page.
     pub with_tasks: bool,
     /// Show paths of files, and permit downloads.
     pub with_paths: bool,
-    /// Directory of the dumps.
     pub dump_dir: Option<PathBuf>,
-    /// Open connections.
     pub open: Arc<AtomicU64>,
     /// Intervals for pages.
     pub pages: Feed,

@@ -92,7 +92,6 @@ pub async fn serve(
     }
 }
 
-/// Serves one connection.
 async fn serve_connection(stream: impl AsyncRead + AsyncWrite, router: Router) -> io::Result<()> {
     let stream = pin!(stream);
     let served = http1::Builder::new()

@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::app::App;
 use super::guard::{Guard, guard};
 use super::{dumps, events};
-use crate::commands::serve::exposition::{Figures, FlightFigures, open_metrics, plain};
+use crate::commands::serve::exposition::{Figures, open_metrics, plain};
 use crate::commands::serve::tracing::FRESH;
 use crate::machine::own::OwnUse;
 use crate::session::remote::message;
@@ -51,17 +51,13 @@ fn typed(content_type: &'static str, text: impl IntoResponse) -> Response {
 }
 
 async fn page() -> Response {
-    typed(
-        "text/html; charset=utf-8",
-        include_str!("../page/page.html"),
-    )
+    let text = include_str!("../page/page.html");
+    typed("text/html; charset=utf-8", text)
 }
 
 async fn script() -> Response {
-    typed(
-        "text/javascript; charset=utf-8",
-        include_str!("../page/page.js"),
-    )
+    let text = include_str!("../page/page.js");
+    typed("text/javascript; charset=utf-8", text)
 }
 
 async fn style() -> Response {
@@ -78,19 +74,10 @@ async fn unknown() -> (StatusCode, &'static str) {
 
 /// Returns OpenMetrics if the client accepts it, as Prometheus does, else the older text format.
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let flight = app.shared.flight();
     let figures = Figures {
         totals: app.shared.totals(),
-        flight: flight.bytes.map(|bytes| FlightFigures {
-            bytes,
-            seconds: flight.span.as_secs_f64(),
-            dumps: flight.written.dumps,
-            errors: flight.written.errors,
-            dropped_rows: flight.dropped_rows,
-            slow_lost: flight.slow_lost,
-        }),
+        flight: app.shared.flight(),
         own: OwnUse::now(),
-        update_failed: flight.update_failed,
         connections: app.open.load(Ordering::Relaxed),
     };
     let accept = headers.get_all(header::ACCEPT).iter();

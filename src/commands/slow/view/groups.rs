@@ -28,8 +28,6 @@ fn draw(
             group,
         })
         .collect();
-    tabs.set_rows(rows.len());
-    let selected = tabs.row().min(rows.len().saturating_sub(1));
     let rest = pen.width().saturating_sub(32 + width).max(10);
     let columns = Columns(vec![
         Column::latency("time", 6, 9, |r: &Row| Some(r.group.ns / 1000)),
@@ -39,53 +37,31 @@ fn draw(
         Column::name(name, width, 9, |r: &Row| r.group.name.clone()).gap(2),
         Column::name(words, rest, 5, |r: &Row| r.group.words.clone()).gap(2),
     ]);
-    let table = columns.fit(pen.width() - 1, None);
-    table.heading(pen, Vec::new(), palette);
-    table.rows(pen, &rows, (selected, true), &|_, _| Vec::new(), palette);
-    if rows.is_empty() {
-        pen.text("  none yet", palette.dim());
-    }
+    columns.draw(pen, tabs, &rows, None, "  none yet", palette);
 }
 
 pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let width = (pen.width() / 3).max(12);
-    draw(
-        pen,
-        scene,
-        groups::files(scene.snapshot),
-        ("file", width),
-        "mostly",
-    );
+    let (groups, width) = (groups::files(scene.snapshot), (pen.width() / 3).max(12));
+    draw(pen, scene, groups, ("file", width), "mostly");
 }
 
 pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    draw(
-        pen,
-        scene,
-        groups::tasks(scene.snapshot),
-        ("process", 18),
-        "mostly",
-    );
+    let groups = groups::tasks(scene.snapshot);
+    draw(pen, scene, groups, ("process", 18), "mostly");
 }
 
 pub(super) fn phases(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let width = (pen.width() / 3).clamp(12, 36);
+    let (groups, width) = (groups::phases(scene.snapshot), pen.width() / 3);
     draw(
         pen,
         scene,
-        groups::phases(scene.snapshot),
-        ("phase", width),
+        groups,
+        ("phase", width.clamp(12, 36)),
         "the longest",
     );
 }
 
 pub(super) fn locks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let width = (pen.width() / 3).max(12);
-    draw(
-        pen,
-        scene,
-        groups::locks(scene.snapshot),
-        ("file", width),
-        "holder at the longest",
-    );
+    let (groups, width) = (groups::locks(scene.snapshot), (pen.width() / 3).max(12));
+    draw(pen, scene, groups, ("file", width), "holder at the longest");
 }

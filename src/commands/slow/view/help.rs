@@ -1,13 +1,12 @@
 //! The help window: notes, keys and figures.
 
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 
-use super::{VIEWS, scroll};
+use super::VIEWS;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::ui::palette::Palette;
-use crate::ui::pen::Pen;
+use crate::ui::pen::{Pen, help_keys, help_notes};
 use crate::ui::tabs::Tabs;
-use crate::ui::text::{clean, left, wrap};
 
 /// Keys and their effect.
 const KEYS: [(&str, &str); 5] = [
@@ -35,39 +34,13 @@ pub(super) fn draw(
 ) {
     const COLUMNS: u16 = 78;
     let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
-    let mut lines: Vec<Line<'static>> = Vec::new();
     let notes = snapshot.map(|s| s.notes.as_slice()).unwrap_or_default();
-    if !notes.is_empty() {
-        lines.push(Line::styled("notes", palette.title()));
-        for note in notes {
-            let wrapped = wrap(&clean(note), room, 99);
-            lines.extend(
-                wrapped
-                    .into_iter()
-                    .map(|n| Line::styled(n, palette.alarm())),
-            );
-        }
-        lines.push(Line::default());
-    }
-    let digits = format!("1 to {}  Tab", VIEWS.len());
-    let titles = VIEWS.map(|v| v.title).join(", ");
-    let views = [(digits.as_str(), titles.as_str())];
+    let mut lines = help_notes(notes, room, palette);
     lines.push(Line::styled("keys", palette.title()));
-    for (key, effect) in views.into_iter().chain(KEYS) {
-        for (i, text) in wrap(effect, room.saturating_sub(16).max(10), 9)
-            .into_iter()
-            .enumerate()
-        {
-            let key = if i == 0 { key } else { "" };
-            lines.push(Line::from(vec![
-                Span::styled(left(key, 16), palette.title()),
-                Span::raw(text),
-            ]));
-        }
-    }
+    lines.extend(help_keys(&VIEWS.map(|v| v.title), &KEYS, room, palette));
     lines.push(Line::default());
     lines.push(Line::styled("figures", palette.title()));
     lines.extend(FIGURES.into_iter().map(Line::raw));
     let mut window = pen.window(" help ", COLUMNS, lines.len());
-    scroll(&mut window, tabs, &lines);
+    window.scroll(tabs, &lines);
 }

@@ -86,8 +86,6 @@ impl Row {
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (s, palette, tabs) = (scene.snapshot, scene.palette, &scene.state.tabs);
     let rows: Vec<Row> = s.commits.iter().rev().map(|c| Row::new(c, s)).collect();
-    tabs.set_rows(rows.len());
-    let selected = tabs.row().min(rows.len().saturating_sub(1));
     let flush = if pen.width() >= WIDE { FLUSH } else { 0 };
     let columns = Columns(vec![
         Column::name("start", 12, 9, |r: &Row| r.time.clone()),
@@ -107,10 +105,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         )
         .gap(2),
     ]);
-    let table = columns.fit(pen.width() - 1, None);
-    table.heading(pen, Vec::new(), palette);
-    table.rows(pen, &rows, (selected, true), &|_, _| Vec::new(), palette);
-    if rows.is_empty() {
-        pen.text("  no journal has committed yet", palette.dim());
-    }
+    let none = "  no journal has committed yet";
+    columns.draw(pen, tabs, &rows, None, none, palette);
 }

@@ -16,42 +16,27 @@ use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends};
-use crate::ui::tabs::Tabs;
 use crate::ui::text::{clean, cut, wrap};
 
-/// A view.
 pub(super) struct View {
-    /// Title of the tab.
     pub title: &'static str,
     draw: fn(&mut Pen<'_>, &Scene<'_>),
 }
 
+impl View {
+    const fn new(title: &'static str, draw: fn(&mut Pen<'_>, &Scene<'_>)) -> Self {
+        Self { title, draw }
+    }
+}
+
 /// All views, in the order of their digits.
 pub(super) const VIEWS: [View; 6] = [
-    View {
-        title: "operations",
-        draw: operations::draw,
-    },
-    View {
-        title: "files",
-        draw: groups::files,
-    },
-    View {
-        title: "processes",
-        draw: groups::tasks,
-    },
-    View {
-        title: "phases",
-        draw: groups::phases,
-    },
-    View {
-        title: "journal",
-        draw: journal::draw,
-    },
-    View {
-        title: "locks",
-        draw: groups::locks,
-    },
+    View::new("operations", operations::draw),
+    View::new("files", groups::files),
+    View::new("processes", groups::tasks),
+    View::new("phases", groups::phases),
+    View::new("journal", journal::draw),
+    View::new("locks", groups::locks),
 ];
 
 /// Input of a view.
@@ -166,17 +151,6 @@ fn footer(pen: &mut Pen<'_>, state: &State, snapshot: Option<&SlowSnapshot>, pal
     };
     let notes = snapshot.map_or(0, |s| s.notes.len());
     pen::footer(pen, &hints, notes, &right, palette);
-}
-
-/// Draws as many `lines` as fit, from the first line that `tabs` selects.
-fn scroll(pen: &mut Pen<'_>, tabs: &Tabs, lines: &[Line<'_>]) {
-    let room = pen.lines();
-    let most = lines.len().saturating_sub(room);
-    tabs.set_rows(most + 1);
-    let first = tabs.row().min(most);
-    for line in lines.iter().skip(first).take(room) {
-        pen.line(line);
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::{Scene, scroll};
+use super::Scene;
 use crate::analysis::slow::names::{Slow, task};
 use crate::analysis::slow::sentence::{part_words, subject};
 use crate::analysis::slow::snapshot::SlowSnapshot;
@@ -16,7 +16,6 @@ use crate::ui::text::{clean, wrap};
 
 /// Height of the waterfall below the list.
 const WATERFALL: usize = 8;
-/// Width of a bar.
 const BAR: usize = 16;
 
 struct Row {
@@ -54,8 +53,6 @@ impl Row {
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (s, palette, tabs) = (scene.snapshot, scene.palette, &scene.state.tabs);
     let rows: Vec<Row> = s.operations.iter().map(|o| Row::new(o, s)).collect();
-    tabs.set_rows(rows.len());
-    let selected = tabs.row().min(rows.len().saturating_sub(1));
     let columns = Columns(vec![
         Column::latency("took", 6, 9, |r: &Row| Some(r.us)),
         Column::name("start", 8, 4, |r: &Row| r.time.clone()).gap(2),
@@ -64,40 +61,31 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         Column::name("mostly", 26, 7, |r: &Row| r.phase.clone()),
         Column::path("file", 10, 9, |r: &Row| r.file.clone()),
     ]);
-    let table = columns.fit(pen.width() - 1, None);
     let room = pen.lines();
     let below = if room >= 2 * WATERFALL { WATERFALL } else { 0 };
-    {
-        let mut top = pen.take_top(room - below);
-        table.heading(&mut top, Vec::new(), palette);
-        table.rows(
-            &mut top,
-            &rows,
-            (selected, true),
-            &|_, _| Vec::new(),
-            palette,
-        );
-        if rows.is_empty() {
-            top.text("  none yet", palette.dim());
-        }
-    }
-    if let Some(slow) = s.operations.get(selected).filter(|_| below > 0) {
+    let mut top = pen.take_top(room - below);
+    columns.draw(&mut top, tabs, &rows, None, "  none yet", palette);
+    if let Some(slow) = selected(scene).filter(|_| below > 0) {
         for line in lines(slow, scene, pen.width()).iter().take(below) {
             pen.line(line);
         }
     }
 }
 
+fn selected<'a>(scene: &Scene<'a>) -> Option<&'a Slow> {
+    let operations = &scene.snapshot.operations;
+    let last = operations.len().checked_sub(1)?;
+    operations.get(scene.state.tabs.row().min(last))
+}
+
 /// Draws the waterfall of the selected operation on the whole screen.
 pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
-    let selected = scene.state.tabs.row();
-    let operations = &scene.snapshot.operations;
-    let Some(slow) = operations.get(selected.min(operations.len().saturating_sub(1))) else {
+    let Some(slow) = selected(scene) else {
         pen.text("none yet", scene.palette.dim());
         return;
     };
     let lines = lines(slow, scene, pen.width());
-    scroll(pen, tabs, &lines);
+    pen.scroll(tabs, &lines);
 }
 
 /// Lines of the waterfall: the operation, then one or more lines per phase, longest phase first.

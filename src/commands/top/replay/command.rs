@@ -15,6 +15,7 @@ use crate::analysis::time;
 use crate::commands::top::command::{Render, add};
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::{Reopen, Source};
+use crate::session::engine::runtime;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
@@ -35,7 +36,6 @@ impl Incident {
     }
 }
 
-/// Display options of the replay.
 struct Options {
     interval: Duration,
     count: Option<u64>,
@@ -92,13 +92,9 @@ fn list() -> Result<()> {
 }
 
 fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
     let source = Source::new(reader, options.interval, again);
     if !options.batch && !options.json && io::stdout().is_terminal() {
-        return runtime.block_on(async {
+        return runtime()?.block_on(async {
             let end = crate::machine::signals::asked_to_end()?;
             screen::run(source, options.interval, Depth::from_env(), end).await
         });

@@ -1,0 +1,181 @@
+//! Output of `--search`: text, 80 columns wide, or JSON (schema raidtrace.layout-search/1).
+
+use anyhow::{Result, bail};
+use serde_json::{Value, json};
+
+use super::table::{self, wrapped};
+use crate::analysis::placement::search::agsizes::much_better;
+use crate::analysis::placement::{Skews, Target, UNEVEN_FROM};
+use crate::analysis::units;
+use crate::raid::Geometry;
+use crate::ui::text;
+
+/// Options of mkfs on an array, as `--search` prints them.
+pub struct Found<'a> {
+    /// Filesystem and array, for the heading.
+    pub target: &'a Target,
+    /// `mkfs.ext4` or `mkfs.xfs`.
+    pub program: &'static str,
+    /// Width of the column with the options, and the headings of the columns with figures.
+    pub columns: (usize, &'static str),
+    /// Candidates to show, the best first.
+    pub rows: Vec<Row>,
+    /// Index of the row with only the user's options.
+    pub base: usize,
+    pub best: usize,
+    /// Reason to keep the user's options although they are uneven.
+    pub none_better: &'static str,
+    /// Number of disks after growing, and a remark on the skews of the grown filesystem.
+    pub grown: Option<(u32, &'static str)>,
+    /// Limits of the figures.
+    pub notes: Vec<String>,
+}
+
+pub struct Row {
+    /// Options of mkfs; empty for its defaults.
+    pub options: String,
+    pub skews: Skews,
+    /// Skews on the grown array.
+    pub grown: Option<Skews>,
+    /// Columns with figures.
+    pub cells: String,
+    /// Costs of the options, in words.
+    pub costs: Vec<String>,
+    /// Figures for the JSON object, besides the skews.
+    pub figures: Value,
+}
+
+impl Found<'_> {
+    /// Skew that `--check` compares.
+    pub fn worst(&self) -> f64 {
+        self.rows[self.best].skews.worst()
+    }
+
+    fn command(&self) -> String {
+        match self.rows[self.best].options.as_str() {
+            "" => format!("{} DEVICE", self.program),
+            options => format!("{} {options} DEVICE", self.program),
+        }
+    }
+
+    /// Reason for the recommendation.
+    fn reason(&self) -> String {
+        let (base, best) = (&self.rows[self.base].skews, &self.rows[self.best].skews);
+        if self.best == self.base {
+            let worst = best.worst();
+            return if worst < UNEVEN_FROM {
+                let worst = factor(Some(worst));
+                format!("no change needed: the worst skew is {worst}")
+            } else {
+                self.none_better.to_owned()
+            };
+        }
+        let [allocation, inodes] = self.target.fs.figures().names;
+        let changes = [
+            (allocation, base.allocation, best.allocation),
+            (inodes, base.inodes, best.inodes),
+        ];
+        let changes = changes.into_iter().filter(|c| much_better(c.1, c.2));
+        let words = changes
+            .map(|(name, from, to)| format!("{name} {} instead of {}", factor(to), factor(from)));
+        words.collect::<Vec<_>>().join(", ")
+    }
+
+    pub fn lines(&self) -> Vec<String> {
+        let about = table::about(self.target);
+        let mut out: Vec<String> = about.iter().flat_map(|l| wrapped("", l)).collect();
+        out.push(String::new());
+        let (width, head) = self.columns;
+        let mut head = text::left("  options", width) + head;
+        if let Some((disks, _)) = self.grown {
+            head.push_str(&format!("{:>10}", format!("{disks} disks")));
+        }
+        out.push(head);
+        for (i, row) in self.rows.iter().enumerate() {
+            let name = match row.options.as_str() {
+                "" => "(defaults)",
+                options => options,
+            };
+            let mark = if i == self.best { "> " } else { "  " };
+            let name = format!("{mark}{}", text::clean(name));
+            let mut line = text::left(&name, width) + &row.cells;
+            if self.grown.is_some() {
+                let worst = row.grown.map(|s| s.worst());
+                line.push_str(&format!("{:>10}", factor(worst)));
+            }
+            out.push(line);
+        }
+        out.push(String::new());
+        let advice = format!("{}: {}", self.command(), self.reason());
+        out.extend(wrapped("> ", &advice));
+        for word in &self.rows[self.best].costs {
+            out.extend(wrapped("  costs: ", word));
+        }
+        if self.best != self.base {
+            out.extend(wrapped("  ", NEW_ONLY));
+        }
+        if let Some((disks, remark)) = self.grown {
+            let last = format!(
+                "last column: worst skew of array and filesystem grown to {disks} disks{remark}"
+            );
+            out.extend(wrapped("  ", &last));
+        }
+        out.extend(self.notes.iter().flat_map(|n| wrapped("note: ", n)));
+        out
+    }
+
+    /// The comparison as a JSON object.
+    pub fn object(&self) -> Value {
+        let geometry = &self.target.array.geometry;
+        let [allocation, inodes] = self.target.fs.figures().keys;
+        let skews =
+            |s: &Skews| json!({allocation: s.allocation, inodes: s.inodes, "worst": s.worst()});
+        let candidate = |(i, row): (usize, &Row)| {
+            let mut object = json!({
+                "options": row.options,
+                "recommended": i == self.best,
+                "base": i == self.base,
+                "skew": skews(&row.skews),
+                "skew_grown": row.grown.as_ref().map(skews),
+            });
+            if let (Value::Object(object), Value::Object(figures)) = (&mut object, &row.figures) {
+                object.extend(figures.clone());
+            }
+            object
+        };
+        json!({
+            "schema": "raidtrace.layout-search/1",
+            "level": geometry.level().name(),
+            "disks": geometry.disks(),
+            "chunk_bytes": geometry.chunk_sectors().unwrap_or(0) * 512,
+            "bytes": self.target.fs.bytes(),
+            "grow_to": self.grown.map(|g| g.0),
+            "candidates": self.rows.iter().enumerate().map(candidate).collect::<Vec<_>>(),
+            "command": self.command(),
+            "reason": self.reason(),
+            "notes": self.notes,
+        })
+    }
+}
+
+/// Refuses a search on an array without chunks.
+pub fn check_striped(geometry: &Geometry) -> Result<()> {
+    if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
+        bail!(
+            "--search requires a striped array: every member of {} holds everything (--level, --disks)",
+            geometry.level()
+        );
+    }
+    Ok(())
+}
+
+/// Remark on a recommended command.
+pub const NEW_ONLY: &str = "for a new filesystem only: mkfs destroys the content of the device";
+
+/// A skew with two decimals.
+pub fn factor(skew: Option<f64>) -> String {
+    match skew {
+        Some(s) if s < 9.995 => format!("{s:.2}x"),
+        other => units::factor(other),
+    }
+}
