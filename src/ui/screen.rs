@@ -4,6 +4,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use ratatui::Frame;
@@ -55,6 +56,9 @@ pub(crate) trait Source {
     fn request(&mut self, action: Action, speed: Option<f64>);
 }
 
+/// Time without a first interval after which a message is printed.
+const LATE: Duration = Duration::from_secs(2);
+
 /// A running session as the source of a screen.
 pub(crate) struct Live<S, T> {
     engine: Engine<S, T>,
@@ -71,9 +75,17 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         }
     }
 
-    /// Waits until IO is counted. False if the session could not be started.
+    /// Waits until IO is counted. False if the session could not be started. After [`LATE`], standard error has a reason for the
+    /// empty terminal: on a busy host, the kernel needs many seconds to verify the programs.
     pub async fn started(&mut self) -> bool {
-        self.engine.tick().await.is_some()
+        // Cancel safe: a cancelled wait loses no tick.
+        match tokio::time::timeout(LATE, self.engine.tick()).await {
+            Ok(tick) => tick.is_some(),
+            Err(_) => {
+                eprintln!("raidtrace: reading filesystems and loading programs; Ctrl-C ends it");
+                self.engine.tick().await.is_some()
+            }
+        }
     }
 
     /// True if all `count` intervals were shown.
