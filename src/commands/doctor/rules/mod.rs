@@ -14,6 +14,7 @@ mod parity;
 mod power;
 mod predict;
 mod skew;
+mod space;
 mod stripe;
 mod timeout;
 mod upkeep;
@@ -43,7 +44,8 @@ const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 9] = [
     bitmap::check,
 ];
 
-const FILESYSTEM: [OnFilesystem; 8] = [
+const FILESYSTEM: [OnFilesystem; 9] = [
+    space::check,
     errors::check,
     power::check,
     skew::check,
@@ -79,6 +81,7 @@ pub const IDS: &[&str] = &[
     "fs-async-commit",
     "fs-errors",
     "fs-errors-continue",
+    "fs-full",
     "fs-nobarrier",
     "journal-small",
     "kernel-refuses",
@@ -88,6 +91,7 @@ pub const IDS: &[&str] = &[
     "live-disagrees",
     "live-skew",
     "member-bad-blocks",
+    "member-faulty",
     "member-read-errors",
     "member-timeout",
     "member-timeout-unknown",
