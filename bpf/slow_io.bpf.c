@@ -157,6 +157,7 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 {
 	struct rt_slow_io e = { .event = RT_SLOW_EVENT_IO };
 	struct gendisk *disk;
+	__u32 dev;
 	__u64 ns;
 
 	/*
@@ -180,6 +181,12 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 	e.dev = (__u32)disk->major << 20 | disk->first_minor;
 	if (!(rt_slow_device(e.dev) & RT_SLOW_DISK))
 		return 0;
+	/* A disk can have members of several arrays: the bio has the partition. */
+	if (rt_bio_has_part() && rq->bio) {
+		dev = rq->bio->bi_bdev->bd_dev;
+		if (rt_slow_device(dev) & RT_SLOW_MEMBER)
+			e.dev = dev;
+	}
 	e.bytes = nr_bytes;
 	e.flags = rq->cmd_flags;
 	send(&e);

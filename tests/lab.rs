@@ -85,6 +85,10 @@ use slow_md::slow_arrays_have_their_causes;
 mod slow_files;
 use slow_files::slow_readers_have_their_writer;
 
+#[path = "lab/slow_parts.rs"]
+mod slow_parts;
+use slow_parts::{slow_members_are_partitions, slow_writes_have_their_limit};
+
 #[path = "lab/slow_xfs.rs"]
 mod slow_xfs;
 use slow_xfs::slow_operations_on_xfs_have_their_causes;
@@ -194,6 +198,8 @@ on_kernels! {
     new_quota_blocks_are_metadata
     refused_writes_are_not_counted
     slow_readers_have_their_writer
+    slow_members_are_partitions
+    slow_writes_have_their_limit
     ;
     flushes_through_device_mapper
     flushes_of_a_neighbour_partition

@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
+use super::quote::quote;
+use crate::printable::escape;
+
 /// A change that would help.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
@@ -18,6 +21,49 @@ pub struct Advice {
     /// Kernel source or document.
     pub source: Cow<'static, str>,
 }
+
+/// Settings of an array in /sys/block/ARRAY/md; `None` if a file is missing.
+#[derive(Clone, Debug, Default)]
+pub struct MdSettings {
+    /// safe_mode_delay in seconds.
+    pub safe_mode_delay: Option<String>,
+    /// stripe_cache_size in entries.
+    pub stripe_cache_size: Option<String>,
+    /// sync_speed_max as the kernel prints it: `200000 (system)`, `1500 (local)`, in KiB/s of a member.
+    pub sync_speed_max: Option<String>,
+    /// sync_speed_min in the same format.
+    pub sync_speed_min: Option<String>,
+    /// sync_speed: current speed in KiB/s of a member, or `none`.
+    pub sync_speed: Option<String>,
+}
+
+/// Limits of dirty memory on the whole host.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DirtyLimits {
+    /// nr_dirty_threshold of /proc/vmstat in bytes: writers are throttled beyond it.
+    pub limit: Option<u64>,
+    /// nr_dirty_background_threshold in bytes: writeback starts beyond it.
+    pub background: Option<u64>,
+    /// vm.dirty_bytes; 0 if vm.dirty_ratio applies.
+    pub dirty_bytes: u64,
+    /// vm.dirty_background_bytes; 0 if vm.dirty_background_ratio applies.
+    pub dirty_background_bytes: u64,
+}
+
+/// The limit of a cgroup on the IO to one device (io.max).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IoLimit {
+    /// Path below the root of cgroup2: `/system.slice/db.service`. Untrusted.
+    pub cgroup: String,
+    /// Kernel name of the device.
+    pub device: String,
+    /// Number of the device: `9:127`.
+    pub number: String,
+    /// The limits that are set: `wbps=300000 wiops=6`.
+    pub limits: String,
+}
+
+const MIB: u64 = 1 << 20;
 
 /// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without a write. `None` if it is long already.
 pub fn md_superblock(array: &str, seconds: Option<&str>) -> Option<Advice> {
@@ -61,15 +107,29 @@ pub fn ordered_data_without_delay(mount: &str) -> Advice {
 }
 
 /// Ordered data of another file, on any other mount.
-pub fn ordered_data(file: &str) -> Advice {
+pub fn ordered_data(file: &str, dirty: &DirtyLimits) -> Advice {
+    const BACKGROUND: u64 = 64 * MIB;
+    let starts_earlier = dirty.background.is_none_or(|now| now > BACKGROUND);
     Advice {
         text: format!(
             "keep less dirty data of {file}: its writer can call sync_file_range(2) more often, or write to another filesystem"
         ),
-        commands: vec!["sysctl vm.dirty_background_bytes=67108864".to_owned()],
-        risk: "writeback starts earlier on the whole host. Undone with vm.dirty_background_ratio and its old value".to_owned(),
-        not_when: "files are usually removed before they are written, or the limit is lower already (a ratio of little memory)".to_owned(),
-        source: "fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst".into(),
+        commands: starts_earlier
+            .then(|| format!("sysctl vm.dirty_background_bytes={BACKGROUND}"))
+            .into_iter()
+            .collect(),
+        risk: if starts_earlier {
+            format!(
+                "writeback starts earlier on the whole host. {}",
+                dirty.undo()
+            )
+        } else {
+            "the writer waits for its data more often".to_owned()
+        },
+        not_when: "files are usually removed before they are written".to_owned(),
+        source: Cow::Borrowed(
+            "fs/jbd2/commit.c, journal_finish_inode_data_buffers(); Documentation/admin-guide/sysctl/vm.rst",
+        ),
     }
 }
 
@@ -217,47 +277,147 @@ pub fn xfs_buffered_writes() -> Advice {
     }
 }
 
-/// Maximum of md/stripe_cache_size (raid5_set_cache_size()).
-const STRIPES: u64 = 32768;
-
-/// The stripe cache is full. `entries`: md/stripe_cache_size now. `None` if it has the maximum, or is unknown.
+/// The stripe cache is full. `entries`: md/stripe_cache_size now. `None` if the cache has its largest size (raid5_set_cache_size()).
 pub fn stripe_cache(array: &str, entries: Option<&str>) -> Option<Advice> {
-    let now: u64 = entries?.parse().ok()?;
-    let more = now.saturating_mul(2).clamp(4096, STRIPES);
-    (more > now).then(|| Advice {
-        text: format!("enlarge the stripe cache of {array} (now {now} entries)"),
-        commands: vec![format!("echo {more} > /sys/block/{array}/md/stripe_cache_size")],
+    const LARGEST: u64 = 32768;
+    let size = entries.and_then(|n| n.parse::<u64>().ok());
+    let larger = size.map_or(4096, |n| n.saturating_mul(2).clamp(4096, LARGEST));
+    if size >= Some(LARGEST) {
+        return None;
+    }
+    let now = entries.map_or(String::new(), |n| format!(" (now {n} entries)"));
+    Some(Advice {
+        text: format!("enlarge the stripe cache of {array}{now}"),
+        commands: vec![format!("echo {larger} > /sys/block/{array}/md/stripe_cache_size")],
         risk: "takes a page of memory per entry and member, at once. Undone with the old value; lost at a reboot".to_owned(),
         not_when: "the members are busy all the time: more stripes then only wait longer".to_owned(),
         source: "drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst".into(),
     })
 }
 
-/// A resync holds requests back.
-pub fn resync(array: &str) -> Advice {
+/// A resync, recovery, check or reshape holds requests back.
+pub fn resync(array: &str, md: &MdSettings) -> Advice {
+    const SLOW: u64 = 10_000;
+    let number =
+        |value: &Option<String>| -> Option<u64> { value.as_ref()?.split(' ').next()?.parse().ok() };
+    let limit = number(&md.sync_speed_max);
+    let speed = number(&md.sync_speed).filter(|n| *n > 0);
+    let now = [limit, speed].into_iter().flatten().min();
+    let slower = now.map_or(SLOW, |now| (now / 2).clamp(1, SLOW));
+    let path = format!("/sys/block/{array}/md");
+    let undo = |file: &str, value: &Option<String>| {
+        let old = value.as_deref().unwrap_or_default();
+        let old = old.strip_suffix(" (local)").unwrap_or("system");
+        format!("echo {old} > {path}/{file}")
+    };
+    let mut commands = vec![format!("echo {slower} > {path}/sync_speed_max")];
+    let mut undone = undo("sync_speed_max", &md.sync_speed_max);
+    // md_do_sync() does not pause below sync_speed_min.
+    if number(&md.sync_speed_min).is_some_and(|min| min > slower) {
+        commands.insert(0, format!("echo {slower} > {path}/sync_speed_min"));
+        undone = format!("{undone}; {}", undo("sync_speed_min", &md.sync_speed_min));
+    }
+    let now = now.map_or(String::new(), |n| format!(" (now {n} KiB/s)"));
     Advice {
-        text: format!("slow the resync of {array} down while the load lasts"),
-        // md_do_sync() slows down only above sync_speed_min.
-        commands: vec![
-            format!("echo 1000 > /sys/block/{array}/md/sync_speed_min"),
-            format!("echo 10000 > /sys/block/{array}/md/sync_speed_max"),
-        ],
-        risk: "a resync or rebuild takes longer, and so does the time without full redundancy. Undone with: echo system > both files"
-            .to_owned(),
+        text: format!("slow the resync of {array} down while the load lasts{now}"),
+        commands,
+        risk: format!(
+            "it takes longer until the array is in sync, without full redundancy if a member is being rebuilt. Undone with: {undone}"
+        ),
         not_when: "another disk may fail soon".to_owned(),
-        source: "drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst".into(),
+        source: Cow::Borrowed(
+            "drivers/md/md.c, md_do_sync(); drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst",
+        ),
+    }
+}
+
+/// blk-throttle delays the bios of the task's cgroup before they enter the array.
+pub fn io_limit(limit: &IoLimit) -> Advice {
+    let IoLimit {
+        cgroup,
+        device,
+        number,
+        limits,
+    } = limit;
+    let file = quote(format!("/sys/fs/cgroup{cgroup}/io.max"));
+    let keys = limits.split(' ').filter_map(|word| word.split_once('='));
+    let lifted: Vec<String> = keys.map(|(key, _)| format!("{key}=max")).collect();
+    Advice {
+        text: format!(
+            "raise the I/O limit of cgroup {} on {device} ({limits}): it delays the task's IO above the members, and no member was that slow",
+            escape(cgroup.as_bytes())
+        ),
+        commands: vec![format!("echo '{number} {}' > {file}", lifted.join(" "))],
+        risk: format!(
+            "the cgroup can take the throughput of all others. Undone with: echo '{number} {limits}' > the same file; systemd sets it again (IOWriteBandwidthMax=, IOReadIOPSMax=)"
+        ),
+        not_when: "the limit protects other tasks on purpose".to_owned(),
+        source: Cow::Borrowed(
+            "block/blk-throttle.c; Documentation/admin-guide/cgroup-v2.rst, io.max",
+        ),
+    }
+}
+
+impl DirtyLimits {
+    /// How to undo a change of the limits.
+    fn undo(&self) -> String {
+        if self.dirty_bytes == 0 && self.dirty_background_bytes == 0 {
+            return "Undone with vm.dirty_ratio and vm.dirty_background_ratio and their old values"
+                .to_owned();
+        }
+        let old = |name: &str, bytes: u64| match bytes {
+            0 => format!(
+                "vm.{}_ratio and its old value",
+                name.trim_end_matches("_bytes")
+            ),
+            bytes => format!("vm.{name}={bytes}"),
+        };
+        format!(
+            "Undone with {} and {}",
+            old("dirty_bytes", self.dirty_bytes),
+            old("dirty_background_bytes", self.dirty_background_bytes)
+        )
     }
 }
 
 /// A buffered writer is throttled.
-pub fn throttled() -> Advice {
+pub fn throttled(dirty: &DirtyLimits) -> Advice {
+    /// Below this limit a single burst of a writer is throttled.
+    const SMALL: u64 = 64 * MIB;
+    let (text, commands, risk) = match dirty.limit {
+        Some(now) if now < SMALL => (
+            format!(
+                "allow more dirty data: the host's limit is {:.1} MiB (nr_dirty_threshold in /proc/vmstat), so a short burst is throttled. If \
+                 the writer is faster than the disks all the time, limit its rate",
+                now as f64 / MIB as f64
+            ),
+            vec![format!(
+                "sysctl vm.dirty_bytes={} vm.dirty_background_bytes={SMALL}",
+                4 * SMALL
+            )],
+            format!(
+                "affects the whole host: more data is lost at a crash, and a sync takes longer. {}",
+                dirty.undo()
+            ),
+        ),
+        // balance_dirty_pages() pauses for at most MAX_PAUSE (200 ms) at a time, whatever the limit.
+        _ => (
+            "the writer dirties data faster than the disks write it: limit its rate. A lower vm.dirty_bytes throttles it earlier, and \
+             shortens only what waits for its data (fsync, umount)"
+                .to_owned(),
+            Vec::new(),
+            "the writer takes longer".to_owned(),
+        ),
+    };
     Advice {
-        text: "the writer dirties data faster than the disks write it: limit its rate. A lower vm.dirty_bytes throttles it earlier, and \
-               shortens only what waits for its data (fsync, umount)"
-            .to_owned(),
-        commands: Vec::new(),
-        risk: "none".to_owned(),
-        not_when: "the throttled writer is in a cgroup with its own memory limit, which applies first".to_owned(),
-        source: "mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst".into(),
+        text,
+        commands,
+        risk,
+        not_when:
+            "the throttled writer is in a cgroup with its own memory limit, which applies first"
+                .to_owned(),
+        source: Cow::Borrowed(
+            "mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst",
+        ),
     }
 }

@@ -135,6 +135,9 @@ pub fn find(array: &ArraySnapshot, over: Duration) -> Hotspot {
         array,
         total: Spread::new(&present, |_| true),
         anything: present.iter().any(|m| !m.io.is_empty()),
+        untraced: (0..present.len())
+            .filter(|&i| is_untraced(present[i]))
+            .collect(),
         present,
         over,
     };
@@ -145,6 +148,12 @@ pub fn find(array: &ArraySnapshot, over: Duration) -> Hotspot {
         ),
         symptom => headline::write(&evidence, &figures, &symptom),
     }
+}
+
+/// True if the kernel counts requests of `member` and raidtrace none: the request tracepoints do not fire for a bio-based device.
+fn is_untraced(member: &MemberSnapshot) -> bool {
+    let counted = member.disk.map_or(0, |d| d.requests);
+    member.io.is_empty() && counted as f64 >= ENOUGH_REQUESTS
 }
 
 /// Load of the busiest member over the mean of all present members, for each origin and operation with enough requests.

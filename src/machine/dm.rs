@@ -27,7 +27,7 @@ pub struct Target {
 /// Mapping of a target's sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Map {
-    /// Contiguous from this sector of this device: dm-linear and dm-crypt.
+    /// Contiguous from this sector of this device: dm-linear, dm-crypt and the origin of snapshots.
     To(Dev, u64),
     /// Striped over these devices, with the chunk in sectors (dm-stripe).
     Striped(u64, Vec<(Dev, u64)>),
@@ -59,6 +59,10 @@ impl Target {
             "linear" => at(0).map(|(dev, offset)| Map::To(dev, offset)),
             // <cipher> <key> <iv offset> <device> <offset> ...
             "crypt" => at(3).map(|(dev, offset)| Map::To(dev, offset)),
+            // <device>: origin_map() of drivers/md/dm-snap.c keeps the sector. The copies are on other devices.
+            "snapshot-origin" => {
+                (words.first().and_then(|word| Dev::parse(word))).map(|dev| Map::To(dev, start))
+            }
             // <stripes> <chunk> (<device> <offset>)*
             "striped" => (|| {
                 let stripes: usize = words.first()?.parse().ok()?;
@@ -249,7 +253,10 @@ mod tests {
                 ]
             )
         );
+        assert_eq!(map("snapshot-origin", "9:127"), Map::To(MD, 0));
         for (kind, params) in [
+            ("snapshot-origin", ""),
+            ("snapshot", "9:127 8:16 P 16"),
             ("linear", ""),
             ("linear", "9:127"),
             ("striped", "2 0 9:127 0 9:127 0"),

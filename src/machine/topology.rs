@@ -24,6 +24,13 @@ pub struct Topology {
     pub notes: Vec<String>,
 }
 
+/// True if `fs` has the same sectors as a mounted filesystem: its device is a volume below that of the mount, such as the origin
+/// of an LVM snapshot.
+fn is_below_mounted(fs: &Filesystem, array: &Array) -> bool {
+    let mut mounted = array.filesystems.iter().filter(|m| !m.mounts.is_empty());
+    mounted.any(|m| !m.segments.is_empty() && m.segments == fs.segments)
+}
+
 impl Topology {
     /// Reads the layout of every filesystem that lies on one of the arrays.
     pub fn new(mut host: HostTopology) -> Self {
@@ -35,7 +42,7 @@ impl Topology {
         for array in &mut host.arrays {
             // fsck, resize2fs and an unmount in progress also cause IO.
             for fs in std::mem::take(&mut array.unmounted) {
-                if topology.read_unmounted(&fs) {
+                if !is_below_mounted(&fs, array) && topology.read_unmounted(&fs) {
                     array.filesystems.push(fs);
                 }
             }
@@ -290,4 +297,33 @@ pub fn geometry(array: &Array) -> Result<Geometry, String> {
         member_sectors,
     })
     .map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Array, Filesystem, is_below_mounted};
+    use crate::address::{ArraySector, FsSector};
+    use crate::machine::{Mount, Segment};
+
+    #[test]
+    fn a_volume_below_a_mounted_one_is_no_second_filesystem() {
+        let at = |sector: u64| Filesystem {
+            segments: vec![Segment {
+                fs_sector: FsSector(0),
+                array_sector: ArraySector(sector),
+                sectors: 4096,
+            }],
+            ..Filesystem::default()
+        };
+        let mut array = Array {
+            filesystems: vec![at(2048)],
+            ..Array::default()
+        };
+        assert!(!is_below_mounted(&at(2048), &array), "not mounted");
+        array.filesystems[0].mounts.push(Mount::default());
+        assert!(is_below_mounted(&at(2048), &array));
+        assert!(!is_below_mounted(&at(8192), &array));
+        array.filesystems[0].segments.clear();
+        assert!(!is_below_mounted(&Filesystem::default(), &array));
+    }
 }

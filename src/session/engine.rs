@@ -14,6 +14,9 @@ use super::Session;
 use crate::machine::Mdstat;
 use crate::machine::privileges;
 
+/// Name of the thread. A task that reads an array's devices is shown with its name, so it must identify raidtrace: 15 bytes
+/// at most (TASK_COMM_LEN).
+const THREAD: &str = "raidtrace:trace";
 /// Pause before checking again whether the consumer has taken the last interval.
 const BUSY: Duration = Duration::from_millis(10);
 /// Polling interval while waiting for the thread to end.
@@ -176,7 +179,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         let (orders, received) = orders::channel();
         let body = body(orders.clone());
         let thread = thread::Builder::new()
-            .name("session".to_owned())
+            .name(THREAD.to_owned())
             .spawn(move || body(sender, received))
             .context("starting the session's thread")?;
         Ok(Self {

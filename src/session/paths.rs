@@ -8,6 +8,9 @@ use crate::analysis::files::FileId;
 use crate::machine::Sys;
 use crate::machine::handle::{Found, Mounts, Wanted};
 
+/// Name of the thread. A lookup can read directories and inodes from the disk, so it must identify raidtrace: 15 bytes at most
+/// (TASK_COMM_LEN).
+const THREAD: &str = "raidtrace:paths";
 /// Age at which a path is looked up again, because files are renamed and deleted.
 const FRESH: Duration = Duration::from_secs(10);
 /// Longest wait of a sample for answers. After a timeout, samples do not wait until an answer arrives.
@@ -143,7 +146,7 @@ impl Finder {
         let (answer, answers) = channel();
         // Ends when `requests` is dropped. Never joined, because a lookup may hang.
         std::thread::Builder::new()
-            .name("paths".to_owned())
+            .name(THREAD.to_owned())
             .spawn(move || {
                 let sys = Sys::live();
                 let (mut mounts, mut read) = (Mounts::read(&sys), Instant::now());
@@ -167,7 +170,7 @@ impl Finder {
 
 #[cfg(test)]
 mod tests {
-    use super::{FRESH, FileId, Finder, Found, Paths};
+    use super::{FRESH, FileId, Finder, Found, Paths, THREAD};
     use crate::machine::Dev;
     use crate::machine::handle::Wanted;
     use std::sync::mpsc::channel;
@@ -194,6 +197,26 @@ mod tests {
             path: path.into(),
             deleted,
         }
+    }
+
+    /// Its reads are shown with this name in the processes view.
+    #[test]
+    fn the_thread_has_the_name_of_the_program() {
+        assert!(THREAD.starts_with("raidtrace"));
+        let finder = Finder::start();
+        let names = || {
+            let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+            let comm = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
+            tasks
+                .flatten()
+                .filter_map(|task| comm(task).ok())
+                .collect::<Vec<_>>()
+        };
+        let begun = Instant::now();
+        while !names().iter().any(|name| name.trim_end() == THREAD) {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(10));
+        }
+        drop(finder);
     }
 
     #[test]

@@ -20,8 +20,9 @@ use crate::probe::slow::{Device, SlowProbe};
 use crate::session::Session;
 
 mod host;
+mod limits;
 
-use host::{Place, add_journals, devices, facts, names, places};
+use host::{Place, add_journals, devices, facts, io_limits, names, places};
 
 /// Interval of draining the events' buffer.
 pub const DRAIN: Duration = Duration::from_millis(100);
@@ -172,7 +173,10 @@ impl SlowSampler {
             self.drain(session)?;
             snapshot.names.files = session.locate(files.iter().copied());
         }
-        snapshot.advice = advice::find(&snapshot.operations, &snapshot.names, &facts(session));
+        let mut facts = facts(session);
+        let tasks = snapshot.operations.iter().map(|o| o.operation.task.pid);
+        facts.io_limits = io_limits(session, tasks);
+        snapshot.advice = advice::find(&snapshot.operations, &snapshot.names, &facts);
         Ok(())
     }
 

@@ -57,6 +57,9 @@ pub(crate) trait Source {
     fn request(&mut self, action: Action, speed: Option<f64>);
 }
 
+/// Time without a first interval after which a message is printed.
+const LATE: Duration = Duration::from_secs(2);
+
 /// A running session as the source of a screen.
 pub(crate) struct Live<S, T> {
     engine: Engine<S, T>,
@@ -82,7 +85,7 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         duration: Option<Duration>,
     ) -> (bool, Result<()>) {
         let started = tokio::select! {
-            tick = self.engine.tick() => tick.is_some(),
+            started = self.started() => started,
             () = &mut end => false,
         };
         let mut result = Ok(());
@@ -90,6 +93,19 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
             result = run_app(app, self, Depth::from_env(), lasts(end, duration)).await;
         }
         (started, result)
+    }
+
+    /// Waits until IO is counted. False if the session could not be started. After [`LATE`], standard error has a reason for the
+    /// empty terminal: on a busy host, the kernel needs many seconds to verify the programs.
+    async fn started(&mut self) -> bool {
+        // Cancel safe: a cancelled wait loses no tick.
+        match tokio::time::timeout(LATE, self.engine.tick()).await {
+            Ok(tick) => tick.is_some(),
+            Err(_) => {
+                eprintln!("raidtrace: reading filesystems and loading programs; Ctrl-C ends it");
+                self.engine.tick().await.is_some()
+            }
+        }
     }
 
     /// True if all `count` intervals were shown.

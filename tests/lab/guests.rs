@@ -110,6 +110,7 @@ fn run_ahead() {
         ("6.1", "skew"),
         ("6.12", "agsize"),
         ("6.12", "places"),
+        ("6.12", "slow_parts"),
         ("6.12", "turnover"),
         ("6.12", "record"),
         ("6.12", "privileges"),

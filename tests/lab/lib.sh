@@ -277,3 +277,15 @@ alloc_files() {
 		if ((i % 400 == 399)); then sync; fi
 	done
 }
+
+# partition_entry FIRST SECTORS: an entry of a DOS partition table, type Linux.
+partition_entry() {
+	printf '\0\0\0\0\203\0\0\0'
+	le32 "$1"
+	le32 "$2"
+}
+
+le32() {
+	local i
+	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
+}

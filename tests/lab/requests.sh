@@ -70,15 +70,6 @@ done
 dmsetup remove volume
 
 # An idle array on the second partitions, and a filesystem on the first of one of the disks.
-le32() {
-	local i
-	for ((i = 0; i < 32; i += 8)); do printf '%b' "\\x$(printf %02x $(($1 >> i & 255)))"; done
-}
-partition_entry() {
-	printf '\0\0\0\0\203\0\0\0'
-	le32 "$1"
-	le32 "$2"
-}
 for number in 1 2; do
 	truncate -s 600M "/tmp/disk$number"
 	{

@@ -21,6 +21,8 @@ const MATTERS: f64 = 0.05;
 pub struct Evidence<'a> {
     pub array: &'a ArraySnapshot,
     pub present: Vec<&'a MemberSnapshot>,
+    /// Indices in `present` of members whose requests are not traced.
+    pub untraced: Vec<usize>,
     pub total: Spread,
     /// True if the members completed any IO.
     pub anything: bool,
@@ -30,6 +32,7 @@ pub struct Evidence<'a> {
 /// Describes `symptom` and its cause. Without a symptom, describes uneven origins.
 pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) -> Hotspot {
     match symptom {
+        Symptom::None if !evidence.untraced.is_empty() => evidence.untraced_members(figures),
         Symptom::None if !evidence.anything => {
             let over = units::seconds(evidence.over);
             evidence.summary(
@@ -303,6 +306,9 @@ impl Evidence<'_> {
                 ", with no more work: a request takes {} as long there, so look at the disk itself",
                 units::factor(Some(times))
             ),
+            (Cause::Elsewhere, _) if members.iter().any(|i| self.untraced.contains(i)) => {
+                format!("; {}", self.not_traced())
+            }
             (Cause::Elsewhere, _) => {
                 ", with no more of the array's work: look at the disk itself, and for other load on it".to_owned()
             }
@@ -324,7 +330,11 @@ impl Evidence<'_> {
     /// Describes an array on which every member with known utilisation is busy all the time.
     fn full(&self, members: &[usize], least: f64) -> Hotspot {
         let (names, least) = (self.names(members), of_the_time(least, members.len()));
-        let work = work(self.array, &self.present, self.over);
+        let work = if self.untraced.is_empty() {
+            work(self.array, &self.present, self.over)
+        } else {
+            self.not_traced()
+        };
         let unknown = self.present.len() - members.len();
         let lead = if self.present.len() == 1 {
             format!("{} busy {least}, {work}", subject(&names, "is", "are"))
@@ -349,6 +359,26 @@ impl Evidence<'_> {
         let mut hotspot = self.on(Kind::Saturated, members, lead);
         hotspot.headline += &write_cost(self.array, self.over, &self.total);
         hotspot
+    }
+
+    /// `dm-1 completed 5537 requests that are not traced`.
+    fn not_traced(&self) -> String {
+        let disks = self.untraced.iter().filter_map(|&i| self.present[i].disk);
+        let requests: u64 = disks.map(|d| d.requests).sum();
+        let names = and_more(&self.names(&self.untraced));
+        format!("{names} completed {requests} requests that are not traced")
+    }
+
+    /// Describes an array without a symptom whose load is known in part only: how even it is cannot be known.
+    fn untraced_members(&self, figures: &[Figures]) -> Hotspot {
+        // In a recording, utilisation is computed from the traced requests.
+        let known = figures.iter().any(|f| f.utilisation > Some(0.0));
+        let calm = if known {
+            format!("{}; ", self.busiest(figures))
+        } else {
+            String::new()
+        };
+        self.summary(Kind::Even, format!("{calm}{}", self.not_traced()))
     }
 
     /// Describes the load of an array without a symptom.

@@ -343,6 +343,53 @@ fn spares_and_faulty_members_do_not_lower_the_mean() {
     );
 }
 
+/// A bio-based device makes no requests: the kernel counts its IO, the request tracepoints do not fire. The array is not idle, and
+/// a traced member does not carry all of the load.
+#[test]
+fn members_that_are_not_traced() {
+    let with_requests = |utilisation: f64, cells: fn(usize) -> Vec<Cell>| {
+        let mut array = with(2, |_| utilisation, cells);
+        for member in &mut array.members {
+            member.disk.as_mut().unwrap().requests = 250;
+        }
+        headline_of(&array)
+    };
+    let calm = CALM.replace("loop12", "loop2");
+    let none: fn(usize) -> Vec<Cell> = |_| vec![];
+    let found = with_requests(0.3, none);
+    assert_eq!(
+        found.headline,
+        format!("{calm}loop1 and loop2 completed 500 requests that are not traced")
+    );
+    assert_eq!(found.kind, Kind::Even);
+    // A recording has no utilisation of them.
+    assert_eq!(
+        with_requests(0.0, none).headline,
+        "loop1 and loop2 completed 500 requests that are not traced"
+    );
+    let one: fn(usize) -> Vec<Cell> = |i| if i == 0 { vec![data(250)] } else { vec![] };
+    assert_eq!(
+        with_requests(0.3, one).headline,
+        format!("{calm}loop2 completed 250 requests that are not traced")
+    );
+    let full = with_requests(1.0, none);
+    assert_eq!(full.kind, Kind::Saturated);
+    assert!(
+        full.headline
+            .ends_with("; loop1 and loop2 completed 500 requests that are not traced"),
+        "{}",
+        full.headline
+    );
+    let mut busy = with(2, |i| if i == 1 { 0.99 } else { 0.1 }, one);
+    busy.members[1].disk.as_mut().unwrap().requests = 250;
+    let busy = headline_of(&busy).headline;
+    assert!(!busy.contains("look at the disk itself"), "{busy}");
+    assert!(
+        busy.ends_with("loop2 completed 250 requests that are not traced"),
+        "{busy}"
+    );
+}
+
 /// If all members are equally busy, the headline describes their work.
 #[test]
 fn headline_has_the_write_cost_of_single_blocks_on_raid_5() {

@@ -71,7 +71,8 @@ impl MainWork {
 
     fn among(amount: impl Fn(Origin, Op) -> f64) -> Option<(Origin, Op, f64)> {
         let each = kinds().map(|(o, op)| (o, op, amount(o, op)));
-        each.max_by(|a, b| a.2.total_cmp(&b.2))
+        let most = each.max_by(|a, b| a.2.total_cmp(&b.2));
+        most.filter(|(_, _, amount)| *amount > 0.0)
     }
 
     /// `, from postgres (pid 4242)`: the task that submitted the work, or whose writes caused md to do it; empty for md's own
@@ -89,10 +90,13 @@ impl MainWork {
 
 /// `mostly file_data writes (72 % of the bytes)`.
 pub fn mostly(members: &[&MemberSnapshot], over: Duration) -> String {
-    MainWork::new(members, over).map_or_else(String::new, |most| {
-        let (name, op) = (io_name(most.origin, most.op), plural(most.op));
-        format!("mostly {name} {op} ({})", most.part)
-    })
+    match MainWork::new(members, over) {
+        Some(most) => {
+            let (name, op) = (io_name(most.origin, most.op), plural(most.op));
+            format!("mostly {name} {op} ({})", most.part)
+        }
+        None => "no request was completed".to_owned(),
+    }
 }
 
 /// `mostly file_data writes (72 % of the bytes), from dd (pid 7); reads take 120ms (mean)`.

@@ -10,7 +10,7 @@ use super::phase::Phase;
 use super::sentence::sentence;
 use super::waterfall::Part;
 use crate::advice::quote::quote;
-use crate::advice::slow::{self, Advice};
+use crate::advice::slow::{self, Advice, DirtyLimits, IoLimit, MdSettings};
 use crate::machine::topology::device_path;
 
 /// Minimum share of an operation for a phase to get advice.
@@ -23,8 +23,12 @@ const SLOWER: u64 = 4;
 pub struct Facts {
     /// Version of the kernel, for locks that cannot be probed; (0, 0) if unknown.
     pub version: (u32, u32),
-    /// md/safe_mode_delay and md/stripe_cache_size by array name.
-    pub arrays: HashMap<String, (Option<String>, Option<String>)>,
+    /// Settings by array name.
+    pub arrays: HashMap<String, MdSettings>,
+    /// Limits of dirty memory.
+    pub dirty: DirtyLimits,
+    /// Limits of the cgroups of tasks, by thread id.
+    pub io_limits: HashMap<u32, IoLimit>,
     /// Mount point and mount options by device number of the filesystem.
     pub mounts: HashMap<u32, (String, String)>,
 }
@@ -70,9 +74,9 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
     let md = facts.arrays.get(array);
     let mount = facts.mounts.get(&slow.operation.dev);
     match phase {
-        Phase::MdSuperblock => slow::md_superblock(array, md?.0.as_deref()),
-        Phase::StripeCache => slow::stripe_cache(array, md?.1.as_deref()),
-        Phase::ResyncBarrier => Some(slow::resync(array)),
+        Phase::MdSuperblock => slow::md_superblock(array, md?.safe_mode_delay.as_deref()),
+        Phase::StripeCache => slow::stripe_cache(array, md?.stripe_cache_size.as_deref()),
+        Phase::ResyncBarrier => Some(slow::resync(array, md?)),
         Phase::OrderedData | Phase::OrderedSubmit => {
             let (mount, options) = mount?;
             let has = |option: &str| options.split(',').any(|o| o == option);
@@ -83,7 +87,7 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
                 return Some(slow::ordered_data_by_option(&quote(mount)));
             }
             let file = names.file(part.culprit.file.as_ref()?);
-            Some(slow::ordered_data(&file))
+            Some(slow::ordered_data(&file, &facts.dirty))
         }
         Phase::CommitFlush | Phase::OwnFlush | Phase::LogIo => {
             let (dev, ns) = part.culprit.member?;
@@ -98,10 +102,19 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
         }
         Phase::LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
         Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
-        Phase::Throttled => Some(slow::throttled()),
+        Phase::OwnData | Phase::DirectIo | Phase::DataRead => io_limit(part, slow, facts),
+        Phase::Throttled => Some(slow::throttled(&facts.dirty)),
         Phase::InodeLock => lock(&slow.operation.lock, facts),
         _ => None,
     }
+}
+
+/// The limit of the task's cgroup, if no member was busy with one request for half of the phase.
+fn io_limit(part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice> {
+    let limit = facts.io_limits.get(&slow.operation.task.pid)?;
+    let longest = part.culprit.member.map_or(0, |(_, ns)| ns);
+    let longest = longest.max(part.culprit.other_members_ns);
+    (2 * longest < part.ns).then(|| slow::io_limit(limit))
 }
 
 fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
@@ -135,9 +148,9 @@ fn xfs_lock(lock: &LockWait) -> Option<Advice> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Facts, Found, Phase, find};
+    use super::{DirtyLimits, Facts, Found, IoLimit, MdSettings, Phase, find};
     use crate::analysis::slow::event::{Flags, Kind, LockWait};
-    use crate::analysis::slow::fixture::{FS, MS, interval};
+    use crate::analysis::slow::fixture::{FS, MS, SDC, interval};
     use crate::analysis::slow::names::Slow;
     use crate::analysis::slow::snapshot::SlowSnapshot;
 
@@ -148,9 +161,14 @@ mod tests {
         };
         let mount = ("/srv/it's".to_owned(), options.to_owned());
         facts.mounts.insert(FS, mount);
-        facts
-            .arrays
-            .insert("md127".to_owned(), (Some("0.204".to_owned()), None));
+        let md = MdSettings {
+            safe_mode_delay: Some("0.204".to_owned()),
+            stripe_cache_size: Some("8192".to_owned()),
+            sync_speed_max: Some("1500 (local)".to_owned()),
+            sync_speed_min: Some("1000 (system)".to_owned()),
+            sync_speed: Some("1400".to_owned()),
+        };
+        facts.arrays.insert("md127".to_owned(), md);
         facts
     }
 
@@ -295,6 +313,109 @@ mod tests {
         s.operations[0].operation.flags.xfs = true;
         assert!(text(&s).contains("-l size="), "{}", text(&s));
         assert!(text(&only(Phase::LogIo)).contains("longer on sdc"));
+    }
+
+    /// Values that are already beyond the advised ones: the advice must not reverse them.
+    #[test]
+    fn advice_begins_at_the_current_settings() {
+        let commands = |s: &SlowSnapshot, facts: &Facts| -> Vec<String> {
+            let found = find(&s.operations, &s.names, facts);
+            found.into_iter().flat_map(|f| f.advice.commands).collect()
+        };
+        let mut facts = facts("rw");
+        let resync = only(Phase::ResyncBarrier);
+        assert_eq!(
+            commands(&resync, &facts),
+            [
+                "echo 700 > /sys/block/md127/md/sync_speed_min",
+                "echo 700 > /sys/block/md127/md/sync_speed_max"
+            ]
+        );
+        let found = find(&resync.operations, &resync.names, &facts);
+        assert!(
+            found[0].advice.risk.ends_with(
+                "echo 1500 > /sys/block/md127/md/sync_speed_max; echo system > /sys/block/md127/md/sync_speed_min"
+            ),
+            "{found:?}"
+        );
+        let cache = only(Phase::StripeCache);
+        assert_eq!(
+            commands(&cache, &facts),
+            ["echo 16384 > /sys/block/md127/md/stripe_cache_size"]
+        );
+        let md = facts.arrays.get_mut("md127").unwrap();
+        (md.sync_speed_max, md.sync_speed) =
+            (Some("200000 (system)".to_owned()), Some("90000".to_owned()));
+        md.stripe_cache_size = Some("32768".to_owned());
+        assert_eq!(
+            commands(&resync, &facts),
+            ["echo 10000 > /sys/block/md127/md/sync_speed_max"]
+        );
+        assert_eq!(commands(&cache, &facts), [""; 0]);
+
+        let (throttled, ordered) = (only(Phase::Throttled), only(Phase::OrderedData));
+        let limits = |limit: u64, background: u64, dirty_bytes: u64| DirtyLimits {
+            limit: Some(limit),
+            background: Some(background),
+            dirty_bytes,
+            dirty_background_bytes: dirty_bytes / 4,
+        };
+        facts.dirty = limits(4 << 20, 1 << 20, 4 << 20);
+        assert_eq!(
+            commands(&throttled, &facts),
+            ["sysctl vm.dirty_bytes=268435456 vm.dirty_background_bytes=67108864"]
+        );
+        assert_eq!(commands(&ordered, &facts), [""; 0]);
+        let found = find(&throttled.operations, &throttled.names, &facts);
+        assert!(
+            found[0].advice.text.contains("limit is 4.0 MiB"),
+            "{found:?}"
+        );
+        assert!(
+            found[0].advice.risk.ends_with(
+                "Undone with vm.dirty_bytes=4194304 and vm.dirty_background_bytes=1048576"
+            ),
+            "{found:?}"
+        );
+        facts.dirty = limits(20 << 30, 10 << 30, 0);
+        assert_eq!(
+            commands(&throttled, &facts),
+            ["sysctl vm.dirty_bytes=1073741824 vm.dirty_background_bytes=268435456"]
+        );
+        assert_eq!(
+            commands(&ordered, &facts),
+            ["sysctl vm.dirty_background_bytes=67108864"]
+        );
+        facts.dirty = limits(1 << 30, 1 << 28, 1 << 30);
+        assert_eq!(commands(&throttled, &facts), [""; 0]);
+    }
+
+    #[test]
+    fn a_cgroup_limit_is_named_if_no_member_was_slow() {
+        let mut facts = facts("rw");
+        let limit = IoLimit {
+            cgroup: "/db's".to_owned(),
+            device: "md127".to_owned(),
+            number: "9:127".to_owned(),
+            limits: "wbps=300000 wiops=6".to_owned(),
+        };
+        let mut s = only(Phase::OwnData);
+        let pid = s.operations[0].operation.task.pid;
+        facts.io_limits.insert(pid, limit);
+        let part = s.operations[0].waterfall.parts.get_mut(&Phase::OwnData);
+        let part = part.unwrap();
+        part.culprit.member = Some((SDC, part.ns));
+        assert!(find(&s.operations, &s.names, &facts).is_empty());
+        let part = s.operations[0].waterfall.parts.get_mut(&Phase::OwnData);
+        let part = part.unwrap();
+        (part.culprit.member, part.culprit.other_members_ns) = (None, 0);
+        assert!(find(&s.operations, &s.names, &Facts::default()).is_empty());
+        let found = find(&s.operations, &s.names, &facts);
+        assert_eq!(
+            found[0].advice.commands,
+            [r"echo '9:127 wbps=max wiops=max' > '/sys/fs/cgroup/db'\''s/io.max'"]
+        );
+        assert!(found[0].advice.text.contains("wbps=300000"), "{found:?}");
     }
 
     #[test]

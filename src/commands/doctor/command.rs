@@ -1,6 +1,7 @@
 //! `raidtrace doctor`: facts -> findings -> text or JSON, and an exit status from the worst finding.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -63,7 +64,7 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     };
     let mut facts = gather::gather(&sys, &topology, stopped);
     let (properties, notes) = kernel::probe(&sys, Some(&topology), false);
-    let able = Ability::new(&properties, notes);
+    let mut able = Ability::new(&properties, notes);
     let mut found = rules::check(&facts);
     found.extend(cannot_run(&able));
     let mut live = None;
@@ -86,6 +87,7 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     found.sort_by_key(|f| Reverse(f.severity));
     let (found, left_out, notes) = selection.apply(found);
     facts.notes.extend(notes);
+    drop_repeated(&mut facts.notes, &mut able.notes);
     let diagnosis = Diagnosis {
         facts: &facts,
         found: &found,
@@ -104,6 +106,14 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
         Some(Severity::Warning) => ExitCode::from(WARNING),
         Some(Severity::Critical) => ExitCode::from(CRITICAL),
     })
+}
+
+/// Leaves each note once. A session reports the limits that were found without it as well.
+fn drop_repeated(notes: &mut Vec<String>, more: &mut Vec<String>) {
+    let mut seen = HashSet::new();
+    for notes in [notes, more] {
+        notes.retain(|note| seen.insert(note.clone()));
+    }
 }
 
 fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
@@ -176,4 +186,17 @@ fn cannot_run(able: &Ability) -> Option<Finding> {
         .why("only programs in the kernel can find the origin of a request on a disk")
         .source("docs/attribution.md");
     (able.can_run == Some(false)).then_some(finding)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::drop_repeated;
+
+    #[test]
+    fn a_note_is_printed_once() {
+        let notes = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let (mut facts, mut able) = (notes("a b a"), notes("b c"));
+        drop_repeated(&mut facts, &mut able);
+        assert_eq!((facts, able), (notes("a b"), notes("c")));
+    }
 }

@@ -127,6 +127,19 @@ pub enum Bitmap {
     Lockless,
 }
 
+/// Free space of a mounted filesystem, from statfs(2).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Space {
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Free bytes, those reserved for root included.
+    pub free: u64,
+    /// Free bytes available to all users.
+    pub available: u64,
+    /// Free inodes; `None` if the filesystem reports no inodes.
+    pub inodes: Option<u64>,
+}
+
 /// A filesystem on an array.
 #[derive(Default)]
 pub struct FsFacts {
@@ -155,6 +168,8 @@ pub struct FsFacts {
     pub inodes: Option<u64>,
     /// Used share of the blocks, 0 to 1.
     pub used: Option<f64>,
+    /// Free space; `None` if unmounted.
+    pub space: Option<Space>,
     /// Journal location; `None` if the device could not be read.
     pub journal: Option<Journal>,
     /// jbd2 averages since the mount; `None` if unmounted or if the journal is external.

@@ -1,7 +1,9 @@
 //! Gathers facts from sysfs, /proc and /etc/fstab of this machine, or of a tree of files in a test. `topology` has already read
 //! the filesystems.
 
-use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Jbd2};
+use rustix::fs::StatVfs;
+
+use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Jbd2, Space};
 use super::{ata, mounted, openers, upkeep};
 use crate::advice::kernel::Kernel;
 use crate::analysis::placement::{Filesystem, Report, Skews, Target, TargetArray};
@@ -147,7 +149,14 @@ fn filesystem(
     };
     let placed = placed.map(|placed| placement(array, &fs, placed));
     let (report, before) = placed.unwrap_or_default();
-    let (inodes, used) = in_use(sys, &fs, !options.is_empty(), superblock.as_ref());
+    let statfs = statfs(sys, &fs);
+    let (inodes, used) = in_use(
+        sys,
+        &fs,
+        statfs.as_ref(),
+        !options.is_empty(),
+        superblock.as_ref(),
+    );
     let error = text("last_error_func").map(|func| {
         let line = text("last_error_line").unwrap_or_default();
         format!("{func}:{line}")
@@ -174,6 +183,7 @@ fn filesystem(
         last_error: error.unwrap_or_default(),
         inodes,
         used,
+        space: statfs.map(|s| space(&s)),
         direct: Vec::new(),
         journal: layout.map(|l| l.journal),
         jbd2: superblock.as_ref().and_then(|sb| {
@@ -232,31 +242,47 @@ fn placement(
     (report, before)
 }
 
+/// statfs(2) of a mounted filesystem.
+fn statfs(sys: &Sys, fs: &machine::Filesystem) -> Option<StatVfs> {
+    let mount = fs.mounts.first().filter(|_| sys.is_live())?;
+    // Use the opened directory: the path may lead elsewhere by now.
+    let root = mounted::open(&mount.path, fs.dev)?;
+    rustix::fs::fstatvfs(root).ok()
+}
+
+fn space(s: &StatVfs) -> Space {
+    let bytes = |blocks: u64| blocks.saturating_mul(s.f_frsize);
+    Space {
+        bytes: bytes(s.f_blocks),
+        free: bytes(s.f_bfree),
+        available: bytes(s.f_bavail),
+        inodes: (s.f_files > 0).then_some(s.f_ffree),
+    }
+}
+
 /// Number of inodes in use and used share of the blocks. The superblock has them only after a clean unmount: while mounted,
 /// here or in a container, its values are those at mount time.
 fn in_use(
     sys: &Sys,
     fs: &machine::Filesystem,
+    statfs: Option<&StatVfs>,
     mounted: bool,
     sb: Option<&Superblock>,
 ) -> (Option<u64>, Option<f64>) {
-    let (inodes, free_inodes, blocks, free_blocks) =
-        if let Some(mount) = fs.mounts.first().filter(|_| sys.is_live()) {
-            // Use the opened directory: the path may lead elsewhere by now.
-            let root = mounted::open(&mount.path, fs.dev);
-            let Some(s) = root.and_then(|fd| rustix::fs::fstatvfs(fd).ok()) else {
-                return (None, None);
-            };
-            (s.f_files, s.f_ffree, s.f_blocks, s.f_bfree)
-        } else {
-            let clean =
-                |sb: &&Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
-            let Some(sb) = sb.filter(clean).filter(|_| !mounted || !sys.is_live()) else {
-                return (None, None);
-            };
-            let inodes = [sb.inodes_count, sb.free_inodes_count].map(u64::from);
-            (inodes[0], inodes[1], sb.blocks_count, sb.free_blocks_count)
+    let (inodes, free_inodes, blocks, free_blocks) = if !fs.mounts.is_empty() && sys.is_live() {
+        let Some(s) = statfs else {
+            return (None, None);
         };
+        (s.f_files, s.f_ffree, s.f_blocks, s.f_bfree)
+    } else {
+        let clean =
+            |sb: &&Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
+        let Some(sb) = sb.filter(clean).filter(|_| !mounted || !sys.is_live()) else {
+            return (None, None);
+        };
+        let inodes = [sb.inodes_count, sb.free_inodes_count].map(u64::from);
+        (inodes[0], inodes[1], sb.blocks_count, sb.free_blocks_count)
+    };
     let used = (blocks > 0).then(|| 1.0 - free_blocks.min(blocks) as f64 / blocks as f64);
     (Some(inodes.saturating_sub(free_inodes)), used)
 }

@@ -1,8 +1,10 @@
 //! Facts about the host for slow operations: devices, members, names, settings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::limits;
 use crate::advice::kernel::Kernel;
+use crate::advice::slow::{DirtyLimits, IoLimit, MdSettings};
 use crate::analysis::slow::advice::Facts;
 use crate::analysis::slow::names::Names;
 use crate::machine::topology::Topology;
@@ -19,6 +21,7 @@ pub(super) fn facts(session: &Session) -> Facts {
     };
     let mut facts = Facts {
         version: kernel.version(),
+        dirty: dirty_limits(sys),
         ..Facts::default()
     };
     for array in &session.topology().host.arrays {
@@ -26,7 +29,13 @@ pub(super) fn facts(session: &Session) -> Facts {
             let text = sys.text(&format!("/sys/block/{}/md/{file}", array.name))?;
             Some(text.trim().to_owned())
         };
-        let md = (value("safe_mode_delay"), value("stripe_cache_size"));
+        let md = MdSettings {
+            safe_mode_delay: value("safe_mode_delay"),
+            stripe_cache_size: value("stripe_cache_size"),
+            sync_speed_max: value("sync_speed_max"),
+            sync_speed_min: value("sync_speed_min"),
+            sync_speed: value("sync_speed"),
+        };
         facts.arrays.insert(array.name.clone(), md);
         for fs in &array.filesystems {
             if let Some(mount) = fs.mounts.first() {
@@ -42,6 +51,38 @@ pub(super) fn facts(session: &Session) -> Facts {
         }
     }
     facts
+}
+
+/// Limits of the cgroups of `tasks` on the arrays and on the filesystems' devices.
+pub(super) fn io_limits(
+    session: &Session,
+    tasks: impl Iterator<Item = u32>,
+) -> HashMap<u32, IoLimit> {
+    let mut devices = Vec::new();
+    for array in &session.topology().host.arrays {
+        devices.push((array.dev, array.name.as_str()));
+        devices.extend(array.filesystems.iter().map(|f| (f.dev, f.name.as_str())));
+    }
+    let tasks: BTreeSet<u32> = tasks.collect();
+    let limit = |pid| Some((pid, limits::of_task(session.sys(), pid, &devices)?));
+    tasks.into_iter().filter_map(limit).collect()
+}
+
+/// Limits of dirty memory now: /proc/vmstat has those in effect, whether set in bytes or as a ratio.
+fn dirty_limits(sys: &Sys) -> DirtyLimits {
+    let vmstat = sys.text("/proc/vmstat").unwrap_or_default();
+    let bytes = |name: &str| -> Option<u64> {
+        let line = vmstat.lines().find_map(|l| l.strip_prefix(name))?;
+        let pages = line.strip_prefix(' ')?.parse::<u64>().ok()?;
+        pages.checked_mul(rustix::param::page_size() as u64)
+    };
+    let sysctl = |name: &str| sys.number(&format!("/proc/sys/vm/{name}")).unwrap_or(0);
+    DirtyLimits {
+        limit: bytes("nr_dirty_threshold"),
+        background: bytes("nr_dirty_background_threshold"),
+        dirty_bytes: sysctl("dirty_bytes"),
+        dirty_background_bytes: sysctl("dirty_background_bytes"),
+    }
 }
 
 /// The array of a filesystem, and the members below it that are not arrays themselves.

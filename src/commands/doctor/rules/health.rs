@@ -42,6 +42,25 @@ fn progress(array: &Array) -> Option<String> {
     Some(format!("{:.1} %", 100.0 * done as f64 / total as f64))
 }
 
+/// Faulty members of an array that needs them no longer: a spare or a replacement has taken their place.
+fn left_over(of: &ArrayFacts, faulty: &[&str]) -> Vec<Finding> {
+    if faulty.is_empty() {
+        return Vec::new();
+    }
+    let remove = faulty.iter().map(|name| path_of(name));
+    let dev = of.path();
+    vec![
+        Finding::info("member-faulty", format!("faulty and out of use, but still attached: {}", list(faulty)))
+            .seen(format!("md/dev-*/state is faulty, and md/degraded 0: {}", list(faulty)))
+            .why("a spare or a replacement has taken its place, so the array has a spare less for the next failure")
+            .commands(remove.map(|path| format!("mdadm --manage {dev} --remove {path}")))
+            .command(format!("mdadm --manage {dev} --add /dev/NEW_DISK"))
+            .risk("none for the data: md does not use a faulty member. The content of the new disk is overwritten")
+            .not_when("another array needs the new disk more")
+            .source(MD),
+    ]
+}
+
 /// Degraded and failed arrays.
 pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
@@ -58,7 +77,7 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         _ if array.array_state == "broken" => None,
         Redundancy::None if faulty.is_empty() => return Vec::new(),
         Redundancy::None => None,
-        _ if array.degraded == 0 => return Vec::new(),
+        _ if array.degraded == 0 => return left_over(of, &faulty),
         Redundancy::Exceeded => None,
         Redundancy::Left(n) => Some(n),
     };

@@ -15,6 +15,7 @@ mod power;
 mod predict;
 mod reshape;
 mod skew;
+mod space;
 mod stripe;
 mod timeout;
 mod upkeep;
@@ -44,7 +45,8 @@ const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 10] = [
     bitmap::check,
 ];
 
-const FILESYSTEM: [OnFilesystem; 8] = [
+const FILESYSTEM: [OnFilesystem; 9] = [
+    space::check,
     errors::check,
     power::check,
     skew::check,
@@ -81,6 +83,7 @@ pub const IDS: &[&str] = &[
     "fs-async-commit",
     "fs-errors",
     "fs-errors-continue",
+    "fs-full",
     "fs-nobarrier",
     "journal-small",
     "kernel-refuses",
@@ -90,6 +93,7 @@ pub const IDS: &[&str] = &[
     "live-disagrees",
     "live-skew",
     "member-bad-blocks",
+    "member-faulty",
     "member-read-errors",
     "member-timeout",
     "member-timeout-unknown",

@@ -260,6 +260,24 @@ fn pending_resync() {
     );
 }
 
+/// After `mdadm --replace`, or after a spare has been rebuilt.
+#[test]
+fn a_faulty_member_that_is_not_needed() {
+    let found = Machine::raid6()
+        .with(
+            "file sys/block/md0/md/dev-sdc/slot none
+            file sys/block/md0/md/dev-sdc/state faulty",
+        )
+        .only("member-faulty");
+    assert_eq!(
+        found.commands,
+        [
+            "mdadm --manage /dev/md0 --remove /dev/sdc",
+            "mdadm --manage /dev/md0 --add /dev/NEW_DISK"
+        ]
+    );
+}
+
 #[test]
 fn bad_sectors() {
     let bad = || Machine::raid6().with("file sys/block/md0/md/dev-sdb/bad_blocks 4096 8");

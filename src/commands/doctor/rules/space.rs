@@ -1,0 +1,79 @@
+//! Filesystems without free space.
+
+use crate::advice::kernel::Kernel;
+use crate::advice::quote::quote;
+use crate::analysis::units;
+use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
+use crate::commands::doctor::finding::Finding;
+
+/// Less than this, and less than a hundredth of the size, is no free space.
+const LITTLE: u64 = 64 << 20;
+
+/// No free blocks or inodes: writes and creates fail with ENOSPC.
+pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
+    let Some(space) = fs.space.filter(|s| s.bytes > 0) else {
+        return Vec::new();
+    };
+    let no_inodes = space.inodes == Some(0);
+    if space.available >= LITTLE.min(space.bytes / 100) && !no_inodes {
+        return Vec::new();
+    }
+    let size = |bytes: u64| units::bytes(bytes as f64);
+    let (available, all) = (size(space.available), size(space.bytes));
+    let title = if no_inodes {
+        "no free inode: new files fail with ENOSPC".to_owned()
+    } else {
+        format!("full: {available} of {all} are available, writes fail with ENOSPC")
+    };
+    let reserved = space.free.saturating_sub(space.available);
+    vec![
+        Finding::critical("fs-full", title)
+            .seen(format!("statfs: {available} of {all} available to users"))
+            .seen_all((reserved > 0).then(|| format!("{} more are free, but reserved for root", size(reserved))))
+            .seen_all(space.inodes.map(|n| format!("{n} free inodes")))
+            .figure("available_bytes", space.available)
+            .figure("bytes", space.bytes)
+            .why("writes and creates fail, and shortly before that the allocator searches long for free blocks and fragments files")
+            .commands(fs.fs.mounts.first().map(|m| {
+                format!("du -xh --max-depth=2 {} | sort -h | tail", quote(&m.path))
+            }))
+            .risk("none: it only reports, but reads every directory, which loads the array")
+            .not_when("the filesystem is filled on purpose and only read")
+            .source("statfs(2); write(2), ENOSPC; mke2fs(8), -m"),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ArrayFacts, FsFacts, Kernel, check};
+    use crate::commands::doctor::facts::Space;
+
+    fn found(available: u64, bytes: u64, inodes: u64) -> Vec<String> {
+        let fs = FsFacts {
+            space: Some(Space {
+                bytes,
+                free: available + (12 << 20),
+                available,
+                inodes: Some(inodes),
+            }),
+            ..FsFacts::default()
+        };
+        let found = check(&Kernel::default(), &ArrayFacts::default(), &fs);
+        found.into_iter().map(|f| f.title).collect()
+    }
+
+    #[test]
+    fn a_full_filesystem() {
+        assert_eq!(
+            found(0, 235 << 20, 9),
+            ["full: 0 B of 235 MiB are available, writes fail with ENOSPC"]
+        );
+        assert_eq!(found(3 << 20, 688 << 20, 9).len(), 1);
+        assert_eq!(found(10 << 20, 688 << 20, 9).len(), 0);
+        assert_eq!(found(100 << 20, 27 << 40, 9).len(), 0);
+        assert_eq!(
+            found(27 << 39, 27 << 40, 0),
+            ["no free inode: new files fail with ENOSPC"]
+        );
+    }
+}
