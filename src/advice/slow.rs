@@ -277,17 +277,14 @@ pub fn xfs_buffered_writes() -> Advice {
     }
 }
 
-/// The stripe cache is full. `entries`: md/stripe_cache_size now. `None` if the cache has its largest size (raid5_set_cache_size()).
+/// The stripe cache is full. `entries`: md/stripe_cache_size now. `None` if it is unknown, or has the largest size
+/// (raid5_set_cache_size()).
 pub fn stripe_cache(array: &str, entries: Option<&str>) -> Option<Advice> {
     const LARGEST: u64 = 32768;
-    let size = entries.and_then(|n| n.parse::<u64>().ok());
-    let larger = size.map_or(4096, |n| n.saturating_mul(2).clamp(4096, LARGEST));
-    if size >= Some(LARGEST) {
-        return None;
-    }
-    let now = entries.map_or(String::new(), |n| format!(" (now {n} entries)"));
-    Some(Advice {
-        text: format!("enlarge the stripe cache of {array}{now}"),
+    let now: u64 = entries?.parse().ok()?;
+    let larger = now.saturating_mul(2).clamp(4096, LARGEST);
+    (larger > now).then(|| Advice {
+        text: format!("enlarge the stripe cache of {array} (now {now} entries)"),
         commands: vec![format!("echo {larger} > /sys/block/{array}/md/stripe_cache_size")],
         risk: "takes a page of memory per entry and member, at once. Undone with the old value; lost at a reboot".to_owned(),
         not_when: "the members are busy all the time: more stripes then only wait longer".to_owned(),

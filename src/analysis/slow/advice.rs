@@ -377,17 +377,13 @@ mod tests {
             ),
             "{found:?}"
         );
+        // A lower limit would not shorten the pauses.
         facts.dirty = limits(20 << 30, 10 << 30, 0);
-        assert_eq!(
-            commands(&throttled, &facts),
-            ["sysctl vm.dirty_bytes=1073741824 vm.dirty_background_bytes=268435456"]
-        );
+        assert_eq!(commands(&throttled, &facts), [""; 0]);
         assert_eq!(
             commands(&ordered, &facts),
             ["sysctl vm.dirty_background_bytes=67108864"]
         );
-        facts.dirty = limits(1 << 30, 1 << 28, 1 << 30);
-        assert_eq!(commands(&throttled, &facts), [""; 0]);
     }
 
     #[test]
