@@ -220,7 +220,10 @@ fn identity(sys: &Sys, fs: &Filesystem) -> io::Result<Option<Identity>> {
     {
         return Ok(Some(known));
     }
-    Identity::read(&File::open(device_path(&fs.name))?)
+    let device = File::open(device_path(&fs.name))?;
+    // Without read-ahead: when the last opener closes a device, the kernel drops its page cache, so each check reads it again.
+    let _ = rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::Random);
+    Identity::read(&device)
 }
 
 fn has_ext4(sys: &Sys) -> bool {
