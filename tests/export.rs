@@ -106,7 +106,7 @@ for at, kind, uuid, category, name, args, value in sorted(events, key=lambda e: 
     elif track.name == "requests":
         begin, category, name, args = open_.pop(uuid)
         requests.append([parent(uuid), category[0], name, begin // 1000, at // 1000, args["length"]])
-    elif track.name == "requests without a length":
+    elif track.name == "requests without a slice":
         requests.append([parent(uuid), category[0], name, None, at // 1000, args["length"]])
     elif parent(uuid) == "tasks" if track.parent_uuid else False:
         tasks[track.name] += 1

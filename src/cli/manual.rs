@@ -26,8 +26,8 @@ const FILES: [(&str, &str); 4] = [
         "addresses of functions; the kernel hides them with kernel.kptr_restrict=2",
     ),
     (
-        "/proc/fs/ext4/*/mb_stats",
-        "counters of the allocator, which raidtrace alloc turns on and off again",
+        "/sys/fs/ext4/*/mb_stats",
+        "switches the counters in /proc/fs/ext4/*/mb_stats, which raidtrace alloc turns on and off again",
     ),
 ];
 

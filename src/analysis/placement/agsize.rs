@@ -109,9 +109,10 @@ pub fn uneven(fs: &Filesystem, segments: &[Segment], array: &TargetArray) -> Opt
     let most = (0..disks).filter(|&slot| hits[slot] as f64 >= mean * UNEVEN_FROM);
     let most: Vec<usize> = most.collect();
     let better = best(geometry, segments, groups.sectors, total).filter(AgSize::is_even);
+    let copies = geometry.copies(ArraySector(0)).len().max(1) as u64;
     Some(UnevenGroups {
-        groups: hits.iter().sum(),
-        on_members: most.iter().map(|&slot| hits[slot]).sum(),
+        groups: hits.iter().sum::<u64>() / copies,
+        on_members: most.iter().map(|&slot| hits[slot]).sum::<u64>() / copies,
         members: most
             .iter()
             .map(|&slot| array.member(slot).to_owned())

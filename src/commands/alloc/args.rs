@@ -25,7 +25,7 @@ pub struct Alloc {
     pub count: Option<u64>,
 
     /// End after this time: 30s, 5m
-    #[arg(long, value_name = "S", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub duration: Option<Duration>,
 
     /// Plain text, one block per interval; the default in a pipe

@@ -153,10 +153,7 @@ fn measured(out: &mut dyn Write, live: &Live) -> io::Result<()> {
     );
     paragraph(out, "", 0, &head)?;
     if live.rows.is_empty() {
-        return writeln!(
-            out,
-            "  too few writes of bitmaps and inode tables to compare"
-        );
+        return writeln!(out, "  too few writes of metadata to compare");
     }
     writeln!(
         out,

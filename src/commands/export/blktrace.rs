@@ -47,7 +47,7 @@ const ISSUE_UNKNOWN: &str =
     "requests without Q and D events, because the time of their issue is unknown";
 const OTHER: &str = "requests left out, because blktrace has no such operation";
 const MORE: &str = "requests left out, because their members are not among the first 256";
-const LOST: &str = "events lost while recording, so that their requests are missing";
+const LOST: &str = "events lost while recording, so that requests may be missing";
 const LATE: &str = "events not in order of time, because they arrived too late";
 
 /// Creates the output of a member, given its file name.

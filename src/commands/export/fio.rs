@@ -89,7 +89,7 @@ pub fn write(
     })
 }
 
-const LOST: &str = "events lost while recording, so that their submissions are not in the log";
+const LOST: &str = "events lost while recording, so that submissions may be missing";
 const LATE: &str = "submissions not in order of time, because they arrived too late";
 const FUA: &str = "writes with FUA, which fio cannot request, exported as plain writes";
 const PREFLUSH: &str = "writes with a preflush, exported as a sync and a write";

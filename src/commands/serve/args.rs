@@ -55,7 +55,7 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     pub dump_dir: Option<PathBuf>,
 
-    /// Remove the oldest recordings in --dump-dir when all take more than this
+    /// Remove recordings in --dump-dir when all take more than this: requested ones first, then the oldest
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     pub dump_bytes: u64,
 

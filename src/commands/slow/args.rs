@@ -37,14 +37,14 @@ pub struct Slow {
     pub count: Option<u64>,
 
     /// End after this time: 30s, 5m
-    #[arg(long, value_name = "S", value_parser = time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     pub duration: Option<Duration>,
 
     /// Show a recording of raidtrace record --slow instead of tracing; needs no root
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "interval", "duration"])]
     pub replay: Option<PathBuf>,
 
-    /// Plain text: every slow operation with its phases
+    /// Plain text: the 20 longest operations of each interval with their phases
     #[arg(long, conflicts_with = "json")]
     pub batch: bool,
 

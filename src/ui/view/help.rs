@@ -37,7 +37,7 @@ const REPLAY: [(&str, &str); 7] = [
     ("Space  p", "pause or resume"),
     ("← →", "one interval back or forward; PgUp PgDn: ten"),
     ("n  N", "to the next, previous hot spot"),
-    ("t", "go to a time: 12:00:30 (UTC), +30 (from the start)"),
+    ("t", "go to a time: 12:00:30 (local), +30 (from the start)"),
     ("+  -", "faster, slower"),
     ("s  S", "sort by the next column; reverse"),
 ];

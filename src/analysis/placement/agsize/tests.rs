@@ -35,7 +35,7 @@ fn array(level: Level, disks: u32, chunk_kib: u32, disk_bytes: u64) -> Geometry 
 fn mkfs(blocks: u64, sunit: u64, swidth: u64) -> u64 {
     const TIB: u64 = 1 << 28;
     let parts = match blocks {
-        b if b > 128 << 17 => 32,
+        b if b > 128 << 20 => 32,
         b if b > 8 << 18 => 16,
         b if b > 128 << 8 => 8,
         b if b > 64 << 8 => 4,
@@ -132,17 +132,33 @@ fn xfs(total: u64, agsize: u64) -> xfs::Geometry {
     }
 }
 
+fn target(geometry: Geometry) -> TargetArray {
+    TargetArray {
+        name: Some("md0".to_owned()),
+        members: (1..=geometry.disks()).map(|i| format!("loop{i}")).collect(),
+        geometry,
+        options: ArrayOptions::default(),
+    }
+}
+
+/// On RAID 10 each group is on two members.
+#[test]
+fn a_group_with_two_copies_counts_once() {
+    let geometry = array(Level::Raid10, 8, 512, disk(4000));
+    let (total, agsize) = made(&geometry);
+    let fs = Filesystem::from_xfs(Layout::from_geometry(xfs(total, agsize)));
+    let found = uneven(&fs, &whole(ArraySector(0)), &target(geometry)).unwrap();
+    let groups = total.div_ceil(agsize);
+    assert_eq!((found.groups, found.on_members), (groups, groups));
+    assert_eq!(found.members.len(), 4);
+}
+
 /// The groups of a filesystem on such an array, and on one whose groups start on all members.
 #[test]
 fn groups_on_one_member() {
     let geometry = array(Level::Raid5, 7, 512, disk(8000));
     let (total, agsize) = made(&geometry);
-    let on = TargetArray {
-        name: Some("md0".to_owned()),
-        geometry,
-        members: (1..=7).map(|i| format!("loop{i}")).collect(),
-        options: ArrayOptions::default(),
-    };
+    let on = target(geometry);
     let found = |agsize: u64| {
         let fs = Filesystem::from_xfs(Layout::from_geometry(xfs(total, agsize)));
         uneven(&fs, &whole(ArraySector(0)), &on)

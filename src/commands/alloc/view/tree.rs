@@ -100,6 +100,6 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         ]));
     }
     if rows.is_empty() {
-        pen.text("  no stacks in this interval", scene.palette.dim());
+        pen.text("  no stacks yet", scene.palette.dim());
     }
 }

@@ -261,6 +261,20 @@ fn a_journal_without_room() {
     crate::commands::doctor::tests::commands::may_be_pasted(&found);
 }
 
+/// tune2fs refuses a journal of more than half of the free blocks, when the old one is gone already.
+#[test]
+fn a_larger_journal_fits_into_the_free_space() {
+    let advised = |free_mib: u64| {
+        let machine = with_journal(1024).sb(|sb| sb.free_blocks_count = free_mib << 8);
+        let (_, found) = compare(&machine.facts(), &waits("md0", 40, 2_500));
+        let command = found.first().and_then(|f| f.commands.get(2).cloned());
+        command.unwrap_or_default()
+    };
+    assert_eq!(advised(1 << 20), "tune2fs -J size=1024 DEVICE");
+    assert_eq!(advised(1000), "tune2fs -J size=256 DEVICE");
+    assert_eq!(advised(10), "");
+}
+
 /// Neither a small journal alone nor a few waits cause a finding.
 #[test]
 fn small_journals_without_waits() {

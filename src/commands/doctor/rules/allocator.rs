@@ -54,11 +54,11 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     let stripe = fs.stripe().unwrap_or(0);
     let groups = groups(fs);
     let suggestions = fs.mb_stats.as_ref().map(MbStats::bad_suggestions);
-    // At least one allocation tried half of all groups in vain.
+    // Over all allocations, half as many groups as there are were tried in vain.
     let finding = if suggestions.is_some_and(|n| n >= 100 && n >= u64::from(groups) / 2) {
         Finding::critical(
             "alloc-stripe-livelock",
-            "the allocator has tried all groups in vain for one allocation aligned to the stripe",
+            "the allocator tries groups in vain for allocations aligned to the stripe",
         )
     } else {
         Finding::warning(

@@ -111,7 +111,7 @@ fn none(array: &ArrayFacts, bytes: u64) -> Finding {
         format!("no write-intent bitmap: after a crash all {size} of each member are resynced");
     Finding::info("bitmap-none", title)
         .seen(format!(
-            "md/consistency_policy is resync, md/component_size {size}: {hours:.0} h at 150 MiB/s"
+            "md/consistency_policy is resync, md/component_size {size}: {hours:.1} h at 150 MiB/s"
         ))
         .figure("resync_hours", hours)
         .why("during the resync a disk failure can lose blocks, and every disk is busy. mdadm 4.4 and later create a bitmap only on request; earlier versions create one by default on members over 100 GiB")

@@ -171,7 +171,7 @@ impl<'a> Pass<'a> {
             ),
             (
                 self.own,
-                "of md itself (resync, superblock, bitmap) are in no column",
+                "of md itself (resync, superblock, bitmap, journal) are in no column",
             ),
         ] {
             if bytes > 0 {

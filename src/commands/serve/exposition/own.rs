@@ -40,7 +40,7 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
         ),
         (
             "raidtrace_dropped_series",
-            "Series of members and tasks dropped because there were too many",
+            "Updates of arrays, members and tasks left out because there were too many series",
             figures.totals.dropped_series,
         ),
     ] {

@@ -117,7 +117,7 @@ fn no_dump_dir() -> Response {
 }
 
 fn busy() -> Response {
-    let text = "too many downloads: try again later\n";
+    let text = "too many downloads or lists: try again later\n";
     (StatusCode::SERVICE_UNAVAILABLE, text).into_response()
 }
 
