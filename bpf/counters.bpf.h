@@ -37,8 +37,9 @@ enum {
 };
 
 /*
- * Operations, four bits each, by the numbers of enum req_op, which are the same in 5.10 to 7.2. A
- * switch would become branches, which are repeated at each use of the result.
+ * Operations, four bits each, by the numbers of enum req_op. The numbers of the operations that are not
+ * `other` are the same in 5.10 to 7.2. A switch would become branches, which are repeated at each use of
+ * the result.
  */
 #define RT_OP_BITS(req_op, op) ((__u64)(op) << (req_op) * 4)
 

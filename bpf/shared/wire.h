@@ -17,7 +17,8 @@
  * A boundary v means that from sector (v >> RT_BOUNDARY_SHIFT) of the tile on, the origin is (v &
  * 255). In this table only, RT_DYNAMIC + log2 of the sectors per block (up to 39, for 64 KiB)
  * stands for blocks that do not belong to a fixed structure; a block begins at such a boundary.
- * RT_DYNAMIC_XFS is added for those of an XFS. RT_DYNAMIC never leaves the kernel side.
+ * RT_DYNAMIC_XFS is added for those of an XFS. A lookup returns an origin in place of these codes, so no
+ * counter or event contains them.
  */
 enum rt_boundary {
 	RT_BOUNDARY_SHIFT = 8,
