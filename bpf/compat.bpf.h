@@ -205,8 +205,8 @@ struct jbd2_inode___rt {
 } __attribute__((preserve_access_index));
 
 /*
- * Number of pages of a large folio (include/linux/mm_types.h): the field's name from 6.1 to 6.14, and since 6.15. Before 6.1, struct
- * folio has no such field.
+ * commit 4996fc547f5b ("mm: let _folio_nr_pages overlay memcg_data in first tail page"), in 6.15: another name of the number of
+ * pages of a large folio (include/linux/mm_types.h). Before 6.1, struct folio has no such field.
  */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;

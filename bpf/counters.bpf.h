@@ -12,9 +12,9 @@
 enum { RT_FIRST = 0, RT_SHADOW = 1, RT_DIRTIES = 2 };
 
 /*
- * Adds to a counter of this CPU. If the kernel lets a program interrupt itself (Linux 5.10 and
- * 5.15: __bpf_trace_run() has no recursion guard), an interrupt may come between a load and a
- * store, so the addition is atomic.
+ * Adds to a counter of this CPU. If the kernel lets a program interrupt itself (before commit
+ * 05b24ff9b2cf, for example in 5.10, __bpf_trace_run() has no recursion guard), an interrupt may come
+ * between a load and a store, so the addition is atomic.
  */
 #define rt_bump(counter, n) do {					\
 	typeof(counter) add_ = (n);					\

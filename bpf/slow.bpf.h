@@ -7,7 +7,8 @@
 #include "shared/slow.h"
 
 extern const volatile __u64 rt_slow_threshold;	/* ns */
-extern const volatile __u64 rt_slow_io_ns;	/* minimum duration of a member's IO that is sent; flushes, FUA writes and pre-reads: RT_SHORT_NS */
+/* Minimum duration of a member's IO that is sent; RT_SHORT_NS applies to flushes, FUA writes and pre-reads. */
+extern const volatile __u64 rt_slow_io_ns;
 extern const volatile __u64 rt_slow_page_shift;
 extern const volatile __u32 rt_slow_flush_seq;	/* RQF_FLUSH_SEQ */
 

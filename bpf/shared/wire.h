@@ -246,7 +246,7 @@ enum rt_loss_reasons {
 	RT_LOST_FILES,		/* file table full */
 	RT_LOST_RING,		/* rt_events was full: an event is missing in the recording */
 	/*
-	 * in an interrupt: a hash bucket was locked, all scratch memory was in use, or a shadow
+	 * in an interrupt, a hash bucket was locked or all scratch memory was in use; or a shadow
 	 * program could not determine the origin
 	 */
 	RT_LOST_BUSY,
