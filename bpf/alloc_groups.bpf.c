@@ -3,8 +3,8 @@
  * Groups that a search considers, up to millions per second, and waits for a bitmap that is read
  * from disk. A hook on ext4_mb_good_group() alone would miss groups that are full or too small:
  * ext4_mb_good_group_nolock(), which is inlined everywhere, refuses these first. They are counted
- * at ext4_mb_scan_group(), its caller since 6.17, or, before that, at ext4_get_group_info(), which
- * it calls.
+ * at ext4_mb_scan_group(), which calls ext4_mb_good_group_nolock() since 6.17, or, before that, at
+ * ext4_get_group_info(), which ext4_mb_good_group_nolock() calls.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

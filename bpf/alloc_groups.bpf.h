@@ -247,7 +247,7 @@ static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group,
 	if (c->state == RT_GROUP_ACCEPTED) {
 		c->state = RT_GROUP_SCANNED;
 	} else if (c->state == RT_GROUP_CONSIDERED && good) {
-		/* asked == 1: only ext4_mb_good_group() asked for the group, so it came from a list */
+		/* info_calls is 1: only ext4_mb_good_group() called ext4_get_group_info(), so the group came from a list */
 		c->state = c->info_calls > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_FROM_LIST;
 	} else if (c->state == RT_GROUP_CONSIDERED) {
 		rt_alloc_settle(c);

@@ -54,7 +54,7 @@ static __always_inline struct gendisk *rt_number_disk(__u64 bio)
 	return BPF_CORE_READ((struct bio *)bio, bi_bdev, bd_disk);
 }
 
-/* First sector of the partition that a bio was submitted to; 0 for a whole disk. */
+/* First sector of the partition that a bio was submitted to; 0 for a whole disk, and if bios do not record their partition. */
 static __always_inline __u64 rt_bio_part_start(struct bio *bio)
 {
 	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
@@ -204,7 +204,10 @@ struct jbd2_inode___rt {
 	unsigned long i_dirty_start_page, i_dirty_end_page;
 } __attribute__((preserve_access_index));
 
-/* Number of pages of a large folio (include/linux/mm_types.h): the field's name in 5.18 to 6.13, and since 6.14. */
+/*
+ * commit 4996fc547f5b ("mm: let _folio_nr_pages overlay memcg_data in first tail page"), in 6.15: another name of the number of
+ * pages of a large folio (include/linux/mm_types.h). Before 6.1, struct folio has no such field.
+ */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;
 } __attribute__((preserve_access_index));

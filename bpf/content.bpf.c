@@ -278,7 +278,7 @@ static __always_inline void rt_bio_buffer(struct bio *bio, __u32 offset, __u32 s
 		return;
 	fits = bh && rt_bh_fits(bh, head, size, bv.bv_offset);
 	if (!mapping) {
-		/* A buffer head on an anonymous page: jbd2's frozen copy of a block. */
+		/* A buffer head on a page without a mapping: jbd2's frozen copy of a block. */
 		out->metadata = out->journal = fits;
 		return;
 	}

@@ -12,9 +12,9 @@
 enum { RT_FIRST = 0, RT_SHADOW = 1, RT_DIRTIES = 2 };
 
 /*
- * Adds to a counter of this CPU. If the kernel lets a program interrupt itself (Linux 5.10 and
- * 5.15: __bpf_trace_run() has no recursion guard), an interrupt may come between a load and a
- * store, so the addition is atomic.
+ * Adds to a counter of this CPU. If the kernel lets a program interrupt itself (before commit
+ * 05b24ff9b2cf, for example in 5.10, __bpf_trace_run() has no recursion guard), an interrupt may come
+ * between a load and a store, so the addition is atomic.
  */
 #define rt_bump(counter, n) do {					\
 	typeof(counter) add_ = (n);					\
@@ -37,8 +37,9 @@ enum {
 };
 
 /*
- * Operations, four bits each, by the numbers of enum req_op, which are the same in 5.10 to 7.2. A
- * switch would become branches, which are repeated at each use of the result.
+ * Operations, four bits each, by the numbers of enum req_op. The numbers of the operations that are not
+ * `other` are the same in 5.10 to 7.2. A switch would become branches, which are repeated at each use of
+ * the result.
  */
 #define RT_OP_BITS(req_op, op) ((__u64)(op) << (req_op) * 4)
 

@@ -17,7 +17,7 @@ enum { RT_JBD2_UNMOUNT = 1 };	/* JBD2_UNMOUNT of include/linux/jbd2.h */
 
 /*
  * True if the journal is emptied for another reason than lack of room: at unmount, or by
- * jbd2_journal_flush() (freeze, remount, FS_IOC_CHECKPOINT), whose callers keep new handles out
+ * jbd2_journal_flush() (freeze, remount, EXT4_IOC_CHECKPOINT), whose callers keep new handles out
  * (jbd2_journal_lock_updates()).
  */
 static __always_inline bool is_emptied(struct journal_s___rt *journal)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps and settings of the main object; `alloc` and `slow` have their own. maps.bpf.c defines them, the other files use them, and libbpf's linker
- * resolves the references. Comments give the reason for the type of a map; tools/bench measures its
- * cost.
+ * Maps and settings of the main object; `alloc` and `slow` have their own. maps.bpf.c defines them, the
+ * other files use them, and libbpf's linker resolves the references. Comments give the reason for the
+ * type of a map; tools/bench measures its cost.
  */
 #ifndef RAIDTRACE_MAPS_BPF_H
 #define RAIDTRACE_MAPS_BPF_H
@@ -209,7 +209,7 @@ extern struct rt_seen_map rt_seen SEC(".maps");
 /* Scratch memory, kept from one bio of a stripe to the next. */
 struct rt_stripes_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
+	__uint(max_entries, 3);		/* set before load: RT_FIRST, and RT_SHADOW if in use */
 	__type(key, __u32);
 	__type(value, struct rt_stripe);
 };

@@ -118,8 +118,8 @@ __noinline int rt_gather_member(__u32 which, __u32 member, __u64 sector)
 /*
  * Sends the runs that rt_walk() gathered. The runs do not say which request they belong to (the
  * sector of a bio may differ from that of its request), so they are sent only in state
- * RT_WALK_GATHERED, in which the walk over this request has ended. A request that completes in the
- * middle of another one's walk has no runs. Scratch entries: RT_SCRATCH_NESTED_ARRAY for bios of nested
+ * RT_WALK_GATHERED, in which the walk over this request has ended. A request for which no scratch
+ * entry was free has no runs. Scratch entries: RT_SCRATCH_NESTED_ARRAY for bios of nested
  * arrays, RT_SCRATCH_INTERRUPT for a walk that interrupts another one.
  */
 __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 sector_flags, __u64 what)

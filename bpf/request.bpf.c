@@ -80,8 +80,8 @@ int BPF_PROG(rt_rq_issue_q, struct request_queue *q, struct request *rq)
 }
 
 /*
- * Member that a bio without a sector was submitted to. Up to 5.10, a bio does not keep its
- * partition: the first member of the disk stands for all of them.
+ * Member that a bio without a sector was submitted to. Up to 5.11, a bio does not keep its
+ * partition (rt_bio_has_part()): the first member of the disk stands for all of them.
  */
 static __always_inline struct rt_part *part_of(struct rt_dev *d, struct bio *bio)
 {

@@ -7,7 +7,8 @@
 #include "shared/slow.h"
 
 extern const volatile __u64 rt_slow_threshold;	/* ns */
-extern const volatile __u64 rt_slow_io_ns;	/* minimum duration of a member's IO that is sent */
+/* Minimum duration of a member's IO that is sent; RT_SHORT_NS applies to flushes, FUA writes and pre-reads. */
+extern const volatile __u64 rt_slow_io_ns;
 extern const volatile __u64 rt_slow_page_shift;
 extern const volatile __u32 rt_slow_flush_seq;	/* RQF_FLUSH_SEQ */
 
@@ -118,7 +119,9 @@ extern struct rt_slow_locked_map rt_slow_locked SEC(".maps");
 /* Number of entries of rt_slow_locked: while it is 0, handles are not looked up. */
 extern __u64 rt_slow_locks;
 
-/* The task that has waited longest for exclusive access to a lock, by the lock's address. */
+/*
+ * A task that waits for exclusive access to a lock, by the lock's address: the one that began to wait when no other was recorded.
+ */
 struct rt_slow_writer {
 	__u64 since_ns;
 	__u32 pid;

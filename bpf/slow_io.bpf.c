@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Slow IO of members. Requests are traced, but as bios: flushes and FUA writes (md's superblock,
- * and the writes into which md turns a journal's commit record), and all IO of members without
- * requests. Flushes are traced as bios because blk-flush merges them: a flush request of the disk
- * does not belong to a single bio.
+ * Slow IO of members. It is traced as requests, with two exceptions that are traced as bios: flushes and
+ * FUA writes (md's superblock, and the writes into which md turns a journal's commit record), and all IO
+ * of members without requests. Flushes are traced as bios because blk-flush merges them: a flush request
+ * of the disk does not belong to a single bio.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

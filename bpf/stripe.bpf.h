@@ -11,8 +11,8 @@ enum { RT_BY_ADDRESS = 255 };
 
 /*
  * The reason of a bio is kept from its submission to its completion in one 64-bit word, which is
- * read and written as a whole: the bio's address without its upper 16 bits, which are all ones for
- * kernel addresses, and the reason in their place.
+ * read and written as a whole: the bio's address without its upper 16 bits, which are not needed to tell
+ * bios apart, and the reason in their place.
  */
 enum { RT_REASON_SHIFT = 48 };
 

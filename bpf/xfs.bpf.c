@@ -176,7 +176,10 @@ static __always_inline struct bio *submitted_bio(struct bio *bio)
 
 	for (i = 0; i < RT_DM_LAYERS; i++) {
 		source = rt_dm_source(bio);
-		/* since 6.18, XFS splits the bio of a buffer of several extents: bio_chain() */
+		/*
+		 * since commit fac69ec8cd74 ("xfs: simplify buffer I/O submission"), XFS splits the bio of a buffer
+		 * of several extents: bio_chain()
+		 */
 		if (!source && (__u64)BPF_CORE_READ(bio, bi_end_io) == rt_chain_end)
 			source = (__u64)BPF_CORE_READ(bio, bi_private);
 		if (!source)

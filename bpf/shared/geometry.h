@@ -77,7 +77,7 @@ struct rt_slot {
  */
 struct rt_place {
 	__u64 sector;		/* array sector; 0 unless kind is RT_PLACE_DATA */
-	__u64 run;		/* number of sectors, at most up to the end of the chunk */
+	__u64 run;		/* number of sectors, up to the end of the chunk; without chunks, to the end of the data */
 	__u32 kind;		/* enum rt_place_kind */
 	__u32 pad;
 };

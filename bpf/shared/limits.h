@@ -20,7 +20,7 @@ enum rt_limits {
 	RT_REASON_WAYS = 4,	/* slots per entry of rt_reasons */
 	RT_SYNC_ENDS = 6,	/* completion functions of resync bios */
 	RT_COMM = 16,
-	RT_WORK = 32,		/* WORKER_DESC_LEN */
+	RT_WORK = 32,		/* WORKER_DESC_LEN; 24 in older kernels */
 	RT_TASK_SLOTS = 64,	/* a power of two */
 	RT_FILE_SLOTS = 64,	/* a power of two */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */

@@ -54,7 +54,7 @@ enum rt_slow_flags {
 	RT_SLOW_EXTENDS = 2,	/* ends after i_size; on XFS: begins after i_size */
 	RT_SLOW_UNALIGNED = 4,	/* position or length is not a multiple of the block size */
 	RT_SLOW_SYNCS = 8,	/* a write that called ext4_sync_file() or xfs_file_fsync() */
-	RT_SLOW_SECURITY = 16,	/* S_NOSEC is not set: file_remove_privs() takes the lock exclusively */
+	RT_SLOW_SECURITY = 16,	/* S_NOSEC is not set: a direct write takes the lock exclusively, for file_remove_privs() */
 	RT_SLOW_EXCLUSIVE = 32,	/* rt_slow_lock only: the operation waited for exclusive access */
 	RT_SLOW_READERS = 64,	/* rt_slow_lock only: readers held the lock */
 	RT_SLOW_XFS = 128,	/* on an XFS */
@@ -88,7 +88,7 @@ struct rt_slow_task {
 	__u64 inode;		/* address of the inode; of the transaction for RT_SLOW_JBD2 */
 	__u64 position;
 	__u64 bytes;
-	__u32 sleeps;		/* 1: rt_slow_operations has an entry */
+	__u32 sleeps;		/* 1: rt_slow_operations has an entry; always 1 for RT_SLOW_JBD2 */
 	__u32 dev;		/* filesystem of a sync without an inode; 0: all filesystems */
 	__u64 since_ns;		/* start of the current sleep; 0: the task runs */
 	__u64 woken_ns;		/* end of the current sleep, when the task gets on a run queue; 0: not yet woken */

@@ -17,7 +17,8 @@
  * A boundary v means that from sector (v >> RT_BOUNDARY_SHIFT) of the tile on, the origin is (v &
  * 255). In this table only, RT_DYNAMIC + log2 of the sectors per block (up to 39, for 64 KiB)
  * stands for blocks that do not belong to a fixed structure; a block begins at such a boundary.
- * RT_DYNAMIC_XFS is added for those of an XFS. RT_DYNAMIC never leaves the kernel side.
+ * RT_DYNAMIC_XFS is added for those of an XFS. A lookup returns an origin in place of these codes, so no
+ * counter or event contains them.
  */
 enum rt_boundary {
 	RT_BOUNDARY_SHIFT = 8,
@@ -245,7 +246,7 @@ enum rt_loss_reasons {
 	RT_LOST_FILES,		/* file table full */
 	RT_LOST_RING,		/* rt_events was full: an event is missing in the recording */
 	/*
-	 * in an interrupt: a hash bucket was locked, all scratch memory was in use, or a shadow
+	 * in an interrupt, a hash bucket was locked or all scratch memory was in use; or a shadow
 	 * program could not determine the origin
 	 */
 	RT_LOST_BUSY,

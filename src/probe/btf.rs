@@ -94,7 +94,8 @@ impl Btf {
 
     /// The type that a typedef, pointer or function refers to, if that type is of the expected kind.
     fn target(&self, from: &sys::btf_type, expected: BtfKind) -> Option<&sys::btf_type> {
-        // SAFETY: the union is a type id for typedefs, pointers and functions (include/uapi/linux/btf.h), and four bytes for all types.
+        // SAFETY: the union is a type id for typedefs, pointers and functions (include/uapi/linux/btf.h), and four bytes for all
+        // types.
         let id = unsafe { from.__bindgen_anon_1.type_ };
         self.at(id).filter(|t| kind(t) == expected as u32)
     }

@@ -20,7 +20,8 @@ const PART: u8 = contract::EVENT_PART as u8;
 const SUBMISSION: u8 = contract::EVENT_SUBMISSION as u8;
 const RUNS: u16 = contract::RUNS as u16;
 const RUNS_SENT: u16 = contract::RUNS_SENT as u16;
-/// Maximum number of events drained at once. Bounds the memory between the ring buffers and the recording.
+/// Number of events drained at once, shared by the ring buffers; each drains at least 256. Bounds the memory between the ring
+/// buffers and the recording.
 const MANY: usize = 8192;
 
 /// An event. Times are in ns (CLOCK_MONOTONIC).

@@ -120,7 +120,7 @@ impl Probe {
         Ok(probe)
     }
 
-    /// Sets the time of attachment. Requests issued before this time do not count as lost.
+    /// Sets the time of attachment. Requests allocated before this time do not count as lost.
     fn set_attached_time(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_attached_ns = monotonic_ns();

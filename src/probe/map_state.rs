@@ -2,8 +2,8 @@
 //!
 //! Copy on write: an entry that a program may be reading is never changed. A new or changed entry is first written to an unused
 //! index of its map. Then the reference to the entry is updated: a disk refers to its members, and the device index refers to
-//! disks. An entry of the device index has 16 bytes; the programs compare and use the first eight. If the kernel's memcpy() does
-//! not copy these eight bytes at once, one bio may be looked up with a mix of the old and the new entry.
+//! disks. An entry of the device index has 16 bytes; the programs compare the first four and use the first twelve. If the kernel's
+//! memcpy() does not copy them at once, one bio may be looked up with a mix of the old and the new entry.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -16,7 +16,7 @@ use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
 /// half the number of members. Each spare entry costs 12 rows and 512 bytes, 13 KiB, on each CPU: 52 KiB for up to eight members.
 const MEMBERS_LEAST: u32 = 4;
 const MEMBERS_MOST: u32 = 32;
-/// Maximum number of spare in-flight slots for the disks of such members, 16 bytes each (4 MiB). Enough for two disks with 64
+/// Maximum number of spare in-flight slots for the disks of such members, 16 bytes each (4 MiB). Enough for four disks with 64
 /// queues and 1023 tags, or for any number of common disks.
 const SLOTS_MOST: u32 = 1 << 18;
 

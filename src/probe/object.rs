@@ -26,8 +26,8 @@ pub(super) trait Planned {
 /// The program that the kernel refused, if it is known, and the error.
 pub(super) type Refused = (Option<&'static str>, Error);
 
-/// Calls `load` until the kernel accepts the programs of the plan. An error of `load` can name the refused program; otherwise libbpf's
-/// messages name it.
+/// Calls `load` until the kernel accepts the programs of the plan. An error of `load` can name the refused program; otherwise
+/// libbpf's messages name it.
 ///
 /// # Errors
 /// The kernel refused a program that the plan does not drop, or a map.

@@ -34,8 +34,8 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Measures these programs of an object. `None` if the kernel does not permit its statistics to be enabled, or if a descriptor cannot
-    /// be duplicated.
+    /// Measures these programs of an object. `None` if the kernel does not permit its statistics to be enabled, or if a descriptor
+    /// cannot be duplicated.
     pub(super) fn start(object: &Object, names: &[&'static str]) -> Option<Self> {
         let owned = |(_, p): (_, Program<'_>)| p.as_fd().try_clone_to_owned().ok();
         let programs = programs(object, names).map(owned).collect::<Option<_>>()?;

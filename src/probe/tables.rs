@@ -24,7 +24,7 @@ use crate::raid::Geometry;
 
 pub(super) const DEVS: usize = contract::DEVS as usize;
 const DISK_PARTS: usize = contract::DISK_PARTS as usize;
-/// Maximum number of in-flight slots (64 MiB). Requests without a slot are counted without times.
+/// Maximum number of in-flight slots (64 MiB). Requests without a slot are counted without times, and as a loss (`RT_LOST_ISSUE`).
 pub(super) const SLOTS: u32 = 1 << 22;
 /// Minimum size of md's superblock: on disks with 4 KiB blocks md writes whole blocks (md.c, super_1_load()).
 const SUPERBLOCK_SECTORS: u64 = 8;

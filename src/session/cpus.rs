@@ -41,8 +41,8 @@ pub struct Names {
 
 impl CpuSampler {
     /// Samples `hertz` times a second (99 avoids lockstep with a 100 Hz tick). `everything` keeps all stacks; otherwise only
-    /// those with ext4, jbd2, md or block layer functions are kept, and all others count as busy time (without symbols, all are kept). `Err` is one line:
-    /// what failed, why, and what to do.
+    /// those with ext4, jbd2, md or block layer functions are kept, and all others count as busy time (without symbols, all are
+    /// kept). `Err` is one line: what failed, why, and what to do.
     pub fn start(hertz: u32, everything: bool) -> Result<Self, String> {
         let names = Names::load();
         let softirqs = SOFTIRQS.iter().find_map(|name| names.symbols.range(name));

@@ -270,8 +270,8 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     }
 }
 
-/// Polls /proc/mdstat on another thread, which ends at the first event after the engine has ended. Without md there are no events. If the thread cannot be started,
-/// changes are detected at the next interval.
+/// Polls /proc/mdstat on another thread, which ends at the first event after the engine has ended. Without md there are no events.
+/// If the thread cannot be started, changes are detected at the next interval.
 fn watch_md(source: &mut impl Source, events: orders::Sender<Order>) {
     let Some(mdstat) = Mdstat::open(source.session().sys()) else {
         return;

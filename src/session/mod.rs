@@ -163,7 +163,7 @@ impl Traced {
             return Vec::new(); // detached: only the kernel still counts
         }
         let arrays = &self.topology.host.arrays;
-        // Up to 5.10, a flush carries no partition: all flushes of a disk are counted for the first member on the disk.
+        // Up to 5.11, a flush carries no partition: all flushes of a disk are counted for the first member on the disk.
         let only_on_disk = |member: &Member| {
             let all = arrays.iter().flat_map(|a| &a.members);
             all.filter(|m| m.disk == member.disk).count() == 1

@@ -13,7 +13,7 @@ use crate::machine::handle::{Found, Mounts, Wanted};
 const THREAD: &str = "raidtrace:paths";
 /// Age at which a path is looked up again, because files are renamed and deleted.
 const FRESH: Duration = Duration::from_secs(10);
-/// Longest wait of a sample for answers. After a timeout, samples do not wait until an answer arrives.
+/// Longest wait of a sample for answers. After a timeout, samples do not wait for answers again until one has arrived.
 const WAIT: Duration = Duration::from_millis(250);
 /// Number of cached paths above which stale ones are dropped.
 const CACHED: usize = 4096;

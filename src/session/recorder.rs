@@ -231,8 +231,8 @@ impl<D: Storage> Recorder<D> {
         Ok(snapshot)
     }
 
-    /// Adopts the host's clock at the start of a piece, if that clock has been set and the earlier pieces can be removed: all times of
-    /// a recording come from one clock.
+    /// Adopts the host's clock at the start of a piece, if that clock has been set and the earlier pieces can be removed: all times
+    /// of a recording come from one clock.
     fn adopt_clock(&mut self, state: &mut State) -> Result<()> {
         let Some(clock) = self.clock.stepped(CLOCK_STEP) else {
             return Ok(());

@@ -1,6 +1,7 @@
 //! A session in another process or on another machine: receives the intervals of a `raidtrace serve`.
 //!
-//! [`address`]: address of the server. [`stream`]: HTTP client. [`message`]: encoding of an interval. `resolve`: host names. [`token`]: bearer token.
+//! [`address`]: address of the server. [`stream`]: HTTP client. [`message`]: encoding of an interval. `resolve`: host names.
+//! [`token`]: bearer token.
 
 pub mod address;
 pub mod message;

@@ -180,8 +180,8 @@ impl SlowSampler {
         Ok(())
     }
 
-    /// Traces other devices from now on. The first ext4, or the first XFS, that is mounted after the start needs other programs; those in
-    /// use continue until they are attached.
+    /// Traces other devices from now on. The first ext4, or the first XFS, that is mounted after the start needs other programs;
+    /// those in use continue until they are attached.
     ///
     /// # Errors
     /// The kernel refuses the programs or the devices.

@@ -132,8 +132,8 @@ impl Session {
         locations
     }
 
-    /// Starts looking up the paths of files for a later [`Session::locate`]. Call it early: the lookup fails once the filesystem has
-    /// been unmounted.
+    /// Starts looking up the paths of files for a later [`Session::locate`]. Call it early: the lookup fails once the filesystem
+    /// has been unmounted.
     pub fn begin_to_locate(&mut self, ids: impl IntoIterator<Item = FileId>) {
         let (_, wanted) = self.named_files(ids);
         self.paths.ask(wanted);

@@ -1,7 +1,7 @@
 //! Detects changes of the traced arrays, of the devices on them, and of the identity of their filesystems.
 //!
-//! Reads sysfs, mountinfo, and the superblock of each filesystem that has been written to, or asks XFS for it. Does not wake a disk otherwise. The caller
-//! handles the changes.
+//! Reads sysfs, mountinfo, and the superblock of each filesystem that has been written to, or asks XFS for it. Does not wake a
+//! disk otherwise. The caller handles the changes.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -21,7 +21,8 @@ use crate::probe::overhead::Meter;
 use crate::probe::ring::Ring;
 use crate::probe::wire::Wire as _;
 
-/// Minimum duration in ns of reported IO of members, except flushes, FUA writes and reads for parity.
+/// Least value of `rt_slow_io_ns`, the minimum duration in ns of reported IO of members. Flushes, FUA writes and reads for parity
+/// are reported from `RT_SHORT_NS` (`bpf/slow_io.bpf.c`) on.
 const SHORTEST_IO_NS: u64 = 1_000_000;
 
 /// Role of a block device in the trace.

@@ -152,7 +152,7 @@ proptest! {
         let mut sector = 0;
         let mut table = Vec::new();
         for (sectors, kind) in spans {
-            // Odd kinds: blocks of 1 to 128 sectors.
+            // Odd kinds: blocks of 2 to 128 sectors.
             let code = if kind % 2 == 1 { dynamic(1 << kind, kind == 3) } else { kind };
             table.push(Boundary { sector: ArraySector(sector), code });
             sector += sectors;

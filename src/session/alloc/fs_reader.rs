@@ -245,8 +245,8 @@ impl FsReader {
     }
 }
 
-/// mb_stats now; `None` while it is off, and on kernels without counts by criterion (before 5.13; backported to stable
-/// kernels before 5.10.223).
+/// mb_stats now; `None` while it is off, and on kernels without counts by criterion (before 5.13; stable kernels have a
+/// backport, for example 5.10.223).
 fn stats(sys: &Sys, name: &str) -> Option<(Instant, MbStats)> {
     let stats = MbStats::read(sys, name).filter(|s| !s.criteria.is_empty())?;
     Some((Instant::now(), stats))
