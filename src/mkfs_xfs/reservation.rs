@@ -21,7 +21,7 @@ const LINK: u64 = 40 + 12 + 256;
 const RENAME: u64 = 40 + 2 * (12 + 256) + 2 * LINK;
 /// Bytes of a symbolic link (XFS_SYMLINK_MAXLEN).
 const SYMLINK: u64 = 1024;
-/// Largest stripe unit in an iclog, and the cycle data of one header (XLOG_MAX_RECORD_BSIZE, XLOG_HEADER_CYCLE_SIZE).
+/// Size of an iclog, and the cycle data of one header in it (XLOG_MAX_RECORD_BSIZE, XLOG_HEADER_CYCLE_SIZE).
 const ICLOG: u64 = 256 << 10;
 const CYCLE: u64 = 32 << 10;
 
@@ -99,7 +99,8 @@ struct Sizes {
     directory: u64,
     /// Blocks of an inode chunk.
     chunk: u64,
-    /// Records of a block of the free-space btrees that one block more can hold.
+    /// Extents that one more block can hold in the worst case: the largest less the smallest number of records in a leaf of the
+    /// free-space btrees (XFS_MAX_CONTIG_EXTENTS_PER_BLOCK).
     contiguous: u64,
     data_levels: u64,
     attribute_levels: u64,
