@@ -104,7 +104,7 @@ fn default(decided: &Decided, max: u64) -> u64 {
     blocks.div_ceil(count)
 }
 
-/// Blocks of an AG for so many threads (calc_concurrency_ag_geometry).
+/// Blocks of an AG for `threads` threads (calc_concurrency_ag_geometry).
 fn concurrent(decided: &Decided, default: u64, threads: u64, max: u64) -> u64 {
     let blocks = decided.blocks;
     let count = blocks.div_ceil(default);
