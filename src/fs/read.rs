@@ -42,8 +42,8 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Fields of an on-disk structure: little-endian, as ext4's, or with `be` big-endian, as XFS's. Callers pass a whole structure: an offset outside the
-/// buffer is a bug and panics.
+/// Fields of an on-disk structure: `u16` to `u64` are little-endian (ext4), `be16` to `be64` big-endian (XFS). Callers pass a whole
+/// structure: an offset outside the buffer is a bug and panics.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(pub &'a [u8]);
 

@@ -53,8 +53,9 @@ impl Cgroups {
         }
     }
 
-    /// Path below the cgroup root: `/system.slice/postgresql.service`, or `/` for the root. `None` if the cgroup was removed
-    /// or is not among the first 20,000. Users choose these names: untrusted bytes.
+    /// Path below the cgroup root: `/system.slice/postgresql.service`, or `/` for the root. `None` if no walk has found the cgroup:
+    /// it was removed before, is newer than the last walk, or is not among the first 20,000. Users choose these names: untrusted
+    /// bytes.
     pub fn path(&mut self, id: u64) -> Option<&str> {
         self.unified.path(id)
     }

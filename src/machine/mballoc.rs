@@ -35,7 +35,7 @@ pub struct MbCriterion {
     pub hits: u64,
     /// Groups considered.
     pub considered: u64,
-    /// Unsuitable groups suggested by the lists; 5.13 to 6.4 only.
+    /// Unsuitable groups suggested by the lists; 5.13 to 6.16 only.
     pub bad_suggestions: u64,
 }
 
@@ -244,7 +244,7 @@ impl MbGroups {
         if let Some(average) = free.checked_div(*fragments)
             && average > 0
         {
-            // The same order as mb_avg_fragment_size_order() (fs/ext4/mballoc.c).
+            // mb_avg_fragment_size_order() (fs/ext4/mballoc.c) returns one less, but at least 0.
             let order = (average.ilog2() as usize).min(length.saturating_sub(1));
             if let Some(count) = self.average.get_mut(order) {
                 *count += 1;

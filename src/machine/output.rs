@@ -260,7 +260,7 @@ pub fn folder(path: &Path) -> &Path {
 }
 
 /// True for `/dev/stdout`, `/dev/fd/63`, `/proc/self/fd/1` and the like: symbolic links that only the kernel and root can
-/// create, and that name a descriptor which the caller has opened.
+/// create, and that name a descriptor which the caller has opened. Also true for all other names in /dev.
 fn names_descriptor(path: &Path) -> bool {
     let Ok(folder) = folder(path).canonicalize() else {
         return false;

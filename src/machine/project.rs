@@ -26,7 +26,7 @@ pub(super) struct Piece {
     pub sectors: u64,
 }
 
-/// Maps devices to their bases. Caches tables, which the volumes of a volume group share.
+/// Maps devices to their bases. Caches tables: the volumes of a volume group can be on the same mapped device.
 pub(super) struct Projector<'a> {
     blocks: &'a Blocks,
     dm: &'a dyn DmTables,

@@ -127,7 +127,7 @@ impl ArrayState {
 }
 
 impl MemberState {
-    /// `None` if in sync; else `faulty`, `spare`, `journal`, `replacement` or `recovering` (a spare with a slot).
+    /// `faulty`, `journal` or `replacement`; else `None` if in sync; else `recovering` (a spare with a slot) or `spare`.
     pub fn health(&self) -> Option<String> {
         let has = |word: &str| self.state.iter().any(|w| w == word);
         let word = if has("faulty") {

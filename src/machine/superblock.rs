@@ -27,7 +27,7 @@ const RAID0_LAYOUT: u32 = 4096;
 /// Metadata version of mdadm and md/metadata_version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// 0.90: in the last 64 KiB to 128 KiB of the member.
+    /// 0.90: 64 KiB to 128 KiB before the end of the member.
     V090,
     /// 1.0: 8 KiB to 12 KiB before the end of the member.
     V10,

@@ -191,7 +191,7 @@ impl Symbols {
         self.all = all;
     }
 
-    /// Rank of a symbol, lower is better: code before data, then fewer underscores, then shorter names.
+    /// Rank of a symbol, lower is better: code before data, then fewer leading underscores, then shorter names.
     fn rank(&self, symbol: &Symbol) -> (bool, usize, u16) {
         let name = self.name(symbol);
         let underscores = name.len() - name.trim_start_matches('_').len();

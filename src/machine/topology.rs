@@ -1,6 +1,6 @@
 //! Arrays of this host, the layouts of the filesystems on them, and the geometry of each array.
 //!
-//! Each filesystem is read once, when the topology is built.
+//! Filesystems are read only when the topology is built.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -75,7 +75,8 @@ impl Topology {
             return;
         }
         let path = device_path(&fs.name);
-        // Some hosts forbid opening the disk even to root. GETFSMAP on the mount point works there.
+        // Some hosts forbid opening the disk even to root. There, FS_IOC_GETFSMAP (ext4) or XFS_IOC_FSGEOMETRY on the mount point
+        // works.
         let layout = match read_layout(&path) {
             Ok(layout) => Ok(current(fs, layout)),
             Err(why) => from_mount(fs, &why.to_string()),

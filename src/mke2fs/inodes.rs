@@ -94,7 +94,7 @@ impl Inodes<'_> {
         self.allocate_block(before)
     }
 
-    /// Root directory (one block) and lost+found (16 KiB or 2 blocks, at most 12 blocks).
+    /// Root directory (one block) and lost+found (16 KiB, but at least 2 and at most 12 blocks).
     fn directories(&mut self) -> Result<(), String> {
         let goal = self.sb.group_first_block(0).0;
         self.allocate_block(goal)?;

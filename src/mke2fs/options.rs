@@ -226,7 +226,7 @@ impl Options {
         Ok(decided)
     }
 
-    /// Types to look up in mke2fs.conf, the last one first.
+    /// Types to look up in mke2fs.conf. Later ones have precedence.
     fn types(&self, bytes: u64, conf: &Conf) -> Result<Vec<String>, String> {
         let kind = self.fs_type.as_deref().unwrap_or("ext4");
         must(kind == "ext2" || conf.has(kind), || {

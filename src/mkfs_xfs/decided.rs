@@ -19,7 +19,7 @@ pub struct Decided {
     pub large_extent_counts: bool,
     /// Bytes of a directory block.
     pub directory_block: u64,
-    /// Blocks of the device.
+    /// Whole blocks of the device, or of `-d size=`.
     pub blocks: u64,
     pub stripe: Stripe,
     /// Stripe unit of the log in blocks; 0 for none.
@@ -174,8 +174,8 @@ impl Decided {
                 (unit, unit * units)
             }
             None => {
-                // mkfs.xfs ignores the stripe of a small device, one of a physical sector (blkid_get_topology, libfrog/topology.c), and
-                // one that it cannot use.
+                // mkfs.xfs ignores the stripe of a small device, one of a physical sector (blkid_get_topology, libfrog/topology.c),
+                // and one that it cannot use.
                 let width = su.saturating_mul(sw.into());
                 let sector = u64::from(physical_sector);
                 if su == sector

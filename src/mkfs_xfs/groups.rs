@@ -21,7 +21,7 @@ const TIB: u64 = 1 << 40;
 pub fn groups(decided: &Decided, options: &Options, defaults: &Defaults) -> Result<Groups, String> {
     let blocks = decided.blocks;
     let min = decided.blocks_in(MIN_AG_BYTES);
-    // Its largest size is one byte less than 1 TiB, in blocks.
+    // XFS_AG_MAX_BLOCKS: one byte less than 1 TiB, in whole blocks.
     let max = (TIB - 1) / u64::from(decided.block_size);
     must(blocks >= decided.blocks_in(300 << 20), || {
         format!("{blocks} blocks: mkfs.xfs creates no filesystem below 300 MB")
@@ -104,7 +104,7 @@ fn default(decided: &Decided, max: u64) -> u64 {
     blocks.div_ceil(count)
 }
 
-/// Blocks of an AG for so many threads (calc_concurrency_ag_geometry).
+/// Blocks of an AG for `threads` threads (calc_concurrency_ag_geometry).
 fn concurrent(decided: &Decided, default: u64, threads: u64, max: u64) -> u64 {
     let blocks = decided.blocks;
     let count = blocks.div_ceil(default);

@@ -24,7 +24,7 @@ use decided::Decided;
 pub enum Version {
     /// 6.0 to 6.4.
     V6_1,
-    /// 6.5 to 6.7: rmapbt by default.
+    /// 6.5 to 6.7: rmapbt and nrext64 by default.
     V6_6,
     /// 6.8 to 6.17: AGs and log follow the number of CPUs on a non-rotational device.
     V6_13,

@@ -279,7 +279,8 @@ impl Options {
         Ok(())
     }
 
-    /// The same options with an agsize in bytes instead of their size or number of groups, if it is given, or without a stripe.
+    /// The same options, with `-d agsize=` (in bytes) in place of `agsize=`, `agcount=` and `concurrency=` if it is given, and
+    /// without a stripe if `no_align`.
     pub fn with(&self, agsize: Option<u64>, no_align: bool) -> Self {
         let mut options = self.clone();
         if agsize.is_some() {

@@ -21,7 +21,7 @@ const LINK: u64 = 40 + 12 + 256;
 const RENAME: u64 = 40 + 2 * (12 + 256) + 2 * LINK;
 /// Bytes of a symbolic link (XFS_SYMLINK_MAXLEN).
 const SYMLINK: u64 = 1024;
-/// Largest stripe unit in an iclog, and the cycle data of one header (XLOG_MAX_RECORD_BSIZE, XLOG_HEADER_CYCLE_SIZE).
+/// Size of an iclog, and the cycle data of one header in it (XLOG_MAX_RECORD_BSIZE, XLOG_HEADER_CYCLE_SIZE).
 const ICLOG: u64 = 256 << 10;
 const CYCLE: u64 = 32 << 10;
 
@@ -99,7 +99,8 @@ struct Sizes {
     directory: u64,
     /// Blocks of an inode chunk.
     chunk: u64,
-    /// Records of a block of the free-space btrees that one block more can hold.
+    /// Extents that one more block can hold in the worst case: the largest less the smallest number of records in a leaf of the
+    /// free-space btrees (XFS_MAX_CONTIG_EXTENTS_PER_BLOCK).
     contiguous: u64,
     data_levels: u64,
     attribute_levels: u64,
@@ -112,7 +113,8 @@ struct Sizes {
     reflink: bool,
 }
 
-/// Levels of a btree with so few records in a leaf and in a node (xfs_btree_compute_maxlevels).
+/// Levels of a btree of `records` records with at least `leaf` of them in a leaf and `node` in a node
+/// (xfs_btree_compute_maxlevels).
 fn levels(leaf: u64, node: u64, records: u64) -> u64 {
     let (mut blocks, mut levels) = (records.div_ceil(leaf), 1);
     while blocks > 1 {
@@ -122,7 +124,8 @@ fn levels(leaf: u64, node: u64, records: u64) -> u64 {
     levels
 }
 
-/// Levels of a file's extent btree with so many records in the inode (xfs_bmap_compute_maxlevels).
+/// Levels of a file's extent btree of `extents` extents, with at least `block` records in a block and room for `root` in the inode
+/// (xfs_bmap_compute_maxlevels).
 fn file_levels(block: u64, root: u64, extents: u64) -> u64 {
     let (mut blocks, mut levels) = (extents.div_ceil(block), 1);
     while blocks > 1 {
@@ -136,7 +139,7 @@ fn file_levels(block: u64, root: u64, extents: u64) -> u64 {
     levels
 }
 
-/// Levels of a btree that has so many blocks (xfs_btree_space_to_height).
+/// Levels of a btree of at most `blocks` blocks with at least `node` records in a node (xfs_btree_space_to_height).
 fn height(node: u64, blocks: u64) -> u64 {
     let (mut nodes, mut left, mut height) = (2, blocks.saturating_sub(1), 1);
     while nodes < left {
@@ -193,12 +196,12 @@ impl Sizes {
         }
     }
 
-    /// So many buffers of a block.
+    /// Bytes of `count` buffers of a block.
     fn blocks(&self, count: u64) -> u64 {
         count * (self.block + BUFFER)
     }
 
-    /// So many buffers of a sector.
+    /// Bytes of `count` buffers of a sector.
     fn sectors(&self, count: u64) -> u64 {
         count * (self.sector + BUFFER)
     }
@@ -247,7 +250,8 @@ impl Sizes {
         self.directory * depth + depth * self.added(self.directory, self.data_levels) + 1
     }
 
-    /// The largest attribute (xfs_log_calc_max_attrsetm_res). Its size counted as blocks until parent pointers.
+    /// The largest attribute (xfs_log_calc_max_attrsetm_res). Before parent pointers (not `fixed`), its size in bytes counted as
+    /// blocks.
     fn attributes(&self, fixed: bool) -> u64 {
         // xfs_attr_leaf_entsize_local_max, without the name.
         let size = (self.block / 2 + self.block / 4 - 257).min(self.block);
@@ -312,8 +316,8 @@ impl Sizes {
         ]
     }
 
-    /// Those without parent pointers: larger than the kernel's, as of the first releases with reflink
-    /// (xfs_log_calc_trans_resv_for_minlogblocks).
+    /// Large transactions and their parts without parent pointers: larger than those that the kernel logs, as in the first releases
+    /// with reflink (xfs_log_calc_trans_resv_for_minlogblocks).
     fn historic(&self, decided: &Decided) -> Vec<(u64, u64)> {
         let parts = if self.reflink { 8 } else { 2 };
         let quota = self.write(self.blocks(self.refcounts(2))) + self.blocks(1) - 1;

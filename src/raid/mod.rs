@@ -1,4 +1,4 @@
-//! Geometry of arrays: mapping between member and array addresses, for every level and layout of md.
+//! Geometry of arrays: mapping between member and array addresses, for RAID 0, 1, 4, 5, 6 and 10 with every layout of md.
 //!
 //! Pure arithmetic. The caller reads sysfs or superblocks and subtracts `data_offset`. The BPF programs
 //! (`bpf/geometry.bpf.h`) compute the same mapping from the tables of [`wire`]; tests compare the two.
@@ -29,7 +29,7 @@ use raid456::Raid456;
 pub const MAX_DISKS: u32 = 255;
 /// Maximum number of strip zones of a RAID 0: one for each distinct member size.
 pub const MAX_ZONES: usize = crate::contract::GEOMETRY_ZONES as usize;
-/// Maximum size of a member (8 ZiB), so that no product of addresses can overflow.
+/// Maximum size of a member (8 EiB), so that no product of addresses can overflow.
 const MAX_MEMBER_SECTORS: u64 = 1 << 54;
 
 /// Kind of parity.

@@ -17,7 +17,7 @@ pub enum Level {
     Raid1 = contract::LEVEL_RAID1,
     /// Parity on the last member.
     Raid4 = contract::LEVEL_RAID4,
-    /// Rotating parity, six layouts.
+    /// One parity, six layouts.
     Raid5 = contract::LEVEL_RAID5,
     /// Two parities, fourteen layouts.
     Raid6 = contract::LEVEL_RAID6,

@@ -137,7 +137,7 @@ impl Raid456 {
         (p, q)
     }
 
-    /// Members that data skips at P: P, and Q if it is next to P.
+    /// Members that data skips at P: P, and Q if it follows P.
     fn skip(&self) -> u32 {
         if self.q == Q::Next { 2 } else { 1 }
     }

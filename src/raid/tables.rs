@@ -150,10 +150,10 @@ fn raid0_zones() {
     for layout in [0, 1, 2] {
         zero(layout, &[2, 4], "0 1 \n 2 3 \n - 4 \n - 5");
     }
-    // zone 1 of slots 0 and 2 starts at chunk 3: the original layout begins it with 3 % 2 = slot 2
+    // zone 1 of slots 0 and 2 starts at chunk 3: the original layout begins it with 3 % 2 = 1, the second of them
     zero(1, &[3, 1, 3], "0 1 2 \n 4 - 3 \n 6 - 5");
     zero(2, &[3, 1, 3], "0 1 2 \n 3 - 4 \n 5 - 6");
-    // three zones, the last one alone; zone 1 starts at chunk 4, 4 % 3 = second of slots 1, 2, 3
+    // three zones, the last one alone; zone 1 starts at chunk 4, 4 % 3 = 1: the second of slots 1, 2, 3
     zero(1, &[1, 2, 4, 2], "0 1 2 3 \n - 6 4 5 \n - - 7 - \n - - 8 -");
     zero(2, &[1, 2, 4, 2], "0 1 2 3 \n - 4 5 6 \n - - 7 - \n - - 8 -");
 }

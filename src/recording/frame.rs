@@ -21,7 +21,8 @@ pub enum Next {
     Message(u64),
     /// End marker of the stream.
     End,
-    /// The file ends within a message, after a message without an end marker, or with zeros (data not yet written at a power failure).
+    /// The file ends within a message, after a message without an end marker, or with zeros (data not yet written at a power
+    /// failure).
     CutShort,
     /// Invalid data.
     Corrupt(&'static str),

@@ -33,7 +33,7 @@ pub struct Header {
     pub targets: Vec<String>,
     /// Command that was recorded, if any.
     pub command: Vec<String>,
-    /// Arrays, outermost first, in the order of their numbers.
+    /// Arrays by name (`md2` before `md10`).
     pub arrays: Vec<Array>,
     /// Filesystems on the arrays.
     pub filesystems: Vec<Filesystem>,

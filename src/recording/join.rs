@@ -1,4 +1,5 @@
-//! Joins the pieces of a recording. Each is an Arrow stream with its own schema; it may be empty or lack the end marker.
+//! Joins the pieces of a recording. Each is an Arrow stream with its own copy of the schema; it may be empty or lack the end
+//! marker.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 

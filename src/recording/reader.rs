@@ -155,7 +155,8 @@ impl Reader {
         &self.ending
     }
 
-    /// True if the first file cannot be read or the last file has no end marker. [`Reader::ending`] has the details once everything has been read.
+    /// True if the first file cannot be read or the last file has no end marker. [`Reader::ending`] has the details once everything
+    /// has been read.
     pub fn lacks_end(&self) -> bool {
         self.lacks_end
     }

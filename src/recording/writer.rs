@@ -257,7 +257,7 @@ impl Writer {
     }
 
     /// Ends this file and continues in the one that `open` creates, with the same header. The next item must be a state.
-    /// Returns false, with no effect, if the thread is too far behind.
+    /// Returns false, and stays in this file, if the thread is too far behind.
     pub fn rotate(&mut self, open: Opening) -> io::Result<bool> {
         self.flush()?;
         let Some(jobs) = &self.jobs else {

@@ -36,7 +36,7 @@ impl Descriptor {
     }
 }
 
-/// True if `n` is 1, `base`, `base`², ... (super.c:test_root).
+/// True if `n` is 1, `base`, `base`², ... (balloc.c:test_root, which returns false for 1).
 fn is_power(n: u32, base: u32) -> bool {
     let mut power = 1;
     while power < n {

@@ -329,8 +329,8 @@ fn walk(
 
 impl Layout {
     /// Layout of the mounted ext4 filesystem on `device` (major, minor), through any file or directory
-    /// of it, such as its mount point. There is no superblock, the journal and other inodes of mkfs are
-    /// missing, and an ext2 or ext3 mounted by the ext4 driver counts as ext4.
+    /// of it, such as its mount point. `superblock` is `None`, the ranges lack the journal and other inodes of
+    /// mkfs, and an ext2 or ext3 mounted by the ext4 driver counts as ext4.
     ///
     /// Slow if few bitmaps are in memory, because the kernel reads them all.
     pub fn from_mount(mount_point: &Path, device: (u32, u32)) -> Result<Self, Error> {

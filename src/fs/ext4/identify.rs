@@ -53,7 +53,7 @@ impl fmt::Display for FsKind {
 pub(super) const EXT_MAGIC: u16 = 0xef53;
 /// Byte offset of the superblock with any block size.
 pub(super) const EXT_SUPERBLOCK_AT: u64 = 1024;
-/// drivers/md: `MD_SB_MAGIC`.
+/// `MD_SB_MAGIC`, include/uapi/linux/raid/md_p.h.
 const MD_MAGIC: u32 = 0xa92b_4efc;
 
 /// Features of ext2 and ext3 according to libblkid (superblocks/ext.c).

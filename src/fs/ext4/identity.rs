@@ -92,7 +92,7 @@ mod tests {
     fn only_fields_that_affect_the_layout_change_the_identity() {
         let plain = image(|_| ());
         assert!(plain.is_some());
-        // Free blocks, mount and write times, mount count, state, recover, large_file, orphan_present, kbytes written.
+        // Free blocks, mount time, mount count, state, recover, large_file, orphan_present, kbytes written.
         for (at, bit) in [
             (0xc, 1),
             (0x2c, 1),

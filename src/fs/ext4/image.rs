@@ -1,8 +1,8 @@
-//! The normal format of e2image: superblock, group descriptors and inode tables of a filesystem, one after the other
-//! (lib/ext2fs/e2image.h, imager.c). [`E2Image`] makes them readable at their offsets on the device. The raw format is sparse and
-//! needs no support. QCOW2 images are detected by [`is_qcow2`] but not read.
+//! The normal format of e2image: superblock, group descriptors, inode tables and bitmaps of a filesystem, one after the other
+//! (lib/ext2fs/e2image.h, imager.c). [`E2Image`] makes all but the bitmaps readable at their offsets on the device. The raw format
+//! is sparse and needs no support. QCOW2 images are detected by [`is_qcow2`] but not read.
 //!
-//! Reads of blocks that the image lacks fail; they do not return zeros.
+//! Reads of other blocks fail; they do not return zeros.
 
 use std::io;
 

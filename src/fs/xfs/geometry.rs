@@ -144,8 +144,8 @@ impl Geometry {
         after.min(self.ag_blocks.into())
     }
 
-    /// Sectors of 512 bytes of an AG's headers (AGF, AGI, AGFL) after its superblock copy, to the end of the block: nothing else is in
-    /// it (`xfs_prealloc_blocks`), and md writes it along on RAID 4, 5 and 6.
+    /// Sectors of 512 bytes of an AG's headers (AGF, AGI, AGFL) after its superblock copy, to the end of their last block: nothing
+    /// else is in it (`xfs_prealloc_blocks`), and md writes it along on RAID 4, 5 and 6.
     pub fn header_sectors(&self) -> u64 {
         let sector = u64::from(self.sector_size / 512);
         (HEADERS * sector).next_multiple_of(self.block_sectors().max(1)) - sector
@@ -181,8 +181,8 @@ impl Geometry {
         ranges
     }
 
-    /// Block in an AG of each btree's root after mkfs, in the order of the blocks (`xfs_prealloc_blocks`, `XFS_BNO_BLOCK`, ...). A root moves
-    /// when its tree grows.
+    /// Block in an AG of each btree's root after mkfs, in the order of the blocks (`xfs_prealloc_blocks`, `XFS_BNO_BLOCK`, ...). A
+    /// root moves when its tree grows.
     pub fn roots_at_mkfs(&self) -> Vec<(u32, Origin)> {
         let agfl = (HEADERS as u32 - 1) * self.sector_size / self.block_size;
         let Features {

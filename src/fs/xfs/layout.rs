@@ -22,7 +22,8 @@ pub struct Layout {
     pub geometry: Geometry,
     /// Superblocks, AG headers and the log: sorted, disjoint.
     pub ranges: Vec<SectorRange>,
-    /// Roots of the AGs' btrees, and the chunk of the root inode: sorted, disjoint from each other and from `ranges`. If they were not read, the places after mkfs.
+    /// Roots of the AGs' btrees, and the chunk of the root inode: sorted, disjoint from each other and from `ranges`. If the roots
+    /// were not read, their places after mkfs.
     pub roots: Vec<SectorRange>,
     /// Structures that were left out, and the reasons, one line each.
     pub notes: Vec<String>,
@@ -79,7 +80,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Asks the kernel for the geometry of the filesystem on `device` (major, minor), mounted at `path`. Requires no privilege; `roots` are those after mkfs.
+    /// Asks the kernel for the geometry of the filesystem on `device` (major, minor), mounted at `path`. Requires no privilege;
+    /// `roots` are those after mkfs.
     ///
     /// # Errors
     /// There is no XFS at `path`, or the kernel's answer is not possible.

@@ -1,4 +1,4 @@
-//! The primary superblock, checked as strictly as `xfs_validate_sb_common` (fs/xfs/libxfs/xfs_sb.c) does.
+//! The primary superblock. Its geometry is checked with the rules of `xfs_validate_sb_common` (fs/xfs/libxfs/xfs_sb.c).
 
 use super::geometry::{Features, Geometry, Log, MAX_AGS};
 use crate::address::FsBlock;
