@@ -97,8 +97,8 @@ impl Hist {
         bucket.map(upper_edge)
     }
 
-    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % (values below 4 µs: 1 µs) too high; `None` if the
-    /// histogram is empty.
+    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % (values below 4 µs: 1 µs) too high; `None` if
+    /// the histogram is empty.
     pub fn mean(&self) -> Option<f64> {
         let values = self.counts.iter().zip((0..BUCKETS).map(upper_edge));
         let sum: f64 = values.map(|(&n, us)| f64::from(n) * us as f64).sum();

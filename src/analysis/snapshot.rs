@@ -166,7 +166,7 @@ pub struct DiskUse {
 /// A task that submitted to the array, by origin and operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSnapshot {
-    /// Thread id in the initial pid namespace.
+    /// Thread id in the initial pid namespace; 0 for a cgroup in place of a task, see [`TaskSnapshot::is_throttled`].
     pub pid: u32,
     /// Name from the kernel: untrusted bytes, made printable only when drawn.
     pub comm: Vec<u8>,
