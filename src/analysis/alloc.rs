@@ -58,7 +58,7 @@ impl Refused {
     ];
 }
 
-/// Histogram of allocations by the number of groups considered.
+/// Histogram of searches by the number of groups considered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Groups(pub [u64; GROUPS_BUCKETS]);

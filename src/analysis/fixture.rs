@@ -1,5 +1,5 @@
 //! Deterministic snapshots for tests. The usual array is a RAID 0 of 12 x 100 GiB with 512 KiB chunks, whose slots 0, 4 and 8
-//! (loop1, loop5, loop9) hold every bitmap.
+//! (loop1, loop5, loop9) carry nearly all writes of bitmaps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -98,7 +98,7 @@ pub fn snapshot(array: ArraySnapshot) -> Snapshot {
     }
 }
 
-/// RAID 0 of `members` members: every fourth member holds bitmaps.
+/// RAID 0 of `members` members: every fourth member carries nearly all writes of bitmaps and inode tables.
 pub fn raid0(members: usize) -> Snapshot {
     let cells = |i: usize| {
         let n = i as u64;
@@ -350,7 +350,7 @@ fn tasks() -> Vec<TaskSnapshot> {
     ]
 }
 
-/// Files of [`raid0`]: one deleted, two without a path, one with a hostile name.
+/// Files of [`raid0`]: two deleted, two without a path, two with a hostile name or path.
 fn files() -> Files {
     let file = |inode, path: Option<&[u8]>, name: Option<&[u8]>, deleted, io: &[(Op, u64, u64)]| {
         FileSnapshot {

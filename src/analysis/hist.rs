@@ -1,5 +1,5 @@
-//! Log-linear latency histograms: four buckets per power of two, so that the upper edge of a bucket is at most 25 % above
-//! its lower edge.
+//! Log-linear latency histograms: four buckets per power of two from 4 µs on, so that the upper edge of a bucket is at most 25 %
+//! above its lower edge. Below 4 µs a bucket is 1 µs wide.
 //!
 //! The BPF programs use the same buckets (`bpf/shared/hist.h`); a test compares both implementations.
 
@@ -81,8 +81,8 @@ impl Hist {
         &self.counts
     }
 
-    /// The `q` quantile (0.0..=1.0) in µs as the upper edge of its bucket, at most 25 % too
-    /// high; `None` if the histogram is empty.
+    /// The `q` quantile (0.0..=1.0) in µs as the upper edge of its bucket, at most 25 % (below 4 µs: 1 µs) too high; `None` if the
+    /// histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.count();
         if total == 0 {
@@ -97,7 +97,8 @@ impl Hist {
         bucket.map(upper_edge)
     }
 
-    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % too high; `None` if the histogram is empty.
+    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % (values below 4 µs: 1 µs) too high; `None` if
+    /// the histogram is empty.
     pub fn mean(&self) -> Option<f64> {
         let values = self.counts.iter().zip((0..BUCKETS).map(upper_edge));
         let sum: f64 = values.map(|(&n, us)| f64::from(n) * us as f64).sum();

@@ -66,7 +66,7 @@ pub enum Kind {
     Saturated,
     /// A member is several times slower than the others.
     Slow,
-    /// Requests wait, or more and more are in flight, while members are not saturated.
+    /// Requests wait, more and more are in flight, or a cgroup's limit holds IO back, while members are not saturated.
     Queued,
     /// Few members carry an origin, and no IO waits because of it.
     Uneven,

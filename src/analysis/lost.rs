@@ -22,7 +22,8 @@ pub enum Loss {
     Files = contract::LOST_FILES as isize,
     /// Events of a recording that found the ring buffer full.
     Ring = contract::LOST_RING as isize,
-    /// Completions in an interrupt that needed the same hash bucket as the completion they interrupted, or nested three deep.
+    /// Events in an interrupt that needed a hash bucket or scratch memory of the code that they interrupted, and requests and bios
+    /// whose origin a shadow program could not determine.
     Busy = contract::LOST_BUSY as isize,
     /// Program runs that the kernel skipped (recursion).
     Missed,

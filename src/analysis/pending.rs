@@ -7,7 +7,8 @@ use super::counters::CostCounters;
 use super::snapshot::MemberSnapshot;
 use crate::origin::Origin;
 
-/// Age after which (or after one interval, if longer) a pending charge is dropped: the completion must have been lost.
+/// Age from which on (or after one interval, if longer) charges do not stay pending. They are charged without a completion, which
+/// must have been lost.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
 type Part = fn(&mut CostCounters) -> &mut u64;

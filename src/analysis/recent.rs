@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Number of intervals kept: the width of the widest sparkline.
+/// Number of intervals kept: more than the widest sparkline shows.
 pub const INTERVALS: usize = 60;
 
 /// Disk statistics of a member in one interval.

@@ -102,11 +102,11 @@ pub struct ArrayInfo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnevenGroups {
-    /// Number of groups.
+    /// Number of groups; on RAID 10, of their copies.
     pub groups: u64,
     /// Names of the members on which most groups start, by slot.
     pub members: Vec<String>,
-    /// Number of groups that start on `members`.
+    /// Number of groups (on RAID 10, of their copies) that start on `members`.
     pub on_members: u64,
     /// The agsize in bytes for which groups start on all members equally; `None` if there is none near the present one.
     pub agsize_bytes: Option<u64>,
@@ -166,7 +166,7 @@ pub struct DiskUse {
 /// A task that submitted to the array, by origin and operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSnapshot {
-    /// Thread id in the initial pid namespace.
+    /// Thread id in the initial pid namespace; 0 for a cgroup in place of a task, see [`TaskSnapshot::is_throttled`].
     pub pid: u32,
     /// Name from the kernel: untrusted bytes, made printable only when drawn.
     pub comm: Vec<u8>,

@@ -9,13 +9,14 @@ use crate::advice::kernel::Kernel;
 use crate::advice::quote::quote;
 use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Reason};
 
-/// Number of groups considered per second that costs noticeable time (20 to 100 ns per group), even if no search has ended.
+/// Number of groups considered per second from which on the cost is noticeable, even if no search has ended: at 20 to 100 ns per
+/// group, 2 to 10 % of a CPU.
 const MANY_LOOKS: f64 = 1e6;
 /// Share of the time in the allocator above which waits for bitmaps, or locks, are the reason.
 const MOSTLY: f64 = 0.5;
 /// Share of the allocator time of all filesystems above which samples are attributed to one filesystem.
 const ITS_OWN: f64 = 0.9;
-/// Minimum number of samples for a reason: a fifth of a second at 99 Hz.
+/// Minimum number of CPU samples (a fifth of a second at 99 Hz), or of sampled refusals, for a reason.
 const SAMPLES_ENOUGH: u64 = 20;
 /// Number of criteria that do not use the lists: the last two, on every kernel.
 const LATE: usize = 2;

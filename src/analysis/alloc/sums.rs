@@ -23,7 +23,7 @@ impl Groups {
         }
     }
 
-    /// Number of allocations in the histogram.
+    /// Number of searches in the histogram.
     pub fn count(&self) -> u64 {
         total(self.0.iter())
     }
@@ -67,7 +67,7 @@ impl Counts {
         single.into_iter().chain(several)
     }
 
-    /// Increase since `earlier`. A count that went down has not increased: a sum over CPUs can, because they count while it is read.
+    /// Increase since `earlier`; 0 for a count that went down.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let mut new = self.clone();

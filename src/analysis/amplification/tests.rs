@@ -224,7 +224,7 @@ fn any_kind() -> impl Strategy<Value = (Origin, Op)> {
     (any_origin(), (0..Op::ALL.len()).prop_map(|i| Op::ALL[i]))
 }
 
-/// Small values, which collide often, and values up to an exabyte.
+/// Small values, which collide often, and values up to 128 PiB.
 fn any_bytes() -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1u64..10, 0u64..1 << 40, (1u64 << 56)..(1 << 57)]
 }

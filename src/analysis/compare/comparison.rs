@@ -13,13 +13,13 @@ pub enum Verdict {
     Worse,
     /// Some are lower, some are higher.
     Mixed,
-    /// No difference beyond noise in utilisation and latency.
+    /// No difference beyond noise, or only small ones, in utilisation and latency.
     Same,
-    /// The load differs, which may explain the other differences.
+    /// The load is unknown, or it differs, which may explain the other differences.
     LoadDiffers,
     /// Too few intervals to tell differences from noise.
     TooShort,
-    /// No request, before or after.
+    /// The members were idle before and after.
     NoRequests,
 }
 

@@ -21,7 +21,7 @@ use crate::origin::{Op, Origin};
 
 /// Maximum number of intervals.
 const INTERVALS: usize = 128;
-/// Maximum number of entries in the tables of all intervals, each of up to 40 bytes.
+/// Maximum number of entries in the tables of all intervals, each of about 40 bytes.
 const ENTRIES: usize = 1 << 20;
 /// Fewer intervals than this are not merged, however many entries they have.
 const LEAST: usize = 32;

@@ -9,7 +9,7 @@ use crate::analysis::snapshot::{Cell, DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
 /// Mean time of a request, µs, below which utilisation alone does not prove saturation: a disk that works in parallel can be busy
-/// all the time and still take more requests (Documentation/admin-guide/iostats.rst on `%util` of SSDs).
+/// all the time and still take more requests (iostat(1) on `%util` of RAID arrays and SSDs).
 const QUICK_US: f64 = 300.0;
 /// Minimum time of a request on a slower member, as a multiple of the other members' time. A slower member counts as saturated
 /// even if its requests are shorter than [`QUICK_US`].
@@ -64,7 +64,7 @@ pub struct Figures {
     pub p99_us: [Option<u64>; 2],
     /// Mean time of reads and writes before they were issued, and in the device, µs; `None`: too few were measured.
     pub times_us: Option<(f64, f64)>,
-    /// Half of the reads and writes waited longer than this before they were issued, µs.
+    /// Median time of reads and writes before they were issued, µs; `None`: too few were measured.
     pub queue_p50_us: Option<u64>,
     /// Times in the device of all requests, added up, µs; `None`: too few were measured.
     pub device_us: Option<f64>,

@@ -316,7 +316,8 @@ fn a_slow_disk_precedes_unevenness() {
     assert_eq!(headline_of(&array(3000)).kind, Kind::Slow);
 }
 
-/// Latencies are compared by operation: all members get flushes, and a member with reads only is not slow.
+/// Latencies are compared by operation: a member that alone gets slow flushes and discards is not slow, because its reads are as
+/// fast as those of the others.
 #[test]
 fn operations_are_compared_separately() {
     let array = with_cells(4, |i| {

@@ -14,8 +14,8 @@ use crate::analysis::snapshot::UnevenGroups;
 use crate::machine::Segment;
 use crate::raid::Geometry;
 
-/// Number of values of agsize to try, from mkfs.xfs's own downwards in chunks. Over RAID 0, 4, 5 and 10 of 3 to 24 disks, at
-/// most 3 are needed. RAID 6 has no simple rule.
+/// Number of values of agsize to try, from mkfs.xfs's own downwards in chunks. Over RAID 0, 4 and 5 of up to 24 disks, and RAID 10
+/// of an even number of disks, the result is at most 3 chunks below mkfs.xfs's own. RAID 6 has no simple rule.
 const TRIES: u64 = 64;
 /// Skew relative to the best possible one up to which an agsize is as good as the best.
 const AS_GOOD: f64 = 1.05;

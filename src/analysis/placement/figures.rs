@@ -112,7 +112,8 @@ impl Filesystem {
         }
     }
 
-    /// Sectors for one in the columns of the two figures: blocks, or for XFS allocation groups.
+    /// Sectors per unit in the columns of the two figures. The unit is a block, or for XFS an allocation group's header or first
+    /// inodes.
     pub fn units(&self) -> [u64; 2] {
         match self.groups {
             Some(Groups::Allocation(g)) => [g.header.max(1), g.inodes.max(1)],

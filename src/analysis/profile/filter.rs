@@ -32,8 +32,8 @@ const ALLOCATOR: [&str; 9] = [
     "ext4_try_merge_freed_extent",
 ];
 
-/// Functions of fs/ext4/mballoc.c that only read: /proc/fs/ext4/*/mb_* (which raidtrace reads too), FS_IOC_GETFSMAP, fstrim. A
-/// stack with one of them does not count as the allocator.
+/// Functions of fs/ext4/mballoc.c that neither allocate nor free blocks: /proc/fs/ext4/*/mb_* (which raidtrace reads too),
+/// FS_IOC_GETFSMAP, fstrim. A stack with one of them does not count as the allocator.
 const READERS: [&str; 4] = [
     "ext4_mb_seq_",
     "ext4_seq_mb_",

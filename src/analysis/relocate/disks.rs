@@ -102,7 +102,7 @@ pub struct Disks {
     geometry: Geometry,
     table: Option<Table>,
     stripes: Option<Stripes>,
-    /// Data members of a row, with parity.
+    /// Number of data members of a row; used only on arrays with parity.
     data: u64,
     /// Maximum size of a request in sectors.
     most: u64,

@@ -34,7 +34,7 @@ impl Direction {
     }
 }
 
-/// Number of size classes: up to 4 KiB, 8 KiB, ... 8 MiB and more.
+/// Number of size classes: up to 4 KiB, up to 8 KiB, ... up to 4 MiB, and larger.
 pub const SIZES: usize = 12;
 /// Size classes of both directions.
 pub const CLASSES: usize = 2 * SIZES;

@@ -86,7 +86,7 @@ impl<'a> Relocation<'a> {
                     && translation.bitmap_of(block).is_some()
                     && sharing.is_shared(planned, block, time_us)
             }
-            // Headers share a block; the primes spread them over the slots.
+            // Several headers share a block: `rest` distinguishes them.
             Self::Allocation(translation, sharing) => {
                 translation.is_merged()
                     && translation.header(block).is_some()

@@ -41,7 +41,7 @@ pub struct Side {
     pub(super) inodes_per_block: u64,
     /// Sorted by `first`, disjoint.
     ranges: Vec<Fixed>,
-    /// By kind: first blocks and ranks, sorted.
+    /// The same ranges by kind.
     kinds: Vec<Vec<Fixed>>,
     /// First block without a fixed purpose, by flex group: in its first group.
     directories: Vec<u64>,
@@ -189,7 +189,8 @@ impl Side {
 
     /// Block of a group at which an allocation of `size` blocks ends up when `position` blocks of the group, empty at first, are in
     /// use by allocations of that size, and the length of the run. mballoc takes the smallest buddy that is large enough
-    /// (`ext4_mb_simple_scan_group`). So a group of 32768 blocks, one buddy, fills from its start, and others from their end.
+    /// (`ext4_mb_simple_scan_group`). So a group of 32768 blocks, whose buddies all have the same size (8192 blocks, here one of
+    /// 32768), fills from its start, and others from their end.
     pub(super) fn filled(&self, position: u64, size: u64) -> (u64, u64) {
         let mut rest = position;
         for &(first, count) in self.buddies.iter().filter(|b| b.1 >= size) {
@@ -213,7 +214,7 @@ impl Side {
         block
     }
 
-    /// True if a group starts at `block`, and with a free block.
+    /// True if a group starts at `block`. If `block` is free, nothing fixed is at the start of the group.
     pub(super) fn is_empty_group(&self, block: u64) -> bool {
         block
             .checked_sub(self.first_block)

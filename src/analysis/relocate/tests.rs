@@ -333,7 +333,7 @@ fn stripes_read_what_the_cheaper_way_lacks() {
     // The cache has the pages of the first write.
     let twice = [write(0, 0, 8), write(1_000_000, 0, 8)];
     assert_eq!(pages(&raid5(4), &twice), (2, 2));
-    // But not after 256 other stripes of the same sets.
+    // But not after 1999 other stripes.
     let mut many = vec![write(0, 0, 8)];
     many.extend((1..2000).map(|i| write(i, i as u64 * 3 * 64, 8)));
     many.push(write(1_000_000, 0, 8));
@@ -375,7 +375,7 @@ fn bios_that_continue_each_other_are_one_request() {
     assert_eq!(requests(&bios), 2);
     bios[1].time_us = 100_000;
     assert_eq!(requests(&bios), 3);
-    // At most 1 MiB, here 2048 sectors on two members.
+    // 2048 sectors are two chunks, on two members.
     assert_eq!(requests(&[write(0, 0, 2048)]), 2);
 }
 

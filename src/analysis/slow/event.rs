@@ -381,7 +381,7 @@ pub struct MemberIo {
     pub fua: bool,
     /// True for a write or a flush, false for a read.
     pub write: bool,
-    /// Bytes written; 0 for an empty flush.
+    /// Bytes read or written; 0 for an empty flush.
     pub bytes: u32,
     /// True for a block that RAID 4/5/6 reads to compute parity.
     pub pre_read: bool,

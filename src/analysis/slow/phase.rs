@@ -270,8 +270,8 @@ const BLOCK_MAP: [&str; 6] = [
     "ext4_truncate",
 ];
 
-/// Functions that call xfs_ilock() for the ILOCK, with which it ends: compilers make the last call in xfs_ilock() a jump, so the
-/// stack lacks xfs_ilock() itself. For i_rwsem (IOLOCK) the stack has it.
+/// Functions that call xfs_ilock() for the ILOCK, which xfs_ilock() takes last: compilers make the last call in a function a jump,
+/// so the stack lacks xfs_ilock() itself. For i_rwsem (IOLOCK) the stack has it.
 const ILOCK: [&str; 26] = [
     "xfs_ilock_data_map_shared",
     "xfs_ilock_attr_map_shared",

@@ -46,7 +46,7 @@ pub fn sentence(slow: &Slow, names: &Names) -> String {
     text
 }
 
-/// `direct write to /srv/db/ibd by mysqld(812)`.
+/// `direct write of /srv/db/ibd by mysqld(812)`.
 pub fn subject(slow: &Slow, names: &Names) -> String {
     let op = &slow.operation;
     let how = match (op.flags.direct, op.flags.syncs) {

@@ -342,7 +342,7 @@ impl Culprit {
     }
 
     /// Sets the member whose flush ended last between two times, and the longest flush of another member. Flushes that began
-    /// earlier count only if there are no others: md up to 6.1 lets a flush in progress serve a later request
+    /// earlier count only if there are no others: before 6.12, md lets requests wait for the flush of another request
     /// (md_flush_request()).
     fn flushed(&mut self, span: (u64, u64), ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
         let in_time = |b: &&MemberIo| is(b) && b.overlaps(span);

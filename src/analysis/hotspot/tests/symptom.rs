@@ -39,7 +39,7 @@ fn headlines_start_with_the_symptom() {
     for m in &mut held.members {
         m.io[0].queue = cell(Origin::FileData, Op::Write, 64, 0, 90_000).device;
     }
-    // Alternating busy and idle seconds; reads take 80 ms in the busy ones.
+    // Alternating busy and idle seconds; reads take `slow_us` in the busy ones.
     let bursts = |slow_us: f64| {
         let mut array = with(4, at(1, 0.5, 0.1), |i| {
             vec![cell(

@@ -30,8 +30,9 @@ fn array(level: Level, disks: u32, chunk_kib: u32, disk_bytes: u64) -> Geometry 
     .unwrap()
 }
 
-/// agsize in blocks of 4 KiB that mkfs.xfs chooses (xfs_mkfs.c, `calc_default_ag_geometry` and `align_ag_geometry`). Independent
-/// of the planner, which has the same rules.
+/// agsize in blocks of 4 KiB that mkfs.xfs chooses (libxfs/topology.c, `calc_default_ag_geometry`; mkfs/xfs_mkfs.c,
+/// `align_ag_geometry`), except that filesystems of 64 to 512 GiB have 32 groups here, and 16 from mkfs.xfs. Independent of the
+/// planner.
 fn mkfs(blocks: u64, sunit: u64, swidth: u64) -> u64 {
     const TIB: u64 = 1 << 28;
     let parts = match blocks {

@@ -21,7 +21,7 @@ fn prime(mut n: u32) -> u32 {
 /// * Groups of 8 times a prime (mke2fs requires a multiple of 8): the distance between flex groups then has no small factor
 ///   except powers of two, which the flex size adds or removes.
 /// * Group sizes for which flex groups start on chunks and are an odd number of chunks apart.
-/// * Flex groups whose bitmaps fill a stripe.
+/// * Flex groups of 2 to 64 groups.
 /// * All metadata packed together.
 pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec<Options> {
     let most = (block * 8) as u32;

@@ -85,7 +85,7 @@ pub fn warning(fs: &Filesystem, agsize_bytes: u64) -> &'static str {
     }
 }
 
-/// Advice for an uneven layout: the command that makes an even one, and its skew; `None` if there is none.
+/// Advice for an uneven layout. `found` is the command that makes an even one, and its skew; `None` if there is none.
 pub fn remedy(target: &Target, exists: bool, found: Option<(&str, f64)>) -> String {
     let fixed = if exists {
         "agsize cannot be changed, and xfs_growfs keeps it; for a new filesystem: "
