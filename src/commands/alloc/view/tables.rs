@@ -120,7 +120,7 @@ impl CpuRow<'_> {
     }
 }
 
-/// All sampled CPUs, most samples in the allocator first; then the threads.
+/// All busy CPUs, most samples in the allocator first; then the threads.
 pub(super) fn cpu(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (s, palette) = (scene.snapshot, scene.palette);
     let Some(summary) = in_allocator(s) else {
