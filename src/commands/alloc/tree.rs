@@ -18,7 +18,7 @@ pub struct Node {
     pub own: u64,
     /// Samples of this node and all nodes below.
     pub total: u64,
-    /// Called functions, largest first.
+    /// Called functions, largest first; of a comm, its outermost functions.
     pub children: Vec<Node>,
 }
 

@@ -124,7 +124,7 @@ impl<W: Write> Log<W> {
             }
         };
         let is_preflush = s.flags.contains(Flags::PREFLUSH);
-        // A flush without data is a write of length 0 in old kernels.
+        // A flush without data. The kernel submits it as an empty write with PREFLUSH; raidtrace records it as `Op::Flush`.
         if is_preflush && length == 0 {
             return self.sync(at_us);
         }

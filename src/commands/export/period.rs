@@ -46,7 +46,7 @@ impl Period {
                     time::rfc3339(last_us)
                 );
             }
-            // The first rows are older than the first state.
+            // Rows can be older than the first state: keep them if the period begins with that state or earlier.
             if from_us > first.time_us() {
                 period.from_us = from_us;
             }

@@ -26,7 +26,7 @@ pub fn nanoseconds(time_us: i64) -> u64 {
     u64::try_from(time_us).unwrap_or(0).saturating_mul(1000)
 }
 
-/// Rows whose member or array is unknown.
+/// Rows whose member or array is unknown, or whose text is invalid.
 pub const INVALID_ROWS: &str =
     "invalid rows (unknown member or array, or invalid text), in the whole recording";
 

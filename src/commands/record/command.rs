@@ -89,7 +89,8 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                         break;
                     }
                 }
-                // Only now: starting the command needs them, to switch to the user who called sudo or, with --as-root, to pass them on.
+                // Give up capabilities only now: starting the command needs them, to switch to the user who called sudo or, with
+                // --as-root, to pass them on.
                 privileges::keep_for_reload();
             }
         }

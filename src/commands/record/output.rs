@@ -122,7 +122,8 @@ impl Files {
         }
     }
 
-    /// Creates FILE.new and renames it to `target`. Then removes the file and the pieces of an earlier recording.
+    /// Creates a file with the temporary name of `target` and renames it to `target`. With --force, then removes FILE and the
+    /// pieces of an earlier recording.
     fn create_and_rename<T>(
         &self,
         target: &Target,
@@ -147,10 +148,10 @@ impl Files {
         Ok(begun)
     }
 
-    /// Joins the pieces of a recording that has ended. Returns the size of the joined file in bytes; `None` if there are no pieces.
+    /// Joins the pieces of a recording that has ended. Returns the size of the joined file in bytes; `None` without --rotate.
     ///
     /// # Errors
-    /// The pieces cannot be joined. The pieces are kept.
+    /// The pieces cannot be joined, and are kept; or the joined file cannot be renamed to FILE, and stays as FILE.new.
     fn join_pieces(&mut self) -> Result<Option<u64>> {
         let Kind::Pieces(target, pieces) = &self.kind else {
             return Ok(None);

@@ -26,7 +26,7 @@ use crate::session::remote::token;
 
 /// Maximum number of concurrent downloads.
 const DOWNLOADS: usize = 4;
-/// Maximum number of large responses in memory. Metrics of 64 members take 3.4 MiB.
+/// Maximum number of large responses in memory. Metrics of 64 members take 3.3 MiB.
 const RESPONSES: usize = 16;
 
 /// Serves until Ctrl-C or a signal.

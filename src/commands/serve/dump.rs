@@ -240,12 +240,12 @@ fn dumps(dir: &Path) -> Vec<Found> {
             })
         })
         .collect();
-    // File names begin with the time, so this sorts by age.
+    // Requested dumps first. File names begin with the time, so this also sorts by age.
     found.sort_by(|a, b| (a.is_of_rule, &a.name).cmp(&(b.is_of_rule, &b.name)));
     found
 }
 
-/// Removes dumps, oldest first, until the total is at most `most_bytes`.
+/// Removes dumps, requested ones first and then the oldest, until the total is at most `most_bytes`.
 fn make_room(dir: &Path, most_bytes: u64) {
     let found = dumps(dir);
     let mut sum: u64 = found.iter().map(|d| d.bytes).sum();

@@ -104,7 +104,7 @@ impl RecordingCopy {
         join(pieces, out)
     }
 
-    /// Upper bound of the size of the written recording in bytes, too large by a few bytes.
+    /// Approximate size of the written recording in bytes. Counts the schema of each piece, of which only the first is written.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(Bytes::len).sum()
     }

@@ -27,11 +27,11 @@ pub enum Rule {
     P99(Duration),
     /// The hot spot's skew reaches this.
     Skew(f64),
-    /// A member's utilisation reaches this share for 10 s, while the mean of the other members is at most half as high.
+    /// A member's utilisation over 10 s reaches this share, while the mean of the other members is at most half as high.
     Busy(f64),
     /// An operation on a file took at least this long.
     Slow(Duration),
-    /// Events were lost, except for requests that only the kernel's counters missed.
+    /// Events were lost, not counting [`Loss::Uncounted`], or the recording in memory lacks rows or operations.
     Lost,
     /// An array has lost a member.
     Degraded,
@@ -160,7 +160,7 @@ impl Rules {
                 }
             }
             if *rule == Rule::Lost {
-                // Ignore `Uncounted`: when a disk is removed, its kernel counters disappear with it.
+                // Ignore `Uncounted`, which a change of the host can cause.
                 let own = snapshot
                     .lost
                     .nonzero()

@@ -120,7 +120,8 @@ impl Shared {
     /// Requests a dump. `why` becomes a note in the recording.
     ///
     /// # Errors
-    /// There is no flight recorder or no directory for dumps, or a dump has already been requested.
+    /// There is no flight recorder or no directory for dumps, no interval has ended in the last 10 s, or a dump was requested less
+    /// than 10 s ago.
     pub fn request_dump(&self, why: &str) -> Result<(), &'static str> {
         let mut flight = lock(&self.flight);
         if !flight.dumps {

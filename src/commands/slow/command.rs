@@ -71,7 +71,7 @@ async fn as_text(mut engine: Tracing, args: &Slow, mut end: End) -> Result<()> {
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
         print_new(&notes, &mut printed);
         if args.json {
-            // Print an empty first line once everything is attached.
+            // Print a first object without operations once everything is attached.
             let first = SlowSnapshot {
                 time: jiff::Timestamp::now(),
                 threshold: args.threshold.unwrap_or(THRESHOLD),

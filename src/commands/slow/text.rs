@@ -62,7 +62,7 @@ fn write_advice(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()>
     Ok(())
 }
 
-/// `2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812; 3 commits; lost 0`.
+/// `2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812 (mean 20 µs); 3 commits; lost 0`.
 pub fn summary(snapshot: &SlowSnapshot) -> String {
     let kinds = snapshot.kinds.iter().map(|(kind, sum)| {
         let mean = sum.ns / sum.count.max(1);

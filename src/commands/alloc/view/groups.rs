@@ -75,7 +75,7 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
         let what = format!("  {} {}", right(&bucket(i), 12), right(&count(n as f64), 6));
         row(out, scene, &what, n as f64 / all.max(1) as f64, columns);
     }
-    // If a search has considered all groups, show their number.
+    // If a search may have considered as many groups as there are, show that number.
     let there = u64::from(scene.fs.groups);
     if let (Some(last), true) = (last, there > 0) {
         let round = Groups::bucket(there);

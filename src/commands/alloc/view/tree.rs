@@ -67,7 +67,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let all = tree.total.max(1) as f64;
     for (i, row) in rows.iter().enumerate().skip(first).take(pen.lines()) {
         let depth = row.path.len() - 1;
-        // Beyond the maximum indent, show the number of callers instead.
+        // Beyond the maximum indent, show the depth as a number instead; the comm has depth 0.
         let indent = if depth <= INDENT.min(name / 2) {
             " ".repeat(depth)
         } else {

@@ -59,7 +59,7 @@ fn operation(
         arguments.push(("file", Value::Text(file)));
     }
     stream.begin(track, start_us, ("slow", op.kind.name()), &arguments)?;
-    // The order of the phases is not recorded: they follow each other by their length.
+    // The order of the phases is not recorded: show the longest first.
     let mut from_us = start_us;
     for (phase, part) in slow.waterfall.longest() {
         let to_us = from_us.saturating_add(microseconds(part.ns)).min(end_us);

@@ -89,7 +89,7 @@ pub struct Member {
     /// Requests from issue to completion.
     pub requests: Spans,
     others: Option<Track>,
-    /// Requests in flight, utilisation, bytes read, bytes written.
+    /// Requests in flight, utilisation, bytes per second read and written.
     pub counters: [Counter; 4],
     /// Figures of the current 100 ms, from which `counters` are set.
     pub rates: Rates,
@@ -139,7 +139,7 @@ impl Array {
         Ok(())
     }
 
-    /// Track of a task. A pid that another task has taken over has another track.
+    /// Track of a task. A pid that is reused by a task with another name has another track.
     pub fn task(
         &mut self,
         stream: &mut Stream<impl Write>,
@@ -182,7 +182,7 @@ pub struct Tracks {
 }
 
 impl Tracks {
-    /// Sets the arrays and members that numbers of the following items mean.
+    /// Assigns the array and member numbers of the following items, as in `state`.
     pub fn set_state(&mut self, stream: &mut Stream<impl Write>, state: &State) -> io::Result<()> {
         self.array_by_number.clear();
         self.member_by_number.clear();

@@ -77,7 +77,7 @@ impl App {
 
 /// The last interval as text. The text is built once for all subscribers, and only if there are any.
 pub struct Feed {
-    /// Text of the last interval; empty before the first interval.
+    /// Text of the last interval that ended while there were subscribers; empty before that.
     pub text: watch::Sender<Arc<str>>,
     /// Permits for new subscribers.
     pub room: Arc<Semaphore>,

@@ -50,7 +50,7 @@ pub fn tls(cert: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Serves `router` on `listener` until it is dropped. `open` counts the open connections.
+/// Serves `router` on `listener` until the returned future is dropped. `open` counts the open connections.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

@@ -46,7 +46,7 @@ struct Scene<'a> {
     palette: Palette,
 }
 
-/// Draws the whole screen. `snapshot` holds all operations since the start; `None` until the first interval has ended.
+/// Draws the whole screen. `snapshot` holds the longest operations since the start; `None` until the first interval has ended.
 pub(super) fn draw(
     frame: &mut Frame<'_>,
     state: &State,

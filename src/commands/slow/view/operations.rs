@@ -88,7 +88,7 @@ pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
     pen.scroll(tabs, &lines);
 }
 
-/// Lines of the waterfall: the operation, then one or more lines per phase, longest phase first.
+/// Lines of the waterfall: the operation, then one or more lines per phase, longest phase first, then advice for long phases.
 fn lines(slow: &Slow, scene: &Scene<'_>, columns: usize) -> Vec<Line<'static>> {
     let (names, palette) = (&scene.snapshot.names, scene.palette);
     let total = slow.operation.total_ns();

@@ -165,7 +165,8 @@ impl Recording {
         }
     }
 
-    /// Shows the last earlier interval with a different hot spot. Returns to the current interval if a key is pressed meanwhile.
+    /// Shows the last earlier interval at which a different hot spot begins. Returns to the current interval if a key is pressed
+    /// meanwhile.
     fn search_back(&mut self, progress: &mut dyn FnMut(Option<&Self>) -> bool) -> Result<()> {
         let until = self.time_us();
         let current = self.hotspots();
@@ -192,7 +193,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Current hot spots, one line per array, without figures, which change from interval to interval.
+    /// Current hot spots, one line per array that has one, without figures, which change from interval to interval.
     fn hotspots(&self) -> Vec<String> {
         let arrays = self.shown.iter().flat_map(|s| &s.arrays);
         arrays
