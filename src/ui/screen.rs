@@ -57,7 +57,7 @@ pub(crate) trait Source {
     fn request(&mut self, action: Action, speed: Option<f64>);
 }
 
-/// Time without a first interval after which a message is printed.
+/// Time after which a message is printed if the session has not started.
 const LATE: Duration = Duration::from_secs(2);
 
 /// A running session as the source of a screen.

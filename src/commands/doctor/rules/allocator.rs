@@ -1,5 +1,5 @@
-//! Kernels and mount options with which the block allocator searches all groups for each file. Features are probed if
-//! sysfs, /proc/fs/ext4 or a symbol shows them. No interface shows the fix of 6.8, so the kernel version is used.
+//! Kernels and mount options with which the block allocator searches many groups, or places small files far apart. Features are
+//! probed if sysfs, /proc/fs/ext4 or a symbol shows them. No interface shows the fix of 6.8, so the kernel version is used.
 
 use super::list;
 use crate::advice::kernel::Kernel;
@@ -54,7 +54,7 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     let stripe = fs.stripe().unwrap_or(0);
     let groups = groups(fs);
     let suggestions = fs.mb_stats.as_ref().map(MbStats::bad_suggestions);
-    // At least one allocation tried half of all groups in vain.
+    // Over all allocations, at least half as many suggestions were in vain as there are groups.
     let finding = if suggestions.is_some_and(|n| n >= 100 && n >= u64::from(groups) / 2) {
         Finding::critical(
             "alloc-stripe-livelock",

@@ -122,7 +122,8 @@ fn advised_bytes(sb: &Superblock, bytes: u64, rate: Option<f64>) -> Option<u64> 
         .max(bytes.saturating_mul(4))
         .max(room)
         .checked_next_power_of_two()?;
-    // tune2fs accepts at most half of the filesystem, in whole MiB.
+    // tune2fs takes whole MiB, and accepts at most half of the free blocks (figure_journal_size()). Advise at most a quarter of all
+    // blocks.
     let most = sb.blocks_count.saturating_mul(block) / 4;
     let log = wanted.min(most).min(LARGEST).checked_ilog2()?;
     let advised = Some(1 << log).filter(|_| log >= 20)?;
