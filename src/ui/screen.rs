@@ -76,8 +76,8 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         }
     }
 
-    /// Shows `app` until a key, `end`, `duration` or the last interval ends the screen. False if `end` came first, or if the session
-    /// could not be started: errors until then go to the plain terminal.
+    /// Shows `app` until a key, `end`, `duration` or the last interval ends the screen. False if `end` came first, or if the
+    /// session could not be started: errors until then go to the plain terminal.
     pub async fn show(
         &mut self,
         app: impl App<Snapshot = S>,
