@@ -7,7 +7,8 @@ use crate::machine::{Sys, symbols};
 pub struct Kernel {
     /// `uname -r`.
     pub release: String,
-    /// True if the symbols show the ext4 allocator of 6.17, which distributions have backported.
+    /// True if a kernel of 6.0 to 6.7 has a symbol of the ext4 allocator of 6.17, which distributions have backported. False on all
+    /// other versions, whose symbols are not read.
     pub new_allocator: bool,
 }
 

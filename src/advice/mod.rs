@@ -1,4 +1,4 @@
-//! Kernel facts, and commands that fix slow mounts and filesystems, shared by `doctor` and `alloc`.
+//! Kernel facts, and commands that fix slow arrays, mounts and filesystems, shared by `doctor`, `alloc` and `slow`.
 
 pub mod kernel;
 pub mod quote;

@@ -2,9 +2,9 @@
 
 use crate::advice::kernel::Kernel;
 
-/// True if the aligned search can suggest the same group forever (kernel.org bug 217965). This is possible from 6.0, which added
-/// the lists, until 6.8, which falls back to an unaligned search. `optimised` and `stripe` (blocks) are properties of the
-/// filesystem, if known.
+/// True if the aligned search can suggest the same group forever (kernel.org bug 217965). This is possible from 6.0,
+/// which replaced the tree of groups by average free run with lists, until 6.8, which falls back to an unaligned search.
+/// `optimised` and `stripe` (blocks) are properties of the filesystem, if known.
 pub fn may_livelock(kernel: &Kernel, optimised: Option<bool>, stripe: Option<u64>) -> bool {
     ((6, 0)..=(6, 7)).contains(&kernel.version())
         && !kernel.new_allocator

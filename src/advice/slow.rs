@@ -40,7 +40,7 @@ pub struct MdSettings {
 /// Limits of dirty memory on the whole host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DirtyLimits {
-    /// nr_dirty_threshold of /proc/vmstat in bytes: writers are throttled beyond it.
+    /// nr_dirty_threshold of /proc/vmstat in bytes: writers are throttled so that dirty memory stays below it.
     pub limit: Option<u64>,
     /// nr_dirty_background_threshold in bytes: writeback starts beyond it.
     pub background: Option<u64>,
@@ -65,7 +65,8 @@ pub struct IoLimit {
 
 const MIB: u64 = 1 << 20;
 
-/// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without a write. `None` if it is long already.
+/// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without a write. `None` if the delay is long
+/// already, or unknown.
 pub fn md_superblock(array: &str, seconds: Option<&str>) -> Option<Advice> {
     let now: f64 = seconds?.parse().ok()?;
     (now < 5.0).then(|| Advice {
@@ -79,7 +80,7 @@ pub fn md_superblock(array: &str, seconds: Option<&str>) -> Option<Advice> {
     })
 }
 
-/// Ordered data of another file, on a mount with dioread_lock or nodelalloc. `mount` is quoted.
+/// Ordered data of another file, on a mount with dioread_lock and without nodelalloc. `mount` is quoted.
 pub fn ordered_data_by_option(mount: &str) -> Advice {
     Advice {
         text: "let writeback allocate unwritten blocks: commits do not wait for their data".to_owned(),

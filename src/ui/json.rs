@@ -1,8 +1,8 @@
 //! `--json`: the contract `raidtrace.top/1`, one object per interval and line.
 //!
 //! Names and meanings of fields never change; fields may be added. These structs are separate from those in memory, so that
-//! renaming a field in memory does not change the output; only [`TaskIo`], [`TaskCounters`] and [`Lost`] are the same. Figures cover
-//! the interval, except those of `hotspot` (`over_s`) and `slow`.
+//! renaming a field in memory does not change the output; only [`TaskIo`], [`TaskCounters`] and [`Lost`] are the same. Figures
+//! cover the interval, except those of `hotspot` (`over_s`) and `slow`.
 
 use std::borrow::Cow;
 use std::io::{self, Write};

@@ -57,7 +57,7 @@ pub(crate) trait Source {
     fn request(&mut self, action: Action, speed: Option<f64>);
 }
 
-/// Time without a first interval after which a message is printed.
+/// Time after which a message is printed if the session has not started.
 const LATE: Duration = Duration::from_secs(2);
 
 /// A running session as the source of a screen.
@@ -76,8 +76,8 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         }
     }
 
-    /// Shows `app` until a key, `end`, `duration` or the last interval ends the screen. False if `end` came first, or if the session
-    /// could not be started: errors until then go to the plain terminal.
+    /// Shows `app` until a key, `end`, `duration` or the last interval ends the screen. False if `end` came first, or if the
+    /// session could not be started: errors until then go to the plain terminal.
     pub async fn show(
         &mut self,
         app: impl App<Snapshot = S>,

@@ -304,8 +304,8 @@ impl<R> Columns<R> {
         });
     }
 
-    /// Draws a table around the row that `tabs` selects. `rest`: the part right of the columns, with its title. `none`: the text for
-    /// no rows.
+    /// Draws a table around the row that `tabs` selects. `rest`: the part right of the columns, with its title. `none`: the text
+    /// for no rows.
     pub fn draw(
         self,
         pen: &mut Pen<'_>,

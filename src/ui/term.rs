@@ -36,7 +36,7 @@ impl Guard {
     /// Takes the terminal. A panic on any thread restores it before the panic message is printed.
     ///
     /// # Errors
-    /// Stdout is not a terminal.
+    /// There is no terminal (standard input or /dev/tty), or it cannot be switched to raw mode.
     pub fn take() -> io::Result<Self> {
         static HOOK: Once = Once::new();
         HOOK.call_once(|| {

@@ -53,7 +53,8 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     let topology = if rustix::process::geteuid().is_root() {
         Topology::new(host)
     } else {
-        // Any user can read /proc/fs/ext4/*/mb_groups, but for that the kernel reads every block bitmap from the disk.
+        // /proc/fs/ext4/*/mb_groups is no substitute, although any user can read it: for that the kernel reads every block bitmap
+        // from the disk.
         let mut notes = vec!["filesystems were not examined: that requires root".to_owned()];
         notes.extend(host.notes.iter().cloned());
         Topology {
@@ -108,7 +109,7 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     })
 }
 
-/// Leaves each note once. A session reports the limits that were found without it as well.
+/// Keeps the first of equal notes: the session of --live repeats those of [`kernel::probe`].
 fn drop_repeated(notes: &mut Vec<String>, more: &mut Vec<String>) {
     let mut seen = HashSet::new();
     for notes in [notes, more] {

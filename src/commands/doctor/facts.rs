@@ -34,7 +34,7 @@ pub struct Host {
     pub dirty: Option<DirtyLimit>,
 }
 
-/// Limit on dirty pages, above which writers are throttled.
+/// Limit on dirty pages: writers are throttled before it is reached.
 #[derive(Clone, Debug)]
 pub struct DirtyLimit {
     pub bytes: u64,

@@ -261,7 +261,7 @@ fn space(s: &StatVfs) -> Space {
 }
 
 /// Number of inodes in use and used share of the blocks. The superblock has them only after a clean unmount: while mounted,
-/// here or in a container, its values are those at mount time.
+/// here or in a container, its values are out of date.
 fn in_use(
     sys: &Sys,
     fs: &machine::Filesystem,

@@ -9,7 +9,8 @@ use crate::probe::{self, Need, Plan, Probe, plan, tables::Tables};
 
 /// Modules whose types raidtrace uses.
 const MODULES: [&str; 5] = ["raid456", "raid1", "raid10", "dm_crypt", "ext4"];
-/// Capabilities needed to load and attach programs that read kernel memory (include/uapi/linux/capability.h).
+/// Capabilities needed without root: to read superblocks and tracefs, and to load and attach programs that read kernel memory
+/// (include/uapi/linux/capability.h).
 const CAPABILITIES: [(u32, &str); 3] = [
     (2, "CAP_DAC_READ_SEARCH"),
     (38, "CAP_PERFMON"),

@@ -33,9 +33,9 @@ const NOT_BY_CHANCE: f64 = 0.25;
 const HOT: f64 = 0.2;
 /// Advised md/bitmap/time_base in seconds; md's default is 5.
 const TIME_BASE: u64 = 60;
-/// Minimum number of writes of that member.
+/// Minimum number of writes of a member for [`HOT`] to apply.
 const HOT_WRITES: u64 = 100;
-/// Minimum number of writes per second of that member.
+/// Minimum number of writes per second of a member for [`HOT`] to apply.
 const HOT_RATE: f64 = 10.0;
 
 /// Writes of one origin on a member.
@@ -338,7 +338,7 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
     if of.array.degraded > 0 || !of.is_idle() {
         return Some(finding);
     }
-    // A lockless bitmap has neither file nor chunks to choose.
+    // Chunk size and time_base are known for an internal bitmap only.
     let Bitmap::Internal { chunk, time_base } = of.bitmap else {
         return Some(finding);
     };

@@ -17,7 +17,7 @@ use crate::analysis::window;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::Source;
 
-/// Maximum number of intervals: five minutes each for twelve hours.
+/// Maximum number of intervals. Their length is round: twelve hours have 144 intervals of five minutes.
 const INTERVALS: usize = 192;
 /// Minimum length of an interval in seconds: the window of `top`. Shorter intervals are not conclusive.
 const SHORTEST_S: i64 = 10;

@@ -57,8 +57,8 @@ fn monitors(cmdline: &str) -> bool {
         && !args().any(|a| a == "--oneshot" || short(a, '1'))
 }
 
-/// Days since mdcheck last worked on an array, from its file (`Checked_UUID`, or `MD_UUID_UUID` while it is running). Without
-/// `uuid` (md/uuid) any file counts.
+/// Days since mdcheck last worked on an array, from its file (`Checked_UUID`, or `MD_UUID_UUID` until its check is complete).
+/// Without `uuid` (md/uuid) any file counts.
 pub fn checked_days(sys: &Sys, uuid: Option<&str>) -> Option<u64> {
     let hex = |text: &str| -> String { text.chars().filter(char::is_ascii_hexdigit).collect() };
     let uuid = uuid.map(|u| hex(u).to_ascii_lowercase());

@@ -26,7 +26,7 @@ const PALE: &str = "#777777";
 struct Panel {
     title: &'static str,
     parts: Vec<(String, Figure)>,
-    /// Sectors for one in the figures.
+    /// Sectors per unit that the figures count.
     unit: u64,
 }
 

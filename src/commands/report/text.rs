@@ -360,7 +360,7 @@ fn latencies(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
     Ok(())
 }
 
-/// `write: 4 KiB 96%, 8 KiB 2%, ...`: shares of the requests.
+/// `write     4 KiB 96%, 8 KiB 2%, ...`: shares of the requests with data.
 fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
     section(
         out,

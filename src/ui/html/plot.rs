@@ -128,8 +128,8 @@ impl Plot {
         self.panel(label, (scale.into(), String::new()), PANEL, shapes);
     }
 
-    /// Adds a heat map: rows from the bottom, each with a value per column. The strongest colour stands for `most`. `scale` labels the top
-    /// and the bottom row.
+    /// Adds a heat map: rows from the bottom, each with a value per column. The strongest colour stands for `most`. `scale` labels
+    /// the top and the bottom row.
     pub fn heat(
         &mut self,
         label: impl Into<String>,

@@ -39,7 +39,7 @@ impl Cell {
         }
     }
 
-    /// Colours the cell by a share of the largest figure, 0.0..=1.0.
+    /// Colours the cell by a share, 0.0..=1.0; a larger one has the strongest colour.
     pub fn with_heat(mut self, share: f64) -> Self {
         self.heat = level(share);
         self

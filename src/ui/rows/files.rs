@@ -20,7 +20,7 @@ pub struct FileRow<'a> {
     pub writes: f64,
     /// Bytes per second.
     pub bytes: f64,
-    /// Share of the array's file data, in requests or bytes.
+    /// Share of the array's file data, in bios or bytes.
     pub share: f64,
 }
 

@@ -8,7 +8,7 @@ use crate::ui::rows::{self, Part};
 use crate::ui::table::{Columns, Sort};
 use crate::ui::text;
 
-/// Bars are drawn only if there are more screen columns than this right of the table, with the text before them.
+/// Bars are drawn only if there are more screen columns than this right of the table, including those of the text before a bar.
 const LEAST_ROOM: usize = 10;
 
 /// A view with a row for each item and its columns.

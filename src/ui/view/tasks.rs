@@ -1,5 +1,5 @@
 //! A row per task that submitted bios to the array or dirtied data on it, with the origins of its bios as a stacked bar. Rates
-//! are of bios, before md splits and the queue merges them; `causes` is of dirtied data.
+//! are of bios, before md splits and the queue merges them; `causes` counts bytes that the task read and those that it dirtied.
 
 use super::Scene;
 use super::table::TableView;

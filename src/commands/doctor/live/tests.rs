@@ -77,7 +77,8 @@ fn a_skew_that_saturates_members_is_a_warning() {
     assert_eq!(severity(0), (Severity::Info, false));
 }
 
-/// AG headers of an XFS with mkfs.xfs's defaults on a RAID 5 of seven disks of 8 TB. md writes whole pages.
+/// AG headers of an XFS with mkfs.xfs's defaults on a RAID 5 of seven disks of 8 TB. md writes whole pages, of which 3584 bytes are
+/// AG headers and 512 the superblock.
 #[test]
 fn headers_of_allocation_groups_on_one_member() {
     let facts = crate::commands::doctor::rules::allocation_groups::tests::seven_disks();

@@ -1,4 +1,5 @@
-//! Recordings of twelve hours on a RAID 0 of four disks, where the default options place every block bitmap on the first member.
+//! Recordings of ten minutes to twelve hours, most of them on a RAID 0 of four disks, where the default options place every block
+//! bitmap on the first member.
 
 use std::io::Write as _;
 

@@ -16,8 +16,8 @@ pub(super) fn figures(report: &Report, skews: &Skews) -> String {
     )
 }
 
-/// The finding for an uneven layout, with its figures. Only a load shows the cost: `live::raise_severity` raises the severity if one
-/// was measured.
+/// The finding for an uneven layout, with its figures. Only a load shows the cost: `live::raise_severity` raises the severity if
+/// one was measured.
 pub(super) fn figured(report: &Report) -> Finding {
     let [allocation, inodes] = report.target.fs.figures().keys;
     Finding::info("layout-skew", report.headline.clone())

@@ -1,5 +1,5 @@
-//! Kernels and mount options with which the block allocator searches all groups for each file. Features are probed if
-//! sysfs, /proc/fs/ext4 or a symbol shows them. No interface shows the fix of 6.8, so the kernel version is used.
+//! Kernels and mount options with which the block allocator searches many groups, or places small files far apart. Features are
+//! probed if sysfs, /proc/fs/ext4 or a symbol shows them. No interface shows the fix of 6.8, so the kernel version is used.
 
 use super::list;
 use crate::advice::kernel::Kernel;

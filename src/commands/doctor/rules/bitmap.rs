@@ -76,7 +76,7 @@ fn small_chunks(array: &ArrayFacts, chunk: u64, time_base: u64) -> Option<Findin
         "raid10" => array.array.sectors,
         _ => array.array.component_sectors,
     };
-    // mdadm itself chooses small chunks for small arrays.
+    // Below 8 GiB, chunks of MIN_CHUNK would be fewer than 128.
     let covered = covered.saturating_mul(512);
     if covered < 128 * MIN_CHUNK {
         return None;

@@ -370,7 +370,7 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
         _ => return None,
     };
     let again = format!("echo check > {}", of.sysfs("md/sync_action"));
-    // sync_request_write() of raid1.c and raid10.c adds the whole piece in which it found a difference.
+    // process_checks() of raid1.c and sync_request_write() of raid10.c add the whole piece in which they found a difference.
     let pieces = match of.has_parity() {
         true => "",
         false => ", counted in pieces of up to 64 KiB",

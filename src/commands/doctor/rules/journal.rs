@@ -20,7 +20,8 @@ const LARGEST: u64 = 1 << 30;
 /// leave the log with the next commits.
 const ROOM_S: f64 = 45.0;
 
-/// Evaluates the waits (`stalls`) during `over` for room in the journal of `fs`. `rate`: bytes per second written to the journal, if known.
+/// Evaluates the waits (`stalls`) during `over` for room in the journal of `fs`. `rate`: bytes per second written to
+/// the journal, if known.
 pub fn small(
     fs: &FsFacts,
     stalls: &JournalStalls,

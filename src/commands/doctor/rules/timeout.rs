@@ -67,8 +67,8 @@ fn no_control(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
     )
 }
 
-/// Disks that support error recovery control according to their IDENTIFY data, or for which that is unknown. Only a command to the disk
-/// shows the current limit, and doctor sends none.
+/// Disks that support error recovery control according to their IDENTIFY data, or for which that is unknown. Only a command to
+/// the disk shows the current limit, and doctor sends none.
 fn unknown_limit(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
     let least = disks.iter().map(|(.., t)| *t).min()?;
     let capable = disks

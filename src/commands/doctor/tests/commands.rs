@@ -84,7 +84,7 @@ fn check_command(command: &str) -> Result<(), String> {
             complain("a file not known to be harmless")
         };
     }
-    // Allowed only after the `--add` of the replacement.
+    // Names a member, whose content is kept; the disk that is overwritten is a placeholder.
     let replaces = command.starts_with("mdadm --manage /dev/md0 --replace ")
         && command.ends_with(" --with /dev/NEW_DISK");
     let named = command

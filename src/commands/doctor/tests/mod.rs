@@ -27,7 +27,7 @@ const COMPONENT: u64 = 256 << 20;
 /// Chunk size, bytes.
 const CHUNK: u64 = 512 << 10;
 
-/// A machine with an array and ext4 on it, initially without findings.
+/// A machine with an array and ext4 on it, initially without findings if its layout is even.
 pub(super) struct Machine {
     pub tree: Tree,
     pub layout: Layout,
@@ -149,7 +149,7 @@ impl Machine {
         Self::new("raid6", 7, None)
     }
 
-    /// Sets /proc/fs/ext4/md0/options.
+    /// Sets /proc/fs/ext4/DEV/options of the filesystem.
     pub fn options(&self, text: &str) {
         self.tree.write(
             format!("proc/fs/ext4/{}/options", self.fs),

@@ -83,7 +83,7 @@ pub fn not_predicted(source: &Source) -> [&'static str; 3] {
     ]
 }
 
-/// Share of the busiest of several sums, 0 to 1; its index.
+/// Index of the largest of several sums, and its share of the total, 0 to 1; `None` if the total is 0.
 pub fn busiest(sums: &[u64]) -> Option<(usize, f64)> {
     let total: u64 = sums.iter().fold(0, |sum, n| sum.saturating_add(*n));
     let (at, most) = sums.iter().enumerate().max_by_key(|(_, n)| **n)?;
@@ -119,7 +119,7 @@ impl Findings<'_> {
         both.map(|(r, w)| r.bytes.saturating_add(w.bytes)).collect()
     }
 
-    /// Requests or bytes of an origin and a direction on each member.
+    /// Requests and bytes of an origin and a direction on each member.
     pub fn of(&self, column: usize, origin: Origin, direction: Direction) -> Vec<Sum> {
         let Some(figures) = self.column(column) else {
             return Vec::new();

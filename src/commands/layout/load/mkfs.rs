@@ -38,7 +38,7 @@ impl Options {
         format!("{program} {}", self.words()).trim_end().to_owned()
     }
 
-    /// Adds what the recorded filesystem decides.
+    /// Adds the options that follow from the recorded filesystem.
     ///
     /// # Errors
     /// An option contradicts it, so that the load would not be the recorded one.
@@ -59,7 +59,7 @@ impl Options {
         }
     }
 
-    /// The filesystem of `bytes` on an array with such chunks, in bytes, and data disks.
+    /// The filesystem that mkfs makes in `bytes` on an array with chunks of `chunk` bytes and `disks` data disks.
     ///
     /// # Errors
     /// mkfs would refuse the options.

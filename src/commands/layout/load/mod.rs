@@ -1,6 +1,7 @@
 //! `layout --load`: the load of a recording, laid onto another array or other mkfs options.
 //!
-//! * `source`: array and filesystem of the recording. `plan`: the planned ones; `mkfs`: their options. `pass`: reads the recording once.
+//! * `source`: array and filesystem of the recording. `plan`: the planned ones; `mkfs`: their options. `pass`: reads the
+//!   recording once.
 //! * `findings`: what the output says. `text`, `json`: write it. `search`: `--search --load`.
 
 mod findings;

@@ -40,13 +40,13 @@ pub struct Pass<'a> {
     span_us: (i64, i64),
     /// Submissions that were laid out, by direction, with their bytes.
     pub submissions: [(u64, u64); 2],
-    /// Submissions of other operations than read and write.
+    /// Submissions of other operations than read and write, except flushes without data.
     others: u64,
     /// Bytes outside the filesystem.
     outside: u64,
     /// Bytes of structures that a planned filesystem does not have.
     homeless: u64,
-    /// Bytes of requests that md made for itself: resync, superblock, bitmap.
+    /// Bytes of requests that md made for itself: resync, superblock, bitmap, journal.
     own: u64,
     lost: BTreeMap<String, u64>,
 }

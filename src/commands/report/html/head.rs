@@ -198,7 +198,7 @@ pub(super) fn recorded(path: &Path, report: &Report) -> Markup {
     }
 }
 
-/// `0`, or the number of lost events by reason.
+/// `0 events`, or the number of lost events by reason.
 fn lost_line(report: &Report) -> String {
     let lost = &report.snapshot.lost;
     if lost.events() == 0 {

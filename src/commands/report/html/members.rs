@@ -108,8 +108,9 @@ struct Scales {
     bytes: f64,
     /// Longest p99, µs.
     us: u64,
-    /// First and last row of the latency heat maps, and the most requests in a cell.
+    /// First and last row of the latency heat maps.
     octaves: (usize, usize),
+    /// Square root of the most requests in a cell of these maps.
     cell: f64,
 }
 

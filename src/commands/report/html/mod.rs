@@ -25,7 +25,7 @@ use crate::commands::report::lines::file_name;
 use crate::recording::gather::{Detail, Report};
 use crate::ui::html::{page, table::Table};
 
-/// Maximum number of arrays with sections of their own: those with the most requests.
+/// Maximum number of arrays with sections of their own: those with a warning, then those with the most requests.
 const ARRAYS: usize = 8;
 /// Maximum number of arrays whose addresses are shown over time.
 const ARRAYS_OVER_TIME: usize = 4;

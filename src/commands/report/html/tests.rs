@@ -277,7 +277,7 @@ fn long_names_do_not_make_a_large_page() {
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
 }
 
-/// Items of `arrays` RAID 0 of `members` disks each for `seconds`, with all origins and latencies from 1 µs to minutes.
+/// Items of `arrays` RAID 0 of `members` disks each for `seconds`, with all origins and latencies from 1 µs to 67 s.
 fn large(arrays: u32, members: u32, seconds: i64, requests: u64, origins: usize) -> Vec<Item> {
     let mut numbers = fixture::Numbers(7);
     let state = |time_us: i64| {
