@@ -104,7 +104,7 @@ fn xfs() {
     });
 }
 
-/// Simulates an unreadable or damaged device with another device node in the tracer's own mount namespace. The superblock of the
+/// Simulates an unreadable or damaged device with a file in place of its device node, in the tracer's own mount namespace. The superblock of the
 /// mounted filesystem in the kernel is unaffected.
 fn with_another_node(disk: &Loop, node: &Path, script: &str) -> Command {
     let script =

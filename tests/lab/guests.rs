@@ -65,7 +65,7 @@ fn run(kernel: &str, scenario: &str) -> Run {
     .clone()
 }
 
-/// Boots the guests of all scenarios before their tests, if all tests are run. The harness has one thread per CPU, and otherwise
+/// Boots the guests of the scenarios in `ALL` before their tests, if all tests are run. The harness has one thread per CPU, and otherwise
 /// all tests of one scenario would wait for one guest.
 fn run_ahead() {
     static BEGUN: Once = Once::new();
