@@ -104,8 +104,8 @@ fn xfs() {
     });
 }
 
-/// Simulates an unreadable or damaged device with another device node in the tracer's own mount namespace. The superblock of the
-/// mounted filesystem in the kernel is unaffected.
+/// Simulates an unreadable or damaged device with a file in place of its device node, in the tracer's own mount namespace. The
+/// superblock of the mounted filesystem in the kernel is unaffected.
 fn with_another_node(disk: &Loop, node: &Path, script: &str) -> Command {
     let script =
         format!("mount --bind \"$1\" \"$2\" && {script} exec \"$0\" top \"$4\" --json -i0.2");

@@ -203,7 +203,7 @@ fn figures_of_a_plan() {
     );
     assert_eq!(odd["grown"]["disks"], 13);
     assert!(odd["grown"]["skew"]["worst"].as_f64().unwrap() < 1.1);
-    // A group of -g 32640 is a whole number of chunks, and a multiple of 12 chunks.
+    // A group of -g 32640 has 255 chunks, so a flex group of 16 is a multiple of 12 chunks.
     let worse = plan(&["-g", "32640"]);
     assert!(worse["skew"]["bitmaps"].as_f64().unwrap() > 11.9);
 }

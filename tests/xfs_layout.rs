@@ -182,7 +182,7 @@ fn a_mounted_filesystem_without_reading_its_device() {
     assert!(covered.contains("mounted over"), "{covered}");
     let (asked, mut read) = (asked.unwrap(), read.unwrap());
     assert_eq!(asked.ranges, read.ranges);
-    read.geometry.inode_align = 0; // the kernel does not tell it
+    read.geometry.inode_align = 0; // XFS_IOC_FSGEOMETRY does not have it
     assert_eq!(asked.geometry, read.geometry);
     let other = Layout::from_mount(Path::new("/proc"), proc())
         .unwrap_err()

@@ -168,7 +168,7 @@ impl Drop for Running {
     }
 }
 
-/// A running `raidtrace top`.
+/// A running `raidtrace top`, or another command of raidtrace.
 pub struct Top {
     process: Running,
     out: Receiver<String>,

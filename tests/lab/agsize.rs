@@ -12,7 +12,7 @@ fn skew(values: &[u64]) -> f64 {
     most as f64 * values.len() as f64 / values.iter().sum::<u64>().max(1) as f64
 }
 
-/// What a run of `agsize.sh` wrote and read.
+/// Writes and reads of one case of `agsize.sh`.
 struct Load {
     /// Bytes of an allocation group's metadata that raidtrace saw written, by member.
     written: Vec<u64>,

@@ -76,7 +76,7 @@ pub fn doctor_commands_fix(kernel: &str) {
     assert!(after.contains_key("array-degraded"));
 }
 
-/// A covered mount has no finding, and no command names its path or the array.
+/// A finding on a filesystem whose mount is covered has no mount point, and its command names neither the path nor the array.
 pub fn doctor_ignores_a_covered_mount(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor_paste") else {
         return;

@@ -65,8 +65,8 @@ fn run(kernel: &str, scenario: &str) -> Run {
     .clone()
 }
 
-/// Boots the guests of all scenarios before their tests, if all tests are run. The harness has one thread per CPU, and otherwise
-/// all tests of one scenario would wait for one guest.
+/// Boots the guests of the scenarios in `ALL` before their tests, if all tests are run. The harness has one thread per CPU, and
+/// otherwise all tests of one scenario would wait for one guest.
 fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! Reads what a case left: lines of `top -o json`, and the kernel's figures.
+//! Reads the files of a case: lines of `top --json`, and the kernel's figures.
 
 use std::{collections::BTreeMap, path::Path};
 

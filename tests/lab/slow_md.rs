@@ -26,7 +26,7 @@ impl Case {
         let mut operations = Vec::new();
         for mut interval in intervals(dir.join(format!("{name}.out"))) {
             let lost = &interval["lost"]["reasons"];
-            // Member IOs beyond 64 in a drain may be lost: they are not needed.
+            // Member IOs beyond RT_SLOW_MOST_IOS in a drain are lost; this test does not need them.
             let only_ios = lost
                 .as_object()
                 .expect("reasons")
