@@ -21,8 +21,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Reads the superblock of an XFS. Without an XFS, reads the places of all magic numbers that `ext4::identify` knows, and the
-    /// superblock of an ext filesystem. `None` without a known filesystem.
+    /// Reads the superblock of an XFS or of an ext filesystem. `None` without either.
     ///
     /// # Errors
     /// The device cannot be read.

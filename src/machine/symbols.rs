@@ -13,6 +13,26 @@ const PAGE: u64 = 4096;
 /// Module name of BPF programs and trampolines, which are loaded and removed between other symbols.
 const BPF: &str = "bpf";
 
+/// Why the kernel hides its symbols, and how to read them (kallsyms_show_value(), kernel/ksyms_common.c): only with
+/// kernel.kptr_restrict=2 are they hidden from every process. `restrict` is its value.
+pub fn why_hidden(restrict: Option<&str>) -> (&'static str, &'static str) {
+    match restrict.map(str::trim) {
+        Some("2") => (
+            "kernel.kptr_restrict is 2",
+            "as root: sysctl kernel.kptr_restrict=1",
+        ),
+        _ => (
+            "this process lacks CAP_SYSLOG",
+            "run as root, or add cap_syslog with setcap",
+        ),
+    }
+}
+
+/// kernel.kptr_restrict.
+pub fn kptr_restrict() -> Option<String> {
+    std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").ok()
+}
+
 /// Symbol table of the kernel.
 #[derive(Debug, Default)]
 pub struct Symbols {

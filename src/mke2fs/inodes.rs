@@ -311,5 +311,6 @@ impl Inodes<'_> {
 }
 
 fn full() -> String {
-    "the filesystem is too small for its journal: use -O ^has_journal or -J size=".to_owned()
+    "the filesystem is too small for what mke2fs allocates: use -O ^has_journal or -J size="
+        .to_owned()
 }

@@ -8,7 +8,7 @@ use anyhow::Result;
 
 use crate::analysis::profile::sums::{Profile, Stack};
 use crate::machine::modules;
-use crate::machine::symbols::Symbols;
+use crate::machine::symbols::{self, Symbols};
 use crate::probe::samples::{self, Sample, Samples};
 
 /// Symbolized stacks in the cache, which is cleared when it is full.
@@ -101,24 +101,13 @@ impl CpuSampler {
 
     /// Limits of the samples, one line each.
     pub fn notes(&self) -> Vec<String> {
-        let restrict = std::fs::read_to_string("/proc/sys/kernel/kptr_restrict");
-        let hidden = (!self.named()).then(|| hidden(restrict.ok().as_deref()));
+        let hidden = (!self.named()).then(|| hidden(symbols::kptr_restrict().as_deref()));
         hidden.into_iter().collect()
     }
 }
 
 fn hidden(restrict: Option<&str>) -> String {
-    // kallsyms_show_value(), kernel/ksyms_common.c: only with 2 are they hidden from every process.
-    let (why, fix) = match restrict.map(str::trim) {
-        Some("2") => (
-            "kernel.kptr_restrict is 2",
-            "as root: sysctl kernel.kptr_restrict=1",
-        ),
-        _ => (
-            "this process lacks CAP_SYSLOG",
-            "run as root, or add cap_syslog with setcap",
-        ),
-    };
+    let (why, fix) = symbols::why_hidden(restrict);
     format!(
         "the kernel hides its symbols, as {why}: functions are shown as addresses, and the allocator's share of the CPU is \
          unknown; fix: {fix}"

@@ -37,7 +37,7 @@ impl Superblock {
             },
             "s_first_data_block",
             self.first_data_block,
-            "but must be 1 with 1 KiB blocks and 0 with larger blocks",
+            "but must be 1 with 1 KiB blocks (0 or 1 with bigalloc) and 0 with larger blocks",
         )?;
         let size = self.inode_size;
         check(

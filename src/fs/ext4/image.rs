@@ -20,7 +20,7 @@ const HEADER: usize = 320;
 const SUPERBLOCK: u64 = 1024;
 
 /// Reason in notes and errors for blocks that no e2image has.
-pub const NOT_IN_E2IMAGE: &str = "an e2image has only superblock, descriptors and inodes";
+pub const NOT_IN_E2IMAGE: &str = "only superblock, descriptors and inodes of an e2image are read";
 
 /// True if `file` is an e2image in the normal format.
 pub fn is_e2image(file: &dyn ReadAt) -> bool {

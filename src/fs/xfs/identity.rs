@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::geometry::Geometry;
 use super::mount::geometry_of;
-use super::superblock::Superblock;
+use super::superblock::{MAGIC, Superblock};
 use crate::fs::{Error, Identity, ReadAt};
 
 /// Reads the superblock. `None` without an XFS, and while mkfs.xfs runs.
@@ -16,6 +16,15 @@ use crate::fs::{Error, Identity, ReadAt};
 /// # Errors
 /// The device cannot be read.
 pub fn identity(dev: &dyn ReadAt) -> io::Result<Option<Identity>> {
+    let mut magic = [0; 4];
+    match dev.read_at(0, &mut magic) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        other => other?,
+    }
+    // For an error message, Superblock::read() would look for other filesystems up to the end of the device.
+    if u32::from_be_bytes(magic) != MAGIC {
+        return Ok(None);
+    }
     match Superblock::read(dev) {
         Ok(superblock) => Ok(Some(superblock.geometry.identity())),
         Err(Error::Read { source, .. }) if source.kind() != io::ErrorKind::UnexpectedEof => {

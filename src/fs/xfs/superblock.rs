@@ -7,7 +7,7 @@ use crate::fs::read::Fields;
 use crate::fs::{Error, ReadAt, Uuid};
 
 /// `XFS_SB_MAGIC`, "XFSB".
-const MAGIC: u32 = 0x5846_5342;
+pub(super) const MAGIC: u32 = 0x5846_5342;
 /// Magic of a metadump, version 1 and 2, in the first bytes ("XFSM", "XMD2").
 const METADUMPS: [u32; 2] = [0x5846_534d, 0x584d_4432];
 const METADUMP: &str = "this is the output of xfs_metadump: restore it with xfs_mdrestore FILE IMAGE, which is sparse, and name IMAGE";

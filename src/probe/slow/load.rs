@@ -13,7 +13,7 @@ use super::plan::{SlowPlan, plan};
 use super::skel::{RaidtraceSlowSkel, RaidtraceSlowSkelBuilder};
 use crate::analysis::slow::event::Stack;
 use crate::contract;
-use crate::machine::symbols::Symbols;
+use crate::machine::symbols::{self, Symbols};
 use crate::probe::log::collect;
 use crate::probe::md::Md;
 use crate::probe::object::{self, NO_SETTINGS, Planned as _, accepted};
@@ -98,9 +98,10 @@ impl SlowProbe {
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
         if !symbols.has_symbols() {
-            notes.push(
-                "waits have no phases: the kernel hides its symbols: sysctl kernel.kptr_restrict=1, as root".to_owned(),
-            );
+            let (why, fix) = symbols::why_hidden(symbols::kptr_restrict().as_deref());
+            notes.push(format!(
+                "waits have no phases: the kernel hides its symbols, as {why}; fix: {fix}"
+            ));
         }
         Ok(Self {
             skel,

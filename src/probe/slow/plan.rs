@@ -57,9 +57,8 @@ pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> 
     for (gives, _) in either.into_iter().filter(|(_, wanted)| *wanted) {
         let given = |h: &&Hook| h.gives == gives && h.silent;
         if !plan.hooks.iter().copied().any(|h| given(&h)) {
-            plan.notes.push(format!(
-                "no {gives}: this kernel has no tracepoint for them"
-            ));
+            plan.notes
+                .push(format!("no {gives}: this kernel has no hook for them"));
         }
     }
     Ok(plan)

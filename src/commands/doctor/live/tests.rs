@@ -209,7 +209,9 @@ fn waits(name: &str, checkpoints: u64, wait_ms: u64) -> Snapshot {
 fn with_journal(blocks: u64) -> Machine {
     let mut machine = Machine::raid6();
     machine.layout.journal = Journal::Internal { blocks };
-    machine.with("file proc/fs/jbd2/md0-8/info 1 transactions")
+    machine
+        .sb(|sb| sb.free_blocks_count = sb.blocks_count / 2)
+        .with("file proc/fs/jbd2/md0-8/info 1 transactions")
 }
 
 #[test]
