@@ -93,8 +93,8 @@ extern struct rt_slow_devices_map rt_slow_devices SEC(".maps");
 /* The first task that requested the commit of a transaction, by the address of the journal. */
 struct rt_slow_request {
 	__u64 ns;
-	__u32 tid;
-	__u32 pid;
+	__u32 tid;		/* of the transaction (tid_t) */
+	__u32 pid;		/* thread that requested the commit */
 	__u64 stack;
 	__u8 comm[RT_COMM];
 };

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Text that is safe on a terminal: control characters become escapes such as `\x1b`; invisible and bidirectional control
-/// characters and invalid UTF-8 become U+FFFD.
+/// Text that is safe on a terminal: control characters become escapes such as `\x1b`; characters without width, with
+/// combining marks, bidirectional controls and invalid UTF-8 become U+FFFD.
 pub fn sanitize(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for c in String::from_utf8_lossy(bytes).chars() {

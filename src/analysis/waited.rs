@@ -32,8 +32,8 @@ impl Submitters {
         }
     }
 
-    /// True if tasks wait for requests of this origin and operation: reads, the journal, and writes that jbd2 or
-    /// writeback did not submit. IO that md adds to a write (parity, pre-reads, bitmap) is not counted in addition to the write.
+    /// True if tasks wait for requests of this origin and operation: reads, writes to the journal, and other
+    /// writes of which jbd2 and writeback submitted less than [`BACKGROUND`]. Flushes and discards do not count. IO that md adds to a write (parity, pre-reads, bitmap) is not counted in addition to the write.
     pub fn are_waited_for(&self, origin: Origin, op: Op) -> bool {
         use Origin::{Journal, MdBitmap, MdJournal, MdSuperblock, Parity, Resync, RmwRead};
         match (origin, op) {

@@ -201,7 +201,7 @@ impl Geometry {
         }
     }
 
-    /// Sectors of the slot's data area that the level uses, parity and spare chunks of the last row
+    /// Sectors of the slot's data area that the level uses, parity and unused chunks of the last row
     /// included; 0 for a slot that does not exist.
     pub fn used_sectors(&self, slot: u32) -> u64 {
         if slot >= self.disks {

@@ -76,7 +76,7 @@ impl CpuSampler {
         Ok(())
     }
 
-    /// Counts CPUs without clock ticks in `time` as idle. On 6.18 the clock of an idle virtual CPU did not tick in tests.
+    /// Counts samples that are missing in `time` as idle. On 6.18 the sampling timer of an idle virtual CPU did not fire in tests.
     pub fn fill(&self, profile: &mut Profile, time: Duration) {
         let ticks = (time.as_secs_f64() * f64::from(self.hertz)) as u64;
         for cpu in self.samples.cpus() {

@@ -57,7 +57,7 @@ fn run(program: &str, args: &[&str], path: &Path) -> String {
 }
 
 impl Image {
-    /// Creates an image with these mke2fs options in `dir`, or in the directory for temporary files of tests.
+    /// Creates an image with these mke2fs options (those of -E as `extended:NAME=VALUE`) in `dir`, or in the directory for temporary files of tests.
     pub fn new(bytes: u64, options: &str, dir: Option<&str>) -> Self {
         let dir = match dir {
             Some(dir) => tempfile::tempdir_in(dir),

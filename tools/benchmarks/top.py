@@ -4,7 +4,8 @@
 4 KiB direct random writes by two jobs at queue depth 32, on one of twelve loop devices in memory
 that raidtrace watches: first all over the device, then to a file of an ext4 on it (for which
 raidtrace also finds the name and the origin). The tools take turns, so that a slow phase of the
-machine affects all of them. Figures are those of the best turn, which other work disturbed least.
+machine affects all of them. ns/request and IOPS are those of the best turn, which other work
+disturbed least; user CPU is the median, RSS the maximum.
 
   ns/request  time in the tool's BPF programs per completed request, from the kernel's own
               BPF statistics (kernel.bpf_stats_enabled), minus the cost of measuring, which

@@ -64,7 +64,7 @@ fn submitted(mut sample: Sample, bios: u64) -> Sample {
 
 #[test]
 fn requests_only_the_kernel_counted_are_lost_and_noted() {
-    // In `sample` the kernel's count starts 5 ahead.
+    // `kernel` is read before raidtrace's counters. The count that is read after them is 9 higher, and must not be used.
     let with = |second, ours: u64, kernel: u64| {
         let mut sample = sample(second, ours, 0);
         let disk = sample.arrays[0].members[1].disk.as_mut().unwrap();

@@ -1,6 +1,6 @@
 //! Parses sizes with units.
 
-/// A unit in bytes. Like coreutils and mdadm: `K` and `KiB` are 1024, `KB` is 1000.
+/// A unit in bytes. As in coreutils, `K` and `KiB` are 1024, `KB` is 1000 (mdadm knows only `K`).
 fn unit(text: &str) -> Option<u128> {
     let lower = text.to_ascii_lowercase();
     let (letter, rest) = lower.split_at_checked(1)?;
@@ -55,7 +55,7 @@ fn times(number: &str, unit: u128) -> Option<u64> {
 /// Parses a size with a unit into bytes: `512K`, `512 KiB`, `1.2T`, `1257492480K`, `2000GB` (10^9), `64s` (sectors), `4096B`.
 ///
 /// # Errors
-/// If the unit is missing (mke2fs assumes blocks, mdadm KiB, other programs bytes) or unknown.
+/// If the unit is missing (mke2fs assumes KiB, or blocks with -b, mdadm KiB, other programs bytes) or unknown.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     if number.is_empty() {
@@ -75,7 +75,7 @@ pub fn parse(text: &str) -> Result<u64, String> {
     times(&number, unit).ok_or_else(|| format!("'{text}' is not a size below 16 EiB"))
 }
 
-/// Parses a chunk: like [`parse`], but without a unit in KiB, as for mdadm.
+/// Parses a chunk: like [`parse`], but a number without a unit is in KiB, as for mdadm.
 ///
 /// # Errors
 /// Like [`parse`], and if a number without a unit is so large that it may be meant as bytes.

@@ -77,7 +77,8 @@ impl<'a> Relocation<'a> {
         }
     }
 
-    /// True if a write of `planned` for today's `block`, from `rest` sectors in it on, is part of one that was counted for another block.
+    /// True if a write to `planned` was counted already, for another block of today's filesystem that is there, too. The write begins
+    /// `rest` sectors into `block`.
     #[inline]
     pub fn is_shared(&mut self, planned: u64, block: u64, rest: u64, time_us: i64) -> bool {
         match self {

@@ -174,7 +174,7 @@ impl Side {
         self.files.get(flex as usize).copied().unwrap_or(0)
     }
 
-    /// First aligned block from `block`. mballoc aligns to absolute blocks if there is a stripe (`ext4_mb_scan_aligned`), else to
+    /// First aligned block from `block`; the first block of a group as it is. mballoc aligns to absolute blocks if there is a stripe (`ext4_mb_scan_aligned`), else to
     /// the buddy, which begins with the group.
     pub(super) fn aligned(&self, block: u64) -> u64 {
         if self.is_empty_group(block) {
@@ -189,8 +189,8 @@ impl Side {
 
     /// Block of a group at which an allocation of `size` blocks ends up when `position` blocks of the group, empty at first, are in
     /// use by allocations of that size, and the length of the run. mballoc takes the smallest buddy that is large enough
-    /// (`ext4_mb_simple_scan_group`). So a group of 32768 blocks, whose buddies all have the same size (8192 blocks, here one of
-    /// 32768), fills from its start, and others from their end.
+    /// (`ext4_mb_simple_scan_group`). So a group of 32768 blocks fills from its start: ext4 has four buddies of 8192 blocks there, which
+    /// are one here. A group of another size has smaller buddies at its end, which are taken first.
     pub(super) fn filled(&self, position: u64, size: u64) -> (u64, u64) {
         let mut rest = position;
         for &(first, count) in self.buddies.iter().filter(|b| b.1 >= size) {
@@ -214,7 +214,7 @@ impl Side {
         block
     }
 
-    /// True if a group starts at `block`. If `block` is free, nothing fixed is at the start of the group.
+    /// True if `block` is the first one of a group. Callers pass a free block, so the group has no metadata at its start.
     pub(super) fn is_empty_group(&self, block: u64) -> bool {
         block
             .checked_sub(self.first_block)

@@ -66,8 +66,8 @@ impl Stripes {
         }
     }
 
-    /// Writes to a data member of a stripe. Returns the work for writes that this one does not join: of the same stripe, and of
-    /// the stripe that leaves the cache.
+    /// Writes to a data member of a stripe. Returns the work that it completes: of earlier writes to the
+    /// stripe, if they are too old to be joined, or of the stripe that leaves the cache.
     #[inline]
     pub(super) fn write(
         &mut self,

@@ -28,7 +28,7 @@ pub struct Layout {
         long,
         value_name = "ext4|xfs",
         value_enum,
-        // Their help would give every option two lines.
+        // With the help of the values clap would print every option on two lines.
         hide_possible_values = true,
         default_value_t,
         conflicts_with = "load"

@@ -51,7 +51,7 @@ pub struct Dumper {
 }
 
 impl Dumper {
-    /// Starts the thread. Dumps take at most `most_bytes` in `dir`; the oldest dumps are removed.
+    /// Starts the thread. Dumps take at most `most_bytes` in `dir`: requested ones are removed first, then the oldest.
     ///
     /// # Errors
     /// `dir` is not a writable directory, or the thread cannot be started.

@@ -1,4 +1,4 @@
-//! Consistency checks of superblock fields, after the kernel (fs/ext4/super.c, `__ext4_fill_super`) and
+//! Consistency checks of superblock fields, by the rules of the kernel (fs/ext4/super.c, `__ext4_fill_super`) and of
 //! e2fsck (e2fsck/super.c, `check_super_block`). Arithmetic on a superblock that passes cannot overflow.
 
 use super::features::{incompat, ro_compat};
@@ -6,7 +6,7 @@ use super::superblock::{Superblock, check};
 use crate::fs::Error;
 
 impl Superblock {
-    /// Checks that the kernel makes before mounting.
+    /// Checks the geometry by the rules of the kernel and of e2fsck.
     pub(crate) fn check_geometry(&self) -> Result<(), Error> {
         let bits = 8 * self.block_size;
         let cpg = self.clusters_per_group;

@@ -19,7 +19,7 @@ const INLINE_DATA_FLAG: u32 = 0x1000_0000;
 const EXTENT_MAGIC: u16 = 0xf30a;
 /// `EXT4_MAX_EXTENT_DEPTH`.
 const MAX_DEPTH: u16 = 5;
-/// `EXT_INIT_MAX_LEN`: a longer extent is unwritten, and its length is reduced by this value.
+/// `EXT_INIT_MAX_LEN`: a larger `ee_len` means an unwritten extent of `ee_len - EXT_INIT_MAX_LEN` blocks.
 const MAX_INITIALISED: u16 = 32768;
 /// Maximum bytes of extent or indirect blocks read for one inode. The largest journal of mke2fs (10,240,000
 /// blocks) needs 40 MB as a block map.
@@ -152,7 +152,12 @@ impl Walk<'_> {
     fn data(&mut self, first: FsBlock, count: u64) {
         let (low, high) = (u64::from(self.sb.first_data_block), self.sb.blocks_count);
         if first.0 < low || first.saturating_add(count).0 > high {
-            self.bad(|| format!("{count} blocks at {first} lie outside blocks {low} to {high}"));
+            self.bad(|| {
+                format!(
+                    "{count} blocks at {first} lie outside blocks {low} to {}",
+                    high.saturating_sub(1)
+                )
+            });
             return;
         }
         let full = self.out.data.len() >= MAX_RUNS;

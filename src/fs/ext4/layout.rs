@@ -31,7 +31,7 @@ const RESIZE_INO: u32 = 7;
 /// Location of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Journal {
-    /// Unknown: the layout is from a mount, not from the device.
+    /// Unknown: the layout is from FS_IOC_GETFSMAP, not from the device.
     Unknown,
     /// No journal.
     None,
@@ -42,7 +42,7 @@ pub enum Journal {
     },
     /// On another device.
     External {
-        /// UUID of that device; `None` if the layout is from a mount.
+        /// UUID of that device; `None` if the layout is from FS_IOC_GETFSMAP.
         uuid: Option<Uuid>,
     },
 }
@@ -203,8 +203,8 @@ impl Builder<'_> {
             first: (0, FsBlock(0)),
         });
         let flex = sb.has_incompat(incompat::FLEX_BG);
-        // super.c:ext4_check_descriptors: after the primary superblock and its descriptors, and without
-        // flex_bg in the group itself.
+        // As in ext4_check_descriptors() (super.c): bitmaps and inode tables lie after the primary superblock and its descriptors
+        // and, without flex_bg, within their own group.
         let taken = sb.superblock_block() + u64::from(sb.primary_gdt_blocks());
         let collector = &mut self.collector;
         sb.for_each_descriptor(self.dev, &mut |group, descriptor| {
