@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# XFS filesystems that change while they are traced: grown, made anew, frozen, shut down, and with an external log and a realtime
-# device. Each case leaves NAME.out, NAME.err and NAME.status, and the time until each note in NAME.did. xfs_alloc.*: `alloc` refuses an XFS.
+# Changes of an XFS while it is traced: xfs_growfs, another mkfs.xfs, a freeze, a shutdown; and an XFS with an external log and a
+# realtime device. Each case leaves NAME.out, NAME.err and NAME.status, and the time until each note in NAME.did. xfs_alloc.*: `alloc` refuses an XFS.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out

@@ -203,8 +203,8 @@ impl Builder<'_> {
             first: (0, FsBlock(0)),
         });
         let flex = sb.has_incompat(incompat::FLEX_BG);
-        // As in ext4_check_descriptors() (super.c): bitmaps and inode tables lie after the primary superblock and its descriptors
-        // and, without flex_bg, within their own group.
+        // ext4_check_descriptors() in super.c requires bitmaps and inode tables after the primary superblock and descriptors, and
+        // without flex_bg in their own group.
         let taken = sb.superblock_block() + u64::from(sb.primary_gdt_blocks());
         let collector = &mut self.collector;
         sb.for_each_descriptor(self.dev, &mut |group, descriptor| {

@@ -4,6 +4,7 @@
 mod array;
 pub(super) mod commands;
 mod filesystem;
+mod health;
 mod hostile;
 mod layout;
 mod output;
