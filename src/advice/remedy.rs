@@ -41,6 +41,9 @@ pub fn ask_for_less(name: &str) -> String {
 /// Risk of [`ask_for_less`].
 pub const ASK_FOR_LESS_RISK: &str = "a smaller preallocation asks for shorter runs and makes more fragments (undone: the old value, 512 without a stripe)";
 /// Risk of [`lists_on`].
-pub const LISTS_ON_RISK: &str = "Never turn mb_optimize_scan on by remount: before 6.17 that could damage its lists. With a device and a mount point mount(8) ignores /etc/fstab: add the other mount options";
+pub const LISTS_ON_RISK: &str =
+    "Never turn mb_optimize_scan on by remount: before 6.17 that could damage its lists";
+/// For a command with a device and a mount point.
+pub const OTHER_OPTIONS: &str = "mount(8) then ignores /etc/fstab: add the other mount options";
 /// Condition under which neither [`lists_on`] nor [`ask_for_less`] is needed.
 pub const LINEAR_UNLESS: &str = "free space can be made instead: removing files helps at once. mb_optimize_scan needs 5.13, and 5.18 (or 5.15.y) for files with extents; an older kernel refuses to mount with it";

@@ -121,8 +121,8 @@ pub fn ordered_data(file: &str, dirty: &DirtyLimits) -> Advice {
             .collect(),
         risk: if starts_earlier {
             format!(
-                "writeback starts earlier on the whole host. {}",
-                dirty.undo()
+                "writeback starts earlier on the whole host. Undone with {}",
+                dirty.old_background()
             )
         } else {
             "the writer waits for its data more often".to_owned()
@@ -294,7 +294,11 @@ pub fn stripe_cache(array: &str, entries: Option<&str>) -> Option<Advice> {
 }
 
 /// A resync, recovery, check or reshape holds requests back.
-pub fn resync(array: &str, md: &MdSettings) -> Advice {
+/// `None` if none runs any more.
+pub fn resync(array: &str, md: &MdSettings) -> Option<Advice> {
+    if md.sync_speed.as_deref() == Some("none") {
+        return None;
+    }
     const SLOW: u64 = 10_000;
     let number =
         |value: &Option<String>| -> Option<u64> { value.as_ref()?.split(' ').next()?.parse().ok() };
@@ -315,8 +319,12 @@ pub fn resync(array: &str, md: &MdSettings) -> Advice {
         commands.insert(0, format!("echo {slower} > {path}/sync_speed_min"));
         undone = format!("{undone}; {}", undo("sync_speed_min", &md.sync_speed_min));
     }
-    let now = now.map_or(String::new(), |n| format!(" (now {n} KiB/s)"));
-    Advice {
+    let now = match (speed, limit) {
+        (Some(speed), _) => format!(" (now {speed} KiB/s)"),
+        (None, Some(limit)) => format!(" (limit {limit} KiB/s)"),
+        (None, None) => String::new(),
+    };
+    Some(Advice {
         text: format!("slow the resync of {array} down while the load lasts{now}"),
         commands,
         risk: format!(
@@ -326,7 +334,7 @@ pub fn resync(array: &str, md: &MdSettings) -> Advice {
         source: Cow::Borrowed(
             "drivers/md/md.c, md_do_sync(); drivers/md/raid1.c, wait_barrier(); Documentation/admin-guide/md.rst",
         ),
-    }
+    })
 }
 
 /// blk-throttle delays the bios of the task's cgroup before they enter the array.
@@ -342,7 +350,7 @@ pub fn io_limit(limit: &IoLimit) -> Advice {
     let lifted: Vec<String> = keys.map(|(key, _)| format!("{key}=max")).collect();
     Advice {
         text: format!(
-            "raise the I/O limit of cgroup {} on {device} ({limits}): it delays the task's IO above the members, and no member was that slow",
+            "raise the I/O limit of cgroup {} on {device} ({limits}): it can delay the task's IO above the members, of which none was seen to take half of the time for a request",
             escape(cgroup.as_bytes())
         ),
         commands: vec![format!("echo '{number} {}' > {file}", lifted.join(" "))],
@@ -357,24 +365,23 @@ pub fn io_limit(limit: &IoLimit) -> Advice {
 }
 
 impl DirtyLimits {
-    /// How to undo a change of the limits.
+    /// The setting that restores the limit of writeback.
+    fn old_background(&self) -> String {
+        old("dirty_background", self.dirty_background_bytes)
+    }
+
+    /// How to undo a change of both limits.
     fn undo(&self) -> String {
-        if self.dirty_bytes == 0 && self.dirty_background_bytes == 0 {
-            return "Undone with vm.dirty_ratio and vm.dirty_background_ratio and their old values"
-                .to_owned();
-        }
-        let old = |name: &str, bytes: u64| match bytes {
-            0 => format!(
-                "vm.{}_ratio and its old value",
-                name.trim_end_matches("_bytes")
-            ),
-            bytes => format!("vm.{name}={bytes}"),
-        };
-        format!(
-            "Undone with {} and {}",
-            old("dirty_bytes", self.dirty_bytes),
-            old("dirty_background_bytes", self.dirty_background_bytes)
-        )
+        let limit = old("dirty", self.dirty_bytes);
+        format!("Undone with {limit} and {}", self.old_background())
+    }
+}
+
+/// The setting in force: `vm.NAME_bytes=BYTES`, or the ratio if `bytes` is 0.
+fn old(name: &str, bytes: u64) -> String {
+    match bytes {
+        0 => format!("vm.{name}_ratio and its old value"),
+        bytes => format!("vm.{name}_bytes={bytes}"),
     }
 }
 
@@ -383,7 +390,8 @@ pub fn throttled(dirty: &DirtyLimits) -> Advice {
     /// Below this limit a single burst of a writer is throttled.
     const SMALL: u64 = 64 * MIB;
     let (text, commands, risk) = match dirty.limit {
-        Some(now) if now < SMALL => (
+        // A small share (vm.dirty_ratio) means little memory that can be dirty: a limit in bytes could exceed it.
+        Some(now) if now < SMALL && dirty.dirty_bytes != 0 => (
             format!(
                 "allow more dirty data: the host's limit is {:.1} MiB (nr_dirty_threshold in /proc/vmstat), so a short burst is throttled. If \
                  the writer is faster than the disks all the time, limit its rate",

@@ -102,7 +102,7 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         match tokio::time::timeout(LATE, self.engine.tick()).await {
             Ok(tick) => tick.is_some(),
             Err(_) => {
-                eprintln!("raidtrace: reading filesystems and loading programs; Ctrl-C ends it");
+                eprintln!("raidtrace: waiting for the first figures; Ctrl-C ends it");
                 self.engine.tick().await.is_some()
             }
         }

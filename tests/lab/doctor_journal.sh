@@ -9,18 +9,7 @@
 . ./lib.sh
 mkdir -p /out
 
-modprobe null_blk nr_devices=0
-mount -t configfs none /sys/kernel/config 2>/dev/null || true
-for number in 0 1; do
-	at=/sys/kernel/config/nullb/nullb$number
-	mkdir "$at"
-	echo 160 >"$at/size"
-	echo 1 >"$at/memory_backed"
-	echo 2 >"$at/irqmode"
-	echo 3000000 >"$at/completion_nsec"
-	echo 1 >"$at/power"
-	disks+=("nullb$number")
-done
+for number in 0 1; do null_disk "$number" size=160 memory_backed=1 irqmode=2 completion_nsec=3000000; done
 mdadm --create /dev/md120 --run --quiet --level=0 --chunk=64 --raid-devices=2 /dev/nullb0 /dev/nullb1
 filesystem md120 -b 1024 -J size=1 -E lazy_itable_init=0,lazy_journal_init=0
 

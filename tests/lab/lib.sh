@@ -278,6 +278,17 @@ alloc_files() {
 	done
 }
 
+# null_disk NUMBER ATTRIBUTE=VALUE...: creates /dev/nullbNUMBER of null_blk, and adds it to disks.
+null_disk() {
+	local at=/sys/kernel/config/nullb/nullb$1 setting
+	modprobe null_blk nr_devices=0
+	[ -d /sys/kernel/config/nullb ] || mount -t configfs none /sys/kernel/config
+	mkdir "$at"
+	for setting in "${@:2}"; do echo "${setting#*=}" >"$at/${setting%%=*}"; done
+	echo 1 >"$at/power"
+	disks+=("nullb$1")
+}
+
 # partition_entry FIRST SECTORS: an entry of a DOS partition table, type Linux.
 partition_entry() {
 	printf '\0\0\0\0\203\0\0\0'

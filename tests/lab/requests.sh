@@ -110,19 +110,8 @@ count_during own md120 own
 unmount /mnt/fs /mnt/array
 
 # One disk that completes in a softirq, one in a timer's interrupt, on one CPU.
-modprobe null_blk nr_devices=0
-mount -t configfs none /sys/kernel/config 2>/dev/null || true
-for number in 0 1; do
-	at=/sys/kernel/config/nullb/nullb$number
-	mkdir "$at"
-	echo 1024 >"$at/size"
-	echo 1 >"$at/submit_queues"
-	echo 0 >"$at/poll_queues"
-	echo "$((number + 1))" >"$at/irqmode"
-	if [ "$number" = 1 ]; then echo 20000 >"$at/completion_nsec"; fi
-	echo 1 >"$at/power"
-	disks+=("nullb$number")
-done
+null_disk 0 size=1024 submit_queues=1 poll_queues=0 irqmode=1
+null_disk 1 size=1024 submit_queues=1 poll_queues=0 irqmode=2 completion_nsec=20000
 # Until both disks have completed enough requests, not for a fixed time.
 nested() {
 	local jobs=() number i

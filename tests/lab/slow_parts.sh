@@ -7,16 +7,8 @@
 . ./lib.sh
 
 mkdir -p "$out"
-modprobe null_blk nr_devices=0
-mount -t configfs none /sys/kernel/config 2>/dev/null || true
 for number in 0 1; do
-	at=/sys/kernel/config/nullb/nullb$number
-	mkdir "$at"
-	echo 256 >"$at/size"
-	echo 1 >"$at/memory_backed"
-	echo 2 >"$at/irqmode"
-	echo 20000000 >"$at/completion_nsec"
-	echo 1 >"$at/power"
+	null_disk "$number" size=256 memory_backed=1 irqmode=2 completion_nsec=20000000
 	{
 		head -c 446 /dev/zero
 		partition_entry 2048 200704
@@ -25,7 +17,6 @@ for number in 0 1; do
 		printf '\125\252'
 	} | dd of="/dev/nullb$number" conv=notrunc,fsync status=none
 	blockdev --rereadpt "/dev/nullb$number"
-	disks+=("nullb$number")
 done
 create_array md120 --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/nullb0p1 /dev/nullb1p1
 create_array md121 --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/nullb0p2 /dev/nullb1p2

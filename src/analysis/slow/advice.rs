@@ -76,7 +76,7 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
     match phase {
         Phase::MdSuperblock => slow::md_superblock(array, md?.safe_mode_delay.as_deref()),
         Phase::StripeCache => slow::stripe_cache(array, md?.stripe_cache_size.as_deref()),
-        Phase::ResyncBarrier => Some(slow::resync(array, md?)),
+        Phase::ResyncBarrier => slow::resync(array, md?),
         Phase::OrderedData | Phase::OrderedSubmit => {
             let (mount, options) = mount?;
             let has = |option: &str| options.split(',').any(|o| o == option);
@@ -102,19 +102,30 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
         }
         Phase::LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
         Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
-        Phase::OwnData | Phase::DirectIo | Phase::DataRead => io_limit(part, slow, facts),
+        Phase::OwnData => io_limit('w', part, slow, facts),
+        Phase::DirectIo if slow.operation.kind == Kind::Write => io_limit('w', part, slow, facts),
+        Phase::DirectIo | Phase::DataRead => io_limit('r', part, slow, facts),
         Phase::Throttled => Some(slow::throttled(&facts.dirty)),
         Phase::InodeLock => lock(&slow.operation.lock, facts),
         _ => None,
     }
 }
 
-/// The limit of the task's cgroup, if no member was busy with one request for half of the phase.
-fn io_limit(part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice> {
+/// The limits of the task's cgroup on reads (`r`) or writes (`w`), if no request of a member took half of the phase.
+fn io_limit(of: char, part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice> {
     let limit = facts.io_limits.get(&slow.operation.task.pid)?;
+    let words = limit.limits.split(' ').filter(|word| word.starts_with(of));
+    let limits = words.collect::<Vec<_>>().join(" ");
+    if limits.is_empty() {
+        return None;
+    }
     let longest = part.culprit.member.map_or(0, |(_, ns)| ns);
     let longest = longest.max(part.culprit.other_members_ns);
-    (2 * longest < part.ns).then(|| slow::io_limit(limit))
+    let limit = IoLimit {
+        limits,
+        ..limit.clone()
+    };
+    (2 * longest < part.ns).then(|| slow::io_limit(&limit))
 }
 
 fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
@@ -338,6 +349,8 @@ mod tests {
             ),
             "{found:?}"
         );
+        facts.arrays.get_mut("md127").unwrap().sync_speed = Some("none".to_owned());
+        assert_eq!(commands(&resync, &facts), [""; 0]);
         let cache = only(Phase::StripeCache);
         assert_eq!(
             commands(&cache, &facts),
@@ -377,6 +390,9 @@ mod tests {
             ),
             "{found:?}"
         );
+        // 20 % of little memory.
+        facts.dirty = limits(40 << 20, 20 << 20, 0);
+        assert_eq!(commands(&throttled, &facts), [""; 0]);
         // A lower limit would not shorten the pauses.
         facts.dirty = limits(20 << 30, 10 << 30, 0);
         assert_eq!(commands(&throttled, &facts), [""; 0]);
@@ -412,6 +428,9 @@ mod tests {
             [r"echo '9:127 wbps=max wiops=max' > '/sys/fs/cgroup/db'\''s/io.max'"]
         );
         assert!(found[0].advice.text.contains("wbps=300000"), "{found:?}");
+        // A limit of reads does not delay writes.
+        facts.io_limits.get_mut(&pid).unwrap().limits = "rbps=300000".to_owned();
+        assert!(find(&s.operations, &s.names, &facts).is_empty());
     }
 
     #[test]

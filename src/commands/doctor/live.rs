@@ -345,14 +345,19 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
     let replace = (chunk < bitmap::CHUNK && of.container().is_none()).then(|| bitmap::replace(of));
     let longer = (time_base < TIME_BASE)
         .then(|| format!("echo {TIME_BASE} > {}", of.sysfs("md/bitmap/time_base")));
-    if longer.is_none() && replace.is_none() {
-        return Some(finding);
-    }
+    let risk = match (&longer, &replace) {
+        (None, None) => return Some(finding),
+        (Some(_), None) => "undone with the old value; a resync after a crash takes longer",
+        (None, Some(_)) => "a crash between the two commands causes a full resync",
+        (Some(_), Some(_)) => {
+            "time_base is undone with the old value, and a resync after a crash takes longer. A crash between the two commands of mdadm causes a full resync; try them only if time_base does not help"
+        }
+    };
     Some(
         finding
             .commands(longer)
             .commands(replace.into_iter().flatten())
-            .risk("time_base is undone with the old value, and a resync after a crash takes longer. A crash between the two commands of mdadm causes a full resync; try them only if time_base does not help"),
+            .risk(risk),
     )
 }
 

@@ -217,7 +217,11 @@ impl Case<'_> {
         }
         if self.scan() == Scan::Off {
             commands.extend(remedy::lists_on(&self.mount(), &path_of(&self.fs.name)));
-            risks.push(remedy::LISTS_ON_RISK.to_owned());
+            risks.push(format!(
+                "{}. {}",
+                remedy::LISTS_ON_RISK,
+                remedy::OTHER_OPTIONS
+            ));
         }
         match less {
             Ok((command, _)) => commands.push(command),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{compare, raise_severity};
 use crate::analysis::fixture::{array, cell, member, snapshot};
 use crate::analysis::snapshot::{Cell, JournalStalls, Snapshot};
+use crate::commands::doctor::facts::Space;
 use crate::commands::doctor::finding::Severity;
 use crate::commands::doctor::tests::Machine;
 use crate::fs::ext4::Journal;
@@ -209,9 +210,7 @@ fn waits(name: &str, checkpoints: u64, wait_ms: u64) -> Snapshot {
 fn with_journal(blocks: u64) -> Machine {
     let mut machine = Machine::raid6();
     machine.layout.journal = Journal::Internal { blocks };
-    machine
-        .sb(|sb| sb.free_blocks_count = sb.blocks_count / 2)
-        .with("file proc/fs/jbd2/md0-8/info 1 transactions")
+    machine.with("file proc/fs/jbd2/md0-8/info 1 transactions")
 }
 
 #[test]
@@ -268,8 +267,12 @@ fn a_journal_without_room() {
 #[test]
 fn a_larger_journal_fits_into_the_free_space() {
     let advised = |free_mib: u64| {
-        let machine = with_journal(1024).sb(|sb| sb.free_blocks_count = free_mib << 8);
-        let (_, found) = compare(&machine.facts(), &waits("md0", 40, 2_500));
+        let mut facts = with_journal(1024).facts();
+        facts.arrays[0].filesystems[0].space = Some(Space {
+            free: free_mib << 20,
+            ..Space::default()
+        });
+        let (_, found) = compare(&facts, &waits("md0", 40, 2_500));
         let command = found.first().and_then(|f| f.commands.get(2).cloned());
         command.unwrap_or_default()
     };

@@ -149,7 +149,10 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     if !fs.no_lists {
         finding = finding
             .commands(fs.mount_again("mb_optimize_scan=1"))
-            .risk(remedy::LISTS_ON_RISK);
+            .risk(match fs.fstab {
+                Some(_) => remedy::LISTS_ON_RISK.to_owned(),
+                None => format!("{}. {}", remedy::LISTS_ON_RISK, remedy::OTHER_OPTIONS),
+            });
     }
     Some(finding)
 }

@@ -42,19 +42,38 @@ fn progress(array: &Array) -> Option<String> {
     Some(format!("{:.1} %", 100.0 * done as f64 / total as f64))
 }
 
-/// Faulty members of an array that needs them no longer: a spare or a replacement has taken their place.
+/// Start of a command that adds or removes disks. A name without /dev also removes a disk that has left the machine.
+fn manage(of: &ArrayFacts) -> String {
+    format!(
+        "mdadm --manage {}",
+        of.container().unwrap_or_else(|| of.path())
+    )
+}
+
+/// Faulty members of an array that needs them no longer.
 fn left_over(of: &ArrayFacts, faulty: &[&str]) -> Vec<Finding> {
+    // A failed journal device is not replaced by a spare.
+    let journal = |name: &&str| {
+        of.array
+            .members
+            .iter()
+            .any(|m| m.name == *name && m.state.iter().any(|w| w == "journal"))
+    };
+    let faulty: Vec<&str> = faulty
+        .iter()
+        .copied()
+        .filter(|name| !journal(name))
+        .collect();
     if faulty.is_empty() {
         return Vec::new();
     }
-    let remove = faulty.iter().map(|name| path_of(name));
-    let dev = of.path();
+    let manage = manage(of);
     vec![
-        Finding::info("member-faulty", format!("faulty and out of use, but still attached: {}", list(faulty)))
-            .seen(format!("md/dev-*/state is faulty, and md/degraded 0: {}", list(faulty)))
-            .why("a spare or a replacement has taken its place, so the array has a spare less for the next failure")
-            .commands(remove.map(|path| format!("mdadm --manage {dev} --remove {path}")))
-            .command(format!("mdadm --manage {dev} --add /dev/NEW_DISK"))
+        Finding::info("member-faulty", format!("faulty and out of use, but still attached: {}", list(&faulty)))
+            .seen(format!("md/dev-*/state is faulty, and md/degraded 0: {}", list(&faulty)))
+            .why("a spare or a replacement has taken its place, or it was a spare itself, so the array has a spare less for the next failure")
+            .commands(faulty.iter().map(|name| format!("{manage} --remove {}", quote(name))))
+            .command(format!("{manage} --add /dev/NEW_DISK"))
             .risk("none for the data: md does not use a faulty member. The content of the new disk is overwritten")
             .not_when("another array needs the new disk more")
             .source(MD),
@@ -150,7 +169,7 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     if rebuilding {
         return vec![finding.risk("no action: wait for the rebuild, see /proc/mdstat")];
     }
-    let manage = format!("mdadm --manage {}", of.container().unwrap_or(dev.clone()));
+    let manage = manage(of);
     let next = if spares.is_empty() {
         Some(format!("{manage} --add /dev/NEW_DISK"))
     } else if array.array_state == "read-auto" {
@@ -158,7 +177,6 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     } else {
         (action == "frozen").then(|| format!("echo idle > {}", of.sysfs("md/sync_action")))
     };
-    // The kernel's name without /dev also removes a disk that has left the machine.
     let remove = faulty.iter().map(quote);
     let copies = if mirrors {
         ". If dmesg shows errors of a remaining member, copy its data before --add: md does not rebuild from it then"
@@ -310,6 +328,7 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
                     format!("mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {path} --with /dev/NEW_DISK")
                 }))
                 .risk(match of.array.degraded {
+                    0 if !replaceable => "none: the command only reports",
                     0 => "the content of the new disk is overwritten; the array stays redundant meanwhile",
                     _ => "none: the command only reports. Rebuild the missing member first: md gives any new disk to the empty slot",
                 })

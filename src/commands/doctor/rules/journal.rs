@@ -43,7 +43,7 @@ pub fn small(
         // Nothing is written to the journal while tasks wait.
         Some(bytes) => Some(advised_bytes(
             sb,
-            fs.used,
+            fs.space.map(|s| s.free),
             bytes,
             rate.map(|r| r / (1.1 - share)),
         )?),
@@ -118,8 +118,8 @@ fn evidence(fs: &FsFacts, sb: &Superblock, rate: Option<f64>) -> impl Iterator<I
     [default, rate, jbd2].into_iter().flatten()
 }
 
-/// Advised size in bytes, in whole MiB, for a journal of `bytes` (`used`: used share of the blocks); `None` if a larger one would not help.
-fn advised_bytes(sb: &Superblock, used: Option<f64>, bytes: u64, rate: Option<f64>) -> Option<u64> {
+/// Advised size in bytes, in whole MiB, for a journal of `bytes` (`free`: free bytes, if known); `None` if a larger one would not help.
+fn advised_bytes(sb: &Superblock, free: Option<u64>, bytes: u64, rate: Option<f64>) -> Option<u64> {
     let block = u64::from(sb.block_size);
     let default = default_journal_blocks(sb.blocks_count).unwrap_or(0);
     let room = rate.map_or(0, |r| (r * ROOM_S).min(LARGEST as f64) as u64);
@@ -130,8 +130,7 @@ fn advised_bytes(sb: &Superblock, used: Option<f64>, bytes: u64, rate: Option<f6
         .checked_next_power_of_two()?;
     // tune2fs accepts at most half of the free blocks (figure_journal_size()), in whole MiB, and only after the old journal is gone.
     let size = sb.blocks_count.saturating_mul(block);
-    let free = used.map_or(size, |used| (size as f64 * (1.0 - used)) as u64);
-    let most = (size / 4).min(free / 2);
+    let most = free.map_or(size / 4, |free| (size / 4).min(free / 2));
     let log = wanted.min(most).min(LARGEST).checked_ilog2()?;
     let advised = Some(1 << log).filter(|_| log >= 20)?;
     (advised >= bytes.saturating_mul(2)).then_some(advised)

@@ -14,16 +14,20 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     let Some(space) = fs.space.filter(|s| s.bytes > 0) else {
         return Vec::new();
     };
-    let no_inodes = space.inodes == Some(0);
-    if space.available >= LITTLE.min(space.bytes / 100) && !no_inodes {
+    let is_read_only = |options: &str| options.split(',').any(|o| o == "ro");
+    let mounts = &fs.fs.mounts;
+    let read_only = !mounts.is_empty() && mounts.iter().all(|m| is_read_only(&m.options));
+    // XFS computes free inodes from free blocks: without blocks it has no inodes, either.
+    let full = space.available < LITTLE.min(space.bytes / 100);
+    if read_only || !full && space.inodes != Some(0) {
         return Vec::new();
     }
     let size = |bytes: u64| units::bytes(bytes as f64);
     let (available, all) = (size(space.available), size(space.bytes));
-    let title = if no_inodes {
-        "no free inode: new files fail with ENOSPC".to_owned()
+    let title = if full {
+        format!("full: {available} of {all} are available: writes fail with ENOSPC, or soon will")
     } else {
-        format!("full: {available} of {all} are available, writes fail with ENOSPC")
+        "no free inode: new files fail with ENOSPC".to_owned()
     };
     let reserved = space.free.saturating_sub(space.available);
     vec![
@@ -66,7 +70,7 @@ mod tests {
     fn a_full_filesystem() {
         assert_eq!(
             found(0, 235 << 20, 9),
-            ["full: 0 B of 235 MiB are available, writes fail with ENOSPC"]
+            ["full: 0 B of 235 MiB are available: writes fail with ENOSPC, or soon will"]
         );
         assert_eq!(found(3 << 20, 688 << 20, 9).len(), 1);
         assert_eq!(found(10 << 20, 688 << 20, 9).len(), 0);

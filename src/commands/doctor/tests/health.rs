@@ -272,7 +272,7 @@ fn a_faulty_member_that_is_not_needed() {
     assert_eq!(
         found.commands,
         [
-            "mdadm --manage /dev/md0 --remove /dev/sdc",
+            "mdadm --manage /dev/md0 --remove sdc",
             "mdadm --manage /dev/md0 --add /dev/NEW_DISK"
         ]
     );

@@ -190,7 +190,7 @@ impl Source {
         let member = |slot| slots.get(&slot).map_or("-", |name| *name).to_owned();
         if array.degraded > 0 {
             notes.push(format!(
-                "{} was degraded; the planned columns assume that no member is missing",
+                "{} was degraded; the model and planned columns assume that no member is missing",
                 text::clean(&array.name)
             ));
         }
