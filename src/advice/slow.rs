@@ -191,7 +191,8 @@ pub fn slow_member(disk: &str, name: &str) -> Advice {
     Advice {
         text: format!("find out why a flush takes longer on {name} than on the other members"),
         commands: vec![
-            format!("cat /sys/block/{name}/queue/write_cache"),
+            // A partition has the queue of its disk.
+            format!("cat /sys/class/block/{name}/{{,../}}queue/write_cache 2>/dev/null"),
             format!("smartctl -x {disk}"),
         ],
         risk: "none: both only report".to_owned(),

@@ -6,31 +6,35 @@
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
 
-use super::Sys;
+use rustix::thread::CapabilitySet;
+
+use super::{Sys, privileges};
 
 /// Smallest page size. With larger pages the last functions of modules lose their names.
 const PAGE: u64 = 4096;
 /// Module name of BPF programs and trampolines, which are loaded and removed between other symbols.
 const BPF: &str = "bpf";
 
-/// Why the kernel hides its symbols, and how to read them (kallsyms_show_value(), kernel/ksyms_common.c): only with
-/// kernel.kptr_restrict=2 are they hidden from every process. `restrict` is its value.
-pub fn why_hidden(restrict: Option<&str>) -> (&'static str, &'static str) {
-    match restrict.map(str::trim) {
-        Some("2") => (
+/// Why the kernel's symbols cannot be read, and what to do (kallsyms_show_value(), kernel/ksyms_common.c): with
+/// kernel.kptr_restrict=2 they are hidden from every process, with other values from those without CAP_SYSLOG.
+pub fn why_hidden() -> (&'static str, &'static str) {
+    let restrict = std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default();
+    if restrict.trim() == "2" {
+        return (
             "kernel.kptr_restrict is 2",
             "as root: sysctl kernel.kptr_restrict=1",
+        );
+    }
+    match privileges::has(CapabilitySet::SYSLOG) {
+        true => (
+            "/proc/kallsyms has none",
+            "use a kernel with CONFIG_KALLSYMS=y",
         ),
-        _ => (
+        false => (
             "this process lacks CAP_SYSLOG",
             "run as root, or add cap_syslog with setcap",
         ),
     }
-}
-
-/// kernel.kptr_restrict.
-pub fn kptr_restrict() -> Option<String> {
-    std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").ok()
 }
 
 /// Symbol table of the kernel.

@@ -13,7 +13,7 @@ use super::events::Events;
 use super::log::{collect, keep, loader_error, refusal};
 use super::map_state::{MapState, Spare, Write};
 use super::member_ids::{MemberIds, Switchover};
-use super::object::{self, NO_SETTINGS, Planned as _, accepted};
+use super::object::{self, NO_SETTINGS, Planned as _, Refused, accepted};
 use super::overhead::Meter;
 use super::plan::{Choice, Plan};
 use super::shadows::{SHADOWED, is_shadow};
@@ -92,7 +92,7 @@ impl Probe {
         plan.notes.extend(note);
         let planned = plan.programs.iter().map(|c| c.program).collect();
         let skel = accepted(plan, |plan| {
-            load(plan, facts, tables, spare, rows, buffer).map_err(|e| (None, e))
+            load(plan, facts, tables, spare, rows, buffer).map_err(Refused::Load)
         })?;
         let mut probe = Self {
             arrays: tables.arrays.len() as u32,

@@ -23,14 +23,20 @@ pub(super) trait Planned {
     }
 }
 
-/// The program that the kernel refused, if it is known, and the error.
-pub(super) type Refused = (Option<&'static str>, Error);
+/// Why the programs of a plan do not run.
+pub(super) enum Refused {
+    /// The kernel refused to load a program, which libbpf's messages name, or a map.
+    Load(Error),
+    /// The kernel refused to attach this program.
+    Attach(&'static str, Error),
+    /// No program is the cause.
+    Other(Error),
+}
 
-/// Calls `load` until the kernel accepts the programs of the plan. An error of `load` can name the refused program; otherwise
-/// libbpf's messages name it.
+/// Calls `load` until the kernel accepts the programs of the plan.
 ///
 /// # Errors
-/// The kernel refused a program that the plan does not drop, or a map.
+/// The kernel refused a program that the plan does not drop, or a map; or [`Refused::Other`].
 pub(super) fn accepted<P: Planned, T>(
     plan: &mut P,
     load: impl Fn(&P) -> Result<T, Refused>,
@@ -38,8 +44,11 @@ pub(super) fn accepted<P: Planned, T>(
     loop {
         let (refused, why, error) = match load(plan) {
             Ok(loaded) => return Ok(loaded),
-            Err((Some(program), error)) => (Some(program), format!("{error:#}"), error),
-            Err((None, error)) => {
+            Err(Refused::Other(error)) => return Err(error),
+            Err(Refused::Attach(program, error)) => {
+                (Some(program), short(&format!("{error:#}")), error)
+            }
+            Err(Refused::Load(error)) => {
                 let why = loader_error();
                 let mut names = plan.names().into_iter();
                 let refused = names.find(|p| why.contains(&format!("'{p}'")));

@@ -277,8 +277,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 .extend(need.md_submits.then_some(MD_SUBMIT_SHADOW));
         }
     }
-    let hidden = "the kernel hides the addresses of its functions even from root (kernel.kptr_restrict is 2): \
-                  sysctl kernel.kptr_restrict=1";
+    let hidden = "the kernel hides the addresses of its functions: kernel.kptr_restrict is 2, or CAP_SYSLOG is missing";
     if need.stripes && !facts.md.has_stripes() {
         plan.notes.push(format!(
             "RAID 4/5/6: the reason of md's reads is unknown: reads of the stripe cache are rmw_read while the array is in \

@@ -105,7 +105,7 @@ impl Writer {
         let (jobs, received) = sync_channel(options.waiting.max(1));
         let (emptied, empty) = channel();
         let thread = std::thread::Builder::new()
-            .name("writer".to_owned())
+            .name("raidtrace:write".to_owned())
             .spawn({
                 let progress = Arc::clone(&progress);
                 move || {

@@ -101,13 +101,12 @@ impl CpuSampler {
 
     /// Limits of the samples, one line each.
     pub fn notes(&self) -> Vec<String> {
-        let hidden = (!self.named()).then(|| hidden(symbols::kptr_restrict().as_deref()));
+        let hidden = (!self.named()).then(|| hidden(symbols::why_hidden()));
         hidden.into_iter().collect()
     }
 }
 
-fn hidden(restrict: Option<&str>) -> String {
-    let (why, fix) = symbols::why_hidden(restrict);
+fn hidden((why, fix): (&str, &str)) -> String {
     format!(
         "the kernel hides its symbols, as {why}: functions are shown as addresses, and the allocator's share of the CPU is \
          unknown; fix: {fix}"
@@ -227,6 +226,9 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
         let mut names = names("0000000000000000 T caller\n");
         let stack = names.stack(samples::Stack::Kernel(vec![0xffff_ffff_8100_0001]));
         assert_eq!(&*stack.names()[0], "0xffffffff81000001");
-        insta::assert_snapshot!(hidden(Some("2\n")));
+        insta::assert_snapshot!(hidden((
+            "kernel.kptr_restrict is 2",
+            "as root: sysctl kernel.kptr_restrict=1"
+        )));
     }
 }

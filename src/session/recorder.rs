@@ -450,7 +450,7 @@ fn records_itself(session: &Session, storage: &impl Storage) -> Option<String> {
         filesystems.chain([a.dev]).any(|d| d.kernel() == device)
     })?;
     Some(format!(
-        "{} is on {}, which is recorded: the recording includes its own writes (the thread `writer` of raidtrace)",
+        "{} is on {}, which is recorded: the recording includes its own writes (the thread `raidtrace:write`)",
         storage.name(),
         on.name
     ))

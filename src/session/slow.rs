@@ -173,8 +173,15 @@ impl SlowSampler {
             self.drain(session)?;
             snapshot.names.files = session.locate(files.iter().copied());
         }
+        if snapshot.operations.is_empty() {
+            return Ok(());
+        }
         let mut facts = facts(session);
-        let tasks = snapshot.operations.iter().map(|o| o.operation.task.pid);
+        let limited = snapshot
+            .operations
+            .iter()
+            .filter(|o| advice::can_be_limited(o));
+        let tasks = limited.map(|o| o.operation.task.pid).take(NAMED);
         facts.io_limits = io_limits(session, tasks);
         snapshot.advice = advice::find(&snapshot.operations, &snapshot.names, &facts);
         Ok(())

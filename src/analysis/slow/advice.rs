@@ -111,6 +111,12 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
     }
 }
 
+/// True if the advice on an operation depends on the limit of its task's cgroup.
+pub fn can_be_limited(slow: &Slow) -> bool {
+    let phases = [Phase::OwnData, Phase::DirectIo, Phase::DataRead];
+    phases.iter().any(|p| slow.waterfall.parts.contains_key(p))
+}
+
 /// The limits of the task's cgroup on reads (`r`) or writes (`w`), if no request of a member took half of the phase.
 fn io_limit(of: char, part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice> {
     let limit = facts.io_limits.get(&slow.operation.task.pid)?;

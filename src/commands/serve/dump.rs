@@ -69,7 +69,7 @@ impl Dumper {
         let written = Arc::new(Mutex::new(Written::default()));
         let report = Arc::clone(&written);
         let thread = thread::Builder::new()
-            .name("dump".to_owned())
+            .name("raidtrace:dump".to_owned())
             .spawn(move || {
                 for dump in received {
                     let result = write(&dir, dump, most_bytes);

@@ -67,7 +67,7 @@ impl AllocProbe {
         }
         let devs = &devs[..devs.len().min(FILESYSTEMS)];
         let (skel, links) = accepted(&mut plan, |plan| {
-            let mut skel = load(plan, facts, devs, cpus).map_err(|e| (None, e))?;
+            let mut skel = load(plan, facts, devs, cpus).map_err(Refused::Load)?;
             let links = attach(&mut skel, plan)?;
             Ok((skel, links))
         })?;
@@ -137,7 +137,7 @@ fn attach(
         if name == "rt_al_request" && plan.counts_groups() {
             set_hooked(skel, true);
         }
-        links.push(object::attach(skel.object(), name).map_err(|e| (Some(name), e))?);
+        links.push(object::attach(skel.object(), name).map_err(|e| Refused::Attach(name, e))?);
     }
     Ok(links)
 }

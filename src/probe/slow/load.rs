@@ -16,7 +16,7 @@ use crate::contract;
 use crate::machine::symbols::{self, Symbols};
 use crate::probe::log::collect;
 use crate::probe::md::Md;
-use crate::probe::object::{self, NO_SETTINGS, Planned as _, accepted};
+use crate::probe::object::{self, NO_SETTINGS, Planned as _, Refused, accepted};
 use crate::probe::overhead::Meter;
 use crate::probe::ring::Ring;
 use crate::probe::wire::Wire as _;
@@ -84,11 +84,13 @@ impl SlowProbe {
         let facts = SlowFacts::gather(of);
         let mut plan = plan(&facts, of).map_err(anyhow::Error::msg)?;
         let (skel, links) = accepted(&mut plan, |plan| {
-            let mut skel = load(plan, &facts, threshold).map_err(|e| (None, e))?;
-            insert(&mut skel, devices).map_err(|e| (None, e))?;
+            let mut skel = load(plan, &facts, threshold).map_err(Refused::Load)?;
+            insert(&mut skel, devices).map_err(Refused::Other)?;
             let mut links = Vec::new();
             for name in plan.names() {
-                links.push(object::attach(skel.object(), name).map_err(|e| (Some(name), e))?);
+                links.push(
+                    object::attach(skel.object(), name).map_err(|e| Refused::Attach(name, e))?,
+                );
             }
             Ok((skel, links))
         })?;
@@ -98,7 +100,7 @@ impl SlowProbe {
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
         if !symbols.has_symbols() {
-            let (why, fix) = symbols::why_hidden(symbols::kptr_restrict().as_deref());
+            let (why, fix) = symbols::why_hidden();
             notes.push(format!(
                 "waits have no phases: the kernel hides its symbols, as {why}; fix: {fix}"
             ));

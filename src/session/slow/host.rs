@@ -63,9 +63,17 @@ pub(super) fn io_limits(
         devices.push((array.dev, array.name.as_str()));
         devices.extend(array.filesystems.iter().map(|f| (f.dev, f.name.as_str())));
     }
+    let sys = session.sys();
+    // Most tasks share a cgroup.
+    let mut known: HashMap<String, Option<IoLimit>> = HashMap::new();
+    let mut limit = |pid| {
+        let cgroup = limits::cgroup(sys, pid)?;
+        let found = known.entry(cgroup);
+        let found = found.or_insert_with_key(|cgroup| limits::of_cgroup(sys, cgroup, &devices));
+        Some((pid, found.clone()?))
+    };
     let tasks: BTreeSet<u32> = tasks.collect();
-    let limit = |pid| Some((pid, limits::of_task(session.sys(), pid, &devices)?));
-    tasks.into_iter().filter_map(limit).collect()
+    tasks.into_iter().filter_map(&mut limit).collect()
 }
 
 /// Limits of dirty memory now: /proc/vmstat has those in effect, whether set in bytes or as a ratio.

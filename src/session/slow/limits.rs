@@ -5,11 +5,16 @@ use std::path::Path;
 use crate::advice::slow::IoLimit;
 use crate::machine::{Dev, Sys};
 
-/// The limit closest to the task's cgroup on one of `devices`; `None` without one, and for a task that has ended. Each level up to
-/// the root can have a limit (tg_bps_limit() of block/blk-throttle.c).
-pub(super) fn of_task(sys: &Sys, pid: u32, devices: &[(Dev, &str)]) -> Option<IoLimit> {
+/// Path of a task's cgroup below the root of cgroup2; `None` if the task has ended.
+pub(super) fn cgroup(sys: &Sys, pid: u32) -> Option<String> {
     let text = sys.text(&format!("/proc/{pid}/cgroup"))?;
-    let cgroup = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::"))?;
+    Some(path.to_owned())
+}
+
+/// The limit closest to a cgroup on one of `devices`. Each level up to the root can have a limit (tg_bps_limit() of
+/// block/blk-throttle.c).
+pub(super) fn of_cgroup(sys: &Sys, cgroup: &str, devices: &[(Dev, &str)]) -> Option<IoLimit> {
     Path::new(cgroup).ancestors().find_map(|level| {
         let cgroup = level.to_str()?;
         let file = format!("/sys/fs/cgroup{cgroup}/io.max");
@@ -31,7 +36,7 @@ pub(super) fn of_task(sys: &Sys, pid: u32, devices: &[(Dev, &str)]) -> Option<Io
 
 #[cfg(test)]
 mod tests {
-    use super::of_task;
+    use super::{cgroup, of_cgroup};
     use crate::machine::Dev;
     use crate::machine::tests::tree::Tree;
 
@@ -50,12 +55,14 @@ mod tests {
         );
         tree.write("sys/fs/cgroup/web/io.max", "");
         let devices = [(Dev::parse("9:120").unwrap(), "md120")];
-        let found = of_task(&tree.sys(), 7, &devices).unwrap();
+        let sys = tree.sys();
+        let of_task = |pid| of_cgroup(&sys, &cgroup(&sys, pid)?, &devices);
+        let found = of_task(7).unwrap();
         assert_eq!(
             (&found.cgroup[..], &found.device[..], &found.limits[..]),
             ("/db", "md120", "wbps=300000 wiops=6")
         );
-        assert_eq!(of_task(&tree.sys(), 8, &devices), None);
-        assert_eq!(of_task(&tree.sys(), 9, &devices), None, "it has ended");
+        assert_eq!(of_task(8), None);
+        assert_eq!(of_task(9), None, "it has ended");
     }
 }
