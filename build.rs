@@ -1,5 +1,6 @@
-//! Generates the vocabulary from `bpf/shared/origins.h`, compiles the BPF programs, links them into objects and generates
-//! a skeleton for each object. Also compiles the pure functions of the BPF programs natively, for tests.
+//! Generates the vocabulary from `bpf/shared/origins.h`, compiles the BPF programs, links them into
+//! objects and generates a skeleton for each object. Also compiles the pure functions of the BPF
+//! programs natively, for tests.
 
 use std::process::Command;
 use std::{env, ffi::OsStr, fmt::Write as _, fs, path::Path, path::PathBuf};
@@ -20,14 +21,15 @@ fn main() -> Result<()> {
     for (output, names) in [
         (
             "raidtrace",
-            "maps lookup content stripe request_walk request md_submit bio_complete bio_submit files tasks dirty \
-             bio_refused ext4 xfs journal record",
+            "maps lookup content stripe request_walk request md_submit bio_complete bio_submit \
+             files tasks dirty bio_refused ext4 xfs journal record",
         ),
         ("raidtrace_profile", "profile"),
         ("raidtrace_alloc", "alloc alloc_groups alloc_kprobe"),
         (
             "raidtrace_slow",
-            "slow_maps slow_operation slow_namespace slow_xfs slow_sleep slow_commit slow_lock slow_io",
+            "slow_maps slow_operation slow_namespace slow_xfs slow_sleep slow_commit slow_lock \
+             slow_io",
         ),
     ] {
         programs(output, names, &out)?;
@@ -35,8 +37,9 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Sets the target and the commit for `--version`. The commit is `RAIDTRACE_COMMIT` from the environment, or git's HEAD. Debug builds
-/// omit the commit, so that a commit does not trigger a rebuild.
+/// Sets the target and the commit for `--version`. The commit is `RAIDTRACE_COMMIT` from the
+/// environment, or git's HEAD. Debug builds omit the commit, so that a commit does not trigger a
+/// rebuild.
 fn identify() -> Result<()> {
     println!("cargo:rerun-if-env-changed=RAIDTRACE_COMMIT");
     println!("cargo:rustc-env=RAIDTRACE_TARGET={}", env::var("TARGET")?);
@@ -45,10 +48,7 @@ fn identify() -> Result<()> {
             return Some("unknown (a debug build)".to_owned());
         }
         println!("cargo:rerun-if-changed=.git/logs/HEAD");
-        let git = Command::new("git")
-            .args(["rev-parse", "HEAD"])
-            .output()
-            .ok()?;
+        let git = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
         let commit = String::from_utf8(git.stdout).ok()?.trim().to_owned();
         (!commit.is_empty()).then_some(commit)
     });
@@ -57,8 +57,8 @@ fn identify() -> Result<()> {
     Ok(())
 }
 
-/// Compiles each file in `names` (separated by spaces) to an object, links the objects into one, and generates its skeleton
-/// `OUTPUT.skel.rs`.
+/// Compiles each file in `names` (separated by spaces) to an object, links the objects into one,
+/// and generates its skeleton `OUTPUT.skel.rs`.
 fn programs(output: &str, names: &str, out: &Path) -> Result<()> {
     let linked = out.join(format!("{output}.bpf.o"));
     let mut linker = Linker::new(&linked)?;
@@ -87,15 +87,15 @@ fn compress(object: &Path, skeleton: &Path) -> Result<()> {
         .split_once("#[unsafe(link_section = \".bpf.objs\")]")
         .context("libbpf-cargo embeds an object in another way than before")?;
     let data = format!(
-        "static DATA: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| {{\
-         zstd::decode_all(&include_bytes!({compressed:?})[..]).expect(\"compressed by build.rs\")\
-         }});\n}}\n"
+        "static DATA: std::sync::LazyLock<Vec<u8>> = std::sync::LazyLock::new(|| \
+         {{zstd::decode_all(&include_bytes!({compressed:?})[..]).expect(\"compressed by \
+         build.rs\")}});\n}}\n"
     );
     fs::write(skeleton, text.to_owned() + &data).context("the skeleton")
 }
 
-/// Writes `contract.rs`: the enumerators of `bpf/shared/` as constants and its structures as Rust types. Both are read from the
-/// BTF that clang generates for `bpf/contract.bpf.c`.
+/// Writes `contract.rs`: the enumerators of `bpf/shared/` as constants and its structures as Rust
+/// types. Both are read from the BTF that clang generates for `bpf/contract.bpf.c`.
 fn contract(out: &Path) -> Result<()> {
     let object = out.join("contract.bpf.o");
     compile("contract", &object)?;
@@ -110,16 +110,15 @@ fn contract(out: &Path) -> Result<()> {
             writeln!(rs, "/// `{name}`.\npub const {short}: u32 = {value};")?;
         }
     }
-    let structures = btf
-        .type_by_kind::<Struct<'_>>()
-        .filter(|s| s.name().is_some());
+    let structures = btf.type_by_kind::<Struct<'_>>().filter(|s| s.name().is_some());
     for structure in structures {
         let name = text(structure.name())?;
         // Deriving `Pod` fails to compile if a structure has implicit padding.
         writeln!(
             rs,
-            "/// `struct {name}`.\n#[allow(missing_docs, non_camel_case_types)]\n#[repr(C)]\n\
-             #[derive(Clone, Copy, Debug, PartialEq, Eq, bytemuck::Pod, bytemuck::Zeroable)]\npub struct {name} {{"
+            "/// `struct {name}`.\n#[allow(missing_docs, \
+             non_camel_case_types)]\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq, \
+             bytemuck::Pod, bytemuck::Zeroable)]\npub struct {name} {{"
         )?;
         for member in structure.iter() {
             let field = match text(member.name)? {
@@ -131,15 +130,15 @@ fn contract(out: &Path) -> Result<()> {
         }
         writeln!(
             rs,
-            "}}\nimpl Default for {name} {{ fn default() -> Self {{ bytemuck::Zeroable::zeroed() }} }}"
+            "}}\nimpl Default for {name} {{ fn default() -> Self {{ bytemuck::Zeroable::zeroed() \
+             }} }}"
         )?;
     }
     fs::write(out.join("contract.rs"), rs).context("contract.rs")
 }
 
 fn text(name: Option<&OsStr>) -> Result<&str> {
-    name.and_then(OsStr::to_str)
-        .context("bpf/contract.bpf.c: a name is missing or not UTF-8")
+    name.and_then(OsStr::to_str).context("bpf/contract.bpf.c: a name is missing or not UTF-8")
 }
 
 /// The Rust type of a field: an integer, a structure, or an array of them.
@@ -174,17 +173,14 @@ fn compile(name: &str, object: &Path) -> Result<()> {
             "-Wno-unused-parameter",
             "-mcpu=v3",
             // Reproducible builds: keep paths of this machine out of the objects.
-            &format!(
-                "-ffile-prefix-map={}=/raidtrace",
-                env::var("CARGO_MANIFEST_DIR")?
-            ),
+            &format!("-ffile-prefix-map={}=/raidtrace", env::var("CARGO_MANIFEST_DIR")?),
         ])
         .build()
         .with_context(|| format!("bpf/{name}.bpf.c"))
 }
 
-/// Compiles the arithmetic of the BPF programs as a static library. Only tests link it (`#[link]`), so no other binary
-/// contains it.
+/// Compiles the arithmetic of the BPF programs as a static library. Only tests link it (`#[link]`),
+/// so no other binary contains it.
 fn native(out: &Path) {
     cc::Build::new()
         .file("bpf/native.c")
@@ -195,7 +191,8 @@ fn native(out: &Path) {
     println!("cargo:rustc-link-search=native={}", out.display());
 }
 
-/// `X(4, BLOCK_BITMAP, block_bitmap, filesystem) \` → `["4", "BLOCK_BITMAP", "block_bitmap", "filesystem"]`
+/// `X(4, BLOCK_BITMAP, block_bitmap, filesystem) \` → `["4", "BLOCK_BITMAP", "block_bitmap",
+/// "filesystem"]`
 fn macro_rows(text: &str, letter: char) -> Vec<Vec<String>> {
     text.lines()
         .filter_map(|line| {
@@ -208,41 +205,29 @@ fn macro_rows(text: &str, letter: char) -> Vec<Vec<String>> {
 }
 
 fn camel(name: &str) -> String {
-    name.split('_')
-        .map(|w| w[..1].to_uppercase() + &w[1..])
-        .collect()
+    name.split('_').map(|w| w[..1].to_uppercase() + &w[1..]).collect()
 }
 
 fn vocabulary(header: &Path, out: &Path) -> Result<()> {
     let text = fs::read_to_string(header).with_context(|| format!("{}", header.display()))?;
     let mut rs = String::new();
     for (letter, name, what) in [
-        (
-            'X',
-            "Origin",
-            "Filesystem structure or md activity that an IO belongs to.",
-        ),
+        ('X', "Origin", "Filesystem structure or md activity that an IO belongs to."),
         ('Y', "Op", "Operation of a request."),
     ] {
         let rows = macro_rows(&text, letter);
         if rows.is_empty() || rows.iter().enumerate().any(|(i, r)| r[0] != i.to_string()) {
-            bail!(
-                "{}: the numbers of {name} must be 0, 1, 2, ...",
-                header.display()
-            );
+            bail!("{}: the numbers of {name} must be 0, 1, 2, ...", header.display());
         }
         let each = |f: &dyn Fn(&Vec<String>) -> String| rows.iter().map(f).collect::<String>();
         write!(
             rs,
-            "/// {what}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\n#[repr(u8)]\n\
-             pub enum {name} {{\n{}}}\n\
-             impl {name} {{\n\
-             /// Every value, in numeric order.\n\
-             pub const ALL: [{name}; {}] = [{}];\n\
-             /// Value with this number; `None` if there is none.\n\
-             pub fn from_u8(n: u8) -> Option<Self> {{ Self::ALL.get(usize::from(n)).copied() }}\n\
-             /// Name in JSON, recordings and on the screen.\n\
-             pub const fn name(self) -> &'static str {{ match self {{ {} }} }}\n",
+            "/// {what}\n#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, \
+             Hash)]\n#[repr(u8)]\npub enum {name} {{\n{}}}\nimpl {name} {{\n/// Every value, in \
+             numeric order.\npub const ALL: [{name}; {}] = [{}];\n/// Value with this number; \
+             `None` if there is none.\npub fn from_u8(n: u8) -> Option<Self> {{ \
+             Self::ALL.get(usize::from(n)).copied() }}\n/// Name in JSON, recordings and on the \
+             screen.\npub const fn name(self) -> &'static str {{ match self {{ {} }} }}\n",
             each(&|r| format!("/// `{}`\n{} = {},\n", r[2], camel(&r[2]), r[0])),
             rows.len(),
             each(&|r| format!("Self::{}, ", camel(&r[2]))),
@@ -251,17 +236,17 @@ fn vocabulary(header: &Path, out: &Path) -> Result<()> {
         if name == "Origin" {
             write!(
                 rs,
-                "/// Layer that defines the origin.\n\
-                 pub const fn group(self) -> Group {{ match self {{ {} }} }}\n",
+                "/// Layer that defines the origin.\npub const fn group(self) -> Group {{ match \
+                 self {{ {} }} }}\n",
                 each(&|r| format!("Self::{} => Group::{}, ", camel(&r[2]), camel(&r[3]))),
             )?;
         }
         write!(
             rs,
-            "}}\nimpl std::str::FromStr for {name} {{\ntype Err = String;\n\
-             fn from_str(s: &str) -> Result<Self, String> {{\n\
-             Self::ALL.iter().copied().find(|v| v.name() == s).ok_or_else(|| \
-             format!(\"no such {}: {{s}} (one of {{}})\", Self::ALL.map(Self::name).join(\", \")))\n}}\n}}\n",
+            "}}\nimpl std::str::FromStr for {name} {{\ntype Err = String;\nfn from_str(s: &str) \
+             -> Result<Self, String> {{\nSelf::ALL.iter().copied().find(|v| v.name() == \
+             s).ok_or_else(|| format!(\"no such {}: {{s}} (one of {{}})\", \
+             Self::ALL.map(Self::name).join(\", \")))\n}}\n}}\n",
             name.to_lowercase(),
         )?;
     }

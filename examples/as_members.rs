@@ -1,8 +1,9 @@
-//! Has raidtrace take loop devices for the members of an array, on a kernel that need not have md: what `tools/bench members`
-//! measures with. Prints as `raidtrace top --json` does, until it is ended.
+//! Has raidtrace take loop devices for the members of an array, on a kernel that need not have md:
+//! what `tools/bench members` measures with. Prints as `raidtrace top --json` does, until it is
+//! ended.
 //!
-//! `cargo run --release --example as_members -- LEVEL ARRAY MEMBER...`: names of block devices; ARRAY has an ext4, as large
-//! as the array.
+//! `cargo run --release --example as_members -- LEVEL ARRAY MEMBER...`: names of block devices;
+//! ARRAY has an ext4, as large as the array.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -61,9 +62,7 @@ fn describe(tree: &Path, level: &str, array: &str, members: &[String]) -> Result
     };
     let real = |device: &str, what: &str| {
         let path = format!("/sys/block/{device}/{what}");
-        fs::read_to_string(&path)
-            .with_context(|| path)
-            .map(|t| t.trim().to_owned())
+        fs::read_to_string(&path).with_context(|| path).map(|t| t.trim().to_owned())
     };
     for device in members.iter().chain([&array.to_owned()]) {
         put(&format!("dev/{device}"), "")?;
@@ -81,15 +80,9 @@ fn describe(tree: &Path, level: &str, array: &str, members: &[String]) -> Result
         "10" => ("raid10", 0x102, 65536),
         _ => bail!("LEVEL is 0, 1 or 10"),
     };
-    let size = members
-        .iter()
-        .map(|m| Ok(real(m, "size")?.parse::<u64>()?))
-        .collect::<Result<Vec<_>>>()?;
-    let size = size
-        .into_iter()
-        .min()
-        .context("which MEMBERs?")?
-        .saturating_sub(OFFSET);
+    let size =
+        members.iter().map(|m| Ok(real(m, "size")?.parse::<u64>()?)).collect::<Result<Vec<_>>>()?;
+    let size = size.into_iter().min().context("which MEMBERs?")?.saturating_sub(OFFSET);
     let component = if level == "0" { 0 } else { size / 2 };
     for (name, value) in [
         ("level", raid.to_owned()),
@@ -115,8 +108,5 @@ fn describe(tree: &Path, level: &str, array: &str, members: &[String]) -> Result
         }
     }
     let dev = real(array, "dev")?;
-    put(
-        "proc/self/mountinfo",
-        &format!("30 1 {dev} / /as_members rw - ext4 /dev/{array} rw"),
-    )
+    put("proc/self/mountinfo", &format!("30 1 {dev} / /as_members rw - ext4 /dev/{array} rw"))
 }

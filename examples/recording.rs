@@ -1,4 +1,5 @@
-//! Makes a recording of any size, as of random writes of 4 KiB: what `tools/bench report` and `tools/bench load` measure with.
+//! Makes a recording of any size, as of random writes of 4 KiB: what `tools/bench report` and
+//! `tools/bench load` measure with.
 //!
 //! `cargo run --release --example recording -- FILE REQUESTS [DISKS [PER_SECOND]]`
 
@@ -27,10 +28,7 @@ fn main() -> Result<()> {
     let disks: u32 = arguments.next().map_or(Ok(1), |n| n.parse())?;
     let rate: u64 = arguments.next().map_or(Ok(100_000), |n| n.parse())?;
     let file = File::create(&path).with_context(|| path.clone())?;
-    let options = Options {
-        waiting: 1 << 16,
-        ..Options::default()
-    };
+    let options = Options { waiting: 1 << 16, ..Options::default() };
     let mut writer = Writer::create(file, &header(disks)?, options)?;
     tasks(&mut writer);
     let mut pushing = 0.0;
@@ -159,17 +157,9 @@ fn filesystem(disks: u32) -> Result<Filesystem> {
 }
 
 fn state(time_us: i64, disks: u32, requests: u64) -> State {
-    let (name, level) = if disks == 1 {
-        ("nvme0n1", "single")
-    } else {
-        ("md127", "raid0")
-    };
+    let (name, level) = if disks == 1 { ("nvme0n1", "single") } else { ("md127", "raid0") };
     let member = |slot| MemberNow {
-        name: if disks == 1 {
-            name.to_owned()
-        } else {
-            format!("loop{}", slot + 1)
-        },
+        name: if disks == 1 { name.to_owned() } else { format!("loop{}", slot + 1) },
         slot: Some(slot),
         health: None,
         disk: Some(DiskCounters {

@@ -1,6 +1,8 @@
-//! Writes a recording anew, in larger batches and compressed as far as it goes: for the one that comes with raidtrace.
+//! Writes a recording anew, in larger batches and compressed as far as it goes: for the one that
+//! comes with raidtrace.
 //!
-//! `cargo run --release --example repack -- FROM TO`; TO is compressed as a whole too if its name ends in `.zst`.
+//! `cargo run --release --example repack -- FROM TO`; TO is compressed as a whole too if its name
+//! ends in `.zst`.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -18,11 +20,7 @@ fn main() -> Result<()> {
     let from = arguments.next().context("FROM which file?")?;
     let to = arguments.next().context("TO which file?")?;
     let mut reader = Reader::open(Path::new(&from), Wanted::Everything)?;
-    let options = Options {
-        level: 19,
-        rows: 4096,
-        waiting: 1 << 10,
-    };
+    let options = Options { level: 19, rows: 4096, waiting: 1 << 10 };
     let mut writer = Writer::create(File::create(&to)?, reader.header(), options)?;
     // By number, as the last state has them: names of the arrays, arrays of the members.
     let (mut arrays, mut members) = (Vec::new(), Vec::new());
@@ -37,9 +35,8 @@ fn main() -> Result<()> {
             Item::State(state) => {
                 arrays = state.arrays.iter().map(|a| a.info.name.clone()).collect();
                 let of = (0u32..).zip(&state.arrays);
-                members = of
-                    .flat_map(|(number, a)| a.members.iter().map(move |_| number))
-                    .collect();
+                members =
+                    of.flat_map(|(number, a)| a.members.iter().map(move |_| number)).collect();
                 (None, None)
             }
             _ => (None, None),

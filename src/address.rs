@@ -1,4 +1,5 @@
-//! Address spaces between a disk and a filesystem. Each has its own type, so that mixing them does not compile.
+//! Address spaces between a disk and a filesystem. Each has its own type, so that mixing them does
+//! not compile.
 //!
 //! | type | counts from | converted by |
 //! |---|---|---|
@@ -9,13 +10,14 @@
 //! | [`FsSector`] | the start of a filesystem's block device | [`Segment::map`](crate::machine::Segment::map) |
 //! | [`FsBlock`] | the start of a filesystem, in its blocks | [`FsBlock::sector`], [`FsBlock::byte`] |
 //!
-//! Sectors have 512 bytes. Lengths are plain `u64` in the unit of the address. `.0` is used only at interfaces: BPF maps,
-//! recordings, JSON and text.
+//! Sectors have 512 bytes. Lengths are plain `u64` in the unit of the address. `.0` is used only at
+//! interfaces: BPF maps, recordings, JSON and text.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
-/// Defines an ordered address type. An address plus a length is an address; the difference of two addresses is a length.
+/// Defines an ordered address type. An address plus a length is an address; the difference of two
+/// addresses is a length.
 macro_rules! address {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -65,7 +67,8 @@ macro_rules! address {
 }
 
 address! {
-    /// Sector of a whole disk, as in requests. An array that is a member of another array (a nested array) also counts as a disk.
+    /// Sector of a whole disk, as in requests. An array that is a member of another array (a nested
+    /// array) also counts as a disk.
     ///
     /// ```compile_fail,E0308
     /// use raidtrace::address::{DiskSector, MemberSector};
@@ -75,7 +78,8 @@ address! {
 }
 
 address! {
-    /// Sector of a member device, which can be a partition. md uses these for its superblock, bitmap and `data_offset`.
+    /// Sector of a member device, which can be a partition. md uses these for its superblock,
+    /// bitmap and `data_offset`.
     ///
     /// ```compile_fail,E0308
     /// use raidtrace::address::{DataSector, MemberSector};
@@ -109,7 +113,8 @@ address! {
 }
 
 address! {
-    /// Sector of the block device that holds a filesystem, which can be a partition or a device-mapper device.
+    /// Sector of the block device that holds a filesystem, which can be a partition or a
+    /// device-mapper device.
     ///
     /// ```compile_fail,E0308
     /// use raidtrace::{address::{ArraySector, FsSector}, machine::Segment};
@@ -129,7 +134,8 @@ address! {
 }
 
 impl DiskSector {
-    /// Converts to a sector of the member that begins at `start`. `None` if the sector is before `start`.
+    /// Converts to a sector of the member that begins at `start`. `None` if the sector is before
+    /// `start`.
     pub fn in_member(self, start: Self) -> Option<MemberSector> {
         self.0.checked_sub(start.0).map(MemberSector)
     }
@@ -141,7 +147,8 @@ impl DiskSector {
 }
 
 impl MemberSector {
-    /// Converts to a sector of the data area that begins at `data_offset`. `None` if the sector is before `data_offset`.
+    /// Converts to a sector of the data area that begins at `data_offset`. `None` if the sector is
+    /// before `data_offset`.
     pub fn in_data(self, data_offset: Self) -> Option<DataSector> {
         self.0.checked_sub(data_offset.0).map(DataSector)
     }

@@ -7,7 +7,8 @@
 //! * [`commands`]: one folder for each command. No command uses another.
 //! * [`ui`]: terminal screen, keys, colours, views of a snapshot, text and JSON output.
 //! * [`session`]: live tracing: topology, BPF programs and counters, updated when the host changes.
-//! * [`probe`]: BPF programs, the only user of libbpf: kernel facts -> plan -> load -> counters and events.
+//! * [`probe`]: BPF programs, the only user of libbpf: kernel facts -> plan -> load -> counters and
+//!   events.
 //! * [`recording`]: recordings: schema, writer, reader and replay.
 //! * [`analysis`]: figures and sentences from counters or events. Pure.
 //! * [`advice`]: kernel facts and remedies shared by `doctor` and `alloc`.
@@ -16,12 +17,14 @@
 //! * [`mkfs_xfs`]: geometries that mkfs.xfs would create.
 //! * [`fs`]: on-disk layouts of filesystems.
 //! * [`raid`]: mapping between array and member addresses. Pure.
-//! * [`origin`]: origins and operations. [`contract`]: constants and structures shared with the BPF programs. [`address`]:
-//!   sectors and blocks, with one type per address space. [`printable`]: sanitizes untrusted text.
+//! * [`origin`]: origins and operations. [`contract`]: constants and structures shared with the BPF
+//!   programs. [`address`]: sectors and blocks, with one type per address space. [`printable`]:
+//!   sanitizes untrusted text.
 
 #[cfg(target_endian = "big")]
 compile_error!(
-    "raidtrace reads on-disk structures and kernel fields as little-endian numbers: big-endian machines are not supported"
+    "raidtrace reads on-disk structures and kernel fields as little-endian numbers: big-endian \
+     machines are not supported"
 );
 
 pub mod address;

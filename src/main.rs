@@ -11,12 +11,11 @@ use raidtrace::commands::{alloc, doctor, export, layout, record, report, serve, 
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
-    // Shell completion: with COMPLETE=bash, zsh or fish in the environment, this prints the completions and exits.
+    // Shell completion: with COMPLETE=bash, zsh or fish in the environment, this prints the
+    // completions and exits.
     CompleteEnv::with_factory(Cli::command).complete();
-    let arguments: Vec<String> = env::args_os()
-        .skip(1)
-        .map(|a| a.to_string_lossy().into_owned())
-        .collect();
+    let arguments: Vec<String> =
+        env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     if version::is_asked(&arguments) {
         let _ = writeln!(io::stdout(), "{}", version::text());
         return ExitCode::SUCCESS;

@@ -1,7 +1,7 @@
 //! Origins of IO ([`Origin`]) and operations ([`Op`]).
 //!
-//! `build.rs` generates both from `bpf/shared/origins.h`, so that BPF programs, screen and JSON use the same
-//! names and numbers.
+//! `build.rs` generates both from `bpf/shared/origins.h`, so that BPF programs, screen and JSON use
+//! the same names and numbers.
 
 include!(concat!(env!("OUT_DIR"), "/origins.rs"));
 
@@ -35,8 +35,9 @@ pub fn plural(op: Op) -> &'static str {
     }
 }
 
-/// Display name of an origin and operation. Discarded file data is `free_space`, because the blocks no longer belong to a
-/// file; in JSON and recordings it is `file_data` with the operation `discard`.
+/// Display name of an origin and operation. Discarded file data is `free_space`, because the blocks
+/// no longer belong to a file; in JSON and recordings it is `file_data` with the operation
+/// `discard`.
 pub fn io_name(origin: Origin, op: Op) -> &'static str {
     match (origin, op) {
         (Origin::FileData, Op::Discard) => "free_space",

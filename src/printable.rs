@@ -1,14 +1,14 @@
 //! Sanitizes untrusted bytes for terminals.
 //!
-//! Users choose task names, cgroups, mount points and device names. These must not move the cursor, change colours or hide
-//! other text.
+//! Users choose task names, cgroups, mount points and device names. These must not move the cursor,
+//! change colours or hide other text.
 
 use std::borrow::Cow;
 
 use unicode_width::UnicodeWidthChar as _;
 
-/// Text that is safe on a terminal: control characters become escapes such as `\x1b`; characters without width, with
-/// combining marks, bidirectional controls and invalid UTF-8 become U+FFFD.
+/// Text that is safe on a terminal: control characters become escapes such as `\x1b`; characters
+/// without width, with combining marks, bidirectional controls and invalid UTF-8 become U+FFFD.
 pub fn sanitize(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for c in String::from_utf8_lossy(bytes).chars() {
@@ -60,8 +60,8 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
-/// True for characters without width or with an effect on their neighbours: joiners, bidi marks and overrides, variation
-/// selectors, tags, combining marks, line separators.
+/// True for characters without width or with an effect on their neighbours: joiners, bidi marks and
+/// overrides, variation selectors, tags, combining marks, line separators.
 pub fn is_hidden(c: char) -> bool {
     matches!(
         c,

@@ -1,4 +1,5 @@
-//! `raidtrace alloc` as a process: figures of a filesystem with known work, settings that it restores, and errors.
+//! `raidtrace alloc` as a process: figures of a filesystem with known work, settings that it
+//! restores, and errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -71,11 +72,7 @@ fn errors_name_the_remedy() {
     let fails = |args: &[&str], says: &[&str]| {
         let out = raidtrace(&[&["alloc"], args].concat());
         assert_eq!(out.code(), Some(1), "{out:?}");
-        assert_eq!(
-            (out.stdout.as_str(), out.stderr.lines().count()),
-            ("", 1),
-            "{out:?}"
-        );
+        assert_eq!((out.stdout.as_str(), out.stderr.lines().count()), ("", 1), "{out:?}");
         assert!(!out.stderr.contains("panicked"), "{out:?}");
         for word in says {
             assert!(out.stderr.contains(word), "{word}: {}", out.stderr);
@@ -118,38 +115,22 @@ fn allocations_are_counted() {
     let all = filesystems(&intervals);
     println!("{}", intervals.last().unwrap());
 
-    // Some kernels hide allocations while init is the current task, so the count may be slightly low.
+    // Some kernels hide allocations while init is the current task, so the count may be slightly
+    // low.
     let got = sum(&all, "/got_blocks");
     assert!(got >= FILES * BLOCKS * 9 / 10, "{got} blocks");
     let (asked, requests) = (sum(&all, "/asked_blocks"), sum(&all, "/requests"));
-    assert!(
-        asked >= got && requests >= FILES * 9 / 10,
-        "{asked} asked in {requests}"
-    );
+    assert!(asked >= got && requests >= FILES * 9 / 10, "{asked} asked in {requests}");
     let timed = sum(&all, "/latency_us/count");
-    assert!(
-        timed <= requests && timed * 10 >= requests * 9,
-        "{timed} of {requests} timed"
-    );
+    assert!(timed <= requests && timed * 10 >= requests * 9, "{timed} of {requests} timed");
     let files: Vec<&Value> = all.iter().flat_map(|fs| list(&fs["files"])).collect();
-    let blocks: u64 = files
-        .iter()
-        .filter(|f| f["inode"] == inode)
-        .map(|f| f["blocks"].as_u64().unwrap())
-        .sum();
-    assert!(
-        blocks == BLOCKS || blocks == 0 && files.len() as u64 >= FILES - 2,
-        "{files:?}"
-    );
-    let named = files
-        .iter()
-        .filter(|f| f["path"].as_str().is_some_and(|p| p.contains("/file")));
+    let blocks: u64 =
+        files.iter().filter(|f| f["inode"] == inode).map(|f| f["blocks"].as_u64().unwrap()).sum();
+    assert!(blocks == BLOCKS || blocks == 0 && files.len() as u64 >= FILES - 2, "{files:?}");
+    let named = files.iter().filter(|f| f["path"].as_str().is_some_and(|p| p.contains("/file")));
     assert!(named.count() > 0, "{files:?}");
     assert!(all.iter().any(|fs| !list(&fs["tasks"]).is_empty()));
-    assert!(
-        all.iter().all(|fs| fs["reason"].is_null()),
-        "a healthy filesystem"
-    );
+    assert!(all.iter().all(|fs| fs["reason"].is_null()), "a healthy filesystem");
     for interval in &intervals {
         assert_eq!(interval["lost"]["events"], 0, "{interval}");
     }
@@ -211,10 +192,7 @@ fn a_recording_is_replayed_reported_and_exported() {
     let stacks = fs::read_to_string(&folded).unwrap();
     for line in stacks.lines() {
         let (stack, count) = line.rsplit_once(' ').unwrap();
-        assert!(
-            stack.contains(';') && count.parse::<u64>().unwrap() > 0,
-            "{line}"
-        );
+        assert!(stack.contains(';') && count.parse::<u64>().unwrap() > 0, "{line}");
     }
     assert_eq!(fs::read_to_string(&folded_again).unwrap(), stacks);
     for flame in [flame, flame_again] {
@@ -229,7 +207,8 @@ fn a_recording_is_replayed_reported_and_exported() {
     assert_eq!(without_stacks(&intervals.join("\n")), printed);
 }
 
-/// `record` stores allocator intervals beside requests. Both commands read them, and the sums match the work.
+/// `record` stores allocator intervals beside requests. Both commands read them, and the sums match
+/// the work.
 #[test]
 fn record_stores_allocator_intervals() {
     if !tracing() || !installed("mke2fs") {
@@ -289,8 +268,5 @@ fn mb_stats_is_restored() {
     let intervals = top.intervals();
     assert_eq!(fs::read_to_string(&switch).unwrap(), was);
     let sources: Vec<&Value> = intervals.iter().map(|i| &i["sources"]["groups"]).collect();
-    assert!(
-        sources.iter().all(|s| **s == "mb_stats" || **s == "fentry"),
-        "{sources:?}"
-    );
+    assert!(sources.iter().all(|s| **s == "mb_stats" || **s == "fentry"), "{sources:?}");
 }

@@ -22,7 +22,8 @@ fn device(of: &Path) -> u32 {
     rustix::fs::major(dev) << 20 | rustix::fs::minor(dev)
 }
 
-/// Writes files of 4, 8, 12, ... blocks, each synced before the next one. Returns inode and blocks of each file.
+/// Writes files of 4, 8, 12, ... blocks, each synced before the next one. Returns inode and blocks
+/// of each file.
 fn write(to: &Path) -> Vec<(u64, u64)> {
     (1..=8)
         .map(|i| {
@@ -80,11 +81,7 @@ fn counts_match_the_blocks_of_files() {
     let tasks = counters.tasks.values();
     let sum = tasks.fold((0, 0, 0), |sum, (share, _)| {
         let (requests, blocks, ns) = sum;
-        (
-            requests + share.requests,
-            blocks + share.blocks,
-            ns + share.nanoseconds,
-        )
+        (requests + share.requests, blocks + share.blocks, ns + share.nanoseconds)
     });
     assert_eq!(sum, (counts.requests, blocks, counts.nanoseconds));
     // fsync(2) writes in the thread that calls it.

@@ -1,5 +1,5 @@
-//! Blocks whose origin is known only from their content, read through the page cache of the block device, as dd, a backup or
-//! e2fsck read them. Compared with the output of debugfs.
+//! Blocks whose origin is known only from their content, read through the page cache of the block
+//! device, as dd, a backup or e2fsck read them. Compared with the output of debugfs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,19 +16,15 @@ use common::{
 
 const BLOCK: u64 = 4096;
 
-/// A filesystem with a directory of more than 100 blocks, and the number of blocks of all its directories.
+/// A filesystem with a directory of more than 100 blocks, and the number of blocks of all its
+/// directories.
 fn planted() -> (Loop, u64) {
-    let device = Loop::ext4(
-        192 * MIB,
-        &["-b", "4096", "-O", "^dir_index", "-N", "16384"],
-    );
+    let device = Loop::ext4(192 * MIB, &["-b", "4096", "-O", "^dir_index", "-N", "16384"]);
     let large = device.mount.join("large");
     fs::create_dir(&large).unwrap();
     for n in 0..8000 {
-        File::create(large.join(format!(
-            "a file with quite a long name, to fill blocks, {n:06}"
-        )))
-        .unwrap();
+        File::create(large.join(format!("a file with quite a long name, to fill blocks, {n:06}")))
+            .unwrap();
     }
     device.sync();
     let blocks = |path: &Path| fs::metadata(path).unwrap().len() / BLOCK;
@@ -56,7 +52,8 @@ fn mount_again(device: &mut Loop) {
     device.mount();
 }
 
-/// Directory and extent_tree bytes read, as counted by raidtrace, and a table of all IO; `None` if the kernel hid requests.
+/// Directory and extent_tree bytes read, as counted by raidtrace, and a table of all IO; `None` if
+/// the kernel hid requests.
 fn seen_read(device: &Loop, act: impl FnOnce(), read: impl FnOnce()) -> Option<(u64, u64, String)> {
     idle(&device.name);
     let witness = Witness::new(&device.name);
@@ -76,8 +73,9 @@ fn seen_read(device: &Loop, act: impl FnOnce(), read: impl FnOnce()) -> Option<(
     Some((bytes("directory"), bytes("extent_tree"), table(&intervals)))
 }
 
-/// From Linux 6.15 on, the page cache of a block device has large folios, and the b_page of a buffer head is the first page of
-/// its folio. A block that is written in such a folio must not make raidtrace learn wrong addresses for the other pages.
+/// From Linux 6.15 on, the page cache of a block device has large folios, and the b_page of a
+/// buffer head is the first page of its folio. A block that is written in such a folio must not
+/// make raidtrace learn wrong addresses for the other pages.
 #[test]
 fn directories_are_recognised_after_a_read_of_the_mounted_device() {
     if !(tracing() && installed("mke2fs") && installed("blockdev")) {
@@ -127,11 +125,7 @@ fn requests_of_any_size_show_the_same_directory() {
             mount_again(&mut device);
             let path = device.device();
             let (directory, extent_tree, table) = seen_read(&device, || {}, || read_device(&path))?;
-            assert_eq!(
-                (directory, extent_tree),
-                (blocks * BLOCK, 0),
-                "{kib} KiB: {table}"
-            );
+            assert_eq!((directory, extent_tree), (blocks * BLOCK, 0), "{kib} KiB: {table}");
             Some(())
         });
     }

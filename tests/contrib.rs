@@ -1,5 +1,5 @@
-//! Files in `contrib/`: promtool tests the rules, a real Prometheus answers the queries of the dashboard, and systemd-analyze
-//! checks the unit.
+//! Files in `contrib/`: promtool tests the rules, a real Prometheus answers the queries of the
+//! dashboard, and systemd-analyze checks the unit.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,9 +16,7 @@ use common::{
 use serde_json::Value;
 
 fn contrib(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("contrib")
-        .join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("contrib").join(path)
 }
 
 #[test]
@@ -26,10 +24,7 @@ fn rules_pass_promtool() {
     if !installed("promtool") {
         return skipped("promtool is not on this machine (tools/setup --lab)");
     }
-    for args in [
-        ["check", "rules", "rules.yml"],
-        ["test", "rules", "rules_test.yml"],
-    ] {
+    for args in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
         let mut command = Command::new("promtool");
         let out = run(command.args(args).current_dir(contrib("prometheus")));
         assert_eq!(out.code(), Some(0), "{out:?}");
@@ -45,10 +40,7 @@ fn the_unit_is_confined() {
         return skipped("systemd-analyze is not on this machine (tools/setup --lab)");
     }
     let out = run(&mut command);
-    let last = out
-        .stdout
-        .lines()
-        .rfind(|l| l.contains("Overall exposure level"));
+    let last = out.stdout.lines().rfind(|l| l.contains("Overall exposure level"));
     let score = last.and_then(|l| l.split(": ").nth(1)?.split(' ').next()?.parse::<f64>().ok());
     assert!(score.is_some_and(|score| score <= 2.0), "{out:?}");
 }
@@ -80,33 +72,20 @@ fn every_query_of_the_dashboard_returns_data() {
     let mut command = Command::new(EXE);
     let serve = Top::start(command.args(["serve", &disk.name, "--listen", "127.0.0.1:0"]));
     let line = serve.says("serving ");
-    let address = line
-        .trim()
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap()
-        .to_owned();
+    let address = line.trim().trim_end_matches('/').rsplit('/').next().unwrap().to_owned();
     let dir = memory();
     let config = dir.path().join("prometheus.yml");
     let scrape = format!(
-        "scrape_configs: [{{job_name: raidtrace, scrape_interval: 1s, static_configs: [{{targets: ['{address}']}}]}}]\n"
+        "scrape_configs: [{{job_name: raidtrace, scrape_interval: 1s, static_configs: [{{targets: \
+         ['{address}']}}]}}]\n"
     );
     fs::write(&config, scrape).unwrap();
-    let free = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let mut prometheus = Command::new("prometheus");
     prometheus.arg(format!("--config.file={}", config.display()));
-    prometheus.arg(format!(
-        "--storage.tsdb.path={}",
-        dir.path().join("data").display()
-    ));
+    prometheus.arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()));
     prometheus.arg(format!("--web.listen-address={free}"));
-    let _prometheus = Running(spawn(
-        prometheus.stdout(Stdio::null()).stderr(Stdio::null()),
-    ));
+    let _prometheus = Running(spawn(prometheus.stdout(Stdio::null()).stderr(Stdio::null())));
     let server = format!("http://{free}");
     let mut block = 0;
     // `up == 1`: Prometheus accepts the metrics that it scrapes.

@@ -1,4 +1,5 @@
-//! Tasks that dirtied the blocks that jbd2 and writeback write later, compared with jbd2's own count.
+//! Tasks that dirtied the blocks that jbd2 and writeback write later, compared with jbd2's own
+//! count.
 
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +15,8 @@ use common::{EXE, Loop, MIB, Top, idle, installed, list, memory, raidtrace, tool
 use rustix::process::Signal;
 use serde_json::Value;
 
-/// Number of transactions since the mount, and of their blocks. The kernel prints a mean, rounded down.
+/// Number of transactions since the mount, and of their blocks. The kernel prints a mean, rounded
+/// down.
 fn logged(disk: &str) -> Option<(u64, u64)> {
     let text = fs::read_to_string(format!("/proc/fs/jbd2/{disk}-8/info")).ok()?;
     let number = |what: &str| {
@@ -22,10 +24,7 @@ fn logged(disk: &str) -> Option<(u64, u64)> {
         line.map_or(0, |l| l.split_whitespace().next().unwrap().parse().unwrap())
     };
     let transactions: u64 = number(" transactions (");
-    Some((
-        transactions,
-        transactions * number(" blocks per transaction"),
-    ))
+    Some((transactions, transactions * number(" blocks per transaction")))
 }
 
 /// Bytes of metadata and of file data dirtied by tasks whose comm is accepted.
@@ -79,10 +78,7 @@ fn a_task_dirties_what_jbd2_and_writeback_write() {
     let comm = fs::read_to_string("/proc/thread-self/comm").unwrap();
     let (own, data_bytes) = dirtied(&intervals, |c| c == comm.trim_end());
     let (blocks, counted) = (after.1 - before.1, all / 4096);
-    assert!(
-        counted.abs_diff(blocks) <= before.0 + after.0,
-        "{counted} blocks, jbd2: {blocks}"
-    );
+    assert!(counted.abs_diff(blocks) <= before.0 + after.0, "{counted} blocks, jbd2: {blocks}");
     assert!(own * 10 > all * 9, "{own} of {all}");
     assert_eq!(data_bytes, 3 * MIB);
     let files = intervals.iter().flat_map(|i| list(&i["arrays"]));
@@ -111,7 +107,8 @@ fn two_tasks_dirty_two_files() {
     assert_eq!(pairs(&top.intervals()), wrote);
 }
 
-/// An interval with more files than fit into the table: the number is reported, and the bytes still count for the task.
+/// An interval with more files than fit into the table: the number is reported, and the bytes still
+/// count for the task.
 #[test]
 fn a_full_table_of_files_loses_no_bytes_of_a_task() {
     const FILES: u64 = 40_000;
@@ -127,10 +124,7 @@ fn a_full_table_of_files_loses_no_bytes_of_a_task() {
         fs::write(disk.mount.join(n.to_string()), [b'd'; 4096]).unwrap();
     }
     let intervals = top.intervals();
-    let lost: u64 = intervals
-        .iter()
-        .map(|i| i["lost"]["files"].as_u64().unwrap())
-        .sum();
+    let lost: u64 = intervals.iter().map(|i| i["lost"]["files"].as_u64().unwrap()).sum();
     // 32,768 in the table, and 64 on each CPU.
     let cpus = std::thread::available_parallelism().unwrap().get() as u64;
     assert!(lost >= FILES - 32_768 - 64 * cpus, "{lost}");
@@ -264,8 +258,8 @@ fn two_writers(disk: &Loop) -> BTreeMap<(String, String), u64> {
     each.collect()
 }
 
-/// Bytes by comm and path in the intervals. Asserts that they add up to the file data dirtied by each task, and to the bytes of
-/// each file.
+/// Bytes by comm and path in the intervals. Asserts that they add up to the file data dirtied by
+/// each task, and to the bytes of each file.
 fn pairs(intervals: &[Value]) -> BTreeMap<(String, String), u64> {
     let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
     let (mut pairs, mut tasks, mut files) =
@@ -289,9 +283,6 @@ fn pairs(intervals: &[Value]) -> BTreeMap<(String, String), u64> {
             }
         }
     }
-    assert!(
-        tasks.values().chain(files.values()).all(|n| *n == 0),
-        "{tasks:?} {files:?}"
-    );
+    assert!(tasks.values().chain(files.values()).all(|n| *n == 0), "{tasks:?} {files:?}");
     pairs
 }

@@ -1,5 +1,5 @@
-//! `raidtrace doctor` as a process, on a loop device of this machine. Rules are tested in `src/commands/doctor/tests`, and on
-//! real arrays in `tests/lab.rs`.
+//! `raidtrace doctor` as a process, on a loop device of this machine. Rules are tested in
+//! `src/commands/doctor/tests`, and on real arrays in `tests/lab.rs`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -35,24 +35,15 @@ fn a_filesystem_that_continues_on_errors() {
     let out = doctor();
     assert_eq!(out.code(), Some(0), "{out:?}");
     let found = findings(&out);
-    let found = found
-        .iter()
-        .find(|f| f["id"] == "fs-errors-continue")
-        .unwrap();
-    assert_eq!(
-        (&found["severity"], &found["filesystem"]),
-        (&"info".into(), &name.as_str().into())
-    );
+    let found = found.iter().find(|f| f["id"] == "fs-errors-continue").unwrap();
+    assert_eq!((&found["severity"], &found["filesystem"]), (&"info".into(), &name.as_str().into()));
     let commands = found["commands"].as_array().unwrap();
     assert_eq!(commands.len(), 2, "{found}");
     for command in commands {
         tool("sh", &["-ec", command.as_str().unwrap()]);
     }
     let after = findings(&doctor());
-    assert!(
-        !after.iter().any(|f| f["id"] == "fs-errors-continue"),
-        "{after:?}"
-    );
+    assert!(!after.iter().any(|f| f["id"] == "fs-errors-continue"), "{after:?}");
 }
 
 /// A covered mount point leads to another filesystem: neither its path nor its inodes are used.
@@ -73,10 +64,7 @@ fn covered_mount() {
     assert!(notes.contains("leads to another filesystem"), "{notes}");
     for finding in findings(&out) {
         assert_eq!(finding["mounted_on"], Value::Null, "{finding}");
-        assert!(
-            !finding["commands"].to_string().contains(&path),
-            "{finding}"
-        );
+        assert!(!finding["commands"].to_string().contains(&path), "{finding}");
     }
     assert_eq!(std::fs::read(disk.mount.join("file")).unwrap(), b"data");
     disk.umount();
@@ -101,11 +89,7 @@ fn findings_that_are_left_out() {
         let object: Value = serde_json::from_str(&out.stdout).unwrap();
         let found = findings(&out);
         let shown = found.iter().any(|f| f["id"] == "fs-errors-continue");
-        (
-            shown,
-            object["left_out"].clone(),
-            object["notes"].to_string(),
-        )
+        (shown, object["left_out"].clone(), object["notes"].to_string())
     };
     let (shown, left_out, _) = doctor(&[]);
     assert!(shown && left_out["ignored"] == 0, "{left_out}");
@@ -115,25 +99,15 @@ fn findings_that_are_left_out() {
         (["--min-severity", "warning"], "below_min_severity"),
     ] {
         let (shown, left_out, notes) = doctor(&args);
-        assert!(
-            !shown && left_out[by].as_u64() >= Some(1),
-            "{by}: {left_out}"
-        );
-        assert_eq!(
-            notes.contains("line 3, fs-nobarrier"),
-            by == "acknowledged",
-            "{notes}"
-        );
+        assert!(!shown && left_out[by].as_u64() >= Some(1), "{by}: {left_out}");
+        assert_eq!(notes.contains("line 3, fs-nobarrier"), by == "acknowledged", "{notes}");
     }
     let text = raidtrace(&["doctor", name, "--acknowledged", known]);
     assert!(text.stdout.contains("left out: 1"), "{text:?}");
     std::fs::write(known, "fs-errors-continue\n").unwrap();
     let wrong = raidtrace(&["doctor", name, "--acknowledged", known]);
     assert_eq!(wrong.code(), Some(1), "{wrong:?}");
-    assert!(
-        wrong.stderr.contains("line 1") && wrong.stderr.lines().count() == 1,
-        "{wrong:?}"
-    );
+    assert!(wrong.stderr.contains("line 1") && wrong.stderr.lines().count() == 1, "{wrong:?}");
 }
 
 #[test]
@@ -142,10 +116,7 @@ fn recording_of_another_machine() {
         return;
     }
     let disk = Loop::ext4(64 * MIB, &["-b", "4096", "-e", "remount-ro"]);
-    let demo = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/src/commands/top/replay/demo.rtrace"
-    );
+    let demo = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/top/replay/demo.rtrace");
     let out = raidtrace(&["doctor", &disk.name, "--json", "--load", demo]);
     assert_eq!(out.code(), Some(0), "{out:?}");
     let object: Value = serde_json::from_str(&out.stdout).unwrap();
@@ -156,10 +127,7 @@ fn recording_of_another_machine() {
     let none = disk.mount.join("none.rtrace");
     let out = raidtrace(&["doctor", &disk.name, "--load", none.to_str().unwrap()]);
     assert_eq!(out.code(), Some(1), "{out:?}");
-    assert!(
-        out.stderr.contains("none.rtrace") && out.stderr.lines().count() == 1,
-        "{out:?}"
-    );
+    assert!(out.stderr.contains("none.rtrace") && out.stderr.lines().count() == 1, "{out:?}");
     for with in ["--live=1", "--kernel"] {
         let out = raidtrace(&["doctor", "--load", demo, with]);
         assert_eq!(out.code(), Some(2), "{out:?}");
@@ -170,12 +138,7 @@ fn recording_of_another_machine() {
 fn the_kernel() {
     let out = raidtrace(&["doctor", "--kernel"]);
     assert!(matches!(out.code(), Some(0 | 3)), "{out:?}");
-    for line in [
-        "requirements",
-        "features",
-        "requests, bytes, times",
-        "capabilities",
-    ] {
+    for line in ["requirements", "features", "requests, bytes, times", "capabilities"] {
         assert!(out.stdout.contains(line), "{line}: {out:?}");
     }
     let object: Value =

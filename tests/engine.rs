@@ -86,7 +86,8 @@ async fn interval(engine: &mut Engine<u64, u64>) -> Option<u64> {
     }
 }
 
-/// Writes, and returns the number of requests that the disk has completed meanwhile, flushes included.
+/// Writes, and returns the number of requests that the disk has completed meanwhile, flushes
+/// included.
 fn write(disk: &Loop, count: usize) -> u64 {
     let before = idle(&disk.name);
     let status = std::process::Command::new("dd")
@@ -142,12 +143,7 @@ async fn a_command_does_not_wait_for_a_session_that_hangs() {
     assert!(engine.try_tick().is_none() && !engine.has_ended());
     engine.set_interval(PERIOD);
     // A signal ends the command after a timeout.
-    assert!(
-        engine
-            .tick_or_last(&mut std::future::ready(()))
-            .await
-            .is_none()
-    );
+    assert!(engine.tick_or_last(&mut std::future::ready(())).await.is_none());
     let error = engine.end(Some(PERIOD)).unwrap_err().to_string();
     assert!(error.contains("did not end within"), "{error}");
     drop(gate);
@@ -180,11 +176,5 @@ async fn errors_of_a_session_reach_the_command() {
     assert!(interval(&mut engine).await.is_none());
     let ended = engine.end(None).unwrap();
     assert_eq!(ended.total, 0);
-    assert!(
-        ended
-            .result
-            .unwrap_err()
-            .to_string()
-            .contains("gate is gone")
-    );
+    assert!(ended.result.unwrap_err().to_string().contains("gate is gone"));
 }

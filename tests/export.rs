@@ -1,4 +1,5 @@
-//! `raidtrace export -f perfetto`, `-f fio` and `-f blktrace`, read by the programs that they are for. Needs no root.
+//! `raidtrace export -f perfetto`, `-f fio` and `-f blktrace`, read by the programs that they are
+//! for. Needs no root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,10 +13,7 @@ use std::process::Command;
 use common::{Output, installed, json, python, raidtrace, run, skipped};
 use serde_json::Value;
 
-const DEMO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/src/commands/top/replay/demo.rtrace"
-);
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/top/replay/demo.rtrace");
 
 fn export(file: &str, format: &str, out: &Path) -> Output {
     raidtrace(&["export", file, "-f", format, "-o", out.to_str().unwrap()])
@@ -45,8 +43,9 @@ fn time_us(row: &Value) -> i64 {
     time.as_microsecond()
 }
 
-/// Decodes with Perfetto's own messages. Prints requests as `[member, origin, op, begin_us, end_us or null, length]`, and the number
-/// of submissions by task; fails if the trace breaks a rule of the format.
+/// Decodes with Perfetto's own messages. Prints requests as `[member, origin, op, begin_us, end_us
+/// or null, length]`, and the number of submissions by task; fails if the trace breaks a rule of
+/// the format.
 const DECODE: &str = r#"
 import json, sys
 from collections import defaultdict
@@ -127,12 +126,8 @@ fn perfetto_is_decoded_with_the_official_messages() {
     let out = run(Command::new(python).args(["-c", DECODE]).arg(&trace));
     assert_eq!(out.code(), Some(0), "{}", out.stderr);
     let decoded: Value = serde_json::from_str(&out.stdout).unwrap();
-    let mut requests: Vec<String> = decoded["requests"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(Value::to_string)
-        .collect();
+    let mut requests: Vec<String> =
+        decoded["requests"].as_array().unwrap().iter().map(Value::to_string).collect();
     let mut expected: Vec<String> = rows("request")
         .iter()
         .map(|row| {
@@ -149,14 +144,13 @@ fn perfetto_is_decoded_with_the_official_messages() {
     assert_eq!(requests, expected);
     let mut tasks: BTreeMap<String, u64> = BTreeMap::new();
     for row in rows("submission") {
-        *tasks
-            .entry(format!("{} ({})", text(&row, "comm"), row["pid"]))
-            .or_default() += 1;
+        *tasks.entry(format!("{} ({})", text(&row, "comm"), row["pid"])).or_default() += 1;
     }
     assert_eq!(decoded["tasks"], serde_json::json!(tasks));
 }
 
-/// Events as `member action time_ns sector sectors`, sorted by member; those of a member in order of time.
+/// Events as `member action time_ns sector sectors`, sorted by member; those of a member in order
+/// of time.
 fn events_of_rows() -> Vec<(String, Vec<String>)> {
     let mut members: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
     for row in rows("request") {
@@ -218,20 +212,12 @@ fn blkparse_and_btt_read_the_events_of_each_member() {
         // btt ignores flushes, which have no sectors.
         let issue = |e: &&String| e.contains(" D ") && !e.ends_with(" 0");
         let pairs = expected.iter().filter(issue).count();
-        assert!(
-            line.unwrap().ends_with(&format!(" {pairs}")),
-            "{}",
-            out.stdout
-        );
+        assert!(line.unwrap().ends_with(&format!(" {pairs}")), "{}", out.stdout);
     }
     // The stream of all members.
     let pipe = "\"$0\" export \"$1\" -f blktrace -o - | blkparse -i - -q -f '%a\n' | grep -c '^C$'";
     let out = run(Command::new("bash").args(["-c", pipe, common::EXE, DEMO]));
-    assert_eq!(
-        out.stdout.trim(),
-        rows("request").len().to_string(),
-        "{out:?}"
-    );
+    assert_eq!(out.stdout.trim(), rows("request").len().to_string(), "{out:?}");
 }
 
 #[test]
@@ -255,11 +241,7 @@ fn fio_replays_the_submissions() {
     }
     let mut fio = Command::new("fio");
     fio.current_dir(dir.path());
-    fio.args([
-        "--name=replay",
-        "--replay_no_stall=1",
-        "--output-format=json",
-    ]);
+    fio.args(["--name=replay", "--replay_no_stall=1", "--output-format=json"]);
     // With more in flight, fio does not count the bytes of the last requests.
     fio.args(["--ioengine=psync", "--iodepth=1"]);
     fio.arg(format!("--read_iolog={}", log.display()));
@@ -278,10 +260,7 @@ fn fio_replays_the_submissions() {
         syncs += u64::from(row["flags"].as_str().is_some_and(|f| f.contains('P')));
     }
     for (op, action) in [("read", "read"), ("write", "write"), ("discard", "trim")] {
-        let found = (
-            number(&job[action], "total_ios"),
-            number(&job[action], "io_bytes"),
-        );
+        let found = (number(&job[action], "total_ios"), number(&job[action], "io_bytes"));
         assert_eq!(found, expected.remove(op).unwrap_or_default(), "{op}");
     }
     assert!(expected.is_empty(), "{expected:?}");
@@ -308,10 +287,7 @@ fn damaged_recordings_are_exported_up_to_the_damage() {
         let out = export(cut.to_str().unwrap(), format, &to);
         assert_eq!((out.code(), out.stdout.as_str()), (Some(1), ""), "{out:?}");
         let last = out.stderr.lines().last().unwrap();
-        assert!(
-            last.contains("is truncated") && last.contains(" have been exported"),
-            "{last}"
-        );
+        assert!(last.contains("is truncated") && last.contains(" have been exported"), "{last}");
         assert!(!last.contains(" 0 "), "{last}");
         assert!(to.exists());
         // Nothing but a header.
@@ -339,24 +315,13 @@ fn a_directory_of_traces_is_replaced_only_with_force() {
     assert_eq!(export(DEMO, "blktrace", &traces).code(), Some(0));
     let before = names(&traces);
     assert_eq!(before.len(), 12);
-    assert!(
-        before
-            .iter()
-            .all(|name| name.to_str().unwrap().ends_with(".blktrace.0"))
-    );
+    assert!(before.iter().all(|name| name.to_str().unwrap().ends_with(".blktrace.0")));
     // An existing file is an error, and --force replaces it.
     let out = export(DEMO, "blktrace", &traces);
     assert_eq!(out.code(), Some(1));
     assert!(out.stderr.contains("already exists"), "{out:?}");
-    let out = raidtrace(&[
-        "export",
-        DEMO,
-        "-f",
-        "blktrace",
-        "-o",
-        traces.to_str().unwrap(),
-        "--force",
-    ]);
+    let out =
+        raidtrace(&["export", DEMO, "-f", "blktrace", "-o", traces.to_str().unwrap(), "--force"]);
     assert_eq!(out.code(), Some(0), "{out:?}");
     assert_eq!(names(&traces), before);
     // A directory that already has one of the files keeps it and gets no others.
@@ -378,10 +343,7 @@ fn an_array_can_be_chosen_for_fio_only() {
     };
     let out = chosen("fio", "md127");
     assert_eq!(out.code(), Some(0), "{out:?}");
-    assert_eq!(
-        out.stdout,
-        raidtrace(&["export", DEMO, "-f", "fio", "-o", "-"]).stdout
-    );
+    assert_eq!(out.stdout, raidtrace(&["export", DEMO, "-f", "fio", "-o", "-"]).stdout);
     let out = chosen("fio", "md1");
     assert_eq!((out.code(), out.stdout.as_str()), (Some(1), ""));
     assert!(out.stderr.contains("no array md1; it has md127"), "{out:?}");
@@ -414,10 +376,6 @@ fn a_period_is_exported() {
     }
     for (format, from, code) in [("csv", "+1", 2), ("fio", "noon", 1)] {
         let out = raidtrace(&["export", DEMO, "-f", format, "--from", from, "-o", "-"]);
-        assert_eq!(
-            (out.code(), out.stdout.as_str()),
-            (Some(code), ""),
-            "{out:?}"
-        );
+        assert_eq!((out.code(), out.stdout.as_str()), (Some(code), ""), "{out:?}");
     }
 }

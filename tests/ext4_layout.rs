@@ -1,5 +1,5 @@
-//! The layout of real filesystems: every range is compared with dumpe2fs and debugfs, on sparse images
-//! created with mke2fs.
+//! The layout of real filesystems: every range is compared with dumpe2fs and debugfs, on sparse
+//! images created with mke2fs.
 
 #![allow(clippy::unwrap_used)]
 
@@ -70,13 +70,10 @@ fn locations_of_bitmaps() {
         (64 * GIB, "-t ext4 -g 32744"),
         (64 * GIB, "-t ext4 extended:packed_meta_blocks=1"),
         (64 * GIB, "-t ext4 -O bigalloc -C 65536"),
-        // ^resize_inode, because with 1 KiB blocks, bigalloc and a resize inode, mke2fs 1.47.0 is off by one: the resize inode
-        // also owns the block after the reserved GDT blocks of each backup. raidtrace uses the superblock's number of reserved
-        // GDT blocks.
-        (
-            4 * GIB,
-            "-t ext4 -b 1024 -O bigalloc,^resize_inode -C 16384",
-        ),
+        // ^resize_inode, because with 1 KiB blocks, bigalloc and a resize inode, mke2fs 1.47.0 is
+        // off by one: the resize inode also owns the block after the reserved GDT blocks of each
+        // backup. raidtrace uses the superblock's number of reserved GDT blocks.
+        (4 * GIB, "-t ext4 -b 1024 -O bigalloc,^resize_inode -C 16384"),
         (20 * GIB, "-t ext4 -O ^64bit,^metadata_csum,uninit_bg"),
     ]);
 }
@@ -86,20 +83,11 @@ fn locations_of_descriptors_and_backups() {
     grid(&[
         (200 * GIB, "-t ext4 -O meta_bg,^resize_inode"),
         (GIB, "-t ext4 -b 1024 -O meta_bg,^resize_inode"),
-        (
-            GIB,
-            "-t ext4 -b 1024 -O meta_bg,^resize_inode,bigalloc -C 8192",
-        ),
-        (
-            20 * GIB,
-            "-t ext4 -O meta_bg,^resize_inode,^sparse_super,^64bit",
-        ),
+        (GIB, "-t ext4 -b 1024 -O meta_bg,^resize_inode,bigalloc -C 8192"),
+        (20 * GIB, "-t ext4 -O meta_bg,^resize_inode,^sparse_super,^64bit"),
         (20 * GIB, "-t ext4 -O sparse_super2"),
         (20 * GIB, "-t ext4 -O sparse_super2,^resize_inode"),
-        (
-            20 * GIB,
-            "-t ext4 -O sparse_super2,^resize_inode extended:num_backup_sb=1",
-        ),
+        (20 * GIB, "-t ext4 -O sparse_super2,^resize_inode extended:num_backup_sb=1"),
         (20 * GIB, "-t ext4 -O ^sparse_super,^resize_inode"),
         (20 * GIB, "-t ext4 -O ^resize_inode"),
         (20 * GIB, "-t ext4 extended:resize=100000000"),
@@ -114,7 +102,8 @@ fn ext2_and_ext3() {
         (20 * GIB, "-t ext2"),
         (20 * GIB, "-t ext2 -r 0"),
         (20 * GIB, "-t ext3"),
-        // Large enough for triple indirect blocks: with 1 KiB blocks, double indirect blocks reach 64 MiB.
+        // Large enough for triple indirect blocks: with 1 KiB blocks, double indirect blocks reach
+        // 64 MiB.
         (400 * MIB, "-t ext3 -b 1024 -J size=100"),
     ]);
 }
@@ -132,17 +121,14 @@ fn inodes_created_by_mkfs() {
     ]);
 }
 
-/// If all free space is single blocks, the journal has one extent per block: an extent tree of depth 2,
-/// or a block map without adjacent blocks.
+/// If all free space is single blocks, the journal has one extent per block: an extent tree of
+/// depth 2, or a block map without adjacent blocks.
 #[test]
 fn a_fragmented_journal() {
     if !available() {
         return;
     }
-    for (options, runs) in [
-        ("-t ext4 -b 1024 -O ^has_journal", 1024),
-        ("-t ext2 -b 1024", 1024),
-    ] {
+    for (options, runs) in [("-t ext4 -b 1024 -O ^has_journal", 1024), ("-t ext2 -b 1024", 1024)] {
         let image = Image::new(16 * MIB, options, None);
         let script = (1..8192).fold(String::new(), |s, i| s + &format!("setb {}\n", 2 * i));
         image.debugfs_write(&script);
@@ -150,10 +136,7 @@ fn a_fragmented_journal() {
         let layout = compare(&image, options);
         assert_eq!(layout.journal, Journal::Internal { blocks: 1024 });
         let count = |origin| layout.ranges.iter().filter(|r| r.origin == origin).count();
-        assert!(
-            count(Origin::Journal) >= runs / 2,
-            "{options}: not fragmented"
-        );
+        assert!(count(Origin::Journal) >= runs / 2, "{options}: not fragmented");
         assert!(count(Origin::ExtentTree) > 1, "{options}: no tree");
     }
 }
@@ -225,8 +208,8 @@ fn superblock_fields_match_the_mkfs_options() {
     assert!(sb.journal_backup.is_some());
 }
 
-/// Counts the bitmaps on each member of a striped array, and compares them with `tests/data/ext4_bitmaps.txt` (filesystems of up
-/// to 27 TiB).
+/// Counts the bitmaps on each member of a striped array, and compares them with
+/// `tests/data/ext4_bitmaps.txt` (filesystems of up to 27 TiB).
 #[test]
 fn bitmaps_per_member() {
     if !available() {
@@ -249,11 +232,7 @@ fn bitmaps_per_member() {
         let image = Image::new(kib * 1024, fields[1], dir);
         let start = Instant::now();
         let layout = Layout::read(&image.open()).unwrap();
-        eprintln!(
-            "{line}: {} ranges in {:?}",
-            layout.ranges.len(),
-            start.elapsed()
-        );
+        eprintln!("{line}: {} ranges in {:?}", layout.ranges.len(), start.elapsed());
         assert_eq!(layout.notes, [""; 0]);
         for origin in [Origin::BlockBitmap, Origin::InodeBitmap] {
             let mut got = vec![0; members as usize];
@@ -267,8 +246,8 @@ fn bitmaps_per_member() {
     }
 }
 
-/// Compares `Layout::from_mount` on a mounted image with `Layout::read` of the image, except for information
-/// that only inodes and the superblock have. Needs root and a loop device.
+/// Compares `Layout::from_mount` on a mounted image with `Layout::read` of the image, except for
+/// information that only inodes and the superblock have. Needs root and a loop device.
 #[test]
 fn layout_from_a_mount_matches_the_device() {
     if !available() {
@@ -286,7 +265,8 @@ fn layout_from_a_mount_matches_the_device() {
         let image = Image::new(bytes, options, None);
         let Some(mount) = e2fs::Mounted::new(&image) else {
             eprintln!(
-                "\n*** skipped: no permission to mount an image, or no loop device: {options} ***\n"
+                "\n*** skipped: no permission to mount an image, or no loop device: {options} \
+                 ***\n"
             );
             continue;
         };
@@ -298,9 +278,7 @@ fn layout_from_a_mount_matches_the_device() {
         let boot_block = want.block_size == 1024;
         assert_eq!(
             got.origin_of(FsBlock(0)),
-            boot_block
-                .then_some(Origin::OtherMetadata)
-                .or(Some(Origin::Superblock))
+            boot_block.then_some(Origin::OtherMetadata).or(Some(Origin::Superblock))
         );
         let (got_places, want_places) = (places(&got), places(&want));
         for origin in Origin::ALL.iter().filter(|o| !only_inodes.contains(o)) {

@@ -1,5 +1,5 @@
-//! Unknown and damaged filesystems, devices that disappear, hostile names: raidtrace prints a note and correct figures, and
-//! never panics, hangs or reports a silent zero.
+//! Unknown and damaged filesystems, devices that disappear, hostile names: raidtrace prints a note
+//! and correct figures, and never panics, hangs or reports a silent zero.
 
 #![allow(clippy::unwrap_used)]
 
@@ -30,20 +30,12 @@ fn notes(interval: &Value) -> String {
 fn all_raw(counted: &Counted) {
     let intervals = &counted.intervals;
     assert!(counted.kernel > 0);
-    assert_eq!(
-        sum(intervals, "raw", "*", "requests"),
-        counted.kernel,
-        "{}",
-        table(intervals)
-    );
-    assert!(
-        cells(intervals).iter().all(|(_, c)| c["origin"] == "raw"),
-        "{}",
-        table(intervals)
-    );
+    assert_eq!(sum(intervals, "raw", "*", "requests"), counted.kernel, "{}", table(intervals));
+    assert!(cells(intervals).iter().all(|(_, c)| c["origin"] == "raw"), "{}", table(intervals));
 }
 
-/// XFS on a disk: every kind of metadata has its origin, and file data has exactly the bytes that were written.
+/// XFS on a disk: every kind of metadata has its origin, and file data has exactly the bytes that
+/// were written.
 #[test]
 fn xfs() {
     if !tracing() || !installed("mkfs.xfs") || !installed("xfs_io") {
@@ -55,10 +47,7 @@ fn xfs() {
     if !kinds.contains("\txfs") {
         common::run(Command::new("sh").args(["-c", "modprobe xfs"]));
     }
-    if !fs::read_to_string("/proc/filesystems")
-        .unwrap()
-        .contains("\txfs")
-    {
+    if !fs::read_to_string("/proc/filesystems").unwrap().contains("\txfs") {
         return skipped("this kernel has no XFS");
     }
     disk.mount();
@@ -104,8 +93,9 @@ fn xfs() {
     });
 }
 
-/// Simulates an unreadable or damaged device with a file in place of its device node, in the tracer's own mount namespace. The
-/// superblock of the mounted filesystem in the kernel is unaffected.
+/// Simulates an unreadable or damaged device with a file in place of its device node, in the
+/// tracer's own mount namespace. The superblock of the mounted filesystem in the kernel is
+/// unaffected.
 fn with_another_node(disk: &Loop, node: &Path, script: &str) -> Command {
     let script =
         format!("mount --bind \"$1\" \"$2\" && {script} exec \"$0\" top \"$4\" --json -i0.2");
@@ -127,10 +117,7 @@ fn an_unreadable_or_damaged_superblock() {
     let node = dir.path().join("node");
     // A superblock with one invalid field.
     let mut invalid = vec![0; 4096];
-    File::open(&disk.image)
-        .unwrap()
-        .read_exact_at(&mut invalid, 0)
-        .unwrap();
+    File::open(&disk.image).unwrap().read_exact_at(&mut invalid, 0).unwrap();
     invalid[1024..1024 + 32].fill(0xff);
     for (what, bytes) in [
         ("zeroes", vec![0; 4096]),
@@ -184,12 +171,7 @@ fn unmounted_and_mounted_again_while_tracing() {
         fs::create_dir(disk.mount.join("dir")).unwrap();
         disk.sync();
         let Counted { intervals, kernel } = watch.end()?;
-        assert_eq!(
-            sum(&intervals, "*", "*", "requests"),
-            kernel,
-            "{}",
-            table(&intervals)
-        );
+        assert_eq!(sum(&intervals, "*", "*", "requests"), kernel, "{}", table(&intervals));
         for origin in ["superblock", "journal", "inode_table", "directory"] {
             assert!(
                 sum(&intervals, origin, "write", "bytes") > 0,
@@ -254,13 +236,7 @@ fn escape_sequences_in_a_name() {
     let (top, _) = Top::json(&[&disk.name, "-i0.3"]);
     write();
     let out = top.end(Signal::TERM);
-    assert!(
-        !out.stdout
-            .trim_end()
-            .chars()
-            .any(|c| c.is_control() && c != '\n'),
-        "{out:?}"
-    );
+    assert!(!out.stdout.trim_end().chars().any(|c| c.is_control() && c != '\n'), "{out:?}");
     let intervals = json(&out.stdout);
     let comms: Vec<&str> = intervals
         .iter()
@@ -278,7 +254,8 @@ fn escape_sequences_in_a_name() {
     assert!(out.stdout.contains("\\x1b]0;x\\x07"), "{out:?}");
 }
 
-/// In a container, /proc/PID is not the task with the PID that the kernel reports. In this test, /proc/PID is a process `sleep`.
+/// In a container, /proc/PID is not the task with the PID that the kernel reports. In this test,
+/// /proc/PID is a process `sleep`.
 #[test]
 fn names_in_another_pid_namespace() {
     if !tracing() || !installed("unshare") {
@@ -288,18 +265,15 @@ fn names_in_another_pid_namespace() {
     let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
     let mut dd = spawn(
         Command::new("sh")
-            .args([
-                "-c",
-                "read go; exec dd if=/dev/zero of=\"$0\" bs=4k count=100 oflag=direct",
-            ])
+            .args(["-c", "read go; exec dd if=/dev/zero of=\"$0\" bs=4k count=100 oflag=direct"])
             .arg(disk.mount.join("file"))
             .stdin(Stdio::piped())
             .stderr(Stdio::null()),
     );
     let pid = dd.id();
     // raidtrace has pid 1 and ends after --count, which ends the namespace.
-    let script = "echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid; sleep 1000 & \
-                  exec \"$0\" top \"$2\" --json -i0.3 -n 20";
+    let script = "echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid; sleep 1000 & exec \"$0\" top \
+                  \"$2\" --json -i0.3 -n 20";
     let top = Top::start(
         Command::new("unshare")
             .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script, EXE])

@@ -124,20 +124,12 @@ fn every_byte_has_its_file() {
     let (tasks, attributed, unattributed) = shares(&written);
     assert_eq!((attributed, unattributed), (tasks, 0));
     let rows = files(&written);
-    let row = |inode: u64| {
-        rows.get(&inode)
-            .unwrap_or_else(|| panic!("{inode}: {rows:#?}"))
-    };
+    let row = |inode: u64| rows.get(&inode).unwrap_or_else(|| panic!("{inode}: {rows:#?}"));
     assert_eq!(row(straight_inode).1, MIB);
     assert_eq!(path(&row(straight_inode).2), named(&straight));
     // Whole blocks are written.
     assert_eq!(row(odd_inode).1, 300 * KIB);
-    let bytes: String = odd
-        .as_os_str()
-        .as_bytes()
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect();
+    let bytes: String = odd.as_os_str().as_bytes().iter().map(|b| format!("{b:02x}")).collect();
     assert_eq!(row(odd_inode).2["path_bytes"], bytes);
     assert_eq!(row(odd_inode).2["name_bytes"], "610a62ff");
     assert_eq!(row(gone_inode).1, 200 * KIB);
@@ -168,8 +160,8 @@ fn every_byte_has_its_file() {
     assert_eq!(rows[&straight_inode].0, MIB / 2);
 }
 
-/// An interval with more files than a CPU has slots for, and more than are listed; then inodes that are reused by another file
-/// immediately.
+/// An interval with more files than a CPU has slots for, and more than are listed; then inodes that
+/// are reused by another file immediately.
 #[test]
 fn many_files_add_up() {
     if !tracing() || !installed("mke2fs") {
@@ -186,9 +178,7 @@ fn many_files_add_up() {
     let mut generations = BTreeMap::<u64, u64>::new();
     for n in 0..20 {
         let path = disk.mount.join("again");
-        *generations
-            .entry(write(&path, (n + 1) * 4 * KIB))
-            .or_default() += 1;
+        *generations.entry(write(&path, (n + 1) * 4 * KIB)).or_default() += 1;
         fs::remove_file(path).unwrap();
     }
     idle(&disk.name);
@@ -198,15 +188,10 @@ fn many_files_add_up() {
     assert!(attributed >= 2000 * 8 * KIB);
     let mut again: Vec<(u64, u64)> = Vec::new();
     for array in all.iter().flat_map(|i| list(&i["arrays"])) {
-        let rows = list(&array["files"])
-            .iter()
-            .filter(|f| f["name"] == "again");
-        again.extend(rows.map(|f| {
-            (
-                f["generation"].as_u64().unwrap(),
-                f["bytes"].as_u64().unwrap(),
-            )
-        }));
+        let rows = list(&array["files"]).iter().filter(|f| f["name"] == "again");
+        again.extend(
+            rows.map(|f| (f["generation"].as_u64().unwrap(), f["bytes"].as_u64().unwrap())),
+        );
     }
     let inodes = generations.len();
     again.sort_unstable();

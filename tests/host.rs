@@ -1,4 +1,5 @@
-//! The topology of any machine that the tests run on: `cargo test --test host -- --nocapture` prints it.
+//! The topology of any machine that the tests run on: `cargo test --test host -- --nocapture`
+//! prints it.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -17,15 +18,8 @@ fn this_machine() {
     assert!(!topology.arrays.is_empty());
     for array in &topology.arrays {
         assert!(array.sectors > 0 && !array.members.is_empty());
-        assert!(
-            !array.filesystems.is_empty(),
-            "selected because it has a filesystem"
-        );
-        println!(
-            "{}: {:?}",
-            array.name,
-            ArrayState::read(&sys, array).unwrap()
-        );
+        assert!(!array.filesystems.is_empty(), "selected because it has a filesystem");
+        println!("{}: {:?}", array.name, ArrayState::read(&sys, array).unwrap());
         for member in &array.members {
             let stat = StatFile::open(&sys, &member.disk_name, None).unwrap();
             assert!(stat.read().unwrap().requests() > 0);
@@ -55,10 +49,7 @@ fn targets_that_are_not_disks_are_errors() {
         }
     };
     let no_disk = error_of("/proc");
-    assert!(
-        matches!(no_disk, HostError::NoDisk { .. } | HostError::NoSysfs),
-        "{no_disk}"
-    );
+    assert!(matches!(no_disk, HostError::NoDisk { .. } | HostError::NoSysfs), "{no_disk}");
     error_of("/proc/self");
     error_of("/dev/null");
     error_of("/nowhere");
@@ -70,9 +61,7 @@ fn a_cgroup_of_this_machine() {
     let mut cgroups = Cgroups::new(&Sys::live());
     for top in ["/sys/fs/cgroup/unified", "/sys/fs/cgroup"] {
         if std::path::Path::new(top).join("cgroup.procs").exists()
-            && std::path::Path::new(top)
-                .join("cgroup.controllers")
-                .exists()
+            && std::path::Path::new(top).join("cgroup.controllers").exists()
         {
             let id = std::fs::metadata(top).unwrap().ino();
             assert_eq!(cgroups.path(id), Some("/"));

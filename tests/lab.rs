@@ -1,9 +1,10 @@
-//! The binary on real arrays, in guests with Debian kernels (`tools/vm`), compared with an account of the
-//! run that shares no code with it (`tools/oracle`). The guests run `tests/lab/*.sh`, and the core group
-//! of `tools/truth`.
+//! The binary on real arrays, in guests with Debian kernels (`tools/vm`), compared with an account
+//! of the run that shares no code with it (`tools/oracle`). The guests run `tests/lab/*.sh`, and
+//! the core group of `tools/truth`.
 //!
-//! `RAIDTRACE_LAB=0` skips these tests. If QEMU, a tool or a kernel is missing, they print "skipped" and
-//! the reason; with `RAIDTRACE_LAB=1` they fail instead. The files of a guest stay in `target/tmp/lab`.
+//! `RAIDTRACE_LAB=0` skips these tests. If QEMU, a tool or a kernel is missing, they print
+//! "skipped" and the reason; with `RAIDTRACE_LAB=1` they fail instead. The files of a guest stay in
+//! `target/tmp/lab`.
 
 use std::{
     collections::BTreeMap,
@@ -111,8 +112,8 @@ use kernel_figures::{
     throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
-/// The first list runs on both kernels, the other lists on one: an emulated guest takes a minute or more, and all tests together
-/// must finish within half an hour.
+/// The first list runs on both kernels, the other lists on one: an emulated guest takes a minute or
+/// more, and all tests together must finish within half an hour.
 macro_rules! on_kernels {
     ($($both:ident)*; $($one:ident)*; $($old:ident)*) => {
         mod linux_6_1 {
@@ -273,7 +274,8 @@ on_kernel! {
     ext4_is_a_module
 }
 
-/// Tests the arithmetic of the oracle, and that it finds differences in falsified accounts. Needs no guest.
+/// Tests the arithmetic of the oracle, and that it finds differences in falsified accounts. Needs
+/// no guest.
 #[test]
 fn oracle_selftest() {
     let output = Command::new(Path::new(HOME).join("tools/oracle/selftest"))
@@ -316,11 +318,7 @@ fn intervals(path: PathBuf) -> Vec<Value> {
 fn by_slot(lines: &[Value], array: &str, origin: &str, op: &str) -> BTreeMap<u64, u64> {
     let mut slots = BTreeMap::new();
     let each = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
-    for found in lines
-        .iter()
-        .flat_map(|l| each(l, "arrays"))
-        .filter(|a| a["name"] == array)
-    {
+    for found in lines.iter().flat_map(|l| each(l, "arrays")).filter(|a| a["name"] == array) {
         for member in each(&found, "members") {
             let bytes: u64 = each(&member, "io")
                 .iter()
@@ -362,12 +360,7 @@ fn layout_of_mounted_arrays(kernel: &str) {
     };
     for (array, bitmaps) in [
         ("md120", [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]),
-        (
-            "md121",
-            [
-                1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600,
-            ],
-        ),
+        ("md121", [1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600]),
     ] {
         let found = &intervals(dir.join(format!("layout.{array}.json")))[0];
         assert_eq!(found["array"], array);
@@ -376,11 +369,7 @@ fn layout_of_mounted_arrays(kernel: &str) {
         let on = |m: &Value| m["block_bitmap"].as_u64().zip(m["inode_bitmap"].as_u64());
         let got: Vec<u64> = members.iter().filter_map(on).map(|(b, i)| b + i).collect();
         assert_eq!(got, bitmaps, "{array}");
-        assert!(
-            members
-                .iter()
-                .all(|m| m["name"].as_str().is_some_and(|n| n.starts_with("loop")))
-        );
+        assert!(members.iter().all(|m| m["name"].as_str().is_some_and(|n| n.starts_with("loop"))));
     }
 }
 
@@ -400,10 +389,7 @@ fn skew_gone_with_g_32744(kernel: &str) {
     let all: u64 = slots.values().sum();
     let most = slots.values().max().copied().unwrap_or(0);
     assert!(all >= 3 * 400 * 4096, "{all} bytes are too few");
-    assert!(
-        most * 12 * 10 <= all * 16,
-        "{most} is above 1.6x the mean: {slots:?}"
-    );
+    assert!(most * 12 * 10 <= all * 16, "{most} is above 1.6x the mean: {slots:?}");
 }
 
 fn skew_agrees(kernel: &str) {
@@ -445,11 +431,7 @@ fn doctor_finds_the_skew(kernel: &str) {
     let (_, empty) = diagnosis(&dir, "empty");
     let skew = &empty["layout-skew"];
     assert_eq!(skew["commands"][0], "mkfs.ext4 -g 32744 /dev/NEW_ARRAY");
-    assert!(
-        skew["seen"]
-            .to_string()
-            .contains("no inodes in use besides the reserved ones")
-    );
+    assert!(skew["seen"].to_string().contains("no inodes in use besides the reserved ones"));
 }
 
 fn doctor_accepts_its_own_advice(kernel: &str) {
@@ -465,10 +447,7 @@ fn doctor_commands_disable_the_stripe(kernel: &str) {
         return;
     };
     let (status, found) = diagnosis(&dir, "stripe");
-    assert!(
-        status == 0 && found.contains_key("alloc-stripe-ssd"),
-        "{status}"
-    );
+    assert!(status == 0 && found.contains_key("alloc-stripe-ssd"), "{status}");
     let (_, found) = diagnosis(&dir, "unstriped");
     assert!(found.is_empty(), "{found:?}");
 }
@@ -488,10 +467,7 @@ fn doctor_measures_the_skew(kernel: &str) {
         for row in rows {
             let [observed, predicted] =
                 ["observed", "predicted"].map(|f| row[f].as_f64().unwrap_or(0.0));
-            assert!(
-                (3.0..=6.0).contains(&observed) && (3.9..=4.3).contains(&predicted),
-                "{row}"
-            );
+            assert!((3.0..=6.0).contains(&observed) && (3.9..=4.3).contains(&predicted), "{row}");
         }
     }
 }
@@ -504,10 +480,7 @@ fn doctor_reports_a_failed_disk(kernel: &str) {
     assert!(status == 0 && !found.contains_key("array-degraded"));
     for name in ["degraded", "removed"] {
         let (status, found) = diagnosis(&dir, name);
-        assert_eq!(
-            (status, &found["array-degraded"]["severity"]),
-            (4, &"critical".into())
-        );
+        assert_eq!((status, &found["array-degraded"]["severity"]), (4, &"critical".into()));
     }
 }
 
@@ -595,11 +568,7 @@ fn error_case(kernel: &str, name: &str) -> Option<Case> {
     println!("{name}: status {}: {said}", status.trim());
     assert!(!said.contains("panicked at"), "{name}: {said}");
     let did = dir.join(format!("{name}.did"));
-    assert!(
-        !did.exists() || !text(did.clone()).contains("failed:"),
-        "{name}: {}",
-        text(did)
-    );
+    assert!(!did.exists() || !text(did.clone()).contains("failed:"), "{name}: {}", text(did));
     Some(Case {
         lines: intervals(dir.join(format!("{name}.out"))),
         said,
@@ -609,15 +578,9 @@ fn error_case(kernel: &str, name: &str) -> Option<Case> {
 
 /// Bytes of the origins for which `keep` is true, over all members.
 fn bytes(lines: &[Value], array: &str, op: &str, keep: impl Fn(&str) -> bool) -> u64 {
-    let mut origins: Vec<&str> = raidtrace::origin::Origin::ALL
-        .iter()
-        .map(|o| o.name())
-        .collect();
+    let mut origins: Vec<&str> = raidtrace::origin::Origin::ALL.iter().map(|o| o.name()).collect();
     origins.retain(|o| keep(o));
-    origins
-        .iter()
-        .flat_map(|o| by_slot(lines, array, o, op).into_values())
-        .sum()
+    origins.iter().flat_map(|o| by_slot(lines, array, o, op).into_values()).sum()
 }
 
 fn member_removed(kernel: &str) {
@@ -626,10 +589,7 @@ fn member_removed(kernel: &str) {
     };
     assert_eq!(case.status, 0);
     let last = case.lines.last().expect("a line").to_string();
-    assert!(
-        last.contains("degraded"),
-        "the last line reports a degraded array: {last}"
-    );
+    assert!(last.contains("degraded"), "the last line reports a degraded array: {last}");
     assert!(by_slot(&case.lines, "md120", "journal", "write")[&0] > 0);
 
     let degraded = error_case(kernel, "degraded").expect("the same run");
@@ -673,10 +633,7 @@ fn xfs(kernel: &str) {
     };
     assert_eq!(case.status, 0);
     assert!(!case.said.contains("show as raw"), "{}", case.said);
-    assert_eq!(
-        bytes(&case.lines, "md121", "write", |o| o == "file_data"),
-        8 << 20
-    );
+    assert_eq!(bytes(&case.lines, "md121", "write", |o| o == "file_data"), 8 << 20);
     assert!(bytes(&case.lines, "md121", "write", |o| o == "journal") > 0);
     assert_eq!(bytes(&case.lines, "md121", "write", |o| o == "raw"), 0);
 }
@@ -696,12 +653,7 @@ fn not_mounted(kernel: &str) {
         return;
     };
     assert_eq!(case.status, 0);
-    for origin in [
-        "superblock",
-        "group_descriptors",
-        "block_bitmap",
-        "inode_table",
-    ] {
+    for origin in ["superblock", "group_descriptors", "block_bitmap", "inode_table"] {
         let read: u64 = by_slot(&case.lines, "md121", origin, "read").values().sum();
         assert!(read > 0, "e2fsck has read {origin}");
     }
@@ -753,11 +705,7 @@ fn traced_case(kernel: &str, script: &str, name: &str) -> Option<Case> {
     assert!(!did.contains("failed:"), "{name}: {did}");
     assert!(!said.contains("could not be reloaded"), "{name}: {said}");
     assert_eq!(text(dir.join(format!("{name}.status"))).trim(), "0");
-    Some(Case {
-        lines: intervals(dir.join(format!("{name}.out"))),
-        said,
-        status: 0,
-    })
+    Some(Case { lines: intervals(dir.join(format!("{name}.out"))), said, status: 0 })
 }
 
 /// After mkfs with another layout, writes have the origins of the new layout.
@@ -765,21 +713,15 @@ fn filesystem_changes(kernel: &str) {
     let Some(case) = change(kernel, "filesystem") else {
         return;
     };
-    let mounted = case
-        .lines
-        .iter()
-        .rposition(|l| !l.to_string().contains("38 groups"))
-        .map_or(0, |i| i + 1);
+    let mounted =
+        case.lines.iter().rposition(|l| !l.to_string().contains("38 groups")).map_or(0, |i| i + 1);
     let after = &case.lines[mounted..];
     assert!(!after.is_empty(), "the header shows the new filesystem");
     for origin in ["inode_table", "directory", "journal"] {
         let bytes: u64 = by_slot(after, "md120", origin, "write").values().sum();
         assert!(bytes > 0, "{origin}");
     }
-    assert_eq!(
-        bytes(after, "md120", "write", |o| o == "raw" || o == "unknown"),
-        0
-    );
+    assert_eq!(bytes(after, "md120", "write", |o| o == "raw" || o == "unknown"), 0);
     // Mounts are noted and reload nothing.
     for line in case.said.lines().filter(|l| l.contains("mounted")) {
         assert!(!line.contains("tracing reloaded"), "{line}");
@@ -806,11 +748,7 @@ fn members_change_within_an_interval(kernel: &str) {
     let Some(case) = traced_case(kernel, "turnover", "at_once") else {
         return;
     };
-    assert_eq!(
-        case.lines.len(),
-        2,
-        "a first interval of 50 ms, and one that lasts to the end"
-    );
+    assert_eq!(case.lines.len(), 2, "a first interval of 50 ms, and one that lasts to the end");
     assert!(!case.said.contains("tracing reloaded"), "{}", case.said);
     let dir = lab(kernel, "turnover").expect("the same run");
     let failed = text(dir.join("at_once.first")).trim().to_owned();
@@ -821,10 +759,7 @@ fn members_change_within_an_interval(kernel: &str) {
         sums.get(&key).copied().unwrap_or(0)
     };
     assert!(wrote(&failed, "parity") > 0, "before it failed");
-    assert!(
-        wrote("loop20", "resync") > 32 << 20,
-        "loop20 received most of the rebuild"
-    );
+    assert!(wrote("loop20", "resync") > 32 << 20, "loop20 received most of the rebuild");
     assert!(wrote("loop20", "parity") > 0 && wrote("loop20", "raw") == 0);
 }
 
@@ -854,10 +789,7 @@ fn arrays_come_and_go(kernel: &str) {
         assert!(health.contains_key(name), "{health:?}");
     }
     for name in ["md120", "md122"] {
-        assert!(
-            bytes(&case.lines, name, "write", |o| o == "inode_table") > 0,
-            "{name}"
-        );
+        assert!(bytes(&case.lines, name, "write", |o| o == "inode_table") > 0, "{name}");
     }
 }
 
@@ -866,17 +798,9 @@ fn by_member(lines: &[Value]) -> BTreeMap<(String, String, String), u64> {
     let each = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
     let word = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
     let mut sums = BTreeMap::new();
-    for member in lines
-        .iter()
-        .flat_map(|l| each(l, "arrays"))
-        .flat_map(|a| each(&a, "members"))
-    {
+    for member in lines.iter().flat_map(|l| each(l, "arrays")).flat_map(|a| each(&a, "members")) {
         for row in each(&member, "io") {
-            let key = (
-                word(&member, "name"),
-                word(&row, "origin"),
-                word(&row, "op"),
-            );
+            let key = (word(&member, "name"), word(&row, "origin"), word(&row, "op"));
             *sums.entry(key).or_default() += row["bytes"].as_u64().unwrap_or(0);
         }
     }
@@ -890,7 +814,8 @@ fn places_case(kernel: &str, name: &str) -> Option<BTreeMap<(String, String, Str
     Some(by_member(&intervals(dir.join(format!("{name}.out")))))
 }
 
-/// Superblock, bitmap and bad-block log of every metadata version, read at the addresses that mdadm prints.
+/// Superblock, bitmap and bad-block log of every metadata version, read at the addresses that mdadm
+/// prints.
 fn md_metadata_is_found(kernel: &str) {
     let Some(mut found) = places_case(kernel, "examine") else {
         return;

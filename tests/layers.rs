@@ -1,5 +1,5 @@
-//! The layers: a folder of `src/` uses only folders below it, no command uses another command, and imports between files have
-//! no cycles (`layers/cycles.rs`).
+//! The layers: a folder of `src/` uses only folders below it, no command uses another command, and
+//! imports between files have no cycles (`layers/cycles.rs`).
 
 use std::fs;
 use std::path::Path;
@@ -30,9 +30,7 @@ const LAYERS: [&str; 14] = [
 ];
 
 fn rank(name: &str) -> Option<usize> {
-    LAYERS
-        .iter()
-        .position(|row| row.split(' ').any(|n| n == name))
+    LAYERS.iter().position(|row| row.split(' ').any(|n| n == name))
 }
 
 /// Uses in a file that its layer forbids, one sentence each.
@@ -57,12 +55,7 @@ fn violations(file: &Path, text: &str) -> Vec<String> {
             && used[1] != own[1];
         let beside = mine == theirs && own[0] != used[0];
         if theirs < mine || beside || other_command {
-            wrong.push(format!(
-                "{}: {} uses {}",
-                file.display(),
-                own.join("::"),
-                used.join("::")
-            ));
+            wrong.push(format!("{}: {} uses {}", file.display(), own.join("::"), used.join("::")));
         }
     }
     wrong
@@ -90,41 +83,22 @@ fn a_violation_is_found() {
     let found = |file: &str, text: &str| violations(Path::new(file), text);
     for (file, text) in [
         ("raid/mod.rs", "use crate::machine::Sys;"),
-        (
-            "fs/ext4/mod.rs",
-            "use crate::{origin::Op, raid::{Level, Geometry}, ui::text};",
-        ),
+        ("fs/ext4/mod.rs", "use crate::{origin::Op, raid::{Level, Geometry}, ui::text};"),
         ("ui/view/mod.rs", "use super::super::commands::top;"),
-        (
-            "commands/top/command.rs",
-            "fn f() { crate::commands::doctor::run() }",
-        ),
+        ("commands/top/command.rs", "fn f() { crate::commands::doctor::run() }"),
         ("commands/top/command.rs", "use super::super::doctor;"),
-        (
-            "analysis/fold.rs",
-            "use crate::{\n    origin::Op,\n    probe::{load::Probe, Plan},\n};",
-        ),
+        ("analysis/fold.rs", "use crate::{\n    origin::Op,\n    probe::{load::Probe, Plan},\n};"),
         ("origin.rs", "use crate::printable::clean;"),
         ("elsewhere.rs", ""),
     ] {
         assert!(!found(file, text).is_empty(), "{file}: {text}");
     }
     for (file, text) in [
-        (
-            "commands/top/command.rs",
-            "use super::args::Top;\nuse crate::ui::text;",
-        ),
-        (
-            "raid/mod.rs",
-            "// crate::machine\n#[cfg(test)]\nmod tests { use crate::machine::Sys; }",
-        ),
+        ("commands/top/command.rs", "use super::args::Top;\nuse crate::ui::text;"),
+        ("raid/mod.rs", "// crate::machine\n#[cfg(test)]\nmod tests { use crate::machine::Sys; }"),
         ("fs/ext4/mod.rs", "use crate::{origin::{Op, Origin}, raid};"),
     ] {
-        assert!(
-            found(file, text).is_empty(),
-            "{file}: {:?}",
-            found(file, text)
-        );
+        assert!(found(file, text).is_empty(), "{file}: {:?}", found(file, text));
     }
 }
 

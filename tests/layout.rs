@@ -1,4 +1,5 @@
-//! `raidtrace layout` as a process, on images created with mke2fs: figures, kinds of input, exit statuses, errors.
+//! `raidtrace layout` as a process, on images created with mke2fs: figures, kinds of input, exit
+//! statuses, errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,12 +37,7 @@ fn layout(image: &Path, args: &[&str]) -> Value {
 /// Sum of figures, by member.
 fn members(object: &Value, names: &[&str]) -> Vec<u64> {
     let of = |m: &Value| names.iter().map(|n| m[n].as_u64().unwrap()).sum();
-    object["members"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(of)
-        .collect()
+    object["members"].as_array().unwrap().iter().map(of).collect()
 }
 
 const BITMAPS: [&str; 2] = ["block_bitmap", "inode_bitmap"];
@@ -66,10 +62,7 @@ fn figures_of_an_image() {
     }
     let image = Image::new(SEED, "-t ext4", None);
     let object = layout(&image.path, &R0X12);
-    assert_eq!(
-        members(&object, &BITMAPS),
-        [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
-    );
+    assert_eq!(members(&object, &BITMAPS), [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]);
     assert_eq!(object["groups"], 9594);
     assert_eq!(object["blocks_per_group"], 32768);
     assert_eq!(object["uneven"], true);
@@ -80,9 +73,7 @@ fn figures_of_an_image() {
     let object = layout(&image.path, &R0X12);
     assert_eq!(
         members(&object, &BITMAPS),
-        [
-            1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600
-        ]
+        [1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600]
     );
     assert_eq!(object["uneven"], false);
 }
@@ -121,12 +112,7 @@ fn kinds_of_input_agree() {
         );
         let piped: Value = serde_json::from_str(&piped.stdout).unwrap();
         // Without groups, the layout of mke2fs.
-        let end = dump
-            .stdout
-            .as_bytes()
-            .windows(8)
-            .position(|w| w == b"Group 0:")
-            .unwrap();
+        let end = dump.stdout.as_bytes().windows(8).position(|w| w == b"Group 0:").unwrap();
         fs::write(&text, &dump.stdout[..end]).unwrap();
         let header = layout(&text, &array);
         assert!(header["notes"][0].as_str().unwrap().contains("dumpe2fs -h"));
@@ -154,24 +140,15 @@ fn check_sets_the_exit_status() {
     let image = Image::new(SEED, "-t ext4", None);
     let path = image.path.to_str().unwrap();
     let check = |disks: &str, max: &str| {
-        let args = [
-            "layout",
-            path,
-            "--level",
-            "0",
-            "--check",
-            "--max-skew",
-            max,
-            "--disks",
-            disks,
-        ];
+        let args = ["layout", path, "--level", "0", "--check", "--max-skew", max, "--disks", disks];
         raidtrace(&args)
     };
     let bad = check("12", "1.5");
     assert_eq!(bad.code(), Some(3), "{bad:?}");
     assert!(bad.stderr.contains("above --max-skew 1.5"), "{bad:?}");
     assert_eq!(check("12", "6").code(), Some(0));
-    // The load on 13 disks is even with chunks of 512 KiB, except for the 4 chunks of an inode table of this size.
+    // The load on 13 disks is even with chunks of 512 KiB, except for the 4 chunks of an inode
+    // table of this size.
     assert_eq!(check("13", "1.2").code(), Some(0));
 }
 
@@ -179,27 +156,17 @@ fn check_sets_the_exit_status() {
 #[test]
 fn figures_of_a_plan() {
     let plan = |args: &[&str]| {
-        let words = [
-            &["layout", "--plan", "1257492480K", "--json"],
-            &R0X12[..],
-            args,
-        ]
-        .concat();
+        let words = [&["layout", "--plan", "1257492480K", "--json"], &R0X12[..], args].concat();
         json(&raidtrace(&words))
     };
     let defaults = plan(&[]);
-    assert_eq!(
-        members(&defaults, &BITMAPS),
-        [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]
-    );
+    assert_eq!(members(&defaults, &BITMAPS), [6368, 0, 0, 0, 6400, 0, 0, 0, 6388, 32, 0, 0]);
     let advice = defaults["advice"].as_str().unwrap();
     assert!(advice.contains("mkfs.ext4 -g 32744"), "{advice}");
     let odd = plan(&["-g", "32744", "--grow-to", "13"]);
     assert_eq!(
         members(&odd, &BITMAPS),
-        [
-            1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600
-        ]
+        [1570, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1600, 1632, 1600, 1600]
     );
     assert_eq!(odd["grown"]["disks"], 13);
     assert!(odd["grown"]["skew"]["worst"].as_f64().unwrap() < 1.1);
@@ -212,9 +179,7 @@ fn figures_of_a_plan() {
 fn search() {
     let search =
         |args: &[&str]| raidtrace(&[&["layout", "--plan", "200G", "--search"], args].concat());
-    let found = json(&search(
-        &[&R0X12[..], &["--json", "--grow-to", "16"]].concat(),
-    ));
+    let found = json(&search(&[&R0X12[..], &["--json", "--grow-to", "16"]].concat()));
     assert_eq!(found["schema"], "raidtrace.layout-search/1");
     assert_eq!(found["command"], "mkfs.ext4 -g 32744 DEVICE");
     let candidates = found["candidates"].as_array().unwrap();
@@ -223,18 +188,9 @@ fn search() {
     let base = candidates.iter().find(|c| c["base"] == true).unwrap();
     assert!(base["skew"]["bitmaps"].as_f64().unwrap() > 3.5, "{base}");
     assert_eq!(search(&[&R0X12[..], &["--check"]].concat()).code(), Some(0));
-    fails(
-        &search(&["--level", "1", "--disks", "2"]),
-        &["--search", "raid1"],
-    );
-    fails(
-        &search(&[&R0X12[..], &["--grow-to", "12"]].concat()),
-        &["--grow-to 12"],
-    );
-    fails(
-        &search(&[&R0X12[..], &["-g", "1000", "-G", "3"]].concat()),
-        &["-G 3"],
-    );
+    fails(&search(&["--level", "1", "--disks", "2"]), &["--search", "raid1"]);
+    fails(&search(&[&R0X12[..], &["--grow-to", "12"]].concat()), &["--grow-to 12"]);
+    fails(&search(&[&R0X12[..], &["-g", "1000", "-G", "3"]].concat()), &["-G 3"]);
 }
 
 #[test]
@@ -321,10 +277,7 @@ fn invalid_input() {
         &with(&["--level", "5", "--disks", "3", "--chunk", "512KB"]),
         &["--chunk", "power of two"],
     );
-    fails(
-        &with(&["--level", "10", "--disks", "3", "--layout", "x2"]),
-        &["--layout x2"],
-    );
+    fails(&with(&["--level", "10", "--disks", "3", "--layout", "x2"]), &["--layout x2"]);
     for usage in [
         &["--level", "7", "--disks", "3"][..],
         &["--level", "0", "--disks", "3", "--chunk", "524288"],
@@ -339,12 +292,7 @@ fn invalid_input() {
 
     let cut = image.path.with_extension("cut");
     fs::copy(&image.path, &cut).unwrap();
-    File::options()
-        .write(true)
-        .open(&cut)
-        .unwrap()
-        .set_len(32 * MIB)
-        .unwrap();
+    File::options().write(true).open(&cut).unwrap().set_len(32 * MIB).unwrap();
     let of = |path: &Path| raidtrace(&["layout", path.to_str().unwrap()]);
     fails(&of(&cut), &["s_blocks_count", "truncated"]);
     fs::write(&cut, b"nothing").unwrap();
@@ -356,10 +304,7 @@ fn invalid_input() {
     fs::write(&cut, [b"\0\0\0\0Ext2 Image 1.0\0", &[0; 100][..]].concat()).unwrap();
     fails(&of(&cut), &["e2image"]);
     fails(&of(Path::new("/no/such/image")), &["no such device"]);
-    fails(
-        &of(cut.parent().unwrap()),
-        &["neither a block device nor a mount point"],
-    );
+    fails(&of(cut.parent().unwrap()), &["neither a block device nor a mount point"]);
     let none = run(Command::new(EXE).args(["layout", "-"]));
     fails(&none, &["standard input", "Block size"]);
 }
@@ -378,9 +323,7 @@ fn device() {
         assert_eq!(object["disks"], 1);
         assert_eq!(object["skew"]["worst"], 1.0);
     }
-    let twelve = json(&raidtrace(
-        &[&["layout", &disk.name, "--json"], &R0X12[..]].concat(),
-    ));
+    let twelve = json(&raidtrace(&[&["layout", &disk.name, "--json"], &R0X12[..]].concat()));
     assert_eq!(twelve["members"].as_array().unwrap().len(), 12);
 }
 
@@ -389,21 +332,13 @@ fn invalid_loads() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.rtrace");
     let name = path.to_str().unwrap();
-    fails(
-        &raidtrace(&["layout", "--load", name]),
-        &[name, "No such file"],
-    );
+    fails(&raidtrace(&["layout", "--load", name]), &[name, "No such file"]);
     fs::write(&path, "not a recording").unwrap();
     fails(
         &raidtrace(&["layout", "--load", name, "-g", "32744"]),
         &[name, "not a raidtrace recording"],
     );
-    for with in [
-        &["--plan", "1T"][..],
-        &["--all"],
-        &["--check"],
-        &["--grow-to", "9"],
-    ] {
+    for with in [&["--plan", "1T"][..], &["--all"], &["--check"], &["--grow-to", "9"]] {
         let out = raidtrace(&[&["layout", "--load", name], with].concat());
         assert_eq!(out.code(), Some(2), "{out:?}");
         assert!(out.stderr.contains("cannot be used with"), "{out:?}");

@@ -1,4 +1,5 @@
-//! Compares the layout computed by `layout --plan` with images created by mke2fs, for a grid of sizes and options.
+//! Compares the layout computed by `layout --plan` with images created by mke2fs, for a grid of
+//! sizes and options.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,11 +32,8 @@ fn options(words: &str) -> Options {
 /// Compares the superblock and all ranges, and reports the first difference.
 fn compare(bytes: u64, words: &str, dir: Option<&str>) {
     // The default of mke2fs is ext2.
-    let with_type = if words.contains("-t ") {
-        words.to_owned()
-    } else {
-        format!("-t ext4 {words}")
-    };
+    let with_type =
+        if words.contains("-t ") { words.to_owned() } else { format!("-t ext4 {words}") };
     let words = with_type.as_str();
     let image = Image::new(bytes, words, dir);
     let want = Layout::read(&image.open()).unwrap();
@@ -46,13 +44,7 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
         let sb = layout.superblock.as_ref().unwrap();
         let groups = (sb.groups, sb.blocks_per_group, sb.groups_per_flex());
         let tables = (sb.inodes_per_group, sb.inode_table_blocks(), sb.desc_size);
-        (
-            sb.blocks_count,
-            groups,
-            tables,
-            sb.reserved_gdt_blocks,
-            sb.backup_bgs,
-        )
+        (sb.blocks_count, groups, tables, sb.reserved_gdt_blocks, sb.backup_bgs)
     };
     assert_eq!(sb(&got), sb(&want), "{bytes} {words}");
     for origin in Origin::ALL {
@@ -64,7 +56,8 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
         let first = got.iter().zip(&want).find(|(g, w)| g != w);
         assert!(
             got == want,
-            "{bytes} {words}: {origin}: {} ranges, not {}; first that differs: {first:?}; last: {:?}, not {:?}",
+            "{bytes} {words}: {origin}: {} ranges, not {}; first that differs: {first:?}; last: \
+             {:?}, not {:?}",
             got.len(),
             want.len(),
             got.last(),
@@ -75,9 +68,7 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
 
 /// A tmpfs, if there is one: it needs no disk space, and supports files larger than 16 TiB.
 fn memory() -> Option<&'static str> {
-    std::path::Path::new("/dev/shm")
-        .is_dir()
-        .then_some("/dev/shm")
+    std::path::Path::new("/dev/shm").is_dir().then_some("/dev/shm")
 }
 
 fn grid(cases: &[(u64, &str)]) {
@@ -173,14 +164,8 @@ fn features() {
         (64 * GIB, "-O ^sparse_super,^resize_inode"),
         (64 * GIB, "-O sparse_super2"),
         (64 * GIB, "-O sparse_super2,^resize_inode"),
-        (
-            64 * GIB,
-            "-O sparse_super2,^resize_inode extended:num_backup_sb=1",
-        ),
-        (
-            64 * GIB,
-            "-O sparse_super2,^resize_inode extended:num_backup_sb=0",
-        ),
+        (64 * GIB, "-O sparse_super2,^resize_inode extended:num_backup_sb=1"),
+        (64 * GIB, "-O sparse_super2,^resize_inode extended:num_backup_sb=0"),
         (200 * MIB, "-b 4096 -O sparse_super2,^resize_inode"),
         (64 * GIB, "-O bigalloc -C 65536"),
         (64 * GIB, "-O bigalloc -C 16384"),
@@ -222,11 +207,9 @@ fn beyond_16_tib() {
         eprintln!("skipped: no /dev/shm for images of over 16 TiB");
         return;
     };
-    for (bytes, words) in [
-        (14 * TIB + 512 * GIB, ""),
-        (17 * TIB, "-g 32744 -G 64"),
-        (28_991_029_248 << 10, ""),
-    ] {
+    for (bytes, words) in
+        [(14 * TIB + 512 * GIB, ""), (17 * TIB, "-g 32744 -G 64"), (28_991_029_248 << 10, "")]
+    {
         compare(bytes, words, Some(dir));
     }
 }

@@ -36,23 +36,14 @@ impl<'a> Case<'a> {
     }
 
     fn plan(&self) -> Result<Geometry, String> {
-        let defaults = Defaults {
-            version: self.version,
-            cpus: 1,
-            rotational: true,
-            physical_sector: 512,
-        };
-        plan(
-            self.bytes,
-            self.su,
-            self.sw,
-            &Options::parse(self.options)?,
-            &defaults,
-        )
+        let defaults =
+            Defaults { version: self.version, cpus: 1, rotational: true, physical_sector: 512 };
+        plan(self.bytes, self.su, self.sw, &Options::parse(self.options)?, &defaults)
     }
 }
 
-/// Result of a plan, as in the file. `like` is the result of mkfs.xfs, without position if the filesystem was not created.
+/// Result of a plan, as in the file. `like` is the result of mkfs.xfs, without position if the
+/// filesystem was not created.
 fn text(geometry: &Geometry, like: &str) -> String {
     let Geometry {
         block_size,
@@ -66,23 +57,14 @@ fn text(geometry: &Geometry, like: &str) -> String {
         inode_align,
         ..
     } = geometry;
-    let Features {
-        finobt,
-        rmapbt,
-        reflink,
-    } = geometry.features;
-    let Log::Internal { first, blocks: log } = geometry.log else {
-        panic!("external log")
-    };
+    let Features { finobt, rmapbt, reflink } = geometry.features;
+    let Log::Internal { first, blocks: log } = geometry.log else { panic!("external log") };
     let (finobt, rmapbt, reflink) = (u8::from(finobt), u8::from(rmapbt), u8::from(reflink));
-    let place = if like.ends_with('-') {
-        "- -".to_owned()
-    } else {
-        format!("{first} {inode_align}")
-    };
+    let place =
+        if like.ends_with('-') { "- -".to_owned() } else { format!("{first} {inode_align}") };
     format!(
-        "{block_size} {sector_size} {inode_size} {blocks} {ag_blocks} {ag_count} {log} {stripe_unit} {stripe_width} \
-         {finobt} {rmapbt} {reflink} {place}"
+        "{block_size} {sector_size} {inode_size} {blocks} {ag_blocks} {ag_count} {log} \
+         {stripe_unit} {stripe_width} {finobt} {rmapbt} {reflink} {place}"
     )
 }
 
@@ -96,7 +78,8 @@ fn recorded_cases() {
     compare(&cases);
 }
 
-/// Compares the plan of each case with its result. raidtrace may refuse options that mkfs.xfs accepts, but not many.
+/// Compares the plan of each case with its result. raidtrace may refuse options that mkfs.xfs
+/// accepts, but not many.
 fn compare(cases: &str) {
     let (mut same, mut both_refuse, mut refused, mut wrong) = (0, 0, Vec::new(), Vec::new());
     for line in cases.lines().filter(|l| !l.starts_with('#')) {
@@ -119,12 +102,7 @@ fn compare(cases: &str) {
         refused.len(),
         refused.join("\n")
     );
-    assert!(
-        wrong.is_empty(),
-        "{} of {same} differ:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {same} differ:\n{}", wrong.len(), wrong.join("\n"));
     assert!(refused.len() * 10 <= same, "{} refused", refused.len());
 }
 
@@ -133,20 +111,14 @@ fn installed() -> Result<&'static str, String> {
     let run = Command::new("mkfs.xfs").arg("-V").output();
     let out = run.map_err(|e| format!("mkfs.xfs: {e}"))?.stdout;
     let text = String::from_utf8_lossy(&out).trim().to_owned();
-    let mut numbers = text
-        .rsplit(' ')
-        .next()
-        .unwrap_or_default()
-        .split('.')
-        .map_while(|n| n.parse::<u32>().ok());
+    let mut numbers =
+        text.rsplit(' ').next().unwrap_or_default().split('.').map_while(|n| n.parse::<u32>().ok());
     let release = numbers.next().zip(numbers.next());
     match release.and_then(|(major, minor)| Version::from_release(major, minor)) {
         Some(Version::V6_1) => Ok("V6_1"),
         Some(Version::V6_13) => Ok("V6_13"),
         Some(Version::V7_2) => Ok("V7_2"),
-        other => Err(format!(
-            "{text}: no recorded cases for its rules ({other:?})"
-        )),
+        other => Err(format!("{text}: no recorded cases for its rules ({other:?})")),
     }
 }
 
@@ -162,24 +134,11 @@ fn installed_release() {
     }
     let count = std::env::var("RAIDTRACE_PLAN_CASES").unwrap_or_else(|_| "40".to_owned());
     let seed = std::process::id().to_string();
-    let out = Command::new(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/tools/oracle/mkfs-xfs-cases"
-    ))
-    .args([
-        "--count",
-        &count,
-        "--seed",
-        &seed,
-        &format!("{version}=mkfs.xfs"),
-    ])
-    .output()
-    .unwrap();
-    assert!(
-        out.status.success(),
-        "{}",
-        String::from_utf8_lossy(&out.stderr)
-    );
+    let out = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tools/oracle/mkfs-xfs-cases"))
+        .args(["--count", &count, "--seed", &seed, &format!("{version}=mkfs.xfs")])
+        .output()
+        .unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     eprintln!("seed {seed}");
     compare(&String::from_utf8(out.stdout).unwrap());
 }
@@ -187,36 +146,24 @@ fn installed_release() {
 const TIB: u64 = 1 << 40;
 
 fn defaults(version: Version) -> Defaults {
-    Defaults {
-        version,
-        cpus: 1,
-        rotational: true,
-        physical_sector: 4096,
-    }
+    Defaults { version, cpus: 1, rotational: true, physical_sector: 4096 }
 }
 
 fn planned(bytes: u64, options: &str, defaults: &Defaults) -> Result<Geometry, String> {
     plan(bytes, 512 << 10, 7, &Options::parse(options)?, defaults)
 }
 
-/// A non-rotational device is laid out as with concurrency options for the CPUs of the machine, from xfsprogs 6.8 on.
+/// A non-rotational device is laid out as with concurrency options for the CPUs of the machine,
+/// from xfsprogs 6.8 on.
 #[test]
 fn cpus_count_without_rotation() {
     for version in [Version::V6_1, Version::V6_6, Version::V6_13, Version::V7_2] {
         for cpus in [1, 8, 32, 64, 96, 192] {
             let rotating = defaults(version);
-            let flash = Defaults {
-                cpus,
-                rotational: false,
-                ..rotating
-            };
+            let flash = Defaults { cpus, rotational: false, ..rotating };
             for bytes in [TIB / 8, TIB, 7 * TIB + 12_345_678, 40 * TIB] {
                 let words = format!("-d concurrency={cpus} -l concurrency={cpus}");
-                let words = if version >= Version::V6_13 {
-                    words.as_str()
-                } else {
-                    ""
-                };
+                let words = if version >= Version::V6_13 { words.as_str() } else { "" };
                 let got = planned(bytes, "", &flash).unwrap();
                 assert_eq!(
                     got,
@@ -227,11 +174,7 @@ fn cpus_count_without_rotation() {
         }
     }
     let small = |cpus| {
-        let flash = Defaults {
-            cpus,
-            rotational: false,
-            ..defaults(Version::V6_13)
-        };
+        let flash = Defaults { cpus, rotational: false, ..defaults(Version::V6_13) };
         planned(TIB, "", &flash).unwrap().ag_count
     };
     assert_eq!((small(8), small(96)), (32, 96));
@@ -248,11 +191,7 @@ fn releases() {
     assert_eq!(of(6, 18), Some(Version::V6_18));
     assert_eq!(of(6, 19), Some(Version::V7_2));
     assert_eq!(of(8, 0), Some(Version::V7_2));
-    let log = |version| {
-        planned(TIB, "-d agcount=8", &defaults(version))
-            .unwrap()
-            .log
-    };
+    let log = |version| planned(TIB, "-d agcount=8", &defaults(version)).unwrap().log;
     // With sectors of 4 KiB, the log is aligned to its block until 6.18, to 32 KiB later.
     let first = |version| match log(version) {
         Log::Internal { first, .. } => first.0 % 8,
@@ -268,7 +207,8 @@ fn releases() {
 fn words_are_options() {
     for words in [
         "",
-        "-b size=1k -s size=512 -d agcount=0x10,su=64k,sw=4 -l size=102400b -m rmapbt=0,reflink -i size=512",
+        "-b size=1k -s size=512 -d agcount=0x10,su=64k,sw=4 -l size=102400b -m rmapbt=0,reflink \
+         -i size=512",
         "-dagsize=1g -d sunit=128,swidth=1024 -l sunit=64,agnum=3 -f -K -L label -m uuid=0",
         "-d noalign -l internal,su=32k -i sparse=0,maxpct=5,nrext64=0 -n size=8k,parent=1",
         "-d su=0,sw=0,size=1T -m crc=0 -l logdev=/dev/sdz,size=1g",
@@ -276,11 +216,7 @@ fn words_are_options() {
     ] {
         let options = Options::parse(words).unwrap();
         let normal = options.words();
-        assert_eq!(
-            Options::parse(&normal).as_ref(),
-            Ok(&options),
-            "{words}: {normal}"
-        );
+        assert_eq!(Options::parse(&normal).as_ref(), Ok(&options), "{words}: {normal}");
         assert_eq!(Options::parse(&normal).unwrap().words(), normal);
         plan(2 * TIB, 0, 0, &options, &defaults(Version::V7_2))
             .unwrap_or_else(|e| panic!("{words}: {e}"));
@@ -341,10 +277,7 @@ fn refused_options() {
         ("/dev/md0", "/dev/md0"),
     ] {
         let why = planned(2 * TIB, words, &defaults(Version::V7_2)).unwrap_err();
-        assert!(
-            name.split('|').any(|n| why.contains(n)) && !why.contains('\n'),
-            "{words}: {why}"
-        );
+        assert!(name.split('|').any(|n| why.contains(n)) && !why.contains('\n'), "{words}: {why}");
     }
     let old = planned(2 * TIB, "-d concurrency=8", &defaults(Version::V6_1)).unwrap_err();
     assert!(old.contains("concurrency"), "{old}");
@@ -364,13 +297,9 @@ fn hostile_devices() {
             (0, 9),
         ] {
             for physical_sector in [0, 1, 512, 3000, 4096, 65536, u32::MAX] {
-                for words in [
-                    "",
-                    "-b size=1k",
-                    "-b size=64k",
-                    "-m crc=0 -b size=512",
-                    "-d agsize=16m",
-                ] {
+                for words in
+                    ["", "-b size=1k", "-b size=64k", "-m crc=0 -b size=512", "-d agsize=16m"]
+                {
                     let options = Options::parse(words).unwrap();
                     for version in [Version::V6_1, Version::V7_2] {
                         let defaults = Defaults {

@@ -19,7 +19,8 @@ use serde_json::Value;
 const DIRS: u64 = 40;
 const XATTRS: u64 = 30;
 
-/// Creates directories with files, one of them large; a fragmented file; attributes too large for the inode.
+/// Creates directories with files, one of them large; a fragmented file; attributes too large for
+/// the inode.
 fn plant(root: &Path, block: u64) {
     for d in 0..DIRS {
         let dir = root.join(format!("d{d}"));
@@ -36,9 +37,7 @@ fn plant(root: &Path, block: u64) {
     let pieces = File::create(root.join("pieces")).unwrap();
     for i in 0..1200 {
         // Write every other block, so that no two are adjacent.
-        pieces
-            .write_all_at(&vec![b'p'; block as usize], 2 * i * block)
-            .unwrap();
+        pieces.write_all_at(&vec![b'p'; block as usize], 2 * i * block).unwrap();
     }
     for x in 0..XATTRS {
         let path = root.join(format!("x{x}"));
@@ -99,9 +98,7 @@ fn truth(device: &str, root: &Path) -> Truth {
                 continue;
             };
             let number = |n: &str| n.parse::<u64>().unwrap();
-            let n = at
-                .split_once('-')
-                .map_or(1, |(first, last)| number(last) - number(first) + 1);
+            let n = at.split_once('-').map_or(1, |(first, last)| number(last) - number(first) + 1);
             match what {
                 _ if what.contains("ETB") || what.contains("IND") => truth.maps += n,
                 _ if !what.starts_with('(') => {}
@@ -113,7 +110,8 @@ fn truth(device: &str, root: &Path) -> Truth {
     truth
 }
 
-/// Writes a filesystem created with these options, and then reads it without cached data. Both are traced.
+/// Writes a filesystem created with these options, and then reads it without cached data. Both are
+/// traced.
 fn a_filesystem(options: &[&str], block: u64) {
     if tracing() && installed("mke2fs") && installed("debugfs") {
         undisturbed(|| written_and_read(options, block));
@@ -143,16 +141,11 @@ fn written_and_read(options: &[&str], block: u64) -> Option<()> {
     }
     assert!(bytes(&written, "file_data", "write") >= truth.data * block);
     // Each block is written at least once, and again if it changes after an early writeback.
-    for (origin, blocks) in [
-        ("directory", truth.directory),
-        ("extent_tree", truth.maps),
-        ("xattr", truth.xattr),
-    ] {
+    for (origin, blocks) in
+        [("directory", truth.directory), ("extent_tree", truth.maps), ("xattr", truth.xattr)]
+    {
         let got = bytes(&written, origin, "write") / block;
-        assert!(
-            got >= blocks && got <= blocks * 3,
-            "{origin}: {got} of {blocks} blocks"
-        );
+        assert!(got >= blocks && got <= blocks * 3, "{origin}: {got} of {blocks} blocks");
     }
     for never in ["unknown", "raw", "parity", "md_superblock"] {
         assert_eq!(sum(&written, never, "*", "requests"), 0, "{never}");
@@ -176,7 +169,8 @@ fn written_and_read(options: &[&str], block: u64) -> Option<()> {
     assert_eq!(blocks("file_data"), truth.data, "data blocks read");
     assert_eq!(sum(&read, "unknown", "*", "requests"), 0);
 
-    // Blocks that only mounting and unmounting write, on a filesystem that raidtrace traces while it changes.
+    // Blocks that only mounting and unmounting write, on a filesystem that raidtrace traces while
+    // it changes.
     let (top, _) = Top::json(&[&disk.name, "-i0.2"]);
     let watch = Watch::new(top, &disk.name);
     let _alone = mount_namespaces();
@@ -186,7 +180,8 @@ fn written_and_read(options: &[&str], block: u64) -> Option<()> {
     Some(())
 }
 
-/// Asserts that requests are neither lost nor counted twice. Returns the intervals for further checks.
+/// Asserts that requests are neither lost nor counted twice. Returns the intervals for further
+/// checks.
 fn check_sums(counted: Counted, what: &str) -> Vec<Value> {
     let Counted { intervals, kernel } = counted;
     println!("{what}:\n{}", table(&intervals));
@@ -225,7 +220,8 @@ fn ext4_without_flex_bg_or_checksums() {
     a_filesystem(&["-b", "4096", "-O", "^flex_bg,^metadata_csum"], 4096);
 }
 
-/// A journal on its own disk, which is not a filesystem: all writes to that disk have the origin `journal`.
+/// A journal on its own disk, which is not a filesystem: all writes to that disk have the origin
+/// `journal`.
 #[test]
 fn an_external_journal_is_journal() {
     if !(tracing() && installed("mke2fs")) {
@@ -233,18 +229,7 @@ fn an_external_journal_is_journal() {
     }
     let _one = mount_namespaces();
     let journal = Loop::new(64 * MIB);
-    tool(
-        "mke2fs",
-        &[
-            "-q",
-            "-F",
-            "-b",
-            "4096",
-            "-O",
-            "journal_dev",
-            &journal.device(),
-        ],
-    );
+    tool("mke2fs", &["-q", "-F", "-b", "4096", "-O", "journal_dev", &journal.device()]);
     let place = format!("device={}", journal.device());
     let mut device = Loop::ext4(64 * MIB, &["-b", "4096", "-J", &place]);
     idle(&device.name);
@@ -267,9 +252,7 @@ fn an_external_journal_is_journal() {
         .map(|(_, cell)| cell)
         .collect();
     let bytes = |origin: &str| -> u64 {
-        let cells = on_journal
-            .iter()
-            .filter(|c| c["origin"] == origin && c["op"] == "write");
+        let cells = on_journal.iter().filter(|c| c["origin"] == origin && c["op"] == "write");
         cells.map(|c| c["bytes"].as_u64().unwrap()).sum()
     };
     assert!(bytes("journal") >= 20 * 3 * 4096, "{}", table(&intervals));

@@ -13,17 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::{EXE, Loop, MIB, Output, Top, installed, memory, raidtrace, run, tracing};
 use rustix::process::{Signal, geteuid};
 
-const DEMO: &str = concat!(
-    env!("CARGO_MANIFEST_DIR"),
-    "/src/commands/top/replay/demo.rtrace"
-);
+const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/top/replay/demo.rtrace");
 
 /// Names in a directory, sorted.
 fn names(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> = entries
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<_> =
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }

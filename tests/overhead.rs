@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use common::{Loop, MIB, Top, installed, run, skipped, sum, tracing};
 use serde_json::Value;
 
-/// Runs of a process's BPF programs counted by the kernel. It counts only while BPF statistics are enabled.
+/// Runs of a process's BPF programs counted by the kernel. It counts only while BPF statistics are
+/// enabled.
 fn counted(pid: u32) -> u64 {
     let mut programs = std::collections::BTreeMap::new();
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap() {
@@ -27,8 +28,8 @@ fn counted(pid: u32) -> u64 {
     programs.values().sum()
 }
 
-/// Writes for two seconds. Returns the requests that the disk completed, the program runs that the kernel counted, and all
-/// intervals.
+/// Writes for two seconds. Returns the requests that the disk completed, the program runs that the
+/// kernel counted, and all intervals.
 fn traced(disk: &Loop, options: &[&str]) -> (u64, u64, Vec<Value>) {
     let arguments = [&[disk.name.as_str(), "-i1"], options].concat();
     let (top, _) = Top::json(&arguments);
@@ -72,14 +73,8 @@ fn statistics_are_disabled_most_of_the_time() {
     };
     let (events, ns) = (overhead("bpf_events"), overhead("bpf_ns"));
     println!("{requests} requests, {runs} runs counted, {events} estimated, {ns} ns");
-    assert!(
-        events > requests / 2 && events < 10 * requests,
-        "{events} of {requests}"
-    );
-    assert!(
-        ns > 10 * events && ns < 100_000 * events,
-        "{ns} ns, {events} runs"
-    );
+    assert!(events > requests / 2 && events < 10 * requests, "{events} of {requests}");
+    assert!(ns > 10 * events && ns < 100_000 * events, "{ns} ns, {events} runs");
     for interval in &intervals {
         let share = interval["overhead"]["measured_share"].as_f64().unwrap();
         assert!((0.0..0.5).contains(&share), "{interval}");

@@ -1,4 +1,5 @@
-//! `raidtrace record` as a process: content of the file, and ends of a recording with and without errors.
+//! `raidtrace record` as a process: content of the file, and ends of a recording with and without
+//! errors.
 
 #![allow(clippy::unwrap_used)]
 
@@ -81,12 +82,7 @@ impl Recording {
             }
             items.push(item);
         }
-        Ok(Self {
-            ending: reader.ending().clone(),
-            items,
-            comms,
-            paths,
-        })
+        Ok(Self { ending: reader.ending().clone(), items, comms, paths })
     }
 
     fn states(&self) -> impl Iterator<Item = &State> {
@@ -124,11 +120,7 @@ impl Recording {
     fn written(&self) -> u64 {
         let cells = self.cells();
         let of = |((_, origin, op), (_, bytes)): (&(u32, String, String), &(u64, u64))| {
-            if origin == "file_data" && op == "write" {
-                *bytes
-            } else {
-                0
-            }
+            if origin == "file_data" && op == "write" { *bytes } else { 0 }
         };
         cells.iter().map(of).sum()
     }
@@ -215,15 +207,7 @@ fn invalid_usage_fails_before_programs_are_loaded() {
         &["record"][..],
         &["record", "-o", "/tmp/x", "--duration", "0"],
         &["record", "-o", "/tmp/x", "--buffer", "1"],
-        &[
-            "record",
-            "-o",
-            "/tmp/x",
-            "--rotate",
-            "1",
-            "--max-size",
-            "1G",
-        ],
+        &["record", "-o", "/tmp/x", "--rotate", "1", "--max-size", "1G"],
     ] {
         let out = raidtrace(wrong);
         assert_eq!(out.code(), Some(2), "{wrong:?} {out:?}");
@@ -278,10 +262,7 @@ fn a_command_is_recorded_until_it_ends() {
     assert_eq!(requests.len(), 100);
     for item in requests {
         let Item::Request(r) = item else { continue };
-        assert_eq!(
-            (r.op, r.origin, r.length),
-            (Op::Write, Origin::FileData, 4096)
-        );
+        assert_eq!((r.op, r.origin, r.length), (Op::Write, Origin::FileData, 4096));
         assert_eq!(r.array_sector, Some(r.sector));
         assert!(r.device_us.is_some() && !r.error, "{r:?}");
         let comm = recording.comms.get(&r.pid.unwrap()).map(String::as_str);
@@ -289,9 +270,7 @@ fn a_command_is_recorded_until_it_ends() {
     }
     let path = recording.paths.get(&small).map(PathBuf::from);
     assert_eq!(path, Some(disk.mount.join("small")));
-    let journal = recording
-        .submissions()
-        .filter(|s| s.origin == Origin::Journal);
+    let journal = recording.submissions().filter(|s| s.origin == Origin::Journal);
     assert!(journal.count() > 0);
 }
 
@@ -360,20 +339,12 @@ fn a_recording_matches_top() {
         for task in list(&array["tasks"]) {
             for io in list(&task["io"]) {
                 let key = (number(task, "pid"), text(io, "origin"), text(io, "op"));
-                add(
-                    tasks.entry(key).or_default(),
-                    number(io, "bios"),
-                    number(io, "bytes"),
-                );
+                add(tasks.entry(key).or_default(), number(io, "bios"), number(io, "bytes"));
             }
         }
         for f in list(&array["files"]) {
             let key = (number(f, "inode"), text(f, "op"));
-            add(
-                files.entry(key).or_default(),
-                number(f, "bios"),
-                number(f, "bytes"),
-            );
+            add(files.entry(key).or_default(), number(f, "bios"), number(f, "bytes"));
         }
         // All files are listed one by one.
         assert_eq!(number(&array["files_rest"], "bytes"), 0);
@@ -415,8 +386,8 @@ fn signals_end_a_recording_cleanly() {
     }
 }
 
-/// `nohup raidtrace record &` in a script: SIGHUP, and SIGINT from the terminal, are ignored. A logout does not end the
-/// recording; `kill -INT` does.
+/// `nohup raidtrace record &` in a script: SIGHUP, and SIGINT from the terminal, are ignored. A
+/// logout does not end the recording; `kill -INT` does.
 #[test]
 fn nohup_survives_a_hangup() {
     if !tracing() || !installed("mke2fs") {
@@ -459,9 +430,13 @@ fn a_signal_is_passed_on_to_the_command() {
     assert_eq!(out.code(), Some(5), "{out:?}");
     assert_eq!(Recording::read(&file).ending, Ending::Whole);
     // A command that is killed by a signal.
-    let out = run(Command::new(EXE)
-        .args(["record", &disk.device(), "--force", "-o"])
-        .args([file.to_str().unwrap(), "--", "bash", "-c", "kill -KILL $$"]));
+    let out = run(Command::new(EXE).args(["record", &disk.device(), "--force", "-o"]).args([
+        file.to_str().unwrap(),
+        "--",
+        "bash",
+        "-c",
+        "kill -KILL $$",
+    ]));
     assert_eq!(out.code(), Some(137), "{out:?}");
 }
 
@@ -590,10 +565,7 @@ fn a_killed_recorder_leaves_a_readable_file() {
         check_invariants(&recording);
         assert_eq!(recording.written(), 50 * 4096);
         assert!(matches!(recording.ending, Ending::CutShort { .. }));
-        assert_eq!(
-            (file.exists(), parts(&file).len()),
-            (!rotate, usize::from(rotate))
-        );
+        assert_eq!((file.exists(), parts(&file).len()), (!rotate, usize::from(rotate)));
         // The next recording does not replace it without --force.
         let out = raidtrace(&["record", &disk.device(), "-o", file.to_str().unwrap()]);
         fails(&out, &["--force"]);
@@ -646,14 +618,8 @@ fn the_last_minutes_are_kept() {
     let file = dir.path().join("a.rtrace");
     fs::write(dir.path().join("a.rtrace.0007.part"), "old").unwrap();
     // Keep three seconds, in parts of one second.
-    let recorder = record(&[
-        &disk.device(),
-        "-o",
-        file.to_str().unwrap(),
-        "--rotate",
-        "0.05",
-        "--force",
-    ]);
+    let recorder =
+        record(&[&disk.device(), "-o", file.to_str().unwrap(), "--rotate", "0.05", "--force"]);
     direct(&disk.mount.join("first"), 20);
     until(&file, |r| r.written() == 20 * 4096);
     let begun = Instant::now();
@@ -689,10 +655,7 @@ fn a_new_filesystem_restarts_tracing() {
     direct(&disk.mount.join("before"), 10);
     disk.umount();
     let options = ["-q", "-F", "-b", "1024", "-E", "lazy_itable_init=0"];
-    tool(
-        "mke2fs",
-        &[&options[..], &[disk.device().as_str()]].concat(),
-    );
+    tool("mke2fs", &[&options[..], &[disk.device().as_str()]].concat());
     disk.mount();
     until(&file, |r| r.states().any(|s| s.restart));
     direct(&disk.mount.join("after"), 10);
@@ -728,8 +691,5 @@ fn a_recording_on_the_recorded_disk() {
     let args = ["record", &disk.device(), "-d", "0.2", "-o"];
     let out = raidtrace(&[&args[..], &[file.to_str().unwrap()]].concat());
     assert_eq!(out.code(), Some(0), "{out:?}");
-    assert!(
-        out.stderr.contains("the recording includes its own writes"),
-        "{out:?}"
-    );
+    assert!(out.stderr.contains("the recording includes its own writes"), "{out:?}");
 }

@@ -1,5 +1,5 @@
-//! Commands that read recordings: `top --replay`, `report`, `export`, `demo`, on complete, truncated and damaged files. Needs no
-//! root.
+//! Commands that read recordings: `top --replay`, `report`, `export`, `demo`, on complete,
+//! truncated and damaged files. Needs no root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -56,9 +56,7 @@ fn sums(lines: &str) -> Sums {
             for member in array["members"].as_array().unwrap() {
                 for io in member["io"].as_array().unwrap() {
                     let name = |v: &Value| v.as_str().unwrap().to_owned();
-                    let sum = sums
-                        .entry((name(&member["name"]), name(&io["origin"])))
-                        .or_default();
+                    let sum = sums.entry((name(&member["name"]), name(&io["origin"]))).or_default();
                     sum.0 += io["requests"].as_u64().unwrap();
                     sum.1 += io["bytes"].as_u64().unwrap();
                 }
@@ -78,15 +76,9 @@ fn report(file: &str) -> String {
 fn the_demo_shows_a_skew() {
     let out = raidtrace(&["demo", "--batch"]);
     assert_eq!(out.code(), Some(0), "{out:?}");
-    assert!(
-        out.stdout
-            .contains("md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB")
-    );
+    assert!(out.stdout.contains("md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB"));
     let whole = out.stdout.split("total, since").nth(1).unwrap();
-    assert!(
-        whole.contains("loop1, loop5 and loop9 carry all of them"),
-        "{whole}"
-    );
+    assert!(whole.contains("loop1, loop5 and loop9 carry all of them"), "{whole}");
     let json = raidtrace(&["demo", "--json"]);
     assert_eq!(json.code(), Some(0));
     let first: Value = serde_json::from_str(json.stdout.lines().next().unwrap()).unwrap();
@@ -102,7 +94,8 @@ fn the_demo_of_xfs_names_one_member() {
     let whole = whole.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "loop1 carries",
-        "all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 changes that",
+        "all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 \
+         changes that",
     ] {
         assert!(whole.contains(words), "{whole}");
     }
@@ -112,26 +105,14 @@ fn the_demo_of_xfs_names_one_member() {
 fn demos_are_listed() {
     let out = raidtrace(&["demo", "--list"]);
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
-    let names: Vec<&str> = out
-        .stdout
-        .lines()
-        .filter_map(|l| l.split_whitespace().next())
-        .collect();
+    let names: Vec<&str> = out.stdout.lines().filter_map(|l| l.split_whitespace().next()).collect();
     assert_eq!(names, ["ext4", "xfs"]);
-    assert!(
-        out.stdout.lines().all(|l| l.contains("touch on a RAID")),
-        "{}",
-        out.stdout
-    );
+    assert!(out.stdout.lines().all(|l| l.contains("touch on a RAID")), "{}", out.stdout);
     let first = raidtrace(&["demo", "ext4", "--json"]);
     assert_eq!(first.stdout, raidtrace(&["demo", "--json"]).stdout);
     let unknown = raidtrace(&["demo", "btrfs"]);
     assert_eq!(unknown.code(), Some(2));
-    assert!(
-        unknown.stderr.contains("[possible values: ext4, xfs]"),
-        "{}",
-        unknown.stderr
-    );
+    assert!(unknown.stderr.contains("[possible values: ext4, xfs]"), "{}", unknown.stderr);
 }
 
 #[test]
@@ -154,11 +135,7 @@ fn a_report_is_legible() {
     let file = folder.file("a.rtrace", DEMO);
     let out = raidtrace(&["report", &file]);
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
-    assert!(
-        out.stdout.lines().all(|l| l.chars().count() <= 80),
-        "{}",
-        out.stdout
-    );
+    assert!(out.stdout.lines().all(|l| l.chars().count() <= 80), "{}", out.stdout);
     insta::assert_snapshot!("report", out.stdout);
     let value: Value = serde_json::from_str(&report(&file)).unwrap();
     assert_eq!(value["schema"], "raidtrace.report/1");
@@ -194,29 +171,15 @@ fn two_recordings_are_compared() {
     let value: Value = serde_json::from_str(&json.stdout).unwrap();
     assert_eq!(value["schema"], "raidtrace.report-against/1");
     assert_eq!(value["method"]["different"], 0);
-    assert!(
-        value["notes"][0]
-            .as_str()
-            .unwrap()
-            .contains("same recording")
-    );
+    assert!(value["notes"][0].as_str().unwrap().contains("same recording"));
     let page = against(&["--html", "-"]);
     assert_eq!(page.code(), Some(0), "{page:?}");
     assert!(page.stdout.starts_with("<!DOCTYPE html>"), "{page:?}");
-    fails(
-        &against(&["--pair", "md0=md127"]),
-        &["BEFORE has no array md0", "md127"],
-    );
-    fails(
-        &against(&["--against-from", "+4000"]),
-        &["nothing was recorded"],
-    );
+    fails(&against(&["--pair", "md0=md127"]), &["BEFORE has no array md0", "md127"]);
+    fails(&against(&["--against-from", "+4000"]), &["nothing was recorded"]);
     let cut = folder.file("cut.rtrace", &DEMO[..DEMO.len() - 4000]);
     let out = raidtrace(&["report", &file, "--against", &cut]);
-    assert!(
-        out.stdout.contains("- BEFORE: the recording is truncated"),
-        "{out:?}"
-    );
+    assert!(out.stdout.contains("- BEFORE: the recording is truncated"), "{out:?}");
     let missing = raidtrace(&["report", &file, "--against", "/nonexistent"]);
     fails(&missing, &["/nonexistent"]);
     for wrong in [&["--pair", "md0="][..], &["--json", "--html", "-"]] {
@@ -240,16 +203,10 @@ fn from_and_to_select_a_period() {
     let first = part(&["--to", "+9"]);
     assert!(first > 0 && first < all);
     assert_eq!(first + part(&["--from", "+9"]), all);
-    assert_eq!(
-        part(&["--from", "+2", "--to", "+9"]) + part(&["--to", "+2"]),
-        first
-    );
+    assert_eq!(part(&["--from", "+2", "--to", "+9"]) + part(&["--to", "+2"]), first);
     fails(
         &raidtrace(&["report", &file, "--from", "+9000"]),
-        &[
-            "nothing was recorded in that period",
-            "the recording covers 20",
-        ],
+        &["nothing was recorded in that period", "the recording covers 20"],
     );
     fails(
         &raidtrace(&["report", &file, "--from", "+9", "--to", "+8"]),
@@ -289,10 +246,7 @@ fn every_interval_has_its_own_utilisation_and_the_kernels_requests() {
         out.stdout
     };
     let whole = disks(&part(&[]));
-    assert_eq!(
-        whole["loop1"].0, 977,
-        "as between the first state and the last"
-    );
+    assert_eq!(whole["loop1"].0, 977, "as between the first state and the last");
     let near = |some: &Disks| {
         assert_eq!(some.len(), whole.len());
         for (name, (requests, busy)) in &whole {
@@ -308,16 +262,8 @@ fn every_interval_has_its_own_utilisation_and_the_kernels_requests() {
         let lines = part(&["--from", pair[0], "--to", pair[1]]);
         for (member, sum) in disks(&lines) {
             let own = sums(&lines);
-            let own: u64 = own
-                .iter()
-                .filter(|(k, _)| k.0 == member)
-                .map(|(_, s)| s.0)
-                .sum();
-            assert_eq!(
-                sum.1 > 0,
-                own > 0,
-                "{member} {pair:?}: {sum:?}, {own} requests"
-            );
+            let own: u64 = own.iter().filter(|(k, _)| k.0 == member).map(|(_, s)| s.0).sum();
+            assert_eq!(sum.1 > 0, own > 0, "{member} {pair:?}: {sum:?}, {own} requests");
         }
         windows += &lines;
     }
@@ -377,24 +323,11 @@ fn times_are_parsed_as_local_time() {
     ] {
         assert_eq!(from(zone, text), is, "{zone} {text}");
     }
-    fails(
-        &at("UTC", &["--from", "09:13"]),
-        &["nothing was recorded in that period"],
-    );
-    fails(
-        &at("UTC", &["--to", "09:10"]),
-        &["09:10 is before the recording", "09:11:59"],
-    );
-    fails(
-        &at("<+03>-3", &["--from", "09:12"]),
-        &["09:12 is local time", "09:12Z (UTC) is"],
-    );
+    fails(&at("UTC", &["--from", "09:13"]), &["nothing was recorded in that period"]);
+    fails(&at("UTC", &["--to", "09:10"]), &["09:10 is before the recording", "09:11:59"]);
+    fails(&at("<+03>-3", &["--from", "09:12"]), &["09:12 is local time", "09:12Z (UTC) is"]);
     let out = at("<+03>-3", &["--from=-8.135"]);
-    assert!(
-        out.stdout.contains("local 2026-11-21 12:12:"),
-        "{}",
-        out.stdout
-    );
+    assert!(out.stdout.contains("local 2026-11-21 12:12:"), "{}", out.stdout);
     let value: Value = serde_json::from_str(&at("<+03>-3", &["--json"]).stdout).unwrap();
     assert_eq!(value["local"]["from"], "2026-11-21T12:11:59.024239+03:00");
 }
@@ -410,16 +343,11 @@ fn other_files_are_rejected() {
     let newer = folder.file("newer", &newer);
     let none = folder.path("none").display().to_string();
     let header = folder.file("header", &DEMO[..DEMO.len().min(70_000)]);
-    for command in [
-        &["report"][..],
-        &["top", "--json", "--replay"],
-        &["top", "--batch", "--replay"],
-    ] {
+    for command in
+        [&["report"][..], &["top", "--json", "--replay"], &["top", "--batch", "--replay"]]
+    {
         let on = |file: &str| raidtrace(&[command, &[file]].concat());
-        fails(
-            &on(&empty),
-            &["empty", "the recorder ended before it wrote the header"],
-        );
+        fails(&on(&empty), &["empty", "the recorder ended before it wrote the header"]);
         fails(&on(&other), &["other", "not a raidtrace recording"]);
         fails(&on(&newer), &["newer", "schema 2", "use a newer one"]);
         fails(&on(&none), &["none", "No such file"]);
@@ -436,17 +364,12 @@ fn a_truncated_or_damaged_file_is_read_up_to_the_damage() {
     let middle = damaged.len() * 4 / 5;
     damaged[middle..middle + 3000].fill(0x55);
     let damaged = folder.file("damaged", &damaged);
-    for (file, says) in [
-        (&cut, "the recording is truncated"),
-        (&damaged, "the recording is damaged"),
-    ] {
+    for (file, says) in
+        [(&cut, "the recording is truncated"), (&damaged, "the recording is damaged")]
+    {
         let value: Value = serde_json::from_str(&report(file)).unwrap();
         assert_eq!(value["complete"], false);
-        assert!(
-            value["ending"].as_str().unwrap().contains(says),
-            "{}",
-            value["ending"]
-        );
+        assert!(value["ending"].as_str().unwrap().contains(says), "{}", value["ending"]);
         let (part, all) = (sums(&report(file)), sums(&report(&whole)));
         assert!(all.len() > 20 && !part.is_empty());
         assert!(part.iter().all(|(key, sum)| sum.1 <= all[key].1));
@@ -534,10 +457,7 @@ fn csv_and_ndjson_have_the_sums_of_the_report() {
     for line in csv.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
         if ["request", "part"].contains(&fields[at("kind")]) {
-            let key = (
-                fields[at("member")].to_owned(),
-                fields[at("origin")].to_owned(),
-            );
+            let key = (fields[at("member")].to_owned(), fields[at("origin")].to_owned());
             let sum = sums.entry(key).or_default();
             sum.0 += fields[at("count")].parse::<u64>().unwrap();
             sum.1 += fields[at("bytes")].parse::<u64>().unwrap();
@@ -548,10 +468,7 @@ fn csv_and_ndjson_have_the_sums_of_the_report() {
     assert_eq!(pipe.stdout, text);
     let cut = folder.file("cut", &DEMO[..DEMO.len() / 2]);
     let out = folder.path("part").display().to_string();
-    fails(
-        &raidtrace(&["export", &cut, "-f", "csv", "-o", &out]),
-        &["rows"],
-    );
+    fails(&raidtrace(&["export", &cut, "-f", "csv", "-o", &out]), &["rows"]);
 }
 
 #[test]
@@ -582,10 +499,7 @@ fn export_overwrites_no_input_and_removes_only_its_own_files() {
     assert!(fs::metadata(full).unwrap().file_type().is_char_device());
     let out = to(&file, "csv", "/dev/stdout");
     assert_eq!((out.code(), out.stderr.is_empty()), (Some(0), false));
-    assert_eq!(
-        out.stdout,
-        raidtrace(&["export", &file, "-f", "csv", "-o", "-"]).stdout
-    );
+    assert_eq!(out.stdout, raidtrace(&["export", &file, "-f", "csv", "-o", "-"]).stdout);
     let said = folder.path(".").display().to_string();
     fails(&to(&file, "csv", &said), &["is a directory"]);
 }
@@ -596,8 +510,7 @@ fn rows_printed_by(python: &Path, script: &str, file: &str) -> Sums {
     assert_eq!(out.code(), Some(0), "{}", out.stderr);
     let rows: Vec<(String, String, u64, u64)> = serde_json::from_str(&out.stdout).unwrap();
     let rows = rows.into_iter();
-    rows.map(|(member, origin, requests, bytes)| ((member, origin), (requests, bytes)))
-        .collect()
+    rows.map(|(member, origin, requests, bytes)| ((member, origin), (requests, bytes))).collect()
 }
 
 #[test]
@@ -617,10 +530,7 @@ fn duckdb_answers_bytes_by_member_and_origin() {
 rows = duckdb.sql(f\"\"\"select member, origin, sum(count), sum(bytes) from '{sys.argv[1]}'
     where kind in ('request', 'part') group by all\"\"\").fetchall()
 print(json.dumps([[a, b, int(c), int(d)] for a, b, c, d in rows]))";
-    assert_eq!(
-        rows_printed_by(&python, script, &table),
-        sums(&report(&file))
-    );
+    assert_eq!(rows_printed_by(&python, script, &table), sums(&report(&file)));
 }
 
 #[test]
@@ -633,10 +543,7 @@ fn pyarrow_polars_and_pandas_read_the_recording_as_it_is() {
             "pyarrow",
             "import pyarrow as pa; d = pa.ipc.open_stream(f).read_all().select(c).to_pylist()",
         ),
-        (
-            "polars",
-            "import polars as pl; d = pl.read_ipc_stream(f).select(c).to_dicts()",
-        ),
+        ("polars", "import polars as pl; d = pl.read_ipc_stream(f).select(c).to_dicts()"),
         (
             "pandas",
             "import pyarrow as pa; d = pa.ipc.open_stream(f).read_pandas()[c].to_dict('records')",
@@ -644,9 +551,7 @@ fn pyarrow_polars_and_pandas_read_the_recording_as_it_is() {
     ];
     for (module, line) in read {
         let Some(python) = python(module) else {
-            skipped(&format!(
-                "{module} is not on this machine (tools/setup --lab)"
-            ));
+            skipped(&format!("{module} is not on this machine (tools/setup --lab)"));
             continue;
         };
         let script = format!(

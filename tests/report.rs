@@ -1,4 +1,5 @@
-//! `raidtrace report --html`: the file that it writes, and the page in headless Chromium (tests/report/page.py). Needs no root.
+//! `raidtrace report --html`: the file that it writes, and the page in headless Chromium
+//! (tests/report/page.py). Needs no root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,10 +32,7 @@ fn a_page_is_one_file_that_replaces_another_only_with_force() {
         raidtrace(&args)
     };
     let first = html(&[]);
-    assert_eq!(
-        (first.code(), &*first.stdout, &*first.stderr),
-        (Some(0), "", "")
-    );
+    assert_eq!((first.code(), &*first.stdout, &*first.stderr), (Some(0), "", ""));
     let page = fs::read_to_string(&out).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
     assert!(page.contains("http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';"));
@@ -63,20 +61,12 @@ fn text_and_page_have_the_same_headline_and_requests() {
         assert!(joined.contains(figure) && page.contains(figure), "{figure}");
     }
     // The command that the page advises works.
-    let advice = page
-        .lines()
-        .find_map(|l| l.split("<code>raidtrace ").nth(1));
+    let advice = page.lines().find_map(|l| l.split("<code>raidtrace ").nth(1));
     let advice = advice.and_then(|l| l.split("</code>").next()).unwrap();
-    assert!(
-        advice.starts_with("layout --plan 1") && advice.ends_with("--search"),
-        "{advice}"
-    );
+    assert!(advice.starts_with("layout --plan 1") && advice.ends_with("--search"), "{advice}");
     let words: Vec<&str> = advice.split(' ').collect();
     assert_eq!(raidtrace(&words).code(), Some(0));
-    let part = raidtrace(&[
-        "report", &file, "--from", "+10", "--to", "+20", "--html", "-",
-    ])
-    .stdout;
+    let part = raidtrace(&["report", &file, "--from", "+10", "--to", "+20", "--html", "-"]).stdout;
     assert!(part.contains("(10 s)") && part.contains("Whole recording"));
 }
 
@@ -107,8 +97,8 @@ fn wrong_options_and_files_are_reported() {
     assert_eq!((failed.code(), page.exists()), (Some(1), false));
 }
 
-/// tests/report/page.py opens the pages in two sizes and two colour schemes, checks contrast and that they load no other files and
-/// report no error, and takes screenshots.
+/// tests/report/page.py opens the pages in two sizes and two colour schemes, checks contrast and
+/// that they load no other files and report no error, and takes screenshots.
 #[test]
 fn pages_in_a_browser() {
     let (Some(python), true) = (python("selenium"), installed("chromedriver")) else {

@@ -38,9 +38,7 @@ impl Terminal {
         let out = run(Command::new("tmux")
             .args(["-S", &terminal.socket])
             .args(new)
-            .arg(format!(
-                "exec env -u NO_COLOR PS1='$ ' LC_ALL=C.UTF-8 {command}"
-            )));
+            .arg(format!("exec env -u NO_COLOR PS1='$ ' LC_ALL=C.UTF-8 {command}")));
         if !out.status.success() {
             skipped(&format!("tmux does not start: {}", out.stderr.trim()));
             return None;
@@ -99,12 +97,13 @@ impl Drop for Terminal {
     }
 }
 
-/// Starts `top` in a script that writes its exit status and compares the terminal settings before and after.
+/// Starts `top` in a script that writes its exit status and compares the terminal settings before
+/// and after.
 fn start(terminal: &Terminal, dir: &Path, disk: &str) {
     let script = dir.join("run");
     let text = format!(
-        "stty -g >{0}/before; echo $$ >{0}/pid; {EXE} top {disk} -i 0.2; echo $? >{0}/status; stty -g >{0}/after\n\
-         cmp {0}/before {0}/after && echo same terminal >{0}/done\n",
+        "stty -g >{0}/before; echo $$ >{0}/pid; {EXE} top {disk} -i 0.2; echo $? >{0}/status; \
+         stty -g >{0}/after\ncmp {0}/before {0}/after && echo same terminal >{0}/done\n",
         dir.display()
     );
     fs::write(&script, text).unwrap();
@@ -154,10 +153,7 @@ fn keys_and_sizes() {
     start(&terminal, dir.path(), &disk.name);
     work(&disk);
     let screen = terminal.has("of the time");
-    assert!(
-        screen.contains("1 members") && screen.contains("q quit"),
-        "{screen}"
-    );
+    assert!(screen.contains("1 members") && screen.contains("q quit"), "{screen}");
     assert!(screen.contains("/mnt (loop"), "{screen}");
     assert_eq!(screen.lines().count(), 24, "{screen}");
 
@@ -198,9 +194,7 @@ fn keys_and_sizes() {
     }
     terminal.resize(2, 1);
     terminal.resize(200, 50);
-    terminal.wait("a large screen", |s| {
-        s.lines().count() == 50 && s.starts_with(&disk.name)
-    });
+    terminal.wait("a large screen", |s| s.lines().count() == 50 && s.starts_with(&disk.name));
     terminal.resize(80, 24);
     terminal.has("q quit");
     terminal.keys(&["q"]);

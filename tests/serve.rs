@@ -1,5 +1,5 @@
-//! `raidtrace serve` as a process: metrics compared with the kernel's figures, access control, recordings of the last minutes,
-//! and the page in a browser.
+//! `raidtrace serve` as a process: metrics compared with the kernel's figures, access control,
+//! recordings of the last minutes, and the page in a browser.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,10 +42,7 @@ impl Serve {
         let process = Top::start(command.args(args));
         let line = process.says("serving ");
         let (_, address) = line.split_once("://").unwrap();
-        Self {
-            process,
-            address: address.trim().trim_end_matches('/').to_owned(),
-        }
+        Self { process, address: address.trim().trim_end_matches('/').to_owned() }
     }
 
     /// Samples of the metrics, by name and labels.
@@ -64,19 +61,13 @@ impl Serve {
     /// Sum of the samples whose names start with `name`.
     fn sum(&self, name: &str) -> f64 {
         let samples = self.samples();
-        samples
-            .iter()
-            .filter(|(n, _)| n.starts_with(name))
-            .map(|(_, v)| v)
-            .sum()
+        samples.iter().filter(|(n, _)| n.starts_with(name)).map(|(_, v)| v).sum()
     }
 
     /// Waits until two more intervals have ended, so that the figures contain all earlier IO.
     fn settled(&self) {
         let before = self.sum("raidtrace_intervals_total");
-        until("two intervals", || {
-            self.sum("raidtrace_intervals_total") >= before + 2.0
-        });
+        until("two intervals", || self.sum("raidtrace_intervals_total") >= before + 2.0);
     }
 }
 
@@ -94,8 +85,7 @@ fn write(disk: &Loop, count: u64) {
     let buffer = vec![1; 8192];
     let at = buffer.as_ptr().align_offset(4096);
     for block in 0..count {
-        file.write_all_at(&buffer[at..at + 4096], block * 4096)
-            .unwrap();
+        file.write_all_at(&buffer[at..at + 4096], block * 4096).unwrap();
     }
 }
 
@@ -125,11 +115,7 @@ fn metrics_match_the_kernels_figures() {
         assert_eq!(serve.sum(name) - before, kernel as f64, "--keep {keep}");
         // A flush may complete as a write without data (empty_writes in docs/top.md).
         let written = serve.sum(&data) - data_before;
-        assert!(
-            (100.0..=101.0).contains(&written),
-            "--keep {keep}: {:?}",
-            serve.samples()
-        );
+        assert!((100.0..=101.0).contains(&written), "--keep {keep}: {:?}", serve.samples());
         let bytes = data.replace("_requests_", "_bytes_");
         assert!(serve.sum(&bytes) >= 409_600.0);
         let device = data
@@ -156,27 +142,13 @@ fn both_formats_pass_promtool() {
     serve.settled();
     let open = ["Accept: application/openmetrics-text; version=1.0.0"];
     let open = ask(&serve.address, "GET", "/metrics", &open);
-    assert!(
-        open.head.contains("application/openmetrics-text"),
-        "{open:?}"
-    );
+    assert!(open.head.contains("application/openmetrics-text"), "{open:?}");
     assert!(open.body.ends_with("# EOF\n"));
     assert!(open.body.contains("# UNIT raidtrace_member_bytes bytes\n"));
     let plain = get(&serve.address, "/metrics");
-    assert!(
-        plain.head.contains("text/plain; version=0.0.4"),
-        "{plain:?}"
-    );
-    assert!(
-        plain
-            .body
-            .contains("# TYPE raidtrace_member_bytes_total counter\n")
-    );
-    assert!(
-        plain.body.contains("task=\"both_formats_pa\""),
-        "{}",
-        plain.body
-    );
+    assert!(plain.head.contains("text/plain; version=0.0.4"), "{plain:?}");
+    assert!(plain.body.contains("# TYPE raidtrace_member_bytes_total counter\n"));
+    assert!(plain.body.contains("task=\"both_formats_pa\""), "{}", plain.body);
     if !installed("promtool") {
         return skipped("promtool is not on this machine (tools/setup --lab)");
     }
@@ -184,10 +156,7 @@ fn both_formats_pass_promtool() {
     let file = dir.path().join("metrics");
     fs::write(&file, &plain.body).unwrap();
     let input = fs::File::open(&file).unwrap();
-    let out = common::run_from(
-        input.into(),
-        Command::new("promtool").args(["check", "metrics"]),
-    );
+    let out = common::run_from(input.into(), Command::new("promtool").args(["check", "metrics"]));
     assert_eq!(out.code(), Some(0), "{out:?}");
 }
 
@@ -224,15 +193,8 @@ fn a_signal_writes_the_last_minutes() {
     let name = list[0]["name"].as_str().unwrap();
     // A recording holds paths.
     assert_eq!(get(&serve.address, &format!("/dumps/{name}")).status, 403);
-    for wrong in [
-        "/dumps/..%2f..%2fetc%2fpasswd",
-        "/dumps/%00",
-        "/dumps/raidtrace-x.rtrace/y",
-    ] {
-        assert!(
-            matches!(get(&serve.address, wrong).status, 403 | 404),
-            "{wrong}"
-        );
+    for wrong in ["/dumps/..%2f..%2fetc%2fpasswd", "/dumps/%00", "/dumps/raidtrace-x.rtrace/y"] {
+        assert!(matches!(get(&serve.address, wrong).status, 403 | 404), "{wrong}");
     }
 }
 
@@ -243,12 +205,7 @@ fn a_slow_operation_writes_the_last_minutes() {
     }
     let disk = filesystem();
     let dir = memory();
-    let args = [
-        "--dump-dir",
-        dir.path().to_str().unwrap(),
-        "--dump-on",
-        "slow=1us",
-    ];
+    let args = ["--dump-dir", dir.path().to_str().unwrap(), "--dump-on", "slow=1us"];
     let serve = Serve::start(&disk.name, &args);
     write(&disk, 5);
     let file = fs::File::open(disk.mount.join("file")).unwrap();
@@ -261,10 +218,7 @@ fn a_slow_operation_writes_the_last_minutes() {
     assert!(out.stdout.contains("fsync of "), "{}", out.stdout);
     // The rule's message names a file, so /api/interval leaves it out without --with-paths.
     let interval = get(&serve.address, "/api/interval").body;
-    assert!(
-        interval.contains("slow=1us") && !interval.contains("fsync of"),
-        "{interval}"
-    );
+    assert!(interval.contains("slow=1us") && !interval.contains("fsync of"), "{interval}");
 }
 
 #[test]
@@ -289,10 +243,7 @@ fn refused_access_is_a_one_line_error() {
     let secret_path = secret.to_str().unwrap();
     fails(&["--token-file", secret_path], "at least 16");
     fs::write(&secret, "0123456789abcdef\n").unwrap();
-    let serve = Serve::start(
-        &disk.name,
-        &["--token-file", secret_path, "--listen", "0.0.0.0:0"],
-    );
+    let serve = Serve::start(&disk.name, &["--token-file", secret_path, "--listen", "0.0.0.0:0"]);
     let address = serve.address.replace("0.0.0.0", "127.0.0.1");
     fails(&["--listen", &address], "cannot listen on");
     assert_eq!(get(&address, "/").status, 200);
@@ -301,18 +252,11 @@ fn refused_access_is_a_one_line_error() {
     assert_eq!(ask(&address, "GET", "/metrics", &[bearer]).status, 200);
     let renamed = ["Host: evil.example", bearer];
     assert_eq!(ask(&address, "GET", "/metrics", &renamed).status, 421);
-    assert_eq!(
-        ask(&address, "GET", "/api/timeline?after=x", &[bearer]).status,
-        400
-    );
+    assert_eq!(ask(&address, "GET", "/api/timeline?after=x", &[bearer]).status, 400);
     assert_eq!(ask(&address, "GET", "/nothing", &[bearer]).status, 404);
     assert_eq!(ask(&address, "DELETE", "/metrics", &[bearer]).status, 405);
     let page = get(&address, "/");
-    assert!(
-        page.head
-            .contains("content-security-policy: default-src 'none'"),
-        "{page:?}"
-    );
+    assert!(page.head.contains("content-security-policy: default-src 'none'"), "{page:?}");
 }
 
 #[test]
@@ -322,16 +266,12 @@ fn stalled_clients_do_not_block_other_clients() {
     }
     let disk = filesystem();
     let serve = Serve::start(&disk.name, &[]);
-    let silent: Vec<TcpStream> = (0..200)
-        .map(|_| TcpStream::connect(&serve.address).unwrap())
-        .collect();
+    let silent: Vec<TcpStream> =
+        (0..200).map(|_| TcpStream::connect(&serve.address).unwrap()).collect();
     let not_reading: Vec<TcpStream> = (0..20)
         .map(|_| {
             let mut stream = TcpStream::connect(&serve.address).unwrap();
-            let request = format!(
-                "GET /api/events HTTP/1.1\r\nHost: {}\r\n\r\n",
-                serve.address
-            );
+            let request = format!("GET /api/events HTTP/1.1\r\nHost: {}\r\n\r\n", serve.address);
             stream.write_all(request.as_bytes()).unwrap();
             stream
         })
@@ -342,9 +282,7 @@ fn stalled_clients_do_not_block_other_clients() {
     assert!(serve.sum("raidtrace_http_connections") >= 200.0);
     // The server closes them when they time out.
     drop(not_reading);
-    until("the silent ones to be closed", || {
-        serve.sum("raidtrace_http_connections") < 10.0
-    });
+    until("the silent ones to be closed", || serve.sum("raidtrace_http_connections") < 10.0);
     drop(silent);
     assert_eq!(serve.sum("raidtrace_lost_events_total"), 0.0);
     for _ in 0..2000 {
@@ -400,10 +338,7 @@ fn https_answers_with_the_certificate() {
     assert_eq!(out.code(), Some(0), "{out:?}");
     assert!(out.stdout.contains(&disk.name), "{out:?}");
     let out = run(top.env("SSL_CERT_FILE", dir.path().join("none")));
-    assert!(
-        out.code() == Some(1) && out.stderr.contains("SSL_CERT_FILE"),
-        "{out:?}"
-    );
+    assert!(out.code() == Some(1) && out.stderr.contains("SSL_CERT_FILE"), "{out:?}");
 }
 
 fn serve_is_healthy(url: &str, cert: &str) {

@@ -1,5 +1,5 @@
-//! Shadow programs (`bpf/shadow.bpf.h`) on kernels that may skip a program: they ignore an event that the first program has
-//! handled, and handle an event for which it was skipped.
+//! Shadow programs (`bpf/shadow.bpf.h`) on kernels that may skip a program: they ignore an event
+//! that the first program has handled, and handle an event for which it was skipped.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,13 +19,11 @@ use raidtrace::probe::{Facts, Probe, plan};
 
 const WRITES: u64 = 200;
 
-/// Counters after [`WRITES`] direct writes, with shadow programs and without the programs in `skipped`.
+/// Counters after [`WRITES`] direct writes, with shadow programs and without the programs in
+/// `skipped`.
 fn counted(skipped: &[&str]) -> Counters {
     let device = Loop::new(64 * MIB);
-    let facts = Facts {
-        preemptible: true,
-        ..Facts::gather()
-    };
+    let facts = Facts { preemptible: true, ..Facts::gather() };
     let sys = Sys::live();
     let topology = Topology::new(resolve(std::slice::from_ref(&device.name), &sys).unwrap());
     let tables = Tables::new(&topology).unwrap();
@@ -52,17 +50,13 @@ fn counted(skipped: &[&str]) -> Counters {
 /// Requests and bytes of completed writes.
 fn completed(counters: &Counters) -> (u64, u64) {
     let writes = counters.cells.iter().filter(|(key, _)| key.op == Op::Write);
-    writes.fold((0, 0), |(requests, bytes), (_, cell)| {
-        (requests + cell.requests, bytes + cell.bytes)
-    })
+    writes
+        .fold((0, 0), |(requests, bytes), (_, cell)| (requests + cell.requests, bytes + cell.bytes))
 }
 
 fn written(counters: &Counters) -> u64 {
     let pid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
-    let mine = counters
-        .tasks
-        .iter()
-        .filter(|(key, _)| key.pid == pid && key.op == Op::Write);
+    let mine = counters.tasks.iter().filter(|(key, _)| key.pid == pid && key.op == Op::Write);
     mine.map(|(_, io)| io.bios).sum()
 }
 
@@ -74,10 +68,7 @@ fn a_shadow_program_ignores_handled_events() {
     let counters = counted(&[]);
     assert_eq!(written(&counters), WRITES);
     assert_eq!(completed(&counters), (WRITES, WRITES * 4096));
-    assert_eq!(
-        (counters.lost[Loss::Issue], counters.lost[Loss::Missed]),
-        (0, 0)
-    );
+    assert_eq!((counters.lost[Loss::Issue], counters.lost[Loss::Missed]), (0, 0));
 }
 
 #[test]
@@ -88,16 +79,8 @@ fn a_shadow_program_handles_skipped_events() {
     let counters = counted(&["rt_bio_queue", "rt_rq_issue", "rt_rq_complete"]);
     assert_eq!(written(&counters), WRITES);
     assert_eq!(completed(&counters), (WRITES, WRITES * 4096));
-    assert_eq!(
-        (counters.lost[Loss::Issue], counters.lost[Loss::Missed]),
-        (0, 0)
-    );
-    let neither = counted(&[
-        "rt_bio_queue",
-        "rt_bio_queue_2",
-        "rt_rq_issue",
-        "rt_rq_issue_2",
-    ]);
+    assert_eq!((counters.lost[Loss::Issue], counters.lost[Loss::Missed]), (0, 0));
+    let neither = counted(&["rt_bio_queue", "rt_bio_queue_2", "rt_rq_issue", "rt_rq_issue_2"]);
     assert_eq!(completed(&neither), (WRITES, WRITES * 4096));
     assert_eq!(written(&neither), 0);
     assert!(neither.lost[Loss::Issue] > 0);

@@ -81,15 +81,10 @@ fn fsyncs_are_counted_and_add_up() {
     let out = top.end(Signal::INT);
     assert_eq!(out.code(), Some(0), "{out:?}");
     let intervals = json(&out.stdout);
-    assert!(
-        intervals.iter().all(|i| i["lost"]["events"] == 0),
-        "{out:?}"
-    );
+    assert!(intervals.iter().all(|i| i["lost"]["events"] == 0), "{out:?}");
     for op in ["fsync", "fdatasync"] {
         let sum = |field: &str| -> u64 {
-            let sums = intervals
-                .iter()
-                .filter_map(|i| i["kinds"][op][field].as_u64());
+            let sums = intervals.iter().filter_map(|i| i["kinds"][op][field].as_u64());
             sums.sum()
         };
         assert_eq!((sum("count"), sum("slow")), (CALLS / 2, CALLS / 2), "{op}");
@@ -117,14 +112,7 @@ fn many_tasks_at_once() {
     }
     const THREADS: u64 = 200;
     let disk = disk();
-    let top = start(&[
-        "--json",
-        "--threshold",
-        "1us",
-        "--task",
-        "syncer",
-        &disk.device(),
-    ]);
+    let top = start(&["--json", "--threshold", "1us", "--task", "syncer", &disk.device()]);
     top.line();
     let threads: Vec<_> = (0..THREADS)
         .map(|n| {
@@ -134,20 +122,14 @@ fn many_tasks_at_once() {
                 file.write_all(b"x").unwrap();
                 file.sync_all().unwrap();
             };
-            thread::Builder::new()
-                .name("syncer".to_owned())
-                .spawn(work)
-                .unwrap()
+            thread::Builder::new().name("syncer".to_owned()).spawn(work).unwrap()
         })
         .collect();
     threads.into_iter().for_each(|t| t.join().unwrap());
     let out = top.end(Signal::INT);
     assert_eq!(out.code(), Some(0), "{out:?}");
     let intervals = json(&out.stdout);
-    let lost: u64 = intervals
-        .iter()
-        .filter_map(|i| i["lost"]["events"].as_u64())
-        .sum();
+    let lost: u64 = intervals.iter().filter_map(|i| i["lost"]["events"].as_u64()).sum();
     let operations = operations(&intervals);
     let fsyncs: Vec<_> = operations.iter().filter(|o| o["op"] == "fsync").collect();
     assert_eq!(fsyncs.len() as u64 + lost, THREADS, "{lost} lost");
@@ -199,10 +181,7 @@ fn a_recording_keeps_operations() {
     assert_eq!(report["slow"]["kinds"]["fsync"]["count"], CALLS);
     assert_eq!(report["slow"]["operations"][0]["total_us"], longest);
     let report = raidtrace(&["report", recording]);
-    assert!(
-        report.stdout.contains("slow operations (1 µs or more)"),
-        "{report:?}"
-    );
+    assert!(report.stdout.contains("slow operations (1 µs or more)"), "{report:?}");
     let export = raidtrace(&["export", recording, "-f", "ndjson", "-o", "-"]);
     assert!(export.stdout.contains(r#""kind":"slow""#), "{export:?}");
 }

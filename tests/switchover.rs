@@ -1,5 +1,5 @@
-//! Members that change during tracing. A directory tree in place of sysfs makes loop devices the members of an array, so that
-//! no md is needed.
+//! Members that change during tracing. A directory tree in place of sysfs makes loop devices the
+//! members of an array, so that no md is needed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -121,8 +121,7 @@ impl Tree {
         let buffer = vec![0; 8192];
         let at = buffer.as_ptr().align_offset(4096);
         for _ in 0..count {
-            file.write_all_at(&buffer[at..at + 4096], OFFSET * 512)
-                .unwrap();
+            file.write_all_at(&buffer[at..at + 4096], OFFSET * 512).unwrap();
         }
     }
 
@@ -139,10 +138,7 @@ impl Tree {
 
     fn numbers(&self, wanted: &[u64]) -> BTreeMap<String, u64> {
         let disks = self.disks.iter().map(|d| d.name.clone());
-        disks
-            .zip(wanted.iter().copied())
-            .filter(|(_, n)| *n > 0)
-            .collect()
+        disks.zip(wanted.iter().copied()).filter(|(_, n)| *n > 0).collect()
     }
 }
 
@@ -183,13 +179,9 @@ fn a_member_that_joins_is_counted() {
 fn joins() -> Option<()> {
     let tree = Tree::new(4);
     let witnesses = tree.witnesses();
-    let mut sampler = Sampler::start(
-        tree.sys(),
-        &tree.targets(),
-        false,
-        raidtrace::probe::Dirtied::Counted,
-    )
-    .unwrap();
+    let mut sampler =
+        Sampler::start(tree.sys(), &tree.targets(), false, raidtrace::probe::Dirtied::Counted)
+            .unwrap();
     tree.wait_idle();
     sampler.interval().unwrap();
     // In one interval: one member stays, one fails, and one replaces it.
@@ -203,7 +195,8 @@ fn joins() -> Option<()> {
     tree.write(2, 6);
     tree.wait_idle();
     let first = sampler.interval().unwrap();
-    // A member whose slot changes gets a new member id in the BPF maps, but stays one member of the snapshot.
+    // A member whose slot changes gets a new member id in the BPF maps, but stays one member of the
+    // snapshot.
     let slot = tree.md(&format!("dev-{}/slot", tree.disks[2].name));
     tree.put(slot, "0");
     tree.leave(0);
@@ -238,13 +231,9 @@ fn a_member_that_returns_is_counted_from_its_first_request() {
 fn returns() -> Option<()> {
     let tree = Tree::new(3);
     let witnesses = tree.witnesses();
-    let mut sampler = Sampler::start(
-        tree.sys(),
-        &tree.targets(),
-        false,
-        raidtrace::probe::Dirtied::Counted,
-    )
-    .unwrap();
+    let mut sampler =
+        Sampler::start(tree.sys(), &tree.targets(), false, raidtrace::probe::Dirtied::Counted)
+            .unwrap();
     tree.wait_idle();
     sampler.interval().unwrap();
     tree.leave(1);
@@ -276,11 +265,8 @@ fn recorded() -> Option<()> {
     let dir = memory();
     let path = dir.path().join("a.rtrace");
     let files = Files::new(&path, false, None).unwrap();
-    let options = RecorderOptions {
-        targets: tree.targets(),
-        buffer: 1 << 20,
-        ..RecorderOptions::default()
-    };
+    let options =
+        RecorderOptions { targets: tree.targets(), buffer: 1 << 20, ..RecorderOptions::default() };
     tree.wait_idle();
     let mut recorder = Recording::start(tree.sys(), files, &options, Limits::default()).unwrap();
     tree.write(0, 3);
@@ -288,11 +274,7 @@ fn recorded() -> Option<()> {
     tree.leave(1);
     tree.join(2, "1");
     let begun = Instant::now();
-    while !recorder
-        .notes()
-        .iter()
-        .any(|n| n.contains("tracing updated"))
-    {
+    while !recorder.notes().iter().any(|n| n.contains("tracing updated")) {
         tree.write(0, 1);
         assert!(!recorder.drain().unwrap());
         recorder.session().md_event();
@@ -302,18 +284,9 @@ fn recorded() -> Option<()> {
     }
     tree.write(2, 6);
     tree.wait_idle();
-    let Finished {
-        summary, result, ..
-    } = recorder.finish();
+    let Finished { summary, result, .. } = recorder.finish();
     result.unwrap();
-    let out = raidtrace(&[
-        "export",
-        path.to_str().unwrap(),
-        "--format",
-        "ndjson",
-        "-o",
-        "-",
-    ]);
+    let out = raidtrace(&["export", path.to_str().unwrap(), "--format", "ndjson", "-o", "-"]);
     assert_eq!(out.code(), Some(0), "{out:?}");
     let mut found = BTreeMap::new();
     for line in out.stdout.lines() {

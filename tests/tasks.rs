@@ -1,4 +1,5 @@
-//! Attribution to tasks: many tasks, kworkers that serve several arrays, and cgroups whose bios are delayed by blk-throttle.
+//! Attribution to tasks: many tasks, kworkers that serve several arrays, and cgroups whose bios are
+//! delayed by blk-throttle.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,18 +35,14 @@ fn tasks(intervals: &[Value]) -> Vec<(String, &Value, u64)> {
         for task in list(&array["tasks"]) {
             let writes = list(&task["io"]).iter().filter(|io| io["op"] == "write");
             let bytes = writes.map(|io| io["bytes"].as_u64().unwrap());
-            rows.push((
-                array["name"].as_str().unwrap().to_owned(),
-                task,
-                bytes.sum(),
-            ));
+            rows.push((array["name"].as_str().unwrap().to_owned(), task, bytes.sum()));
         }
     }
     rows
 }
 
-/// Many more tasks than fit into any table, a few at a time: all bytes are counted once, although entries are evicted and tasks
-/// become idle.
+/// Many more tasks than fit into any table, a few at a time: all bytes are counted once, although
+/// entries are evicted and tasks become idle.
 #[test]
 fn more_tasks_than_a_table_holds_are_counted_once() {
     const TASKS: u64 = 3 * 8192 + 1000;
@@ -83,9 +80,7 @@ fn more_tasks_than_a_table_holds_are_counted_once() {
     assert_eq!(intervals.iter().map(lost).sum::<u64>(), 0);
     let submitted = |i: &Value| -> u64 {
         let rows = list(&i["arrays"][0]["amplification"]).iter();
-        rows.filter(|r| r["op"] == "write")
-            .map(|r| r["submitted_bytes"].as_u64().unwrap())
-            .sum()
+        rows.filter(|r| r["op"] == "write").map(|r| r["submitted_bytes"].as_u64().unwrap()).sum()
     };
     assert_eq!(intervals.iter().map(submitted).sum::<u64>(), written);
 }
@@ -107,7 +102,8 @@ impl Drop for Setting {
     }
 }
 
-/// An unbound kworker writes back several filesystems with one pid. Each array shows its work for that array.
+/// An unbound kworker writes back several filesystems with one pid. Each array shows its work for
+/// that array.
 #[test]
 fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
     if !(tracing() && installed("mke2fs")) {
@@ -134,13 +130,8 @@ fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
         let line: Value = serde_json::from_str(&top.line()).unwrap();
         let workers = tasks(std::slice::from_ref(&line));
         for (array, task, _) in workers {
-            if task["role"]
-                .as_str()
-                .is_some_and(|r| r.starts_with("writeback"))
-            {
-                pids.entry(task["pid"].as_u64().unwrap())
-                    .or_default()
-                    .insert(array);
+            if task["role"].as_str().is_some_and(|r| r.starts_with("writeback")) {
+                pids.entry(task["pid"].as_u64().unwrap()).or_default().insert(array);
             }
         }
         seen.push(line);
@@ -148,10 +139,7 @@ fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
     seen.extend(top.intervals());
     let mut roles = 0;
     for (array, task, _) in tasks(&seen) {
-        if let Some(of) = task["role"]
-            .as_str()
-            .and_then(|r| r.strip_prefix("writeback of "))
-        {
+        if let Some(of) = task["role"].as_str().and_then(|r| r.strip_prefix("writeback of ")) {
             assert_eq!(of, array, "{task}");
             roles += 1;
         }
@@ -183,21 +171,16 @@ impl Limited {
         let dev = dev.trim();
         let name = format!("raidtrace-test-{}-{disk}", std::process::id());
         let (top, file, limit) = match (mounted("cgroup", "blkio"), mounted("cgroup2", "")) {
-            (Some(top), _) => (
-                top,
-                "blkio.throttle.write_bps_device",
-                format!("{dev} {bytes_a_second}"),
-            ),
+            (Some(top), _) => {
+                (top, "blkio.throttle.write_bps_device", format!("{dev} {bytes_a_second}"))
+            }
             (None, Some(top)) => {
                 let _ = fs::write(top.join("cgroup.subtree_control"), "+io");
                 (top, "io.max", format!("{dev} wbps={bytes_a_second}"))
             }
             (None, None) => return None,
         };
-        let limited = Self {
-            dir: top.join(&name),
-            path: format!("/{name}"),
-        };
+        let limited = Self { dir: top.join(&name), path: format!("/{name}") };
         fs::create_dir(&limited.dir).ok()?;
         fs::write(limited.dir.join(file), limit).ok()?;
         Some(limited)
@@ -221,7 +204,8 @@ impl Drop for Limited {
     }
 }
 
-/// blk-throttle submits delayed bios from its own kworker. They must never be attributed to that kworker.
+/// blk-throttle submits delayed bios from its own kworker. They must never be attributed to that
+/// kworker.
 #[test]
 fn throttled_bios_count_for_the_waiting_task_or_the_cgroup() {
     if !(tracing() && installed("mke2fs") && installed("dd")) {
@@ -235,12 +219,8 @@ fn throttled_bios_count_for_the_waiting_task_or_the_cgroup() {
     let (top, _) = Top::json(&["-i", "0.5", &device.name]);
     let to = device.mount.display();
     // dd waits for each direct write, and at its end for writeback.
-    limited.run(&format!(
-        "dd if=/dev/zero of={to}/direct bs=1M count=8 oflag=direct 2>/dev/null"
-    ));
-    limited.run(&format!(
-        "dd if=/dev/zero of={to}/buffered bs=1M count=8 conv=fsync 2>/dev/null"
-    ));
+    limited.run(&format!("dd if=/dev/zero of={to}/direct bs=1M count=8 oflag=direct 2>/dev/null"));
+    limited.run(&format!("dd if=/dev/zero of={to}/buffered bs=1M count=8 conv=fsync 2>/dev/null"));
     idle(&device.name);
     let intervals = top.intervals();
     let rows = tasks(&intervals);
@@ -249,9 +229,7 @@ fn throttled_bios_count_for_the_waiting_task_or_the_cgroup() {
     let of = |wanted: &dyn Fn(&Value) -> bool| -> u64 {
         let rows = rows.iter().filter(|(_, task, _)| wanted(task));
         let io = rows.flat_map(|(_, task, _)| list(&task["io"]));
-        io.filter(|io| io["origin"] == "file_data")
-            .map(|io| io["bytes"].as_u64().unwrap())
-            .sum()
+        io.filter(|io| io["origin"] == "file_data").map(|io| io["bytes"].as_u64().unwrap()).sum()
     };
     let is = |comm: &'static str| move |task: &Value| task["comm"].as_str().unwrap().contains(comm);
     assert_eq!(of(&is("kthrotld")), 0, "{rows:?}");

@@ -51,17 +51,11 @@ fn usage() {
         assert_eq!(out.code(), Some(2), "{wrong:?} {out:?}");
         assert_eq!(out.stdout, "");
         let says = ["Usage: raidtrace", "try '--help'"];
-        assert!(
-            says.iter().any(|s| out.stderr.contains(s)),
-            "{wrong:?} {out:?}"
-        );
+        assert!(says.iter().any(|s| out.stderr.contains(s)), "{wrong:?} {out:?}");
     }
     let version = raidtrace(&["--version"]);
     assert_eq!(version.code(), Some(0));
-    assert_eq!(
-        version.stdout,
-        concat!("raidtrace ", env!("CARGO_PKG_VERSION"), "\n")
-    );
+    assert_eq!(version.stdout, concat!("raidtrace ", env!("CARGO_PKG_VERSION"), "\n"));
     let long = raidtrace(&["--version", "-v"]);
     assert_eq!(long.code(), Some(0));
     for line in ["commit: ", "target: ", "libbpf: v", "features: "] {
@@ -77,9 +71,7 @@ fn completion() {
         assert_eq!(out.code(), Some(0), "{out:?}");
         assert!(out.stdout.contains("COMPLETE"), "{out:?}");
     }
-    let out = run(Command::new(EXE)
-        .env("COMPLETE", "fish")
-        .args(["--", "raidtrace", "do"]));
+    let out = run(Command::new(EXE).env("COMPLETE", "fish").args(["--", "raidtrace", "do"]));
     assert!(out.stdout.starts_with("doctor"), "{out:?}");
 }
 
@@ -148,10 +140,7 @@ fn no_such_target() {
         ("nosuchdisk", &["nosuchdisk", "ls /sys/block"]),
         (file.to_str().unwrap(), &["neither a block device nor"]),
         (dir.path().to_str().unwrap(), &["nor a mount point"]),
-        (
-            "/etc",
-            &["/etc", "neither a block device nor a mount point"],
-        ),
+        ("/etc", &["/etc", "neither a block device nor a mount point"]),
         ("/dev/shm", &["/dev/shm is tmpfs", "name a disk"]),
         ("/proc", &["/proc is proc", "name a disk"]),
         ("/dev/null", &["/dev/null", "name"]),
@@ -184,10 +173,7 @@ fn contract(interval: &Value) {
         }
         for row in list(&array["amplification"]) {
             assert!(row["origin"].is_string() && row["op"].is_string());
-            assert_eq!(
-                row["factor"].is_f64(),
-                row["submitted_bytes"].as_u64().unwrap() > 0
-            );
+            assert_eq!(row["factor"].is_f64(), row["submitted_bytes"].as_u64().unwrap() > 0);
         }
     }
     let interval = std::slice::from_ref(interval);
@@ -244,7 +230,8 @@ fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()>
     for origin in ["inode_table", "inode_bitmap", "block_bitmap", "directory"] {
         assert!(written(origin) > 0, "{origin}");
     }
-    // A disk without md has one copy. Other programs write too while the first and the last interval end.
+    // A disk without md has one copy. Other programs write too while the first and the last
+    // interval end.
     let rows = || {
         let arrays = intervals.iter().flat_map(|i| list(&i["arrays"]));
         arrays.flat_map(|a| list(&a["amplification"]))
@@ -256,10 +243,7 @@ fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()>
             .sum()
     };
     let (submitted, below) = (data("submitted_bytes"), data("data_bytes"));
-    assert!(
-        submitted.abs_diff(below) * 4 <= submitted,
-        "{submitted} {below}"
-    );
+    assert!(submitted.abs_diff(below) * 4 <= submitted, "{submitted} {below}");
     for interval in &intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
     }
@@ -277,10 +261,8 @@ fn on_a_disk(path: &std::path::Path) -> Option<PathBuf> {
         let (mount, kind) = (PathBuf::from(words.next()?), words.next()?.to_owned());
         path.starts_with(&mount).then_some((mount, kind))
     };
-    let (mount, kind) = mounts
-        .lines()
-        .filter_map(on)
-        .max_by_key(|(mount, _)| mount.as_os_str().len())?;
+    let (mount, kind) =
+        mounts.lines().filter_map(on).max_by_key(|(mount, _)| mount.as_os_str().len())?;
     (kind == "ext4").then_some(mount)
 }
 
@@ -296,10 +278,7 @@ fn count_ends_top() {
     // Output to a pipe is text.
     let out = raidtrace(&["top", &disk.name, "-n", "2", "-i", "0.1"]);
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
-    assert_eq!(
-        out.stdout.matches(&format!("{} single", disk.name)).count(),
-        3
-    );
+    assert_eq!(out.stdout.matches(&format!("{} single", disk.name)).count(), 3);
     assert!(out.stdout.contains("total:"));
 }
 
@@ -441,8 +420,8 @@ fn tracefs_is_not_needed() {
     }
     let _alone = mount_namespaces();
     let disk = disk();
-    let script = "for d in /sys/kernel/tracing /sys/kernel/debug; do mount -t tmpfs none $d; done; \
-                  exec \"$0\" top \"$1\" --json -n1 -i0.1";
+    let script = "for d in /sys/kernel/tracing /sys/kernel/debug; do mount -t tmpfs none $d; \
+                  done; exec \"$0\" top \"$1\" --json -n1 -i0.1";
     let out = run(Command::new("unshare").args(["-m", "sh", "-c", script, EXE, &disk.name]));
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
     json(&out.stdout).iter().for_each(contract);

@@ -1,4 +1,5 @@
-//! Compares the layout of real images, and of a mounted filesystem, with what xfs_db reads from them.
+//! Compares the layout of real images, and of a mounted filesystem, with what xfs_db reads from
+//! them.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,9 +25,7 @@ fn fields(image: &Path, structure: &str) -> HashMap<String, u64> {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.parse().ok(),
     };
-    pairs
-        .filter_map(|(name, value)| Some((name.to_owned(), number(value)?)))
-        .collect()
+    pairs.filter_map(|(name, value)| Some((name.to_owned(), number(value)?))).collect()
 }
 
 /// Makes an image of `size` and compares all of it. options: those of mkfs.xfs.
@@ -75,17 +74,8 @@ fn compare(size: &str, options: &str) {
             assert_eq!(sb["logblocks"], u64::from(blocks), "{options}");
             let convert = format!("convert fsblock {} daddr", sb["logstart"]);
             let daddr = tool("xfs_db", &["-r", "-c", &convert, image.to_str().unwrap()]);
-            let sector = daddr
-                .split(['(', ')'])
-                .nth(1)
-                .unwrap()
-                .parse::<u64>()
-                .unwrap();
-            assert_eq!(
-                first.sector(geometry.block_sectors()).0,
-                sector,
-                "{options}"
-            );
+            let sector = daddr.split(['(', ')']).nth(1).unwrap().parse::<u64>().unwrap();
+            assert_eq!(first.sector(geometry.block_sectors()).0, sector, "{options}");
             assert!(layout.notes.is_empty(), "{options}: {:?}", layout.notes);
         }
     }
@@ -97,22 +87,10 @@ fn compare(size: &str, options: &str) {
         let roots = [
             (true, agf["bnoroot"], Origin::FreeSpaceBtree),
             (true, agf["cntroot"], Origin::FreeSpaceBtree),
-            (
-                has.rmapbt,
-                agf.get("rmaproot").copied().unwrap_or(0),
-                Origin::RmapBtree,
-            ),
-            (
-                has.reflink,
-                agf.get("refcntroot").copied().unwrap_or(0),
-                Origin::RefcountBtree,
-            ),
+            (has.rmapbt, agf.get("rmaproot").copied().unwrap_or(0), Origin::RmapBtree),
+            (has.reflink, agf.get("refcntroot").copied().unwrap_or(0), Origin::RefcountBtree),
             (true, agi["root"], Origin::InodeBtree),
-            (
-                has.finobt,
-                agi.get("free_root").copied().unwrap_or(0),
-                Origin::InodeBtree,
-            ),
+            (has.finobt, agi.get("free_root").copied().unwrap_or(0), Origin::InodeBtree),
         ];
         for (_, block, origin) in roots.into_iter().filter(|r| r.0) {
             let block = FsBlock(u64::from(ag) * u64::from(geometry.ag_blocks) + block);
@@ -184,8 +162,6 @@ fn a_mounted_filesystem_without_reading_its_device() {
     assert_eq!(asked.ranges, read.ranges);
     read.geometry.inode_align = 0; // XFS_IOC_FSGEOMETRY does not have it
     assert_eq!(asked.geometry, read.geometry);
-    let other = Layout::from_mount(Path::new("/proc"), proc())
-        .unwrap_err()
-        .to_string();
+    let other = Layout::from_mount(Path::new("/proc"), proc()).unwrap_err().to_string();
     assert!(other.contains("not XFS"), "{other}");
 }

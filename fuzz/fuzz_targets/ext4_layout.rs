@@ -1,7 +1,8 @@
-//! `Layout::read` on hostile images: no panic, no endless walk, and the promises of its ranges kept.
+//! `Layout::read` on hostile images: no panic, no endless walk, and the promises of its ranges
+//! kept.
 //!
-//! An input is the beginning of an image of 1 MiB. A good seed: `truncate -s 1M seed && mke2fs -F -b
-//! 1024 -t ext4 seed`, then its first 128 KiB, in `fuzz/corpus/ext4_layout/`; with
+//! An input is the beginning of an image of 1 MiB. A good seed: `truncate -s 1M seed && mke2fs -F
+//! -b 1024 -t ext4 seed`, then its first 128 KiB, in `fuzz/corpus/ext4_layout/`; with
 //! `-O ^metadata_csum` nothing hangs on a checksum (a wrong one is only a note anyhow).
 
 #![no_main]

@@ -1,4 +1,5 @@
-//! Kernel facts, and commands that fix slow arrays, mounts and filesystems, shared by `doctor`, `alloc` and `slow`.
+//! Kernel facts, and commands that fix slow arrays, mounts and filesystems, shared by `doctor`,
+//! `alloc` and `slow`.
 
 pub mod kernel;
 pub mod quote;

@@ -1,4 +1,5 @@
-//! Counters of the ext4 block allocator (fs/ext4/mballoc.c) per filesystem, and the snapshot of one `raidtrace alloc` interval.
+//! Counters of the ext4 block allocator (fs/ext4/mballoc.c) per filesystem, and the snapshot of one
+//! `raidtrace alloc` interval.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +19,8 @@ pub mod window;
 /// Number of allocation criteria, which the allocator relaxes one by one. Older kernels have four.
 pub const CRITERIA: usize = crate::contract::ALLOC_CRITERIA as usize;
 
-/// Number of buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more. A filesystem of 30 TiB has about 2^18 groups of 128 MiB.
+/// Number of buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more. A filesystem of 30 TiB has
+/// about 2^18 groups of 128 MiB.
 pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUP_BUCKETS as usize;
 
 /// Reason why a group was refused, derived from its `struct ext4_group_info` at that moment.
@@ -40,7 +42,8 @@ pub enum Refused {
     Blocks,
     /// Another reason, or unknown.
     Other,
-    /// The group's buddy bitmap is not in memory (`EXT4_MB_GRP_NEED_INIT`): the first criteria do not read bitmaps.
+    /// The group's buddy bitmap is not in memory (`EXT4_MB_GRP_NEED_INIT`): the first criteria do
+    /// not read bitmaps.
     NotLoaded,
 }
 
@@ -63,7 +66,8 @@ impl Refused {
 #[serde(transparent)]
 pub struct Groups(pub [u64; GROUPS_BUCKETS]);
 
-/// Counters of one filesystem: cumulative since the programs were attached, or for one interval after [`Counts::since`].
+/// Counters of one filesystem: cumulative since the programs were attached, or for one interval
+/// after [`Counts::since`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Calls of `ext4_mb_new_blocks()` (tracepoint `ext4_request_blocks`).
@@ -78,25 +82,30 @@ pub struct Counts {
     pub latency: Hist,
     /// Sum of the times in `latency`, in nanoseconds.
     pub nanoseconds: u64,
-    /// Requests served by a search (tracepoint `ext4_mballoc_alloc`). Failed searches are counted in `looked` and `refused` only.
+    /// Requests served by a search (tracepoint `ext4_mballoc_alloc`). Failed searches are counted
+    /// in `looked` and `refused` only.
     pub searches: u64,
     /// Sum of the normalised goal lengths of searches (`ac_g_ex.fe_len`), in blocks (clusters).
     pub goal: u64,
     /// Requests served from preallocated space (tracepoint `ext4_mballoc_prealloc`).
     pub preallocated: u64,
-    /// Searches by the last criterion reached. A search that is satisfied at the goal itself reaches none.
+    /// Searches by the last criterion reached. A search that is satisfied at the goal itself
+    /// reaches none.
     pub criteria: [u64; CRITERIA],
-    /// Sum of `ac_groups_scanned`, the groups whose free extents were searched. The kernel's field has 16 bits and wraps at 65,536.
+    /// Sum of `ac_groups_scanned`, the groups whose free extents were searched. The kernel's field
+    /// has 16 bits and wraps at 65,536.
     pub scanned: u64,
-    /// Searches that found blocks while ext4 itself counted `looked` (mb_stats); 0 if a hook counts `looked`.
+    /// Searches that found blocks while ext4 itself counted `looked` (mb_stats); 0 if a hook
+    /// counts `looked`.
     pub hits: u64,
-    /// Searches for a locality group's preallocation (`EXT4_MB_HINT_GROUP_ALLOC`). Only these depend on mb_group_prealloc.
+    /// Searches for a locality group's preallocation (`EXT4_MB_HINT_GROUP_ALLOC`). Only these
+    /// depend on mb_group_prealloc.
     pub locality: u64,
     /// Searches by number of groups considered; empty unless a hook counts groups.
     pub groups: Groups,
-    /// Groups considered, by criterion. Defined like `groups_considered` in mb_stats: counted once per call of
-    /// `ext4_mb_good_group_nolock()`, and once more if a list of mb_optimize_scan proposed the group. Searches in progress are
-    /// included.
+    /// Groups considered, by criterion. Defined like `groups_considered` in mb_stats: counted once
+    /// per call of `ext4_mb_good_group_nolock()`, and once more if a list of mb_optimize_scan
+    /// proposed the group. Searches in progress are included.
     pub looked: [u64; CRITERIA],
     /// Groups refused by `ext4_mb_good_group()`, or before it is called, by criterion.
     pub refused: [u64; CRITERIA],
@@ -104,7 +113,8 @@ pub struct Counts {
     pub reasons: [u64; Refused::ALL.len()],
     /// Groups whose bitmap was loaded into memory (tracepoint `ext4_mb_bitmap_load`).
     pub bitmaps: u64,
-    /// Groups whose buddy bitmap was generated from the block bitmap (tracepoint `ext4_mb_buddy_bitmap_load`).
+    /// Groups whose buddy bitmap was generated from the block bitmap (tracepoint
+    /// `ext4_mb_buddy_bitmap_load`).
     pub buddies: u64,
     /// Bitmaps read from disk on demand (tracepoint `ext4_read_block_bitmap_load`).
     pub reads: u64,
@@ -112,7 +122,8 @@ pub struct Counts {
     pub prefetches: u64,
     /// Waits of 1 µs or more in `ext4_wait_block_bitmap()`, µs.
     pub waits: Hist,
-    /// Files whose preallocated space was released (tracepoint `ext4_discard_preallocations`), for example on close.
+    /// Files whose preallocated space was released (tracepoint `ext4_discard_preallocations`), for
+    /// example on close.
     pub discards: u64,
 }
 
@@ -126,7 +137,8 @@ pub struct Share {
     pub blocks: u64,
     /// Nanoseconds that completed requests spent in the allocator.
     pub nanoseconds: u64,
-    /// Groups considered, if known. A task's count grows during a request, an inode's count when the request ends.
+    /// Groups considered, if known. A task's count grows during a request, an inode's count when
+    /// the request ends.
     pub looked: u64,
 }
 
@@ -144,10 +156,11 @@ pub struct AllocTaskKey {
 pub struct AllocCounters {
     /// Counters by device number (major << 20 | minor).
     pub filesystems: BTreeMap<u32, Counts>,
-    /// Share and comm (untrusted) by filesystem and task. With thousands of tasks, idle ones are removed; a removed task that
-    /// allocates again starts at 0.
+    /// Share and comm (untrusted) by filesystem and task. With thousands of tasks, idle ones are
+    /// removed; a removed task that allocates again starts at 0.
     pub tasks: BTreeMap<AllocTaskKey, (Share, Vec<u8>)>,
-    /// Share by inode. The table is an LRU: if a count goes down, the entry was evicted and added again.
+    /// Share by inode. The table is an LRU: if a count goes down, the entry was evicted and added
+    /// again.
     pub files: BTreeMap<super::files::FileId, Share>,
     /// Duration so far of each search in progress.
     pub searching: BTreeMap<AllocTaskKey, Duration>,
@@ -185,8 +198,8 @@ pub enum Source {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fragmentation {
-    /// Groups by the order of their largest free extent; the rest of `groups` have no free extent. mb_structs_summary lists only
-    /// groups that are in memory and have a free extent.
+    /// Groups by the order of their largest free extent; the rest of `groups` have no free extent.
+    /// mb_structs_summary lists only groups that are in memory and have a free extent.
     pub largest: Vec<u64>,
     /// Free extents by order; only from mb_groups.
     pub extents: Option<Vec<u64>>,
@@ -194,8 +207,8 @@ pub struct Fragmentation {
     pub average: Option<Vec<u64>>,
     /// Number of groups that were read.
     pub groups: u64,
-    /// True if the kernel finds groups with lists by free extent (mb_optimize_scan); `None` if it has no lists or does not report
-    /// the setting.
+    /// True if the kernel finds groups with lists by free extent (mb_optimize_scan); `None` if it
+    /// has no lists or does not report the setting.
     pub optimised: Option<bool>,
 }
 
@@ -214,9 +227,11 @@ pub struct FsAlloc {
     pub groups: u32,
     /// Effective stripe= option, in blocks; 0 for none.
     pub stripe: u32,
-    /// Current mb_group_prealloc: number of blocks that a locality group preallocates; `None` if unknown.
+    /// Current mb_group_prealloc: number of blocks that a locality group preallocates; `None` if
+    /// unknown.
     pub group_prealloc: Option<u64>,
-    /// Current mb_stream_req: blocks of the largest file that is allocated from a locality group; `None` if unknown.
+    /// Current mb_stream_req: blocks of the largest file that is allocated from a locality group;
+    /// `None` if unknown.
     pub stream_req: Option<u64>,
     /// Counters of the interval.
     pub counts: Counts,
@@ -226,7 +241,8 @@ pub struct FsAlloc {
     pub tasks: Vec<TaskAlloc>,
     /// Files that blocks were allocated for, busiest first.
     pub files: Vec<FileAlloc>,
-    /// Bitmap reads that completed on each member in the interval: name, requests, bytes, µs from issue to completion.
+    /// Bitmap reads that completed on each member in the interval: name, requests, bytes, µs from
+    /// issue to completion.
     pub members: Vec<(String, u64, u64, Hist)>,
     /// Free extents.
     pub fragmentation: Option<Fragmentation>,
@@ -234,7 +250,8 @@ pub struct FsAlloc {
     pub mb_stats: Option<MbCount>,
     /// Facts that the reason depends on.
     pub known: Known,
-    /// Reason why the allocator is busy. CPU time is known only for all filesystems together, see [`AllocSnapshot::cpu`].
+    /// Reason why the allocator is busy. CPU time is known only for all filesystems together, see
+    /// [`AllocSnapshot::cpu`].
     pub reason: Option<Reason>,
 }
 
@@ -260,7 +277,8 @@ pub struct Known {
     pub has_lists: Option<bool>,
     /// Reason why groups are not counted, as a clause: `fentry and kprobes are refused`.
     pub unhooked: Option<String>,
-    /// True if no other ext4 is mounted, so that all samples in the allocator belong to this filesystem.
+    /// True if no other ext4 is mounted, so that all samples in the allocator belong to this
+    /// filesystem.
     pub alone: bool,
 }
 

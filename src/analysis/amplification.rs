@@ -1,8 +1,8 @@
 //! Bytes that members moved for each byte submitted to the array, by origin.
 //!
-//! Every byte that the members moved is counted exactly once: under its own origin or, where md moved it because of a
-//! write (parity, pre-reads, write-intent bitmap, journal), charged to the written origin. Bytes submitted in one interval
-//! may be moved in the next one.
+//! Every byte that the members moved is counted exactly once: under its own origin or, where md
+//! moved it because of a write (parity, pre-reads, write-intent bitmap, journal), charged to the
+//! written origin. Bytes submitted in one interval may be moved in the next one.
 
 #[cfg(test)]
 mod tests;
@@ -24,8 +24,9 @@ pub struct Amplification {
 
 /// Bytes submitted to the array for one (origin, op), and the member bytes they caused.
 ///
-/// A row of an md origin without submitted bytes is work not caused by IO to the array (`resync`, `md_superblock`), or work
-/// that has no origin to charge because nothing was written (`parity`, `rmw_read`, `md_bitmap`, `md_journal`).
+/// A row of an md origin without submitted bytes is work not caused by IO to the array (`resync`,
+/// `md_superblock`), or work that has no origin to charge because nothing was written (`parity`,
+/// `rmw_read`, `md_bitmap`, `md_journal`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Row {
     /// Origin of the submitted bytes.
@@ -83,13 +84,14 @@ impl Row {
         (self.submitted > 0).then(|| bytes as f64 / self.submitted as f64)
     }
 
-    /// True for md's member bytes without submitted bytes: background work, and parity, pre-reads, bitmap or journal that could not
-    /// be charged to an origin.
+    /// True for md's member bytes without submitted bytes: background work, and parity, pre-reads,
+    /// bitmap or journal that could not be charged to an origin.
     pub fn is_md_overhead(&self) -> bool {
         self.submitted == 0 && self.origin.group() == crate::origin::Group::Md
     }
 
-    /// True for md's background work, which IO to the array does not cause: resync, md's superblocks.
+    /// True for md's background work, which IO to the array does not cause: resync, md's
+    /// superblocks.
     pub fn is_md_background(&self) -> bool {
         self.is_md_overhead() && charged(self.origin, self.op).is_none()
     }
@@ -121,14 +123,12 @@ impl Amplification {
         // On a nested array, parity submitted by the outer array is data.
         let shared = |origin: Origin, op| {
             let charge = charged(origin, op)?;
-            let own = Op::ALL
-                .iter()
-                .all(|&o| array.submitted.get(&(origin, o)).is_none_or(|&b| b == 0));
+            let own =
+                Op::ALL.iter().all(|&o| array.submitted.get(&(origin, o)).is_none_or(|&b| b == 0));
             own.then_some(charge)
         };
-        let (divided, own): (Vec<_>, Vec<_>) = moved
-            .iter()
-            .partition(|&(&(origin, op), _)| shared(origin, op).is_some());
+        let (divided, own): (Vec<_>, Vec<_>) =
+            moved.iter().partition(|&(&(origin, op), _)| shared(origin, op).is_some());
         for (&(origin, op), &bytes) in own {
             row(&mut rows, origin, op).data = bytes;
         }
@@ -147,19 +147,13 @@ impl Amplification {
             }
         }
         let has_bytes = |r: &Row| r.submitted > 0 || r.below() > 0;
-        Self {
-            rows: rows.into_values().filter(has_bytes).collect(),
-            over,
-        }
+        Self { rows: rows.into_values().filter(has_bytes).collect(), over }
     }
 
     /// Sum of all origins for `op`, without work not caused by IO to the array.
     pub fn total(&self, op: Op) -> Row {
         let mut total = Row::new(Origin::Unknown, op);
-        self.rows
-            .iter()
-            .filter(|r| r.op == op && !r.is_md_background())
-            .for_each(|r| total.add(r));
+        self.rows.iter().filter(|r| r.op == op && !r.is_md_background()).for_each(|r| total.add(r));
         total
     }
 
@@ -171,11 +165,11 @@ impl Amplification {
 }
 
 fn row(rows: &mut BTreeMap<(Origin, Op), Row>, origin: Origin, op: Op) -> &mut Row {
-    rows.entry((origin, op))
-        .or_insert_with(|| Row::new(origin, op))
+    rows.entry((origin, op)).or_insert_with(|| Row::new(origin, op))
 }
 
-/// Field and operation that member IO of this kind is charged to; `None` for IO under its own origin.
+/// Field and operation that member IO of this kind is charged to; `None` for IO under its own
+/// origin.
 fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
     Some(match (origin, op) {
         (Origin::RmwRead, Op::Read) => (|r| &mut r.rmw_read, Op::Write),
@@ -186,9 +180,9 @@ fn charged(origin: Origin, op: Op) -> Option<(Charge, Op)> {
     })
 }
 
-/// Weights from the stripe costs counted by the BPF programs. Without costs, weights are the bytes written to the array. Without
-/// those (all submitted in an earlier interval), weights are the written bytes that members completed. Empty when nothing was
-/// written.
+/// Weights from the stripe costs counted by the BPF programs. Without costs, weights are the bytes
+/// written to the array. Without those (all submitted in an earlier interval), weights are the
+/// written bytes that members completed. Empty when nothing was written.
 fn weights(
     array: &ArraySnapshot,
     rows: &BTreeMap<(Origin, Op), Row>,
@@ -218,8 +212,8 @@ fn weights(
         .unwrap_or_default()
 }
 
-/// Splits `bytes` in proportion to the nonzero `weights`. The parts are whole bytes that add up to `bytes`; those with the largest
-/// remainders are rounded up.
+/// Splits `bytes` in proportion to the nonzero `weights`. The parts are whole bytes that add up to
+/// `bytes`; those with the largest remainders are rounded up.
 fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
     let sum: u128 = weights.iter().map(|w| u128::from(w.1)).sum();
     if sum == 0 {
@@ -241,11 +235,12 @@ fn split(bytes: u64, weights: &[(Origin, u64)]) -> Vec<(Origin, u64)> {
     parts
 }
 
-/// Member bytes per written byte on an array that is not degraded: for full stripes, and the maximum for single blocks. `None` for
-/// other levels and impossible numbers of disks.
+/// Member bytes per written byte on an array that is not degraded: for full stripes, and the
+/// maximum for single blocks. `None` for other levels and impossible numbers of disks.
 ///
-/// For a single block md reads either the old block and the old parity, or the rest of the stripe, whichever takes fewer reads
-/// (`handle_stripe_dirtying()`, drivers/md/raid5.c, with the default `rmw_level`).
+/// For a single block md reads either the old block and the old parity, or the rest of the stripe,
+/// whichever takes fewer reads (`handle_stripe_dirtying()`, drivers/md/raid5.c, with the default
+/// `rmw_level`).
 pub fn expected(info: &ArrayInfo) -> Option<(f64, f64)> {
     let disks = info.disks;
     let parity = match info.level.as_str() {
@@ -257,8 +252,5 @@ pub fn expected(info: &ArrayInfo) -> Option<(f64, f64)> {
     };
     let data = disks.checked_sub(parity).filter(|&d| d > 0)?;
     let reads = (1 + parity).min(data - 1);
-    Some((
-        f64::from(disks) / f64::from(data),
-        f64::from(1 + parity + reads),
-    ))
+    Some((f64::from(disks) / f64::from(data), f64::from(1 + parity + reads)))
 }

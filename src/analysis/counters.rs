@@ -1,5 +1,6 @@
-//! Counters of the BPF programs. Most are cumulative since the programs were attached, so that a late reader loses nothing; those by task
-//! and file (tasks, dirtied, files, dirtied_files) are since the last reading. [`super::fold`] takes differences.
+//! Counters of the BPF programs. Most are cumulative since the programs were attached, so that a
+//! late reader loses nothing; those by task and file (tasks, dirtied, files, dirtied_files) are
+//! since the last reading. [`super::fold`] takes differences.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -16,8 +17,9 @@ pub struct Counters {
     pub cells: BTreeMap<CellKey, CellCounters>,
     /// Bios submitted to the arrays since the last reading, by task.
     pub tasks: HashMap<TaskKey, TaskCounters>,
-    /// Metadata blocks and file data dirtied since the last reading, by task; jbd2 and writeback write them later. The operation
-    /// is [`Op::Write`]; `bios` counts folios of file data, and buffers of metadata; if origins are not traced, jbd2 handles, and all metadata is
+    /// Metadata blocks and file data dirtied since the last reading, by task; jbd2 and writeback
+    /// write them later. The operation is [`Op::Write`]; `bios` counts folios of file data, and
+    /// buffers of metadata; if origins are not traced, jbd2 handles, and all metadata is
     /// [`Origin::Unknown`].
     pub dirtied: HashMap<TaskKey, TaskCounters>,
     /// File data dirtied since the last reading, by task and file.
@@ -26,7 +28,8 @@ pub struct Counters {
     pub names: HashMap<TaskId, TaskName>,
     /// Bios of file data since the last reading, by file.
     pub files: HashMap<FileKey, TaskCounters>,
-    /// Parity written, and blocks read to compute it, by array number and the origin of the writes that caused it.
+    /// Parity written, and blocks read to compute it, by array number and the origin of the writes
+    /// that caused it.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
     /// Waits for room in journals, by device number of the filesystem.
     pub journals: BTreeMap<u32, JournalCounters>,
@@ -80,8 +83,8 @@ impl CellCounters {
     }
 }
 
-/// Bytes that members of a RAID 4/5/6 moved to update parity for the writes of one origin. The bytes of a stripe that
-/// several origins dirtied are split in proportion to their bytes in it.
+/// Bytes that members of a RAID 4/5/6 moved to update parity for the writes of one origin. The
+/// bytes of a stripe that several origins dirtied are split in proportion to their bytes in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(default)]
 pub struct CostCounters {
@@ -107,13 +110,15 @@ impl CostCounters {
     }
 }
 
-/// Checkpoints of a journal that tasks waited for: the log had less room than the largest transaction takes
-/// (fs/jbd2/checkpoint.c, `__jbd2_log_wait_for_space()`). Checkpoints by an unmount, a freeze or a remount are not included.
+/// Checkpoints of a journal that tasks waited for: the log had less room than the largest
+/// transaction takes (fs/jbd2/checkpoint.c, `__jbd2_log_wait_for_space()`). Checkpoints by an
+/// unmount, a freeze or a remount are not included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JournalCounters {
     /// Transactions checkpointed to make room.
     pub checkpoints: u64,
-    /// Nanoseconds from the start of each checkpoint until the log had room. Only one runs at a time, however many tasks wait.
+    /// Nanoseconds from the start of each checkpoint until the log had room. Only one runs at a
+    /// time, however many tasks wait.
     pub wait_ns: u64,
 }
 
@@ -127,8 +132,9 @@ impl JournalCounters {
     }
 }
 
-/// Flag in place of a pid. The low 31 bits are the id of a cgroup: blk-throttle delayed a bio of this cgroup and submitted it
-/// later from a kthrotld kworker, and no task is known to wait for the bio.
+/// Flag in place of a pid. The low 31 bits are the id of a cgroup: blk-throttle delayed a bio of
+/// this cgroup and submitted it later from a kthrotld kworker, and no task is known to wait for the
+/// bio.
 pub const THROTTLED: u32 = crate::contract::THROTTLED;
 
 /// A task on one array: a kworker that serves several arrays has a different name on each.
@@ -156,10 +162,7 @@ pub struct TaskKey {
 impl TaskKey {
     /// The task of this key.
     pub fn id(&self) -> TaskId {
-        TaskId {
-            array: self.array,
-            pid: self.pid,
-        }
+        TaskId { array: self.array, pid: self.pid }
     }
 }
 
@@ -188,10 +191,7 @@ pub struct DirtyKey {
 impl DirtyKey {
     /// The task of this key.
     pub fn task(&self) -> TaskId {
-        TaskId {
-            array: self.array,
-            pid: self.pid,
-        }
+        TaskId { array: self.array, pid: self.pid }
     }
 }
 
@@ -229,8 +229,9 @@ impl TaskCounters {
     }
 }
 
-/// Counts a bio in `run`, the sum of the last bios as long as they have the same key. Returns the run that the bio ends. The next bio
-/// mostly has the key of the last one, so that a run saves most look-ups in a map.
+/// Counts a bio in `run`, the sum of the last bios as long as they have the same key. Returns the
+/// run that the bio ends. The next bio mostly has the key of the last one, so that a run saves most
+/// look-ups in a map.
 #[inline]
 pub(super) fn count_run<K: PartialEq>(
     run: &mut Option<(K, TaskCounters)>,
@@ -252,8 +253,8 @@ pub(super) fn count_run<K: PartialEq>(
 pub struct TaskName {
     /// Process id (thread group leader).
     pub tgid: u32,
-    /// Cgroup id in the unified hierarchy (the inode number of the directory); for [`THROTTLED`], in the hierarchy of the
-    /// controller `io` or `blkio`.
+    /// Cgroup id in the unified hierarchy (the inode number of the directory); for [`THROTTLED`],
+    /// in the hierarchy of the controller `io` or `blkio`.
     pub cgroup: u64,
     /// `comm`, without the terminating NUL: any bytes.
     pub comm: Vec<u8>,

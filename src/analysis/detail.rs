@@ -1,7 +1,7 @@
 //! Figures over time that only a page shows: latencies of each member, and addresses of each array.
 //!
-//! Counting a request takes a few additions, at indices computed from its member, time and address. Memory is bounded by the numbers
-//! of members, arrays and pieces, not by the number of requests.
+//! Counting a request takes a few additions, at indices computed from its member, time and address.
+//! Memory is bounded by the numbers of members, arrays and pieces, not by the number of requests.
 
 use std::collections::BTreeMap;
 
@@ -85,8 +85,7 @@ impl Detail {
             self.sectors.resize(array + 1, 0);
             self.outside.resize(array + 1, 0);
             self.addresses.resize((array + 1) * ADDRESSES, 0);
-            self.totals
-                .resize((array + 1) * ADDRESSES * ORIGINS, (0, 0));
+            self.totals.resize((array + 1) * ADDRESSES * ORIGINS, (0, 0));
         }
         // Keep the first size: pieces of different sizes cannot be added up.
         if let Some(sectors) = self.sectors.get_mut(array).filter(|s| **s == 0) {
@@ -116,18 +115,15 @@ impl Detail {
     /// Counts a request that is older than the current period, in `counts`.
     pub fn add_late(&mut self, counts: &mut Counts, seen: &Seen) {
         if let Some(us) = seen.device_us {
-            count(
-                &mut counts.latency,
-                latency_index(seen.member, us) as u32,
-                1,
-            );
+            count(&mut counts.latency, latency_index(seen.member, us) as u32, 1);
         }
         if let Some(at) = self.add_total(seen) {
             count(&mut counts.addresses, at as u32, 1);
         }
     }
 
-    /// Counts a request in the totals. Returns the index of its address; `None` if it has none or is outside the array.
+    /// Counts a request in the totals. Returns the index of its address; `None` if it has none or
+    /// is outside the array.
     #[inline]
     fn add_total(&mut self, seen: &Seen) -> Option<usize> {
         let sector = seen.sector?;
@@ -162,10 +158,7 @@ impl Detail {
             let nonzero = each.filter(|(_, n)| *n > 0);
             nonzero.map(|(at, n)| (at as u32, n)).collect()
         };
-        Counts {
-            latency: take(&mut self.latency),
-            addresses: take(&mut self.addresses),
-        }
+        Counts { latency: take(&mut self.latency), addresses: take(&mut self.addresses) }
     }
 
     /// Requests by address of each array, by array number.
@@ -200,10 +193,9 @@ fn latency_index(member: u32, us: u32) -> usize {
 impl Counts {
     /// Adds the counts of another period.
     pub fn join(&mut self, other: &Self) {
-        for (mine, theirs) in [
-            (&mut self.latency, &other.latency),
-            (&mut self.addresses, &other.addresses),
-        ] {
+        for (mine, theirs) in
+            [(&mut self.latency, &other.latency), (&mut self.addresses, &other.addresses)]
+        {
             for (&at, &n) in theirs {
                 count(mine, at, n);
             }

@@ -1,7 +1,9 @@
-//! Turns items of a recording into the counters that live tracing would have read, one interval at a time.
+//! Turns items of a recording into the counters that live tracing would have read, one interval at
+//! a time.
 //!
-//! [`super::fold`] and [`super::window`] use the result as in live tracing. Arrays and members keep the numbers that this module
-//! assigns to them even if the recorder renumbers them. Removed arrays and members come after the current ones.
+//! [`super::fold`] and [`super::window`] use the result as in live tracing. Arrays and members keep
+//! the numbers that this module assigns to them even if the recorder renumbers them. Removed arrays
+//! and members come after the current ones.
 
 mod disks;
 mod interval;
@@ -104,15 +106,16 @@ impl Events {
         self.directory.array_now.get(recorded as usize).copied()
     }
 
-    /// Adds a state from before the first interval, for names and as the base of cumulative counters.
+    /// Adds a state from before the first interval, for names and as the base of cumulative
+    /// counters.
     pub fn add_first_state(&mut self, item: &Item) {
         let mut unused = IntervalCounters::default();
         self.push(&mut unused, item);
         self.before = unused.state.or_else(|| self.before.take());
     }
 
-    /// Returns the samples at the start and the end of an interval, for [`super::fold::Fold`]. Both times must have been given to
-    /// [`Disks::add_boundary`]; intervals must come in order.
+    /// Returns the samples at the start and the end of an interval, for [`super::fold::Fold`]. Both
+    /// times must have been given to [`Disks::add_boundary`]; intervals must come in order.
     pub fn samples(
         &mut self,
         mut sums: IntervalCounters,
@@ -153,29 +156,16 @@ impl Events {
         }
         let counters = &mut end.counters;
         let array = |number: u32| arrays.arrays.get(number as usize).copied().flatten();
-        let task_key = |key: TaskKey| {
-            Some(TaskKey {
-                array: array(key.array)?,
-                ..key
-            })
-        };
+        let task_key = |key: TaskKey| Some(TaskKey { array: array(key.array)?, ..key });
         counters.tasks = renumbered(sums.tasks, task_key);
         counters.dirtied = renumbered(sums.dirtied, task_key);
         counters.files = renumbered(sums.files, |key: FileKey| {
-            Some(FileKey {
-                array: array(key.array)?,
-                ..key
-            })
+            Some(FileKey { array: array(key.array)?, ..key })
         });
         counters.dirtied_files = renumbered(sums.dirtied_files, |key: DirtyKey| {
-            Some(DirtyKey {
-                array: array(key.array)?,
-                ..key
-            })
+            Some(DirtyKey { array: array(key.array)?, ..key })
         });
-        counters.costs = renumbered(sums.costs, |(number, origin)| {
-            Some((array(number)?, origin))
-        });
+        counters.costs = renumbered(sums.costs, |(number, origin)| Some((array(number)?, origin)));
         (counters.lost, counters.overhead) = (sums.lost, sums.overhead);
         fill_names(&mut end, names);
         (start, end)
@@ -249,29 +239,21 @@ impl Arrays {
         let mut next = 0u32;
         let mut arrays = vec![None; directory.arrays.len()];
         for (number, subject) in (0..).zip(&subjects) {
-            let array = directory
-                .arrays
-                .iter()
-                .position(|a| *a == subject.info.name);
+            let array = directory.arrays.iter().position(|a| *a == subject.info.name);
             if let Some(slot) = array.and_then(|a| arrays.get_mut(a)) {
-                // Two arrays with the same name cannot be told apart: the first one gets the figures.
+                // Two arrays with the same name cannot be told apart: the first one gets the
+                // figures.
                 slot.get_or_insert(number);
             }
             for member in &subject.members {
-                numbers
-                    .entry((array.map(|a| a as u32), member.name.as_str()))
-                    .or_insert(next);
+                numbers.entry((array.map(|a| a as u32), member.name.as_str())).or_insert(next);
                 next += 1;
             }
         }
         let members = directory.members.iter();
         let members =
             members.map(|(array, name)| numbers.get(&(Some(*array), name.as_str())).copied());
-        Self {
-            members: members.collect(),
-            arrays,
-            subjects,
-        }
+        Self { members: members.collect(), arrays, subjects }
     }
 }
 
@@ -281,8 +263,7 @@ fn renumbered<K, V, C: FromIterator<(K, V)>>(
     key: impl Fn(K) -> Option<K>,
 ) -> C {
     let sums = sums.into_iter();
-    sums.filter_map(|(old, sum)| Some((key(old)?, sum)))
-        .collect()
+    sums.filter_map(|(old, sum)| Some((key(old)?, sum))).collect()
 }
 
 /// Fills in names for the tasks and files in the counters.

@@ -12,12 +12,14 @@ pub const FILES: usize = 256;
 /// Maximum number of files listed per task, largest first.
 pub const TASK_FILES: usize = 16;
 
-/// Location of a file, as far as it is known. Names are untrusted and may contain any bytes except NUL.
+/// Location of a file, as far as it is known. Names are untrusted and may contain any bytes except
+/// NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FileLocation {
     /// Path in raidtrace's mount namespace: `/srv/db/a`; for a deleted file its last path.
     pub path: Option<Vec<u8>>,
-    /// Name in its directory when the file was first seen. A file with several links has several names.
+    /// Name in its directory when the file was first seen. A file with several links has several
+    /// names.
     pub name: Option<Vec<u8>>,
     /// True if no file has that path or name any more.
     pub deleted: bool,
@@ -66,9 +68,7 @@ pub struct FileSnapshot {
 impl FileSnapshot {
     /// Bytes of all operations.
     pub fn bytes(&self) -> u64 {
-        self.io
-            .iter()
-            .fold(0, |sum, io| sum.saturating_add(io.bytes))
+        self.io.iter().fold(0, |sum, io| sum.saturating_add(io.bytes))
     }
 
     fn add(&mut self, io: FileIo) {
@@ -93,7 +93,8 @@ pub struct FileIo {
     pub bytes: u64,
 }
 
-/// File data by file. The total equals the file data that tasks submitted to the array, apart from bios in flight.
+/// File data by file. The total equals the file data that tasks submitted to the array, apart from
+/// bios in flight.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Files<const MOST: usize = FILES> {
     /// The largest files, at most `MOST`, largest first.
@@ -162,8 +163,7 @@ impl<const MOST: usize> Files<MOST> {
 
     /// Sorts, and moves all but the largest files into `rest`.
     fn bound(&mut self) {
-        self.busiest
-            .sort_by_cached_key(|file| (std::cmp::Reverse(file.bytes()), file.id));
+        self.busiest.sort_by_cached_key(|file| (std::cmp::Reverse(file.bytes()), file.id));
         for file in self.busiest.drain(MOST.min(self.busiest.len())..) {
             for FileIo { bios, bytes, .. } in file.io {
                 self.rest.add(TaskCounters { bios, bytes });
@@ -181,20 +181,13 @@ mod tests {
     fn key(inode: u64, op: Op) -> FileKey {
         FileKey {
             array: 0,
-            file: (inode > 0).then_some(FileId {
-                dev: 9 << 20 | 127,
-                inode,
-                generation: 7,
-            }),
+            file: (inode > 0).then_some(FileId { dev: 9 << 20 | 127, inode, generation: 7 }),
             op,
         }
     }
 
     fn sum(bios: u64) -> TaskCounters {
-        TaskCounters {
-            bios,
-            bytes: bios * 4096,
-        }
+        TaskCounters { bios, bytes: bios * 4096 }
     }
 
     #[test]
@@ -205,20 +198,14 @@ mod tests {
             (key(13, Op::Read), sum(9)),
             (key(0, Op::Read), sum(1)),
         ]);
-        let other = FileKey {
-            array: 1,
-            ..key(14, Op::Read)
-        };
+        let other = FileKey { array: 1, ..key(14, Op::Read) };
         counters.insert(other, sum(100));
         let files = Files::new(&counters, 0);
         let inodes: Vec<_> = files.busiest.iter().map(|f| f.id.inode).collect();
         assert_eq!(inodes, [13, 12]);
         let ops: Vec<_> = files.busiest[1].io.iter().map(|i| (i.op, i.bios)).collect();
         assert_eq!(ops, [(Op::Read, 2), (Op::Write, 3)]);
-        assert_eq!(
-            (files.unattributed.bios, files.unattributed.bytes),
-            (1, 4096)
-        );
+        assert_eq!((files.unattributed.bios, files.unattributed.bytes), (1, 4096));
         assert_eq!(files.busiest[0].id.device(), "9:127");
     }
 
@@ -250,15 +237,9 @@ mod tests {
         now.busiest[0].location.deleted = true;
         now.merge(was);
         assert_eq!(now.busiest[0].io.len(), 2);
-        assert_eq!(
-            now.busiest[0].location.path.as_deref(),
-            Some(&b"/srv/a"[..])
-        );
+        assert_eq!(now.busiest[0].location.path.as_deref(), Some(&b"/srv/a"[..]));
         assert!(now.busiest[0].location.deleted);
-        let five = TaskCounters {
-            bios: 5,
-            bytes: 5 * 4096,
-        };
+        let five = TaskCounters { bios: 5, bytes: 5 * 4096 };
         assert_eq!(now.unattributed, five);
     }
 }

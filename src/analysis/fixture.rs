@@ -1,5 +1,5 @@
-//! Deterministic snapshots for tests. The usual array is a RAID 0 of 12 x 100 GiB with 512 KiB chunks, whose slots 0, 4 and 8
-//! (loop1, loop5, loop9) carry nearly all writes of bitmaps.
+//! Deterministic snapshots for tests. The usual array is a RAID 0 of 12 x 100 GiB with 512 KiB
+//! chunks, whose slots 0, 4 and 8 (loop1, loop5, loop9) carry nearly all writes of bitmaps.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,14 +25,7 @@ pub fn cell(origin: Origin, op: Op, requests: u64, bytes: u64, us: u64) -> Cell 
         device.record(us * slow * (8 + i % 7) / 10);
         queue.record(us * slow * (i % 5) / 40);
     }
-    Cell {
-        origin,
-        op,
-        requests,
-        bytes,
-        queue,
-        device,
-    }
+    Cell { origin, op, requests, bytes, queue, device }
 }
 
 /// A member with these cells.
@@ -89,16 +82,13 @@ pub fn snapshot(array: ArraySnapshot) -> Snapshot {
         interval: Duration::from_secs(1),
         arrays: vec![array],
         lost: Lost::default(),
-        overhead: Overhead {
-            bpf_ns: 8_200_000,
-            bpf_events: 21_400,
-            ..Overhead::default()
-        },
+        overhead: Overhead { bpf_ns: 8_200_000, bpf_events: 21_400, ..Overhead::default() },
         notes: Vec::new(),
     }
 }
 
-/// RAID 0 of `members` members: every fourth member carries nearly all writes of bitmaps and inode tables.
+/// RAID 0 of `members` members: every fourth member carries nearly all writes of bitmaps and inode
+/// tables.
 pub fn raid0(members: usize) -> Snapshot {
     let cells = |i: usize| {
         let n = i as u64;
@@ -106,53 +96,17 @@ pub fn raid0(members: usize) -> Snapshot {
         let us = if hot { 6_400 } else { 900 };
         let mut io = Vec::new();
         if hot {
-            io.push(cell(
-                Origin::BlockBitmap,
-                Op::Write,
-                121 + n % 5,
-                (121 + n % 5) * 4096,
-                us,
-            ));
-            io.push(cell(
-                Origin::InodeBitmap,
-                Op::Write,
-                64 + n % 3,
-                (64 + n % 3) * 4096,
-                us,
-            ));
+            io.push(cell(Origin::BlockBitmap, Op::Write, 121 + n % 5, (121 + n % 5) * 4096, us));
+            io.push(cell(Origin::InodeBitmap, Op::Write, 64 + n % 3, (64 + n % 3) * 4096, us));
         } else if i % 4 == 1 {
             io.push(cell(Origin::BlockBitmap, Op::Write, 4, 4 * 4096, us));
         }
         let tables = if hot { 58 } else { 1 };
-        io.push(cell(
-            Origin::InodeTable,
-            Op::Write,
-            tables,
-            tables * 4096,
-            us,
-        ));
-        io.push(cell(
-            Origin::Journal,
-            Op::Write,
-            31 + n * 7 % 6,
-            (31 + n * 7 % 6) * 65536,
-            us,
-        ));
+        io.push(cell(Origin::InodeTable, Op::Write, tables, tables * 4096, us));
+        io.push(cell(Origin::Journal, Op::Write, 31 + n * 7 % 6, (31 + n * 7 % 6) * 65536, us));
         io.push(cell(Origin::Directory, Op::Read, 9, 9 * 4096, us));
-        io.push(cell(
-            Origin::Directory,
-            Op::Write,
-            12 + n % 4,
-            (12 + n % 4) * 4096,
-            us,
-        ));
-        io.push(cell(
-            Origin::FileData,
-            Op::Read,
-            40 + n * 5 % 9,
-            (40 + n * 5 % 9) * 16384,
-            us,
-        ));
+        io.push(cell(Origin::Directory, Op::Write, 12 + n % 4, (12 + n % 4) * 4096, us));
+        io.push(cell(Origin::FileData, Op::Read, 40 + n * 5 % 9, (40 + n * 5 % 9) * 16384, us));
         io.push(cell(
             Origin::FileData,
             Op::Write,
@@ -180,8 +134,8 @@ pub fn raid0(members: usize) -> Snapshot {
     snapshot
 }
 
-/// RAID 5 of four members with a database: file data is written in single blocks, the journal in longer runs, and a resync is in
-/// progress.
+/// RAID 5 of four members with a database: file data is written in single blocks, the journal in
+/// longer runs, and a resync is in progress.
 pub fn raid5() -> Snapshot {
     use Op::{Read, Write};
     const BLOCK: u64 = 4096;
@@ -213,10 +167,8 @@ pub fn raid5() -> Snapshot {
         ((Origin::FileData, Write), 1206 * BLOCK),
     ]
     .into();
-    let cost = |parity, rmw_read| CostCounters {
-        parity: parity * BLOCK,
-        rmw_read: rmw_read * BLOCK,
-    };
+    let cost =
+        |parity, rmw_read| CostCounters { parity: parity * BLOCK, rmw_read: rmw_read * BLOCK };
     array.costs = [
         (Origin::InodeTable, cost(48, 90)),
         (Origin::Journal, cost(110, 20)),
@@ -249,49 +201,31 @@ fn task(
         role: role.map(str::to_owned),
         io: io
             .iter()
-            .map(|&(origin, op, bios, bytes)| TaskIo {
-                origin,
-                op,
-                bios,
-                bytes,
-            })
+            .map(|&(origin, op, bios, bytes)| TaskIo { origin, op, bios, bytes })
             .collect(),
         dirtied: Vec::new(),
         dirtied_files: Files::default(),
     }
 }
 
-/// [`raid0`] of 12 members with the data that tasks dirtied, nearly all of which jbd2 and writeback write.
+/// [`raid0`] of 12 members with the data that tasks dirtied, nearly all of which jbd2 and writeback
+/// write.
 pub fn dirtied() -> Snapshot {
     let mut snapshot = raid0(12);
-    let dirtied = |origin, bytes| TaskIo {
-        origin,
-        op: Op::Write,
-        bios: 1,
-        bytes,
-    };
+    let dirtied = |origin, bytes| TaskIo { origin, op: Op::Write, bios: 1, bytes };
     let mut touch = task(4711, b"touch", Some("/user.slice"), None, &[]);
-    touch.dirtied = vec![
-        dirtied(Origin::Unknown, 25 << 20),
-        dirtied(Origin::FileData, 3 << 20),
-    ];
+    touch.dirtied = vec![dirtied(Origin::Unknown, 25 << 20), dirtied(Origin::FileData, 3 << 20)];
     let tasks = &mut snapshot.arrays[0].tasks;
     tasks.push(touch);
     for task in tasks {
         if task.comm == b"postgres" {
-            task.dirtied = vec![
-                dirtied(Origin::Unknown, 1 << 20),
-                dirtied(Origin::FileData, 3 << 20),
-            ];
+            task.dirtied =
+                vec![dirtied(Origin::Unknown, 1 << 20), dirtied(Origin::FileData, 3 << 20)];
         }
     }
     let array = &mut snapshot.arrays[0];
     let of = |file: &FileSnapshot, bytes| FileSnapshot {
-        io: vec![FileIo {
-            op: Op::Write,
-            bios: 1,
-            bytes,
-        }],
+        io: vec![FileIo { op: Op::Write, bios: 1, bytes }],
         ..file.clone()
     };
     let [table, sort] = [0, 1].map(|i| array.files.busiest[i].clone());
@@ -354,11 +288,7 @@ fn tasks() -> Vec<TaskSnapshot> {
 fn files() -> Files {
     let file = |inode, path: Option<&[u8]>, name: Option<&[u8]>, deleted, io: &[(Op, u64, u64)]| {
         FileSnapshot {
-            id: FileId {
-                dev: 9 << 20 | 127,
-                inode,
-                generation: 2_702_679_241,
-            },
+            id: FileId { dev: 9 << 20 | 127, inode, generation: 2_702_679_241 },
             location: FileLocation {
                 path: path.map(<[u8]>::to_vec),
                 name: name.map(<[u8]>::to_vec),
@@ -366,10 +296,7 @@ fn files() -> Files {
                 device_name: "md127".to_owned(),
                 mount: Some("/disk".to_owned()),
             },
-            io: io
-                .iter()
-                .map(|&(op, bios, bytes)| FileIo { op, bios, bytes })
-                .collect(),
+            io: io.iter().map(|&(op, bios, bytes)| FileIo { op, bios, bytes }).collect(),
         }
     };
     let deep = b"/disk/postgresql/15/main/base/16384/a table whose path is longer than most screens are wide/2619.17";
@@ -389,13 +316,7 @@ fn files() -> Files {
                 true,
                 &[(Op::Write, 700, 700 * 8192)],
             ),
-            file(
-                1_835_021,
-                None,
-                Some(b"a\nb\xff"),
-                true,
-                &[(Op::Write, 200, 200 * 8192)],
-            ),
+            file(1_835_021, None, Some(b"a\nb\xff"), true, &[(Op::Write, 200, 200 * 8192)]),
             file(
                 90,
                 Some("/disk/\u{202e}evil\x1b[2J/日本語".as_bytes()),
@@ -407,13 +328,7 @@ fn files() -> Files {
         ],
         ..Files::default()
     };
-    files.rest = TaskCounters {
-        bios: 60,
-        bytes: 60 * 8192,
-    };
-    files.unattributed = TaskCounters {
-        bios: 28,
-        bytes: 28 * 16384,
-    };
+    files.rest = TaskCounters { bios: 60, bytes: 60 * 8192 };
+    files.unattributed = TaskCounters { bios: 28, bytes: 28 * 16384 };
     files
 }

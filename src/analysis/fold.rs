@@ -34,7 +34,8 @@ pub struct Sample {
     pub tasks: HashMap<TaskId, TaskInfo>,
     /// Locations of those files in `counters` that were looked up.
     pub files: HashMap<FileId, FileLocation>,
-    /// Waits for room in journals, cumulative, by number of the array and name of the filesystem's device.
+    /// Waits for room in journals, cumulative, by number of the array and name of the filesystem's
+    /// device.
     pub journals: BTreeMap<(u32, String), JournalCounters>,
     /// Notes for the snapshot.
     pub notes: Vec<String>,
@@ -48,8 +49,8 @@ pub struct Subject {
     pub info: ArrayInfo,
     /// Members in the order of their numbers.
     pub members: Vec<MemberNow>,
-    /// True if reads by md cannot be told apart from resync: the BPF programs were loaded for an array in sync and idle, which
-    /// it no longer is. Recordings call it `doubtful`.
+    /// True if reads by md cannot be told apart from resync: the BPF programs were loaded for an
+    /// array in sync and idle, which it no longer is. Recordings call it `doubtful`.
     #[serde(rename = "doubtful")]
     pub read_reason_uncertain: bool,
 }
@@ -79,13 +80,16 @@ pub struct DiskCounters {
     pub io_ticks_ms: u64,
     /// Requests in flight now.
     pub in_flight: u32,
-    /// Requests that the kernel counted and raidtrace did not, since the start of the recording ([`Fold::uncounted`]).
+    /// Requests that the kernel counted and raidtrace did not, since the start of the recording
+    /// ([`Fold::uncounted`]).
     #[serde(skip_serializing_if = "is_zero")]
     pub uncounted: u64,
-    /// Value of `requests` read just before raidtrace's own counters; `None` if the two cannot be compared.
+    /// Value of `requests` read just before raidtrace's own counters; `None` if the two cannot be
+    /// compared.
     #[serde(skip)]
     pub requests_before: Option<u64>,
-    /// Microseconds with a request in flight, computed from the requests of a recording; replaces `io_ticks_ms`.
+    /// Microseconds with a request in flight, computed from the requests of a recording; replaces
+    /// `io_ticks_ms`.
     #[serde(skip)]
     pub busy_us: Option<u64>,
 }
@@ -96,8 +100,7 @@ fn is_zero(n: &u64) -> bool {
 
 impl DiskCounters {
     fn busy_us(&self) -> u64 {
-        self.busy_us
-            .unwrap_or(self.io_ticks_ms.saturating_mul(1000))
+        self.busy_us.unwrap_or(self.io_ticks_ms.saturating_mul(1000))
     }
 }
 
@@ -135,8 +138,8 @@ impl Fold {
         }
     }
 
-    /// Starts the next interval at `start`, after cumulative counters restarted or numbers changed. Keeps pending charges as
-    /// long as the arrays are the same.
+    /// Starts the next interval at `start`, after cumulative counters restarted or numbers changed.
+    /// Keeps pending charges as long as the arrays are the same.
     pub fn rebase(&mut self, start: Sample) {
         let names = |sample: &Sample| -> Vec<String> {
             let arrays = sample.arrays.iter();
@@ -196,10 +199,7 @@ impl Fold {
                 let tasks = tasks(now, number);
                 let io = tasks.iter().flat_map(|t| &t.io);
                 let new = costs(&was.counters.costs, &now.counters.costs, number);
-                let costs = pending
-                    .entry(number)
-                    .or_default()
-                    .charge(new, &members, now.clock);
+                let costs = pending.entry(number).or_default().charge(new, &members, now.clock);
                 ArraySnapshot {
                     info: subject.info.clone(),
                     members,
@@ -241,8 +241,8 @@ impl Fold {
         self.uncounted.get(member).copied().unwrap_or(0)
     }
 
-    /// Replaces the disk statistics in `first` with those of the last sample, for disks in both: the statistics in `first` were
-    /// read later than the counters in `first`.
+    /// Replaces the disk statistics in `first` with those of the last sample, for disks in both:
+    /// the statistics in `first` were read later than the counters in `first`.
     pub fn resume_disks(&self, first: &mut Sample) {
         let members = |s: &Sample| -> Vec<MemberNow> {
             s.arrays.iter().flat_map(|a| a.members.clone()).collect()
@@ -304,11 +304,7 @@ fn disk_use(
     Some(DiskUse {
         in_flight: now.in_flight,
         // The kernel's ticks are jiffies: a full interval can read as slightly more than one.
-        utilisation: if whole > 0.0 {
-            (busy / whole).min(1.0)
-        } else {
-            0.0
-        },
+        utilisation: if whole > 0.0 { (busy / whole).min(1.0) } else { 0.0 },
         requests: now.requests.saturating_sub(was.requests),
         uncounted: now.uncounted.saturating_sub(was.uncounted),
     })
@@ -316,10 +312,7 @@ fn disk_use(
 
 fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
     let mut by_pid: BTreeMap<u32, [Vec<TaskIo>; 2]> = BTreeMap::new();
-    for (kind, counters) in [&now.counters.tasks, &now.counters.dirtied]
-        .into_iter()
-        .enumerate()
-    {
+    for (kind, counters) in [&now.counters.tasks, &now.counters.dirtied].into_iter().enumerate() {
         for (key, io) in counters.iter().filter(|(key, _)| key.array == array) {
             if io.bios > 0 {
                 by_pid.entry(key.pid).or_default()[kind].push(TaskIo {

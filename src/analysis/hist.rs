@@ -1,11 +1,13 @@
-//! Log-linear latency histograms: four buckets per power of two from 4 µs on, so that the upper edge of a bucket is at most 25 %
-//! above its lower edge. Below 4 µs a bucket is 1 µs wide.
+//! Log-linear latency histograms: four buckets per power of two from 4 µs on, so that the upper
+//! edge of a bucket is at most 25 % above its lower edge. Below 4 µs a bucket is 1 µs wide.
 //!
-//! The BPF programs use the same buckets (`bpf/shared/hist.h`); a test compares both implementations.
+//! The BPF programs use the same buckets (`bpf/shared/hist.h`); a test compares both
+//! implementations.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.1 hours) on.
+/// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.1 hours)
+/// on.
 pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
 
 /// A histogram of microseconds.
@@ -16,9 +18,7 @@ pub struct Hist {
 
 impl Default for Hist {
     fn default() -> Self {
-        Self {
-            counts: [0; BUCKETS],
-        }
+        Self { counts: [0; BUCKETS] }
     }
 }
 
@@ -55,7 +55,8 @@ impl Hist {
         *slot = slot.saturating_add(1);
     }
 
-    /// Adds another histogram. Counters wrap, as those of the BPF programs do, so that [`Hist::since`] is exact across a wrap.
+    /// Adds another histogram. Counters wrap, as those of the BPF programs do, so that
+    /// [`Hist::since`] is exact across a wrap.
     pub fn add(&mut self, other: &Self) {
         for (a, b) in self.counts.iter_mut().zip(&other.counts) {
             *a = a.wrapping_add(*b);
@@ -81,8 +82,8 @@ impl Hist {
         &self.counts
     }
 
-    /// The `q` quantile (0.0..=1.0) in µs as the upper edge of its bucket, at most 25 % (below 4 µs: 1 µs) too high; `None` if the
-    /// histogram is empty.
+    /// The `q` quantile (0.0..=1.0) in µs as the upper edge of its bucket, at most 25 % (below 4
+    /// µs: 1 µs) too high; `None` if the histogram is empty.
     pub fn quantile(&self, q: f64) -> Option<u64> {
         let total = self.count();
         if total == 0 {
@@ -97,8 +98,8 @@ impl Hist {
         bucket.map(upper_edge)
     }
 
-    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % (values below 4 µs: 1 µs) too high; `None` if
-    /// the histogram is empty.
+    /// Mean in µs, where each value counts as its bucket's upper edge: at most 25 % (values below 4
+    /// µs: 1 µs) too high; `None` if the histogram is empty.
     pub fn mean(&self) -> Option<f64> {
         let values = self.counts.iter().zip((0..BUCKETS).map(upper_edge));
         let sum: f64 = values.map(|(&n, us)| f64::from(n) * us as f64).sum();

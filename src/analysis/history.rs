@@ -1,5 +1,5 @@
-//! Utilisation and queue of each member over the last intervals: for sparklines, and to detect bursts, growing queues and
-//! stalled disks.
+//! Utilisation and queue of each member over the last intervals: for sparklines, and to detect
+//! bursts, growing queues and stalled disks.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -28,16 +28,13 @@ impl MemberSnapshot {
         self.recent.get(first..).unwrap_or(&[])
     }
 
-    /// Mean utilisation of the last intervals that are not older than `span`; `None` if it is unknown for one of them.
+    /// Mean utilisation of the last intervals that are not older than `span`; `None` if it is
+    /// unknown for one of them.
     pub fn utilisation_over(&self, span: Duration) -> Option<f64> {
         let recent = self.recent(span);
         let whole: f64 = recent.iter().map(|r| r.interval.as_secs_f64()).sum();
-        let busy = recent
-            .iter()
-            .map(|r| Some(r.utilisation? * r.interval.as_secs_f64()));
-        (whole > 0.0)
-            .then(|| Some(busy.sum::<Option<f64>>()? / whole))
-            .flatten()
+        let busy = recent.iter().map(|r| Some(r.utilisation? * r.interval.as_secs_f64()));
+        (whole > 0.0).then(|| Some(busy.sum::<Option<f64>>()? / whole)).flatten()
     }
 }
 
@@ -64,21 +61,14 @@ impl Track {
         // In flight at both ends and none completed: the same requests all the time.
         let stalls = self.in_flight && disk.in_flight > 0 && disk.requests == 0;
         self.in_flight = disk.in_flight > 0;
-        self.stalled = if stalls {
-            self.stalled.saturating_add(interval)
-        } else {
-            Duration::ZERO
-        };
-        stalls.then_some(Stall {
-            lasted: self.stalled,
-            in_flight: disk.in_flight,
-            is_over: false,
-        })
+        self.stalled = if stalls { self.stalled.saturating_add(interval) } else { Duration::ZERO };
+        stalls.then_some(Stall { lasted: self.stalled, in_flight: disk.in_flight, is_over: false })
     }
 }
 
 impl History {
-    /// Adds an interval, and fills in `recent` and `stall` of its members. Drops members that no longer exist.
+    /// Adds an interval, and fills in `recent` and `stall` of its members. Drops members that no
+    /// longer exist.
     pub fn record(&mut self, snapshot: &mut Snapshot) {
         let interval = snapshot.interval;
         let mut known = std::mem::take(&mut self.members);
@@ -114,7 +104,8 @@ impl History {
 }
 
 impl Cell {
-    /// Sum of the times in the device, µs. Requests that were not measured count as the mean of the others.
+    /// Sum of the times in the device, µs. Requests that were not measured count as the mean of the
+    /// others.
     pub fn device_us(&self) -> f64 {
         self.device.mean().unwrap_or(0.0) * self.requests as f64
     }
@@ -123,10 +114,7 @@ impl Cell {
     pub fn measured(&self) -> Waited {
         let requests = self.device.count();
         let mean_us = self.device.mean().unwrap_or(0.0) + self.queue.mean().unwrap_or(0.0);
-        Waited {
-            requests,
-            us: mean_us * requests as f64,
-        }
+        Waited { requests, us: mean_us * requests as f64 }
     }
 }
 
@@ -198,11 +186,7 @@ mod tests {
         for n in 1..70 {
             let lasted = n * SECOND;
             let (in_flight, is_over) = (4, false);
-            let expected = Some(Stall {
-                lasted,
-                in_flight,
-                is_over,
-            });
+            let expected = Some(Stall { lasted, in_flight, is_over });
             assert_eq!(stall(4, 0), expected);
         }
         assert_eq!(stall(4, 1), None);

@@ -1,8 +1,9 @@
 //! The headline at the top of the screen: the worst problem of an array and its cause.
 //!
-//! [`symptom`] finds the problem: a member that is busy all the time, is far slower than the others, or whose queue grows. The
-//! headline states the problem and its cause: the origin, its skew, and the task. A skew that delays no IO is only information.
-//! [`super::window`] sets the evaluated time.
+//! [`symptom`] finds the problem: a member that is busy all the time, is far slower than the
+//! others, or whose queue grows. The headline states the problem and its cause: the origin, its
+//! skew, and the task. A skew that delays no IO is only information. [`super::window`] sets the
+//! evaluated time.
 
 mod burst;
 mod headline;
@@ -44,11 +45,11 @@ pub struct Hotspot {
     pub op: Option<Op>,
     /// Names of the members that are saturated, slow, waited for, or carry `origins`, by slot.
     pub members: Vec<String>,
-    /// Share of `origins` on the members that carry them, or share of all load on `members`, 0.0..=1.0; 0 if the headline
-    /// names neither.
+    /// Share of `origins` on the members that carry them, or share of all load on `members`,
+    /// 0.0..=1.0; 0 if the headline names neither.
     pub share: f64,
-    /// Load of the busiest member over the mean of all present members; 1.0 without load. Covers `origins`, or all load if
-    /// `origins` is empty.
+    /// Load of the busiest member over the mean of all present members; 1.0 without load. Covers
+    /// `origins`, or all load if `origins` is empty.
     pub skew: f64,
     /// Time that was evaluated.
     pub over: Duration,
@@ -66,7 +67,8 @@ pub enum Kind {
     Saturated,
     /// A member is several times slower than the others.
     Slow,
-    /// Requests wait, more and more are in flight, or a cgroup's limit holds IO back, while members are not saturated.
+    /// Requests wait, more and more are in flight, or a cgroup's limit holds IO back, while members
+    /// are not saturated.
     Queued,
     /// Few members carry an origin, and no IO waits because of it.
     Uneven,
@@ -135,9 +137,7 @@ pub fn find(array: &ArraySnapshot, over: Duration) -> Hotspot {
         array,
         total: Spread::new(&present, |_| true),
         anything: present.iter().any(|m| !m.io.is_empty()),
-        untraced: (0..present.len())
-            .filter(|&i| is_untraced(present[i]))
-            .collect(),
+        untraced: (0..present.len()).filter(|&i| is_untraced(present[i])).collect(),
         present,
         over,
     };
@@ -150,13 +150,15 @@ pub fn find(array: &ArraySnapshot, over: Duration) -> Hotspot {
     }
 }
 
-/// True if the kernel counts requests of `member` and raidtrace none: the request tracepoints do not fire for a bio-based device.
+/// True if the kernel counts requests of `member` and raidtrace none: the request tracepoints do
+/// not fire for a bio-based device.
 fn is_untraced(member: &MemberSnapshot) -> bool {
     let counted = member.disk.map_or(0, |d| d.requests);
     member.io.is_empty() && counted as f64 >= ENOUGH_REQUESTS
 }
 
-/// Load of the busiest member over the mean of all present members, for each origin and operation with enough requests.
+/// Load of the busiest member over the mean of all present members, for each origin and operation
+/// with enough requests.
 pub fn skews(array: &ArraySnapshot) -> Vec<(Origin, Op, f64)> {
     let present: Vec<&MemberSnapshot> = array.members.iter().filter(|m| m.is_present()).collect();
     let cells = present.iter().flat_map(|m| &m.io);

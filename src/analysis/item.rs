@@ -1,4 +1,5 @@
-//! Items of a recording: written by the recorder, returned by the reader, added up by [`super::events`].
+//! Items of a recording: written by the recorder, returned by the reader, added up by
+//! [`super::events`].
 
 use crate::analysis::counters::CostCounters;
 use crate::analysis::files::FileId;
@@ -15,8 +16,8 @@ pub const TOO_SLOW: &str = "the disk was too slow";
 /// Start of the note with the reason why `raidtrace serve` wrote a recording.
 pub const WRITTEN_BECAUSE: &str = "written because of ";
 
-/// One event or state. Times are µs since 1970, UTC. Items are nearly in order: none is more than 2 s older than an item
-/// before it.
+/// One event or state. Times are µs since 1970, UTC. Items are nearly in order: none is more than 2
+/// s older than an item before it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
     /// A request of a member completed.
@@ -25,9 +26,11 @@ pub enum Item {
     Part(Part),
     /// A bio was submitted to an array.
     Submission(Submission),
-    /// Metadata or file data that a task dirtied in an interval and that jbd2 or writeback writes later.
+    /// Metadata or file data that a task dirtied in an interval and that jbd2 or writeback writes
+    /// later.
     Dirtied(Dirtied),
-    /// State of all arrays and counters: at the start, about every second, after each restart or change of members, at the end.
+    /// State of all arrays and counters: at the start, about every second, after each restart or
+    /// change of members, at the end.
     State(Box<State>),
     /// An interval of the ext4 allocator.
     Alloc {
@@ -93,7 +96,8 @@ pub struct Request {
     pub origin: Origin,
     /// Start in 512-byte sectors on the member.
     pub sector: u64,
-    /// Sector on the outermost array; `None` for requests without one (parity, md's own, flushes) and while reshaping.
+    /// Sector on the outermost array; `None` for requests without one (parity, md's own, flushes)
+    /// and while reshaping.
     pub array_sector: Option<u64>,
     /// Length in bytes, all origins.
     pub length: u32,
@@ -111,7 +115,8 @@ pub struct Request {
     pub file: Option<FileId>,
 }
 
-/// Bytes of a request that have another origin than its first bio, or that completed before the rest.
+/// Bytes of a request that have another origin than its first bio, or that completed before the
+/// rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Time of completion.
@@ -168,20 +173,22 @@ pub struct Dirtied {
     pub file: Option<FileId>,
 }
 
-/// State of all arrays and counters at one moment. Cumulative counters start with the recording, or at the last restart.
+/// State of all arrays and counters at one moment. Cumulative counters start with the recording, or
+/// at the last restart.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
     /// Time of the state.
     #[serde(skip)]
     pub time_us: i64,
-    /// True if programs were reloaded or members have changed: numbers of arrays and members, and cumulative counters, start
-    /// again.
+    /// True if programs were reloaded or members have changed: numbers of arrays and members, and
+    /// cumulative counters, start again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub restart: bool,
     /// Arrays in the order of their numbers.
     pub arrays: Vec<Subject>,
-    /// Parity written, and blocks read to compute it, by array number and the origin of the writes that caused it; cumulative.
+    /// Parity written, and blocks read to compute it, by array number and the origin of the writes
+    /// that caused it; cumulative.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<(u32, Origin, CostCounters)>,
     /// Events that were not counted; cumulative.
@@ -230,17 +237,13 @@ impl Flags {
     /// Letters of the flags; `FS` is FUA and sync.
     pub fn letters(self) -> String {
         let all = Self::all().iter().zip(Self::LETTERS);
-        all.filter(|(flag, _)| self.contains(*flag))
-            .map(|(_, letter)| letter)
-            .collect()
+        all.filter(|(flag, _)| self.contains(*flag)).map(|(_, letter)| letter).collect()
     }
 
     /// Inverse of [`Flags::letters`]; ignores unknown letters.
     pub fn parse(letters: &str) -> Self {
         let all = Self::all().iter().zip(Self::LETTERS);
-        all.filter(|(_, letter)| letters.contains(*letter))
-            .map(|(flag, _)| flag)
-            .collect()
+        all.filter(|(_, letter)| letters.contains(*letter)).map(|(flag, _)| flag).collect()
     }
 }
 

@@ -10,15 +10,13 @@ pub struct Lanes {
 impl Lanes {
     /// No lanes yet, and at most `most`.
     pub fn new(most: usize) -> Self {
-        Self {
-            ends: Vec::new(),
-            most,
-        }
+        Self { ends: Vec::new(), most }
     }
 
-    /// Places a span, and returns its lane. A span begins at or after the end of every earlier span of its lane. Adds a lane
-    /// if no other is free; `None` if all are in use. Chooses the lane that has been free for the shortest time, so that spans
-    /// that arrive in order of their ends need few lanes.
+    /// Places a span, and returns its lane. A span begins at or after the end of every earlier span
+    /// of its lane. Adds a lane if no other is free; `None` if all are in use. Chooses the lane
+    /// that has been free for the shortest time, so that spans that arrive in order of their ends
+    /// need few lanes.
     pub fn place(&mut self, start: i64, end: i64) -> Option<usize> {
         let end = end.max(start);
         let free = self.ends.iter().enumerate().filter(|(_, e)| **e <= start);

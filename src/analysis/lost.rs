@@ -7,7 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::contract;
 
-/// Why an event was lost. The BPF programs count the reasons up to [`Loss::Busy`] (`enum rt_loss_reasons` of `bpf/shared/wire.h`).
+/// Why an event was lost. The BPF programs count the reasons up to [`Loss::Busy`] (`enum
+/// rt_loss_reasons` of `bpf/shared/wire.h`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// Requests that completed without a row to count them in.
@@ -22,13 +23,14 @@ pub enum Loss {
     Files = contract::LOST_FILES as isize,
     /// Events of a recording that found the ring buffer full.
     Ring = contract::LOST_RING as isize,
-    /// Events in an interrupt that needed a hash bucket or scratch memory of the code that they interrupted, and requests and bios
-    /// whose origin a shadow program could not determine.
+    /// Events in an interrupt that needed a hash bucket or scratch memory of the code that they
+    /// interrupted, and requests and bios whose origin a shadow program could not determine.
     Busy = contract::LOST_BUSY as isize,
     /// Program runs that the kernel skipped (recursion).
     Missed,
     /// Requests that the kernel's disk statistics count and raidtrace does not
-    /// ([`DiskUse::uncounted`](super::snapshot::DiskUse::uncounted)). May include requests lost for other reasons.
+    /// ([`DiskUse::uncounted`](super::snapshot::DiskUse::uncounted)). May include requests lost for
+    /// other reasons.
     Uncounted,
 }
 
@@ -148,10 +150,7 @@ pub(crate) mod tests {
 
     /// A different count for each reason, from 1 on.
     pub(crate) fn every_loss() -> Lost {
-        (1..)
-            .zip(TABLE)
-            .map(|(count, (loss, ..))| (loss, count))
-            .collect()
+        (1..).zip(TABLE).map(|(count, (loss, ..))| (loss, count)).collect()
     }
 
     #[test]
@@ -172,9 +171,7 @@ pub(crate) mod tests {
 
     #[test]
     fn counts_do_not_overflow() {
-        let many: Lost = [(Loss::Rows, u64::MAX), (Loss::Ring, 1)]
-            .into_iter()
-            .collect();
+        let many: Lost = [(Loss::Rows, u64::MAX), (Loss::Ring, 1)].into_iter().collect();
         let mut sum = many;
         sum.add(&many);
         assert_eq!((sum[Loss::Rows], sum[Loss::Ring]), (u64::MAX, 2));

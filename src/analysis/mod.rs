@@ -1,7 +1,7 @@
 //! Turns counters and topology into one snapshot per interval: rates, histograms, hot spots.
 //!
-//! Pure functions, without BPF or a terminal. Live tracing and replay use the same code. Only `placement::target` and
-//! [`time::local`] access this machine.
+//! Pure functions, without BPF or a terminal. Live tracing and replay use the same code. Only
+//! `placement::target` and [`time::local`] access this machine.
 
 pub mod alloc;
 pub mod amplification;

@@ -2,16 +2,14 @@
 
 use super::snapshot::{ArraySnapshot, sum_by};
 
-/// Fills in `submitted` for nested arrays. Only the outer array submits to a nested array, and not as a task, so the submitted
-/// bytes are those that the nested array, or a partition of it, completed as a member.
+/// Fills in `submitted` for nested arrays. Only the outer array submits to a nested array, and not
+/// as a task, so the submitted bytes are those that the nested array, or a partition of it,
+/// completed as a member.
 pub fn fill_submitted(arrays: &mut [ArraySnapshot]) {
     for nested in 0..arrays.len() {
         let name = &arrays[nested].info.name;
         // A disk without md is an array whose only member is the disk itself.
-        let own = arrays[nested]
-            .members
-            .iter()
-            .any(|m| is_part(&m.name, name));
+        let own = arrays[nested].members.iter().any(|m| is_part(&m.name, name));
         if own || !arrays[nested].submitted.is_empty() {
             continue;
         }
@@ -54,10 +52,7 @@ mod tests {
     #[test]
     fn member_io_of_the_outer_array_is_submitted_to_nested_arrays() {
         let mut arrays = [
-            array(
-                "md0",
-                &[("md1", 1), ("md2p1", 2), ("md2p2", 4), ("md11", 8)],
-            ),
+            array("md0", &[("md1", 1), ("md2p1", 2), ("md2p2", 4), ("md11", 8)]),
             array("md1", &[("sda", 16)]),
             array("md2", &[("sdb", 32)]),
             array("sdc", &[("sdc", 64)]),

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Time spent in raidtrace's BPF programs. The kernel measures only part of the time; the rest is extrapolated.
+/// Time spent in raidtrace's BPF programs. The kernel measures only part of the time; the rest is
+/// extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overhead {

@@ -7,17 +7,16 @@ use super::counters::CostCounters;
 use super::snapshot::MemberSnapshot;
 use crate::origin::Origin;
 
-/// Age from which on (or after one interval, if longer) charges do not stay pending. They are charged without a completion, which
-/// must have been lost.
+/// Age from which on (or after one interval, if longer) charges do not stay pending. They are
+/// charged without a completion, which must have been lost.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
 type Part = fn(&mut CostCounters) -> &mut u64;
-const PARTS: [(Origin, Part); 2] = [
-    (Origin::Parity, |c| &mut c.parity),
-    (Origin::RmwRead, |c| &mut c.rmw_read),
-];
+const PARTS: [(Origin, Part); 2] =
+    [(Origin::Parity, |c| &mut c.parity), (Origin::RmwRead, |c| &mut c.rmw_read)];
 
-/// Charges, by origin, for IO that was submitted to an array's members and had not completed at the end of an interval.
+/// Charges, by origin, for IO that was submitted to an array's members and had not completed at the
+/// end of an interval.
 #[derive(Debug, Default)]
 pub struct PendingCharges {
     costs: BTreeMap<Origin, CostCounters>,
@@ -26,16 +25,15 @@ pub struct PendingCharges {
 }
 
 impl PendingCharges {
-    /// Charges for IO that completed in an interval that ends at `now`, out of the charges of that interval, `costs`, and the
-    /// pending ones. Charges for IO that has not completed stay pending.
+    /// Charges for IO that completed in an interval that ends at `now`, out of the charges of that
+    /// interval, `costs`, and the pending ones. Charges for IO that has not completed stay pending.
     pub fn charge(
         &mut self,
         mut costs: BTreeMap<Origin, CostCounters>,
         members: &[MemberSnapshot],
         now: Duration,
     ) -> BTreeMap<Origin, CostCounters> {
-        self.recent
-            .retain(|(end, _)| now.saturating_sub(*end) < MAX_AGE);
+        self.recent.retain(|(end, _)| now.saturating_sub(*end) < MAX_AGE);
         let submitted = PARTS.map(|(_, part)| sum(&mut costs, part));
         self.recent.push_back((now, submitted));
         for (origin, cost) in std::mem::take(&mut self.costs) {
@@ -43,9 +41,9 @@ impl PendingCharges {
         }
         for (kind, (origin, part)) in PARTS.into_iter().enumerate() {
             let all = sum(&mut costs, part);
-            let completed = members.iter().fold(0, |n: u64, m| {
-                n.saturating_add(m.sum(|c| c.origin == origin).1)
-            });
+            let completed = members
+                .iter()
+                .fold(0, |n: u64, m| n.saturating_add(m.sum(|c| c.origin == origin).1));
             let recent = self.recent.iter().map(|(_, submitted)| submitted[kind]);
             let recent = recent.fold(0, u64::saturating_add);
             let left = all.saturating_sub(completed).min(recent);
@@ -62,7 +60,5 @@ impl PendingCharges {
 }
 
 fn sum(costs: &mut BTreeMap<Origin, CostCounters>, part: Part) -> u64 {
-    costs
-        .values_mut()
-        .fold(0, |sum: u64, c| sum.saturating_add(*part(c)))
+    costs.values_mut().fold(0, |sum: u64, c| sum.saturating_add(*part(c)))
 }

@@ -84,8 +84,9 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The intervals that have ended at `time_us`, as start and length: none; the current one; or the current one and a longer one
-    /// without events, up to the start of the interval that contains `time_us`.
+    /// The intervals that have ended at `time_us`, as start and length: none; the current one; or
+    /// the current one and a longer one without events, up to the start of the interval that
+    /// contains `time_us`.
     pub fn ended(&mut self, time_us: i64) -> impl Iterator<Item = (i64, i64)> + use<> {
         let start = *self.start_us.get_or_insert(time_us);
         let intervals = time_us.saturating_sub(start).max(0) / INTERVAL_US;
@@ -118,11 +119,7 @@ mod tests {
         rates.complete(60_000);
         rates.add(5000, 1000);
         let figures = rates.end(100_000, INTERVAL_US);
-        let expected = Figures {
-            busy_percent: 50,
-            read: 50_000,
-            written: 10_000,
-        };
+        let expected = Figures { busy_percent: 50, read: 50_000, written: 10_000 };
         assert_eq!(figures, expected);
         assert_eq!(rates.end(200_000, INTERVAL_US), Figures::default());
     }

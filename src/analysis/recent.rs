@@ -10,7 +10,8 @@ pub const INTERVALS: usize = 60;
 pub struct Recent {
     /// Length of the interval.
     pub interval: Duration,
-    /// Utilisation, see [`MemberSnapshot::utilisation`](super::snapshot::MemberSnapshot::utilisation).
+    /// Utilisation, see
+    /// [`MemberSnapshot::utilisation`](super::snapshot::MemberSnapshot::utilisation).
     pub utilisation: Option<f64>,
     /// Requests in flight at the interval's end; `None` where the statistics cannot be read.
     pub in_flight: Option<u32>,

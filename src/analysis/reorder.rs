@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// Holds up to a fixed number of values and returns the earliest one when it is full. Values with the same time keep their
-/// order.
+/// Holds up to a fixed number of values and returns the earliest one when it is full. Values with
+/// the same time keep their order.
 #[derive(Debug)]
 pub struct Reorder<T> {
     /// Values by time and number of arrival.
@@ -17,13 +17,7 @@ pub struct Reorder<T> {
 impl<T> Reorder<T> {
     /// Holds up to `most` values.
     pub fn new(most: usize) -> Self {
-        Self {
-            held: BTreeMap::new(),
-            most,
-            arrivals: 0,
-            last: i64::MIN,
-            late: 0,
-        }
+        Self { held: BTreeMap::new(), most, arrivals: 0, last: i64::MIN, late: 0 }
     }
 
     /// Adds a value. Returns the earliest value if more than `most` would be held.
@@ -33,7 +27,8 @@ impl<T> Reorder<T> {
         (self.held.len() > self.most).then(|| self.pop()).flatten()
     }
 
-    /// Removes the earliest value. Call it until it returns `None` after the last [`Reorder::push`].
+    /// Removes the earliest value. Call it until it returns `None` after the last
+    /// [`Reorder::push`].
     pub fn pop(&mut self) -> Option<(i64, T)> {
         let ((time, _), value) = self.held.pop_first()?;
         self.late += u64::from(time < self.last);
@@ -41,7 +36,8 @@ impl<T> Reorder<T> {
         Some((time, value))
     }
 
-    /// Number of values that were returned after a later one, because they arrived too late for the buffer.
+    /// Number of values that were returned after a later one, because they arrived too late for the
+    /// buffer.
     pub fn late(&self) -> u64 {
         self.late
     }

@@ -45,7 +45,8 @@ pub struct ArraySnapshot {
     /// Bytes submitted to the array, by all tasks.
     #[serde(with = "pairs")]
     pub submitted: BTreeMap<(Origin, Op), u64>,
-    /// Parity written, and blocks read to compute it, by the origin of the writes that caused it; empty on levels without parity.
+    /// Parity written, and blocks read to compute it, by the origin of the writes that caused it;
+    /// empty on levels without parity.
     #[serde(with = "pairs")]
     pub costs: BTreeMap<Origin, CostCounters>,
     /// Amplification by origin, over the same time as `hotspot`.
@@ -58,8 +59,8 @@ pub struct ArraySnapshot {
     pub journal_stalls: Vec<JournalStalls>,
     /// Hot spot, or a summary without one; `None` until it is computed.
     pub hotspot: Option<super::hotspot::Hotspot>,
-    /// Sentence about the longest slow operation of the last ten seconds; `None` if there was none, or if slow operations are not
-    /// traced.
+    /// Sentence about the longest slow operation of the last ten seconds; `None` if there was
+    /// none, or if slow operations are not traced.
     pub slow: Option<String>,
 }
 
@@ -88,7 +89,8 @@ pub struct ArrayInfo {
     pub bytes: u64,
     /// raid_disks, including missing members; 1 for `single`.
     pub disks: u32,
-    /// `None` if the array is in sync and idle, else e.g. `degraded, recovering 12.3 %`, `stopped`.
+    /// `None` if the array is in sync and idle, else e.g. `degraded, recovering 12.3 %`,
+    /// `stopped`.
     #[serde(rename = "trouble")]
     pub health: Option<String>,
     /// Filesystems on the array, one line each: `ext4 on /srv (md127), 4 KiB blocks, 9594 groups`.
@@ -108,7 +110,8 @@ pub struct UnevenGroups {
     pub members: Vec<String>,
     /// Number of groups (on RAID 10, of their copies) that start on `members`.
     pub on_members: u64,
-    /// The agsize in bytes for which groups start on all members equally; `None` if there is none near the present one.
+    /// The agsize in bytes for which groups start on all members equally; `None` if there is none
+    /// near the present one.
     pub agsize_bytes: Option<u64>,
 }
 
@@ -125,9 +128,11 @@ pub struct MemberSnapshot {
     pub io: Vec<Cell>,
     /// Kernel disk statistics; `None` if they cannot be read.
     pub disk: Option<DiskUse>,
-    /// Last intervals, this one included, oldest first; empty without a history ([`super::recent`]).
+    /// Last intervals, this one included, oldest first; empty without a history
+    /// ([`super::recent`]).
     pub recent: Vec<super::recent::Recent>,
-    /// Stall: requests are in flight and none completes. In a report, the longest stall of the period.
+    /// Stall: requests are in flight and none completes. In a report, the longest stall of the
+    /// period.
     pub stall: Option<super::recent::Stall>,
 }
 
@@ -148,8 +153,8 @@ pub struct Cell {
     pub device: Hist,
 }
 
-/// Figures from `/sys/block/*/stat` (Documentation/block/stat.rst) for the interval; in a recording `utilisation` is computed
-/// from the requests.
+/// Figures from `/sys/block/*/stat` (Documentation/block/stat.rst) for the interval; in a recording
+/// `utilisation` is computed from the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskUse {
     /// Requests in flight at the interval's end.
@@ -166,7 +171,8 @@ pub struct DiskUse {
 /// A task that submitted to the array, by origin and operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSnapshot {
-    /// Thread id in the initial pid namespace; 0 for a cgroup in place of a task, see [`TaskSnapshot::is_throttled`].
+    /// Thread id in the initial pid namespace; 0 for a cgroup in place of a task, see
+    /// [`TaskSnapshot::is_throttled`].
     pub pid: u32,
     /// Name from the kernel: untrusted bytes, made printable only when drawn.
     pub comm: Vec<u8>,
@@ -179,12 +185,13 @@ pub struct TaskSnapshot {
     /// Metadata and file data that the task dirtied, written later by jbd2 or writeback. See
     /// [`super::counters::Counters::dirtied`].
     pub dirtied: Vec<TaskIo>,
-    /// File data that the task dirtied, by file. Adds up to the file data in `dirtied`, except for data that was lost or was read
-    /// one interval later.
+    /// File data that the task dirtied, by file. Adds up to the file data in `dirtied`, except for
+    /// data that was lost or was read one interval later.
     pub dirtied_files: Files<TASK_FILES>,
 }
 
-/// Suffix of the role of a task, or of a cgroup in place of a task, whose bios blk-throttle delayed.
+/// Suffix of the role of a task, or of a cgroup in place of a task, whose bios blk-throttle
+/// delayed.
 pub const THROTTLED_ROLE: &str = "throttled";
 
 impl TaskSnapshot {
@@ -192,13 +199,11 @@ impl TaskSnapshot {
     pub fn size(&self) -> (u64, u64) {
         let bytes = self.io.iter().chain(&self.dirtied).map(|i| i.bytes);
         let bios = self.io.iter().map(|i| i.bios);
-        (
-            bytes.fold(0, u64::saturating_add),
-            bios.fold(0, u64::saturating_add),
-        )
+        (bytes.fold(0, u64::saturating_add), bios.fold(0, u64::saturating_add))
     }
 
-    /// True for a task, or a cgroup (pid 0), whose bios a cgroup's I/O limit (blk-throttle) delayed.
+    /// True for a task, or a cgroup (pid 0), whose bios a cgroup's I/O limit (blk-throttle)
+    /// delayed.
     pub fn is_throttled(&self) -> bool {
         let role = self.role.as_deref().unwrap_or_default();
         role.ends_with(THROTTLED_ROLE)
@@ -230,9 +235,7 @@ impl MemberSnapshot {
         self.io
             .iter()
             .filter(|c| keep(c))
-            .fold((0, 0), |(r, b), c| {
-                (r.saturating_add(c.requests), b.saturating_add(c.bytes))
-            })
+            .fold((0, 0), |(r, b), c| (r.saturating_add(c.requests), b.saturating_add(c.bytes)))
     }
 
     /// Adds `cell` to the cell of the same origin and operation, or appends it.
@@ -249,14 +252,11 @@ impl MemberSnapshot {
         }
     }
 
-    /// True if the member has a slot and is neither faulty nor missing. Spares and missing members must not lower the mean that the
-    /// other members are compared with.
+    /// True if the member has a slot and is neither faulty nor missing. Spares and missing members
+    /// must not lower the mean that the other members are compared with.
     pub fn is_present(&self) -> bool {
         self.slot.is_some()
-            && !matches!(
-                self.health.as_deref(),
-                Some("faulty" | "missing" | "removed")
-            )
+            && !matches!(self.health.as_deref(), Some("faulty" | "missing" | "removed"))
     }
 }
 

@@ -13,7 +13,8 @@ pub struct Span {
     pub end_us: Option<i64>,
 }
 
-/// True if `text` depends on the end of the recording: a time without a date, or a time counted back from the end.
+/// True if `text` depends on the end of the recording: a time without a date, or a time counted
+/// back from the end.
 pub fn needs_end(text: &str) -> bool {
     text.starts_with('-') || clock_of(text).is_some()
 }
@@ -26,7 +27,8 @@ pub fn local() -> TimeZone {
     TimeZone::try_system().unwrap_or(TimeZone::UTC)
 }
 
-/// Parses a time without a date: the time, its precision (a minute for `11:47`), and true for UTC (`11:47Z`).
+/// Parses a time without a date: the time, its precision (a minute for `11:47`), and true for UTC
+/// (`11:47Z`).
 fn clock_of(text: &str) -> Option<(Time, i64, bool)> {
     let plain = text.trim_end_matches(['Z', 'z']);
     let time: Time = plain.parse().ok()?;
@@ -44,10 +46,7 @@ fn moments(at: DateTime, zone: &TimeZone) -> Vec<i64> {
         AmbiguousOffset::Fold { .. } => vec![time.earlier(), time.later()],
         _ => vec![time.compatible()],
     };
-    both.into_iter()
-        .flatten()
-        .map(|t| t.as_microsecond())
-        .collect()
+    both.into_iter().flatten().map(|t| t.as_microsecond()).collect()
 }
 
 fn date(us: i64, zone: &TimeZone) -> Date {
@@ -61,10 +60,7 @@ fn stamp(us: i64) -> Timestamp {
 impl Span {
     /// Span of a recording that began at `start_us`.
     pub fn new(start_us: i64) -> Self {
-        Self {
-            start_us,
-            end_us: None,
-        }
+        Self { start_us, end_us: None }
     }
 
     /// Like [`Span::parse`], but not before the start.
@@ -76,7 +72,8 @@ impl Span {
     ///
     /// * `+90`, `+1.5s`, `+2m`, `+1h` from the start; `-30` before the end.
     /// * `2026-11-22T11:47:30Z`, `2026-11-22 11:47`; without `Z` or an offset, in `zone`.
-    /// * `11:47`, `11:47:30`, `11:47Z`: on the day of the recording, and on the next day if it reaches midnight.
+    /// * `11:47`, `11:47:30`, `11:47Z`: on the day of the recording, and on the next day if it
+    ///   reaches midnight.
     pub fn parse(&self, text: &str, zone: &TimeZone) -> Result<i64, String> {
         if let Some(after) = text.strip_prefix('+') {
             let us = duration(after).ok_or_else(|| wrong(text))?;
@@ -94,11 +91,7 @@ impl Span {
             return self.on_its_day(text, clock, zone);
         }
         let plain = text.trim_end_matches(['Z', 'z']);
-        let zone = if plain.len() < text.len() {
-            &TimeZone::UTC
-        } else {
-            zone
-        };
+        let zone = if plain.len() < text.len() { &TimeZone::UTC } else { zone };
         let at: DateTime = plain.parse().map_err(|_| wrong(text))?;
         match moments(at, zone)[..] {
             [time] => Ok(time),
@@ -119,8 +112,7 @@ impl Span {
             let last = date(self.end_us.unwrap_or(self.start_us), zone);
             let days = date(self.start_us, zone).series(jiff::Span::new().days(1));
             let days = days.take_while(|day| *day <= last).take(32);
-            days.flat_map(|day| moments(day.to_datetime(clock), zone))
-                .collect()
+            days.flat_map(|day| moments(day.to_datetime(clock), zone)).collect()
         };
         let inside = |times: &[i64]| -> Vec<i64> {
             let within = |t: &i64| t.saturating_add(length) > self.start_us && *t <= end_us;
@@ -135,7 +127,8 @@ impl Span {
                 if !utc && !in_utc.is_empty() {
                     let offset = own.to_offset(stamp(self.start_us));
                     return Err(format!(
-                        "{text} is local time (UTC{offset}) and outside the recording, which begins at {}; {text}Z (UTC) is inside",
+                        "{text} is local time (UTC{offset}) and outside the recording, which \
+                         begins at {}; {text}Z (UTC) is inside",
                         clock_both(self.start_us, own)
                     ));
                 }
@@ -155,17 +148,15 @@ fn duration(text: &str) -> Option<i64> {
 /// Parses `90`, `1.5s`, `2m` or `1h`; the result is in seconds.
 pub fn seconds(text: &str) -> Option<f64> {
     let units = [("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
-    let found = units
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
+    let found = units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
     let (digits, unit) = found?;
     Some(digits.parse::<f64>().ok()? * unit)
 }
 
 fn wrong(text: &str) -> String {
     format!(
-        "'{text}' is not a time: 11:47 (local), 11:47:30Z (UTC), 2026-11-20 11:47, 2026-11-20T12:00:30Z, \
-         +30 (seconds from the start) or -30 (before the end)"
+        "'{text}' is not a time: 11:47 (local), 11:47:30Z (UTC), 2026-11-20 11:47, \
+         2026-11-20T12:00:30Z, +30 (seconds from the start) or -30 (before the end)"
     )
 }
 
@@ -235,10 +226,7 @@ mod tests {
     }
 
     fn span(start_us: i64, seconds: i64) -> Span {
-        Span {
-            start_us,
-            end_us: Some(start_us + seconds * SECOND),
-        }
+        Span { start_us, end_us: Some(start_us + seconds * SECOND) }
     }
 
     #[test]
@@ -258,9 +246,7 @@ mod tests {
         assert_eq!(parse("23:59:59"), Ok(start + 500_000));
         assert_eq!(parse("23:59:58"), Ok(start - 500_000));
         assert_eq!(parse("00:00:10Z"), Ok(start + 11_500_000));
-        for text in [
-            "", "+", "-", "+x", "+-1", "25:00:00", "noon", "+1e99", "+NaN", "Z", "11",
-        ] {
+        for text in ["", "+", "-", "+x", "+-1", "25:00:00", "noon", "+1e99", "+NaN", "Z", "11"] {
             assert!(parse(text).is_err(), "{text}");
         }
         assert!(needs_end("11:47") && needs_end("-3") && needs_end("11:47:01Z"));
@@ -294,12 +280,10 @@ mod tests {
         let why = span.parse("12:30", &TimeZone::UTC).unwrap_err();
         assert_eq!(
             why,
-            "'12:30' is ambiguous: 2026-11-20T12:30:00.000000+00:00 or 2026-11-21T12:30:00.000000+00:00"
+            "'12:30' is ambiguous: 2026-11-20T12:30:00.000000+00:00 or \
+             2026-11-21T12:30:00.000000+00:00"
         );
-        assert_eq!(
-            span.parse("2026-11-21 12:30", &TimeZone::UTC),
-            Ok(at(36, 30, 0))
-        );
+        assert_eq!(span.parse("2026-11-21 12:30", &TimeZone::UTC), Ok(at(36, 30, 0)));
     }
 
     #[test]
@@ -310,10 +294,7 @@ mod tests {
         assert_eq!(span.parse("2026-11-20 16:50", &zone), Ok(at(11, 50, 0)));
         assert_eq!(span.parse("11:50Z", &zone), Ok(at(11, 50, 0)));
         let why = span.parse("11:50", &zone).unwrap_err();
-        assert!(
-            why.contains("local time (UTC+05)") && why.contains("11:50Z (UTC) is"),
-            "{why}"
-        );
+        assert!(why.contains("local time (UTC+05)") && why.contains("11:50Z (UTC) is"), "{why}");
         let start = span.start_us;
         assert_eq!(clock_both(start, &zone), "11:47:37.000Z (16:47:37 local)");
         assert_eq!(clock_both(start, &TimeZone::UTC), "11:47:37.000Z");

@@ -1,7 +1,8 @@
 //! Work of each member over the course of a recording, in intervals that suit its length.
 //!
-//! Intervals end at states, which are about a second apart. While the recording is read, at most [`PIECES`] pieces are kept;
-//! the length of a piece doubles when there are more. At the end, pieces are joined into intervals of a round length.
+//! Intervals end at states, which are about a second apart. While the recording is read, at most
+//! [`PIECES`] pieces are kept; the length of a piece doubles when there are more. At the end,
+//! pieces are joined into intervals of a round length.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +21,8 @@ pub const FINE_INTERVALS: usize = 60;
 /// Maximum number of pieces kept while reading.
 const PIECES: usize = 512;
 /// Round interval lengths, in seconds. Longer intervals are whole multiples of the last one.
-const LENGTHS: [i64; 16] = [
-    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400,
-];
+const LENGTHS: [i64; 16] =
+    [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400];
 
 /// Cells of one member.
 const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
@@ -116,24 +116,14 @@ impl Interval {
     pub fn utilisation(&self, member: usize) -> f64 {
         let length = self.to_us.saturating_sub(self.from_us);
         let busy = self.members.get(member).map_or(0, |w| w.disk.busy_us);
-        if length > 0 {
-            (busy as f64 / length as f64).min(1.0)
-        } else {
-            0.0
-        }
+        if length > 0 { (busy as f64 / length as f64).min(1.0) } else { 0.0 }
     }
 }
 
 impl Pieces {
     /// Starts at `from_us`.
     pub fn new(from_us: i64) -> Self {
-        Self {
-            done: Vec::new(),
-            from: from_us,
-            io: Vec::new(),
-            states: (1, 0),
-            detail: None,
-        }
+        Self { done: Vec::new(), from: from_us, io: Vec::new(), states: (1, 0), detail: None }
     }
 
     /// Also gathers the figures of [`Pieces::fine`].
@@ -199,13 +189,7 @@ impl Pieces {
         let ops = Op::ALL.len();
         let cells = self.io.iter_mut().map(std::mem::take).enumerate();
         let cells = cells.filter(|(_, sum)| *sum != (0, 0));
-        let key = |at: usize| {
-            (
-                (at / CELLS) as u32,
-                (at % CELLS / ops) as u8,
-                (at % ops) as u8,
-            )
-        };
+        let key = |at: usize| ((at / CELLS) as u32, (at % CELLS / ops) as u8, (at % ops) as u8);
         cells.map(|(at, sum)| (key(at), sum)).collect()
     }
 
@@ -265,7 +249,8 @@ impl Pieces {
         intervals(events, length_s, joined)
     }
 
-    /// Returns finer intervals, latencies and addresses. Call it after `Disks::end`; empty without [`Pieces::with_detail`].
+    /// Returns finer intervals, latencies and addresses. Call it after `Disks::end`; empty without
+    /// [`Pieces::with_detail`].
     pub fn fine(&self, events: &Events) -> Fine {
         let Some(detail) = &self.detail else {
             return Fine::default();
@@ -302,7 +287,8 @@ impl Pieces {
     }
 }
 
-/// The array that the addresses of an array's requests belong to: itself, or the outermost array that it is a member of.
+/// The array that the addresses of an array's requests belong to: itself, or the outermost array
+/// that it is a member of.
 fn outermost<'a>(state: &'a State, array: &'a Subject) -> &'a Subject {
     let outer = |array: &Subject| {
         let name = &array.info.name;
@@ -324,11 +310,7 @@ fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
         member: number,
         array: events.array_of(number)?,
         origin: r.origin,
-        bytes: if matches!(r.op, Op::Read | Op::Write) {
-            r.bytes
-        } else {
-            0
-        },
+        bytes: if matches!(r.op, Op::Read | Op::Write) { r.bytes } else { 0 },
         sector: r.array_sector,
         device_us: r.device_us,
     })
@@ -345,25 +327,15 @@ fn intervals(events: &Events, length_s: i64, joined: Vec<Piece>) -> Timeline {
             work.disk = disk;
         }
         for ((number, origin, op), (requests, bytes)) in piece.io {
-            if let (Some(work), Some(origin), Some(op)) = (
-                members.get_mut(number as usize),
-                Origin::from_u8(origin),
-                Op::from_u8(op),
-            ) {
+            if let (Some(work), Some(origin), Some(op)) =
+                (members.get_mut(number as usize), Origin::from_u8(origin), Op::from_u8(op))
+            {
                 work.io.push((origin, op, requests, bytes));
             }
         }
-        Interval {
-            from_us: piece.from,
-            to_us: piece.to,
-            members,
-        }
+        Interval { from_us: piece.from, to_us: piece.to, members }
     });
-    Timeline {
-        length_s,
-        intervals: intervals.collect(),
-        names,
-    }
+    Timeline { length_s, intervals: intervals.collect(), names }
 }
 
 impl Piece {
@@ -420,11 +392,7 @@ mod tests {
     #[test]
     fn lengths_are_round_and_intervals_are_limited() {
         for (seconds, length) in [(0, 1), (39, 1), (48, 1), (49, 2), (600, 15), (43_200, 900)] {
-            assert_eq!(
-                length_s(seconds * 1_000_000, INTERVALS),
-                length,
-                "{seconds}"
-            );
+            assert_eq!(length_s(seconds * 1_000_000, INTERVALS), length, "{seconds}");
         }
         for seconds in [10_000_000i64, 1 << 40] {
             let length = length_s(seconds * 1_000_000, INTERVALS);
@@ -438,11 +406,7 @@ mod tests {
             let items = fixture::items(6000, seconds);
             let timeline = timeline(&items, seconds);
             let intervals = &timeline.intervals;
-            assert!(
-                (2..=INTERVALS + 1).contains(&intervals.len()),
-                "{}",
-                intervals.len()
-            );
+            assert!((2..=INTERVALS + 1).contains(&intervals.len()), "{}", intervals.len());
             assert_eq!(intervals[0].from_us, START);
             assert_eq!(intervals.last().unwrap().to_us, START + seconds * 1_000_000);
             assert!(intervals.windows(2).all(|w| w[0].to_us == w[1].from_us));

@@ -21,9 +21,10 @@ pub struct Traffic {
     pub write: Sum,
     /// Flushes that the block layer sent to the disk (`REQ_OP_FLUSH`). They have no bytes.
     pub flush: Sum,
-    /// Requests for a flush without data, from an fsync for example. The kernel's statistics, and iostat's w/s, count each
-    /// as a write of 0 bytes in addition to the flush that it causes (`blk_account_io_done()`). A write without device time
-    /// counts as empty, so writes whose issue was not seen (`lost.issue`) are included.
+    /// Requests for a flush without data, from an fsync for example. The kernel's statistics, and
+    /// iostat's w/s, count each as a write of 0 bytes in addition to the flush that it causes
+    /// (`blk_account_io_done()`). A write without device time counts as empty, so writes whose
+    /// issue was not seen (`lost.issue`) are included.
     pub empty_writes: u64,
     /// Discards. Their bytes are freed, not moved.
     pub discard: Sum,
@@ -83,8 +84,7 @@ impl<'a> FromIterator<&'a TaskIo> for Traffic {
     /// Sums up bios of a task. A bio that only requests a flush has the operation `flush`.
     fn from_iter<I: IntoIterator<Item = &'a TaskIo>>(io: I) -> Self {
         let mut traffic = Self::default();
-        io.into_iter()
-            .for_each(|i| traffic.add(i.op, i.bios, i.bytes));
+        io.into_iter().for_each(|i| traffic.add(i.op, i.bios, i.bytes));
         traffic
     }
 }
@@ -149,17 +149,8 @@ mod tests {
 
     #[test]
     fn bios_of_tasks_are_summed_by_kind() {
-        let io = |op, bios, bytes| TaskIo {
-            origin: Origin::FileData,
-            op,
-            bios,
-            bytes,
-        };
-        let io = [
-            io(Op::Write, 3, 300),
-            io(Op::Discard, 1, 1 << 30),
-            io(Op::Flush, 2, 0),
-        ];
+        let io = |op, bios, bytes| TaskIo { origin: Origin::FileData, op, bios, bytes };
+        let io = [io(Op::Write, 3, 300), io(Op::Discard, 1, 1 << 30), io(Op::Flush, 2, 0)];
         let traffic: Traffic = io.iter().collect();
         assert_eq!((traffic.moved_bytes(), traffic.requests()), (300, 6));
         assert_eq!((traffic.write.requests, traffic.empty_writes), (3, 0));

@@ -1,8 +1,9 @@
 //! Requests that the kernel's disk statistics count and raidtrace does not.
 
-/// Compares both counts of one disk. The difference can only be too small, never too large: the kernel's count is read
-/// before raidtrace's (`DiskCounters::requests_before`), and a request fires `block_rq_complete` before it is accounted
-/// (`blk_update_request()`, then `blk_account_io_done()`). A request that is in the kernel's count but not in raidtrace's was
+/// Compares both counts of one disk. The difference can only be too small, never too large: the
+/// kernel's count is read before raidtrace's (`DiskCounters::requests_before`), and a request fires
+/// `block_rq_complete` before it is accounted (`blk_update_request()`, then
+/// `blk_account_io_done()`). A request that is in the kernel's count but not in raidtrace's was
 /// therefore missed. Requests in flight are in neither count.
 #[derive(Clone, Copy, Debug)]
 pub struct Uncounted {
@@ -17,15 +18,11 @@ pub struct Uncounted {
 impl Uncounted {
     /// Starts counting at the kernel count `requests`.
     pub fn new(requests: u64) -> Self {
-        Self {
-            base: requests,
-            counted: 0,
-            found: 0,
-        }
+        Self { base: requests, counted: 0, found: 0 }
     }
 
-    /// Returns the growth of the difference. `counted` is the number of requests counted by raidtrace since the last call;
-    /// `before` is the kernel's count, read just before raidtrace's.
+    /// Returns the growth of the difference. `counted` is the number of requests counted by
+    /// raidtrace since the last call; `before` is the kernel's count, read just before raidtrace's.
     pub fn grow(&mut self, before: u64, counted: u64) -> u64 {
         let Some(kernel) = before.checked_sub(self.base) else {
             // A new device has the same name.
@@ -40,16 +37,13 @@ impl Uncounted {
     }
 }
 
-/// Note with the uncounted requests: `the kernel counts 112 more requests than raidtrace: loop1 100, loop5 12`; `None` if there
-/// are none.
+/// Note with the uncounted requests: `the kernel counts 112 more requests than raidtrace: loop1
+/// 100, loop5 12`; `None` if there are none.
 pub fn note<'a>(members: impl Iterator<Item = (&'a String, &'a u64)>) -> Option<String> {
     let mut members: Vec<_> = members.filter(|(_, n)| **n > 0).collect();
     members.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
     let total = members.iter().fold(0u64, |sum, (_, n)| sum + **n);
-    let named = members
-        .iter()
-        .take(4)
-        .map(|(name, n)| format!("{name} {n}"));
+    let named = members.iter().take(4).map(|(name, n)| format!("{name} {n}"));
     let mut named: Vec<String> = named.collect();
     if members.len() > named.len() {
         named.push("...".to_owned());

@@ -1,6 +1,7 @@
 //! Formats figures for display: short, and never wider than documented.
 
-/// Requests a second and other counts, at most 5 columns: `0`, `0.3`, `42`, `1.2k`, `12.3k`, `4.5M`.
+/// Requests a second and other counts, at most 5 columns: `0`, `0.3`, `42`, `1.2k`, `12.3k`,
+/// `4.5M`.
 pub fn count(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -19,14 +20,11 @@ pub fn bytes(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0 B".to_owned();
     }
-    scaled(
-        value,
-        1024.0,
-        &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"],
-    )
+    scaled(value, 1024.0, &[" B", " KiB", " MiB", " GiB", " TiB", " PiB", " EiB"])
 }
 
-/// Bytes for a table column whose heading has the unit, at most 5 columns: `0`, `512`, `4.0K`, `123M` (powers of 1024).
+/// Bytes for a table column whose heading has the unit, at most 5 columns: `0`, `512`, `4.0K`,
+/// `123M` (powers of 1024).
 pub fn bytes_short(value: f64) -> String {
     if value <= 0.0 || !value.is_finite() {
         return "0".to_owned();
@@ -61,7 +59,8 @@ pub fn mib(bytes_a_second: f64) -> String {
     }
 }
 
-/// A latency, at most 5 columns: `850µs`, `1.2ms`, `84ms`, `1.2s`, `134s`; `-` if nothing was measured.
+/// A latency, at most 5 columns: `850µs`, `1.2ms`, `84ms`, `1.2s`, `134s`; `-` if nothing was
+/// measured.
 pub fn latency(us: Option<u64>) -> String {
     match us {
         None => "-".to_owned(),
@@ -140,7 +139,8 @@ fn trim_zero(text: String) -> String {
     }
 }
 
-/// `value` with the first unit that keeps it below `base`, with one decimal below 10 (below 100 for k, M).
+/// `value` with the first unit that keeps it below `base`, with one decimal below 10 (below 100 for
+/// k, M).
 fn scaled(mut value: f64, base: f64, units: &[&str]) -> String {
     let mut unit = 0;
     // 999.5 would be printed as 1000: use the next unit.

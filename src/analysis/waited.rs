@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use super::snapshot::TaskSnapshot;
 use crate::origin::{Op, Origin};
 
-/// Weight of an interval relative to the next one: bios that writeback submits at once complete over seconds.
+/// Weight of an interval relative to the next one: bios that writeback submits at once complete
+/// over seconds.
 const DECAY: f64 = 0.9;
 /// IO counts as background if jbd2 and writeback submitted at least this share of it.
 const BACKGROUND: f64 = 0.5;
@@ -32,8 +33,10 @@ impl Submitters {
         }
     }
 
-    /// True if tasks wait for requests of this origin and operation: reads, writes to the journal, and other
-    /// writes of which jbd2 and writeback submitted less than [`BACKGROUND`]. Flushes and discards do not count. IO that md adds to a write (parity, pre-reads, bitmap) is not counted in addition to the write.
+    /// True if tasks wait for requests of this origin and operation: reads, writes to the journal,
+    /// and other writes of which jbd2 and writeback submitted less than [`BACKGROUND`]. Flushes and
+    /// discards do not count. IO that md adds to a write (parity, pre-reads, bitmap) is not counted
+    /// in addition to the write.
     pub fn are_waited_for(&self, origin: Origin, op: Op) -> bool {
         use Origin::{Journal, MdBitmap, MdJournal, MdSuperblock, Parity, Resync, RmwRead};
         match (origin, op) {
@@ -77,11 +80,7 @@ mod tests {
         (0..5).for_each(|_| submitters.record(&[]));
         assert!(!waits(&submitters, Origin::FileData, Op::Write));
         // A database writes more of it than writeback.
-        let mut postgres = tasks
-            .iter()
-            .find(|t| t.comm == b"postgres")
-            .unwrap()
-            .clone();
+        let mut postgres = tasks.iter().find(|t| t.comm == b"postgres").unwrap().clone();
         postgres.io[0].op = Op::Write;
         postgres.io[0].bytes = 1 << 30;
         submitters.record(&[postgres]);

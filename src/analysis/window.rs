@@ -1,5 +1,5 @@
-//! Merges the last intervals, so that the headline does not flicker: a journal commits every 5 s, and bitmaps are written
-//! back in bursts.
+//! Merges the last intervals, so that the headline does not flicker: a journal commits every 5 s,
+//! and bitmaps are written back in bursts.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -29,11 +29,7 @@ pub struct Window {
 impl Window {
     /// Creates a window of `span`. A window always has at least one interval, however long.
     pub fn new(span: Duration) -> Self {
-        Self {
-            span,
-            pieces: VecDeque::new(),
-            history: History::default(),
-        }
+        Self { span, pieces: VecDeque::new(), history: History::default() }
     }
 
     /// Adds `snapshot`, and fills in its hot spots and amplification over the window.
@@ -42,10 +38,7 @@ impl Window {
         self.push(snapshot.clone());
         let Some(merged) = self.merged() else { return };
         for array in &mut snapshot.arrays {
-            let whole = merged
-                .arrays
-                .iter()
-                .find(|a| a.info.name == array.info.name);
+            let whole = merged.arrays.iter().find(|a| a.info.name == array.info.name);
             array.hotspot = whole.map(|a| hotspot::find(a, merged.interval));
             array.amplification = whole.map(|a| Amplification::new(a, merged.interval));
         }
@@ -66,7 +59,8 @@ impl Window {
         }
     }
 
-    /// The whole window as one snapshot, with the current arrays, members and tasks; `None` before the first interval.
+    /// The whole window as one snapshot, with the current arrays, members and tasks; `None` before
+    /// the first interval.
     pub fn merged(&self) -> Option<Snapshot> {
         let mut pieces = self.pieces.iter();
         let mut all = pieces.next()?.clone();
@@ -89,12 +83,14 @@ pub fn alike(now: &ArraySnapshot, was: &ArraySnapshot) -> bool {
     now.info.level == was.info.level && now.info.chunk_bytes == was.info.chunk_bytes
 }
 
-/// Treats arrays with the same name as the same array: within one interval an array may be reshaped.
+/// Treats arrays with the same name as the same array: within one interval an array may be
+/// reshaped.
 fn always(_: &ArraySnapshot, _: &ArraySnapshot) -> bool {
     true
 }
 
-/// Merges `newer` into `into`. `same` decides whether two arrays with the same name are the same array.
+/// Merges `newer` into `into`. `same` decides whether two arrays with the same name are the same
+/// array.
 fn merge_where(
     into: &mut Snapshot,
     newer: &Snapshot,
@@ -114,7 +110,8 @@ fn merge_where(
     into.overhead.add(older.overhead);
 }
 
-/// Joins the last part of an interval to its `earlier` part, if one was sampled early because the host changed.
+/// Joins the last part of an interval to its `earlier` part, if one was sampled early because the
+/// host changed.
 pub fn joined(earlier: Option<Snapshot>, part: Snapshot) -> Snapshot {
     match earlier {
         Some(mut whole) => {
@@ -125,8 +122,8 @@ pub fn joined(earlier: Option<Snapshot>, part: Snapshot) -> Snapshot {
     }
 }
 
-/// Like [`merge`], but keeps arrays and members that are not in `newer`, after the current ones. `same` is [`alike`] or
-/// `always`.
+/// Like [`merge`], but keeps arrays and members that are not in `newer`, after the current ones.
+/// `same` is [`alike`] or `always`.
 pub fn join(
     into: &mut Snapshot,
     newer: &Snapshot,
@@ -216,11 +213,13 @@ fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, la
     }
 }
 
-/// Maximum number of tasks kept, largest first: hosts with many short-lived tasks would have too many over a long run.
+/// Maximum number of tasks kept, largest first: hosts with many short-lived tasks would have too
+/// many over a long run.
 const TASKS: usize = 4096;
 
 fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
-    // A pid can be reused within seconds; another comm means another task. Pid 0 stands for a cgroup.
+    // A pid can be reused within seconds; another comm means another task. Pid 0 stands for a
+    // cgroup.
     type Key = (u32, Vec<u8>, Option<String>);
     let key = |t: &TaskSnapshot| -> Key {
         let cgroup = t.cgroup.clone().filter(|_| t.pid == 0);
@@ -237,10 +236,7 @@ fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
 
 fn add_io(now: &mut Vec<TaskIo>, was: Vec<TaskIo>) {
     for io in was {
-        match now
-            .iter_mut()
-            .find(|i| (i.origin, i.op) == (io.origin, io.op))
-        {
+        match now.iter_mut().find(|i| (i.origin, i.op) == (io.origin, io.op)) {
             Some(i) => {
                 i.bios = i.bios.saturating_add(io.bios);
                 i.bytes = i.bytes.saturating_add(io.bytes);
@@ -279,10 +275,7 @@ mod tests {
         none.arrays.clear();
         let mut stopped = one.clone();
         super::join(&mut stopped, &none, super::always);
-        let member = stopped.arrays[0]
-            .members
-            .iter()
-            .find(|m| m.name == gone.name);
+        let member = stopped.arrays[0].members.iter().find(|m| m.name == gone.name);
         let member = member.unwrap();
         assert_eq!(member.io, gone.io);
         assert!((member.disk.unwrap().utilisation - was.utilisation / 2.0).abs() < 1e-9);
@@ -294,10 +287,7 @@ mod tests {
         };
         assert!((of(&joined.arrays[0].members) - was.utilisation / 2.0).abs() < 1e-9);
         assert_eq!(last.health.as_deref(), Some("removed"));
-        assert_eq!(
-            members[0].io[0].bytes,
-            2 * one.arrays[0].members[0].io[0].bytes
-        );
+        assert_eq!(members[0].io[0].bytes, 2 * one.arrays[0].members[0].io[0].bytes);
         let mut other = less;
         other.arrays[0].info.name = "md9".into();
         super::join(&mut whole, &other, super::always);
@@ -360,10 +350,7 @@ mod tests {
         let mut quiet = fixture::idle(4);
         quiet.arrays[0].info = two.arrays[0].info.clone();
         window.evaluate(&mut quiet);
-        assert_eq!(
-            quiet.arrays[0].amplification.as_ref().unwrap().rows,
-            both.rows
-        );
+        assert_eq!(quiet.arrays[0].amplification.as_ref().unwrap().rows, both.rows);
     }
 
     #[test]
@@ -428,10 +415,7 @@ mod tests {
         let names: Vec<_> = merged.arrays[0].members.iter().map(|m| &m.name).collect();
         assert_eq!(names.len(), 12);
         assert_eq!(names[3], "loop99");
-        assert_eq!(
-            merged.arrays[0].members[3].io,
-            other.arrays[0].members[3].io
-        );
+        assert_eq!(merged.arrays[0].members[3].io, other.arrays[0].members[3].io);
     }
 
     #[test]

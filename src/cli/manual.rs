@@ -13,25 +13,21 @@ use super::Cli;
 
 /// Files that commands read or write implicitly, for the FILES section.
 const FILES: [(&str, &str); 4] = [
-    (
-        "/sys/block, /proc",
-        "arrays, members, queues, mounts and tasks; read only",
-    ),
+    ("/sys/block, /proc", "arrays, members, queues, mounts and tasks; read only"),
     (
         "/sys/kernel/btf",
         "types of the kernel and its modules, used to adapt the BPF programs to the kernel",
     ),
-    (
-        "/proc/kallsyms",
-        "addresses of functions; the kernel hides them with kernel.kptr_restrict=2",
-    ),
+    ("/proc/kallsyms", "addresses of functions; the kernel hides them with kernel.kptr_restrict=2"),
     (
         "/sys/fs/ext4/*/mb_stats",
-        "switches the counters in /proc/fs/ext4/*/mb_stats, which raidtrace alloc turns on and off again",
+        "switches the counters in /proc/fs/ext4/*/mb_stats, which raidtrace alloc turns on and \
+         off again",
     ),
 ];
 
-/// Writes a page for the program and one for each command into a directory: `raidtrace.1`, `raidtrace-top.1` and so on.
+/// Writes a page for the program and one for each command into a directory: `raidtrace.1`,
+/// `raidtrace-top.1` and so on.
 ///
 /// # Errors
 /// A file cannot be written.
@@ -52,16 +48,12 @@ pub fn write(dir: &Path) -> Result<()> {
 fn pages() -> Vec<(String, Command)> {
     let mut program = Cli::command();
     program.build();
-    let commands = program
-        .get_subcommands()
-        .filter(|c| !c.is_hide_set() && c.get_name() != "help");
+    let commands = program.get_subcommands().filter(|c| !c.is_hide_set() && c.get_name() != "help");
     let mut pages: Vec<(String, Command)> = commands
         .map(|c| {
             let name = format!("raidtrace-{}", c.get_name());
-            let page = c
-                .clone()
-                .bin_name(format!("raidtrace {}", c.get_name()))
-                .display_name(&name);
+            let page =
+                c.clone().bin_name(format!("raidtrace {}", c.get_name())).display_name(&name);
             (name, page)
         })
         .collect();
@@ -85,11 +77,7 @@ fn render(page: &Command, out: &mut dyn Write) -> io::Result<()> {
         man.render_subcommands_section(out)?;
     }
     let help = page.get_after_help().map(ToString::to_string);
-    let Help {
-        examples,
-        notes,
-        status,
-    } = Help::new(help.as_deref().unwrap_or_default());
+    let Help { examples, notes, status } = Help::new(help.as_deref().unwrap_or_default());
     let mut roff = Roff::new();
     for note in notes {
         roff.control("PP", []).text([roman(note)]);
@@ -105,9 +93,7 @@ fn render(page: &Command, out: &mut dyn Write) -> io::Result<()> {
     roff.control("SH", ["EXIT STATUS"]).text([roman(status)]);
     roff.control("SH", ["FILES"]);
     for (file, what) in FILES {
-        roff.control("TP", [])
-            .text([bold(file)])
-            .text([roman(what)]);
+        roff.control("TP", []).text([bold(file)]).text([roman(what)]);
     }
     roff.control("SH", ["SEE ALSO"]);
     let others = pages().into_iter().map(|(n, _)| n).filter(|n| n != name);
@@ -127,14 +113,10 @@ struct Help {
 }
 
 impl Help {
-    /// Splits the text into "Examples:", notes, and "Exit status: ...". The exit status comes last, in a paragraph of its own or
-    /// after a note.
+    /// Splits the text into "Examples:", notes, and "Exit status: ...". The exit status comes last,
+    /// in a paragraph of its own or after a note.
     fn new(text: &str) -> Self {
-        let mut help = Self {
-            examples: Vec::new(),
-            notes: Vec::new(),
-            status: None,
-        };
+        let mut help = Self { examples: Vec::new(), notes: Vec::new(), status: None };
         for paragraph in text.split("\n\n") {
             if let Some(examples) = paragraph.strip_prefix("Examples:\n") {
                 help.examples = examples.lines().map(str::to_owned).collect();

@@ -2,8 +2,8 @@
 
 use std::ffi::CStr;
 
-/// True for `--version` with `-v`, in any order and in short or long form. Checked before clap, which would print the short
-/// version as soon as it parses `--version`.
+/// True for `--version` with `-v`, in any order and in short or long form. Checked before clap,
+/// which would print the short version as soon as it parses `--version`.
 pub fn is_asked<S: AsRef<str>>(arguments: &[S]) -> bool {
     let has = |forms: &[&str]| arguments.iter().any(|a| forms.contains(&a.as_ref()));
     let known = ["-V", "--version", "-v", "--verbose", "-vV", "-Vv"];
@@ -22,11 +22,7 @@ pub fn text() -> String {
         env!("RAIDTRACE_COMMIT"),
         env!("RAIDTRACE_TARGET"),
         libbpf.to_string_lossy(),
-        if cfg!(feature = "export") {
-            "export"
-        } else {
-            "none"
-        },
+        if cfg!(feature = "export") { "export" } else { "none" },
     )
 }
 

@@ -1,4 +1,5 @@
-//! The commands. Each folder holds a command's arguments, its `run()` and its views. No command uses another.
+//! The commands. Each folder holds a command's arguments, its `run()` and its views. No command
+//! uses another.
 
 pub mod alloc;
 pub mod doctor;

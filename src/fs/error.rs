@@ -1,5 +1,5 @@
-//! Errors of reading a layout: one line each, with the field, its value and the next step. A problem
-//! that affects only a part of the layout is a note, not an error.
+//! Errors of reading a layout: one line each, with the field, its value and the next step. A
+//! problem that affects only a part of the layout is a note, not an error.
 
 use std::io;
 
@@ -8,7 +8,8 @@ use std::io;
 pub enum Error {
     /// A read of the device failed.
     #[error(
-        "cannot read the {what} at byte {offset}: {source}; check dmesg and your permission to read the device"
+        "cannot read the {what} at byte {offset}: {source}; check dmesg and your permission to \
+         read the device"
     )]
     Read {
         /// Structure at that offset.

@@ -1,4 +1,5 @@
-//! Identity of a filesystem of any kind, to detect that a device no longer holds the filesystem whose layout was read.
+//! Identity of a filesystem of any kind, to detect that a device no longer holds the filesystem
+//! whose layout was read.
 
 use std::fs::File;
 use std::io;
@@ -32,8 +33,9 @@ impl Identity {
         }
     }
 
-    /// Asks the kernel for the identity of the XFS on `device` (major, minor), mounted at `path`. The page cache of its device
-    /// does not show what XFS has written since the mount. `None` if no XFS of that device is at `path`.
+    /// Asks the kernel for the identity of the XFS on `device` (major, minor), mounted at `path`.
+    /// The page cache of its device does not show what XFS has written since the mount. `None` if
+    /// no XFS of that device is at `path`.
     ///
     /// # Errors
     /// The filesystem does not answer, for example because it was shut down.

@@ -95,9 +95,7 @@ impl Layout {
         match self {
             Self::Ext4(layout) => {
                 let ranges = layout.ranges.iter();
-                ranges
-                    .map(|r| SectorRange::from_blocks(*r, layout.block_size))
-                    .collect()
+                ranges.map(|r| SectorRange::from_blocks(*r, layout.block_size)).collect()
             }
             Self::Xfs(layout) => Cow::Borrowed(&layout.ranges),
             Self::XfsDevice(device) => Cow::Owned(device.log.into_iter().collect()),

@@ -1,7 +1,9 @@
 //! On-disk layouts of filesystems: [`ext4`] (with ext2 and ext3) and [`xfs`].
 //!
-//! * `layout`: the layout of either kind; `range`: its ranges. `identity`: detects another filesystem.
-//! * `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`: errors.
+//! * `layout`: the layout of either kind; `range`: its ranges. `identity`: detects another
+//!   filesystem.
+//! * `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`:
+//!   errors.
 
 mod error;
 pub mod ext4;

@@ -13,8 +13,8 @@ pub trait ReadAt {
     fn size(&self) -> io::Result<u64>;
 }
 
-/// A block device or an image. Reads use the page cache, which holds the current metadata of a mounted
-/// filesystem.
+/// A block device or an image. Reads use the page cache, which holds the current metadata of a
+/// mounted filesystem.
 impl ReadAt for File {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         self.read_exact_at(buf, offset)
@@ -42,8 +42,9 @@ impl ReadAt for &[u8] {
     }
 }
 
-/// Fields of an on-disk structure: `u16` to `u64` are little-endian (ext4), `be16` to `be64` big-endian (XFS). Callers pass a whole
-/// structure: an offset outside the buffer is a bug and panics.
+/// Fields of an on-disk structure: `u16` to `u64` are little-endian (ext4), `be16` to `be64`
+/// big-endian (XFS). Callers pass a whole structure: an offset outside the buffer is a bug and
+/// panics.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a>(pub &'a [u8]);
 

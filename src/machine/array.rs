@@ -1,5 +1,5 @@
-//! Arrays from /sys/block/mdX/md (Documentation/admin-guide/md.rst; drivers/md/md.c, `md_attr_*`). A disk without md
-//! becomes an array with one member.
+//! Arrays from /sys/block/mdX/md (Documentation/admin-guide/md.rst; drivers/md/md.c, `md_attr_*`).
+//! A disk without md becomes an array with one member.
 
 use std::path::Path;
 
@@ -44,11 +44,7 @@ pub(super) fn progress(text: &str) -> Option<(u64, u64)> {
 
 /// Splits the comma-separated words of md/dev-*/state.
 pub(super) fn words(text: &str) -> Vec<String> {
-    text.split(',')
-        .map(str::trim)
-        .filter(|w| !w.is_empty())
-        .map(str::to_string)
-        .collect()
+    text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(str::to_string).collect()
 }
 
 impl Reader<'_> {
@@ -61,8 +57,8 @@ impl Reader<'_> {
         let chunk = new_and_old(md.join("chunk_size")).unwrap_or((0, 0));
         let disks = new_and_old(md.join("raid_disks")).unwrap_or((0, 0));
         let layout_of = |n: i64| match (level.as_str(), n) {
-            // Without a layout in the superblock, the module parameter applies when the array is assembled (raid0.c,
-            // create_strip_zones). It matters only if members differ in size.
+            // Without a layout in the superblock, the module parameter applies when the array is
+            // assembled (raid0.c, create_strip_zones). It matters only if members differ in size.
             ("raid0", n) if n <= 0 => {
                 number(self.sys.path("/sys/module/raid0/parameters/default_layout")).unwrap_or(0)
             }
@@ -116,12 +112,10 @@ impl Reader<'_> {
             Some(block) => self.device(block),
             None => {
                 self.notes.push(format!(
-                    "{name}: md still lists this member, but the device was removed from the machine"
+                    "{name}: md still lists this member, but the device was removed from the \
+                     machine"
                 ));
-                Member {
-                    name: name.to_string(),
-                    ..Member::default()
-                }
+                Member { name: name.to_string(), ..Member::default() }
             }
         };
         member.state = attribute(dir.join("state")).map_or_else(Vec::new, |t| words(&t));
@@ -136,7 +130,8 @@ impl Reader<'_> {
         member
     }
 
-    /// Device fields of a member: the disk that gets its requests, and its start sector on that disk.
+    /// Device fields of a member: the disk that gets its requests, and its start sector on that
+    /// disk.
     fn device(&mut self, block: &Block) -> Member {
         let mut disk = self.blocks.disk_of(block);
         let mut start = match block.kind {
@@ -144,14 +139,16 @@ impl Reader<'_> {
             _ => 0,
         };
         if !disk.is_base() {
-            // Device mapper below md. Requests can be mapped if the member is one contiguous piece of one disk.
+            // Device mapper below md. Requests can be mapped if the member is one contiguous piece
+            // of one disk.
             match self.projector.project(block).as_deref() {
                 Ok([one]) => {
                     disk = self.blocks.get(one.base).unwrap_or(disk);
                     start = one.base_sector;
                 }
                 Ok(many) => self.notes.push(format!(
-                    "{}: this member is in {} pieces on the disks below: its requests cannot be mapped",
+                    "{}: this member is in {} pieces on the disks below: its requests cannot be \
+                     mapped",
                     block.name,
                     many.len()
                 )),

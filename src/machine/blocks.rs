@@ -1,4 +1,5 @@
-//! Block devices of the machine and how they are stacked, from sysfs (Documentation/ABI/stable/sysfs-block).
+//! Block devices of the machine and how they are stacked, from sysfs
+//! (Documentation/ABI/stable/sysfs-block).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -33,8 +34,8 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// True for an array or disk at which the mapping of a filesystem ends. A dm-multipath device has several paths to one
-    /// disk and counts as that disk.
+    /// True for an array or disk at which the mapping of a filesystem ends. A dm-multipath device
+    /// has several paths to one disk and counts as that disk.
     pub fn is_base(&self) -> bool {
         match &self.kind {
             Kind::Disk | Kind::Md { .. } => true,
@@ -79,20 +80,19 @@ impl Blocks {
         let mut blocks = Self::default();
         for name in names(&top) {
             let dir = top.join(&name);
-            // Paths of an NVMe multipath device are hidden: they have no device number and cannot be opened.
+            // Paths of an NVMe multipath device are hidden: they have no device number and cannot
+            // be opened.
             let Some(dev) = attribute(dir.join("dev")).and_then(|t| Dev::parse(&t)) else {
                 continue;
             };
             let kind = if dir.join("md").is_dir() {
-                // mdadm sets no level for a container (IMSM, DDF). Arrays in it have `external:/md127/0`, or a dash
-                // instead of the slash while read-only.
+                // mdadm sets no level for a container (IMSM, DDF). Arrays in it have
+                // `external:/md127/0`, or a dash instead of the slash while read-only.
                 let container = attribute(dir.join("md/metadata_version"))
                     .and_then(|v| v.strip_prefix("external:").map(str::to_string))
                     .is_some_and(|v| !v.starts_with(['/', '-']));
                 let level = attribute(dir.join("md/level"));
-                Kind::Md {
-                    container: container || level.as_deref() == Some("container"),
-                }
+                Kind::Md { container: container || level.as_deref() == Some("container") }
             } else if dir.join("dm").is_dir() {
                 Kind::Dm {
                     name: attribute(dir.join("dm/name")).unwrap_or_else(|| name.clone()),
@@ -144,7 +144,8 @@ impl Blocks {
 
     /// The device of a member, whose directory is md/dev-`name`.
     pub fn member(&self, dir: &Path, name: &str) -> Option<&Block> {
-        // Prefer the device number: the directory keeps the name that the device had when it was added.
+        // Prefer the device number: the directory keeps the name that the device had when it was
+        // added.
         attribute(dir.join("block/dev"))
             .and_then(|t| self.get(Dev::parse(&t)?))
             .or_else(|| self.named(name))
@@ -152,17 +153,13 @@ impl Blocks {
 
     /// Device by kernel name. sysfs replaces `/` in a name by `!` (cciss!c0d0).
     pub fn named(&self, name: &str) -> Option<&Block> {
-        let dev = self
-            .by_name
-            .get(name)
-            .or_else(|| self.by_name.get(&name.replace('/', "!")))?;
+        let dev = self.by_name.get(name).or_else(|| self.by_name.get(&name.replace('/', "!")))?;
         self.get(*dev)
     }
 
     /// Device by its name in /dev/mapper.
     pub fn mapped(&self, mapper_name: &str) -> Option<&Block> {
-        self.iter()
-            .find(|b| matches!(&b.kind, Kind::Dm { name, .. } if name == mapper_name))
+        self.iter().find(|b| matches!(&b.kind, Kind::Dm { name, .. } if name == mapper_name))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Block> {
@@ -171,10 +168,8 @@ impl Blocks {
 
     /// md arrays sorted by name, without containers.
     pub fn arrays(&self) -> Vec<&Block> {
-        let mut arrays: Vec<&Block> = self
-            .iter()
-            .filter(|b| b.kind == Kind::Md { container: false })
-            .collect();
+        let mut arrays: Vec<&Block> =
+            self.iter().filter(|b| b.kind == Kind::Md { container: false }).collect();
         arrays.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
         arrays
     }
@@ -204,7 +199,8 @@ impl Blocks {
         }
     }
 
-    /// The device and all lower devices down to the bases, top first. Terminates on cycles in sysfs.
+    /// The device and all lower devices down to the bases, top first. Terminates on cycles in
+    /// sysfs.
     pub fn beneath(&self, dev: Dev) -> Vec<&Block> {
         let mut seen = BTreeSet::new();
         let mut order = Vec::new();
@@ -225,7 +221,8 @@ impl Blocks {
         found
     }
 
-    /// Display names of the layers between a device and its bases, top first. `encrypts` is true for dm-crypt tables.
+    /// Display names of the layers between a device and its bases, top first. `encrypts` is true
+    /// for dm-crypt tables.
     pub fn describe(&self, dev: Dev, encrypts: impl Fn(&Block) -> bool) -> Vec<String> {
         self.beneath(dev)
             .into_iter()

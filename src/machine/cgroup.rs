@@ -1,7 +1,8 @@
-//! Paths of cgroups by id. The id of bpf_get_current_cgroup_id() is the kernfs node id of the cgroup's directory, which on
-//! 64-bit kernels is its inode number (fs/kernfs/dir.c).
+//! Paths of cgroups by id. The id of bpf_get_current_cgroup_id() is the kernfs node id of the
+//! cgroup's directory, which on 64-bit kernels is its inode number (fs/kernfs/dir.c).
 //!
-//! Only a walk of the tree maps ids to paths. The first unknown id starts a walk, and later ones at most every ten seconds.
+//! Only a walk of the tree maps ids to paths. The first unknown id starts a walk, and later ones at
+//! most every ten seconds.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 use super::mounts;
 use super::sys::Sys;
 
-/// Maximum number of directories read in one walk. A busy Kubernetes node has some thousand cgroups.
+/// Maximum number of directories read in one walk. A busy Kubernetes node has some thousand
+/// cgroups.
 const DIRECTORIES: usize = 20_000;
 /// Shortest time between two walks.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -35,7 +37,8 @@ struct Tree {
 }
 
 impl Cgroups {
-    /// Finds the mounts of cgroup2 and of the v1 blkio controller. Without a mount, all ids of the hierarchy are unknown.
+    /// Finds the mounts of cgroup2 and of the v1 blkio controller. Without a mount, all ids of the
+    /// hierarchy are unknown.
     pub fn new(sys: &Sys) -> Self {
         let lines = mounts::read(sys).unwrap_or_default();
         let tree = |found: Option<&mounts::MountLine>| Tree {
@@ -53,20 +56,17 @@ impl Cgroups {
         }
     }
 
-    /// Path below the cgroup root: `/system.slice/postgresql.service`, or `/` for the root. `None` if no walk has found the cgroup:
-    /// it was removed before, is newer than the last walk, or is not among the first 20,000. Users choose these names: untrusted
-    /// bytes.
+    /// Path below the cgroup root: `/system.slice/postgresql.service`, or `/` for the root. `None`
+    /// if no walk has found the cgroup: it was removed before, is newer than the last walk, or is
+    /// not among the first 20,000. Users choose these names: untrusted bytes.
     pub fn path(&mut self, id: u64) -> Option<&str> {
         self.unified.path(id)
     }
 
-    /// Path of a cgroup that blk-throttle limits. The controller is in the v1 hierarchy if that is mounted, else in v2.
+    /// Path of a cgroup that blk-throttle limits. The controller is in the v1 hierarchy if that is
+    /// mounted, else in v2.
     pub fn throttled_path(&mut self, id: u64) -> Option<&str> {
-        if self.blkio.top.is_some() {
-            self.blkio.path(id)
-        } else {
-            self.unified.path(id)
-        }
+        if self.blkio.top.is_some() { self.blkio.path(id) } else { self.unified.path(id) }
     }
 }
 

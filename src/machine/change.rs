@@ -1,13 +1,15 @@
 //! Differences between two topologies of the same host, in words. Pure.
 //!
-//! Compares everything that mappings and names depend on. Degraded state and resync progress do not count as differences,
-//! unless reads must rebuild blocks. Removed members and arrays do not count either, because they have no IO.
+//! Compares everything that mappings and names depend on. Degraded state and resync progress do not
+//! count as differences, unless reads must rebuild blocks. Removed members and arrays do not count
+//! either, because they have no IO.
 
 use super::types::{Array, Dev, Filesystem, HostTopology, Member};
 
-/// Adds the failed and removed members of `then` to `now`. Such a member may be re-added while its slot is free, and its IO is
-/// then attributed from the first request. Leaves out members that another array uses now, and members for which
-/// `disk_exists` is false, because a new disk may get the same device number.
+/// Adds the failed and removed members of `then` to `now`. Such a member may be re-added while its
+/// slot is free, and its IO is then attributed from the first request. Leaves out members that
+/// another array uses now, and members for which `disk_exists` is false, because a new disk may get
+/// the same device number.
 pub fn with_lost(
     then: &HostTopology,
     mut now: HostTopology,
@@ -23,11 +25,7 @@ pub fn with_lost(
         let others: Vec<_> = (used.iter())
             .filter(|(owner, ..)| *owner != array.dev)
             .map(|(_, disk, start)| (*disk, *start))
-            .chain(
-                (array.members.iter())
-                    .filter(|m| m.slot.is_some())
-                    .map(|m| (m.disk, m.start)),
-            )
+            .chain((array.members.iter()).filter(|m| m.slot.is_some()).map(|m| (m.disk, m.start)))
             .collect();
         let same = |a: &&Array| a.dev == array.dev && a.name == array.name;
         let Some(was) = then.arrays.iter().find(same) else {
@@ -61,16 +59,13 @@ pub fn with_lost(
     now
 }
 
-/// One line for each array that differs: `md127: 12 -> 13 disks, loop13 joined`. Both arguments are results of
-/// [`super::resolve_again`] without superblocks.
+/// One line for each array that differs: `md127: 12 -> 13 disks, loop13 joined`. Both arguments are
+/// results of [`super::resolve_again`] without superblocks.
 pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
     now.arrays
         .iter()
         .filter_map(|array| {
-            let was = then
-                .arrays
-                .iter()
-                .find(|a| a.dev == array.dev && a.name == array.name);
+            let was = then.arrays.iter().find(|a| a.dev == array.dev && a.name == array.name);
             let changes = match was {
                 Some(was) => array_changes(was, array, now),
                 None => vec!["is now traced".to_owned()],
@@ -126,7 +121,8 @@ fn array_changes(was: &Array, now: &Array, host: &HostTopology) -> Vec<String> {
     changes
 }
 
-/// `report_layouts`: also report changed layouts of members; false if a reshape has begun or ended, which implies them.
+/// `report_layouts`: also report changed layouts of members; false if a reshape has begun or ended,
+/// which implies them.
 fn member_changes(was: &Array, now: &Array, report_layouts: bool, changes: &mut Vec<String>) {
     let is = |m: &Member, word: &str| m.state.iter().any(|w| w == word);
     let (mut joined, mut moved, mut changed) = (Vec::new(), Vec::new(), Vec::new());
@@ -149,11 +145,9 @@ fn member_changes(was: &Array, now: &Array, report_layouts: bool, changes: &mut 
             changed.push(name);
         }
     }
-    for (names, what) in [
-        (joined, "joined"),
-        (moved, "in another slot"),
-        (changed, "with another layout or queue"),
-    ] {
+    for (names, what) in
+        [(joined, "joined"), (moved, "in another slot"), (changed, "with another layout or queue")]
+    {
         match names.len() {
             0 => {}
             1..=NAMED => changes.push(format!("{} {what}", names.join(" and "))),
@@ -167,18 +161,9 @@ fn mapping(level: &str, m: &Member) -> impl PartialEq + use<> {
     let sizes_may_differ = matches!(level, "raid0" | "linear" | "single");
     (
         (m.dev, m.disk, m.start, m.sectors, m.nested_array),
-        (
-            m.data_offset,
-            m.new_data_offset,
-            m.data_sectors * u64::from(sizes_may_differ),
-        ),
+        (m.data_offset, m.new_data_offset, m.data_sectors * u64::from(sizes_may_differ)),
         (m.sb_offset, m.bitmap, m.ppl),
-        (
-            m.queue.nr_hw_queues,
-            m.queue.nr_tags,
-            m.queue.iostats,
-            m.queue.bio_based,
-        ),
+        (m.queue.nr_hw_queues, m.queue.nr_tags, m.queue.iostats, m.queue.bio_based),
     )
 }
 
@@ -213,10 +198,7 @@ fn filesystem_changes(
     let gone = was.iter().filter(|fs| find(&now, fs.dev).is_none());
     changes.extend(gone.map(|fs| format!("{} was removed", fs.name)));
     if changes.len() > 2 * NAMED {
-        changes = vec![format!(
-            "{} changes of devices and mounts on it",
-            changes.len()
-        )];
+        changes = vec![format!("{} changes of devices and mounts on it", changes.len())];
     }
     all_changes.extend(changes);
 }
@@ -232,10 +214,7 @@ fn role_is_reported(was: &Filesystem, now: &Filesystem, host: &HostTopology) -> 
 
 fn mount_change(was: &Filesystem, now: &Filesystem) -> Option<String> {
     let paths = |fs: &Filesystem| -> Vec<String> {
-        fs.mounts
-            .iter()
-            .map(|m| m.path.display().to_string())
-            .collect()
+        fs.mounts.iter().map(|m| m.path.display().to_string()).collect()
     };
     let (before, after) = (paths(was), paths(now));
     match (before.first(), after.first()) {

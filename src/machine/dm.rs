@@ -1,8 +1,9 @@
 //! Device mapper tables, which map the sectors of a device to lower devices.
 //!
-//! Tables are not in sysfs. Root reads them with an ioctl on /dev/mapper/control (include/uapi/linux/dm-ioctl.h,
-//! DM_TABLE_STATUS). A dm-crypt table contains the key: DM_SECURE_DATA_FLAG makes the kernel wipe its copies, this module
-//! wipes its buffer, and no [`Target`] contains any of it.
+//! Tables are not in sysfs. Root reads them with an ioctl on /dev/mapper/control
+//! (include/uapi/linux/dm-ioctl.h, DM_TABLE_STATUS). A dm-crypt table contains the key:
+//! DM_SECURE_DATA_FLAG makes the kernel wipe its copies, this module wipes its buffer, and no
+//! [`Target`] contains any of it.
 
 use std::fs::File;
 use std::io;
@@ -45,21 +46,19 @@ pub trait DmTables: Send + Sync {
 }
 
 impl Target {
-    /// Parses a target's type and parameters as the kernel prints them (Documentation/admin-guide/device-mapper/).
+    /// Parses a target's type and parameters as the kernel prints them
+    /// (Documentation/admin-guide/device-mapper/).
     pub fn parse(start: u64, sectors: u64, kind: &str, params: &str) -> Self {
         let words: Vec<&str> = params.split_whitespace().collect();
-        let at = |i: usize| {
-            Some((
-                Dev::parse(words.get(i)?)?,
-                words.get(i + 1)?.parse::<u64>().ok()?,
-            ))
-        };
+        let at =
+            |i: usize| Some((Dev::parse(words.get(i)?)?, words.get(i + 1)?.parse::<u64>().ok()?));
         let map = match kind {
             // <device> <offset>
             "linear" => at(0).map(|(dev, offset)| Map::To(dev, offset)),
             // <cipher> <key> <iv offset> <device> <offset> ...
             "crypt" => at(3).map(|(dev, offset)| Map::To(dev, offset)),
-            // <device>: origin_map() of drivers/md/dm-snap.c keeps the sector. The copies are on other devices.
+            // <device>: origin_map() of drivers/md/dm-snap.c keeps the sector. The copies are on
+            // other devices.
             "snapshot-origin" => {
                 (words.first().and_then(|word| Dev::parse(word))).map(|dev| Map::To(dev, start))
             }
@@ -67,9 +66,8 @@ impl Target {
             "striped" => (|| {
                 let stripes: usize = words.first()?.parse().ok()?;
                 let chunk: u64 = words.get(1)?.parse().ok()?;
-                let legs: Vec<_> = (1..=stripes.min(words.len()))
-                    .map(|i| at(2 * i))
-                    .collect::<Option<_>>()?;
+                let legs: Vec<_> =
+                    (1..=stripes.min(words.len())).map(|i| at(2 * i)).collect::<Option<_>>()?;
                 (chunk > 0 && legs.len() == stripes && stripes > 0)
                     .then_some(Map::Striped(chunk, legs))
             })(),
@@ -94,7 +92,8 @@ const DATA_START: usize = 16;
 const TARGET_COUNT: usize = 20;
 const FLAGS: usize = 28;
 const DEV: usize = 40;
-/// sizeof(struct dm_target_spec): u64 start, u64 length, s32 status, u32 next, char type[16]; parameters follow.
+/// sizeof(struct dm_target_spec): u64 start, u64 length, s32 status, u32 next, char type[16];
+/// parameters follow.
 const SPEC: usize = 40;
 
 const DM_STATUS_TABLE_FLAG: u32 = 1 << 4;
@@ -107,8 +106,9 @@ const LARGEST: usize = 16 << 20;
 
 impl DmTables for Ioctl {
     fn table(&self, dev: Dev) -> io::Result<Vec<Target>> {
-        // Open read-only: a user other than root then needs CAP_DAC_READ_SEARCH, not CAP_DAC_OVERRIDE. The ioctl itself requires
-        // CAP_SYS_ADMIN (ctl_ioctl(), drivers/md/dm-ioctl.c).
+        // Open read-only: a user other than root then needs CAP_DAC_READ_SEARCH, not
+        // CAP_DAC_OVERRIDE. The ioctl itself requires CAP_SYS_ADMIN (ctl_ioctl(),
+        // drivers/md/dm-ioctl.c).
         let control = File::open("/dev/mapper/control")?;
         let mut size = 64 << 10;
         while size <= LARGEST {
@@ -142,19 +142,18 @@ fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Optio
     put(DEV, &encoded.to_ne_bytes());
     put(DATA_SIZE, &size.to_ne_bytes());
 
-    // SAFETY: the buffer begins with a struct dm_ioctl whose data_size is the buffer's length, which bounds what the
-    // kernel writes (drivers/md/dm-ioctl.c, copy_params and ctl_ioctl).
+    // SAFETY: the buffer begins with a struct dm_ioctl whose data_size is the buffer's length,
+    // which bounds what the kernel writes (drivers/md/dm-ioctl.c, copy_params and ctl_ioctl).
     unsafe { ioctl::ioctl(control, TableStatus(buffer)) }?;
 
     if u32_at(buffer, FLAGS).unwrap_or(0) & DM_BUFFER_FULL_FLAG != 0 {
         return Ok(None);
     }
-    parse_answer(buffer)
-        .map(Some)
-        .ok_or_else(|| io::Error::other("invalid reply from the kernel"))
+    parse_answer(buffer).map(Some).ok_or_else(|| io::Error::other("invalid reply from the kernel"))
 }
 
-/// Parses a `struct dm_ioctl` and the following `target_count` pairs of `struct dm_target_spec` and parameters.
+/// Parses a `struct dm_ioctl` and the following `target_count` pairs of `struct dm_target_spec` and
+/// parameters.
 fn parse_answer(buffer: &[u8]) -> Option<Vec<Target>> {
     let data = buffer.get(u32_at(buffer, DATA_START)? as usize..)?;
     let mut targets = Vec::new();
@@ -194,8 +193,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 /// `DM_TABLE_STATUS`: _IOWR(0xfd, 12, struct dm_ioctl).
 struct TableStatus<'a>(&'a mut [u8]);
 
-// SAFETY: the opcode is the one above; the pointer stays valid for the call because the buffer is borrowed for it, and
-// the output is what the kernel left in that buffer.
+// SAFETY: the opcode is the one above; the pointer stays valid for the call because the buffer is
+// borrowed for it, and the output is what the kernel left in that buffer.
 unsafe impl ioctl::Ioctl for TableStatus<'_> {
     type Output = ();
     const IS_MUTATING: bool = true;
@@ -221,37 +220,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const MD: Dev = Dev {
-        major: 9,
-        minor: 127,
-    };
+    const MD: Dev = Dev { major: 9, minor: 127 };
 
     #[test]
     fn supported_targets() {
         let map = |kind, params| Target::parse(0, 100, kind, params).map;
         assert_eq!(map("linear", "9:127 2048"), Map::To(MD, 2048));
         assert_eq!(
-            map(
-                "crypt",
-                "aes-xts-plain64 :64:logon:cryptsetup:x 0 9:127 32768 1 allow_discards"
-            ),
+            map("crypt", "aes-xts-plain64 :64:logon:cryptsetup:x 0 9:127 32768 1 allow_discards"),
             Map::To(MD, 32768)
         );
         assert_eq!(
             map("striped", "2 128 9:127 0 8:16 2048"),
-            Map::Striped(
-                128,
-                vec![
-                    (MD, 0),
-                    (
-                        Dev {
-                            major: 8,
-                            minor: 16
-                        },
-                        2048
-                    )
-                ]
-            )
+            Map::Striped(128, vec![(MD, 0), (Dev { major: 8, minor: 16 }, 2048)])
         );
         assert_eq!(map("snapshot-origin", "9:127"), Map::To(MD, 0));
         for (kind, params) in [
@@ -265,11 +246,7 @@ mod tests {
             ("striped", "18446744073709551615 1 9:127 0"),
             ("thin", "253:2 1"),
         ] {
-            assert_eq!(
-                map(kind, params),
-                Map::Opaque(kind.into()),
-                "{kind} {params}"
-            );
+            assert_eq!(map(kind, params), Map::Opaque(kind.into()), "{kind} {params}");
         }
     }
 
@@ -282,7 +259,8 @@ mod tests {
         assert!(Ioctl.table(Dev::default()).is_err());
     }
 
-    /// Layout of retrieve_status() in drivers/md/dm-ioctl.c: `next` from the first spec, each aligned to 8.
+    /// Layout of retrieve_status() in drivers/md/dm-ioctl.c: `next` from the first spec, each
+    /// aligned to 8.
     fn answer(targets: &[(u64, u64, &str, &str)]) -> Vec<u8> {
         let mut b = vec![0u8; HEADER];
         b[DATA_START..DATA_START + 4].copy_from_slice(&(HEADER as u32).to_ne_bytes());

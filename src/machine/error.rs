@@ -12,7 +12,8 @@ pub enum HostError {
     /// The target is nothing that can be traced; the complete message.
     #[error("{0}")]
     Target(String),
-    /// The target is a mount without a block device: the target as entered, and `tmpfs`, `nfs4`, `overlay`, ...
+    /// The target is a mount without a block device: the target as entered, and `tmpfs`, `nfs4`,
+    /// `overlay`, ...
     #[error(
         "{0} is {1}: no disk beneath it was found: name a disk, an array or another mount point"
     )]

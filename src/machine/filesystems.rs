@@ -21,7 +21,8 @@ pub(super) struct Mounted {
     pub role: DeviceRole,
 }
 
-/// Block device of a mount, by its device number, or by its source if the number is anonymous (btrfs).
+/// Block device of a mount, by its device number, or by its source if the number is anonymous
+/// (btrfs).
 pub(super) fn device_of(sys: &Sys, blocks: &Blocks, line: &MountLine) -> Option<Dev> {
     if line.dev.major != 0 {
         return blocks.get(line.dev).map(|b| b.dev);
@@ -47,10 +48,7 @@ pub(super) fn device_at(sys: &Sys, blocks: &Blocks, path: &Path) -> Option<Dev> 
     }
     let name = named.strip_prefix("/dev").ok()?;
     let mapped = name.strip_prefix("mapper").ok().and_then(Path::to_str);
-    mapped
-        .and_then(|n| blocks.mapped(n))
-        .or_else(|| blocks.named(name.to_str()?))
-        .map(|b| b.dev)
+    mapped.and_then(|n| blocks.mapped(n)).or_else(|| blocks.named(name.to_str()?)).map(|b| b.dev)
 }
 
 /// Device number of a block device node; `None` for any other file.
@@ -67,11 +65,7 @@ pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounte
     // These cover all mount namespaces; mountinfo lacks filesystems mounted in containers only.
     for dir in ["/sys/fs/ext4", "/sys/fs/xfs"] {
         let names = names(sys.path(dir));
-        found.extend(
-            names
-                .iter()
-                .filter_map(|name| Some(blocks.named(name)?.dev)),
-        );
+        found.extend(names.iter().filter_map(|name| Some(blocks.named(name)?.dev)));
     }
     found.sort_unstable();
     found.dedup();
@@ -93,10 +87,8 @@ pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounte
             })
         })
         .collect();
-    let others: Vec<Mounted> = all
-        .iter()
-        .flat_map(|main| other_devices(sys, blocks, main))
-        .collect();
+    let others: Vec<Mounted> =
+        all.iter().flat_map(|main| other_devices(sys, blocks, main)).collect();
     all.extend(others);
     all.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
     all
@@ -112,17 +104,12 @@ fn other_devices(sys: &Sys, blocks: &Blocks, main: &Mounted) -> Vec<Mounted> {
         let dev = device_at(sys, blocks, Path::new(path))?;
         (dev != main.dev).then_some(dev)
     };
-    let owner = || MainDevice {
-        name: main.name.clone(),
-        dev: main.dev,
-    };
+    let owner = || MainDevice { name: main.name.clone(), dev: main.dev };
     let found = [
         (device("logdev"), DeviceRole::Log(owner())),
         (device("rtdev"), DeviceRole::Realtime(owner())),
     ];
-    let found = found
-        .into_iter()
-        .filter_map(|(dev, role)| Some((dev?, role)));
+    let found = found.into_iter().filter_map(|(dev, role)| Some((dev?, role)));
     found
         .filter_map(|(dev, role)| {
             Some(Mounted {
@@ -169,8 +156,9 @@ pub(super) fn on(
         .collect()
 }
 
-/// Unmounted devices on `base`, including `base` itself. Leaves out `claimed` array members and their partitions, because with
-/// metadata 0.90 and 1.0 the filesystem on the array also seems to be on the member.
+/// Unmounted devices on `base`, including `base` itself. Leaves out `claimed` array members and
+/// their partitions, because with metadata 0.90 and 1.0 the filesystem on the array also seems to
+/// be on the member.
 pub(super) fn unmounted(
     base: &Block,
     mounted: &[Mounted],

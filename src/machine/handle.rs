@@ -1,6 +1,7 @@
 //! Paths of inodes by file handle (open_by_handle_at(2)), as in an NFS server.
 //!
-//! A lookup blocks as long as the filesystem does, possibly forever. Do not call it from the thread that draws.
+//! A lookup blocks as long as the filesystem does, possibly forever. Do not call it from the thread
+//! that draws.
 
 use std::ffi::{CString, OsStr};
 use std::io;
@@ -63,7 +64,8 @@ impl Mounts {
         found.into_iter().map(|m| m.path).collect()
     }
 
-    /// Looks up a file. `Err` if no mount of its filesystem is usable, e.g. because it was mounted after these mounts were read.
+    /// Looks up a file. `Err` if no mount of its filesystem is usable, e.g. because it was mounted
+    /// after these mounts were read.
     pub fn find(&self, wanted: &Wanted) -> io::Result<Found> {
         let mut why = io::Error::from(io::ErrorKind::NotFound);
         for mount in self.for_device(wanted.dev) {
@@ -76,8 +78,9 @@ impl Mounts {
     }
 }
 
-/// Looks up a file through one mount. The mount is open only during the lookup, because an open file makes umount fail. A
-/// detached clone (open_tree(2)) would avoid that, but umount(8) would then return before the filesystem is written.
+/// Looks up a file through one mount. The mount is open only during the lookup, because an open
+/// file makes umount fail. A detached clone (open_tree(2)) would avoid that, but umount(8) would
+/// then return before the filesystem is written.
 fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(mount, flags, Mode::empty())?;
@@ -96,22 +99,17 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     }
     let path = path_of(file.as_fd())?;
     if is_at(&path, &meta) {
-        return Ok(Found::At {
-            path,
-            deleted: false,
-        });
+        return Ok(Found::At { path, deleted: false });
     }
     // The kernel appends this to a removed name (fs/d_path.c). A real name can also end with it.
     if let Some(was) = path.strip_suffix(b" (deleted)")
         // A lone / is an inode without a name, see below.
         && was.len() > 1
     {
-        return Ok(Found::At {
-            path: was.to_vec(),
-            deleted: true,
-        });
+        return Ok(Found::At { path: was.to_vec(), deleted: true });
     }
-    // The inode has no dentry with a name, because it was never looked up by name. Try its last known directory.
+    // The inode has no dentry with a name, because it was never looked up by name. Try its last
+    // known directory.
     Ok(in_directory(root.as_fd(), wanted, &meta).unwrap_or(Found::Unknown))
 }
 
@@ -125,10 +123,7 @@ fn in_directory(root: BorrowedFd<'_>, wanted: &Wanted, meta: &Stat) -> Option<Fo
         path.push(b'/');
     }
     path.extend(&wanted.name);
-    is_at(&path, meta).then_some(Found::At {
-        path,
-        deleted: false,
-    })
+    is_at(&path, meta).then_some(Found::At { path, deleted: false })
 }
 
 /// True if `path` names the file of `meta`.
@@ -142,12 +137,11 @@ fn is_at(path: &[u8], meta: &Stat) -> bool {
 
 fn path_of(file: BorrowedFd<'_>) -> io::Result<Vec<u8>> {
     let link = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(std::fs::read_link(OsStr::from_bytes(link.as_bytes()))?
-        .into_os_string()
-        .into_vec())
+    Ok(std::fs::read_link(OsStr::from_bytes(link.as_bytes()))?.into_os_string().into_vec())
 }
 
-/// struct file_handle with FILEID_INO32_GEN (include/linux/exportfs.h), the type of ext2, ext3 and ext4.
+/// struct file_handle with FILEID_INO32_GEN (include/linux/exportfs.h), the type of ext2, ext3 and
+/// ext4.
 #[repr(C)]
 struct Handle {
     bytes: u32,
@@ -163,8 +157,8 @@ fn by_handle(mount: BorrowedFd<'_>, (inode, generation): Inode) -> Result<OwnedF
         inode: u32::try_from(inode).map_err(|_| Errno::OVERFLOW)?,
         generation,
     };
-    // SAFETY: the handle has the kernel's layout with 8 bytes after the header, which matches `bytes`, and outlives the
-    // call; the descriptor is open.
+    // SAFETY: the handle has the kernel's layout with 8 bytes after the header, which matches
+    // `bytes`, and outlives the call; the descriptor is open.
     let fd = unsafe {
         libc::open_by_handle_at(
             mount.as_raw_fd(),

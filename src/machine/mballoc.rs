@@ -1,5 +1,6 @@
-//! Statistics of ext4's block allocator in /proc/fs/ext4/DEV: mb_stats and its switch, mb_structs_summary, mb_groups
-//! (fs/ext4/mballoc.c: `ext4_seq_mb_stats_show()`, `ext4_mb_seq_structs_summary_show()`, `ext4_mb_seq_groups_show()`).
+//! Statistics of ext4's block allocator in /proc/fs/ext4/DEV: mb_stats and its switch,
+//! mb_structs_summary, mb_groups (fs/ext4/mballoc.c: `ext4_seq_mb_stats_show()`,
+//! `ext4_mb_seq_structs_summary_show()`, `ext4_mb_seq_groups_show()`).
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
@@ -70,7 +71,8 @@ impl MbStats {
         Some(stats)
     }
 
-    /// Reads mb_stats of a mounted filesystem (kernel name of its device); `None` if it is off or missing.
+    /// Reads mb_stats of a mounted filesystem (kernel name of its device); `None` if it is off or
+    /// missing.
     pub fn read(sys: &Sys, name: &str) -> Option<Self> {
         Self::parse(&sys.text(&format!("/proc/fs/ext4/{name}/mb_stats"))?)
     }
@@ -119,7 +121,8 @@ impl MbStats {
 pub struct MbStructs {
     /// True if the allocator uses its lists of groups by order (mb_optimize_scan).
     pub optimised: Option<bool>,
-    /// Groups by the order of their largest free extent. All zero if the lists are not maintained (mb_optimize_scan=0).
+    /// Groups by the order of their largest free extent. All zero if the lists are not maintained
+    /// (mb_optimize_scan=0).
     pub largest: Vec<u64>,
     /// Groups by the order of their average free extent.
     pub average: Vec<u64>,
@@ -173,7 +176,8 @@ impl MbStructs {
     }
 }
 
-/// Reads only [`MbStructs::optimised`], from the first line. For the other lines the kernel would count the groups in its lists.
+/// Reads only [`MbStructs::optimised`], from the first line. For the other lines the kernel would
+/// count the groups in its lists.
 pub fn optimises(sys: &Sys, name: &str) -> Option<bool> {
     let path = sys.path(format!("/proc/fs/ext4/{name}/mb_structs_summary"));
     let mut bytes = [0; 32];
@@ -253,7 +257,8 @@ impl MbGroups {
     }
 }
 
-/// Parses `#0    : 23970 79    1097  [ 2     156   156 ... ]`: free blocks, free extents, and extents by order.
+/// Parses `#0    : 23970 79    1097  [ 2     156   156 ... ]`: free blocks, free extents, and
+/// extents by order.
 fn group(line: &str) -> Option<(u64, u64, Vec<u64>)> {
     let (number, rest) = line.strip_prefix('#')?.split_once(':')?;
     number.trim().parse::<u64>().ok()?;
@@ -270,30 +275,29 @@ mod tests {
     use super::{MbCriterion, MbGroups, MbStats, MbStructs};
     use proptest::prelude::*;
 
-    const OLD: &str = "mballoc:\n\treqs: 301\n\tsuccess: 301\n\tgroups_scanned: 194\n\tcr0_stats:\n\t\thits: 0\n\
-        \t\tgroups_considered: 0\n\t\tuseless_loops: 0\n\t\tbad_suggestions: 0\n\tcr1_stats:\n\t\thits: 1\n\
-        \t\tgroups_considered: 381\n\t\tuseless_loops: 1\n\t\tbad_suggestions: 187\n\tcr2_stats:\n\t\thits: 1\n\
-        \t\tgroups_considered: 1\n\t\tuseless_loops: 0\n\tcr3_stats:\n\t\thits: 0\n\t\tgroups_considered: 0\n\
-        \t\tuseless_loops: 0\n\textents_scanned: 2\n\t\tgoal_hits: 1\n\t\t2^n_hits: 0\n\tbuddies_generated: 16/192\n";
-    const NEW: &str = "mballoc:\n\treqs: 1318\n\tsuccess: 1060\n\tgroups_scanned: 8367\n\tcr_p2_aligned_stats:\n\
-        \t\thits: 0\n\t\tgroups_considered: 368639\n\t\textents_scanned: 0\n\t\tuseless_loops: 45\n\
-        \tcr_goal_fast_stats:\n\t\thits: 79\n\t\tgroups_considered: 1997583\n\t\textents_scanned: 381\n\
-        \t\tuseless_loops: 243\n\tcr_best_avail_stats:\n\t\thits: 0\n\t\tgroups_considered: 1990643\n\
-        \tcr_goal_slow_stats:\n\t\thits: 203\n\tcr_any_free_stats:\n\t\thits: 40\n\textents_scanned: 49224\n";
+    const OLD: &str = "mballoc:\n\treqs: 301\n\tsuccess: 301\n\tgroups_scanned: \
+                       194\n\tcr0_stats:\n\t\thits: 0\n\t\tgroups_considered: \
+                       0\n\t\tuseless_loops: 0\n\t\tbad_suggestions: 0\n\tcr1_stats:\n\t\thits: \
+                       1\n\t\tgroups_considered: 381\n\t\tuseless_loops: 1\n\t\tbad_suggestions: \
+                       187\n\tcr2_stats:\n\t\thits: 1\n\t\tgroups_considered: \
+                       1\n\t\tuseless_loops: 0\n\tcr3_stats:\n\t\thits: 0\n\t\tgroups_considered: \
+                       0\n\t\tuseless_loops: 0\n\textents_scanned: 2\n\t\tgoal_hits: \
+                       1\n\t\t2^n_hits: 0\n\tbuddies_generated: 16/192\n";
+    const NEW: &str = "mballoc:\n\treqs: 1318\n\tsuccess: 1060\n\tgroups_scanned: \
+                       8367\n\tcr_p2_aligned_stats:\n\t\thits: 0\n\t\tgroups_considered: \
+                       368639\n\t\textents_scanned: 0\n\t\tuseless_loops: \
+                       45\n\tcr_goal_fast_stats:\n\t\thits: 79\n\t\tgroups_considered: \
+                       1997583\n\t\textents_scanned: 381\n\t\tuseless_loops: \
+                       243\n\tcr_best_avail_stats:\n\t\thits: 0\n\t\tgroups_considered: \
+                       1990643\n\tcr_goal_slow_stats:\n\t\thits: \
+                       203\n\tcr_any_free_stats:\n\t\thits: 40\n\textents_scanned: 49224\n";
 
     #[test]
     fn mb_stats_in_both_forms() {
         let old = MbStats::parse(OLD).unwrap();
         assert_eq!((old.requests, old.groups_scanned), (301, 194));
         assert_eq!(old.criteria.len(), 4);
-        assert_eq!(
-            old.criteria[1],
-            MbCriterion {
-                hits: 1,
-                considered: 381,
-                bad_suggestions: 187
-            }
-        );
+        assert_eq!(old.criteria[1], MbCriterion { hits: 1, considered: 381, bad_suggestions: 187 });
         assert_eq!((old.considered(), old.bad_suggestions()), (382, 187));
         let new = MbStats::parse(NEW).unwrap();
         let hits: Vec<u64> = new.criteria.iter().map(|c| c.hits).collect();
@@ -303,12 +307,14 @@ mod tests {
 
     #[test]
     fn mb_stats_turned_off_or_invalid() {
-        let off = "mballoc:\n\tmb stats collection turned off.\n\tTo enable, please write \"1\" to sysfs file mb_stats.\n";
+        let off = "mballoc:\n\tmb stats collection turned off.\n\tTo enable, please write \"1\" \
+                   to sysfs file mb_stats.\n";
         assert_eq!(MbStats::parse(off), None);
         let invalid =
             "reqs: 18446744073709551615\nreqs: 9\ngroups_scanned: 99999999999999999999999\n";
         assert_eq!(MbStats::parse(invalid), None);
-        let large = "reqs: 1\ngroups_scanned: 1\ncr0_stats:\ngroups_considered: 18446744073709551615\ncr1_stats:\ngroups_considered: 9\n";
+        let large = "reqs: 1\ngroups_scanned: 1\ncr0_stats:\ngroups_considered: \
+                     18446744073709551615\ncr1_stats:\ngroups_considered: 9\n";
         assert_eq!(MbStats::parse(large).unwrap().considered(), u64::MAX);
     }
 
@@ -322,8 +328,9 @@ mod tests {
 
     #[test]
     fn the_lists_of_groups() {
-        let text = "optimize_scan: 1\nmax_free_order_lists:\n\tlist_order_0_groups: 0\n\tlist_order_1_groups: 7\n\
-            avg_fragment_size_lists:\n\tlist_order_0_groups: 2\n\tlist_order_1_groups: 5\n\tlist_order_9_groups: 1\n";
+        let text = "optimize_scan: 1\nmax_free_order_lists:\n\tlist_order_0_groups: \
+                    0\n\tlist_order_1_groups: 7\navg_fragment_size_lists:\n\tlist_order_0_groups: \
+                    2\n\tlist_order_1_groups: 5\n\tlist_order_9_groups: 1\n";
         let lists = MbStructs::parse(text).unwrap();
         assert_eq!(lists.optimised, Some(true));
         assert_eq!(lists.largest, [0, 7]);

@@ -21,7 +21,8 @@ impl Mdstat {
         Some(Self { file })
     }
 
-    /// Waits up to `at_most` (`None`: without limit) for an event since the last one returned. False on timeout.
+    /// Waits up to `at_most` (`None`: without limit) for an event since the last one returned.
+    /// False on timeout.
     pub fn wait(&self, at_most: Option<Duration>) -> bool {
         let at_most = at_most.and_then(|d| Timespec::try_from(d).ok());
         let mut poll = [PollFd::new(&self.file, PollFlags::PRI)];
@@ -51,9 +52,6 @@ mod tests {
         std::fs::create_dir(dir.path().join("proc")).unwrap();
         std::fs::write(dir.path().join("proc/mdstat"), "Personalities :\n").unwrap();
         let file = Mdstat::open(&sys()).unwrap();
-        assert!(
-            !file.wait(Some(Duration::ZERO)),
-            "a regular file has no events"
-        );
+        assert!(!file.wait(Some(Duration::ZERO)), "a regular file has no events");
     }
 }

@@ -1,5 +1,5 @@
-//! Areas of md's metadata on each member, from sysfs and from the superblock on the member. Without access to the superblock
-//! (not root) the rules of the metadata version apply.
+//! Areas of md's metadata on each member, from sysfs and from the superblock on the member. Without
+//! access to the superblock (not root) the rules of the metadata version apply.
 
 use std::io;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::address::MemberSector;
 /// sizeof(bitmap_super_t), drivers/md/md-bitmap.h.
 const BITMAP_SUPER: u64 = 256;
 
-/// Sets the metadata areas of all members; returns one note for each inconsistency. `md` is /sys/block/mdX/md. Without
-/// `superblocks` only sysfs is read, and there are no notes.
+/// Sets the metadata areas of all members; returns one note for each inconsistency. `md` is
+/// /sys/block/mdX/md. Without `superblocks` only sysfs is read, and there are no notes.
 pub(super) fn fill(
     sys: &Sys,
     md: &Path,
@@ -37,9 +37,8 @@ pub(super) fn fill(
     let mut cause = None;
     let mut layout = None;
     for member in &mut array.members {
-        let Some(sb_sector) = version
-            .superblock_sector(member.sectors)
-            .filter(|s| *s < member.sectors)
+        let Some(sb_sector) =
+            version.superblock_sector(member.sectors).filter(|s| *s < member.sectors)
         else {
             continue;
         };
@@ -53,9 +52,7 @@ pub(super) fn fill(
             let raw = superblock::read(&path, sb_sector)?;
             let logical = bytes.unwrap_or(512) / 512;
             let sectors = member.sectors;
-            Ok(superblock::parse(
-                version, &raw, sb_sector, sectors, logical,
-            ))
+            Ok(superblock::parse(version, &raw, sb_sector, sectors, logical))
         });
         let sb = match found {
             Some(Ok(Ok(sb))) => Some(sb),
@@ -70,7 +67,8 @@ pub(super) fn fill(
             None => None,
             Some(Ok(Err(why))) => {
                 notes.push(format!(
-                    "{}: superblock of {} at sector {sb_sector}: {why}: the member's metadata areas are taken from sysfs only",
+                    "{}: superblock of {} at sector {sb_sector}: {why}: the member's metadata \
+                     areas are taken from sysfs only",
                     array.name, member.name
                 ));
                 None
@@ -85,7 +83,8 @@ pub(super) fn fill(
             }
             if array.reshape_position.is_none() && sb.data_offset != member.data_offset.0 {
                 notes.push(format!(
-                    "{}: data of {} begins at sector {} according to sysfs and {} according to its superblock: sysfs is used",
+                    "{}: data of {} begins at sector {} according to sysfs and {} according to \
+                     its superblock: sysfs is used",
                     array.name, member.name, member.data_offset, sb.data_offset
                 ));
             }
@@ -97,7 +96,8 @@ pub(super) fn fill(
     }
     if let Some(cause) = cause {
         notes.push(format!(
-            "{}: superblocks of {} cannot be read ({cause}): md's metadata areas are taken from sysfs, and the bad-block log counts as raw",
+            "{}: superblocks of {} cannot be read ({cause}): md's metadata areas are taken from \
+             sysfs, and the bad-block log counts as raw",
             array.name,
             unreadable.join(", ")
         ));
@@ -111,8 +111,8 @@ fn area((start, sectors): (u64, u64)) -> (MemberSector, u64) {
 
 /// The write-intent bitmap as described by md/bitmap.
 struct Bitmap {
-    /// Sectors from the start of the superblock; `None` without a bitmap, with a bitmap in a file, and without the sysfs file
-    /// `location` (lockless bitmap, 6.18).
+    /// Sectors from the start of the superblock; `None` without a bitmap, with a bitmap in a file,
+    /// and without the sysfs file `location` (lockless bitmap, 6.18).
     location: Option<i64>,
     /// True if the bitmap is on the members.
     internal: bool,
@@ -125,7 +125,8 @@ struct Bitmap {
 impl Bitmap {
     fn read(md: &Path, array: &Array) -> Self {
         let location = attribute(md.join("bitmap/location"));
-        // All sizes are in sectors. The bitmap of RAID 10 covers the array, the bitmap of other levels each member.
+        // All sizes are in sectors. The bitmap of RAID 10 covers the array, the bitmap of other
+        // levels each member.
         let covered = match array.level.as_str() {
             "raid10" => array.sectors,
             _ => array.component_sectors,
@@ -157,11 +158,11 @@ impl Bitmap {
         if !self.internal {
             return None;
         }
-        let from_sysfs = self
-            .location
-            .and_then(|offset| member.sb_offset?.0.checked_add_signed(offset));
+        let from_sysfs =
+            self.location.and_then(|offset| member.sb_offset?.0.checked_add_signed(offset));
         let start = MemberSector(from_sysfs.or_else(|| sb?.bitmap)?);
-        // Without a size from md, the bitmap ends at the next area. Versions 1.0 and 0.90 have the data first.
+        // Without a size from md, the bitmap ends at the next area. Versions 1.0 and 0.90 have the
+        // data first.
         let limit = match (version, member.bad_block_log) {
             (Version::V11 | Version::V12, _) if start >= member.data_offset => return None,
             (Version::V11 | Version::V12, Some((log, _))) if log > start => log,

@@ -1,7 +1,8 @@
 //! Block devices, md arrays and their members, filesystems, mounts and tasks of this machine.
 //!
-//! Reads sysfs, /proc, device mapper tables and md superblocks into plain data ([`HostTopology`]). Runs no other program.
-//! File contents are not trusted: nothing here panics, and unreadable information is left out with a note.
+//! Reads sysfs, /proc, device mapper tables and md superblocks into plain data ([`HostTopology`]).
+//! Runs no other program. File contents are not trusted: nothing here panics, and unreadable
+//! information is left out with a note.
 
 mod array;
 mod blocks;

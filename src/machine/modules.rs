@@ -2,8 +2,8 @@
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-/// A number that differs after modules were loaded or removed: a hash of their names and addresses. Users and reference
-/// counts change all the time and are left out.
+/// A number that differs after modules were loaded or removed: a hash of their names and addresses.
+/// Users and reference counts change all the time and are left out.
 pub fn digest() -> u64 {
     let modules = std::fs::read_to_string("/proc/modules").unwrap_or_default();
     let mut digest = DefaultHasher::new();

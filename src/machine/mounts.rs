@@ -36,19 +36,13 @@ pub fn devices_by_id(sys: &Sys) -> HashMap<u64, Dev> {
 
 /// Parses mountinfo. Skips invalid lines.
 fn parse(mountinfo: &[u8]) -> Vec<MountLine> {
-    mountinfo
-        .split(|b| *b == b'\n')
-        .filter_map(parse_line)
-        .collect()
+    mountinfo.split(|b| *b == b'\n').filter_map(parse_line).collect()
 }
 
-/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`. Six fields and any number of
-/// optional ones precede the dash.
+/// Parses `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue`. Six
+/// fields and any number of optional ones precede the dash.
 fn parse_line(line: &[u8]) -> Option<MountLine> {
-    let fields: Vec<&[u8]> = line
-        .split(|b| *b == b' ')
-        .filter(|f| !f.is_empty())
-        .collect();
+    let fields: Vec<&[u8]> = line.split(|b| *b == b' ').filter(|f| !f.is_empty()).collect();
     let dash = 6 + fields.get(6..)?.iter().position(|f| *f == b"-")?;
     let (fstype, source) = (fields.get(dash + 1)?, fields.get(dash + 2)?);
     let mut options = lossy(fields[5]);
@@ -75,7 +69,8 @@ fn lossy(field: &[u8]) -> String {
     String::from_utf8_lossy(&unescape(field)).into_owned()
 }
 
-/// The kernel writes space, tab, newline, backslash and `#` as `\ooo` (fs/proc_namespace.c, mangle).
+/// The kernel writes space, tab, newline, backslash and `#` as `\ooo` (fs/proc_namespace.c,
+/// mangle).
 fn unescape(field: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -107,7 +102,8 @@ pub(super) fn containing<'a>(mounts: &'a [MountLine], path: &Path) -> Option<&'a
     path.ancestors().find_map(|dir| at(mounts, dir))
 }
 
-/// Mounts of a device. Includes bind mounts of a subdirectory (hundreds on a container host) only if there are no other mounts.
+/// Mounts of a device. Includes bind mounts of a subdirectory (hundreds on a container host) only
+/// if there are no other mounts.
 pub(super) fn for_device(mounts: &[MountLine], device: impl Fn(&MountLine) -> bool) -> Vec<Mount> {
     let mine: Vec<&MountLine> = mounts.iter().filter(|m| device(m)).collect();
     let whole = |m: &&&MountLine| m.root.as_os_str().as_bytes() == b"/";
@@ -131,13 +127,7 @@ mod tests {
             b"36 35 9:127 / /srv/two\\040words rw,noatime master:1 shared:2 - ext4 /dev/md127 rw,stripe=6144\n",
         );
         assert_eq!((lines.len(), lines[0].id), (1, 36));
-        assert_eq!(
-            lines[0].dev,
-            Dev {
-                major: 9,
-                minor: 127
-            }
-        );
+        assert_eq!(lines[0].dev, Dev { major: 9, minor: 127 });
         assert_eq!(lines[0].mount.path, Path::new("/srv/two words"));
         assert_eq!(lines[0].mount.options, "rw,noatime,stripe=6144");
         assert_eq!(lines[0].source, "/dev/md127");
@@ -157,13 +147,7 @@ mod tests {
             b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /srv rw - ext4 b rw\n3 2 0:9 / /srv rw - tmpfs c rw\n",
         );
         assert_eq!(at(&lines, Path::new("/srv")).map(|m| m.dev.minor), Some(9));
-        assert_eq!(
-            containing(&lines, Path::new("/srv/x/y")).map(|m| m.dev.minor),
-            Some(9)
-        );
-        assert_eq!(
-            containing(&lines, Path::new("/srvx")).map(|m| m.dev.minor),
-            Some(1)
-        );
+        assert_eq!(containing(&lines, Path::new("/srv/x/y")).map(|m| m.dev.minor), Some(9));
+        assert_eq!(containing(&lines, Path::new("/srvx")).map(|m| m.dev.minor), Some(1));
     }
 }

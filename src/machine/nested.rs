@@ -7,19 +7,15 @@ use super::types::{Array, Dev};
 /// Maximum depth of nested arrays.
 const NESTING_MAX: usize = crate::contract::NESTING_MAX as usize;
 
-/// Adds all nested and outer arrays to `chosen`, because the filesystem that IO is attributed to is on the outermost array. Each
-/// of `pairs` is an outer array and an array nested in it.
+/// Adds all nested and outer arrays to `chosen`, because the filesystem that IO is attributed to is
+/// on the outermost array. Each of `pairs` is an outer array and an array nested in it.
 pub(super) fn with_nested(chosen: &BTreeSet<Dev>, pairs: &[(Dev, Dev)]) -> BTreeSet<Dev> {
     let mut all = chosen.clone();
     for upwards in [true, false] {
         let mut todo: Vec<Dev> = all.iter().copied().collect();
         while let Some(dev) = todo.pop() {
             for &(outer, nested) in pairs {
-                let (from, to) = if upwards {
-                    (nested, outer)
-                } else {
-                    (outer, nested)
-                };
+                let (from, to) = if upwards { (nested, outer) } else { (outer, nested) };
                 if from == dev && all.insert(to) {
                     todo.push(to);
                 }
@@ -31,14 +27,11 @@ pub(super) fn with_nested(chosen: &BTreeSet<Dev>, pairs: &[(Dev, Dev)]) -> BTree
 
 /// Sets [`super::Member::nested_array`]; returns a note for each link that is not traced.
 pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
-    let number: HashMap<Dev, usize> = arrays
-        .iter()
-        .enumerate()
-        .filter(|(_, a)| a.is_md())
-        .map(|(i, a)| (a.dev, i))
-        .collect();
+    let number: HashMap<Dev, usize> =
+        arrays.iter().enumerate().filter(|(_, a)| a.is_md()).map(|(i, a)| (a.dev, i)).collect();
     let mut notes = Vec::new();
-    // Outer array of each array. Links that would form a cycle or exceed `NESTING_MAX` are left out.
+    // Outer array of each array. Links that would form a cycle or exceed `NESTING_MAX` are left
+    // out.
     let mut outer: Vec<Option<usize>> = vec![None; arrays.len()];
     let chain = |outer: &[Option<usize>], array: usize| -> Vec<usize> {
         std::iter::successors(Some(array), |i| outer[*i]).collect()
@@ -69,9 +62,7 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
                 continue;
             };
             let (name, disk) = (&arrays[i].name, &member.disk_name);
-            notes.push(format!(
-                "{name}: IO is not traced to the members of {disk}: {why}"
-            ));
+            notes.push(format!("{name}: IO is not traced to the members of {disk}: {why}"));
         }
     }
     notes
@@ -91,9 +82,8 @@ mod tests {
 
     #[test]
     fn nested_and_outer_arrays_are_included_and_cycles_end() {
-        let pairs: Vec<_> = [(0, 1), (0, 2), (2, 3), (7, 8)]
-            .map(|(a, b)| (dev(a), dev(b)))
-            .to_vec();
+        let pairs: Vec<_> =
+            [(0, 1), (0, 2), (2, 3), (7, 8)].map(|(a, b)| (dev(a), dev(b))).to_vec();
         for start in [0, 1, 2, 3] {
             assert_eq!(with_nested(&set(&[start]), &pairs), set(&[0, 1, 2, 3]));
         }

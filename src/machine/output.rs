@@ -1,8 +1,9 @@
 //! Files that raidtrace creates: recordings, exports and pictures.
 //!
-//! A file is written as FILE.new, which is created with O_EXCL, and then renamed to FILE. An existing FILE stays until its
-//! replacement is complete. Neither name is ever opened through a symbolic link, so that a link planted in a shared
-//! directory cannot make a root process overwrite another file.
+//! A file is written as FILE.new, which is created with O_EXCL, and then renamed to FILE. An
+//! existing FILE stays until its replacement is complete. Neither name is ever opened through a
+//! symbolic link, so that a link planted in a shared directory cannot make a root process overwrite
+//! another file.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write};
@@ -52,11 +53,7 @@ impl Destination {
             return Ok(Self::Stdout);
         }
         let descriptor = names_descriptor(path);
-        let found = if descriptor {
-            fs::metadata(path)
-        } else {
-            fs::symlink_metadata(path)
-        };
+        let found = if descriptor { fs::metadata(path) } else { fs::symlink_metadata(path) };
         let found = match found {
             Ok(found) => found,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -81,7 +78,8 @@ impl Destination {
         }
         if kind.is_symlink() && !force {
             bail!(
-                "{name} already exists, as a symbolic link: name another file, or pass --force to replace the link"
+                "{name} already exists, as a symbolic link: name another file, or pass --force to \
+                 replace the link"
             );
         }
         if !kind.is_file() && !kind.is_symlink() {
@@ -148,18 +146,15 @@ impl Target {
         if path.file_name().is_none() {
             bail!("{name} is not a file name");
         }
-        let target = Self {
-            path: path.to_owned(),
-            force,
-        };
+        let target = Self { path: path.to_owned(), force };
         let folder = folder(path);
         access(folder, Access::WRITE_OK | Access::EXEC_OK)
             .with_context(|| format!("{name} cannot be created in {}", folder.display()))?;
         let temporary = target.temporary();
         if temporary.symlink_metadata().is_ok() {
             bail!(
-                "{} already exists, and {name} is written under that name first: remove it if no other raidtrace is \
-                 writing it, or name another file",
+                "{} already exists, and {name} is written under that name first: remove it if no \
+                 other raidtrace is writing it, or name another file",
                 temporary.display()
             );
         }
@@ -190,22 +185,21 @@ impl Target {
     }
 
     fn pending(&self) -> Pending {
-        Pending {
-            target: self.clone(),
-            done: false,
-        }
+        Pending { target: self.clone(), done: false }
     }
 }
 
 impl Pending {
-    /// Renames FILE.new to FILE. Without `force` a FILE that was created in the meantime is an error.
+    /// Renames FILE.new to FILE. Without `force` a FILE that was created in the meantime is an
+    /// error.
     pub fn commit(&mut self) -> io::Result<()> {
         let (from, to) = (self.target.temporary(), &self.target.path);
         if self.target.force {
             fs::rename(&from, to)?;
         } else {
             match renameat_with(CWD, &from, CWD, to, RenameFlags::NOREPLACE) {
-                // Not every filesystem has RENAME_NOREPLACE. Reserve the name with an empty file until the rename.
+                // Not every filesystem has RENAME_NOREPLACE. Reserve the name with an empty file
+                // until the rename.
                 Err(Errno::INVAL | Errno::NOSYS) => {
                     create(to)?;
                     fs::rename(&from, to)?;
@@ -232,14 +226,10 @@ impl Drop for Pending {
     }
 }
 
-/// Creates a file that must not exist. If root creates it, only root can read it (as with perf.data): a recording holds paths,
-/// task names and the command line of a command.
+/// Creates a file that must not exist. If root creates it, only root can read it (as with
+/// perf.data): a recording holds paths, task names and the command line of a command.
 pub fn create(path: &Path) -> io::Result<File> {
-    let mode = if rustix::process::geteuid().is_root() {
-        0o600
-    } else {
-        0o666
-    };
+    let mode = if rustix::process::geteuid().is_root() { 0o600 } else { 0o666 };
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(mode).open(path)
 }
@@ -259,8 +249,9 @@ pub fn folder(path: &Path) -> &Path {
     }
 }
 
-/// True for `/dev/stdout`, `/dev/fd/63`, `/proc/self/fd/1` and the like: symbolic links that only the kernel and root can
-/// create, and that name a descriptor which the caller has opened. Also true for all other names in /dev.
+/// True for `/dev/stdout`, `/dev/fd/63`, `/proc/self/fd/1` and the like: symbolic links that only
+/// the kernel and root can create, and that name a descriptor which the caller has opened. Also
+/// true for all other names in /dev.
 fn names_descriptor(path: &Path) -> bool {
     let Ok(folder) = folder(path).canonicalize() else {
         return false;
@@ -274,15 +265,11 @@ fn is_stdout(found: &Metadata) -> bool {
         .is_ok_and(|out| (out.dev(), out.ino()) == (found.dev(), found.ino()))
 }
 
-/// Opens an existing special file for writing, without truncation. Checks its type again after opening, because the path may
-/// have been replaced.
+/// Opens an existing special file for writing, without truncation. Checks its type again after
+/// opening, because the path may have been replaced.
 fn special(path: &Path, descriptor: bool) -> Result<File> {
     let failed = || format!("{} cannot be written", path.display());
-    let flag = if descriptor {
-        libc::O_APPEND
-    } else {
-        libc::O_NOFOLLOW
-    };
+    let flag = if descriptor { libc::O_APPEND } else { libc::O_NOFOLLOW };
     let mut options = OpenOptions::new();
     options.write(true).custom_flags(flag | libc::O_NOCTTY);
     let file = options.open(path).with_context(failed)?;
@@ -317,9 +304,8 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).unwrap();
-        let mut names: Vec<_> = entries
-            .map(|e| e.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<_> =
+            entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -355,7 +341,8 @@ mod tests {
             assert_eq!(fs::read(&link).unwrap(), b"new");
             assert_eq!(fs::read(&target).unwrap(), b"old");
         }
-        // The same for a link at the name of the temporary file, and for one that is planted after the check.
+        // The same for a link at the name of the temporary file, and for one that is planted after
+        // the check.
         let path = folder.path().join("a");
         symlink("target", folder.path().join("a.new")).unwrap();
         assert!(refused(&path, false).contains("a.new"));
@@ -400,10 +387,7 @@ mod tests {
         assert!(refused(&folder.path().join("no/such"), true).contains("No such file"));
         assert!(refused(Path::new(".."), true).contains(".."));
         assert_eq!(refused(Path::new("/dev/null"), false), "");
-        assert!(matches!(
-            Destination::new(Path::new("-"), false),
-            Ok(Destination::Stdout)
-        ));
+        assert!(matches!(Destination::new(Path::new("-"), false), Ok(Destination::Stdout)));
         assert!(Destination::beside_stdout(Path::new("-"), false).is_err());
     }
 }

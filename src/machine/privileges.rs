@@ -6,17 +6,19 @@ use std::env;
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
 
-/// Needed capabilities: BPF and PERFMON to load and attach the programs, DAC_READ_SEARCH to read superblocks and to find paths
-/// (open_by_handle_at(2)), SYSLOG for the kernel's addresses (/proc/kallsyms).
+/// Needed capabilities: BPF and PERFMON to load and attach the programs, DAC_READ_SEARCH to read
+/// superblocks and to find paths (open_by_handle_at(2)), SYSLOG for the kernel's addresses
+/// (/proc/kallsyms).
 pub const NEEDED: CapabilitySet = CapabilitySet::BPF
     .union(CapabilitySet::PERFMON)
     .union(CapabilitySet::DAC_READ_SEARCH)
     .union(CapabilitySet::SYSLOG);
 
-/// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for device mapper's tables, the BTF
-/// of kernel modules and the programs' run times; SYS_RESOURCE to lock memory for maps (kernels up to 5.10); SYS_NICE to raise
-/// the priority of the threads that drain events and write the recording; DAC_OVERRIDE for files in directories of other users;
-/// KILL for signals to another user's command.
+/// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for
+/// device mapper's tables, the BTF of kernel modules and the programs' run times; SYS_RESOURCE to
+/// lock memory for maps (kernels up to 5.10); SYS_NICE to raise the priority of the threads that
+/// drain events and write the recording; DAC_OVERRIDE for files in directories of other users; KILL
+/// for signals to another user's command.
 const RELOAD: CapabilitySet = NEEDED
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_RESOURCE)
@@ -36,9 +38,10 @@ pub fn has(wanted: CapabilitySet) -> bool {
     capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
-/// Error message if capabilities to load programs are missing: one line that names them and says how to grant them. `None` if none
-/// is missing. `subcommand`: for example `top`. SYS_ADMIN implies BPF and PERFMON (bpf_capable() and perfmon_capable(),
-/// include/linux/capability.h). The other two of [`NEEDED`] are not required: without them raidtrace traces less, and notes say so.
+/// Error message if capabilities to load programs are missing: one line that names them and says
+/// how to grant them. `None` if none is missing. `subcommand`: for example `top`. SYS_ADMIN implies
+/// BPF and PERFMON (bpf_capable() and perfmon_capable(), include/linux/capability.h). The other two
+/// of [`NEEDED`] are not required: without them raidtrace traces less, and notes say so.
 pub fn missing_message(subcommand: &str) -> Option<String> {
     if has(CapabilitySet::SYS_ADMIN) {
         return None;
@@ -48,8 +51,9 @@ pub fn missing_message(subcommand: &str) -> Option<String> {
     let missing = names(for_loading.difference(has))?;
     let executable = env::current_exe().unwrap_or_else(|_| "raidtrace".into());
     Some(format!(
-        "raidtrace {subcommand} needs root, or capabilities, to load programs into the kernel and to read the filesystem's \
-         layout (missing: {missing}): sudo raidtrace {subcommand}; or grant them to every user who may run it: sudo setcap {}=ep {}",
+        "raidtrace {subcommand} needs root, or capabilities, to load programs into the kernel and \
+         to read the filesystem's layout (missing: {missing}): sudo raidtrace {subcommand}; or \
+         grant them to every user who may run it: sudo setcap {}=ep {}",
         names(NEEDED).unwrap_or_default(),
         executable.display()
     ))
@@ -64,8 +68,8 @@ fn names(set: CapabilitySet) -> Option<String> {
     (!names.is_empty()).then(|| names.join(","))
 }
 
-/// Gives up, in this thread and the threads that it starts, all capabilities except those needed to reload the programs and to
-/// read the machine.
+/// Gives up, in this thread and the threads that it starts, all capabilities except those needed to
+/// reload the programs and to read the machine.
 pub fn keep_for_reload() {
     keep(RELOAD);
 }

@@ -1,4 +1,5 @@
-//! Mapping of a block device to the arrays and disks below it, through partitions and device mapper.
+//! Mapping of a block device to the arrays and disks below it, through partitions and device
+//! mapper.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -9,8 +10,8 @@ use super::types::Dev;
 
 /// Maximum number of layers of devices. LVM on dm-crypt on a partition of md is four.
 const DEPTH: usize = 16;
-/// Maximum number of pieces of a device. Enough for the extents of any real LVM volume, too few for a striped volume, which has
-/// one piece for each chunk.
+/// Maximum number of pieces of a device. Enough for the extents of any real LVM volume, too few for
+/// a striped volume, which has one piece for each chunk.
 const PIECES: usize = 1 << 16;
 
 /// A run of sectors of a device, mapped to a base.
@@ -26,7 +27,8 @@ pub(super) struct Piece {
     pub sectors: u64,
 }
 
-/// Maps devices to their bases. Caches tables: the volumes of a volume group can be on the same mapped device.
+/// Maps devices to their bases. Caches tables: the volumes of a volume group can be on the same
+/// mapped device.
 pub(super) struct Projector<'a> {
     blocks: &'a Blocks,
     dm: &'a dyn DmTables,
@@ -35,23 +37,14 @@ pub(super) struct Projector<'a> {
 
 impl<'a> Projector<'a> {
     pub fn new(blocks: &'a Blocks, dm: &'a dyn DmTables) -> Self {
-        Self {
-            blocks,
-            dm,
-            tables: RefCell::default(),
-        }
+        Self { blocks, dm, tables: RefCell::default() }
     }
 
     /// Maps a whole device, in sector order. `Err` is the reason why the mapping is unknown.
     pub fn project(&self, block: &Block) -> Result<Vec<Piece>, String> {
         let mut pieces = Vec::new();
         let mut budget = PIECES;
-        let whole = Piece {
-            base: block.dev,
-            sector: 0,
-            base_sector: 0,
-            sectors: block.sectors,
-        };
+        let whole = Piece { base: block.dev, sector: 0, base_sector: 0, sectors: block.sectors };
         self.walk(whole, DEPTH, &mut budget, &mut pieces)?;
         Ok(pieces)
     }
@@ -59,9 +52,7 @@ impl<'a> Projector<'a> {
     /// True if the table of this device has a dm-crypt target; false if the table is unreadable.
     pub fn encrypts(&self, block: &Block) -> bool {
         matches!(block.kind, Kind::Dm { .. })
-            && self
-                .table(block)
-                .is_ok_and(|t| t.iter().any(|t| t.encrypts))
+            && self.table(block).is_ok_and(|t| t.iter().any(|t| t.encrypts))
     }
 
     /// Follows `run` down to arrays and disks.
@@ -161,7 +152,10 @@ impl<'a> Projector<'a> {
             .or_insert_with(|| {
                 self.dm.table(block.dev).map_err(|e| {
                     let name = &block.name;
-                    format!("the device mapper table of {name} cannot be read (requires root or cap_sys_admin): {e}")
+                    format!(
+                        "the device mapper table of {name} cannot be read (requires root or \
+                         cap_sys_admin): {e}"
+                    )
                 })
             })
             .clone()
@@ -182,7 +176,8 @@ fn at(run: Piece, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<Piece, S
     })
 }
 
-/// Appends a piece. Merges it with the last one if both are contiguous on the device and on the base.
+/// Appends a piece. Merges it with the last one if both are contiguous on the device and on the
+/// base.
 fn push(pieces: &mut Vec<Piece>, next: Piece) {
     if let Some(last) = pieces.last_mut()
         && last.base == next.base

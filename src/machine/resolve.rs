@@ -14,9 +14,9 @@ use super::state::{ArrayState, is_running};
 use super::sys::{Sys, attribute, names, natural};
 use super::types::{Array, Dev, HostTopology};
 
-/// Resolves `targets` to arrays, and to disks as arrays with one member. A target is an array, member, disk, partition, device
-/// mapper device or mount point. Without targets: all md arrays with a mounted filesystem, or else all disks with one.
-/// Includes nested and outer arrays.
+/// Resolves `targets` to arrays, and to disks as arrays with one member. A target is an array,
+/// member, disk, partition, device mapper device or mount point. Without targets: all md arrays
+/// with a mounted filesystem, or else all disks with one. Includes nested and outer arrays.
 ///
 /// # Errors
 /// A target does not exist or has no disk below; without targets, no disk has a mounted filesystem.
@@ -32,7 +32,8 @@ pub fn resolve(targets: &[String], sys: &Sys) -> Result<HostTopology, HostError>
     Ok(machine.describe(&chosen, true))
 }
 
-/// All running md arrays, or if there are none, the default of [`resolve`]. Also names and md/array_state of stopped arrays.
+/// All running md arrays, or if there are none, the default of [`resolve`]. Also names and
+/// md/array_state of stopped arrays.
 ///
 /// # Errors
 /// sysfs or mountinfo is unreadable, or there is no array and no disk with a mounted filesystem.
@@ -58,10 +59,11 @@ pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), H
     Ok((machine.describe(&chosen, true), stopped))
 }
 
-/// Resolves `targets` again during a session. Missing targets are left out. Running arrays of `known` are kept even if their
-/// mount point is gone. Without targets, arrays with a newly mounted filesystem are added, but no disks: snaps and container
-/// images come and go. With `superblocks`, reads the members' superblocks as [`resolve`] does. Without
-/// `superblocks`, accesses no disk; the result is for [`super::differences`].
+/// Resolves `targets` again during a session. Missing targets are left out. Running arrays of
+/// `known` are kept even if their mount point is gone. Without targets, arrays with a newly mounted
+/// filesystem are added, but no disks: snaps and container images come and go. With `superblocks`,
+/// reads the members' superblocks as [`resolve`] does. Without `superblocks`, accesses no disk; the
+/// result is for [`super::differences`].
 ///
 /// # Errors
 /// sysfs or mountinfo is unreadable.
@@ -72,11 +74,8 @@ pub fn resolve_again(
     superblocks: bool,
 ) -> Result<HostTopology, HostError> {
     let machine = Machine::read(sys)?;
-    let mut chosen: BTreeSet<Dev> = targets
-        .iter()
-        .filter_map(|target| machine.target(target).ok())
-        .flatten()
-        .collect();
+    let mut chosen: BTreeSet<Dev> =
+        targets.iter().filter_map(|target| machine.target(target).ok()).flatten().collect();
     if targets.is_empty() {
         chosen.extend(machine.mounted_bases(&|_, b| {
             b.kind == Kind::Md { container: false } && is_running(&array_state(b))
@@ -112,12 +111,7 @@ impl<'a> Machine<'a> {
         let blocks = Blocks::read(sys).ok_or(HostError::NoSysfs)?;
         let mounts = mounts::read(sys)
             .map_err(|e| HostError::Unreadable("/proc/self/mountinfo".into(), e.to_string()))?;
-        Ok(Self {
-            mounted: filesystems::all(sys, &blocks, &mounts),
-            sys,
-            blocks,
-            mounts,
-        })
+        Ok(Self { mounted: filesystems::all(sys, &blocks, &mounts), sys, blocks, mounts })
     }
 
     /// Arrays and disks of one target.
@@ -137,16 +131,13 @@ impl<'a> Machine<'a> {
             let block = self.blocks.get(dev).ok_or_else(|| not_found(target))?;
             return self.arrays_of(block, target);
         }
-        let real = self
-            .sys
-            .path(&path)
-            .canonicalize()
-            .map_err(|_| not_found(target))?;
+        let real = self.sys.path(&path).canonicalize().map_err(|_| not_found(target))?;
         let real = self.sys.without_root(&real);
         if let Some(line) = mounts::at(&self.mounts, &real) {
             return self.mount(line, target);
         }
-        // A device node that is not in sysfs: a hidden path of a multipath device, or a removed device.
+        // A device node that is not in sysfs: a hidden path of a multipath device, or a removed
+        // device.
         if filesystems::node_dev(&self.sys.path(&real)).is_some() {
             return Err(not_found(target));
         }
@@ -169,11 +160,7 @@ impl<'a> Machine<'a> {
 
     fn by_name(&self, target: &str) -> Option<&Block> {
         (!target.starts_with(['/', '.']))
-            .then(|| {
-                self.blocks
-                    .named(target)
-                    .or_else(|| self.blocks.mapped(target))
-            })
+            .then(|| self.blocks.named(target).or_else(|| self.blocks.mapped(target)))
             .flatten()
     }
 
@@ -196,7 +183,8 @@ impl<'a> Machine<'a> {
                     if !is_running(&state) {
                         let state = if state.is_empty() { "gone" } else { &state };
                         return Err(HostError::Target(format!(
-                            "{0} is {state}: md serves no IO on it: start it (mdadm --run /dev/{0}) or name another array",
+                            "{0} is {state}: md serves no IO on it: start it (mdadm --run \
+                             /dev/{0}) or name another array",
                             base.name
                         )));
                     }
@@ -211,7 +199,8 @@ impl<'a> Machine<'a> {
         }
         if found.is_empty() {
             return Err(HostError::Target(format!(
-                "{target}: nothing beneath it (its device mapper table names no disk): name a disk or an array"
+                "{target}: nothing beneath it (its device mapper table names no disk): name a \
+                 disk or an array"
             )));
         }
         Ok(found)
@@ -246,8 +235,7 @@ impl<'a> Machine<'a> {
     fn members(&self, array: &Block) -> impl Iterator<Item = &Block> {
         let md = array.dir.join("md");
         names(&md).into_iter().filter_map(move |entry| {
-            self.blocks
-                .member(&md.join(&entry), entry.strip_prefix("dev-")?)
+            self.blocks.member(&md.join(&entry), entry.strip_prefix("dev-")?)
         })
     }
 
@@ -283,18 +271,12 @@ impl<'a> Machine<'a> {
                 .any(|t| m.mounts.first().is_some_and(|f| f.fstype == *t))
         };
         let disks = self.mounted_bases(&|m, b| !matches!(b.kind, Kind::Md { .. }) && !image(m));
-        [arrays, disks]
-            .into_iter()
-            .find(|found| !found.is_empty())
-            .ok_or(HostError::Nothing)
+        [arrays, disks].into_iter().find(|found| !found.is_empty()).ok_or(HostError::Nothing)
     }
 
     /// Arrays and disks below mounted filesystems, filtered by `keep`.
     fn mounted_bases(&self, keep: &dyn Fn(&Mounted, &Block) -> bool) -> BTreeSet<Dev> {
-        let pairs = self
-            .mounted
-            .iter()
-            .flat_map(|m| m.bases.iter().map(move |b| (m, *b)));
+        let pairs = self.mounted.iter().flat_map(|m| m.bases.iter().map(move |b| (m, *b)));
         pairs
             .filter(|(m, dev)| self.blocks.get(*dev).is_some_and(|b| keep(m, b)))
             .map(|(_, dev)| dev)
@@ -348,7 +330,8 @@ impl<'a> Machine<'a> {
         HostTopology { arrays, notes }
     }
 
-    /// Notes on filesystems on a member's disk outside the array. Their IO on that disk is shown as raw.
+    /// Notes on filesystems on a member's disk outside the array. Their IO on that disk is shown as
+    /// raw.
     fn others(&self, arrays: &[Array]) -> Vec<String> {
         let mut notes = Vec::new();
         for array in arrays.iter().filter(|a| a.is_md()) {
@@ -389,7 +372,5 @@ fn not_found(target: &str) -> HostError {
 /// Absolute path without `.`, doubled or trailing slashes. Keeps symbolic links and `..`.
 fn absolute(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    path.components()
-        .filter(|c| *c != Component::CurDir)
-        .collect()
+    path.components().filter(|c| *c != Component::CurDir).collect()
 }

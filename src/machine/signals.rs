@@ -33,8 +33,8 @@ pub struct Signal {
     pub from_terminal: bool,
 }
 
-/// Receives SIGINT, SIGTERM and SIGHUP. If SIGINT was ignored, as in a background job of a script, Ctrl-C has no effect and
-/// `kill -INT` is received.
+/// Receives SIGINT, SIGTERM and SIGHUP. If SIGINT was ignored, as in a background job of a script,
+/// Ctrl-C has no effect and `kill -INT` is received.
 pub struct Signals {
     received: mpsc::Receiver<Signal>,
     /// While true, SIGINT and SIGTERM end this process.
@@ -62,15 +62,11 @@ impl Signals {
                 let _ = sender.send(signal);
             }
         })?;
-        Ok(Self {
-            received,
-            fatal,
-            in_background,
-        })
+        Ok(Self { received, fatal, in_background })
     }
 
-    /// Lets SIGINT and SIGTERM end this process. Signals within `grace` are dropped as repetitions: timeout(1) sends its signal
-    /// twice.
+    /// Lets SIGINT and SIGTERM end this process. Signals within `grace` are dropped as repetitions:
+    /// timeout(1) sends its signal twice.
     pub fn release_after(&self, grace: Duration) {
         let start = Instant::now();
         while self.wait(grace.saturating_sub(start.elapsed())).is_some() {}
@@ -87,10 +83,12 @@ impl Signals {
         self.received.recv_timeout(at_most).ok()
     }
 
-    /// Makes `command` ignore SIGINT if this process was started with SIGINT ignored. Exec resets handled signals to their default.
+    /// Makes `command` ignore SIGINT if this process was started with SIGINT ignored. Exec resets
+    /// handled signals to their default.
     pub fn pass_ignored_interrupt_to(&self, command: &mut Command) {
         if self.in_background {
-            // SAFETY: called between fork and exec; signal(2) is async-signal-safe, and SIG_IGN runs no code.
+            // SAFETY: called between fork and exec; signal(2) is async-signal-safe, and SIG_IGN
+            // runs no code.
             unsafe { command.pre_exec(ignore_interrupt) };
         }
     }
@@ -104,8 +102,8 @@ fn ignore_interrupt() -> io::Result<()> {
     Ok(())
 }
 
-/// Handles SIGINT, SIGTERM, SIGQUIT (Ctrl-\) and SIGHUP from now on. The returned future completes on the first of these signals,
-/// even if the signal arrives before the first poll.
+/// Handles SIGINT, SIGTERM, SIGQUIT (Ctrl-\) and SIGHUP from now on. The returned future completes
+/// on the first of these signals, even if the signal arrives before the first poll.
 ///
 /// # Errors
 ///
@@ -123,7 +121,8 @@ pub fn asked_to_end() -> Result<End> {
     }))
 }
 
-/// Receives SIGUSR1 from now on. Each signal sends a message. The channel holds one message; further signals are dropped.
+/// Receives SIGUSR1 from now on. Each signal sends a message. The channel holds one message;
+/// further signals are dropped.
 ///
 /// # Errors
 ///
@@ -138,19 +137,14 @@ pub fn asked_to_dump() -> Result<tokio::sync::mpsc::Receiver<()>> {
 
 /// Calls `on` for each of the signals, on a thread that runs until the process ends.
 fn receive(signals: &[i32], mut on: impl FnMut(Signal) + Send + 'static) -> Result<()> {
-    let handled = signals
-        .iter()
-        .filter(|s| **s != SIGHUP || !is_ignored(SIGHUP));
+    let handled = signals.iter().filter(|s| **s != SIGHUP || !is_ignored(SIGHUP));
     let mut received = SignalsInfo::<WithOrigin>::new(handled).context("cannot handle signals")?;
     thread::Builder::new()
         .name("signals".to_owned())
         .spawn(move || {
             privileges::keep_none();
             for origin in received.forever() {
-                on(Signal {
-                    number: origin.signal,
-                    from_terminal: origin.cause == Cause::Kernel,
-                });
+                on(Signal { number: origin.signal, from_terminal: origin.cause == Cause::Kernel });
             }
         })
         .context("cannot start the signal thread")?;
@@ -181,7 +175,8 @@ mod tests {
     }
 
     fn raise(signal: i32) {
-        // SAFETY: handled or ignored; otherwise this process ends, and its parent checks the status.
+        // SAFETY: handled or ignored; otherwise this process ends, and its parent checks the
+        // status.
         unsafe { libc::raise(signal) };
     }
 

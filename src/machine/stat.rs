@@ -1,4 +1,5 @@
-//! Disk counters of /sys/block/X/stat (Documentation/block/stat.rst). The file stays open between reads.
+//! Disk counters of /sys/block/X/stat (Documentation/block/stat.rst). The file stays open between
+//! reads.
 
 use std::fs::File;
 use std::io;
@@ -7,8 +8,8 @@ use std::os::unix::fs::FileExt;
 use super::HostError;
 use super::sys::Sys;
 
-/// Counters since the disk was added, except [`DiskStat::in_flight`]. A sector is 512 bytes. Discards need Linux 4.18 and
-/// flushes 5.5; both are 0 on older kernels.
+/// Counters since the disk was added, except [`DiskStat::in_flight`]. A sector is 512 bytes.
+/// Discards need Linux 4.18 and flushes 5.5; both are 0 on older kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStat {
     /// Reads completed.
@@ -32,10 +33,7 @@ pub struct DiskStat {
 impl DiskStat {
     /// Parses the file; `None` if it has fewer than the eleven fields that every kernel prints.
     pub fn parse(text: &str) -> Option<Self> {
-        let fields: Vec<u64> = text
-            .split_whitespace()
-            .map_while(|w| w.parse().ok())
-            .collect();
+        let fields: Vec<u64> = text.split_whitespace().map_while(|w| w.parse().ok()).collect();
         let at = |i: usize| fields.get(i).copied().unwrap_or(0);
         (fields.len() >= 11).then(|| Self {
             reads: at(0),
@@ -86,14 +84,10 @@ impl StatFile {
     pub fn read(&self) -> Result<DiskStat, HostError> {
         // 17 numbers of at most 20 digits.
         let mut buffer = [0u8; 512];
-        let n = self
-            .file
-            .read_at(&mut buffer, 0)
-            .map_err(|e| failed(&self.name, &e))?;
+        let n = self.file.read_at(&mut buffer, 0).map_err(|e| failed(&self.name, &e))?;
         let text = std::str::from_utf8(&buffer[..n]).ok();
         let why = "not the counters of Documentation/block/stat.rst";
-        text.and_then(DiskStat::parse)
-            .ok_or_else(|| unreadable(&self.name, why))
+        text.and_then(DiskStat::parse).ok_or_else(|| unreadable(&self.name, why))
     }
 }
 
@@ -101,11 +95,7 @@ fn failed(name: &str, e: &io::Error) -> HostError {
     // kernfs returns ENODEV for an open file of a removed device.
     let gone = e.kind() == io::ErrorKind::NotFound
         || e.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error());
-    if gone {
-        HostError::Removed(name.into())
-    } else {
-        unreadable(name, &e.to_string())
-    }
+    if gone { HostError::Removed(name.into()) } else { unreadable(name, &e.to_string()) }
 }
 
 fn unreadable(name: &str, why: &str) -> HostError {
@@ -119,16 +109,11 @@ mod tests {
 
     #[test]
     fn fields_of_three_kernel_generations() {
-        let text = "  150456    27676  7839098    43559    19034    47577 12303560    49923        0    27628    94053     6803       49   405368      518     1314       52\n";
+        let text = "  150456    27676  7839098    43559    19034    47577 12303560    49923        0    \
+             27628    94053     6803       49   405368      518     1314       52\n";
         let s = DiskStat::parse(text).unwrap();
-        assert_eq!(
-            (s.reads, s.write_sectors, s.io_ticks_ms),
-            (150_456, 12_303_560, 27_628)
-        );
-        assert_eq!(
-            (s.discards, s.discard_sectors, s.flushes),
-            (6_803, 405_368, 1_314)
-        );
+        assert_eq!((s.reads, s.write_sectors, s.io_ticks_ms), (150_456, 12_303_560, 27_628));
+        assert_eq!((s.discards, s.discard_sectors, s.flushes), (6_803, 405_368, 1_314));
         assert_eq!(s.requests(), 150_456 + 19_034 + 6_803 + 1_314);
         let eleven = DiskStat::parse("1 2 3 4 5 6 7 8 9 10 11").unwrap();
         assert_eq!((eleven.io_ticks_ms, eleven.discards), (10, 0));

@@ -37,8 +37,8 @@ impl ArrayState {
     /// Reads the state of an array from [`super::resolve`].
     ///
     /// # Errors
-    /// [`HostError::Stopped`] if md no longer runs the array or another array has its name. [`HostError::Removed`] if a
-    /// disk without md was removed.
+    /// [`HostError::Stopped`] if md no longer runs the array or another array has its name.
+    /// [`HostError::Removed`] if a disk without md was removed.
     pub fn read(sys: &Sys, array: &Array) -> Result<Self, HostError> {
         let dir = sys.path("/sys/block").join(&array.name);
         let dev = attribute(dir.join("dev")).and_then(|t| Dev::parse(&t));
@@ -83,11 +83,7 @@ impl ArrayState {
         let mut members: Vec<MemberState> = array
             .members
             .iter()
-            .map(|m| MemberState {
-                name: m.name.clone(),
-                slot: m.slot,
-                state: m.state.clone(),
-            })
+            .map(|m| MemberState { name: m.name.clone(), slot: m.slot, state: m.state.clone() })
             .collect();
         members.sort_by(|a, b| a.name.cmp(&b.name));
         Self {
@@ -103,10 +99,7 @@ impl ArrayState {
     /// `None` for a clean, idle array; else e.g. `degraded, recover 12.3 %`.
     pub fn health(&self) -> Option<String> {
         let mut health = Vec::new();
-        if matches!(
-            self.array_state.as_str(),
-            "broken" | "readonly" | "read-auto" | "suspended"
-        ) {
+        if matches!(self.array_state.as_str(), "broken" | "readonly" | "read-auto" | "suspended") {
             health.push(self.array_state.clone());
         }
         match self.degraded {
@@ -127,7 +120,8 @@ impl ArrayState {
 }
 
 impl MemberState {
-    /// `faulty`, `journal` or `replacement`; else `None` if in sync; else `recovering` (a spare with a slot) or `spare`.
+    /// `faulty`, `journal` or `replacement`; else `None` if in sync; else `recovering` (a spare
+    /// with a slot) or `spare`.
     pub fn health(&self) -> Option<String> {
         let has = |word: &str| self.state.iter().any(|w| w == word);
         let word = if has("faulty") {
@@ -181,9 +175,6 @@ mod tests {
         assert_eq!(member(Some(1), &["in_sync", "write_mostly"]), None);
         assert_eq!(member(Some(1), &["spare"]).as_deref(), Some("recovering"));
         assert_eq!(member(None, &["spare"]).as_deref(), Some("spare"));
-        assert_eq!(
-            member(None, &["faulty", "blocked"]).as_deref(),
-            Some("faulty")
-        );
+        assert_eq!(member(None, &["faulty", "blocked"]).as_deref(), Some("faulty"));
     }
 }

@@ -1,7 +1,8 @@
-//! The md superblock on a member: areas of superblock, bitmap, bad-block log and partial parity log.
+//! The md superblock on a member: areas of superblock, bitmap, bad-block log and partial parity
+//! log.
 //!
-//! Format: include/uapi/linux/raid/md_p.h. Checks: drivers/md/md.c, super_1_load and super_90_load. Addresses are sectors of
-//! the member device. The bytes are not trusted: nothing here panics.
+//! Format: include/uapi/linux/raid/md_p.h. Checks: drivers/md/md.c, super_1_load and super_90_load.
+//! Addresses are sectors of the member device. The bytes are not trusted: nothing here panics.
 
 use std::fs::File;
 use std::io;
@@ -86,7 +87,8 @@ impl Version {
         }
     }
 
-    /// First sector of the superblock on a device of this many sectors; `None` if the device is too small.
+    /// First sector of the superblock on a device of this many sectors; `None` if the device is too
+    /// small.
     pub fn superblock_sector(self, sectors: u64) -> Option<u64> {
         match self {
             // MD_NEW_SIZE_SECTORS: whole 64 KiB, less 64 KiB.
@@ -98,8 +100,8 @@ impl Version {
     }
 }
 
-/// Reads the superblock at sector `start`, with O_DIRECT if possible: md bypasses the page cache, which may hold older data
-/// read by udev before the array was created.
+/// Reads the superblock at sector `start`, with O_DIRECT if possible: md bypasses the page cache,
+/// which may hold older data read by udev before the array was created.
 ///
 /// # Errors
 /// The device cannot be opened or read, e.g. without root.
@@ -126,7 +128,8 @@ pub fn read(path: &Path, start: u64) -> io::Result<[u8; SB_BYTES]> {
     Ok(bytes)
 }
 
-/// Parses the superblock at sector `start` of a device with `sectors` sectors and logical blocks of `block_sectors` sectors.
+/// Parses the superblock at sector `start` of a device with `sectors` sectors and logical blocks of
+/// `block_sectors` sectors.
 ///
 /// # Errors
 /// The kernel would reject the superblock, too.
@@ -169,9 +172,7 @@ fn parse_1(
     let has = |bit| features & bit != 0;
     let data_offset = f.u64(128);
     let data_sectors = f.u64(136);
-    let length = (length as u64)
-        .div_ceil(512)
-        .next_multiple_of(block_sectors.clamp(1, 8));
+    let length = (length as u64).div_ceil(512).next_multiple_of(block_sectors.clamp(1, 8));
     let new_data_offset = if has(RESHAPE_ACTIVE) && has(NEW_OFFSET) {
         data_offset
             .checked_add_signed(i64::from(f.u32(124) as i32))
@@ -211,18 +212,15 @@ fn parse_1(
         new_data_offset,
         data_sectors,
         // PPL and bitmap share a field; md refuses both at once.
-        bitmap: (has(BITMAP_OFFSET) && !ppl)
-            .then(|| sector(i64::from(f.u32(96) as i32)))
-            .flatten(),
+        bitmap: (has(BITMAP_OFFSET) && !ppl).then(|| sector(i64::from(f.u32(96) as i32))).flatten(),
         bad_block_log: area(i64::from(f.u32(188) as i32), f.u16(186)),
-        ppl: ppl
-            .then(|| area(i64::from(f.u16(96) as i16), f.u16(98)))
-            .flatten(),
+        ppl: ppl.then(|| area(i64::from(f.u16(96) as i16), f.u16(98))).flatten(),
         layout: (f.u32(72) != 0 || has(RAID0_LAYOUT)).then(|| f.u32(76)),
     })
 }
 
-/// Parses version 0.90, which is in the byte order of the machine that created it. md does not convert it either.
+/// Parses version 0.90, which is in the byte order of the machine that created it. md does not
+/// convert it either.
 fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
     let word = |i: usize| u32::from_ne_bytes(Fields(b).bytes(4 * i));
     if word(0) != MAGIC || word(1) != 0 || word(2) < 90 {
@@ -247,7 +245,8 @@ fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
     })
 }
 
-/// drivers/md/md.c, calc_sb_1_csum: the sum of the 32-bit words, with the checksum taken as 0 and the carries added once.
+/// drivers/md/md.c, calc_sb_1_csum: the sum of the 32-bit words, with the checksum taken as 0 and
+/// the carries added once.
 fn checksum_1(b: &[u8]) -> u32 {
     let mut sum = 0u64;
     for (i, word) in b.chunks(4).enumerate() {

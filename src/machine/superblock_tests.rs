@@ -1,5 +1,5 @@
-//! Superblocks built by hand from struct mdp_superblock_1 and mdp_superblock_s. `mdadm --examine` accepts these bytes
-//! (see `for_mdadm`).
+//! Superblocks built by hand from struct mdp_superblock_1 and mdp_superblock_s. `mdadm --examine`
+//! accepts these bytes (see `for_mdadm`).
 
 use proptest::prelude::*;
 
@@ -91,18 +91,9 @@ fn superblock_sectors_by_version() {
     assert_eq!(Version::V12.superblock_sector(SECTORS), Some(8));
     assert_eq!(Version::V11.superblock_sector(SECTORS), Some(0));
     assert_eq!(Version::V10.superblock_sector(SECTORS), Some(SECTORS - 16));
-    assert_eq!(
-        Version::V10.superblock_sector(SECTORS + 9),
-        Some(SECTORS - 8)
-    );
-    assert_eq!(
-        Version::V090.superblock_sector(SECTORS),
-        Some(SECTORS - 128)
-    );
-    assert_eq!(
-        Version::V090.superblock_sector(SECTORS + 127),
-        Some(SECTORS - 128)
-    );
+    assert_eq!(Version::V10.superblock_sector(SECTORS + 9), Some(SECTORS - 8));
+    assert_eq!(Version::V090.superblock_sector(SECTORS), Some(SECTORS - 128));
+    assert_eq!(Version::V090.superblock_sector(SECTORS + 127), Some(SECTORS - 128));
     assert_eq!(Version::V10.superblock_sector(15), None);
     assert_eq!(Version::V090.superblock_sector(100), None);
 }
@@ -119,10 +110,7 @@ fn a_raid5_member() {
 
 #[test]
 fn logical_blocks_and_odd_device_counts() {
-    let odd = V1 {
-        max_dev: 129,
-        ..V1::raid5()
-    };
+    let odd = V1 { max_dev: 129, ..V1::raid5() };
     assert_eq!(v12(odd).unwrap().sectors, 2);
     let sb = parse(Version::V12, &odd.bytes(), 8, SECTORS, 8).unwrap();
     assert_eq!(sb.sectors, 8);
@@ -146,28 +134,16 @@ fn bitmap_before_a_superblock_at_the_end() {
 
 #[test]
 fn partial_parity_log_shares_the_bitmap_field() {
-    let sb = V1 {
-        features: PPL,
-        field_96: 64 | 2048 << 16,
-        ..V1::raid5()
-    };
+    let sb = V1 { features: PPL, field_96: 64 | 2048 << 16, ..V1::raid5() };
     let sb = v12(sb).unwrap();
     assert_eq!((sb.ppl, sb.bitmap), (Some((72, 2048)), None));
 }
 
 #[test]
 fn raid0_layout_needs_its_feature_bit() {
-    let raid0 = V1 {
-        level: 0,
-        layout: 2,
-        features: 0,
-        ..V1::raid5()
-    };
+    let raid0 = V1 { level: 0, layout: 2, features: 0, ..V1::raid5() };
     assert_eq!(v12(raid0).unwrap().layout, None);
-    let marked = V1 {
-        features: RAID0_LAYOUT,
-        ..raid0
-    };
+    let marked = V1 { features: RAID0_LAYOUT, ..raid0 };
     assert_eq!(v12(marked).unwrap().layout, Some(2));
 }
 
@@ -180,10 +156,7 @@ fn a_reshape_moves_the_data() {
         ..V1::raid5()
     };
     assert_eq!(v12(sb).unwrap().new_data_offset, 131_072);
-    let before = V1 {
-        new_offset: i32::MIN,
-        ..sb
-    };
+    let before = V1 { new_offset: i32::MIN, ..sb };
     assert!(matches!(v12(before), Err(Reject::Nonsense(_))));
 }
 
@@ -192,35 +165,17 @@ fn rejects_what_the_kernel_rejects() {
     let good = V1::raid5();
     for bad in [
         V1 { start: 16, ..good },
-        V1 {
-            max_dev: 1921,
-            ..good
-        },
-        V1 {
-            data_offset: 8,
-            ..good
-        },
-        V1 {
-            data_sectors: SECTORS,
-            ..good
-        },
-        V1 {
-            data_sectors: 9,
-            ..good
-        },
+        V1 { max_dev: 1921, ..good },
+        V1 { data_offset: 8, ..good },
+        V1 { data_sectors: SECTORS, ..good },
+        V1 { data_sectors: 9, ..good },
     ] {
         assert!(matches!(v12(bad), Err(Reject::Nonsense(_))));
     }
     let mut torn = good.bytes();
     torn[33] ^= 1;
-    assert_eq!(
-        parse(Version::V12, &torn, 8, SECTORS, 1),
-        Err(Reject::Checksum)
-    );
-    assert_eq!(
-        parse(Version::V12, &[0; SB_BYTES], 8, SECTORS, 1),
-        Err(Reject::Magic)
-    );
+    assert_eq!(parse(Version::V12, &torn, 8, SECTORS, 1), Err(Reject::Checksum));
+    assert_eq!(parse(Version::V12, &[0; SB_BYTES], 8, SECTORS, 1), Err(Reject::Magic));
 }
 
 /// Version 0.90 of a RAID 5 of four with a bitmap.
@@ -244,20 +199,15 @@ fn version_090() {
     let start = SECTORS - 128;
     let mut b = v090();
     let sb = parse(Version::V090, &b, start, SECTORS, 1).unwrap();
-    assert_eq!(
-        (sb.start, sb.sectors, sb.bitmap),
-        (start, 8, Some(start + 8))
-    );
+    assert_eq!((sb.start, sb.sectors, sb.bitmap), (start, 8, Some(start + 8)));
     assert_eq!((sb.data_offset, sb.layout), (0, Some(2)));
     b[300] ^= 1;
-    assert_eq!(
-        parse(Version::V090, &b, start, SECTORS, 1),
-        Err(Reject::Checksum)
-    );
+    assert_eq!(parse(Version::V090, &b, start, SECTORS, 1), Err(Reject::Checksum));
 }
 
 /// Writes members for `mdadm --examine`, to check these bytes against mdadm.
-/// `RAIDTRACE_SB=/tmp/sb cargo test for_mdadm -- --ignored; mdadm --examine /tmp/sb.*; rm /tmp/sb.*`
+/// `RAIDTRACE_SB=/tmp/sb cargo test for_mdadm -- --ignored; mdadm --examine /tmp/sb.*; rm
+/// /tmp/sb.*`
 #[test]
 #[ignore = "writes files for mdadm --examine"]
 fn for_mdadm() {

@@ -1,7 +1,8 @@
 //! Kernel functions by address, from /proc/kallsyms.
 //!
-//! kallsyms has no sizes. A symbol ends at the next symbol of its module. The last symbol of a module ends with its page, because
-//! modules do not share pages. Code that was loaded later therefore has no name, instead of a wrong one.
+//! kallsyms has no sizes. A symbol ends at the next symbol of its module. The last symbol of a
+//! module ends with its page, because modules do not share pages. Code that was loaded later
+//! therefore has no name, instead of a wrong one.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read};
@@ -15,25 +16,17 @@ const PAGE: u64 = 4096;
 /// Module name of BPF programs and trampolines, which are loaded and removed between other symbols.
 const BPF: &str = "bpf";
 
-/// Why the kernel's symbols cannot be read, and what to do (kallsyms_show_value(), kernel/ksyms_common.c): with
-/// kernel.kptr_restrict=2 they are hidden from every process, with other values from those without CAP_SYSLOG.
+/// Why the kernel's symbols cannot be read, and what to do (kallsyms_show_value(),
+/// kernel/ksyms_common.c): with kernel.kptr_restrict=2 they are hidden from every process, with
+/// other values from those without CAP_SYSLOG.
 pub fn why_hidden() -> (&'static str, &'static str) {
     let restrict = std::fs::read_to_string("/proc/sys/kernel/kptr_restrict").unwrap_or_default();
     if restrict.trim() == "2" {
-        return (
-            "kernel.kptr_restrict is 2",
-            "as root: sysctl kernel.kptr_restrict=1",
-        );
+        return ("kernel.kptr_restrict is 2", "as root: sysctl kernel.kptr_restrict=1");
     }
     match privileges::has(CapabilitySet::SYSLOG) {
-        true => (
-            "/proc/kallsyms has none",
-            "use a kernel with CONFIG_KALLSYMS=y",
-        ),
-        false => (
-            "this process lacks CAP_SYSLOG",
-            "run as root, or add cap_syslog with setcap",
-        ),
+        true => ("/proc/kallsyms has none", "use a kernel with CONFIG_KALLSYMS=y"),
+        false => ("this process lacks CAP_SYSLOG", "run as root, or add cap_syslog with setcap"),
     }
 }
 
@@ -91,10 +84,7 @@ struct Line<'a> {
 impl<'a> Line<'a> {
     /// Parses `ffffffff81000000 T _stext`, or `ffffffffc0100000 t good_group\t[ext4]` in a module.
     fn parse(line: &'a [u8]) -> Option<Self> {
-        let mut words = std::str::from_utf8(line)
-            .ok()?
-            .trim_ascii_end()
-            .splitn(3, ' ');
+        let mut words = std::str::from_utf8(line).ok()?.trim_ascii_end().splitn(3, ' ');
         let (address, kind, name) = (words.next()?, words.next()?, words.next()?);
         let (name, module) = name.split_once('\t').unwrap_or((name, ""));
         let module = module.strip_prefix('[').and_then(|m| m.strip_suffix(']'));
@@ -129,10 +119,7 @@ pub fn named(text: impl Read, wanted: impl Fn(&str) -> bool) -> Vec<Named> {
     let mut found = Vec::new();
     each(text, |line| {
         if wanted(line.name) {
-            found.push(Named {
-                name: line.name.to_owned(),
-                address: line.address,
-            });
+            found.push(Named { name: line.name.to_owned(), address: line.address });
         }
     });
     found
@@ -146,22 +133,14 @@ impl Symbols {
 
     /// Parses the lines of /proc/kallsyms.
     pub fn parse(text: impl Read) -> Self {
-        let mut table = Self {
-            modules: vec![String::new()],
-            ..Self::default()
-        };
+        let mut table = Self { modules: vec![String::new()], ..Self::default() };
         each(text, |line| table.add(line));
         table.sort();
         table
     }
 
     fn add(&mut self, line: Line<'_>) {
-        let Line {
-            address,
-            kind,
-            name,
-            module,
-        } = line;
+        let Line { address, kind, name, module } = line;
         let (Ok(at), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len()))
         else {
             return;
@@ -215,7 +194,8 @@ impl Symbols {
         self.all = all;
     }
 
-    /// Rank of a symbol, lower is better: code before data, then fewer leading underscores, then shorter names.
+    /// Rank of a symbol, lower is better: code before data, then fewer leading underscores, then
+    /// shorter names.
     fn rank(&self, symbol: &Symbol) -> (bool, usize, u16) {
         let name = self.name(symbol);
         let underscores = name.len() - name.trim_start_matches('_').len();
@@ -224,9 +204,7 @@ impl Symbols {
 
     fn name(&self, symbol: &Symbol) -> &str {
         let from = symbol.name as usize;
-        self.names
-            .get(from..from + usize::from(symbol.length))
-            .unwrap_or_default()
+        self.names.get(from..from + usize::from(symbol.length)).unwrap_or_default()
     }
 
     /// False if kernel.kptr_restrict hides the symbols, or they cannot be read.
@@ -248,14 +226,10 @@ impl Symbols {
         }
         let module = self.modules.get(usize::from(symbol.module))?.as_str();
         if module == BPF {
-            return Some(Function {
-                name: "[bpf]",
-                module: Some(BPF),
-                begin: symbol.address,
-                end,
-            });
+            return Some(Function { name: "[bpf]", module: Some(BPF), begin: symbol.address, end });
         }
-        // Padding before a function (CONFIG_FUNCTION_PADDING) can contain a return address minus one.
+        // Padding before a function (CONFIG_FUNCTION_PADDING) can contain a return address minus
+        // one.
         let name = self.name(symbol);
         Some(Function {
             name: name.strip_prefix("__pfx_").unwrap_or(name),
@@ -267,10 +241,7 @@ impl Symbols {
 
     /// Address range of a function of the kernel itself.
     pub fn range(&self, name: &str) -> Option<(u64, u64)> {
-        let symbol = self
-            .all
-            .iter()
-            .find(|s| s.code && s.module == 0 && self.name(s) == name)?;
+        let symbol = self.all.iter().find(|s| s.code && s.module == 0 && self.name(s) == name)?;
         let found = self.at(symbol.address)?;
         Some((found.begin, found.end))
     }

@@ -10,7 +10,8 @@ use super::dm::{DmTables, Ioctl};
 
 /// Maximum number of bytes read from an attribute. sysfs attributes are at most a page.
 const ATTRIBUTE_LIMIT: u64 = 64 << 10;
-/// Maximum number of bytes read from a table. mountinfo of a container host has some 100,000 lines of 300 bytes.
+/// Maximum number of bytes read from a table. mountinfo of a container host has some 100,000 lines
+/// of 300 bytes.
 const TABLE_LIMIT: u64 = 64 << 20;
 
 /// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
@@ -31,11 +32,7 @@ impl Sys {
 
     /// The machine whose `/sys`, `/proc` and `/dev` are below `root`.
     pub fn at(root: impl Into<PathBuf>, dm: Box<dyn DmTables>) -> Self {
-        Self {
-            root: root.into(),
-            dm,
-            host_pids: OnceLock::new(),
-        }
+        Self { root: root.into(), dm, host_pids: OnceLock::new() }
     }
 
     /// True if /proc shows tasks by their pid in the initial PID namespace.
@@ -43,12 +40,14 @@ impl Sys {
         *self.host_pids.get_or_init(|| is_initial_namespace(self))
     }
 
-    /// True if device mapper has suspended a volume (`dmsetup suspend`, creation of a snapshot). Reads of it block.
+    /// True if device mapper has suspended a volume (`dmsetup suspend`, creation of a snapshot).
+    /// Reads of it block.
     pub fn is_suspended(&self, name: &str) -> bool {
         attribute(self.path(format!("/sys/block/{name}/dm/suspended"))).as_deref() == Some("1")
     }
 
-    /// Content of a file of sysfs or /proc without surrounding white space; `None` if it is missing, unreadable or empty.
+    /// Content of a file of sysfs or /proc without surrounding white space; `None` if it is
+    /// missing, unreadable or empty.
     pub fn text(&self, path: &str) -> Option<String> {
         attribute(self.path(path))
     }
@@ -97,20 +96,17 @@ impl Sys {
     }
 }
 
-/// A sysfs attribute without surrounding white space; `None` if it is missing, empty or unreadable (md returns errors for
-/// attributes that do not apply at the moment). Replaces invalid UTF-8.
+/// A sysfs attribute without surrounding white space; `None` if it is missing, empty or unreadable
+/// (md returns errors for attributes that do not apply at the moment). Replaces invalid UTF-8.
 pub(super) fn attribute(path: impl AsRef<Path>) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path)
-        .ok()?
-        .take(ATTRIBUTE_LIMIT)
-        .read_to_end(&mut bytes)
-        .ok()?;
+    File::open(path).ok()?.take(ATTRIBUTE_LIMIT).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes).trim().to_string();
     (!text.is_empty()).then_some(text)
 }
 
-/// The value in brackets, such as `none` in `[none] integrity confidentiality`, or the whole text if it has no brackets.
+/// The value in brackets, such as `none` in `[none] integrity confidentiality`, or the whole text
+/// if it has no brackets.
 pub(super) fn selected(text: &str) -> &str {
     let mut words = text.split_whitespace();
     let word = words.find_map(|w| w.strip_prefix('[')?.strip_suffix(']'));
@@ -125,20 +121,18 @@ pub(super) fn number<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
 /// Content of a table in /proc.
 pub(super) fn table(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?
-        .take(TABLE_LIMIT)
-        .read_to_end(&mut bytes)?;
+    File::open(path)?.take(TABLE_LIMIT).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Sorted names in a directory; empty if it does not exist. Skips names that are not UTF-8: the kernel's names are ASCII.
+/// Sorted names in a directory; empty if it does not exist. Skips names that are not UTF-8: the
+/// kernel's names are ASCII.
 pub(super) fn names(dir: impl AsRef<Path>) -> Vec<String> {
     let Ok(entries) = fs::read_dir(dir) else {
         return Vec::new();
     };
-    let mut names: Vec<String> = entries
-        .filter_map(|e| e.ok()?.file_name().into_string().ok())
-        .collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|e| e.ok()?.file_name().into_string().ok()).collect();
     names.sort();
     names
 }
@@ -150,8 +144,8 @@ pub(super) fn natural(name: &str) -> (&str, u64, &str) {
     (stem, tail.parse().unwrap_or(u64::MAX), name)
 }
 
-/// True if /proc shows the initial PID namespace. Reads the namespace of pid 1 of the mounted procfs if permitted, else the
-/// namespace of this process.
+/// True if /proc shows the initial PID namespace. Reads the namespace of pid 1 of the mounted
+/// procfs if permitted, else the namespace of this process.
 fn is_initial_namespace(sys: &Sys) -> bool {
     let namespace = |pid| fs::read_link(sys.path(format!("/proc/{pid}/ns/pid")));
     match namespace("1").or_else(|_| namespace("self")) {

@@ -1,42 +1,35 @@
 //! Names of tasks, and roles of kernel threads that do storage IO.
 //!
-//! Pids are those of the initial PID namespace. If /proc belongs to another PID namespace (a container without
-//! `--pid=host`), /proc/PID is a different task, and /proc is not used.
+//! Pids are those of the initial PID namespace. If /proc belongs to another PID namespace (a
+//! container without `--pid=host`), /proc/PID is a different task, and /proc is not used.
 
 use super::sys::Sys;
 
 /// A mask of this process, such as `CapEff` or `SigIgn` (proc_pid_status(5)); `None` if missing.
 pub fn own_mask(sys: &Sys, field: &str) -> Option<u64> {
     let status = sys.text("/proc/self/status")?;
-    let mask = |line: &str| {
-        Some(
-            line.strip_prefix(field)?
-                .strip_prefix(':')?
-                .trim()
-                .to_owned(),
-        )
-    };
+    let mask = |line: &str| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned());
     u64::from_str_radix(&status.lines().find_map(mask)?, 16).ok()
 }
 
 /// One note if /proc/PID cannot be used.
 pub fn notes(sys: &Sys) -> Vec<String> {
-    let note = "task names come from the kernel at the time of each task's first IO, and only kworkers have a role: this \
-                raidtrace runs in a PID namespace of its own, where /proc/PID is a different task. Start the container with \
-                --pid=host for names that follow exec";
-    (!sys.has_host_pids())
-        .then(|| note.to_owned())
-        .into_iter()
-        .collect()
+    let note = "task names come from the kernel at the time of each task's first IO, and only \
+                kworkers have a role: this raidtrace runs in a PID namespace of its own, where \
+                /proc/PID is a different task. Start the container with --pid=host for names that \
+                follow exec";
+    (!sys.has_host_pids()).then(|| note.to_owned()).into_iter().collect()
 }
 
-/// Sets the nice value of this thread, if that is permitted. Threads that it starts inherit the value.
+/// Sets the nice value of this thread, if that is permitted. Threads that it starts inherit the
+/// value.
 pub fn set_nice(nice: i32) {
     let _ = rustix::process::setpriority_process(None, nice);
 }
 
-/// Current name of a task, for a kworker with its work (`kworker/u8:2+flush-9:127`, kernel/workqueue.c, wq_worker_comm()).
-/// `None` if the task has exited, or if /proc belongs to another PID namespace.
+/// Current name of a task, for a kworker with its work (`kworker/u8:2+flush-9:127`,
+/// kernel/workqueue.c, wq_worker_comm()). `None` if the task has exited, or if /proc belongs to
+/// another PID namespace.
 pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     if !sys.has_host_pids() {
         return None;
@@ -48,8 +41,8 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// True for a kernel thread, which has no command line. `None` if the task has exited, or if /proc belongs to another PID
-/// namespace.
+/// True for a kernel thread, which has no command line. `None` if the task has exited, or if /proc
+/// belongs to another PID namespace.
 pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
     if !sys.has_host_pids() {
         return None;
@@ -60,8 +53,8 @@ pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
     }
 }
 
-/// Storage role of a kernel thread by its name. `device` returns the name of a device number (`9:127`), which writeback
-/// workers have in their names.
+/// Storage role of a kernel thread by its name. `device` returns the name of a device number
+/// (`9:127`), which writeback workers have in their names.
 pub fn role(comm: &[u8], device: impl Fn(&str) -> Option<String>) -> Option<String> {
     let name = std::str::from_utf8(comm).ok()?;
     if let Some(journal) = name.strip_prefix("jbd2/") {
@@ -139,9 +132,7 @@ mod tests {
     }
 
     fn named(comm: &str) -> Option<String> {
-        role(comm.as_bytes(), |dev| {
-            (dev == "9:127").then(|| "md127".to_owned())
-        })
+        role(comm.as_bytes(), |dev| (dev == "9:127").then(|| "md127".to_owned()))
     }
 
     #[test]

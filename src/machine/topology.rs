@@ -24,8 +24,8 @@ pub struct Topology {
     pub notes: Vec<String>,
 }
 
-/// True if `fs` has the same sectors as a mounted filesystem: its device is a volume below that of the mount, such as the origin
-/// of an LVM snapshot.
+/// True if `fs` has the same sectors as a mounted filesystem: its device is a volume below that of
+/// the mount, such as the origin of an LVM snapshot.
 fn is_below_mounted(fs: &Filesystem, array: &Array) -> bool {
     let mut mounted = array.filesystems.iter().filter(|m| !m.mounts.is_empty());
     mounted.any(|m| !m.segments.is_empty() && m.segments == fs.segments)
@@ -34,10 +34,7 @@ fn is_below_mounted(fs: &Filesystem, array: &Array) -> bool {
 impl Topology {
     /// Reads the layout of every filesystem that lies on one of the arrays.
     pub fn new(mut host: HostTopology) -> Self {
-        let mut topology = Self {
-            notes: host.notes.clone(),
-            ..Self::default()
-        };
+        let mut topology = Self { notes: host.notes.clone(), ..Self::default() };
         let roles = roles(&host);
         for array in &mut host.arrays {
             // fsck, resize2fs and an unmount in progress also cause IO.
@@ -75,8 +72,8 @@ impl Topology {
             return;
         }
         let path = device_path(&fs.name);
-        // Some hosts forbid opening the disk even to root. There, FS_IOC_GETFSMAP (ext4) or XFS_IOC_FSGEOMETRY on the mount point
-        // works.
+        // Some hosts forbid opening the disk even to root. There, FS_IOC_GETFSMAP (ext4) or
+        // XFS_IOC_FSGEOMETRY on the mount point works.
         let layout = match read_layout(&path) {
             Ok(layout) => Ok(current(fs, layout)),
             Err(why) => from_mount(fs, &why.to_string()),
@@ -95,13 +92,14 @@ impl Topology {
                 }
                 self.layouts.insert(fs.dev, layout);
             }
-            Err(why) => self
-                .notes
-                .push(format!("{}: {why}; its blocks show as raw", path.display())),
+            Err(why) => {
+                self.notes.push(format!("{}: {why}; its blocks show as raw", path.display()))
+            }
         }
     }
 
-    /// True if the device holds a readable ext filesystem or XFS. Adds a note for one that cannot be read.
+    /// True if the device holds a readable ext filesystem or XFS. Adds a note for one that cannot
+    /// be read.
     fn read_unmounted(&mut self, fs: &Filesystem) -> bool {
         let path = device_path(&fs.name);
         // No note: the device may hold no filesystem at all.
@@ -125,8 +123,7 @@ impl Topology {
         match read_layout(&path) {
             Ok(_) => true,
             Err(why) => {
-                self.notes
-                    .push(format!("{}: {why}; its blocks show as raw", path.display()));
+                self.notes.push(format!("{}: {why}; its blocks show as raw", path.display()));
                 false
             }
         }
@@ -180,7 +177,8 @@ pub fn device_path(name: &str) -> PathBuf {
     PathBuf::from("/dev").join(name.replace('!', "/"))
 }
 
-/// Asks the kernel for the layout of a mounted filesystem whose device cannot be read, for the reason `why`.
+/// Asks the kernel for the layout of a mounted filesystem whose device cannot be read, for the
+/// reason `why`.
 fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
     let mount = |name| fs.mounts.iter().find(|m| m.fstype.starts_with(name));
     let device = (fs.dev.major, fs.dev.minor);
@@ -199,8 +197,8 @@ fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
     }
 }
 
-/// The layout of a mounted filesystem. XFS does not write through the page cache of its device, so a superblock that was read
-/// before the filesystem grew stays there.
+/// The layout of a mounted filesystem. XFS does not write through the page cache of its device, so
+/// a superblock that was read before the filesystem grew stays there.
 fn current(fs: &Filesystem, layout: Layout) -> Layout {
     let Layout::Xfs(read) = &layout else {
         return layout;
@@ -229,7 +227,8 @@ fn is_realtime_of(role: &DeviceRole, dev: Dev) -> bool {
     matches!(role, DeviceRole::Realtime(main) if main.dev == dev)
 }
 
-/// The layout of a log or realtime device: from the mounted filesystem, or else from the superblock on its main device.
+/// The layout of a log or realtime device: from the mounted filesystem, or else from the superblock
+/// on its main device.
 fn other_device(fs: &Filesystem, main: &MainDevice) -> Option<Layout> {
     let mount = fs.mounts.iter().find(|m| m.fstype == "xfs")?;
     let asked = xfs::Layout::from_mount(&mount.path, (main.dev.major, main.dev.minor)).ok();
@@ -270,15 +269,12 @@ pub fn geometry(array: &Array) -> Result<Geometry, String> {
         Level::Single => vec![array.sectors],
         Level::Raid0 => (0..array.raid_disks)
             .map(|slot| {
-                array
-                    .members
-                    .iter()
-                    .find(|m| m.slot == Some(slot))
-                    .map_or(0, |m| m.data_sectors)
+                array.members.iter().find(|m| m.slot == Some(slot)).map_or(0, |m| m.data_sectors)
             })
             .collect(),
         _ if array.component_sectors > 0 => vec![array.component_sectors],
-        // The smallest member counts. A replacement shares its slot with another member, and a slot can be empty.
+        // The smallest member counts. A replacement shares its slot with another member, and a slot
+        // can be empty.
         _ => vec![
             array
                 .members
@@ -316,10 +312,7 @@ mod tests {
             }],
             ..Filesystem::default()
         };
-        let mut array = Array {
-            filesystems: vec![at(2048)],
-            ..Array::default()
-        };
+        let mut array = Array { filesystems: vec![at(2048)], ..Array::default() };
         assert!(!is_below_mounted(&at(2048), &array), "not mounted");
         array.filesystems[0].mounts.push(Mount::default());
         assert!(is_below_mounted(&at(2048), &array));

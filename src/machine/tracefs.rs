@@ -11,7 +11,8 @@ pub fn functions() -> Option<File> {
         .find_map(|dir| File::open(format!("{dir}/available_filter_functions")).ok())
 }
 
-/// Those functions of the list whose name is `wanted`; `None` if the list is empty or cannot be read.
+/// Those functions of the list whose name is `wanted`; `None` if the list is empty or cannot be
+/// read.
 pub fn traceable(wanted: impl Fn(&str) -> bool) -> Option<HashSet<String>> {
     let lines = BufReader::new(functions()?).lines();
     let mut lines = lines.map_while(Result::ok).peekable();

@@ -20,32 +20,23 @@ impl Dev {
     /// Parses `9:127` from sysfs and mountinfo.
     pub fn parse(text: &str) -> Option<Self> {
         let (major, minor) = text.trim().split_once(':')?;
-        Some(Self {
-            major: major.parse().ok()?,
-            minor: minor.parse().ok()?,
-        })
+        Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
     }
 
     /// A device number of stat(2).
     pub(crate) fn from_stat(dev: u64) -> Self {
-        Self {
-            major: rustix::fs::major(dev),
-            minor: rustix::fs::minor(dev),
-        }
+        Self { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) }
     }
 
-    /// The kernel's internal `dev_t` of tracepoints and `bd_dev` (include/linux/kdev_t.h, MKDEV). stat(2) returns another
-    /// encoding.
+    /// The kernel's internal `dev_t` of tracepoints and `bd_dev` (include/linux/kdev_t.h, MKDEV).
+    /// stat(2) returns another encoding.
     pub fn kernel(self) -> u32 {
         (self.major << 20) | (self.minor & 0xf_ffff)
     }
 
     /// Inverse of [`Dev::kernel`].
     pub fn from_kernel(dev: u32) -> Self {
-        Self {
-            major: dev >> 20,
-            minor: dev & 0xf_ffff,
-        }
+        Self { major: dev >> 20, minor: dev & 0xf_ffff }
     }
 }
 
@@ -66,27 +57,33 @@ pub struct Array {
     pub sectors: u64,
     /// `raid0`, `raid5`, `linear`, ... (md/level), or `single` for a disk without md.
     pub level: String,
-    /// md/layout; its meaning depends on the level. RAID 0: 1 original, 2 alternate, 0 not recorded (irrelevant, or the
-    /// kernel's default is unreadable). During a reshape: the new layout.
+    /// md/layout; its meaning depends on the level. RAID 0: 1 original, 2 alternate, 0 not
+    /// recorded (irrelevant, or the kernel's default is unreadable). During a reshape: the new
+    /// layout.
     pub layout: u32,
-    /// Chunk in sectors; 0 for levels without chunks (raid1, single). During a reshape: the new chunk.
+    /// Chunk in sectors; 0 for levels without chunks (raid1, single). During a reshape: the new
+    /// chunk.
     pub chunk_sectors: u32,
     /// Number of slots, including missing ones; 1 for `single`. During a reshape: the new number.
     pub raid_disks: u32,
-    /// md/component_size: sectors used of each member; 0 for raid0, linear and single, whose members can differ
-    /// ([`Member::data_sectors`]).
+    /// md/component_size: sectors used of each member; 0 for raid0, linear and single, whose
+    /// members can differ ([`Member::data_sectors`]).
     pub component_sectors: u64,
     /// md/metadata_version: `0.90`, `1.2`, `external:imsm`; `None` without md or without metadata.
     pub metadata: Option<String>,
-    /// md/array_state: `clean`, `active`, `readonly`, ... (Documentation/admin-guide/md.rst); `active` for single.
+    /// md/array_state: `clean`, `active`, `readonly`, ... (Documentation/admin-guide/md.rst);
+    /// `active` for single.
     pub array_state: String,
     /// md/degraded: slots without a working member; 0 if the level has no redundancy.
     pub degraded: u32,
-    /// md/sync_action: `idle`, `resync`, `recover`, `check`, `repair`, `reshape`; `None` without redundancy.
+    /// md/sync_action: `idle`, `resync`, `recover`, `check`, `repair`, `reshape`; `None` without
+    /// redundancy.
     pub sync_action: Option<String>,
-    /// md/sync_completed: sectors done and total sectors, of each member; `None` while idle or waiting.
+    /// md/sync_completed: sectors done and total sectors, of each member; `None` while idle or
+    /// waiting.
     pub sync_completed: Option<(u64, u64)>,
-    /// md/reshape_position: array sector that a running reshape has reached; `None` without a reshape.
+    /// md/reshape_position: array sector that a running reshape has reached; `None` without a
+    /// reshape.
     pub reshape_position: Option<u64>,
     /// Geometry of the part that is not yet reshaped.
     pub before_reshape: Option<BeforeReshape>,
@@ -96,7 +93,8 @@ pub struct Array {
     pub members: Vec<Member>,
     /// Mounted filesystems that lie on the array, wholly or in part.
     pub filesystems: Vec<Filesystem>,
-    /// Devices on the array that are not mounted: the array itself, partitions, volumes. They may hold a filesystem.
+    /// Devices on the array that are not mounted: the array itself, partitions, volumes. They may
+    /// hold a filesystem.
     pub unmounted: Vec<Filesystem>,
 }
 
@@ -130,11 +128,13 @@ pub struct Member {
     pub sectors: u64,
     /// md's raid_disk; `None` for a spare, a failed member or a journal device.
     pub slot: Option<u32>,
-    /// Words of md/dev-*/state: `in_sync`, `faulty`, `spare`, `write_mostly`, `journal`, `replacement`, ...
+    /// Words of md/dev-*/state: `in_sync`, `faulty`, `spare`, `write_mostly`, `journal`,
+    /// `replacement`, ...
     pub state: Vec<String>,
     /// First data sector of the member (md/dev-*/offset).
     pub data_offset: MemberSector,
-    /// First data sector of the reshaped part (md/dev-*/new_offset); `data_offset` unless a reshape moves it.
+    /// First data sector of the reshaped part (md/dev-*/new_offset); `data_offset` unless a
+    /// reshape moves it.
     pub new_data_offset: MemberSector,
     /// Sectors usable for data (md/dev-*/size), which determine the zones of RAID 0.
     pub data_sectors: u64,
@@ -154,7 +154,8 @@ pub struct Member {
     pub queue: QueueFacts,
 }
 
-/// Properties of a disk's request queue (/sys/block/X/queue, /sys/block/X/mq; Documentation/ABI/stable/sysfs-block).
+/// Properties of a disk's request queue (/sys/block/X/queue, /sys/block/X/mq;
+/// Documentation/ABI/stable/sysfs-block).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueFacts {
     /// Hardware queues; 0 when bio based.
@@ -167,23 +168,26 @@ pub struct QueueFacts {
     pub scheduler: Option<String>,
     /// True for a rotating disk (queue/rotational).
     pub rotational: bool,
-    /// True for a driver that takes bios and makes no requests (zram, brd, md, most of device mapper, NVMe multipath
-    /// heads): request tracepoints never fire.
+    /// True for a driver that takes bios and makes no requests (zram, brd, md, most of device
+    /// mapper, NVMe multipath heads): request tracepoints never fire.
     pub bio_based: bool,
 }
 
 /// A filesystem, or an unmounted device that may hold one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filesystem {
-    /// Kernel name of the block device: `md127`, `md127p1`, `dm-3`. Also the name in /sys/fs/ext4 and /proc/fs/ext4.
+    /// Kernel name of the block device: `md127`, `md127p1`, `dm-3`. Also the name in /sys/fs/ext4
+    /// and /proc/fs/ext4.
     pub name: String,
     /// Number of the block device.
     pub dev: Dev,
-    /// Mapping of the filesystem's sectors to *this* array, by `fs_sector`. Empty if unknown; `note` has the reason.
+    /// Mapping of the filesystem's sectors to *this* array, by `fs_sector`. Empty if unknown;
+    /// `note` has the reason.
     pub segments: Vec<Segment>,
     /// Mounts in this mount namespace.
     pub mounts: Vec<Mount>,
-    /// Layers between the filesystem and the array, top first: `LVM vg-lv`, `dm-crypt secret`, `partition 1`.
+    /// Layers between the filesystem and the array, top first: `LVM vg-lv`, `dm-crypt secret`,
+    /// `partition 1`.
     pub stack: Vec<String>,
     /// Reason why `segments` is empty.
     pub note: Option<String>,

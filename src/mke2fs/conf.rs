@@ -1,4 +1,5 @@
-//! Defaults of mke2fs, from mke2fs.conf of this machine or compiled into mke2fs. Only relations that affect the layout are used.
+//! Defaults of mke2fs, from mke2fs.conf of this machine or compiled into mke2fs. Only relations
+//! that affect the layout are used.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +21,9 @@ ext3 = {
 features = has_journal
 }
 ext4 = {
-features = has_journal,extent,huge_file,flex_bg,metadata_csum,metadata_csum_seed,64bit,dir_nlink,extra_isize,orphan_file
+features = \
+                           has_journal,extent,huge_file,flex_bg,metadata_csum,metadata_csum_seed,\
+                           64bit,dir_nlink,extra_isize,orphan_file
 }
 small = {
 blocksize = 1024
@@ -76,13 +79,11 @@ impl Conf {
         Self::parse("the defaults of e2fsprogs 1.47", COMPILED_IN)
     }
 
-    /// Parses sections in brackets, relations, and one level of braces in `[fs_types]` (lib/support/profile.c).
+    /// Parses sections in brackets, relations, and one level of braces in `[fs_types]`
+    /// (lib/support/profile.c).
     fn parse(source: &str, text: &str) -> Self {
-        let mut conf = Self {
-            source: source.to_owned(),
-            defaults: Relations::new(),
-            types: BTreeMap::new(),
-        };
+        let mut conf =
+            Self { source: source.to_owned(), defaults: Relations::new(), types: BTreeMap::new() };
         let mut section = String::new();
         let mut of_type: Option<String> = None;
         for line in text.lines() {
@@ -102,10 +103,7 @@ impl Conf {
             let Some((key, value)) = line.split_once('=') else {
                 continue;
             };
-            let (key, value) = (
-                key.trim().to_owned(),
-                value.trim().trim_matches('"').to_owned(),
-            );
+            let (key, value) = (key.trim().to_owned(), value.trim().trim_matches('"').to_owned());
             if value == "{" {
                 if section == "fs_types" {
                     conf.types.entry(key.clone()).or_default();
@@ -138,7 +136,8 @@ impl Conf {
         Some(self.types.get(name)?.get(key)?.as_str())
     }
 
-    /// The relation `key` of the last of `types` that has it, or of `[defaults]` (mke2fs.c:get_string_from_profile).
+    /// The relation `key` of the last of `types` that has it, or of `[defaults]`
+    /// (mke2fs.c:get_string_from_profile).
     pub fn text(&self, types: &[String], key: &str) -> Option<&str> {
         let of = |name: &String| self.type_relation(name, key);
         let own = types.iter().rev().find_map(of);
@@ -152,13 +151,14 @@ impl Conf {
     pub fn number(&self, types: &[String], key: &str, default: i64) -> Result<i64, String> {
         match self.text(types, key) {
             None => Ok(default),
-            Some(text) => text
-                .parse()
-                .map_err(|_| format!("{}: {key} = {text} is not a number", self.source)),
+            Some(text) => {
+                text.parse().map_err(|_| format!("{}: {key} = {text} is not a number", self.source))
+            }
         }
     }
 
-    /// [`Conf::text`] as a boolean (lib/support/profile.c: conf_yes). False if it is missing or not one of the words for true.
+    /// [`Conf::text`] as a boolean (lib/support/profile.c: conf_yes). False if it is missing or not
+    /// one of the words for true.
     pub fn is_true(&self, types: &[String], key: &str) -> bool {
         let text = self.text(types, key).unwrap_or("0").to_ascii_lowercase();
         matches!(text.as_str(), "y" | "yes" | "true" | "t" | "1" | "on")
@@ -174,7 +174,9 @@ mod tests {
     fn the_last_type_takes_precedence() {
         let conf = Conf::parse(
             "x",
-            "[defaults]\n\tinode_ratio = 16384 \n# c\n[fs_types]\n ext4 = {\n  features = a,b\n inode_ratio = 1\n }\n big = {\n inode_ratio = \"2\"\n }\n empty = {\n }\n[options]\n inode_ratio = 9\n",
+            "[defaults]\n\tinode_ratio = 16384 \n# c\n[fs_types]\n ext4 = {\n  features = a,b\n \
+             inode_ratio = 1\n }\n big = {\n inode_ratio = \"2\"\n }\n empty = {\n }\n[options]\n \
+             inode_ratio = 9\n",
         );
         let types = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let ratio = |names: &[&str]| conf.number(&types(names), "inode_ratio", 8192);
@@ -182,11 +184,7 @@ mod tests {
         assert_eq!(ratio(&["ext4"]), Ok(1));
         assert_eq!(ratio(&["ext2"]), Ok(16384));
         assert_eq!(conf.number(&[], "flex_bg_size", 16), Ok(16));
-        assert!(
-            conf.number(&types(&["ext4"]), "features", 0)
-                .unwrap_err()
-                .contains("a,b")
-        );
+        assert!(conf.number(&types(&["ext4"]), "features", 0).unwrap_err().contains("a,b"));
         assert!(conf.has("big") && !conf.has("empty") && !conf.has("options"));
         assert_eq!(conf.type_relation("ext4", "features"), Some("a,b"));
     }
@@ -194,15 +192,7 @@ mod tests {
     #[test]
     fn compiled_in_defaults_are_complete() {
         let conf = Conf::compiled_in();
-        for name in [
-            "ext3",
-            "ext4",
-            "small",
-            "floppy",
-            "big",
-            "huge",
-            "largefile",
-        ] {
+        for name in ["ext3", "ext4", "small", "floppy", "big", "huge", "largefile"] {
             assert!(conf.has(name), "{name}");
         }
         let blocks = conf.number(&["small".to_owned()], "blocksize", 0);

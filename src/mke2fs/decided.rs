@@ -1,5 +1,5 @@
-//! Parameters decided by the options of mke2fs and mke2fs.conf before groups are counted, and `-E`, which changes them
-//! (misc/mke2fs.c:parse_extended_opts).
+//! Parameters decided by the options of mke2fs and mke2fs.conf before groups are counted, and `-E`,
+//! which changes them (misc/mke2fs.c:parse_extended_opts).
 
 use super::features::Features;
 use crate::fs::ext4::features::compat;
@@ -71,20 +71,15 @@ impl Decided {
     pub(super) fn extended(&mut self, list: &str) -> Result<(), String> {
         for word in list.split(',').filter(|w| !w.is_empty()) {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let number = || {
-                value
-                    .parse::<u32>()
-                    .map_err(|_| format!("-E {word}: expected {name}=NUMBER"))
-            };
+            let number =
+                || value.parse::<u32>().map_err(|_| format!("-E {word}: expected {name}=NUMBER"));
             match name {
                 "stride" => self.stride = number()?,
                 "stripe_width" | "stripe-width" => self.stripe_width = number()?,
                 "packed_meta_blocks" => self.packed = value != "0",
                 "num_backup_sb" => {
                     self.backups = number()?.into();
-                    must(self.backups <= 2, || {
-                        format!("-E {word}: must be 0, 1 or 2")
-                    })?;
+                    must(self.backups <= 2, || format!("-E {word}: must be 0, 1 or 2"))?;
                 }
                 "desc_size" | "desc-size" => {
                     let size = number()?;
@@ -123,13 +118,12 @@ impl Decided {
         Ok(())
     }
 
-    /// Reserves as many GDT blocks as the filesystem needs to grow to `value`, a size or a number of blocks.
+    /// Reserves as many GDT blocks as the filesystem needs to grow to `value`, a size or a number
+    /// of blocks.
     fn resize(&mut self, value: &str) -> Result<(), String> {
         let to =
             blocks(value, self.block_size.into()).ok_or("must be a size or a number of blocks")?;
-        must(to > self.blocks, || {
-            "must be larger than the filesystem".to_owned()
-        })?;
+        must(to > self.blocks, || "must be larger than the filesystem".to_owned())?;
         let group = match self.group {
             0 => u64::from(self.block_size) * 8,
             n => n.into(),

@@ -1,4 +1,5 @@
-//! Feature names of `-O` (lib/e2p/feature.c). Features that affect the layout have bits; for all others only the name is checked.
+//! Feature names of `-O` (lib/e2p/feature.c). Features that affect the layout have bits; for all
+//! others only the name is checked.
 
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 

@@ -1,6 +1,6 @@
-//! Blocks of the inodes created by mke2fs: root, lost+found, resize inode, journal, MMP block and orphan file, in that
-//! order (misc/mke2fs.c:main; lib/ext2fs/mkdir.c, expanddir.c, res_gdt.c, mkjournal.c, fallocate.c, mmp.c,
-//! orphan.c).
+//! Blocks of the inodes created by mke2fs: root, lost+found, resize inode, journal, MMP block and
+//! orphan file, in that order (misc/mke2fs.c:main; lib/ext2fs/mkdir.c, expanddir.c, res_gdt.c,
+//! mkjournal.c, fallocate.c, mmp.c, orphan.c).
 
 use super::decided::{Decided, JournalAt};
 use super::used::Used;
@@ -65,11 +65,7 @@ impl Inodes<'_> {
             let block = self.allocate_block(0)?;
             self.places.push(FsBlock(block), 1, Origin::OtherMetadata);
         }
-        if !self
-            .decided
-            .features
-            .has_ro(crate::fs::ext4::features::ro_compat::QUOTA)
-        {
+        if !self.decided.features.has_ro(crate::fs::ext4::features::ro_compat::QUOTA) {
             if journal != Journal::None && sb.has_compat(compat::ORPHAN_FILE) {
                 self.orphan_file()?;
             }
@@ -85,7 +81,8 @@ impl Inodes<'_> {
         self.used.take_new(goal).ok_or_else(full)
     }
 
-    /// The block after `before` in a file: the next block of the same cluster, or a block of a new cluster.
+    /// The block after `before` in a file: the next block of the same cluster, or a block of a new
+    /// cluster.
     fn next(&mut self, before: u64) -> Result<u64, String> {
         let ratio = u64::from(self.sb.cluster_ratio);
         if (before + 1) / ratio == before / ratio {
@@ -109,7 +106,8 @@ impl Inodes<'_> {
         Ok(())
     }
 
-    /// Free blocks of a group while tables are allocated, before used blocks are rounded to clusters ([`Used::by_clusters`]).
+    /// Free blocks of a group while tables are allocated, before used blocks are rounded to
+    /// clusters ([`Used::by_clusters`]).
     fn free(&self, group: u32) -> u64 {
         let sb = self.sb;
         let first = sb.group_first_block(group).0;
@@ -118,7 +116,8 @@ impl Inodes<'_> {
         (end - first).saturating_sub(taken)
     }
 
-    /// Goal block of the journal, in the emptier of the groups near the middle (get_midpoint_journal_block).
+    /// Goal block of the journal, in the emptier of the groups near the middle
+    /// (get_midpoint_journal_block).
     fn middle(&self) -> u64 {
         let sb = self.sb;
         let (groups, flex) = (sb.groups, sb.groups_per_flex());
@@ -171,10 +170,7 @@ impl Inodes<'_> {
             ));
         }
         if d.journal_mib > 0 && all > blocks / 2 {
-            return Err(format!(
-                "-J size={}: more than half of the filesystem",
-                d.journal_mib
-            ));
+            return Err(format!("-J size={}: more than half of the filesystem", d.journal_mib));
         }
         Ok(all)
     }
@@ -200,8 +196,8 @@ impl Inodes<'_> {
         Ok(Journal::Internal { blocks })
     }
 
-    /// Allocates extents that are as long as possible, and extent tree nodes. The goal of a new node is before the first extent of
-    /// the full node (extent.c:extent_node_split).
+    /// Allocates extents that are as long as possible, and extent tree nodes. The goal of a new
+    /// node is before the first extent of the full node (extent.c:extent_node_split).
     fn journal_extents(&mut self, goal: u64, blocks: u64) -> Result<(), String> {
         let ratio = u64::from(self.sb.cluster_ratio);
         let leaf = (u64::from(self.sb.block_size) - 12) / 12;
@@ -210,19 +206,13 @@ impl Inodes<'_> {
             at = at.max(free);
         }
         let (mut left, mut extents) = (blocks, 0_u64);
-        // The node that gets the next extent: the first block of its first extent, its capacity, and its number of extents.
+        // The node that gets the next extent: the first block of its first extent, its capacity,
+        // and its number of extents.
         let (mut head, mut capacity) = (0, ROOT_EXTENTS);
         let mut in_node = 0;
         while left > 0 {
-            let from = if at == 0 || at >= self.sb.blocks_count {
-                0
-            } else {
-                at
-            };
-            let found = self
-                .used
-                .free_run(from / ratio * ratio)
-                .or_else(|| self.used.free_run(0));
+            let from = if at == 0 || at >= self.sb.blocks_count { 0 } else { at };
+            let found = self.used.free_run(from / ratio * ratio).or_else(|| self.used.free_run(0));
             let (first, run) = found.ok_or_else(full)?;
             let n = left.min(EXTENT).min(run);
             self.used.take(first, n);
@@ -234,7 +224,8 @@ impl Inodes<'_> {
                 if capacity == ROOT_EXTENTS {
                     capacity = leaf; // the new node gets the root's extents
                 } else {
-                    // At the end of the file, the full node is not split in half: only its last extent moves to the new node.
+                    // At the end of the file, the full node is not split in half: only its last
+                    // extent moves to the new node.
                     in_node = 1;
                     head = first;
                 }
@@ -249,13 +240,15 @@ impl Inodes<'_> {
         }
         if extents > leaf {
             self.notes.push(format!(
-                "the journal has {extents} extents: some blocks of its extent tree may differ from those of mke2fs"
+                "the journal has {extents} extents: some blocks of its extent tree may differ \
+                 from those of mke2fs"
             ));
         }
         Ok(())
     }
 
-    /// Allocates a journal without extents: from the first free block, interleaved with map blocks, without a goal.
+    /// Allocates a journal without extents: from the first free block, interleaved with map blocks,
+    /// without a goal.
     fn journal_map(&mut self, blocks: u64) -> Result<(), String> {
         let per_map = u64::from(self.sb.block_size / 4);
         let mut at = self.sb.group_first_block(0).0;
@@ -299,11 +292,7 @@ impl Inodes<'_> {
         };
         let mut last = 0;
         for i in 0..blocks.next_multiple_of(ratio) {
-            last = if i == 0 {
-                self.allocate_block(0)?
-            } else {
-                self.next(last)?
-            };
+            last = if i == 0 { self.allocate_block(0)? } else { self.next(last)? };
             self.places.push(FsBlock(last), 1, Origin::OtherMetadata);
         }
         Ok(())

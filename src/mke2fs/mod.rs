@@ -1,5 +1,6 @@
-//! Computes the layout that mke2fs of e2fsprogs 1.43 to 1.47 would create: superblocks, descriptors, bitmaps, inode tables
-//! and journal. Pure, except for reading mke2fs.conf. Comments cite the file and function in e2fsprogs.
+//! Computes the layout that mke2fs of e2fsprogs 1.43 to 1.47 would create: superblocks,
+//! descriptors, bitmaps, inode tables and journal. Pure, except for reading mke2fs.conf. Comments
+//! cite the file and function in e2fsprogs.
 //!
 //! * `conf`: mke2fs.conf.
 //! * `features`, `options`, `decided`: options, and the parameters that result from them.
@@ -29,8 +30,9 @@ use inodes::Inodes;
 use tables::Tables;
 use used::Used;
 
-/// Layout of the filesystem that mke2fs would create on a device of `bytes` bytes. `minimum_io` is the `minimum_io_size` of the
-/// device (the chunk of an array, 0 for a file), which mke2fs uses as stride.
+/// Layout of the filesystem that mke2fs would create on a device of `bytes` bytes. `minimum_io` is
+/// the `minimum_io_size` of the device (the chunk of an array, 0 for a file), which mke2fs uses as
+/// stride.
 ///
 /// # Errors
 /// mke2fs would reject an option. The message names it.
@@ -55,7 +57,8 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     let (ranges, overlap) = places.finish();
     if let Some(overlap) = overlap {
         return Err(format!(
-            "bug in raidtrace: the computed layout uses {} blocks more than once, the first is {} ({})",
+            "bug in raidtrace: the computed layout uses {} blocks more than once, the first is {} \
+             ({})",
             overlap.blocks, overlap.first, overlap.won
         ));
     }
@@ -76,9 +79,9 @@ fn layout(sb: Superblock, ranges: Vec<Range>, journal: Journal, notes: Vec<Strin
     }
 }
 
-/// Superblock of the filesystem of [`plan`], and the superblocks, descriptors, bitmaps and inode tables in its first `most`
-/// bytes, whose locations do not depend on the size of the filesystem. Features that mke2fs enables for the whole size (meta_bg)
-/// are enabled.
+/// Superblock of the filesystem of [`plan`], and the superblocks, descriptors, bitmaps and inode
+/// tables in its first `most` bytes, whose locations do not depend on the size of the filesystem.
+/// Features that mke2fs enables for the whole size (meta_bg) are enabled.
 ///
 /// # Errors
 /// mke2fs would reject an option. The message names it.
@@ -115,7 +118,8 @@ fn fixed(sb: &Superblock) -> (Used, Collector) {
     (used, places)
 }
 
-/// Superblocks, descriptors, bitmaps and inode tables that mke2fs allocates for this superblock; no inodes.
+/// Superblocks, descriptors, bitmaps and inode tables that mke2fs allocates for this superblock; no
+/// inodes.
 ///
 /// # Errors
 /// The filesystem is too small.
@@ -130,7 +134,8 @@ pub(crate) fn from_superblock(sb: Superblock) -> Result<Layout, String> {
     placed(sb, stride, false)
 }
 
-/// Allocates bitmaps and inode tables. `packed` is `-E packed_meta_blocks`, which mke2fs ignores without flex_bg.
+/// Allocates bitmaps and inode tables. `packed` is `-E packed_meta_blocks`, which mke2fs ignores
+/// without flex_bg.
 fn tables(
     sb: &Superblock,
     stride: u32,
@@ -138,17 +143,8 @@ fn tables(
     used: &mut Used,
     places: &mut Collector,
 ) -> Result<(), String> {
-    let mut tables = Tables {
-        sb,
-        used,
-        places,
-        stride: stride.into(),
-    };
-    if packed && sb.has_incompat(incompat::FLEX_BG) {
-        tables.pack()
-    } else {
-        tables.allocate()
-    }
+    let mut tables = Tables { sb, used, places, stride: stride.into() };
+    if packed && sb.has_incompat(incompat::FLEX_BG) { tables.pack() } else { tables.allocate() }
 }
 
 /// Superblocks, descriptors, bitmaps and inode tables for this superblock.
@@ -183,10 +179,7 @@ mod tests {
             "orphan_file,mmp",
             "quota",
         ];
-        prop::collection::vec(
-            prop::sample::select(words.to_vec()).prop_map(str::to_owned),
-            0..3,
-        )
+        prop::collection::vec(prop::sample::select(words.to_vec()).prop_map(str::to_owned), 0..3)
     }
 
     fn extended() -> impl Strategy<Value = Vec<String>> {
@@ -204,16 +197,14 @@ mod tests {
             "bogus",
             "=,=",
         ];
-        prop::collection::vec(
-            prop::sample::select(words.to_vec()).prop_map(str::to_owned),
-            0..3,
-        )
+        prop::collection::vec(prop::sample::select(words.to_vec()).prop_map(str::to_owned), 0..3)
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(150))]
 
-        /// Any options result in an error about the options, or in disjoint ranges inside the filesystem.
+        /// Any options result in an error about the options, or in disjoint ranges inside the
+        /// filesystem.
         #[test]
         fn any_options_give_an_error_or_disjoint_ranges(
             log in 0u32..64,

@@ -42,7 +42,8 @@ pub struct Options {
     #[arg(short = 'E', value_name = "LIST")]
     pub extended: Vec<String>,
 
-    /// Features: flex_bg, meta_bg, 64bit, bigalloc, sparse_super2, ...; ^ before a name disables it
+    /// Features: flex_bg, meta_bg, 64bit, bigalloc, sparse_super2, ...; ^ before a name disables
+    /// it
     #[arg(short = 'O', value_name = "LIST")]
     pub features: Vec<String>,
 
@@ -88,9 +89,7 @@ impl Options {
     /// The options for another size, with the usage type of `bytes` unless `-T` is set.
     pub fn pinned(&self, bytes: u64) -> Self {
         let mut options = self.clone();
-        options
-            .usage
-            .get_or_insert_with(|| by_size(bytes).to_owned());
+        options.usage.get_or_insert_with(|| by_size(bytes).to_owned());
         options
     }
 
@@ -109,27 +108,24 @@ impl Options {
         put("-I", self.inode_size.map(|n| n.to_string()));
         put("-N", self.inodes.map(|n| n.to_string()));
         put("-C", self.cluster.map(|n| n.to_string()));
-        for (name, lists) in [
-            ("-O", &self.features),
-            ("-E", &self.extended),
-            ("-J", &self.journal),
-        ] {
+        for (name, lists) in [("-O", &self.features), ("-E", &self.extended), ("-J", &self.journal)]
+        {
             put(name, (!lists.is_empty()).then(|| lists.join(",")));
         }
         words.join(" ")
     }
 
-    /// Computes all parameters for a device of `bytes` bytes. `minimum_io` is its `minimum_io_size`: md's chunk, 0 for a file.
+    /// Computes all parameters for a device of `bytes` bytes. `minimum_io` is its
+    /// `minimum_io_size`: md's chunk, 0 for a file.
     ///
     /// # Errors
     /// mke2fs would reject an option. The message names it.
     pub fn decide(&self, bytes: u64, minimum_io: u64, conf: &Conf) -> Result<Decided, String> {
         let own = self.block_size;
         if let Some(size) = own {
-            must(
-                (1024..=65536).contains(&size) && size.is_power_of_two(),
-                || format!("-b {size}: must be a power of two from 1024 to 65536"),
-            )?;
+            must((1024..=65536).contains(&size) && size.is_power_of_two(), || {
+                format!("-b {size}: must be a power of two from 1024 to 65536")
+            })?;
         }
         // Round down to pages of 4 KiB. The unit is 1 KiB until the block size is known.
         let unit = own.unwrap_or(1024);
@@ -150,35 +146,26 @@ impl Options {
             },
         };
         blocks /= block_size / unit;
-        must(blocks > 0, || {
-            format!("{bytes} bytes are less than one block")
-        })?;
+        must(blocks > 0, || format!("{bytes} bytes are less than one block"))?;
         if blocks > MAX32 {
             must(features.has_incompat(incompat::BIT64), || {
                 format!("{blocks} blocks need -O 64bit")
             })?;
             features.compat &= !compat::RESIZE_INODE;
         }
-        must(blocks < 1 << 53, || {
-            format!("{blocks} blocks are more than raidtrace supports")
-        })?;
+        must(blocks < 1 << 53, || format!("{blocks} blocks are more than raidtrace supports"))?;
         let extents = features.has_incompat(incompat::EXTENTS);
         must(extents || !features.has_incompat(incompat::BIT64), || {
             "-O 64bit also needs extent".to_owned()
         })?;
         let bigalloc = features.has_ro(ro_compat::BIGALLOC);
-        must(extents || !bigalloc, || {
-            "-O bigalloc also needs extent".to_owned()
-        })?;
+        must(extents || !bigalloc, || "-O bigalloc also needs extent".to_owned())?;
         let cluster = self.cluster_size(block_size, bigalloc, &types, conf)?;
         let inode_ratio = match self.inode_ratio {
             Some(ratio) => ratio,
             None => {
                 let ratio = conf.number(&types, "inode_ratio", 8192)?;
-                u64::try_from(ratio)
-                    .unwrap_or(0)
-                    .max(block_size)
-                    .max(cluster)
+                u64::try_from(ratio).unwrap_or(0).max(block_size).max(cluster)
             }
         };
         must((1024..=64 << 20).contains(&inode_ratio), || {
@@ -193,11 +180,7 @@ impl Options {
             inode_size: 0,
             inodes: 0,
             cluster,
-            desc_size: if features.has_incompat(incompat::BIT64) {
-                64
-            } else {
-                32
-            },
+            desc_size: if features.has_incompat(incompat::BIT64) { 64 } else { 32 },
             reserved_gdt: 0,
             stride: if minimum_io > block_size {
                 u32::try_from(minimum_io / block_size).unwrap_or(0)
@@ -253,12 +236,10 @@ impl Options {
         let in_conf = |e: String| format!("{}: {e}", conf.source);
         let mut f = of(conf.text(types, "base_features").unwrap_or(BASE)).map_err(in_conf)?;
         for name in types {
-            f.edit(conf.type_relation(name, "features").unwrap_or(""))
-                .map_err(in_conf)?;
+            f.edit(conf.type_relation(name, "features").unwrap_or("")).map_err(in_conf)?;
         }
         if self.features.is_empty() {
-            f.edit(conf.text(types, "default_features").unwrap_or(""))
-                .map_err(in_conf)?;
+            f.edit(conf.text(types, "default_features").unwrap_or("")).map_err(in_conf)?;
         }
         for list in &self.features {
             f.edit(list)?;
@@ -300,11 +281,8 @@ impl Options {
     fn journal(&self, decided: &mut Decided) -> Result<(), String> {
         for word in self.journal.iter().flat_map(|list| list.split(',')) {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let number = || {
-                value
-                    .parse::<u64>()
-                    .map_err(|_| format!("-J {word}: must be a number"))
-            };
+            let number =
+                || value.parse::<u64>().map_err(|_| format!("-J {word}: must be a number"));
             match name {
                 "size" => decided.journal_mib = number()?,
                 "fast_commit_size" => decided.fast_commit_kib = number()?,
@@ -329,31 +307,22 @@ impl Options {
     /// Applies `-g` and `-G`.
     fn groups(&self, decided: &mut Decided, types: &[String], conf: &Conf) -> Result<(), String> {
         let (f, block) = (decided.features, decided.block_size);
-        must(
-            !(f.has_incompat(incompat::META_BG) && f.has_compat(compat::RESIZE_INODE)),
-            || {
-                "-O meta_bg and resize_inode exclude each other: use -O meta_bg,^resize_inode"
-                    .to_owned()
-            },
-        )?;
-        must(
-            f.has_ro(ro_compat::SPARSE_SUPER) || !f.has_compat(compat::RESIZE_INODE),
-            || "-O ^sparse_super also needs ^resize_inode".to_owned(),
-        )?;
+        must(!(f.has_incompat(incompat::META_BG) && f.has_compat(compat::RESIZE_INODE)), || {
+            "-O meta_bg and resize_inode exclude each other: use -O meta_bg,^resize_inode"
+                .to_owned()
+        })?;
+        must(f.has_ro(ro_compat::SPARSE_SUPER) || !f.has_compat(compat::RESIZE_INODE), || {
+            "-O ^sparse_super also needs ^resize_inode".to_owned()
+        })?;
         if let Some(group) = self.group {
             must(group % 8 == 0 && (256..=8 * block).contains(&group), || {
-                format!(
-                    "-g {group}: must be a multiple of 8 from 256 to {}",
-                    8 * block
-                )
+                format!("-g {group}: must be a multiple of 8 from 256 to {}", 8 * block)
             })?;
         }
         let flex = f.has_incompat(incompat::FLEX_BG);
         let size = match self.flex {
             Some(size) => {
-                must(size.is_power_of_two(), || {
-                    format!("-G {size}: must be a power of two")
-                })?;
+                must(size.is_power_of_two(), || format!("-G {size}: must be a power of two"))?;
                 must(flex, || "-G needs -O flex_bg".to_owned())?;
                 size
             }
@@ -385,12 +354,7 @@ impl Options {
         }
         must(
             size.is_power_of_two() && size >= 128 && u32::from(size) <= decided.block_size,
-            || {
-                format!(
-                    "-I {size}: must be a power of two from 128 to {}",
-                    decided.block_size
-                )
-            },
+            || format!("-I {size}: must be a power of two from 128 to {}", decided.block_size),
         )?;
         let bytes = u128::from(decided.blocks) * u128::from(decided.block_size);
         let inodes = match self.inodes {
@@ -403,12 +367,11 @@ impl Options {
                 n.min(MAX32.into())
             }
         };
-        must(inodes <= MAX32.into(), || {
-            format!("-N {inodes}: must be at most {MAX32}")
-        })?;
+        must(inodes <= MAX32.into(), || format!("-N {inodes}: must be at most {MAX32}"))?;
         must(inodes * u128::from(size) < bytes, || {
             format!(
-                "{inodes} inodes of {size} bytes fill the filesystem: use a larger -i or a smaller -N"
+                "{inodes} inodes of {size} bytes fill the filesystem: use a larger -i or a \
+                 smaller -N"
             )
         })?;
         decided.inode_size = size;

@@ -1,17 +1,19 @@
-//! Computes numbers of groups, inodes and descriptors: the initial superblock of mke2fs (lib/ext2fs/initialize.c:
-//! ext2fs_initialize, calc_reserved_gdt_blocks).
+//! Computes numbers of groups, inodes and descriptors: the initial superblock of mke2fs
+//! (lib/ext2fs/initialize.c: ext2fs_initialize, calc_reserved_gdt_blocks).
 
 use super::decided::Decided;
 use crate::fs::ext4::Superblock;
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
-/// Maximum clusters per group, for 16-bit counters in old descriptors (EXT2_MAX_CLUSTERS_PER_GROUP).
+/// Maximum clusters per group, for 16-bit counters in old descriptors
+/// (EXT2_MAX_CLUSTERS_PER_GROUP).
 const MAX_CLUSTERS: u64 = (1 << 16) - 8;
 /// Maximum number of groups, to bound memory and time: 4 PiB with groups of 128 MiB.
 pub const MAX_GROUPS: u64 = 1 << 25;
 /// Minimum number of inodes of a filesystem: EXT2_GOOD_OLD_FIRST_INO + 1.
 const LEAST_INODES: u64 = 12;
-/// Minimum number of blocks of the last group besides its metadata. A smaller last group is dropped.
+/// Minimum number of blocks of the last group besides its metadata. A smaller last group is
+/// dropped.
 const LEAST_REST: u64 = 50;
 
 /// The superblock before bitmaps and tables are allocated.
@@ -65,7 +67,8 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
         let gdt_here = if meta_bg { 1 } else { gdt };
         if 3 + tables + reserved + gdt_here > bpg {
             return Err(format!(
-                "an inode table of {tables} blocks does not fit in a group of {bpg}: use a larger -i or a smaller -N"
+                "an inode table of {tables} blocks does not fit in a group of {bpg}: use a larger \
+                 -i or a smaller -N"
             ));
         }
         let mut sb = Superblock {
@@ -88,21 +91,11 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
             reserved_gdt_blocks: reserved as u16,
             raid_stride: d.stride as u16,
             raid_stripe_width: d.stripe_width,
-            journal_inum: if features.has_compat(compat::HAS_JOURNAL) {
-                8
-            } else {
-                0
-            },
+            journal_inum: if features.has_compat(compat::HAS_JOURNAL) { 8 } else { 0 },
             ..Superblock::default()
         };
         let rest = (blocks - first) % bpg;
-        let needs = 2
-            + tables
-            + if last_has_super(&sb, d) {
-                1 + gdt + reserved
-            } else {
-                0
-            };
+        let needs = 2 + tables + if last_has_super(&sb, d) { 1 + gdt + reserved } else { 0 };
         if groups == 1 && rest > 0 && rest < needs {
             return Err(format!("{blocks} blocks are too few for a filesystem"));
         }
@@ -118,31 +111,25 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
 fn blocks_per_group(d: &Decided, bigalloc: bool, ratio: u64) -> Result<u64, String> {
     let block = u64::from(d.block_size);
     if !bigalloc {
-        let own = if d.group > 0 {
-            d.group.into()
-        } else {
-            block * 8
-        };
+        let own = if d.group > 0 { d.group.into() } else { block * 8 };
         return Ok(own.min(MAX_CLUSTERS));
     }
     let clusters = match d.group {
-        // As in ext2fs_initialize(): with clusters of 2^17 KiB and more, the KiB of a group would not fit into 32 bits.
+        // As in ext2fs_initialize(): with clusters of 2^17 KiB and more, the KiB of a group would
+        // not fit into 32 bits.
         0 if d.cluster.ilog2() - 10 + 15 < 32 => block * 8,
         0 => (block - 1) * 8,
         own => own.into(),
     };
     let bpg = clusters.min(MAX_CLUSTERS) * ratio;
     if bpg > u64::from(u32::MAX) {
-        return Err(format!(
-            "-C {} makes groups of {bpg} blocks, which is too large",
-            d.cluster
-        ));
+        return Err(format!("-C {} makes groups of {bpg} blocks, which is too large", d.cluster));
     }
     Ok(bpg)
 }
 
-/// Inodes per group and blocks of the inode table: whole blocks, a multiple of eight inodes, at most 32 bits in total, and
-/// enough for the reserved inodes.
+/// Inodes per group and blocks of the inode table: whole blocks, a multiple of eight inodes, at
+/// most 32 bits in total, and enough for the reserved inodes.
 fn inodes(d: &Decided, wanted: u64, groups: u64) -> (u64, u64) {
     let (block, size) = (u64::from(d.block_size), u64::from(d.inode_size));
     let mut ask = wanted.min((1 << 16) - block / size);
@@ -163,11 +150,7 @@ fn inodes(d: &Decided, wanted: u64, groups: u64) -> (u64, u64) {
 /// Reserved GDT blocks for growth by a factor of 1024, limited by 32 bits and the resize inode.
 fn reserved_gdt(blocks: u64, first: u64, bpg: u64, per_block: u64, gdt: u64, most: u64) -> u64 {
     let all = u64::from(u32::MAX);
-    let to = if blocks < all / 1024 {
-        blocks * 1024
-    } else {
-        all
-    };
+    let to = if blocks < all / 1024 { blocks * 1024 } else { all };
     let grown = (to - first).div_ceil(bpg).div_ceil(per_block);
     // mke2fs computes an unsigned difference, which wraps below zero.
     grown.checked_sub(gdt).map_or(most, |n| n.min(most))
@@ -187,10 +170,7 @@ fn backups(d: &Decided, groups: u32) -> [u32; 2] {
     if !d.features.has_compat(compat::SPARSE_SUPER2) {
         return [0, 0];
     }
-    let mut at = [
-        u32::from(d.backups >= 1),
-        if d.backups >= 2 { u32::MAX } else { 0 },
-    ];
+    let mut at = [u32::from(d.backups >= 1), if d.backups >= 2 { u32::MAX } else { 0 }];
     at = at.map(|g| g.min(groups - 1));
     if at[0] == at[1] {
         at[1] = 0;

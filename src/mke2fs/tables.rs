@@ -1,5 +1,5 @@
-//! Allocation of bitmaps and inode tables (lib/ext2fs/alloc_tables.c:ext2fs_allocate_group_table, flexbg_offset;
-//! misc/mke2fs.c:packed_allocate_tables).
+//! Allocation of bitmaps and inode tables (lib/ext2fs/alloc_tables.c:ext2fs_allocate_group_table,
+//! flexbg_offset; misc/mke2fs.c:packed_allocate_tables).
 
 use super::used::Used;
 use crate::address::FsBlock;
@@ -30,11 +30,7 @@ impl Tables<'_> {
     /// # Errors
     /// Fails if the filesystem is full.
     pub fn allocate(&mut self) -> Result<(), String> {
-        let per_flex = if self.sb.log_groups_per_flex > 0 {
-            self.sb.groups_per_flex()
-        } else {
-            1
-        };
+        let per_flex = if self.sb.log_groups_per_flex > 0 { self.sb.groups_per_flex() } else { 1 };
         let mut group = 0;
         while group < self.sb.groups {
             let count = per_flex.min(self.sb.groups - group);
@@ -66,8 +62,9 @@ impl Tables<'_> {
         self.places.push(FsBlock(first), count, origin);
     }
 
-    /// Distance in blocks between the regions of two kinds of metadata: one slot for each group of the flex group. The last flex
-    /// group can have fewer groups, but with only one group it gets the space of a full flex group.
+    /// Distance in blocks between the regions of two kinds of metadata: one slot for each group of
+    /// the flex group. The last flex group can have fewer groups, but with only one group it gets
+    /// the space of a full flex group.
     fn spacing(&self, first: u32, per_flex: u32) -> u64 {
         let last = self.sb.groups - 1;
         if first.checked_add(per_flex).is_some_and(|next| next <= last) {
@@ -79,12 +76,13 @@ impl Tables<'_> {
         }
     }
 
-    /// Allocates a whole flex group at once. Returns false if its blocks are not free and contiguous after the start of its first
-    /// group.
+    /// Allocates a whole flex group at once. Returns false if its blocks are not free and
+    /// contiguous after the start of its first group.
     fn allocate_flex_group(&mut self, group: u32, count: u32, per_flex: u32) -> bool {
         let start = self.sb.group_first_block(group).0;
         let end = self.end(group + count - 1);
-        // Search for space for all block bitmaps of the flex group, but at most for a quarter of a group.
+        // Search for space for all block bitmaps of the flex group, but at most for a quarter of a
+        // group.
         let ask = u64::from(count).min(u64::from(self.sb.blocks_per_group) / 4);
         let Some(base) = self.used.find(start, end - 1, ask) else {
             return false;
@@ -113,10 +111,7 @@ impl Tables<'_> {
         let start = self.sb.group_first_block(group & !(per_flex - 1)).0;
         let last = self.end(self.last_of_flex(group, per_flex)) - 1;
         let tries = [(start, size), (start, each), (0, each)];
-        tries
-            .iter()
-            .find_map(|&(from, n)| self.used.find(from, last, n))
-            .unwrap_or(0)
+        tries.iter().find_map(|&(from, n)| self.used.find(from, last, n)).unwrap_or(0)
     }
 
     fn last_of_flex(&self, group: u32, per_flex: u32) -> u32 {
@@ -138,53 +133,32 @@ impl Tables<'_> {
         let apart = self.spacing(group & !(per_flex - 1), per_flex);
         let single = |this: &mut Self, hint: u64, origin| {
             let start = this.offset(group, hint, remaining, 1, per_flex);
-            let found = this
-                .used
-                .find(start, last, 1)
-                .or_else(|| this.used.find(own, last, 1));
+            let found = this.used.find(start, last, 1).or_else(|| this.used.find(own, last, 1));
             let block = found.ok_or_else(|| no_room(group))?;
             this.take(block, 1, origin);
             Ok::<u64, String>(block)
         };
         let hint = if follows { before.block_bitmap + 1 } else { 0 };
         let block_bitmap = single(self, hint, Origin::BlockBitmap)?;
-        let hint = if follows {
-            before.inode_bitmap + 1
-        } else {
-            block_bitmap + apart
-        };
+        let hint = if follows { before.inode_bitmap + 1 } else { block_bitmap + apart };
         let inode_bitmap = single(self, hint, Origin::InodeBitmap)?;
         let each = self.table_blocks();
-        let hint = if follows {
-            before.table + each
-        } else {
-            inode_bitmap + apart
-        };
+        let hint = if follows { before.table + each } else { inode_bitmap + apart };
         let start = self.offset(group, hint, remaining, each, per_flex);
-        let table = self
-            .used
-            .find(start, last, each)
-            .ok_or_else(|| no_room(group))?;
+        let table = self.used.find(start, last, each).ok_or_else(|| no_room(group))?;
         self.take(table, each, Origin::InodeTable);
-        Ok(Got {
-            block_bitmap,
-            inode_bitmap,
-            table,
-        })
+        Ok(Got { block_bitmap, inode_bitmap, table })
     }
 
-    /// Allocates inside one group: the first free blocks or, with a stride, bitmaps shifted from group to group.
+    /// Allocates inside one group: the first free blocks or, with a stride, bitmaps shifted from
+    /// group to group.
     fn allocate_group(&mut self, group: u32) -> Result<(), String> {
         let first = self.sb.group_first_block(group).0;
         let last = self.end(group) - 1;
         let each = self.table_blocks();
         let mut start = first;
         if self.stride > 0 {
-            start = self
-                .used
-                .find(first, last, 1)
-                .ok_or_else(|| no_room(group))?
-                + each;
+            start = self.used.find(first, last, 1).ok_or_else(|| no_room(group))? + each;
             if start <= last {
                 // 32 bits, as in libext2fs.
                 let step = u64::from((self.stride as u32).wrapping_mul(group));
@@ -195,23 +169,17 @@ impl Tables<'_> {
             }
         }
         for origin in [Origin::BlockBitmap, Origin::InodeBitmap] {
-            let found = self
-                .used
-                .find(start, last, 1)
-                .or_else(|| self.used.find(first, last, 1));
+            let found = self.used.find(start, last, 1).or_else(|| self.used.find(first, last, 1));
             let block = found.ok_or_else(|| no_room(group))?;
             self.take(block, 1, origin);
         }
-        let table = self
-            .used
-            .find(first, last, each)
-            .ok_or_else(|| no_room(group))?;
+        let table = self.used.find(first, last, each).ok_or_else(|| no_room(group))?;
         self.take(table, each, Origin::InodeTable);
         Ok(())
     }
 
-    /// Allocates for `-E packed_meta_blocks`: all block bitmaps, all inode bitmaps, all tables, from the start of the
-    /// filesystem.
+    /// Allocates for `-E packed_meta_blocks`: all block bitmaps, all inode bitmaps, all tables,
+    /// from the start of the filesystem.
     ///
     /// # Errors
     /// Fails if the filesystem is full.
@@ -245,6 +213,7 @@ impl Tables<'_> {
 
 fn no_room(group: u32) -> String {
     format!(
-        "no space for the bitmaps and the inode table of group {group}: use a larger -i or a smaller -N"
+        "no space for the bitmaps and the inode table of group {group}: use a larger -i or a \
+         smaller -N"
     )
 }

@@ -17,15 +17,11 @@ pub struct Used {
 impl Used {
     /// Creates a map with no block in use. `first` is `s_first_data_block`.
     pub fn new(first: u64, blocks: u64) -> Self {
-        Self {
-            runs: BTreeMap::new(),
-            first,
-            blocks,
-            cluster: 1,
-        }
+        Self { runs: BTreeMap::new(), first, blocks, cluster: 1 }
     }
 
-    /// Switches to clusters (`ext2fs_convert_subcluster_bitmap`): a cluster with a used block is in use.
+    /// Switches to clusters (`ext2fs_convert_subcluster_bitmap`): a cluster with a used block is in
+    /// use.
     pub fn by_clusters(&mut self, cluster: u64) {
         if cluster > 1 {
             self.cluster = cluster;
@@ -62,16 +58,12 @@ impl Used {
         {
             return Some((at, run_end));
         }
-        self.runs
-            .range(block..)
-            .next()
-            .map(|(&at, &run_end)| (at, run_end))
+        self.runs.range(block..).next().map(|(&at, &run_end)| (at, run_end))
     }
 
     /// True if `count` blocks from `first` are free.
     pub fn is_free(&self, first: u64, count: u64) -> bool {
-        self.run_from(first)
-            .is_none_or(|(at, _)| at >= first + count)
+        self.run_from(first).is_none_or(|(at, _)| at >= first + count)
     }
 
     /// Number of used blocks from `first` up to `end`.
@@ -100,11 +92,7 @@ impl Used {
 
     /// The first free block from `goal` on, or else from the start (`ext2fs_new_block2`).
     pub fn new_block(&self, goal: u64) -> Option<u64> {
-        let goal = if goal == 0 || goal >= self.blocks {
-            self.first
-        } else {
-            goal
-        };
+        let goal = if goal == 0 || goal >= self.blocks { self.first } else { goal };
         let goal = goal / self.cluster * self.cluster;
         let found = self.free_run(goal).or_else(|| self.free_run(self.first));
         found.map(|(block, _)| block)
@@ -117,8 +105,8 @@ impl Used {
         Some(block)
     }
 
-    /// First of `count` contiguous free blocks, from `start` up to `finish` (exclusive). If `finish` is not after `start`, the
-    /// search wraps at the end (`ext2fs_get_free_blocks2`).
+    /// First of `count` contiguous free blocks, from `start` up to `finish` (exclusive). If
+    /// `finish` is not after `start`, the search wraps at the end (`ext2fs_get_free_blocks2`).
     pub fn find(&self, start: u64, finish: u64, count: u64) -> Option<u64> {
         let count = count.max(1);
         let mut at = if start == 0 { self.first } else { start };
@@ -137,7 +125,8 @@ impl Used {
                 Some((from, run_end)) if from < at + count => run_end,
                 _ => return Some(at),
             };
-            // All blocks up to `next` are in use; the search of libext2fs would have ended at `finish`.
+            // All blocks up to `next` are in use; the search of libext2fs would have ended at
+            // `finish`.
             if at < finish && next >= finish {
                 return None;
             }

@@ -59,25 +59,17 @@ impl Decided {
         power_of_two("-b size", block_size, least_block..=65536)?;
         let sector_size = sector_size(options, defaults, block_size)?;
         let inode_size = options.inode_size.unwrap_or(least_inode);
-        power_of_two(
-            "-i size",
-            inode_size,
-            least_inode..=(block_size / 2).min(2048),
-        )?;
+        power_of_two("-i size", inode_size, least_inode..=(block_size / 2).min(2048))?;
         let directory_block = options.directory_block.unwrap_or(block_size.max(4096));
         power_of_two("-n size", directory_block, block_size..=65536)?;
         let feature = |name, option: Option<bool>, default: bool| {
-            must(v5 || option != Some(true), || {
-                format!("{name} requires -m crc=1")
-            })?;
+            must(v5 || option != Some(true), || format!("{name} requires -m crc=1"))?;
             Ok::<_, String>(v5 && option.unwrap_or(default))
         };
         let version = defaults.version;
         let mut size = bytes / 512 * 512;
         if let Some(own) = options.size {
-            must(own <= size, || {
-                format!("-d size={own}: the device has {size} bytes")
-            })?;
+            must(own <= size, || format!("-d size={own}: the device has {size} bytes"))?;
             must(own.is_multiple_of(512), || {
                 format!("-d size={own}: not a multiple of 512 bytes")
             })?;
@@ -103,10 +95,9 @@ impl Decided {
             stripe: Stripe::default(),
             log_unit: 0,
         };
-        must(
-            version >= Version::V6_13 || options.parent.is_none(),
-            || "-n parent: unknown to mkfs.xfs before 6.10".to_owned(),
-        )?;
+        must(version >= Version::V6_13 || options.parent.is_none(), || {
+            "-n parent: unknown to mkfs.xfs before 6.10".to_owned()
+        })?;
         let concurrency = options.data_concurrency.is_some() || options.log_concurrency.is_some();
         must(version >= Version::V6_13 || !concurrency, || {
             "concurrency: unknown to mkfs.xfs before 6.8".to_owned()
@@ -116,7 +107,8 @@ impl Decided {
         Ok(decided)
     }
 
-    /// Number of whole blocks in `bytes` (the macros MEGABYTES, GIGABYTES and TERABYTES of mkfs.xfs).
+    /// Number of whole blocks in `bytes` (the macros MEGABYTES, GIGABYTES and TERABYTES of
+    /// mkfs.xfs).
     pub fn blocks_in(&self, bytes: u64) -> u64 {
         bytes / u64::from(self.block_size)
     }
@@ -127,11 +119,7 @@ impl Decided {
             return INODES_PER_CHUNK * self.inode_size / self.block_size;
         }
         // XFS_INODE_BIG_CLUSTER_SIZE; in version 5 it grows with the size of an inode.
-        let cluster = if self.v5 {
-            8192 * (self.inode_size / 256)
-        } else {
-            8192
-        };
+        let cluster = if self.v5 { 8192 * (self.inode_size / 256) } else { 8192 };
         cluster / self.block_size
     }
 
@@ -140,7 +128,8 @@ impl Decided {
         3 + u32::from(self.finobt) + u32::from(self.rmapbt) + u32::from(self.reflink)
     }
 
-    /// Blocks of an AG's headers and of the roots of its btrees (xfs_prealloc_blocks, libxfs/xfs_alloc.c).
+    /// Blocks of an AG's headers and of the roots of its btrees (xfs_prealloc_blocks,
+    /// libxfs/xfs_alloc.c).
     pub fn fixed_blocks(&self) -> u32 {
         let agfl = 3 * self.sector_size / self.block_size;
         // The roots follow each other without gaps: a missing btree takes no block.
@@ -174,8 +163,8 @@ impl Decided {
                 (unit, unit * units)
             }
             None => {
-                // mkfs.xfs ignores the stripe of a small device, one of a physical sector (blkid_get_topology, libfrog/topology.c),
-                // and one that it cannot use.
+                // mkfs.xfs ignores the stripe of a small device, one of a physical sector
+                // (blkid_get_topology, libfrog/topology.c), and one that it cannot use.
                 let width = su.saturating_mul(sw.into());
                 let sector = u64::from(physical_sector);
                 if su == sector
@@ -192,19 +181,15 @@ impl Decided {
         if unit == 0 || width == 0 {
             return Ok(Stripe::default());
         }
-        Ok(Stripe {
-            unit: (unit / block) as u32,
-            width: (width / block) as u32,
-        })
+        Ok(Stripe { unit: (unit / block) as u32, width: (width / block) as u32 })
     }
 
-    /// Stripe unit of the log (calc_stripe_factors). Assumes that an external log, if any, is on a device without a stripe.
+    /// Stripe unit of the log (calc_stripe_factors). Assumes that an external log, if any, is on a
+    /// device without a stripe.
     fn log_stripe(&self, options: &Options, version: Version) -> Result<u32, String> {
         let own = options.log_unit.filter(|&unit| unit > 0);
         if let Some(unit) = own {
-            must(unit <= MAX_LOG_UNIT, || {
-                format!("-l su: {unit} bytes are more than 256 KiB")
-            })?;
+            must(unit <= MAX_LOG_UNIT, || format!("-l su: {unit} bytes are more than 256 KiB"))?;
             must(unit.is_multiple_of(self.block_size), || {
                 format!(
                     "-l su: {unit} bytes are not a multiple of the block size, {}",

@@ -34,7 +34,8 @@ pub fn groups(decided: &Decided, options: &Options, defaults: &Defaults) -> Resu
     must(size <= blocks, || {
         format!("an AG of {size} blocks is larger than the filesystem, {blocks} blocks")
     })?;
-    // A short last AG is dropped. The count is that of the aligned size even if -d agcount was given: see aligned().
+    // A short last AG is dropped. The count is that of the aligned size even if -d agcount was
+    // given: see aligned().
     let count = ag_count(blocks, size, min);
     let blocks = blocks.min(count.saturating_mul(size));
     must(count >= 2, || {
@@ -43,11 +44,7 @@ pub fn groups(decided: &Decided, options: &Options, defaults: &Defaults) -> Resu
     must(count <= MAX_AGS.into(), || {
         format!("{count} AGs are more than raidtrace's limit of {MAX_AGS}")
     })?;
-    Ok(Groups {
-        blocks,
-        size: size as u32,
-        count: count as u32,
-    })
+    Ok(Groups { blocks, size: size as u32, count: count as u32 })
 }
 
 /// Blocks of an AG before alignment.
@@ -125,12 +122,10 @@ fn concurrent(decided: &Decided, default: u64, threads: u64, max: u64) -> u64 {
     size
 }
 
-/// Blocks of an AG, aligned to the stripe unit, and not a multiple of the stripe width (align_ag_geometry).
+/// Blocks of an AG, aligned to the stripe unit, and not a multiple of the stripe width
+/// (align_ag_geometry).
 fn aligned(decided: &Decided, options: &Options, size: u64, min: u64, max: u64) -> u64 {
-    let (unit, width) = (
-        u64::from(decided.stripe.unit),
-        u64::from(decided.stripe.width),
-    );
+    let (unit, width) = (u64::from(decided.stripe.unit), u64::from(decided.stripe.width));
     if unit == 0 {
         return size;
     }

@@ -1,10 +1,12 @@
-//! Computes the geometry of the filesystem that mkfs.xfs of xfsprogs 6.0 to 7.2 would create: sizes of blocks, sectors and AGs,
-//! stripe alignment and the log. Pure. Comments cite the function in xfsprogs, mkfs/xfs_mkfs.c unless another file is named.
+//! Computes the geometry of the filesystem that mkfs.xfs of xfsprogs 6.0 to 7.2 would create: sizes
+//! of blocks, sectors and AGs, stripe alignment and the log. Pure. Comments cite the function in
+//! xfsprogs, mkfs/xfs_mkfs.c unless another file is named.
 //!
 //! * `words`: the option string. `options`: its options.
 //! * `decided`: parameters that result from the options: sizes, features, stripe.
 //! * `groups`: size and number of AGs.
-//! * `log`: size and position of the log. `reservation`: the largest transaction, which the log's size depends on.
+//! * `log`: size and position of the log. `reservation`: the largest transaction, which the log's
+//!   size depends on.
 
 mod decided;
 mod groups;
@@ -79,16 +81,18 @@ pub struct Defaults {
     pub cpus: u32,
     /// `queue/rotational` of the device. A file counts as rotational.
     pub rotational: bool,
-    /// `queue/physical_block_size` of the device in bytes; 512 for a file. The logical block size is expected to be 512 unless
-    /// this is larger than the filesystem's blocks.
+    /// `queue/physical_block_size` of the device in bytes; 512 for a file. The logical block size
+    /// is expected to be 512 unless this is larger than the filesystem's blocks.
     pub physical_sector: u32,
 }
 
-/// Geometry of the filesystem that mkfs.xfs would create on a device of `bytes` bytes. `su` is the stripe unit in bytes that the
-/// device reports (`minimum_io_size`: md's chunk), 0 for none; `sw` is the number of data disks of a stripe.
+/// Geometry of the filesystem that mkfs.xfs would create on a device of `bytes` bytes. `su` is the
+/// stripe unit in bytes that the device reports (`minimum_io_size`: md's chunk), 0 for none; `sw`
+/// is the number of data disks of a stripe.
 ///
 /// # Errors
-/// mkfs.xfs would reject an option or the size, or raidtrace cannot compute the result. The message names the reason.
+/// mkfs.xfs would reject an option or the size, or raidtrace cannot compute the result. The message
+/// names the reason.
 pub fn plan(
     bytes: u64,
     su: u64,

@@ -56,16 +56,7 @@ pub struct Options {
 
 /// Suboptions without effect on the geometry.
 const NO_EFFECT: [(char, &[&str]); 4] = [
-    (
-        'd',
-        &[
-            "rtinherit",
-            "projinherit",
-            "extszinherit",
-            "cowextsize",
-            "daxinherit",
-        ],
-    ),
+    ('d', &["rtinherit", "projinherit", "extszinherit", "cowextsize", "daxinherit"]),
     ('i', &["maxpct", "attr", "projid32bit", "exchange"]),
     ('m', &["bigtime", "inobtcount", "uuid"]),
     ('n', &["version", "ftype"]),
@@ -106,9 +97,7 @@ fn listed(table: &[(char, &[&str])], word: &Word) -> bool {
 
 /// Value of a suboption that requires one.
 fn value(word: &Word) -> Result<&str, String> {
-    word.value
-        .as_deref()
-        .ok_or_else(|| format!("{} requires a value", word.option()))
+    word.value.as_deref().ok_or_else(|| format!("{} requires a value", word.option()))
 }
 
 fn integer(word: &Word, most: u64) -> Result<u64, String> {
@@ -122,7 +111,8 @@ fn narrow(n: u64, word: &Word) -> Result<u32, String> {
     u32::try_from(n).map_err(|_| format!("{}: {n} is too large", word.option()))
 }
 
-/// Number of threads; `nr_cpus`, 1 and no value stand for the number of CPUs (set_data_concurrency, set_log_concurrency).
+/// Number of threads; `nr_cpus`, 1 and no value stand for the number of CPUs (set_data_concurrency,
+/// set_log_concurrency).
 fn concurrency(word: &Word) -> Result<u32, String> {
     match word.value.as_deref() {
         None | Some("nr_cpus") => Ok(1),
@@ -142,7 +132,8 @@ fn flag(word: &Word) -> Result<bool, String> {
 }
 
 impl Options {
-    /// Parses options as on the command line of mkfs.xfs, without the device: `-b size=1k -d agsize=512m,su=64k,sw=4`.
+    /// Parses options as on the command line of mkfs.xfs, without the device: `-b size=1k -d
+    /// agsize=512m,su=64k,sw=4`.
     ///
     /// # Errors
     /// mkfs.xfs would reject an option, or raidtrace does not support it. The message names it.
@@ -223,9 +214,7 @@ impl Options {
                 }
                 ('l', "agnum") => self.log_group = Some(integer(word, u32::MAX.into())? as u32),
                 ('l', "internal") => {
-                    must(flag(word)?, || {
-                        "-l internal=0: use -l logdev=DEVICE".to_owned()
-                    })?;
+                    must(flag(word)?, || "-l internal=0: use -l logdev=DEVICE".to_owned())?;
                 }
                 ('l', "logdev") => {
                     self.log_device = Some(value(word)?.to_owned());
@@ -258,7 +247,8 @@ impl Options {
         Ok(self)
     }
 
-    /// Sets the stripe (calc_stripe_factors). `width` is in bytes if `in_bytes`, otherwise in units.
+    /// Sets the stripe (calc_stripe_factors). `width` is in bytes if `in_bytes`, otherwise in
+    /// units.
     fn align(&mut self, unit: u64, width: u64, in_bytes: bool) -> Result<(), String> {
         if unit == 0 && width == 0 {
             self.no_align = true;
@@ -279,8 +269,8 @@ impl Options {
         Ok(())
     }
 
-    /// The same options, with `-d agsize=` (in bytes) in place of `agsize=`, `agcount=` and `concurrency=` if it is given, and
-    /// without a stripe if `no_align`.
+    /// The same options, with `-d agsize=` (in bytes) in place of `agsize=`, `agcount=` and
+    /// `concurrency=` if it is given, and without a stripe if `no_align`.
     pub fn with(&self, agsize: Option<u64>, no_align: bool) -> Self {
         let mut options = self.clone();
         if agsize.is_some() {
@@ -342,22 +332,14 @@ impl Options {
         list(
             'l',
             vec![
-                self.log_device
-                    .as_ref()
-                    .map(|device| format!("logdev={device}")),
+                self.log_device.as_ref().map(|device| format!("logdev={device}")),
                 put("size", self.log_size),
                 number("su", self.log_unit),
                 number("agnum", self.log_group),
                 number("concurrency", self.log_concurrency),
             ],
         );
-        list(
-            'n',
-            vec![
-                number("size", self.directory_block),
-                flag("parent", self.parent),
-            ],
-        );
+        list('n', vec![number("size", self.directory_block), flag("parent", self.parent)]);
         list(LABEL, Vec::new());
         for flag in self.kept.iter().filter(|w| w.is_flag()) {
             let space = if words.is_empty() { "" } else { " " };

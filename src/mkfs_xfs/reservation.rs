@@ -1,5 +1,5 @@
-//! The largest transaction, which the smallest log and the log for many CPUs depend on (libxfs/xfs_trans_resv.c and
-//! libxfs/xfs_log_rlimit.c). Sizes are in bytes.
+//! The largest transaction, which the smallest log and the log for many CPUs depend on
+//! (libxfs/xfs_trans_resv.c and libxfs/xfs_log_rlimit.c). Sizes are in bytes.
 
 use super::decided::{Decided, INODES_PER_CHUNK};
 use super::groups::Groups;
@@ -15,17 +15,19 @@ const INODE_FORMAT: u64 = 56;
 const DEPTH: u64 = 5;
 /// Levels of an rmap btree that was once assumed with reflink (XFS_OLD_REFLINK_RMAP_MAXLEVELS).
 const OLD_RMAP_LEVELS: u64 = 9;
-/// Intents of a parent pointer that is added (xfs_calc_pptr_link_overhead), and those of a renaming: a replaced, a removed and an
-/// added one.
+/// Intents of a parent pointer that is added (xfs_calc_pptr_link_overhead), and those of a
+/// renaming: a replaced, a removed and an added one.
 const LINK: u64 = 40 + 12 + 256;
 const RENAME: u64 = 40 + 2 * (12 + 256) + 2 * LINK;
 /// Bytes of a symbolic link (XFS_SYMLINK_MAXLEN).
 const SYMLINK: u64 = 1024;
-/// Size of an iclog, and the cycle data of one header in it (XLOG_MAX_RECORD_BSIZE, XLOG_HEADER_CYCLE_SIZE).
+/// Size of an iclog, and the cycle data of one header in it (XLOG_MAX_RECORD_BSIZE,
+/// XLOG_HEADER_CYCLE_SIZE).
 const ICLOG: u64 = 256 << 10;
 const CYCLE: u64 = 32 << 10;
 
-/// Bytes of the largest transaction (xfs_log_get_max_trans_res), and the parts that it is logged in.
+/// Bytes of the largest transaction (xfs_log_get_max_trans_res), and the parts that it is logged
+/// in.
 pub struct Largest {
     part: u64,
     parts: u64,
@@ -47,7 +49,8 @@ impl Largest {
         (sectors * 3).div_ceil(u64::from(decided.block_size) / 512)
     }
 
-    /// Space of a part in the log, with headers and padding (xfs_log_calc_unit_res). Expects version 2 of the log.
+    /// Space of a part in the log, with headers and padding (xfs_log_calc_unit_res). Expects
+    /// version 2 of the log.
     fn unit(&self, decided: &Decided) -> u64 {
         let header = 512 * (ICLOG / CYCLE);
         let space = ICLOG - header;
@@ -68,11 +71,7 @@ impl Largest {
 /// Computes the largest transaction of a filesystem.
 pub fn largest(decided: &Decided, groups: &Groups) -> Largest {
     let sizes = Sizes::new(decided, groups);
-    let mut all = if decided.parent {
-        sizes.current(decided)
-    } else {
-        sizes.historic(decided)
-    };
+    let mut all = if decided.parent { sizes.current(decided) } else { sizes.historic(decided) };
     let mut most = all.remove(0);
     for next in all {
         if next.0 * next.1 > most.0 * most.1 {
@@ -84,10 +83,7 @@ pub fn largest(decided: &Decided, groups: &Groups) -> Largest {
     if attributes > most.0 * most.1 {
         most = (attributes, 3);
     }
-    Largest {
-        part: most.0,
-        parts: most.1,
-    }
+    Largest { part: most.0, parts: most.1 }
 }
 
 /// Sizes of blocks and btrees.
@@ -99,8 +95,8 @@ struct Sizes {
     directory: u64,
     /// Blocks of an inode chunk.
     chunk: u64,
-    /// Extents that one more block can hold in the worst case: the largest less the smallest number of records in a leaf of the
-    /// free-space btrees (XFS_MAX_CONTIG_EXTENTS_PER_BLOCK).
+    /// Extents that one more block can hold in the worst case: the largest less the smallest
+    /// number of records in a leaf of the free-space btrees (XFS_MAX_CONTIG_EXTENTS_PER_BLOCK).
     contiguous: u64,
     data_levels: u64,
     attribute_levels: u64,
@@ -113,8 +109,8 @@ struct Sizes {
     reflink: bool,
 }
 
-/// Levels of a btree of `records` records with at least `leaf` of them in a leaf and `node` in a node
-/// (xfs_btree_compute_maxlevels).
+/// Levels of a btree of `records` records with at least `leaf` of them in a leaf and `node` in a
+/// node (xfs_btree_compute_maxlevels).
 fn levels(leaf: u64, node: u64, records: u64) -> u64 {
     let (mut blocks, mut levels) = (records.div_ceil(leaf), 1);
     while blocks > 1 {
@@ -124,22 +120,19 @@ fn levels(leaf: u64, node: u64, records: u64) -> u64 {
     levels
 }
 
-/// Levels of a file's extent btree of `extents` extents, with at least `block` records in a block and room for `root` in the inode
-/// (xfs_bmap_compute_maxlevels).
+/// Levels of a file's extent btree of `extents` extents, with at least `block` records in a block
+/// and room for `root` in the inode (xfs_bmap_compute_maxlevels).
 fn file_levels(block: u64, root: u64, extents: u64) -> u64 {
     let (mut blocks, mut levels) = (extents.div_ceil(block), 1);
     while blocks > 1 {
-        blocks = if blocks <= root {
-            1
-        } else {
-            blocks.div_ceil(block)
-        };
+        blocks = if blocks <= root { 1 } else { blocks.div_ceil(block) };
         levels += 1;
     }
     levels
 }
 
-/// Levels of a btree of at most `blocks` blocks with at least `node` records in a node (xfs_btree_space_to_height).
+/// Levels of a btree of at most `blocks` blocks with at least `node` records in a node
+/// (xfs_btree_space_to_height).
 fn height(node: u64, blocks: u64) -> u64 {
     let (mut nodes, mut left, mut height) = (2, blocks.saturating_sub(1), 1);
     while nodes < left {
@@ -208,11 +201,7 @@ impl Sizes {
 
     /// Blocks that the allocation or the freeing of extents changes (xfs_allocfree_block_count).
     fn allocation(&self, extents: u64) -> u64 {
-        let rmap = if self.rmapbt {
-            2 * self.rmap_levels - 1
-        } else {
-            0
-        };
+        let rmap = if self.rmapbt { 2 * self.rmap_levels - 1 } else { 0 };
         extents * (2 * (2 * self.free_levels - 1) + rmap)
     }
 
@@ -223,20 +212,12 @@ impl Sizes {
 
     /// Blocks of the refcount btree that extents change (xfs_refcountbt_block_count).
     fn refcounts(&self, extents: u64) -> u64 {
-        if self.reflink {
-            extents * (2 * self.refcount_levels - 1)
-        } else {
-            0
-        }
+        if self.reflink { extents * (2 * self.refcount_levels - 1) } else { 0 }
     }
 
     /// Refcounts in a transaction of their own (xfs_calc_finish_cui_reservation).
     fn counted(&self, extents: u64) -> u64 {
-        if self.reflink {
-            self.sectors(extents) + self.blocks(self.refcounts(extents))
-        } else {
-            0
-        }
+        if self.reflink { self.sectors(extents) + self.blocks(self.refcounts(extents)) } else { 0 }
     }
 
     /// Blocks for new extents of a file (XFS_NEXTENTADD_SPACE_RES).
@@ -250,24 +231,21 @@ impl Sizes {
         self.directory * depth + depth * self.added(self.directory, self.data_levels) + 1
     }
 
-    /// The largest attribute (xfs_log_calc_max_attrsetm_res). Before parent pointers (not `fixed`), its size in bytes counted as
-    /// blocks.
+    /// The largest attribute (xfs_log_calc_max_attrsetm_res). Before parent pointers (not `fixed`),
+    /// its size in bytes counted as blocks.
     fn attributes(&self, fixed: bool) -> u64 {
         // xfs_attr_leaf_entsize_local_max, without the name.
         let size = (self.block / 2 + self.block / 4 - 257).min(self.block);
         let levels = self.attribute_levels;
         let mut blocks = DEPTH + DEPTH * self.added(1, levels) + size.div_ceil(self.block);
-        let counted = if fixed {
-            size.div_ceil(self.block)
-        } else {
-            size
-        };
+        let counted = if fixed { size.div_ceil(self.block) } else { size };
         blocks += self.added(counted, levels);
         let set = QUOTAS + self.inode + self.sectors(1) + self.blocks(DEPTH);
         set + (self.sectors(1) + self.blocks(levels)) * blocks
     }
 
-    /// Buffers of a write (xfs_calc_write_reservation), with those of the refcounts if they are in the same transaction.
+    /// Buffers of a write (xfs_calc_write_reservation), with those of the refcounts if they are in
+    /// the same transaction.
     fn write(&self, refcounts: u64) -> u64 {
         let freed = self.blocks(self.allocation(2));
         let (allocate, join) = (
@@ -277,7 +255,8 @@ impl Sizes {
         QUOTAS + refcounts + allocate.max(join)
     }
 
-    /// Creation of an inode (xfs_calc_icreate_reservation). The chunk of a new inode is logged only without checksums.
+    /// Creation of an inode (xfs_calc_icreate_reservation). The chunk of a new inode is logged only
+    /// without checksums.
     fn create(&self, v5: bool, overhead: u64) -> u64 {
         let tree = self.blocks(self.inode_levels) + self.blocks(self.allocation(1));
         let free = if self.finobt { tree } else { 0 };
@@ -301,7 +280,8 @@ impl Sizes {
         QUOTAS + inode.max(self.freed(4) + refcounts)
     }
 
-    /// Large transactions and their parts as the kernel logs them (xfs_trans_resv_calc), with parent pointers.
+    /// Large transactions and their parts as the kernel logs them (xfs_trans_resv_calc), with
+    /// parent pointers.
     fn current(&self, decided: &Decided) -> Vec<(u64, u64)> {
         let intents = u64::from(self.reflink || self.rmapbt)
             + u64::from(self.reflink)
@@ -316,8 +296,9 @@ impl Sizes {
         ]
     }
 
-    /// Large transactions and their parts without parent pointers: larger than those that the kernel logs, as in the first releases
-    /// with reflink (xfs_log_calc_trans_resv_for_minlogblocks).
+    /// Large transactions and their parts without parent pointers: larger than those that the
+    /// kernel logs, as in the first releases with reflink
+    /// (xfs_log_calc_trans_resv_for_minlogblocks).
     fn historic(&self, decided: &Decided) -> Vec<(u64, u64)> {
         let parts = if self.reflink { 8 } else { 2 };
         let quota = self.write(self.blocks(self.refcounts(2))) + self.blocks(1) - 1;

@@ -38,8 +38,8 @@ const LISTS: &str = "bdilmns";
 /// The option with the label, which has no effect on the geometry.
 pub const LABEL: char = 'L';
 
-/// Splits an option string into suboptions, with the rules of getopt(3) and getsubopt(3). There is no quoting: no value that
-/// raidtrace supports contains a space.
+/// Splits an option string into suboptions, with the rules of getopt(3) and getsubopt(3). There is
+/// no quoting: no value that raidtrace supports contains a space.
 ///
 /// # Errors
 /// An option is unknown, or lacks its value.
@@ -48,16 +48,10 @@ pub fn split(text: &str) -> Result<Vec<Word>, String> {
     let mut rest = text.split_whitespace();
     while let Some(word) = rest.next() {
         let Some(letters) = word.strip_prefix('-').filter(|l| !l.is_empty()) else {
-            return Err(format!(
-                "'{word}' is no option of mkfs.xfs: use -d agsize=..., ..."
-            ));
+            return Err(format!("'{word}' is no option of mkfs.xfs: use -d agsize=..., ..."));
         };
         for (at, letter) in letters.char_indices() {
-            let whole = |name: &str| Word {
-                letter,
-                name: name.to_owned(),
-                value: None,
-            };
+            let whole = |name: &str| Word { letter, name: name.to_owned(), value: None };
             if FLAGS.contains(letter) {
                 words.push(whole(""));
                 continue;
@@ -67,8 +61,7 @@ pub fn split(text: &str) -> Result<Vec<Word>, String> {
             }
             let attached = &letters[at + letter.len_utf8()..];
             let list = if attached.is_empty() {
-                rest.next()
-                    .ok_or_else(|| format!("-{letter} needs a value"))?
+                rest.next().ok_or_else(|| format!("-{letter} needs a value"))?
             } else {
                 attached
             };
@@ -76,9 +69,7 @@ pub fn split(text: &str) -> Result<Vec<Word>, String> {
                 words.push(whole(list));
             } else {
                 words.extend(
-                    list.split(',')
-                        .filter(|s| !s.is_empty())
-                        .map(|s| suboption(letter, s)),
+                    list.split(',').filter(|s| !s.is_empty()).map(|s| suboption(letter, s)),
                 );
             }
             break;
@@ -103,14 +94,11 @@ fn suboption(letter: char, text: &str) -> Word {
         Some((name, value)) => (name, Some(value.to_owned()).filter(|v| !v.is_empty())),
         None => (text, None),
     };
-    Word {
-        letter,
-        name: name.to_owned(),
-        value,
-    }
+    Word { letter, name: name.to_owned(), value }
 }
 
-/// Parses a number as strtoll(3) with base 0: decimal, 0x... or octal with a leading 0. Returns it and the rest.
+/// Parses a number as strtoll(3) with base 0: decimal, 0x... or octal with a leading 0. Returns it
+/// and the rest.
 fn digits(text: &str) -> Option<(u64, &str)> {
     let lower = text.to_ascii_lowercase();
     let (from, radix) = match lower.as_bytes() {
@@ -118,9 +106,7 @@ fn digits(text: &str) -> Option<(u64, &str)> {
         [b'0', ..] => (0, 8),
         _ => (0, 10),
     };
-    let end = text[from..]
-        .find(|c: char| !c.is_digit(radix))
-        .map_or(text.len(), |n| from + n);
+    let end = text[from..].find(|c: char| !c.is_digit(radix)).map_or(text.len(), |n| from + n);
     let number = u64::from_str_radix(&text[from..end], radix).ok()?;
     i64::try_from(number).ok()?;
     Some((number, &text[end..]))
@@ -128,13 +114,12 @@ fn digits(text: &str) -> Option<(u64, &str)> {
 
 /// Parses a number without suffix (getnum).
 pub fn number(text: &str) -> Option<u64> {
-    digits(text)
-        .filter(|(_, rest)| rest.is_empty())
-        .map(|(n, _)| n)
+    digits(text).filter(|(_, rest)| rest.is_empty()).map(|(n, _)| n)
 }
 
-/// Parses a number of bytes with the suffixes of cvtnum (libfrog/convert.c): b for blocks, s for sectors, k, m, g, t, p, e. `None`
-/// if it is no number, or if the size of blocks or sectors is unknown.
+/// Parses a number of bytes with the suffixes of cvtnum (libfrog/convert.c): b for blocks, s for
+/// sectors, k, m, g, t, p, e. `None` if it is no number, or if the size of blocks or sectors is
+/// unknown.
 pub fn size(text: &str, block: Option<u64>, sector: Option<u64>) -> Option<u64> {
     let (number, suffix) = digits(text)?;
     let unit = match suffix.to_ascii_lowercase().as_str() {
@@ -149,7 +134,5 @@ pub fn size(text: &str, block: Option<u64>, sector: Option<u64>) -> Option<u64> 
         "e" => 1 << 60,
         _ => return None,
     };
-    number
-        .checked_mul(unit)
-        .filter(|&n| i64::try_from(n).is_ok())
+    number.checked_mul(unit).filter(|&n| i64::try_from(n).is_ok())
 }

@@ -1,6 +1,8 @@
-//! Builds the boundary table of an array from the layouts of its filesystems. A boundary is a sector at which the origin changes.
+//! Builds the boundary table of an array from the layouts of its filesystems. A boundary is a
+//! sector at which the origin changes.
 //!
-//! Converts ranges of filesystems on partitions or device mapper volumes to sectors of the array, once. Pure.
+//! Converts ranges of filesystems on partitions or device mapper volumes to sectors of the array,
+//! once. Pure.
 
 use crate::address::{ArraySector, FsBlock, FsSector};
 use crate::contract;
@@ -8,8 +10,9 @@ use crate::fs::SectorRange;
 use crate::machine::Segment;
 use crate::origin::Origin;
 
-/// Code of blocks outside fixed structures. log2 of the sectors per block is added to it. Such a boundary is the start of a
-/// block, from which the programs compute the starts of the following blocks.
+/// Code of blocks outside fixed structures. log2 of the sectors per block is added to it. Such a
+/// boundary is the start of a block, from which the programs compute the starts of the following
+/// blocks.
 pub const DYNAMIC: u8 = contract::DYNAMIC as u8;
 const _: () = assert!(Origin::ALL.len() <= DYNAMIC as usize);
 
@@ -19,7 +22,8 @@ const _: () = assert!(DYNAMIC_XFS > MAX_BLOCK_LOG);
 /// log2 of the sectors of the largest block, 64 KiB.
 const MAX_BLOCK_LOG: u8 = 7;
 
-/// [`DYNAMIC`] for blocks of `block_sectors` sectors, a power of two from 1 (512 bytes) to 128 (64 KiB).
+/// [`DYNAMIC`] for blocks of `block_sectors` sectors, a power of two from 1 (512 bytes) to 128 (64
+/// KiB).
 pub fn dynamic(block_sectors: u64, xfs: bool) -> u8 {
     let log = block_sectors.trailing_zeros().min(MAX_BLOCK_LOG.into()) as u8;
     DYNAMIC + log + if xfs { DYNAMIC_XFS } else { 0 }
@@ -49,8 +53,8 @@ pub struct Placed<'a> {
 }
 
 impl Placed<'_> {
-    /// True if some blocks of the filesystem are split, as on a volume whose stripes are smaller than a block. A split block
-    /// outside fixed structures counts as file data.
+    /// True if some blocks of the filesystem are split, as on a volume whose stripes are smaller
+    /// than a block. A split block outside fixed structures counts as file data.
     pub fn cuts_blocks(&self) -> bool {
         let block_sectors = self.block_sectors.max(1);
         let mut starts = self.segments.iter().map(|s| s.fs_sector.0);
@@ -58,7 +62,8 @@ impl Placed<'_> {
     }
 }
 
-/// The table of one array. The first boundary is at sector 0. Sectors outside of filesystems are `raw`.
+/// The table of one array. The first boundary is at sector 0. Sectors outside of filesystems are
+/// `raw`.
 pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     let mut pieces = Vec::new();
     for fs in filesystems {
@@ -68,10 +73,7 @@ pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
     }
     pieces.sort_unstable();
 
-    let mut table = vec![Boundary {
-        sector: ArraySector(0),
-        code: Origin::Raw as u8,
-    }];
+    let mut table = vec![Boundary { sector: ArraySector(0), code: Origin::Raw as u8 }];
     let mut end = ArraySector(0);
     for (first, last, code) in pieces {
         // Filesystems should not overlap. If they do, sectors belong to the first one.
@@ -123,12 +125,11 @@ fn push(table: &mut Vec<Boundary>, sector: ArraySector, code: u8) {
     }
 }
 
-/// Pieces of the ranges of `fs`, and of the gaps between them, that lie in `segment`: first sector, end, code.
+/// Pieces of the ranges of `fs`, and of the gaps between them, that lie in `segment`: first sector,
+/// end, code.
 fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, ArraySector, u8)>) {
     let from = segment.fs_sector;
-    let to = segment
-        .end()
-        .min(FsBlock(fs.blocks).sector(fs.block_sectors));
+    let to = segment.end().min(FsBlock(fs.blocks).sector(fs.block_sectors));
     let code = dynamic(fs.block_sectors, fs.xfs);
     let mut put = |first: FsSector, last: FsSector, code: u8| {
         let (first, last) = (first.max(from), last.min(to));
@@ -138,11 +139,7 @@ fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, Ar
         };
         // The rest of a block that begins in another segment.
         if first < whole {
-            pieces.push((
-                segment.map(first),
-                segment.map(whole),
-                Origin::FileData as u8,
-            ));
+            pieces.push((segment.map(first), segment.map(whole), Origin::FileData as u8));
         }
         if whole < last {
             pieces.push((segment.map(whole), segment.map(last), code));
@@ -174,11 +171,7 @@ mod tests {
 
     /// Blocks of 4 KiB.
     fn range(first: u64, count: u64, origin: Origin) -> SectorRange {
-        SectorRange {
-            first: FsBlock(first).sector(8),
-            count: count * 8,
-            origin,
-        }
+        SectorRange { first: FsBlock(first).sector(8), count: count * 8, origin }
     }
 
     fn codes(table: &[Boundary]) -> Vec<(u64, u8)> {
@@ -186,11 +179,7 @@ mod tests {
     }
 
     fn segment(fs_sector: u64, array_sector: u64, sectors: u64) -> Segment {
-        Segment {
-            fs_sector: FsSector(fs_sector),
-            array_sector: ArraySector(array_sector),
-            sectors,
-        }
+        Segment { fs_sector: FsSector(fs_sector), array_sector: ArraySector(array_sector), sectors }
     }
 
     const RAW: u8 = Origin::Raw as u8;
@@ -275,17 +264,7 @@ mod tests {
     #[test]
     fn block_sizes_side_by_side() {
         let got = table(&[whole(63, 2, 100), whole(263, 8, 10), whole(400, 128, 2)]);
-        assert_eq!(
-            got,
-            [
-                (0, RAW),
-                (63, 33),
-                (263, 35),
-                (343, RAW),
-                (400, 39 + 8),
-                (656, RAW)
-            ]
-        );
+        assert_eq!(got, [(0, RAW), (63, 33), (263, 35), (343, RAW), (400, 39 + 8), (656, RAW)]);
         assert_eq!([1, 2, 8, 128].map(|n| dynamic(n, false)), [32, 33, 35, 39]);
         assert_eq!([1, 2, 8, 128].map(|n| dynamic(n, true)), [40, 41, 43, 47]);
         assert_eq!([35, 43, 47, 12].map(block_sectors), [8, 8, 128, 1]);
@@ -293,7 +272,8 @@ mod tests {
 
     #[test]
     fn filesystems_that_touch_or_overlap_keep_their_block_alignment() {
-        // The blocks of the second filesystem are aligned with those of the first; the blocks of the third are not.
+        // The blocks of the second filesystem are aligned with those of the first; the blocks of
+        // the third are not.
         let cut = segment(0, 0, 21);
         let got = table(&[([cut], 8, 2), whole(16, 8, 1), whole(24, 8, 1)]);
         assert_eq!(got, [(0, DYNAMIC), (32, RAW)]);
@@ -326,23 +306,11 @@ mod tests {
                 (220, RAW),
             ]
         );
-        let placed = Placed {
-            segments: &segments,
-            ranges: &[],
-            block_sectors: 8,
-            blocks: 4,
-            xfs: false,
-        };
+        let placed =
+            Placed { segments: &segments, ranges: &[], block_sectors: 8, blocks: 4, xfs: false };
         assert_eq!(
             codes(&boundaries(&[placed])),
-            [
-                (0, RAW),
-                (100, DYNAMIC),
-                (112, RAW),
-                (200, DATA),
-                (204, DYNAMIC),
-                (220, RAW)
-            ]
+            [(0, RAW), (100, DYNAMIC), (112, RAW), (200, DATA), (204, DYNAMIC), (220, RAW)]
         );
     }
 

@@ -1,6 +1,7 @@
 //! Types of the running kernel and of one of its modules, from BTF.
 //!
-//! libbpf_rs reads only the kernel's types: it has no `btf__load_module_btf()`. Therefore this module calls libbpf directly.
+//! libbpf_rs reads only the kernel's types: it has no `btf__load_module_btf()`. Therefore this
+//! module calls libbpf directly.
 
 use std::ffi::{CStr, CString};
 use std::ops::Range;
@@ -10,18 +11,21 @@ use libbpf_rs::btf::BtfKind;
 use libbpf_rs::libbpf_sys as sys;
 
 /// Error for a kernel without types.
-pub(super) const NO_TYPES: &str = "this kernel does not describe its types (no /sys/kernel/btf/vmlinux): raidtrace needs \
-     a kernel built with CONFIG_DEBUG_INFO_BTF=y, as Debian's are from Debian 11 on";
+pub(super) const NO_TYPES: &str = "this kernel does not describe its types (no \
+                                   /sys/kernel/btf/vmlinux): raidtrace needs a kernel built with \
+                                   CONFIG_DEBUG_INFO_BTF=y, as Debian's are from Debian 11 on";
 
 /// Types of the kernel and, if it is loaded, of one module.
 pub(super) struct Btf {
     kernel: *mut sys::btf,
-    /// Null if the module is built in or not loaded. Split BTF on top of `kernel`: a lookup covers both.
+    /// Null if the module is built in or not loaded. Split BTF on top of `kernel`: a lookup covers
+    /// both.
     module: *mut sys::btf,
 }
 
-/// True if programs can refer to types of modules. libbpf finds these types by BTF id, and the kernel returns BTF ids only with
-/// CAP_SYS_ADMIN (bpf_obj_get_next_id(), kernel/bpf/syscall.c). The files in /sys/kernel/btf are readable without it.
+/// True if programs can refer to types of modules. libbpf finds these types by BTF id, and the
+/// kernel returns BTF ids only with CAP_SYS_ADMIN (bpf_obj_get_next_id(), kernel/bpf/syscall.c).
+/// The files in /sys/kernel/btf are readable without it.
 pub(super) fn sees_modules() -> bool {
     let mut id = 0;
     // SAFETY: the kernel writes only `id`.
@@ -32,7 +36,8 @@ impl Btf {
     /// `None` if the kernel does not describe its types (CONFIG_DEBUG_INFO_BTF).
     pub fn load(module: &str) -> Option<Self> {
         let module = CString::new(module).ok()?;
-        // SAFETY: `kernel` is checked for null; `module` refers to it, so `drop` frees `module` first.
+        // SAFETY: `kernel` is checked for null; `module` refers to it, so `drop` frees `module`
+        // first.
         unsafe {
             let kernel = sys::btf__load_vmlinux_btf();
             if kernel.is_null() {
@@ -44,11 +49,7 @@ impl Btf {
     }
 
     fn all(&self) -> *const sys::btf {
-        if self.module.is_null() {
-            self.kernel
-        } else {
-            self.module
-        }
+        if self.module.is_null() { self.kernel } else { self.module }
     }
 
     /// True if there is a type with this name and kind.
@@ -77,8 +78,8 @@ impl Btf {
         name.and_then(|n| n.to_str().ok()).unwrap_or_default()
     }
 
-    /// Number of arguments of a tracepoint: `btf_trace_X` is a pointer to the prototype of X's probes, which is
-    /// `void *__data`, then the arguments.
+    /// Number of arguments of a tracepoint: `btf_trace_X` is a pointer to the prototype of X's
+    /// probes, which is `void *__data`, then the arguments.
     pub fn tracepoint_arguments(&self, tracepoint: &str) -> Option<usize> {
         let typedef = self.find(&format!("btf_trace_{tracepoint}"), BtfKind::Typedef)?;
         let pointer = self.target(typedef, BtfKind::Ptr)?;
@@ -92,10 +93,11 @@ impl Btf {
         self.target(function, BtfKind::FuncProto).map(count)
     }
 
-    /// The type that a typedef, pointer or function refers to, if that type is of the expected kind.
+    /// The type that a typedef, pointer or function refers to, if that type is of the expected
+    /// kind.
     fn target(&self, from: &sys::btf_type, expected: BtfKind) -> Option<&sys::btf_type> {
-        // SAFETY: the union is a type id for typedefs, pointers and functions (include/uapi/linux/btf.h), and four bytes for all
-        // types.
+        // SAFETY: the union is a type id for typedefs, pointers and functions
+        // (include/uapi/linux/btf.h), and four bytes for all types.
         let id = unsafe { from.__bindgen_anon_1.type_ };
         self.at(id).filter(|t| kind(t) == expected as u32)
     }
@@ -120,11 +122,7 @@ impl Btf {
     pub fn all_enumerators(&self) -> impl Iterator<Item = (&str, i32)> {
         // SAFETY: `kernel` is not null.
         let types = |btf| unsafe { sys::btf__type_cnt(btf) };
-        let first = if self.module.is_null() {
-            1
-        } else {
-            types(self.kernel)
-        };
+        let first = if self.module.is_null() { 1 } else { types(self.kernel) };
         self.enumerators_among(first..types(self.all()))
     }
 
@@ -162,8 +160,8 @@ fn count(of: &sys::btf_type) -> usize {
 ///
 /// # Safety
 ///
-/// `of` must be a type in libbpf's memory, of the kind whose records are `T`. libbpf checked their number when it loaded the
-/// types (`btf_sanity_check()`).
+/// `of` must be a type in libbpf's memory, of the kind whose records are `T`. libbpf checked their
+/// number when it loaded the types (`btf_sanity_check()`).
 unsafe fn records_after<T>(of: &sys::btf_type) -> &[T] {
     // SAFETY: the caller guarantees the type and `T`. BTF aligns types and records to four bytes.
     unsafe { slice::from_raw_parts(std::ptr::from_ref(of).add(1).cast(), count(of)) }

@@ -26,8 +26,8 @@ use crate::contract::{ARRAY_IN_SYNC, COST_SHIFT};
 use crate::origin::{Op, Origin};
 
 impl Probe {
-    /// Counters since the start. The programs keep counting during the reading, so cells can differ by requests that complete
-    /// meanwhile.
+    /// Counters since the start. The programs keep counting during the reading, so cells can differ
+    /// by requests that complete meanwhile.
     pub fn read(&mut self) -> Result<Counters> {
         Ok(self.read_switchover()?.0)
     }
@@ -38,9 +38,7 @@ impl Probe {
         self.begin_interval();
         let mut base = None;
         counters.cells = match &self.switchover {
-            None => self
-                .member_ids
-                .count(self.read_cells(self.member_ids.all())?),
+            None => self.member_ids.count(self.read_cells(self.member_ids.all())?),
             Some(switchover) => {
                 let counted = self.read_cells(switchover.all())?;
                 base = Some(switchover.base(&counted));
@@ -53,7 +51,8 @@ impl Probe {
         self.read_names(&mut counters);
         counters.journals = self.read_journals()?;
         self.read_losses(&mut counters)?;
-        // Other counters continue. Counters of tasks and files are increases, and this reading has already reported them.
+        // Other counters continue. Counters of tasks and files are increases, and this reading has
+        // already reported them.
         let base = base.map(|cells| Counters {
             cells,
             tasks: HashMap::new(),
@@ -71,11 +70,7 @@ impl Probe {
         // Each CPU assigns its own rows to cells.
         let mut cells: Vec<(u16, usize, CellKey)> = Vec::new();
         // The second half belongs to the shadow programs.
-        let halves = if self.programs.contains(&"rt_rq_complete_2") {
-            2
-        } else {
-            1
-        };
+        let halves = if self.programs.contains(&"rt_rq_complete_2") { 2 } else { 1 };
         let members = members.into_iter();
         let entries = members.flat_map(|m| (0..halves).map(move |half| (m, half)));
         for (member, half) in entries {
@@ -112,31 +107,25 @@ impl Probe {
         let cpus: Vec<rt_task_pending> = all_entries(&maps.rt_tasks_pending)?;
         let slots = cpus.iter().flat_map(|cpu| &cpu.slot);
         // Slots that were written during the read are left for the next reading.
-        let pending = slots
-            .filter(|s| s.io.bios > 0 && s.version_first == s.version_last)
-            .filter_map(|s| {
+        let pending =
+            slots.filter(|s| s.io.bios > 0 && s.version_first == s.version_last).filter_map(|s| {
                 let key = rt_task_key::read(&s.key.to_ne_bytes())?;
                 Some((task_key(&key)?, counts(&s.io)))
             });
         for ((key, dirtied), io) in self.task_deltas.step(moved.into_iter(), pending) {
-            let into = if dirtied {
-                &mut counters.dirtied
-            } else {
-                &mut counters.tasks
-            };
+            let into = if dirtied { &mut counters.dirtied } else { &mut counters.tasks };
             into.insert(key, io);
         }
         Ok(())
     }
 
-    /// Names of all tasks in the counters. Call this last: only the BPF side has the names of tasks that have ended.
+    /// Names of all tasks in the counters. Call this last: only the BPF side has the names of tasks
+    /// that have ended.
     fn read_names(&self, counters: &mut Counters) {
         let submitters = counters.tasks.keys().chain(counters.dirtied.keys());
         let dirtiers = counters.dirtied_files.keys().map(DirtyKey::task);
         let ids: HashSet<TaskId> = submitters.map(TaskKey::id).chain(dirtiers).collect();
-        let named = ids
-            .into_iter()
-            .filter_map(|id| Some((id, self.task_name(id)?)));
+        let named = ids.into_iter().filter_map(|id| Some((id, self.task_name(id)?)));
         counters.names = named.collect();
     }
 
@@ -171,8 +160,8 @@ impl Probe {
                 counters.lost.count(reason, count);
             }
         }
-        // Read skips before recoveries. In the other order, a recovered skip that happens between the two reads would count as
-        // missed.
+        // Read skips before recoveries. In the other order, a recovered skip that happens between
+        // the two reads would count as missed.
         let mut skips: HashMap<&str, u64> = HashMap::new();
         let loaded = programs(self.skel.object(), &self.programs);
         for (name, program) in loaded.filter(|(name, _)| !is_shadow(name)) {
@@ -192,12 +181,10 @@ impl Probe {
         // If the shadow program was skipped as well, the run is missed.
         let missed: u64 = skips
             .into_iter()
-            .map(
-                |(name, skipped)| match SHADOWED.iter().position(|c| *c == name) {
-                    Some(kind) => skipped.saturating_sub(recovered[kind]),
-                    None => skipped,
-                },
-            )
+            .map(|(name, skipped)| match SHADOWED.iter().position(|c| *c == name) {
+                Some(kind) => skipped.saturating_sub(recovered[kind]),
+                None => skipped,
+            })
             .sum();
         self.missed = self.missed.max(missed);
         counters.lost.count(Loss::Missed, self.missed);
@@ -217,11 +204,7 @@ impl Probe {
         let Some(mut wire) = found.and_then(|b| rt_array::read(&b)) else {
             return Ok(());
         };
-        let flags = if in_sync {
-            wire.flags | ARRAY_IN_SYNC
-        } else {
-            wire.flags & !ARRAY_IN_SYNC
-        };
+        let flags = if in_sync { wire.flags | ARRAY_IN_SYNC } else { wire.flags & !ARRAY_IN_SYNC };
         if flags != wire.flags {
             wire.flags = flags;
             map.update(array.bytes(), wire.bytes(), MapFlags::ANY)?;

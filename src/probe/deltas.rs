@@ -1,16 +1,17 @@
 //! Counters of tasks and files since the previous reading. Pure.
 //!
-//! The counters of a key (a task or a file) are in two places: in per-CPU slots, and in a table. When a CPU reuses a slot for
-//! another key, the BPF program adds the slot's counters to the table. Each reading empties the table but cannot empty a slot.
-//! Slots are cumulative, so counters taken from the table are kept and added to those in slots until the key has left all slots.
+//! The counters of a key (a task or a file) are in two places: in per-CPU slots, and in a table.
+//! When a CPU reuses a slot for another key, the BPF program adds the slot's counters to the table.
+//! Each reading empties the table but cannot empty a slot. Slots are cumulative, so counters taken
+//! from the table are kept and added to those in slots until the key has left all slots.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
 use crate::analysis::counters::TaskCounters;
 
-/// Number of readings for which a key is kept although it is in no slot and its counters have not reached the table. After that
-/// the counters are lost.
+/// Number of readings for which a key is kept although it is in no slot and its counters have not
+/// reached the table. After that the counters are lost.
 const MAX_IDLE_READINGS: u8 = 3;
 
 #[derive(Debug)]
@@ -20,9 +21,7 @@ pub(super) struct Deltas<K> {
 
 impl<K> Default for Deltas<K> {
     fn default() -> Self {
-        Self {
-            sums: HashMap::new(),
-        }
+        Self { sums: HashMap::new() }
     }
 }
 
@@ -37,8 +36,9 @@ struct Sum {
 }
 
 impl<K: Copy + Eq + Hash> Deltas<K> {
-    /// Counters that were not reported before. `moved` was just taken out of the table; `pending` was read from the slots after
-    /// that. Counters that move to the table between these two reads are in neither; the next call reports them.
+    /// Counters that were not reported before. `moved` was just taken out of the table; `pending`
+    /// was read from the slots after that. Counters that move to the table between these two reads
+    /// are in neither; the next call reports them.
     pub(super) fn step(
         &mut self,
         moved: impl Iterator<Item = (K, TaskCounters)>,
@@ -89,22 +89,11 @@ mod tests {
     use std::collections::HashMap;
 
     fn key(inode: u64) -> FileKey {
-        FileKey {
-            array: 0,
-            file: Some(FileId {
-                dev: 1,
-                inode,
-                generation: 0,
-            }),
-            op: Op::Write,
-        }
+        FileKey { array: 0, file: Some(FileId { dev: 1, inode, generation: 0 }), op: Op::Write }
     }
 
     fn io(bios: u64) -> TaskCounters {
-        TaskCounters {
-            bios,
-            bytes: bios * 512,
-        }
+        TaskCounters { bios, bytes: bios * 512 }
     }
 
     fn step(
@@ -157,8 +146,8 @@ mod tests {
         assert!(l.sums.is_empty());
     }
 
-    /// Two CPUs with two slots each submit bios of seven files at random. A reading reads the slots either directly after the
-    /// table or a few bios later.
+    /// Two CPUs with two slots each submit bios of seven files at random. A reading reads the slots
+    /// either directly after the table or a few bios later.
     fn simulate(bios: &[(usize, usize, u64)], readings: &[(usize, usize)]) -> (u64, u64) {
         let mut slots = [(0u64, 0u64); 4];
         let mut table: HashMap<u64, u64> = HashMap::new();
@@ -179,10 +168,7 @@ mod tests {
         let mut read =
             |deltas: &mut Deltas<FileKey>, moved: Vec<(u64, u64)>, slots: &[(u64, u64); 4]| {
                 let pending: Vec<_> = slots.iter().copied().filter(|s| s.1 > 0).collect();
-                reported += step(deltas, &moved, &pending)
-                    .iter()
-                    .map(|n| n.1)
-                    .sum::<u64>();
+                reported += step(deltas, &moved, &pending).iter().map(|n| n.1).sum::<u64>();
             };
         for &(before, between) in readings {
             run(&mut slots, &mut table, before);

@@ -26,7 +26,8 @@ impl Probe {
     }
 }
 
-/// Replaces the members' ids in events by their positions. Sets aside events whose member is only in the next topology.
+/// Replaces the members' ids in events by their positions. Sets aside events whose member is only
+/// in the next topology.
 pub(super) fn by_position(
     from: impl IntoIterator<Item = Event>,
     ids: &MemberIds,

@@ -20,8 +20,8 @@ const PART: u8 = contract::EVENT_PART as u8;
 const SUBMISSION: u8 = contract::EVENT_SUBMISSION as u8;
 const RUNS: u16 = contract::RUNS as u16;
 const RUNS_SENT: u16 = contract::RUNS_SENT as u16;
-/// Number of events drained at once, shared by the ring buffers; each drains at least 256. Bounds the memory between the ring
-/// buffers and the recording.
+/// Number of events drained at once, shared by the ring buffers; each drains at least 256. Bounds
+/// the memory between the ring buffers and the recording.
 const MANY: usize = 8192;
 
 /// An event. Times are in ns (CLOCK_MONOTONIC).
@@ -38,7 +38,8 @@ pub enum Event {
 /// A completed request, or a part of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// True if the event covers only a part of a request, because the request has not completed yet or has too many runs.
+    /// True if the event covers only a part of a request, because the request has not completed
+    /// yet or has too many runs.
     pub part: bool,
     /// Position of the member in the topology; `u32::MAX` if it has none.
     pub member: u32,
@@ -54,7 +55,8 @@ pub struct Completed {
     pub sector: DiskSector,
     /// Length in bytes.
     pub length: u32,
-    /// Number of `Run`s that follow. 0: a single run of `origin`. `None`: earlier parts covered all bytes.
+    /// Number of `Run`s that follow. 0: a single run of `origin`. `None`: earlier parts covered
+    /// all bytes.
     pub runs: Option<u16>,
     /// Time of completion.
     pub now_ns: u64,
@@ -101,13 +103,15 @@ pub(super) struct Events {
     /// Ring buffers of the CPUs. The events of each are almost ordered by time.
     rings: Vec<Ring<Event>>,
     _maps: Vec<MapHandle>,
-    /// Events, with member ids, that are later than the time up to which every ring has been drained.
+    /// Events, with member ids, that are later than the time up to which every ring has been
+    /// drained.
     pub(super) later: Vec<Event>,
     /// Events, with member ids, whose members are only in the next topology.
     pub(super) early: Vec<Event>,
 }
 
-/// Size in bytes of each of `rings` ring buffers with `wanted` bytes in total: a power of two, at least a page.
+/// Size in bytes of each of `rings` ring buffers with `wanted` bytes in total: a power of two, at
+/// least a page.
 fn size(wanted: Option<u32>, rings: usize) -> usize {
     let page = rustix::param::page_size();
     let each = (wanted.unwrap_or(0) as usize / rings.max(1)).clamp(page, 1 << 30);
@@ -132,9 +136,7 @@ pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
 
 impl Events {
     pub(super) fn new(skel: &RaidtraceSkel<'_>, buffer: Option<u32>) -> Result<Self> {
-        let maps = (0..online())
-            .map(|_| ring(buffer))
-            .collect::<Result<Vec<_>>>()?;
+        let maps = (0..online()).map(|_| ring(buffer)).collect::<Result<Vec<_>>>()?;
         // A CPU that is now offline shares the ring of another CPU.
         for (cpu, map) in (0..skel.maps.rt_events.max_entries()).zip(maps.iter().cycle()) {
             let fd = map.as_fd().as_raw_fd();
@@ -152,7 +154,8 @@ impl Events {
         })
     }
 
-    /// Drains some events of each ring. Returns the time up to which all events are drained, and true if more are ready.
+    /// Drains some events of each ring. Returns the time up to which all events are drained, and
+    /// true if more are ready.
     pub(super) fn drain(&mut self) -> Result<(u64, bool)> {
         let mut until = monotonic_ns();
         let mut more = false;
@@ -161,7 +164,8 @@ impl Events {
             let known = self.later.len();
             if ring.drain(some, &mut self.later)? >= some {
                 more = true;
-                // Events that remain in the ring are later, unless completions interrupted each other.
+                // Events that remain in the ring are later, unless completions interrupted each
+                // other.
                 let last = self.later[known..].iter().rev().find_map(Event::time);
                 until = until.min(last.unwrap_or(until));
             }
@@ -170,13 +174,12 @@ impl Events {
     }
 }
 
-/// Removes the events up to a time and returns them ordered by time. Runs stay directly after their event.
+/// Removes the events up to a time and returns them ordered by time. Runs stay directly after their
+/// event.
 pub(super) fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
     // Indices of the events that have a time.
-    let mut starts: Vec<(u64, usize)> = (0..)
-        .zip(&*events)
-        .filter_map(|(at, event)| Some((event.time()?, at)))
-        .collect();
+    let mut starts: Vec<(u64, usize)> =
+        (0..).zip(&*events).filter_map(|(at, event)| Some((event.time()?, at))).collect();
     if let [.., last] = starts[..]
         && starts.is_sorted()
         && last.0 <= until
@@ -187,11 +190,7 @@ pub(super) fn in_order(events: &mut Vec<Event>, until: u64) -> Vec<Event> {
     let mut ordered = Vec::with_capacity(events.len());
     let mut later = Vec::new();
     for (time, at) in starts {
-        let into = if time <= until {
-            &mut ordered
-        } else {
-            &mut later
-        };
+        let into = if time <= until { &mut ordered } else { &mut later };
         into.push(events[at]);
         let runs = events[at + 1..].iter();
         into.extend(runs.take_while(|e| e.time().is_none()));

@@ -11,8 +11,9 @@ use super::md::Md;
 use super::symbols::KernelSymbols;
 use crate::machine::tracefs;
 
-/// Facts about the kernel. The rules that use them are in `plan`. Tracepoints are described by their number of arguments, without
-/// the leading `void *`; `None` if the kernel lacks the tracepoint.
+/// Facts about the kernel. The rules that use them are in `plan`. Tracepoints are described by
+/// their number of arguments, without the leading `void *`; `None` if the kernel lacks the
+/// tracepoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The kernel describes its types (`/sys/kernel/btf/vmlinux`); without it nothing loads.
@@ -25,10 +26,11 @@ pub struct Facts {
     pub bio_queue: Option<usize>,
     /// `ext4_free_blocks(inode, block, count, flags)`, in the kernel or in the ext4 module.
     pub free_blocks: Option<usize>,
-    /// ext4 is a module with BTF. The number of arguments of its tracepoints is unknown until they are attached.
+    /// ext4 is a module with BTF. The number of arguments of its tracepoints is unknown until they
+    /// are attached.
     pub ext4_module_btf: bool,
-    /// `jbd2_handle_stats(dev, tid, type, line_no, interval, sync, requested_blocks, dirtied_blocks)`, in the kernel or in the
-    /// module jbd2.
+    /// `jbd2_handle_stats(dev, tid, type, line_no, interval, sync, requested_blocks,
+    /// dirtied_blocks)`, in the kernel or in the module jbd2.
     pub handle_stats: Option<usize>,
     /// `jbd2_checkpoint(journal, result)`, likewise.
     pub checkpoint: Option<usize>,
@@ -48,8 +50,8 @@ pub struct Facts {
     pub bio_complete: Option<usize>,
     /// Facts about md's modules.
     pub md: Md,
-    /// Address of the variable `vmemmap_base` (x86-64 with randomised memory layout); 0 if there is none, `u64::MAX` if the
-    /// kernel hides addresses. The same for the addresses below.
+    /// Address of the variable `vmemmap_base` (x86-64 with randomised memory layout); 0 if there
+    /// is none, `u64::MAX` if the kernel hides addresses. The same for the addresses below.
     pub vmemmap_base: u64,
     /// Address of the variable `page_offset_base`.
     pub page_offset_base: u64,
@@ -71,11 +73,11 @@ pub struct Facts {
     pub chain_end: u64,
     /// Tracepoints are called with preemption on: see `bpf/shadow.bpf.h`.
     pub preemptible: bool,
-    /// The kernel skips a program that already runs on the CPU, instead of nesting it. Such kernels count skipped runs of raw
-    /// tracepoints (`bpf_prog_inc_misses_counter`).
+    /// The kernel skips a program that already runs on the CPU, instead of nesting it. Such
+    /// kernels count skipped runs of raw tracepoints (`bpf_prog_inc_misses_counter`).
     pub guarded: bool,
-    /// A disk has several hardware queues. Its requests complete in an interrupt, which can interrupt another completion
-    /// (`blk_mq_complete_request_remote()`).
+    /// A disk has several hardware queues. Its requests complete in an interrupt, which can
+    /// interrupt another completion (`blk_mq_complete_request_remote()`).
     pub several_queues: bool,
 }
 
@@ -83,7 +85,8 @@ impl Facts {
     /// Probes the running kernel.
     pub fn gather() -> Self {
         super::log::collect();
-        // Types and symbols are read in parallel: libbpf parses 5 MiB of types, and the kernel formats 100,000 symbols.
+        // Types and symbols are read in parallel: libbpf parses 5 MiB of types, and the kernel
+        // formats 100,000 symbols.
         let types = thread::spawn(Self::types);
         let symbols = KernelSymbols::load();
         let mut facts = types.join().unwrap_or_else(|_| Self::types());
@@ -135,8 +138,9 @@ impl Facts {
             xfs_types: (btf.has("xfs_buf_ops", BtfKind::Struct)
                 || Path::new("/sys/kernel/btf/xfs").exists())
                 && super::btf::sees_modules(),
-            // Commit a46023d5616e leaves preemption on in tracepoints. It also adds a member to this struct for the wait for
-            // their callers (kernel/tracepoint.c), the commit's only trace in the kernel's types.
+            // Commit a46023d5616e leaves preemption on in tracepoints. It also adds a member to
+            // this struct for the wait for their callers (kernel/tracepoint.c), the commit's only
+            // trace in the kernel's types.
             preemptible: btf.has_member("tp_transition_snapshot", "srcu_gp"),
             ..facts
         }

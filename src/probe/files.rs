@@ -10,8 +10,9 @@ use crate::analysis::counters::{Counters, DirtyKey, FileKey, FileName, TaskCount
 use crate::analysis::files::FileId;
 
 impl Probe {
-    /// Starts an interval: bios are counted under new keys from now on (`rt_interval` in `bpf/tasks.bpf.c`). Call this a few
-    /// system calls before the table is read: by the time of the read, programs that got the old number have ended.
+    /// Starts an interval: bios are counted under new keys from now on (`rt_interval` in
+    /// `bpf/tasks.bpf.c`). Call this a few system calls before the table is read: by the time of
+    /// the read, programs that got the old number have ended.
     pub(super) fn begin_interval(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_interval = bss.rt_interval.wrapping_add(1);
@@ -49,11 +50,7 @@ impl Probe {
 
     /// Name of a file when it was first seen.
     pub fn file_name(&self, id: &FileId) -> Option<FileName> {
-        let wire = rt_file_id {
-            inode: id.inode,
-            dev: id.dev,
-            generation: id.generation,
-        };
+        let wire = rt_file_id { inode: id.inode, dev: id.dev, generation: id.generation };
         let found = self.skel.maps.rt_files.lookup(wire.bytes(), MapFlags::ANY);
         let file = rt_file::read(&found.ok()??)?;
         Some(FileName {
@@ -75,15 +72,16 @@ fn file_key(wire: &rt_file_key) -> Option<(FileKey, Option<u32>)> {
     Some((key, dirtied.then_some(wire.pid)))
 }
 
-/// Removes entries from a table of `struct rt_io` and returns them by key. `key_of` returns `None` for an entry that stays,
-/// and `Some(None)` for an entry that is dropped.
+/// Removes entries from a table of `struct rt_io` and returns them by key. `key_of` returns `None`
+/// for an entry that stays, and `Some(None)` for an entry that is dropped.
 pub(super) fn drain<W: Wire, K>(
     table: &impl MapCore,
     key_of: impl Fn(&W) -> Option<Option<K>>,
 ) -> Result<Vec<(K, TaskCounters)>> {
     let mut moved = Vec::new();
     let mut read: Vec<u8> = Vec::new();
-    // Read everything in one batch: libbpf-rs stops at a short batch, which may not be the last one.
+    // Read everything in one batch: libbpf-rs stops at a short batch, which may not be the last
+    // one.
     for (key, io) in table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
         if let (Some(wire), Some(io)) = (W::read(&key), rt_io::read(&io))
             && let Some(found) = key_of(&wire)
@@ -100,8 +98,5 @@ pub(super) fn drain<W: Wire, K>(
 }
 
 pub(super) fn counts(io: &rt_io) -> TaskCounters {
-    TaskCounters {
-        bios: io.bios,
-        bytes: io.bytes,
-    }
+    TaskCounters { bios: io.bios, bytes: io.bytes }
 }

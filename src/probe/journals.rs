@@ -10,20 +10,18 @@ use super::wire::{Wire as _, rt_journal};
 use crate::analysis::counters::JournalCounters;
 
 impl Probe {
-    /// Waits since attach, by device number of the filesystem; empty if the programs are not loaded.
+    /// Waits since attach, by device number of the filesystem; empty if the programs are not
+    /// loaded.
     pub(super) fn read_journals(&self) -> Result<BTreeMap<u32, JournalCounters>> {
         let table = &self.skel.maps.rt_journals;
         let mut found = BTreeMap::new();
         for key in table.keys() {
             let journal = table.lookup(&key, MapFlags::ANY)?;
-            if let (Some(dev), Some(journal)) = (
-                u32::read(&key),
-                journal.as_deref().and_then(rt_journal::read),
-            ) {
-                let counted = JournalCounters {
-                    checkpoints: journal.checkpoints,
-                    wait_ns: journal.wait_ns,
-                };
+            if let (Some(dev), Some(journal)) =
+                (u32::read(&key), journal.as_deref().and_then(rt_journal::read))
+            {
+                let counted =
+                    JournalCounters { checkpoints: journal.checkpoints, wait_ns: journal.wait_ns };
                 found.insert(dev, counted);
             }
         }

@@ -27,8 +27,8 @@ use crate::contract::COST_SHIFT;
 const ROWS_PER_MEMBER: u32 = 32;
 /// Minimum number of counter rows per member and CPU. With fewer rows, common cells are lost.
 const ROWS_LEAST: u32 = 12;
-/// Number of entries for reasons of bios in flight, four reasons each. A power of two, many times the number of bios that a
-/// stripe cache submits at once.
+/// Number of entries for reasons of bios in flight, four reasons each. A power of two, many times
+/// the number of bios that a stripe cache submits at once.
 const REASONS: u32 = 1 << 14;
 /// Maximum kernel memory for the rows of all CPUs, in bytes.
 const ROWS_BYTES: usize = 128 << 20;
@@ -41,7 +41,8 @@ pub struct Probe {
     pub(super) members_max: u32,
     /// Ids of the traced topology.
     pub(super) member_ids: MemberIds,
-    /// After an update in place: the change to the next topology. The programs already count the members of the next topology.
+    /// After an update in place: the change to the next topology. The programs already count the
+    /// members of the next topology.
     pub(super) switchover: Option<Switchover>,
     /// Content of the maps; `None` after a failed update, when the content is unknown.
     map_state: Option<MapState>,
@@ -65,9 +66,9 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Loads and attaches the programs of `plan`. Drops optional programs that the kernel refuses, with a note in the plan.
-    /// `account` enables the estimate of the programs' cost. `buffer` is the size of the ring buffers in bytes, for recordings
-    /// only.
+    /// Loads and attaches the programs of `plan`. Drops optional programs that the kernel refuses,
+    /// with a note in the plan. `account` enables the estimate of the programs' cost. `buffer` is
+    /// the size of the ring buffers in bytes, for recordings only.
     ///
     /// # Errors
     ///
@@ -83,11 +84,7 @@ impl Probe {
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let spare = Spare::for_tables(tables);
         let members = tables.members.len() as u32;
-        let shadows = if plan.has("rt_rq_complete_2") {
-            members
-        } else {
-            0
-        };
+        let shadows = if plan.has("rt_rq_complete_2") { members } else { 0 };
         let (rows, note) = rows(members, spare.members + shadows, cpus);
         plan.notes.extend(note);
         let planned = plan.programs.iter().map(|c| c.program).collect();
@@ -143,26 +140,22 @@ impl Probe {
         put(&maps.rt_arrays, &tables.arrays)?;
         put(&maps.rt_members, &tables.members)?;
         put(&maps.rt_boundaries, &tables.boundaries)?;
-        let two = |pair: &[u32]| rt_tiles {
-            list: [pair[0], pair.get(1).copied().unwrap_or(0)],
-        };
-        put(
-            &maps.rt_tiles,
-            &tables.tiles.chunks(2).map(two).collect::<Vec<_>>(),
-        )?;
+        let two = |pair: &[u32]| rt_tiles { list: [pair[0], pair.get(1).copied().unwrap_or(0)] };
+        put(&maps.rt_tiles, &tables.tiles.chunks(2).map(two).collect::<Vec<_>>())?;
         for (slot, entry) in &tables.index {
-            maps.rt_dev_index
-                .update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
+            maps.rt_dev_index.update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
         }
         Ok(())
     }
 
-    /// Updates the running programs in place for new tables and a new plan, which must be based on the same facts. Returns false,
-    /// with no effect, if that is not possible. After the update the programs count the new members, but readings return the
-    /// counters of the previous topology until [`Self::finish_switchover`].
+    /// Updates the running programs in place for new tables and a new plan, which must be based on
+    /// the same facts. Returns false, with no effect, if that is not possible. After the update the
+    /// programs count the new members, but readings return the counters of the previous topology
+    /// until [`Self::finish_switchover`].
     ///
     /// # Errors
-    /// A map cannot be updated, or a program cannot be attached. The next update must then be a reload.
+    /// A map cannot be updated, or a program cannot be attached. The next update must then be a
+    /// reload.
     pub fn update_in_place(&mut self, tables: &Tables, plan: &Plan) -> Result<bool> {
         let loaded = |c: &Choice| self.planned.contains(&c.program);
         if !plan.programs.iter().all(loaded) {
@@ -190,8 +183,7 @@ impl Probe {
             attached.any(|c| c.program == program)
         };
         // A shadow program that was needed once stays attached.
-        self.links
-            .retain(|(program, _)| wanted(*program) || is_shadow(program));
+        self.links.retain(|(program, _)| wanted(*program) || is_shadow(program));
         self.map_state = Some(state);
         self.set_attached_time();
         self.switchover = Some(switchover);
@@ -219,10 +211,7 @@ impl Probe {
     fn attach(&mut self, plan: &mut Plan) -> Result<()> {
         for choice in plan.programs.clone() {
             if !choice.attached {
-                keep(
-                    PrintLevel::Info,
-                    format!("{}: not attached", choice.program),
-                );
+                keep(PrintLevel::Info, format!("{}: not attached", choice.program));
                 self.programs.push(choice.program);
                 continue;
             }
@@ -239,8 +228,8 @@ impl Probe {
         Ok(())
     }
 
-    /// Attaches the shadow program of `rt_rq_complete` if it is loaded but not attached. Call this when the kernel has skipped a
-    /// run of `rt_rq_complete`.
+    /// Attaches the shadow program of `rt_rq_complete` if it is loaded but not attached. Call this
+    /// when the kernel has skipped a run of `rt_rq_complete`.
     pub(super) fn attach_needed_shadow(&mut self) -> Result<()> {
         let shadow = "rt_rq_complete_2";
         if self.programs.contains(&shadow) && !self.links.iter().any(|(p, _)| *p == shadow) {
@@ -254,8 +243,8 @@ impl Probe {
         if let Some(kind) = SHADOWED.iter().position(|l| Some(*l) == first)
             && let Some(bss) = self.skel.maps.bss_data.as_deref_mut()
         {
-            // Set the bit before attaching: without it the first program sets no marks, and the shadow program would count each
-            // request a second time.
+            // Set the bit before attaching: without it the first program sets no marks, and the
+            // shadow program would count each request a second time.
             bss.rt_shadows_attached |= 1 << kind;
         }
         self.links.push(object::attach(self.skel.object(), name)?);
@@ -263,8 +252,9 @@ impl Probe {
     }
 }
 
-/// Number of counter rows, and a note if members get fewer than [`ROWS_PER_MEMBER`] because there are many CPUs. IO without a
-/// row is counted as lost. `spare` members, and members for shadow programs, get [`ROWS_LEAST`].
+/// Number of counter rows, and a note if members get fewer than [`ROWS_PER_MEMBER`] because there
+/// are many CPUs. IO without a row is counted as lost. `spare` members, and members for shadow
+/// programs, get [`ROWS_LEAST`].
 fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
     let row = size_of::<rt_row>() * cpus.max(1);
     let affordable = u32::try_from(ROWS_BYTES / row).unwrap_or(u32::MAX);
@@ -277,8 +267,9 @@ fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
         .min(u32::from(u16::MAX) - 1);
     let note = (rows < wanted).then(|| {
         format!(
-            "{members} members on {cpus} CPUs: {} counters per member and CPU instead of {ROWS_PER_MEMBER}, {} MiB of kernel \
-             memory: kinds of IO without a counter are counted as lost (rows): name fewer targets",
+            "{members} members on {cpus} CPUs: {} counters per member and CPU instead of \
+             {ROWS_PER_MEMBER}, {} MiB of kernel memory: kinds of IO without a counter are \
+             counted as lost (rows): name fewer targets",
             rows / members.max(1),
             (rows as usize * row) >> 20
         )
@@ -302,11 +293,7 @@ fn load(
     rodata.rt_page_shift = rustix::param::page_size().trailing_zeros();
     rodata.rt_vmemmap_base = facts.vmemmap_base;
     rodata.rt_page_offset_base = facts.page_offset_base;
-    rodata.rt_reason_mask = if tables.need.md_submits {
-        REASONS - 1
-    } else {
-        0
-    };
+    rodata.rt_reason_mask = if tables.need.md_submits { REASONS - 1 } else { 0 };
     rodata.rt_raid5_end_read = facts.md.raid5_end_read;
     rodata.rt_raid5_end_write = facts.md.raid5_end_write;
     rodata.rt_raid10_end_read = facts.md.raid10_end_read;
@@ -339,14 +326,7 @@ fn load(
     resize(&mut open.maps.rt_member_rows, 2 * members)?;
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
     resize(&mut open.maps.rt_tiles, tables.tiles.len().div_ceil(2))?;
-    resize(
-        &mut open.maps.rt_reasons,
-        if tables.need.md_submits {
-            REASONS as usize
-        } else {
-            1
-        },
-    )?;
+    resize(&mut open.maps.rt_reasons, if tables.need.md_submits { REASONS as usize } else { 1 })?;
     let slots = tables.slots + spare.slots;
     resize(&mut open.maps.rt_inflights, slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;

@@ -1,4 +1,5 @@
-//! Output of libbpf and the kernel's verifier, kept for error messages instead of printed to stderr.
+//! Output of libbpf and the kernel's verifier, kept for error messages instead of printed to
+//! stderr.
 
 use std::sync::Mutex;
 
@@ -26,7 +27,8 @@ pub(super) fn keep(_: PrintLevel, line: String) {
     }
 }
 
-/// The name of the program that failed and the verifier's reason, which is its last line before the statistics.
+/// The name of the program that failed and the verifier's reason, which is its last line before the
+/// statistics.
 pub(super) fn loader_error() -> String {
     let log = log();
     let mut lines = log.iter().map(|l| l.trim().trim_start_matches("libbpf: "));
@@ -55,7 +57,8 @@ pub(super) fn short(why: &str) -> String {
 /// An error message for programs that the kernel refused.
 pub(super) fn refusal(why: &str) -> String {
     let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
-        "run it as root, and check that the kernel is not locked down (cat /sys/kernel/security/lockdown)"
+        "run it as root, and check that the kernel is not locked down (cat \
+         /sys/kernel/security/lockdown)"
     } else {
         "please report this line and `uname -r`"
     };

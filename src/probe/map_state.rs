@@ -1,9 +1,11 @@
 //! Updates the maps of running programs in place for new tables, if possible. Pure.
 //!
-//! Copy on write: an entry that a program may be reading is never changed. A new or changed entry is first written to an unused
-//! index of its map. Then the reference to the entry is updated: a disk refers to its members, and the device index refers to
-//! disks. An entry of the device index has 16 bytes; the programs compare the first four and use the first twelve. If the kernel's
-//! memcpy() does not copy them at once, one bio may be looked up with a mix of the old and the new entry.
+//! Copy on write: an entry that a program may be reading is never changed. A new or changed entry
+//! is first written to an unused index of its map. Then the reference to the entry is updated: a
+//! disk refers to its members, and the device index refers to disks. An entry of the device index
+//! has 16 bytes; the programs compare the first four and use the first twelve. If the kernel's
+//! memcpy() does not copy them at once, one bio may be looked up with a mix of the old and the new
+//! entry.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -12,12 +14,13 @@ use super::member_ids::{MemberIds, Switchover};
 use super::tables::{DEVS, SLOTS, Tables, slot};
 use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
 
-/// Limits of the number of spare entries for members that join or change while the programs run. Within the limits, the number is
-/// half the number of members. Each spare entry costs 12 rows and 512 bytes, 13 KiB, on each CPU: 52 KiB for up to eight members.
+/// Limits of the number of spare entries for members that join or change while the programs run.
+/// Within the limits, the number is half the number of members. Each spare entry costs 12 rows and
+/// 512 bytes, 13 KiB, on each CPU: 52 KiB for up to eight members.
 const MEMBERS_LEAST: u32 = 4;
 const MEMBERS_MOST: u32 = 32;
-/// Maximum number of spare in-flight slots for the disks of such members, 16 bytes each (4 MiB). Enough for four disks with 64
-/// queues and 1023 tags, or for any number of common disks.
+/// Maximum number of spare in-flight slots for the disks of such members, 16 bytes each (4 MiB).
+/// Enough for four disks with 64 queues and 1023 tags, or for any number of common disks.
 const SLOTS_MOST: u32 = 1 << 18;
 
 /// Map entries beyond those that the tables need.
@@ -28,7 +31,8 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Spare entries for these tables: none without an md array, because only members of md arrays change.
+    /// Spare entries for these tables: none without an md array, because only members of md arrays
+    /// change.
     pub(super) fn for_tables(tables: &Tables) -> Self {
         if !tables.md {
             return Self::default();
@@ -49,17 +53,14 @@ impl Spare {
 struct Pool {
     fresh: Range<u32>,
     free: Vec<Range<u32>>,
-    /// Entries released by the last update. A program may still read them, so they are reused only after the next update.
+    /// Entries released by the last update. A program may still read them, so they are reused only
+    /// after the next update.
     released: Vec<Range<u32>>,
 }
 
 impl Pool {
     fn new(used: u32, spare: u32) -> Self {
-        Self {
-            fresh: used..used.saturating_add(spare),
-            free: Vec::new(),
-            released: Vec::new(),
-        }
+        Self { fresh: used..used.saturating_add(spare), free: Vec::new(), released: Vec::new() }
     }
 
     fn take(&mut self, count: u32) -> Option<u32> {
@@ -90,7 +91,8 @@ pub(super) enum Write {
     Index(u32, rt_dev_entry),
 }
 
-/// Device, first sector and array of a member. These stay the same when the member's other properties change.
+/// Device, first sector and array of a member. These stay the same when the member's other
+/// properties change.
 type Identity = (u32, u64, u16);
 
 /// Content of the maps.
@@ -119,20 +121,16 @@ impl MapState {
             arrays: tables.arrays.clone(),
             members: (0..).zip(tables.members.iter().copied()).collect(),
             member_ids: MemberIds::loaded(members),
-            positions: identities(tables)
-                .into_iter()
-                .map(|(p, id)| (id, p))
-                .collect(),
-            devs: watched(tables)
-                .map(|(entry, dev)| (entry.dev, (entry, dev)))
-                .collect(),
+            positions: identities(tables).into_iter().map(|(p, id)| (id, p)).collect(),
+            devs: watched(tables).map(|(entry, dev)| (entry.dev, (entry, dev))).collect(),
             free_members: Pool::new(members as u32, spare.members),
             free_devs: Pool::new(tables.devs.len() as u32, (DEVS - tables.devs.len()) as u32),
             free_slots: Pool::new(tables.slots, spare.slots),
         }
     }
 
-    /// Content of the maps for `tables`, and the ordered writes that produce it. `None` if the maps cannot be updated in place.
+    /// Content of the maps for `tables`, and the ordered writes that produce it. `None` if the maps
+    /// cannot be updated in place.
     pub(super) fn updated(&self, tables: &Tables) -> Option<(Self, Vec<Write>, Switchover)> {
         if self.layouts != tables.layout_digest() || self.arrays.len() != tables.arrays.len() {
             return None;
@@ -256,7 +254,8 @@ impl MapState {
             if self.devs.contains_key(number) {
                 continue;
             }
-            // A program that has just read the entry still uses its index, so only `dev` is cleared.
+            // A program that has just read the entry still uses its index, so only `dev` is
+            // cleared.
             let gone = rt_dev_entry { dev: 0, ..*entry };
             if !taken.insert(slot(*number, self.mult)) {
                 return None;

@@ -1,5 +1,5 @@
-//! Facts about md's modules: addresses of the functions that complete their bios, and the bits of a stripe's state. The kernel
-//! loads a module when an array that needs it is assembled.
+//! Facts about md's modules: addresses of the functions that complete their bios, and the bits of a
+//! stripe's state. The kernel loads a module when an array that needs it is assembled.
 
 use super::btf::{self, Btf};
 use super::symbols::{HIDDEN, KernelSymbols};
@@ -25,8 +25,8 @@ pub struct Md {
     pub sync_ends: [u64; SYNC_ENDS],
     /// `1 << STRIPE_SYNCING` of `stripe_head.state` (drivers/md/raid5.h).
     pub stripe_syncing: u64,
-    /// `1 << STRIPE_EXPANDING | 1 << STRIPE_EXPAND_READY`: the former is cleared before a reshaped stripe is written
-    /// (handle_stripe), the latter after that.
+    /// `1 << STRIPE_EXPANDING | 1 << STRIPE_EXPAND_READY`: the former is cleared before a reshaped
+    /// stripe is written (handle_stripe), the latter after that.
     pub stripe_expanding: u64,
     /// `1 << STRIPE_EXPAND_SOURCE`.
     pub stripe_expand_source: u64,
@@ -68,14 +68,11 @@ impl Md {
         if btf::sees_modules() {
             return Self::with_stripe_states(btf.all_enumerators());
         }
-        Self {
-            no_module_types: true,
-            ..Self::default()
-        }
+        Self { no_module_types: true, ..Self::default() }
     }
 
-    /// Finds the states of a stripe among the enumerators of raid456. Their enum has no name, so a CO-RE relocation cannot refer
-    /// to it.
+    /// Finds the states of a stripe among the enumerators of raid456. Their enum has no name, so a
+    /// CO-RE relocation cannot refer to it.
     fn with_stripe_states<'a>(enumerators: impl Iterator<Item = (&'a str, i32)>) -> Self {
         let mut md = Self::default();
         for (name, value) in enumerators {
@@ -104,17 +101,8 @@ impl Md {
         self.raid10_end_write = last("raid10_end_write_request");
         self.crypt_end = last("crypt_endio");
         // raid1 and raid10 both have functions with these names.
-        let sync = [
-            "end_sync_read",
-            "end_sync_write",
-            "end_reshape_read",
-            "end_reshape_write",
-        ];
-        for (end, address) in self
-            .sync_ends
-            .iter_mut()
-            .zip(sync.into_iter().flat_map(find))
-        {
+        let sync = ["end_sync_read", "end_sync_write", "end_reshape_read", "end_reshape_write"];
+        for (end, address) in self.sync_ends.iter_mut().zip(sync.into_iter().flat_map(find)) {
             *end = address;
         }
     }
@@ -144,14 +132,11 @@ mod tests {
     #[test]
     fn all_functions_with_the_same_name_are_found() {
         assert!(!md("").has_sync());
-        let md = md("ffff000000001000 t end_sync_read\t[raid1]\n\
-            ffff000000002000 t end_sync_read\t[raid10]\n\
-            ffff000000003000 t raid5_end_read_request\t[raid456]\n\
-            ffff000000004000 t raid5_end_read_request.cold\t[raid456]\n");
-        assert_eq!(
-            md.sync_ends[..3],
-            [0xffff_0000_0000_1000, 0xffff_0000_0000_2000, NOWHERE]
-        );
+        let md = md("ffff000000001000 t end_sync_read\t[raid1]\nffff000000002000 t \
+                     end_sync_read\t[raid10]\nffff000000003000 t \
+                     raid5_end_read_request\t[raid456]\nffff000000004000 t \
+                     raid5_end_read_request.cold\t[raid456]\n");
+        assert_eq!(md.sync_ends[..3], [0xffff_0000_0000_1000, 0xffff_0000_0000_2000, NOWHERE]);
         assert_eq!(md.raid5_end_read, 0xffff_0000_0000_3000);
         assert!(md.has_sync() && !md.hidden);
     }

@@ -1,8 +1,9 @@
 //! Member ids in the keys of the BPF programs' counters. Pure.
 //!
-//! When programs are loaded, the id of a member is its position in the topology. When members change while the programs run
-//! ([`map_state`](super::map_state)), a changed member gets another id, so that no program reads an entry while it changes.
-//! Outside the probe, members are identified by their position in the topology.
+//! When programs are loaded, the id of a member is its position in the topology. When members
+//! change while the programs run ([`map_state`](super::map_state)), a changed member gets another
+//! id, so that no program reads an entry while it changes. Outside the probe, members are
+//! identified by their position in the topology.
 
 use std::collections::BTreeMap;
 
@@ -14,8 +15,8 @@ pub(super) type Cells = BTreeMap<CellKey, CellCounters>;
 /// The ids of a topology's members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MemberIds {
-    /// Ids of the member at each position: the current id first, then earlier ids. Empty for a member without a disk on this
-    /// machine.
+    /// Ids of the member at each position: the current id first, then earlier ids. Empty for a
+    /// member without a disk on this machine.
     of: Vec<Vec<u32>>,
     /// The position of each id.
     positions: Vec<Option<u32>>,
@@ -58,7 +59,8 @@ impl MemberIds {
         self.of.iter().flatten().copied()
     }
 
-    /// Converts counters by id to counters by position. Adds up the counters of all ids of a member.
+    /// Converts counters by id to counters by position. Adds up the counters of all ids of a
+    /// member.
     pub(super) fn count(
         &self,
         counted: impl IntoIterator<Item = (CellKey, CellCounters)>,
@@ -84,13 +86,15 @@ impl MemberIds {
 /// The change from one topology to the next.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Switchover {
-    /// Ids of the previous topology's members, including ids that this switchover has assigned to them.
+    /// Ids of the previous topology's members, including ids that this switchover has assigned to
+    /// them.
     pub(super) was: MemberIds,
     /// Ids of the next topology.
     pub(super) next: MemberIds,
     /// Ids that the next topology uses and the previous one did not.
     pub(super) fresh: Vec<u32>,
-    /// Counters of the ids in `fresh` before the switchover, left by earlier members with the same ids.
+    /// Counters of the ids in `fresh` before the switchover, left by earlier members with the same
+    /// ids.
     pub(super) before: Cells,
 }
 
@@ -110,17 +114,14 @@ impl Switchover {
         self.was.count(counted.iter().map(without_earlier))
     }
 
-    /// Base to subtract from the next topology's counters if the previous topology's counters end with `counted`. The base of a
-    /// new member covers only earlier use of its id, so each request is counted for exactly one topology.
+    /// Base to subtract from the next topology's counters if the previous topology's counters end
+    /// with `counted`. The base of a new member covers only earlier use of its id, so each request
+    /// is counted for exactly one topology.
     pub(super) fn base(&self, counted: &Cells) -> Cells {
         let known = |key: &CellKey| self.was.position(key.member).is_some();
         let counted = counted.iter().filter(|(key, _)| known(key));
         let before = self.before.iter().filter(|(key, _)| !known(key));
-        self.next.count(
-            counted
-                .chain(before)
-                .map(|(key, cell)| (*key, cell.clone())),
-        )
+        self.next.count(counted.chain(before).map(|(key, cell)| (*key, cell.clone())))
     }
 }
 

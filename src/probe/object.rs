@@ -1,4 +1,5 @@
-//! Loads and attaches the programs of a plan. A program that the kernel refuses is left out if the plan permits it.
+//! Loads and attaches the programs of a plan. A program that the kernel refuses is left out if the
+//! plan permits it.
 
 use std::os::fd::{AsFd, AsRawFd as _};
 
@@ -14,7 +15,8 @@ pub(super) trait Planned {
     /// Names of the programs, in the order in which they are attached.
     fn names(&self) -> Vec<&'static str>;
 
-    /// Drops a program that the kernel refused for the reason `why`. False if it must not be dropped.
+    /// Drops a program that the kernel refused for the reason `why`. False if it must not be
+    /// dropped.
     fn without(&mut self, program: &str, why: &str) -> bool;
 
     /// The program to drop if the kernel's error names none.
@@ -62,7 +64,8 @@ pub(super) fn accepted<P: Planned, T>(
     }
 }
 
-/// Opens a BPF object. It borrows memory that is never freed, which avoids a self-referential struct.
+/// Opens a BPF object. It borrows memory that is never freed, which avoids a self-referential
+/// struct.
 pub(super) fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output> {
     let storage = Box::leak(Box::new_uninit());
     builder.open(storage).context("opening the BPF object")
@@ -72,8 +75,8 @@ pub(super) fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output> {
 pub(super) const NO_SETTINGS: &str =
     "the BPF object has no settings: it was not built by this project's build.rs";
 
-/// Loads these programs of an opened object, and no others. Logs their numbers of verified instructions (0 before 5.16) and sizes of
-/// machine code.
+/// Loads these programs of an opened object, and no others. Logs their numbers of verified
+/// instructions (0 before 5.16) and sizes of machine code.
 pub(super) fn load<O: OpenSkel<'static>>(mut open: O, names: &[&'static str]) -> Result<O::Output> {
     for mut program in open.open_object_mut().progs_mut() {
         let wanted = names.iter().any(|name| program.name() == *name);

@@ -1,8 +1,9 @@
 //! Time spent in BPF programs, estimated from short slices.
 //!
-//! The kernel's BPF statistics add 55 to 100 ns to each program run while they are enabled, as much as a program itself takes.
-//! Therefore a thread enables them for only one slice per period, and the figures of the slices are scaled to the whole time. The
-//! estimate includes the cost of the statistics within the slices, so it is an upper bound.
+//! The kernel's BPF statistics add 55 to 100 ns to each program run while they are enabled, as much
+//! as a program itself takes. Therefore a thread enables them for only one slice per period, and
+//! the figures of the slices are scaled to the whole time. The estimate includes the cost of the
+//! statistics within the slices, so it is an upper bound.
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -18,8 +19,9 @@ use super::object::{program_info, programs};
 use crate::analysis::snapshot::Overhead;
 use crate::machine::privileges;
 
-/// Each period has one slice, at a random time, so that periodic load cannot line up with the slices. Enabling and disabling
-/// patches the kernel's text, which interrupts every CPU, so a period is not shorter than a second.
+/// Each period has one slice, at a random time, so that periodic load cannot line up with the
+/// slices. Enabling and disabling patches the kernel's text, which interrupts every CPU, so a
+/// period is not shorter than a second.
 const PERIOD: Duration = Duration::from_secs(1);
 /// 2 % of a period: at 1,000 program runs per second, 20 runs are still measured each second.
 const SLICE: Duration = Duration::from_millis(20);
@@ -34,16 +36,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Measures these programs of an object. `None` if the kernel does not permit its statistics to be enabled, or if a descriptor
-    /// cannot be duplicated.
+    /// Measures these programs of an object. `None` if the kernel does not permit its statistics to
+    /// be enabled, or if a descriptor cannot be duplicated.
     pub(super) fn start(object: &Object, names: &[&'static str]) -> Option<Self> {
         let owned = |(_, p): (_, Program<'_>)| p.as_fd().try_clone_to_owned().ok();
         let programs = programs(object, names).map(owned).collect::<Option<_>>()?;
-        let mut slices = Slices {
-            programs,
-            open: None,
-            sum: Sum::default(),
-        };
+        let mut slices = Slices { programs, open: None, sum: Sum::default() };
         let now = Instant::now();
         if always_enabled() {
             slices.open(now);
@@ -94,7 +92,8 @@ fn lock(shared: &Mutex<Slices>) -> std::sync::MutexGuard<'_, Slices> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Measures one slice per period until `stop` is disconnected. While statistics are enabled permanently, the slice stays open.
+/// Measures one slice per period until `stop` is disconnected. While statistics are enabled
+/// permanently, the slice stays open.
 fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>) {
     let random = RandomState::new();
     let wait = |time| stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
@@ -164,9 +163,7 @@ impl Slices {
     /// The kernel's sums of run time and runs of all programs.
     fn totals(&self) -> (u64, u64) {
         let each = self.programs.iter().filter_map(program_info);
-        each.fold((0, 0), |(ns, runs), p| {
-            (ns + p.run_time_ns, runs + p.run_cnt)
-        })
+        each.fold((0, 0), |(ns, runs), p| (ns + p.run_time_ns, runs + p.run_cnt))
     }
 
     fn open(&mut self, now: Instant) {
@@ -239,11 +236,7 @@ mod tests {
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
     fn sum(ns: u64, runs: u64, ms: u64) -> Sum {
-        Sum {
-            ns,
-            runs,
-            length: MS(ms),
-        }
+        Sum { ns, runs, length: MS(ms) }
     }
 
     #[test]
@@ -251,10 +244,7 @@ mod tests {
         let mut estimate = Estimate::default();
         let first = estimate.advance(MS(1000), sum(4_000, 40, 20));
         assert_eq!((first.bpf_ns, first.bpf_events), (200_000, 2_000));
-        assert_eq!(
-            (first.measured_ns, first.unmeasured_ns),
-            (20_000_000, 980_000_000)
-        );
+        assert_eq!((first.measured_ns, first.unmeasured_ns), (20_000_000, 980_000_000));
         assert!(first.is_estimate());
         assert!((first.measured_share() - 0.02).abs() < 1e-9);
         // Only the slices of the second interval count for it.

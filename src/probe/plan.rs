@@ -1,4 +1,5 @@
-//! Selects the programs to load from the kernel facts, and notes figures that the kernel cannot give. Pure.
+//! Selects the programs to load from the kernel facts, and notes figures that the kernel cannot
+//! give. Pure.
 
 use super::Facts;
 use super::btf::NO_TYPES;
@@ -19,19 +20,11 @@ pub struct Choice {
 
 impl Choice {
     const fn required(program: &'static str, gives: &'static str) -> Self {
-        Self {
-            required: true,
-            ..Self::optional(program, gives)
-        }
+        Self { required: true, ..Self::optional(program, gives) }
     }
 
     const fn optional(program: &'static str, gives: &'static str) -> Self {
-        Self {
-            program,
-            required: false,
-            gives,
-            attached: true,
-        }
+        Self { program, required: false, gives, attached: true }
     }
 
     /// The same choice, with the program for another form of the tracepoint.
@@ -46,10 +39,11 @@ pub enum Dirtied {
     /// Dirtied data is not counted.
     #[default]
     No,
-    /// Metadata without its origins, and file data. Costs 1 % of the time to create a file (`tools/bench dirtied`).
+    /// Metadata without its origins, and file data. Costs 1 % of the time to create a file
+    /// (`tools/bench dirtied`).
     Counted,
-    /// Metadata by origin, if functions can be hooked. A task that creates a file calls `jbd2_journal_dirty_metadata()` about ten
-    /// times.
+    /// Metadata by origin, if functions can be hooked. A task that creates a file calls
+    /// `jbd2_journal_dirty_metadata()` about ten times.
     ByOrigin,
 }
 
@@ -62,7 +56,8 @@ pub struct Need {
     pub md_submits: bool,
     /// An array has level 1 or 10.
     pub mirrors: bool,
-    /// An array is a member of another array, is below dm-crypt, or has blocks to reconstruct (missing member of a RAID 4/5/6).
+    /// An array is a member of another array, is below dm-crypt, or has blocks to reconstruct
+    /// (missing member of a RAID 4/5/6).
     pub bio_based: bool,
     /// An ext4 filesystem is on an array.
     pub ext4: bool,
@@ -95,29 +90,24 @@ const QUEUE: Choice = Choice::optional(
     "processes, and directory, extent_tree and xattr blocks as they are written",
 );
 const QUEUE_Q: Choice = QUEUE.variant("rt_bio_queue_q");
-const MD_SUBMIT: Choice = Choice::optional(
-    "rt_md_submit",
-    "reason why RAID 4/5/6 reads and writes (rmw_read, resync)",
-);
+const MD_SUBMIT: Choice =
+    Choice::optional("rt_md_submit", "reason why RAID 4/5/6 reads and writes (rmw_read, resync)");
 const MD_SUBMIT_Q: Choice = MD_SUBMIT.variant("rt_md_submit_q");
 const BIO_COMPLETE: Choice = Choice::optional(
     "rt_bio_complete",
-    "IO of arrays that are members of other arrays, and directory, extent_tree and xattr blocks that are read through dm-crypt or rebuilt",
+    "IO of arrays that are members of other arrays, and directory, extent_tree and xattr blocks \
+     that are read through dm-crypt or rebuilt",
 );
 const REFUSED: Choice = Choice::optional(
     "rt_bio_refused",
     "correction for bios that md refuses (REQ_NOWAIT), which count twice without it",
 );
-const QUOTA: Choice = Choice::optional(
-    "rt_quota_blocks",
-    "recognition of new blocks of quota files",
-);
+const QUOTA: Choice =
+    Choice::optional("rt_quota_blocks", "recognition of new blocks of quota files");
 const DIRTY_HANDLE: Choice =
     Choice::optional("rt_dirty_handle", "metadata blocks that tasks dirty");
-const DIRTY_BLOCK: Choice = Choice::optional(
-    "rt_dirty_block",
-    "origins of the metadata blocks that tasks dirty",
-);
+const DIRTY_BLOCK: Choice =
+    Choice::optional("rt_dirty_block", "origins of the metadata blocks that tasks dirty");
 const DIRTY_FOLIO: Choice = Choice::optional("rt_dirty_folio", "file data that tasks dirty");
 const DIRTY_PAGE: Choice = DIRTY_FOLIO.variant("rt_dirty_page");
 const CHECKPOINT: Choice = Choice::optional("rt_checkpoint", "waits for room in a journal");
@@ -126,10 +116,8 @@ const LOG_TAIL: Choice = Choice::optional(
     "rt_log_tail",
     "flush and superblock write at the end of waits for room in a journal",
 );
-const FREE: Choice = Choice::optional(
-    "rt_free_blocks",
-    "tracking of freed directory, extent_tree and xattr blocks",
-);
+const FREE: Choice =
+    Choice::optional("rt_free_blocks", "tracking of freed directory, extent_tree and xattr blocks");
 const XFS_FREED: Choice =
     Choice::optional("rt_xfs_freed", "tracking of metadata blocks that XFS frees");
 
@@ -168,10 +156,9 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if need.nothing {
         return Ok(plan);
     }
-    for (name, found, expected) in [
-        ("block_rq_issue", facts.rq_issue, 1..=2),
-        ("block_rq_complete", facts.rq_complete, 3..=3),
-    ] {
+    for (name, found, expected) in
+        [("block_rq_issue", facts.rq_issue, 1..=2), ("block_rq_complete", facts.rq_complete, 3..=3)]
+    {
         match found {
             Some(n) if expected.contains(&n) => {}
             Some(n) => {
@@ -190,11 +177,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         }
     }
-    let issue = if facts.rq_issue == Some(2) {
-        ISSUE_Q
-    } else {
-        ISSUE
-    };
+    let issue = if facts.rq_issue == Some(2) { ISSUE_Q } else { ISSUE };
     plan.programs.extend([issue, COMPLETE]);
     match facts.bio_queue {
         Some(1) => {
@@ -230,10 +213,7 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     // RAID 4/5/6 needs the program as soon as a member fails.
     if need.bio_based || need.stripes {
         match facts.bio_complete {
-            Some(2) => plan.programs.push(Choice {
-                attached: need.bio_based,
-                ..BIO_COMPLETE
-            }),
+            Some(2) => plan.programs.push(Choice { attached: need.bio_based, ..BIO_COMPLETE }),
             _ if !need.bio_based => {}
             _ => plan.lacks(
                 BIO_COMPLETE,
@@ -255,39 +235,40 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     }
     if facts.guarded || facts.preemptible {
         plan.programs.push(Choice {
-            // If false, attached after the kernel has first skipped a run of rt_rq_complete: Probe::attach_needed_shadow.
+            // If false, attached after the kernel has first skipped a run of rt_rq_complete:
+            // Probe::attach_needed_shadow.
             attached: facts.several_queues || facts.preemptible,
             ..COMPLETE_SHADOW
         });
         let first = |c: &&Choice| c.program == BIO_COMPLETE.program;
         if let Some(first) = plan.programs.iter().find(first) {
             let attached = first.attached;
-            plan.programs.push(Choice {
-                attached,
-                ..BIO_COMPLETE_SHADOW
-            });
+            plan.programs.push(Choice { attached, ..BIO_COMPLETE_SHADOW });
         }
     }
     if facts.preemptible {
-        // Shadow programs come after their programs: the kernel calls programs in the order of attachment.
+        // Shadow programs come after their programs: the kernel calls programs in the order of
+        // attachment.
         plan.programs.push(ISSUE_SHADOW);
         if facts.bio_queue == Some(1) {
             plan.programs.push(QUEUE_SHADOW);
-            plan.programs
-                .extend(need.md_submits.then_some(MD_SUBMIT_SHADOW));
+            plan.programs.extend(need.md_submits.then_some(MD_SUBMIT_SHADOW));
         }
     }
-    let hidden = "the kernel hides the addresses of its functions: kernel.kptr_restrict is 2, or CAP_SYSLOG is missing";
+    let hidden = "the kernel hides the addresses of its functions: kernel.kptr_restrict is 2, or \
+                  CAP_SYSLOG is missing";
     if need.stripes && !facts.md.has_stripes() {
         plan.notes.push(format!(
-            "RAID 4/5/6: the reason of md's reads is unknown: reads of the stripe cache are rmw_read while the array is in \
-             sync, and unknown otherwise ({})",
+            "RAID 4/5/6: the reason of md's reads is unknown: reads of the stripe cache are \
+             rmw_read while the array is in sync, and unknown otherwise ({})",
             if facts.md.hidden {
                 hidden
             } else if facts.md.no_module_types {
-                "the kernel shows the types of its modules only with cap_sys_admin: use setcap or sudo"
+                "the kernel shows the types of its modules only with cap_sys_admin: use setcap or \
+                 sudo"
             } else {
-                "this kernel does not describe the types of its modules (no /sys/kernel/btf/raid456)"
+                "this kernel does not describe the types of its modules (no \
+                 /sys/kernel/btf/raid456)"
             }
         ));
     }
@@ -296,13 +277,15 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     }
     if need.xfs && (matches!(facts.xfs_buf_end, 0 | u64::MAX) || !facts.xfs_types) {
         plan.notes.push(format!(
-            "XFS: inode clusters and other metadata of several blocks that is read may show as other_metadata until it is written ({})",
+            "XFS: inode clusters and other metadata of several blocks that is read may show as \
+             other_metadata until it is written ({})",
             if facts.xfs_buf_end == u64::MAX {
                 hidden
             } else if facts.xfs_buf_end == 0 {
                 "the module xfs was not loaded at the start"
             } else {
-                "this kernel does not describe the types of XFS (no /sys/kernel/btf/xfs, or no cap_sys_admin)"
+                "this kernel does not describe the types of XFS (no /sys/kernel/btf/xfs, or no \
+                 cap_sys_admin)"
             }
         ));
     }
@@ -320,8 +303,8 @@ impl Plan {
         self.notes.push(format!("no {}: {why}", choice.gives));
     }
 
-    /// Hooks the function that dirties a block if origins are wanted and the kernel permits it. Otherwise hooks the end of a
-    /// handle.
+    /// Hooks the function that dirties a block if origins are wanted and the kernel permits it.
+    /// Otherwise hooks the end of a handle.
     fn dirtied(&mut self, facts: &Facts, by_origin: bool) {
         let typed = facts.handle_stats == Some(8) || facts.jbd2_module_btf;
         if typed && by_origin && facts.ftrace {

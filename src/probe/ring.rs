@@ -19,7 +19,8 @@ pub(super) struct Ring<T> {
     drained: Rc<RefCell<Drained<T>>>,
 }
 
-// SAFETY: `drained` is shared with the callback that `ring` owns, and with nothing else: both are always on the same thread.
+// SAFETY: `drained` is shared with the callback that `ring` owns, and with nothing else: both are
+// always on the same thread.
 unsafe impl<T: Send> Send for Ring<T> {}
 
 struct Drained<T> {
@@ -39,10 +40,7 @@ impl<T> Drained<T> {
 impl<T: 'static> Ring<T> {
     /// Maps a ring buffer.
     pub(super) fn new(map: &impl MapCore, decode: Decode<T>) -> Result<Self> {
-        let drained = Rc::new(RefCell::new(Drained {
-            decoded: Vec::new(),
-            bad: 0,
-        }));
+        let drained = Rc::new(RefCell::new(Drained { decoded: Vec::new(), bad: 0 }));
         let into = Rc::clone(&drained);
         let mut builder = RingBufferBuilder::new();
         builder.add(map, move |bytes| {
@@ -79,10 +77,7 @@ mod tests {
 
     #[test]
     fn malformed_records_are_counted() {
-        let mut drained = Drained {
-            decoded: Vec::new(),
-            bad: 0,
-        };
+        let mut drained = Drained { decoded: Vec::new(), bad: 0 };
         let decode = |bytes: &[u8], into: &mut Vec<u8>| bytes.first().map(|b| into.push(*b));
         for bytes in [&[1, 2][..], &[], &[3]] {
             drained.add(bytes, decode);

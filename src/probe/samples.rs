@@ -1,4 +1,5 @@
-//! CPU profile: samples each CPU with a perf event on its clock, and drains the samples of `bpf/profile.bpf.c`.
+//! CPU profile: samples each CPU with a perf event on its clock, and drains the samples of
+//! `bpf/profile.bpf.c`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Error, ErrorKind};
@@ -77,8 +78,8 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Samples every online CPU `hertz` times a second. `softirqs` is the address range of `handle_softirqs()`: softirqs in the
-    /// idle task count as busy; `None` counts them as idle.
+    /// Samples every online CPU `hertz` times a second. `softirqs` is the address range of
+    /// `handle_softirqs()`: softirqs in the idle task count as busy; `None` counts them as idle.
     ///
     /// # Errors
     ///
@@ -94,28 +95,27 @@ impl Samples {
             }
         }
         if events.is_empty() {
-            return Err("no CPU can be sampled: all online CPUs are reported as offline: please report this line".into());
+            return Err("no CPU can be sampled: all online CPUs are reported as offline: please \
+                        report this line"
+                .into());
         }
         collect();
         let skel = load(events.len(), hertz, softirqs).map_err(|e| {
-            format!(
-                "the CPUs cannot be sampled: {} ({e:#})",
-                refusal(&loader_error())
-            )
+            format!("the CPUs cannot be sampled: {} ({e:#})", refusal(&loader_error()))
         })?;
         let ring = Ring::new(&skel.maps.rt_samples, decode).map_err(|e| {
-            format!("the CPUs cannot be sampled: {e:#}: raise the limit of locked memory (ulimit -l unlimited)")
+            format!(
+                "the CPUs cannot be sampled: {e:#}: raise the limit of locked memory (ulimit -l \
+                 unlimited)"
+            )
         })?;
-        let mut samples = Self {
-            skel,
-            ring,
-            hertz,
-            cpus: BTreeMap::new(),
-            ticks: BTreeMap::new(),
-        };
+        let mut samples = Self { skel, ring, hertz, cpus: BTreeMap::new(), ticks: BTreeMap::new() };
         for (cpu, event) in events {
             samples.attach(cpu, event).map_err(|e| {
-                format!("CPU {cpu} cannot be sampled: {e:#}: are you root, and are BPF programs allowed for perf events?")
+                format!(
+                    "CPU {cpu} cannot be sampled: {e:#}: are you root, and are BPF programs \
+                     allowed for perf events?"
+                )
             })?;
         }
         Ok(samples)
@@ -212,7 +212,8 @@ fn open(cpu: u32, hertz: u32) -> Result<OwnedFd, Error> {
     attr.set_disabled(1);
     attr.set_freq(1);
     let (any_task, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
-    // SAFETY: the kernel reads `size` bytes of `attr`; the result is checked before it becomes a descriptor.
+    // SAFETY: the kernel reads `size` bytes of `attr`; the result is checked before it becomes a
+    // descriptor.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
@@ -241,11 +242,9 @@ fn refused(e: &Error, hertz: u32) -> String {
         e,
         hertz,
         rustix::process::geteuid().is_root(),
-        sys.selected("/proc/sys/kernel/perf_event_paranoid")
-            .as_deref(),
+        sys.selected("/proc/sys/kernel/perf_event_paranoid").as_deref(),
         sys.selected("/sys/kernel/security/lockdown").as_deref(),
-        sys.selected("/proc/sys/kernel/perf_event_max_sample_rate")
-            .as_deref(),
+        sys.selected("/proc/sys/kernel/perf_event_max_sample_rate").as_deref(),
     )
 }
 
@@ -270,14 +269,11 @@ fn explain(
             } else if locked.is_some() {
                 "boot without lockdown"
             } else {
-                "allow it for this process (CAP_PERFMON, and perf_event_open in a container's seccomp profile)"
+                "allow it for this process (CAP_PERFMON, and perf_event_open in a container's \
+                 seccomp profile)"
             };
             let why: Vec<String> = paranoid.into_iter().chain(locked).collect();
-            let why = if why.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", why.join(", "))
-            };
+            let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
             format!("{what} is not permitted{why}: {remedy}")
         }
         (_, Some(libc::ENOENT | libc::ENOSYS | libc::EOPNOTSUPP)) => format!(
@@ -287,7 +283,8 @@ fn explain(
             format!("{what}: {e}: one descriptor per CPU is needed: ulimit -n 65536")
         }
         (_, Some(libc::EINVAL)) => format!(
-            "{what}: {hertz} Hz is refused (kernel.perf_event_max_sample_rate is {}): use a lower rate, or raise the limit",
+            "{what}: {hertz} Hz is refused (kernel.perf_event_max_sample_rate is {}): use a lower \
+             rate, or raise the limit",
             max_rate.unwrap_or("unknown")
         ),
         _ => format!("{what}: {e}: please report this line and `uname -r`"),
@@ -324,13 +321,8 @@ fn decode(bytes: &[u8], samples: &mut Vec<Sample>) -> Option<()> {
     if frames > FRAMES {
         return None;
     }
-    let stack = bytes
-        .get(size_of::<rt_sample>()..)?
-        .get(..frames * size_of::<u64>())?;
-    let stack: Vec<u64> = stack
-        .chunks_exact(size_of::<u64>())
-        .filter_map(u64::read)
-        .collect();
+    let stack = bytes.get(size_of::<rt_sample>()..)?.get(..frames * size_of::<u64>())?;
+    let stack: Vec<u64> = stack.chunks_exact(size_of::<u64>()).filter_map(u64::read).collect();
     samples.push(Sample {
         cpu: wire.cpu,
         pid: wire.pid,

@@ -41,8 +41,8 @@ pub(super) struct KernelSymbols(Vec<Named>);
 static CACHE: Mutex<Option<(u64, Arc<KernelSymbols>)>> = Mutex::new(None);
 
 impl KernelSymbols {
-    /// Symbols of the running kernel. Cached: reads /proc/kallsyms again, which takes 40 ms, only after modules were loaded or
-    /// removed.
+    /// Symbols of the running kernel. Cached: reads /proc/kallsyms again, which takes 40 ms, only
+    /// after modules were loaded or removed.
     pub fn load() -> Arc<Self> {
         let modules = modules::digest();
         let mut read = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -62,17 +62,16 @@ impl KernelSymbols {
         Self(symbols::named(text, |name| names.contains(name)))
     }
 
-    /// Addresses of all symbols with this name: several modules can have functions with the same name.
+    /// Addresses of all symbols with this name: several modules can have functions with the same
+    /// name.
     pub fn all(&self, name: &str) -> impl Iterator<Item = u64> {
-        debug_assert!(
-            NAMES.contains(&name) || functions().any(|f| f == name),
-            "{name}"
-        );
+        debug_assert!(NAMES.contains(&name) || functions().any(|f| f == name), "{name}");
         let found = self.0.iter().filter(move |s| s.name == name);
         found.map(|s| if s.address == 0 { HIDDEN } else { s.address })
     }
 
-    /// Address of the last symbol with this name: 0 if there is none, [`HIDDEN`] if the kernel hides it.
+    /// Address of the last symbol with this name: 0 if there is none, [`HIDDEN`] if the kernel
+    /// hides it.
     pub fn address(&self, name: &str) -> u64 {
         self.all(name).last().unwrap_or(0)
     }
@@ -89,7 +88,8 @@ mod tests {
 
     #[test]
     fn absent_and_hidden_symbols_differ() {
-        let text = "0000000000000000 d vmemmap_base\nffffffff81000000 t clone_endio\t[dm_mod]\nffffffff81000010 t other\n";
+        let text = "0000000000000000 d vmemmap_base\nffffffff81000000 t \
+                    clone_endio\t[dm_mod]\nffffffff81000010 t other\n";
         let symbols = KernelSymbols::parse(text.as_bytes());
         assert_eq!(symbols.address("vmemmap_base"), HIDDEN);
         assert_eq!(symbols.address("clone_endio"), 0xffff_ffff_8100_0000);

@@ -24,16 +24,19 @@ use crate::raid::Geometry;
 
 pub(super) const DEVS: usize = contract::DEVS as usize;
 const DISK_PARTS: usize = contract::DISK_PARTS as usize;
-/// Maximum number of in-flight slots (64 MiB). Requests without a slot are counted without times, and as a loss (`RT_LOST_ISSUE`).
+/// Maximum number of in-flight slots (64 MiB). Requests without a slot are counted without times,
+/// and as a loss (`RT_LOST_ISSUE`).
 pub(super) const SLOTS: u32 = 1 << 22;
-/// Minimum size of md's superblock: on disks with 4 KiB blocks md writes whole blocks (md.c, super_1_load()).
+/// Minimum size of md's superblock: on disks with 4 KiB blocks md writes whole blocks (md.c,
+/// super_1_load()).
 const SUPERBLOCK_SECTORS: u64 = 8;
 
 const PART_STRIPES: u16 = contract::PART_STRIPES as u16;
 const PART_MIRROR: u16 = contract::PART_MIRROR as u16;
 const PART_RESHAPE: u16 = contract::PART_RESHAPE as u16;
 
-/// By device number: 1 + the device's index in the arrays (0 if the device is not an array), and the device.
+/// By device number: 1 + the device's index in the arrays (0 if the device is not an array), and
+/// the device.
 type Watched = BTreeMap<u32, (u16, rt_dev)>;
 
 /// The content of the maps.
@@ -57,7 +60,8 @@ pub struct Tables {
     pub need: Need,
     /// In-flight slots of all disks.
     pub(crate) slots: u32,
-    /// UUIDs of the filesystems by device. Learned blocks of another filesystem of the same layout must be forgotten.
+    /// UUIDs of the filesystems by device. Learned blocks of another filesystem of the same layout
+    /// must be forgotten.
     uuids: BTreeMap<Dev, Option<Uuid>>,
     /// True if there is an md array. Only members of md arrays can change.
     pub(crate) md: bool,
@@ -70,9 +74,7 @@ impl Tables {
     pub fn new(topology: &Topology) -> Result<Self, String> {
         let mut tables = Self {
             md: topology.host.arrays.iter().any(Array::is_md),
-            uuids: (topology.layouts.iter())
-                .map(|(dev, layout)| (*dev, layout.uuid()))
-                .collect(),
+            uuids: (topology.layouts.iter()).map(|(dev, layout)| (*dev, layout.uuid())).collect(),
             ..Self::default()
         };
         let mut lists = Lists::default();
@@ -102,8 +104,8 @@ impl Tables {
         tables.stack(&topology.host.arrays, &mut devs);
         if devs.len() > DEVS {
             return Err(format!(
-                "{} disks and arrays are more than raidtrace can watch at once ({DEVS}): name fewer \
-                 targets",
+                "{} disks and arrays are more than raidtrace can watch at once ({DEVS}): name \
+                 fewer targets",
                 devs.len()
             ));
         }
@@ -117,11 +119,7 @@ impl Tables {
                 pad: 0,
             })
             .collect();
-        let part = |flag| {
-            devs.values()
-                .flat_map(|(_, d)| &d.parts)
-                .any(|p| p.flags & flag != 0)
-        };
+        let part = |flag| devs.values().flat_map(|(_, d)| &d.parts).any(|p| p.flags & flag != 0);
         tables.need = Need {
             stripes: part(PART_STRIPES),
             md_submits: devs.values().any(|(_, d)| d.flags & DEV_CLASSIFIED != 0),
@@ -144,7 +142,8 @@ impl Tables {
         Ok(tables)
     }
 
-    /// Hash of everything that the programs depend on. Programs loaded for one topology can run for another with an equal digest.
+    /// Hash of everything that the programs depend on. Programs loaded for one topology can run for
+    /// another with an equal digest.
     pub fn digest(&self) -> u64 {
         /// Hashes the output of `Debug`, which has all fields, without storing it.
         struct Digest(DefaultHasher);
@@ -196,7 +195,8 @@ impl Tables {
             let array = &mut self.arrays[number];
             if array.outer_member != 0 {
                 self.notes.push(format!(
-                    "{}: several members are on this array: the origin of IO of {} may be wrong on its disks",
+                    "{}: several members are on this array: the origin of IO of {} may be wrong \
+                     on its disks",
                     arrays[number].name, member.name
                 ));
                 continue;
@@ -210,7 +210,8 @@ impl Tables {
     fn caveats(&mut self, topology: &Topology, array: &Array) {
         if array.before_reshape.is_some() || array.reshape_position.is_some() {
             self.notes.push(format!(
-                "{}: a reshape is in progress: the origin of a member's IO is known only if md has its array sector",
+                "{}: a reshape is in progress: the origin of a member's IO is known only if md \
+                 has its array sector",
                 array.name
             ));
         }
@@ -218,7 +219,8 @@ impl Tables {
             let Some(layout) = topology.layouts.get(&fs.dev) else {
                 continue;
             };
-            // If the filesystem is in one piece, its bios are classified before encryption (`DEV_STACKED`).
+            // If the filesystem is in one piece, its bios are classified before encryption
+            // (`DEV_STACKED`).
             if encrypted(fs) && only_piece(fs, layout).is_none() {
                 let blocks = match layout {
                     Layout::Ext4(_) => "directory, extent_tree and xattr blocks",
@@ -227,7 +229,8 @@ impl Tables {
                     Layout::XfsDevice(_) => continue,
                 };
                 self.notes.push(format!(
-                    "{}: encrypted, and on {} in several pieces or in part: its {blocks} are shown as file_data",
+                    "{}: encrypted, and on {} in several pieces or in part: its {blocks} are \
+                     shown as file_data",
                     fs.name, array.name
                 ));
             }
@@ -263,25 +266,23 @@ impl Tables {
         for (placed, (fs, _)) in placed.iter().zip(&known) {
             if placed.cuts_blocks() {
                 self.notes.push(format!(
-                    "{}: the pieces on {} do not end at block boundaries: directory, extent_tree and \
-                     xattr blocks that are split are shown as file_data",
+                    "{}: the pieces on {} do not end at block boundaries: directory, extent_tree \
+                     and xattr blocks that are split are shown as file_data",
                     fs.name, array.name
                 ));
             }
         }
         let table = boundaries(&placed);
         let tiles = Tiles::new(&table, array.sectors);
-        // Only the origin of the members' bios is unknown in this case, not that of the array's bios.
+        // Only the origin of the members' bios is unknown in this case, not that of the array's
+        // bios.
         let unmapped = geometry.is_none() || array.reshape_position.is_some();
         let crypt = array.filesystems.iter().any(encrypted);
         let ext = known.iter().any(|(_, layout)| layout.ext4().is_some());
         let xfs = known.iter().any(|(_, layout)| layout.is_xfs());
         self.arrays.push(rt_array {
             geometry: geometry.map_or_else(
-                || rt_geometry {
-                    array_sectors: array.sectors,
-                    ..rt_geometry::default()
-                },
+                || rt_geometry { array_sectors: array.sectors, ..rt_geometry::default() },
                 Geometry::wire,
             ),
             tile_sectors: tiles.sectors,
@@ -301,14 +302,15 @@ impl Tables {
         for (fs, layout) in known {
             let only = only_piece(fs, layout);
             let pieces = fs.segments.iter().map(|piece| piece.sectors);
-            // Dirtied blocks and pages are charged to a single array, which must contain the whole filesystem.
+            // Dirtied blocks and pages are charged to a single array, which must contain the whole
+            // filesystem.
             if only.is_some() || pieces.fold(0, u64::saturating_add) >= layout.end().0 {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.dirty_array = number + 1;
                 d.fs_block = layout.block_size();
             }
-            // Freed blocks are tracked only with a single segment: with several, each block would have to be looked up in the
-            // mapping.
+            // Freed blocks are tracked only with a single segment: with several, each block would
+            // have to be looked up in the mapping.
             if let Some(only) = only {
                 let d = &mut devs.entry(fs.dev.kernel()).or_default().1;
                 d.fs_array = number + 1;
@@ -337,14 +339,13 @@ impl Tables {
                 sectors,
             })
         };
-        let superblock = member
-            .sb_offset
-            .map(|start| (start, member.sb_sectors.max(SUPERBLOCK_SECTORS)));
+        let superblock =
+            member.sb_offset.map(|start| (start, member.sb_sectors.max(SUPERBLOCK_SECTORS)));
         let (slot, data_sectors) = match (geometry, slot) {
             (Some(g), Some(s)) => (g.wire_slot(s), g.used_sectors(s)),
             (_, None) if journal => (rt_slot::default(), 0),
-            // Data whose position in the array is unknown: during a reshape (`ARRAY_RESHAPING`), and on a spare, which md may
-            // activate before raidtrace notices.
+            // Data whose position in the array is unknown: during a reshape (`ARRAY_RESHAPING`),
+            // and on a spare, which md may activate before raidtrace notices.
             _ => {
                 let sectors = match member.data_sectors {
                     0 => member.sectors.saturating_sub(member.data_offset.0),
@@ -392,10 +393,7 @@ impl Tables {
         let d = &mut devs.entry(member.disk.kernel()).or_default().1;
         if d.nr_parts == 0 {
             d.depth = member.queue.nr_tags;
-            d.nr_slots = member
-                .queue
-                .nr_tags
-                .saturating_mul(member.queue.nr_hw_queues);
+            d.nr_slots = member.queue.nr_tags.saturating_mul(member.queue.nr_hw_queues);
             if slots.saturating_add(d.nr_slots) > SLOTS {
                 self.notes.push(format!(
                     "{}: too many requests in flight to time them all: device times are missing",
@@ -410,8 +408,8 @@ impl Tables {
             }
             if !member.queue.iostats {
                 self.notes.push(format!(
-                    "{0}: the kernel keeps no statistics (queue/iostats is 0), so time in queue and \
-                     utilisation are missing: echo 1 > /sys/block/{0}/queue/iostats",
+                    "{0}: the kernel keeps no statistics (queue/iostats is 0), so time in queue \
+                     and utilisation are missing: echo 1 > /sys/block/{0}/queue/iostats",
                     member.disk_name
                 ));
             }
@@ -425,8 +423,8 @@ impl Tables {
         let at = d.nr_parts as usize;
         if at == DISK_PARTS {
             return Err(format!(
-                "{} carries more than {DISK_PARTS} members of traced arrays, which is more than raidtrace can \
-                 distinguish: name fewer arrays",
+                "{} carries more than {DISK_PARTS} members of traced arrays, which is more than \
+                 raidtrace can distinguish: name fewer arrays",
                 member.disk_name
             ));
         }
@@ -459,10 +457,7 @@ impl Tables {
             }
             mult = mult.wrapping_mul(0xd129_42ab_5ed5_58c5) | 1;
         }
-        Err(format!(
-            "{} devices do not fit the device index: name fewer targets",
-            entries.len()
-        ))
+        Err(format!("{} devices do not fit the device index: name fewer targets", entries.len()))
     }
 }
 
@@ -476,8 +471,9 @@ fn encrypted(fs: &Filesystem) -> bool {
     fs.stack.iter().any(|s| s.starts_with("dm-crypt"))
 }
 
-/// The segment of a filesystem that is completely on the array, in one piece. If only its start were on the array (a logical
-/// volume that continues on another device), its later blocks would be confused with other blocks of this array.
+/// The segment of a filesystem that is completely on the array, in one piece. If only its start
+/// were on the array (a logical volume that continues on another device), its later blocks would be
+/// confused with other blocks of this array.
 fn only_piece<'a>(fs: &'a Filesystem, layout: &Layout) -> Option<&'a Segment> {
     match fs.segments.as_slice() {
         [only] if only.fs_sector == FsSector(0) && only.sectors >= layout.end().0 => Some(only),

@@ -52,14 +52,8 @@ pub(in crate::probe) fn array(minor: u32, level: &str, members: Vec<Member>) -> 
 }
 
 pub(in crate::probe) fn tables(arrays: Vec<Array>) -> Tables {
-    let host = HostTopology {
-        arrays,
-        ..HostTopology::default()
-    };
-    let topology = Topology {
-        host,
-        ..Topology::default()
-    };
+    let host = HostTopology { arrays, ..HostTopology::default() };
+    let topology = Topology { host, ..Topology::default() };
     Tables::new(&topology).unwrap()
 }
 
@@ -68,11 +62,7 @@ fn nested() -> Vec<Array> {
     let mut second = member(1, 9, 3);
     second.start = DiskSector(64);
     second.sectors = 9000;
-    vec![
-        pair(2, 0, 16),
-        pair(3, 32, 48),
-        array(10, "raid0", vec![member(0, 9, 2), second]),
-    ]
+    vec![pair(2, 0, 16), pair(3, 32, 48), array(10, "raid0", vec![member(0, 9, 2), second])]
 }
 
 /// An ext4 of that many blocks of 4 KiB, without fixed structures.
@@ -92,11 +82,7 @@ fn ext4_of(blocks: u64) -> Layout {
 #[test]
 fn a_nested_array_links_to_its_outer_array() {
     let t = tables(nested());
-    let outers: Vec<_> = t
-        .arrays
-        .iter()
-        .map(|a| (a.outer_member, a.outer_start))
-        .collect();
+    let outers: Vec<_> = t.arrays.iter().map(|a| (a.outer_member, a.outer_start)).collect();
     assert_eq!(outers, [(5, 0), (6, 64), (0, 0)]);
     assert_eq!(t.members.len(), 6);
     assert!(t.notes.is_empty(), "{:?}", t.notes);
@@ -129,11 +115,7 @@ fn data_of_an_unsupported_level_has_unknown_origin() {
     let wire = t.arrays[0];
     assert_eq!(wire.flags & ARRAY_RESHAPING, ARRAY_RESHAPING);
     assert_eq!((wire.nr_tiles, wire.geometry.array_sectors), (1, 8192));
-    let data: Vec<_> = t
-        .members
-        .iter()
-        .map(|m| (m.data_offset, m.data_sectors))
-        .collect();
+    let data: Vec<_> = t.members.iter().map(|m| (m.data_offset, m.data_sectors)).collect();
     assert_eq!(data, [(2048, 4096), (2048, 7952), (2048, 4096)]);
     assert!(t.notes[0].contains("linear"), "{:?}", t.notes);
 }
@@ -167,15 +149,12 @@ fn a_reshape_covers_old_and_new_data_offsets() {
     a.component_sectors = 4096;
     a.reshape_position = Some(0);
     let t = tables(vec![a]);
-    let data: Vec<_> = t
-        .members
-        .iter()
-        .map(|m| (m.data_offset, m.data_sectors))
-        .collect();
+    let data: Vec<_> = t.members.iter().map(|m| (m.data_offset, m.data_sectors)).collect();
     assert_eq!(data, [(1024, 5120), (2048, 4096), (2048, 4096)]);
 }
 
-/// During a replacement two members have the same slot. A member that is being recovered has a slot, a spare has none.
+/// During a replacement two members have the same slot. A member that is being recovered has a
+/// slot, a spare has none.
 #[test]
 fn a_member_and_its_replacement() {
     for level in ["raid0", "raid1", "raid5", "raid10"] {
@@ -183,13 +162,7 @@ fn a_member_and_its_replacement() {
         new.state = vec!["replacement".into()];
         let mut spare = member(0, 8, 64);
         spare.slot = None;
-        let members = vec![
-            member(0, 8, 0),
-            member(1, 8, 16),
-            new,
-            member(2, 8, 32),
-            spare,
-        ];
+        let members = vec![member(0, 8, 0), member(1, 8, 16), new, member(2, 8, 32), spare];
         let mut a = array(1, level, members);
         a.raid_disks = 3;
         a.layout = match level {
@@ -202,9 +175,7 @@ fn a_member_and_its_replacement() {
             a.component_sectors = component;
             let t = tables(vec![a.clone()]);
             assert!(t.notes.is_empty(), "{level}: {:?}", t.notes);
-            let [_, old, new, _, spare] = &t.members[..] else {
-                panic!()
-            };
+            let [_, old, new, _, spare] = &t.members[..] else { panic!() };
             assert_eq!(format!("{:?}", old.slot), format!("{:?}", new.slot));
             assert_eq!((old.slot.slot, old.data_sectors), (1, new.data_sectors));
             assert!(old.slot.sectors > 0 && spare.slot.sectors == 0, "{level}");
@@ -226,11 +197,7 @@ fn a_filesystem_on_dm_crypt() {
                 sectors,
             })
             .collect(),
-        stack: vec![
-            "dm-crypt secret".into(),
-            "LVM vg-lv".into(),
-            "partition 1".into(),
-        ],
+        stack: vec!["dm-crypt secret".into(), "LVM vg-lv".into(), "partition 1".into()],
         ..Filesystem::default()
     };
     let layout = || ext4_of(125);
@@ -243,25 +210,16 @@ fn a_filesystem_on_dm_crypt() {
     ];
     let t = Tables::new(&Topology {
         layouts: (0..4).map(|i| (dev(253, i), layout().into())).collect(),
-        host: HostTopology {
-            arrays: vec![a],
-            ..HostTopology::default()
-        },
+        host: HostTopology { arrays: vec![a], ..HostTopology::default() },
         ..Topology::default()
     })
     .unwrap();
     let entry = |minor| {
-        let found = t
-            .index
-            .iter()
-            .find(|(_, e)| e.dev == dev(253, minor).kernel());
+        let found = t.index.iter().find(|(_, e)| e.dev == dev(253, minor).kernel());
         found.map(|(_, e)| (e.flags & DEV_STACKED, t.devs[usize::from(e.index)]))
     };
     let (flag, whole) = entry(0).unwrap();
-    assert_eq!(
-        (flag, whole.fs_array, whole.fs_start),
-        (DEV_STACKED, 1, 4096)
-    );
+    assert_eq!((flag, whole.fs_array, whole.fs_start), (DEV_STACKED, 1, 4096));
     let (flag, pieces) = entry(1).unwrap();
     assert_eq!((flag, pieces.fs_array), (0, 0), "in pieces: not watched");
     // Dirtied data is still charged to the array, because it has all blocks.
@@ -311,10 +269,7 @@ fn xfs_tables(uuid: u8, ext: bool) -> Tables {
     }
     Tables::new(&Topology {
         layouts: layouts.into_iter().collect(),
-        host: HostTopology {
-            arrays: vec![a],
-            ..HostTopology::default()
-        },
+        host: HostTopology { arrays: vec![a], ..HostTopology::default() },
         ..Topology::default()
     })
     .unwrap()
@@ -323,15 +278,8 @@ fn xfs_tables(uuid: u8, ext: bool) -> Tables {
 /// Blocks learned in the previous filesystem are forgotten, because the programs are loaded again.
 #[test]
 fn another_filesystem_of_the_same_layout_needs_other_programs() {
-    let (was, same, other) = (
-        xfs_tables(1, false),
-        xfs_tables(1, false),
-        xfs_tables(2, false),
-    );
-    assert_eq!(
-        (was.digest(), was.layout_digest()),
-        (same.digest(), same.layout_digest())
-    );
+    let (was, same, other) = (xfs_tables(1, false), xfs_tables(1, false), xfs_tables(2, false));
+    assert_eq!((was.digest(), was.layout_digest()), (same.digest(), same.layout_digest()));
     assert_eq!(was.boundaries, other.boundaries);
     assert!(was.digest() != other.digest() && was.layout_digest() != other.layout_digest());
 }

@@ -1,10 +1,11 @@
-//! Makes the cost of a lookup in a boundary table independent of the size of the filesystem. A boundary table lists the sectors
-//! at which the origin of the data changes (see `boundaries`).
+//! Makes the cost of a lookup in a boundary table independent of the size of the filesystem. A
+//! boundary table lists the sectors at which the origin of the data changes (see `boundaries`).
 //!
-//! mke2fs gives all flex groups the same layout, so the table of a filesystem of 100 TiB repeats itself fifty thousand times. It
-//! is divided into tiles of equal size, and equal tiles share one list of boundaries. A BPF program then reads one number per
-//! lookup: the index of the list of its tile. These numbers take 200 KiB, instead of 1.6 MiB for the whole table, and fit into
-//! the CPU's caches. Pure.
+//! mke2fs gives all flex groups the same layout, so the table of a filesystem of 100 TiB repeats
+//! itself fifty thousand times. It is divided into tiles of equal size, and equal tiles share one
+//! list of boundaries. A BPF program then reads one number per lookup: the index of the list of its
+//! tile. These numbers take 200 KiB, instead of 1.6 MiB for the whole table, and fit into the CPU's
+//! caches. Pure.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -14,14 +15,15 @@ use crate::address::ArraySector;
 use crate::contract::{self, BOUNDARY_SHIFT};
 use crate::origin::Origin;
 
-/// Added to every sector in a tile's list, so that a boundary before the tile, at the start of a block that reaches into the
-/// tile, is not negative. The maximum number of sectors per block.
+/// Added to every sector in a tile's list, so that a boundary before the tile, at the start of a
+/// block that reaches into the tile, is not negative. The maximum number of sectors per block.
 pub const SECTOR_BIAS: u64 = contract::TILE_SECTOR_BIAS as u64;
 /// Number of words before the boundaries of a list.
 const HEAD: usize = contract::LIST_HEAD as usize;
-/// Number of parts of a tile. For each part, the list names one boundary, the one with the most sectors there. A lookup first
-/// tries the boundary named for its part. 16, as many as mke2fs puts groups into a flex group, so that a part is a group, most of
-/// which is one contiguous range of data.
+/// Number of parts of a tile. For each part, the list names one boundary, the one with the most
+/// sectors there. A lookup first tries the boundary named for its part. 16, as many as mke2fs puts
+/// groups into a flex group, so that a part is a group, most of which is one contiguous range of
+/// data.
 const SLOTS: usize = contract::LIST_SLOTS as usize;
 /// Alignment of lists in words, so that most lists are in one cache line.
 const ALIGNED: usize = 8;
@@ -69,13 +71,13 @@ pub struct Tiles {
 }
 
 impl Tiles {
-    /// Tiles for the `table` of an array of `sectors` sectors. Selects the tiles that need the least memory among those with
-    /// short lists.
+    /// Tiles for the `table` of an array of `sectors` sectors. Selects the tiles that need the
+    /// least memory among those with short lists.
     pub fn new(table: &[Boundary], sectors: u64) -> Self {
         let plain = |tile: u64| Self::of(tile, 0, sectors);
         let whole = sectors.max(1).next_power_of_two();
-        // First candidate, for a table that does not repeat: up to 8 boundaries per tile on average; smaller tiles while one has
-        // too many.
+        // First candidate, for a table that does not repeat: up to 8 boundaries per tile on
+        // average; smaller tiles while one has too many.
         let mut tile = (whole / (table.len() as u64 / 8).max(1).next_power_of_two()).max(1);
         let mut best = plain(tile);
         let max_number = (16 * table.len() as u64).min(TILES);
@@ -96,14 +98,11 @@ impl Tiles {
     }
 
     fn of(tile: u64, lead: u64, sectors: u64) -> Self {
-        Self {
-            sectors: tile,
-            lead,
-            number: (sectors + lead).div_ceil(tile).max(1),
-        }
+        Self { sectors: tile, lead, number: (sectors + lead).div_ceil(tile).max(1) }
     }
 
-    /// Log2 of the sectors of a part of a tile (`rt_array.slot_shift`). The last part may be smaller or missing.
+    /// Log2 of the sectors of a part of a tile (`rt_array.slot_shift`). The last part may be
+    /// smaller or missing.
     pub fn slot_shift(&self) -> u32 {
         let bits = u64::BITS - (self.sectors - 1).leading_zeros();
         bits.saturating_sub(SLOTS.ilog2())
@@ -155,7 +154,8 @@ impl Tiles {
     }
 }
 
-/// A boundary (`enum rt_boundary`). `sector` is relative to the tile's first sector, plus [`SECTOR_BIAS`].
+/// A boundary (`enum rt_boundary`). `sector` is relative to the tile's first sector, plus
+/// [`SECTOR_BIAS`].
 fn word(sector: u64, code: u8) -> u64 {
     sector << BOUNDARY_SHIFT | u64::from(code)
 }
@@ -166,14 +166,13 @@ fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
     // For each part: the length of its longest run of sectors, and the index of that run.
     let mut first = [(0, 0u8); SLOTS];
     for (number, pair) in boundaries.windows(2).enumerate() {
-        // A boundary whose index does not fit into a byte cannot be named here; the programs find it by searching the list.
+        // A boundary whose index does not fit into a byte cannot be named here; the programs find
+        // it by searching the list.
         let Ok(number) = u8::try_from(number) else {
             break;
         };
-        let (begin, end) = (
-            sector(pair[0]).max(SECTOR_BIAS) - SECTOR_BIAS,
-            sector(pair[1]) - SECTOR_BIAS,
-        );
+        let (begin, end) =
+            (sector(pair[0]).max(SECTOR_BIAS) - SECTOR_BIAS, sector(pair[1]) - SECTOR_BIAS);
         for slot in begin >> slot_shift..=(end - 1) >> slot_shift {
             let here = end.min((slot + 1) << slot_shift) - begin.max(slot << slot_shift);
             if let Some(best) = first.get_mut(slot as usize)
@@ -189,13 +188,11 @@ fn listed(boundaries: &[u64], slot_shift: u32) -> Vec<u64> {
     [&head[..], boundaries].concat()
 }
 
-/// Tiles aligned to flex groups (or groups); `None` if the table shows no groups. The tile size is the most frequent distance
-/// between the block bitmaps of two groups.
+/// Tiles aligned to flex groups (or groups); `None` if the table shows no groups. The tile size is
+/// the most frequent distance between the block bitmaps of two groups.
 fn period(table: &[Boundary], sectors: u64) -> Option<Tiles> {
-    let mut bitmaps = table
-        .iter()
-        .filter(|b| b.code == Origin::BlockBitmap as u8)
-        .map(|b| b.sector);
+    let mut bitmaps =
+        table.iter().filter(|b| b.code == Origin::BlockBitmap as u8).map(|b| b.sector);
     let mut distances: HashMap<(u64, u64), u32> = HashMap::new();
     let mut last = bitmaps.next()?;
     for next in bitmaps {
@@ -203,10 +200,10 @@ fn period(table: &[Boundary], sectors: u64) -> Option<Tiles> {
         *distances.entry((distance, next.0 % distance)).or_default() += 1;
         last = next;
     }
-    // Among equally frequent distances the smallest is selected, so that the same table always gives the same tiles.
-    let (&(tile, phase), _) = distances
-        .iter()
-        .max_by_key(|&(&(tile, phase), &n)| (n, u64::MAX - tile, phase))?;
+    // Among equally frequent distances the smallest is selected, so that the same table always
+    // gives the same tiles.
+    let (&(tile, phase), _) =
+        distances.iter().max_by_key(|&(&(tile, phase), &n)| (n, u64::MAX - tile, phase))?;
     Some(Tiles::of(tile, (tile - phase) % tile, sectors))
 }
 

@@ -1,5 +1,6 @@
-//! Compares the mapping with measured histograms (tests/data/geometry-fixtures.txt): the number of block and inode bitmaps that
-//! mke2fs placed on each member, counted on a real array or by an independent program.
+//! Compares the mapping with measured histograms (tests/data/geometry-fixtures.txt): the number of
+//! block and inode bitmaps that mke2fs placed on each member, counted on a real array or by an
+//! independent program.
 
 use crate::address::ArraySector;
 
@@ -23,10 +24,8 @@ pub fn list(text: &str, word: &str) -> Vec<u64> {
 /// Parses `... R5x4 512K ...`; 512K is the default.
 fn geometry(name: &str) -> Geometry {
     let words: Vec<&str> = name.split_whitespace().collect();
-    let (level, disks) = words
-        .iter()
-        .find_map(|w| w.strip_prefix('R')?.split_once('x'))
-        .expect("level and disks");
+    let (level, disks) =
+        words.iter().find_map(|w| w.strip_prefix('R')?.split_once('x')).expect("level and disks");
     let kib = if words.contains(&"64K") { 64 } else { 512 };
     Geometry::new(&Params {
         level: format!("raid{level}").parse().expect("level"),
@@ -57,8 +56,8 @@ fn ext4_bitmaps_are_on_the_measured_members() {
                 0 => number(facts, "bb0"),
                 _ => first * number(facts, "bpg"),
             };
-            // In a partial last flex group, mke2fs puts the inode bitmaps directly after the block bitmaps of the existing groups,
-            // unless the flex group has only one group.
+            // In a partial last flex group, mke2fs puts the inode bitmaps directly after the block
+            // bitmaps of the existing groups, unless the flex group has only one group.
             let width = match groups - first {
                 1 => flex,
                 left => left.min(flex),

@@ -1,10 +1,12 @@
-//! Geometry of arrays: mapping between member and array addresses, for RAID 0, 1, 4, 5, 6 and 10 with every layout of md.
+//! Geometry of arrays: mapping between member and array addresses, for RAID 0, 1, 4, 5, 6 and 10
+//! with every layout of md.
 //!
-//! Pure arithmetic. The caller reads sysfs or superblocks and subtracts `data_offset`. The BPF programs
-//! (`bpf/geometry.bpf.h`) compute the same mapping from the tables of [`wire`]; tests compare the two.
+//! Pure arithmetic. The caller reads sysfs or superblocks and subtracts `data_offset`. The BPF
+//! programs (`bpf/geometry.bpf.h`) compute the same mapping from the tables of [`wire`]; tests
+//! compare the two.
 //!
-//! All addresses and sizes are in 512-byte sectors. A *row* consists of the chunks with the same number on all
-//! members.
+//! All addresses and sizes are in 512-byte sectors. A *row* consists of the chunks with the same
+//! number on all members.
 
 mod params;
 mod raid0;
@@ -41,8 +43,8 @@ pub enum Parity {
     Q,
 }
 
-/// Content of a sector of a member's data area. `run` is the number of sectors, this one included, with
-/// the same mapping. A run ends with its chunk even if the next chunk is contiguous.
+/// Content of a sector of a member's data area. `run` is the number of sectors, this one included,
+/// with the same mapping. A run ends with its chunk even if the next chunk is contiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// A copy of an array sector.
@@ -131,11 +133,7 @@ impl Geometry {
         if !linear && (p.chunk_sectors == 0 || odd_chunk) {
             return Err(GeometryError::Chunk(level, p.chunk_sectors));
         }
-        let chunk = if linear {
-            0
-        } else {
-            u64::from(p.chunk_sectors)
-        };
+        let chunk = if linear { 0 } else { u64::from(p.chunk_sectors) };
         for &sectors in &p.member_sectors {
             if sectors < chunk.max(1) || sectors > MAX_MEMBER_SECTORS {
                 return Err(GeometryError::MemberSectors(sectors));
@@ -159,13 +157,7 @@ impl Geometry {
             Rule::Parity(r) => r.array_chunks() * chunk,
             Rule::Mirrored(r) => r.array_chunks() * chunk,
         };
-        Ok(Self {
-            level,
-            disks,
-            chunk,
-            array_sectors,
-            rule,
-        })
+        Ok(Self { level, disks, chunk, array_sectors, rule })
     }
 
     /// The level.
@@ -189,8 +181,8 @@ impl Geometry {
         self.array_sectors
     }
 
-    /// Period of the mapping in array chunks: chunks `c` and `c + period` have their copies and their parity on the same
-    /// slots. `None` without chunks, and for a RAID 0 of unequal members.
+    /// Period of the mapping in array chunks: chunks `c` and `c + period` have their copies and
+    /// their parity on the same slots. `None` without chunks, and for a RAID 0 of unequal members.
     pub fn period(&self) -> Option<u64> {
         let disks = u64::from(self.disks);
         match &self.rule {
@@ -201,8 +193,8 @@ impl Geometry {
         }
     }
 
-    /// Sectors of the slot's data area that the level uses, parity and unused chunks of the last row
-    /// included; 0 for a slot that does not exist.
+    /// Sectors of the slot's data area that the level uses, parity and unused chunks of the last
+    /// row included; 0 for a slot that does not exist.
     pub fn used_sectors(&self, slot: u32) -> u64 {
         if slot >= self.disks {
             return 0;
@@ -215,8 +207,8 @@ impl Geometry {
         }
     }
 
-    /// Content of `sector` of this slot's data area. [`Mapping::Unused`] with an unlimited run after the
-    /// sectors that the level uses, and for a slot that does not exist.
+    /// Content of `sector` of this slot's data area. [`Mapping::Unused`] with an unlimited run
+    /// after the sectors that the level uses, and for a slot that does not exist.
     pub fn locate(&self, slot: u32, DataSector(sector): DataSector) -> Mapping {
         let used = self.used_sectors(slot);
         if sector >= used {
@@ -250,8 +242,8 @@ impl Geometry {
         Mapping::Parity { which, run }
     }
 
-    /// Slot of every copy of an array sector, and sector on that slot. There is one copy except for RAID 1 and 10, and none after
-    /// the end of the array.
+    /// Slot of every copy of an array sector, and sector on that slot. There is one copy except for
+    /// RAID 1 and 10, and none after the end of the array.
     pub fn copies(&self, ArraySector(sector): ArraySector) -> Vec<(u32, DataSector)> {
         if sector >= self.array_sectors {
             return Vec::new();
@@ -267,13 +259,11 @@ impl Geometry {
             Rule::Parity(r) => vec![r.map_chunk(chunk)],
             Rule::Mirrored(r) => r.copies(chunk),
         };
-        rows.into_iter()
-            .map(|(slot, row)| (slot, DataSector(row * self.chunk + rest)))
-            .collect()
+        rows.into_iter().map(|(slot, row)| (slot, DataSector(row * self.chunk + rest))).collect()
     }
 
-    /// Location of the parity of an array sector; `None` for levels without parity and after the end of
-    /// the array.
+    /// Location of the parity of an array sector; `None` for levels without parity and after the
+    /// end of the array.
     pub fn parity(&self, ArraySector(sector): ArraySector) -> Option<ParityAt> {
         match &self.rule {
             Rule::Parity(r) if sector < self.array_sectors => {

@@ -5,7 +5,8 @@ use std::{fmt, str::FromStr};
 use super::{MAX_DISKS, MAX_ZONES};
 use crate::contract;
 
-/// The RAID level, numbered as in `enum rt_level`. [`Level::Single`] is a disk without md, treated as an array of one.
+/// The RAID level, numbered as in `enum rt_level`. [`Level::Single`] is a disk without md, treated
+/// as an array of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u32)]
 pub enum Level {
@@ -81,15 +82,15 @@ impl FromStr for Level {
 pub struct Params {
     /// sysfs `md/level`.
     pub level: Level,
-    /// sysfs `md/layout`. RAID 0: 1 original, 2 alternate, other values (0, or -1 in sysfs, here all ones)
-    /// not recorded. Ignored for single, RAID 1 and 4.
+    /// sysfs `md/layout`. RAID 0: 1 original, 2 alternate, other values (0, or -1 in sysfs, here
+    /// all ones) not recorded. Ignored for single, RAID 1 and 4.
     pub layout: u32,
     /// sysfs `md/raid_disks`.
     pub disks: u32,
     /// sysfs `md/chunk_size` in sectors; ignored for single and RAID 1.
     pub chunk_sectors: u32,
-    /// Size of each slot's data area in sectors. One value applies to all members. If there are several, RAID 1
-    /// to 10 use the smallest (md's component size).
+    /// Size of each slot's data area in sectors. One value applies to all members. If there are
+    /// several, RAID 1 to 10 use the smallest (md's component size).
     pub member_sectors: Vec<u64>,
 }
 
@@ -111,11 +112,11 @@ pub enum GeometryError {
     /// The number of the layout is unknown for the level, or invalid with this number of disks.
     #[error("layout: {1:#x} is not a layout of {0} with {2} disks")]
     Layout(Level, u32, u32),
-    /// RAID 0 of unequal members with a layout other than 1 and 2: `create_strip_zones` then uses a module
-    /// parameter, and fails if that is 0.
+    /// RAID 0 of unequal members with a layout other than 1 and 2: `create_strip_zones` then uses a
+    /// module parameter, and fails if that is 0.
     #[error(
-        "layout: members of different sizes need layout 1 (original) or 2 (alternate), but none is \
-         recorded; see /sys/module/raid0/parameters/default_layout"
+        "layout: members of different sizes need layout 1 (original) or 2 (alternate), but none \
+         is recorded; see /sys/module/raid0/parameters/default_layout"
     )]
     NoZoneLayout,
     /// More than [`MAX_ZONES`].

@@ -19,43 +19,23 @@ struct Wire {
 
 impl Wire {
     fn new(g: &Geometry) -> Self {
-        Self {
-            geometry: g.wire(),
-            slots: (0..g.disks()).map(|slot| g.wire_slot(slot)).collect(),
-        }
+        Self { geometry: g.wire(), slots: (0..g.disks()).map(|slot| g.wire_slot(slot)).collect() }
     }
 }
 
 fn locate_in_c(wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
-    let mut out = rt_place {
-        kind: 99,
-        pad: 99,
-        ..rt_place::default()
-    };
-    // SAFETY: three live references to structs that build.rs generates from the header that C includes.
-    // The C code reads the first two, writes the third and keeps no reference.
-    unsafe {
-        rt_native_locate(
-            &wire.geometry,
-            &wire.slots[slot as usize],
-            sector.0,
-            &mut out,
-        )
-    };
+    let mut out = rt_place { kind: 99, pad: 99, ..rt_place::default() };
+    // SAFETY: three live references to structs that build.rs generates from the header that C
+    // includes. The C code reads the first two, writes the third and keeps no reference.
+    unsafe { rt_native_locate(&wire.geometry, &wire.slots[slot as usize], sector.0, &mut out) };
     assert_eq!(out.pad, 0);
     assert!(out.kind == PLACE_DATA || out.sector == 0);
     let (sector, run) = (ArraySector(out.sector), out.run);
     match out.kind {
         PLACE_UNUSED => Mapping::Unused { run },
         PLACE_DATA => Mapping::Data { sector, run },
-        PLACE_P => Mapping::Parity {
-            which: Parity::P,
-            run,
-        },
-        PLACE_Q => Mapping::Parity {
-            which: Parity::Q,
-            run,
-        },
+        PLACE_P => Mapping::Parity { which: Parity::P, run },
+        PLACE_Q => Mapping::Parity { which: Parity::Q, run },
         kind => panic!("kind {kind}"),
     }
 }
@@ -63,11 +43,7 @@ fn locate_in_c(wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
 /// Mapping of a member sector. Checks that the C and Rust code agree.
 fn locate(g: &Geometry, wire: &Wire, slot: u32, sector: DataSector) -> Mapping {
     let mapping = g.locate(slot, sector);
-    assert_eq!(
-        locate_in_c(wire, slot, sector),
-        mapping,
-        "slot {slot} sector {sector}"
-    );
+    assert_eq!(locate_in_c(wire, slot, sector), mapping, "slot {slot} sector {sector}");
     mapping
 }
 
@@ -99,13 +75,10 @@ fn levels() -> impl Strategy<Value = (Level, u32, u32)> {
 fn arrays(rows: u64) -> impl Strategy<Value = Geometry> {
     (levels(), 0u32..7, 1u32..40)
         .prop_flat_map(move |((level, layout, disks), log2, odd)| {
-            let chunk_sectors = if level == Level::Raid0 && odd < 20 {
-                odd
-            } else {
-                1 << log2
-            };
+            let chunk_sectors = if level == Level::Raid0 && odd < 20 { odd } else { 1 << log2 };
             let chunk = u64::from(chunk_sectors);
-            // Few different sizes, so that zones stay below their limit and some members have the same size.
+            // Few different sizes, so that zones stay below their limit and some members have the
+            // same size.
             let sizes = prop::collection::vec(chunk..=rows * chunk, 1..6);
             let count = if level == Level::Raid0 { disks } else { 1 } as usize;
             let picks = prop::collection::vec(any::<prop::sample::Index>(), count);
@@ -127,8 +100,9 @@ fn copies_of(g: &Geometry) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1500))]
 
-    /// Walks every member of a small array by runs: each sector has one mapping, each data sector is a
-    /// copy of the array sector that it maps to, and all copies of all array sectors are found.
+    /// Walks every member of a small array by runs: each sector has one mapping, each data sector
+    /// is a copy of the array sector that it maps to, and all copies of all array sectors are
+    /// found.
     #[test]
     fn every_member_sector_has_one_mapping(g in arrays(40)) {
         let wire = Wire::new(&g);
@@ -169,7 +143,8 @@ proptest! {
         prop_assert_eq!(data, g.array_sectors() * copies_of(&g));
     }
 
-    /// Mapping an array sector to every copy and back returns the same sector, also for later sectors of the run.
+    /// Mapping an array sector to every copy and back returns the same sector, also for later
+    /// sectors of the run.
     #[test]
     fn array_to_member_and_back(
         g in arrays(1 << 38),
@@ -212,7 +187,8 @@ proptest! {
         }
     }
 
-    /// For any sector of any member, also after its data, the C and Rust code agree and runs do not overlap.
+    /// For any sector of any member, also after its data, the C and Rust code agree and runs do not
+    /// overlap.
     #[test]
     fn runs_anywhere_on_a_member_do_not_overlap(
         g in arrays(1 << 38),

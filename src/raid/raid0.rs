@@ -41,7 +41,8 @@ impl Zone {
 }
 
 impl Raid0 {
-    /// `chunk` is in sectors. `p` must have at least one member size, and each must be at least one chunk.
+    /// `chunk` is in sectors. `p` must have at least one member size, and each must be at least one
+    /// chunk.
     pub(super) fn new(p: &Params, chunk: u64) -> Result<Self, GeometryError> {
         let mut rows: Vec<u64> = p.member_sectors.iter().map(|s| s / chunk).collect();
         if rows.len() == 1 {
@@ -67,7 +68,8 @@ impl Raid0 {
                     .collect(),
             });
         }
-        // If at most one member has a second zone, both layouts are the same, and md does not require one to be recorded.
+        // If at most one member has a second zone, both layouts are the same, and md does not
+        // require one to be recorded.
         let alike = zones.get(1).is_none_or(|z| z.slots.len() == 1);
         let alternate = match p.layout {
             _ if alike => false,
@@ -75,11 +77,7 @@ impl Raid0 {
             ALTERNATE => true,
             _ => return Err(GeometryError::NoZoneLayout),
         };
-        Ok(Self {
-            zones,
-            rows,
-            alternate,
-        })
+        Ok(Self { zones, rows, alternate })
     }
 
     pub(super) fn zones(&self) -> &[Zone] {
@@ -96,24 +94,18 @@ impl Raid0 {
 
     /// Position of the slot's chunk in a row of the zone; `None` if the slot is not in the zone.
     ///
-    /// The original layout selects the member by the chunk number from the start of the array, which
-    /// rotates all rows of a zone by the same amount.
+    /// The original layout selects the member by the chunk number from the start of the array,
+    /// which rotates all rows of a zone by the same amount.
     pub(super) fn position(&self, zone: &Zone, slot: u32) -> Option<u64> {
         let index = zone.slots.binary_search(&slot).ok()? as u64;
-        let first = if self.alternate {
-            0
-        } else {
-            zone.start_chunk % zone.width()
-        };
+        let first = if self.alternate { 0 } else { zone.start_chunk % zone.width() };
         Some((index + zone.width() - first) % zone.width())
     }
 
     /// Chunk in `row` of the slot. `row` must be below [`Self::rows`].
     pub(super) fn chunk_at(&self, slot: u32, row: u64) -> u64 {
         let zone = &self.zones[self.zones.partition_point(|z| z.end_row <= row)];
-        let position = self
-            .position(zone, slot)
-            .expect("a slot with this row is in its zone");
+        let position = self.position(zone, slot).expect("a slot with this row is in its zone");
         zone.start_chunk + (row - zone.start_row) * zone.width() + position
     }
 

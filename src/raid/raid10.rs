@@ -40,14 +40,7 @@ impl Raid10 {
         let Some(set) = set.filter(|s| *s > 0 && copies >= 2 && copies <= disks) else {
             return Err(bad);
         };
-        let this = Self {
-            disks,
-            near,
-            far,
-            offset,
-            set,
-            rows: member_rows / u64::from(far),
-        };
+        let this = Self { disks, near, far, offset, set, rows: member_rows / u64::from(far) };
         if !this.is_sound() {
             return Err(bad);
         }
@@ -55,9 +48,9 @@ impl Raid10 {
     }
 
     /// True if no two chunks map to the same member chunk. `__raid10_find_phys` violates this for
-    /// combinations of near and far copies, if the copies wrap at the end of an offset row (it steps one row,
-    /// into the far copies) or of a far set before the larger last set (it treats that set as the last).
-    /// mdadm does not create such arrays, and they would corrupt data.
+    /// combinations of near and far copies, if the copies wrap at the end of an offset row (it
+    /// steps one row, into the far copies) or of a far set before the larger last set (it treats
+    /// that set as the last). mdadm does not create such arrays, and they would corrupt data.
     fn is_sound(&self) -> bool {
         let wraps = self.offset && self.far > 1 && !self.disks.is_multiple_of(self.near);
         let back = (0..self.disks).all(|first| {
@@ -145,14 +138,12 @@ impl Raid10 {
         copies
     }
 
-    /// Chunk in `row` of the slot. For unused chunks of the last row, the number is after the end of the array.
+    /// Chunk in `row` of the slot. For unused chunks of the last row, the number is after the end
+    /// of the array.
     pub(super) fn chunk_at(&self, slot: u32, row: u64) -> u64 {
         let far = u64::from(self.far);
-        let (row, copy) = if self.offset {
-            (row / far, row % far)
-        } else {
-            (row % self.rows, row / self.rows)
-        };
+        let (row, copy) =
+            if self.offset { (row / far, row % far) } else { (row % self.rows, row / self.rows) };
         let first = u64::from(self.first(slot, copy as u32));
         (row * u64::from(self.disks) + first) / u64::from(self.near)
     }

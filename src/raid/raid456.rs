@@ -62,11 +62,7 @@ impl Raid456 {
         use Order::{Asymmetric, Symmetric};
         use Rotation::{Fixed, Left, LeftNext, Right};
 
-        let q = if level == Level::Raid6 {
-            Q::Next
-        } else {
-            Q::None
-        };
+        let q = if level == Level::Raid6 { Q::Next } else { Q::None };
         let data = disks - if q == Q::None { 1 } else { 2 };
         let (rotation, order, q) = match (level, layout) {
             (Level::Raid4, _) => (Fixed(data), Asymmetric, q),
@@ -88,14 +84,7 @@ impl Raid456 {
             _ => return Err(GeometryError::Layout(level, layout, disks)),
         };
         let ring = disks - u32::from(q == Q::Last);
-        Ok(Self {
-            data,
-            ring,
-            rows,
-            rotation,
-            order,
-            q,
-        })
+        Ok(Self { data, ring, rows, rotation, order, q })
     }
 
     pub(super) fn rows(&self) -> u64 {

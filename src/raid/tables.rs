@@ -1,5 +1,5 @@
-//! Small arrays, drawn by hand as in comments of the kernel, md(4) and mdadm(8): one line per row, one word
-//! per member. A number is an array chunk, `-` is unused.
+//! Small arrays, drawn by hand as in comments of the kernel, md(4) and mdadm(8): one line per row,
+//! one word per member. A number is an array chunk, `-` is unused.
 
 use crate::address::{ArraySector, DataSector};
 
@@ -28,8 +28,8 @@ fn draw(g: &Geometry, slot: u32, row: u64) -> String {
     }
 }
 
-/// Checks the table both ways: [`Geometry::locate`] against every word, and [`Geometry::copies`] and
-/// [`Geometry::parity`] against the positions of the words.
+/// Checks the table both ways: [`Geometry::locate`] against every word, and [`Geometry::copies`]
+/// and [`Geometry::parity`] against the positions of the words.
 fn check(level: Level, layout: u32, rows: &[u64], table: &str) {
     let want: Vec<Vec<&str>> = table
         .lines()
@@ -47,10 +47,7 @@ fn check(level: Level, layout: u32, rows: &[u64], table: &str) {
                 continue;
             };
             let copies = g.copies(ArraySector(chunk * CHUNK + 3));
-            assert!(
-                copies.contains(&(slot, DataSector(row * CHUNK + 3))),
-                "{chunk}: {copies:?}"
-            );
+            assert!(copies.contains(&(slot, DataSector(row * CHUNK + 3))), "{chunk}: {copies:?}");
             let parity = g.parity(ArraySector(chunk * CHUNK + 3));
             assert_eq!(parity.map(|p| p.p), at("P"));
             assert_eq!(parity.and_then(|p| p.q), at("Q"));
@@ -64,28 +61,11 @@ fn check(level: Level, layout: u32, rows: &[u64], table: &str) {
 #[test]
 fn raid4_and_raid5() {
     let five = |layout, table| check(Level::Raid5, layout, &[8], table);
-    check(
-        Level::Raid4,
-        0,
-        &[8],
-        "0 1 2 P \n 3 4 5 P \n 6 7 8 P \n 9 10 11 P",
-    );
-    five(
-        0,
-        "0 1 2 P \n 3 4 P 5 \n 6 P 7 8 \n P 9 10 11 \n 12 13 14 P",
-    );
-    five(
-        1,
-        "P 0 1 2 \n 3 P 4 5 \n 6 7 P 8 \n 9 10 11 P \n P 12 13 14",
-    );
-    five(
-        2,
-        "0 1 2 P \n 4 5 P 3 \n 8 P 6 7 \n P 9 10 11 \n 12 13 14 P",
-    );
-    five(
-        3,
-        "P 0 1 2 \n 5 P 3 4 \n 7 8 P 6 \n 9 10 11 P \n P 12 13 14",
-    );
+    check(Level::Raid4, 0, &[8], "0 1 2 P \n 3 4 5 P \n 6 7 8 P \n 9 10 11 P");
+    five(0, "0 1 2 P \n 3 4 P 5 \n 6 P 7 8 \n P 9 10 11 \n 12 13 14 P");
+    five(1, "P 0 1 2 \n 3 P 4 5 \n 6 7 P 8 \n 9 10 11 P \n P 12 13 14");
+    five(2, "0 1 2 P \n 4 5 P 3 \n 8 P 6 7 \n P 9 10 11 \n 12 13 14 P");
+    five(3, "P 0 1 2 \n 5 P 3 4 \n 7 8 P 6 \n 9 10 11 P \n P 12 13 14");
     five(4, "P 0 1 2 \n P 3 4 5 \n P 6 7 8");
     five(5, "0 1 2 P \n 3 4 5 P \n 6 7 8 P");
     // the smallest RAID 5
@@ -120,19 +100,11 @@ fn raid10() {
     ten(0x102, 3, "0 0 1 \n 1 2 2 \n 3 3 -");
     ten(0x103, 3, "0 0 0 1 \n 1 1 2 2 \n 2 3 3 3");
     // far 2 of 4: the second section is the first, shifted by one member
-    ten(
-        0x201,
-        6,
-        "0 1 2 3 \n 4 5 6 7 \n 8 9 10 11 \n 3 0 1 2 \n 7 4 5 6 \n 11 8 9 10",
-    );
+    ten(0x201, 6, "0 1 2 3 \n 4 5 6 7 \n 8 9 10 11 \n 3 0 1 2 \n 7 4 5 6 \n 11 8 9 10");
     ten(0x201, 5, "0 1 2 \n 3 4 5 \n 2 0 1 \n 5 3 4 \n - - -");
     // offset 2 of 3 and of 4, offset 3 of 4
     ten(0x10201, 4, "0 1 2 \n 2 0 1 \n 3 4 5 \n 5 3 4");
-    ten(
-        0x10201,
-        5,
-        "0 1 2 3 \n 3 0 1 2 \n 4 5 6 7 \n 7 4 5 6 \n - - - -",
-    );
+    ten(0x10201, 5, "0 1 2 3 \n 3 0 1 2 \n 4 5 6 7 \n 7 4 5 6 \n - - - -");
     ten(0x10301, 3, "0 1 2 3 \n 3 0 1 2 \n 2 3 0 1");
     // far sets, as in the comment at the top of raid10.c: [A B][C D] and [A B][C D E]
     ten(0x40201, 2, "0 1 2 3 \n 1 0 3 2");
@@ -150,10 +122,12 @@ fn raid0_zones() {
     for layout in [0, 1, 2] {
         zero(layout, &[2, 4], "0 1 \n 2 3 \n - 4 \n - 5");
     }
-    // zone 1 of slots 0 and 2 starts at chunk 3: the original layout begins it with 3 % 2 = 1, the second of them
+    // zone 1 of slots 0 and 2 starts at chunk 3: the original layout begins it with 3 % 2 = 1, the
+    // second of them
     zero(1, &[3, 1, 3], "0 1 2 \n 4 - 3 \n 6 - 5");
     zero(2, &[3, 1, 3], "0 1 2 \n 3 - 4 \n 5 - 6");
-    // three zones, the last one alone; zone 1 starts at chunk 4, 4 % 3 = 1: the second of slots 1, 2, 3
+    // three zones, the last one alone; zone 1 starts at chunk 4, 4 % 3 = 1: the second of slots 1,
+    // 2, 3
     zero(1, &[1, 2, 4, 2], "0 1 2 3 \n - 6 4 5 \n - - 7 - \n - - 8 -");
     zero(2, &[1, 2, 4, 2], "0 1 2 3 \n - 4 5 6 \n - - 7 - \n - - 8 -");
 }
@@ -169,25 +143,12 @@ fn odd_chunks_and_tails() {
     })
     .expect("raid0 allows such a chunk");
     assert_eq!(g.array_sectors(), 24 * 6);
-    assert_eq!(
-        g.locate(1, DataSector(25)),
-        Mapping::Data {
-            sector: ArraySector(73),
-            run: 23
-        }
-    );
-    assert_eq!(
-        g.locate(0, DataSector(72)),
-        Mapping::Unused { run: u64::MAX - 72 }
-    );
+    assert_eq!(g.locate(1, DataSector(25)), Mapping::Data { sector: ArraySector(73), run: 23 });
+    assert_eq!(g.locate(0, DataSector(72)), Mapping::Unused { run: u64::MAX - 72 });
     assert_eq!(g.copies(ArraySector(73)), [(1, DataSector(25))]);
     assert_eq!(g.copies(ArraySector(144)), []);
     assert_eq!(g.parity(ArraySector(0)), None);
-    assert_eq!(
-        g.locate(2, DataSector(0)),
-        Mapping::Unused { run: u64::MAX },
-        "no such slot"
-    );
+    assert_eq!(g.locate(2, DataSector(0)), Mapping::Unused { run: u64::MAX }, "no such slot");
 }
 
 #[test]
@@ -197,10 +158,7 @@ fn linear_levels() {
         assert_eq!(g.array_sectors(), 800);
         assert_eq!(
             g.locate(disks - 1, DataSector(13)),
-            Mapping::Data {
-                sector: ArraySector(13),
-                run: 787
-            }
+            Mapping::Data { sector: ArraySector(13), run: 787 }
         );
         assert_eq!(g.copies(ArraySector(799)).len(), disks as usize);
         assert_eq!(g.chunk_sectors(), None);
@@ -219,27 +177,12 @@ fn parity_is_p_or_q() {
 fn errors_of_invalid_arrays_name_the_field() {
     let says = |p: Params| Geometry::new(&p).expect_err("invalid").to_string();
     let p = params;
-    assert_eq!(
-        "linear\n".parse::<Level>(),
-        Err(GeometryError::Level("linear".into()))
-    );
-    assert_eq!(
-        GeometryError::Level("linear".into()).to_string(),
-        "level linear is not supported"
-    );
+    assert_eq!("linear\n".parse::<Level>(), Err(GeometryError::Level("linear".into())));
+    assert_eq!(GeometryError::Level("linear".into()).to_string(), "level linear is not supported");
     assert_eq!("raid10\n".parse(), Ok(Level::Raid10));
-    assert_eq!(
-        says(p(Level::Raid6, 2, 3, &[9])),
-        "disks: raid6 cannot have 3"
-    );
-    assert_eq!(
-        says(p(Level::Raid0, 0, 0, &[9])),
-        "disks: raid0 cannot have 0"
-    );
-    assert_eq!(
-        says(p(Level::Single, 0, 2, &[9])),
-        "disks: single cannot have 2"
-    );
+    assert_eq!(says(p(Level::Raid6, 2, 3, &[9])), "disks: raid6 cannot have 3");
+    assert_eq!(says(p(Level::Raid0, 0, 0, &[9])), "disks: raid0 cannot have 0");
+    assert_eq!(says(p(Level::Single, 0, 2, &[9])), "disks: single cannot have 2");
     assert_eq!(
         says(p(Level::Raid0, 0, 256, &[9])),
         "disks: 256 members are too many, the limit is 255"
@@ -257,20 +200,14 @@ fn errors_of_invalid_arrays_name_the_field() {
         says(p(Level::Raid0, 1, 17, &sizes)),
         "member_sectors: 17 different sizes are too many, the limit is 16"
     );
-    assert_eq!(
-        says(p(Level::Raid0, 1, 3, &[1, 2])),
-        "member_sectors: 2 sizes for 3 disks"
-    );
+    assert_eq!(says(p(Level::Raid0, 1, 3, &[1, 2])), "member_sectors: 2 sizes for 3 disks");
     assert!(says(p(Level::Raid5, 2, 3, &[0])).starts_with("member_sectors: "));
     assert!(says(p(Level::Raid1, 0, 2, &[1 << 60])).starts_with("member_sectors: "));
     // one row cannot hold two far sections
     assert!(says(p(Level::Raid10, 0x201, 4, &[1])).starts_with("member_sectors: "));
     for (level, chunk) in [(Level::Raid0, 0), (Level::Raid5, 24), (Level::Raid10, 0)] {
         let chunk_sectors = chunk;
-        let p = Params {
-            chunk_sectors,
-            ..p(level, 0x102, 4, &[9])
-        };
+        let p = Params { chunk_sectors, ..p(level, 0x102, 4, &[9]) };
         assert!(says(p).starts_with("chunk_sectors: "));
     }
     // no copies, one copy, more copies than disks, unknown bits, empty far sets
@@ -284,10 +221,7 @@ fn errors_of_invalid_arrays_name_the_field() {
 fn raid10_layouts_that_lose_data_are_rejected() {
     for (layout, disks) in [(0x10202, 5), (0x40202, 9)] {
         let e = Geometry::new(&params(Level::Raid10, layout, disks, &[9]));
-        assert!(
-            matches!(e, Err(GeometryError::Layout { .. })),
-            "{layout:#x}"
-        );
+        assert!(matches!(e, Err(GeometryError::Layout { .. })), "{layout:#x}");
     }
     assert!(Geometry::new(&params(Level::Raid10, 0x10202, 4, &[9])).is_ok());
     assert!(Geometry::new(&params(Level::Raid10, 0x40202, 8, &[9])).is_ok());

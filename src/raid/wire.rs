@@ -4,13 +4,10 @@ use crate::contract::{GEOMETRY_TABLE, NO_SHIFT, TABLE_P, TABLE_Q, rt_geometry, r
 
 use super::{Chunk, Geometry, MAX_ZONES, Rule};
 
-/// Log2 of `n`, with which the BPF programs avoid a division; [`NO_SHIFT`] if `n` is not a power of two.
+/// Log2 of `n`, with which the BPF programs avoid a division; [`NO_SHIFT`] if `n` is not a power of
+/// two.
 pub fn shift(n: u64) -> u32 {
-    if n.is_power_of_two() {
-        n.trailing_zeros()
-    } else {
-        NO_SHIFT
-    }
+    if n.is_power_of_two() { n.trailing_zeros() } else { NO_SHIFT }
 }
 
 /// Converts a slot, position or copy, all below [`super::MAX_DISKS`].
@@ -30,10 +27,7 @@ impl Geometry {
             period: 1,
             offset_copies: 1,
             near_copies: 1,
-            zone: [rt_zone {
-                end_row: u64::MAX,
-                ..rt_zone::default()
-            }; MAX_ZONES],
+            zone: [rt_zone { end_row: u64::MAX, ..rt_zone::default() }; MAX_ZONES],
             ..rt_geometry::default()
         };
         match &self.rule {
@@ -42,12 +36,8 @@ impl Geometry {
                 for (wire, zone) in g.zone.iter_mut().zip(r.zones()) {
                     // Never negative: earlier rows have at least as many members.
                     let bias = zone.start_chunk - zone.start_row * zone.width();
-                    *wire = rt_zone {
-                        end_row: zone.end_row,
-                        bias,
-                        width: zone.width() as u32,
-                        pad: 0,
-                    };
+                    *wire =
+                        rt_zone { end_row: zone.end_row, bias, width: zone.width() as u32, pad: 0 };
                 }
             }
             Rule::Parity(r) => {
@@ -96,11 +86,6 @@ impl Geometry {
                 }
             }
         }
-        rt_slot {
-            sectors: self.used_sectors(slot),
-            slot,
-            pad: 0,
-            table,
-        }
+        rt_slot { sectors: self.used_sectors(slot), slot, pad: 0, table }
     }
 }

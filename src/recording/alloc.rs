@@ -1,5 +1,5 @@
-//! An interval of `raidtrace alloc` as JSON (schema raidtrace.alloc/1): printed by `--json`, and stored in `alloc` rows of a
-//! recording, with stacks. Unknown figures are `null`, never 0.
+//! An interval of `raidtrace alloc` as JSON (schema raidtrace.alloc/1): printed by `--json`, and
+//! stored in `alloc` rows of a recording, with stacks. Unknown figures are `null`, never 0.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -215,14 +215,10 @@ impl Filesystem {
             discards: has(s, DISCARDS, c.discards > 0).then_some(c.discards),
             looked: has_groups(s, c).then(|| Looked::new(s, c)),
             mb_stats: fs.mb_stats,
-            bitmaps: has(s, BITMAPS, c.bitmaps | c.buddies > 0).then_some(Bitmaps {
-                loaded: c.bitmaps,
-                buddies: c.buddies,
-            }),
-            reads: has(s, READS, c.reads | c.prefetches > 0).then_some(Reads {
-                needed: c.reads,
-                prefetched: c.prefetches,
-            }),
+            bitmaps: has(s, BITMAPS, c.bitmaps | c.buddies > 0)
+                .then_some(Bitmaps { loaded: c.bitmaps, buddies: c.buddies }),
+            reads: has(s, READS, c.reads | c.prefetches > 0)
+                .then_some(Reads { needed: c.reads, prefetched: c.prefetches }),
             waits_us: quantiles(WAITS, &c.waits),
             members: fs
                 .members
@@ -315,12 +311,7 @@ impl Interval {
             filesystems: filesystems.map(|fs| Filesystem::new(s, fs)).collect(),
             criteria: s.criteria.clone(),
             cpu: s.cpu.clone(),
-            cpus: cpus
-                .map(|(&cpu, samples)| OneCpu {
-                    cpu,
-                    samples: samples.clone(),
-                })
-                .collect(),
+            cpus: cpus.map(|(&cpu, samples)| OneCpu { cpu, samples: samples.clone() }).collect(),
             on_cpu: threads
                 .map(|(pid, comm, samples)| Thread {
                     pid: *pid,
@@ -348,10 +339,7 @@ impl Interval {
     /// # Errors
     /// Never in practice: all types can be serialized.
     pub fn item(s: &AllocSnapshot, stacks: &Profile) -> serde_json::Result<Item> {
-        let interval = Self {
-            stacks: Some(Stacks::new(stacks)),
-            ..Self::new(s)
-        };
+        let interval = Self { stacks: Some(Stacks::new(stacks)), ..Self::new(s) };
         Ok(Item::Alloc {
             time_us: s.time.as_microsecond(),
             json: serde_json::to_string(&interval)?,
@@ -381,9 +369,7 @@ impl Interval {
             return Err(format!("{members} members, more than {MEMBERS}"));
         }
         let filesystems = self.filesystems.into_iter().map(Filesystem::read);
-        let sources = FIGURES
-            .into_iter()
-            .filter_map(|f| Some((f, *self.sources.get(f)?)));
+        let sources = FIGURES.into_iter().filter_map(|f| Some((f, *self.sources.get(f)?)));
         let threads = self.on_cpu.into_iter();
         let mut snapshot = AllocSnapshot {
             time,
@@ -392,9 +378,7 @@ impl Interval {
             criteria: self.criteria,
             cpu: self.cpu,
             cpus: self.cpus.into_iter().map(|c| (c.cpu, c.samples)).collect(),
-            on_cpu: threads
-                .map(|t| (t.pid, raw(t.comm, t.comm_bytes), t.samples))
-                .collect(),
+            on_cpu: threads.map(|t| (t.pid, raw(t.comm, t.comm_bytes), t.samples)).collect(),
             others: self.other_filesystems,
             sources: sources.collect(),
             lost: self.lost.events,
@@ -405,10 +389,7 @@ impl Interval {
         let computed = notes(&snapshot);
         snapshot.notes = self.notes;
         snapshot.notes.retain(|note| !computed.contains(note));
-        Ok(Recorded {
-            snapshot,
-            stacks: self.stacks.unwrap_or_default().read(),
-        })
+        Ok(Recorded { snapshot, stacks: self.stacks.unwrap_or_default().read() })
     }
 }
 

@@ -17,7 +17,8 @@ use super::schema::{COLUMNS, NOT_NULL};
 const ROWS: usize = 1 << 17;
 /// Maximum number of entries in a dictionary.
 const ENTRIES: usize = 1 << 20;
-/// Maximum bytes of a decompressed batch: `RATIO` times its compressed size, but at least `BYTES` and at most `BYTES_MOST`.
+/// Maximum bytes of a decompressed batch: `RATIO` times its compressed size, but at least `BYTES`
+/// and at most `BYTES_MOST`.
 const BYTES: usize = 32 << 20;
 const RATIO: usize = 256;
 const BYTES_MOST: usize = 128 << 20;
@@ -56,7 +57,8 @@ pub struct Layout {
     schema: SchemaRef,
     /// Index of each of [`COLUMNS`] in the file.
     indices: Vec<usize>,
-    /// Schema of the [`COLUMNS`] alone: any other column may reuse one of their dictionary ids with another type.
+    /// Schema of the [`COLUMNS`] alone: any other column may reuse one of their dictionary ids
+    /// with another type.
     ours: Schema,
     /// Dictionary ids, each with the index in [`COLUMNS`] of the column that uses it.
     dictionaries: Vec<(i64, usize)>,
@@ -71,10 +73,7 @@ impl Layout {
             |name: &str| format!("column {name} has a type that this version cannot skip");
         for field in schema.fields().into_iter().flatten() {
             // `UnionFields::from_fields` panics on a union of more than 128 children.
-            if field
-                .children()
-                .is_some_and(|children| !children.is_empty())
-            {
+            if field.children().is_some_and(|children| !children.is_empty()) {
                 return Err(unknown(field.name().unwrap_or_default()));
             }
         }
@@ -87,9 +86,8 @@ impl Layout {
         let (mut indices, mut dictionaries) = (Vec::new(), Vec::new());
         for (column, (name, kind)) in COLUMNS.iter().enumerate() {
             let mut found = (0..).zip(file.fields()).filter(|(_, f)| f.name() == name);
-            let (index, field) = found
-                .next()
-                .ok_or_else(|| format!("there is no column {name}"))?;
+            let (index, field) =
+                found.next().ok_or_else(|| format!("there is no column {name}"))?;
             let nullable = field.is_nullable() && column < NOT_NULL;
             if found.next().is_some() || nullable || *field.data_type() != kind.arrow() {
                 return Err(format!("column {name} has the wrong type"));
@@ -131,21 +129,17 @@ impl Layout {
         let indices: Vec<usize> = columns.map(|(index, _)| *index).collect();
         let record = read_record_batch(body, batch, schema, dictionaries, Some(&indices), &version);
         let batch = Batch::new(record.map_err(|_| DAMAGED)?);
-        // These columns have 64 bits so that tools can sum them. The values of one request fit into 32 bits.
-        let limited = [
-            &batch.length,
-            &batch.bytes,
-            &batch.queue_us,
-            &batch.device_us,
-        ];
+        // These columns have 64 bits so that tools can sum them. The values of one request fit into
+        // 32 bits.
+        let limited = [&batch.length, &batch.bytes, &batch.queue_us, &batch.device_us];
         if !limited.iter().all(|column| column.fits_32_bits()) {
             return Err("a value does not fit into 32 bits");
         }
         Ok(batch)
     }
 
-    /// Decodes a dictionary, which replaces an earlier one with the same id. Returns its id, or `None` if only skipped columns use
-    /// it.
+    /// Decodes a dictionary, which replaces an earlier one with the same id. Returns its id, or
+    /// `None` if only skipped columns use it.
     pub fn dictionary(
         &self,
         message: Message<'_>,
@@ -163,7 +157,8 @@ impl Layout {
         check(batch.data().ok_or(DAMAGED)?, body, ENTRIES, TEXT)?;
         read_dictionary(body, batch, &self.ours, dictionaries, &message.version())
             .map_err(|_| DAMAGED)?;
-        // Reject null entries: `kind` must not be null, but arrow-ipc checks only the dictionary keys for nulls.
+        // Reject null entries: `kind` must not be null, but arrow-ipc checks only the dictionary
+        // keys for nulls.
         match dictionaries.get(&batch.id()) {
             Some(entries) if entries.null_count() == 0 => Ok(Some(batch.id())),
             _ => Err(DAMAGED),
@@ -176,8 +171,8 @@ const DAMAGED: DecodeError = "a batch is damaged";
 /// Element sizes of the buffers of a text column: null bits, offsets, text.
 const TEXT: &[usize] = &[1, 4, 1];
 
-/// Element sizes of the buffers of a column, in bytes; 1 if arrow-ipc accepts any length. `None` if the number of buffers is
-/// unknown.
+/// Element sizes of the buffers of a column, in bytes; 1 if arrow-ipc accepts any length. `None` if
+/// the number of buffers is unknown.
 fn buffers(kind: &DataType) -> Option<&'static [usize]> {
     Some(match kind {
         DataType::Null => &[],
@@ -195,8 +190,10 @@ fn buffers(kind: &DataType) -> Option<&'static [usize]> {
 /// Rejects invalid buffers that arrow-ipc does not reject:
 ///
 /// * a buffer outside the body: `Buffer::slice_with_length` panics;
-/// * a compressed buffer that claims a huge length: `zstd::bulk::decompress` allocates that length first;
-/// * offsets or dictionary keys whose length is not a multiple of the element size: `Buffer::typed_data` panics.
+/// * a compressed buffer that claims a huge length: `zstd::bulk::decompress` allocates that length
+///   first;
+/// * offsets or dictionary keys whose length is not a multiple of the element size:
+///   `Buffer::typed_data` panics.
 fn check(
     batch: RecordBatch<'_>,
     body: &[u8],

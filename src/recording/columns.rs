@@ -16,10 +16,7 @@ pub struct Column<T: ArrowPrimitiveType> {
 
 impl<T: ArrowPrimitiveType> Default for Column<T> {
     fn default() -> Self {
-        Self {
-            numbers: PrimitiveArray::new_null(0),
-            dictionary: None,
-        }
+        Self { numbers: PrimitiveArray::new_null(0), dictionary: None }
     }
 }
 

@@ -71,9 +71,7 @@ impl ConstantDictionaries {
             kind: strings(Kind::ALL.map(|k| k.1.to_owned()).to_vec()),
             op: strings(Op::ALL.iter().map(|o| o.name().to_owned()).collect()),
             flags: strings(
-                (0..=u8::MAX >> 2)
-                    .map(|f| Flags::from_bits_retain(f).letters())
-                    .collect(),
+                (0..=u8::MAX >> 2).map(|f| Flags::from_bits_retain(f).letters()).collect(),
             ),
             origin: strings(Origin::ALL.iter().map(|o| o.name().to_owned()).collect()),
         }
@@ -155,11 +153,7 @@ impl Encoder {
         let of_array = |r: &Row| matches!(r.kind, Kind::Submission | Kind::Dirtied);
         let is_io = |r: &Row| of_array(r) || matches!(r.kind, Kind::Request | Kind::Part);
         let on_member = |r: &Row| matches!(r.kind, Kind::Request | Kind::Part);
-        let member = |r: &Row| {
-            on_member(r)
-                .then(|| members.get(r.subject as usize))
-                .flatten()
-        };
+        let member = |r: &Row| on_member(r).then(|| members.get(r.subject as usize)).flatten();
         let array = |r: &Row| {
             if of_array(r) {
                 return Some(r.subject);
@@ -184,10 +178,7 @@ impl Encoder {
             Arc::new(
                 column::<TimestampMicrosecondType>(rows, |r| Some(r.time)).with_timezone("UTC"),
             ),
-            dictionary(
-                column::<UInt8Type>(rows, |r| Some(r.kind as u8)),
-                &constant.kind,
-            ),
+            dictionary(column::<UInt8Type>(rows, |r| Some(r.kind as u8)), &constant.kind),
             dictionary(
                 column::<UInt16Type>(rows, |r| array(r).filter(|&a| a < arrays).map(|a| a as u16)),
                 &self.names.1,
@@ -199,10 +190,7 @@ impl Encoder {
             Arc::new(column::<UInt16Type>(rows, |r| {
                 member(r).and_then(|m| u16::try_from(m.2?).ok())
             })),
-            dictionary(
-                column::<UInt8Type>(rows, |r| is_io(r).then_some(r.op)),
-                &constant.op,
-            ),
+            dictionary(column::<UInt8Type>(rows, |r| is_io(r).then_some(r.op)), &constant.op),
             dictionary(
                 column::<UInt8Type>(rows, |r| whole(r).then_some(r.flags & (u8::MAX >> 2))),
                 &constant.flags,
@@ -215,27 +203,18 @@ impl Encoder {
             Arc::new(column::<UInt64Type>(rows, |r| {
                 sector(r.array_sector).filter(|&s| !(s == r.sector && single(r)))
             })),
-            Arc::new(column::<UInt64Type>(rows, |r| {
-                wide(r.length).filter(|_| whole(r))
-            })),
+            Arc::new(column::<UInt64Type>(rows, |r| wide(r.length).filter(|_| whole(r)))),
             Arc::new(column::<UInt64Type>(rows, |r| wide(r.bytes))),
-            Arc::new(column::<UInt8Type>(rows, |r| {
-                is_io(r).then_some(u8::from(whole(r)))
-            })),
+            Arc::new(column::<UInt8Type>(rows, |r| is_io(r).then_some(u8::from(whole(r))))),
             Arc::new(column::<UInt64Type>(rows, |r| wide(r.queue))),
             Arc::new(column::<UInt64Type>(rows, |r| wide(r.device))),
             Arc::new(errors(rows)),
             Arc::new(column::<UInt32Type>(rows, |r| some(r.pid))),
             dictionary(column::<UInt32Type>(rows, |r| task(r)?.0), &tasks.comm),
             dictionary(column::<UInt32Type>(rows, |r| task(r)?.1), &tasks.cgroup),
-            dictionary(
-                column::<UInt16Type>(rows, |r| task(r)?.2.map(|n| n as u16)),
-                &tasks.role,
-            ),
+            dictionary(column::<UInt16Type>(rows, |r| task(r)?.2.map(|n| n as u16)), &tasks.role),
             Arc::new(column::<UInt64Type>(rows, |r| file(r).map(|f| f.inode))),
-            Arc::new(column::<UInt32Type>(rows, |r| {
-                file(r).map(|f| f.generation)
-            })),
+            Arc::new(column::<UInt32Type>(rows, |r| file(r).map(|f| f.generation))),
             dictionary(
                 column::<UInt16Type>(rows, |r| file(r)?.filesystem.map(|n| n as u16)),
                 &files.filesystem,
@@ -355,15 +334,14 @@ impl Files {
             let location = location.as_deref();
             let dev = id.device();
             let name = location.map_or("", |p| p.device_name.as_str());
-            // The reader finds the device number by this name only if the last state maps the name to it.
+            // The reader finds the device number by this name only if the last state maps the name
+            // to it.
             let known = batch.devices.get(name).is_some_and(|d| d.dev == dev);
             File {
                 inode: id.inode,
                 generation: id.generation,
                 filesystem: filesystem.append(if known { name } else { &dev }).ok(),
-                path: location
-                    .and_then(schema::path_text)
-                    .and_then(|text| path.append(text).ok()),
+                path: location.and_then(schema::path_text).and_then(|text| path.append(text).ok()),
             }
         });
         Self {
@@ -376,10 +354,8 @@ impl Files {
 
 fn texts(batch: &Batch) -> ArrayRef {
     let text = |r: &Row| {
-        let has_text = matches!(
-            r.kind,
-            Kind::State | Kind::Note | Kind::Lost | Kind::Alloc | Kind::Slow
-        );
+        let has_text =
+            matches!(r.kind, Kind::State | Kind::Note | Kind::Lost | Kind::Alloc | Kind::Slow);
         has_text.then(|| batch.texts.get(r.file as usize)).flatten()
     };
     let texts: StringArray = batch.rows.iter().map(text).collect();

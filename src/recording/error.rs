@@ -46,17 +46,15 @@ pub enum Ending {
         /// Reason.
         reason: String,
     },
-    /// In a rotated recording, at least one part before the last could not be read to its end. All other parts have been read.
+    /// In a rotated recording, at least one part before the last could not be read to its end. All
+    /// other parts have been read.
     Gaps(Vec<String>),
 }
 
 impl Ending {
     /// True if something is missing.
     pub fn is_cut(&self) -> bool {
-        matches!(
-            self,
-            Self::CutShort { .. } | Self::Corrupt { .. } | Self::Gaps(_)
-        )
+        matches!(self, Self::CutShort { .. } | Self::Corrupt { .. } | Self::Gaps(_))
     }
 }
 
@@ -68,11 +66,9 @@ impl fmt::Display for Ending {
         };
         match self {
             Self::Open | Self::Whole => f.write_str("the recording is complete"),
-            Self::CutShort { after_us } => write!(
-                f,
-                "the recording is truncated: data after {} is missing",
-                time(after_us)
-            ),
+            Self::CutShort { after_us } => {
+                write!(f, "the recording is truncated: data after {} is missing", time(after_us))
+            }
             Self::Corrupt { after_us, reason } => write!(
                 f,
                 "the recording is damaged ({reason}): data after {} cannot be read",

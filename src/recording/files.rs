@@ -7,19 +7,15 @@ use std::path::{Path, PathBuf};
 
 use super::error::TraceError;
 
-/// Files of the recording at `path`: the file itself or, if it does not exist, its parts in order. If `path` is a part: that
-/// part and all later ones.
+/// Files of the recording at `path`: the file itself or, if it does not exist, its parts in order.
+/// If `path` is a part: that part and all later ones.
 pub fn list(path: &Path) -> Vec<PathBuf> {
     if path.exists() {
         let mut all = whole(path).map_or_else(Vec::new, |whole| parts(&whole));
         let same = |part: &PathBuf| part.file_name() == path.file_name();
         let first = all.iter().position(same);
         all = first.map_or_else(Vec::new, |first| all.split_off(first));
-        return if all.is_empty() {
-            vec![path.to_owned()]
-        } else {
-            all
-        };
+        return if all.is_empty() { vec![path.to_owned()] } else { all };
     }
     let parts = parts(path);
     if parts.is_empty() {
@@ -38,9 +34,8 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
     };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
-    let mut parts: Vec<(u64, PathBuf)> = paths
-        .filter_map(|part| Some((number(&part, name.as_bytes())?, part)))
-        .collect();
+    let mut parts: Vec<(u64, PathBuf)> =
+        paths.filter_map(|part| Some((number(&part, name.as_bytes())?, part))).collect();
     parts.sort();
     parts.into_iter().map(|part| part.1).collect()
 }
@@ -55,10 +50,7 @@ pub fn part(path: &Path, number: u64) -> PathBuf {
 /// Path of the recording that `part` belongs to.
 fn whole(part: &Path) -> Option<PathBuf> {
     let name = part.file_name()?.as_bytes().strip_suffix(b".part")?;
-    let dot = name
-        .iter()
-        .rposition(|&b| b == b'.')
-        .filter(|&dot| dot > 0)?;
+    let dot = name.iter().rposition(|&b| b == b'.').filter(|&dot| dot > 0)?;
     let name = std::ffi::OsStr::from_bytes(name.get(..dot)?);
     number(part, name.as_bytes()).map(|_| part.with_file_name(name))
 }
@@ -73,7 +65,8 @@ fn number(path: &Path, name: &[u8]) -> Option<u64> {
     digits.parse().ok().filter(|_| all)
 }
 
-/// Opens a regular file. Rejects a FIFO, because opening it would wait for a writer, and a device, because it has no end.
+/// Opens a regular file. Rejects a FIFO, because opening it would wait for a writer, and a device,
+/// because it has no end.
 pub fn open(path: &Path) -> Result<File, TraceError> {
     let io = |error| TraceError::Io(path.to_owned(), error);
     let metadata = match path.metadata() {

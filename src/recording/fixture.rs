@@ -70,9 +70,7 @@ pub fn state(time_us: i64) -> State {
         arrays: vec![
             Subject {
                 info: array("md127", "raid0", 4),
-                members: (0..4)
-                    .map(|i| member(format!("loop{}", i + 1), i))
-                    .collect(),
+                members: (0..4).map(|i| member(format!("loop{}", i + 1), i)).collect(),
                 read_reason_uncertain: false,
             },
             Subject {
@@ -98,10 +96,7 @@ pub fn header() -> Header {
             dev: "9:127".to_owned(),
             array: "md127".to_owned(),
             kind: "ext4".to_owned(),
-            mounts: vec![header::Mount {
-                path: "/srv".to_owned(),
-                options: "rw".to_owned(),
-            }],
+            mounts: vec![header::Mount { path: "/srv".to_owned(), options: "rw".to_owned() }],
             ..header::Filesystem::default()
         }],
         ..Header::default()
@@ -110,11 +105,7 @@ pub fn header() -> Header {
 
 /// The file with this inode on md127.
 pub fn file(inode: u64) -> FileId {
-    FileId {
-        dev: 9 << 20 | 127,
-        inode,
-        generation: 7,
-    }
+    FileId { dev: 9 << 20 | 127, inode, generation: 7 }
 }
 
 /// Location of that file.
@@ -141,7 +132,8 @@ impl Numbers {
     }
 }
 
-/// Items of `seconds` seconds: `requests` requests with a submission each, and a state and an allocator interval every second.
+/// Items of `seconds` seconds: `requests` requests with a submission each, and a state and an
+/// allocator interval every second.
 pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
     let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
     let mut items = vec![Item::State(Box::new(state(START)))];
@@ -170,14 +162,7 @@ fn alloc(time_us: i64) -> Item {
 /// Bytes of metadata and of a file, dirtied by one task on each array.
 fn dirtied(items: &mut Vec<Item>, time_us: i64) {
     let row = |array, origin, bytes, file| {
-        Item::Dirtied(Dirtied {
-            time_us,
-            array,
-            origin,
-            bytes,
-            pid: 100 + array,
-            file,
-        })
+        Item::Dirtied(Dirtied { time_us, array, origin, bytes, pid: 100 + array, file })
     };
     for array in 0..2 {
         items.push(row(array, Origin::Unknown, 8192, None));
@@ -198,11 +183,7 @@ fn add_request(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
         _ => (Origin::FileData, Op::Write),
     };
     let file = (origin == Origin::FileData).then(|| file(12 + numbers.next(20)));
-    let length = if op == Op::Flush {
-        0
-    } else {
-        4096 * (1 + numbers.next(4) as u32)
-    };
+    let length = if op == Op::Flush { 0 } else { 4096 * (1 + numbers.next(4) as u32) };
     let pid = 100 + numbers.next(8) as u32;
     items.push(Item::Submission(Submission {
         time_us: time_us - 300,
@@ -244,8 +225,8 @@ fn add_request(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
     }
 }
 
-/// 20 s of [`items`] in which loop3 completes nothing from 5 s to 17 s. If `ticks` is true, its io_ticks advance meanwhile, as on
-/// kernels with "block: update io_ticks when io hang".
+/// 20 s of [`items`] in which loop3 completes nothing from 5 s to 17 s. If `ticks` is true, its
+/// io_ticks advance meanwhile, as on kernels with "block: update io_ticks when io hang".
 pub fn stalled_items(ticks: bool) -> Vec<Item> {
     const SECOND: i64 = 1_000_000;
     let stall = START + 5 * SECOND..=START + 17 * SECOND;
@@ -273,11 +254,7 @@ pub fn stalled_items(ticks: bool) -> Vec<Item> {
 /// Bytes of a recording of `items`, in batches of at most `rows`.
 pub fn file_of(items: &[Item], rows: usize) -> Vec<u8> {
     let out = Shared::default();
-    let options = Options {
-        rows,
-        waiting: 1 << 20,
-        ..Options::default()
-    };
+    let options = Options { rows, waiting: 1 << 20, ..Options::default() };
     let mut writer = Writer::create(out.clone(), &header(), options).unwrap();
     for pid in 100..108 {
         let info = TaskInfo {

@@ -1,9 +1,10 @@
-//! Reads the messages of an Arrow IPC stream without decoding them. Every length is checked against the file before memory
-//! of that length is allocated.
+//! Reads the messages of an Arrow IPC stream without decoding them. Every length is checked against
+//! the file before memory of that length is allocated.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
-/// Maximum bytes of a message's metadata. The schema contains the header, in which 20,000 layout ranges take 1 MiB.
+/// Maximum bytes of a message's metadata. The schema contains the header, in which 20,000 layout
+/// ranges take 1 MiB.
 const METADATA: u64 = 32 << 20;
 /// Maximum bytes of a body. 65,536 rows take at most 10 MiB before compression, plus their texts.
 const BODY: u64 = 128 << 20;
@@ -21,8 +22,8 @@ pub enum Next {
     Message(u64),
     /// End marker of the stream.
     End,
-    /// The file ends within a message, after a message without an end marker, or with zeros (data not yet written at a power
-    /// failure).
+    /// The file ends within a message, after a message without an end marker, or with zeros (data
+    /// not yet written at a power failure).
     CutShort,
     /// Invalid data.
     Corrupt(&'static str),
@@ -45,13 +46,7 @@ impl Frames {
     pub fn new(mut input: Box<dyn Input>) -> io::Result<Self> {
         let size = input.seek(SeekFrom::End(0))?;
         input.seek(SeekFrom::Start(0))?;
-        Ok(Self {
-            input,
-            size,
-            at: 0,
-            metadata: Vec::new(),
-            body: Vec::new(),
-        })
+        Ok(Self { input, size, at: 0, metadata: Vec::new(), body: Vec::new() })
     }
 
     /// Offset of the next message.
@@ -104,7 +99,8 @@ impl Frames {
         }
     }
 
-    /// Reads the body of the message. The inner error is the reason why the body is missing or invalid.
+    /// Reads the body of the message. The inner error is the reason why the body is missing or
+    /// invalid.
     pub fn read_body(&mut self, length: i64) -> io::Result<Result<(), Next>> {
         match u64::try_from(length) {
             Ok(length) if length > BODY => Ok(Err(Next::Corrupt("a batch is too long"))),

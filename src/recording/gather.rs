@@ -128,11 +128,7 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
     let first = reader.next_item();
     let Some(first) = first else {
         // Nothing after the header.
-        bail!(
-            "{}: contains no events; {}",
-            path.display(),
-            reader.ending()
-        );
+        bail!("{}: contains no events; {}", path.display(), reader.ending());
     };
     let start_us = first.time_us();
     let mut span = Span::new(start_us);
@@ -190,8 +186,8 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
 /// Sums of the pass.
 struct Pass {
     from_us: i64,
-    /// Like `from_us`, but unlimited at the start of the recording: the first rows are older than the first state, which is read
-    /// shortly after counting begins.
+    /// Like `from_us`, but unlimited at the start of the recording: the first rows are older than
+    /// the first state, which is read shortly after counting begins.
     rows_from_us: i64,
     to_us: i64,
     events: Events,
@@ -224,11 +220,7 @@ impl Pass {
         events.disks.set_stall_period(from_us, to_us);
         Self {
             from_us,
-            rows_from_us: if from_us > start_us {
-                from_us
-            } else {
-                i64::MIN
-            },
+            rows_from_us: if from_us > start_us { from_us } else { i64::MIN },
             to_us,
             events,
             pieces: Pieces::new(from_us),
@@ -365,10 +357,8 @@ impl Pass {
         let timeline = self.pieces.timeline(&self.events);
         let series = self.series.take();
         let series = series.map(|series| series.series(&self.events, reader));
-        let detail = self.stacks.map(|stacks| Detail {
-            fine: self.pieces.fine(&self.events),
-            stacks,
-        });
+        let detail =
+            self.stacks.map(|stacks| Detail { fine: self.pieces.fine(&self.events), stacks });
         let mut fold = Fold::new(Sample::default());
         fold.rebase(start);
         let mut snapshot = fold.step(end);
@@ -405,7 +395,8 @@ impl Pass {
     }
 }
 
-/// Fills in utilisation over time and stalls of the members: a mean over the whole period hides both.
+/// Fills in utilisation over time and stalls of the members: a mean over the whole period hides
+/// both.
 fn history(snapshot: &mut Snapshot, events: &Events, timeline: &Timeline) {
     for (number, (array, name)) in events.members().enumerate() {
         let mut arrays = snapshot.arrays.iter_mut();

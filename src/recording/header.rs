@@ -46,11 +46,7 @@ pub struct Header {
 impl Header {
     /// Time zone of the recorded machine, with its UTC offset at the start of the recording.
     pub fn zone(&self) -> Option<TimeZone> {
-        Some(
-            Offset::from_seconds(self.utc_offset_s?)
-                .ok()?
-                .to_time_zone(),
-        )
+        Some(Offset::from_seconds(self.utc_offset_s?).ok()?.to_time_zone())
     }
 }
 
@@ -124,16 +120,18 @@ pub struct Filesystem {
     pub dev: String,
     /// Kernel name of the array.
     pub array: String,
-    /// `ext4`, `xfs`, ...; empty if unknown. `xfs_log`, `xfs_realtime`: such a device of an XFS, which has no mounts.
+    /// `ext4`, `xfs`, ...; empty if unknown. `xfs_log`, `xfs_realtime`: such a device of an XFS,
+    /// which has no mounts.
     pub kind: String,
     /// Mounts.
     pub mounts: Vec<Mount>,
-    /// Facts of the superblock by name: `block_size`, `blocks`, `blocks_per_group`, `groups`, `features`, ...
+    /// Facts of the superblock by name: `block_size`, `blocks`, `blocks_per_group`, `groups`,
+    /// `features`, ...
     pub parameters: serde_json::Map<String, serde_json::Value>,
     /// Blocks with a fixed location: first sector on the array, number of sectors, origin.
     pub layout: Vec<(u64, u64, String)>,
-    /// Location on the array: first sector of the filesystem, first sector on the array, number of sectors. Empty in recordings of
-    /// older versions.
+    /// Location on the array: first sector of the filesystem, first sector on the array, number of
+    /// sectors. Empty in recordings of older versions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub segments: Vec<(u64, u64, u64)>,
     /// True if `layout` is incomplete.

@@ -6,8 +6,8 @@ use serde::de::DeserializeOwned;
 
 use crate::machine::Dev;
 
-/// Maximum length of the JSON. An interval of `alloc` with three filesystems, 1024 tasks and files with long paths has a tenth of
-/// it, 10,000 slow operations half.
+/// Maximum length of the JSON. An interval of `alloc` with three filesystems, 1024 tasks and files
+/// with long paths has a tenth of it, 10,000 slow operations half.
 pub(super) const BYTES: usize = 32 << 20;
 
 /// Parses an interval. `schema` returns its schema, which must be `expected`.

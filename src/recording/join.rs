@@ -1,13 +1,13 @@
-//! Joins the pieces of a recording. Each is an Arrow stream with its own copy of the schema; it may be empty or lack the end
-//! marker.
+//! Joins the pieces of a recording. Each is an Arrow stream with its own copy of the schema; it may
+//! be empty or lack the end marker.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 /// End of an Arrow stream: a message of length 0.
 const END: [u8; 8] = [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0];
 
-/// Writes one stream with the batches of all pieces. All pieces have the same schema, which is copied from the first. Returns
-/// the size in bytes.
+/// Writes one stream with the batches of all pieces. All pieces have the same schema, which is
+/// copied from the first. Returns the size in bytes.
 ///
 /// # Errors
 /// A piece cannot be read, or `out` cannot be written.

@@ -1,5 +1,5 @@
-//! Limits on lists in untrusted JSON. Three bytes of text (`{},`) can take hundreds of bytes in memory, so a list is rejected
-//! as soon as it is too long, not after it has been read.
+//! Limits on lists in untrusted JSON. Three bytes of text (`{},`) can take hundreds of bytes in
+//! memory, so a list is rejected as soon as it is too long, not after it has been read.
 
 use std::fmt;
 use std::marker::PhantomData;

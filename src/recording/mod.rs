@@ -1,11 +1,16 @@
 //! The recording: an Arrow IPC stream.
 //!
-//! * [`header`]: the machine and its arrays. [`schema`]: the columns. A row is an [`item`](crate::analysis::item).
-//! * [`writer`]: collects items in `rows`; its thread encodes them (`encode`) and writes them to an [`output`].
-//! * [`reader`]: splits the stream into messages (`frame`), decodes them (`batch`, `columns`), and converts rows to items
-//!   (`names`). `files`: lists the files of a recording. [`join`](mod@join): joins pieces of a recording to one file.
-//! * [`alloc`], [`slow`]: intervals of the ext4 allocator and of slow operations, as JSON in the column `text`.
-//! * [`source`]: a series of snapshots, forwards and backwards. [`gather`]: one pass over a whole recording.
+//! * [`header`]: the machine and its arrays. [`schema`]: the columns. A row is an
+//!   [`item`](crate::analysis::item).
+//! * [`writer`]: collects items in `rows`; its thread encodes them (`encode`) and writes them to an
+//!   [`output`].
+//! * [`reader`]: splits the stream into messages (`frame`), decodes them (`batch`, `columns`), and
+//!   converts rows to items (`names`). `files`: lists the files of a recording. [`join`](mod@join):
+//!   joins pieces of a recording to one file.
+//! * [`alloc`], [`slow`]: intervals of the ext4 allocator and of slow operations, as JSON in the
+//!   column `text`.
+//! * [`source`]: a series of snapshots, forwards and backwards. [`gather`]: one pass over a whole
+//!   recording.
 
 pub mod alloc;
 mod batch;

@@ -1,5 +1,5 @@
-//! Converts rows to items: dictionary entries to kinds, operations, origins and flags; names of arrays and members to their
-//! numbers in the last state.
+//! Converts rows to items: dictionary entries to kinds, operations, origins and flags; names of
+//! arrays and members to their numbers in the last state.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,10 +43,7 @@ impl Numbers {
         for (array, subject) in (0..).zip(&state.arrays) {
             let single = subject.info.level == "single";
             let name = &subject.info.name;
-            numbers
-                .arrays
-                .entry(name.clone())
-                .or_insert((array, single));
+            numbers.arrays.entry(name.clone()).or_insert((array, single));
             let members = numbers.members.entry(name.clone()).or_default();
             for m in &subject.members {
                 members.entry(m.name.clone()).or_insert(member);
@@ -63,7 +60,8 @@ type TaskKeys = (u32, u16, u32, u32, u16);
 /// Names, and their numbers in the last state.
 pub struct Names {
     tasks: Recent<TaskId, TaskInfo>,
-    /// Ids of arrays in the keys of `tasks`. The numbers in states cannot be used, because they change.
+    /// Ids of arrays in the keys of `tasks`. The numbers in states cannot be used, because they
+    /// change.
     array_ids: HashMap<String, u32>,
     pub locations: Recent<FileId, FileLocation>,
     pub invalid_rows: u64,
@@ -81,7 +79,8 @@ pub struct Names {
     filesystems: Vec<u32>,
     /// Tasks of this batch whose names were stored, by pid modulo [`SEEN`].
     seen_tasks: Vec<Option<TaskKeys>>,
-    /// Files of this batch whose locations were stored, by inode modulo [`SEEN`]: the file, and the key of its path.
+    /// Files of this batch whose locations were stored, by inode modulo [`SEEN`]: the file, and
+    /// the key of its path.
     seen_files: Vec<Option<(FileId, u32)>>,
 }
 
@@ -114,10 +113,7 @@ impl Names {
     }
 
     pub fn mark(&self) -> Mark {
-        Mark {
-            numbers: Arc::clone(&self.numbers),
-            devices: Arc::clone(&self.devices),
-        }
+        Mark { numbers: Arc::clone(&self.numbers), devices: Arc::clone(&self.devices) }
     }
 
     pub fn restore(&mut self, mark: &Mark) {
@@ -165,7 +161,8 @@ impl Names {
         }
     }
 
-    /// The item of a row; `None` if its kind is unknown, or its member or array is not in the last state.
+    /// The item of a row; `None` if its kind is unknown, or its member or array is not in the last
+    /// state.
     #[inline]
     pub fn item(&mut self, batch: &Batch, row: usize) -> Option<Item> {
         let kind = *self.kinds.get(usize::from(batch.kind.get(row)?))?;
@@ -252,18 +249,9 @@ impl Names {
                 }))
             }
             Kind::State => self.state(time_us, batch.text(row)?),
-            Kind::Alloc => Some(Item::Alloc {
-                time_us,
-                json: batch.text(row)?.to_owned(),
-            }),
-            Kind::Slow => Some(Item::Slow {
-                time_us,
-                json: batch.text(row)?.to_owned(),
-            }),
-            Kind::Note => Some(Item::Note {
-                time_us,
-                text: batch.text(row)?.to_owned(),
-            }),
+            Kind::Alloc => Some(Item::Alloc { time_us, json: batch.text(row)?.to_owned() }),
+            Kind::Slow => Some(Item::Slow { time_us, json: batch.text(row)?.to_owned() }),
+            Kind::Note => Some(Item::Note { time_us, text: batch.text(row)?.to_owned() }),
             Kind::Lost => {
                 let text = batch.text(row)?;
                 let (count, reason) = text.split_once(" lost: ").unwrap_or(("1", text));
@@ -284,19 +272,14 @@ impl Names {
 
     fn flags(&self, batch: &Batch, row: usize) -> Flags {
         let flags = batch.flags.get(row).map(usize::from);
-        flags
-            .and_then(|f| self.flags.get(f).copied())
-            .unwrap_or_default()
+        flags.and_then(|f| self.flags.get(f).copied()).unwrap_or_default()
     }
 
     fn array(&mut self, batch: &Batch, row: usize) -> Option<(u32, bool)> {
         let key = batch.array.get(row)?;
         let cached = self.arrays.get_mut(usize::from(key))?;
         if cached.0 == NOT_LOOKED_UP {
-            let found = batch
-                .array
-                .entry(key)
-                .and_then(|n| self.numbers.arrays.get(n));
+            let found = batch.array.entry(key).and_then(|n| self.numbers.arrays.get(n));
             *cached = found.copied().unwrap_or((NOT_FOUND, false));
         }
         (cached.0 != NOT_FOUND).then_some(*cached)
@@ -363,11 +346,7 @@ impl Names {
             let name = batch.filesystem.entry(filesystem)?;
             *device = number(self.devices.get(name).map_or(name, |d| &d.dev));
         }
-        let id = FileId {
-            dev: *device,
-            inode,
-            generation: batch.generation.get(row).unwrap_or(0),
-        };
+        let id = FileId { dev: *device, inode, generation: batch.generation.get(row).unwrap_or(0) };
         if let Some(path) = batch.path.get(row) {
             self.add_location(batch, id, filesystem, path);
         }

@@ -60,8 +60,9 @@ pub struct Mark {
 }
 
 impl Reader {
-    /// Opens the recording at `path`. If there is no such file, reads its parts `path.0001.part`, `path.0002.part`, ... If `path`
-    /// is a part, reads that part and all later ones. A part that cannot be read is skipped and named by [`Reader::ending`].
+    /// Opens the recording at `path`. If there is no such file, reads its parts `path.0001.part`,
+    /// `path.0002.part`, ... If `path` is a part, reads that part and all later ones. A part that
+    /// cannot be read is skipped and named by [`Reader::ending`].
     pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
         let files = files::list(path);
         let (mut wrong, mut first) = (BTreeMap::new(), None);
@@ -115,14 +116,12 @@ impl Reader {
         }
     }
 
-    /// A note if the folder of `path` also has parts of another recording: a recorder that replaces `path` when it ends was
-    /// killed, or is still running.
+    /// A note if the folder of `path` also has parts of another recording: a recorder that replaces
+    /// `path` when it ends was killed, or is still running.
     fn note_other_parts(&self, path: &Path) -> Option<String> {
         let parts = files::parts(path);
         let first = parts.first().filter(|_| path.exists())?;
-        let headers = parts
-            .iter()
-            .filter_map(|part| Some(open_file(part).ok()?.2));
+        let headers = parts.iter().filter_map(|part| Some(open_file(part).ok()?.2));
         let started = headers.map(|header| header.started).next();
         // The same recording: the recorder was killed after it had joined the parts.
         if started.as_ref() == Some(&self.header.started) {
@@ -130,8 +129,8 @@ impl Reader {
         }
         let started = started.map_or_else(String::new, |at| format!(", started at {at},"));
         Some(format!(
-            "{n} {parts} of another recording{started} {are} beside this file (the recorder of that recording was killed or is still running): \
-             raidtrace report {first} reads {them}",
+            "{n} {parts} of another recording{started} {are} beside this file (the recorder of \
+             that recording was killed or is still running): raidtrace report {first} reads {them}",
             n = parts.len(),
             parts = if parts.len() == 1 { "part" } else { "parts" },
             are = if parts.len() == 1 { "is" } else { "are" },
@@ -155,8 +154,8 @@ impl Reader {
         &self.ending
     }
 
-    /// True if the first file cannot be read or the last file has no end marker. [`Reader::ending`] has the details once everything
-    /// has been read.
+    /// True if the first file cannot be read or the last file has no end marker. [`Reader::ending`]
+    /// has the details once everything has been read.
     pub fn lacks_end(&self) -> bool {
         self.lacks_end
     }
@@ -166,8 +165,8 @@ impl Reader {
         &self.files
     }
 
-    /// Number of rows that cannot be converted to items: their member or array is not in the last state before them, or their
-    /// text is invalid.
+    /// Number of rows that cannot be converted to items: their member or array is not in the last
+    /// state before them, or their text is invalid.
     pub fn invalid_rows(&self) -> u64 {
         self.names.invalid_rows
     }
@@ -199,7 +198,8 @@ impl Reader {
         }
     }
 
-    /// The columns of the next batch; `None` at the end. Must not be mixed with [`Reader::next_item`].
+    /// The columns of the next batch; `None` at the end. Must not be mixed with
+    /// [`Reader::next_item`].
     pub(crate) fn next_columns(&mut self) -> Option<&Batch> {
         if !self.next_batch() {
             return None;
@@ -282,7 +282,8 @@ impl Reader {
         }
     }
 
-    /// Opens the next readable file; false if there is none. `ending` is the ending of the current file.
+    /// Opens the next readable file; false if there is none. `ending` is the ending of the current
+    /// file.
     fn open_next(&mut self, mut ending: Ending) -> bool {
         let after_us = self.last_us;
         if let Some(file) = self.files.get(self.segment).filter(|_| ending.is_cut()) {
@@ -298,18 +299,12 @@ impl Reader {
             ending = match error {
                 // The recorder was killed before it wrote the header.
                 TraceError::Empty(_) => Ending::CutShort { after_us },
-                error => Ending::Corrupt {
-                    after_us,
-                    reason: error.to_string(),
-                },
+                error => Ending::Corrupt { after_us, reason: error.to_string() },
             };
         }
         let gaps = self.wrong.keys().any(|&segment| segment < self.segment);
-        self.ending = if gaps {
-            Ending::Gaps(self.wrong.values().cloned().collect())
-        } else {
-            ending
-        };
+        self.ending =
+            if gaps { Ending::Gaps(self.wrong.values().cloned().collect()) } else { ending };
         false
     }
 
@@ -321,16 +316,12 @@ impl Reader {
             Next::End if self.frames.is_zero_to_the_end().unwrap_or(false) => {
                 Ending::CutShort { after_us }
             }
-            Next::End => Ending::Corrupt {
-                after_us,
-                reason: "data follows the end marker".to_owned(),
-            },
+            Next::End => {
+                Ending::Corrupt { after_us, reason: "data follows the end marker".to_owned() }
+            }
             // Damage in the last message: it was being written when the power failed.
             Next::Corrupt(_) if self.frames.is_at_end() => Ending::CutShort { after_us },
-            Next::Corrupt(reason) => Ending::Corrupt {
-                after_us,
-                reason: reason.to_owned(),
-            },
+            Next::Corrupt(reason) => Ending::Corrupt { after_us, reason: reason.to_owned() },
             Next::CutShort | Next::Message(_) => Ending::CutShort { after_us },
         }
     }
@@ -345,22 +336,16 @@ impl Reader {
         const DAMAGED: Next = Next::Corrupt("a message is damaged");
         let metadata = std::mem::take(&mut self.frames.metadata);
         let message = root_as_message(&metadata).map_err(|_| DAMAGED)?;
-        self.frames
-            .read_body(message.bodyLength())
-            .map_err(unreadable)??;
+        self.frames.read_body(message.bodyLength()).map_err(unreadable)??;
         let body = Buffer::from(std::mem::take(&mut self.frames.body));
         let taken = match message.header_type() {
             MessageHeader::RecordBatch => {
                 self.batch_at = at;
-                let batch = self
-                    .layout
-                    .batch(message, &body, &self.dictionaries, self.wanted);
+                let batch = self.layout.batch(message, &body, &self.dictionaries, self.wanted);
                 batch.map(|batch| self.batch = batch).map(|()| true)
             }
             MessageHeader::DictionaryBatch => {
-                let id = self
-                    .layout
-                    .dictionary(message, &body, &mut self.dictionaries);
+                let id = self.layout.dictionary(message, &body, &mut self.dictionaries);
                 id.map(|id| self.store_dictionary(id, at)).map(|()| false)
             }
             MessageHeader::Schema => Err("there is a second schema"),
@@ -403,9 +388,8 @@ fn read_schema(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, He
     }
     let message =
         root_as_message(&frames.metadata).map_err(|_| not_ours("not an Arrow IPC stream"))?;
-    let schema = message
-        .header_as_schema()
-        .ok_or_else(|| not_ours("it does not start with a schema"))?;
+    let schema =
+        message.header_as_schema().ok_or_else(|| not_ours("it does not start with a schema"))?;
     let value = |key: &str| {
         let metadata = schema.custom_metadata().into_iter().flatten();
         let mut found = metadata.filter(|pair| pair.key() == Some(key));

@@ -85,9 +85,7 @@ impl Names {
             members.map(move |m| (array, m.name.clone(), m.slot))
         });
         Self {
-            arrays: arrays
-                .map(|a| (a.info.name.clone(), a.info.level == "single"))
-                .collect(),
+            arrays: arrays.map(|a| (a.info.name.clone(), a.info.level == "single")).collect(),
             members: members.collect(),
         }
     }
@@ -119,8 +117,8 @@ pub fn devices(header: &Header) -> Devices {
         .collect()
 }
 
-/// JSON of a `state` row. `tests` compares it with a stored file. When a field is renamed in memory, keep its name in the file
-/// with `#[serde(rename)]`.
+/// JSON of a `state` row. `tests` compares it with a stored file. When a field is renamed in
+/// memory, keep its name in the file with `#[serde(rename)]`.
 #[derive(Serialize, Deserialize)]
 pub struct StateRow<'a> {
     #[serde(flatten)]
@@ -149,11 +147,7 @@ pub struct Batch {
 impl Batch {
     /// An empty batch with capacity for `rows`.
     pub fn new(rows: usize, devices: Arc<Devices>) -> Self {
-        Self {
-            rows: Vec::with_capacity(rows),
-            devices,
-            ..Self::default()
-        }
+        Self { rows: Vec::with_capacity(rows), devices, ..Self::default() }
     }
 
     /// Empties the batch and keeps its allocations.
@@ -225,11 +219,7 @@ impl Batch {
             Item::Note { time_us, text } => {
                 return self.add_text(*time_us, Kind::Note, text.clone());
             }
-            Item::Lost {
-                time_us,
-                reason,
-                count,
-            } => {
+            Item::Lost { time_us, reason, count } => {
                 let text = format!("{count} lost: {reason}");
                 return self.add_text(*time_us, Kind::Lost, text);
             }
@@ -292,7 +282,8 @@ impl Batch {
     }
 }
 
-/// Names of tasks and locations of files. When there are too many, the least recently set are dropped.
+/// Names of tasks and locations of files. When there are too many, the least recently set are
+/// dropped.
 #[derive(Debug, Default)]
 pub struct Known {
     pub tasks: Recent<TaskId, TaskInfo>,
@@ -311,10 +302,7 @@ const HALF: usize = 32_768;
 
 impl<K, V> Default for Recent<K, V> {
     fn default() -> Self {
-        Self {
-            young: HashMap::new(),
-            old: HashMap::new(),
-        }
+        Self { young: HashMap::new(), old: HashMap::new() }
     }
 }
 

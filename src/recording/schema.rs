@@ -89,8 +89,8 @@ impl Type {
     }
 }
 
-/// Columns in the order of the file. All but the first two may be null. Columns that are summed have 64 bits, because some tools
-/// give a sum the type of its column.
+/// Columns in the order of the file. All but the first two may be null. Columns that are summed
+/// have 64 bits, because some tools give a sum the type of its column.
 pub const COLUMNS: [(&str, Type); 25] = [
     ("time", Type::Time),
     ("kind", Type::Dict8),
@@ -136,7 +136,8 @@ pub fn schema(header_json: String) -> Arc<Schema> {
     Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
-/// Text of a name: a byte that is not UTF-8 becomes `\xff`, a backslash `\\`. [`unescape`] restores every name.
+/// Text of a name: a byte that is not UTF-8 becomes `\xff`, a backslash `\\`. [`unescape`] restores
+/// every name.
 pub fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -184,10 +185,12 @@ pub fn unescape(text: &str) -> Vec<u8> {
     out
 }
 
-/// Suffix of the path of a deleted file. If a path itself ends with this text, its space is escaped.
+/// Suffix of the path of a deleted file. If a path itself ends with this text, its space is
+/// escaped.
 const DELETED: &str = " (deleted)";
 
-/// Value of the column `path`: the path of a file, or its bare name if the path is unknown. `None` if both are unknown.
+/// Value of the column `path`: the path of a file, or its bare name if the path is unknown. `None`
+/// if both are unknown.
 pub fn path_text(location: &crate::analysis::files::FileLocation) -> Option<String> {
     let name = location.path.as_deref().or(location.name.as_deref());
     let mut text = escape(name.unwrap_or_default());

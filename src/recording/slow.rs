@@ -1,5 +1,5 @@
-//! An interval of `raidtrace slow` as JSON (schema raidtrace.slow/1): printed by `--json`, and stored in `slow` rows of a
-//! recording.
+//! An interval of `raidtrace slow` as JSON (schema raidtrace.slow/1): printed by `--json`, and
+//! stored in `slow` rows of a recording.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -29,7 +29,8 @@ pub const SCHEMA: &str = "raidtrace.slow/1";
 
 /// Maximum number of operations, commits, or texts of an interval.
 const ROWS: usize = 16_384;
-/// Maximum number of phases of an operation, functions of a stack, and holders or files of a commit.
+/// Maximum number of phases of an operation, functions of a stack, and holders or files of a
+/// commit.
 const PARTS: usize = 128;
 
 /// An interval as JSON. Times without a unit in their names are RFC 3339.
@@ -82,17 +83,11 @@ struct TaskName {
 
 impl TaskName {
     fn new(task: &Task) -> Self {
-        Self {
-            pid: task.pid,
-            comm: sanitize(&task.comm),
-        }
+        Self { pid: task.pid, comm: sanitize(&task.comm) }
     }
 
     fn read(self) -> Task {
-        Task {
-            pid: self.pid,
-            comm: self.comm.into_bytes(),
-        }
+        Task { pid: self.pid, comm: self.comm.into_bytes() }
     }
 }
 
@@ -107,24 +102,14 @@ struct FileName {
 
 impl FileName {
     fn new(id: &FileId, names: &Names) -> Self {
-        Self {
-            path: names.path(id).map(escape),
-            inode: id.inode,
-            generation: id.generation,
-        }
+        Self { path: names.path(id).map(escape), inode: id.inode, generation: id.generation }
     }
 
     fn read(self, dev: u32, reading: &mut Reading) -> FileId {
-        let id = FileId {
-            dev,
-            inode: self.inode,
-            generation: self.generation,
-        };
+        let id = FileId { dev, inode: self.inode, generation: self.generation };
         if let Some(path) = self.path {
-            let location = FileLocation {
-                path: Some(path.into_bytes()),
-                ..FileLocation::default()
-            };
+            let location =
+                FileLocation { path: Some(path.into_bytes()), ..FileLocation::default() };
             reading.names.files.insert(id, location);
         }
         id
@@ -158,11 +143,7 @@ impl Interval {
         ];
         let lost = lost.into_iter().filter(|(_, n)| *n > 0);
         let kind = |(kind, sum): (&Kind, &KindSum)| {
-            let line = KindLine {
-                count: sum.count,
-                slow: sum.slow,
-                total_us: sum.ns / 1000,
-            };
+            let line = KindLine { count: sum.count, slow: sum.slow, total_us: sum.ns / 1000 };
             (kind.name().to_owned(), line)
         };
         Self {
@@ -170,11 +151,7 @@ impl Interval {
             time: s.time.to_string(),
             interval_s: s.interval.as_secs_f64(),
             threshold_us: u64::try_from(s.threshold.as_micros()).unwrap_or(u64::MAX),
-            operations: s
-                .operations
-                .iter()
-                .map(|o| OperationLine::new(o, s))
-                .collect(),
+            operations: s.operations.iter().map(|o| OperationLine::new(o, s)).collect(),
             kinds: s.kinds.iter().map(kind).collect(),
             commits: s.commits.iter().map(|c| CommitLine::new(c, s)).collect(),
             advice: s.advice.clone(),
@@ -193,8 +170,8 @@ impl Interval {
         }
     }
 
-    /// Creates the item for a `slow` row of a recording. If it is too long, the shortest operations are left out and counted as
-    /// lost.
+    /// Creates the item for a `slow` row of a recording. If it is too long, the shortest operations
+    /// are left out and counted as lost.
     ///
     /// # Errors
     /// Never in practice: all types can be serialized.
@@ -209,10 +186,7 @@ impl Interval {
                 json = serde_json::to_string(&Self::new(&less))?;
             }
         }
-        Ok(Item::Slow {
-            time_us: s.time.as_microsecond(),
-            json,
-        })
+        Ok(Item::Slow { time_us: s.time.as_microsecond(), json })
     }
 
     /// Parses the JSON of a `slow` row.
@@ -233,23 +207,14 @@ impl Interval {
             reading.names.devices.insert(dev, name.clone());
             reading.numbers.insert(name, dev);
         }
-        let operations: Result<_, String> = self
-            .operations
-            .into_iter()
-            .map(|o| o.read(&mut reading))
-            .collect();
-        let commits: Result<_, String> = self
-            .commits
-            .into_iter()
-            .map(|c| c.read(&mut reading))
-            .collect();
+        let operations: Result<_, String> =
+            self.operations.into_iter().map(|o| o.read(&mut reading)).collect();
+        let commits: Result<_, String> =
+            self.commits.into_iter().map(|c| c.read(&mut reading)).collect();
         let mut kinds = BTreeMap::new();
         for (name, sum) in self.kinds {
-            let sum = KindSum {
-                count: sum.count,
-                ns: sum.total_us.saturating_mul(1000),
-                slow: sum.slow,
-            };
+            let sum =
+                KindSum { count: sum.count, ns: sum.total_us.saturating_mul(1000), slow: sum.slow };
             kinds.insert(kind(&name)?, sum);
         }
         let lost = |reason: &str| self.lost.reasons.get(reason).copied().unwrap_or(0);

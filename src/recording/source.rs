@@ -1,8 +1,8 @@
 //! Returns a recording as a series of snapshots.
 //!
-//! Intervals of one second or longer end at a state (the item with all counters and disk statistics, written once a second), so
-//! that disk statistics match them exactly. Items may be out of order: an interval is returned when items [`SLACK_US`] after its
-//! end have been read.
+//! Intervals of one second or longer end at a state (the item with all counters and disk
+//! statistics, written once a second), so that disk statistics match them exactly. Items may be out
+//! of order: an interval is returned when items [`SLACK_US`] after its end have been read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,9 +20,11 @@ use crate::recording::error::TraceError;
 use crate::recording::reader::{Mark, Reader};
 use crate::recording::slow::Interval;
 
-/// Time without any state after which an interval is returned with disk figures from requests alone.
+/// Time without any state after which an interval is returned with disk figures from requests
+/// alone.
 const MAX_WAIT_US: i64 = 60_000_000;
-/// Maximum delay of the state that ends an interval. If it comes later, the interval ends without it.
+/// Maximum delay of the state that ends an interval. If it comes later, the interval ends without
+/// it.
 const STATE_DELAY_US: i64 = 1_500_000;
 /// Maximum number of seek positions. When there are more, every second one is dropped.
 const MARKS: usize = 4096;
@@ -49,11 +51,7 @@ struct Span {
 
 impl Span {
     fn new(from: i64) -> Self {
-        Self {
-            from,
-            to: None,
-            sums: IntervalCounters::default(),
-        }
+        Self { from, to: None, sums: IntervalCounters::default() }
     }
 }
 
@@ -131,25 +129,21 @@ impl Source {
         self.begins.get(there).copied().unwrap_or(time_us)
     }
 
-    /// Makes [`Source::next`] return the interval that contains `time_us` if it was returned before, else the first new one.
+    /// Makes [`Source::next`] return the interval that contains `time_us` if it was returned
+    /// before, else the first new one.
     pub fn rewind(&mut self, time_us: i64) -> Result<(), TraceError> {
         let before = |times: &[i64], time: i64| times.partition_point(|&t| t <= time).max(1) - 1;
         // Start `window::SPAN` earlier: the headline covers that time.
         let warm = self
             .begins
-            .get(before(
-                &self.begins,
-                time_us.saturating_sub(us(window::SPAN)),
-            ))
+            .get(before(&self.begins, time_us.saturating_sub(us(window::SPAN))))
             .copied();
         let until = self.begins.get(before(&self.begins, time_us)).copied();
         let (Some(warm), Some(until)) = (warm, until) else {
             return Ok(());
         };
         // Start early enough to read a state with names, and items that are out of order.
-        let at = self
-            .marks
-            .partition_point(|m| m.0 <= warm.saturating_sub(2 * SLACK_US));
+        let at = self.marks.partition_point(|m| m.0 <= warm.saturating_sub(2 * SLACK_US));
         let Some((_, mark)) = self.marks.get(at.saturating_sub(1)).cloned() else {
             return Ok(());
         };
@@ -203,11 +197,7 @@ impl Source {
         let Self { spans, events, .. } = self;
         let inside = |s: &Span| {
             let to = s.to.unwrap_or(i64::MAX);
-            if state {
-                time > s.from && time <= to
-            } else {
-                time >= s.from && time < to
-            }
+            if state { time > s.from && time <= to } else { time >= s.from && time < to }
         };
         let index = spans.iter().rposition(inside).unwrap_or(0);
         if let Some(span) = spans.get_mut(index) {

@@ -1,5 +1,5 @@
-//! The JSON in a recording, compared with files in `format/`. Recordings of earlier versions must stay readable: a change here
-//! may add fields, but must never rename or remove one.
+//! The JSON in a recording, compared with files in `format/`. Recordings of earlier versions must
+//! stay readable: a change here may add fields, but must never rename or remove one.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -70,31 +70,16 @@ fn state() -> State {
             }],
             read_reason_uncertain: true,
         }],
-        costs: vec![(
-            0,
-            Origin::Journal,
-            CostCounters {
-                parity: 5,
-                rmw_read: 6,
-            },
-        )],
+        costs: vec![(0, Origin::Journal, CostCounters { parity: 5, rmw_read: 6 })],
         lost: every_loss(),
-        overhead: Overhead {
-            bpf_ns: 10,
-            bpf_events: 11,
-            measured_ns: 12,
-            unmeasured_ns: 13,
-        },
+        overhead: Overhead { bpf_ns: 10, bpf_events: 11, measured_ns: 12, unmeasured_ns: 13 },
         notes: vec!["a note".to_owned()],
     }
 }
 
 #[test]
 fn state_rows() {
-    let device = Device {
-        dev: "9:127".to_owned(),
-        mount: Some("/srv".to_owned()),
-    };
+    let device = Device { dev: "9:127".to_owned(), mount: Some("/srv".to_owned()) };
     let row = StateRow {
         state: Cow::Owned(state()),
         devices: Cow::Owned(Devices::from([("md127".to_owned(), device)])),
@@ -141,10 +126,9 @@ fn header() {
 
 #[test]
 fn alloc_rows() {
-    for (name, snapshot) in [
-        ("alloc-linear.json", fixture::linear()),
-        ("alloc-cold.json", fixture::cold()),
-    ] {
+    for (name, snapshot) in
+        [("alloc-linear.json", fixture::linear()), ("alloc-cold.json", fixture::cold())]
+    {
         let item = Interval::item(&snapshot, &seed()).unwrap();
         let Item::Alloc { time_us, json } = item else {
             panic!("{item:?}");

@@ -1,5 +1,6 @@
-//! Writes a recording. Items are collected into batches; another thread compresses and writes them. The caller never waits
-//! for that thread: when it is too far behind, a batch is dropped and reported as lost.
+//! Writes a recording. Items are collected into batches; another thread compresses and writes them.
+//! The caller never waits for that thread: when it is too far behind, a batch is dropped and
+//! reported as lost.
 
 use std::borrow::Cow;
 use std::io;
@@ -31,11 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            level: 1,
-            rows: 65_536,
-            waiting: 3,
-        }
+        Self { level: 1, rows: 65_536, waiting: 3 }
     }
 }
 
@@ -104,36 +101,34 @@ impl Writer {
         progress.bytes.store(encoder.bytes(), Ordering::Relaxed);
         let (jobs, received) = sync_channel(options.waiting.max(1));
         let (emptied, empty) = channel();
-        let thread = std::thread::Builder::new()
-            .name("raidtrace:write".to_owned())
-            .spawn({
-                let progress = Arc::clone(&progress);
-                move || {
-                    for job in received {
-                        match job {
-                            Job::Batch(mut batch) => {
-                                encoder.write(&batch)?;
-                                let rows = batch.rows.len() as u64;
-                                progress.rows.fetch_add(rows, Ordering::Relaxed);
-                                batch.clear();
-                                let _ = emptied.send(batch);
-                            }
-                            Job::Rotate(open) => encoder.rotate(open()?)?,
-                            Job::Sync(done) => {
-                                encoder.sync()?;
-                                let _ = done.send(());
-                            }
-                            Job::Finish => {
-                                encoder.finish()?;
-                                progress.bytes.store(encoder.bytes(), Ordering::Relaxed);
-                                break;
-                            }
+        let thread = std::thread::Builder::new().name("raidtrace:write".to_owned()).spawn({
+            let progress = Arc::clone(&progress);
+            move || {
+                for job in received {
+                    match job {
+                        Job::Batch(mut batch) => {
+                            encoder.write(&batch)?;
+                            let rows = batch.rows.len() as u64;
+                            progress.rows.fetch_add(rows, Ordering::Relaxed);
+                            batch.clear();
+                            let _ = emptied.send(batch);
                         }
-                        progress.bytes.store(encoder.bytes(), Ordering::Relaxed);
+                        Job::Rotate(open) => encoder.rotate(open()?)?,
+                        Job::Sync(done) => {
+                            encoder.sync()?;
+                            let _ = done.send(());
+                        }
+                        Job::Finish => {
+                            encoder.finish()?;
+                            progress.bytes.store(encoder.bytes(), Ordering::Relaxed);
+                            break;
+                        }
                     }
-                    Ok(())
+                    progress.bytes.store(encoder.bytes(), Ordering::Relaxed);
                 }
-            })?;
+                Ok(())
+            }
+        })?;
         let devices = rows::devices(header);
         let stored = Arc::new(devices.clone());
         Ok(Self {
@@ -155,7 +150,8 @@ impl Writer {
         })
     }
 
-    /// Adds an item. The first must be a state. Requests and submissions use the numbers of the last state.
+    /// Adds an item. The first must be a state. Requests and submissions use the numbers of the
+    /// last state.
     ///
     /// # Errors
     /// An earlier batch could not be written.
@@ -170,7 +166,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Names a task in the following items, and in earlier items of this batch that have no name yet.
+    /// Names a task in the following items, and in earlier items of this batch that have no name
+    /// yet.
     pub fn task(&mut self, task: TaskId, info: &TaskInfo) {
         let info = Arc::new(info.clone());
         if self.known.tasks.put(task, &info) {
@@ -185,10 +182,7 @@ impl Writer {
 
     /// Sets the location of a file, also in earlier items of this batch.
     pub fn file_location(&mut self, id: FileId, location: &FileLocation) {
-        let device = Device {
-            dev: id.device(),
-            mount: location.mount.clone(),
-        };
+        let device = Device { dev: id.device(), mount: location.mount.clone() };
         if !location.device_name.is_empty()
             && self.devices.get(&location.device_name) != Some(&device)
         {
@@ -218,8 +212,7 @@ impl Writer {
             return self.check();
         };
         let sent = if self.waits_for_disk {
-            jobs.send(Job::Batch(full))
-                .map_err(|e| TrySendError::Disconnected(e.0))
+            jobs.send(Job::Batch(full)).map_err(|e| TrySendError::Disconnected(e.0))
         } else {
             jobs.try_send(Job::Batch(full))
         };
@@ -256,8 +249,9 @@ impl Writer {
         }
     }
 
-    /// Ends this file and continues in the one that `open` creates, with the same header. The next item must be a state.
-    /// Returns false, and stays in this file, if the thread is too far behind.
+    /// Ends this file and continues in the one that `open` creates, with the same header. The next
+    /// item must be a state. Returns false, and stays in this file, if the thread is too far
+    /// behind.
     pub fn rotate(&mut self, open: Opening) -> io::Result<bool> {
         self.flush()?;
         let Some(jobs) = &self.jobs else {
@@ -309,10 +303,7 @@ impl Writer {
     }
 
     fn write_state(&mut self, state: &State) -> io::Result<()> {
-        let row = StateRow {
-            state: Cow::Borrowed(state),
-            devices: Cow::Borrowed(&self.devices),
-        };
+        let row = StateRow { state: Cow::Borrowed(state), devices: Cow::Borrowed(&self.devices) };
         let text = serde_json::to_string(&row)?;
         self.batch.add_text(state.time_us, Kind::State, text);
         if *self.stored_devices != self.devices {

@@ -40,9 +40,10 @@ pub struct Names {
 }
 
 impl CpuSampler {
-    /// Samples `hertz` times a second (99 avoids lockstep with a 100 Hz tick). `everything` keeps all stacks; otherwise only
-    /// those with ext4, jbd2, md or block layer functions are kept, and all others count as busy time (without symbols, all are
-    /// kept). `Err` is one line: what failed, why, and what to do.
+    /// Samples `hertz` times a second (99 avoids lockstep with a 100 Hz tick). `everything` keeps
+    /// all stacks; otherwise only those with ext4, jbd2, md or block layer functions are kept, and
+    /// all others count as busy time (without symbols, all are kept). `Err` is one line: what
+    /// failed, why, and what to do.
     pub fn start(hertz: u32, everything: bool) -> Result<Self, String> {
         let names = Names::load();
         let softirqs = SOFTIRQS.iter().find_map(|name| names.symbols.range(name));
@@ -56,7 +57,8 @@ impl CpuSampler {
         })
     }
 
-    /// Adds the samples since the last call. Call this about ten times a second: the kernel's buffer holds one second.
+    /// Adds the samples since the last call. Call this about ten times a second: the kernel's
+    /// buffer holds one second.
     pub fn drain(&mut self, into: &mut Profile) -> Result<()> {
         if self.checked.elapsed() >= CHECK {
             self.checked = Instant::now();
@@ -76,7 +78,8 @@ impl CpuSampler {
         Ok(())
     }
 
-    /// Counts samples that are missing in `time` as idle. On 6.18 the sampling timer of an idle virtual CPU did not fire in tests.
+    /// Counts samples that are missing in `time` as idle. On 6.18 the sampling timer of an idle
+    /// virtual CPU did not fire in tests.
     pub fn fill(&self, profile: &mut Profile, time: Duration) {
         let ticks = (time.as_secs_f64() * f64::from(self.hertz)) as u64;
         for cpu in self.samples.cpus() {
@@ -84,7 +87,8 @@ impl CpuSampler {
         }
     }
 
-    /// Replaces the kernel's symbols with those read after hooks were attached, which include the hooks' trampolines.
+    /// Replaces the kernel's symbols with those read after hooks were attached, which include the
+    /// hooks' trampolines.
     pub fn set_names(&mut self, names: Names) {
         self.names = names;
     }
@@ -94,7 +98,8 @@ impl CpuSampler {
         self.samples.stop();
     }
 
-    /// True if the kernel's symbols are readable. Without them the allocator's share of the CPU is unknown, not 0.
+    /// True if the kernel's symbols are readable. Without them the allocator's share of the CPU is
+    /// unknown, not 0.
     pub fn named(&self) -> bool {
         self.names.symbols.has_symbols()
     }
@@ -108,8 +113,8 @@ impl CpuSampler {
 
 fn hidden((why, fix): (&str, &str)) -> String {
     format!(
-        "the kernel hides its symbols, as {why}: functions are shown as addresses, and the allocator's share of the CPU is \
-         unknown; fix: {fix}"
+        "the kernel hides its symbols, as {why}: functions are shown as addresses, and the \
+         allocator's share of the CPU is unknown; fix: {fix}"
     )
 }
 
@@ -150,12 +155,9 @@ impl Names {
     fn resolve(&mut self, addresses: &[u64]) -> Stack {
         let mut functions = Vec::with_capacity(addresses.len());
         for (i, &address) in addresses.iter().enumerate().rev() {
-            // A call can be the last instruction of a function; its return address is then in the next function.
-            let inside = if i == 0 {
-                address
-            } else {
-                address.wrapping_sub(1)
-            };
+            // A call can be the last instruction of a function; its return address is then in the
+            // next function.
+            let inside = if i == 0 { address } else { address.wrapping_sub(1) };
             let name_and_module = match self.symbols.at(inside) {
                 None => (format!("{address:#x}").into(), None),
                 Some(function) => {

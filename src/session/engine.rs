@@ -1,5 +1,5 @@
-//! Runs a [`Source`] on its own thread and sends its intervals to the command, so that keys and drawing never wait for
-//! programs to load, for paths or for sysfs.
+//! Runs a [`Source`] on its own thread and sends its intervals to the command, so that keys and
+//! drawing never wait for programs to load, for paths or for sysfs.
 
 use std::future::Future;
 use std::sync::mpsc as orders;
@@ -14,14 +14,15 @@ use super::Session;
 use crate::machine::Mdstat;
 use crate::machine::privileges;
 
-/// Name of the thread. A task that reads an array's devices is shown with its name, so it must identify raidtrace: 15 bytes
-/// at most (TASK_COMM_LEN).
+/// Name of the thread. A task that reads an array's devices is shown with its name, so it must
+/// identify raidtrace: 15 bytes at most (TASK_COMM_LEN).
 const THREAD: &str = "raidtrace:trace";
 /// Pause before checking again whether the consumer has taken the last interval.
 const BUSY: Duration = Duration::from_millis(10);
 /// Polling interval while waiting for the thread to end.
 const POLL: Duration = Duration::from_millis(2);
-/// Time limit for a running source to end. Longer than a busy machine needs; limited because a device or sysfs may hang.
+/// Time limit for a running source to end. Longer than a busy machine needs; limited because a
+/// device or sysfs may hang.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The work of an engine. Created, used and finished on the engine's thread.
@@ -30,8 +31,8 @@ pub trait Source {
     type Interval: Send + 'static;
     /// Result of the whole run.
     type Total: Send + 'static;
-    /// True if each interval ends on time and is dropped if the consumer is busy. False if an interval is extended until the
-    /// consumer has taken the previous one.
+    /// True if each interval ends on time and is dropped if the consumer is busy. False if an
+    /// interval is extended until the consumer has taken the previous one.
     const ON_TIME: bool = false;
 
     /// The session.
@@ -40,7 +41,8 @@ pub trait Source {
     /// Limits of this kernel and host, and changes during the run.
     fn notes(&self) -> Vec<String>;
 
-    /// Longest time between two calls of [`Source::drain`]; `None` if there is nothing to drain. Each call wakes a CPU.
+    /// Longest time between two calls of [`Source::drain`]; `None` if there is nothing to drain.
+    /// Each call wakes a CPU.
     fn drain_every(&self) -> Option<Duration> {
         None
     }
@@ -127,7 +129,8 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 }
 
 impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
-    /// Starts a thread that calls `start`, and then ends an interval after `first` and after each `period`.
+    /// Starts a thread that calls `start`, and then ends an interval after `first` and after each
+    /// `period`.
     ///
     /// # Errors
     /// The thread cannot be created. An error of `start` is returned by [`Engine::end`].
@@ -148,15 +151,13 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
                 let result = run(&mut source, schedule, &sender, &received);
                 // Signal the end of the ticks now, because finishing can take long.
                 drop(sender);
-                Ok(Ended {
-                    result,
-                    total: source.finish(),
-                })
+                Ok(Ended { result, total: source.finish() })
             }
         })
     }
 
-    /// Starts a thread that calls `run`, which sends the ticks of a remote session and executes orders.
+    /// Starts a thread that calls `run`, which sends the ticks of a remote session and executes
+    /// orders.
     ///
     /// # Errors
     /// The thread cannot be created.
@@ -182,13 +183,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
             .name(THREAD.to_owned())
             .spawn(move || body(sender, received))
             .context("starting the session's thread")?;
-        Ok(Self {
-            ticks,
-            orders,
-            thread,
-            has_started: false,
-            is_last: false,
-        })
+        Ok(Self { ticks, orders, thread, has_started: false, is_last: false })
     }
 
     /// Waits for the next tick; `None` after the last one. Cancel safe.
@@ -198,9 +193,9 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         tick
     }
 
-    /// Waits for the next tick. When `end` completes, ends the interval; the tick of that interval is the last one. Returns `None`
-    /// after the last tick, or if the last tick does not arrive within [`PATIENCE`]. The wait for the first tick (loading the
-    /// programs) has no limit.
+    /// Waits for the next tick. When `end` completes, ends the interval; the tick of that interval
+    /// is the last one. Returns `None` after the last tick, or if the last tick does not arrive
+    /// within [`PATIENCE`]. The wait for the first tick (loading the programs) has no limit.
     pub async fn tick_or_last(
         &mut self,
         end: &mut (impl Future<Output = ()> + Unpin),
@@ -244,7 +239,8 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     /// Ends the run and waits for its result.
     ///
     /// # Errors
-    /// The source could not be started, its thread has panicked, or it has started and not ended within `patience`.
+    /// The source could not be started, its thread has panicked, or it has started and not ended
+    /// within `patience`.
     pub fn end(self, patience: Option<Duration>) -> Result<Ended<T>> {
         self.order(Order::End);
         drop(self.ticks);
@@ -253,8 +249,8 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
             let limit = patience.filter(|_| self.has_started);
             if let Some(limit) = limit.filter(|limit| start.elapsed() >= *limit) {
                 bail!(
-                    "tracing did not end within {} s: a device or a file in /sys does not respond; the kernel removes the programs \
-                     when this process exits",
+                    "tracing did not end within {} s: a device or a file in /sys does not \
+                     respond; the kernel removes the programs when this process exits",
                     limit.as_secs()
                 );
             }
@@ -270,8 +266,9 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     }
 }
 
-/// Polls /proc/mdstat on another thread, which ends at the first event after the engine has ended. Without md there are no events.
-/// If the thread cannot be started, changes are detected at the next interval.
+/// Polls /proc/mdstat on another thread, which ends at the first event after the engine has ended.
+/// Without md there are no events. If the thread cannot be started, changes are detected at the
+/// next interval.
 fn watch_md(source: &mut impl Source, events: orders::Sender<Order>) {
     let Some(mdstat) = Mdstat::open(source.session().sys()) else {
         return;
@@ -289,13 +286,11 @@ struct Schedule {
 
 impl Schedule {
     fn new(first: Duration, period: Duration) -> Self {
-        Self {
-            due: Instant::now() + first,
-            period,
-        }
+        Self { due: Instant::now() + first, period }
     }
 
-    /// Schedules the end of the next interval. After a late end, the next interval has its full length.
+    /// Schedules the end of the next interval. After a late end, the next interval has its full
+    /// length.
     fn advance(&mut self, now: Instant) {
         self.due += self.period;
         if self.due <= now {
@@ -312,10 +307,8 @@ fn run<S: Source>(
     orders: &orders::Receiver<Order>,
 ) -> Result<()> {
     let mut sent = source.notes();
-    let _ = ticks.try_send(Tick::Started {
-        subjects: source.session().subjects(),
-        notes: sent.clone(),
-    });
+    let _ = ticks
+        .try_send(Tick::Started { subjects: source.session().subjects(), notes: sent.clone() });
     let mut is_last = false;
     loop {
         let mut wait = schedule.due.saturating_duration_since(Instant::now());

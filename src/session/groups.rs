@@ -19,10 +19,7 @@ pub fn uneven_groups(topology: &Topology) -> BTreeMap<String, UnevenGroups> {
             }
             Layout::Ext4(_) | Layout::XfsDevice(_) => None,
         };
-        Some((
-            array.name.clone(),
-            array.filesystems.iter().find_map(uneven)?,
-        ))
+        Some((array.name.clone(), array.filesystems.iter().find_map(uneven)?))
     });
     found.collect()
 }

@@ -33,10 +33,7 @@ pub fn header(
             .ok()
             .map(|zone| zone.to_offset(now).seconds()),
         targets: targets.to_vec(),
-        command: command
-            .iter()
-            .map(|c| c.to_string_lossy().into_owned())
-            .collect(),
+        command: command.iter().map(|c| c.to_string_lossy().into_owned()).collect(),
         arrays: arrays.iter().map(array).collect(),
         filesystems: arrays
             .iter()
@@ -103,10 +100,7 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
         kind,
         mounts: mounts
             .iter()
-            .map(|m| Mount {
-                path: m.path.display().to_string(),
-                options: m.options.clone(),
-            })
+            .map(|m| Mount { path: m.path.display().to_string(), options: m.options.clone() })
             .collect(),
         parameters: layout.map(parameters).unwrap_or_default(),
         layout: ranges,
@@ -189,7 +183,8 @@ fn ext4_parameters(layout: &ext4::Layout) -> Value {
     all
 }
 
-/// Layout ranges on the array: first sector, sectors, origin. The flag is true if the list was truncated.
+/// Layout ranges on the array: first sector, sectors, origin. The flag is true if the list was
+/// truncated.
 fn layout_ranges(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, String)>, bool) {
     let ranges = layout.ranges();
     let mut found = Vec::new();
@@ -204,11 +199,7 @@ fn layout_ranges(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, S
             if found.len() == LAYOUT {
                 return (found, true);
             }
-            found.push((
-                segment.map(first).0,
-                last - first,
-                range.origin.name().to_owned(),
-            ));
+            found.push((segment.map(first).0, last - first, range.origin.name().to_owned()));
         }
     }
     (found, false)
@@ -219,7 +210,8 @@ pub fn truncation_notes(header: &Header) -> Vec<String> {
     let cut = header.filesystems.iter().filter(|fs| fs.layout_is_cut);
     cut.map(|fs| {
         format!(
-            "{}: the header of the recording holds only the first {LAYOUT} layout ranges; the origins of requests are not affected",
+            "{}: the header of the recording holds only the first {LAYOUT} layout ranges; the \
+             origins of requests are not affected",
             fs.name
         )
     })
@@ -236,11 +228,7 @@ mod tests {
 
     #[test]
     fn layout_is_mapped_to_array_sectors() {
-        let range = |first, count, origin| Range {
-            first: FsBlock(first),
-            count,
-            origin,
-        };
+        let range = |first, count, origin| Range { first: FsBlock(first), count, origin };
         let layout = Layout {
             block_size: 4096,
             blocks: 1000,

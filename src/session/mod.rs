@@ -1,11 +1,15 @@
-//! A tracing session: the traced topology, the programs loaded for it, and the state of the host. All live commands use one.
+//! A tracing session: the traced topology, the programs loaded for it, and the state of the host.
+//! All live commands use one.
 //!
 //! * [`engine`]: runs a session on its own thread and sends the results to the command.
-//! * [`watch`]: detects changes of the host. [`prepare`], [`update`]: update the programs after a change.
+//! * [`watch`]: detects changes of the host. [`prepare`], [`update`]: update the programs after a
+//!   change.
 //! * [`sampler`]: one snapshot each interval.
-//! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each CPU.
+//! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each
+//!   CPU.
 //! * [`recorder`]: writes a session to a recording. [`header`]: the header of a recording.
-//! * [`alloc`], [`slow`], [`remote`]: intervals of `raidtrace alloc`, of `raidtrace slow`, and of a `raidtrace serve`.
+//! * [`alloc`], [`slow`], [`remote`]: intervals of `raidtrace alloc`, of `raidtrace slow`, and of a
+//!   `raidtrace serve`.
 
 pub mod alloc;
 pub mod cpus;
@@ -100,8 +104,8 @@ pub struct Reading {
     time: jiff::Timestamp,
     clock: Duration,
     counters: Counters,
-    /// Requests completed by each array's members according to the kernel, read just before the counters. `None` if the
-    /// kernel's count includes other requests than the programs' counters.
+    /// Requests completed by each array's members according to the kernel, read just before the
+    /// counters. `None` if the kernel's count includes other requests than the programs' counters.
     completed: Vec<Vec<Option<u64>>>,
 }
 
@@ -163,7 +167,8 @@ impl Traced {
             return Vec::new(); // detached: only the kernel still counts
         }
         let arrays = &self.topology.host.arrays;
-        // Up to 5.11, a flush carries no partition: all flushes of a disk are counted for the first member on the disk.
+        // Up to 5.11, a flush carries no partition: all flushes of a disk are counted for the first
+        // member on the disk.
         let only_on_disk = |member: &Member| {
             let all = arrays.iter().flat_map(|a| &a.members);
             all.filter(|m| m.disk == member.disk).count() == 1
@@ -178,9 +183,7 @@ impl Traced {
             file.read().ok().map(|d| d.requests())
         };
         let arrays = arrays.iter().zip(&self.stats);
-        arrays
-            .map(|(a, files)| a.members.iter().zip(files).map(one).collect())
-            .collect()
+        arrays.map(|(a, files)| a.members.iter().zip(files).map(one).collect()).collect()
     }
 }
 
@@ -194,7 +197,8 @@ fn notes(sys: &Sys, topology: &Topology, tables: &Tables, options: SessionOption
     notes
 }
 
-/// Digest of the loaded modules, and the kernel's facts. The digest is read first: a module that is loaded in between changes it.
+/// Digest of the loaded modules, and the kernel's facts. The digest is read first: a module that is
+/// loaded in between changes it.
 fn gather() -> (u64, Facts) {
     (modules::digest(), Facts::gather())
 }
@@ -202,9 +206,7 @@ fn gather() -> (u64, Facts) {
 /// Stat files of all members. Partitions and device mapper devices have their own.
 fn stats(sys: &Sys, topology: &Topology) -> Stats {
     let arrays = topology.host.arrays.iter();
-    arrays
-        .map(|a| a.members.iter().map(|m| stat(sys, m)).collect())
-        .collect()
+    arrays.map(|a| a.members.iter().map(|m| stat(sys, m)).collect()).collect()
 }
 
 fn stat(sys: &Sys, member: &Member) -> Option<StatFile> {
@@ -215,7 +217,8 @@ fn stat(sys: &Sys, member: &Member) -> Option<StatFile> {
 }
 
 impl Session {
-    /// Reads the topology, loads the programs and attaches them. IO is counted from the moment this returns.
+    /// Reads the topology, loads the programs and attaches them. IO is counted from the moment this
+    /// returns.
     pub fn start(sys: Sys, targets: &[String], options: SessionOptions) -> Result<Self> {
         // Reading the kernel's symbols takes longer than everything up to loading the programs.
         let facts = thread::spawn(gather);
@@ -226,11 +229,8 @@ impl Session {
         let facts = facts.join().unwrap_or_else(|_| gather());
         let traced = Traced::start(&sys, topology, tables, options, facts)?;
         // A recording must not wait for paths: its ring buffer would fill.
-        let paths = if options.buffer.is_some() {
-            Paths::without_waiting()
-        } else {
-            Paths::default()
-        };
+        let paths =
+            if options.buffer.is_some() { Paths::without_waiting() } else { Paths::default() };
         Ok(Self {
             cgroups: Cgroups::new(&sys),
             paths,
@@ -283,10 +283,7 @@ impl Session {
     /// Limits of this kernel and host, and changes during the session.
     pub fn notes(&self) -> Vec<String> {
         let changes = self.failed_update.iter().chain(&self.changes);
-        changes
-            .chain(self.traced.notes.iter().flatten())
-            .cloned()
-            .collect()
+        changes.chain(self.traced.notes.iter().flatten()).cloned().collect()
     }
 
     /// Reads the counters.
@@ -298,12 +295,7 @@ impl Session {
 
     /// Adds the time to counters that have just been read.
     fn reading(&self, counters: Counters, completed: Vec<Vec<Option<u64>>>) -> Reading {
-        Reading {
-            time: jiff::Timestamp::now(),
-            clock: self.start.elapsed(),
-            counters,
-            completed,
-        }
+        Reading { time: jiff::Timestamp::now(), clock: self.start.elapsed(), counters, completed }
     }
 
     /// Time since a reading.
@@ -316,20 +308,17 @@ impl Session {
         self.failed_update.is_some()
     }
 
-    /// Traced arrays with their state at the last sample; `None` for an array that was stopped or removed.
+    /// Traced arrays with their state at the last sample; `None` for an array that was stopped or
+    /// removed.
     pub fn states(&self) -> impl Iterator<Item = (&Array, Option<&ArrayState>)> {
         let arrays = &self.traced.topology.host.arrays;
         arrays.iter().zip(self.states.iter().map(Option::as_ref))
     }
 
-    /// Adds the state of arrays and disks, and the names of tasks and files, to a reading. Can block on a path lookup.
+    /// Adds the state of arrays and disks, and the names of tasks and files, to a reading. Can
+    /// block on a path lookup.
     pub fn sample(&mut self, reading: Reading) -> Result<Sample> {
-        let Reading {
-            time,
-            clock,
-            counters,
-            completed,
-        } = reading;
+        let Reading { time, clock, counters, completed } = reading;
         let mut hash = DefaultHasher::new();
         self.states.clear();
         let mut arrays: Vec<Subject> = (0..self.traced.topology.host.arrays.len())
@@ -353,23 +342,13 @@ impl Session {
             subject.read_reason_uncertain = !in_sync && !self.traced.reads_stripes;
         }
         // Append: existing arrays must keep their index.
-        arrays.extend(self.stopped.iter().map(|info| Subject {
-            info: info.clone(),
-            ..Subject::default()
-        }));
+        arrays.extend(
+            self.stopped.iter().map(|info| Subject { info: info.clone(), ..Subject::default() }),
+        );
         let journals = self.journals(&counters);
         let tasks = self.task_infos(&counters);
         let files = self.file_locations(&counters);
-        Ok(Sample {
-            time,
-            clock,
-            counters,
-            arrays,
-            tasks,
-            files,
-            journals,
-            notes: self.notes(),
-        })
+        Ok(Sample { time, clock, counters, arrays, tasks, files, journals, notes: self.notes() })
     }
 
     /// Journal counters by array index and name of the filesystem's device.
@@ -410,10 +389,8 @@ impl Session {
                     *file = stat(&self.sys, member);
                     read(file)
                 });
-                let now = state
-                    .as_ref()
-                    .ok()
-                    .map(|s| s.members.iter().find(|m| m.name == member.name));
+                let now =
+                    state.as_ref().ok().map(|s| s.members.iter().find(|m| m.name == member.name));
                 let (slot, health) = match now {
                     Some(Some(now)) => (now.slot, now.health()),
                     Some(None) => (member.slot, Some("removed".to_owned())),
@@ -422,11 +399,7 @@ impl Session {
                 MemberNow {
                     name: member.name.clone(),
                     slot,
-                    health: if disk.is_none() {
-                        Some("removed".to_owned())
-                    } else {
-                        health
-                    },
+                    health: if disk.is_none() { Some("removed".to_owned()) } else { health },
                     disk: disk.map(|d| DiskCounters {
                         requests: d.requests(),
                         io_ticks_ms: d.io_ticks_ms,
@@ -442,11 +415,7 @@ impl Session {
             ..array_info(topology, array)
         };
         self.states.push(state.ok());
-        Subject {
-            info,
-            members,
-            read_reason_uncertain: false,
-        }
+        Subject { info, members, read_reason_uncertain: false }
     }
 }
 
@@ -458,11 +427,7 @@ fn array_info(topology: &Topology, array: &Array) -> ArrayInfo {
         bytes: array.sectors * 512,
         disks: array.raid_disks,
         health: None,
-        filesystems: array
-            .filesystems
-            .iter()
-            .map(|fs| topology.describe(fs))
-            .collect(),
+        filesystems: array.filesystems.iter().map(|fs| topology.describe(fs)).collect(),
         uneven_groups: None,
     }
 }

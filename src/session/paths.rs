@@ -1,4 +1,5 @@
-//! Paths of files. A separate thread looks them up, so that a filesystem that hangs cannot block the screen.
+//! Paths of files. A separate thread looks them up, so that a filesystem that hangs cannot block
+//! the screen.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,16 +9,18 @@ use crate::analysis::files::FileId;
 use crate::machine::Sys;
 use crate::machine::handle::{Found, Mounts, Wanted};
 
-/// Name of the thread. A lookup can read directories and inodes from the disk, so it must identify raidtrace: 15 bytes at most
-/// (TASK_COMM_LEN).
+/// Name of the thread. A lookup can read directories and inodes from the disk, so it must identify
+/// raidtrace: 15 bytes at most (TASK_COMM_LEN).
 const THREAD: &str = "raidtrace:paths";
 /// Age at which a path is looked up again, because files are renamed and deleted.
 const FRESH: Duration = Duration::from_secs(10);
-/// Longest wait of a sample for answers. After a timeout, samples do not wait for answers again until one has arrived.
+/// Longest wait of a sample for answers. After a timeout, samples do not wait for answers again
+/// until one has arrived.
 const WAIT: Duration = Duration::from_millis(250);
 /// Number of cached paths above which stale ones are dropped.
 const CACHED: usize = 4096;
-/// Shortest time between two reads of the mount table, which is read again for an unknown filesystem.
+/// Shortest time between two reads of the mount table, which is read again for an unknown
+/// filesystem.
 const MOUNTS: Duration = Duration::from_secs(10);
 
 /// Cache of paths and the lookup thread.
@@ -57,10 +60,7 @@ impl Paths {
 
     /// A cache that never waits. Answers are available at the next request.
     pub fn without_waiting() -> Self {
-        Self {
-            wait: Duration::ZERO,
-            ..Self::default()
-        }
+        Self { wait: Duration::ZERO, ..Self::default() }
     }
 
     /// True if the path is unknown or older than [`FRESH`], and no request is pending.
@@ -124,10 +124,7 @@ impl Paths {
         self.waiting.remove(&id);
         let found = match (self.known.remove(&id), found) {
             // Keep the last known path of a deleted file.
-            (Some((Found::At { path, .. }, _)), Found::Gone) => Found::At {
-                path,
-                deleted: true,
-            },
+            (Some((Found::At { path, .. }, _)), Found::Gone) => Found::At { path, deleted: true },
             (_, found) => found,
         };
         self.known.insert(id, (found, Instant::now()));
@@ -176,27 +173,15 @@ mod tests {
     use std::sync::mpsc::channel;
     use std::time::Instant;
 
-    const ID: FileId = FileId {
-        dev: 1,
-        inode: 2,
-        generation: 3,
-    };
+    const ID: FileId = FileId { dev: 1, inode: 2, generation: 3 };
 
     fn wanted() -> Vec<(FileId, Wanted)> {
-        let wanted = Wanted {
-            dev: Dev::default(),
-            inode: (2, 3),
-            parent: None,
-            name: Vec::new(),
-        };
+        let wanted = Wanted { dev: Dev::default(), inode: (2, 3), parent: None, name: Vec::new() };
         vec![(ID, wanted)]
     }
 
     fn at(path: &str, deleted: bool) -> Found {
-        Found::At {
-            path: path.into(),
-            deleted,
-        }
+        Found::At { path: path.into(), deleted }
     }
 
     /// Its reads are shown with this name in the processes view.
@@ -207,10 +192,7 @@ mod tests {
         let names = || {
             let tasks = std::fs::read_dir("/proc/self/task").unwrap();
             let comm = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm"));
-            tasks
-                .flatten()
-                .filter_map(|task| comm(task).ok())
-                .collect::<Vec<_>>()
+            tasks.flatten().filter_map(|task| comm(task).ok()).collect::<Vec<_>>()
         };
         let begun = Instant::now();
         while !names().iter().any(|name| name.trim_end() == THREAD) {
@@ -223,10 +205,7 @@ mod tests {
     fn no_waiting_after_a_timeout_until_an_answer_arrives() {
         let (requests, receiver) = channel();
         let (answer, answers) = channel();
-        let mut paths = Paths {
-            finder: Some(Finder { requests, answers }),
-            ..Paths::default()
-        };
+        let mut paths = Paths { finder: Some(Finder { requests, answers }), ..Paths::default() };
         paths.request(wanted());
         assert!(paths.late && !paths.is_stale(&ID) && paths.get(&ID).is_none());
         paths.request(wanted());

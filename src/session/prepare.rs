@@ -1,5 +1,5 @@
-//! Prepares updates on other threads. Reading superblocks and loading programs takes seconds; meanwhile the session continues
-//! to drain events and count intervals.
+//! Prepares updates on other threads. Reading superblocks and loading programs takes seconds;
+//! meanwhile the session continues to drain events and count intervals.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -34,7 +34,8 @@ struct Read {
     topology: Topology,
     tables: Tables,
     stats: super::Stats,
-    /// Digest of the loaded modules and the kernel's facts; `None` if the modules are the same as when the programs were chosen.
+    /// Digest of the loaded modules and the kernel's facts; `None` if the modules are the same as
+    /// when the programs were chosen.
     facts: Option<(u64, Facts)>,
 }
 
@@ -58,8 +59,8 @@ impl Preparation {
 }
 
 impl Session {
-    /// Checks the host for changes, and continues the preparation of an update. Returns the update once it is prepared. Does
-    /// not wait for the preparation.
+    /// Checks the host for changes, and continues the preparation of an update. Returns the update
+    /// once it is prepared. Does not wait for the preparation.
     pub fn check_for_update(&mut self) -> Option<Update> {
         let Some(preparation) = self.preparation.take() else {
             let clock = self.start.elapsed();
@@ -78,22 +79,15 @@ impl Session {
             self.preparation = Some(preparation);
             return None;
         }
-        let Preparation {
-            started,
-            change,
-            step,
-        } = preparation;
+        let Preparation { started, change, step } = preparation;
         let update = match step {
             Step::Loading(thread) => joined(thread).map(|new| Some(Update::Reload(Box::new(new)))),
             Step::Reading(thread) => match joined(thread).and_then(|read| self.compare(read)) {
                 Ok(Wanted::Names) => Ok(None),
                 Ok(Wanted::InPlace(update)) => Ok(Some(Update::InPlace(update))),
                 Ok(Wanted::Reload(new)) => {
-                    self.preparation = Some(Preparation {
-                        started,
-                        change,
-                        step: Step::Loading(self.load(*new)),
-                    });
+                    self.preparation =
+                        Some(Preparation { started, change, step: Step::Loading(self.load(*new)) });
                     return None;
                 }
                 Err(e) => Err(e),
@@ -115,12 +109,7 @@ impl Session {
             let topology = Topology::new(with_lost(&was, now, disk_exists));
             let tables = tables(&topology, options)?;
             let facts = (modules::digest() != loaded).then(gather);
-            Ok(Read {
-                stats: stats(&sys, &topology),
-                topology,
-                tables,
-                facts,
-            })
+            Ok(Read { stats: stats(&sys, &topology), topology, tables, facts })
         })
     }
 
@@ -133,14 +122,10 @@ impl Session {
         })
     }
 
-    /// Compares the host with the topology of the running programs, and updates the tables of these programs if possible.
+    /// Compares the host with the topology of the running programs, and updates the tables of these
+    /// programs if possible.
     fn compare(&mut self, read: Read) -> Result<Wanted> {
-        let Read {
-            topology,
-            tables,
-            stats,
-            facts,
-        } = read;
+        let Read { topology, tables, stats, facts } = read;
         let notes = [&topology.notes[..], &tables.notes].concat();
         let traced = &mut self.traced;
         // Loading ext4 or an md module adds types and functions.
@@ -156,7 +141,8 @@ impl Session {
             traced.set_topology(topology, stats, notes);
             return Ok(Wanted::Names);
         }
-        // If the tables cannot be updated, the programs continue unchanged until new ones are loaded.
+        // If the tables cannot be updated, the programs continue unchanged until new ones are
+        // loaded.
         if same_facts && traced.update_in_place(&tables).unwrap_or(false) {
             return Ok(Wanted::InPlace(Box::new(InPlaceUpdate {
                 digest: tables.digest(),
@@ -181,8 +167,8 @@ impl Session {
             Err(e) => {
                 let pause = self.watch.reloaded(clock).as_secs();
                 self.failed_update = Some(format!(
-                    "{change}, but tracing could not be reloaded: {e:#}; figures are for the previous state; next attempt in \
-                     {pause} s"
+                    "{change}, but tracing could not be reloaded: {e:#}; figures are for the \
+                     previous state; next attempt in {pause} s"
                 ));
                 return None;
             }
@@ -198,7 +184,8 @@ impl Session {
             Some(Update::Reload(_)) => {
                 self.watch.reloaded(clock);
                 format!(
-                    ", tracing reloaded in {seconds:.1} s: new devices may be missing or wrong until then"
+                    ", tracing reloaded in {seconds:.1} s: new devices may be missing or wrong \
+                     until then"
                 )
             }
         };

@@ -1,9 +1,11 @@
-//! Writes a session to a recording: events as they are drained, and the state of the host at the end of each interval.
+//! Writes a session to a recording: events as they are drained, and the state of the host at the
+//! end of each interval.
 //!
 //! * [`storage`]: destination of a recording.
-//! * [`items`]: makes items of a recording from events; [`join`]: finds the submission that a request belongs to.
-//!   `events`: drains and writes events. `source`: the recorder as the source of an engine.
-//!   [`dirtied`]: makes items from counters of dirtied data. [`slow_rows`]: items of slow operations.
+//! * [`items`]: makes items of a recording from events; [`join`]: finds the submission that a
+//!   request belongs to. `events`: drains and writes events. `source`: the recorder as the source
+//!   of an engine. [`dirtied`]: makes items from counters of dirtied data. [`slow_rows`]: items of
+//!   slow operations.
 
 pub mod dirtied;
 mod events;
@@ -49,12 +51,9 @@ const SWITCHOVER: Duration = Duration::from_secs(1);
 const NICE: i32 = -10;
 /// Maximum number of files that are remembered as stored.
 const FILES: usize = 1 << 15;
-/// Queues up to half a second of events of the fastest disks, in batches that are small enough for memory.
-const WRITER: Options = Options {
-    level: 1,
-    rows: 1 << 14,
-    waiting: 10,
-};
+/// Queues up to half a second of events of the fastest disks, in batches that are small enough for
+/// memory.
+const WRITER: Options = Options { level: 1, rows: 1 << 14, waiting: 10 };
 /// Maximum number of notes that are remembered as stored.
 const NOTES: usize = 1000;
 /// A recording in memory adopts the host's clock after a step of more than this.
@@ -106,7 +105,8 @@ pub struct Recorder<D> {
     part: Option<Snapshot>,
     /// Files whose location was passed to the writer.
     stored: HashSet<FileId>,
-    /// Files whose path was unknown when they were stored, because a recording does not wait for paths.
+    /// Files whose path was unknown when they were stored, because a recording does not wait for
+    /// paths.
     pathless: HashSet<FileId>,
     last_task: TaskId,
     /// Losses of the current programs since they were attached.
@@ -131,16 +131,14 @@ impl<D: Storage> Recorder<D> {
             ..SessionOptions::default()
         };
         let mut session = Session::start(sys, &options.targets, session_options)?;
-        // A full ring buffer loses events: raise the priority of this thread and the writer's for busy machines.
+        // A full ring buffer loses events: raise the priority of this thread and the writer's for
+        // busy machines.
         task::set_nice(NICE);
         let clock = Clock::now();
         let since = monotonic_ns();
         let (targets, command) = (&options.targets, &options.command);
         // The defaults of `raidtrace alloc`.
-        let figures = AllocOptions {
-            hertz: 99,
-            ..AllocOptions::default()
-        };
+        let figures = AllocOptions { hertz: 99, ..AllocOptions::default() };
         let start = || AllocSampler::start(targets, session.topology(), figures);
         let mut alloc = options.alloc.then(start).transpose()?;
         let start = |threshold| SlowRows::start(targets, &session, threshold);
@@ -191,15 +189,16 @@ impl<D: Storage> Recorder<D> {
         })
     }
 
-    /// Writes the state of the host, applies an update, and begins the next piece of a rotated recording.
-    /// Returns the snapshot since the last state, for the topology before `update`.
+    /// Writes the state of the host, applies an update, and begins the next piece of a rotated
+    /// recording. Returns the snapshot since the last state, for the topology before `update`.
     fn write_state(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
         let mut since = monotonic_ns();
         let (reading, base) = self.session.read_with(update.as_mut())?;
         match update {
             None => {}
             Some(Update::Reload(_)) => {
-                // Old and new programs run: take events before `since` from the old ones, and later events from the new ones.
+                // Old and new programs run: take events before `since` from the old ones, and later
+                // events from the new ones.
                 self.translator.end(since);
                 self.drain_before(since)?;
             }
@@ -214,8 +213,7 @@ impl<D: Storage> Recorder<D> {
                 Update::InPlace(_) => since = 0,
             }
             self.session.apply(update);
-            self.translator
-                .continue_with(self.session.topology(), since);
+            self.translator.continue_with(self.session.topology(), since);
             state = self.restart(base)?;
             state.restart = false;
             self.stored.clear();
@@ -231,8 +229,8 @@ impl<D: Storage> Recorder<D> {
         Ok(snapshot)
     }
 
-    /// Adopts the host's clock at the start of a piece, if that clock has been set and the earlier pieces can be removed: all times
-    /// of a recording come from one clock.
+    /// Adopts the host's clock at the start of a piece, if that clock has been set and the earlier
+    /// pieces can be removed: all times of a recording come from one clock.
     fn adopt_clock(&mut self, state: &mut State) -> Result<()> {
         let Some(clock) = self.clock.stepped(CLOCK_STEP) else {
             return Ok(());
@@ -283,8 +281,8 @@ impl<D: Storage> Recorder<D> {
         Ok(sample)
     }
 
-    /// Writes the counts of an interval, and then the state at its end. `is_last` is true if these programs are not read
-    /// again.
+    /// Writes the counts of an interval, and then the state at its end. `is_last` is true if these
+    /// programs are not read again.
     fn sample(&mut self, reading: Reading, is_last: bool) -> Result<(State, Snapshot)> {
         let sample = self.named(reading)?;
         let time_us = sample.time.as_microsecond();
@@ -324,7 +322,8 @@ impl<D: Storage> Recorder<D> {
         Ok((state, snapshot))
     }
 
-    /// Writes the state at which counting restarts after an update. The update may have changed array indices.
+    /// Writes the state at which counting restarts after an update. The update may have changed
+    /// array indices.
     fn restart(&mut self, base: Reading) -> Result<State> {
         let mut sample = self.named(base)?;
         self.fold.resume_disks(&mut sample);
@@ -337,11 +336,7 @@ impl<D: Storage> Recorder<D> {
     }
 
     fn write_lost(&mut self, time_us: i64, loss: Loss, count: u64) -> io::Result<()> {
-        self.writer.push(&Item::Lost {
-            time_us,
-            reason: loss.label().to_owned(),
-            count,
-        })
+        self.writer.push(&Item::Lost { time_us, reason: loss.label().to_owned(), count })
     }
 
     /// Writes `state`, with the number of each member's requests that were not counted so far.
@@ -363,8 +358,8 @@ impl<D: Storage> Recorder<D> {
         Ok(())
     }
 
-    /// Drains the remaining events and ends the recording. Returns the storage, the figures, the last snapshot, and an error if
-    /// the end of the recording could not be written.
+    /// Drains the remaining events and ends the recording. Returns the storage, the figures, the
+    /// last snapshot, and an error if the end of the recording could not be written.
     pub fn end(mut self) -> (D, Recorded, Option<Snapshot>, Result<()>) {
         self.session.probe().detach();
         self.session.wait_for_paths();
@@ -450,7 +445,8 @@ fn records_itself(session: &Session, storage: &impl Storage) -> Option<String> {
         filesystems.chain([a.dev]).any(|d| d.kernel() == device)
     })?;
     Some(format!(
-        "{} is on {}, which is recorded: the recording includes its own writes (the thread `raidtrace:write`)",
+        "{} is on {}, which is recorded: the recording includes its own writes (the thread \
+         `raidtrace:write`)",
         storage.name(),
         on.name
     ))

@@ -1,7 +1,8 @@
-//! A session in another process or on another machine: receives the intervals of a `raidtrace serve`.
+//! A session in another process or on another machine: receives the intervals of a `raidtrace
+//! serve`.
 //!
-//! [`address`]: address of the server. [`stream`]: HTTP client. [`message`]: encoding of an interval. `resolve`: host names.
-//! [`token`]: bearer token.
+//! [`address`]: address of the server. [`stream`]: HTTP client. [`message`]: encoding of an
+//! interval. `resolve`: host names. [`token`]: bearer token.
 
 pub mod address;
 pub mod message;
@@ -42,8 +43,8 @@ pub struct Options {
     pub repeat: bool,
 }
 
-/// Connects and yields intervals. `add` adds each interval to `total`, which becomes the engine's total. Reconnects if the
-/// connection is lost.
+/// Connects and yields intervals. `add` adds each interval to `total`, which becomes the engine's
+/// total. Reconnects if the connection is lost.
 ///
 /// # Errors
 /// The thread cannot be created. An error of the first connection is returned by [`Engine::end`].
@@ -115,10 +116,8 @@ impl Remote {
         orders: &Receiver<Order>,
         mut add: impl FnMut(&Snapshot),
     ) -> Result<()> {
-        let started = Tick::Started {
-            subjects: self.options.address.to_string(),
-            notes: Vec::new(),
-        };
+        let started =
+            Tick::Started { subjects: self.options.address.to_string(), notes: Vec::new() };
         let _ = ticks.try_send(started);
         loop {
             match orders.try_recv() {
@@ -164,7 +163,8 @@ impl Remote {
                         *since = Instant::now();
                         self.add(snapshot);
                     }
-                    // No interval has been received yet: the server is another version of raidtrace, or not raidtrace.
+                    // No interval has been received yet: the server is another version of
+                    // raidtrace, or not raidtrace.
                     Err(why) if self.last.is_none() => return Err(why),
                     Err(why) => self.lose(&why),
                 }
@@ -191,10 +191,8 @@ impl Remote {
         self.connection = Connection::Lost(Instant::now() + RETRY);
         let last = self.last.as_ref().map(|last| last.time);
         let since = last.map_or_else(String::new, |t| t.strftime(" since %H:%M:%SZ").to_string());
-        self.lost = Some(format!(
-            "no connection{since}, trying again: {}: {why:#}",
-            self.options.address
-        ));
+        self.lost =
+            Some(format!("no connection{since}, trying again: {}: {why:#}", self.options.address));
     }
 
     fn notes(&self) -> Vec<String> {

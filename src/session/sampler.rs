@@ -23,11 +23,7 @@ pub struct Sampler {
 impl Sampler {
     /// Starts a session. IO is counted from the moment this returns.
     pub fn start(sys: Sys, targets: &[String], account: bool, dirtied: Dirtied) -> Result<Self> {
-        let options = SessionOptions {
-            account,
-            dirtied,
-            ..SessionOptions::default()
-        };
+        let options = SessionOptions { account, dirtied, ..SessionOptions::default() };
         Self::with(sys, targets, options)
     }
 
@@ -36,10 +32,7 @@ impl Sampler {
     /// # Errors
     /// See [`Sampler::start`].
     pub fn topology_only(sys: Sys, targets: &[String]) -> Result<Self> {
-        let options = SessionOptions {
-            topology_only: true,
-            ..SessionOptions::default()
-        };
+        let options = SessionOptions { topology_only: true, ..SessionOptions::default() };
         Self::with(sys, targets, options)
     }
 
@@ -68,9 +61,11 @@ impl Sampler {
         Ok(())
     }
 
-    /// Returns the snapshot since the last step, for the state before `update`, and applies `update` to later steps.
+    /// Returns the snapshot since the last step, for the state before `update`, and applies
+    /// `update` to later steps.
     fn step(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
-        // Read both counters before sampling: path lookup can take long, and IO that completes meanwhile would be lost.
+        // Read both counters before sampling: path lookup can take long, and IO that completes
+        // meanwhile would be lost.
         let (reading, base) = self.session.read_with(update.as_mut())?;
         let sample = self.session.sample(reading)?;
         let snapshot = self.fold.step(sample);

@@ -1,4 +1,5 @@
-//! Intervals of `raidtrace slow`: operations, the commits and flushes that they waited for, and their names.
+//! Intervals of `raidtrace slow`: operations, the commits and flushes that they waited for, and
+//! their names.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::thread;
@@ -77,8 +78,8 @@ impl SlowSampler {
                 targets => format!("on {}", targets.join(", ")),
             };
             bail!(
-                "no mounted ext4 or XFS {on}: slow operations are traced on these only; name a mount point, or an array, disk or partition \
-                 that holds one"
+                "no mounted ext4 or XFS {on}: slow operations are traced on these only; name a \
+                 mount point, or an array, disk or partition that holds one"
             );
         }
         Ok(Self {
@@ -96,7 +97,8 @@ impl SlowSampler {
         })
     }
 
-    /// Drains the events, and starts looking up the paths of their files. Call this at least every [`DRAIN`].
+    /// Drains the events, and starts looking up the paths of their files. Call this at least every
+    /// [`DRAIN`].
     ///
     /// # Errors
     /// The events cannot be read.
@@ -154,8 +156,8 @@ impl SlowSampler {
         self.snapshot(session)
     }
 
-    /// Adds the paths of files, and then advice, to an interval. Waits up to `patience` for paths, because each operation is listed
-    /// only once. Continues to drain events during the wait.
+    /// Adds the paths of files, and then advice, to an interval. Waits up to `patience` for paths,
+    /// because each operation is listed only once. Continues to drain events during the wait.
     ///
     /// # Errors
     /// The events cannot be read.
@@ -177,18 +179,15 @@ impl SlowSampler {
             return Ok(());
         }
         let mut facts = facts(session);
-        let limited = snapshot
-            .operations
-            .iter()
-            .filter(|o| advice::can_be_limited(o));
+        let limited = snapshot.operations.iter().filter(|o| advice::can_be_limited(o));
         let tasks = limited.map(|o| o.operation.task.pid).take(NAMED);
         facts.io_limits = io_limits(session, tasks);
         snapshot.advice = advice::find(&snapshot.operations, &snapshot.names, &facts);
         Ok(())
     }
 
-    /// Traces other devices from now on. The first ext4, or the first XFS, that is mounted after the start needs other programs;
-    /// those in use continue until they are attached.
+    /// Traces other devices from now on. The first ext4, or the first XFS, that is mounted after
+    /// the start needs other programs; those in use continue until they are attached.
     ///
     /// # Errors
     /// The kernel refuses the programs or the devices.
@@ -203,10 +202,7 @@ impl SlowSampler {
         self.drain_now()?;
         self.probe = probe;
         let dropped = self.before.dropped;
-        self.before = Before {
-            dropped,
-            ..Before::default()
-        };
+        self.before = Before { dropped, ..Before::default() };
         Ok(())
     }
 
@@ -234,11 +230,7 @@ impl SlowSampler {
                 if let Some(log) = place.and_then(|p| p.log) {
                     waterfall.log_is_on(log);
                 }
-                Slow {
-                    waterfall,
-                    array: place.map(|p| p.array.clone()),
-                    operation,
-                }
+                Slow { waterfall, array: place.map(|p| p.array.clone()), operation }
             })
             .collect();
         operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
@@ -263,12 +255,7 @@ impl SlowSampler {
         let overhead = self.probe.overhead();
         let before = std::mem::replace(
             &mut self.before,
-            Before {
-                kinds: kinds.clone(),
-                lost,
-                overhead,
-                dropped: 0,
-            },
+            Before { kinds: kinds.clone(), lost, overhead, dropped: 0 },
         );
         Ok(SlowSnapshot {
             time: jiff::Timestamp::now(),
@@ -299,8 +286,8 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, limit: usize) {
     all.push_back(new);
 }
 
-/// Sums of an interval. Numbers of slow operations come from `listed`, because an operation that ends together with the interval
-/// can be in the programs' sums of the next interval.
+/// Sums of an interval. Numbers of slow operations come from `listed`, because an operation that
+/// ends together with the interval can be in the programs' sums of the next interval.
 fn since(
     now: &BTreeMap<Kind, KindSum>,
     was: &BTreeMap<Kind, KindSum>,

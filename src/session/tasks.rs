@@ -51,7 +51,8 @@ impl Session {
             // The format of /proc/PID/comm. The kworker itself may be on other work by now.
             [&name.comm[..], b"+", work].concat()
         };
-        // If /proc does not show the task: only kworkers have a work description, so a task with one was a kernel thread.
+        // If /proc does not show the task: only kworkers have a work description, so a task with
+        // one was a kernel thread.
         let kernel = task::is_kernel_thread(&self.sys, pid).unwrap_or(!work.is_empty());
         let arrays = &self.traced.topology.host.arrays;
         let device = |dev: &str| {
@@ -69,11 +70,7 @@ impl Session {
         } else {
             kernel.then(|| task::role(&comm, device)).flatten()
         };
-        TaskInfo {
-            comm,
-            cgroup: self.cgroups.path(name.cgroup).map(str::to_owned),
-            role,
-        }
+        TaskInfo { comm, cgroup: self.cgroups.path(name.cgroup).map(str::to_owned), role }
     }
 
     /// Stand-in for the unknown task whose bios blk-throttle delayed in this cgroup.
@@ -105,9 +102,7 @@ impl Session {
         let mut pairs: Vec<_> = counters.dirtied_files.iter().collect();
         pairs.sort_unstable_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
         for (key, _) in pairs.into_iter().take(NAMED) {
-            locations
-                .entry(key.file)
-                .or_insert_with(|| self.file_location(&key.file));
+            locations.entry(key.file).or_insert_with(|| self.file_location(&key.file));
         }
         locations
     }
@@ -132,8 +127,8 @@ impl Session {
         locations
     }
 
-    /// Starts looking up the paths of files for a later [`Session::locate`]. Call it early: the lookup fails once the filesystem
-    /// has been unmounted.
+    /// Starts looking up the paths of files for a later [`Session::locate`]. Call it early: the
+    /// lookup fails once the filesystem has been unmounted.
     pub fn begin_to_locate(&mut self, ids: impl IntoIterator<Item = FileId>) {
         let (_, wanted) = self.named_files(ids);
         self.paths.ask(wanted);

@@ -1,4 +1,5 @@
-//! Updates of a running session after md, device mapper or mounts have changed. [`super::prepare`] prepares them.
+//! Updates of a running session after md, device mapper or mounts have changed. [`super::prepare`]
+//! prepares them.
 
 use std::time::Duration;
 
@@ -30,7 +31,8 @@ impl Session {
         self.md_events = self.md_events.wrapping_add(1);
     }
 
-    /// Time until [`Self::check_for_update`] is due between samples; `None` without a hint of a change.
+    /// Time until [`Self::check_for_update`] is due between samples; `None` without a hint of a
+    /// change.
     pub fn next_check(&self) -> Option<Duration> {
         match &self.preparation {
             Some(preparation) => Some(preparation.next_poll()),
@@ -42,8 +44,9 @@ impl Session {
         self.members_hash.wrapping_add(self.md_events)
     }
 
-    /// Reads the counters, and the base of the counts under `update`. For an update in place, the base has the time of the
-    /// first reading. For a reload, the base is read right afterwards: requests that complete in between are in neither.
+    /// Reads the counters, and the base of the counts under `update`. For an update in place, the
+    /// base has the time of the first reading. For a reload, the base is read right afterwards:
+    /// requests that complete in between are in neither.
     pub fn read_with(&mut self, update: Option<&mut Update>) -> Result<(Reading, Option<Reading>)> {
         match update {
             None => Ok((self.read()?, None)),
@@ -56,11 +59,8 @@ impl Session {
                 let completed = self.traced.completed();
                 let (counters, base) = self.traced.probe.read_switchover()?;
                 let reading = self.reading(counters, completed);
-                let base = base.map(|counters| Reading {
-                    counters,
-                    completed: Vec::new(),
-                    ..reading
-                });
+                let base =
+                    base.map(|counters| Reading { counters, completed: Vec::new(), ..reading });
                 Ok((reading, base))
             }
         }

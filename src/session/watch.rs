@@ -1,7 +1,8 @@
-//! Detects changes of the traced arrays, of the devices on them, and of the identity of their filesystems.
+//! Detects changes of the traced arrays, of the devices on them, and of the identity of their
+//! filesystems.
 //!
-//! Reads sysfs, mountinfo, and the superblock of each filesystem that has been written to, or asks XFS for it. Does not wake a
-//! disk otherwise. The caller handles the changes.
+//! Reads sysfs, mountinfo, and the superblock of each filesystem that has been written to, or asks
+//! XFS for it. Does not wake a disk otherwise. The caller handles the changes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -35,7 +36,8 @@ pub struct Watch {
     accepted: Observed,
     /// State found by the last check, if it differs from `accepted`.
     found: Option<Observed>,
-    /// Filesystems whose identity differs from `accepted`: the identity last read, and the time of the first difference.
+    /// Filesystems whose identity differs from `accepted`: the identity last read, and the time of
+    /// the first difference.
     unsettled: HashMap<Dev, (Option<Identity>, Duration)>,
     pace: Pace,
 }
@@ -52,7 +54,8 @@ struct Observed {
 }
 
 impl Watch {
-    /// Starts from the current state. Call this before reading layouts, so that changes meanwhile are detected.
+    /// Starts from the current state. Call this before reading layouts, so that changes meanwhile
+    /// are detected.
     pub fn start(sys: &Sys, targets: &[String], host: &HostTopology) -> Self {
         let mut accepted = Observed {
             host: resolve_again(targets, host, sys, false).unwrap_or_else(|_| host.clone()),
@@ -68,14 +71,15 @@ impl Watch {
         }
     }
 
-    /// Changes since the accepted state, one line each. Empty if there are none or no check is due. `clock` must be
-    /// monotonic; a new value of `hint` means that something may have changed.
+    /// Changes since the accepted state, one line each. Empty if there are none or no check is due.
+    /// `clock` must be monotonic; a new value of `hint` means that something may have changed.
     pub fn check(&mut self, sys: &Sys, clock: Duration, hint: u64) -> Vec<String> {
         if !self.pace.due(clock, hint) {
             return Vec::new();
         }
         let begun = cpu_time();
-        // sysfs can be inconsistent in the middle of a change. Check again without waiting for another hint.
+        // sysfs can be inconsistent in the middle of a change. Check again without waiting for
+        // another hint.
         let Ok(host) = resolve_again(&self.targets, &self.accepted.host, sys, false) else {
             self.pace.check_failed(clock);
             return Vec::new();
@@ -83,11 +87,7 @@ impl Watch {
         let changes = self.compare(sys, clock, host);
         let cost = cpu_time().saturating_sub(begun);
         // A change in progress is checked again soon, at any cost.
-        let cost = if self.unsettled.is_empty() {
-            cost
-        } else {
-            Duration::ZERO
-        };
+        let cost = if self.unsettled.is_empty() { cost } else { Duration::ZERO };
         self.pace.checked(clock, cost);
         changes
     }
@@ -133,10 +133,7 @@ impl Watch {
             }
         }
         if !changes.is_empty() {
-            let mut found = Observed {
-                host,
-                ..Observed::default()
-            };
+            let mut found = Observed { host, ..Observed::default() };
             found.identify(sys);
             self.found = Some(found);
         }
@@ -148,7 +145,8 @@ impl Watch {
         self.pace.hint = hint;
     }
 
-    /// Time until the next check because of `hint`; `None` if `hint` has not changed since the last check.
+    /// Time until the next check because of `hint`; `None` if `hint` has not changed since the last
+    /// check.
     pub fn next_check(&self, clock: Duration, hint: u64) -> Option<Duration> {
         let hinted = self.pace.hint != hint;
         hinted.then(|| self.pace.paused_until.saturating_sub(clock))
@@ -203,11 +201,12 @@ fn mapped(array: &Array) -> impl Iterator<Item = &Filesystem> {
     all.filter(|fs| !fs.segments.is_empty())
 }
 
-/// Identity of a filesystem; `None` if there is none. Does not keep the device or the mount point open, because md does not stop an
-/// open array.
+/// Identity of a filesystem; `None` if there is none. Does not keep the device or the mount point
+/// open, because md does not stop an open array.
 ///
 /// # Errors
-/// The identity cannot be read now. A suspended device mapper volume is not read: the read would block until it is resumed.
+/// The identity cannot be read now. A suspended device mapper volume is not read: the read would
+/// block until it is resumed.
 fn identity(sys: &Sys, fs: &Filesystem) -> io::Result<Option<Identity>> {
     if fs.role.main().is_some() {
         return Ok(None);
@@ -221,7 +220,8 @@ fn identity(sys: &Sys, fs: &Filesystem) -> io::Result<Option<Identity>> {
         return Ok(Some(known));
     }
     let device = File::open(device_path(&fs.name))?;
-    // Without read-ahead: when the last opener closes a device, the kernel drops its page cache, so each check reads it again.
+    // Without read-ahead: when the last opener closes a device, the kernel drops its page cache, so
+    // each check reads it again.
     let _ = rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::Random);
     Identity::read(&device)
 }
@@ -291,14 +291,12 @@ impl Pace {
         self.paused_until = clock + PAUSE_IN_PLACE.max(cost * PAUSE_COSTS);
     }
 
-    /// Doubles the pause after each reload or failed update; resets it after a long time without one.
+    /// Doubles the pause after each reload or failed update; resets it after a long time without
+    /// one.
     fn reloaded(&mut self, clock: Duration) -> Duration {
         let idle = clock > self.paused_until + 2 * self.pause.max(PAUSE);
-        self.pause = if idle || self.pause.is_zero() {
-            PAUSE
-        } else {
-            (2 * self.pause).min(PAUSE_MAX)
-        };
+        self.pause =
+            if idle || self.pause.is_zero() { PAUSE } else { (2 * self.pause).min(PAUSE_MAX) };
         self.paused_until = clock + self.pause;
         self.pause
     }

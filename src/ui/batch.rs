@@ -9,7 +9,8 @@ use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::units;
 use crate::origin::{Origin, io_name};
 
-/// Maximum number of members for which every member has a row. Larger arrays show only the busiest members.
+/// Maximum number of members for which every member has a row. Larger arrays show only the busiest
+/// members.
 const MEMBERS: usize = 24;
 /// Number of busiest members that have a row in a larger array.
 const BUSIEST: usize = 12;
@@ -18,19 +19,15 @@ const NAMED: usize = 3;
 /// Number of origins that a row names.
 const ORIGINS: usize = 4;
 
-/// Writes `snapshot` and flushes it: for each array the time, the figures, the headline, the members, the busiest tasks and
-/// files, the most amplified IO, and an empty line.
+/// Writes `snapshot` and flushes it: for each array the time, the figures, the headline, the
+/// members, the busiest tasks and files, the most amplified IO, and an empty line.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
     let mut text = Vec::with_capacity(4096);
     for array in &snapshot.arrays {
         write_array(&mut text, snapshot, array)?;
     }
     if snapshot.arrays.is_empty() {
-        writeln!(
-            text,
-            "{} no array is left to trace",
-            header::stamp(snapshot)
-        )?;
+        writeln!(text, "{} no array is left to trace", header::stamp(snapshot))?;
     }
     out.write_all(&text)?;
     out.flush()
@@ -38,12 +35,7 @@ pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
 
 fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot) -> io::Result<()> {
     let secs = rows::seconds(snapshot.interval);
-    writeln!(
-        out,
-        "{} {}",
-        header::stamp(snapshot),
-        clean(&header::subject(array))
-    )?;
+    writeln!(out, "{} {}", header::stamp(snapshot), clean(&header::subject(array)))?;
     writeln!(out, "  {}", header::measured(snapshot, array))?;
     if let Some(hotspot) = &array.hotspot {
         let mark = if hotspot.is_warning() { '!' } else { ' ' };
@@ -66,12 +58,7 @@ pub(crate) fn write_members(
     secs: f64,
 ) -> io::Result<()> {
     let rows = rows::members(array, secs, Filter::default(), Measure::Requests);
-    let name_width = rows
-        .iter()
-        .map(|r| r.member.name.len())
-        .max()
-        .unwrap_or(0)
-        .clamp(6, 16);
+    let name_width = rows.iter().map(|r| r.member.name.len()).max().unwrap_or(0).clamp(6, 16);
     let (shown, rest) = busiest(&rows);
     let extra = extra(&rows);
     let span = rows::span(array, secs);
@@ -92,11 +79,7 @@ pub(crate) fn write_members(
         )?;
     }
     for row in shown {
-        writeln!(
-            out,
-            "{}",
-            line(row, name_width, &extra, span.is_some()).trim_end()
-        )?;
+        writeln!(out, "{}", line(row, name_width, &extra, span.is_some()).trim_end())?;
     }
     if !rest.is_empty() {
         let most =
@@ -126,9 +109,7 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
     // Members that are not healthy always have a row.
     order.sort_by(|&a, &b| {
         let healthy = |i: usize| rows[i].member.health.is_none();
-        healthy(a)
-            .cmp(&healthy(b))
-            .then(load(b).total_cmp(&load(a)))
+        healthy(a).cmp(&healthy(b)).then(load(b).total_cmp(&load(a)))
     });
     let mut rest = order.split_off(BUSIEST);
     order.sort_unstable();
@@ -153,9 +134,7 @@ fn line(row: &MemberRow<'_>, name_width: usize, extra: &[Extra], has_span: bool)
         Some(health) => format!("{} {}", clean(health), shares(&row.parts)),
         None => shares(&row.parts),
     };
-    let more = extra
-        .iter()
-        .map(|e| format!(" {:>5}", units::count(e.1(row))));
+    let more = extra.iter().map(|e| format!(" {:>5}", units::count(e.1(row))));
     format!(
         "  {slot:>4} {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {}  {origins}",
         left(&clean(&row.member.name), name_width),
@@ -163,12 +142,8 @@ fn line(row: &MemberRow<'_>, name_width: usize, extra: &[Extra], has_span: bool)
         units::count(row.writes),
         more.collect::<String>(),
         units::mib(row.bytes),
-        row.member
-            .disk
-            .map_or("-".to_owned(), |d| d.in_flight.to_string()),
-        row.member
-            .utilisation()
-            .map_or("-".to_owned(), units::percent_short),
+        row.member.disk.map_or("-".to_owned(), |d| d.in_flight.to_string()),
+        row.member.utilisation().map_or("-".to_owned(), units::percent_short),
         if has_span {
             let busy = row.busy_over.map_or("-".to_owned(), units::percent_short);
             format!(" {busy:>4}")
@@ -183,10 +158,8 @@ fn line(row: &MemberRow<'_>, name_width: usize, extra: &[Extra], has_span: bool)
 fn shares(parts: &[(Origin, f64)]) -> String {
     let all = rows::legend(parts.iter());
     let total: f64 = all.iter().map(|p| p.1).sum();
-    let named = all
-        .iter()
-        .take(ORIGINS)
-        .map(|(o, v)| format!("{o} {}", units::percent_short(v / total)));
+    let named =
+        all.iter().take(ORIGINS).map(|(o, v)| format!("{o} {}", units::percent_short(v / total)));
     named.collect::<Vec<_>>().join(", ")
 }
 
@@ -200,12 +173,7 @@ fn write_tasks(
     rows::sort_by_causes(&mut rows);
     let dirtied = rows::has_dirtied(&rows);
     for row in rows.iter().take(limit) {
-        let role = row
-            .task
-            .role
-            .as_deref()
-            .or(row.task.cgroup.as_deref())
-            .unwrap_or("");
+        let role = row.task.role.as_deref().or(row.task.cgroup.as_deref()).unwrap_or("");
         writeln!(
             out,
             "  by {} (pid {}{}{}): {} r/s {} w/s {} MiB/s{}  {}",
@@ -216,11 +184,7 @@ fn write_tasks(
             units::count(row.reads),
             units::count(row.writes),
             units::mib(row.bytes),
-            if dirtied {
-                format!(", causes {}", units::mib(row.causes))
-            } else {
-                String::new()
-            },
+            if dirtied { format!(", causes {}", units::mib(row.causes)) } else { String::new() },
             shares(&row.parts),
         )?;
     }
@@ -237,11 +201,8 @@ pub(crate) fn write_costs(
     let Some(amplification) = &array.amplification else {
         return Ok(());
     };
-    let mut costly: Vec<_> = amplification
-        .rows
-        .iter()
-        .filter(|r| r.factor().is_some_and(|f| f >= 1.05))
-        .collect();
+    let mut costly: Vec<_> =
+        amplification.rows.iter().filter(|r| r.factor().is_some_and(|f| f >= 1.05)).collect();
     costly.sort_by_key(|r| std::cmp::Reverse(r.below()));
     for row in costly.iter().take(limit) {
         writeln!(
@@ -264,10 +225,7 @@ pub(crate) fn write_files(
     secs: f64,
     limit: usize,
 ) -> io::Result<()> {
-    for row in rows::files(array, secs, Filter::default(), Measure::Bytes)
-        .iter()
-        .take(limit)
-    {
+    for row in rows::files(array, secs, Filter::default(), Measure::Bytes).iter().take(limit) {
         writeln!(
             out,
             "  of {}: {} r/s {} w/s {} MiB/s  {} of file_data",
@@ -295,10 +253,7 @@ mod tests {
         let mut out = Vec::new();
         write(&mut out, snapshot).unwrap();
         let text = String::from_utf8(out).unwrap();
-        assert!(
-            !text.chars().any(|c| c.is_control() && c != '\n'),
-            "{text:?}"
-        );
+        assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
         text
     }
 
@@ -314,7 +269,8 @@ mod tests {
         insta::assert_snapshot!("no_array", text(&none));
     }
 
-    /// The headline covers ten seconds and the table one, so the table has a column with the utilisation over ten seconds.
+    /// The headline covers ten seconds and the table one, so the table has a column with the
+    /// utilisation over ten seconds.
     #[test]
     fn utilisation_is_shown_for_interval_and_headline() {
         let mut window = Window::new(10 * SECOND);

@@ -28,11 +28,7 @@ pub fn targets_or_files() -> ArgValueCompleter {
 
 fn all() -> Vec<CompletionCandidate> {
     let arrays = resolve_all(&Sys::live()).map(|(host, _)| host.arrays);
-    arrays
-        .unwrap_or_default()
-        .iter()
-        .flat_map(candidates)
-        .collect()
+    arrays.unwrap_or_default().iter().flat_map(candidates).collect()
 }
 
 /// Candidates for an array: its name, its members, and the mount points of its filesystems.
@@ -40,10 +36,7 @@ fn candidates(array: &Array) -> Vec<CompletionCandidate> {
     let candidate =
         |name: &str, what: String| CompletionCandidate::new(name).help(Some(what.into()));
     let mut found = Vec::new();
-    let main = array
-        .filesystems
-        .iter()
-        .filter(|fs| fs.role == DeviceRole::Main);
+    let main = array.filesystems.iter().filter(|fs| fs.role == DeviceRole::Main);
     for fs in main {
         for mount in &fs.mounts {
             let what = format!("{} on {}", mount.fstype, array.name);
@@ -58,10 +51,7 @@ fn candidates(array: &Array) -> Vec<CompletionCandidate> {
     let what = format!("{}, {} disks", array.level, array.raid_disks);
     found.push(candidate(&array.name, what));
     for member in &array.members {
-        found.push(candidate(
-            &member.name,
-            format!("a member of {}", array.name),
-        ));
+        found.push(candidate(&member.name, format!("a member of {}", array.name)));
     }
     found
 }
@@ -77,10 +67,7 @@ mod tests {
             name: "md7".to_owned(),
             level: "raid5".to_owned(),
             raid_disks: 3,
-            members: vec![Member {
-                name: "sda1".to_owned(),
-                ..Member::default()
-            }],
+            members: vec![Member { name: "sda1".to_owned(), ..Member::default() }],
             filesystems: vec![Filesystem {
                 mounts: vec![Mount {
                     path: "/srv/a b".into(),
@@ -92,10 +79,7 @@ mod tests {
             ..Array::default()
         };
         let found = candidates(&array);
-        let names: Vec<_> = found
-            .iter()
-            .map(|c| c.get_value().to_string_lossy())
-            .collect();
+        let names: Vec<_> = found.iter().map(|c| c.get_value().to_string_lossy()).collect();
         assert_eq!(names, ["/srv/a b", "md7", "sda1"]);
         let help = found[1].get_help().map(ToString::to_string);
         assert_eq!(help.as_deref(), Some("raid5, 3 disks"));

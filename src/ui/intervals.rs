@@ -35,14 +35,7 @@ pub(crate) struct Intervals<T> {
 impl<T> Intervals<T> {
     /// Intervals of the recording at `path`, which `reader` reads.
     pub fn new(reader: Reader, path: &Path, kind: Kind<T>) -> Self {
-        Self {
-            reader,
-            name: path.display().to_string(),
-            kind,
-            bytes: 0,
-            count: 0,
-            failed: false,
-        }
+        Self { reader, name: path.display().to_string(), kind, bytes: 0, count: 0, failed: false }
     }
 
     /// Prints each interval, at most `left`. False if the reader of a pipe has closed it.
@@ -94,10 +87,7 @@ impl<T> Iterator for Intervals<T> {
             return Some((self.kind.parse)(time_us, &json).map_err(|why| {
                 self.failed = true;
                 let time = time::rfc3339(time_us);
-                anyhow!(
-                    "{}: the interval that ends at {time} cannot be read: {why}",
-                    self.name
-                )
+                anyhow!("{}: the interval that ends at {time} cannot be read: {why}", self.name)
             }));
         }
         None

@@ -1,8 +1,9 @@
 //! `--json`: the contract `raidtrace.top/1`, one object per interval and line.
 //!
-//! Names and meanings of fields never change; fields may be added. These structs are separate from those in memory, so that
-//! renaming a field in memory does not change the output; only [`TaskIo`], [`TaskCounters`] and [`Lost`] are the same. Figures
-//! cover the interval, except those of `hotspot` (`over_s`) and `slow`.
+//! Names and meanings of fields never change; fields may be added. These structs are separate from
+//! those in memory, so that renaming a field in memory does not change the output; only [`TaskIo`],
+//! [`TaskCounters`] and [`Lost`] are the same. Figures cover the interval, except those of
+//! `hotspot` (`over_s`) and `slow`.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -32,16 +33,14 @@ pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
 /// Writes any value as one line and flushes it.
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = Vec::with_capacity(4096);
-    value.serialize(&mut serde_json::Serializer::with_formatter(
-        &mut line, Printable,
-    ))?;
+    value.serialize(&mut serde_json::Serializer::with_formatter(&mut line, Printable))?;
     line.push(b'\n');
     out.write_all(&line)?;
     out.flush()
 }
 
-/// Formatter for compact JSON that also escapes DEL, C1 and bidi characters, so that a terminal neither acts on nor hides any
-/// character. A parser restores them.
+/// Formatter for compact JSON that also escapes DEL, C1 and bidi characters, so that a terminal
+/// neither acts on nor hides any character. A parser restores them.
 struct Printable;
 
 impl serde_json::ser::Formatter for Printable {
@@ -175,15 +174,16 @@ struct Task<'a> {
     dirtied_files: Vec<DirtiedFile<'a>>,
 }
 
-/// Metadata and file data that jbd2 and writeback write later. `unknown`: metadata whose origin is not traced.
+/// Metadata and file data that jbd2 and writeback write later. `unknown`: metadata whose origin is
+/// not traced.
 #[derive(Serialize)]
 struct Dirtied {
     origin: Origin,
     bytes: u64,
 }
 
-/// Amplification over the interval. The screen shows amplification over the last 10 s, in which hotspots are found
-/// ([`window::SPAN`](crate::analysis::window::SPAN)).
+/// Amplification over the interval. The screen shows amplification over the last 10 s, in which
+/// hotspots are found ([`window::SPAN`](crate::analysis::window::SPAN)).
 #[derive(Serialize)]
 struct Amplified {
     origin: Origin,
@@ -273,11 +273,7 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
         Self {
             schema: "raidtrace.top/1",
             time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            local_time: s
-                .time
-                .to_zoned(time::local())
-                .strftime("%Y-%m-%dT%H:%M:%S%:z")
-                .to_string(),
+            local_time: s.time.to_zoned(time::local()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             interval_s: round(s.interval.as_secs_f64()),
             arrays: s.arrays.iter().map(|a| Array::new(a, s.interval)).collect(),
             lost: Losses::from(s.lost),
@@ -289,10 +285,7 @@ impl<'a> From<&'a Snapshot> for Interval<'a> {
 
 impl From<Lost> for Losses {
     fn from(lost: Lost) -> Self {
-        Self {
-            events: lost.events(),
-            by_reason: lost,
-        }
+        Self { events: lost.events(), by_reason: lost }
     }
 }
 
@@ -349,18 +342,15 @@ impl<'a> From<&'a hotspot::Hotspot> for Hotspot<'a> {
 
 impl<'a> From<&'a MemberSnapshot> for Member<'a> {
     fn from(m: &'a MemberSnapshot) -> Self {
-        let io =
-            m.io.iter()
-                .filter(|c| c.requests > 0 || c.bytes > 0)
-                .map(|c| Io {
-                    origin: c.origin,
-                    op: c.op,
-                    requests: c.requests,
-                    bytes: c.bytes,
-                    empty_writes: c.empty_writes(),
-                    queue_us: Quantiles::from(&c.queue),
-                    device_us: Quantiles::from(&c.device),
-                });
+        let io = m.io.iter().filter(|c| c.requests > 0 || c.bytes > 0).map(|c| Io {
+            origin: c.origin,
+            op: c.op,
+            requests: c.requests,
+            bytes: c.bytes,
+            empty_writes: c.empty_writes(),
+            queue_us: Quantiles::from(&c.queue),
+            device_us: Quantiles::from(&c.device),
+        });
         Self {
             name: &m.name,
             slot: m.slot,
@@ -398,10 +388,7 @@ impl<'a> From<&'a TaskSnapshot> for Task<'a> {
             dirtied: t
                 .dirtied
                 .iter()
-                .map(|i| Dirtied {
-                    origin: i.origin,
-                    bytes: i.bytes,
-                })
+                .map(|i| Dirtied { origin: i.origin, bytes: i.bytes })
                 .collect(),
             dirtied_files: DirtiedFile::all(&t.dirtied_files),
         }
@@ -453,10 +440,7 @@ impl<'a> From<&'a FileSnapshot> for Named<'a> {
 
 impl<'a> DirtiedFile<'a> {
     fn all<const MAX: usize>(files: &'a Files<MAX>) -> Vec<Self> {
-        let one = |file: &'a FileSnapshot| Self {
-            file: file.into(),
-            bytes: file.bytes(),
-        };
+        let one = |file: &'a FileSnapshot| Self { file: file.into(), bytes: file.bytes() };
         files.busiest.iter().map(one).collect()
     }
 }

@@ -78,19 +78,11 @@ mod tests {
         for (code, modifiers, key) in [
             (KeyCode::Char('j'), none, Some(Key::Down)),
             (KeyCode::Down, none, Some(Key::Down)),
-            (
-                KeyCode::Char('c'),
-                KeyModifiers::CONTROL,
-                Some(Key::Interrupt),
-            ),
+            (KeyCode::Char('c'), KeyModifiers::CONTROL, Some(Key::Interrupt)),
             (KeyCode::Char('c'), none, Some(Key::Char('c'))),
             (KeyCode::Char('q'), KeyModifiers::CONTROL, None),
             (KeyCode::BackTab, KeyModifiers::SHIFT, Some(Key::BackTab)),
-            (
-                KeyCode::Char('S'),
-                KeyModifiers::SHIFT,
-                Some(Key::Char('S')),
-            ),
+            (KeyCode::Char('S'), KeyModifiers::SHIFT, Some(Key::Char('S'))),
             (KeyCode::F(1), none, None),
         ] {
             assert_eq!(decode(KeyEvent::new(code, modifiers)), key, "{code:?}");

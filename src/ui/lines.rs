@@ -21,7 +21,8 @@ pub(crate) fn print_new(notes: &[String], printed: &mut HashSet<String>) {
     *printed = notes.iter().cloned().collect();
 }
 
-/// Decrements the number of intervals that are left. Returns true after the last one. `None` means no limit.
+/// Decrements the number of intervals that are left. Returns true after the last one. `None` means
+/// no limit.
 pub(crate) fn is_last(left: &mut Option<u64>) -> bool {
     match left {
         Some(n) => {
@@ -40,8 +41,8 @@ pub(crate) async fn lasts(signal: End, duration: Option<Duration>) {
     }
 }
 
-/// Prints the intervals of a session, at most `left`, until the last one or until the reader of a pipe has closed it. When `end`
-/// completes, the interval in progress is the last one.
+/// Prints the intervals of a session, at most `left`, until the last one or until the reader of a
+/// pipe has closed it. When `end` completes, the interval in progress is the last one.
 ///
 /// # Errors
 /// The output cannot be written. The session still has to be ended.

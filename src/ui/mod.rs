@@ -1,12 +1,13 @@
 //! Output of figures: screens, text, JSON and HTML.
 //!
-//! * [`screen`]: event loop of all screens, for an `App` (state and drawing) and a `Source` (snapshots). `player`: source of a
-//!   replay. [`term`]: setup and restore of the terminal.
-//! * `tabs`, `table`, `pen`: views, columns and lines of screens. [`keys`]: decoded keys. [`palette`]: colours and letters.
-//!   [`text`]: text fitted into columns.
+//! * [`screen`]: event loop of all screens, for an `App` (state and drawing) and a `Source`
+//!   (snapshots). `player`: source of a replay. [`term`]: setup and restore of the terminal.
+//! * `tabs`, `table`, `pen`: views, columns and lines of screens. [`keys`]: decoded keys.
+//!   [`palette`]: colours and letters. [`text`]: text fitted into columns.
 //! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.
-//! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. `intervals`: those of a recording. [`typed`]: parsers of
-//!   times. [`completion`]: shell completion of targets. [`html`]: building blocks of HTML pages.
+//! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. `intervals`: those of a
+//!   recording. [`typed`]: parsers of times. [`completion`]: shell completion of targets. [`html`]:
+//!   building blocks of HTML pages.
 
 pub mod batch;
 pub mod completion;

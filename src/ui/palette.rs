@@ -1,7 +1,8 @@
 //! Colours and letters of the origins, and the few styles of the screen.
 //!
-//! The palettes of Okabe and Ito and of Paul Tol, made for colour-blind readers. The screen is readable without colours: every
-//! origin has a letter, and `NO_COLOR` leaves letters, bold and reverse.
+//! The palettes of Okabe and Ito and of Paul Tol, made for colour-blind readers. The screen is
+//! readable without colours: every origin has a letter, and `NO_COLOR` leaves letters, bold and
+//! reverse.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -50,8 +51,8 @@ impl Depth {
     }
 }
 
-/// Letter of an origin, its 24-bit colour, and the nearest of the eight ANSI colours. Letters are upper case for a filesystem's
-/// metadata, lower case for data and md's own IO.
+/// Letter of an origin, its 24-bit colour, and the nearest of the eight ANSI colours. Letters are
+/// upper case for a filesystem's metadata, lower case for data and md's own IO.
 const fn mark(origin: Origin) -> (char, u32, Color) {
     match origin {
         Origin::BlockBitmap => ('B', 0xD5_5E00, Color::Red),
@@ -133,8 +134,7 @@ impl Palette {
 
     /// Style of warnings: health, losses, the headline of a hot spot.
     pub fn alarm(self) -> Style {
-        self.ink(0xE6_9F00, Color::Yellow)
-            .add_modifier(Modifier::BOLD)
+        self.ink(0xE6_9F00, Color::Yellow).add_modifier(Modifier::BOLD)
     }
 
     /// Style of a bar without an origin.
@@ -220,9 +220,8 @@ mod tests {
     #[test]
     fn every_origin_has_its_own_colour() {
         for depth in [Depth::True, Depth::Indexed] {
-            let colours: BTreeSet<String> = Origin::ALL
-                .map(|o| format!("{:?}", Palette::new(depth).origin(o).bg))
-                .into();
+            let colours: BTreeSet<String> =
+                Origin::ALL.map(|o| format!("{:?}", Palette::new(depth).origin(o).bg)).into();
             assert_eq!(colours.len(), Origin::ALL.len(), "{depth:?}");
         }
     }
@@ -232,12 +231,7 @@ mod tests {
         for (no_color, colorterm, term, depth) in [
             (None, None, Some("xterm-256color"), Depth::Indexed),
             (None, Some("truecolor"), Some("xterm-256color"), Depth::True),
-            (
-                Some("1"),
-                Some("truecolor"),
-                Some("xterm-256color"),
-                Depth::None,
-            ),
+            (Some("1"), Some("truecolor"), Some("xterm-256color"), Depth::None),
             (Some(""), None, Some("linux"), Depth::Eight),
             (None, None, Some("dumb"), Depth::None),
             (None, None, Some("vt100"), Depth::None),

@@ -1,4 +1,5 @@
-//! Writes lines into an area of the screen, and draws the parts that all screens share: tabs, key hints, windows.
+//! Writes lines into an area of the screen, and draws the parts that all screens share: tabs, key
+//! hints, windows.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -55,10 +56,7 @@ impl<'a> Pen<'a> {
     /// Takes lines off the top, and returns a pen for them.
     pub fn take_top(&mut self, lines: usize) -> Pen<'_> {
         let height = (lines as u16).min(self.area.height);
-        let top = Rect {
-            height,
-            ..self.area
-        };
+        let top = Rect { height, ..self.area };
         self.area.y += height;
         self.area.height -= height;
         Pen::new(self.buffer, top)
@@ -68,18 +66,13 @@ impl<'a> Pen<'a> {
     pub fn take_bottom(&mut self, lines: usize) -> Rect {
         let height = (lines as u16).min(self.area.height);
         self.area.height -= height;
-        Rect {
-            y: self.area.y + self.area.height,
-            height,
-            ..self.area
-        }
+        Rect { y: self.area.y + self.area.height, height, ..self.area }
     }
 
-    /// Index of the first of `rows` rows to show so that `selected` is on the screen, near its middle.
+    /// Index of the first of `rows` rows to show so that `selected` is on the screen, near its
+    /// middle.
     pub fn first(&self, rows: usize, selected: usize) -> usize {
-        selected
-            .saturating_sub(self.lines() / 2)
-            .min(rows.saturating_sub(self.lines()))
+        selected.saturating_sub(self.lines() / 2).min(rows.saturating_sub(self.lines()))
     }
 
     /// Draws as many `lines` as fit, from the first line that `tabs` selects.
@@ -93,7 +86,8 @@ impl<'a> Pen<'a> {
         }
     }
 
-    /// Draws a centred frame for `lines` lines, or fewer if there is no room. The bottom line of the screen stays visible.
+    /// Draws a centred frame for `lines` lines, or fewer if there is no room. The bottom line of
+    /// the screen stays visible.
     pub fn window(&mut self, title: &str, columns: u16, lines: usize) -> Pen<'_> {
         let area = self.area;
         let room = area.height.saturating_sub(1);
@@ -109,11 +103,8 @@ impl<'a> Pen<'a> {
         let block = Block::bordered().title(title.to_owned());
         let inner = block.inner(rect);
         block.render(rect, self.buffer);
-        let padded = Rect {
-            x: inner.x + inner.width.min(1),
-            width: inner.width.saturating_sub(2),
-            ..inner
-        };
+        let padded =
+            Rect { x: inner.x + inner.width.min(1), width: inner.width.saturating_sub(2), ..inner };
         Pen::new(self.buffer, padded)
     }
 
@@ -141,9 +132,7 @@ pub(crate) fn ends<'a>(left: Vec<Span<'a>>, right: Vec<Span<'a>>, columns: usize
         room -= text::width(&cut);
         spans.push(Span::styled(cut, span.style));
     }
-    spans.push(Span::raw(" ".repeat(
-        room + usize::from(right_width > 0 && columns > right_width),
-    )));
+    spans.push(Span::raw(" ".repeat(room + usize::from(right_width > 0 && columns > right_width))));
     spans.extend(right);
     Line::from(spans)
 }
@@ -207,9 +196,7 @@ pub(crate) fn help_notes(notes: &[String], columns: usize, palette: Palette) -> 
     if notes.is_empty() {
         return Vec::new();
     }
-    let wrapped = notes
-        .iter()
-        .flat_map(|n| text::wrap(&text::clean(n), columns, 99));
+    let wrapped = notes.iter().flat_map(|n| text::wrap(&text::clean(n), columns, 99));
     let mut lines = vec![Line::styled("notes", palette.title())];
     lines.extend(wrapped.map(|line| Line::styled(line, palette.alarm())));
     lines.push(Line::default());
@@ -230,10 +217,7 @@ pub(crate) fn help_keys(
         let wrapped = text::wrap(effect, columns.saturating_sub(KEYS).max(1), 9);
         for (i, effect) in wrapped.into_iter().enumerate() {
             let keys = text::left(if i == 0 { keys } else { "" }, KEYS);
-            lines.push(Line::from(vec![
-                Span::styled(keys, palette.title()),
-                Span::raw(effect),
-            ]));
+            lines.push(Line::from(vec![Span::styled(keys, palette.title()), Span::raw(effect)]));
         }
     }
     lines

@@ -1,4 +1,5 @@
-//! Plays a recording for the screen on its own thread, so that keys work while an interval is read or a file is searched.
+//! Plays a recording for the screen on its own thread, so that keys work while an interval is read
+//! or a file is searched.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -18,8 +19,9 @@ pub(crate) trait Playback: Send + 'static {
     /// Shows the next interval, or sets [`Position::ended`] if there is none.
     fn step(&mut self) -> Result<()>;
 
-    /// Executes a key's request. Calls `progress` between intervals, with the playback if its interval is to be shown. Returns
-    /// early if `progress` returns true: another key was pressed, or the player was dropped.
+    /// Executes a key's request. Calls `progress` between intervals, with the playback if its
+    /// interval is to be shown. Returns early if `progress` returns true: another key was pressed,
+    /// or the player was dropped.
     fn act(
         &mut self,
         request: Replay,
@@ -136,9 +138,7 @@ fn play<P: Playback>(
 
 /// Time that an interval stays on the screen.
 fn pace(length: Duration, speed: Option<f64>) -> Duration {
-    length
-        .div_f64(speed.unwrap_or(1.0))
-        .clamp(Duration::from_millis(20), Duration::from_secs(3600))
+    length.div_f64(speed.unwrap_or(1.0)).clamp(Duration::from_millis(20), Duration::from_secs(3600))
 }
 
 #[cfg(test)]

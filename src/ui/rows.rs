@@ -33,8 +33,8 @@ impl Filter {
         self.op.is_none_or(|o| o == op) && self.origin.is_none_or(|o| o == origin)
     }
 
-    /// True if a cell counts in bars and heat. Discards move no data and would dwarf everything else, so they count only if the
-    /// filter selects discards.
+    /// True if a cell counts in bars and heat. Discards move no data and would dwarf everything
+    /// else, so they count only if the filter selects discards.
     fn is_measured(self, origin: Origin, op: Op) -> bool {
         self.keeps(origin, op) && (op != Op::Discard || self.op == Some(Op::Discard))
     }
@@ -122,11 +122,7 @@ pub fn members(
             row.device.add(&c.device);
             if filter.is_measured(c.origin, c.op) {
                 let requests = c.requests - c.empty_writes();
-                add_part(
-                    &mut row.parts,
-                    c.origin,
-                    measured(measure, requests, c.bytes) / secs,
-                );
+                add_part(&mut row.parts, c.origin, measured(measure, requests, c.bytes) / secs);
             }
         }
         row
@@ -164,7 +160,8 @@ pub fn legend<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<Part> {
 pub struct OriginRow {
     /// The origin; `None` for the sum of all.
     pub origin: Option<Origin>,
-    /// True if the row counts only discards. False if it counts everything else, or if the filter selects discards.
+    /// True if the row counts only discards. False if it counts everything else, or if the filter
+    /// selects discards.
     pub discards: bool,
     /// Requests or bytes per second on every member, in the order of the array.
     pub each: Vec<f64>,
@@ -195,7 +192,8 @@ impl OriginRow {
     }
 }
 
-/// The rows of the heat map and their sum. Discards have separate rows at the end, which are not in the sum.
+/// The rows of the heat map and their sum. Discards have separate rows at the end, which are not in
+/// the sum.
 pub fn heat(
     array: &ArraySnapshot,
     secs: f64,
@@ -210,10 +208,7 @@ pub fn heat(
     if filter.op.is_none() {
         let discards = |c: &Cell| c.op == Op::Discard && filter.keeps(c.origin, c.op);
         let (discards, _) = origin_rows(array, secs, measure, discards);
-        rows.extend(discards.into_iter().map(|row| OriginRow {
-            discards: true,
-            ..row
-        }));
+        rows.extend(discards.into_iter().map(|row| OriginRow { discards: true, ..row }));
     }
     (rows, sum)
 }
@@ -231,32 +226,15 @@ fn origin_rows(
             .iter()
             .map(|m| {
                 let cells =
-                    m.io.iter()
-                        .filter(|c| keeps(c) && origin.is_none_or(|o| o == c.origin));
+                    m.io.iter().filter(|c| keeps(c) && origin.is_none_or(|o| o == c.origin));
                 cells.map(&measure).sum::<f64>() / secs
             })
             .collect();
         let total: f64 = each.iter().sum();
-        let present = array
-            .members
-            .iter()
-            .filter(|m| m.is_present())
-            .count()
-            .max(1);
+        let present = array.members.iter().filter(|m| m.is_present()).count().max(1);
         let mean = total / present as f64;
-        let skew = if mean > 0.0 {
-            each.iter().copied().fold(0.0, f64::max) / mean
-        } else {
-            0.0
-        };
-        OriginRow {
-            origin,
-            discards: false,
-            each,
-            total,
-            mean,
-            skew,
-        }
+        let skew = if mean > 0.0 { each.iter().copied().fold(0.0, f64::max) / mean } else { 0.0 };
+        OriginRow { origin, discards: false, each, total, mean, skew }
     };
     let shown = |origin: &Origin| {
         let mut cells = array.members.iter().flat_map(|m| &m.io);
@@ -287,8 +265,8 @@ pub struct TaskRow<'a> {
     pub parts: Vec<Part>,
 }
 
-/// Bytes that the task caused: its reads, the metadata that it dirtied, and the file data that it dirtied or submitted,
-/// whichever is larger: fsync(2) submits data that the same task has dirtied.
+/// Bytes that the task caused: its reads, the metadata that it dirtied, and the file data that it
+/// dirtied or submitted, whichever is larger: fsync(2) submits data that the same task has dirtied.
 fn caused(task: &TaskSnapshot, filter: Filter) -> u64 {
     let sum = |io: &[TaskIo], which: &dyn Fn(&TaskIo) -> bool| {
         io.iter()
@@ -335,11 +313,7 @@ pub fn tasks(
         let rate = |n: u64| n as f64 / secs;
         let mut parts = Vec::new();
         for i in kept().filter(|i| filter.is_measured(i.origin, i.op)) {
-            add_part(
-                &mut parts,
-                i.origin,
-                measured(measure, i.bios, i.bytes) / secs,
-            );
+            add_part(&mut parts, i.origin, measured(measure, i.bios, i.bytes) / secs);
         }
         TaskRow {
             task,
@@ -348,11 +322,7 @@ pub fn tasks(
             writes: rate(traffic.write.requests),
             discards: rate(traffic.discard.requests),
             bytes: rate(traffic.moved_bytes()),
-            causes: rate(if has_dirtied {
-                caused(task, filter)
-            } else {
-                traffic.moved_bytes()
-            }),
+            causes: rate(if has_dirtied { caused(task, filter) } else { traffic.moved_bytes() }),
             parts,
         }
     };
@@ -382,10 +352,7 @@ pub struct LatencyRow<'a> {
 
 /// Rows of the latency view, by member.
 pub fn latencies(array: &ArraySnapshot, secs: f64, filter: Filter) -> Vec<LatencyRow<'_>> {
-    let cells = array
-        .members
-        .iter()
-        .flat_map(|m| m.io.iter().map(move |c| (m, c)));
+    let cells = array.members.iter().flat_map(|m| m.io.iter().map(move |c| (m, c)));
     cells
         .filter(|(_, c)| filter.keeps(c.origin, c.op) && c.requests > c.empty_writes())
         .map(|(member, c)| LatencyRow {

@@ -1,4 +1,5 @@
-//! The screen loop: draws the snapshots of a [`Source`] as they arrive, and handles keys as they are pressed.
+//! The screen loop: draws the snapshots of a [`Source`] as they arrive, and handles keys as they
+//! are pressed.
 //!
 //! A source works on another thread or task, so that neither a key nor drawing waits for it.
 
@@ -70,14 +71,12 @@ pub(crate) struct Live<S, T> {
 impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
     /// Shows `count` intervals of `engine`; all of them if `None`.
     pub fn new(engine: Engine<S, T>, count: Option<u64>) -> Self {
-        Self {
-            engine,
-            left: count,
-        }
+        Self { engine, left: count }
     }
 
-    /// Shows `app` until a key, `end`, `duration` or the last interval ends the screen. False if `end` came first, or if the
-    /// session could not be started: errors until then go to the plain terminal.
+    /// Shows `app` until a key, `end`, `duration` or the last interval ends the screen. False if
+    /// `end` came first, or if the session could not be started: errors until then go to the plain
+    /// terminal.
     pub async fn show(
         &mut self,
         app: impl App<Snapshot = S>,
@@ -95,8 +94,9 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
         (started, result)
     }
 
-    /// Waits until IO is counted. False if the session could not be started. After [`LATE`], standard error has a reason for the
-    /// empty terminal: on a busy host, the kernel needs many seconds to verify the programs.
+    /// Waits until IO is counted. False if the session could not be started. After [`LATE`],
+    /// standard error has a reason for the empty terminal: on a busy host, the kernel needs many
+    /// seconds to verify the programs.
     async fn started(&mut self) -> bool {
         // Cancel safe: a cancelled wait loses no tick.
         match tokio::time::timeout(LATE, self.engine.tick()).await {
@@ -172,7 +172,8 @@ impl App for State {
     }
 }
 
-/// Shows `source` until a key, `end` or the source ends the screen. The terminal is restored in every case.
+/// Shows `source` until a key, `end` or the source ends the screen. The terminal is restored in
+/// every case.
 pub(crate) async fn run_app<A: App>(
     app: A,
     source: impl Source<Snapshot = A::Snapshot>,
@@ -181,18 +182,10 @@ pub(crate) async fn run_app<A: App>(
 ) -> Result<()> {
     let guard =
         Guard::take().context("cannot use this terminal for the screen (--batch needs none)")?;
-    let screen = guard
-        .screen()
-        .context("cannot use this terminal for the screen")?;
+    let screen = guard.screen().context("cannot use this terminal for the screen")?;
     let mut keys = KeyReader::start()?;
-    let mut shell = Shell {
-        guard,
-        screen,
-        app,
-        palette: Palette::new(depth),
-        shown: None,
-        newest: None,
-    };
+    let mut shell =
+        Shell { guard, screen, app, palette: Palette::new(depth), shown: None, newest: None };
     let ended = shell.run(source, &mut keys, end).await;
     drop(shell); // Restore the terminal before waiting for the reader.
     keys.stop();
@@ -316,8 +309,6 @@ mod tests {
         let window = Window::new(Duration::from_secs(10));
         let state = State::new(VIEWS.len(), interval);
         let end = crate::machine::signals::asked_to_end().unwrap();
-        run_app(state, Fixture { interval, window }, Depth::from_env(), end)
-            .await
-            .unwrap();
+        run_app(state, Fixture { interval, window }, Depth::from_env(), end).await.unwrap();
     }
 }

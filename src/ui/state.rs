@@ -1,4 +1,5 @@
-//! State of the screen of `top`, and the effect of each key on it. Pure: no terminal, no drawing, no I/O.
+//! State of the screen of `top`, and the effect of each key on it. Pure: no terminal, no drawing,
+//! no I/O.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -69,8 +70,8 @@ pub struct Position {
     pub ended: bool,
     /// The tail of the recording is missing.
     pub cut: bool,
-    /// Message for the bottom line after a replay command, for example an invalid time or no further hot spot, or at the end of a
-    /// recording that was cut.
+    /// Message for the bottom line after a replay command, for example an invalid time or no
+    /// further hot spot, or at the end of a recording that was cut.
     pub message: Option<String>,
     /// Number of the interval, from 1, and the number of intervals, if both are known.
     pub interval: Option<(usize, usize)>,
@@ -89,18 +90,12 @@ pub struct ReplayState {
 
 impl Default for ReplayState {
     fn default() -> Self {
-        Self {
-            speed: 1.0,
-            position: Position::default(),
-            typed: None,
-        }
+        Self { speed: 1.0, position: Position::default(), typed: None }
     }
 }
 
 /// Speeds that + and - select.
-const SPEEDS: [f64; 11] = [
-    0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0,
-];
+const SPEEDS: [f64; 11] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0];
 
 /// State that keys change.
 #[derive(Clone, Debug)]
@@ -125,7 +120,8 @@ pub struct State {
     pub array: usize,
     /// The member that is selected in the heat map.
     pub member: usize,
-    /// If true, ← and → select a member instead of changing the sort column. Set by the view that was drawn last.
+    /// If true, ← and → select a member instead of changing the sort column. Set by the view that
+    /// was drawn last.
     pub selects_member: Cell<bool>,
     known: Known,
 }
@@ -158,12 +154,10 @@ impl State {
         }
     }
 
-    /// Keeps the selected array and member within `snapshot`. Called for each snapshot and after each key.
+    /// Keeps the selected array and member within `snapshot`. Called for each snapshot and after
+    /// each key.
     pub fn observe(&mut self, snapshot: &Snapshot) {
-        self.known = Known {
-            arrays: snapshot.arrays.len(),
-            ..Known::default()
-        };
+        self.known = Known { arrays: snapshot.arrays.len(), ..Known::default() };
         self.array = self.array.min(self.known.arrays.saturating_sub(1));
         if let Some(array) = snapshot.arrays.get(self.array) {
             let cells = || array.members.iter().flat_map(|m| &m.io);
@@ -296,10 +290,7 @@ impl State {
             }
             Key::Char('o') => self.filter.op = next(&self.known.ops, self.filter.op),
             Key::Char('f') => {
-                let chosen = self
-                    .choices()
-                    .iter()
-                    .position(|&o| Some(o) == self.filter.origin);
+                let chosen = self.choices().iter().position(|&o| Some(o) == self.filter.origin);
                 self.overlay = Overlay::Origins(chosen.map_or(0, |i| i + 1));
             }
             Key::Char('x') => self.filter = Filter::default(),
@@ -345,11 +336,7 @@ pub(crate) fn change_interval(interval: &mut Duration, longer: bool) -> Action {
 fn next<T: Copy + PartialEq>(all: &[T], now: Option<T>) -> Option<T> {
     match now {
         None => all.first().copied(),
-        Some(now) => all
-            .iter()
-            .position(|&v| v == now)
-            .and_then(|i| all.get(i + 1))
-            .copied(),
+        Some(now) => all.iter().position(|&v| v == now).and_then(|i| all.get(i + 1)).copied(),
     }
 }
 

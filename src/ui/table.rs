@@ -102,10 +102,7 @@ impl<R> Column<R> {
 
     /// A path, cut at its beginning, in `width` columns or in all remaining columns.
     pub fn path(title: &'static str, width: usize, priority: u8, text: fn(&R) -> String) -> Self {
-        Self {
-            fills: true,
-            ..Self::new(title, width + 1, priority, Content::Name(text, end))
-        }
+        Self { fills: true, ..Self::new(title, width + 1, priority, Content::Name(text, end)) }
     }
 
     /// A cell with styles, sorted by rank.
@@ -177,19 +174,13 @@ impl<R> Column<R> {
     fn title(&self, reversed: Option<bool>, palette: Palette) -> [Span<'static>; 2] {
         let (mut title, mut style) = (self.title.to_string(), palette.title());
         if let Some(reversed) = reversed {
-            let mark = if self.is_ascending() != reversed {
-                '▲'
-            } else {
-                '▼'
-            };
-            title = if self.is_left() {
-                format!("{title}{mark}")
-            } else {
-                format!("{mark}{title}")
-            };
+            let mark = if self.is_ascending() != reversed { '▲' } else { '▼' };
+            title =
+                if self.is_left() { format!("{title}{mark}") } else { format!("{mark}{title}") };
             style = style.add_modifier(Modifier::UNDERLINED);
         }
-        // The gap between columns is not underlined. The mark of a title that is flush right may fill it.
+        // The gap between columns is not underlined. The mark of a title that is flush right may
+        // fill it.
         if self.is_left() {
             let title = left(&title, self.width - self.gap);
             [Span::raw(" ".repeat(self.gap)), Span::styled(title, style)]
@@ -304,8 +295,8 @@ impl<R> Columns<R> {
         });
     }
 
-    /// Draws a table around the row that `tabs` selects. `rest`: the part right of the columns, with its title. `none`: the text
-    /// for no rows.
+    /// Draws a table around the row that `tabs` selects. `rest`: the part right of the columns,
+    /// with its title. `none`: the text for no rows.
     pub fn draw(
         self,
         pen: &mut Pen<'_>,
@@ -351,10 +342,7 @@ impl<R> Columns<R> {
         if let Some((column, _)) = columns.iter_mut().find(|(c, _)| c.fills) {
             column.width += left;
         }
-        Table {
-            width: 1 + total(&columns),
-            columns,
-        }
+        Table { width: 1 + total(&columns), columns }
     }
 }
 
@@ -377,7 +365,8 @@ impl<R> Table<R> {
         pen.line(&Line::from(spans));
     }
 
-    /// Draws as many rows as there is room for, around the selected one. If `marked`, the selected row has a mark.
+    /// Draws as many rows as there is room for, around the selected one. If `marked`, the selected
+    /// row has a mark.
     pub fn rows(
         &self,
         pen: &mut Pen<'_>,
@@ -416,11 +405,7 @@ mod tests {
     }
 
     fn sorted(column: usize, reversed: bool) -> Vec<&'static str> {
-        let mut rows = [
-            ("loop10", Some(3), 1.0),
-            ("", None, 5.0),
-            ("loop2", Some(4), 1.0),
-        ];
+        let mut rows = [("loop10", Some(3), 1.0), ("", None, 5.0), ("loop2", Some(4), 1.0)];
         columns().sort(&mut rows, Sort { column, reversed });
         rows.map(|r| r.0).to_vec()
     }

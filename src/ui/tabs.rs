@@ -1,4 +1,5 @@
-//! The views of a screen: the one that is shown, and the selected row and sort column of each. Pure: no terminal, no I/O.
+//! The views of a screen: the one that is shown, and the selected row and sort column of each.
+//! Pure: no terminal, no I/O.
 
 use std::cell::Cell;
 
@@ -23,7 +24,8 @@ pub struct Tabs {
     selections: Vec<Selection>,
     /// Index of the last row in the last drawing of the view.
     last_row: Cell<usize>,
-    /// Sort column and number of sortable columns in the last drawing of the view; `None` if it cannot be sorted.
+    /// Sort column and number of sortable columns in the last drawing of the view; `None` if it
+    /// cannot be sorted.
     sorted: Cell<Option<(usize, usize)>>,
 }
 
@@ -151,13 +153,9 @@ mod tests {
     #[test]
     fn tab_and_digits_change_the_view() {
         let mut tabs = Tabs::new(3);
-        for (key, view) in [
-            (Key::Tab, 1),
-            (Key::Tab, 2),
-            (Key::Tab, 0),
-            (Key::BackTab, 2),
-            (Key::Char('1'), 0),
-        ] {
+        for (key, view) in
+            [(Key::Tab, 1), (Key::Tab, 2), (Key::Tab, 0), (Key::BackTab, 2), (Key::Char('1'), 0)]
+        {
             assert!(tabs.on_key(key));
             assert_eq!(tabs.shown(), view);
         }

@@ -1,4 +1,5 @@
-//! The terminal: raw mode and the alternate screen, which are restored on every exit, and the thread that reads keys.
+//! The terminal: raw mode and the alternate screen, which are restored on every exit, and the
+//! thread that reads keys.
 
 use std::io::{self, BufWriter, Stdout, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,10 +60,7 @@ impl Guard {
     /// # Errors
     /// The size of the terminal is not available.
     pub fn screen(&self) -> io::Result<Screen> {
-        Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(
-            1 << 14,
-            io::stdout(),
-        )))
+        Terminal::new(CrosstermBackend::new(BufWriter::with_capacity(1 << 14, io::stdout())))
     }
 
     /// False once a panic on another thread has restored the terminal.
@@ -111,11 +109,7 @@ impl KeyReader {
             .name("keys".to_owned())
             .spawn(move || read(&sender, &flag))
             .context("cannot start the key reader")?;
-        Ok(Self {
-            inputs,
-            stop,
-            thread,
-        })
+        Ok(Self { inputs, stop, thread })
     }
 
     /// Waits for the next event; `None` if the thread has ended.
@@ -123,7 +117,8 @@ impl KeyReader {
         self.inputs.recv().await
     }
 
-    /// Stops the thread and waits for it, but at most for 5 polls: crossterm never returns from a closed terminal.
+    /// Stops the thread and waits for it, but at most for 5 polls: crossterm never returns from a
+    /// closed terminal.
     pub fn stop(self) {
         self.stop.store(true, Ordering::Relaxed);
         drop(self.inputs);

@@ -65,8 +65,8 @@ pub fn right(text: &str, columns: usize) -> String {
     format!("{}{text}", " ".repeat(pad))
 }
 
-/// Breaks `text` at spaces into at most `lines` lines of at most `columns`, and cuts the last line. A no-break space keeps a
-/// figure and its unit together, and becomes a space.
+/// Breaks `text` at spaces into at most `lines` lines of at most `columns`, and cuts the last line.
+/// A no-break space keeps a figure and its unit together, and becomes a space.
 pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for word in text.split(' ') {
@@ -79,9 +79,7 @@ pub fn wrap(text: &str, columns: usize, lines: usize) -> Vec<String> {
             _ => out.push(word.to_owned()),
         }
     }
-    out.iter()
-        .map(|line| cut(line, columns).replace('\u{a0}', " "))
-        .collect()
+    out.iter().map(|line| cut(line, columns).replace('\u{a0}', " ")).collect()
 }
 
 #[cfg(test)]
@@ -98,10 +96,7 @@ mod tests {
             (b"a\nb\tc\r\0\x7f", "a\\x0ab\\x09c\\x0d\\x00\\x7f"),
             ("\u{9b}31m".as_bytes(), "\\x9b31m"),
             (b"caf\xe9", "caf\u{fffd}"),
-            (
-                "caf\u{e9} \u{65e5}\u{672c}".as_bytes(),
-                "caf\u{e9} \u{65e5}\u{672c}",
-            ),
+            ("caf\u{e9} \u{65e5}\u{672c}".as_bytes(), "caf\u{e9} \u{65e5}\u{672c}"),
             (
                 "a\u{202e}b\u{200b}c\u{2066}d\u{feff}".as_bytes(),
                 "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}",
@@ -114,10 +109,7 @@ mod tests {
     #[test]
     fn invalid_utf8_is_escaped() {
         assert_eq!(escape(b"a\nb\xffc\xc3"), "a\\x0ab\\xffc\\xc3");
-        assert_eq!(
-            escape("caf\u{e9} \u{202e}".as_bytes()),
-            "caf\u{e9} \u{fffd}"
-        );
+        assert_eq!(escape("caf\u{e9} \u{202e}".as_bytes()), "caf\u{e9} \u{fffd}");
     }
 
     #[test]

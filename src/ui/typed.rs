@@ -7,10 +7,8 @@ use std::time::Duration;
 /// # Errors
 /// Not a number, or out of range.
 pub fn seconds(text: &str) -> Result<Duration, String> {
-    let number: f64 = text
-        .trim_end_matches('s')
-        .parse()
-        .map_err(|_| "not a number of seconds".to_owned())?;
+    let number: f64 =
+        text.trim_end_matches('s').parse().map_err(|_| "not a number of seconds".to_owned())?;
     if (0.1..=3600.0).contains(&number) {
         Ok(Duration::from_secs_f64(number))
     } else {
@@ -37,14 +35,10 @@ pub fn time(text: &str) -> Result<Duration, String> {
 /// Not a time, no unit, or not between 1 µs and 1 hour.
 pub fn short_time(text: &str) -> Result<Duration, String> {
     let units = [("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let found = units
-        .iter()
-        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
+    let found = units.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)));
     let (digits, unit) = found.ok_or("a time needs a unit: 500us, 10ms or 2s")?;
-    let number: f64 = digits
-        .trim()
-        .parse()
-        .map_err(|_| "not a time such as 500us, 10ms or 2s".to_owned())?;
+    let number: f64 =
+        digits.trim().parse().map_err(|_| "not a time such as 500us, 10ms or 2s".to_owned())?;
     let seconds = number * unit;
     if (1e-6..=3600.0).contains(&seconds) {
         Ok(Duration::from_secs_f64(seconds))
@@ -59,12 +53,7 @@ mod tests {
 
     #[test]
     fn times() {
-        for (text, ms) in [
-            ("60s", 60_000),
-            ("1.5", 1500),
-            ("2m", 120_000),
-            ("1h", 3_600_000),
-        ] {
+        for (text, ms) in [("60s", 60_000), ("1.5", 1500), ("2m", 120_000), ("1h", 3_600_000)] {
             assert_eq!(time(text).unwrap().as_millis(), ms, "{text}");
         }
         for wrong in ["", "x", "-1", "0", "NaN", "inf", "1e300", "1X"] {

@@ -1,6 +1,8 @@
-//! Helpers of the tests that run the binary: processes with a deadline, their output, and loop devices to trace.
+//! Helpers of the tests that run the binary: processes with a deadline, their output, and loop
+//! devices to trace.
 //!
-//! Processes, mounts and devices are cleaned up on drop, so that a failed test leaves nothing behind.
+//! Processes, mounts and devices are cleaned up on drop, so that a failed test leaves nothing
+//! behind.
 
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 
@@ -25,7 +27,8 @@ pub const EXE: &str = env!("CARGO_BIN_EXE_raidtrace");
 
 pub const MIB: u64 = 1 << 20;
 
-/// Time limit of every wait. It is far longer than any step takes on an overloaded machine, so exceeding it means a hang.
+/// Time limit of every wait. It is far longer than any step takes on an overloaded machine, so
+/// exceeding it means a hang.
 pub const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Reports that a test did not run. `tools/test` counts lines that start with `skipped:`.
@@ -72,11 +75,7 @@ pub fn run_from(stdin: Stdio, command: &mut Command) -> Output {
     let out = lines(child.0.stdout.take().unwrap());
     let err = lines(child.0.stderr.take().unwrap());
     let status = child.wait();
-    Output {
-        status,
-        stdout: rest(&out),
-        stderr: rest(&err),
-    }
+    Output { status, stdout: rest(&out), stderr: rest(&err) }
 }
 
 /// Runs `raidtrace ARGS` until it exits.
@@ -84,8 +83,8 @@ pub fn raidtrace(args: &[&str]) -> Output {
     run(Command::new(EXE).args(args).env("TZ", "UTC"))
 }
 
-/// Lock for tests that create mount namespaces or unmount filesystems: the copy of a mount in a namespace keeps the filesystem
-/// in use after another test has unmounted it.
+/// Lock for tests that create mount namespaces or unmount filesystems: the copy of a mount in a
+/// namespace keeps the filesystem in use after another test has unmounted it.
 #[must_use]
 pub fn mount_namespaces() -> fs::File {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mount-namespaces.lock");
@@ -176,7 +175,8 @@ pub struct Top {
 }
 
 impl Top {
-    /// Starts `top --json` and waits for its first line, which it prints when all programs are attached.
+    /// Starts `top --json` and waits for its first line, which it prints when all programs are
+    /// attached.
     pub fn json(args: &[&str]) -> (Self, Value) {
         let top = Self::start(Command::new(EXE).args(["top", "--json"]).args(args));
         let first = top.line();
@@ -185,12 +185,8 @@ impl Top {
     }
 
     pub fn start(command: &mut Command) -> Self {
-        let mut child = spawn(
-            command
-                .stdin(Stdio::null())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped()),
-        );
+        let mut child =
+            spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()));
         Self {
             out: lines(child.stdout.take().unwrap()),
             err: lines(child.stderr.take().unwrap()),
@@ -222,11 +218,7 @@ impl Top {
     /// Waits until the process exits. Returns the output that has not been read yet.
     pub fn ends(mut self) -> Output {
         let status = self.process.wait();
-        Output {
-            status,
-            stdout: rest(&self.out),
-            stderr: rest(&self.err),
-        }
+        Output { status, stdout: rest(&self.out), stderr: rest(&self.err) }
     }
 
     pub fn pid(&self) -> u32 {
@@ -243,10 +235,7 @@ impl Top {
         let status = format!("/proc/{}/status", self.process.0.id());
         let caught = || {
             let text = fs::read_to_string(&status).unwrap();
-            let mask = text
-                .lines()
-                .find_map(|l| l.strip_prefix("SigCgt:"))
-                .unwrap();
+            let mask = text.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
             u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
         };
         let begun = Instant::now();
@@ -256,13 +245,15 @@ impl Top {
         }
     }
 
-    /// Sends a signal and waits until the process exits. Returns the output that has not been read yet.
+    /// Sends a signal and waits until the process exits. Returns the output that has not been read
+    /// yet.
     pub fn end(self, signal: Signal) -> Output {
         self.signal(signal);
         self.ends()
     }
 
-    /// Ends a `--json` run with SIGINT. Returns the remaining intervals; the last one is shorter than the others.
+    /// Ends a `--json` run with SIGINT. Returns the remaining intervals; the last one is shorter
+    /// than the others.
     pub fn intervals(self) -> Vec<Value> {
         let out = self.end(Signal::INT);
         assert_eq!(out.code(), Some(0), "{}", out.stderr);
@@ -272,9 +263,7 @@ impl Top {
 
 /// Parses each line as JSON.
 pub fn json(text: &str) -> Vec<Value> {
-    text.lines()
-        .map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}")))
-        .collect()
+    text.lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
 }
 
 /// The `io` entries of all members, with the member's name.
@@ -290,9 +279,7 @@ pub fn cells(intervals: &[Value]) -> Vec<(&str, &Value)> {
 }
 
 pub fn list(value: &Value) -> &Vec<Value> {
-    value
-        .as_array()
-        .unwrap_or_else(|| panic!("no list: {value}"))
+    value.as_array().unwrap_or_else(|| panic!("no list: {value}"))
 }
 
 /// Sum of `field` over all cells of an origin and an operation; `*` matches any.
@@ -321,10 +308,7 @@ pub fn table(intervals: &[Value]) -> String {
 /// Requests that a disk has completed, from its `stat` file: reads, writes, discards and flushes.
 pub fn completed(disk: &str) -> u64 {
     let text = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
-    let field: Vec<u64> = text
-        .split_whitespace()
-        .map(|w| w.parse().unwrap())
-        .collect();
+    let field: Vec<u64> = text.split_whitespace().map(|w| w.parse().unwrap()).collect();
     [0, 4, 11, 15].iter().filter_map(|i| field.get(*i)).sum()
 }
 
@@ -347,10 +331,7 @@ pub fn idle(disk: &str) -> u64 {
 pub fn memory() -> tempfile::TempDir {
     let shm = Path::new("/dev/shm");
     let dir = if shm.is_dir() { shm } else { Path::new("/tmp") };
-    tempfile::Builder::new()
-        .prefix("raidtrace-")
-        .tempdir_in(dir)
-        .unwrap()
+    tempfile::Builder::new().prefix("raidtrace-").tempdir_in(dir).unwrap()
 }
 
 /// A loop device backed by a file in [`memory`], mounted or not.
@@ -383,7 +364,8 @@ impl Loop {
         }
     }
 
-    /// A mounted new filesystem. It is initialised completely, so that ext4lazyinit writes nothing during a test.
+    /// A mounted new filesystem. It is initialised completely, so that ext4lazyinit writes nothing
+    /// during a test.
     pub fn ext4(bytes: u64, options: &[&str]) -> Self {
         let mut new = Self::new(bytes);
         let all = "lazy_itable_init=0,lazy_journal_init=0";
@@ -403,8 +385,9 @@ impl Loop {
         format!("/dev/{}", self.name)
     }
 
-    /// Mounts the filesystem, with `no_prefetch_block_bitmaps` if the kernel has that option: otherwise ext4lazyinit reads block
-    /// bitmaps up to 5 s after the mount, in the middle of a test.
+    /// Mounts the filesystem, with `no_prefetch_block_bitmaps` if the kernel has that option:
+    /// otherwise ext4lazyinit reads block bitmaps up to 5 s after the mount, in the middle of a
+    /// test.
     pub fn mount(&mut self) {
         let device = self.device();
         let how = [&device, self.mount.to_str().unwrap()];
@@ -436,11 +419,7 @@ impl Loop {
 impl Drop for Loop {
     fn drop(&mut self) {
         let quiet = |program: &str, args: &[&str]| {
-            let _ = Running(spawn(
-                Command::new(program).args(args).stderr(Stdio::null()),
-            ))
-            .0
-            .wait();
+            let _ = Running(spawn(Command::new(program).args(args).stderr(Stdio::null()))).0.wait();
         };
         if self.mounted {
             quiet("umount", &["-l", self.mount.to_str().unwrap_or_default()]);

@@ -8,25 +8,18 @@ use std::time::{Duration, Instant};
 
 use super::DEADLINE;
 
-/// Starts `command` with the default action for every signal that the tests send. Ignored signals stay ignored over exec: the
-/// suite runs with SIGHUP ignored under nohup, and with SIGINT and SIGQUIT ignored in the background of a script. Every
-/// process of a test must be started here.
+/// Starts `command` with the default action for every signal that the tests send. Ignored signals
+/// stay ignored over exec: the suite runs with SIGHUP ignored under nohup, and with SIGINT and
+/// SIGQUIT ignored in the background of a script. Every process of a test must be started here.
 pub fn spawn(command: &mut Command) -> Child {
-    // SAFETY: between fork and exec, `default_signals` only calls functions that are async-signal-safe.
+    // SAFETY: between fork and exec, `default_signals` only calls functions that are
+    // async-signal-safe.
     unsafe { command.pre_exec(default_signals) };
-    command
-        .spawn()
-        .unwrap_or_else(|e| panic!("{:?}: {e}", command.get_program()))
+    command.spawn().unwrap_or_else(|e| panic!("{:?}: {e}", command.get_program()))
 }
 
 fn default_signals() -> io::Result<()> {
-    for signal in [
-        libc::SIGHUP,
-        libc::SIGINT,
-        libc::SIGQUIT,
-        libc::SIGTERM,
-        libc::SIGPIPE,
-    ] {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGPIPE] {
         // SAFETY: SIG_DFL runs no code.
         if unsafe { libc::signal(signal, libc::SIG_DFL) } == libc::SIG_ERR {
             return Err(io::Error::last_os_error());
@@ -55,10 +48,7 @@ pub fn lines(pipe: impl io::Read + Send + 'static) -> Receiver<String> {
                 Ok(1..) => {}
                 _ => return,
             }
-            if sender
-                .send(String::from_utf8_lossy(&line).into_owned())
-                .is_err()
-            {
+            if sender.send(String::from_utf8_lossy(&line).into_owned()).is_err() {
                 return;
             }
         }
@@ -66,7 +56,8 @@ pub fn lines(pipe: impl io::Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// The remaining lines of a process that has ended. A descendant can keep the pipe open, which is an error at the deadline.
+/// The remaining lines of a process that has ended. A descendant can keep the pipe open, which is
+/// an error at the deadline.
 pub fn rest(lines: &Receiver<String>) -> String {
     let mut text = String::new();
     loop {

@@ -1,5 +1,5 @@
-//! Counts a disk's requests with raidtrace and with the kernel's statistics, between two points in time at which the disk is
-//! idle.
+//! Counts a disk's requests with raidtrace and with the kernel's statistics, between two points in
+//! time at which the disk is idle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,15 +32,11 @@ impl Watch {
     pub fn new(top: Top, disk: &str) -> Self {
         let witness = Witness::new(disk);
         let (_, before) = until_idle(&top, disk, witness.as_ref());
-        Self {
-            top,
-            disk: disk.to_owned(),
-            before,
-            witness,
-        }
+        Self { top, disk: disk.to_owned(), before, witness }
     }
 
-    /// Ends raidtrace with SIGINT when the disk is idle again. `None` if the kernel hid requests from raidtrace ([`check`]).
+    /// Ends raidtrace with SIGINT when the disk is idle again. `None` if the kernel hid requests
+    /// from raidtrace ([`check`]).
     pub fn end(self) -> Option<Counted> {
         let (intervals, after) = until_idle(&self.top, &self.disk, None);
         let out = self.top.end(Signal::INT);
@@ -57,10 +53,11 @@ impl Watch {
     }
 }
 
-/// Waits for an interval in which the disk was idle. Returns the intervals up to it, and the kernel's count.
+/// Waits for an interval in which the disk was idle. Returns the intervals up to it, and the
+/// kernel's count.
 ///
-/// The kernel's statistics can lag behind the completions that raidtrace counts, and raidtrace's output lags too. If the count is
-/// the same before and after a whole interval, neither lags.
+/// The kernel's statistics can lag behind the completions that raidtrace counts, and raidtrace's
+/// output lags too. If the count is the same before and after a whole interval, neither lags.
 fn until_idle(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) {
     let start = Instant::now();
     let mut lines = Vec::new();
@@ -75,8 +72,8 @@ fn until_idle(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, 
             let said = lines[lines.len() - 1]["time"].as_str().unwrap();
             said.parse::<jiff::Timestamp>().unwrap()
         };
-        // `time` is the end of an interval in whole seconds, so only the interval after the first later one is entirely after
-        // `begun`.
+        // `time` is the end of an interval in whole seconds, so only the interval after the first
+        // later one is entirely after `begun`.
         while next() <= begun {}
         next();
         if completed(disk) == before {
@@ -86,13 +83,14 @@ fn until_idle(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, 
     }
 }
 
-/// Compares raidtrace's count with the kernel's. `None` if requests that the kernel hid from BPF explain the difference: repeat
-/// the test.
+/// Compares raidtrace's count with the kernel's. `None` if requests that the kernel hid from BPF
+/// explain the difference: repeat the test.
 ///
-/// Kernels of some sandboxes run no raw tracepoint program while init (tgid 1) is the current task, not even in an interrupt
-/// that completes another task's request (`bpf_trace_run3` of such a 6.18 compares `current->tgid` with 1, before it counts
-/// misses). The disk statistics have such requests, but no BPF program sees them. The events of the tracepoint in tracefs
-/// show how many there were.
+/// Kernels of some sandboxes run no raw tracepoint program while init (tgid 1) is the current task,
+/// not even in an interrupt that completes another task's request (`bpf_trace_run3` of such a 6.18
+/// compares `current->tgid` with 1, before it counts misses). The disk statistics have such
+/// requests, but no BPF program sees them. The events of the tracepoint in tracefs show how many
+/// there were.
 fn check(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option<Counted> {
     let ours = super::sum(&intervals, "*", "*", "requests");
     if let Some(witness) = &witness {
@@ -101,7 +99,8 @@ fn check(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option
     let hidden = witness.map_or(0, |w| w.over_init(COMPLETE));
     if (1..=hidden).contains(&kernel.saturating_sub(ours)) {
         println!(
-            "{ours} of {kernel} requests, and {hidden} completed while init was the current task: repeating the test"
+            "{ours} of {kernel} requests, and {hidden} completed while init was the current task: \
+             repeating the test"
         );
         return None;
     }
@@ -112,17 +111,15 @@ fn check(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option
 pub fn undisturbed(mut test: impl FnMut() -> Option<()>) {
     let start = Instant::now();
     while test().is_none() {
-        assert!(
-            start.elapsed() < 2 * DEADLINE,
-            "each run had requests hidden by init"
-        );
+        assert!(start.elapsed() < 2 * DEADLINE, "each run had requests hidden by init");
     }
 }
 
 const ISSUE: &str = "block_rq_issue";
 const COMPLETE: &str = "block_rq_complete";
 
-/// Trace of a disk's requests in its own tracefs instance. It has all requests, also those hidden from BPF.
+/// Trace of a disk's requests in its own tracefs instance. It has all requests, also those hidden
+/// from BPF.
 pub struct Witness(PathBuf);
 
 impl Witness {
@@ -135,9 +132,7 @@ impl Witness {
         // Remove instances of tests that were killed.
         for entry in fs::read_dir(instances).ok()?.flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
-            let pid = name
-                .strip_prefix("raidtrace-test-")
-                .and_then(|n| n.split('-').next());
+            let pid = name.strip_prefix("raidtrace-test-").and_then(|n| n.split('-').next());
             if pid.is_some_and(|p| !Path::new("/proc").join(p).exists()) {
                 let _ = fs::remove_dir(entry.path());
             }
@@ -158,12 +153,14 @@ impl Witness {
         fs::write(self.0.join("trace"), "").unwrap();
     }
 
-    /// True if a request was issued or completed while init was the current task, so that raidtrace may have missed it.
+    /// True if a request was issued or completed while init was the current task, so that raidtrace
+    /// may have missed it.
     pub fn any_over_init(&self) -> bool {
         self.over_init(ISSUE) + self.over_init(COMPLETE) > 0
     }
 
-    /// Number of events while a thread of init was the current task. A line starts with "%16s-%-7d (%7d)": comm, pid, tgid.
+    /// Number of events while a thread of init was the current task. A line starts with "%16s-%-7d
+    /// (%7d)": comm, pid, tgid.
     fn over_init(&self, event: &str) -> u64 {
         let number = |bytes: &[u8]| {
             let digits = bytes.trim_ascii().split(|b| !b.is_ascii_digit()).next()?;
@@ -177,7 +174,8 @@ impl Witness {
         self.lines(event).iter().filter(|l| of_init(l)).count() as u64
     }
 
-    /// Number of requests issued by each task, for the log of a failed test: another program may have read the disk.
+    /// Number of requests issued by each task, for the log of a failed test: another program may
+    /// have read the disk.
     fn issuers(&self) -> BTreeMap<String, u64> {
         let mut issuers = BTreeMap::new();
         for line in self.lines(ISSUE) {

@@ -1,4 +1,5 @@
-//! e2fsprogs for tests: creates images with mke2fs, and reads the locations of all structures with dumpe2fs and debugfs.
+//! e2fsprogs for tests: creates images with mke2fs, and reads the locations of all structures with
+//! dumpe2fs and debugfs.
 
 #![allow(dead_code)] // each test program uses a part
 
@@ -16,11 +17,7 @@ pub type Places = BTreeMap<Origin, Runs>;
 
 /// True if e2fsprogs is installed. Prints a message if it is not.
 pub fn available() -> bool {
-    let found = Command::new("mke2fs")
-        .arg("-V")
-        .stderr(Stdio::null())
-        .status()
-        .is_ok();
+    let found = Command::new("mke2fs").arg("-V").stderr(Stdio::null()).status().is_ok();
     if !found {
         eprintln!("\n*** skipped: mke2fs not installed (apt install e2fsprogs) ***\n");
     }
@@ -45,19 +42,15 @@ pub struct Image {
 
 /// Runs a program of e2fsprogs and returns its output.
 fn run(program: &str, args: &[&str], path: &Path) -> String {
-    let out = Command::new(program)
-        .args(args)
-        .arg(path)
-        .env("LC_ALL", "C")
-        .output()
-        .unwrap();
+    let out = Command::new(program).args(args).arg(path).env("LC_ALL", "C").output().unwrap();
     let errors = String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success(), "{program} {args:?}: {errors}");
     String::from_utf8_lossy(&out.stdout).into_owned()
 }
 
 impl Image {
-    /// Creates an image with these mke2fs options (those of -E as `extended:NAME=VALUE`) in `dir`, or in the directory for temporary files of tests.
+    /// Creates an image with these mke2fs options (those of -E as `extended:NAME=VALUE`) in `dir`,
+    /// or in the directory for temporary files of tests.
     pub fn new(bytes: u64, options: &str, dir: Option<&str>) -> Self {
         let dir = match dir {
             Some(dir) => tempfile::tempdir_in(dir),
@@ -69,12 +62,11 @@ impl Image {
         // Zero as little as possible, so that an image of 2 TiB takes a few MB.
         let mut args = vec!["-q", "-F", "-E"];
         let lazy = "lazy_itable_init=1,lazy_journal_init=1,nodiscard";
-        let (extended, rest): (Vec<&str>, Vec<&str>) = options
-            .split_whitespace()
-            .partition(|word| word.starts_with("extended:"));
-        let extended = extended.iter().fold(lazy.to_owned(), |all, one| {
-            all + "," + one.trim_start_matches("extended:")
-        });
+        let (extended, rest): (Vec<&str>, Vec<&str>) =
+            options.split_whitespace().partition(|word| word.starts_with("extended:"));
+        let extended = extended
+            .iter()
+            .fold(lazy.to_owned(), |all, one| all + "," + one.trim_start_matches("extended:"));
         args.push(&extended);
         args.extend(rest);
         run("mke2fs", &args, &path);
@@ -132,10 +124,7 @@ impl Image {
                 tree.extend(inode.maps);
             }
         }
-        if header("Filesystem features:")
-            .unwrap()
-            .contains("resize_inode")
-        {
+        if header("Filesystem features:").unwrap().contains("resize_inode") {
             let inode = self.inode("7");
             let gdt = &merged(places[&Origin::GroupDescriptors].clone());
             for (first, count) in merged([inode.data, inode.maps].concat()) {
@@ -157,19 +146,15 @@ impl Image {
     pub fn inode(&self, ino: &str) -> Inode {
         let mut inode = Inode::default();
         let stat = self.debugfs(&format!("stat <{ino}>"));
-        let list = stat
-            .split_once("BLOCKS:\n")
-            .or_else(|| stat.split_once("EXTENTS:\n"));
+        let list = stat.split_once("BLOCKS:\n").or_else(|| stat.split_once("EXTENTS:\n"));
         for item in list.map_or("", |l| l.1).split([',', '\n']) {
-            let Some((what, at)) = item
-                .trim()
-                .rsplit_once(':')
-                .filter(|i| i.0.starts_with('('))
+            let Some((what, at)) = item.trim().rsplit_once(':').filter(|i| i.0.starts_with('('))
             else {
                 continue;
             };
             let into = match what.get(1..4).unwrap_or_default() {
-                // Special only for the resize inode. For other inodes, it is a map block like any other.
+                // Special only for the resize inode. For other inodes, it is a map block like any
+                // other.
                 "DIN" if ino == "7" => &mut inode.double,
                 "IND" | "DIN" | "TIN" | "ETB" => &mut inode.maps,
                 _ => &mut inode.data,
@@ -201,9 +186,8 @@ fn groups(dump: &str) -> Places {
             ("Inode table at ", Origin::InodeTable),
         ] {
             if let Some((_, rest)) = line.split_once(what) {
-                let end = rest
-                    .find(|c: char| !c.is_ascii_digit() && c != '-')
-                    .unwrap_or(rest.len());
+                let end =
+                    rest.find(|c: char| !c.is_ascii_digit() && c != '-').unwrap_or(rest.len());
                 places.entry(origin).or_default().push(span(&rest[..end]));
             }
         }
@@ -212,8 +196,7 @@ fn groups(dump: &str) -> Places {
 }
 
 fn covers(runs: &[(u64, u64)], first: u64, count: u64) -> bool {
-    runs.iter()
-        .any(|&(at, len)| at <= first && first + count <= at + len)
+    runs.iter().any(|&(at, len)| at <= first && first + count <= at + len)
 }
 
 /// Sorts runs, and merges adjacent and overlapping ones.

@@ -1,4 +1,5 @@
-//! Members on which the allocation groups of an XFS start, and the suggested size (`tests/lab/agsize.sh`).
+//! Members on which the allocation groups of an XFS start, and the suggested size
+//! (`tests/lab/agsize.sh`).
 
 use std::path::Path;
 
@@ -29,13 +30,8 @@ impl Load {
         let mut written = vec![0; 7];
         for ((member, origin, op), bytes) in by_member(&lines) {
             let slot: usize = member.trim_start_matches("loop").parse().expect("loopN");
-            let of_group = [
-                "superblock",
-                "ag_header",
-                "free_space_btree",
-                "inode_btree",
-                "inode_cluster",
-            ];
+            let of_group =
+                ["superblock", "ag_header", "free_space_btree", "inode_btree", "inode_cluster"];
             if op == "write" && of_group.contains(&origin.as_str()) {
                 written[slot] += bytes;
             }
@@ -48,28 +44,23 @@ impl Load {
             first.expect("read requests")
         };
         let read = (0..7).map(|slot| reads("after", slot) - reads("before", slot));
-        let headline = |line: &Value| {
-            line["arrays"][0]["hotspot"]["headline"]
-                .as_str()
-                .map(str::to_owned)
-        };
+        let headline =
+            |line: &Value| line["arrays"][0]["hotspot"]["headline"].as_str().map(str::to_owned);
         let load = Self {
             written,
             read: read.collect(),
             headlines: lines.iter().filter_map(headline).collect(),
             layout: intervals(dir.join(format!("{case}.layout"))).remove(0),
         };
-        println!(
-            "{case}: written {:?}, read requests {:?}",
-            load.written, load.read
-        );
+        println!("{case}: written {:?}, read requests {:?}", load.written, load.read);
         println!("{:?}", load.headlines);
         load
     }
 }
 
-/// One member has the metadata of all allocation groups, by raidtrace, and the pre-reads for it, by the kernel. `layout` predicts
-/// that, `top` names the member and the reason, and the suggested agsize spreads both.
+/// One member has the metadata of all allocation groups, by raidtrace, and the pre-reads for it, by
+/// the kernel. `layout` predicts that, `top` names the member and the reason, and the suggested
+/// agsize spreads both.
 pub(super) fn the_suggested_agsize_is_even(kernel: &str) {
     let Some(dir) = lab(kernel, "agsize") else {
         return;
@@ -80,7 +71,8 @@ pub(super) fn the_suggested_agsize_is_even(kernel: &str) {
     let busiest = load.read.iter().max();
     assert_eq!(busiest, load.read.first(), "the member with the groups");
     let reason = "loop0 carries";
-    let remedy = "all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 changes that";
+    let remedy = "all 44 allocation groups start there, only a new mkfs.xfs -d \
+                  agsize=1099510579200 changes that";
     let names = |h: &&String| h.contains(reason) && h.contains(remedy);
     assert!(load.headlines.iter().any(|h| names(&h)), "no headline");
 

@@ -1,6 +1,7 @@
-//! A filesystem whose allocator searches group by group, the same filesystem after each fix, and a healthy one
-//! (`tests/lab/alloc.sh`); full groups, compared with ext4's own count (`tests/lab/alloc_full.sh`, `tests/lab/alloc_hooks.sh`);
-//! the stripe livelock (`tests/lab/alloc_livelock.sh`); bitmaps that are not in memory (`tests/lab/alloc_cold.sh`).
+//! A filesystem whose allocator searches group by group, the same filesystem after each fix, and a
+//! healthy one (`tests/lab/alloc.sh`); full groups, compared with ext4's own count
+//! (`tests/lab/alloc_full.sh`, `tests/lab/alloc_hooks.sh`); the stripe livelock
+//! (`tests/lab/alloc_livelock.sh`); bitmaps that are not in memory (`tests/lab/alloc_cold.sh`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -28,12 +29,8 @@ fn traced(dir: &Path, name: &str) -> Watched {
     assert_eq!(file("status").trim(), "0", "{name}: {}", file("err"));
     assert_eq!(file("switch").trim(), "0", "mb_stats is as it was before");
     let considered = |text: &str| -> u64 {
-        let lines = text
-            .lines()
-            .filter_map(|l| l.trim().strip_prefix("groups_considered:"));
-        lines
-            .map(|n| n.trim().parse::<u64>().expect("a number"))
-            .sum()
+        let lines = text.lines().filter_map(|l| l.trim().strip_prefix("groups_considered:"));
+        lines.map(|n| n.trim().parse::<u64>().expect("a number")).sum()
     };
     Watched {
         intervals: intervals(dir.join(format!("{name}.out"))),
@@ -46,38 +43,23 @@ fn traced(dir: &Path, name: &str) -> Watched {
 impl Watched {
     fn filesystems(&self) -> impl Iterator<Item = &Value> {
         let each = |i: &'_ Value| i["filesystems"].as_array().expect("filesystems").len();
-        self.intervals
-            .iter()
-            .filter(move |i| each(i) == 1)
-            .map(|i| &i["filesystems"][0])
+        self.intervals.iter().filter(move |i| each(i) == 1).map(|i| &i["filesystems"][0])
     }
 
     fn sum(&self, pointer: &str) -> u64 {
-        let numbers = self
-            .filesystems()
-            .filter_map(|fs| fs.pointer(pointer)?.as_u64());
+        let numbers = self.filesystems().filter_map(|fs| fs.pointer(pointer)?.as_u64());
         numbers.sum()
     }
 
     /// Number of groups considered.
     fn looked(&self) -> u64 {
-        let criteria = self
-            .filesystems()
-            .filter_map(|fs| fs["looked"]["criteria"].as_array());
-        criteria
-            .flatten()
-            .filter_map(|c| c["looked"].as_u64())
-            .sum()
+        let criteria = self.filesystems().filter_map(|fs| fs["looked"]["criteria"].as_array());
+        criteria.flatten().filter_map(|c| c["looked"].as_u64()).sum()
     }
 
     fn reasons(&self) -> BTreeMap<String, &Value> {
-        let found = self
-            .filesystems()
-            .map(|fs| &fs["reason"])
-            .filter(|r| r.is_object());
-        found
-            .map(|r| (r["id"].as_str().expect("an id").to_owned(), r))
-            .collect()
+        let found = self.filesystems().map(|fs| &fs["reason"]).filter(|r| r.is_object());
+        found.map(|r| (r["id"].as_str().expect("an id").to_owned(), r)).collect()
     }
 }
 
@@ -87,34 +69,18 @@ pub(super) fn allocator_is_named(kernel: &str) {
     };
     let before = traced(&dir, "before");
     let reasons = before.reasons();
-    let reason = reasons
-        .get("linear_scan")
-        .unwrap_or_else(|| panic!("{reasons:?}"));
+    let reason = reasons.get("linear_scan").unwrap_or_else(|| panic!("{reasons:?}"));
     let sentence = reason["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("mb_optimize_scan"), "{sentence}");
     let commands = reason["commands"].to_string();
-    assert!(
-        commands.contains("mb_optimize_scan=1") && !commands.contains("remount"),
-        "{commands}"
-    );
+    assert!(commands.contains("mb_optimize_scan=1") && !commands.contains("remount"), "{commands}");
 
     // The number of groups must match ext4's own statistics.
     let looked = before.looked();
     assert!(looked > 20 * GROUPS, "{looked}");
     let ratio = looked as f64 / before.considered as f64;
-    assert!(
-        (0.98..1.02).contains(&ratio),
-        "{looked} looked at, {} considered",
-        before.considered
-    );
-    assert!(
-        before
-            .folded
-            .lines()
-            .any(|l| l.contains("ext4_mb_good_group")),
-        "{}",
-        before.folded
-    );
+    assert!((0.98..1.02).contains(&ratio), "{looked} looked at, {} considered", before.considered);
+    assert!(before.folded.lines().any(|l| l.contains("ext4_mb_good_group")), "{}", before.folded);
     assert!(before.svg.contains("ext4_mb_good_group"));
     assert!(before.sum("/got_blocks") >= BLOCKS);
 }
@@ -127,12 +93,7 @@ pub(super) fn allocator_is_healthy_after_the_fix(kernel: &str) {
     // Free space is still fragmented, and that is the reason reported.
     let reasons = lists.reasons();
     assert!(reasons.keys().all(|id| id == "fragmented"), "{reasons:?}");
-    assert!(
-        lists.looked() * 3 < before.looked(),
-        "{} of {}",
-        lists.looked(),
-        before.looked()
-    );
+    assert!(lists.looked() * 3 < before.looked(), "{} of {}", lists.looked(), before.looked());
     assert!(freed.reasons().is_empty(), "{:?}", freed.reasons());
     assert!(freed.looked() * 30 < before.looked(), "{}", freed.looked());
     for after in [lists, freed] {
@@ -166,18 +127,14 @@ impl Figures {
     }
 
     fn sum(&self, pointer: &str) -> u64 {
-        let numbers = self
-            .filesystems()
-            .filter_map(|fs| fs.pointer(pointer)?.as_u64());
+        let numbers = self.filesystems().filter_map(|fs| fs.pointer(pointer)?.as_u64());
         numbers.sum()
     }
 
     /// Groups by criterion: `looked` or `refused`.
     fn groups(&self, of: &str) -> [u64; 5] {
         let mut sum = [0; 5];
-        let criteria = self
-            .filesystems()
-            .filter_map(|fs| fs["looked"]["criteria"].as_array());
+        let criteria = self.filesystems().filter_map(|fs| fs["looked"]["criteria"].as_array());
         for c in criteria.flatten() {
             let number = c["criterion"].as_u64().expect("a number") as usize;
             sum[number] += c[of].as_u64().unwrap_or(0);
@@ -187,9 +144,7 @@ impl Figures {
 
     /// Share of the refused groups that have this reason.
     fn share(&self, reason: &str) -> f64 {
-        let reasons = self
-            .filesystems()
-            .filter_map(|fs| fs["looked"]["reasons"].as_object());
+        let reasons = self.filesystems().filter_map(|fs| fs["looked"]["reasons"].as_object());
         let (mut all, mut these) = (0, 0);
         for (name, n) in reasons.flatten() {
             let n = n.as_u64().expect("a number");
@@ -256,14 +211,9 @@ pub(super) fn groups_considered_match_mb_stats(kernel: &str) {
     // Large files: a smaller preallocation does not help.
     let large = Figures::new(&dir, "large.0");
     let reasons = large.reasons();
-    let reason = reasons
-        .get("linear_scan")
-        .unwrap_or_else(|| panic!("{reasons:?}"));
+    let reason = reasons.get("linear_scan").unwrap_or_else(|| panic!("{reasons:?}"));
     let sentence = reason["sentence"].as_str().expect("a sentence");
-    assert!(
-        sentence.contains("of the groups refused are full"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("of the groups refused are full"), "{sentence}");
     assert!(!reason["commands"].to_string().contains("mb_group_prealloc"));
 }
 
@@ -281,35 +231,17 @@ pub(super) fn hooks_count_the_groups_of_a_search(kernel: &str) {
         };
         let of_ext4 = |figure: &str| sum(figure, "after") - sum(figure, "before");
         let (groups, hits) = (of_ext4("groups_considered:"), of_ext4("hits:"));
-        let reached = figures
-            .filesystems()
-            .filter_map(|fs| fs["searches"]["reached"].as_array());
-        let searches: u64 = reached
-            .flatten()
-            .filter_map(|r| r["searches"].as_u64())
-            .sum();
+        let reached = figures.filesystems().filter_map(|fs| fs["searches"]["reached"].as_array());
+        let searches: u64 = reached.flatten().filter_map(|r| r["searches"].as_u64()).sum();
         let (mean, truth) = (looked as f64 / searches as f64, groups as f64 / hits as f64);
         println!("{kernel}, {name}: {mean:.1} a search ({looked} in {searches}), ext4 {truth:.1}");
-        assert!(
-            hits >= 30 && truth > 64.0,
-            "{groups} in {hits}: nothing to compare"
-        );
-        assert!(
-            (mean / truth - 1.0).abs() < 0.02,
-            "{mean}, ext4 says {truth}"
-        );
+        assert!(hits >= 30 && truth > 64.0, "{groups} in {hits}: nothing to compare");
+        assert!((mean / truth - 1.0).abs() < 0.02, "{mean}, ext4 says {truth}");
         // mb_stats is enabled, so it is in every interval, and all figures agree.
         let said = figures.sum("/mb_stats/groups");
-        assert!(
-            said >= groups && said <= groups + groups / 50 + 2,
-            "{said}, {groups}"
-        );
+        assert!(said >= groups && said <= groups + groups / 50 + 2, "{said}, {groups}");
         for interval in &figures.0 {
-            assert!(
-                !interval["notes"].to_string().contains("mb_stats"),
-                "{}",
-                interval["notes"]
-            );
+            assert!(!interval["notes"].to_string().contains("mb_stats"), "{}", interval["notes"]);
         }
     }
 }
@@ -319,12 +251,7 @@ pub(super) fn mb_stats_replaces_missing_hooks(kernel: &str) {
         return;
     };
     let [hooked, slices] = ["large.0", "slices"].map(|name| Figures::new(&dir, name));
-    assert!(
-        slices
-            .0
-            .iter()
-            .any(|i| i["sources"]["groups"] == "mb_stats")
-    );
+    assert!(slices.0.iter().any(|i| i["sources"]["groups"] == "mb_stats"));
     let mean = |figures: &Figures, searches: &str| {
         let sum: u64 = figures.groups("looked").iter().sum();
         sum as f64 / figures.sum(searches) as f64
@@ -335,22 +262,12 @@ pub(super) fn mb_stats_replaces_missing_hooks(kernel: &str) {
         by_ext4 > by_hook / 2.0 && by_ext4 < by_hook * 2.0,
         "{by_ext4} by ext4, {by_hook} by hooks"
     );
-    assert!(
-        slices.reasons().contains_key("linear_scan"),
-        "{:?}",
-        slices.reasons()
-    );
+    assert!(slices.reasons().contains_key("linear_scan"), "{:?}", slices.reasons());
     let switch = |name: &str| text(dir.join(format!("{name}.switch"))).trim().to_owned();
     // mb_stats is restored after a slice, left enabled by SIGKILL, and disabled by the next run.
-    assert_eq!(
-        ["slices", "killed", "next"].map(switch),
-        ["0", "1", "0"].map(str::to_owned)
-    );
+    assert_eq!(["slices", "killed", "next"].map(switch), ["0", "1", "0"].map(str::to_owned));
     let said = text(dir.join("next.err"));
-    assert!(
-        said.contains("a killed raidtrace left mb_stats on"),
-        "{said}"
-    );
+    assert!(said.contains("a killed raidtrace left mb_stats on"), "{said}");
 }
 
 pub(super) fn stripe_livelock_is_named(kernel: &str) {
@@ -359,24 +276,14 @@ pub(super) fn stripe_livelock_is_named(kernel: &str) {
     };
     let livelock = Figures::new(&dir, "livelock");
     let reasons = livelock.reasons();
-    let reason = reasons
-        .get("stripe_livelock")
-        .unwrap_or_else(|| panic!("{reasons:?}"));
+    let reason = reasons.get("stripe_livelock").unwrap_or_else(|| panic!("{reasons:?}"));
     assert!(reason["sentence"].to_string().contains("stripe=640"));
     assert!(reason["commands"].to_string().contains("remount,stripe=0"));
     // After the fix.
     let after = Figures::new(&dir, "no_stripe");
-    assert!(
-        !after.reasons().contains_key("stripe_livelock"),
-        "{:?}",
-        after.reasons()
-    );
+    assert!(!after.reasons().contains_key("stripe_livelock"), "{:?}", after.reasons());
     let looked = |f: &Figures| f.groups("looked").iter().sum::<u64>();
-    assert!(
-        looked(&after) * 20 < looked(&livelock),
-        "{}",
-        looked(&after)
-    );
+    assert!(looked(&after) * 20 < looked(&livelock), "{}", looked(&after));
 }
 
 pub(super) fn cold_bitmaps_are_named(kernel: &str) {
@@ -389,10 +296,7 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
     let events = |name: &str| trace.lines().filter(|l| l.contains(name)).count() as u64;
     let overrun = text(dir.join("trace.stats"));
     let lost = overrun.lines().filter(|l| l.starts_with("overrun:"));
-    assert!(
-        lost.clone().count() > 0 && lost.clone().all(|l| l.ends_with(" 0")),
-        "{overrun}"
-    );
+    assert!(lost.clone().count() > 0 && lost.clone().all(|l| l.ends_with(" 0")), "{overrun}");
     let reads = cold.sum("/reads/needed");
     assert!(reads >= 160, "{reads} bitmaps read");
     assert_eq!(reads, events("ext4_read_block_bitmap_load"));
@@ -416,10 +320,7 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
     assert_eq!(bytes.values().sum::<u64>(), reads * 1024, "{bytes:?}");
     for (member, bytes) in &bytes {
         let read = (sectors(member, "after") - sectors(member, "before")) * 512;
-        assert!(
-            (*bytes..=bytes + 32 * 1024).contains(&read),
-            "{member}: {bytes} of {read}"
-        );
+        assert!((*bytes..=bytes + 32 * 1024).contains(&read), "{member}: {bytes} of {read}");
     }
 
     // The reason is shown while it lasts, and names the disk.
@@ -440,8 +341,5 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
         cold.reasons()
     );
     let batch = text(dir.join("cold.txt"));
-    assert!(
-        batch.contains("! md0 on /mnt/md0: the allocator waits for block bitmaps"),
-        "{batch}"
-    );
+    assert!(batch.contains("! md0 on /mnt/md0: the allocator waits for block bitmaps"), "{batch}");
 }

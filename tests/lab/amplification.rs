@@ -1,4 +1,5 @@
-//! Member IO caused by writes on every level, compared with md's rules (`tests/lab/amplification.sh`).
+//! Member IO caused by writes on every level, compared with md's rules
+//! (`tests/lab/amplification.sh`).
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -6,17 +7,14 @@ use serde_json::Value;
 
 use super::{intervals, lab, text};
 
-const PARTS: [&str; 5] = [
-    "data_bytes",
-    "parity_bytes",
-    "rmw_read_bytes",
-    "md_bitmap_bytes",
-    "md_journal_bytes",
-];
+const PARTS: [&str; 5] =
+    ["data_bytes", "parity_bytes", "rmw_read_bytes", "md_bitmap_bytes", "md_journal_bytes"];
 
-/// Array, and member bytes (data, parity, pre-read) per byte written in single blocks and in full stripes.
+/// Array, and member bytes (data, parity, pre-read) per byte written in single blocks and in full
+/// stripes.
 const LEVELS: [(&str, [f64; 3], [f64; 3]); 7] = [
-    // On 4 disks md reads the other two data blocks, on 5 the old block and the old parity, whichever is less.
+    // On 4 disks md reads the other two data blocks, on 5 the old block and the old parity,
+    // whichever is less.
     ("md120", [1.0, 1.0, 2.0], [1.0, 1.0 / 3.0, 0.0]),
     ("md121", [1.0, 1.0, 2.0], [1.0, 1.0 / 4.0, 0.0]),
     ("md122", [1.0, 2.0, 2.0], [1.0, 2.0 / 3.0, 0.0]),
@@ -27,20 +25,15 @@ const LEVELS: [(&str, [f64; 3], [f64; 3]); 7] = [
 ];
 
 /// Single blocks on a RAID 0 of a RAID 1 and a RAID 5 with 3 disks: md reads the other data block.
-const NESTED: [(&str, [f64; 3]); 3] = [
-    ("md119", [1.0, 0.0, 0.0]),
-    ("md117", [1.0, 1.0, 1.0]),
-    ("md118", [2.0, 0.0, 0.0]),
-];
+const NESTED: [(&str, [f64; 3]); 3] =
+    [("md119", [1.0, 0.0, 0.0]), ("md117", [1.0, 1.0, 1.0]), ("md118", [2.0, 0.0, 0.0])];
 
 fn each<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value[key].as_array().map_or(&[], Vec::as_slice)
 }
 
 fn number(value: &Value) -> u64 {
-    value
-        .as_u64()
-        .unwrap_or_else(|| panic!("{value} is no count"))
+    value.as_u64().unwrap_or_else(|| panic!("{value} is no count"))
 }
 
 /// Submitted bytes and [`PARTS`] of one array in one phase, by origin and operation.
@@ -78,7 +71,8 @@ fn sums(dir: &Path, phase: &str, array: &str) -> BTreeMap<(String, String), [u64
     sums
 }
 
-/// Asserts that each submitted byte of file data caused `wanted` bytes (data, parity, pre-read), within 5 %.
+/// Asserts that each submitted byte of file data caused `wanted` bytes (data, parity, pre-read),
+/// within 5 %.
 fn costs(dir: &Path, phase: &str, array: &str, wanted: [f64; 3]) {
     let sums = sums(dir, phase, array);
     let row = sums[&("file_data".to_owned(), "write".to_owned())];
@@ -117,7 +111,8 @@ pub fn amplification_of_full_stripes(kernel: &str) {
     }
 }
 
-/// Small files with fsync: all reads are pre-reads of md, and journal and file data are each charged for their stripes.
+/// Small files with fsync: all reads are pre-reads of md, and journal and file data are each
+/// charged for their stripes.
 pub fn amplification_of_small_files(kernel: &str) {
     let Some(dir) = lab(kernel, "amplification") else {
         return;
@@ -129,10 +124,7 @@ pub fn amplification_of_small_files(kernel: &str) {
             let factor = row[1..4].iter().sum::<u64>() as f64 / row[0] as f64;
             let (least, most) = (full.iter().sum::<f64>(), alone.iter().sum::<f64>());
             println!("{array} {origin}: {factor:.2}x, between {least:.2} and {most:.2}");
-            assert!(
-                (least - 0.05..=most + 0.05).contains(&factor),
-                "{array}: {sums:#?}"
-            );
+            assert!((least - 0.05..=most + 0.05).contains(&factor), "{array}: {sums:#?}");
             assert_eq!(
                 row[1],
                 (row[0] as f64 * alone[0]) as u64,

@@ -1,4 +1,5 @@
-//! Tasks that dirtied blocks that other tasks write, compared with jbd2's count and the bytes written.
+//! Tasks that dirtied blocks that other tasks write, compared with jbd2's count and the bytes
+//! written.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +8,8 @@ use serde_json::Value;
 use super::lab;
 use super::output::{by_origin, count, each, figures, lines, word};
 
-/// Bytes dirtied by comm and origin equal those that jbd2 logs and that checkpoints and writeback write.
+/// Bytes dirtied by comm and origin equal those that jbd2 logs and that checkpoints and writeback
+/// write.
 pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
     let Some(dir) = lab(kernel, "dirtied") else {
         return;
@@ -28,11 +30,8 @@ pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
 
     // By origin, compared with the bytes that reached the disks after one transaction.
     for origin in ["inode_table", "directory", "inode_bitmap"] {
-        let by_all: u64 = dirtied
-            .iter()
-            .filter(|((_, o), _)| *o == origin)
-            .map(|(_, bytes)| bytes)
-            .sum();
+        let by_all: u64 =
+            dirtied.iter().filter(|((_, o), _)| *o == origin).map(|(_, bytes)| bytes).sum();
         // A block in two transactions is logged twice, but may be checkpointed only once.
         let twice = by_all.checked_sub(written[origin]);
         assert!(
@@ -43,10 +42,7 @@ pub(super) fn dirtied_blocks_have_their_task(kernel: &str) {
     }
     // touch has the most bytes: it creates nearly all inodes.
     let touch = dirtied[&("touch", "inode_table")];
-    assert!(
-        touch * 10 > written["inode_table"] * 9,
-        "touch dirtied {touch}"
-    );
+    assert!(touch * 10 > written["inode_table"] * 9, "touch dirtied {touch}");
     assert_eq!(dirtied[&("head", "file_data")], (8192 + 1600) << 10);
     assert_eq!(dirtied[&("tee", "file_data")], 1000 << 10);
     let pairs = [
@@ -88,19 +84,14 @@ fn dirtied_by(lines: &[Value]) -> (Pairs<'_>, Pairs<'_>) {
     (dirtied, files)
 }
 
-/// Compares all metadata with jbd2's figures. These are means of whole transactions, rounded down; the result is the number of
-/// blocks by which they may differ.
+/// Compares all metadata with jbd2's figures. These are means of whole transactions, rounded down;
+/// the result is the number of blocks by which they may differ.
 fn as_jbd2(dirtied: &Pairs<'_>, kernel: &BTreeMap<String, Vec<u64>>) -> u64 {
-    let metadata = dirtied
-        .iter()
-        .filter(|((_, origin), _)| *origin != "file_data");
+    let metadata = dirtied.iter().filter(|((_, origin), _)| *origin != "file_data");
     let blocks: u64 = metadata.map(|(_, bytes)| bytes / 4096).sum();
     let logged = kernel["blocks"][1] - kernel["blocks"][0];
     let slack = kernel["transactions"].iter().sum::<u64>();
     assert!(blocks > 100, "too few blocks");
-    assert!(
-        blocks.abs_diff(logged) <= slack,
-        "{blocks} blocks, jbd2: {logged}"
-    );
+    assert!(blocks.abs_diff(logged) <= slack, "{blocks} blocks, jbd2: {logged}");
     slack
 }

@@ -31,19 +31,8 @@ const FOUND: [(&str, &[&str]); 7] = [
             "stripe-wrong",
         ],
     ),
-    (
-        "degraded",
-        &[
-            "alloc-stripe-ssd",
-            "array-degraded",
-            "fs-nobarrier",
-            "parity-stripe-cache",
-        ],
-    ),
-    (
-        "mirror",
-        &["bitmap-none", "members-rotational", "members-size"],
-    ),
+    ("degraded", &["alloc-stripe-ssd", "array-degraded", "fs-nobarrier", "parity-stripe-cache"]),
+    ("mirror", &["bitmap-none", "members-rotational", "members-size"]),
     ("pending", &["array-resync-pending"]),
     ("all", &["array-stopped"]),
 ];
@@ -76,7 +65,8 @@ pub fn doctor_commands_fix(kernel: &str) {
     assert!(after.contains_key("array-degraded"));
 }
 
-/// A finding on a filesystem whose mount is covered has no mount point, and its command names neither the path nor the array.
+/// A finding on a filesystem whose mount is covered has no mount point, and its command names
+/// neither the path nor the array.
 pub fn doctor_ignores_a_covered_mount(kernel: &str) {
     let Some(dir) = lab(kernel, "doctor_paste") else {
         return;
@@ -84,16 +74,13 @@ pub fn doctor_ignores_a_covered_mount(kernel: &str) {
     let skew = &findings(&dir, "covered")["layout-skew"];
     assert_eq!(skew["mounted_on"], serde_json::Value::Null);
     assert_eq!(skew["commands"][0], "mkfs.ext4 -g 32744 /dev/NEW_ARRAY");
-    assert!(
-        skew["seen"].to_string().contains("may hold files"),
-        "{skew}"
-    );
+    assert!(skew["seen"].to_string().contains("may hold files"), "{skew}");
     let skew = &findings(&dir, "skew")["layout-skew"];
     assert!(skew["seen"].to_string().contains("inodes in use"), "{skew}");
 }
 
-/// `jbd2_checkpoint_stats: dev 9,120 tid 7 chp_time 8 forced_to_close 0 written 40 dropped 0` of comm, with chp_time in
-/// milliseconds. Excludes checkpoints that found everything written already.
+/// `jbd2_checkpoint_stats: dev 9,120 tid 7 chp_time 8 forced_to_close 0 written 40 dropped 0` of
+/// comm, with chp_time in milliseconds. Excludes checkpoints that found everything written already.
 fn checkpoints(dir: &std::path::Path) -> Vec<(String, u64)> {
     let trace = text(dir.join("checkpoints.trace"));
     assert!(!trace.contains("LOST"), "events were lost");
@@ -108,10 +95,7 @@ fn checkpoints(dir: &std::path::Path) -> Vec<(String, u64)> {
                 .unwrap_or_else(|| panic!("no {name}: {line}"))
         };
         let figures = ["chp_time", "forced_to_close", "written"].map(figure);
-        figures
-            .iter()
-            .any(|f| *f > 0)
-            .then(|| (comm.to_owned(), figures[0]))
+        figures.iter().any(|f| *f > 0).then(|| (comm.to_owned(), figures[0]))
     });
     events.collect()
 }
@@ -123,9 +107,8 @@ pub fn journal_waits_match_jbd2(kernel: &str) {
     };
     let kernels = checkpoints(&dir);
     println!("{kernels:?}");
-    let (emptied, waited): (Vec<_>, Vec<_>) = kernels
-        .into_iter()
-        .partition(|(comm, _)| ["chattr", "umount"].contains(&comm.as_str()));
+    let (emptied, waited): (Vec<_>, Vec<_>) =
+        kernels.into_iter().partition(|(comm, _)| ["chattr", "umount"].contains(&comm.as_str()));
     assert!(!emptied.is_empty() && waited.len() >= 10, "{waited:?}");
     let lines = lines(&dir, "checkpoints");
     let stalls: Vec<_> = lines
@@ -137,14 +120,11 @@ pub fn journal_waits_match_jbd2(kernel: &str) {
     assert!(stalls.iter().all(|s| s["filesystem"] == "md120"));
     let sum = |figure: &str| stalls.iter().map(|s| count(s, figure)).sum::<u64>();
     assert_eq!(sum("checkpoints"), waited.len() as u64);
-    // The kernel's times are differences of jiffies, and exclude the write of the journal superblock at the end.
+    // The kernel's times are differences of jiffies, and exclude the write of the journal
+    // superblock at the end.
     let jiffies = 10 * waited.len() as u64;
     let ms = waited.iter().map(|(_, ms)| ms).sum::<u64>();
-    assert!(
-        sum("wait_us") / 1000 + jiffies >= ms,
-        "{} us, jbd2: {ms} ms",
-        sum("wait_us")
-    );
+    assert!(sum("wait_us") / 1000 + jiffies >= ms, "{} us, jbd2: {ms} ms", sum("wait_us"));
     let watched: f64 = lines.iter().filter_map(|l| l["interval_s"].as_f64()).sum();
     assert!(sum("wait_us") as f64 / 1e6 < watched);
 }
@@ -163,8 +143,5 @@ pub fn doctor_reports_a_small_journal(kernel: &str) {
     assert_eq!(loaded["figures"]["journal_bytes"], 1 << 20);
     assert!(!findings(&dir, "fixed").contains_key("journal-small"));
     let e2fsck = text(dir.join("e2fsck"));
-    assert!(
-        e2fsck.contains("md120: ") && !e2fsck.contains("WARNING"),
-        "{e2fsck}"
-    );
+    assert!(e2fsck.contains("md120: ") && !e2fsck.contains("WARNING"), "{e2fsck}");
 }

@@ -32,8 +32,8 @@ fn wanted(what: &str) -> bool {
     env::var("RAIDTRACE_LAB").is_ok_and(|v| v == what)
 }
 
-/// The output directory of `tests/lab/SCENARIO.sh` on this kernel; `None` if skipped. A guest is booted once for all tests of a
-/// scenario.
+/// The output directory of `tests/lab/SCENARIO.sh` on this kernel; `None` if skipped. A guest is
+/// booted once for all tests of a scenario.
 pub fn lab(kernel: &str, scenario: &str) -> Option<PathBuf> {
     if wanted("0") {
         return skipped("RAIDTRACE_LAB is 0");
@@ -52,12 +52,7 @@ fn run(kernel: &str, scenario: &str) -> Run {
 
     let name = format!("{scenario}-{kernel}");
     let dir = Path::new(SCRATCH).join("lab").join(&name);
-    let run = RUNS
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .entry(name)
-        .or_default()
-        .clone();
+    let run = RUNS.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default().clone();
     run.get_or_init(|| {
         let how = if scenario == CORE { core } else { boot };
         how(kernel, scenario, &dir)
@@ -65,8 +60,8 @@ fn run(kernel: &str, scenario: &str) -> Run {
     .clone()
 }
 
-/// Boots the guests of the scenarios in `ALL` before their tests, if all tests are run. The harness has one thread per CPU, and
-/// otherwise all tests of one scenario would wait for one guest.
+/// Boots the guests of the scenarios in `ALL` before their tests, if all tests are run. The harness
+/// has one thread per CPU, and otherwise all tests of one scenario would wait for one guest.
 fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
@@ -140,7 +135,8 @@ fn skipped(why: &str) -> Option<PathBuf> {
     None
 }
 
-/// Number of guests that may run at a time. An emulated guest takes one CPU most of the time, however many it has.
+/// Number of guests that may run at a time. An emulated guest takes one CPU most of the time,
+/// however many it has.
 fn guests() -> usize {
     static GUESTS: OnceLock<usize> = OnceLock::new();
 
@@ -175,7 +171,8 @@ fn available_mib() -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// A copy of the binary without debug information, which is nine tenths of a debug build and would fill the guest's memory.
+/// A copy of the binary without debug information, which is nine tenths of a debug build and would
+/// fill the guest's memory.
 fn program() -> std::io::Result<&'static Path> {
     static PROGRAM: OnceLock<Result<PathBuf, i32>> = OnceLock::new();
 
@@ -184,11 +181,8 @@ fn program() -> std::io::Result<&'static Path> {
         // Another run of the tests may do the same.
         let new = Path::new(SCRATCH).join(format!("raidtrace.{}", std::process::id()));
         let program = Path::new(SCRATCH).join("raidtrace");
-        let stripped = Command::new("strip")
-            .args(["--strip-debug", "-o"])
-            .arg(&new)
-            .arg(built)
-            .status();
+        let stripped =
+            Command::new("strip").args(["--strip-debug", "-o"]).arg(&new).arg(built).status();
         if !stripped.is_ok_and(|s| s.success()) {
             fs::copy(built, &new).map_err(|e| e.raw_os_error().unwrap_or(0))?;
         }
@@ -233,9 +227,7 @@ fn second_guest(output: &Output) {
 }
 
 fn why_not(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr)
-        .trim()
-        .replace('\n', "; ")
+    String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ")
 }
 
 fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {

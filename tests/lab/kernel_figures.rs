@@ -1,5 +1,5 @@
-//! Cases in which requests, tasks or origins were once silently wrong. Each is compared with the kernel's
-//! account: disk statistics, events, bytes written by a process.
+//! Cases in which requests, tasks or origins were once silently wrong. Each is compared with the
+//! kernel's account: disk statistics, events, bytes written by a process.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -48,8 +48,9 @@ pub(super) fn flushes_through_device_mapper(kernel: &str) {
     requests_add_up(kernel, "lvm", &["loop0"]);
 }
 
-/// Requests that complete in an interrupt during another completion. Both disks have one queue, so only the kernel's count of
-/// skipped runs shows that a shadow program is needed. Runs skipped before it was attached are reported as lost.
+/// Requests that complete in an interrupt during another completion. Both disks have one queue, so
+/// only the kernel's count of skipped runs shows that a shadow program is needed. Runs skipped
+/// before it was attached are reported as lost.
 pub(super) fn nested_completions_are_counted(kernel: &str) {
     let disks = ["nullb0", "nullb1"];
     let Some(dir) = lab(kernel, "requests") else {
@@ -61,24 +62,16 @@ pub(super) fn nested_completions_are_counted(kernel: &str) {
         let counted = requests(&lines[1..], disk);
         (counted.iter().sum(), kernel[disk].iter().sum())
     };
-    let (counted, happened) = disks
-        .iter()
-        .map(|disk| sum(disk))
-        .fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-    let lost: Vec<u64> = lines[1..]
-        .iter()
-        .map(|l| count(&l["lost"], "events"))
-        .collect();
+    let (counted, happened) =
+        disks.iter().map(|disk| sum(disk)).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
+    let lost: Vec<u64> = lines[1..].iter().map(|l| count(&l["lost"], "events")).collect();
     println!("nested: raidtrace {counted} of {happened}, lost {lost:?}");
     assert!(counted > 20, "too few");
     // Issues that were skipped are in `lost` as well; their requests are counted.
     let first = lost.iter().position(|l| *l > 0).unwrap_or(0);
     let until_attached: u64 = lost.iter().take(first + 2).sum();
     let not_counted = happened.checked_sub(counted);
-    assert!(
-        not_counted.is_some_and(|n| n <= until_attached),
-        "{not_counted:?} not counted"
-    );
+    assert!(not_counted.is_some_and(|n| n <= until_attached), "{not_counted:?} not counted");
 }
 
 /// Flushes for a filesystem on another partition of a member's disk are not the member's.
@@ -107,7 +100,8 @@ pub(super) fn flushes_of_a_neighbour_partition(kernel: &str) {
     }
 }
 
-/// Bytes read in a case of `device_read.sh`: directory, extent_tree and unknown of raidtrace, directory and extent_tree of the kernel.
+/// Bytes read in a case of `device_read.sh`: directory, extent_tree and unknown of raidtrace,
+/// directory and extent_tree of the kernel.
 fn device_read(kernel: &str, case: &str) -> Option<([u64; 3], [u64; 2])> {
     let dir = lab(kernel, "device_read")?;
     let kernel = figures(&dir, &format!("{case}.kernel"));
@@ -197,7 +191,8 @@ fn rows(lines: &[Value]) -> Vec<Row<'_>> {
     rows
 }
 
-/// Kworkers alternate between two filesystems: on each array they are shown as the writeback of that array.
+/// Kworkers alternate between two filesystems: on each array they are shown as the writeback of
+/// that array.
 pub(super) fn writeback_names_its_own_array(kernel: &str) {
     let Some(dir) = lab(kernel, "tasks") else {
         return;
@@ -208,12 +203,7 @@ pub(super) fn writeback_names_its_own_array(kernel: &str) {
     let rows = rows(&lines);
     let mut written = BTreeMap::<&str, u64>::new();
     for row in rows.iter().filter(|r| r.role.starts_with("writeback of")) {
-        assert_eq!(
-            row.role,
-            format!("writeback of {}", row.array),
-            "{}",
-            row.comm
-        );
+        assert_eq!(row.role, format!("writeback of {}", row.array), "{}", row.comm);
         *written.entry(row.array).or_default() += row.bytes;
     }
     for array in ["md120", "md121"] {
@@ -301,15 +291,10 @@ pub(super) fn tasks_without_ext4s_btf(kernel: &str) {
         return;
     };
     let lines = lines(&dir, "types");
-    let before: usize = text(dir.join("types.before"))
-        .trim()
-        .parse()
-        .expect("lines");
+    let before: usize = text(dir.join("types.before")).trim().parse().expect("lines");
     for (array, wanted) in [("md120", 8 << 20), ("md121", 1 << 20)] {
         let rows = rows(&lines[..before]);
-        let by_dd = rows
-            .iter()
-            .filter(|r| r.array == array && r.comm == "dd" && r.op == "write");
+        let by_dd = rows.iter().filter(|r| r.array == array && r.comm == "dd" && r.op == "write");
         let bytes: u64 = by_dd.map(|r| r.bytes).sum();
         assert_eq!(bytes, wanted, "by dd on {array}");
     }
@@ -351,7 +336,8 @@ pub(super) fn ext4_is_a_module(kernel: &str) {
     accepts_every_program(&dir, "loaded");
 }
 
-/// Bytes written to a loop device in a case of `ext4.sh` by origin, and those of block_rq_complete in the blocks that the case lists.
+/// Bytes written to a loop device in a case of `ext4.sh` by origin, and those of block_rq_complete
+/// in the blocks that the case lists.
 fn written(kernel: &str, case: &str, member: &str) -> Option<(BTreeMap<String, u64>, u64)> {
     let dir = lab(kernel, "ext4")?;
     let kernel = figures(&dir, &format!("{case}.kernel"));
@@ -393,9 +379,7 @@ pub(super) fn refused_writes_are_not_counted(kernel: &str) {
     assert!(did["written"][0] > 0, "none was taken");
     let lines = lines(&dir, "nowait");
     let of_task = rows(&lines);
-    let of_task = of_task
-        .iter()
-        .filter(|r| r.comm == "xfs_io" && r.op == "write");
+    let of_task = of_task.iter().filter(|r| r.comm == "xfs_io" && r.op == "write");
     let by_task: u64 = of_task.map(|r| r.bytes).sum();
     let submitted: u64 = lines
         .iter()
@@ -405,11 +389,9 @@ pub(super) fn refused_writes_are_not_counted(kernel: &str) {
         .map(|row| count(row, "submitted_bytes"))
         .sum();
     assert_eq!(by_task, submitted);
-    // If the task moves to another CPU before md refuses its bio, the bio stays counted (bpf/bio_refused.bpf.c). This is rare.
+    // If the task moves to another CPU before md refuses its bio, the bio stays counted
+    // (bpf/bio_refused.bpf.c). This is rare.
     let counted = by_task.checked_sub(did["written"][0]);
     let may_stay = 4096 * (did["refused"][0] / 10);
-    assert!(
-        counted.is_some_and(|extra| extra <= may_stay),
-        "{by_task} counted: {did:?}"
-    );
+    assert!(counted.is_some_and(|extra| extra <= may_stay), "{by_task} counted: {did:?}");
 }

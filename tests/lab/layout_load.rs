@@ -1,6 +1,6 @@
-//! `layout --load`: predictions from the recording of a load on default filesystems, compared with recordings of the same load on
-//! filesystems that were really made (`tests/lab/layout_load.sh`). `tools/layout-table --load` creates
-//! docs/measured/layout-load.md from the same files.
+//! `layout --load`: predictions from the recording of a load on default filesystems, compared with
+//! recordings of the same load on filesystems that were really made (`tests/lab/layout_load.sh`).
+//! `tools/layout-table --load` creates docs/measured/layout-load.md from the same files.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
@@ -166,10 +166,7 @@ fn load_is_predicted(kernel: &str, cases: &Cases) {
     for (a, a_predicted, a_observed) in &order {
         for (b, b_predicted, b_observed) in &order {
             if a_observed + EQUAL < *b_observed {
-                assert!(
-                    a_predicted < b_predicted,
-                    "{a} is better than {b}: {order:.3?}"
-                );
+                assert!(a_predicted < b_predicted, "{a} is better than {b}: {order:.3?}");
             }
         }
     }

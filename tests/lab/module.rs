@@ -15,10 +15,7 @@ pub(super) fn programs_load_where_ext4_is_a_module(kernel: &str) {
     }
     let any = |command: &str, path: &str| {
         let lines = intervals(dir.join(format!("{command}.out")));
-        lines
-            .iter()
-            .filter_map(|l| l.pointer(path)?.as_array())
-            .any(|found| !found.is_empty())
+        lines.iter().filter_map(|l| l.pointer(path)?.as_array()).any(|found| !found.is_empty())
     };
     assert!(any("top", "/arrays/0/members/0/io"));
     assert!(any("slow", "/operations") && any("slow", "/commits"));

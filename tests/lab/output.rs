@@ -39,11 +39,7 @@ pub(super) fn figures(dir: &Path, file: &str) -> BTreeMap<String, Vec<u64>> {
 /// Requests and bytes by member, origin and operation.
 pub(super) fn by_origin(lines: &[Value]) -> BTreeMap<(&str, &str, &str), (u64, u64)> {
     let mut sums = BTreeMap::<_, (u64, u64)>::new();
-    for member in lines
-        .iter()
-        .flat_map(|l| each(l, "arrays"))
-        .flat_map(|a| each(a, "members"))
-    {
+    for member in lines.iter().flat_map(|l| each(l, "arrays")).flat_map(|a| each(a, "members")) {
         for row in each(member, "io") {
             let key = (word(member, "name"), word(row, "origin"), word(row, "op"));
             let sum = sums.entry(key).or_default();

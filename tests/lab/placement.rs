@@ -1,5 +1,6 @@
-//! Metadata and first files on the members of real arrays, compared with `layout --plan` (`tests/lab/placement.sh`).
-//! `tools/layout-table --measured` creates docs/measured/placement.md from the same lines.
+//! Metadata and first files on the members of real arrays, compared with `layout --plan`
+//! (`tests/lab/placement.sh`). `tools/layout-table --measured` creates docs/measured/placement.md
+//! from the same lines.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -89,8 +90,8 @@ fn recommended_options_are_even(kernel: &str) {
     assert_eq!(fixed, 4, "arrays that are uneven by default");
 }
 
-/// ext4 has one goal per flex group (`ext4_inode_to_goal_block`). Directories and the first larger files use it, small files do
-/// not: layout therefore has no figure for files.
+/// ext4 has one goal per flex group (`ext4_inode_to_goal_block`). Directories and the first larger
+/// files use it, small files do not: layout therefore has no figure for files.
 fn first_files_use_the_goal(kernel: &str) {
     let Some(dir) = lab(kernel, "placement") else {
         return;
@@ -98,10 +99,8 @@ fn first_files_use_the_goal(kernel: &str) {
     let found = measured(&dir);
     let figures = &found["0-12-512-defaults"];
     let of = |figure: &str| skew(&figures[figure]);
-    for (goal, first) in [
-        ("goal_directories", "first_directories"),
-        ("goal_files", "first_large"),
-    ] {
+    for (goal, first) in [("goal_directories", "first_directories"), ("goal_files", "first_large")]
+    {
         let (goal, real) = (of(goal), of(first));
         assert!(goal > 3.5, "{first}: goals {goal:.2}");
         let apart = (real / goal - 1.0).abs();
@@ -110,8 +109,5 @@ fn first_files_use_the_goal(kernel: &str) {
     let slots = figures["first_small"].iter().zip(&figures["goal_files"]);
     let off: u64 = slots.filter(|(_, goal)| **goal == 0).map(|(n, _)| n).sum();
     let all: u64 = figures["first_small"].iter().sum();
-    assert!(
-        off * 3 > all,
-        "{off} of {all} small files are not at a goal"
-    );
+    assert!(off * 3 > all, "{off} of {all} small files are not at a goal");
 }

@@ -1,4 +1,5 @@
-//! Capabilities (`tests/lab/privileges.sh`): runs without one capability, and capabilities that threads keep.
+//! Capabilities (`tests/lab/privileges.sh`): runs without one capability, and capabilities that
+//! threads keep.
 
 use std::path::Path;
 
@@ -7,10 +8,7 @@ use super::{intervals, lab, text};
 /// Exit status and notes of a run with some capabilities.
 fn tried(dir: &Path, name: &str) -> (String, String) {
     let status = text(dir.join(format!("{name}.status")));
-    (
-        status.trim().to_owned(),
-        text(dir.join(format!("{name}.err"))),
-    )
+    (status.trim().to_owned(), text(dir.join(format!("{name}.err"))))
 }
 
 /// Origins of all requests.
@@ -37,13 +35,7 @@ pub(super) fn each_capability_has_its_use(kernel: &str) {
     };
     let (status, notes) = tried(&dir, "all+sys_admin");
     assert_eq!((status.as_str(), notes.as_str()), ("0", ""));
-    for name in [
-        "all+sys_admin",
-        "all",
-        "setcap",
-        "no_dac_read_search",
-        "no_syslog",
-    ] {
+    for name in ["all+sys_admin", "all", "setcap", "no_dac_read_search", "no_syslog"] {
         let found = origins(&dir, name);
         println!("{name}: {found:?}");
         for origin in ["block_bitmap", "inode_table", "journal", "parity"] {
@@ -53,10 +45,7 @@ pub(super) fn each_capability_has_its_use(kernel: &str) {
     for (name, note) in [
         ("all", "cap_sys_admin"),
         ("setcap", "cap_sys_admin"),
-        (
-            "no_dac_read_search",
-            "superblocks of loop0, loop1, loop2 cannot be read",
-        ),
+        ("no_dac_read_search", "superblocks of loop0, loop1, loop2 cannot be read"),
         ("no_syslog", "the kernel hides the addresses"),
     ] {
         let (status, notes) = tried(&dir, name);
@@ -71,10 +60,7 @@ pub(super) fn each_capability_has_its_use(kernel: &str) {
         let (status, error) = tried(&dir, name);
         assert_eq!(status, "1", "{name}");
         assert_eq!(error.lines().count(), 1, "{error}");
-        assert!(
-            error.contains(missing) && error.contains("sudo setcap"),
-            "{error}"
-        );
+        assert!(error.contains(missing) && error.contains("sudo setcap"), "{error}");
     }
 }
 
@@ -107,7 +93,8 @@ pub(super) fn capabilities_are_given_up(kernel: &str) {
     };
     assert!(values("Name:").len() >= 4, "{kept}");
     assert!(values("NoNewPrivs:").iter().all(|v| v == "1"), "{kept}");
-    // No thread keeps CAP_SYS_RAWIO (17), CAP_SYS_MODULE (16), CAP_NET_ADMIN (12) or CAP_SYS_PTRACE (19).
+    // No thread keeps CAP_SYS_RAWIO (17), CAP_SYS_MODULE (16), CAP_NET_ADMIN (12) or CAP_SYS_PTRACE
+    // (19).
     let never = 1 << 17 | 1 << 16 | 1 << 12 | 1 << 19;
     for value in values("CapPrm:") {
         let mask = u64::from_str_radix(&value, 16).expect("a mask");

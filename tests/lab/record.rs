@@ -25,17 +25,10 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
     for interval in intervals(dir.join("top.out")) {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
         let arrays = interval["arrays"].as_array().expect("arrays");
-        for member in arrays
-            .iter()
-            .flat_map(|a| a["members"].as_array().expect("members"))
-        {
+        for member in arrays.iter().flat_map(|a| a["members"].as_array().expect("members")) {
             for cell in member["io"].as_array().expect("io") {
                 let word = |v: &serde_json::Value| v.as_str().expect("text").to_owned();
-                let key = (
-                    word(&member["name"]),
-                    word(&cell["origin"]),
-                    word(&cell["op"]),
-                );
+                let key = (word(&member["name"]), word(&cell["origin"]), word(&cell["op"]));
                 let sum = by_top.entry(key).or_default();
                 sum.0 += cell["requests"].as_u64().expect("requests");
                 sum.1 += cell["bytes"].as_u64().expect("bytes");
@@ -61,14 +54,9 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
                     writes += 1;
                     joined += u32::from(r.pid.is_some());
                 }
-                let has_array_sector = !matches!(
-                    r.origin,
-                    Origin::Parity | Origin::MdSuperblock | Origin::MdBitmap
-                );
-                assert!(
-                    r.array_sector.is_some() == (has_array_sector && r.length > 0),
-                    "{r:?}"
-                );
+                let has_array_sector =
+                    !matches!(r.origin, Origin::Parity | Origin::MdSuperblock | Origin::MdBitmap);
+                assert!(r.array_sector.is_some() == (has_array_sector && r.length > 0), "{r:?}");
                 assert!(has_array_sector || r.pid.is_none(), "{r:?}");
                 (r.member, r.origin, r.op, 1, r.bytes)
             }
@@ -92,19 +80,14 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
     without_superblock_reads(&mut by_top);
     assert_eq!(recorded, by_top);
     for origin in ["parity", "rmw_read", "journal", "md_bitmap", "file_data"] {
-        assert!(
-            recorded.keys().any(|k| k.1 == origin),
-            "{origin}: {recorded:#?}"
-        );
+        assert!(recorded.keys().any(|k| k.1 == origin), "{origin}: {recorded:#?}");
     }
     println!("{joined} of {writes} writes of file data have their submitter");
-    assert!(
-        writes > 100 && joined * 20 >= writes * 19,
-        "{joined} of {writes}"
-    );
+    assert!(writes > 100 && joined * 20 >= writes * 19, "{joined} of {writes}");
 }
 
-/// Programs are reloaded under full load: every request is in the recording exactly once, according to the kernel's statistics.
+/// Programs are reloaded under full load: every request is in the recording exactly once, according
+/// to the kernel's statistics.
 pub(super) fn a_reload_loses_nothing(kernel: &str) {
     let Some(dir) = lab(kernel, "record_reload") else {
         return;
@@ -123,11 +106,7 @@ pub(super) fn a_reload_loses_nothing(kernel: &str) {
                 let members = state.arrays.iter().flat_map(|a| &a.members);
                 names = members.map(|m| m.name.clone()).collect();
             }
-            Item::Request(r) => {
-                *recorded
-                    .entry(names[r.member as usize].clone())
-                    .or_default() += 1
-            }
+            Item::Request(r) => *recorded.entry(names[r.member as usize].clone()).or_default() += 1,
             Item::Alloc { .. } => intervals += 1,
             _ => {}
         }

@@ -10,9 +10,7 @@ use super::{lab, text};
 /// Samples of the metrics, by name and labels.
 fn samples(dir: &Path, name: &str) -> BTreeMap<String, f64> {
     let metrics = text(dir.join(format!("{name}.metrics")));
-    let lines = metrics
-        .lines()
-        .filter(|l| !l.starts_with('#') && !l.is_empty());
+    let lines = metrics.lines().filter(|l| !l.starts_with('#') && !l.is_empty());
     lines
         .map(|line| {
             let (name, value) = line.rsplit_once(' ').expect("a sample");
@@ -64,38 +62,25 @@ pub(super) fn metrics_of_arrays_that_fail_and_return(kernel: &str) {
     for (earlier, later) in all.iter().zip(all.iter().skip(1)) {
         for (name, value) in earlier.iter().filter(|(n, _)| n.contains("_total{")) {
             let now = later.get(name).copied();
-            assert!(
-                now.is_some_and(|now| now >= *value),
-                "{name}: {value}, {now:?}"
-            );
+            assert!(now.is_some_and(|now| now >= *value), "{name}: {value}, {now:?}");
         }
     }
     let [.., degraded, stopped, last] = &all;
     let of = |samples: &BTreeMap<String, f64>, name: &str| samples.get(name).copied();
     let missing = "raidtrace_array_missing_members{array=\"md121\"}";
-    assert_eq!(
-        (of(degraded, missing), of(last, missing)),
-        (Some(1.0), Some(0.0))
-    );
+    assert_eq!((of(degraded, missing), of(last, missing)), (Some(1.0), Some(0.0)));
     let up = "raidtrace_array_up{array=\"md120\"}";
     assert_eq!((of(stopped, up), of(last, up)), (Some(0.0), Some(1.0)));
     assert_eq!(of(last, "raidtrace_update_failed"), Some(0.0));
     // The kernel's counts of a member that fails cannot be compared.
-    let lost = |reason: &str| {
-        of(
-            last,
-            &format!("raidtrace_lost_events_total{{reason=\"{reason}\"}}"),
-        )
-    };
+    let lost =
+        |reason: &str| of(last, &format!("raidtrace_lost_events_total{{reason=\"{reason}\"}}"));
     for reason in ["rows", "issue", "pieces", "ring", "busy", "missed"] {
         assert_eq!(lost(reason), Some(0.0), "{reason}");
     }
     // The first thread answers requests.
     let capabilities = text(dir.join("capabilities"));
-    assert!(
-        capabilities.contains("CapEff:\t0000000000000000"),
-        "{capabilities}"
-    );
+    assert!(capabilities.contains("CapEff:\t0000000000000000"), "{capabilities}");
     assert!(capabilities.contains("NoNewPrivs:\t1"), "{capabilities}");
     each_dump_says_why(&dir);
 }
@@ -114,9 +99,6 @@ fn each_dump_says_why(dir: &Path) {
     assert_eq!(notes.len(), 2, "{notes:?}");
     let [busy, degraded] = [&notes[0], &notes[1]];
     // slow4 is the third dm-delay device.
-    assert!(
-        busy.starts_with("written because of busy=80%: dm-2 is busy"),
-        "{busy}"
-    );
+    assert!(busy.starts_with("written because of busy=80%: dm-2 is busy"), "{busy}");
     assert!(degraded.contains("degraded: md121 lacks 1"), "{degraded}");
 }

@@ -1,4 +1,5 @@
-//! Slow operations with injected causes (`tests/lab/slow.sh`), compared with ftrace's function graph.
+//! Slow operations with injected causes (`tests/lab/slow.sh`), compared with ftrace's function
+//! graph.
 
 use std::path::Path;
 
@@ -13,8 +14,8 @@ pub(super) struct Call {
     pub us: f64,
 }
 
-/// Calls in a function graph: `1)  dd-1017  | @ 167005.1 us |  md_write_start [md_mod]();` or, with calls inside,
-/// `} /* jbd2_log_wait_commit */`.
+/// Calls in a function graph: `1)  dd-1017  | @ 167005.1 us |  md_write_start [md_mod]();` or, with
+/// calls inside, `} /* jbd2_log_wait_commit */`.
 pub(super) fn graph(file: &Path) -> Vec<Call> {
     let call = |line: &str| {
         let mut parts = line.split('|').map(str::trim);
@@ -41,8 +42,8 @@ pub(super) fn us(operation: &Value, name: &str) -> f64 {
     phase(operation, name).map_or(0.0, |p| p["us"].as_f64().expect("us"))
 }
 
-/// Asserts that the two times agree within 5 % or 2 ms. `rest` is the time of the operation on a CPU or a run queue, which ftrace
-/// includes if it was spent in the function.
+/// Asserts that the two times agree within 5 % or 2 ms. `rest` is the time of the operation on a
+/// CPU or a run queue, which ftrace includes if it was spent in the function.
 pub(super) fn agree(what: &str, ours: f64, rest: f64, theirs: f64) {
     println!(
         "{what}: {:.1} ms and up to {:.1}, ftrace {:.1} ms",
@@ -86,7 +87,8 @@ pub(super) const COMMIT: [&str; 13] = [
     "commit",
 ];
 
-/// Each injected cause is the largest phase, has the correct culprit, and matches the kernel's time.
+/// Each injected cause is the largest phase, has the correct culprit, and matches the kernel's
+/// time.
 pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     let Some(dir) = lab(kernel, "slow") else {
         return;
@@ -103,9 +105,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     let calls = graph(&dir.join("graph"));
     let of_task = |operation: &Value, function: &str| -> f64 {
         let pid = operation["pid"].as_u64();
-        let own = calls
-            .iter()
-            .filter(|c| c.function == function && Some(c.pid) == pid);
+        let own = calls.iter().filter(|c| c.function == function && Some(c.pid) == pid);
         own.map(|c| c.us).sum()
     };
     let of_all = |function: &str| -> f64 {
@@ -114,10 +114,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     };
     let named = |name: &str, op: &str| -> Vec<&Value> {
         let is = |o: &&&Value| {
-            o["path"]
-                .as_str()
-                .is_some_and(|p| p.rsplit('/').next() == Some(name))
-                && o["op"] == op
+            o["path"].as_str().is_some_and(|p| p.rsplit('/').next() == Some(name)) && o["op"] == op
         };
         all.iter().filter(is).copied().collect()
     };
@@ -130,21 +127,15 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         whole += sum as f64;
         other += us(operation, "other");
     }
-    println!(
-        "{} operations; without a phase: {:.2} %",
-        all.len(),
-        100.0 * other / whole
-    );
+    println!("{} operations; without a phase: {:.2} %", all.len(), 100.0 * other / whole);
     assert!(other < whole * 0.02, "{other} of {whole} us have no phase");
 
     // The array was idle, so md writes its superblocks; one member is slow.
     let quiet = named("quiet", "fsync");
     assert_eq!(quiet.len(), 3);
-    // md marks the array clean up to 0.4 s after the last write, so it may not have been clean at the first fsync.
-    let idle: Vec<_> = quiet
-        .into_iter()
-        .filter(|o| of_task(o, "md_write_start") > 50e3)
-        .collect();
+    // md marks the array clean up to 0.4 s after the last write, so it may not have been clean at
+    // the first fsync.
+    let idle: Vec<_> = quiet.into_iter().filter(|o| of_task(o, "md_write_start") > 50e3).collect();
     assert!(idle.len() >= 2, "{}", idle.len());
     for operation in idle {
         let largest = &operation["phases"][0];
@@ -166,59 +157,35 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         let flush = phase(operation, "commit_flush").expect("a flush");
         assert_eq!(flush["member"], "dm-1", "{operation:#}");
         let us = flush["us"].as_f64().expect("us");
-        assert!(
-            (110e3..150e3).contains(&us),
-            "the flush of 120 ms took {us} us"
-        );
+        assert!((110e3..150e3).contains(&us), "the flush of 120 ms took {us} us");
     }
 
     // Commits name the slow member too: its flush is the longest.
-    let commits = intervals
-        .iter()
-        .filter_map(|i| i["commits"].as_array())
-        .flatten();
+    let commits = intervals.iter().filter_map(|i| i["commits"].as_array()).flatten();
     let slowest = commits.filter_map(|c| c["flushes"].get(0));
-    let slow: Vec<_> = slowest
-        .filter(|f| f["us"].as_f64().is_some_and(|us| us > 110e3))
-        .collect();
+    let slow: Vec<_> = slowest.filter(|f| f["us"].as_f64().is_some_and(|us| us > 110e3)).collect();
     let slow_member = slow.iter().filter(|f| f["member"] == "dm-1").count();
     // While ordered data is written, the other members are busy too.
-    assert!(
-        slow_member >= 3 && slow_member * 4 >= slow.len() * 3,
-        "{slow:#?}"
-    );
+    assert!(slow_member >= 3 && slow_member * 4 >= slow.len() * 3, "{slow:#?}");
 
-    let mut commits = intervals
-        .iter()
-        .filter_map(|i| i["commits"].as_array())
-        .flatten();
+    let mut commits = intervals.iter().filter_map(|i| i["commits"].as_array()).flatten();
     assert!(commits.any(|c| c["request_reason"] == "fsync" && c["requester"]["comm"] == "dd"));
 
     // Data of another file belongs to the same transaction.
     let ordered = named("ordered", "fsync");
     assert_eq!(ordered.len(), 4);
-    let waited: Vec<_> = ordered
-        .iter()
-        .filter_map(|o| phase(o, "ordered_data"))
-        .collect();
-    let commits = intervals
-        .iter()
-        .filter_map(|i| i["commits"].as_array())
-        .flatten();
+    let waited: Vec<_> = ordered.iter().filter_map(|o| phase(o, "ordered_data")).collect();
+    let commits = intervals.iter().filter_map(|i| i["commits"].as_array()).flatten();
     let of_files = commits.filter_map(|c| c["ordered"].as_array()).flatten();
     let sum: f64 = of_files.filter_map(|o| o["us"].as_f64()).sum();
-    // The function also checks each page, which takes time on the emulated CPU. Submission also waits for pages that are already
-    // being written.
+    // The function also checks each page, which takes time on the emulated CPU. Submission also
+    // waits for pages that are already being written.
     let waits = of_all("ext4_journal_finish_inode_data_buffers");
     let submits = of_all("ext4_journal_submit_inode_data_buffers");
     let rest = 0.15 * waits + submits;
     agree("ordered data of all commits", sum, rest, waits + submits);
     if sum > 50e3 {
-        let file = |p: &&&Value| {
-            p["file"]["path"]
-                .as_str()
-                .is_some_and(|f| f.ends_with("/big"))
-        };
+        let file = |p: &&&Value| p["file"]["path"].as_str().is_some_and(|f| f.ends_with("/big"));
         assert!(waited.iter().any(|p| file(&p)), "{waited:#?}");
         let writer = |p: &&&Value| p["task"]["comm"] == "dd";
         assert!(waited.iter().any(|p| writer(&p)), "{waited:#?}");
@@ -247,11 +214,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     }
     // Before 5.19 there are no contention events, so the holder is unknown.
     if kernel != "5.10" {
-        assert!(
-            blamed * 10 >= readers.len() * 8,
-            "{blamed} of {} name the writer",
-            readers.len()
-        );
+        assert!(blamed * 10 >= readers.len() * 8, "{blamed} of {} name the writer", readers.len());
     }
 
     // A truncation holds the transaction.
@@ -262,20 +225,10 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     assert_eq!(largest["task"]["comm"], "rm", "{:#}", locked[0]);
     assert_eq!(largest["reason"], "truncate handle");
     if kernel != "5.10" {
-        let commits = intervals
-            .iter()
-            .filter_map(|i| i["commits"].as_array())
-            .flatten();
+        let commits = intervals.iter().filter_map(|i| i["commits"].as_array()).flatten();
         let states = commits.filter_map(|c| c["states"]["locked"].as_f64());
-        let updates = calls
-            .iter()
-            .filter(|c| c.function == "jbd2_journal_wait_updates");
+        let updates = calls.iter().filter(|c| c.function == "jbd2_journal_wait_updates");
         let longest = updates.map(|c| c.us).fold(0.0, f64::max);
-        agree(
-            "jbd2_journal_wait_updates()",
-            states.fold(0.0, f64::max),
-            0.0,
-            longest,
-        );
+        agree("jbd2_journal_wait_updates()", states.fold(0.0, f64::max), 0.0, longest);
     }
 }

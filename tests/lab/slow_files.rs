@@ -1,5 +1,5 @@
-//! Direct readers that wait for writers of the same file, and other kinds of journals (`tests/lab/slow_files.sh`), compared with
-//! ftrace's function graph and the delays of dm-delay.
+//! Direct readers that wait for writers of the same file, and other kinds of journals
+//! (`tests/lab/slow_files.sh`), compared with ftrace's function graph and the delays of dm-delay.
 
 use serde_json::Value;
 
@@ -24,15 +24,9 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
     let case = Case::new(&dir, "files");
     for (file, reason) in [
         ("unaligned", "direct write that is not aligned to blocks"),
-        (
-            "border",
-            "direct write into a hole, unwritten blocks or several extents",
-        ),
+        ("border", "direct write into a hole, unwritten blocks or several extents"),
         ("mixed", "buffered write"),
-        (
-            "limited",
-            "direct write that extends the file, mostly direct IO",
-        ),
+        ("limited", "direct write that extends the file, mostly direct IO"),
         ("fallocated", "fallocate"),
     ] {
         readers_wait(&case, file, reason);
@@ -41,12 +35,7 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
     let case = Case::new(&dir, "external");
     let (ours, rest) = case.sum("fsync", &COMMIT);
     let theirs = case.called(&["jbd2_log_wait_commit"], 0.0);
-    agree(
-        "jbd2_log_wait_commit(), external journal",
-        ours,
-        rest,
-        theirs,
-    );
+    agree("jbd2_log_wait_commit(), external journal", ours, rest, theirs);
     assert_eq!(case.largest("fsync"), "commit_record");
     // Only the first commit follows data of a new block.
     let flush = case.sum("fsync", &["data_flush"]).0;
@@ -63,7 +52,8 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
     each_flush(&Case::new(&dir, "data_none"), &["own_flush"], 1.0);
 }
 
-/// Readers of the file wait for its lock, for the time that ftrace measured; the holder is named with this reason.
+/// Readers of the file wait for its lock, for the time that ftrace measured; the holder is named
+/// with this reason.
 pub(super) fn readers_wait(case: &Case, file: &str, reason: &str) {
     let readers: Vec<_> = case
         .operations
@@ -88,11 +78,7 @@ pub(super) fn readers_wait(case: &Case, file: &str, reason: &str) {
         let why = lock["reason"].as_str().unwrap_or_default();
         named += usize::from(why.starts_with(reason));
     }
-    assert!(
-        named * 10 >= readers.len() * 8,
-        "{named} of {}: {readers:#?}",
-        readers.len()
-    );
+    assert!(named * 10 >= readers.len() * 8, "{named} of {}: {readers:#?}", readers.len());
 }
 
 /// Each fsync waits for that many flushes of the slow member.
@@ -103,15 +89,14 @@ fn each_flush(case: &Case, phases: &[&str], flushes: f64) {
     for operation in fsyncs {
         let all = operation["phases"].as_array().expect("phases");
         let ours: f64 = phases.iter().map(|p| us(operation, p)).sum();
-        // The timer of dm-delay and a busy emulated CPU add time. Time on a run queue does not count as a wait.
+        // The timer of dm-delay and a busy emulated CPU add time. Time on a run queue does not
+        // count as a wait.
         let slack = FLUSH * flushes;
         assert!(
             (flushes * FLUSH * 0.95 - awake(operation)..flushes * FLUSH + slack).contains(&ours),
             "{ours} us: {operation:#}"
         );
-        let own = all
-            .iter()
-            .filter(|p| phases.iter().any(|n| p["phase"] == *n));
+        let own = all.iter().filter(|p| phases.iter().any(|n| p["phase"] == *n));
         let long = own.filter(|p| p["us"].as_f64() > Some(FLUSH / 2.0));
         long.for_each(|p| assert_eq!(p["member"], "dm-1", "{operation:#}"));
     }

@@ -1,4 +1,5 @@
-//! Slow operations with injected causes (`tests/lab/slow_md.sh`), compared with ftrace's function graph.
+//! Slow operations with injected causes (`tests/lab/slow_md.sh`), compared with ftrace's function
+//! graph.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -27,11 +28,7 @@ impl Case {
         for mut interval in intervals(dir.join(format!("{name}.out"))) {
             let lost = &interval["lost"]["reasons"];
             // Member IOs beyond RT_SLOW_MOST_IOS in a drain are lost; this test does not need them.
-            let only_ios = lost
-                .as_object()
-                .expect("reasons")
-                .keys()
-                .all(|r| r == "member_io");
+            let only_ios = lost.as_object().expect("reasons").keys().all(|r| r == "member_io");
             assert!(only_ios, "{lost}");
             operations.append(interval["operations"].as_array_mut().expect("operations"));
         }
@@ -45,13 +42,11 @@ impl Case {
         }
         assert!(!operations.is_empty(), "{name}");
         assert!(other < whole * 0.02, "{other} of {whole} us have no phase");
-        Self {
-            operations,
-            calls: graph(&dir.join(format!("{name}.graph"))),
-        }
+        Self { operations, calls: graph(&dir.join(format!("{name}.graph"))) }
     }
 
-    /// Time of these phases in all operations of a kind, and the time that operations with one of them spent on a CPU or a run queue.
+    /// Time of these phases in all operations of a kind, and the time that operations with one of
+    /// them spent on a CPU or a run queue.
     pub fn sum(&self, op: &str, phases: &[&str]) -> (f64, f64) {
         let own = || self.operations.iter().filter(|o| o["op"] == op);
         let of = |o: &Value| phases.iter().map(|p| us(o, p)).sum::<f64>();
@@ -70,9 +65,8 @@ impl Case {
             .collect();
         phases.sort_unstable();
         phases.dedup();
-        let longest = phases
-            .into_iter()
-            .max_by(|a, b| self.sum(op, &[a]).0.total_cmp(&self.sum(op, &[b]).0));
+        let longest =
+            phases.into_iter().max_by(|a, b| self.sum(op, &[a]).0.total_cmp(&self.sum(op, &[b]).0));
         longest.unwrap_or_default().to_owned()
     }
 
@@ -93,11 +87,7 @@ impl Case {
 
     /// Time in calls of a function that took at least `least` µs, by tasks of listed operations.
     pub fn called(&self, functions: &[&str], least: f64) -> f64 {
-        let tasks: Vec<u64> = self
-            .operations
-            .iter()
-            .filter_map(|o| o["pid"].as_u64())
-            .collect();
+        let tasks: Vec<u64> = self.operations.iter().filter_map(|o| o["pid"].as_u64()).collect();
         let long = |c: &&Call| {
             functions.contains(&c.function.as_str()) && c.us >= least && tasks.contains(&c.pid)
         };
@@ -119,8 +109,8 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     for operation in of("fdatasync").chain(direct()) {
         let read = us(operation, "pre_read") / 1e3;
         println!("reads for parity: {read} ms of {operation}");
-        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has already started; on a busy machine 54.4 ms were seen. It
-        // also adds time.
+        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has already started; on a busy
+        // machine 54.4 ms were seen. It also adds time.
         assert!(read >= 52.0, "{operation:#}");
         assert_eq!(longest_wait(operation)["phase"], "pre_read");
         shortest = shortest.min(read);
@@ -134,7 +124,8 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     agree("raid5_get_active_stripe()", ours, rest, theirs);
 
     let case = Case::new(&dir, "throttled");
-    // Throttled operations of a large write. On a busy machine, other operations wait for the journal.
+    // Throttled operations of a large write. On a busy machine, other operations wait for the
+    // journal.
     let is_throttled = |o: &&Value| us(o, "throttled") > 10e3;
     let throttled = case.operations.iter().find(is_throttled);
     let longest = longest_wait(throttled.expect("a throttled write"));
@@ -145,33 +136,20 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let (ours, rest) = case.sum("write", &["inode_lock", "block_map_lock"]);
     let theirs = case.called(&["rwsem_down_write_slowpath"], THRESHOLD);
     agree("rwsem_down_write_slowpath()", ours, rest, theirs);
-    let waits = case
-        .operations
-        .iter()
-        .filter(|o| us(o, "inode_lock") > 20e3);
+    let waits = case.operations.iter().filter(|o| us(o, "inode_lock") > 20e3);
     let sentences: Vec<_> = waits.filter_map(|o| o["sentence"].as_str()).collect();
     let because = "buffered write";
-    assert!(
-        sentences.iter().any(|s| s.contains(because)),
-        "{sentences:#?}"
-    );
+    assert!(sentences.iter().any(|s| s.contains(because)), "{sentences:#?}");
 
     let case = Case::new(&dir, "full");
     assert_eq!(case.largest("create"), "log_space");
     // The checkpoint waits for md itself.
     let inside = ["log_space", "stripe_cache", "md_superblock", "queue_full"];
     let (ours, rest) = case.sum("create", &inside);
-    let waits = case
-        .sum("create", &["journal_buffer", "transaction_locked"])
-        .0;
+    let waits = case.sum("create", &["journal_buffer", "transaction_locked"]).0;
     let commits = case.sum("create", &COMMIT).0;
     let theirs = case.called(&["__jbd2_log_wait_for_space"], THRESHOLD);
-    agree(
-        "__jbd2_log_wait_for_space()",
-        ours,
-        rest + waits + commits,
-        theirs,
-    );
+    agree("__jbd2_log_wait_for_space()", ours, rest + waits + commits, theirs);
 
     let case = Case::new(&dir, "fast");
     let (ours, rest) = case.sum("fsync", &["fast_commit"]);
@@ -191,14 +169,7 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let (ours, _) = case.sum("fsync", &["ordered_submit", "ordered_data"]);
     let whole: f64 = case.sum("fsync", &COMMIT).0;
     assert!(ours > whole / 2.0, "ordered data: {ours} of {whole} us");
-    let named = case
-        .operations
-        .iter()
-        .filter_map(|o| o["phases"].as_array());
+    let named = case.operations.iter().filter_map(|o| o["phases"].as_array());
     let files = named.flatten().filter_map(|p| p["file"]["path"].as_str());
-    assert!(
-        files.clone().any(|f| f == "/mnt/md124/large"),
-        "{:?}",
-        files.collect::<Vec<_>>()
-    );
+    assert!(files.clone().any(|f| f == "/mnt/md124/large"), "{:?}", files.collect::<Vec<_>>());
 }

@@ -14,16 +14,11 @@ pub(super) fn slow_members_are_partitions(kernel: &str) {
     let intervals = intervals(dir.join("slow.out"));
     let operations = intervals.iter().flat_map(|i| each(i, "operations"));
     let phases = operations.flat_map(|o| each(o, "phases"));
-    let members: BTreeSet<&str> = phases
-        .map(|phase| word(phase, "member"))
-        .filter(|name| !name.is_empty())
-        .collect();
+    let members: BTreeSet<&str> =
+        phases.map(|phase| word(phase, "member")).filter(|name| !name.is_empty()).collect();
     println!("{members:?}");
     assert!(!members.is_empty());
-    assert!(
-        members.iter().all(|m| ["nullb0p1", "nullb1p1"].contains(m)),
-        "{members:?}"
-    );
+    assert!(members.iter().all(|m| ["nullb0p1", "nullb1p1"].contains(m)), "{members:?}");
 }
 
 /// Direct writes wait for blk-throttle, so the advice names the limit and not a disk.
@@ -40,9 +35,7 @@ pub(super) fn slow_writes_have_their_limit(kernel: &str) {
         .collect();
     println!("{advice:?}");
     assert!(
-        advice
-            .iter()
-            .any(|a| a.contains("I/O limit of cgroup /limited on md120 (wiops=4)")),
+        advice.iter().any(|a| a.contains("I/O limit of cgroup /limited on md120 (wiops=4)")),
         "{advice:?}"
     );
 }

@@ -1,4 +1,5 @@
-//! Slow operations on XFS with injected causes (`tests/lab/slow_xfs.sh`), compared with ftrace's function graph.
+//! Slow operations on XFS with injected causes (`tests/lab/slow_xfs.sh`), compared with ftrace's
+//! function graph.
 
 use serde_json::Value;
 
@@ -7,19 +8,16 @@ use super::slow::{agree, awake, longest_wait, phase};
 use super::slow_files::readers_wait;
 use super::slow_md::Case;
 
-/// The phases of all operations of a kind take as long as the kernel functions in which their tasks wait.
+/// The phases of all operations of a kind take as long as the kernel functions in which their tasks
+/// wait.
 fn compare(case: &Case, op: &str, phases: &[&str], functions: &[&str]) -> f64 {
     let (ours, rest) = case.sum(op, phases);
-    agree(
-        &functions.join(", "),
-        ours,
-        rest,
-        case.called_in(op, functions),
-    );
+    agree(&functions.join(", "), ours, rest, case.called_in(op, functions));
     ours
 }
 
-/// Each injected cause is the largest phase, has the correct culprit, and matches the kernel's time.
+/// Each injected cause is the largest phase, has the correct culprit, and matches the kernel's
+/// time.
 pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
     let Some(dir) = lab(kernel, "slow_xfs") else {
         return;
@@ -32,16 +30,14 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
     let case = Case::new(&dir, "idle");
     let mut idle = of(&case, "fsync");
     assert_eq!(idle.len(), 3);
-    // md marks the array clean up to 0.4 s after the last write, so it may not have been clean at the first fsync.
+    // md marks the array clean up to 0.4 s after the last write, so it may not have been clean at
+    // the first fsync.
     idle.retain(|o| case.called_by(o, "md_write_start") > 50e3);
     assert!(idle.len() >= 2);
     for operation in &idle {
         for (own, functions) in [
             (["md_superblock", ""], ["md_write_start", ""]),
-            (
-                ["cil_push", "log_io"],
-                ["xlog_cil_force_seq", "xlog_wait_on_iclog"],
-            ),
+            (["cil_push", "log_io"], ["xlog_cil_force_seq", "xlog_wait_on_iclog"]),
         ] {
             let ours: f64 = own.iter().map(|p| super::slow::us(operation, p)).sum();
             let called = functions.iter().map(|f| case.called_by(operation, f));
@@ -53,10 +49,7 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
     for operation in waits {
         // Up to 6.1, md writes the log's FUA write after the flush, not beside it.
         let longest = longest_wait(operation)["phase"].as_str();
-        assert!(
-            matches!(longest, Some("md_superblock" | "log_io")),
-            "{operation:#}"
-        );
+        assert!(matches!(longest, Some("md_superblock" | "log_io")), "{operation:#}");
         for name in ["md_superblock", "log_io"] {
             let phase = phase(operation, name).expect("a phase");
             assert_eq!(phase["member"], "dm-1", "{operation:#}");
@@ -64,27 +57,19 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
     }
 
     let case = Case::new(&dir, "lock");
-    for (file, reason) in [
-        ("unaligned", "direct write that is not aligned to blocks"),
-        ("mixed", "buffered write"),
-    ] {
+    for (file, reason) in
+        [("unaligned", "direct write that is not aligned to blocks"), ("mixed", "buffered write")]
+    {
         readers_wait(&case, file, reason);
     }
 
     let case = Case::new(&dir, "writers");
     let locks = ["inode_lock", "direct_drain"];
-    let functions = [
-        "rwsem_down_read_slowpath",
-        "rwsem_down_write_slowpath",
-        "inode_dio_wait",
-    ];
+    let functions = ["rwsem_down_read_slowpath", "rwsem_down_write_slowpath", "inode_dio_wait"];
     assert!(compare(&case, "write", &locks, &functions) > 20e3);
     for operation in of(&case, "write") {
         let lock = phase(&operation, "inode_lock").map(|l| l["task"]["pid"].clone());
-        assert!(
-            lock.is_none_or(|pid| pid != operation["pid"]),
-            "{operation:#}"
-        );
+        assert!(lock.is_none_or(|pid| pid != operation["pid"]), "{operation:#}");
     }
 
     let case = Case::new(&dir, "space");
@@ -100,12 +85,7 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
 
     let case = Case::new(&dir, "buffered");
     assert_eq!(case.largest("fsync"), "own_data");
-    compare(
-        &case,
-        "fsync",
-        &["own_data"],
-        &["file_write_and_wait_range"],
-    );
+    compare(&case, "fsync", &["own_data"], &["file_write_and_wait_range"]);
 
     let case = Case::new(&dir, "cold");
     let reads = ["__xfs_buf_submit"];

@@ -14,10 +14,7 @@ pub(super) fn blocks_of_xfs_have_their_origins(kernel: &str) {
     let errors = text(dir.join("xfs.err"));
     println!("{errors}");
     assert_eq!(text(dir.join("xfs.status")).trim(), "0");
-    assert!(
-        !errors.contains("refused") && !errors.contains("raw"),
-        "{errors}"
-    );
+    assert!(!errors.contains("refused") && !errors.contains("raw"), "{errors}");
     let mut bytes = BTreeMap::<(String, String), u64>::new();
     for ((_, origin, op), sum) in by_member(&intervals(dir.join("xfs.out"))) {
         *bytes.entry((origin, op)).or_default() += sum;
@@ -40,13 +37,7 @@ pub(super) fn blocks_of_xfs_have_their_origins(kernel: &str) {
     ] {
         assert!(of(origin, "write") > 0, "{origin} is not written");
     }
-    for origin in [
-        "ag_header",
-        "inode_cluster",
-        "directory",
-        "xattr",
-        "file_data",
-    ] {
+    for origin in ["ag_header", "inode_cluster", "directory", "xattr", "file_data"] {
         assert!(of(origin, "read") > 0, "{origin} is not read");
     }
     // The inodes of ext4 are in tables.
@@ -106,17 +97,14 @@ pub(super) fn xfs_is_frozen_and_shut_down(kernel: &str) {
     }
 }
 
-/// All of the log device is journal, and a realtime device holds file data. One note reports the mount.
+/// All of the log device is journal, and a realtime device holds file data. One note reports the
+/// mount.
 pub(super) fn devices_of_xfs_belong_to_it(kernel: &str) {
     let Some(case) = traced_case(kernel, "xfs_changes", "xfs_devices") else {
         return;
     };
     // The first two before the mount, when the devices are not known.
-    for words in [
-        "the log is on another",
-        "also on a realtime device",
-        "mounted on",
-    ] {
+    for words in ["the log is on another", "also on a realtime device", "mounted on"] {
         let notes = case.said.lines().filter(|l| l.contains(words));
         assert_eq!(notes.count(), 1, "{words}: {}", case.said);
     }
@@ -124,10 +112,7 @@ pub(super) fn devices_of_xfs_belong_to_it(kernel: &str) {
     for line in lines {
         let line = line.to_string();
         assert!(line.contains("log of xfs on /mnt/md120"), "{line}");
-        assert!(
-            line.contains("realtime device of xfs on /mnt/md120"),
-            "{line}"
-        );
+        assert!(line.contains("realtime device of xfs on /mnt/md120"), "{line}");
     }
     assert!(written(lines, "md121", "journal") > 0);
     assert!(written(lines, "md122", "file_data") >= 4 << 20);
@@ -136,11 +121,7 @@ pub(super) fn devices_of_xfs_belong_to_it(kernel: &str) {
             assert_eq!(written(lines, array, origin), 0, "{array} {origin}");
         }
     }
-    for (array, origin) in [
-        ("md120", "journal"),
-        ("md121", "file_data"),
-        ("md122", "directory"),
-    ] {
+    for (array, origin) in [("md120", "journal"), ("md121", "file_data"), ("md122", "directory")] {
         assert_eq!(written(lines, array, origin), 0, "{array} {origin}");
     }
 }

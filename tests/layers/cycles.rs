@@ -1,9 +1,9 @@
 //! Import cycles between files.
 //!
-//! A file depends on the file that defines what a path names; re-exports (`pub use`) and private imports that a child
-//! uses through `super::` are followed to the definition. A re-export itself is not a dependency, and neither is the use of
-//! an item of the parent by its child: a module and its children belong together. A cycle is a strongly connected component
-//! of more than one file.
+//! A file depends on the file that defines what a path names; re-exports (`pub use`) and private
+//! imports that a child uses through `super::` are followed to the definition. A re-export itself
+//! is not a dependency, and neither is the use of an item of the parent by its child: a module and
+//! its children belong together. A cycle is a strongly connected component of more than one file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -45,17 +45,10 @@ impl Sources {
             if reference.kind == Kind::Inline {
                 continue;
             }
-            let (path, alias) = reference
-                .path
-                .split_once(" as ")
-                .unwrap_or((&reference.path, ""));
+            let (path, alias) = reference.path.split_once(" as ").unwrap_or((&reference.path, ""));
             let target = absolute(path, &module);
             let last = target.last().cloned().unwrap_or_default();
-            let name = if alias.is_empty() {
-                last
-            } else {
-                alias.to_owned()
-            };
+            let name = if alias.is_empty() { last } else { alias.to_owned() };
             imports.insert(name, target);
         }
         self.imports.insert(module.clone(), imports);
@@ -67,9 +60,7 @@ impl Sources {
         let mut path = path.to_vec();
         // Longer chains of re-exports do not occur.
         for _ in 0..8 {
-            let length = (1..=path.len())
-                .rev()
-                .find(|n| self.code.contains_key(&path[..*n]))?;
+            let length = (1..=path.len()).rev().find(|n| self.code.contains_key(&path[..*n]))?;
             let (module, rest) = path.split_at(length);
             let import = rest.first().and_then(|n| self.imports[module].get(n));
             let Some(target) = import.filter(|t| t[..] != path[..]) else {
@@ -84,18 +75,13 @@ impl Sources {
     fn dependencies(&self) -> BTreeMap<&Module, BTreeSet<Module>> {
         let used_by = |(module, code): (&Module, &String)| {
             let references = all_references(code).into_iter();
-            let used = references
-                .filter(|r| r.kind != Kind::Reexport)
-                .filter_map(|r| {
-                    let path = r.path.split(" as ").next().unwrap_or_default();
-                    self.definition(&absolute(path, module))
-                });
+            let used = references.filter(|r| r.kind != Kind::Reexport).filter_map(|r| {
+                let path = r.path.split(" as ").next().unwrap_or_default();
+                self.definition(&absolute(path, module))
+            });
             used.filter(|m| !module.starts_with(m)).collect()
         };
-        self.code
-            .iter()
-            .map(|file| (file.0, used_by(file)))
-            .collect()
+        self.code.iter().map(|file| (file.0, used_by(file))).collect()
     }
 
     /// Cycles, each as the modules in it.
@@ -154,27 +140,19 @@ fn files_do_not_import_each_other_in_a_circle() {
 #[test]
 fn a_cycle_is_found() {
     let cycles = |files: &[(&str, &str)]| {
-        let files: Vec<(&Path, String)> = files
-            .iter()
-            .map(|(file, text)| (Path::new(*file), (*text).to_owned()))
-            .collect();
+        let files: Vec<(&Path, String)> =
+            files.iter().map(|(file, text)| (Path::new(*file), (*text).to_owned())).collect();
         cycles_of(&files).len()
     };
-    // Two files import each other, directly, through the names that their parent re-exports, and in an expression.
+    // Two files import each other, directly, through the names that their parent re-exports, and in
+    // an expression.
     for (b, parent) in [
         ("use super::a::A;", "mod a;\nmod b;"),
         ("use crate::x::A;", "mod a;\nmod b;\npub use a::A;"),
-        (
-            "use super::A as Other;",
-            "mod a;\nmod b;\nuse self::a::{A, C};",
-        ),
+        ("use super::A as Other;", "mod a;\nmod b;\nuse self::a::{A, C};"),
         ("fn f() { super::a::f() }", "mod a;\nmod b;"),
     ] {
-        let files = [
-            ("x/mod.rs", parent),
-            ("x/a.rs", "use super::b::B;"),
-            ("x/b.rs", b),
-        ];
+        let files = [("x/mod.rs", parent), ("x/a.rs", "use super::b::B;"), ("x/b.rs", b)];
         assert_eq!(cycles(&files), 1, "{b} {parent}");
     }
     // Through a third file in another folder.
@@ -185,17 +163,13 @@ fn a_cycle_is_found() {
         ("y.rs", "use crate::x::a::A;"),
     ];
     assert_eq!(cycles(&three), 1);
-    // Allowed: a child uses its parent, which uses and re-exports the child; tests may use anything.
-    for b in [
-        "use super::{C, c};",
-        "// super::a::A",
-        "#[cfg(test)]\nmod tests { use crate::x::a::A; }",
-    ] {
+    // Allowed: a child uses its parent, which uses and re-exports the child; tests may use
+    // anything.
+    for b in
+        ["use super::{C, c};", "// super::a::A", "#[cfg(test)]\nmod tests { use crate::x::a::A; }"]
+    {
         let files = [
-            (
-                "x/mod.rs",
-                "mod a;\nmod b;\npub use a::A;\nuse b::B;\nfn c() { a::f() }",
-            ),
+            ("x/mod.rs", "mod a;\nmod b;\npub use a::A;\nuse b::B;\nfn c() { a::f() }"),
             ("x/a.rs", "use super::b::B;"),
             ("x/b.rs", b),
         ];

@@ -6,11 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// Module path of a file from the crate root: `["ui", "view"]`.
 pub fn modules(file: &Path) -> Vec<String> {
-    let mut names: Vec<String> = file
-        .with_extension("")
-        .iter()
-        .map(|part| part.to_string_lossy().into_owned())
-        .collect();
+    let mut names: Vec<String> =
+        file.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
     if names.last().is_some_and(|n| n == "mod" || n == "lib") {
         names.pop();
     }
@@ -21,9 +18,7 @@ pub fn modules(file: &Path) -> Vec<String> {
 pub fn code(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
     let lines = text[..end].lines();
-    let lines: Vec<&str> = lines
-        .map(|line| line.split("//").next().unwrap_or_default())
-        .collect();
+    let lines: Vec<&str> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
     lines.join("\n")
 }
 
@@ -81,11 +76,7 @@ pub fn references(code: &str, words: &[&str]) -> Vec<Reference> {
             let line = code[..at].rsplit('\n').next().unwrap_or_default().trim();
             let rest = &code[at..];
             if line == "use" || line.ends_with(" use") {
-                let kind = if line == "use" {
-                    Kind::Use
-                } else {
-                    Kind::Reexport
-                };
+                let kind = if line == "use" { Kind::Use } else { Kind::Reexport };
                 let mut paths = BTreeSet::new();
                 leaves("", rest.split(';').next().unwrap_or_default(), &mut paths);
                 found.extend(paths.into_iter().map(|path| (path, kind)));
@@ -104,10 +95,7 @@ pub fn references(code: &str, words: &[&str]) -> Vec<Reference> {
 pub fn absolute(path: &str, module: &[String]) -> Vec<String> {
     let mut parts = path.split("::").map(str::to_owned).peekable();
     let mut from = module.to_vec();
-    if parts
-        .next_if(|p| p == "crate" || p == "raidtrace")
-        .is_some()
-    {
+    if parts.next_if(|p| p == "crate" || p == "raidtrace").is_some() {
         from.clear();
     }
     parts.next_if(|p| p == "self");

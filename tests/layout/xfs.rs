@@ -62,21 +62,18 @@ impl Image {
     fn field(&self, name: &str) -> u64 {
         let mut command = Command::new("xfs_db");
         let print = format!("p {name}");
-        let out = run(command
-            .args(["-r", "-c", "sb 0", "-c", &print])
-            .arg(&self.path));
+        let out = run(command.args(["-r", "-c", "sb 0", "-c", &print]).arg(&self.path));
         let value = out.stdout.trim().rsplit(' ').next().unwrap();
         value.parse().unwrap()
     }
 }
 
-/// Groups that start on each member of a RAID 5 of 7 disks with chunks of 512 KiB: chunk c is on member c modulo 7.
+/// Groups that start on each member of a RAID 5 of 7 disks with chunks of 512 KiB: chunk c is on
+/// member c modulo 7.
 fn starts(count: u64, agsize: u64) -> Vec<u64> {
     let mut members: BTreeMap<u64, u64> = (0..7).map(|slot| (slot, 0)).collect();
     for group in 0..count {
-        *members
-            .get_mut(&(group * agsize / (512 << 10) % 7))
-            .unwrap() += 1;
+        *members.get_mut(&(group * agsize / (512 << 10) % 7)).unwrap() += 1;
     }
     members.into_values().collect()
 }
@@ -126,10 +123,7 @@ fn the_suggested_agsize() {
     let object = json(&image.layout(&["--json"]));
     assert_eq!(members(&object, &["ag_headers"]), [17, 0, 0, 0, 0, 0, 0]);
     let headline = object["headline"].as_str().unwrap();
-    assert!(
-        headline.starts_with("all 17 allocation group headers"),
-        "{headline}"
-    );
+    assert!(headline.starts_with("all 17 allocation group headers"), "{headline}");
     let why = object["why"].as_str().unwrap();
     assert!(why.contains("25200 modulo 7 is 0"), "{why}");
     let advice = object["advice"].as_str().unwrap();
@@ -144,12 +138,8 @@ fn the_suggested_agsize() {
     assert_eq!(check.code(), Some(3), "{check:?}");
     let even = Image::new(&format!("-d {STRIPE},{word}"));
     assert_eq!(even.layout(&["--check"]).code(), Some(0));
-    let found = json(&image.layout(&[
-        "--search",
-        "--json",
-        "--mkfs",
-        &format!("-d agsize={agsize}"),
-    ]));
+    let found =
+        json(&image.layout(&["--search", "--json", "--mkfs", &format!("-d agsize={agsize}")]));
     let command = found["command"].as_str().unwrap();
     assert_eq!(command, format!("mkfs.xfs -d {word} DEVICE"));
 }
@@ -166,9 +156,6 @@ fn options_of_the_other_filesystem_are_refused() {
         assert_eq!(out.code(), Some(2), "{out:?}");
         assert!(out.stderr.contains(says), "{out:?}");
     }
-    fails(
-        &plan(&["--fs", "xfs", "--mkfs", "-d agsize=1"]),
-        &["agsize"],
-    );
+    fails(&plan(&["--fs", "xfs", "--mkfs", "-d agsize=1"]), &["agsize"]);
     fails(&plan(&["--fs", "xfs", "--mkfs", "-g 32744"]), &["-g"]);
 }

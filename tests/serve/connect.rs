@@ -1,4 +1,5 @@
-//! `raidtrace top --connect` shows the same figures as the `serve` that it is connected to, also after `serve` restarts.
+//! `raidtrace top --connect` shows the same figures as the `serve` that it is connected to, also
+//! after `serve` restarts.
 
 use std::process::Command;
 
@@ -10,21 +11,12 @@ use rustix::process::Signal;
 
 fn follow(address: &str, args: &[&str]) -> Top {
     let mut command = Command::new(EXE);
-    Top::start(
-        command
-            .args(["top", "--json", "--connect", address])
-            .args(args),
-    )
+    Top::start(command.args(["top", "--json", "--connect", address]).args(args))
 }
 
 /// Number of file data writes in an interval.
 fn data(interval: &Value) -> u64 {
-    sum(
-        std::slice::from_ref(interval),
-        "file_data",
-        "write",
-        "requests",
-    )
+    sum(std::slice::from_ref(interval), "file_data", "write", "requests")
 }
 
 #[test]
@@ -36,10 +28,8 @@ fn figures_match_those_of_serve() {
     let serve = Serve::start(&disk.name, &["--keep", "0", "--with-tasks"]);
     serve.settled();
     // A longer interval is the sum of intervals of one second.
-    let (each_second, every_two_seconds) = (
-        follow(&serve.address, &[]),
-        follow(&serve.address, &["-i", "2"]),
-    );
+    let (each_second, every_two_seconds) =
+        (follow(&serve.address, &[]), follow(&serve.address, &["-i", "2"]));
     let first = [each_second.line(), every_two_seconds.line()]
         .map(|line| serde_json::from_str(&line).unwrap());
     write(&disk, 100);
@@ -82,9 +72,7 @@ fn a_restart_of_serve_is_a_gap() {
     top.says("no intervals received from ");
     serve.settled();
     write(&disk, 10);
-    until("the writes", || {
-        data(&serde_json::from_str(&top.line()).unwrap()) > 0
-    });
+    until("the writes", || data(&serde_json::from_str(&top.line()).unwrap()) > 0);
     assert_eq!(top.end(Signal::TERM).code(), Some(0));
 }
 
@@ -99,17 +87,9 @@ fn errors_are_one_line() {
         }
     };
     fails(&["ftp://x"], 2, "only http and https");
-    fails(
-        &["127.0.0.1:1"],
-        1,
-        "cannot connect to raidtrace serve at http://127.0.0.1:1/",
-    );
+    fails(&["127.0.0.1:1"], 1, "cannot connect to raidtrace serve at http://127.0.0.1:1/");
     fails(&["localhost:1"], 1, "refused");
-    fails(
-        &["nowhere.invalid"],
-        1,
-        "no address of the host nowhere.invalid",
-    );
+    fails(&["nowhere.invalid"], 1, "no address of the host nowhere.invalid");
     if !tracing() {
         return;
     }
@@ -122,11 +102,7 @@ fn errors_are_one_line() {
     fails(&[&serve.address], 1, "--token-file FILE");
     let wrong = dir.path().join("wrong");
     std::fs::write(&wrong, "fedcba9876543210\n").unwrap();
-    fails(
-        &[&serve.address, "--token-file", wrong.to_str().unwrap()],
-        1,
-        "the token is wrong",
-    );
+    fails(&[&serve.address, "--token-file", wrong.to_str().unwrap()], 1, "the token is wrong");
     let out = raidtrace(&[
         "top",
         "--batch",

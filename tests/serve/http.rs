@@ -29,11 +29,7 @@ pub fn ask(address: &str, method: &str, path: &str, headers: &[&str]) -> Answer 
     let text = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|s| s.parse().ok());
-    Answer {
-        status: status.unwrap_or(0),
-        head: head.to_owned(),
-        body: body.to_owned(),
-    }
+    Answer { status: status.unwrap_or(0), head: head.to_owned(), body: body.to_owned() }
 }
 
 /// `GET PATH`.

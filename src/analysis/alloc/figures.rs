@@ -1,4 +1,5 @@
-//! Figures of a snapshot, their sources, and their text. A figure whose source is missing is absent, never 0.
+//! Figures of a snapshot, their sources, and their text. A figure whose source is missing is
+//! absent, never 0.
 
 use crate::analysis::alloc::{
     AllocSnapshot, Counts, Fragmentation, FsAlloc, Groups, Refused, Share, Source,
@@ -65,7 +66,8 @@ pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
     each.fold(0, |sum, n| sum.saturating_add(*n))
 }
 
-/// True if `figure` is known. If `sources` has no entry for it, returns `seen`, which is true if something was counted.
+/// True if `figure` is known. If `sources` has no entry for it, returns `seen`, which is true if
+/// something was counted.
 pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
     match snapshot.sources.get(figure) {
         None => seen,
@@ -90,7 +92,8 @@ pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     }
 }
 
-/// True if a hook counts groups: by search, task and file, and with refusals. mb_stats has none of these.
+/// True if a hook counts groups: by search, task and file, and with refusals. mb_stats has none of
+/// these.
 pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     match snapshot.sources.get(GROUPS) {
         Some(Source::MbStats) => false,
@@ -98,8 +101,8 @@ pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     }
 }
 
-/// Mean number of groups considered by the searches that ended, or the total if no search has ended. `None` if there was no
-/// search, or if groups are not known.
+/// Mean number of groups considered by the searches that ended, or the total if no search has
+/// ended. `None` if there was no search, or if groups are not known.
 pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     let looks = counts.looks();
     if looks == 0 || !has_groups(snapshot, counts) {
@@ -112,7 +115,8 @@ pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     if ended == 0 {
         return Some(looks as f64);
     }
-    // `looks` includes failed and running searches. Only ended searches are in the histogram, so clamp the mean to its range.
+    // `looks` includes failed and running searches. Only ended searches are in the histogram, so
+    // clamp the mean to its range.
     let (mut least, mut most) = (0.0, 0.0);
     for (bucket, &n) in counts.groups.0.iter().enumerate() {
         let (first, last) = Groups::range(bucket);
@@ -126,10 +130,11 @@ pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     Some((looks as f64 / n).clamp(least / n, (most / n).max(least / n)))
 }
 
-/// Note with both counts of groups considered, if the hook's count and ext4's own (mb_stats) differ by more than 20 % over at
-/// least 100 searches. The two counts are read one after the other, and ext4 adds a search only when it ends. So each search
-/// that only one of them has counted (up to a tenth of all), and one search in progress, may account for a difference of two
-/// passes over all groups.
+/// Note with both counts of groups considered, if the hook's count and ext4's own (mb_stats) differ
+/// by more than 20 % over at least 100 searches. The two counts are read one after the other, and
+/// ext4 adds a search only when it ends. So each search that only one of them has counted (up to a
+/// tenth of all), and one search in progress, may account for a difference of two passes over all
+/// groups.
 pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
     let c = &fs.counts;
     let by_ext4 = fs.mb_stats.filter(|_| is_hooked(snapshot, c))?;
@@ -145,8 +150,8 @@ pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
     }
     let hook = snapshot.sources.get(GROUPS).map_or("hook", |s| source(*s));
     Some(format!(
-        "{}: {} groups considered by the hook's count ({hook}), {} by ext4's own (mb_stats), in {} searches: more than 20 % \
-         apart. The hook's count is shown",
+        "{}: {} groups considered by the hook's count ({hook}), {} by ext4's own (mb_stats), in \
+         {} searches: more than 20 % apart. The hook's count is shown",
         fs.name,
         whole(c.looks()),
         whole(by_ext4.groups),
@@ -163,10 +168,7 @@ pub fn notes(snapshot: &AllocSnapshot) -> Vec<String> {
 
 /// Mean goal length of a search, in blocks.
 pub fn mean_goal(counts: &Counts) -> Option<u64> {
-    counts
-        .goal
-        .checked_div(counts.searches)
-        .filter(|goal| *goal > 0)
+    counts.goal.checked_div(counts.searches).filter(|goal| *goal > 0)
 }
 
 /// Possible samples of one CPU; `None` without sampling, or if all CPUs were idle.
@@ -184,13 +186,14 @@ pub fn allocator_cpus(snapshot: &AllocSnapshot) -> Option<f64> {
     Some(samples as f64 / one_cpu(snapshot)? as f64)
 }
 
-/// Mean number of tasks in the allocator at a time, waits included, computed from the requests that ended.
+/// Mean number of tasks in the allocator at a time, waits included, computed from the requests that
+/// ended.
 pub fn tasks_at_once(fs: &FsAlloc, seconds: f64) -> f64 {
     fs.counts.nanoseconds as f64 / 1e9 / seconds
 }
 
-/// True if tasks wait in the allocator: a tenth of a task's time is spent there at 200 µs or more per request, or a search has
-/// been in progress for a second.
+/// True if tasks wait in the allocator: a tenth of a task's time is spent there at 200 µs or more
+/// per request, or a search has been in progress for a second.
 pub fn is_slow(fs: &FsAlloc, seconds: f64) -> bool {
     let c = &fs.counts;
     let each = c.nanoseconds / c.latency.count().max(1);
@@ -198,8 +201,8 @@ pub fn is_slow(fs: &FsAlloc, seconds: f64) -> bool {
         || fs.searching.longest_us >= LONG_US
 }
 
-/// Share of the groups without a free extent of 2^`order` blocks, and the number of groups that it is a share of; `None` if
-/// unknown.
+/// Share of the groups without a free extent of 2^`order` blocks, and the number of groups that it
+/// is a share of; `None` if unknown.
 pub fn without(fragmentation: &Fragmentation, order: usize) -> Option<(f64, u64)> {
     let f = fragmentation;
     let sum = total(f.largest.iter());
@@ -212,15 +215,12 @@ pub fn without(fragmentation: &Fragmentation, order: usize) -> Option<(f64, u64)
     Some(((known - with) as f64 / known as f64, known))
 }
 
-/// Lower bound of the sum of all values in `hist`, µs. It is at most a fifth too low for values of 4 µs and more.
+/// Lower bound of the sum of all values in `hist`, µs. It is at most a fifth too low for values of
+/// 4 µs and more.
 pub fn at_least_us(hist: &Hist) -> u64 {
     let counts = hist.counts().iter().enumerate();
     counts.fold(0, |sum, (bucket, &n)| {
-        let edge = if bucket == 0 {
-            0
-        } else {
-            hist::upper_edge(bucket - 1)
-        };
+        let edge = if bucket == 0 { 0 } else { hist::upper_edge(bucket - 1) };
         sum.saturating_add(edge.saturating_mul(u64::from(n)))
     })
 }
@@ -252,7 +252,8 @@ pub fn whole(n: u64) -> String {
     out
 }
 
-/// Formats a share in percent with one decimal: `99.2 %`. Rounds only 1.0 to 100 % and only 0.0 to 0 %.
+/// Formats a share in percent with one decimal: `99.2 %`. Rounds only 1.0 to 100 % and only 0.0 to
+/// 0 %.
 pub fn per_cent(share: f64) -> String {
     let tenths = (share.clamp(0.0, 1.0) * 1000.0).round();
     let tenths = match tenths {
@@ -267,11 +268,7 @@ pub fn per_cent(share: f64) -> String {
 /// Formats the range of a bucket of groups: `0`, `1`, `32..63`, `4.2M+`.
 pub fn bucket(bucket: usize) -> String {
     let short = |n: u64| {
-        if n < 10_000 {
-            n.to_string()
-        } else {
-            crate::analysis::units::count(n as f64)
-        }
+        if n < 10_000 { n.to_string() } else { crate::analysis::units::count(n as f64) }
     };
     match Groups::range(bucket) {
         (first, Some(last)) if first == last => short(first),
@@ -282,10 +279,7 @@ pub fn bucket(bucket: usize) -> String {
 
 /// Name of a criterion, or its number if the kernel does not report names.
 pub fn criterion(names: &[String], number: usize) -> String {
-    names
-        .get(number)
-        .cloned()
-        .unwrap_or_else(|| format!("criterion {number}"))
+    names.get(number).cloned().unwrap_or_else(|| format!("criterion {number}"))
 }
 
 /// Text for a refusal reason, to follow `... of them`.
@@ -326,15 +320,15 @@ pub const fn source(source: Source) -> &'static str {
     }
 }
 
-/// Lists figures by source, those without a source last: `requests, latency: tracepoint; groups: fentry`.
+/// Lists figures by source, those without a source last: `requests, latency: tracepoint; groups:
+/// fentry`.
 pub fn sources(snapshot: &AllocSnapshot) -> String {
     let mut by: std::collections::BTreeMap<Source, Vec<&str>> = std::collections::BTreeMap::new();
     for (figure, source) in &snapshot.sources {
         by.entry(*source).or_default().push(figure);
     }
-    let parts = by
-        .iter()
-        .map(|(from, figures)| format!("{}: {}", source(*from), figures.join(", ")));
+    let parts =
+        by.iter().map(|(from, figures)| format!("{}: {}", source(*from), figures.join(", ")));
     parts.collect::<Vec<_>>().join("; ")
 }
 
@@ -355,10 +349,7 @@ mod tests {
             [0.0, 0.0001, 0.5, 0.992, 0.9999, 1.0].map(per_cent),
             ["0 %", "<0.1 %", "50 %", "99.2 %", "99.9 %", "100 %"]
         );
-        assert_eq!(
-            [0, 1, 6, 17, 23].map(bucket),
-            ["0", "1", "32..63", "65.5k..131k", "4.2M+"]
-        );
+        assert_eq!([0, 1, 6, 17, 23].map(bucket), ["0", "1", "32..63", "65.5k..131k", "4.2M+"]);
     }
 
     #[test]
@@ -378,8 +369,8 @@ mod tests {
             assert_eq!(
                 said,
                 format!(
-                    "md3: {} groups considered by the hook's count (fentry), {} by ext4's own (mb_stats), in 120 searches: more \
-                     than 20 % apart. The hook's count is shown",
+                    "md3: {} groups considered by the hook's count (fentry), {} by ext4's own \
+                     (mb_stats), in 120 searches: more than 20 % apart. The hook's count is shown",
                     whole(looks),
                     whole(groups)
                 )
@@ -398,7 +389,8 @@ mod tests {
         // Two searches that ended between the two readings, and one in progress.
         none.filesystems[0].groups += 1;
         assert!(notes(&none).is_empty());
-        // A difference of more than a tenth of the searches is not explained by the time between the readings.
+        // A difference of more than a tenth of the searches is not explained by the time between
+        // the readings.
         let mut few = with(26 * two_passes, 40);
         few.filesystems[0].counts.looked = [0; 5];
         assert!(!notes(&few).is_empty());
@@ -413,11 +405,8 @@ mod tests {
 
     #[test]
     fn groups_without_an_extent_of_an_order() {
-        let mut f = Fragmentation {
-            largest: vec![10, 80, 5],
-            groups: 100,
-            ..Fragmentation::default()
-        };
+        let mut f =
+            Fragmentation { largest: vec![10, 80, 5], groups: 100, ..Fragmentation::default() };
         assert_eq!(without(&f, 2), Some((0.95, 100)));
         assert_eq!(without(&f, 1), Some((0.15, 100)));
         assert_eq!(without(&f, 9), Some((1.0, 100)));
@@ -434,9 +423,6 @@ mod tests {
         let values = [0, 1, 3, 4, 900, 84_000, 1_000_000];
         values.iter().for_each(|&v| hist.record(v));
         let (least, sum) = (at_least_us(&hist), values.iter().sum::<u64>());
-        assert!(
-            least <= sum && least as f64 >= 0.8 * sum as f64,
-            "{least} {sum}"
-        );
+        assert!(least <= sum && least as f64 >= 0.8 * sum as f64, "{least} {sum}");
     }
 }

@@ -72,7 +72,8 @@ pub struct Machine {
     pub lists: Option<bool>,
 }
 
-/// A machine with kernel `release` and a single ext4. `lists`: true if mballoc's lists are on; `None` for a kernel without lists.
+/// A machine with kernel `release` and a single ext4. `lists`: true if mballoc's lists are on;
+/// `None` for a kernel without lists.
 pub fn machine(release: &str, lists: Option<bool>) -> Machine {
     Machine {
         known: Known {
@@ -86,21 +87,12 @@ pub fn machine(release: &str, lists: Option<bool>) -> Machine {
 }
 
 fn task(pid: u32, comm: &str, role: Option<&str>, share: Share) -> TaskAlloc {
-    TaskAlloc {
-        pid,
-        comm: comm.as_bytes().to_vec(),
-        role: role.map(str::to_owned),
-        share,
-    }
+    TaskAlloc { pid, comm: comm.as_bytes().to_vec(), role: role.map(str::to_owned), share }
 }
 
 fn file(inode: u64, path: Option<&[u8]>, share: Share) -> FileAlloc {
     FileAlloc {
-        id: FileId {
-            dev: DEV,
-            inode,
-            generation: 7,
-        },
+        id: FileId { dev: DEV, inode, generation: 7 },
         location: FileLocation {
             path: path.map(<[u8]>::to_vec),
             device_name: "md3".to_owned(),
@@ -112,12 +104,7 @@ fn file(inode: u64, path: Option<&[u8]>, share: Share) -> FileAlloc {
 }
 
 fn share(requests: u64, blocks: u64, ms: u64, looked: u64) -> Share {
-    Share {
-        requests,
-        blocks,
-        nanoseconds: ms * 1_000_000,
-        looked,
-    }
+    Share { requests, blocks, nanoseconds: ms * 1_000_000, looked }
 }
 
 fn fs(groups: u32, counts: Counts) -> FsAlloc {
@@ -160,21 +147,13 @@ fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> Al
         cpu: Some(cpu(8 * 99, 30 + samples, samples)),
         cpus: [(2, cpu(99, 30, 0)), (5, cpu(99, samples.max(1), samples))].into(),
         on_cpu: vec![
-            (
-                4711,
-                b"kworker/u32:1+flush-9:3".to_vec(),
-                cpu(99, samples.max(1), samples),
-            ),
+            (4711, b"kworker/u32:1+flush-9:3".to_vec(), cpu(99, samples.max(1), samples)),
             (901, b"nginx".to_vec(), cpu(99, 30, 0)),
         ],
         others: 0,
         sources,
         lost: 0,
-        overhead: Overhead {
-            bpf_ns: 4_200_000,
-            bpf_events: 61_000,
-            ..Overhead::default()
-        },
+        overhead: Overhead { bpf_ns: 4_200_000, bpf_events: 61_000, ..Overhead::default() },
         notes: Vec::new(),
     }
 }
@@ -184,10 +163,7 @@ pub fn with_reasons(mut snapshot: AllocSnapshot, machine: Machine) -> AllocSnaps
     let Machine { known, lists } = machine;
     let alone = known.alone && snapshot.filesystems.len() == 1;
     for fs in &mut snapshot.filesystems {
-        fs.known = Known {
-            alone,
-            ..known.clone()
-        };
+        fs.known = Known { alone, ..known.clone() };
         if lists.is_some() {
             fs.fragmentation.get_or_insert_default().optimised = lists;
         }

@@ -10,8 +10,8 @@ use crate::analysis::alloc::{
 use crate::analysis::files::{FileLocation, merge_by};
 use crate::analysis::snapshot::Overhead;
 
-/// Maximum number of tasks, and of files, per filesystem and interval: those with the most time. The others are included only
-/// in the filesystem's own counts.
+/// Maximum number of tasks, and of files, per filesystem and interval: those with the most time.
+/// The others are included only in the filesystem's own counts.
 const ROWS: usize = 1024;
 
 /// Computes intervals; keeps the last counters.
@@ -23,7 +23,8 @@ pub struct Fold {
 /// Counters of an interval.
 #[derive(Clone, Debug, Default)]
 pub struct Step {
-    /// Filesystems by device number, with `dev`, `counts`, `searching`, `tasks` (without role) and `files` (without location).
+    /// Filesystems by device number, with `dev`, `counts`, `searching`, `tasks` (without role) and
+    /// `files` (without location).
     pub filesystems: BTreeMap<u32, FsAlloc>,
     /// Events lost because a table was full.
     pub lost: u64,
@@ -47,11 +48,7 @@ impl Fold {
                 Some(before) => counts.since(before),
                 None => counts.clone(),
             };
-            let fs = FsAlloc {
-                dev,
-                counts,
-                ..FsAlloc::default()
-            };
+            let fs = FsAlloc { dev, counts, ..FsAlloc::default() };
             filesystems.insert(dev, fs);
         }
         let nothing = Share::default();
@@ -61,12 +58,7 @@ impl Fold {
             if share != nothing
                 && let Some(fs) = filesystems.get_mut(&task.dev)
             {
-                fs.tasks.push(TaskAlloc {
-                    pid: task.pid,
-                    comm: comm.clone(),
-                    role: None,
-                    share,
-                });
+                fs.tasks.push(TaskAlloc { pid: task.pid, comm: comm.clone(), role: None, share });
             }
         }
         for (&id, share) in &now.files {
@@ -75,11 +67,7 @@ impl Fold {
                 && let Some(fs) = filesystems.get_mut(&id.dev)
             {
                 let location = FileLocation::default();
-                fs.files.push(FileAlloc {
-                    id,
-                    location,
-                    share,
-                });
+                fs.files.push(FileAlloc { id, location, share });
             }
         }
         for (task, since) in &now.searching {
@@ -107,14 +95,12 @@ fn bound(fs: &mut FsAlloc) {
     fs.files.truncate(ROWS);
 }
 
-/// Extends `into` to the end of `newer`. The caller must find the reasons again ([`super::reason`]).
+/// Extends `into` to the end of `newer`. The caller must find the reasons again
+/// ([`super::reason`]).
 pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     let older = std::mem::replace(into, newer.clone());
-    let mut before: HashMap<u32, FsAlloc> = older
-        .filesystems
-        .into_iter()
-        .map(|fs| (fs.dev, fs))
-        .collect();
+    let mut before: HashMap<u32, FsAlloc> =
+        older.filesystems.into_iter().map(|fs| (fs.dev, fs)).collect();
     // mb_stats and a hook count differently: keep only the hook's counts.
     let now_from = into.sources.get(GROUPS).copied();
     let was_from = older.sources.get(GROUPS).copied();
@@ -134,11 +120,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
         }
     }
     // Keep filesystems that were unmounted.
-    into.filesystems.extend(
-        before
-            .into_values()
-            .map(|fs| FsAlloc { reason: None, ..fs }),
-    );
+    into.filesystems.extend(before.into_values().map(|fs| FsAlloc { reason: None, ..fs }));
     into.filesystems.sort_by(|a, b| a.name.cmp(&b.name));
     into.interval = into.interval.saturating_add(older.interval);
     add_samples(into, older.cpu, older.cpus, older.on_cpu);
@@ -155,7 +137,8 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
 
 fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
     fs.counts.add(&was.counts);
-    // Keep mb_stats only if both intervals have it: it is compared with the hook's counts of the whole time.
+    // Keep mb_stats only if both intervals have it: it is compared with the hook's counts of the
+    // whole time.
     fs.mb_stats = fs.mb_stats.zip(was.mb_stats).map(|(now, was)| MbCount {
         searches: now.searches.saturating_add(was.searches),
         groups: now.groups.saturating_add(was.groups),
@@ -192,7 +175,8 @@ fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
     bound(fs);
 }
 
-/// Adds `was` to `now`. The sum has a hottest function only if both have the same one, or one has no allocator samples.
+/// Adds `was` to `now`. The sum has a hottest function only if both have the same one, or one has
+/// no allocator samples.
 fn add_cpu(now: &mut Cpu, was: &Cpu) {
     now.hottest = match (now.hottest.take(), &was.hottest) {
         (Some((name, n)), Some((other, m))) if name == *other => Some((name, n.saturating_add(*m))),
@@ -206,8 +190,8 @@ fn add_cpu(now: &mut Cpu, was: &Cpu) {
     now.hooks = now.hooks.saturating_add(was.hooks);
 }
 
-/// Adds the samples of all CPUs together, of each CPU and of each thread. A CPU or thread that was idle in one interval has no
-/// row in it, but its possible samples count.
+/// Adds the samples of all CPUs together, of each CPU and of each thread. A CPU or thread that was
+/// idle in one interval has no row in it, but its possible samples count.
 fn add_samples(
     into: &mut AllocSnapshot,
     older: Option<Cpu>,
@@ -217,19 +201,16 @@ fn add_samples(
     let each = |cpus: &BTreeMap<u32, Cpu>| cpus.values().map(|c| c.possible).max();
     let (mut now, mut was) = (each(&into.cpus), each(&older_cpus));
     if let (Some(a), Some(b)) = (&into.cpu, &older) {
-        // The number of CPUs is the same, so the possible samples of one CPU are proportional to those of all.
+        // The number of CPUs is the same, so the possible samples of one CPU are proportional to
+        // those of all.
         let of = |n: u64, part: u64, whole: u64| {
             let part = u128::from(n) * u128::from(part);
-            part.checked_div(u128::from(whole))
-                .and_then(|n| u64::try_from(n).ok())
+            part.checked_div(u128::from(whole)).and_then(|n| u64::try_from(n).ok())
         };
         now = now.or_else(|| of(was?, a.possible, b.possible));
         was = was.or_else(|| of(now?, b.possible, a.possible));
     }
-    let idle = |part: Option<u64>| Cpu {
-        possible: part.unwrap_or(0),
-        ..Cpu::default()
-    };
+    let idle = |part: Option<u64>| Cpu { possible: part.unwrap_or(0), ..Cpu::default() };
     let (now, was) = (idle(now), idle(was));
     for &number in older_cpus.keys() {
         into.cpus.entry(number).or_insert_with(|| now.clone());
@@ -245,8 +226,7 @@ fn add_samples(
         add_cpu(&mut cpu, &now);
         into.on_cpu.push((pid, comm, cpu));
     }
-    into.on_cpu
-        .sort_by_key(|t| (Reverse((t.2.allocator, t.2.busy)), t.0));
+    into.on_cpu.sort_by_key(|t| (Reverse((t.2.allocator, t.2.busy)), t.0));
     into.on_cpu.truncate(ROWS);
     into.cpu = match (older, into.cpu.take()) {
         (Some(was), Some(mut now)) => {

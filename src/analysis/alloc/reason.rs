@@ -1,5 +1,5 @@
-//! Finds the reason why the allocator uses CPU time or waits, and a fix. A reason is one sentence with figures from available
-//! sources only. A healthy filesystem gets no reason.
+//! Finds the reason why the allocator uses CPU time or waits, and a fix. A reason is one sentence
+//! with figures from available sources only. A healthy filesystem gets no reason.
 
 mod groups;
 mod waits;
@@ -9,14 +9,16 @@ use crate::advice::kernel::Kernel;
 use crate::advice::quote::quote;
 use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Reason};
 
-/// Number of groups considered per second from which on the cost is noticeable, even if no search has ended: at 20 to 100 ns per
-/// group, 2 to 10 % of a CPU.
+/// Number of groups considered per second from which on the cost is noticeable, even if no search
+/// has ended: at 20 to 100 ns per group, 2 to 10 % of a CPU.
 const MANY_LOOKS: f64 = 1e6;
 /// Share of the time in the allocator above which waits for bitmaps, or locks, are the reason.
 const MOSTLY: f64 = 0.5;
-/// Share of the allocator time of all filesystems above which samples are attributed to one filesystem.
+/// Share of the allocator time of all filesystems above which samples are attributed to one
+/// filesystem.
 const ITS_OWN: f64 = 0.9;
-/// Minimum number of CPU samples (a fifth of a second at 99 Hz), or of sampled refusals, for a reason.
+/// Minimum number of CPU samples (a fifth of a second at 99 Hz), or of sampled refusals, for a
+/// reason.
 const SAMPLES_ENOUGH: u64 = 20;
 /// Number of criteria that do not use the lists: the last two, on every kernel.
 const LATE: usize = 2;
@@ -35,10 +37,7 @@ pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
     let case = Case {
         snapshot,
         fs,
-        kernel: Kernel {
-            release: fs.known.kernel.clone(),
-            new_allocator: fs.known.new_allocator,
-        },
+        kernel: Kernel { release: fs.known.kernel.clone(), new_allocator: fs.known.new_allocator },
         seconds: snapshot.interval.as_secs_f64(),
     };
     if case.seconds <= 0.0 {
@@ -59,7 +58,8 @@ enum Scan {
     NoLists,
     /// The lists are off for this mount.
     Off,
-    /// The lists are on, but this kernel does not use them for files with extents (5.13 to 5.17, according to its version).
+    /// The lists are on, but this kernel does not use them for files with extents (5.13 to 5.17,
+    /// according to its version).
     Unused,
     /// The lists are on.
     Lists,
@@ -86,13 +86,14 @@ impl Case<'_> {
         }
     }
 
-    /// True if samples can be attributed to this filesystem. Samples include all filesystems, watched or not.
+    /// True if samples can be attributed to this filesystem. Samples include all filesystems,
+    /// watched or not.
     fn has_samples(&self) -> bool {
         self.fs.known.alone && self.own_share() >= ITS_OWN
     }
 
-    /// This filesystem's share of the allocator time of all watched filesystems. A group considered counts as 1 ns, because searches
-    /// that have not ended have no time yet.
+    /// This filesystem's share of the allocator time of all watched filesystems. A group considered
+    /// counts as 1 ns, because searches that have not ended have no time yet.
     fn own_share(&self) -> f64 {
         let weight = |fs: &FsAlloc| fs.counts.nanoseconds as f64 + fs.counts.looks() as f64;
         let all: f64 = self.snapshot.filesystems.iter().map(weight).sum();
@@ -105,8 +106,8 @@ impl Case<'_> {
         }
     }
 
-    /// True if the allocator takes a tenth of a CPU, a tenth of a task's time (not counting waits for bitmaps), or considers
-    /// [`MANY_LOOKS`] groups per second.
+    /// True if the allocator takes a tenth of a CPU, a tenth of a task's time (not counting waits
+    /// for bitmaps), or considers [`MANY_LOOKS`] groups per second.
     fn is_noticeable(&self) -> bool {
         let c = &self.fs.counts;
         let cpus = allocator_cpus(self.snapshot).filter(|_| self.has_samples());
@@ -134,11 +135,7 @@ impl Case<'_> {
     /// CPU samples, if there are enough and all can be attributed to this filesystem.
     fn cpu(&self) -> Option<&Cpu> {
         let enough = |c: &&Cpu| c.allocator >= SAMPLES_ENOUGH;
-        self.snapshot
-            .cpu
-            .as_ref()
-            .filter(enough)
-            .filter(|_| self.has_samples())
+        self.snapshot.cpu.as_ref().filter(enough).filter(|_| self.has_samples())
     }
 }
 

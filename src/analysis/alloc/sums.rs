@@ -16,11 +16,7 @@ impl Groups {
     /// Bucket for a number of groups.
     pub const fn bucket(groups: u64) -> usize {
         let bits = 64 - groups.leading_zeros() as usize;
-        if bits < super::GROUPS_BUCKETS {
-            bits
-        } else {
-            super::GROUPS_BUCKETS - 1
-        }
+        if bits < super::GROUPS_BUCKETS { bits } else { super::GROUPS_BUCKETS - 1 }
     }
 
     /// Number of searches in the histogram.
@@ -105,7 +101,8 @@ impl Counts {
 }
 
 impl Share {
-    /// Increase since `earlier`. If a count went down, the table entry is new and all of its counts are returned.
+    /// Increase since `earlier`. If a count went down, the table entry is new and all of its counts
+    /// are returned.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let restarted = self.requests < earlier.requests
@@ -166,11 +163,7 @@ mod tests {
 
     #[test]
     fn an_evicted_entry_starts_at_zero() {
-        let share = |requests, blocks| Share {
-            requests,
-            blocks,
-            ..Share::default()
-        };
+        let share = |requests, blocks| Share { requests, blocks, ..Share::default() };
         assert_eq!(share(9, 90).since(&share(4, 40)), share(5, 50));
         assert_eq!(share(3, 90).since(&share(4, 40)), share(3, 90));
         assert_eq!(share(9, 30).since(&share(4, 40)), share(9, 30));

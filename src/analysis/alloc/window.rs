@@ -1,4 +1,5 @@
-//! Merges the last seconds into one interval: delayed allocation allocates every few seconds, so most single seconds are empty.
+//! Merges the last seconds into one interval: delayed allocation allocates every few seconds, so
+//! most single seconds are empty.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -9,11 +10,12 @@ use crate::analysis::alloc::AllocSnapshot;
 /// Length of the window; the same as for the headline of `top`.
 pub const LENGTH: Duration = Duration::from_secs(10);
 
-/// Maximum number of intervals in a window. `--interval` is at least 0.1 s, but a recording is untrusted.
+/// Maximum number of intervals in a window. `--interval` is at least 0.1 s, but a recording is
+/// untrusted.
 const MOST: usize = 256;
 
-/// Sum of the last `intervals`, up to [`LENGTH`], with its reasons. An interval longer than that is returned alone. `None`
-/// without intervals.
+/// Sum of the last `intervals`, up to [`LENGTH`], with its reasons. An interval longer than that is
+/// returned alone. `None` without intervals.
 pub fn last(intervals: &[AllocSnapshot]) -> Option<AllocSnapshot> {
     let mut newest = intervals[intervals.len() - fits(intervals)..].iter();
     let mut sum = newest.next()?.clone();

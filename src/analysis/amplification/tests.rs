@@ -16,28 +16,18 @@ fn array(
     submitted: &[(Origin, Op, u64)],
     costs: &[(Origin, u64, u64)],
 ) -> ArraySnapshot {
-    let cells = moved
-        .iter()
-        .map(|&(origin, op, bytes)| fixture::cell(origin, op, 1, bytes, 100));
-    let mut array = fixture::array(vec![
-        fixture::member(0, cells.collect()),
-        fixture::member(1, Vec::new()),
-    ]);
+    let cells = moved.iter().map(|&(origin, op, bytes)| fixture::cell(origin, op, 1, bytes, 100));
+    let mut array =
+        fixture::array(vec![fixture::member(0, cells.collect()), fixture::member(1, Vec::new())]);
     array.submitted = submitted.iter().map(|&(o, op, b)| ((o, op), b)).collect();
-    array.costs = costs
-        .iter()
-        .map(|&(o, parity, rmw_read)| (o, CostCounters { parity, rmw_read }))
-        .collect();
+    array.costs =
+        costs.iter().map(|&(o, parity, rmw_read)| (o, CostCounters { parity, rmw_read })).collect();
     array
 }
 
 fn amplification(array: &ArraySnapshot) -> BTreeMap<(Origin, Op), Row> {
     let amplification = Amplification::new(array, Duration::from_secs(1));
-    amplification
-        .rows
-        .iter()
-        .map(|r| ((r.origin, r.op), *r))
-        .collect()
+    amplification.rows.iter().map(|r| ((r.origin, r.op), *r)).collect()
 }
 
 #[test]
@@ -50,35 +40,24 @@ fn a_small_write_on_raid5_moves_four_bytes_per_byte() {
             (Parity, Op::Write, 400 * KIB),
             (RmwRead, Op::Read, 800 * KIB),
         ],
-        &[
-            (FileData, Op::Write, 400 * KIB),
-            (FileData, Op::Read, 64 * KIB),
-        ],
+        &[(FileData, Op::Write, 400 * KIB), (FileData, Op::Read, 64 * KIB)],
         &[(FileData, 400 * KIB, 800 * KIB)],
     ));
     assert_eq!(rows.len(), 2);
     let write = rows[&(FileData, Op::Write)];
-    assert_eq!(
-        (write.data, write.parity, write.rmw_read),
-        (400 * KIB, 400 * KIB, 800 * KIB)
-    );
+    assert_eq!((write.data, write.parity, write.rmw_read), (400 * KIB, 400 * KIB, 800 * KIB));
     assert_eq!(write.factor(), Some(4.0));
     assert_eq!(rows[&(FileData, Op::Read)].factor(), Some(1.0));
 }
 
-/// BPF programs count costs at submission, cells count at completion: only the proportions of the costs are used.
+/// BPF programs count costs at submission, cells count at completion: only the proportions of the
+/// costs are used.
 #[test]
 fn completed_bytes_are_split_in_proportion_to_costs() {
     use Origin::{FileData, Journal, Parity, RmwRead};
     let rows = amplification(&array(
-        &[
-            (Parity, Op::Write, 100 * KIB),
-            (RmwRead, Op::Read, 40 * KIB),
-        ],
-        &[
-            (FileData, Op::Write, 500 * KIB),
-            (Journal, Op::Write, 500 * KIB),
-        ],
+        &[(Parity, Op::Write, 100 * KIB), (RmwRead, Op::Read, 40 * KIB)],
+        &[(FileData, Op::Write, 500 * KIB), (Journal, Op::Write, 500 * KIB)],
         &[(FileData, 30, 0), (Journal, 10, 7)],
     ));
     let (data, journal) = (rows[&(FileData, Op::Write)], rows[&(Journal, Op::Write)]);
@@ -108,14 +87,11 @@ fn without_costs_written_bytes_are_the_weights() {
         (60 * KIB, 20 * KIB, 6 * KIB, 8 * KIB)
     );
     assert_eq!(journal.below(), (20 + 30 + 10 + 3 + 4) * KIB);
-    // Everything was submitted in the previous interval: the weights are the bytes completed in this one.
+    // Everything was submitted in the previous interval: the weights are the bytes completed in
+    // this one.
     let rows = amplification(&array(&moved, &[], &[]));
     let journal = rows[&(Journal, Op::Write)];
-    assert_eq!(
-        (journal.below(), journal.factor()),
-        (161 * KIB, None),
-        "no division by 0"
-    );
+    assert_eq!((journal.below(), journal.factor()), (161 * KIB, None), "no division by 0");
 }
 
 #[test]
@@ -156,10 +132,7 @@ fn parity_of_discards_is_charged_to_discards() {
             (Parity, Op::Discard, 32 * KIB),
             (FileData, Op::Write, KIB),
         ],
-        &[
-            (FileData, Op::Discard, 96 * KIB),
-            (FileData, Op::Write, KIB),
-        ],
+        &[(FileData, Op::Discard, 96 * KIB), (FileData, Op::Write, KIB)],
         &[(FileData, 512, 512)],
     ));
     assert_eq!(rows[&(FileData, Op::Discard)].parity, 32 * KIB);
@@ -171,14 +144,8 @@ fn parity_of_discards_is_charged_to_discards() {
 fn submitted_parity_stays_parity() {
     use Origin::{FileData, Parity};
     let rows = amplification(&array(
-        &[
-            (FileData, Op::Write, 20 * KIB),
-            (Parity, Op::Write, 20 * KIB),
-        ],
-        &[
-            (FileData, Op::Write, 10 * KIB),
-            (Parity, Op::Write, 10 * KIB),
-        ],
+        &[(FileData, Op::Write, 20 * KIB), (Parity, Op::Write, 20 * KIB)],
+        &[(FileData, Op::Write, 10 * KIB), (Parity, Op::Write, 10 * KIB)],
         &[],
     ));
     assert_eq!(rows[&(FileData, Op::Write)].factor(), Some(2.0));
@@ -190,11 +157,7 @@ fn submitted_parity_stays_parity() {
 #[test]
 fn expected_factor_of_every_level() {
     let factors = |level: &str, disks| {
-        expected(&ArrayInfo {
-            level: level.to_owned(),
-            disks,
-            ..ArrayInfo::default()
-        })
+        expected(&ArrayInfo { level: level.to_owned(), disks, ..ArrayInfo::default() })
     };
     for (level, disks, wanted) in [
         ("single", 1, Some((1.0, 1.0))),

@@ -88,7 +88,8 @@ pub enum Unit {
 }
 
 impl Figure {
-    /// Name in JSON, name in text, unit, and weight in the order of differences: what delays IO comes before what only counts it.
+    /// Name in JSON, name in text, unit, and weight in the order of differences: what delays IO
+    /// comes before what only counts it.
     fn properties(self) -> (&'static str, &'static str, Unit, f64) {
         match self {
             Self::Bios => ("bios_per_s", "bios/s", Unit::Rate, 1.0),
@@ -97,12 +98,9 @@ impl Figure {
             Self::ReadShare => ("read_share", "share of reads", Unit::Share, 1.0),
             Self::Utilisation => ("utilisation", "busy", Unit::Share, 3.0),
             Self::BusiestUtilisation => ("busiest_utilisation", "busiest member", Unit::Share, 3.0),
-            Self::MeanUtilisation => (
-                "mean_utilisation",
-                "mean of members, busy",
-                Unit::Share,
-                1.0,
-            ),
+            Self::MeanUtilisation => {
+                ("mean_utilisation", "mean of members, busy", Unit::Share, 1.0)
+            }
             Self::Share => ("share_of_bytes", "share of bytes", Unit::Share, 1.0),
             Self::P50(_) => ("device_p50_us", "p50", Unit::Us, 1.5),
             Self::P99(_) => ("device_p99_us", "p99", Unit::Us, 2.0),
@@ -148,7 +146,8 @@ pub struct Change {
     pub figure: Figure,
     /// Figure before and after, with the confidence interval of the difference.
     pub estimate: Estimate,
-    /// p value adjusted for the number of figures that were compared, see [`super::significance::adjusted`].
+    /// p value adjusted for the number of figures that were compared, see
+    /// [`super::significance::adjusted`].
     pub adjusted: Option<f64>,
     /// Probability that a request after took longer than one before; only with [`Figure::P50`].
     pub superiority: Option<f64>,
@@ -167,8 +166,8 @@ impl Change {
         })
     }
 
-    /// True if the difference is beyond noise: its confidence interval does not include 0, and it is among the differences of which at
-    /// most [`FALSE_DISCOVERIES`] are false.
+    /// True if the difference is beyond noise: its confidence interval does not include 0, and it
+    /// is among the differences of which at most [`FALSE_DISCOVERIES`] are false.
     pub fn is_significant(&self) -> bool {
         let excludes_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
         self.estimate.interval.is_some_and(excludes_zero)
@@ -191,11 +190,7 @@ impl Change {
             _ => self.times().ln().abs().min(3.0),
         };
         let size = size * self.figure.properties().3;
-        if self.is_significant() {
-            size + 1000.0
-        } else {
-            size
-        }
+        if self.is_significant() { size + 1000.0 } else { size }
     }
 }
 

@@ -18,10 +18,11 @@ impl Design<'_> {
         (self.before.effective() + self.after.effective() - 2.0).max(1.0)
     }
 
-    /// Factor by which a standard deviation of resamples is too small: deviations are taken from the mean of few blocks, and
-    /// correlation beyond a block is not seen. The latter is assumed to be that of intervals that correlate with the one before
-    /// by 0.5: the variance of their mean is 3 times that of independent intervals, and blocks of L intervals show 3 - 4 (1 - 0.5^L) / L
-    /// times that.
+    /// Factor by which a standard deviation of resamples is too small: deviations are taken from
+    /// the mean of few blocks, and correlation beyond a block is not seen. The latter is assumed to
+    /// be that of intervals that correlate with the one before by 0.5: the variance of their mean
+    /// is 3 times that of independent intervals, and blocks of L intervals show 3 - 4 (1 - 0.5^L) /
+    /// L times that.
     fn correction(&self) -> f64 {
         let factor = |resamples: &Resamples| {
             let length = resamples.block() as f64;
@@ -39,7 +40,8 @@ pub struct Estimate {
     pub before: Option<f64>,
     /// Figure after.
     pub after: Option<f64>,
-    /// 95 % confidence interval of the difference; `None` without enough intervals, or if a figure is undefined.
+    /// 95 % confidence interval of the difference; `None` without enough intervals, or if a figure
+    /// is undefined.
     pub interval: Option<(f64, f64)>,
     /// Two-sided p value of the difference.
     pub p: Option<f64>,
@@ -58,8 +60,8 @@ impl Estimate {
     }
 }
 
-/// Compares a figure that `figure` computes from sums over a recording. `before` and `after` have one series for each sum, with
-/// a value for each interval. `figure` may return NaN.
+/// Compares a figure that `figure` computes from sums over a recording. `before` and `after` have
+/// one series for each sum, with a value for each interval. `figure` may return NaN.
 pub fn compare(
     design: Option<Design<'_>>,
     before: &[Vec<f64>],
@@ -71,11 +73,8 @@ pub fn compare(
         figure(&sums)
     };
     let some = |value: f64| value.is_finite().then_some(value);
-    let mut estimate = Estimate {
-        before: some(whole(before)),
-        after: some(whole(after)),
-        ..Estimate::default()
-    };
+    let mut estimate =
+        Estimate { before: some(whole(before)), after: some(whole(after)), ..Estimate::default() };
     if let (Some(design), Some(difference)) = (design, estimate.difference()) {
         let before = design.before.figures(before, &figure);
         let after = design.after.figures(after, &figure);
@@ -94,7 +93,8 @@ pub fn deltas(before: Vec<f64>, after: Vec<f64>) -> Vec<f64> {
     deltas
 }
 
-/// 95 % confidence interval: percentiles of the ascending `deltas`, centred at `difference`, and widened for the number of blocks.
+/// 95 % confidence interval: percentiles of the ascending `deltas`, centred at `difference`, and
+/// widened for the number of blocks.
 pub fn interval(difference: f64, deltas: &[f64], design: Design<'_>) -> Option<(f64, f64)> {
     let at = |q: f64| deltas.get((q * deltas.len() as f64) as usize).copied();
     let middle = at(0.5).filter(|_| is_enough(deltas))?;

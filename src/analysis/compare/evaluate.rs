@@ -53,10 +53,8 @@ pub fn evaluate(
     let mut arrays = compared(before, after, &found, design);
     let mut operations = operations(before, after, design);
     let all = arrays.iter_mut().flat_map(|a| &mut a.changes);
-    let mut tested: Vec<&mut Change> = all
-        .chain(&mut operations)
-        .filter(|c| c.estimate.p.is_some())
-        .collect();
+    let mut tested: Vec<&mut Change> =
+        all.chain(&mut operations).filter(|c| c.estimate.p.is_some()).collect();
     let p: Vec<f64> = tested.iter().filter_map(|c| c.estimate.p).collect();
     for (change, adjusted) in tested.iter_mut().zip(adjusted(&p)) {
         change.adjusted = Some(adjusted);
@@ -78,9 +76,7 @@ pub fn evaluate(
     }
     sort(&mut operations);
     let names = |all: &[usize], infos: &[&ArrayInfo]| -> Vec<String> {
-        all.iter()
-            .filter_map(|&i| Some(infos.get(i)?.name.clone()))
-            .collect()
+        all.iter().filter_map(|&i| Some(infos.get(i)?.name.clone())).collect()
     };
     Ok(Comparison {
         arrays,
@@ -172,12 +168,11 @@ fn operations(before: Input<'_>, after: Input<'_>, design: Option<Design<'_>>) -
         };
         let (b, a) = (series(before), series(after));
         let mut add = |figure, part: usize, whole: usize| {
-            let estimate = estimate::compare(design, &b, &a, |sums| {
-                match (sums.get(part), sums.get(whole)) {
+            let estimate =
+                estimate::compare(design, &b, &a, |sums| match (sums.get(part), sums.get(whole)) {
                     (Some(part), Some(whole)) if *whole > 0.0 => part / whole,
                     _ => f64::NAN,
-                }
-            });
+                });
             let subject = Subject::Operation(kind.name());
             changes.extend(Change::new(subject, figure, estimate));
         };
@@ -225,7 +220,8 @@ fn notes(
     let (b, a) = (present(before), present(after));
     if b != a {
         notes.push(format!(
-            "{b} members before, {a} after: members are not compared one by one, because a slot has another part of the array"
+            "{b} members before, {a} after: members are not compared one by one, because a slot \
+             has another part of the array"
         ));
     }
     let renamed = members.iter().filter(|m| {

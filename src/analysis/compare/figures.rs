@@ -65,11 +65,7 @@ pub fn array(both: &Both<'_>) -> Vec<Change> {
         let (seconds, _, sum, members) = split(sums);
         sum / members / seconds
     });
-    let members = both
-        .before
-        .present()
-        .count()
-        .max(both.after.present().count());
+    let members = both.before.present().count().max(both.after.present().count());
     let busy = |side: &Side<'_>, i: &Interval| -> f64 {
         // Include members that failed during the recording.
         let members = 0..side.members.len();
@@ -89,7 +85,8 @@ pub fn array(both: &Both<'_>) -> Vec<Change> {
     changes.into_iter().flatten().collect()
 }
 
-/// Load of the busiest member over the mean, by bytes, or by requests if there are no bytes. Undefined with too few requests.
+/// Load of the busiest member over the mean, by bytes, or by requests if there are no bytes.
+/// Undefined with too few requests.
 fn skew(both: &Both<'_>, keep: impl Fn(Origin, Op) -> bool) -> super::estimate::Estimate {
     let by_requests = [&both.before, &both.after].iter().all(|side| {
         let bytes = side.each(|s, i| s.moved(i, |_, o, op| keep(o, op)).1);
@@ -130,24 +127,19 @@ fn skew(both: &Both<'_>, keep: impl Fn(Origin, Op) -> bool) -> super::estimate::
     both.figure(series, |each| {
         let sum: f64 = each.iter().sum();
         let most = each.iter().copied().fold(0.0, f64::max);
-        if sum > 0.0 {
-            most * each.len() as f64 / sum
-        } else {
-            f64::NAN
-        }
+        if sum > 0.0 { most * each.len() as f64 / sum } else { f64::NAN }
     })
 }
 
-/// Differences of each pair of members. `pairs` has indices into the members before and after. A single member's utilisation,
-/// share of the bytes and times are left out: they are those of the array.
+/// Differences of each pair of members. `pairs` has indices into the members before and after. A
+/// single member's utilisation, share of the bytes and times are left out: they are those of the
+/// array.
 pub fn members(both: &Both<'_>, pairs: &[(usize, usize)]) -> Vec<Change> {
     let mut changes = Vec::new();
     let several = pairs.len() > 1;
     for &(before, after) in pairs {
-        let (was, now) = (
-            both.before.array.members.get(before),
-            both.after.array.members.get(after),
-        );
+        let (was, now) =
+            (both.before.array.members.get(before), both.after.array.members.get(after));
         let (Some(was), Some(now)) = (was, now) else {
             continue;
         };
@@ -164,11 +156,8 @@ pub fn members(both: &Both<'_>, pairs: &[(usize, usize)]) -> Vec<Change> {
         let change = |figure, estimate| Change::new(subject.clone(), figure, estimate);
         let all = |side: &Side<'_>, i: &Interval| side.moved(i, |_, _, _| true).1;
         let found = [
-            change(
-                Figure::Utilisation,
-                both.rate(|side, i| side.busy(i, index(side))),
-            )
-            .filter(|_| several),
+            change(Figure::Utilisation, both.rate(|side, i| side.busy(i, index(side))))
+                .filter(|_| several),
             change(Figure::Requests, both.rate(|side, i| moved(side, i).0)),
             change(Figure::Bytes, both.rate(|side, i| moved(side, i).1)),
             change(Figure::Share, both.ratio(|side, i| moved(side, i).1, all)).filter(|_| several),
@@ -258,17 +247,13 @@ pub fn amplification(both: &Both<'_>) -> Vec<Change> {
             let total = amplification.total(Op::Write);
             let own = amplification.rows.iter().filter(|r| r.op == Op::Write);
             let own = own.map(|r| (Some(r.origin), (r.below() as f64, r.submitted as f64)));
-            own.chain([(None, (total.below() as f64, total.submitted as f64))])
-                .collect()
+            own.chain([(None, (total.below() as f64, total.submitted as f64))]).collect()
         });
         each.collect()
     };
     let (before, after) = (rows(&both.before), rows(&both.after));
-    let origins: BTreeSet<Option<Origin>> = before
-        .iter()
-        .chain(&after)
-        .flat_map(|r| r.keys().copied())
-        .collect();
+    let origins: BTreeSet<Option<Origin>> =
+        before.iter().chain(&after).flat_map(|r| r.keys().copied()).collect();
     let mut changes = Vec::new();
     for origin in origins {
         let series = |side: &Side<'_>| {
@@ -303,20 +288,14 @@ fn bytes_of(side: &Side<'_>, interval: &Interval) -> ArraySnapshot {
         queue: Hist::default(),
         device: Hist::default(),
     });
-    let member = MemberSnapshot {
-        slot: Some(0),
-        io: cells.collect(),
-        ..MemberSnapshot::default()
-    };
+    let member = MemberSnapshot { slot: Some(0), io: cells.collect(), ..MemberSnapshot::default() };
     let own = |array: u32| Some(array) == side.number;
     let submitted = interval.submitted.iter().filter(|(key, _)| own(key.0));
     let costs = interval.costs.iter().filter(|(key, _)| own(key.0));
     ArraySnapshot {
         info: side.array.info.clone(),
         members: vec![member],
-        submitted: submitted
-            .map(|(&(_, origin, op), sum)| ((origin, op), sum.bytes))
-            .collect(),
+        submitted: submitted.map(|(&(_, origin, op), sum)| ((origin, op), sum.bytes)).collect(),
         costs: costs.map(|(&(_, origin), cost)| (origin, *cost)).collect(),
         ..ArraySnapshot::default()
     }

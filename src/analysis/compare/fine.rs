@@ -1,5 +1,6 @@
-//! Log-linear histograms with 16 buckets per power of two: a bucket is at most 6.25 % wide. They are four times as fine as
-//! [`Hist`](crate::analysis::hist::Hist), so that a change of a quantile by a tenth is not lost between two buckets.
+//! Log-linear histograms with 16 buckets per power of two: a bucket is at most 6.25 % wide. They
+//! are four times as fine as [`Hist`](crate::analysis::hist::Hist), so that a change of a quantile
+//! by a tenth is not lost between two buckets.
 
 /// Number of buckets: 32 bits of microseconds.
 pub const BUCKETS: usize = 464;
@@ -40,7 +41,8 @@ pub fn merge(sum: &mut Sparse, more: &Sparse) {
     });
 }
 
-/// The `q` quantile in µs, interpolated within its bucket. `counts` has the count of each of `buckets`; `None` without values.
+/// The `q` quantile in µs, interpolated within its bucket. `counts` has the count of each of
+/// `buckets`; `None` without values.
 pub fn quantile(buckets: &[u16], counts: &[f64], q: f64) -> Option<f64> {
     let total: f64 = counts.iter().sum();
     if total <= 0.0 {

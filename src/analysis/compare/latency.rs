@@ -34,8 +34,8 @@ fn series(buckets: &[u16], intervals: &[Sparse]) -> Vec<Vec<f64>> {
     series
 }
 
-/// Compares the device times in `before` and `after`, which have a histogram for each interval. `None` if too few requests were
-/// measured.
+/// Compares the device times in `before` and `after`, which have a histogram for each interval.
+/// `None` if too few requests were measured.
 pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) -> Option<Latency> {
     let mut buckets: Vec<u16> = before.iter().chain(after).flatten().map(|b| b.0).collect();
     buckets.sort_unstable();
@@ -45,10 +45,7 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
         table.iter().map(|counts| counts.iter().sum()).collect()
     };
     let totals = tables.each_ref().map(total);
-    let least = totals
-        .iter()
-        .map(|t| t.iter().sum())
-        .fold(f64::INFINITY, f64::min);
+    let least = totals.iter().map(|t| t.iter().sum()).fold(f64::INFINITY, f64::min);
     if least < ENOUGH {
         return None;
     }
@@ -58,18 +55,11 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
         |counts: &[f64]| [0.5, 0.99].map(|q| quantile(&buckets, counts, q).unwrap_or(f64::NAN));
     let resampled = design.map(|design| {
         let [before, after] = &tables;
-        [
-            design.before.figures(before, quantiles),
-            design.after.figures(after, quantiles),
-        ]
+        [design.before.figures(before, quantiles), design.after.figures(after, quantiles)]
     });
     let estimate = |index: usize, q: f64| {
         let [before, after] = totals.each_ref().map(|t| quantile(&buckets, t, q));
-        let mut estimate = Estimate {
-            before,
-            after,
-            ..Estimate::default()
-        };
+        let mut estimate = Estimate { before, after, ..Estimate::default() };
         if let (Some(design), Some([b, a]), Some(before), Some(after)) =
             (design, &resampled, before, after)
         {

@@ -1,12 +1,13 @@
 //! Compares two recordings: what changed, by how much, and which differences are noise.
 //!
 //! * [`series`]: figures of each interval of a recording, collected in the same pass as its report.
-//! * [`fine`]: histograms of device times. [`resample`]: moving-block bootstrap. [`ranks`]: Mann-Whitney test.
-//!   [`significance`]: p values, and control of the false discovery rate.
+//! * [`fine`]: histograms of device times. [`resample`]: moving-block bootstrap. [`ranks`]:
+//!   Mann-Whitney test. [`significance`]: p values, and control of the false discovery rate.
 //! * [`pairs`]: which array and member of one recording corresponds to which of the other.
-//! * [`estimate`], [`latency`]: one difference with its confidence interval. [`change`]: its subject and unit.
-//! * [`figures`], [`traffic`]: all differences of an array. [`evaluate`]: the whole comparison, a [`comparison`]. [`verdict`]: the
-//!   sentence. [`words`]: figures as text.
+//! * [`estimate`], [`latency`]: one difference with its confidence interval. [`change`]: its
+//!   subject and unit.
+//! * [`figures`], [`traffic`]: all differences of an array. [`evaluate`]: the whole comparison, a
+//!   [`comparison`]. [`verdict`]: the sentence. [`words`]: figures as text.
 
 pub mod change;
 pub mod comparison;

@@ -27,8 +27,8 @@ pub struct Pairs {
     pub after: Vec<usize>,
 }
 
-/// Pairs arrays: those in `asked` (name before, name after), then by name, then the rest in order, md arrays and plain disks
-/// separately.
+/// Pairs arrays: those in `asked` (name before, name after), then by name, then the rest in order,
+/// md arrays and plain disks separately.
 ///
 /// # Errors
 ///
@@ -46,10 +46,7 @@ pub fn arrays(
     let find = |all: &[&ArrayInfo], left: &[usize], name: &str, which: &str| {
         let known = all.iter().position(|a| a.name == name).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
-            format!(
-                "--pair: {which} has no array {name}; it has {}",
-                units::list(&names)
-            )
+            format!("--pair: {which} has no array {name}; it has {}", units::list(&names))
         })?;
         if left.contains(&known) {
             Ok(known)
@@ -74,11 +71,7 @@ pub fn arrays(
             left.iter().filter(alike).copied().collect()
         };
         let (b, a) = (left(before, &pairs.before), left(after, &pairs.after));
-        let reason = if b.len() == 1 && a.len() == 1 {
-            Reason::Only
-        } else {
-            Reason::Order
-        };
+        let reason = if b.len() == 1 && a.len() == 1 { Reason::Only } else { Reason::Order };
         for (b, a) in b.into_iter().zip(a) {
             pairs.join(b, a, reason);
         }
@@ -95,8 +88,8 @@ impl Pairs {
     }
 }
 
-/// Pairs members, by index: by slot, and those without a slot by name. Empty if the numbers of members that are present differ:
-/// a slot then has another part of the array.
+/// Pairs members, by index: by slot, and those without a slot by name. Empty if the numbers of
+/// members that are present differ: a slot then has another part of the array.
 pub fn members(before: &ArraySnapshot, after: &ArraySnapshot) -> Vec<(usize, usize)> {
     let present = |array: &ArraySnapshot| array.members.iter().filter(|m| m.is_present()).count();
     if present(before) != present(after) {
@@ -123,12 +116,7 @@ mod tests {
     fn infos(names: &[&str]) -> Vec<ArrayInfo> {
         let info = |name: &&str| ArrayInfo {
             name: (*name).to_owned(),
-            level: if name.starts_with("md") {
-                "raid0"
-            } else {
-                "single"
-            }
-            .to_owned(),
+            level: if name.starts_with("md") { "raid0" } else { "single" }.to_owned(),
             ..ArrayInfo::default()
         };
         names.iter().map(info).collect()
@@ -137,10 +125,7 @@ mod tests {
     fn pair(before: &[&str], after: &[&str], asked: &[(&str, &str)]) -> Result<String, String> {
         let (b, a) = (infos(before), infos(after));
         let (b, a): (Vec<_>, Vec<_>) = (b.iter().collect(), a.iter().collect());
-        let asked: Vec<_> = asked
-            .iter()
-            .map(|(x, y)| ((*x).to_owned(), (*y).to_owned()))
-            .collect();
+        let asked: Vec<_> = asked.iter().map(|(x, y)| ((*x).to_owned(), (*y).to_owned())).collect();
         let found = arrays(&b, &a, &asked)?;
         let pairs = found.pairs.iter().map(|&(x, y, reason)| {
             let how = match reason {
@@ -160,36 +145,18 @@ mod tests {
     #[test]
     fn arrays_are_paired_by_name_then_in_order() {
         for (before, after, asked, expected) in [
-            (
-                &["md0", "sda"][..],
-                &["md0", "sda"][..],
-                &[][..],
-                "md0=md0 sda=sda",
-            ),
+            (&["md0", "sda"][..], &["md0", "sda"][..], &[][..], "md0=md0 sda=sda"),
             (&["md0", "sda"], &["md127", "sdb"], &[], "md0~md127 sda~sdb"),
-            (
-                &["md0", "md1"],
-                &["md126", "md127"],
-                &[],
-                "md0?md126 md1?md127",
-            ),
+            (&["md0", "md1"], &["md126", "md127"], &[], "md0?md126 md1?md127"),
             (&["md0", "md1"], &["md1"], &[], "md1=md1 -md0"),
             (&["sda"], &["md0"], &[], "-sda +md0"),
             (&["sda"], &["md0"], &[("sda", "md0")], "sda!md0"),
-            (
-                &["md0", "md1"],
-                &["md0", "md1"],
-                &[("md0", "md1")],
-                "md1~md0 md0!md1",
-            ),
+            (&["md0", "md1"], &["md0", "md1"], &[("md0", "md1")], "md1~md0 md0!md1"),
         ] {
             assert_eq!(pair(before, after, asked).as_deref(), Ok(expected));
         }
         let wrong = pair(&["md0", "md1"], &["md0"], &[("md3", "md0")]);
-        assert_eq!(
-            wrong.unwrap_err(),
-            "--pair: BEFORE has no array md3; it has md0 and md1"
-        );
+        assert_eq!(wrong.unwrap_err(), "--pair: BEFORE has no array md3; it has md0 and md1");
         let twice = pair(&["md0", "md1"], &["md0"], &[("md0", "md0"), ("md1", "md0")]);
         assert_eq!(twice.unwrap_err(), "--pair names md0 of AFTER twice");
     }

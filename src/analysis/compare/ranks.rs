@@ -3,15 +3,16 @@
 /// Result of the test.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ranks {
-    /// Probability that a value of the second sample is larger than one of the first, plus half the probability that they are
-    /// in the same bucket. 0.5: neither is larger.
+    /// Probability that a value of the second sample is larger than one of the first, plus half
+    /// the probability that they are in the same bucket. 0.5: neither is larger.
     pub superiority: f64,
-    /// Two-sided p value, by the normal approximation with correction for ties. Assumes independent values.
+    /// Two-sided p value, by the normal approximation with correction for ties. Assumes
+    /// independent values.
     pub p: f64,
 }
 
-/// Probability that a value of `after` is larger than one of `before`, see [`Ranks::superiority`]. Both have the counts of the
-/// same buckets. `None` if a sample is empty.
+/// Probability that a value of `after` is larger than one of `before`, see [`Ranks::superiority`].
+/// Both have the counts of the same buckets. `None` if a sample is empty.
 pub fn superiority(before: &[f64], after: &[f64]) -> Option<f64> {
     let (mut below, mut wins, mut n2) = (0.0, 0.0, 0.0);
     for (&b, &a) in before.iter().zip(after) {
@@ -27,12 +28,7 @@ pub fn test(before: &[f64], after: &[f64]) -> Option<Ranks> {
     let superiority = superiority(before, after)?;
     let (n1, n2): (f64, f64) = (before.iter().sum(), after.iter().sum());
     let n = n1 + n2;
-    let ties: f64 = before
-        .iter()
-        .zip(after)
-        .map(|(b, a)| b + a)
-        .map(|t| t * t * t - t)
-        .sum();
+    let ties: f64 = before.iter().zip(after).map(|(b, a)| b + a).map(|t| t * t * t - t).sum();
     let variance = n1 * n2 / 12.0 * (n + 1.0 - ties / (n * (n - 1.0)).max(1.0));
     let deviation = (superiority - 0.5) * n1 * n2;
     let p = if variance > 0.0 {
@@ -50,7 +46,8 @@ mod tests {
 
     #[test]
     fn p_values_agree_with_scipy() {
-        // scipy.stats.mannwhitneyu(after, before, method="asymptotic", use_continuity=False), each bucket's number repeated
+        // scipy.stats.mannwhitneyu(after, before, method="asymptotic", use_continuity=False), each
+        // bucket's number repeated
         for (before, after, superiority, p) in [
             (
                 [3.0, 5.0, 9.0, 4.0, 1.0, 0.0],

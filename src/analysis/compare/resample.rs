@@ -1,8 +1,9 @@
 //! Moving-block bootstrap over the intervals of a recording.
 //!
-//! Successive intervals are not independent: a queue drains over seconds, a journal commits every 5 s. So whole blocks of
-//! successive intervals are drawn (Künsch 1989). A block that reaches the end continues at the start, so that the first and last
-//! intervals are drawn as often as the others (Politis and Romano 1992).
+//! Successive intervals are not independent: a queue drains over seconds, a journal commits every 5
+//! s. So whole blocks of successive intervals are drawn (Künsch 1989). A block that reaches the end
+//! continues at the start, so that the first and last intervals are drawn as often as the others
+//! (Politis and Romano 1992).
 
 /// Number of resamples.
 pub const RESAMPLES: usize = 1000;
@@ -11,8 +12,8 @@ pub const ENOUGH_INTERVALS: usize = 10;
 /// Number of blocks that fit into a recording.
 const BLOCKS: usize = 8;
 
-/// Deterministic random numbers: splitmix64 (Steele, Lea and Flood 2014). A generator of a crate may change with its version,
-/// and the same recordings must always give the same output.
+/// Deterministic random numbers: splitmix64 (Steele, Lea and Flood 2014). A generator of a crate
+/// may change with its version, and the same recordings must always give the same output.
 #[derive(Debug)]
 pub struct Numbers(pub u64);
 
@@ -44,8 +45,8 @@ pub struct Resamples {
 }
 
 impl Resamples {
-    /// Draws blocks of `block` of `intervals` intervals. The same arguments give the same blocks. `None` if there are fewer
-    /// than [`ENOUGH_INTERVALS`].
+    /// Draws blocks of `block` of `intervals` intervals. The same arguments give the same blocks.
+    /// `None` if there are fewer than [`ENOUGH_INTERVALS`].
     pub fn new(intervals: usize, block: usize, seed: u64) -> Option<Self> {
         if intervals < ENOUGH_INTERVALS {
             return None;
@@ -54,12 +55,7 @@ impl Resamples {
         let blocks = intervals.div_ceil(block);
         let mut numbers = Numbers(seed);
         let starts = (0..RESAMPLES * blocks).map(|_| numbers.below(intervals as u64) as u32);
-        Some(Self {
-            intervals,
-            block,
-            starts: starts.collect(),
-            blocks,
-        })
+        Some(Self { intervals, block, starts: starts.collect(), blocks })
     }
 
     /// Number of intervals in a block.
@@ -79,8 +75,8 @@ impl Resamples {
         starts.map(|&s| s as usize).zip(lengths)
     }
 
-    /// Value of `figure` for each resample. `figure` gets the sums of all `series` over the resample; they have a value for each
-    /// interval.
+    /// Value of `figure` for each resample. `figure` gets the sums of all `series` over the
+    /// resample; they have a value for each interval.
     pub fn figures<T>(&self, series: &[Vec<f64>], figure: impl Fn(&[f64]) -> T) -> Vec<T> {
         let prefixes = series.iter().map(|series| {
             let mut sum = 0.0;
@@ -105,8 +101,9 @@ impl Resamples {
     }
 }
 
-/// Number of intervals in a block, for a recording of `intervals`: an eighth. Simulations (`simulation.rs`) have about the nominal
-/// rate of false alarms with this length. Lengths chosen from the data have up to twice that rate in short recordings.
+/// Number of intervals in a block, for a recording of `intervals`: an eighth. Simulations
+/// (`simulation.rs`) have about the nominal rate of false alarms with this length. Lengths chosen
+/// from the data have up to twice that rate in short recordings.
 pub fn block_length(intervals: usize) -> usize {
     intervals.div_ceil(BLOCKS).max(1)
 }

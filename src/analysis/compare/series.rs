@@ -1,8 +1,8 @@
 //! Figures of each interval of a recording, collected in one pass and in bounded memory.
 //!
-//! Intervals end at states, which are about a second apart. If there are too many intervals or table entries, pairs of adjoining
-//! intervals are merged, which doubles their length. An item that comes after the state of its interval counts in the
-//! next one. Busy times are exact.
+//! Intervals end at states, which are about a second apart. If there are too many intervals or
+//! table entries, pairs of adjoining intervals are merged, which doubles their length. An item that
+//! comes after the state of its interval counts in the next one. Busy times are exact.
 
 mod sums;
 
@@ -102,11 +102,7 @@ pub struct Collector {
 impl Collector {
     /// Starts at `from_us`.
     pub fn new(from_us: i64) -> Self {
-        Self {
-            from: from_us,
-            states: (1, 0),
-            ..Self::default()
-        }
+        Self { from: from_us, states: (1, 0), ..Self::default() }
     }
 
     /// Adds an item other than a state. Ignores kinds that are not compared.
@@ -146,11 +142,7 @@ impl Collector {
             self.cells.resize_with((number + 1) * CELLS, || None);
         }
         let open = self.cells.get_mut(at)?.get_or_insert_with(|| {
-            Box::new(CurrentCell {
-                requests: 0,
-                bytes: 0,
-                device: [0; BUCKETS],
-            })
+            Box::new(CurrentCell { requests: 0, bytes: 0, device: [0; BUCKETS] })
         });
         Some(open)
     }

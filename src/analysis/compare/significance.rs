@@ -8,23 +8,24 @@ pub fn normal_p(z: f64) -> f64 {
     libm::erfc(z.abs() / std::f64::consts::SQRT_2)
 }
 
-/// Two-sided p value of `t` with `df` degrees of freedom, by Wallace's approximation (Annals of Mathematical Statistics 30,
-/// 1959, page 1124).
+/// Two-sided p value of `t` with `df` degrees of freedom, by Wallace's approximation (Annals of
+/// Mathematical Statistics 30, 1959, page 1124).
 pub fn student_p(t: f64, df: f64) -> f64 {
     let df = df.max(1.0);
     let z = (df * (t * t / df).ln_1p()).sqrt() * (8.0 * df + 1.0) / (8.0 * df + 3.0);
     normal_p(z)
 }
 
-/// Two-sided 95 % quantile of Student's t with `df` degrees of freedom: the inverse of [`student_p`].
+/// Two-sided 95 % quantile of Student's t with `df` degrees of freedom: the inverse of
+/// [`student_p`].
 pub fn student_95(df: f64) -> f64 {
     let df = df.max(1.0);
     let z = Z95 * (8.0 * df + 3.0) / (8.0 * df + 1.0);
     (df * (z * z / df).exp_m1()).sqrt()
 }
 
-/// Adjusted p values by Benjamini and Hochberg (1995), in the order of `p`. Differences whose adjusted value is at most 0.05
-/// include at most 5 % false ones in the long run.
+/// Adjusted p values by Benjamini and Hochberg (1995), in the order of `p`. Differences whose
+/// adjusted value is at most 0.05 include at most 5 % false ones in the long run.
 pub fn adjusted(p: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p.len()).collect();
     order.sort_by(|&a, &b| p[b].total_cmp(&p[a]));
@@ -46,21 +47,11 @@ mod tests {
     #[test]
     fn p_values_agree_with_scipy() {
         // scipy.stats.norm.sf(z) * 2
-        for (z, p) in [
-            (0.0, 1.0),
-            (1.0, 0.317_310_508),
-            (1.959_964, 0.05),
-            (4.0, 6.334_248e-5),
-        ] {
+        for (z, p) in [(0.0, 1.0), (1.0, 0.317_310_508), (1.959_964, 0.05), (4.0, 6.334_248e-5)] {
             assert!((normal_p(z) - p).abs() < 1e-6, "{z}");
         }
         // scipy.stats.t.ppf(0.975, df)
-        for (df, t) in [
-            (5.0, 2.570_582),
-            (8.0, 2.306_004),
-            (20.0, 2.085_963),
-            (100.0, 1.983_972),
-        ] {
+        for (df, t) in [(5.0, 2.570_582), (8.0, 2.306_004), (20.0, 2.085_963), (100.0, 1.983_972)] {
             assert!((student_95(df) / t - 1.0).abs() < 0.01, "{df}");
             assert!((student_p(t, df) - 0.05).abs() < 0.001, "{df}");
         }

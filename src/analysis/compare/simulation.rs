@@ -67,10 +67,7 @@ fn equal_loads_give_false_alarms_at_about_the_nominal_rate() {
         ((10, 10), 0.3, 0.0, 0.06),
     ] {
         let alarms = share(400, |numbers| is_found(loads(numbers, n, memory, 1.0).p));
-        assert!(
-            (least..=most).contains(&alarms),
-            "{n:?} intervals, memory {memory}: {alarms}"
-        );
+        assert!((least..=most).contains(&alarms), "{n:?} intervals, memory {memory}: {alarms}");
     }
 }
 
@@ -91,7 +88,8 @@ fn a_change_of_20_percent_is_found() {
     }
 }
 
-/// Device times of 50 requests in each of 60 intervals. The level of an interval correlates with the one before by 0.5.
+/// Device times of 50 requests in each of 60 intervals. The level of an interval correlates with
+/// the one before by 0.5.
 fn latencies(numbers: &mut Numbers, times: f64) -> Latency {
     let n = 60;
     let intervals = |numbers: &mut Numbers, us: f64| -> Vec<Sparse> {
@@ -106,13 +104,8 @@ fn latencies(numbers: &mut Numbers, times: f64) -> Latency {
         });
         each.collect()
     };
-    let (before, after) = (
-        intervals(numbers, 5000.0),
-        intervals(numbers, 5000.0 * times),
-    );
-    with_design((n, n), |design| {
-        latency::compare(Some(design), &before, &after).unwrap()
-    })
+    let (before, after) = (intervals(numbers, 5000.0), intervals(numbers, 5000.0 * times));
+    with_design((n, n), |design| latency::compare(Some(design), &before, &after).unwrap())
 }
 
 #[test]

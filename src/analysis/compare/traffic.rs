@@ -44,14 +44,7 @@ impl<'a> Side<'a> {
                 *own = true;
             }
         }
-        Self {
-            is_after,
-            series,
-            array,
-            number: position(number),
-            members,
-            own,
-        }
+        Self { is_after, series, array, number: position(number), members, own }
     }
 
     /// The first of `both` if this is the recording before, else the second.
@@ -97,9 +90,7 @@ impl<'a> Side<'a> {
             .submitted
             .iter()
             .filter(|((array, origin, op), _)| Some(*array) == self.number && keep(*origin, *op));
-        own.fold((0.0, 0.0), |all, (_, sum)| {
-            (all.0 + sum.bios as f64, all.1 + sum.bytes as f64)
-        })
+        own.fold((0.0, 0.0), |all, (_, sum)| (all.0 + sum.bios as f64, all.1 + sum.bytes as f64))
     }
 
     /// Requests, and bytes read and written, of the cells that `keep` accepts.

@@ -28,10 +28,7 @@ pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
         changes.find(|c| c.subject == *subject && c.figure == figure)
     };
     let Some(busiest) = find(&Subject::Array, Figure::BusiestUtilisation) else {
-        return (
-            Verdict::NoRequests,
-            format!("{name}: its members were idle before and after"),
-        );
+        return (Verdict::NoRequests, format!("{name}: its members were idle before and after"));
     };
     let load = Load {
         bytes: find(&Subject::Load, Figure::Bytes),
@@ -49,11 +46,7 @@ pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
     let several = find(&Subject::Array, Figure::MeanUtilisation).is_some();
     let mut parts = vec![format!(
         "{} {}",
-        if several {
-            "the busiest member was"
-        } else {
-            "it was"
-        },
+        if several { "the busiest member was" } else { "it was" },
         was_now(busiest, " busy", verdict)
     )];
     parts.extend(skew(array));
@@ -95,8 +88,8 @@ impl<'a> Load<'a> {
         load.filter(|c| c.is_significant() && beyond(c, LOAD))
     }
 
-    /// True if the bytes are about the same, but the bios are larger or smaller, or the share of reads differs. Neither latencies nor
-    /// the disk time for each MiB are comparable then.
+    /// True if the bytes are about the same, but the bios are larger or smaller, or the share of
+    /// reads differs. Neither latencies nor the disk time for each MiB are comparable then.
     fn is_another_kind(&self) -> bool {
         let is_other = |c: &&Change| c.is_significant() && beyond(c, LOAD);
         let is_mixed = |c: &&Change| {
@@ -148,8 +141,9 @@ fn beyond(change: &Change, by: f64) -> bool {
     }
 }
 
-/// Decides from the utilisation and the latencies of the array. If the amount of load differs, uses the disk time for each MiB instead
-/// of the utilisation, and ignores latencies that the load explains.
+/// Decides from the utilisation and the latencies of the array. If the amount of load differs, uses
+/// the disk time for each MiB instead of the utilisation, and ignores latencies that the load
+/// explains.
 fn decide(
     array: &ArrayComparison,
     busiest: &Change,
@@ -162,15 +156,13 @@ fn decide(
         better |= delta < 0.0;
         worse |= delta > 0.0;
     };
-    // The maximum of several noisy figures grows with their noise, so that the shorter recording seems to have a busier member.
+    // The maximum of several noisy figures grows with their noise, so that the shorter recording
+    // seems to have a busier member.
     let is_confirmed = || {
         let mut others = array.changes.iter().filter(|c| {
             matches!(c.figure, Figure::Utilisation | Figure::MeanUtilisation) && c.is_significant()
         });
-        let is_single = !array
-            .changes
-            .iter()
-            .any(|c| c.figure == Figure::MeanUtilisation);
+        let is_single = !array.changes.iter().any(|c| c.figure == Figure::MeanUtilisation);
         is_single || others.any(|c| (difference(c) > 0.0) == (difference(busiest) > 0.0))
     };
     match other_load {
@@ -226,9 +218,8 @@ fn was_now(change: &Change, what: &str, verdict: Verdict) -> String {
 
 /// The largest change of an origin's skew.
 fn skew(array: &ArrayComparison) -> Option<String> {
-    let largest = largest(array, |c| {
-        matches!(c.subject, Subject::Origin(..)) && c.figure == Figure::Skew
-    })?;
+    let largest =
+        largest(array, |c| matches!(c.subject, Subject::Origin(..)) && c.figure == Figure::Skew)?;
     let Subject::Origin(origin, op) = largest.subject else {
         return None;
     };
@@ -247,22 +238,16 @@ fn from_to(what: &str, change: &Change) -> String {
 fn latency(array: &ArrayComparison, several: bool) -> Option<String> {
     let is_p99 = |c: &Change| matches!(c.figure, Figure::P99(_));
     let is_p50 = |c: &Change| matches!(c.figure, Figure::P50(_));
-    let member = largest(array, |c| {
-        matches!(c.subject, Subject::Member { .. }) && is_p99(c)
-    });
+    let member = largest(array, |c| matches!(c.subject, Subject::Member { .. }) && is_p99(c));
     let whole =
         |of: &dyn Fn(&Change) -> bool| largest(array, |c| c.subject == Subject::Array && of(c));
-    let found = member
-        .or_else(|| whole(&is_p99))
-        .or_else(|| whole(&is_p50))?;
+    let found = member.or_else(|| whole(&is_p99)).or_else(|| whole(&is_p50))?;
     let op = plural(found.figure.op()?);
     let what = match &found.subject {
         Subject::Member { before, after, .. } if several && before == after => {
             format!("{op} on {after}")
         }
-        Subject::Member {
-            slot: Some(slot), ..
-        } if several => format!("{op} on slot {slot}"),
+        Subject::Member { slot: Some(slot), .. } if several => format!("{op} on slot {slot}"),
         _ => op.to_owned(),
     };
     let what = format!("{} of {what}", found.figure.label());

@@ -47,8 +47,8 @@ pub fn difference(change: &Change) -> String {
     text
 }
 
-/// The difference for a table: `-51 points (-55 to -47)`; `noise (-1 to +2)` if it is not beyond noise; without an interval if
-/// there is none.
+/// The difference for a table: `-51 points (-55 to -47)`; `noise (-1 to +2)` if it is not beyond
+/// noise; without an interval if there is none.
 pub fn difference_short(change: &Change) -> String {
     let long = difference(change);
     let Some((difference, interval)) = long.split_once(", 95 % interval ") else {

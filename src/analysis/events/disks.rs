@@ -1,8 +1,9 @@
 //! Busy time and completed requests of each disk, up to any time in a recording.
 //!
-//! Busy time is defined as for io_ticks (Documentation/block/stat.rst): time with a request in flight, here the union of the
-//! requests' times from allocation to completion. The kernel's io_ticks, recorded with each state, samples that once per
-//! jiffy. It is used where a request was in flight at a state, because that request may never complete in the recording.
+//! Busy time is defined as for io_ticks (Documentation/block/stat.rst): time with a request in
+//! flight, here the union of the requests' times from allocation to completion. The kernel's
+//! io_ticks, recorded with each state, samples that once per jiffy. It is used where a request was
+//! in flight at a state, because that request may never complete in the recording.
 //! Adjoining periods add up exactly: each is the difference of two values of one function of time.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -87,11 +88,8 @@ impl Stalls {
         let since = *self.since.get_or_insert(from);
         let lasted = Duration::from_micros(u64::try_from(to.saturating_sub(since)).unwrap_or(0));
         if lasted >= self.longest.lasted {
-            self.longest = Stall {
-                lasted,
-                in_flight: was.in_flight.max(now.in_flight),
-                is_over: false,
-            };
+            self.longest =
+                Stall { lasted, in_flight: was.in_flight.max(now.in_flight), is_over: false };
         }
     }
 }
@@ -112,7 +110,8 @@ struct Disk {
     /// Number of leading `spans` that are sorted and disjoint.
     merged: usize,
     completions: Vec<i64>,
-    /// Difference of the states at both ends, if both have the disk: `io_ticks` in µs, requests, uncounted requests.
+    /// Difference of the states at both ends, if both have the disk: `io_ticks` in µs, requests,
+    /// uncounted requests.
     states: Option<DiskSum>,
     /// True if a request was in flight at either end.
     in_flight_at_either_end: bool,
@@ -158,11 +157,7 @@ impl Disk {
         let done = self.completions.len() as u64;
         let done_until = self.completions.partition_point(|&t| t < time) as u64;
         let Some(states) = self.states else {
-            return DiskSum {
-                busy_us: busy_until,
-                requests: done_until,
-                uncounted: 0,
-            };
+            return DiskSum { busy_us: busy_until, requests: done_until, uncounted: 0 };
         };
         let more = if self.in_flight_at_either_end {
             states.busy_us.min(length).saturating_sub(busy)
@@ -175,11 +170,7 @@ impl Disk {
         } else {
             share(states.requests, done_until, done)
         };
-        DiskSum {
-            busy_us,
-            requests,
-            uncounted: 0,
-        }
+        DiskSum { busy_us, requests, uncounted: 0 }
     }
 
     /// Figures of the whole stretch, based on the state at its end.
@@ -264,10 +255,7 @@ impl Disks {
                     }
                 }
                 disk.states = was.map(|was| DiskSum {
-                    busy_us: now
-                        .io_ticks_ms
-                        .saturating_sub(was.io_ticks_ms)
-                        .saturating_mul(1000),
+                    busy_us: now.io_ticks_ms.saturating_sub(was.io_ticks_ms).saturating_mul(1000),
                     requests: now.requests.saturating_sub(was.requests),
                     uncounted: now.uncounted.saturating_sub(was.uncounted),
                 });
@@ -276,28 +264,27 @@ impl Disks {
             }
         }
         self.open(time);
-        // States are about a second apart; a damaged recording may have any number at the same time.
+        // States are about a second apart; a damaged recording may have any number at the same
+        // time.
         while self.stretches.len() > STRETCHES {
             self.settle();
         }
     }
 
     fn open(&mut self, from: i64) {
-        self.stretches.push_back(Stretch {
-            from,
-            to: None,
-            disks: Vec::new(),
-        });
+        self.stretches.push_back(Stretch { from, to: None, disks: Vec::new() });
     }
 
-    /// Adds the start or end of an interval, µs since 1970. Call it before items more than [`SLACK_US`] later are added.
+    /// Adds the start or end of an interval, µs since 1970. Call it before items more than
+    /// [`SLACK_US`] later are added.
     pub fn add_boundary(&mut self, time: i64) {
         if self.boundaries.contains_key(&time) || !self.wanted.insert(time) {
             *self.reused.entry(time).or_default() += 1;
         }
     }
 
-    /// Removes a boundary added by [`Disks::add_boundary`]. A boundary that was added twice remains until it is removed twice.
+    /// Removes a boundary added by [`Disks::add_boundary`]. A boundary that was added twice remains
+    /// until it is removed twice.
     pub fn remove_boundary(&mut self, time: i64) {
         if let Some(more) = self.reused.get_mut(&time).filter(|more| **more > 0) {
             *more -= 1;
@@ -319,7 +306,8 @@ impl Disks {
         time <= self.settled && self.settled > 0
     }
 
-    /// Settles stretches that end [`SLACK_US`] or more before `time`, the time of an item that was read.
+    /// Settles stretches that end [`SLACK_US`] or more before `time`, the time of an item that was
+    /// read.
     #[inline]
     pub(super) fn read_until(&mut self, time: i64) {
         if time <= self.newest {
@@ -332,7 +320,8 @@ impl Disks {
         }
     }
 
-    /// Settles everything up to `time`: no older item follows. Figures after the last state come from requests alone.
+    /// Settles everything up to `time`: no older item follows. Figures after the last state come
+    /// from requests alone.
     pub fn end(&mut self, time: i64) {
         let Some(last) = self.stretches.back_mut() else {
             self.settled = time.max(1);
@@ -395,8 +384,7 @@ impl Disks {
     pub fn between(&self, from: i64, to: i64) -> Vec<DiskSum> {
         let was = self.sums(from);
         let now = self.sums(to).iter().enumerate();
-        now.map(|(i, sum)| sum.since(was.get(i).copied().unwrap_or_default()))
-            .collect()
+        now.map(|(i, sum)| sum.since(was.get(i).copied().unwrap_or_default())).collect()
     }
 
     /// Sums at a boundary; the final sums for a time after the end.

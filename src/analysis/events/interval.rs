@@ -13,8 +13,8 @@ use crate::analysis::lost::{Loss, Lost};
 use crate::analysis::snapshot::Overhead;
 use crate::origin::{Op, Origin};
 
-/// Half of the maximum number of tasks, and of files, kept in an interval. When there are more, the smaller half is dropped; the
-/// bytes of dropped files become unattributed.
+/// Half of the maximum number of tasks, and of files, kept in an interval. When there are more, the
+/// smaller half is dropped; the bytes of dropped files become unattributed.
 pub(super) const MANY: usize = 65_536;
 /// Cells of one member.
 pub(super) const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
@@ -39,10 +39,7 @@ impl Directory {
                 && last.arrays.iter().zip(&state.arrays).all(|(a, b)| {
                     a.info.name == b.info.name
                         && a.members.len() == b.members.len()
-                        && a.members
-                            .iter()
-                            .zip(&b.members)
-                            .all(|(a, b)| a.name == b.name)
+                        && a.members.iter().zip(&b.members).all(|(a, b)| a.name == b.name)
                 })
         };
         if !self.last.as_deref().is_some_and(same) {
@@ -77,7 +74,8 @@ pub struct IntervalCounters {
     pub(super) cells: Vec<Option<Box<CellCounters>>>,
     pub(super) tasks: HashMap<TaskKey, TaskCounters>,
     pub(super) files: HashMap<FileKey, TaskCounters>,
-    /// Sums of the current task and file, not yet in the maps: the next item mostly has the same key.
+    /// Sums of the current task and file, not yet in the maps: the next item mostly has the same
+    /// key.
     pub(super) task: Option<(TaskKey, TaskCounters)>,
     pub(super) file: Option<(FileKey, TaskCounters)>,
     pub(super) dirtied: HashMap<TaskKey, TaskCounters>,
@@ -162,22 +160,13 @@ impl IntervalCounters {
         let Some(&array) = directory.array_now.get(s.array as usize) else {
             return;
         };
-        let key = TaskKey {
-            array,
-            pid: s.pid,
-            origin: s.origin,
-            op: s.op,
-        };
+        let key = TaskKey { array, pid: s.pid, origin: s.origin, op: s.op };
         let ended = count_run(&mut self.task, key, s.length);
         self.put_task(ended);
         if s.origin != Origin::FileData || !matches!(s.op, Op::Read | Op::Write) {
             return;
         }
-        let key = FileKey {
-            array,
-            file: s.file,
-            op: s.op,
-        };
+        let key = FileKey { array, file: s.file, op: s.op };
         let ended = count_run(&mut self.file, key, s.length);
         self.put_file(ended);
     }
@@ -188,12 +177,7 @@ impl IntervalCounters {
         };
         let sum = TaskCounters::one(d.bytes);
         let (pid, origin) = (d.pid, d.origin);
-        let key = TaskKey {
-            array,
-            pid,
-            origin,
-            op: Op::Write,
-        };
+        let key = TaskKey { array, pid, origin, op: Op::Write };
         let lost = put(&mut self.dirtied, key, sum);
         self.lost.count(Loss::Tasks, lost);
         if let Some(file) = d.file {
@@ -239,8 +223,8 @@ impl IntervalCounters {
         state: &Arc<State>,
     ) -> Option<Arc<State>> {
         let was = directory.take(state);
-        // The first state is only a base for differences. So is the first state after a restart: until that state, the old
-        // programs counted as well.
+        // The first state is only a base for differences. So is the first state after a restart:
+        // until that state, the old programs counted as well.
         if let Some(before) = was.as_deref().filter(|_| !state.restart) {
             self.since(directory, before, state);
         }
@@ -260,7 +244,8 @@ impl IntervalCounters {
     }
 }
 
-/// Adds to one of at most 2 * [`MANY`] sums. If there are more, drops the smaller half and returns its number of bios.
+/// Adds to one of at most 2 * [`MANY`] sums. If there are more, drops the smaller half and returns
+/// its number of bios.
 fn put<K: Eq + Hash>(sums: &mut HashMap<K, TaskCounters>, key: K, sum: TaskCounters) -> u64 {
     sums.entry(key).or_default().add(sum);
     if sums.len() <= 2 * MANY {

@@ -83,21 +83,13 @@ fn cells_are_the_sum_of_items() {
     assert!(dirtied_files > 0 && dirtied > dirtied_files);
     assert_eq!(end.counters.cells.len(), cells.len());
     for (key, cell) in &end.counters.cells {
-        let sums = (
-            cell.requests,
-            cell.bytes,
-            cell.queue.count(),
-            cell.device.count(),
-        );
+        let sums = (cell.requests, cell.bytes, cell.queue.count(), cell.device.count());
         assert_eq!(sums, cells[key], "{key:?}");
     }
     let tasks = end.counters.tasks.values();
     let sums = tasks.fold((0, 0), |(n, b), t| (n + t.bios, b + t.bytes));
     assert_eq!(sums, (bios, submitted));
-    assert_eq!(
-        end.counters.files.values().map(|f| f.bytes).sum::<u64>(),
-        files
-    );
+    assert_eq!(end.counters.files.values().map(|f| f.bytes).sum::<u64>(), files);
 }
 
 #[test]
@@ -106,7 +98,8 @@ fn disk_statistics_cover_the_time_between_states() {
     for member in snapshot.arrays.iter().flat_map(|a| &a.members) {
         let disk = member.disk.unwrap();
         assert_eq!(disk.requests, 500);
-        // At least io_ticks, since there is always a request in flight; the requests were in flight for longer.
+        // At least io_ticks, since there is always a request in flight; the requests were in flight
+        // for longer.
         let utilisation = disk.utilisation;
         assert!((0.5..=1.0).contains(&utilisation), "{utilisation}");
         assert_eq!(disk.in_flight, 1);
@@ -119,11 +112,7 @@ fn uncounted_requests_are_reported_once() {
     let mut items = fixture::items(6000, seconds);
     for item in &mut items {
         if let Item::State(state) = item {
-            let found = if state.time_us < START + 2_500_000 {
-                3
-            } else {
-                17
-            };
+            let found = if state.time_us < START + 2_500_000 { 3 } else { 17 };
             let disk = state.arrays[0].members[1].disk.as_mut();
             disk.unwrap().uncounted = found;
         }
@@ -137,9 +126,7 @@ fn uncounted_requests_are_reported_once() {
     for cut in 0..=seconds {
         events.disks.add_boundary(START + cut * 1_000_000);
     }
-    items
-        .iter()
-        .for_each(|item| events.push(&mut IntervalCounters::default(), item));
+    items.iter().for_each(|item| events.push(&mut IntervalCounters::default(), item));
     events.disks.end(START + seconds * 1_000_000);
     for second in 0..seconds {
         let from = START + second * 1_000_000;
@@ -159,10 +146,7 @@ fn restarted(time_us: i64) -> State {
 
 #[test]
 fn counters_and_figures_by_name_survive_a_restart() {
-    let cost = |n| CostCounters {
-        parity: n,
-        rmw_read: 2 * n,
-    };
+    let cost = |n| CostCounters { parity: n, rmw_read: 2 * n };
     let with = |mut state: State, n: u64| {
         let number = u32::from(state.arrays[0].info.name != "md127");
         state.costs = vec![(number, Origin::FileData, cost(n))];
@@ -201,27 +185,11 @@ fn counters_and_figures_by_name_survive_a_restart() {
     // 100 to 150 of the old programs, 7 to 9 of the new ones.
     assert_eq!(snapshot.lost[Loss::Pieces], 50 + 2);
     assert_eq!(snapshot.overhead.bpf_ns, 520);
-    let names: Vec<_> = snapshot
-        .arrays
-        .iter()
-        .map(|a| a.info.name.as_str())
-        .collect();
+    let names: Vec<_> = snapshot.arrays.iter().map(|a| a.info.name.as_str()).collect();
     assert_eq!(names, ["sda", "md127"]);
     let members: Vec<_> = snapshot.arrays.iter().flat_map(|a| &a.members).collect();
-    let figures: Vec<_> = members
-        .iter()
-        .map(|m| (m.name.as_str(), m.sum(|_| true).0))
-        .collect();
-    assert_eq!(
-        figures,
-        [
-            ("sda", 2),
-            ("loop1", 0),
-            ("loop3", 1),
-            ("loop4", 0),
-            ("loop2", 1)
-        ]
-    );
+    let figures: Vec<_> = members.iter().map(|m| (m.name.as_str(), m.sum(|_| true).0)).collect();
+    assert_eq!(figures, [("sda", 2), ("loop1", 0), ("loop3", 1), ("loop4", 0), ("loop2", 1)]);
     assert_eq!(members[4].health.as_deref(), Some("removed"));
     let (start, end) = whole(&items);
     let of = |s: &Sample| {
@@ -248,11 +216,7 @@ fn the_largest_files_are_kept_and_all_bytes_are_counted() {
     }
     let (_, end) = whole(&items);
     let files = &end.counters.files;
-    assert!(
-        files.len() <= 2 * super::interval::MANY + 1,
-        "{}",
-        files.len()
-    );
+    assert!(files.len() <= 2 * super::interval::MANY + 1, "{}", files.len());
     let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
     assert_eq!(files.values().map(|f| f.bytes).sum::<u64>(), all);
 }

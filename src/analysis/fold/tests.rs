@@ -7,17 +7,8 @@ use crate::analysis::counters::{CostCounters, JournalCounters, TaskCounters, Tas
 use crate::analysis::lost::Loss;
 use crate::origin::{Op, Origin};
 
-const BITMAP: CellKey = CellKey {
-    member: 1,
-    origin: Origin::BlockBitmap,
-    op: Op::Write,
-};
-const TASK: TaskKey = TaskKey {
-    array: 0,
-    pid: 7,
-    origin: Origin::FileData,
-    op: Op::Read,
-};
+const BITMAP: CellKey = CellKey { member: 1, origin: Origin::BlockBitmap, op: Op::Write };
+const TASK: TaskKey = TaskKey { array: 0, pid: 7, origin: Origin::FileData, op: Op::Read };
 
 fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
     let member = |name: &str, slot| MemberNow {
@@ -49,22 +40,17 @@ fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
 
 /// `sample` plus bios of a task in the interval that ends there.
 fn submitted(mut sample: Sample, bios: u64) -> Sample {
-    let task = TaskCounters {
-        bios,
-        bytes: bios * 512,
-    };
+    let task = TaskCounters { bios, bytes: bios * 512 };
     sample.counters.tasks.insert(TASK, task);
-    let info = TaskInfo {
-        comm: b"cat".to_vec(),
-        ..TaskInfo::default()
-    };
+    let info = TaskInfo { comm: b"cat".to_vec(), ..TaskInfo::default() };
     sample.tasks.insert(TASK.id(), info);
     sample
 }
 
 #[test]
 fn requests_only_the_kernel_counted_are_lost_and_noted() {
-    // `kernel` is read before raidtrace's counters. The count that is read after them is 9 higher, and must not be used.
+    // `kernel` is read before raidtrace's counters. The count that is read after them is 9 higher,
+    // and must not be used.
     let with = |second, ours: u64, kernel: u64| {
         let mut sample = sample(second, ours, 0);
         let disk = sample.arrays[0].members[1].disk.as_mut().unwrap();
@@ -96,17 +82,10 @@ fn parity_that_completes_late_is_charged_to_its_cause() {
         let mut sample = sample(0, 1, 0);
         sample.clock = Duration::from_millis(tenths * 100);
         for (origin, parity) in [(Origin::FileData, file), (Origin::Journal, journal)] {
-            let cost = CostCounters {
-                parity,
-                ..CostCounters::default()
-            };
+            let cost = CostCounters { parity, ..CostCounters::default() };
             sample.counters.costs.insert((0, origin), cost);
         }
-        let key = CellKey {
-            member: 1,
-            origin: Origin::Parity,
-            op: Op::Write,
-        };
+        let key = CellKey { member: 1, origin: Origin::Parity, op: Op::Write };
         sample.counters.cells.entry(key).or_default().bytes = completed;
         sample
     };
@@ -142,11 +121,7 @@ fn uncertain_pre_reads_are_unknown() {
         let mut sample = sample(second, 1, 0);
         sample.arrays[0].read_reason_uncertain = read_reason_uncertain;
         for origin in [Origin::RmwRead, Origin::Unknown] {
-            let key = CellKey {
-                member: 1,
-                origin,
-                op: Op::Read,
-            };
+            let key = CellKey { member: 1, origin, op: Op::Read };
             let cell = sample.counters.cells.entry(key).or_default();
             (cell.requests, cell.bytes) = (rmw, rmw * 4096);
             rmw /= 2;
@@ -162,10 +137,7 @@ fn uncertain_pre_reads_are_unknown() {
         origins(fold.step(with(11, 4, false))),
         [(Origin::Unknown, 2), (Origin::RmwRead, 4)]
     );
-    assert_eq!(
-        origins(fold.step(with(12, 12, true))),
-        [(Origin::Unknown, 12)]
-    );
+    assert_eq!(origins(fold.step(with(12, 12, true))), [(Origin::Unknown, 12)]);
 }
 
 #[test]
@@ -176,22 +148,13 @@ fn figures_cover_the_interval() {
     let members = &snapshot.arrays[0].members;
     assert_eq!(members[0].name, "sda");
     let cell = &members[0].io[0];
-    assert_eq!(
-        (cell.origin, cell.requests, cell.bytes),
-        (Origin::BlockBitmap, 30, 30 * 4096)
-    );
+    assert_eq!((cell.origin, cell.requests, cell.bytes), (Origin::BlockBitmap, 30, 30 * 4096));
     assert_eq!(cell.device.count(), 0, "the one value was counted before");
     assert!(members[1].io.is_empty());
     let disk = members[0].disk.unwrap();
-    assert_eq!(
-        (disk.requests, disk.in_flight, disk.utilisation),
-        (30, 3, 0.25)
-    );
+    assert_eq!((disk.requests, disk.in_flight, disk.utilisation), (30, 3, 0.25));
     let task = &snapshot.arrays[0].tasks[0];
-    assert_eq!(
-        (task.pid, task.comm.as_slice(), task.io[0].bios),
-        (7, &b"cat"[..], 30)
-    );
+    assert_eq!((task.pid, task.comm.as_slice(), task.io[0].bios), (7, &b"cat"[..], 30));
 }
 
 #[test]
@@ -210,10 +173,7 @@ fn submitted_bytes_include_every_task_of_the_array() {
     };
     let mut fold = Fold::new(with(10, 100, 100));
     let array = fold.step(with(11, 130, 30)).arrays.remove(0);
-    assert_eq!(
-        array.submitted,
-        [((TASK.origin, TASK.op), 2 * 30 * 512)].into()
-    );
+    assert_eq!(array.submitted, [((TASK.origin, TASK.op), 2 * 30 * 512)].into());
     let (parity, rmw_read) = (30 * 4096, 30 * 8192);
     let cost = CostCounters { parity, rmw_read };
     assert!(array.costs.is_empty(), "under way");
@@ -236,14 +196,8 @@ fn unchanged_counters_give_an_empty_snapshot() {
 fn a_throttled_cgroup_has_no_pid() {
     let mut fold = Fold::new(sample(10, 100, 0));
     let mut now = sample(11, 100, 0);
-    let key = TaskKey {
-        pid: THROTTLED | 77,
-        ..TASK
-    };
-    let io = TaskCounters {
-        bios: 1,
-        bytes: 512,
-    };
+    let key = TaskKey { pid: THROTTLED | 77, ..TASK };
+    let io = TaskCounters { bios: 1, bytes: 512 };
     now.counters.tasks.insert(key, io);
     assert_eq!(fold.step(now).arrays[0].tasks[0].pid, 0);
 }
@@ -266,9 +220,7 @@ fn disk_statistics_continue_across_a_reload() {
     let requests = |mut first: Sample| {
         before.resume_disks(&mut first);
         let members = first.arrays[0].members.iter();
-        members
-            .map(|m| m.disk.unwrap().requests)
-            .collect::<Vec<_>>()
+        members.map(|m| m.disk.unwrap().requests).collect::<Vec<_>>()
     };
     assert_eq!(requests(sample(1, 30, 300)), [15, 15]);
     // A new device with the same name.
@@ -282,10 +234,7 @@ fn disk_statistics_continue_across_a_reload() {
 fn journal_waits_cover_the_interval() {
     let at = |second, checkpoints, wait_ns| {
         let mut sample = sample(second, 0, 0);
-        let counted = JournalCounters {
-            checkpoints,
-            wait_ns,
-        };
+        let counted = JournalCounters { checkpoints, wait_ns };
         for array in [0, 7] {
             sample.journals.insert((array, "md0".to_owned()), counted);
         }
@@ -297,10 +246,7 @@ fn journal_waits_cover_the_interval() {
         panic!("{snapshot:?}");
     };
     assert_eq!(stalls.filesystem, "md0");
-    assert_eq!(
-        (stalls.checkpoints, stalls.wait),
-        (3, Duration::from_millis(250))
-    );
+    assert_eq!((stalls.checkpoints, stalls.wait), (3, Duration::from_millis(250)));
     let quiet = fold.step(at(3, 103, 5_250_000_000));
     assert!(quiet.arrays[0].journal_stalls.is_empty());
     let mut both = snapshot.clone();

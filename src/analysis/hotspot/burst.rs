@@ -1,4 +1,5 @@
-//! Members that are saturated for part of the time. A mean hides this: five saturated seconds of ten look like 50 % utilisation.
+//! Members that are saturated for part of the time. A mean hides this: five saturated seconds of
+//! ten look like 50 % utilisation.
 
 use std::time::Duration;
 
@@ -31,8 +32,8 @@ pub struct Burst {
     pub waited: Waited,
     /// Requests that tasks waited for in the other intervals.
     pub otherwise: Waited,
-    /// Mean time of a request in the other intervals, µs. This is the lower median over the intervals, because a burst begins and
-    /// ends within an interval. `None` without requests.
+    /// Mean time of a request in the other intervals, µs. This is the lower median over the
+    /// intervals, because a burst begins and ends within an interval. `None` without requests.
     pub otherwise_us: Option<f64>,
 }
 
@@ -67,8 +68,8 @@ impl Burst {
         self.lasted >= MIN_LENGTH && self.lasted < self.of
     }
 
-    /// Mean times of a request that tasks waited for, during and outside the burst, µs; `None` if the burst is harmless.
-    /// `others_us` is the mean time on the other members.
+    /// Mean times of a request that tasks waited for, during and outside the burst, µs; `None` if
+    /// the burst is harmless. `others_us` is the mean time on the other members.
     pub(super) fn delays(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
         if !self.is_significant() || self.waited.requests < ENOUGH_WAITED {
             return None;
@@ -89,7 +90,8 @@ mod tests {
     use crate::analysis::recent::Waited;
     use std::time::Duration;
 
-    /// Measured on a loop device limited to 300 reads a second: 20 reads a second, plus 16 concurrent reads for five seconds.
+    /// Measured on a loop device limited to 300 reads a second: 20 reads a second, plus 16
+    /// concurrent reads for five seconds.
     #[test]
     fn a_burst_begins_and_ends_within_an_interval() {
         let intervals = [
@@ -108,18 +110,12 @@ mod tests {
             interval: Duration::from_secs(1),
             utilisation: Some(utilisation),
             in_flight: Some(1),
-            waited: Waited {
-                requests,
-                us: us * requests as f64,
-            },
+            waited: Waited { requests, us: us * requests as f64 },
         });
         let burst = Burst::new(&recent);
         assert_eq!(burst.lasted, Duration::from_secs(4));
         assert_eq!(burst.otherwise_us.map(f64::round), Some(300.0));
         let (waited_us, otherwise_us) = burst.delays(None).unwrap();
-        assert_eq!(
-            (waited_us.round(), otherwise_us.map(f64::round)),
-            (56_000.0, Some(300.0))
-        );
+        assert_eq!((waited_us.round(), otherwise_us.map(f64::round)), (56_000.0, Some(300.0)));
     }
 }

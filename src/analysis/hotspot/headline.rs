@@ -14,7 +14,8 @@ use crate::origin::plural;
 
 /// Minimum skew at which the busiest member is named.
 const NAMED_FROM: f64 = 1.5;
-/// Minimum share of the array's load that an even layout would move, for unevenness to be the cause of saturation.
+/// Minimum share of the array's load that an even layout would move, for unevenness to be the cause
+/// of saturation.
 const MATTERS: f64 = 0.05;
 
 /// Input of the headline.
@@ -35,10 +36,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
         Symptom::None if !evidence.untraced.is_empty() => evidence.untraced_members(figures),
         Symptom::None if !evidence.anything => {
             let over = units::seconds(evidence.over);
-            evidence.summary(
-                Kind::Idle,
-                format!("idle: no IO on the members in the last {over}"),
-            )
+            evidence.summary(Kind::Idle, format!("idle: no IO on the members in the last {over}"))
         }
         Symptom::None => evidence.without_symptom(figures),
         Symptom::Stalled { members, stall } => {
@@ -50,25 +48,14 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             );
             let lasted = units::seconds_about(stall.lasted);
             let text = if stall.is_over {
-                format!(
-                    "{} completed nothing for {lasted}, with {requests}",
-                    and_more(&names)
-                )
+                format!("{} completed nothing for {lasted}, with {requests}", and_more(&names))
             } else {
                 let lead = subject(&names, "completes", "complete");
                 format!("{lead} nothing: {requests}, none completed in {lasted}")
             };
             evidence.on(Kind::Stalled, members, text)
         }
-        Symptom::Burst {
-            members,
-            cause,
-            least,
-            lasted,
-            of,
-            waited_us,
-            otherwise_us,
-        } => {
+        Symptom::Burst { members, cause, least, lasted, of, waited_us, otherwise_us } => {
             let latency = |us: f64| units::latency(Some(us as u64));
             let all = evidence.present.len();
             let lead = format!(
@@ -90,20 +77,13 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             match cause {
                 Some(cause) => evidence.add_cause(hotspot, members, *cause),
                 None => {
-                    hotspot.headline += &format!(
-                        "; {}",
-                        work(evidence.array, &evidence.present, evidence.over)
-                    );
+                    hotspot.headline +=
+                        &format!("; {}", work(evidence.array, &evidence.present, evidence.over));
                     hotspot
                 }
             }
         }
-        Symptom::Saturated {
-            members,
-            cause,
-            least,
-            others,
-        } => {
+        Symptom::Saturated { members, cause, least, others } => {
             let lead = format!(
                 "{} busy {}, the others {}",
                 subject(&evidence.names(members), "is", "are"),
@@ -113,13 +93,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             evidence.add_cause(evidence.on(kind(*cause), members, lead), members, *cause)
         }
         Symptom::Full { members, least } => evidence.full(members, *least),
-        Symptom::Slow {
-            members,
-            op,
-            p99_us,
-            median_us,
-            cause,
-        } => {
+        Symptom::Slow { members, op, p99_us, median_us, cause } => {
             let lead = format!(
                 "{} slow: p99 of {} {}{} in the device, the other members' median is {}",
                 subject(&evidence.names(members), "is", "are"),
@@ -130,11 +104,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             );
             evidence.add_cause(evidence.on(Kind::Slow, members, lead), members, *cause)
         }
-        Symptom::Waiting {
-            members,
-            wait_us,
-            device_us,
-        } => {
+        Symptom::Waiting { members, wait_us, device_us } => {
             let these = evidence.members(members);
             let works = members.iter().filter_map(|&i| figures[i].device_us);
             let works = works.fold(0.0, f64::max) / evidence.over.as_micros().max(1) as f64;
@@ -142,8 +112,9 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
                 Kind::Queued,
                 members,
                 format!(
-                    "requests to {} take {} (mean), of which they wait {} before they are issued: held back by the I/O \
-                     scheduler or the host adapter, not by the disk, which works at most {} of the time; {}",
+                    "requests to {} take {} (mean), of which they wait {} before they are issued: \
+                     held back by the I/O scheduler or the host adapter, not by the disk, which \
+                     works at most {} of the time; {}",
                     and_more(&evidence.names(members)),
                     units::latency(Some((wait_us + device_us) as u64)),
                     units::latency(Some(*wait_us as u64)),
@@ -182,23 +153,20 @@ pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut headline: Strin
 
 /// `98 % of the time or more`: lower bound for each of `count` members.
 fn of_the_time(least: f64, count: usize) -> String {
-    let more = if count > 1 && least < 1.0 {
-        " or more"
-    } else {
-        ""
-    };
+    let more = if count > 1 && least < 1.0 { " or more" } else { "" };
     format!("{} of the time{more}", units::percent(least))
 }
 
 /// `, busy 40 % of the time`; empty if unknown.
 fn busy(figures: &[Figures], members: &[usize]) -> String {
     let known = members.iter().filter_map(|&i| figures[i].utilisation);
-    known.reduce(f64::max).map_or(String::new(), |u| {
-        format!(", busy {} of the time", units::percent(u))
-    })
+    known
+        .reduce(f64::max)
+        .map_or(String::new(), |u| format!(", busy {} of the time", units::percent(u)))
 }
 
-/// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty if there was no burst.
+/// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty if there was no
+/// burst.
 fn burst(figures: &Figures) -> String {
     let burst = &figures.burst;
     if !burst.is_significant() {
@@ -309,9 +277,9 @@ impl Evidence<'_> {
             (Cause::Elsewhere, _) if members.iter().any(|i| self.untraced.contains(i)) => {
                 format!("; {}", self.not_traced())
             }
-            (Cause::Elsewhere, _) => {
-                ", with no more of the array's work: look at the disk itself, and for other load on it".to_owned()
-            }
+            (Cause::Elsewhere, _) => ", with no more of the array's work: look at the disk \
+                                      itself, and for other load on it"
+                .to_owned(),
         };
         hotspot
     }
@@ -345,10 +313,7 @@ impl Evidence<'_> {
                 if unknown == 1 { " has" } else { "s have" },
             )
         } else if self.total.skew() < NAMED_FROM {
-            format!(
-                "the array is saturated: {} busy {least}, evenly; {work}",
-                self.everyone("are")
-            )
+            format!("the array is saturated: {} busy {least}, evenly; {work}", self.everyone("are"))
         } else {
             format!(
                 "{} busy {least}, the busiest with {:.1}x the mean load; {work}",
@@ -369,15 +334,12 @@ impl Evidence<'_> {
         format!("{names} completed {requests} requests that are not traced")
     }
 
-    /// Describes an array without a symptom whose load is known in part only: how even it is cannot be known.
+    /// Describes an array without a symptom whose load is known in part only: how even it is cannot
+    /// be known.
     fn untraced_members(&self, figures: &[Figures]) -> Hotspot {
         // In a recording, utilisation is computed from the traced requests.
         let known = figures.iter().any(|f| f.utilisation > Some(0.0));
-        let calm = if known {
-            format!("{}; ", self.busiest(figures))
-        } else {
-            String::new()
-        };
+        let calm = if known { format!("{}; ", self.busiest(figures)) } else { String::new() };
         self.summary(Kind::Even, format!("{calm}{}", self.not_traced()))
     }
 
@@ -390,11 +352,7 @@ impl Evidence<'_> {
                 "{calm}; {}: {} {} them, {:.1}x the mean{}",
                 uneven.what(),
                 subject(&names, "carries", "carry"),
-                if uneven.share >= 1.0 {
-                    "all of".to_owned()
-                } else {
-                    uneven.part()
-                },
+                if uneven.share >= 1.0 { "all of".to_owned() } else { uneven.part() },
                 uneven.skew,
                 hint(self.array, &uneven, &names)
             );
@@ -409,9 +367,7 @@ impl Evidence<'_> {
         }
         let (requests, skew) = (self.total.requests(), self.total.skew());
         let load = self.total.load();
-        let most = (0..load.len())
-            .max_by(|&a, &b| load[a].total_cmp(&load[b]))
-            .unwrap_or(0);
+        let most = (0..load.len()).max_by(|&a, &b| load[a].total_cmp(&load[b])).unwrap_or(0);
         let work = if self.present.len() == 1 {
             mostly(&self.present, self.over)
         } else if requests < ENOUGH_REQUESTS {
@@ -430,7 +386,8 @@ impl Evidence<'_> {
         hotspot
     }
 
-    /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, if utilisation is known.
+    /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, if utilisation is
+    /// known.
     fn busiest(&self, figures: &[Figures]) -> String {
         let known = || {
             let each = figures.iter().enumerate();
@@ -446,9 +403,8 @@ impl Evidence<'_> {
             return "utilisation is not known".to_owned();
         };
         let (name, share) = (&self.present[busiest].name, units::percent(most));
-        let unknown: Vec<usize> = (0..figures.len())
-            .filter(|&i| figures[i].utilisation.is_none())
-            .collect();
+        let unknown: Vec<usize> =
+            (0..figures.len()).filter(|&i| figures[i].utilisation.is_none()).collect();
         let unknown = if unknown.is_empty() {
             String::new()
         } else {
@@ -457,17 +413,16 @@ impl Evidence<'_> {
         match figures[busiest].mean_us {
             // Busy, but requests are too short for the disk to be saturated.
             Some(us) if most >= SATURATED => format!(
-                "{name} is busy {share} of the time, but a request takes {} (mean): it can serve more{unknown}",
+                "{name} is busy {share} of the time, but a request takes {} (mean): it can serve \
+                 more{unknown}",
                 units::latency(Some(us as u64))
             ),
             _ if self.present.len() == 1 => {
-                format!(
-                    "not saturated: busy {share} of the time{}",
-                    burst(&figures[busiest])
-                )
+                format!("not saturated: busy {share} of the time{}", burst(&figures[busiest]))
             }
             _ => format!(
-                "no member is saturated: the busiest, {name}, is busy {share} of the time{}{unknown}",
+                "no member is saturated: the busiest, {name}, is busy {share} of the \
+                 time{}{unknown}",
                 burst(&figures[busiest])
             ),
         }

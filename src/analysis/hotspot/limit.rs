@@ -1,5 +1,5 @@
-//! IO that a cgroup's limit (io.max, blkio.throttle) holds back. The IO waits before it enters the array, so the members' figures
-//! do not show it.
+//! IO that a cgroup's limit (io.max, blkio.throttle) holds back. The IO waits before it enters the
+//! array, so the members' figures do not show it.
 
 use super::words::io_of;
 use crate::analysis::snapshot::{ArraySnapshot, TaskSnapshot};
@@ -11,8 +11,9 @@ const ENOUGH_SHARE: f64 = 0.25;
 /// Minimum number of bios to be reported.
 const ENOUGH_BIOS: u64 = 8;
 
-/// `cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 95 % of the bytes submitted, mostly
-/// file_data writes, from dd (pid 7)`; `None` if blk-throttle held back little or nothing.
+/// `cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 95 % of the
+/// bytes submitted, mostly file_data writes, from dd (pid 7)`; `None` if blk-throttle held back
+/// little or nothing.
 pub fn limited(array: &ArraySnapshot) -> Option<String> {
     let sum = |task: &TaskSnapshot| task.io.iter().map(|i| i.bytes as f64).sum::<f64>();
     let throttled: Vec<&TaskSnapshot> = array.tasks.iter().filter(|t| t.is_throttled()).collect();
@@ -28,9 +29,7 @@ pub fn limited(array: &ArraySnapshot) -> Option<String> {
     let cgroup = most.cgroup.as_ref().filter(|path| *path != "/");
     let cgroup = cgroup.map_or("a cgroup".to_owned(), |path| format!("cgroup {path}"));
     let what = io_of(&most.io);
-    let what = what.map_or(String::new(), |(name, op)| {
-        format!(", mostly {name} {}", plural(op))
-    });
+    let what = what.map_or(String::new(), |(name, op)| format!(", mostly {name} {}", plural(op)));
     let task = if most.pid == 0 {
         String::new()
     } else {
@@ -38,7 +37,8 @@ pub fn limited(array: &ArraySnapshot) -> Option<String> {
         format!(", from {comm} (pid {})", most.pid)
     };
     Some(format!(
-        "{cgroup} is held back by its I/O limit on {} (io.max, blkio.throttle): {} of the bytes submitted{what}{task}",
+        "{cgroup} is held back by its I/O limit on {} (io.max, blkio.throttle): {} of the bytes \
+         submitted{what}{task}",
         array.info.name,
         units::percent(share)
     ))

@@ -2,8 +2,8 @@
 
 use crate::analysis::snapshot::{Cell, MemberSnapshot};
 
-/// Minimum skew of an uneven origin: two members with seven eighths of the load on one have this skew. The skew left by
-/// `mkfs.ext4 -g 32744` (up to 1.6) is below it.
+/// Minimum skew of an uneven origin: two members with seven eighths of the load on one have this
+/// skew. The skew left by `mkfs.ext4 -g 32744` (up to 1.6) is below it.
 const UNEVEN: f64 = 1.75;
 /// Minimum load of a member that carries an uneven origin, as a multiple of the mean.
 const ABOVE_MEAN: f64 = 1.5;
@@ -21,9 +21,7 @@ impl Spread {
             let requests = traffic.requests().saturating_sub(traffic.empty_writes);
             (requests as f64, traffic.moved_bytes() as f64)
         };
-        Self {
-            each: members.iter().map(sum).collect(),
-        }
+        Self { each: members.iter().map(sum).collect() }
     }
 
     pub fn requests(&self) -> f64 {
@@ -37,23 +35,14 @@ impl Spread {
     /// Bytes of each member, or requests if there are no bytes (flushes).
     pub fn load(&self) -> Vec<f64> {
         let by_bytes = self.bytes() > 0.0;
-        self.each
-            .iter()
-            .map(|e| if by_bytes { e.1 } else { e.0 })
-            .collect()
+        self.each.iter().map(|e| if by_bytes { e.1 } else { e.0 }).collect()
     }
 
     /// Load of the busiest member over the mean; 1.0 without load.
     pub fn skew(&self) -> f64 {
         let load = self.load();
-        let (sum, most) = load
-            .iter()
-            .fold((0.0, 0.0f64), |(s, m), &l| (s + l, m.max(l)));
-        if sum > 0.0 {
-            (most * load.len() as f64 / sum).max(1.0)
-        } else {
-            1.0
-        }
+        let (sum, most) = load.iter().fold((0.0, 0.0f64), |(s, m), &l| (s + l, m.max(l)));
+        if sum > 0.0 { (most * load.len() as f64 / sum).max(1.0) } else { 1.0 }
     }
 
     /// Share of the load on these members.
@@ -67,18 +56,17 @@ impl Spread {
         }
     }
 
-    /// Ascending indices of the members that carry the load. `None` if the load is even, or if more than half of the members
-    /// carry it.
+    /// Ascending indices of the members that carry the load. `None` if the load is even, or if more
+    /// than half of the members carry it.
     ///
-    /// Carriers are the members above 1.5x the mean, whatever their share. "The fewest members with 90 %" could include one with
-    /// the mean load beside others with four times as much.
+    /// Carriers are the members above 1.5x the mean, whatever their share. "The fewest members with
+    /// 90 %" could include one with the mean load beside others with four times as much.
     pub fn carriers(&self) -> Option<Vec<usize>> {
         let load = self.load();
         let mean = load.iter().sum::<f64>() / load.len() as f64;
-        let few: Vec<usize> = (0..load.len())
-            .filter(|&i| load[i] > ABOVE_MEAN * mean)
-            .collect();
-        // Ignore differences that may be chance: below four standard deviations of the request counts.
+        let few: Vec<usize> = (0..load.len()).filter(|&i| load[i] > ABOVE_MEAN * mean).collect();
+        // Ignore differences that may be chance: below four standard deviations of the request
+        // counts.
         let mean_requests = self.requests() / load.len() as f64;
         let beyond_chance = |i: usize| self.each[i].0 >= mean_requests + 4.0 * mean_requests.sqrt();
         (self.skew() >= UNEVEN

@@ -8,11 +8,12 @@ use crate::analysis::recent::Stall;
 use crate::analysis::snapshot::{Cell, DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
-/// Mean time of a request, µs, below which utilisation alone does not prove saturation: a disk that works in parallel can be busy
-/// all the time and still take more requests (iostat(1) on `%util` of RAID arrays and SSDs).
+/// Mean time of a request, µs, below which utilisation alone does not prove saturation: a disk that
+/// works in parallel can be busy all the time and still take more requests (iostat(1) on `%util` of
+/// RAID arrays and SSDs).
 const QUICK_US: f64 = 300.0;
-/// Minimum time of a request on a slower member, as a multiple of the other members' time. A slower member counts as saturated
-/// even if its requests are shorter than [`QUICK_US`].
+/// Minimum time of a request on a slower member, as a multiple of the other members' time. A slower
+/// member counts as saturated even if its requests are shorter than [`QUICK_US`].
 const LONGER: f64 = 2.0;
 /// Utilisation of the least busy member from which all members count as busy.
 const ALL_BUSY: f64 = 0.8;
@@ -24,24 +25,28 @@ const ENOUGH_MEASURED: u64 = 64;
 const SLOW: f64 = 4.0;
 /// Minimum difference between these two, µs: 40 µs against 10 µs is not a problem.
 const SLOW_BY_US: u64 = 500;
-/// Minimum mean time of a request on a slow member, as a multiple of the other members' mean: one late request in a hundred does
-/// not make a disk slow.
+/// Minimum mean time of a request on a slow member, as a multiple of the other members' mean: one
+/// late request in a hundred does not make a disk slow.
 const SLOW_MEAN: f64 = 1.5;
 /// Minimum mean wait before issue, µs, of requests that are held back.
 const WAITS_US: f64 = 10_000.0;
-/// Requests whose median wait is at least this multiple of the member's busy time cannot have waited for the disk. In a burst of
-/// writeback, requests can wait long for each other, but not longer than the disk is busy.
+/// Requests whose median wait is at least this multiple of the member's busy time cannot have
+/// waited for the disk. In a burst of writeback, requests can wait long for each other, but not
+/// longer than the disk is busy.
 const WAITS: f64 = 2.0;
-/// Requests are also held back if the sum of their times in the device is less than this share of the member's busy time.
-/// io_ticks starts when a request is allocated, so for the rest of the busy time requests waited and none was in the device.
+/// Requests are also held back if the sum of their times in the device is less than this share of
+/// the member's busy time. io_ticks starts when a request is allocated, so for the rest of the busy
+/// time requests waited and none was in the device.
 const WORKS: f64 = 0.5;
 /// Minimum share of the evaluated time that the recent intervals must cover to be used.
 const COVERS: f64 = 0.75;
-/// A queue grows if in this share of all pairs of intervals, more requests are in flight in the later interval.
+/// A queue grows if in this share of all pairs of intervals, more requests are in flight in the
+/// later interval.
 const GROWS: f64 = 0.85;
 /// Minimum number of intervals of a growing queue. Fewer may be a single burst.
 const GROWS_FOR: usize = 6;
-/// Minimum requests in flight in the last third of the intervals of a growing queue, as a multiple of the first third.
+/// Minimum requests in flight in the last third of the intervals of a growing queue, as a multiple
+/// of the first third.
 const GROWS_TO: f64 = 2.0;
 /// Minimum number of requests by which the last third exceeds the first third.
 const GROWS_BY: f64 = 8.0;
@@ -58,11 +63,13 @@ pub struct Figures {
     pub requests: f64,
     /// Bytes read and written.
     pub bytes: f64,
-    /// Mean time of reads and writes from allocation to completion, µs; `None`: too few were measured.
+    /// Mean time of reads and writes from allocation to completion, µs; `None`: too few were
+    /// measured.
     pub mean_us: Option<f64>,
     /// 99 % of reads, and of writes, were in the device for less than this, µs.
     pub p99_us: [Option<u64>; 2],
-    /// Mean time of reads and writes before they were issued, and in the device, µs; `None`: too few were measured.
+    /// Mean time of reads and writes before they were issued, and in the device, µs; `None`: too
+    /// few were measured.
     pub times_us: Option<(f64, f64)>,
     /// Median time of reads and writes before they were issued, µs; `None`: too few were measured.
     pub queue_p50_us: Option<u64>,
@@ -74,7 +81,8 @@ pub struct Figures {
     pub in_flight: Vec<u32>,
     /// Recent intervals in which the member was saturated.
     pub burst: Burst,
-    /// Stall: requests were in flight and none completed. `None` without a stall, or if it was too short.
+    /// Stall: requests were in flight and none completed. `None` without a stall, or if it was too
+    /// short.
     pub stalled: Option<Stall>,
 }
 
@@ -104,7 +112,8 @@ pub enum Symptom {
         median_us: u64,
         cause: Cause,
     },
-    /// Members are saturated for part of the time, and requests that tasks wait for take longer during that time.
+    /// Members are saturated for part of the time, and requests that tasks wait for take longer
+    /// during that time.
     Burst {
         members: Vec<usize>,
         /// `None` if every member is saturated.
@@ -143,7 +152,8 @@ pub enum Symptom {
 pub enum Cause {
     /// The members have this multiple of the other members' work.
     MoreWork(f64),
-    /// The members have no more work, but their requests take this multiple of the other members' time.
+    /// The members have no more work, but their requests take this multiple of the other members'
+    /// time.
     Longer(f64),
     /// The figures do not show the cause.
     Elsewhere,
@@ -172,11 +182,7 @@ impl Figures {
         // Use the history only if it covers the same time.
         let recent = member.recent(over);
         let covered: Duration = recent.iter().map(|r| r.interval).sum();
-        let recent = if covered >= over.mul_f64(COVERS) {
-            recent
-        } else {
-            &[]
-        };
+        let recent = if covered >= over.mul_f64(COVERS) { recent } else { &[] };
         Self {
             utilisation,
             busy_us: utilisation.map(|u| u * over.as_micros() as f64),
@@ -236,9 +242,9 @@ fn others_us(all: &[Figures], i: usize) -> Option<f64> {
     median(others.filter_map(|o| all[o].mean_us))
 }
 
-/// Returns the worst problem, in this order: stalled members; members saturated all or part of the time; slow members;
-/// requests that wait for something other than the disk; a growing queue. A member of unknown utilisation is neither
-/// saturated nor idle.
+/// Returns the worst problem, in this order: stalled members; members saturated all or part of the
+/// time; slow members; requests that wait for something other than the disk; a growing queue. A
+/// member of unknown utilisation is neither saturated nor idle.
 pub fn find_symptom(all: &[Figures]) -> Symptom {
     stalled(all)
         .or_else(|| saturated(all))
@@ -264,16 +270,11 @@ fn bursts(all: &[Figures]) -> Option<Symptom> {
         .filter(|&i| !all[i].is_held())
         .filter_map(|i| Some((i, times(i)?)))
         .collect();
-    let (_, (waited_us, otherwise_us)) = delayed
-        .iter()
-        .copied()
-        .max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
+    let (_, (waited_us, otherwise_us)) =
+        delayed.iter().copied().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
     let members: Vec<usize> = delayed.iter().map(|d| d.0).collect();
     let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
-    let shortest = members
-        .iter()
-        .map(|&i| all[i].burst)
-        .min_by_key(|b| b.lasted)?;
+    let shortest = members.iter().map(|&i| all[i].burst).min_by_key(|b| b.lasted)?;
     let least = members.iter().map(|&i| all[i].burst.utilisation);
     Some(Symptom::Burst {
         cause: (!rest.is_empty()).then(|| find_cause(all, &members, &rest)),
@@ -304,13 +305,10 @@ fn stalled(all: &[Figures]) -> Option<Symptom> {
 }
 
 fn saturated(all: &[Figures]) -> Option<Symptom> {
-    let members: Vec<usize> = (0..all.len())
-        .filter(|&i| all[i].is_saturated(others_us(all, i)))
-        .collect();
+    let members: Vec<usize> =
+        (0..all.len()).filter(|&i| all[i].is_saturated(others_us(all, i))).collect();
     let known = |i: &usize| all[*i].utilisation.is_some();
-    let rest: Vec<usize> = (0..all.len())
-        .filter(|i| !members.contains(i) && known(i))
-        .collect();
+    let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i) && known(i)).collect();
     let utilisation = |i: usize| all[i].utilisation.unwrap_or(0.0);
     let least = |of: &[usize]| of.iter().map(|&i| utilisation(i)).fold(1.0, f64::min);
     if members.is_empty() {
@@ -352,9 +350,8 @@ pub fn find_cause(all: &[Figures], members: &[usize], rest: &[usize]) -> Cause {
 
 fn slow(all: &[Figures]) -> Option<Symptom> {
     let of = |(at, op): (usize, Op)| {
-        let each: Vec<(usize, u64)> = (0..all.len())
-            .filter_map(|i| Some((i, all[i].p99_us[at]?)))
-            .collect();
+        let each: Vec<(usize, u64)> =
+            (0..all.len()).filter_map(|i| Some((i, all[i].p99_us[at]?))).collect();
         let worst = each.iter().max_by_key(|e| e.1)?;
         let others = each.iter().filter(|e| e.0 != worst.0);
         let typical = median(others.map(|e| e.1))?;
@@ -372,24 +369,14 @@ fn slow(all: &[Figures]) -> Option<Symptom> {
     let both = [(0, Op::Read), (1, Op::Write)].into_iter().filter_map(of);
     let (members, op, p99_us, median_us) = both.max_by_key(|s| s.2)?;
     let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
-    Some(Symptom::Slow {
-        cause: find_cause(all, &members, &rest),
-        members,
-        op,
-        p99_us,
-        median_us,
-    })
+    Some(Symptom::Slow { cause: find_cause(all, &members, &rest), members, op, p99_us, median_us })
 }
 
 fn waiting(all: &[Figures]) -> Option<Symptom> {
     let members: Vec<usize> = (0..all.len()).filter(|&i| all[i].is_held()).collect();
     let figures = members.iter().filter_map(|&i| all[i].times_us);
     let (wait_us, device_us) = figures.max_by(|a, b| a.0.total_cmp(&b.0))?;
-    Some(Symptom::Waiting {
-        members,
-        wait_us,
-        device_us,
-    })
+    Some(Symptom::Waiting { members, wait_us, device_us })
 }
 
 fn growing(all: &[Figures]) -> Option<Symptom> {
@@ -409,12 +396,7 @@ fn growing(all: &[Figures]) -> Option<Symptom> {
             && last - first >= GROWS_BY;
         grows.then_some((i, first, last))
     };
-    let (member, from, to) = (0..all.len())
-        .filter_map(grows)
-        .max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))?;
-    Some(Symptom::Growing {
-        member,
-        from: from.round() as u32,
-        to: to.round() as u32,
-    })
+    let (member, from, to) =
+        (0..all.len()).filter_map(grows).max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))?;
+    Some(Symptom::Growing { member, from: from.round() as u32, to: to.round() as u32 })
 }

@@ -22,11 +22,7 @@ pub fn with(
 ) -> ArraySnapshot {
     let mut array = array((0..count).map(|i| member(i, cells(i))).collect());
     for (i, m) in array.members.iter_mut().enumerate() {
-        m.disk = Some(DiskUse {
-            utilisation: utilisation(i),
-            requests: 1,
-            ..DiskUse::default()
-        });
+        m.disk = Some(DiskUse { utilisation: utilisation(i), requests: 1, ..DiskUse::default() });
     }
     array
 }
@@ -57,15 +53,13 @@ fn bitmaps_on_3_of_12_members() {
     let hotspot = find(&fixture::raid0(12).arrays[0], SECOND);
     assert_eq!(
         hotspot.headline,
-        "loop1, loop5 and loop9 are busy 98 % of the time or more, the others 53 %: they carry 97 % of the block_bitmap, \
-         inode_bitmap and inode_table writes, 3.9x the mean, from writeback (kworker/u8:2)"
+        "loop1, loop5 and loop9 are busy 98 % of the time or more, the others 53 %: they carry 97 \
+         % of the block_bitmap, inode_bitmap and inode_table writes, 3.9x the mean, from \
+         writeback (kworker/u8:2)"
     );
     assert_eq!(hotspot.kind, Kind::Saturated);
     assert_eq!(hotspot.severity, Severity::Warning);
-    assert_eq!(
-        hotspot.origins,
-        [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable]
-    );
+    assert_eq!(hotspot.origins, [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable]);
     assert_eq!(hotspot.op, Some(Op::Write));
     assert_eq!(hotspot.members, ["loop1", "loop5", "loop9"]);
 }
@@ -83,33 +77,25 @@ fn headlines_without_a_symptom() {
         ),
         (
             "one origin on one member",
-            with_cells(12, |i| {
-                vec![data(300), bitmap(if i == 3 { 100 } else { 0 })]
-            }),
+            with_cells(12, |i| vec![data(300), bitmap(if i == 3 { 100 } else { 0 })]),
             Kind::Uneven,
             "block_bitmap writes: loop4 carries all of them, 12.0x the mean",
         ),
         (
             "an even file does not hide it",
-            with_cells(12, |i| {
-                vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 4 })]
-            }),
+            with_cells(12, |i| vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 4 })]),
             Kind::Uneven,
             "block_bitmap writes: loop1, loop5 and loop9 carry 89 % of them, 3.6x the mean",
         ),
         (
             "too little to matter beside the rest",
-            with_cells(12, |i| {
-                vec![data(30_000), bitmap(if i == 3 { 100 } else { 0 })]
-            }),
+            with_cells(12, |i| vec![data(30_000), bitmap(if i == 3 { 100 } else { 0 })]),
             Kind::Even,
             "the load is even, 1.0x the mean on the busiest",
         ),
         (
             "the skew that mkfs.ext4 -g 32744 leaves",
-            with_cells(12, |i| {
-                vec![data(300), bitmap(if i % 4 == 0 { 145 } else { 90 })]
-            }),
+            with_cells(12, |i| vec![data(300), bitmap(if i % 4 == 0 { 145 } else { 90 })]),
             Kind::Even,
             "the load is even, 1.1x the mean on the busiest",
         ),
@@ -123,16 +109,14 @@ fn headlines_without_a_symptom() {
             "one file, less than a few times round the array, is on few members by nature",
             with_cells(12, |i| if i == 2 { vec![data(128)] } else { vec![] }),
             Kind::Even,
-            "no origin is uneven, but loop3 has 12.0x the mean load, mostly file_data writes (100 % of the bytes)",
+            "no origin is uneven, but loop3 has 12.0x the mean load, mostly file_data writes (100 \
+             % of the bytes)",
         ),
         (
             "discards free space and move nothing",
             with_cells(12, |i| {
                 let freed = if i == 2 { 64 << 30 } else { 0 };
-                vec![
-                    data(300),
-                    cell(Origin::FileData, Op::Discard, 4, freed, 900),
-                ]
+                vec![data(300), cell(Origin::FileData, Op::Discard, 4, freed, 900)]
             }),
             Kind::Even,
             "the load is even, 1.0x the mean on the busiest",
@@ -159,9 +143,7 @@ fn headlines_without_a_symptom() {
         headline_of(&with_cells(1, |_| vec![data(300), bitmap(100)])).headline,
         "not saturated: busy 30 % of the time; mostly file_data writes (75 % of the bytes)"
     );
-    let many = with_cells(100, |i| {
-        vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 0 })]
-    });
+    let many = with_cells(100, |i| vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 0 })]);
     assert!(
         headline_of(&many)
             .headline
@@ -178,7 +160,8 @@ fn headlines_without_a_symptom() {
     );
 }
 
-/// Requests as md writes them on RAID 5: each AG header in a page that begins with the superblock's copy.
+/// Requests as md writes them on RAID 5: each AG header in a page that begins with the superblock's
+/// copy.
 fn allocation_groups(busy: f64) -> ArraySnapshot {
     with(
         7,
@@ -199,8 +182,9 @@ fn allocation_groups(busy: f64) -> ArraySnapshot {
 #[test]
 fn allocation_groups_on_one_member() {
     let mut array = allocation_groups(0.14);
-    let uneven = "no member is saturated: the busiest, loop1, is busy 14 % of the time; ag_header, free_space_btree and \
-                  inode_cluster writes: loop1 carries 97 % of them, 6.8x the mean";
+    let uneven = "no member is saturated: the busiest, loop1, is busy 14 % of the time; \
+                  ag_header, free_space_btree and inode_cluster writes: loop1 carries 97 % of \
+                  them, 6.8x the mean";
     let hotspot = headline_of(&array);
     assert_eq!(hotspot.headline, uneven);
     assert_eq!(hotspot.members, ["loop1"]);
@@ -214,34 +198,28 @@ fn allocation_groups_on_one_member() {
     assert_eq!(
         headline_of(&array).headline,
         format!(
-            "{uneven}; all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 changes that"
+            "{uneven}; all 44 allocation groups start there, only a new mkfs.xfs -d \
+             agsize=1099510579200 changes that"
         )
     );
     let mut saturated = allocation_groups(0.97);
-    saturated.info.uneven_groups = Some(UnevenGroups {
-        on_members: 40,
-        agsize_bytes: None,
-        ..groups.clone()
-    });
+    saturated.info.uneven_groups =
+        Some(UnevenGroups { on_members: 40, agsize_bytes: None, ..groups.clone() });
     assert_eq!(
         headline_of(&saturated).headline,
-        "loop1 is busy 97 % of the time, the others 7 %: it carries 97 % of the ag_header, free_space_btree and \
-         inode_cluster writes, 6.8x the mean; 40 of 44 allocation groups start there, see raidtrace layout"
+        "loop1 is busy 97 % of the time, the others 7 %: it carries 97 % of the ag_header, \
+         free_space_btree and inode_cluster writes, 6.8x the mean; 40 of 44 allocation groups \
+         start there, see raidtrace layout"
     );
     // A load of few groups is uneven for another reason.
-    array.info.uneven_groups = Some(UnevenGroups {
-        members: vec!["loop2".to_owned()],
-        ..groups
-    });
+    array.info.uneven_groups = Some(UnevenGroups { members: vec!["loop2".to_owned()], ..groups });
     assert_eq!(headline_of(&array).headline, uneven);
 }
 
 /// New inodes are written one cluster after the other, as a file is.
 #[test]
 fn few_inode_clusters_are_on_few_members_by_nature() {
-    let array = with_cells(7, |i| {
-        vec![writes(Origin::InodeCluster, if i == 2 { 300 } else { 0 })]
-    });
+    let array = with_cells(7, |i| vec![writes(Origin::InodeCluster, if i == 2 { 300 } else { 0 })]);
     assert_eq!(headline_of(&array).kind, Kind::Even);
 }
 
@@ -253,27 +231,14 @@ fn a_skew_is_information_without_a_symptom() {
         let mut array = with(
             2,
             |i| if i == 0 { utilisation } else { 0.05 },
-            |i| {
-                vec![cell(
-                    Origin::FileData,
-                    Op::Read,
-                    reads(i),
-                    reads(i) * 4096,
-                    900,
-                )]
-            },
+            |i| vec![cell(Origin::FileData, Op::Read, reads(i), reads(i) * 4096, 900)],
         );
         let task = |pid, bytes| TaskSnapshot {
             pid,
             comm: b"postgres".to_vec(),
             cgroup: None,
             role: None,
-            io: vec![TaskIo {
-                origin: Origin::FileData,
-                op: Op::Read,
-                bios: 10,
-                bytes,
-            }],
+            io: vec![TaskIo { origin: Origin::FileData, op: Op::Read, bios: 10, bytes }],
             dirtied: Vec::new(),
             dirtied_files: crate::analysis::files::Files::default(),
         };
@@ -283,20 +248,17 @@ fn a_skew_is_information_without_a_symptom() {
     let calm = mirror(0.11);
     assert_eq!(
         calm.headline,
-        "no member is saturated: the busiest, loop1, is busy 11 % of the time; file_data reads: loop1 carries 99 % of \
-         them, 2.0x the mean"
+        "no member is saturated: the busiest, loop1, is busy 11 % of the time; file_data reads: \
+         loop1 carries 99 % of them, 2.0x the mean"
     );
     assert_eq!((calm.kind, calm.severity), (Kind::Uneven, Severity::Info));
     let hurt = mirror(0.97);
     assert_eq!(
         hurt.headline,
-        "loop1 is busy 97 % of the time, the others 5 %: it carries 99 % of the file_data reads, 2.0x the mean, 67 % \
-         from postgres (pid 7)"
+        "loop1 is busy 97 % of the time, the others 5 %: it carries 99 % of the file_data reads, \
+         2.0x the mean, 67 % from postgres (pid 7)"
     );
-    assert_eq!(
-        (hurt.kind, hurt.severity),
-        (Kind::Saturated, Severity::Warning)
-    );
+    assert_eq!((hurt.kind, hurt.severity), (Kind::Saturated, Severity::Warning));
     assert_eq!(hurt.origins, calm.origins);
 }
 
@@ -306,18 +268,15 @@ fn a_slow_disk_precedes_unevenness() {
         with_cells(12, |i| {
             let us = if i == 6 { 80_000 } else { 900 };
             let bitmaps = if i == 0 { bitmaps } else { 0 };
-            vec![
-                cell(Origin::FileData, Op::Write, 1000, 4 << 20, us),
-                bitmap(bitmaps),
-            ]
+            vec![cell(Origin::FileData, Op::Write, 1000, 4 << 20, us), bitmap(bitmaps)]
         })
     };
     assert_eq!(headline_of(&array(300)).kind, Kind::Slow);
     assert_eq!(headline_of(&array(3000)).kind, Kind::Slow);
 }
 
-/// Latencies are compared by operation: a member that alone gets slow flushes and discards is not slow, because its reads are as
-/// fast as those of the others.
+/// Latencies are compared by operation: a member that alone gets slow flushes and discards is not
+/// slow, because its reads are as fast as those of the others.
 #[test]
 fn operations_are_compared_separately() {
     let array = with_cells(4, |i| {
@@ -337,15 +296,11 @@ fn spares_and_faulty_members_do_not_lower_the_mean() {
     array.members[2].slot = None;
     array.members[3].health = Some("faulty".to_owned());
     assert_eq!(headline_of(&array).kind, Kind::Even);
-    assert!(
-        headline_of(&array)
-            .headline
-            .ends_with("1.0x the mean on the busiest")
-    );
+    assert!(headline_of(&array).headline.ends_with("1.0x the mean on the busiest"));
 }
 
-/// A bio-based device makes no requests: the kernel counts its IO, the request tracepoints do not fire. The array is not idle, and
-/// a traced member does not carry all of the load.
+/// A bio-based device makes no requests: the kernel counts its IO, the request tracepoints do not
+/// fire. The array is not idle, and a traced member does not carry all of the load.
 #[test]
 fn members_that_are_not_traced() {
     let with_requests = |utilisation: f64, cells: fn(usize) -> Vec<Cell>| {
@@ -376,8 +331,7 @@ fn members_that_are_not_traced() {
     let full = with_requests(1.0, none);
     assert_eq!(full.kind, Kind::Saturated);
     assert!(
-        full.headline
-            .ends_with("; loop1 and loop2 completed 500 requests that are not traced"),
+        full.headline.ends_with("; loop1 and loop2 completed 500 requests that are not traced"),
         "{}",
         full.headline
     );
@@ -385,10 +339,7 @@ fn members_that_are_not_traced() {
     busy.members[1].disk.as_mut().unwrap().requests = 250;
     let busy = headline_of(&busy).headline;
     assert!(!busy.contains("look at the disk itself"), "{busy}");
-    assert!(
-        busy.ends_with("loop2 completed 250 requests that are not traced"),
-        "{busy}"
-    );
+    assert!(busy.ends_with("loop2 completed 250 requests that are not traced"), "{busy}");
 }
 
 /// If all members are equally busy, the headline describes their work.
@@ -411,14 +362,14 @@ fn headline_has_the_write_cost_of_single_blocks_on_raid_5() {
     };
     assert_eq!(
         headline_of(&small(500, 1000, 0.3)).headline,
-        "no member is saturated: the busiest, loop4, is busy 30 % of the time; the load is even, 1.0x the mean on the \
-         busiest; writes cost 4.0x, 2.0x of it pre-reads"
+        "no member is saturated: the busiest, loop4, is busy 30 % of the time; the load is even, \
+         1.0x the mean on the busiest; writes cost 4.0x, 2.0x of it pre-reads"
     );
     let full = headline_of(&small(500, 1000, 1.0));
     assert_eq!(
         full.headline,
-        "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly rmw_read reads (50 % of the \
-         bytes); writes cost 4.0x, 2.0x of it pre-reads"
+        "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly \
+         rmw_read reads (50 % of the bytes); writes cost 4.0x, 2.0x of it pre-reads"
     );
     assert_eq!(full.severity, Severity::Warning);
     // Full stripes; and few writes among many reads.
@@ -435,10 +386,7 @@ fn headline_has_the_write_cost_of_single_blocks_on_raid_5() {
 fn writeback_names_the_task_that_dirtied_the_data() {
     let mut snapshot = crate::analysis::fixture::dirtied();
     let headline = headline_of(&snapshot.arrays[0]).headline;
-    assert!(
-        headline.ends_with("from writeback (kworker/u8:2) for touch (pid 4711)"),
-        "{headline}"
-    );
+    assert!(headline.ends_with("from writeback (kworker/u8:2) for touch (pid 4711)"), "{headline}");
     // No task has dirtied most of the data.
     for task in &mut snapshot.arrays[0].tasks {
         if task.comm == b"postgres" {
@@ -450,8 +398,5 @@ fn writeback_names_the_task_that_dirtied_the_data() {
     third.pid = 4712;
     tasks.push(third);
     let headline = headline_of(&snapshot.arrays[0]).headline;
-    assert!(
-        headline.ends_with("from writeback (kworker/u8:2)"),
-        "{headline}"
-    );
+    assert!(headline.ends_with("from writeback (kworker/u8:2)"), "{headline}");
 }

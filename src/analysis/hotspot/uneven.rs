@@ -13,7 +13,8 @@ use crate::origin::{Op, Origin, io_name};
 const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
 /// Minimum share of all members' requests or bytes to be reported.
 const ENOUGH_SHARE: f64 = 0.01;
-/// Origins with at least this share of their load on the carriers of the best candidate are named together with it.
+/// Origins with at least this share of their load on the carriers of the best candidate are named
+/// together with it.
 const TOGETHER: f64 = 0.9;
 
 /// An origin and operation that few members carry.
@@ -22,12 +23,14 @@ struct Candidate {
     op: Op,
     spread: Spread,
     carriers: Vec<usize>,
-    /// Share of the array's load that is on the carriers only because of the unevenness. An even layout would move it.
+    /// Share of the array's load that is on the carriers only because of the unevenness. An even
+    /// layout would move it.
     excess: f64,
 }
 
 impl Candidate {
-    /// Weighted excess. Prefers blocks placed by mkfs, because they do not move and mkfs options can fix their layout.
+    /// Weighted excess. Prefers blocks placed by mkfs, because they do not move and mkfs options
+    /// can fix their layout.
     fn score(&self) -> f64 {
         self.excess
             * match (is_placed(self.origin), self.origin.is_metadata()) {
@@ -42,23 +45,17 @@ impl Candidate {
         self.op == best.op
             && is_placed(self.origin) == is_placed(best.origin)
             && (self.carriers == best.carriers
-                || self
-                    .spread
-                    .share(&best.carriers)
-                    .min(best.spread.share(&best.carriers))
+                || self.spread.share(&best.carriers).min(best.spread.share(&best.carriers))
                     >= TOGETHER)
     }
 }
 
-/// True for blocks that mkfs places on fixed members, and for those of XFS that start out beside them. A journal or a file moves to
-/// other members as it is written.
+/// True for blocks that mkfs places on fixed members, and for those of XFS that start out beside
+/// them. A journal or a file moves to other members as it is written.
 fn is_placed(origin: Origin) -> bool {
     use Origin::{BlockBitmap, GroupDescriptors, InodeBitmap, InodeTable, Superblock};
     is_of_allocation_group(origin)
-        || matches!(
-            origin,
-            Superblock | GroupDescriptors | BlockBitmap | InodeBitmap | InodeTable
-        )
+        || matches!(origin, Superblock | GroupDescriptors | BlockBitmap | InodeBitmap | InodeTable)
 }
 
 /// True for metadata of an XFS that a young allocation group has at its start.
@@ -103,8 +100,8 @@ impl Uneven {
     }
 }
 
-/// Finds the origins on few members that an even layout would help most; `None` if every origin is even. With `on`, considers
-/// only origins that one of these members carries.
+/// Finds the origins on few members that an even layout would help most; `None` if every origin is
+/// even. With `on`, considers only origins that one of these members carries.
 pub fn uneven(
     present: &[&MemberSnapshot],
     total: &Spread,
@@ -118,9 +115,7 @@ pub fn uneven(
         .filter_map(|(origin, op)| candidate(present, total, chunk_bytes, origin, op))
         .filter(|c| on.is_none_or(|on| on.iter().any(|i| c.carriers.contains(i))))
         .collect();
-    let best = candidates
-        .iter()
-        .max_by(|a, b| a.score().total_cmp(&b.score()))?;
+    let best = candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))?;
     // Name other origins on the same members together with the best candidate.
     let together: Vec<&Candidate> = candidates.iter().filter(|c| c.goes_with(best)).collect();
     let mut origins: Vec<Origin> = together.iter().map(|c| c.origin).collect();
@@ -137,8 +132,9 @@ pub fn uneven(
     })
 }
 
-/// Replaces `superblock` by `ag_header` if no request begins with the latter. On RAID 4, 5 and 6, md writes pages of 4 KiB: an XFS
-/// with sectors of 512 bytes writes an AG header, and the request begins with the superblock's copy in front of it.
+/// Replaces `superblock` by `ag_header` if no request begins with the latter. On RAID 4, 5 and 6,
+/// md writes pages of 4 KiB: an XFS with sectors of 512 bytes writes an AG header, and the request
+/// begins with the superblock's copy in front of it.
 fn name_header(present: &[&MemberSnapshot], op: Op, origins: &mut [Origin]) {
     let header = Spread::new(present, |c| (c.origin, c.op) == (Origin::AgHeader, op));
     if header.bytes() > 0.0
@@ -176,20 +172,8 @@ fn candidate(
     let excess = |whole: &dyn Fn(&(f64, f64)) -> f64| {
         let mean = spread.each.iter().map(whole).sum::<f64>() / present.len() as f64;
         let all: f64 = total.each.iter().map(whole).sum();
-        of(
-            carriers
-                .iter()
-                .map(|&i| (whole(&spread.each[i]) - mean).max(0.0))
-                .sum(),
-            all,
-        )
+        of(carriers.iter().map(|&i| (whole(&spread.each[i]) - mean).max(0.0)).sum(), all)
     };
     let excess = excess(&|e| e.0).max(excess(&|e| e.1));
-    Some(Candidate {
-        origin,
-        op,
-        spread,
-        carriers,
-        excess,
-    })
+    Some(Candidate { origin, op, spread, carriers, excess })
 }

@@ -33,13 +33,12 @@ const MOST: f64 = 0.5;
 /// Minimum share of a named task for the share itself to be left out.
 const ALL: f64 = 0.95;
 
-/// `, from postgres (pid 4242)` or `, 63 % from ...`: the task that submitted most of the IO that `keep` accepts; empty if there
-/// is no such task. Names are untrusted bytes.
+/// `, from postgres (pid 4242)` or `, 63 % from ...`: the task that submitted most of the IO that
+/// `keep` accepts; empty if there is no such task. Names are untrusted bytes.
 pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
     let sum = |bytes: bool, task: &TaskSnapshot| -> f64 {
         let io = task.io.iter().filter(|i| keep(i.origin, i.op));
-        io.map(|i| if bytes { i.bytes } else { i.bios } as f64)
-            .sum()
+        io.map(|i| if bytes { i.bytes } else { i.bios } as f64).sum()
     };
     // Flushes have no bytes.
     let by_bytes = array.tasks.iter().any(|t| sum(true, t) > 0.0);
@@ -57,11 +56,7 @@ pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> St
         (_, Some(cgroup)) if task.pid == 0 => format!("cgroup {cgroup}"),
         _ => format!("{comm} (pid {})", task.pid),
     };
-    let cause = if task.writes_for_others() {
-        for_task(array, &keep)
-    } else {
-        String::new()
-    };
+    let cause = if task.writes_for_others() { for_task(array, &keep) } else { String::new() };
     if part >= ALL * all {
         format!(", from {name}{cause}")
     } else {
@@ -69,8 +64,8 @@ pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> St
     }
 }
 
-/// ` for touch (pid 4711)` or ` for mostly ...`: the task that dirtied most of the data that `keep` accepts and that jbd2 or
-/// writeback writes; empty if there is no such task.
+/// ` for touch (pid 4711)` or ` for mostly ...`: the task that dirtied most of the data that `keep`
+/// accepts and that jbd2 or writeback writes; empty if there is no such task.
 fn for_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
     // Without `--dirtied-origins`, dirtied metadata has no origin.
     let metadata = Origin::ALL.into_iter().filter(|o| o.is_metadata());

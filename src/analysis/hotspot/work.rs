@@ -13,7 +13,8 @@ use crate::analysis::units;
 use crate::origin::plural;
 use crate::origin::{Op, Origin, io_name};
 
-/// Minimum share of the time in the device for requests without data (flushes, discards) to be the main work.
+/// Minimum share of the time in the device for requests without data (flushes, discards) to be the
+/// main work.
 const MOST: f64 = 0.5;
 /// Minimum mean time of reads to be mentioned, µs.
 const LONG_US: f64 = 10_000.0;
@@ -36,17 +37,15 @@ struct MainWork {
 }
 
 impl MainWork {
-    /// Compares bytes, or requests if there are no bytes. Requests without data that are in the device for most of the time
-    /// `over` come first: reads queued after a discard take as long as the discard. `None` without work.
+    /// Compares bytes, or requests if there are no bytes. Requests without data that are in the
+    /// device for most of the time `over` come first: reads queued after a discard take as long as
+    /// the discard. `None` without work.
     fn new(members: &[&MemberSnapshot], over: Duration) -> Option<Self> {
         let without_data = |op: Op| !matches!(op, Op::Read | Op::Write);
         let time = |origin, op| -> f64 {
             let cells = members.iter().flat_map(|m| &m.io);
             let cells = cells.filter(|c| (c.origin, c.op) == (origin, op));
-            cells
-                .filter(|_| without_data(op))
-                .map(Cell::device_us)
-                .sum()
+            cells.filter(|_| without_data(op)).map(Cell::device_us).sum()
         };
         let whole = over.as_micros() as f64 * members.len() as f64;
         let occupied: f64 = kinds().map(|(origin, op)| time(origin, op)).sum();
@@ -75,8 +74,8 @@ impl MainWork {
         most.filter(|(_, _, amount)| *amount > 0.0)
     }
 
-    /// `, from postgres (pid 4242)`: the task that submitted the work, or whose writes caused md to do it; empty for md's own
-    /// work.
+    /// `, from postgres (pid 4242)`: the task that submitted the work, or whose writes caused md to
+    /// do it; empty for md's own work.
     fn submitter(&self, array: &ArraySnapshot) -> String {
         match self.origin {
             Origin::Resync | Origin::MdSuperblock => String::new(),
@@ -102,17 +101,14 @@ pub fn mostly(members: &[&MemberSnapshot], over: Duration) -> String {
 /// `mostly file_data writes (72 % of the bytes), from dd (pid 7); reads take 120ms (mean)`.
 pub fn work(array: &ArraySnapshot, members: &[&MemberSnapshot], over: Duration) -> String {
     let most = MainWork::new(members, over);
-    let whose = most
-        .as_ref()
-        .map(|m| m.submitter(array))
-        .unwrap_or_default();
+    let whose = most.as_ref().map(|m| m.submitter(array)).unwrap_or_default();
     let reads = reads(members).filter(|_| most.is_none_or(|m| !is_read(m.origin, m.op)));
     let reads = reads.unwrap_or_default();
     format!("{}{whose}{reads}", mostly(members, over))
 }
 
-/// `; ext4 reads block bitmaps to find free space ...`: the reason for uneven origins, and the command to use next. `members` are
-/// those that carry them.
+/// `; ext4 reads block bitmaps to find free space ...`: the reason for uneven origins, and the
+/// command to use next. `members` are those that carry them.
 pub fn hint(array: &ArraySnapshot, uneven: &Uneven, members: &[String]) -> String {
     if uneven.op == Op::Read && uneven.origins.contains(&Origin::BlockBitmap) {
         return "; ext4 reads block bitmaps to find free space, see raidtrace alloc".to_owned();
@@ -144,27 +140,17 @@ fn is_read(origin: Origin, op: Op) -> bool {
 fn reads(members: &[&MemberSnapshot]) -> Option<String> {
     let mut waited = Waited::default();
     let cells = members.iter().flat_map(|m| &m.io);
-    cells
-        .filter(|c| is_read(c.origin, c.op))
-        .for_each(|c| waited.add(c.measured()));
+    cells.filter(|c| is_read(c.origin, c.op)).for_each(|c| waited.add(c.measured()));
     let mean_us = waited.mean_us()?;
-    (waited.requests >= ENOUGH_READS && mean_us >= LONG_US).then(|| {
-        format!(
-            "; reads take {} (mean)",
-            units::latency(Some(mean_us as u64))
-        )
-    })
+    (waited.requests >= ENOUGH_READS && mean_us >= LONG_US)
+        .then(|| format!("; reads take {} (mean)", units::latency(Some(mean_us as u64))))
 }
 
 /// `; writes cost 3.4x, 1.8x of it pre-reads` if writes are most of the members' work.
 pub fn write_cost(array: &ArraySnapshot, over: Duration, total: &Spread) -> String {
     let amplification = Amplification::new(array, over);
     let write = amplification.total(Op::Write);
-    let all = amplification
-        .rows
-        .iter()
-        .map(|r| r.below() as f64)
-        .sum::<f64>();
+    let all = amplification.rows.iter().map(|r| r.below() as f64).sum::<f64>();
     let added = [
         (write.rmw_read, "pre-reads"),
         (write.md_bitmap, "the write-intent bitmap"),

@@ -1,9 +1,10 @@
-//! The members on which the allocation groups of XFS start, and the size of a group (agsize) for which they start on all members
-//! equally.
+//! The members on which the allocation groups of XFS start, and the size of a group (agsize) for
+//! which they start on all members equally.
 //!
-//! mkfs.xfs makes agsize a multiple of the chunk, so the member of each group follows from agsize in chunks modulo the period of the
-//! array. mkfs.xfs avoids only an agsize that is a multiple of the stripe width (mkfs/xfs_mkfs.c, `align_ag_geometry`), which is not
-//! the period of RAID 4, 5 and 6, and which leaves common factors.
+//! mkfs.xfs makes agsize a multiple of the chunk, so the member of each group follows from agsize
+//! in chunks modulo the period of the array. mkfs.xfs avoids only an agsize that is a multiple of
+//! the stripe width (mkfs/xfs_mkfs.c, `align_ag_geometry`), which is not the period of RAID 4, 5
+//! and 6, and which leaves common factors.
 
 use super::allocation_groups::{LEAST, count};
 use super::filesystem::Filesystem;
@@ -14,8 +15,9 @@ use crate::analysis::snapshot::UnevenGroups;
 use crate::machine::Segment;
 use crate::raid::Geometry;
 
-/// Number of values of agsize to try, from mkfs.xfs's own downwards in chunks. Over RAID 0, 4 and 5 of up to 24 disks, and RAID 10
-/// of an even number of disks, the result is at most 3 chunks below mkfs.xfs's own. RAID 6 has no simple rule.
+/// Number of values of agsize to try, from mkfs.xfs's own downwards in chunks. Over RAID 0, 4 and 5
+/// of up to 24 disks, and RAID 10 of an even number of disks, the result is at most 3 chunks below
+/// mkfs.xfs's own. RAID 6 has no simple rule.
 const TRIES: u64 = 64;
 /// Skew relative to the best possible one up to which an agsize is as good as the best.
 const AS_GOOD: f64 = 1.05;
@@ -50,9 +52,9 @@ fn starts(projection: &Projection<'_>, disks: usize, agsize: u64, total: u64) ->
     hits
 }
 
-/// The agsize to use instead of `agsize` on an array: the largest multiple of the chunk up to it for which the groups of a
-/// filesystem of `total` sectors start on all members equally, or most equally. `None` without chunks, or if the filesystem is
-/// too small.
+/// The agsize to use instead of `agsize` on an array: the largest multiple of the chunk up to it
+/// for which the groups of a filesystem of `total` sectors start on all members equally, or most
+/// equally. `None` without chunks, or if the filesystem is too small.
 pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) -> Option<AgSize> {
     let chunk = geometry.chunk_sectors()?;
     let projection = Projection::new(geometry, segments);
@@ -72,11 +74,7 @@ pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) 
         };
         let ideal = lowest_skew(copies, holders, disks);
         if best.is_none_or(|b| skew < b.skew - 1e-9) {
-            best = Some(AgSize {
-                sectors,
-                skew,
-                ideal,
-            });
+            best = Some(AgSize { sectors, skew, ideal });
         }
         if skew <= ideal * AS_GOOD {
             break;
@@ -93,7 +91,8 @@ pub fn ideal(geometry: &Geometry, segments: &[Segment], groups: u64) -> Option<f
     (copies > 0).then(|| lowest_skew(copies, holders, geometry.disks() as usize))
 }
 
-/// The allocation groups of an XFS on `array` if they start on few members; `None` also for other filesystems.
+/// The allocation groups of an XFS on `array` if they start on few members; `None` also for other
+/// filesystems.
 pub fn uneven(fs: &Filesystem, segments: &[Segment], array: &TargetArray) -> Option<UnevenGroups> {
     let groups = fs.allocation_groups()?;
     let geometry = &array.geometry;
@@ -113,10 +112,7 @@ pub fn uneven(fs: &Filesystem, segments: &[Segment], array: &TargetArray) -> Opt
     Some(UnevenGroups {
         groups: hits.iter().sum::<u64>() / copies,
         on_members: most.iter().map(|&slot| hits[slot]).sum::<u64>() / copies,
-        members: most
-            .iter()
-            .map(|&slot| array.member(slot).to_owned())
-            .collect(),
+        members: most.iter().map(|&slot| array.member(slot).to_owned()).collect(),
         agsize_bytes: better.map(|b| b.sectors * 512),
     })
 }
@@ -134,8 +130,8 @@ fn lowest_skew(copies: u64, holders: u64, disks: usize) -> f64 {
     (copies.div_ceil(holders) * disks as u64) as f64 / copies as f64
 }
 
-/// Number of chunks after which the order of members repeats: the number of disks on RAID 0 and on RAID 5 in md's default
-/// layout. `None` without chunks, and for a RAID 0 of unequal members.
+/// Number of chunks after which the order of members repeats: the number of disks on RAID 0 and on
+/// RAID 5 in md's default layout. `None` without chunks, and for a RAID 0 of unequal members.
 pub fn member_period(geometry: &Geometry) -> Option<u64> {
     let chunk = geometry.chunk_sectors()?;
     let period = geometry.period()?;

@@ -1,5 +1,6 @@
-//! Allocation groups of XFS. Group `a` starts at `a` times agsize, without padding, with its superblock copy, AGF, AGI, AGFL, and at
-//! mkfs the roots of its btrees (xfs_format.h, `XFS_AGF_DADDR` and others; libxfs/xfs_ag.c, `xfs_ag_init_headers`).
+//! Allocation groups of XFS. Group `a` starts at `a` times agsize, without padding, with its
+//! superblock copy, AGF, AGI, AGFL, and at mkfs the roots of its btrees (xfs_format.h,
+//! `XFS_AGF_DADDR` and others; libxfs/xfs_ag.c, `xfs_ag_init_headers`).
 
 use crate::address::FsSector;
 use crate::fs::SectorRange;
@@ -20,8 +21,9 @@ pub struct AllocationGroups {
     pub sectors: u64,
     /// Sectors of a group's header, see [`crate::fs::xfs::Geometry::header_sectors`].
     pub header: u64,
-    /// Sectors before the first 64 inodes of a group without a log: XFS puts them into the first free blocks that are aligned to
-    /// their size (`xfs_ialloc_ag_alloc`; measured on Linux 6.18 for five block, sector and inode sizes).
+    /// Sectors before the first 64 inodes of a group without a log: XFS puts them into the first
+    /// free blocks that are aligned to their size (`xfs_ialloc_ag_alloc`; measured on Linux 6.18
+    /// for five block, sector and inode sizes).
     pub inodes_at: u64,
     /// Sectors of 64 inodes.
     pub inodes: u64,
@@ -39,13 +41,15 @@ impl AllocationGroups {
         u32::try_from(count(self.sectors, total)).unwrap_or(u32::MAX)
     }
 
-    /// The first 64 inodes of each group: in the group of the log after the log, if the log starts before them.
+    /// The first 64 inodes of each group: in the group of the log after the log, if the log starts
+    /// before them.
     pub fn first_inodes(&self, ranges: &[SectorRange]) -> Vec<SectorRange> {
         let journal = ranges.iter().find(|r| r.origin == Origin::Journal);
         let at = |start: FsSector| {
             let end = journal.map(|j| (j.first, j.first.saturating_add(j.count)));
             let mut first = start.saturating_add(self.inodes_at);
-            // The free blocks after the log are as far from its end as those of other groups from their start.
+            // The free blocks after the log are as far from its end as those of other groups from
+            // their start.
             if let Some((_, end)) =
                 end.filter(|&(log, _)| log >= start && log < first.saturating_add(self.inodes))
             {

@@ -1,5 +1,6 @@
-//! Parses the text output of dumpe2fs, also if quoted in a mail. Supports all versions that print a line per block group, with
-//! decimal or (`-x`) hexadecimal numbers. Truncated text gives an error that names the missing part.
+//! Parses the text output of dumpe2fs, also if quoted in a mail. Supports all versions that print a
+//! line per block group, with decimal or (`-x`) hexadecimal numbers. Truncated text gives an error
+//! that names the missing part.
 
 use std::io::{self, BufRead, Read as _};
 
@@ -11,7 +12,8 @@ use crate::fs::ext4::{Collector, Range};
 use crate::mke2fs;
 use crate::origin::Origin;
 
-/// Maximum number of bytes that are read from a line. Only lists of free blocks are longer, and they are not used.
+/// Maximum number of bytes that are read from a line. Only lists of free blocks are longer, and
+/// they are not used.
 const LINE: usize = 1024;
 /// Maximum blocks per group, as in `ext4::check`: a block bitmap has at most one block of 64 KiB.
 const MOST_BLOCKS_PER_GROUP: u64 = (64 << 10) * 8 * (1 << 14);
@@ -22,20 +24,17 @@ pub fn is_text(head: &[u8]) -> bool {
     text.starts_with("dumpe2fs ") || text.contains("Filesystem volume name:")
 }
 
-/// `0: (Blocks 0-32767)` of the line `Group 0: (Blocks 0-32767)`. `Group descriptor size:` is a line of the header.
+/// `0: (Blocks 0-32767)` of the line `Group 0: (Blocks 0-32767)`. `Group descriptor size:` is a
+/// line of the header.
 fn group_line(line: &str) -> Option<&str> {
-    line.strip_prefix("Group ")
-        .filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    line.strip_prefix("Group ").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// First block and count of `1-151`, `1179` or `0x1-0x97` at the start of `text`.
 fn span(text: &str) -> Option<(u64, u64)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_hexdigit() && c != '-' && c != 'x')
-        .unwrap_or(text.len());
-    let (first, last) = text[..end]
-        .split_once('-')
-        .unwrap_or((&text[..end], &text[..end]));
+    let end =
+        text.find(|c: char| !c.is_ascii_hexdigit() && c != '-' && c != 'x').unwrap_or(text.len());
+    let (first, last) = text[..end].split_once('-').unwrap_or((&text[..end], &text[..end]));
     let (first, last) = (number(first)?, number(last)?);
     Some((first, last.checked_sub(first)?.checked_add(1)?))
 }
@@ -86,11 +85,7 @@ impl Groups {
                 continue;
             }
             let (first, count) = span(rest).ok_or_else(|| {
-                format!(
-                    "group {}: '{}' has no block number",
-                    self.count - 1,
-                    line.trim()
-                )
+                format!("group {}: '{}' has no block number", self.count - 1, line.trim())
             })?;
             self.last = self.last.max(first.saturating_add(count - 1));
             self.ranges.push(FsBlock(first), count.min(1 << 32), origin);
@@ -135,9 +130,7 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     let first_block = header.required("First block", 0..=1)?;
     let per_group = header.required("Blocks per group", 8..=MOST_BLOCKS_PER_GROUP.min(u32_max))?;
     let table_blocks = header.required("Inode blocks per group", 1..=1 << 20)?;
-    let per_flex = header
-        .number("Flex block group size", 1..=1 << 31)?
-        .unwrap_or(1);
+    let per_flex = header.number("Flex block group size", 1..=1 << 31)?.unwrap_or(1);
     let optional = |name| header.number(name, 0..=u32_max).map(|n| n.unwrap_or(0));
     if listed.count == 0 {
         return without_groups(header);
@@ -145,15 +138,12 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     let groups = blocks.saturating_sub(first_block).div_ceil(per_group);
     if listed.count != groups {
         return Err(format!(
-            "it lists {} groups, but 'Block count' and 'Blocks per group' make {groups}: text is missing",
+            "it lists {} groups, but 'Block count' and 'Blocks per group' make {groups}: text is \
+             missing",
             listed.count
         ));
     }
-    for (found, item) in listed
-        .found
-        .iter()
-        .zip(["block bitmap", "inode bitmap", "inode table"])
-    {
+    for (found, item) in listed.found.iter().zip(["block bitmap", "inode bitmap", "inode table"]) {
         if *found != groups {
             return Err(format!(
                 "{found} of {groups} groups have a line '{item} at': text is missing"
@@ -162,14 +152,9 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     }
     if listed.last >= blocks {
         let last = listed.last;
-        return Err(format!(
-            "block {last} is beyond the 'Block count' of {blocks}"
-        ));
+        return Err(format!("block {last} is beyond the 'Block count' of {blocks}"));
     }
-    let features: Vec<&str> = header
-        .text("Filesystem features")
-        .split_whitespace()
-        .collect();
+    let features: Vec<&str> = header.text("Filesystem features").split_whitespace().collect();
     let journal = features.contains(&"has_journal");
     let mut notes = Vec::new();
     if journal || !header.text("Journal inode").is_empty() {
@@ -180,15 +165,10 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     let (ranges, overlap) = listed.ranges.finish();
     let in_sectors = |ranges: Vec<Range>| {
         let ranges = ranges.into_iter();
-        ranges
-            .map(|r| SectorRange::from_blocks(r, block_size as u32))
-            .collect()
+        ranges.map(|r| SectorRange::from_blocks(r, block_size as u32)).collect()
     };
     notes.extend(overlap.map(|o| o.note()));
-    let kind = if ["extent", "extents", "flex_bg"]
-        .iter()
-        .any(|f| features.contains(f))
-    {
+    let kind = if ["extent", "extents", "flex_bg"].iter().any(|f| features.contains(f)) {
         "ext4"
     } else if journal {
         "ext3"
@@ -222,8 +202,9 @@ fn without_groups(header: &Header) -> Result<Filesystem, String> {
         layout.map_err(|e| format!("no groups, and the header alone is not enough: {e}"))?;
     let mut fs = Filesystem::new(layout);
     fs.notes.push(
-        "the text has no groups (dumpe2fs -h?), so the layout is that of mke2fs. It may be wrong for the first groups of a \
-         filesystem that was resized, and with packed_meta_blocks; the journal is not included"
+        "the text has no groups (dumpe2fs -h?), so the layout is that of mke2fs. It may be wrong \
+         for the first groups of a filesystem that was resized, and with packed_meta_blocks; the \
+         journal is not included"
             .to_owned(),
     );
     Ok(fs)

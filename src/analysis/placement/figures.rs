@@ -1,5 +1,5 @@
-//! Sectors on a member, and the figures of each kind of filesystem: origins with fixed locations, and the two figures that decide
-//! whether a layout is even.
+//! Sectors on a member, and the figures of each kind of filesystem: origins with fixed locations,
+//! and the two figures that decide whether a layout is even.
 
 use super::filesystem::{Filesystem, Groups};
 use crate::origin::Origin;
@@ -21,7 +21,9 @@ pub const FIXED: [Origin; 8] = [
 pub struct Member {
     /// Sectors of each origin, by number.
     pub(super) sectors: [u64; Origin::ALL.len()],
-    /// Sectors of the inodes in use: of ext4's inode tables (see [`HEAD_BLOCKS`](super::spread::HEAD_BLOCKS)), or the first inodes of XFS's allocation groups.
+    /// Sectors of the inodes in use: of ext4's inode tables (see
+    /// [`HEAD_BLOCKS`](super::spread::HEAD_BLOCKS)), or the first inodes of XFS's allocation
+    /// groups.
     pub heads: u64,
 }
 
@@ -61,21 +63,15 @@ pub static EXT4: Figures = Figures {
     origins: &FIXED,
     allocation_origins: &[Origin::BlockBitmap, Origin::InodeBitmap],
     allocation: |m| m.bitmaps(),
-    alone: &[
-        |m| m.sectors_of(Origin::BlockBitmap),
-        |m| m.sectors_of(Origin::InodeBitmap),
-    ],
+    alone: &[|m| m.sectors_of(Origin::BlockBitmap), |m| m.sectors_of(Origin::InodeBitmap)],
     names: ["bitmaps", "inode tables"],
     keys: ["bitmaps", "inode_table_heads"],
 };
 
-/// Btrees of an allocation group. Their roots are after its header at mkfs, and move when they grow.
-const BTREES: [Origin; 4] = [
-    Origin::FreeSpaceBtree,
-    Origin::InodeBtree,
-    Origin::RmapBtree,
-    Origin::RefcountBtree,
-];
+/// Btrees of an allocation group. Their roots are after its header at mkfs, and move when they
+/// grow.
+const BTREES: [Origin; 4] =
+    [Origin::FreeSpaceBtree, Origin::InodeBtree, Origin::RmapBtree, Origin::RefcountBtree];
 
 /// Figures of XFS. Superblock copies are not written in use, so they are not part of a figure.
 pub static XFS: Figures = Figures {
@@ -112,8 +108,8 @@ impl Filesystem {
         }
     }
 
-    /// Sectors per unit in the columns of the two figures. The unit is a block, or for XFS an allocation group's header or first
-    /// inodes.
+    /// Sectors per unit in the columns of the two figures. The unit is a block, or for XFS an
+    /// allocation group's header or first inodes.
     pub fn units(&self) -> [u64; 2] {
         match self.groups {
             Some(Groups::Allocation(g)) => [g.header.max(1), g.inodes.max(1)],
@@ -121,7 +117,8 @@ impl Filesystem {
         }
     }
 
-    /// Name of the unit of the table of origins, and its sectors: blocks, or for XFS, whose headers share blocks, sectors.
+    /// Name of the unit of the table of origins, and its sectors: blocks, or for XFS, whose headers
+    /// share blocks, sectors.
     pub fn origin_unit(&self) -> (&'static str, u64) {
         match self.groups {
             Some(Groups::Allocation(_)) => ("sectors", 1),

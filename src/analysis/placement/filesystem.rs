@@ -17,7 +17,8 @@ pub struct Filesystem {
     pub groups: Option<Groups>,
     /// Number of inodes; 0 if unknown.
     pub inodes: u64,
-    /// Size in bytes to which reserved group descriptors allow the filesystem to grow while mounted; 0 if none or unknown.
+    /// Size in bytes to which reserved group descriptors allow the filesystem to grow while
+    /// mounted; 0 if none or unknown.
     pub grows_to: u64,
     /// Metadata, sorted and disjoint.
     pub ranges: Vec<SectorRange>,
@@ -36,9 +37,7 @@ fn grows_to(sb: &Superblock) -> u64 {
     }
     let descriptors = (u64::from(sb.gdt_blocks()) + u64::from(sb.reserved_gdt_blocks))
         * u64::from(sb.descs_per_block());
-    descriptors
-        .saturating_mul(sb.blocks_per_group.into())
-        .saturating_mul(sb.block_size.into())
+    descriptors.saturating_mul(sb.blocks_per_group.into()).saturating_mul(sb.block_size.into())
 }
 
 /// The groups of a filesystem, each with metadata of its own.
@@ -59,7 +58,8 @@ pub struct BlockGroups {
     pub first_block: u32,
     /// Blocks per group.
     pub blocks: u32,
-    /// Groups per flex group; 1 without flex_bg. The bitmaps and tables of a flex group are adjacent.
+    /// Groups per flex group; 1 without flex_bg. The bitmaps and tables of a flex group are
+    /// adjacent.
     pub per_flex: u32,
     /// Blocks of an inode table.
     pub table_blocks: u32,
@@ -100,9 +100,7 @@ impl Filesystem {
             grows_to: sb.map_or(0, grows_to),
             stride: sb.map_or(0, |sb| sb.raid_stride.into()),
             stripe_width: sb.map_or(0, |sb| sb.raid_stripe_width),
-            ranges: ranges
-                .map(|r| SectorRange::from_blocks(r, block_size))
-                .collect(),
+            ranges: ranges.map(|r| SectorRange::from_blocks(r, block_size)).collect(),
             notes: layout.notes,
         }
     }
@@ -122,8 +120,8 @@ impl Filesystem {
         let block_sectors = geometry.block_sectors();
         let inodes = (64 * u64::from(geometry.inode_size) / 512).max(1);
         let roots = geometry.roots_at_mkfs();
-        // The free list (AGFL) of a new group takes the blocks after the roots: 4, or 6 with the rmap btree
-        // (xfs_alloc_min_freelist).
+        // The free list (AGFL) of a new group takes the blocks after the roots: 4, or 6 with the
+        // rmap btree (xfs_alloc_min_freelist).
         let free_list = if geometry.features.rmapbt { 6 } else { 4 };
         let used = roots.last().map_or(0, |root| u64::from(root.0) + 1) + free_list;
         let groups = AllocationGroups {
@@ -152,7 +150,8 @@ impl Filesystem {
         }
     }
 
-    /// A planned filesystem with the sizes of the whole filesystem and the ranges of its first part.
+    /// A planned filesystem with the sizes of the whole filesystem and the ranges of its first
+    /// part.
     pub fn from_first_part(whole: &Superblock, part: Layout) -> Self {
         let mut fs = Self::new(part);
         fs.blocks = whole.blocks_count;

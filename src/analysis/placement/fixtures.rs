@@ -1,5 +1,5 @@
-//! Compares plans with real mke2fs runs, counted by independent programs (tests/data/geometry-fixtures.txt): groups, locations
-//! and members.
+//! Compares plans with real mke2fs runs, counted by independent programs
+//! (tests/data/geometry-fixtures.txt): groups, locations and members.
 
 use super::filesystem::Filesystem;
 use super::geometry::ArrayOptions;
@@ -13,9 +13,7 @@ use crate::raid::fixtures::{FIXTURES, list, number};
 /// Parses array and mke2fs options from a name like `seed -g 32744 R0x12 512K`.
 fn named(name: &str) -> (ArrayOptions, Options) {
     let words: Vec<&str> = name.split_whitespace().collect();
-    let shape = words
-        .iter()
-        .find_map(|w| w.strip_prefix('R')?.split_once('x'));
+    let shape = words.iter().find_map(|w| w.strip_prefix('R')?.split_once('x'));
     let (level, disks) = shape.expect("level and disks");
     let after = |option| {
         let at = words.iter().position(|w| *w == option)?;
@@ -24,11 +22,7 @@ fn named(name: &str) -> (ArrayOptions, Options) {
     let array = ArrayOptions {
         level: Some(format!("raid{level}").parse().expect("level")),
         disks: Some(disks.parse().expect("disks")),
-        chunk: Some(if words.contains(&"64K") {
-            64 << 10
-        } else {
-            512 << 10
-        }),
+        chunk: Some(if words.contains(&"64K") { 64 << 10 } else { 512 << 10 }),
         ..ArrayOptions::default()
     };
     let options = Options {
@@ -59,13 +53,7 @@ fn plans_match_real_mke2fs_runs() {
         ];
         let facts_of = ["groups", "bpg", "flex", "ipg", "itb", "gdt", "rsv"];
         assert_eq!(found, facts_of.map(|word| number(facts, word)), "{name}");
-        let first = |origin| {
-            layout
-                .ranges
-                .iter()
-                .find(|r| r.origin == origin)
-                .map(|r| r.first.0)
-        };
+        let first = |origin| layout.ranges.iter().find(|r| r.origin == origin).map(|r| r.first.0);
         for (origin, word) in [
             (Origin::BlockBitmap, "bb0"),
             (Origin::InodeBitmap, "ib0"),
@@ -76,23 +64,11 @@ fn plans_match_real_mke2fs_runs() {
         let fs = Filesystem::new(layout);
         let spread = Spread::new(&fs, &array.geometry().expect(name), &whole(ArraySector(0)));
         let blocks = |origin| -> Vec<u64> {
-            spread
-                .members
-                .iter()
-                .map(|m| m.sectors_of(origin) / 8)
-                .collect()
+            spread.members.iter().map(|m| m.sectors_of(origin) / 8).collect()
         };
         let both: Vec<u64> = spread.members.iter().map(|m| m.bitmaps() / 8).collect();
-        assert_eq!(
-            blocks(Origin::BlockBitmap),
-            list(facts, "block-bitmaps"),
-            "{name}"
-        );
-        assert_eq!(
-            blocks(Origin::InodeBitmap),
-            list(facts, "inode-bitmaps"),
-            "{name}"
-        );
+        assert_eq!(blocks(Origin::BlockBitmap), list(facts, "block-bitmaps"), "{name}");
+        assert_eq!(blocks(Origin::InodeBitmap), list(facts, "inode-bitmaps"), "{name}");
         assert_eq!(both, list(facts, "both"), "{name}");
     }
     assert_eq!(FIXTURES.lines().count(), 11);

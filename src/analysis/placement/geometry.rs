@@ -6,7 +6,8 @@ use crate::analysis::units;
 use crate::machine::Array;
 use crate::raid::{Geometry, GeometryError, Level, Params};
 
-/// Member size of arrays that do not exist. With members of equal size, the location of a chunk does not depend on the size.
+/// Member size of arrays that do not exist. With members of equal size, the location of a chunk
+/// does not depend on the size.
 const MEMBER_SECTORS: u64 = 1 << 50;
 
 /// Options that describe an array.
@@ -50,11 +51,11 @@ fn level(text: &str) -> Result<Level, String> {
         n if n.starts_with(|c: char| c.is_ascii_digit()) => format!("raid{n}"),
         n => n.to_owned(),
     };
-    name.parse()
-        .map_err(|_| "one of raid0, raid1, raid4, raid5, raid6, raid10, single".to_owned())
+    name.parse().map_err(|_| "one of raid0, raid1, raid4, raid5, raid6, raid10, single".to_owned())
 }
 
-/// Parses mdadm's name of a layout (maps.c) or md's number (`ALGORITHM_*` of raid5.h; near, far and offset copies of raid10.c).
+/// Parses mdadm's name of a layout (maps.c) or md's number (`ALGORITHM_*` of raid5.h; near, far and
+/// offset copies of raid10.c).
 fn layout(level: Level, text: &str) -> Option<u32> {
     if let Ok(number) = text.parse() {
         return Some(number);
@@ -111,7 +112,8 @@ fn default_layout(level: Level) -> u32 {
     }
 }
 
-/// Chunks of data in a stripe, from which md computes the optimal IO size of an array: mkfs takes it as stripe width.
+/// Chunks of data in a stripe, from which md computes the optimal IO size of an array: mkfs takes
+/// it as stripe width.
 pub fn data_disks(level: Level, disks: u32, layout: u32) -> u32 {
     let data = match level {
         // The near copies of a chunk are side by side (raid10_set_io_opt).
@@ -155,15 +157,14 @@ impl ArrayOptions {
             (Some(disks), _) => disks,
             (None, Level::Single) => 1,
             (None, _) => {
-                return Err(format!(
-                    "--disks is missing: the number of members of the {level}"
-                ));
+                return Err(format!("--disks is missing: the number of members of the {level}"));
             }
         };
         let chunk = self.chunk.unwrap_or(CHUNK);
         if !chunk.is_multiple_of(512) || chunk / 512 > u32::MAX.into() {
             return Err(format!(
-                "--chunk is {chunk} bytes, not a number of sectors that md supports: KB is 1000 bytes, K and KiB are 1024"
+                "--chunk is {chunk} bytes, not a number of sectors that md supports: KB is 1000 \
+                 bytes, K and KiB are 1024"
             ));
         }
         let layout = match &self.layout {
@@ -221,10 +222,8 @@ impl ArrayOptions {
     /// # Errors
     /// If --fs-offset or --data-offset is not a multiple of 512 bytes.
     pub fn fs_start(&self) -> Result<ArraySector, String> {
-        for (name, bytes) in [
-            ("--fs-offset", self.fs_offset),
-            ("--data-offset", self.data_offset),
-        ] {
+        for (name, bytes) in [("--fs-offset", self.fs_offset), ("--data-offset", self.data_offset)]
+        {
             if let Some(bytes) = bytes.filter(|b| !b.is_multiple_of(512)) {
                 return Err(format!(
                     "{name} is {bytes} bytes, not a multiple of the sector size of 512"
@@ -247,14 +246,10 @@ pub fn fits(geometry: &Geometry, block_size: u32) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "--chunk is {chunk} bytes ({}), not a multiple of the filesystem's block of {block_size}: md would divide blocks \
-         between two members{}",
+        "--chunk is {chunk} bytes ({}), not a multiple of the filesystem's block of {block_size}: \
+         md would divide blocks between two members{}",
         units::size(chunk),
-        if chunk.is_multiple_of(1000) {
-            "; KB is 1000 bytes, K and KiB are 1024"
-        } else {
-            ""
-        },
+        if chunk.is_multiple_of(1000) { "; KB is 1000 bytes, K and KiB are 1024" } else { "" },
     ))
 }
 
@@ -324,15 +319,9 @@ mod tests {
         let mut t = options(Level::Raid10, 2, 4096);
         t.layout = Some("n3".into());
         assert!(error(&t).contains("--layout n3"));
-        let only_disks = ArrayOptions {
-            disks: Some(3),
-            ..ArrayOptions::default()
-        };
+        let only_disks = ArrayOptions { disks: Some(3), ..ArrayOptions::default() };
         assert!(error(&only_disks).contains("--level"));
-        let only_level = ArrayOptions {
-            level: Some(Level::Raid0),
-            ..ArrayOptions::default()
-        };
+        let only_level = ArrayOptions { level: Some(Level::Raid0), ..ArrayOptions::default() };
         assert!(error(&only_level).contains("--disks"));
         assert_eq!(ArrayOptions::default().geometry().unwrap().disks(), 1);
     }

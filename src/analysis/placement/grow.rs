@@ -1,4 +1,5 @@
-//! Skews after the array has grown to more disks. An existing filesystem keeps its size, a planned one grows with the array.
+//! Skews after the array has grown to more disks. An existing filesystem keeps its size, a planned
+//! one grows with the array.
 
 use super::figures::XFS;
 use super::filesystem::{Filesystem, Groups};
@@ -15,13 +16,12 @@ fn data_disks(level: Level, disks: u32) -> u64 {
     u64::from(disks.saturating_sub(level.parities()).max(1))
 }
 
-/// `size` multiplied by the number of data disks of the grown array over that of the target's array.
+/// `size` multiplied by the number of data disks of the grown array over that of the target's
+/// array.
 fn larger(target: &Target, grown: &Geometry, size: u64) -> u64 {
     let level = grown.level();
-    let (now, then) = (
-        data_disks(level, target.array.geometry.disks()),
-        data_disks(level, grown.disks()),
-    );
+    let (now, then) =
+        (data_disks(level, target.array.geometry.disks()), data_disks(level, grown.disks()));
     u64::try_from(u128::from(size) * u128::from(then) / u128::from(now)).unwrap_or(u64::MAX)
 }
 
@@ -35,19 +35,10 @@ pub fn array(target: &Target, disks: u32) -> Result<Geometry, String> {
         return Err(format!("--grow-to {disks}: the array already has {now}"));
     }
     let level = target.array.geometry.level();
-    if !matches!(
-        level,
-        Level::Raid0 | Level::Raid4 | Level::Raid5 | Level::Raid6 | Level::Raid10
-    ) {
-        return Err(format!(
-            "--grow-to: every member of {level} holds everything"
-        ));
+    if !matches!(level, Level::Raid0 | Level::Raid4 | Level::Raid5 | Level::Raid6 | Level::Raid10) {
+        return Err(format!("--grow-to: every member of {level} holds everything"));
     }
-    target
-        .array
-        .options
-        .with_disks(Some(disks))
-        .map_err(|e| format!("--grow-to {disks}: {e}"))
+    target.array.options.with_disks(Some(disks)).map_err(|e| format!("--grow-to {disks}: {e}"))
 }
 
 /// Skews of an existing filesystem on the grown array.
@@ -69,15 +60,11 @@ pub fn planned(
     let larger = larger(target, grown, bytes);
     let chunk = grown.chunk_sectors().unwrap_or(0) * 512;
     let layout = plan(larger, chunk, &options.pinned(bytes), conf)?;
-    Ok(Skews::new(
-        &Filesystem::new(layout),
-        grown,
-        &target.segments,
-    ))
+    Ok(Skews::new(&Filesystem::new(layout), grown, &target.segments))
 }
 
-/// Skews of an XFS that is created as `fs` now and grows with the array: xfs_growfs keeps agsize, and adds groups that start like
-/// the others.
+/// Skews of an XFS that is created as `fs` now and grows with the array: xfs_growfs keeps agsize,
+/// and adds groups that start like the others.
 ///
 /// # Errors
 /// It has more groups than raidtrace computes.
@@ -90,7 +77,8 @@ pub fn planned_xfs(target: &Target, fs: &Filesystem, grown: &Geometry) -> Result
         groups.count = groups.count_in(total);
         if groups.count > MAX_AGS {
             return Err(format!(
-                "--grow-to: {} allocation groups are more than raidtrace's limit of {MAX_AGS}; try fewer disks or a larger agsize",
+                "--grow-to: {} allocation groups are more than raidtrace's limit of {MAX_AGS}; \
+                 try fewer disks or a larger agsize",
                 groups.count
             ));
         }

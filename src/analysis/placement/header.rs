@@ -50,9 +50,7 @@ impl Header {
         let (low, high) = (range.start(), range.end());
         match number(text).filter(|n| range.contains(n)) {
             Some(n) => Ok(Some(n)),
-            None => Err(format!(
-                "'{name}' is '{text}', not a number from {low} to {high}"
-            )),
+            None => Err(format!("'{name}' is '{text}', not a number from {low} to {high}")),
         }
     }
 
@@ -73,9 +71,7 @@ impl Header {
     pub fn superblock(&self) -> Result<Superblock, String> {
         let mut features = Features::default();
         let names = self.text("Filesystem features");
-        let names = names
-            .replace("needs_recovery", "")
-            .replace("orphan_present", "");
+        let names = names.replace("needs_recovery", "").replace("orphan_present", "");
         let edited = features.edit(&names);
         edited.map_err(|e| format!("'Filesystem features': {e}"))?;
         let optional = |name: &str, default: u64, most: u64| -> Result<u64, String> {
@@ -88,10 +84,7 @@ impl Header {
         let bigalloc = features.has_ro(ro_compat::BIGALLOC);
         let (cluster, clusters) = if bigalloc {
             let cluster = self.number("Cluster size", block..=1 << 30)?;
-            (
-                cluster.unwrap_or(block),
-                optional("Clusters per group", 0, *U32.end())?,
-            )
+            (cluster.unwrap_or(block), optional("Clusters per group", 0, *U32.end())?)
         } else {
             (block, per_group)
         };
@@ -130,9 +123,9 @@ impl Header {
         };
         match sb.check_geometry() {
             Ok(()) => Ok(sb),
-            Err(Error::Field {
-                field, value, rule, ..
-            }) => Err(format!("{field} is {value}, {rule}")),
+            Err(Error::Field { field, value, rule, .. }) => {
+                Err(format!("{field} is {value}, {rule}"))
+            }
             Err(other) => Err(other.to_string()),
         }
     }

@@ -1,15 +1,19 @@
-//! Placement of a filesystem's metadata on the members of an array, for existing and planned filesystems.
+//! Placement of a filesystem's metadata on the members of an array, for existing and planned
+//! filesystems.
 //!
 //! * `size`, `geometry`: parse command-line options.
-//! * `target`: finds the filesystem and the array: a device, an image, an e2image, the output of dumpe2fs.
+//! * `target`: finds the filesystem and the array: a device, an image, an e2image, the output of
+//!   dumpe2fs.
 //! * `dumpe2fs`, `header`: parse the output of dumpe2fs.
 //! * `filesystem`: metadata locations and groups. Pure, like the following modules.
-//! * `allocation_groups`: the allocation groups of XFS; `agsize`: the members on which they start, and the size to use.
+//! * `allocation_groups`: the allocation groups of XFS; `agsize`: the members on which they start,
+//!   and the size to use.
 //! * `figures`: the origins and figures of each kind of filesystem.
 //! * `spread`: sectors by member, and skews.
 //! * `search`: mke2fs options with an even layout, and their costs.
 //! * `grow`: skews on more disks.
-//! * `words`: headline, cause and advice as sentences; `report`: all figures and sentences that are printed.
+//! * `words`: headline, cause and advice as sentences; `report`: all figures and sentences that are
+//!   printed.
 
 pub mod agsize;
 pub mod allocation_groups;

@@ -30,7 +30,8 @@ impl Report {
         let spread = Spread::new(&target.fs, &target.array.geometry, &target.segments);
         if spread.outside > 0 {
             target.notes.push(format!(
-                "{} KiB of metadata are beyond the end of the array and not counted: is this the right array?",
+                "{} KiB of metadata are beyond the end of the array and not counted: is this the \
+                 right array?",
                 spread.outside / 2
             ));
         }

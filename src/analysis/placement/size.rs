@@ -25,10 +25,8 @@ fn split(text: &str) -> (String, &str) {
         .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     // Commas group digits in 1,257,492,480K, and are decimal in 1,5T.
-    let grouped = number
-        .split(',')
-        .skip(1)
-        .all(|g| g.split('.').next().is_some_and(|g| g.len() == 3));
+    let grouped =
+        number.split(',').skip(1).all(|g| g.split('.').next().is_some_and(|g| g.len() == 3));
     let number = if grouped {
         number.replace([',', '_'], "")
     } else {
@@ -52,10 +50,12 @@ fn times(number: &str, unit: u128) -> Option<u64> {
     u64::try_from(whole.checked_add(part)?).ok()
 }
 
-/// Parses a size with a unit into bytes: `512K`, `512 KiB`, `1.2T`, `1257492480K`, `2000GB` (10^9), `64s` (sectors), `4096B`.
+/// Parses a size with a unit into bytes: `512K`, `512 KiB`, `1.2T`, `1257492480K`, `2000GB` (10^9),
+/// `64s` (sectors), `4096B`.
 ///
 /// # Errors
-/// If the unit is missing (mke2fs assumes KiB, or blocks with -b, mdadm KiB, other programs bytes) or unknown.
+/// If the unit is missing (mke2fs assumes KiB, or blocks with -b, mdadm KiB, other programs bytes)
+/// or unknown.
 pub fn parse(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     if number.is_empty() {
@@ -87,7 +87,8 @@ pub fn chunk(text: &str) -> Result<u64, String> {
     match times(&number, 1) {
         Some(n) if n <= 16384 => Ok(n * 1024),
         _ => Err(format!(
-            "'{text}' has no unit, and in KiB, as for mdadm, would be over 16 MiB: write {number}B or {number}K"
+            "'{text}' has no unit, and in KiB, as for mdadm, would be over 16 MiB: write \
+             {number}B or {number}K"
         )),
     }
 }
@@ -120,9 +121,9 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
-        for wrong in [
-            "", "K", "12", "1.2.3T", "-1K", "1e3K", "17E", "12X", "12Kb/s", "0x10K", "1 2K", ".K",
-        ] {
+        for wrong in
+            ["", "K", "12", "1.2.3T", "-1K", "1e3K", "17E", "12X", "12Kb/s", "0x10K", "1 2K", ".K"]
+        {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
     }

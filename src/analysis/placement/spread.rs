@@ -1,4 +1,5 @@
-//! Sectors of each origin on each member, and of the inode tables in use. Pure arithmetic on ranges and a [`Geometry`].
+//! Sectors of each origin on each member, and of the inode tables in use. Pure arithmetic on ranges
+//! and a [`Geometry`].
 
 use super::figures::Figures;
 pub use super::figures::{FIXED, Figure, Member};
@@ -12,16 +13,14 @@ use crate::raid::Geometry;
 /// Minimum skew of an uneven layout.
 pub const UNEVEN_FROM: f64 = 1.5;
 
-/// Assumed number of inode table blocks in use per group. ext4 fills the tables of a flex group in order
-/// (`find_group_orlov()`, `find_group_other()`), so the blocks in use are one run at their start. 4 blocks of 4 KiB hold 64
-/// inodes: a file for every 2 MiB.
+/// Assumed number of inode table blocks in use per group. ext4 fills the tables of a flex group in
+/// order (`find_group_orlov()`, `find_group_other()`), so the blocks in use are one run at their
+/// start. 4 blocks of 4 KiB hold 64 inodes: a file for every 2 MiB.
 pub const HEAD_BLOCKS: u64 = 4;
 
 /// The highest value over the mean; `None` if all are 0.
 pub fn skew(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
-    let (n, sum) = values
-        .clone()
-        .fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + v));
+    let (n, sum) = values.clone().fold((0_u64, 0_u64), |(n, sum), v| (n + 1, sum + v));
     let most = values.max().filter(|&most| most > 0)?;
     Some(most as f64 * n as f64 / sum as f64)
 }
@@ -31,8 +30,8 @@ pub fn skew(values: impl Iterator<Item = u64> + Clone) -> Option<f64> {
 pub struct Skews {
     /// Allocation metadata: block bitmaps and inode bitmaps together, or AG headers.
     pub allocation: Option<f64>,
-    /// The worst of its kinds alone: block bitmaps, inode bitmaps, or AG headers, btree roots. With small chunks they are on
-    /// different members.
+    /// The worst of its kinds alone: block bitmaps, inode bitmaps, or AG headers, btree roots.
+    /// With small chunks they are on different members.
     pub alone: Option<f64>,
     /// Inodes in use, see [`Member::heads`].
     pub inodes: Option<f64>,
@@ -41,10 +40,7 @@ pub struct Skews {
 impl Skews {
     /// The highest skew; 1 if there is none.
     pub fn worst(&self) -> f64 {
-        [self.allocation, self.alone, self.inodes]
-            .into_iter()
-            .flatten()
-            .fold(1.0, f64::max)
+        [self.allocation, self.alone, self.inodes].into_iter().flatten().fold(1.0, f64::max)
     }
 }
 
@@ -58,7 +54,8 @@ pub struct Spread {
 }
 
 impl Skews {
-    /// Skews of a filesystem on an array. Faster than [`Spread::new`], because it counts only what the skews need.
+    /// Skews of a filesystem on an array. Faster than [`Spread::new`], because it counts only what
+    /// the skews need.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
         let figures = fs.figures();
         Spread::count(fs, geometry, segments, figures.allocation_origins).skews(figures)
@@ -66,7 +63,8 @@ impl Skews {
 }
 
 impl Spread {
-    /// Counts every range of `fs`. `segments` is the location of the filesystem's device on the array, sorted by `fs_sector`.
+    /// Counts every range of `fs`. `segments` is the location of the filesystem's device on the
+    /// array, sorted by `fs_sector`.
     pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
         Self::count(fs, geometry, segments, fs.figures().origins)
     }
@@ -127,31 +125,22 @@ fn heads(fs: &Filesystem) -> Vec<SectorRange> {
     }
 }
 
-/// Inode table blocks in use: [`HEAD_BLOCKS`] per group, from the start of each flex group's tables. Tables are in the order of
-/// their groups, and adjacent ones are one range.
+/// Inode table blocks in use: [`HEAD_BLOCKS`] per group, from the start of each flex group's
+/// tables. Tables are in the order of their groups, and adjacent ones are one range.
 fn table_heads(fs: &Filesystem, groups: &BlockGroups) -> impl Iterator<Item = SectorRange> {
     let block_sectors = fs.block_sectors();
     let each = u64::from(groups.table_blocks) * block_sectors;
     let per_flex = u64::from(groups.per_flex.max(1));
-    let tables = fs
-        .ranges
-        .iter()
-        .filter(move |r| r.origin == Origin::InodeTable && each > 0);
+    let tables = fs.ranges.iter().filter(move |r| r.origin == Origin::InodeTable && each > 0);
     let tables = tables.flat_map(move |r| {
         (0..r.count.div_ceil(each)).map(move |i| (r.first + i * each, each.min(r.count - i * each)))
     });
-    tables
-        .enumerate()
-        .filter_map(move |(group, (first, sectors))| {
-            let before = group as u64 % per_flex * each;
-            let heads = HEAD_BLOCKS * per_flex * block_sectors;
-            let count = heads.checked_sub(before)?.min(sectors);
-            (count > 0).then_some(SectorRange {
-                first,
-                count,
-                origin: Origin::InodeTable,
-            })
-        })
+    tables.enumerate().filter_map(move |(group, (first, sectors))| {
+        let before = group as u64 % per_flex * each;
+        let heads = HEAD_BLOCKS * per_flex * block_sectors;
+        let count = heads.checked_sub(before)?.min(sectors);
+        (count > 0).then_some(SectorRange { first, count, origin: Origin::InodeTable })
+    })
 }
 
 /// Slots that hold each chunk of an array.
@@ -159,13 +148,7 @@ enum Owners<'a> {
     /// Every slot holds every sector.
     All,
     /// `copies` slots for each chunk number modulo the period.
-    Periodic {
-        chunk: u64,
-        sectors: u64,
-        period: u64,
-        copies: usize,
-        slots: Vec<u8>,
-    },
+    Periodic { chunk: u64, sectors: u64, period: u64, copies: usize, slots: Vec<u8> },
     /// RAID 0 with members of different sizes.
     Irregular { chunk: u64, geometry: &'a Geometry },
 }
@@ -191,7 +174,8 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// Adds the sectors of a run on each slot to `hits`. Returns the number of sectors beyond the end of the array.
+    /// Adds the sectors of a run on each slot to `hits`. Returns the number of sectors beyond the
+    /// end of the array.
     fn add(&self, mut first: ArraySector, mut count: u64, hits: &mut [u64]) -> u64 {
         match self {
             Self::All => {
@@ -200,13 +184,7 @@ impl<'a> Owners<'a> {
                 }
                 0
             }
-            Self::Periodic {
-                chunk,
-                sectors,
-                period,
-                copies,
-                slots,
-            } => {
+            Self::Periodic { chunk, sectors, period, copies, slots } => {
                 let inside = count.min(sectors.saturating_sub(first.0));
                 let outside = count - inside;
                 count = inside;
@@ -258,14 +236,11 @@ pub(super) struct Projection<'a> {
 impl<'a> Projection<'a> {
     /// Prepares a geometry. `segments` is sorted by `fs_sector`.
     pub(super) fn new(geometry: &'a Geometry, segments: &'a [Segment]) -> Self {
-        Self {
-            owners: Owners::new(geometry),
-            segments,
-        }
+        Self { owners: Owners::new(geometry), segments }
     }
 
-    /// Adds the sectors of a run of the filesystem's on each slot to `hits`. Returns the number of sectors beyond the end of the
-    /// array or outside all segments.
+    /// Adds the sectors of a run of the filesystem's on each slot to `hits`. Returns the number of
+    /// sectors beyond the end of the array or outside all segments.
     pub(super) fn add(&self, mut first: FsSector, count: u64, hits: &mut [u64]) -> u64 {
         let end = first.saturating_add(count);
         let mut outside = 0;

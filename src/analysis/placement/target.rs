@@ -70,15 +70,12 @@ impl TargetArray {
 
 /// Segment of a device that starts at `array_sector`.
 pub fn whole(array_sector: ArraySector) -> Vec<Segment> {
-    vec![Segment {
-        fs_sector: FsSector(0),
-        array_sector,
-        sectors: u64::MAX - array_sector.0,
-    }]
+    vec![Segment { fs_sector: FsSector(0), array_sector, sectors: u64::MAX - array_sector.0 }]
 }
 
 impl Target {
-    /// Finds a filesystem by name: a device, mount point or image, or `-` for the output of dumpe2fs on standard input.
+    /// Finds a filesystem by name: a device, mount point or image, or `-` for the output of
+    /// dumpe2fs on standard input.
     ///
     /// # Errors
     /// If there is no filesystem, or `options` do not describe an array.
@@ -114,23 +111,17 @@ impl Target {
         fits(&array.geometry, fs.block_size).map_err(|e| anyhow!(e))?;
         let segments = whole(options.fs_start().map_err(|e| anyhow!(e))?);
         let mut notes = Vec::new();
-        for (option, bytes) in [
-            ("--fs-offset", options.fs_offset),
-            ("--data-offset", options.data_offset),
-        ] {
+        for (option, bytes) in
+            [("--fs-offset", options.fs_offset), ("--data-offset", options.data_offset)]
+        {
             if let Some(bytes) = bytes.filter(|b| !b.is_multiple_of(4096)) {
                 notes.push(format!(
-                    "{option} is {bytes} bytes, not a multiple of 4 KiB: on disks with 4 KiB sectors, blocks are not aligned to sectors"
+                    "{option} is {bytes} bytes, not a multiple of 4 KiB: on disks with 4 KiB \
+                     sectors, blocks are not aligned to sectors"
                 ));
             }
         }
-        Ok(Self {
-            name: name.to_owned(),
-            fs,
-            segments,
-            array,
-            notes,
-        })
+        Ok(Self { name: name.to_owned(), fs, segments, array, notes })
     }
 }
 
@@ -138,10 +129,7 @@ impl Target {
 fn read_file(path: &Path) -> Result<Filesystem> {
     let file = File::open(path).context("cannot be opened")?;
     let mut head = Vec::new();
-    (&file)
-        .take(4096)
-        .read_to_end(&mut head)
-        .context("cannot be read")?;
+    (&file).take(4096).read_to_end(&mut head).context("cannot be read")?;
     if dumpe2fs::is_text(&head) {
         let file = File::open(path).context("cannot be opened")?;
         return dumpe2fs::read(BufReader::with_capacity(1 << 16, file)).map_err(|e| anyhow!(e));
@@ -173,15 +161,8 @@ fn read_file(path: &Path) -> Result<Filesystem> {
 fn device_of(name: &str) -> Option<Dev> {
     let dev = |path: &Path| {
         let meta = fs::metadata(path).ok()?;
-        let dev = if meta.file_type().is_block_device() {
-            meta.rdev()
-        } else {
-            meta.dev()
-        };
-        Some(Dev {
-            major: rustix::fs::major(dev),
-            minor: rustix::fs::minor(dev),
-        })
+        let dev = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
+        Some(Dev { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) })
     };
     if name.contains('/') || name.starts_with('.') {
         dev(Path::new(name))
@@ -225,10 +206,7 @@ fn find_device(name: &str) -> Result<Target> {
             let mut names: Vec<&str> = several.iter().map(|(_, fs)| fs.name.as_str()).collect();
             names.sort_unstable();
             names.dedup();
-            bail!(
-                "{name}: several filesystems, choose one: {}",
-                names.join(", ")
-            );
+            bail!("{name}: several filesystems, choose one: {}", names.join(", "));
         }
     };
     let mut notes = array_notes(array);
@@ -238,22 +216,14 @@ fn find_device(name: &str) -> Result<Target> {
     let stack = fs.stack.iter();
     notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
     let layout = topology.layouts.remove(&dev);
-    let fs = layout
-        .and_then(Filesystem::from_layout)
-        .context("no layout")?;
+    let fs = layout.and_then(Filesystem::from_layout).context("no layout")?;
     if fits(&target_array.geometry, fs.block_size).is_err() {
         notes.push(format!(
             "chunks are not a multiple of the block of {} bytes: some blocks are on two members",
             fs.block_size
         ));
     }
-    Ok(Target {
-        name: name.to_owned(),
-        fs,
-        segments,
-        array: target_array,
-        notes,
-    })
+    Ok(Target { name: name.to_owned(), fs, segments, array: target_array, notes })
 }
 
 /// Caveats about the figures that follow from properties of the array.
@@ -265,11 +235,7 @@ fn array_notes(array: &Array) -> Vec<String> {
             array.name
         ));
     }
-    if array
-        .members
-        .iter()
-        .any(|m| m.nested_array.is_some_and(|d| d != array.dev))
-    {
+    if array.members.iter().any(|m| m.nested_array.is_some_and(|d| d != array.dev)) {
         notes.push(format!(
             "members of {} are arrays: the figures are by array, not by disk",
             array.name

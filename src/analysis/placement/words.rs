@@ -1,4 +1,5 @@
-//! Headline, cause and advice for a spread, one sentence each. `xfs` has the sentences on allocation groups.
+//! Headline, cause and advice for a spread, one sentence each. `xfs` has the sentences on
+//! allocation groups.
 
 mod xfs;
 
@@ -25,8 +26,8 @@ pub struct Uneven {
     share: f64,
 }
 
-/// Lowest skew that counts as uneven for `n` flex groups. Infinite with fewer of them than disks, because these cannot be
-/// even.
+/// Lowest skew that counts as uneven for `n` flex groups. Infinite with fewer of them than disks,
+/// because these cannot be even.
 fn threshold(n: u64, disks: u64) -> f64 {
     if n < disks {
         return f64::INFINITY;
@@ -41,7 +42,8 @@ fn threshold(n: u64, disks: u64) -> f64 {
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
     let disks = spread.members.len();
     let figures = target.fs.figures();
-    // The bitmaps of a flex group are adjacent, and so are its inodes in use. The same holds for an allocation group.
+    // The bitmaps of a flex group are adjacent, and so are its inodes in use. The same holds for an
+    // allocation group.
     let from = target.fs.groups.map_or(UNEVEN_FROM, |g| match g {
         Groups::Block(g) => threshold(g.flex_groups().into(), disks as u64),
         Groups::Allocation(g) => {
@@ -66,10 +68,7 @@ pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
             share: on_slots as f64 / sum as f64,
         })
     };
-    [(false, figures.allocation), (true, |m| m.heads)]
-        .into_iter()
-        .filter_map(uneven)
-        .collect()
+    [(false, figures.allocation), (true, |m| m.heads)].into_iter().filter_map(uneven).collect()
 }
 
 /// Names of members, or slots without names.
@@ -167,7 +166,8 @@ pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String
     let disks = spread.members.len();
     let apart = step / chunk;
     Some(format!(
-        "bitmaps and tables of {} groups are adjacent, every {} x {} = {apart} chunks, and {apart} modulo {disks} disks is {}",
+        "bitmaps and tables of {} groups are adjacent, every {} x {} = {apart} chunks, and \
+         {apart} modulo {disks} disks is {}",
         groups.per_flex,
         groups.per_flex,
         units::size(u64::from(groups.blocks) * block),
@@ -190,25 +190,22 @@ pub fn advice(target: &Target) -> Option<String> {
                 }
             }
         };
-        return Some(format!(
-            "describe its array: --level raid0 --disks 12 --chunk 512K{hint}"
-        ));
+        return Some(format!("describe its array: --level raid0 --disks 12 --chunk 512K{hint}"));
     }
     None
 }
 
 pub use xfs::{remedy as xfs_remedy, warning as xfs_warning};
 
-/// Advice for an uneven layout of ext2, ext3 or ext4: options with an even layout, or how to find them.
+/// Advice for an uneven layout of ext2, ext3 or ext4: options with an even layout, or how to find
+/// them.
 pub fn remedy(target: &Target, exists: bool, found: Option<&Candidate>) -> String {
-    let fixed = if exists {
-        "existing metadata cannot be moved; for a new filesystem: "
-    } else {
-        ""
-    };
+    let fixed =
+        if exists { "existing metadata cannot be moved; for a new filesystem: " } else { "" };
     match found {
         Some(c) => format!(
-            "{fixed}mkfs.ext4 {} is even on {} disks ({}); --search compares options and their costs",
+            "{fixed}mkfs.ext4 {} is even on {} disks ({}); --search compares options and their \
+             costs",
             c.options.words(),
             target.array.geometry.disks(),
             units::factor(Some(c.skews.worst())),

@@ -1,7 +1,8 @@
 //! Assigns functions to a part of the kernel.
 //!
-//! A function of a module belongs to the part of that module. Functions without a module are recognized by the prefix of their
-//! subsystem. A static function may have no prefix, so all functions of a stack count, not only the innermost.
+//! A function of a module belongs to the part of that module. Functions without a module are
+//! recognized by the prefix of their subsystem. A static function may have no prefix, so all
+//! functions of a stack count, not only the innermost.
 
 /// Part of the kernel between a file's data and its disks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,8 +19,8 @@ pub enum Area {
     Block,
 }
 
-/// Prefixes of functions in fs/ext4/mballoc.c: `ext4_mb_` for searches, and its interface for freeing blocks, dropping
-/// preallocations and discarding freed blocks.
+/// Prefixes of functions in fs/ext4/mballoc.c: `ext4_mb_` for searches, and its interface for
+/// freeing blocks, dropping preallocations and discarding freed blocks.
 const ALLOCATOR: [&str; 9] = [
     "ext4_mb_",
     "ext4_free_blocks",
@@ -32,14 +33,11 @@ const ALLOCATOR: [&str; 9] = [
     "ext4_try_merge_freed_extent",
 ];
 
-/// Functions of fs/ext4/mballoc.c that neither allocate nor free blocks: /proc/fs/ext4/*/mb_* (which raidtrace reads too),
-/// FS_IOC_GETFSMAP, fstrim. A stack with one of them does not count as the allocator.
-const READERS: [&str; 4] = [
-    "ext4_mb_seq_",
-    "ext4_seq_mb_",
-    "ext4_mballoc_query_range",
-    "ext4_trim_fs",
-];
+/// Functions of fs/ext4/mballoc.c that neither allocate nor free blocks: /proc/fs/ext4/*/mb_*
+/// (which raidtrace reads too), FS_IOC_GETFSMAP, fstrim. A stack with one of them does not count as
+/// the allocator.
+const READERS: [&str; 4] =
+    ["ext4_mb_seq_", "ext4_seq_mb_", "ext4_mballoc_query_range", "ext4_trim_fs"];
 
 /// Prefixes of functions without a module.
 const PREFIXES: [(&str, Area); 30] = [
@@ -101,7 +99,8 @@ pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     found.map(|(_, area)| *area)
 }
 
-/// Prefixes of functions that run only for tracing: BPF programs, their trampolines, tracepoint handlers, kprobes.
+/// Prefixes of functions that run only for tracing: BPF programs, their trampolines, tracepoint
+/// handlers, kprobes.
 const HOOKS: [&str; 12] = [
     "__traceiter_",
     "trace_event_raw_event_",
@@ -145,11 +144,7 @@ mod tests {
         for (name, module, expected) in [
             ("ext4_mb_good_group", None, Some(Area::Allocator)),
             ("ext4_mb_good_group", Some("ext4"), Some(Area::Allocator)),
-            (
-                "ext4_mb_normalize_request.constprop.0",
-                Some("ext4"),
-                Some(Area::Allocator),
-            ),
+            ("ext4_mb_normalize_request.constprop.0", Some("ext4"), Some(Area::Allocator)),
             ("mb_find_buddy", Some("ext4"), Some(Area::Allocator)),
             ("mb_find_buddy", Some("other"), None),
             ("mb_cache_entry_get", None, None),
@@ -177,11 +172,7 @@ mod tests {
         let stack = |names: &[&'static str]| contains(names.iter().map(|n| (*n, None)));
         assert_eq!(stack(&["ext4_mb_load_buddy_gfp", "vfs_read"]), (true, true));
         assert_eq!(
-            stack(&[
-                "ext4_mb_load_buddy_gfp",
-                "ext4_mb_seq_groups_show",
-                "seq_read_iter"
-            ]),
+            stack(&["ext4_mb_load_buddy_gfp", "ext4_mb_seq_groups_show", "seq_read_iter"]),
             (false, true)
         );
         assert_eq!(stack(&["vfs_read", "ksys_read"]), (false, false));

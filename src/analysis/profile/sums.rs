@@ -1,5 +1,5 @@
-//! Sums of samples by CPU, thread and stack. Memory is bounded: beyond the limits, samples of new threads and stacks are only
-//! counted.
+//! Sums of samples by CPU, thread and stack. Memory is bounded: beyond the limits, samples of new
+//! threads and stacks are only counted.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{Hash, Hasher};
@@ -37,14 +37,10 @@ impl Stack {
             .filter(|(_, (n, m))| filter::area(n, *m).is_some())
             .map(|(i, _)| i + 1)
             .next_back();
-        // fexit calls the function from its trampoline, so only hooks below the last function of the storage stack are running.
-        let hook = names[last.unwrap_or(0)..]
-            .iter()
-            .any(|n| filter::is_hook(n));
-        Self {
-            hook,
-            ..Self::from_names(names, allocator && !hook, storage)
-        }
+        // fexit calls the function from its trampoline, so only hooks below the last function of
+        // the storage stack are running.
+        let hook = names[last.unwrap_or(0)..].iter().any(|n| filter::is_hook(n));
+        Self { hook, ..Self::from_names(names, allocator && !hook, storage) }
     }
 
     /// A stack with a mark instead of functions: `[user]`.
@@ -55,13 +51,7 @@ impl Stack {
     fn from_names(names: Vec<Arc<str>>, allocator: bool, storage: bool) -> Self {
         let mut hasher = std::hash::DefaultHasher::new();
         names.hash(&mut hasher);
-        Self {
-            hook: false,
-            names: names.into(),
-            hash: hasher.finish(),
-            allocator,
-            storage,
-        }
+        Self { hook: false, names: names.into(), hash: hasher.finish(), allocator, storage }
     }
 
     /// Names, the outermost first; unknown functions are addresses.
@@ -246,7 +236,8 @@ impl Profile {
         }
     }
 
-    /// Sum over all CPUs. `possible` is the number of ticks: idle, busy, lost, and those added by [`Profile::fill`].
+    /// Sum over all CPUs. `possible` is the number of ticks: idle, busy, lost, and those added by
+    /// [`Profile::fill`].
     pub fn cpu(&self) -> Cpu {
         let mut all = OneCpu::default();
         for cpu in self.cpus.values() {
@@ -263,8 +254,9 @@ impl Profile {
         each.filter(|(_, cpu)| cpu.busy > 0).collect()
     }
 
-    /// Threads: id, comm (untrusted) and samples, those with most in the allocator first, then the busiest. `possible` is the
-    /// number of ticks of one CPU, the maximum of a thread. Id 0: softirqs on otherwise idle CPUs.
+    /// Threads: id, comm (untrusted) and samples, those with most in the allocator first, then the
+    /// busiest. `possible` is the number of ticks of one CPU, the maximum of a thread. Id 0:
+    /// softirqs on otherwise idle CPUs.
     pub fn on_cpu(&self) -> Vec<(u32, Vec<u8>, Cpu)> {
         let one = self.cpus.values().map(OneCpu::ticks).max().unwrap_or(0);
         let mut all: Vec<_> = self
@@ -279,7 +271,8 @@ impl Profile {
         all
     }
 
-    /// Busy samples lost because the kernel's buffer was full: included in `busy`, but in no thread and no stack.
+    /// Busy samples lost because the kernel's buffer was full: included in `busy`, but in no thread
+    /// and no stack.
     pub fn lost(&self) -> u64 {
         self.cpus.values().map(|cpu| cpu.lost).sum()
     }
@@ -291,9 +284,7 @@ impl Profile {
 
     /// Stacks that were kept: comm (untrusted), stack, samples; unordered.
     pub fn stacks(&self) -> impl Iterator<Item = (&[u8], &Stack, u64)> {
-        self.stacks
-            .iter()
-            .map(|((comm, stack), &samples)| (comm.as_slice(), &**stack, samples))
+        self.stacks.iter().map(|((comm, stack), &samples)| (comm.as_slice(), &**stack, samples))
     }
 
     /// Samples whose stacks were not kept because there were too many.
@@ -328,15 +319,10 @@ pub(crate) mod tests {
 
     /// A kworker in the allocator, and a program.
     pub fn seed() -> Profile {
-        let root = "ret_from_fork;kthread;worker_thread;wb_workfn;ext4_writepages;ext4_mb_new_blocks;ext4_mb_regular_allocator";
+        let root = "ret_from_fork;kthread;worker_thread;wb_workfn;ext4_writepages;\
+                    ext4_mb_new_blocks;ext4_mb_regular_allocator";
         let mut profile = of(&[
-            (
-                0,
-                7,
-                "kworker/u4:1",
-                &format!("{root};ext4_mb_good_group"),
-                80,
-            ),
+            (0, 7, "kworker/u4:1", &format!("{root};ext4_mb_good_group"), 80),
             (0, 7, "kworker/u4:1", &format!("{root};_raw_spin_lock"), 9),
             (0, 7, "kworker/u4:1", root, 1),
             (0, 9, "a;b \u{1b}\n", "do_syscall_64;vfs_read", 4),
@@ -377,31 +363,25 @@ pub(crate) mod tests {
     #[test]
     fn hooks_do_not_count_as_the_allocator() {
         for (names, expected) in [
-            (
-                "ext4_mb_good_group;[bpf];__bpf_tramp_enter;__rcu_read_lock",
-                None,
-            ),
+            ("ext4_mb_good_group;[bpf];__bpf_tramp_enter;__rcu_read_lock", None),
             ("ext4_mb_scan_group;[bpf]", None),
             ("ext4_mb_new_blocks;__traceiter_ext4_request_blocks", None),
             (
-                "ext4_mb_new_blocks;__traceiter_ext4_request_blocks;trace_event_raw_event_ext4_request_blocks",
+                "ext4_mb_new_blocks;__traceiter_ext4_request_blocks;\
+                 trace_event_raw_event_ext4_request_blocks",
                 None,
             ),
             (
-                "ext4_mb_regular_allocator;ext4_get_group_info;bpf_trampoline_6442540123;[bpf];bpf_get_prandom_u32",
+                "ext4_mb_regular_allocator;ext4_get_group_info;bpf_trampoline_6442540123;[bpf];\
+                 bpf_get_prandom_u32",
                 None,
             ),
             ("ext4_mb_regular_allocator;kprobe_ftrace_handler", None),
+            ("ext4_mb_scan_group;[bpf];ext4_mb_good_group", Some("ext4_mb_good_group")),
+            ("ext4_mb_scan_group;[bpf];ext4_mb_good_group;_raw_spin_lock", Some("_raw_spin_lock")),
             (
-                "ext4_mb_scan_group;[bpf];ext4_mb_good_group",
-                Some("ext4_mb_good_group"),
-            ),
-            (
-                "ext4_mb_scan_group;[bpf];ext4_mb_good_group;_raw_spin_lock",
-                Some("_raw_spin_lock"),
-            ),
-            (
-                "ext4_mb_init_group;bpf_trampoline_6442540123;ext4_wait_block_bitmap;out_of_line_wait_on_bit",
+                "ext4_mb_init_group;bpf_trampoline_6442540123;ext4_wait_block_bitmap;\
+                 out_of_line_wait_on_bit",
                 Some("out_of_line_wait_on_bit"),
             ),
         ] {
@@ -449,10 +429,7 @@ pub(crate) mod tests {
         for pid in 0..super::THREADS as u32 + 5 {
             profile.sample(0, pid, b"x", &stack("f"), false);
         }
-        assert_eq!(
-            (profile.unlisted(), profile.on_cpu().len()),
-            (5, super::THREADS)
-        );
+        assert_eq!((profile.unlisted(), profile.on_cpu().len()), (5, super::THREADS));
         assert_eq!(profile.cpu().busy, super::THREADS as u64 + 5);
         assert_eq!(profile.stacks().count(), 0);
     }

@@ -1,7 +1,7 @@
 //! Array sectors to requests on members.
 //!
-//! Assumed: reads of mirrors are spread evenly; bios of one task that follow each other on a member within [`PLUG_US`]
-//! are one request, as under a plug, up to a maximum.
+//! Assumed: reads of mirrors are spread evenly; bios of one task that follow each other on a member
+//! within [`PLUG_US`] are one request, as under a plug, up to a maximum.
 
 use super::figures::{Direction, Figures};
 use super::stripes::{self, Stripes, Work};
@@ -79,9 +79,7 @@ impl Table {
             }
             let at = copies.iter().map(|(slot, at)| (*slot, at.0 / chunk));
             table.data.extend(at);
-            table
-                .parity
-                .extend(geometry.parity(sector).map(|at| (at.p, at.q)));
+            table.parity.extend(geometry.parity(sector).map(|at| (at.p, at.q)));
         }
         let next = geometry.copies(ArraySector(period * chunk));
         table.rows = next.first()?.1.0 / chunk - table.data.first()?.1;
@@ -165,11 +163,7 @@ impl Disks {
         let mut at = bio.sector;
         while at < end {
             let sectors = (chunk - at % chunk).min(end - at);
-            let part = Bio {
-                sector: at,
-                sectors,
-                ..bio
-            };
+            let part = Bio { sector: at, sectors, ..bio };
             self.part(part);
             at += sectors;
         }
@@ -291,31 +285,21 @@ impl Disks {
             };
             self.close(member, bio.direction, done);
         }
-        let requests = if joins {
-            0
-        } else {
-            bio.sectors.div_ceil(self.most)
-        };
-        self.figures.add(
-            member,
-            bio.origin,
-            bio.direction,
-            requests,
-            bio.sectors * 512,
-        );
+        let requests = if joins { 0 } else { bio.sectors.div_ceil(self.most) };
+        self.figures.add(member, bio.origin, bio.direction, requests, bio.sectors * 512);
     }
 
     fn close(&mut self, member: usize, direction: Direction, open: Open) {
         let mut rest = open.sectors;
         while rest > 0 {
             let sectors = rest.min(self.most);
-            self.figures
-                .count(member, direction, sectors * 512, open.first_us);
+            self.figures.count(member, direction, sectors * 512, open.first_us);
             rest -= sectors;
         }
     }
 
-    /// Completes all requests. Returns the figures, and the bytes that were after the end of the array.
+    /// Completes all requests. Returns the figures, and the bytes that were after the end of the
+    /// array.
     pub fn finish(mut self) -> (Figures, u64) {
         if let Some(mut stripes) = self.stripes.take() {
             let mut rest: Vec<Work> = stripes.finish().collect();

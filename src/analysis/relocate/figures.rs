@@ -51,7 +51,8 @@ pub fn class(direction: Direction, bytes: u64) -> usize {
     direction as usize * SIZES + size
 }
 
-/// Requests on the members of an array. Origins are added up by bytes, requests under the origin of their first bio.
+/// Requests on the members of an array. Origins are added up by bytes, requests under the origin of
+/// their first bio.
 #[derive(Clone, Debug)]
 pub struct Figures {
     members: usize,
@@ -134,9 +135,7 @@ impl Figures {
 
     /// Sum of an origin and a direction on a member.
     pub fn sum(&self, member: usize, origin: Origin, direction: Direction) -> Sum {
-        self.sums
-            .get(member)
-            .map_or_else(Sum::default, |s| s[origin as usize][direction as usize])
+        self.sums.get(member).map_or_else(Sum::default, |s| s[origin as usize][direction as usize])
     }
 
     /// Sum of the origins for which `keep` is true.

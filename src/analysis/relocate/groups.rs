@@ -1,12 +1,14 @@
 //! Translation between two XFS. No allocation, and arithmetic per block run.
 //!
-//! XFS puts each new directory into the next allocation group (AG), whatever its parent (`xfs_dialloc`, `m_agirotor`), its files and
-//! their data into the same one, near their inodes (`xfs_bmap_adjacent`), and fills a group from its start. So a block keeps its
-//! group and its distance from the start of the group, and the headers and roots of a group are its own.
+//! XFS puts each new directory into the next allocation group (AG), whatever its parent
+//! (`xfs_dialloc`, `m_agirotor`), its files and their data into the same one, near their inodes
+//! (`xfs_bmap_adjacent`), and fills a group from its start. So a block keeps its group and its
+//! distance from the start of the group, and the headers and roots of a group are its own.
 //!
-//! If the numbers of groups differ, directories rotate over another number: the n-th part of the contents of today's groups, taken
-//! in turns, is the n-th of the planned ones. A header changes with the directories of its group. Those of today's group a are in
-//! the same share of the planned groups.
+//! If the numbers of groups differ, directories rotate over another number: the n-th part of the
+//! contents of today's groups, taken in turns, is the n-th of the planned ones. A header changes
+//! with the directories of its group. Those of today's group a are in the same share of the planned
+//! groups.
 
 use super::translate::Place;
 use crate::fs::xfs::{Geometry, Log};
@@ -70,7 +72,8 @@ impl Groups {
     }
 }
 
-/// Translation from today's XFS to a planned one with blocks, sectors, inodes and btrees of the same kinds.
+/// Translation from today's XFS to a planned one with blocks, sectors, inodes and btrees of the
+/// same kinds.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupTranslation<'a> {
     today: &'a Groups,
@@ -101,7 +104,8 @@ impl<'a> GroupTranslation<'a> {
         (first.min(then - 1), end.saturating_sub(first).max(1))
     }
 
-    /// Number of planned headers that change when today's header `block` does; 1 for any other block.
+    /// Number of planned headers that change when today's header `block` does; 1 for any other
+    /// block.
     pub fn copies(&self, block: u64) -> u64 {
         // The first superblock is not one of a group.
         match self.header(block) {
@@ -110,7 +114,8 @@ impl<'a> GroupTranslation<'a> {
         }
     }
 
-    /// Place of `block`, which holds data of `origin`, in a bio of `length` blocks. `copy` is one of [`Self::copies`].
+    /// Place of `block`, which holds data of `origin`, in a bio of `length` blocks. `copy` is one
+    /// of [`Self::copies`].
     #[inline]
     pub fn place(&self, block: u64, origin: Origin, length: u64, copy: u64) -> Place {
         let (today, planned) = (self.today, self.planned);
@@ -127,10 +132,7 @@ impl<'a> GroupTranslation<'a> {
                     block: Some(to + offset % size),
                     run: (blocks - offset).min(size - offset % size),
                 },
-                None => Place {
-                    block: None,
-                    run: blocks - offset,
-                },
+                None => Place { block: None, run: blocks - offset },
             };
         }
         let (group, at) = (block / today.size, block % today.size);
@@ -144,11 +146,7 @@ impl<'a> GroupTranslation<'a> {
         }
         // Position in the group without its log.
         let (log, blocks) = today.log_in(group);
-        let (position, end) = if at < log {
-            (at, log)
-        } else {
-            (at - blocks, today.size)
-        };
+        let (position, end) = if at < log { (at, log) } else { (at - blocks, today.size) };
         let (group, position, part) = self.content(group, position, origin, length);
         let room = planned.room(group).max(planned.fixed + 1);
         let position = match position {
@@ -163,10 +161,7 @@ impl<'a> GroupTranslation<'a> {
         };
         Place {
             block: Some((group * planned.size + to).min(planned.blocks - 1)),
-            run: part
-                .min(end - at)
-                .min(planned_end.saturating_sub(to))
-                .max(1),
+            run: part.min(end - at).min(planned_end.saturating_sub(to)).max(1),
         }
     }
 

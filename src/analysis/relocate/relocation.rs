@@ -27,14 +27,12 @@ impl<'a> Relocation<'a> {
     /// Translates between two filesystems of the same kind; `None` if they are not.
     pub fn new(today: &'a Prepared, planned: &'a Prepared) -> Option<Self> {
         match (today, planned) {
-            (Prepared::Blocks(today), Prepared::Blocks(planned)) => Some(Self::Blocks(
-                Translation::new(today, planned),
-                Sharing::new(today.flexes()),
-            )),
-            (Prepared::Allocation(today), Prepared::Allocation(planned)) => Some(Self::Allocation(
-                GroupTranslation::new(today, planned),
-                Sharing::new(0),
-            )),
+            (Prepared::Blocks(today), Prepared::Blocks(planned)) => {
+                Some(Self::Blocks(Translation::new(today, planned), Sharing::new(today.flexes())))
+            }
+            (Prepared::Allocation(today), Prepared::Allocation(planned)) => {
+                Some(Self::Allocation(GroupTranslation::new(today, planned), Sharing::new(0)))
+            }
             _ => None,
         }
     }
@@ -47,11 +45,7 @@ impl<'a> Relocation<'a> {
                 if origin == Origin::Directory {
                     sharing.learn(translation, block);
                 }
-                if is_write {
-                    sharing.copies(translation, block)
-                } else {
-                    1
-                }
+                if is_write { sharing.copies(translation, block) } else { 1 }
             }
             Self::Allocation(translation, _) if is_write => translation.copies(block),
             Self::Allocation(..) => 1,
@@ -77,8 +71,8 @@ impl<'a> Relocation<'a> {
         }
     }
 
-    /// True if a write to `planned` was counted already, for another block of today's filesystem that is there, too. The write begins
-    /// `rest` sectors into `block`.
+    /// True if a write to `planned` was counted already, for another block of today's filesystem
+    /// that is there, too. The write begins `rest` sectors into `block`.
     #[inline]
     pub fn is_shared(&mut self, planned: u64, block: u64, rest: u64, time_us: i64) -> bool {
         match self {

@@ -21,13 +21,11 @@ impl Service {
         *sum = sum.saturating_add(device_us.into());
     }
 
-    /// Mean µs by class. A class with few requests has the mean of the nearest class of the same direction with enough, else of
-    /// all requests.
+    /// Mean µs by class. A class with few requests has the mean of the nearest class of the same
+    /// direction with enough, else of all requests.
     fn means(&self) -> [f64; CLASSES] {
         let mean = |sums: &[(u64, u64)]| {
-            let (count, sum) = sums
-                .iter()
-                .fold((0, 0), |(n, s), one| (n + one.0, s + one.1));
+            let (count, sum) = sums.iter().fold((0, 0), |(n, s), one| (n + one.0, s + one.1));
             sum as f64 / count.max(1) as f64
         };
         let mut means = [mean(&self.sums); CLASSES];
@@ -48,14 +46,13 @@ impl Service {
         self.sums.iter().all(|sum| sum.0 == 0)
     }
 
-    /// Estimated device time of the busiest member in each interval, as a share of the interval: the mean number of requests that
-    /// its disk works on.
+    /// Estimated device time of the busiest member in each interval, as a share of the interval:
+    /// the mean number of requests that its disk works on.
     pub fn busiest(&self, figures: &Figures) -> Vec<f64> {
         let means = self.means();
         let (interval_us, rows) = figures.intervals();
         let load = |row: &[u32; CLASSES]| device_us(row, &means) / interval_us as f64;
-        rows.map(|members| members.iter().map(load).fold(0.0, f64::max))
-            .collect()
+        rows.map(|members| members.iter().map(load).fold(0.0, f64::max)).collect()
     }
 
     /// Estimated device time of each member in seconds.

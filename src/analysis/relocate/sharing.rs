@@ -1,16 +1,18 @@
 //! Bitmaps that several flex groups share in one of the two filesystems.
 //!
-//! If a flex group is divided, its directories are in several, and each has its own bitmaps: a write of today's bitmap becomes one
-//! for each, as far as there are directories. If flex groups are merged, writes of their bitmaps become one if they belong to the
-//! same writeback.
+//! If a flex group is divided, its directories are in several, and each has its own bitmaps: a
+//! write of today's bitmap becomes one for each, as far as there are directories. If flex groups
+//! are merged, writes of their bitmaps become one if they belong to the same writeback.
 
 use super::translate::Translation;
 
-/// Writes of a planned block from different blocks of today within this time are one, µs: a writeback of the block device.
+/// Writes of a planned block from different blocks of today within this time are one, µs: a
+/// writeback of the block device.
 const WRITEBACK_US: i64 = 1_000_000;
 /// Slots for the latest writes.
 const SLOTS: usize = 4096;
-/// Maximum number of planned bitmaps that change with one of today's. Real filesystems have at most 64.
+/// Maximum number of planned bitmaps that change with one of today's. Real filesystems have at most
+/// 64.
 const MAX_COPIES: u64 = 256;
 
 /// Directories and recent writes. A fixed size, apart from a counter per flex group.
@@ -40,7 +42,8 @@ impl Sharing {
         }
     }
 
-    /// Number of planned bitmaps that change when today's bitmap `block` does; 1 for any other block.
+    /// Number of planned bitmaps that change when today's bitmap `block` does; 1 for any other
+    /// block.
     #[inline]
     pub fn copies(&self, translation: &Translation<'_>, block: u64) -> u64 {
         if translation.divided() == 1 {
@@ -50,11 +53,11 @@ impl Sharing {
             return 1;
         };
         let seen = self.directories.get(flex as usize).copied();
-        seen.unwrap_or(1)
-            .clamp(1, translation.divided().min(MAX_COPIES))
+        seen.unwrap_or(1).clamp(1, translation.divided().min(MAX_COPIES))
     }
 
-    /// True if a write of `planned` for today's `block` is part of one that was counted for another block.
+    /// True if a write of `planned` for today's `block` is part of one that was counted for another
+    /// block.
     #[inline]
     pub fn is_shared(&mut self, planned: u64, block: u64, time_us: i64) -> bool {
         let slot = &mut self.recent[planned as usize % SLOTS];

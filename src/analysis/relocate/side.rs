@@ -1,13 +1,16 @@
-//! A filesystem, prepared for translation: its fixed ranges by block and by rank, and where files and directories begin.
+//! A filesystem, prepared for translation: its fixed ranges by block and by rank, and where files
+//! and directories begin.
 
 use crate::analysis::placement::{FIXED, Filesystem};
 use crate::fs::SectorRange;
 use crate::mke2fs::MAX_GROUPS;
 use crate::origin::Origin;
 
-/// Minimum groups per flex group for ext4 to keep the first group for directories (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
+/// Minimum groups per flex group for ext4 to keep the first group for directories
+/// (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
 const DIRECTORY_SCHEME: u64 = 4;
-/// Blocks of a group preallocation for small files (`s_mb_group_prealloc`, MB_DEFAULT_GROUP_PREALLOC).
+/// Blocks of a group preallocation for small files (`s_mb_group_prealloc`,
+/// MB_DEFAULT_GROUP_PREALLOC).
 const PREALLOCATION: u64 = 512;
 
 /// A fixed range.
@@ -45,7 +48,8 @@ pub struct Side {
     kinds: Vec<Vec<Fixed>>,
     /// First block without a fixed purpose, by flex group: in its first group.
     directories: Vec<u64>,
-    /// The same in its second group, where regular files begin; equal to `directories` for small flex groups.
+    /// The same in its second group, where regular files begin; equal to `directories` for small
+    /// flex groups.
     files: Vec<u64>,
     /// Alignment of large allocations: the stripe that the kernel uses, or 1.
     stripe: u64,
@@ -54,7 +58,8 @@ pub struct Side {
 }
 
 impl Side {
-    /// Prepares a filesystem. `stripe` is the number of blocks that the kernel aligns allocations to, 0 for none.
+    /// Prepares a filesystem. `stripe` is the number of blocks that the kernel aligns allocations
+    /// to, 0 for none.
     ///
     /// # Errors
     /// If the filesystem has no block groups, or impossible ones.
@@ -63,10 +68,7 @@ impl Side {
             .block_groups()
             .ok_or_else(|| "the filesystem has no known block groups".to_owned())?;
         let (per_group, first_block) = (u64::from(groups.blocks), u64::from(groups.first_block));
-        let most = fs
-            .blocks
-            .saturating_sub(first_block)
-            .div_ceil(per_group.max(1));
+        let most = fs.blocks.saturating_sub(first_block).div_ceil(per_group.max(1));
         if per_group == 0 || groups.count == 0 || u64::from(groups.count) != most {
             return Err(format!(
                 "{} groups of {per_group} blocks do not make {} blocks",
@@ -90,11 +92,7 @@ impl Side {
             kinds: vec![Vec::new(); FIXED.len()],
             directories: Vec::new(),
             files: Vec::new(),
-            stripe: if stripe <= per_group {
-                stripe.max(1)
-            } else {
-                1
-            },
+            stripe: if stripe <= per_group { stripe.max(1) } else { 1 },
             buddies: buddies(per_group),
         };
         side.index(&fs.ranges, fs.block_sectors().max(1));
@@ -111,9 +109,7 @@ impl Side {
             };
             let first = range.first.0 / block_sectors;
             // The ranges of a recording are untrusted.
-            let last = first
-                .saturating_add(range.count / block_sectors)
-                .min(self.blocks);
+            let last = first.saturating_add(range.count / block_sectors).min(self.blocks);
             if first < end || first >= last {
                 continue;
             }
@@ -145,7 +141,8 @@ impl Side {
         }
     }
 
-    /// True if ext4 keeps the first group of a flex group for directories and starts regular files in the second.
+    /// True if ext4 keeps the first group of a flex group for directories and starts regular files
+    /// in the second.
     pub(super) fn has_directory_groups(&self) -> bool {
         self.per_flex >= DIRECTORY_SCHEME
     }
@@ -174,8 +171,9 @@ impl Side {
         self.files.get(flex as usize).copied().unwrap_or(0)
     }
 
-    /// First aligned block from `block`; the first block of a group as it is. mballoc aligns to absolute blocks if there is a stripe (`ext4_mb_scan_aligned`), else to
-    /// the buddy, which begins with the group.
+    /// First aligned block from `block`; the first block of a group as it is. mballoc aligns to
+    /// absolute blocks if there is a stripe (`ext4_mb_scan_aligned`), else to the buddy, which
+    /// begins with the group.
     pub(super) fn aligned(&self, block: u64) -> u64 {
         if self.is_empty_group(block) {
             return block;
@@ -187,10 +185,12 @@ impl Side {
         block + (within.next_multiple_of(PREALLOCATION) - within)
     }
 
-    /// Block of a group at which an allocation of `size` blocks ends up when `position` blocks of the group, empty at first, are in
-    /// use by allocations of that size, and the length of the run. mballoc takes the smallest buddy that is large enough
-    /// (`ext4_mb_simple_scan_group`). So a group of 32768 blocks fills from its start: ext4 has four buddies of 8192 blocks there, which
-    /// are one here. A group of another size has smaller buddies at its end, which are taken first.
+    /// Block of a group at which an allocation of `size` blocks ends up when `position` blocks of
+    /// the group, empty at first, are in use by allocations of that size, and the length of the
+    /// run. mballoc takes the smallest buddy that is large enough (`ext4_mb_simple_scan_group`). So
+    /// a group of 32768 blocks fills from its start: ext4 has four buddies of 8192 blocks there,
+    /// which are one here. A group of another size has smaller buddies at its end, which are taken
+    /// first.
     pub(super) fn filled(&self, position: u64, size: u64) -> (u64, u64) {
         let mut rest = position;
         for &(first, count) in self.buddies.iter().filter(|b| b.1 >= size) {
@@ -214,11 +214,10 @@ impl Side {
         block
     }
 
-    /// True if `block` is the first one of a group. Callers pass a free block, so the group has no metadata at its start.
+    /// True if `block` is the first one of a group. Callers pass a free block, so the group has no
+    /// metadata at its start.
     pub(super) fn is_empty_group(&self, block: u64) -> bool {
-        block
-            .checked_sub(self.first_block)
-            .is_some_and(|at| at.is_multiple_of(self.per_group))
+        block.checked_sub(self.first_block).is_some_and(|at| at.is_multiple_of(self.per_group))
     }
 
     /// True if empty groups fill from their start.
@@ -263,8 +262,8 @@ impl Side {
         self.of(kind).last().map_or(0, |r| r.rank + r.count)
     }
 
-    /// Block with this rank in its kind, and the length of the run in which ranks and blocks advance together. The last block if
-    /// there are fewer.
+    /// Block with this rank in its kind, and the length of the run in which ranks and blocks
+    /// advance together. The last block if there are fewer.
     pub(super) fn at(&self, kind: usize, rank: u64) -> Option<(u64, u64)> {
         let ranges = self.of(kind);
         let rank = rank.min(self.total(kind).checked_sub(1)?);
@@ -282,10 +281,7 @@ impl Side {
         let expected = [
             (Origin::BlockBitmap, self.groups),
             (Origin::InodeBitmap, self.groups),
-            (
-                Origin::InodeTable,
-                self.groups.saturating_mul(self.table_blocks),
-            ),
+            (Origin::InodeTable, self.groups.saturating_mul(self.table_blocks)),
         ];
         for (origin, blocks) in expected {
             let kind = FIXED.iter().position(|o| *o == origin).unwrap_or(0);
@@ -298,7 +294,8 @@ impl Side {
     }
 }
 
-/// Powers of two that make `blocks`, the smallest first, each with its first block: the largest is at the start.
+/// Powers of two that make `blocks`, the smallest first, each with its first block: the largest is
+/// at the start.
 fn buddies(blocks: u64) -> Vec<(u64, u64)> {
     let mut all = Vec::new();
     let mut rest = blocks;

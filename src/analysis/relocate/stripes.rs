@@ -1,12 +1,13 @@
 //! Parity and pre-reads of RAID 4, 5 and 6: md's stripe cache.
 //!
-//! A stripe is one page (4 KiB) of each member at the same offset. md delays a stripe that is not written completely until its
-//! submitter unplugs, then reads what it lacks for the cheaper of read-modify-write and reconstruct-write
-//! (`handle_stripe_dirtying`, with the default `rmw_level` of 1), and keeps the pages in a cache of 256 stripes
-//! (`stripe_cache_size`), so that the next write of the same stripe may read nothing.
+//! A stripe is one page (4 KiB) of each member at the same offset. md delays a stripe that is not
+//! written completely until its submitter unplugs, then reads what it lacks for the cheaper of
+//! read-modify-write and reconstruct-write (`handle_stripe_dirtying`, with the default `rmw_level`
+//! of 1), and keeps the pages in a cache of 256 stripes (`stripe_cache_size`), so that the next
+//! write of the same stripe may read nothing.
 //!
-//! Assumed: writes of a stripe that follow each other within [`WINDOW_US`] are handled together, because the stripe still waits for
-//! its pre-reads.
+//! Assumed: writes of a stripe that follow each other within [`WINDOW_US`] are handled together,
+//! because the stripe still waits for its pre-reads.
 
 /// Writes of a stripe within this time are handled together, µs: about a read of a rotational disk.
 const WINDOW_US: i64 = 10_000;
@@ -66,8 +67,8 @@ impl Stripes {
         }
     }
 
-    /// Writes to a data member of a stripe. Returns the work that it completes: of earlier writes to the
-    /// stripe, if they are too old to be joined, or of the stripe that leaves the cache.
+    /// Writes to a data member of a stripe. Returns the work that it completes: of earlier writes
+    /// to the stripe, if they are too old to be joined, or of the stripe that leaves the cache.
     #[inline]
     pub(super) fn write(
         &mut self,
@@ -89,10 +90,7 @@ impl Stripes {
         let mut done = None;
         if found.is_none() {
             done = settle(slot, self.all, parities);
-            *slot = Stripe {
-                key,
-                ..Stripe::default()
-            };
+            *slot = Stripe { key, ..Stripe::default() };
         } else if time_us.saturating_sub(slot.last_us) > WINDOW_US {
             done = settle(slot, self.all, parities);
         }
@@ -129,12 +127,7 @@ fn settle(stripe: &mut Stripe, all: u64, parities: u32) -> Option<Work> {
     } else {
         (reconstruct, false)
     };
-    let work = Work {
-        stripe: stripe.key - 1,
-        reads,
-        reads_parity,
-        time_us: stripe.last_us,
-    };
+    let work = Work { stripe: stripe.key - 1, reads, reads_parity, time_us: stripe.last_us };
     stripe.cached |= stripe.pending | reads;
     stripe.parity_cached = true;
     (stripe.pending, stripe.full) = (0, 0);

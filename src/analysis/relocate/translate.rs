@@ -1,9 +1,12 @@
-//! Block of today's filesystem to block of the planned one. No allocation, and arithmetic or a binary search per block run.
+//! Block of today's filesystem to block of the planned one. No allocation, and arithmetic or a
+//! binary search per block run.
 //!
-//! ext4 spreads the directories of the root by a hash modulo the number of flex groups (`find_group_orlov`), keeps everything
-//! below them in the same flex group, and fills inode tables and data areas of a flex group from their starts. So a block keeps
-//! its flex group, and its distance from the start of its kind of area there. If there are fewer flex groups, several of today's
-//! share one (their hash modulo the new number), and their areas interleave; if there are twice as many or more, one is divided.
+//! ext4 spreads the directories of the root by a hash modulo the number of flex groups
+//! (`find_group_orlov`), keeps everything below them in the same flex group, and fills inode tables
+//! and data areas of a flex group from their starts. So a block keeps its flex group, and its
+//! distance from the start of its kind of area there. If there are fewer flex groups, several of
+//! today's share one (their hash modulo the new number), and their areas interleave; if there are
+//! twice as many or more, one is divided.
 
 use super::side::{Fixed, Side};
 use crate::analysis::placement::FIXED;
@@ -23,10 +26,7 @@ pub struct Place {
 
 impl Place {
     /// No place: the block is beyond the end of today's filesystem.
-    pub(super) const NONE: Self = Self {
-        block: None,
-        run: u64::MAX,
-    };
+    pub(super) const NONE: Self = Self { block: None, run: u64::MAX };
 }
 
 /// Translation from today's filesystem to a planned one.
@@ -44,12 +44,7 @@ impl<'a> Translation<'a> {
     /// Translates between two filesystems with blocks of the same size.
     pub fn new(today: &'a Side, planned: &'a Side) -> Self {
         let (now, then) = (today.flexes().max(1), planned.flexes().max(1));
-        Self {
-            today,
-            planned,
-            merged: now.div_ceil(then),
-            divided: (then / now).max(1),
-        }
+        Self { today, planned, merged: now.div_ceil(then), divided: (then / now).max(1) }
     }
 
     /// Planned flex groups that share one of today.
@@ -70,33 +65,29 @@ impl<'a> Translation<'a> {
         is_bitmap.then_some(rank / self.today.per_flex)
     }
 
-    /// Flex group of a directory's block, and the number of blocks before it in the area of directories.
+    /// Flex group of a directory's block, and the number of blocks before it in the area of
+    /// directories.
     pub fn directory(&self, block: u64) -> (u64, u64) {
         let today = self.today;
         let flex = block.saturating_sub(today.first_block) / today.per_group / today.per_flex;
         (flex, block.saturating_sub(today.directories(flex)))
     }
 
-    /// Place of `block`, which holds data of `origin`, in a bio of `length` blocks. `turn` selects among equally likely places.
+    /// Place of `block`, which holds data of `origin`, in a bio of `length` blocks. `turn` selects
+    /// among equally likely places.
     #[inline]
     pub fn place(&self, block: u64, origin: Origin, length: u64, turn: u64) -> Place {
         if block >= self.today.blocks {
             return Place::NONE;
         }
         let ((block_then, run), end) = match self.today.fixed(block) {
-            Ok(fixed) => (
-                self.structure(fixed, block - fixed.first, turn),
-                fixed.end(),
-            ),
+            Ok(fixed) => (self.structure(fixed, block - fixed.first, turn), fixed.end()),
             Err(end) => {
                 let (at, run) = self.data(block, origin, length);
                 ((Some(at), run), end)
             }
         };
-        Place {
-            block: block_then,
-            run: run.clamp(1, end - block),
-        }
+        Place { block: block_then, run: run.clamp(1, end - block) }
     }
 
     /// A block `offset` blocks into a fixed range.
@@ -161,8 +152,8 @@ impl<'a> Translation<'a> {
         self.flex(flex, index, 1, turn)
     }
 
-    /// Planned flex group of a flex group, and position in one of its areas, in which today's flex groups take turns of `unit`.
-    /// `turn` selects one of several.
+    /// Planned flex group of a flex group, and position in one of its areas, in which today's flex
+    /// groups take turns of `unit`. `turn` selects one of several.
     #[inline]
     fn flex(&self, flex: u64, position: u64, unit: u64, turn: u64) -> (u64, u64) {
         let (whole, rest) = (position / unit, position % unit);
@@ -193,27 +184,15 @@ impl<'a> Translation<'a> {
             is_directory
         };
         let free = |side: &Side, flex| {
-            if among_directories {
-                side.directories(flex)
-            } else {
-                side.files(flex)
-            }
+            if among_directories { side.directories(flex) } else { side.files(flex) }
         };
         let unit = if is_directory { 1 } else { today.unit() };
         let start = free(today, flex);
-        let aligned = if is_directory {
-            start
-        } else {
-            today.aligned(start)
-        };
+        let aligned = if is_directory { start } else { today.aligned(start) };
         let early = block < aligned;
         let mut position = block.saturating_sub(if early { start } else { aligned });
         // Allocations fill an empty group from one end or the other.
-        let size = if length <= STREAM {
-            unit
-        } else {
-            length.next_power_of_two().min(unit)
-        };
+        let size = if length <= STREAM { unit } else { length.next_power_of_two().min(unit) };
         let fills = !is_directory && today.per_group != planned.per_group;
         let mut most = u64::MAX;
         if fills && today.is_empty_group(start) && position < today.per_group {
@@ -228,11 +207,7 @@ impl<'a> Translation<'a> {
             most = unit - position % unit;
         }
         let free = free(planned, then);
-        let base = if early || is_directory {
-            free
-        } else {
-            planned.aligned(free)
-        };
+        let base = if early || is_directory { free } else { planned.aligned(free) };
         // If metadata fill the flex group, data go to the next free space.
         let end = Some(planned.flex_end(then)).filter(|end| base < *end);
         let room = end.unwrap_or(planned.blocks).saturating_sub(base).max(1);
@@ -245,9 +220,7 @@ impl<'a> Translation<'a> {
         }
         let mut at = planned.free_from(base + position);
         if at >= planned.blocks {
-            at = planned
-                .free_from(planned.first_block)
-                .min(planned.blocks - 1);
+            at = planned.free_from(planned.first_block).min(planned.blocks - 1);
         }
         let end = planned.fixed(at).err().unwrap_or(at + 1);
         (at, most.min(end - at))

@@ -58,11 +58,7 @@ pub fn find(operations: &[Slow], names: &Names, facts: &Facts) -> Vec<Found> {
                 continue;
             };
             if !found.iter().any(|f| f.advice == advice) {
-                found.push(Found {
-                    phase: *phase,
-                    advice,
-                    evidence: sentence(slow, names),
-                });
+                found.push(Found { phase: *phase, advice, evidence: sentence(slow, names) });
             }
         }
     }
@@ -117,7 +113,8 @@ pub fn can_be_limited(slow: &Slow) -> bool {
     phases.iter().any(|p| slow.waterfall.parts.contains_key(p))
 }
 
-/// The limits of the task's cgroup on reads (`r`) or writes (`w`), if no request of a member took half of the phase.
+/// The limits of the task's cgroup on reads (`r`) or writes (`w`), if no request of a member took
+/// half of the phase.
 fn io_limit(of: char, part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice> {
     let limit = facts.io_limits.get(&slow.operation.task.pid)?;
     let words = limit.limits.split(' ').filter(|word| word.starts_with(of));
@@ -127,10 +124,7 @@ fn io_limit(of: char, part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice>
     }
     let longest = part.culprit.member.map_or(0, |(_, ns)| ns);
     let longest = longest.max(part.culprit.other_members_ns);
-    let limit = IoLimit {
-        limits,
-        ..limit.clone()
-    };
+    let limit = IoLimit { limits, ..limit.clone() };
     (2 * longest < part.ns).then(|| slow::io_limit(&limit))
 }
 
@@ -172,10 +166,7 @@ mod tests {
     use crate::analysis::slow::snapshot::SlowSnapshot;
 
     fn facts(options: &str) -> Facts {
-        let mut facts = Facts {
-            version: (6, 1),
-            ..Facts::default()
-        };
+        let mut facts = Facts { version: (6, 1), ..Facts::default() };
         let mount = ("/srv/it's".to_owned(), options.to_owned());
         facts.mounts.insert(FS, mount);
         let md = MdSettings {
@@ -195,15 +186,8 @@ mod tests {
         let slow = &mut s.operations[0];
         let mut part = slow.waterfall.parts[&Phase::CommitFlush].clone();
         part.ns = slow.operation.total_ns();
-        part.culprit.clone_from(
-            &slow
-                .waterfall
-                .parts
-                .get(&phase)
-                .cloned()
-                .unwrap_or(part.clone())
-                .culprit,
-        );
+        part.culprit
+            .clone_from(&slow.waterfall.parts.get(&phase).cloned().unwrap_or(part.clone()).culprit);
         slow.waterfall.parts = [(phase, part)].into();
         s
     }
@@ -232,10 +216,7 @@ mod tests {
         let s = only(Phase::OrderedData);
         let found = advised(&s, "rw,dioread_lock");
         let commands = &found[0].advice.commands;
-        assert_eq!(
-            commands[0],
-            r"mount -o remount,dioread_nolock '/srv/it'\''s'"
-        );
+        assert_eq!(commands[0], r"mount -o remount,dioread_nolock '/srv/it'\''s'");
         let found = advised(&s, "rw,dioread_nolock");
         assert!(found[0].advice.text.contains("dump.sql"), "{found:?}");
         assert!(found[0].evidence.starts_with("fsync of /srv/db/redo.log"));
@@ -246,64 +227,37 @@ mod tests {
         let mut s = only(Phase::InodeLock);
         let mut with = |flags| {
             let op: &mut Slow = &mut s.operations[0];
-            op.operation.lock = LockWait {
-                kind: Some(Kind::Write),
-                flags,
-                ..LockWait::default()
-            };
+            op.operation.lock = LockWait { kind: Some(Kind::Write), flags, ..LockWait::default() };
             text(&s)
         };
-        let direct = Flags {
-            direct: true,
-            ..Flags::default()
-        };
+        let direct = Flags { direct: true, ..Flags::default() };
         assert_eq!(with(Flags::default()), "");
         let extends = true;
         assert!(with(Flags { extends, ..direct }).contains("allocate the file ahead"));
         let unaligned = true;
-        assert!(
-            with(Flags {
-                unaligned,
-                ..direct
-            })
-            .contains("align direct writes")
-        );
+        assert!(with(Flags { unaligned, ..direct }).contains("align direct writes"));
         let security = true;
         assert_eq!(with(Flags { security, ..direct }), "");
         assert!(with(direct).contains("write new files once"));
         let xfs = true;
         assert!(
-            with(Flags {
-                xfs,
-                ..Flags::default()
-            })
-            .contains("write the file in smaller pieces")
+            with(Flags { xfs, ..Flags::default() }).contains("write the file in smaller pieces")
         );
         let direct = Flags { xfs, ..direct };
         assert!(with(Flags { extends, ..direct }).contains("without gaps"));
         assert!(
-            with(Flags {
-                unaligned,
-                ..direct
-            })
-            .contains("that are not written yet or at the end")
+            with(Flags { unaligned, ..direct }).contains("that are not written yet or at the end")
         );
         assert_eq!(with(direct), "");
     }
 
     #[test]
     fn a_setting_is_never_reduced() {
-        let (safe, cache) = (
-            crate::advice::slow::md_superblock,
-            crate::advice::slow::stripe_cache,
-        );
+        let (safe, cache) = (crate::advice::slow::md_superblock, crate::advice::slow::stripe_cache);
         assert!(safe("md0", Some("0.204")).is_some() && safe("md0", Some("10.0")).is_none());
         for (now, wanted) in [("256", "4096"), ("8192", "16384"), ("20000", "32768")] {
             let command = cache("md0", Some(now)).unwrap().commands.remove(0);
-            assert_eq!(
-                command,
-                format!("echo {wanted} > /sys/block/md0/md/stripe_cache_size")
-            );
+            assert_eq!(command, format!("echo {wanted} > /sys/block/md0/md/stripe_cache_size"));
         }
         assert!(cache("md0", Some("32768")).is_none() && cache("md0", None).is_none());
     }
@@ -315,10 +269,7 @@ mod tests {
         s.operations[0].array = None;
         assert_eq!(text(&s), "");
         let mut s = only(Phase::MdSuperblock);
-        let part = s.operations[0]
-            .waterfall
-            .parts
-            .get_mut(&Phase::MdSuperblock);
+        let part = s.operations[0].waterfall.parts.get_mut(&Phase::MdSuperblock);
         part.unwrap().ns /= 5;
         assert_eq!(text(&s), "");
     }
@@ -351,7 +302,8 @@ mod tests {
         let found = find(&resync.operations, &resync.names, &facts);
         assert!(
             found[0].advice.risk.ends_with(
-                "echo 1500 > /sys/block/md127/md/sync_speed_max; echo system > /sys/block/md127/md/sync_speed_min"
+                "echo 1500 > /sys/block/md127/md/sync_speed_max; echo system > \
+                 /sys/block/md127/md/sync_speed_min"
             ),
             "{found:?}"
         );
@@ -366,10 +318,7 @@ mod tests {
         (md.sync_speed_max, md.sync_speed) =
             (Some("200000 (system)".to_owned()), Some("90000".to_owned()));
         md.stripe_cache_size = Some("32768".to_owned());
-        assert_eq!(
-            commands(&resync, &facts),
-            ["echo 10000 > /sys/block/md127/md/sync_speed_max"]
-        );
+        assert_eq!(commands(&resync, &facts), ["echo 10000 > /sys/block/md127/md/sync_speed_max"]);
         assert_eq!(commands(&cache, &facts), [""; 0]);
 
         let (throttled, ordered) = (only(Phase::Throttled), only(Phase::OrderedData));
@@ -386,10 +335,7 @@ mod tests {
         );
         assert_eq!(commands(&ordered, &facts), [""; 0]);
         let found = find(&throttled.operations, &throttled.names, &facts);
-        assert!(
-            found[0].advice.text.contains("limit is 4.0 MiB"),
-            "{found:?}"
-        );
+        assert!(found[0].advice.text.contains("limit is 4.0 MiB"), "{found:?}");
         assert!(
             found[0].advice.risk.ends_with(
                 "Undone with vm.dirty_bytes=4194304 and vm.dirty_background_bytes=1048576"
@@ -402,10 +348,7 @@ mod tests {
         // A lower limit would not shorten the pauses.
         facts.dirty = limits(20 << 30, 10 << 30, 0);
         assert_eq!(commands(&throttled, &facts), [""; 0]);
-        assert_eq!(
-            commands(&ordered, &facts),
-            ["sysctl vm.dirty_background_bytes=67108864"]
-        );
+        assert_eq!(commands(&ordered, &facts), ["sysctl vm.dirty_background_bytes=67108864"]);
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use super::event::{Commit, MemberIo, Stack, State};
 use super::phase::{self, Phase, plain};
 
-/// Cuts a wait from `from` to `to` into consecutive pieces: (phase, length in ns, index of the commit in `commits`). `commits`
-/// are those of one journal, in order of their starts. The lengths add up to `to - from`.
+/// Cuts a wait from `from` to `to` into consecutive pieces: (phase, length in ns, index of the
+/// commit in `commits`). `commits` are those of one journal, in order of their starts. The lengths
+/// add up to `to - from`.
 ///
-/// The awaited commit is the last one whose record was on disk before the wait ended: jbd2_log_wait_commit() returns when
-/// `j_commit_sequence` is set, right after jbd2_run_stats (fs/jbd2/commit.c).
+/// The awaited commit is the last one whose record was on disk before the wait ended:
+/// jbd2_log_wait_commit() returns when `j_commit_sequence` is set, right after jbd2_run_stats
+/// (fs/jbd2/commit.c).
 pub fn cut(
     from: u64,
     to: u64,
@@ -19,23 +21,13 @@ pub fn cut(
     let overlaps = |c: &Commit| {
         c.start_ns().is_some_and(|start| start < to) && c.end_ns().is_some_and(|end| end > from)
     };
-    let among: Vec<usize> = (0..commits.len())
-        .filter(|&i| overlaps(commits[i]))
-        .collect();
+    let among: Vec<usize> = (0..commits.len()).filter(|&i| overlaps(commits[i])).collect();
     let is_done = |i: &usize| commits[*i].reached(State::Tail).is_some_and(|t| t <= to);
-    let awaited = among
-        .iter()
-        .copied()
-        .rfind(is_done)
-        .or_else(|| among.last().copied());
+    let awaited = among.iter().copied().rfind(is_done).or_else(|| among.last().copied());
     let Some(awaited) = awaited else {
         return vec![(Phase::Commit, to - from, None)];
     };
-    let mut pieces = Pieces {
-        at: from,
-        to,
-        found: Vec::new(),
-    };
+    let mut pieces = Pieces { at: from, to, found: Vec::new() };
     let start = commits[awaited].start_ns().unwrap_or(from);
     for &i in among.iter().filter(|&&i| i < awaited) {
         let (Some(begin), Some(end)) = (commits[i].start_ns(), commits[i].end_ns()) else {
@@ -69,7 +61,8 @@ impl Pieces {
     }
 }
 
-/// Maximum time, on a busy machine, from the submission of a commit record to the flushes that md sends to members first.
+/// Maximum time, on a busy machine, from the submission of a commit record to the flushes that md
+/// sends to members first.
 const MD_FLUSH_NS: u64 = 50_000_000;
 
 /// Ends of the phases of a commit, in order.
@@ -78,10 +71,7 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     let end = commit.end_ns().unwrap_or(0);
     let tail = commit.reached(State::Tail).unwrap_or(end);
     let logged = reached(State::Logging);
-    let record = commit
-        .record_ns
-        .unwrap_or_else(|| reached(State::Record))
-        .min(tail);
+    let record = commit.record_ns.unwrap_or_else(|| reached(State::Record)).min(tail);
     let blocks = reached(State::Blocks).min(record);
     let mut found = vec![
         // Includes the write of the journal's superblock before the first commit after a mount.
@@ -101,7 +91,8 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
         found.push((last.min(record), Phase::DataFlush));
     }
     found.push((record, Phase::JournalBlocks));
-    // Since 6.12 md writes the record in parallel with the flush: while the flush lasts, the wait is for the flush.
+    // Since 6.12 md writes the record in parallel with the flush: while the flush lasts, the wait
+    // is for the flush.
     let flushes = ios
         .iter()
         .filter(|b| b.flush && b.start_ns < tail.min(record + MD_FLUSH_NS) && b.end_ns > record);
@@ -115,8 +106,9 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     found
 }
 
-/// Longest flush, or FUA write, of each member while the commit's flush and record were written: device number and length in ns,
-/// longest first. `ios` are those of the members of the filesystem's array.
+/// Longest flush, or FUA write, of each member while the commit's flush and record were written:
+/// device number and length in ns, longest first. `ios` are those of the members of the
+/// filesystem's array.
 pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
     let end = commit.reached(State::Tail).or_else(|| commit.end_ns());
     let from = commit.record_ns.or_else(|| commit.reached(State::Record));
@@ -135,18 +127,15 @@ pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
     all
 }
 
-/// Time at which the journal's thread had finished waiting for the commit record, which was submitted at `record`. jbd2_run_stats
-/// comes later, after the log's tail and the buffers to forget. `None` if the thread did not sleep.
+/// Time at which the journal's thread had finished waiting for the commit record, which was
+/// submitted at `record`. jbd2_run_stats comes later, after the log's tail and the buffers to
+/// forget. `None` if the thread did not sleep.
 fn recorded(commit: &Commit, record: u64) -> Option<u64> {
     let of_record = |stack: &Stack| {
         let mut names = stack.iter().map(|f| plain(f));
         let waits = names.by_ref().any(|f| f == "__wait_on_buffer");
         let by = names.next().unwrap_or_default();
-        waits
-            && matches!(
-                by,
-                "jbd2_journal_commit_transaction" | "journal_wait_on_commit_record"
-            )
+        waits && matches!(by, "jbd2_journal_commit_transaction" | "journal_wait_on_commit_record")
     };
     let sleeps = commit.off.sleeps.iter();
     sleeps

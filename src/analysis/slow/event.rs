@@ -12,7 +12,8 @@ pub type Stack = Arc<[Arc<str>]>;
 /// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// fsync(2), msync(2) with MS_SYNC, and ext4_sync_file() or xfs_file_fsync() from within the kernel.
+    /// fsync(2), msync(2) with MS_SYNC, and ext4_sync_file() or xfs_file_fsync() from within the
+    /// kernel.
     Fsync,
     /// fdatasync(2).
     Fdatasync,
@@ -133,7 +134,8 @@ pub struct LockWait {
     pub exclusive: bool,
     /// Holder at the start of the longest wait; `None` if unknown.
     pub holder: Option<Task>,
-    /// True if readers held the lock. The holder is then one of the readers, or a writer that waited for them.
+    /// True if readers held the lock. The holder is then one of the readers, or a writer that
+    /// waited for them.
     pub readers: bool,
     /// Operation of the holder; `None` if it is not one of [`Kind`].
     pub kind: Option<Kind>,
@@ -209,8 +211,8 @@ pub enum Purpose {
     Force,
 }
 
-/// Functions and the purpose of a request with one of them in its stack. An earlier row wins: waits for room in the journal begin in
-/// start_this_handle() too (fs/jbd2/transaction.c).
+/// Functions and the purpose of a request with one of them in its stack. An earlier row wins: waits
+/// for room in the journal begin in start_this_handle() too (fs/jbd2/transaction.c).
 const PURPOSES: [(&str, Purpose); 16] = [
     ("__jbd2_log_wait_for_space", Purpose::LogSpace),
     ("jbd2_log_do_checkpoint", Purpose::LogSpace),
@@ -242,7 +244,8 @@ const NAMES: [(Purpose, &str); 7] = [
 ];
 
 impl Purpose {
-    /// Purpose of a request with this stack; `None` if no function in the stack identifies the purpose.
+    /// Purpose of a request with this stack; `None` if no function in the stack identifies the
+    /// purpose.
     pub fn from_stack(stack: &[Arc<str>]) -> Option<Self> {
         let calls = |function: &str| stack.iter().any(|f| plain(f) == function);
         let found = PURPOSES.iter().find(|(function, _)| calls(function));
@@ -299,7 +302,8 @@ pub struct Commit {
     pub request: Request,
     /// Time of the request; `None` if unknown.
     pub requested_ns: Option<u64>,
-    /// Time at which each state of `enum rt_slow_states` was reached; `None` if the state was not seen.
+    /// Time at which each state of `enum rt_slow_states` was reached; `None` if the state was not
+    /// seen.
     pub state_ns: [Option<u64>; STATES],
     /// Time at which the commit record, or the flush before it, was submitted.
     pub record_ns: Option<u64>,
@@ -309,7 +313,8 @@ pub struct Commit {
     pub blocks: u32,
     /// Blocks written to the journal.
     pub logged: u32,
-    /// Handles that ended while the transaction was locked, oldest first. The last handle released the transaction.
+    /// Handles that ended while the transaction was locked, oldest first. The last handle released
+    /// the transaction.
     pub holders: Vec<Holder>,
     /// Files whose ordered data the commit waited for longest.
     pub ordered: Vec<Ordered>,
@@ -319,8 +324,9 @@ pub struct Commit {
     pub journal: Option<u32>,
     /// Sleeps of the journal's thread.
     pub off: OffCpu,
-    /// Longest flush, or FUA write, of each member that had one of a millisecond or more for the commit record: device number and
-    /// length in ns, longest first. Empty until the commit is listed.
+    /// Longest flush, or FUA write, of each member that had one of a millisecond or more for the
+    /// commit record: device number and length in ns, longest first. Empty until the commit is
+    /// listed.
     pub flushes: Vec<(u32, u64)>,
 }
 
@@ -349,7 +355,8 @@ pub enum State {
 }
 
 impl Commit {
-    /// Time at which a state was reached. A state that was not seen begins with the next state that was seen.
+    /// Time at which a state was reached. A state that was not seen begins with the next state that
+    /// was seen.
     pub fn reached(&self, state: State) -> Option<u64> {
         self.state_ns.iter().skip(state as usize).find_map(|t| *t)
     }
@@ -365,8 +372,8 @@ impl Commit {
     }
 }
 
-/// A slow IO of a member: a flush, FUA write or read for parity that took at least 1 ms, or other IO that took at least 1 ms and
-/// an eighth of the threshold.
+/// A slow IO of a member: a flush, FUA write or read for parity that took at least 1 ms, or other
+/// IO that took at least 1 ms and an eighth of the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberIo {
     /// Device number of the member, or of its disk.

@@ -28,19 +28,12 @@ pub fn stack(functions: &[&str]) -> Option<Stack> {
 
 /// A thread.
 pub fn task(comm: &str, pid: u32) -> Task {
-    Task {
-        pid,
-        comm: comm.as_bytes().to_vec(),
-    }
+    Task { pid, comm: comm.as_bytes().to_vec() }
 }
 
 /// A file on [`FS`].
 pub fn file(inode: u64) -> FileId {
-    FileId {
-        dev: FS,
-        inode,
-        generation: 1,
-    }
+    FileId { dev: FS, inode, generation: 1 }
 }
 
 /// A sleep from `from` to `to` ms.
@@ -69,14 +62,12 @@ pub fn fsync(to: u64, sleeps: Vec<Sleep>) -> Operation {
         flags: Flags::default(),
         lock: LockWait::default(),
         pusher: None,
-        off: OffCpu {
-            sleeps,
-            ..OffCpu::default()
-        },
+        off: OffCpu { sleeps, ..OffCpu::default() },
     }
 }
 
-/// A commit whose states are reached at these times in ms: started, locked, flushed, logged, blocks, record, tail, ended.
+/// A commit whose states are reached at these times in ms: started, locked, flushed, logged,
+/// blocks, record, tail, ended.
 pub fn commit(states: [u64; STATES]) -> Commit {
     Commit {
         flushes: Vec::new(),
@@ -89,11 +80,7 @@ pub fn commit(states: [u64; STATES]) -> Commit {
         handles: 3,
         blocks: 12,
         logged: 14,
-        holders: vec![Holder {
-            task: task("rm", 99),
-            handle: "truncate".into(),
-            ns: 0,
-        }],
+        holders: vec![Holder { task: task("rm", 99), handle: "truncate".into(), ns: 0 }],
         ordered: vec![Ordered {
             file: file(13),
             ns: 100 * MS,
@@ -123,44 +110,22 @@ pub fn flush(dev: u32, from: u64, to: u64) -> MemberIo {
 
 /// A read for parity, between these times in ms.
 pub fn pre_read(dev: u32, from: u64, to: u64) -> MemberIo {
-    MemberIo {
-        flush: false,
-        write: false,
-        bytes: 4096,
-        pre_read: true,
-        ..flush(dev, from, to)
-    }
+    MemberIo { flush: false, write: false, bytes: 4096, pre_read: true, ..flush(dev, from, to) }
 }
 
 /// An interval with a slow fsync: 1.1 of 1.8 s is the flush of sdc, 0.4 s the data of another file.
 pub fn interval() -> SlowSnapshot {
     let mut commit = commit([200, 210, 220, 230, 640, 650, 1790, 1795]);
     commit.off.sleeps = vec![sleep(
-        &[
-            "schedule",
-            "folio_wait_writeback",
-            "ext4_journal_finish_inode_data_buffers",
-        ],
+        &["schedule", "folio_wait_writeback", "ext4_journal_finish_inode_data_buffers"],
         240,
         620,
     )];
     let operation = fsync(
         1800,
         vec![
-            sleep(
-                &[
-                    "schedule",
-                    "folio_wait_writeback",
-                    "file_write_and_wait_range",
-                ],
-                0,
-                190,
-            ),
-            sleep(
-                &["schedule", "jbd2_log_wait_commit", "ext4_sync_file"],
-                195,
-                1799,
-            ),
+            sleep(&["schedule", "folio_wait_writeback", "file_write_and_wait_range"], 0, 190),
+            sleep(&["schedule", "jbd2_log_wait_commit", "ext4_sync_file"], 195, 1799),
         ],
     );
     let ios = [flush(SDC, 655, 1780), flush(SDA, 655, 659)];
@@ -172,26 +137,16 @@ pub fn interval() -> SlowSnapshot {
     names.devices.insert(SDA, "sda".to_owned());
     names.members.insert("md127".to_owned(), 12);
     for (inode, path) in [(12, "/srv/db/redo.log"), (13, "/srv/backup/dump.sql")] {
-        let location = FileLocation {
-            path: Some(path.as_bytes().to_vec()),
-            ..FileLocation::default()
-        };
+        let location =
+            FileLocation { path: Some(path.as_bytes().to_vec()), ..FileLocation::default() };
         names.files.insert(file(inode), location);
     }
-    let sum = KindSum {
-        count: 40,
-        ns: 2000 * MS,
-        slow: 1,
-    };
+    let sum = KindSum { count: 40, ns: 2000 * MS, slow: 1 };
     SlowSnapshot {
         time: jiff::Timestamp::from_second(1_795_521_601).unwrap_or_default(),
         interval: std::time::Duration::from_secs(1),
         threshold: std::time::Duration::from_millis(10),
-        operations: vec![Slow {
-            operation,
-            waterfall,
-            array: Some("md127".to_owned()),
-        }],
+        operations: vec![Slow { operation, waterfall, array: Some("md127".to_owned()) }],
         kinds: [(Kind::Fsync, sum)].into(),
         commits: vec![commit],
         names,

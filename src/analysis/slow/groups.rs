@@ -20,12 +20,14 @@ pub struct Group {
     pub ns: u64,
     /// Time of the longest operation or phase in ns.
     pub longest_ns: u64,
-    /// The longest phase with its cause. In a group of phases, only the cause of the longest phase; empty if it is unknown.
+    /// The longest phase with its cause. In a group of phases, only the cause of the longest
+    /// phase; empty if it is unknown.
     pub words: String,
 }
 
 impl Group {
-    /// Adds an operation, or a phase of one, of `ns`. `words` describe it if it is the longest; the first of equals.
+    /// Adds an operation, or a phase of one, of `ns`. `words` describe it if it is the longest; the
+    /// first of equals.
     fn add(&mut self, ns: u64, words: impl FnOnce() -> String) {
         self.count += 1;
         self.ns += ns;
@@ -52,9 +54,7 @@ fn group<K: Eq + Hash>(
         }
     }
     let groups = sums.into_iter().map(|(key, (group, phases))| {
-        let largest = phases
-            .into_iter()
-            .max_by_key(|(phase, sum)| (sum.ns, *phase));
+        let largest = phases.into_iter().max_by_key(|(phase, sum)| (sum.ns, *phase));
         Group {
             name: name(&key, &snapshot.names),
             words: largest.map(|(_, sum)| sum.words).unwrap_or_default(),
@@ -99,14 +99,14 @@ pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
     sorted(groups.into_values().collect())
 }
 
-/// Groups by locked inode and by the task that held the lock. A group's time is the time of the waits.
+/// Groups by locked inode and by the task that held the lock. A group's time is the time of the
+/// waits.
 pub fn locks(snapshot: &SlowSnapshot) -> Vec<Group> {
     let mut groups: HashMap<(FileId, String), Group> = HashMap::new();
     for slow in &snapshot.operations {
-        let (Some(file), Some(part)) = (
-            slow.operation.file,
-            slow.waterfall.parts.get(&Phase::InodeLock),
-        ) else {
+        let (Some(file), Some(part)) =
+            (slow.operation.file, slow.waterfall.parts.get(&Phase::InodeLock))
+        else {
             continue;
         };
         let holder = part.culprit.task.as_ref();

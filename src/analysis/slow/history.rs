@@ -14,8 +14,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.interval += next.interval;
     sum.threshold = next.threshold;
     sum.operations.extend(next.operations.iter().cloned());
-    sum.operations
-        .sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
+    sum.operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
     sum.operations.truncate(OPERATIONS);
     for (kind, more) in &next.kinds {
         sum.kinds.entry(*kind).or_default().add(*more);
@@ -40,10 +39,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     // Drop paths of files that no longer appear.
     let sum_of = &*sum;
     let own = sum_of.operations.iter().filter_map(|s| s.operation.file);
-    let ordered = sum_of
-        .commits
-        .iter()
-        .flat_map(|c| c.ordered.iter().map(|o| o.file));
+    let ordered = sum_of.commits.iter().flat_map(|c| c.ordered.iter().map(|o| o.file));
     let used: std::collections::HashSet<_> = own.chain(ordered).collect();
     sum.names.files.retain(|id, _| used.contains(id));
 }

@@ -1,4 +1,5 @@
-//! Explains a wait for an inode's lock by the longest phase of the holder's operation, if that operation was slow, too.
+//! Explains a wait for an inode's lock by the longest phase of the holder's operation, if that
+//! operation was slow, too.
 
 use std::collections::HashMap;
 
@@ -7,8 +8,8 @@ use super::names::Slow;
 use super::phase::Phase;
 use crate::analysis::files::FileId;
 
-/// Operations of the last interval. A holder's operation ends before the operation that waited for the lock, which may end in the
-/// next interval.
+/// Operations of the last interval. A holder's operation ends before the operation that waited for
+/// the lock, which may end in the next interval.
 #[derive(Debug, Default)]
 pub struct Holders(Vec<Candidate>);
 
@@ -19,7 +20,8 @@ struct Candidate {
     file: Option<FileId>,
     start_ns: u64,
     end_ns: u64,
-    /// Phase that took most of the operation's time, if it explains why the operation held the lock for so long.
+    /// Phase that took most of the operation's time, if it explains why the operation held the
+    /// lock for so long.
     mostly: Option<Phase>,
 }
 
@@ -49,8 +51,9 @@ impl Candidate {
 }
 
 impl Holders {
-    /// Adds, to each wait for an inode's lock, the phase that took most of the time of the holder's own operation, for example
-    /// throttling. `operations` are those that ended in the next interval.
+    /// Adds, to each wait for an inode's lock, the phase that took most of the time of the holder's
+    /// own operation, for example throttling. `operations` are those that ended in the next
+    /// interval.
     pub fn explain(&mut self, operations: &mut [Slow]) {
         let now: Vec<Candidate> = operations.iter().map(Candidate::new).collect();
         let mut by_task: HashMap<u32, Vec<Candidate>> = HashMap::new();
@@ -63,11 +66,7 @@ impl Holders {
             let Some(part) = slow.waterfall.parts.get_mut(&Phase::InodeLock) else {
                 continue;
             };
-            let Some(holder) = part
-                .culprit
-                .task
-                .as_ref()
-                .filter(|t| t.pid != waiter.task.pid)
+            let Some(holder) = part.culprit.task.as_ref().filter(|t| t.pid != waiter.task.pid)
             else {
                 continue;
             };
@@ -108,9 +107,7 @@ mod tests {
         };
         Slow {
             operation,
-            waterfall: Waterfall {
-                parts: [(phase, part)].into(),
-            },
+            waterfall: Waterfall { parts: [(phase, part)].into() },
             ..interval().operations[0].clone()
         }
     }
@@ -128,13 +125,11 @@ mod tests {
             slow(2, (95, 105), Phase::OwnData, None),
         ];
         Holders::default().explain(&mut all);
-        assert_eq!(
-            what(&all),
-            "buffered write, mostly throttled because too much is dirty"
-        );
+        assert_eq!(what(&all), "buffered write, mostly throttled because too much is dirty");
     }
 
-    /// An interval ends between the end of the holder's operation and the end of the waiter's operation.
+    /// An interval ends between the end of the holder's operation and the end of the waiter's
+    /// operation.
     #[test]
     fn the_holder_may_have_ended_in_the_previous_interval() {
         let mut holders = Holders::default();

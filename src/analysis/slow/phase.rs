@@ -40,7 +40,8 @@ pub enum Phase {
     PreviousCommit,
     /// The journal's thread has not started the commit yet.
     CommitStart,
-    /// Open handles keep the transaction from being committed, or a locked transaction keeps a handle from starting.
+    /// Open handles keep the transaction from being committed, or a locked transaction keeps a
+    /// handle from starting.
     TransactionLocked,
     /// Submission of ordered data.
     OrderedSubmit,
@@ -139,8 +140,9 @@ impl Phase {
     }
 }
 
-/// Functions and the phase of a stack that contains them, in order: the first match decides. The functions are those of 5.10 to 7.2.
-/// If a kernel has inlined a function, its caller matches. Specific waits come before the functions that call them.
+/// Functions and the phase of a stack that contains them, in order: the first match decides. The
+/// functions are those of 5.10 to 7.2. If a kernel has inlined a function, its caller matches.
+/// Specific waits come before the functions that call them.
 const RULES: &[(&str, Phase)] = &[
     ("shrink_node", Phase::Memory),
     ("try_to_free_pages", Phase::Memory),
@@ -242,9 +244,10 @@ const RULES: &[(&str, Phase)] = &[
     ("md_handle_request", Phase::ArraySuspended),
 ];
 
-/// Functions that lock an inode (i_rwsem). When the kernel walks the stack of another task, it leaves out the functions of the
-/// scheduler, including those of locks (stack_trace_consume_entry_nosched()). Therefore the innermost function of a task that
-/// waits for a lock is the function that takes the lock.
+/// Functions that lock an inode (i_rwsem). When the kernel walks the stack of another task, it
+/// leaves out the functions of the scheduler, including those of locks
+/// (stack_trace_consume_entry_nosched()). Therefore the innermost function of a task that waits for
+/// a lock is the function that takes the lock.
 const INODE: [&str; 13] = [
     "ext4_file_read_iter",
     "ext4_file_write_iter",
@@ -270,8 +273,9 @@ const BLOCK_MAP: [&str; 6] = [
     "ext4_truncate",
 ];
 
-/// Functions that call xfs_ilock() for the ILOCK, which xfs_ilock() takes last: compilers make the last call in a function a jump,
-/// so the stack lacks xfs_ilock() itself. For i_rwsem (IOLOCK) the stack has it.
+/// Functions that call xfs_ilock() for the ILOCK, which xfs_ilock() takes last: compilers make the
+/// last call in a function a jump, so the stack lacks xfs_ilock() itself. For i_rwsem (IOLOCK) the
+/// stack has it.
 const ILOCK: [&str; 26] = [
     "xfs_ilock_data_map_shared",
     "xfs_ilock_attr_map_shared",
@@ -300,7 +304,8 @@ const ILOCK: [&str; 26] = [
     "xfs_reflink_cancel_cow_range",
     "xfs_reflink_end_cow_extent",
 ];
-/// Functions that call xfs_ilock() for the lock of the file's mapping (invalidate_lock), which has no phase.
+/// Functions that call xfs_ilock() for the lock of the file's mapping (invalidate_lock), which has
+/// no phase.
 const MAPPING: [&str; 3] = ["xfs_vn_setattr", "__xfs_filemap_fault", "__xfs_write_fault"];
 
 /// The phase of a wait in xfs_ilock(), called by `caller`.
@@ -314,7 +319,8 @@ fn ilock(caller: &str) -> Phase {
     }
 }
 
-/// The phase of a wait. `stack` has functions, innermost first. Ignores compiler suffixes (`.constprop.0`).
+/// The phase of a wait. `stack` has functions, innermost first. Ignores compiler suffixes
+/// (`.constprop.0`).
 pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
     let names: Vec<&str> = stack.iter().map(|f| plain(f.as_ref())).collect();
     match names.first() {

@@ -26,22 +26,18 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// `fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 62 % the commit's flush on sdc (1.1 s; the other 11 members 4 ms)`.
+/// `fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 62 % the commit's flush on sdc (1.1 s; the
+/// other 11 members 4 ms)`.
 pub fn sentence(slow: &Slow, names: &Names) -> String {
     let total = slow.operation.total_ns();
     let mut text = format!("{}: {}", subject(slow, names), time(total));
     let longest = slow.waterfall.longest();
-    let large = longest
-        .iter()
-        .filter(|(_, part)| part.ns as f64 >= SHARE * total as f64)
-        .take(MOST);
+    let large =
+        longest.iter().filter(|(_, part)| part.ns as f64 >= SHARE * total as f64).take(MOST);
     for (number, (phase, part)) in large.enumerate() {
         let share = units::percent(part.ns as f64 / total.max(1) as f64);
         text.push_str(if number == 0 { "; " } else { ", " });
-        text.push_str(&format!(
-            "{share} {}",
-            part_words(*phase, part, slow, names)
-        ));
+        text.push_str(&format!("{share} {}", part_words(*phase, part, slow, names)));
     }
     text
 }
@@ -108,7 +104,8 @@ pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> Stri
     text
 }
 
-/// Longest flush in words. 0 means that no flush took a millisecond: shorter flushes are not reported.
+/// Longest flush in words. 0 means that no flush took a millisecond: shorter flushes are not
+/// reported.
 fn at_most(ns: u64) -> String {
     match ns {
         0 => "less than 1 ms".to_owned(),

@@ -32,19 +32,21 @@ impl KindSum {
 /// Events that were not counted, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlowLost {
-    /// Operations and commits of threads whose ids have the same low 16 bits as that of another thread in one.
+    /// Operations and commits of threads whose ids have the same low 16 bits as that of another
+    /// thread in one.
     pub slots: u64,
     /// Operations and commits for which a table had no room.
     pub tables: u64,
     /// Events for which the ring buffer had no room.
     pub events: u64,
-    /// IO of members that was dropped because a table had no room or because there was too much IO.
+    /// IO of members that was dropped because a table had no room or because there was too much
+    /// IO.
     pub ios: u64,
 }
 
 impl SlowLost {
-    /// Total of missing operations, commits and events. Missing IO of members is not included, because it only helps to name a
-    /// member.
+    /// Total of missing operations, commits and events. Missing IO of members is not included,
+    /// because it only helps to name a member.
     pub fn total(&self) -> u64 {
         self.slots + self.tables + self.events
     }

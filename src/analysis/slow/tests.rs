@@ -10,10 +10,7 @@ use super::waterfall::Waterfall;
 /// Phases with their lengths in ms, longest first.
 fn phases(waterfall: &Waterfall) -> Vec<(Phase, u64)> {
     let longest = waterfall.longest();
-    longest
-        .into_iter()
-        .map(|(p, part)| (p, part.ns / MS))
-        .collect()
+    longest.into_iter().map(|(p, part)| (p, part.ns / MS)).collect()
 }
 
 #[test]
@@ -33,10 +30,7 @@ fn the_purpose_of_a_request_is_in_its_stack() {
     assert_eq!(of(&log_space[3..]), Some(Purpose::Credits));
     let fsync = ["jbd2_complete_transaction", "ext4_sync_file"];
     assert_eq!(of(&fsync), Some(Purpose::Fsync));
-    assert_eq!(
-        of(&["jbd2_log_start_commit", "ext4_sync_fs"]),
-        Some(Purpose::Sync)
-    );
+    assert_eq!(of(&["jbd2_log_start_commit", "ext4_sync_fs"]), Some(Purpose::Sync));
     assert_eq!(of(&["vfs_write"]), None);
     for (name, purpose) in
         ["log_space", "credits", "fsync", "sync"].map(|n| (n, Purpose::from_name(n)))
@@ -72,22 +66,14 @@ fn a_commit_has_the_longest_flush_of_each_member() {
     assert!(flushes(&unseen, &ios).is_empty());
 }
 
-const WAIT: &[&str] = &[
-    "schedule",
-    "jbd2_log_wait_commit",
-    "jbd2_complete_transaction",
-    "ext4_sync_file",
-];
+const WAIT: &[&str] =
+    &["schedule", "jbd2_log_wait_commit", "jbd2_complete_transaction", "ext4_sync_file"];
 
 #[test]
 fn a_wait_for_a_commit_is_cut_by_its_states() {
     let commit = commit([10, 20, 50, 60, 100, 110, 300, 310]);
     let op = fsync(320, vec![sleep(WAIT, 5, 315)]);
-    let waterfall = Waterfall::new(
-        &op,
-        &[&commit],
-        &[flush(SDC, 112, 290), flush(SDA, 112, 114)],
-    );
+    let waterfall = Waterfall::new(&op, &[&commit], &[flush(SDC, 112, 290), flush(SDA, 112, 114)]);
     assert_eq!(
         phases(&waterfall),
         [
@@ -104,10 +90,7 @@ fn a_wait_for_a_commit_is_cut_by_its_states() {
         ]
     );
     let flush = &waterfall.parts[&Phase::CommitFlush].culprit;
-    assert_eq!(
-        (flush.member, flush.other_members_ns),
-        (Some((SDC, 178 * MS)), 2 * MS)
-    );
+    assert_eq!((flush.member, flush.other_members_ns), (Some((SDC, 178 * MS)), 2 * MS));
     let locked = &waterfall.parts[&Phase::TransactionLocked].culprit;
     assert_eq!(locked.task, Some(task("rm", 99)));
 }
@@ -116,10 +99,8 @@ fn a_wait_for_a_commit_is_cut_by_its_states() {
 fn the_log_tail_is_not_a_part_of_the_commit_record() {
     let mut commit = commit([0, 1, 2, 3, 4, 5, 90, 91]);
     let wait = |by, from, to| sleep(&["io_schedule", "__wait_on_buffer", by], from, to);
-    commit.off.sleeps = vec![
-        wait("jbd2_journal_commit_transaction", 5, 60),
-        wait("jbd2_write_superblock", 61, 89),
-    ];
+    commit.off.sleeps =
+        vec![wait("jbd2_journal_commit_transaction", 5, 60), wait("jbd2_write_superblock", 61, 89)];
     let op = fsync(91, vec![sleep(WAIT, 0, 91)]);
     let parts = phases(&Waterfall::new(&op, &[&commit], &[]));
     assert!(parts.contains(&(Phase::CommitRecord, 55)), "{parts:?}");
@@ -131,22 +112,11 @@ fn reads_for_parity_are_a_part_of_the_wait_for_writes() {
     let wait = ["io_schedule", "folio_wait_writeback", "ext4_sync_file"];
     let op = fsync(100, vec![sleep(&wait, 0, 100)]);
     let other = flush(SDC, 70, 100);
-    let ios = [
-        pre_read(SDA, 10, 40),
-        pre_read(SDC, 20, 60),
-        pre_read(SDA, 25, 30),
-        other,
-    ];
+    let ios = [pre_read(SDA, 10, 40), pre_read(SDC, 20, 60), pre_read(SDA, 25, 30), other];
     let waterfall = Waterfall::new(&op, &[], &ios);
-    assert_eq!(
-        phases(&waterfall),
-        [(Phase::OwnData, 50), (Phase::PreRead, 50)]
-    );
+    assert_eq!(phases(&waterfall), [(Phase::OwnData, 50), (Phase::PreRead, 50)]);
     let culprit = &waterfall.parts[&Phase::PreRead].culprit;
-    assert_eq!(
-        (culprit.member, culprit.other_members_ns),
-        (Some((SDC, 40 * MS)), 30 * MS)
-    );
+    assert_eq!((culprit.member, culprit.other_members_ns), (Some((SDC, 40 * MS)), 30 * MS));
 }
 
 #[test]
@@ -181,11 +151,7 @@ fn ordered_data_names_its_file_and_external_journals_flush_first() {
     let mut commit = commit([0, 1, 2, 3, 80, 100, 110, 111]);
     commit.off.sleeps = vec![
         sleep(
-            &[
-                "schedule",
-                "folio_wait_writeback",
-                "ext4_journal_finish_inode_data_buffers",
-            ],
+            &["schedule", "folio_wait_writeback", "ext4_journal_finish_inode_data_buffers"],
             10,
             70,
         ),
@@ -203,13 +169,7 @@ fn ordered_data_names_its_file_and_external_journals_flush_first() {
     let op = fsync(111, vec![sleep(WAIT, 0, 111)]);
     let waterfall = Waterfall::new(&op, &[&commit], &[]);
     assert_eq!(waterfall.parts[&Phase::OrderedData].ns, 60 * MS);
-    assert_eq!(
-        waterfall.parts[&Phase::OrderedData]
-            .culprit
-            .file
-            .map(|f| f.inode),
-        Some(13)
-    );
+    assert_eq!(waterfall.parts[&Phase::OrderedData].culprit.file.map(|f| f.inode), Some(13));
     assert_eq!(waterfall.parts[&Phase::DataFlush].ns, 15 * MS);
 }
 
@@ -236,22 +196,13 @@ fn the_holder_of_the_inode_lock_is_named() {
     let waterfall = Waterfall::new(&op, &[], &[]);
     let culprit = &waterfall.parts[&Phase::InodeLock].culprit;
     assert_eq!(culprit.task, Some(task("fio", 5)));
-    assert_eq!(
-        culprit.what.as_deref(),
-        Some("direct write that extends the file")
-    );
-    // XFS lets a write that ends after the end of the file share the lock, but not one that begins after it.
+    assert_eq!(culprit.what.as_deref(), Some("direct write that extends the file"));
+    // XFS lets a write that ends after the end of the file share the lock, but not one that begins
+    // after it.
     op.lock.flags.xfs = true;
-    let what = |op: &Operation| {
-        Waterfall::new(op, &[], &[]).parts[&Phase::InodeLock]
-            .culprit
-            .what
-            .clone()
-    };
-    assert_eq!(
-        what(&op).as_deref(),
-        Some("direct write that begins after the end of the file")
-    );
+    let what =
+        |op: &Operation| Waterfall::new(op, &[], &[]).parts[&Phase::InodeLock].culprit.what.clone();
+    assert_eq!(what(&op).as_deref(), Some("direct write that begins after the end of the file"));
     op.lock.flags.extends = false;
     assert_eq!(what(&op).as_deref(), Some("direct write"));
 }
@@ -268,20 +219,12 @@ fn waits_for_the_log_of_xfs_name_its_thread_and_the_slow_member() {
     );
     op.flags.xfs = true;
     op.pusher = Some(task("xfsaild/md127", 77));
-    let ios = [
-        flush(SDC, 255, 398),
-        flush(SDA, 255, 260),
-        flush(SDA, 10, 60),
-    ];
+    let ios = [flush(SDC, 255, 398), flush(SDA, 255, 260), flush(SDA, 10, 60)];
     let mut interval = interval();
     let slow = &mut interval.operations[0];
     slow.waterfall = Waterfall::new(&op, &[], &ios);
     slow.operation = op;
-    let words = [
-        (Phase::CilPush, 150),
-        (Phase::LogIo, 150),
-        (Phase::LogSpace, 100),
-    ];
+    let words = [(Phase::CilPush, 150), (Phase::LogIo, 150), (Phase::LogSpace, 100)];
     assert_eq!(phases(&slow.waterfall), words);
     let text = sentence(slow, &interval.names);
     assert!(text.contains("log writes on sdc (143 ms"), "{text}");
@@ -307,42 +250,20 @@ fn stacks_have_phases() {
             Phase::MdSuperblock,
         ),
         (
-            &[
-                "io_schedule",
-                "blk_mq_get_tag",
-                "submit_bio_noacct",
-                "ext4_writepages",
-            ],
+            &["io_schedule", "blk_mq_get_tag", "submit_bio_noacct", "ext4_writepages"],
             Phase::QueueFull,
         ),
         (
-            &[
-                "raid5_get_active_stripe.part.0",
-                "raid5_make_request",
-                "md_handle_request",
-            ],
+            &["raid5_get_active_stripe.part.0", "raid5_make_request", "md_handle_request"],
             Phase::StripeCache,
         ),
+        (&["schedule", "md_handle_request", "md_submit_bio"], Phase::ArraySuspended),
         (
-            &["schedule", "md_handle_request", "md_submit_bio"],
-            Phase::ArraySuspended,
-        ),
-        (
-            &[
-                "io_schedule_timeout",
-                "balance_dirty_pages",
-                "generic_perform_write",
-            ],
+            &["io_schedule_timeout", "balance_dirty_pages", "generic_perform_write"],
             Phase::Throttled,
         ),
-        (
-            &["ext4_buffered_write_iter.isra.0", "vfs_write"],
-            Phase::InodeLock,
-        ),
-        (
-            &["ext4_map_blocks", "ext4_file_read_iter"],
-            Phase::BlockMapLock,
-        ),
+        (&["ext4_buffered_write_iter.isra.0", "vfs_write"], Phase::InodeLock),
+        (&["ext4_map_blocks", "ext4_file_read_iter"], Phase::BlockMapLock),
         (&["do_user_addr_fault"], Phase::Other),
         (
             &[
@@ -354,22 +275,9 @@ fn stacks_have_phases() {
             ],
             Phase::LogSpace,
         ),
+        (&["schedule", "jbd2_log_wait_commit", "ext4_fc_commit", "ext4_sync_file"], Phase::Commit),
         (
-            &[
-                "schedule",
-                "jbd2_log_wait_commit",
-                "ext4_fc_commit",
-                "ext4_sync_file",
-            ],
-            Phase::Commit,
-        ),
-        (
-            &[
-                "schedule",
-                "wait_transaction_locked",
-                "add_transaction_credits",
-                "ext4_writepages",
-            ],
+            &["schedule", "wait_transaction_locked", "add_transaction_credits", "ext4_writepages"],
             Phase::TransactionLocked,
         ),
         (
@@ -382,12 +290,7 @@ fn stacks_have_phases() {
             Phase::OwnData,
         ),
         (
-            &[
-                "blk_io_schedule",
-                "__iomap_dio_rw",
-                "iomap_dio_rw",
-                "ext4_file_read_iter",
-            ],
+            &["blk_io_schedule", "__iomap_dio_rw", "iomap_dio_rw", "ext4_file_read_iter"],
             Phase::DirectIo,
         ),
         (
@@ -403,65 +306,22 @@ fn stacks_have_phases() {
         ),
         // XFS: i_rwsem is locked by a call in xfs_ilock(), i_lock by a jump at its end.
         (&["xfs_ilock", "xfs_file_dio_read"], Phase::InodeLock),
-        (
-            &[
-                "xfs_ilock",
-                "xfs_file_write_checks",
-                "xfs_file_dio_write_aligned",
-            ],
-            Phase::InodeLock,
-        ),
+        (&["xfs_ilock", "xfs_file_write_checks", "xfs_file_dio_write_aligned"], Phase::InodeLock),
         (&["xfs_ilock", "xfs_vn_setattr"], Phase::Other),
+        (&["xfs_ilock", "xfs_create", "xfs_generic_create"], Phase::BlockMapLock),
         (
-            &["xfs_ilock", "xfs_create", "xfs_generic_create"],
+            &["xfs_map_blocks", "iomap_writepages", "file_write_and_wait_range", "xfs_file_fsync"],
             Phase::BlockMapLock,
         ),
-        (
-            &[
-                "xfs_map_blocks",
-                "iomap_writepages",
-                "file_write_and_wait_range",
-                "xfs_file_fsync",
-            ],
-            Phase::BlockMapLock,
-        ),
-        (
-            &["file_write_and_wait_range", "xfs_file_fsync"],
-            Phase::OwnData,
-        ),
-        (
-            &[
-                "__flush_workqueue",
-                "xlog_cil_push_now.isra.0",
-                "xlog_cil_force_seq",
-            ],
-            Phase::CilPush,
-        ),
-        (
-            &["xlog_wait_on_iclog", "xfs_log_force_seq", "xfs_file_fsync"],
-            Phase::LogIo,
-        ),
-        (
-            &["md_write_start", "xlog_write_iclog", "xlog_force_lsn"],
-            Phase::MdSuperblock,
-        ),
-        (
-            &["submit_bio_wait", "blkdev_issue_flush", "xlog_write_iclog"],
-            Phase::DataFlush,
-        ),
+        (&["file_write_and_wait_range", "xfs_file_fsync"], Phase::OwnData),
+        (&["__flush_workqueue", "xlog_cil_push_now.isra.0", "xlog_cil_force_seq"], Phase::CilPush),
+        (&["xlog_wait_on_iclog", "xfs_log_force_seq", "xfs_file_fsync"], Phase::LogIo),
+        (&["md_write_start", "xlog_write_iclog", "xlog_force_lsn"], Phase::MdSuperblock),
+        (&["submit_bio_wait", "blkdev_issue_flush", "xlog_write_iclog"], Phase::DataFlush),
         (&["blkdev_issue_flush", "xfs_file_fsync"], Phase::OwnFlush),
-        (
-            &["xlog_grant_head_wait", "xfs_log_reserve", "xfs_create"],
-            Phase::LogSpace,
-        ),
-        (
-            &["down", "xfs_buf_lock", "xfs_buf_read_map", "xfs_read_agi"],
-            Phase::BufferLock,
-        ),
-        (
-            &["xfs_buf_iowait", "__xfs_buf_submit", "xfs_buf_read_map"],
-            Phase::MetadataRead,
-        ),
+        (&["xlog_grant_head_wait", "xfs_log_reserve", "xfs_create"], Phase::LogSpace),
+        (&["down", "xfs_buf_lock", "xfs_buf_read_map", "xfs_read_agi"], Phase::BufferLock),
+        (&["xfs_buf_iowait", "__xfs_buf_submit", "xfs_buf_read_map"], Phase::MetadataRead),
         (&["__xfs_iunpin_wait"], Phase::JournalBuffer),
         (&["schedule", "nothing_known"], Phase::Other),
         (&[], Phase::Other),
@@ -475,8 +335,9 @@ fn the_sentence_names_the_member_and_the_other_file() {
     let interval = interval();
     assert_eq!(
         sentence(&interval.operations[0], &interval.names),
-        "fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 63 % the commit's flush on sdc (1.1 s; the other 11 members 4.0 ms), 21 % \
-         ordered data of /srv/backup/dump.sql (up to 480 MiB), written by mysqldump(977)"
+        "fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 63 % the commit's flush on sdc (1.1 s; \
+         the other 11 members 4.0 ms), 21 % ordered data of /srv/backup/dump.sql (up to 480 MiB), \
+         written by mysqldump(977)"
     );
 }
 

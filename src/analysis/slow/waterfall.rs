@@ -31,7 +31,8 @@ pub struct Culprit {
     pub what: Option<String>,
     /// File whose data was waited for.
     pub file: Option<FileId>,
-    /// Upper bound of the bytes of that data: from the first to the last byte that had to be written.
+    /// Upper bound of the bytes of that data: from the first to the last byte that had to be
+    /// written.
     pub bytes: Option<u64>,
     /// Device number of the external journal that was waited for.
     pub journal: Option<u32>,
@@ -45,8 +46,8 @@ pub struct Waterfall {
 }
 
 impl Waterfall {
-    /// Computes the phases of an operation. `commits`: of all journals, in order of their starts. `ios`: of all members
-    /// of the filesystem's array.
+    /// Computes the phases of an operation. `commits`: of all journals, in order of their starts.
+    /// `ios`: of all members of the filesystem's array.
     pub fn new(op: &Operation, commits: &[&Commit], ios: &[MemberIo]) -> Self {
         let mut waterfall = Self::default();
         let total = op.total_ns();
@@ -68,21 +69,17 @@ impl Waterfall {
                     let is_write = phase == Phase::OwnData
                         || phase == Phase::DirectIo && op.kind == Kind::Write;
                     let span = (sleep.first_ns, sleep.last_ns);
-                    let reads = if is_write {
-                        waterfall.add_pre_reads(span, ns, ios)
-                    } else {
-                        0
-                    };
+                    let reads = if is_write { waterfall.add_pre_reads(span, ns, ios) } else { 0 };
                     waterfall.add(phase, ns - reads);
                     waterfall.blame(phase, op, sleep, commits, ios);
                 }
             }
         }
-        let others = op.off.sleeps.iter().filter(|s| {
-            s.stack
-                .as_ref()
-                .is_some_and(|stack| classify(stack) == Phase::Other)
-        });
+        let others = op
+            .off
+            .sleeps
+            .iter()
+            .filter(|s| s.stack.as_ref().is_some_and(|stack| classify(stack) == Phase::Other));
         if let Some(part) = waterfall.parts.get_mut(&Phase::Other) {
             part.stack = others.max_by_key(|s| s.ns).and_then(|s| s.stack.clone());
         }
@@ -91,14 +88,12 @@ impl Waterfall {
         waterfall
     }
 
-    /// XFS's log is on another device, whose IO is not traced: no member is the cause of waits for the log.
+    /// XFS's log is on another device, whose IO is not traced: no member is the cause of waits for
+    /// the log.
     pub fn log_is_on(&mut self, dev: u32) {
         for phase in [Phase::CilPush, Phase::LogIo] {
             if let Some(part) = self.parts.get_mut(&phase) {
-                part.culprit = Culprit {
-                    journal: Some(dev),
-                    ..Culprit::default()
-                };
+                part.culprit = Culprit { journal: Some(dev), ..Culprit::default() };
             }
         }
     }
@@ -114,8 +109,8 @@ impl Waterfall {
         self.parts.entry(phase).or_default().ns += ns;
     }
 
-    /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for parity, and returns its length. `ns` is the time
-    /// asleep within `span`.
+    /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for parity, and returns
+    /// its length. `ns` is the time asleep within `span`.
     fn add_pre_reads(&mut self, span: (u64, u64), ns: u64, ios: &[MemberIo]) -> u64 {
         let in_flight = pre_reads(span, ios);
         let length = span.1.saturating_sub(span.0);
@@ -139,17 +134,12 @@ impl Waterfall {
         commits: &[&Commit],
         ios: &[MemberIo],
     ) {
-        let own: Vec<&Commit> = commits
-            .iter()
-            .copied()
-            .filter(|c| op.dev == 0 || c.dev == op.dev)
-            .collect();
+        let own: Vec<&Commit> =
+            commits.iter().copied().filter(|c| op.dev == 0 || c.dev == op.dev).collect();
         let (from, to) = (sleep.first_ns, sleep.last_ns.max(sleep.first_ns));
-        // With commits of several journals, or several waits with other work between them, it is unknown which part belongs to
-        // which commit.
-        let several = own
-            .iter()
-            .any(|c| own.first().is_some_and(|o| o.dev != c.dev));
+        // With commits of several journals, or several waits with other work between them, it is
+        // unknown which part belongs to which commit.
+        let several = own.iter().any(|c| own.first().is_some_and(|o| o.dev != c.dev));
         if several || to - from > ns + ns / 4 + GAPS_NS {
             self.add(Phase::Commit, ns);
             return;
@@ -162,9 +152,7 @@ impl Waterfall {
             let share = (u128::from(*length) * u128::from(ns) / u128::from(whole)) as u64;
             let share = share.min(left);
             left -= share;
-            let is_here = commit
-                .and_then(|i| own.get(i))
-                .is_some_and(|c| c.journal.is_none());
+            let is_here = commit.and_then(|i| own.get(i)).is_some_and(|c| c.journal.is_none());
             let reads = if *phase == Phase::JournalBlocks && is_here {
                 self.add_pre_reads((at, at + length), share, ios)
             } else {
@@ -177,10 +165,7 @@ impl Waterfall {
             }
         }
         // Add the remainder of rounding.
-        let longest = pieces
-            .iter()
-            .max_by_key(|p| p.1)
-            .map_or(Phase::Commit, |p| p.0);
+        let longest = pieces.iter().max_by_key(|p| p.1).map_or(Phase::Commit, |p| p.0);
         self.add(longest, left);
     }
 
@@ -244,8 +229,8 @@ impl Waterfall {
         commits: &[&Commit],
         ios: &[MemberIo],
     ) {
-        // A handle cannot start until the locked transaction has no more handles, and cannot change a block until the block's
-        // commit is done.
+        // A handle cannot start until the locked transaction has no more handles, and cannot change
+        // a block until the block's commit is done.
         let until = match phase {
             Phase::TransactionLocked => Some(State::Flushing),
             Phase::JournalBuffer => Some(State::Ended),
@@ -303,7 +288,8 @@ impl Waterfall {
 
 /// Maximum time between several waits that count as one wait.
 const GAPS_NS: u64 = 1_000_000;
-/// Maximum time between the end of an IO and the moment at which the waiting task runs again: the task may be on a run queue.
+/// Maximum time between the end of an IO and the moment at which the waiting task runs again: the
+/// task may be on a run queue.
 const WAKE_UP_NS: u64 = 10_000_000;
 
 impl Culprit {
@@ -314,13 +300,14 @@ impl Culprit {
         self.other_members_ns = others.map(MemberIo::total_ns).max().unwrap_or(0);
     }
 
-    /// True if `io` took longer than the member's IO that is known so far: with several sleeps, the longest IO is the cause.
+    /// True if `io` took longer than the member's IO that is known so far: with several sleeps, the
+    /// longest IO is the cause.
     fn is_shorter_than(&self, io: &MemberIo) -> bool {
         self.member.is_none_or(|(_, ns)| ns < io.total_ns())
     }
 
-    /// Sets the member whose IO ended last before the waiting task continued at `until`, and the longest concurrent IO of another
-    /// member.
+    /// Sets the member whose IO ended last before the waiting task continued at `until`, and the
+    /// longest concurrent IO of another member.
     fn waited(&mut self, until: u64, ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
         let just_ended = until.saturating_sub(WAKE_UP_NS)..=until;
         let among = || ios.iter().filter(|b| is(b));
@@ -341,9 +328,9 @@ impl Culprit {
         }
     }
 
-    /// Sets the member whose flush ended last between two times, and the longest flush of another member. Flushes that began
-    /// earlier count only if there are no others: before 6.12, md lets requests wait for the flush of another request
-    /// (md_flush_request()).
+    /// Sets the member whose flush ended last between two times, and the longest flush of another
+    /// member. Flushes that began earlier count only if there are no others: before 6.12, md lets
+    /// requests wait for the flush of another request (md_flush_request()).
     fn flushed(&mut self, span: (u64, u64), ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
         let in_time = |b: &&MemberIo| is(b) && b.overlaps(span);
         let began = ios.iter().any(|b| in_time(&b) && b.start_ns >= span.0);
@@ -368,8 +355,8 @@ fn pre_reads((from, to): (u64, u64), ios: &[MemberIo]) -> u64 {
     ns
 }
 
-/// Describes the operation that held the inode's lock, and why it excludes others. The conditions are those of fs/ext4/file.c and
-/// fs/xfs/xfs_file.c.
+/// Describes the operation that held the inode's lock, and why it excludes others. The conditions
+/// are those of fs/ext4/file.c and fs/xfs/xfs_file.c.
 fn reason(op: &Operation) -> Option<String> {
     let lock = &op.lock;
     let flags = lock.flags;

@@ -11,8 +11,8 @@ use crate::ui::typed::{seconds, time};
 /// Arguments of `alloc`.
 #[derive(Args, Debug)]
 pub struct Alloc {
-    /// Mount point, array, member, disk or partition with a mounted ext4; default: every md array that holds one, or every
-    /// disk that does if there is none
+    /// Mount point, array, member, disk or partition with a mounted ext4; default: every md array
+    /// that holds one, or every disk that does if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
@@ -65,11 +65,13 @@ pub struct Alloc {
     #[arg(long)]
     pub force: bool,
 
-    /// Enable ext4's own statistics (/sys/fs/ext4/DEV/mb_stats), and restore the setting at the end
+    /// Enable ext4's own statistics (/sys/fs/ext4/DEV/mb_stats), and restore the setting at the
+    /// end
     #[arg(long)]
     pub mb_stats: bool,
 
-    /// At the start, read the free extents of every group; for this ext4 reads every block bitmap that is not in memory
+    /// At the start, read the free extents of every group; for this ext4 reads every block bitmap
+    /// that is not in memory
     #[arg(long)]
     pub groups: bool,
 
@@ -85,4 +87,5 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace alloc md127 --json | jq -c '.filesystems[].reason'
   sudo raidtrace alloc --record alloc.rtrace; raidtrace alloc --replay alloc.rtrace
 
-How to read it: docs/alloc.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";
+How to read it: docs/alloc.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 \
+                            usage.";

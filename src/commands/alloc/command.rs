@@ -37,7 +37,8 @@ pub fn run(args: &Alloc) -> Result<()> {
     }
     let [record, folded, flame] = outputs(args)?;
     let runtime = runtime()?;
-    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends cleanly.
+    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends
+    // cleanly.
     let end = asked_to_end()?;
     let options = AllocOptions {
         hertz: args.hertz,
@@ -82,8 +83,7 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
     } else {
         let all = replay::read_all(&mut intervals)?;
         let notes = intervals.finish()?;
-        all.iter()
-            .for_each(|interval| whole.merge(&interval.stacks));
+        all.iter().for_each(|interval| whole.merge(&interval.stacks));
         let end = asked_to_end()?;
         runtime()?.block_on(screen::replay(all, Depth::from_env(), end))?;
         print_new(&notes, &mut HashSet::new());
@@ -101,7 +101,8 @@ fn write(args: &Alloc, out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Re
 
 type Tracing = Engine<Shown, Result<Total>>;
 
-/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the total. Returns the stacks.
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
+/// total. Returns the stacks.
 async fn on_the_screen(engine: Tracing, args: &Alloc, end: End) -> Result<Profile> {
     let mut live = Live::new(engine, args.count);
     let state = State::new(VIEWS.len(), args.interval);

@@ -25,8 +25,8 @@ impl Profile {
         options.count_name = "samples".into();
         // Give a function the same colour in every graph.
         options.hash = true;
-        // inferno draws a flame chart in the order of its lines, last line first. Its own sort order, by bytes, would draw `f`
-        // twice, before and after `f.isra.0`.
+        // inferno draws a flame chart in the order of its lines, last line first. Its own sort
+        // order, by bytes, would draw `f` twice, before and after `f.isra.0`.
         options.flame_chart = true;
         let last_first = lines.iter().rev().map(String::as_str);
         from_lines(&mut options, last_first, &mut *out).map_err(Error::other)?;
@@ -46,10 +46,7 @@ mod tests {
         let mut svg = Vec::new();
         profile.write_svg("a <title>", &mut svg).unwrap();
         let svg = String::from_utf8(svg).unwrap();
-        let options = roxmltree::ParsingOptions {
-            allow_dtd: true,
-            ..Default::default()
-        };
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         let document = roxmltree::Document::parse_with_options(&svg, options).unwrap();
         let titles = document.descendants().filter(|n| n.has_tag_name("title"));
         let mut frames: Vec<String> = titles.filter_map(|n| n.text()).map(str::to_owned).collect();

@@ -9,7 +9,8 @@ use crate::ui::text::sanitize;
 /// Name for samples whose stack was not kept.
 pub(crate) const OTHER: &str = "[other stacks]";
 
-/// A comm as one frame: printable, without `;`, which separates frames, and without a leading `#`, which starts a comment.
+/// A comm as one frame: printable, without `;`, which separates frames, and without a leading `#`,
+/// which starts a comment.
 pub(crate) fn comm(bytes: &[u8]) -> String {
     let text = sanitize(bytes).replace(';', ":");
     match text.trim() {
@@ -36,13 +37,10 @@ impl Profile {
             *lines.entry(OTHER.into()).or_default() += self.other();
         }
         let mut lines: Vec<_> = lines.into_iter().collect();
-        // Sort by frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, because inferno merges only adjacent equal
-        // frames.
+        // Sort by frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, because
+        // inferno merges only adjacent equal frames.
         lines.sort_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
-        lines
-            .iter()
-            .map(|(line, n)| format!("{line} {n}"))
-            .collect()
+        lines.iter().map(|(line, n)| format!("{line} {n}")).collect()
     }
 
     /// Writes the kept stacks, one per line, sorted.
@@ -78,10 +76,7 @@ mod tests {
     #[test]
     fn comms_are_one_frame() {
         let comms = [&b"a;b"[..], b"", b"  ", b" # x", b"\xff\n"].map(super::comm);
-        assert_eq!(
-            comms,
-            ["a:b", "[no name]", "[no name]", "\\# x", "\u{fffd}\\x0a"]
-        );
+        assert_eq!(comms, ["a:b", "[no name]", "[no name]", "\\# x", "\u{fffd}\\x0a"]);
     }
 
     #[test]

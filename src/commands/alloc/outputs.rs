@@ -58,8 +58,8 @@ pub fn write_stacks(profile: &Profile, folded: Option<Out>, flame: Option<Out>) 
         for out in folded.iter().chain(&flame) {
             let _ = writeln!(
                 io::stderr(),
-                "raidtrace: note: {} was not written: no sample was in ext4, jbd2, md or the block layer (--all keeps other stacks \
-                 too)",
+                "raidtrace: note: {} was not written: no sample was in ext4, jbd2, md or the \
+                 block layer (--all keeps other stacks too)",
                 out.name
             );
         }

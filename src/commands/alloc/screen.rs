@@ -48,8 +48,9 @@ impl App for State {
     }
 }
 
-/// Replays recorded intervals on the screen at their original pace, until a key or `end`. Each step shows the window that ends with
-/// the interval ([`window::last`]), as the live screen did. The last interval stays on the screen.
+/// Replays recorded intervals on the screen at their original pace, until a key or `end`. Each step
+/// shows the window that ends with the interval ([`window::last`]), as the live screen did. The
+/// last interval stays on the screen.
 ///
 /// # Errors
 /// There is no interval, or stdout is not a terminal.
@@ -83,13 +84,7 @@ impl Recording {
         if intervals.is_empty() {
             bail!("there is no interval to show");
         }
-        Ok(Self {
-            intervals,
-            stacks,
-            sum: Profile::default(),
-            at: None,
-            shown: None,
-        })
+        Ok(Self { intervals, stacks, sum: Profile::default(), at: None, shown: None })
     }
 
     fn go(&mut self, to: usize) {
@@ -135,11 +130,7 @@ impl Playback for Recording {
 
     fn position(&self) -> Position {
         let (number, count) = (self.at.map_or(0, |at| at + 1), self.intervals.len());
-        Position {
-            ended: number == count,
-            interval: Some((number, count)),
-            ..Position::default()
-        }
+        Position { ended: number == count, interval: Some((number, count)), ..Position::default() }
     }
 
     fn length(&self) -> Duration {
@@ -172,10 +163,7 @@ mod tests {
     fn keys_step_through_a_file() {
         assert!(Recording::new(Vec::new()).is_err());
         let all = [fixture::healthy(), fixture::linear(), fixture::cold()];
-        let recorded = all.map(|snapshot| Recorded {
-            snapshot,
-            stacks: seed(),
-        });
+        let recorded = all.map(|snapshot| Recorded { snapshot, stacks: seed() });
         let mut recording = Recording::new(recorded.into()).unwrap();
         recording.step().unwrap();
         assert_eq!(recording.position().interval, Some((1, 3)));
@@ -184,13 +172,9 @@ mod tests {
         let mut state = State::new(VIEWS.len(), recording.length());
         state.set_position(recording.position());
         assert_eq!(state.speed(), Some(1.0));
-        for (key, number) in [
-            (Key::Right, 3),
-            (Key::Right, 3),
-            (Key::Left, 2),
-            (Key::PageUp, 1),
-            (Key::PageDown, 3),
-        ] {
+        for (key, number) in
+            [(Key::Right, 3), (Key::Right, 3), (Key::Left, 2), (Key::PageUp, 1), (Key::PageDown, 3)]
+        {
             let Action::Replay(request) = state.on_key(key) else {
                 panic!("{key:?}");
             };
@@ -253,7 +237,8 @@ mod tests {
         }
     }
 
-    /// Shows the screen for a manual test: `cargo test --lib alloc::screen::tests::by_hand -- --ignored --nocapture`.
+    /// Shows the screen for a manual test: `cargo test --lib alloc::screen::tests::by_hand --
+    /// --ignored --nocapture`.
     #[tokio::test(flavor = "current_thread")]
     #[ignore = "needs a terminal and a user"]
     async fn by_hand() {
@@ -264,13 +249,8 @@ mod tests {
             fixture::degraded(),
             fixture::huge(),
         ];
-        let all = all.into_iter().map(|snapshot| Recorded {
-            snapshot,
-            stacks: seed(),
-        });
+        let all = all.into_iter().map(|snapshot| Recorded { snapshot, stacks: seed() });
         let end = crate::machine::signals::asked_to_end().unwrap();
-        super::replay(all.collect(), crate::ui::palette::Depth::from_env(), end)
-            .await
-            .unwrap();
+        super::replay(all.collect(), crate::ui::palette::Depth::from_env(), end).await.unwrap();
     }
 }

@@ -29,11 +29,7 @@ use crate::session::sampler::Sampler;
 use crate::ui::lines::print_new;
 
 /// Each interval is one row, written as a batch of its own.
-const RECORDING: Options = Options {
-    level: 1,
-    rows: 64,
-    waiting: 16,
-};
+const RECORDING: Options = Options { level: 1, rows: 64, waiting: 16 };
 
 /// Figures of the whole run.
 pub struct Total {
@@ -56,7 +52,8 @@ impl Allocator {
     /// Starts the session and the hooks, and creates the recording.
     ///
     /// # Errors
-    /// There is no ext4 on the targets, the programs cannot be loaded, or the recording cannot be created.
+    /// There is no ext4 on the targets, the programs cannot be loaded, or the recording cannot be
+    /// created.
     pub fn start(
         targets: &[String],
         options: AllocOptions,
@@ -131,10 +128,7 @@ impl Source for Allocator {
 
     fn finish(self) -> Result<Total> {
         self.record.map_or(Ok(()), Record::finish)?;
-        Ok(Total {
-            snapshot: self.total,
-            stacks: self.sampler.whole().clone(),
-        })
+        Ok(Total { snapshot: self.total, stacks: self.sampler.whole().clone() })
     }
 }
 
@@ -152,10 +146,7 @@ impl Record {
             let Output { file, mut pending } = destination.open()?;
             let mut writer = Writer::create(file, header, RECORDING)?;
             let time_us = jiff::Timestamp::now().as_microsecond();
-            writer.push(&Item::State(Box::new(State {
-                time_us,
-                ..State::default()
-            })))?;
+            writer.push(&Item::State(Box::new(State { time_us, ..State::default() })))?;
             writer.sync()?;
             pending.as_mut().map_or(Ok(()), Pending::commit)?;
             Ok::<_, io::Error>(writer)

@@ -27,12 +27,14 @@ pub struct State {
     pub paused: bool,
     pub interval: Duration,
     pub filesystem: usize,
-    /// In a recording: number of the current interval, from 1, and the total number of intervals. `None` on a live screen.
+    /// In a recording: number of the current interval, from 1, and the total number of intervals.
+    /// `None` on a live screen.
     pub replay: Option<(usize, usize)>,
     /// Stacks that a key has folded (false) or unfolded (true).
     folds: HashMap<Path, bool>,
     filesystems: usize,
-    /// The selected stack in the last drawn view, and true if it is unfolded. `None` if no stack is selected or it has no callees.
+    /// The selected stack in the last drawn view, and true if it is unfolded. `None` if no stack
+    /// is selected or it has no callees.
     selected: RefCell<Option<(Path, bool)>>,
 }
 
@@ -52,7 +54,8 @@ impl State {
         }
     }
 
-    /// Clamps the selected filesystem to those in the snapshot. Called for each snapshot and after each key.
+    /// Clamps the selected filesystem to those in the snapshot. Called for each snapshot and after
+    /// each key.
     pub fn observe(&mut self, (snapshot, _): &Shown) {
         self.filesystems = snapshot.filesystems.len();
         self.filesystem = self.filesystem.min(self.filesystems.saturating_sub(1));

@@ -1,4 +1,5 @@
-//! `--batch`, and the summary at the end: an interval as plain text, 80 columns wide, starting with the headline.
+//! `--batch`, and the summary at the end: an interval as plain text, 80 columns wide, starting with
+//! the headline.
 
 mod extents;
 mod tasks;
@@ -80,10 +81,7 @@ pub(super) fn shape(fs: &FsAlloc) -> String {
         parts.push(format!("{} groups", whole(u64::from(fs.groups))));
     }
     if fs.block_bytes > 0 {
-        parts.push(format!(
-            "blocks of {}",
-            units::size(u64::from(fs.block_bytes))
-        ));
+        parts.push(format!("blocks of {}", units::size(u64::from(fs.block_bytes))));
     }
     if fs.stripe > 1 {
         parts.push(format!("stripe={}", fs.stripe));
@@ -101,18 +99,15 @@ pub(super) fn headline(s: &AllocSnapshot, fs: &FsAlloc) -> String {
     match &fs.reason {
         Some(reason) => reason.sentence.clone(),
         None if !is_counted(s) => "allocations are not counted (see the notes)".to_owned(),
-        None if fs.counts.is_empty() => format!(
-            "nothing stands out: nothing was allocated in {}",
-            units::seconds(s.interval)
-        ),
+        None if fs.counts.is_empty() => {
+            format!("nothing stands out: nothing was allocated in {}", units::seconds(s.interval))
+        }
         // Many quick allocations keep tasks in the allocator.
         None if tasks_at_once(fs, seconds(s.interval)) >= NOTICEABLE => format!(
             "nothing stands out: {}/s given keep {:.1} tasks in the allocator at a time, {} each",
             count(fs.counts.given as f64 / seconds(s.interval)),
             tasks_at_once(fs, seconds(s.interval)),
-            units::latency(Some(
-                fs.counts.nanoseconds / fs.counts.latency.count().max(1) / 1000
-            ))
+            units::latency(Some(fs.counts.nanoseconds / fs.counts.latency.count().max(1) / 1000))
         ),
         None => "nothing stands out".to_owned(),
     }
@@ -165,11 +160,7 @@ fn fix(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
         writeln!(out, "      {}", clean(command))?;
     }
     if let Some(risk) = &reason.risk {
-        let first = if reason.commands.is_empty() {
-            ""
-        } else {
-            "risk: "
-        };
+        let first = if reason.commands.is_empty() { "" } else { "risk: " };
         for text in wrap(&format!("{first}{}", clean(risk)), COLUMNS - 4, LINES) {
             writeln!(out, "    {text}")?;
         }
@@ -195,31 +186,20 @@ fn labelled(out: &mut Vec<u8>, name: &str, text: &str) -> io::Result<()> {
 }
 
 fn write_figures(out: &mut Vec<u8>, lines: Vec<(&str, String)>) -> io::Result<()> {
-    lines
-        .iter()
-        .try_for_each(|(name, text)| labelled(out, name, text))
+    lines.iter().try_for_each(|(name, text)| labelled(out, name, text))
 }
 
 /// `p50 40ms, p99 82ms, max 82ms`; values are at most 25 % too high.
 pub(super) fn quantiles(hist: &Hist) -> String {
     let of = |q| units::latency(hist.quantile(q));
-    glue(&format!(
-        "p50 {}, p99 {}, max {}",
-        of(0.5),
-        of(0.99),
-        units::latency(hist.max())
-    ))
+    glue(&format!("p50 {}, p99 {}, max {}", of(0.5), of(0.99), units::latency(hist.max())))
 }
 
 const UNKNOWN: &str = "not known here";
 
 /// Joins the known parts of a line.
 fn known(parts: &[String]) -> String {
-    if parts.is_empty() {
-        UNKNOWN.to_owned()
-    } else {
-        parts.join("; ")
-    }
+    if parts.is_empty() { UNKNOWN.to_owned() } else { parts.join("; ") }
 }
 
 /// Labelled lines about requested and granted allocations. Shared with the screen.
@@ -273,13 +253,9 @@ pub(super) fn search_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str
     let (c, secs) = (&fs.counts, seconds(s.interval));
     let mut lines = Vec::new();
     if has(s, SEARCHES, c.searches > 0) {
-        let goal = mean_goal(c).map_or(String::new(), |g| {
-            format!(" for {} blocks on average", whole(g))
-        });
-        lines.push((
-            "searches",
-            format!("{}/s{goal}", count(c.searches as f64 / secs)),
-        ));
+        let goal =
+            mean_goal(c).map_or(String::new(), |g| format!(" for {} blocks on average", whole(g)));
+        lines.push(("searches", format!("{}/s{goal}", count(c.searches as f64 / secs))));
     } else {
         lines.push(("searches", UNKNOWN.to_owned()));
     }
@@ -372,30 +348,21 @@ pub(super) fn by_criterion(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<Criterion> {
 fn criteria(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
     let rows = by_criterion(s, fs);
     if !rows.is_empty() {
-        let head = format!(
-            "{:<18} {:>9} {:>10} {:>8}",
-            "criterion", "searches", "looked at", "refused"
-        );
+        let head =
+            format!("{:<18} {:>9} {:>10} {:>8}", "criterion", "searches", "looked at", "refused");
         labelled(out, "criteria", &glue(&head))?;
     }
     for c in rows {
         let (looked, refused) = c.cells();
-        let row = format!(
-            "{} {:>9} {looked:>10} {refused:>8}",
-            left(&clean(&c.name), 18),
-            c.searches
-        );
+        let row =
+            format!("{} {:>9} {looked:>10} {refused:>8}", left(&clean(&c.name), 18), c.searches);
         labelled(out, "", &glue(&row))?;
     }
     Ok(())
 }
 
 fn none_or(n: u64) -> String {
-    if n == 0 {
-        "none".to_owned()
-    } else {
-        count(n as f64)
-    }
+    if n == 0 { "none".to_owned() } else { count(n as f64) }
 }
 
 /// Labelled lines about bitmaps in memory and on disk. Shared with the screen.
@@ -420,10 +387,8 @@ pub(super) fn bitmap_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str
     if !has(s, WAITS, c.waits.count() > 0) {
         lines.push(("waits", UNKNOWN.to_owned()));
     } else if c.waits.count() > 0 {
-        lines.push((
-            "waits",
-            format!("{}; {}", count(c.waits.count() as f64), quantiles(&c.waits)),
-        ));
+        lines
+            .push(("waits", format!("{}; {}", count(c.waits.count() as f64), quantiles(&c.waits))));
     }
     let all = total(fs.members.iter().map(|m| &m.1));
     for (i, (name, requests, bytes, us)) in fs.members.iter().filter(|m| m.1 > 0).enumerate() {

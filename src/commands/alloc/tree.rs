@@ -55,20 +55,14 @@ impl Tree {
             root.children.entry(OTHER.into()).or_default().own += profile.other();
         }
         let grown = grown(Arc::default(), root);
-        Self {
-            total: grown.total,
-            comms: grown.children,
-        }
+        Self { total: grown.total, comms: grown.children }
     }
 }
 
 /// Sorts a node and all nodes below. Recurses at most `DEEPEST` + 2 levels.
 fn grown(name: Arc<str>, node: Growing) -> Node {
-    let mut children: Vec<Node> = node
-        .children
-        .into_iter()
-        .map(|(name, child)| grown(name, child))
-        .collect();
+    let mut children: Vec<Node> =
+        node.children.into_iter().map(|(name, child)| grown(name, child)).collect();
     children.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.name.cmp(&b.name)));
     Node {
         name,
@@ -97,33 +91,20 @@ mod tests {
     }
 
     fn depth(nodes: &[Node]) -> usize {
-        nodes
-            .iter()
-            .map(|n| 1 + depth(&n.children))
-            .max()
-            .unwrap_or(0)
+        nodes.iter().map(|n| 1 + depth(&n.children)).max().unwrap_or(0)
     }
 
     #[test]
     fn seed_profile_as_a_tree() {
         let tree = Tree::new(&seed());
         assert_eq!(tree.total, 100);
-        assert_eq!(
-            (&*tree.comms[0].name, tree.comms[0].total),
-            ("kworker/u4:1", 90)
-        );
+        assert_eq!((&*tree.comms[0].name, tree.comms[0].total), ("kworker/u4:1", 90));
         let mut at = &tree.comms[0];
         while let [only] = &at.children[..] {
             at = only;
         }
-        assert_eq!(
-            (&*at.name, at.own, at.total),
-            ("ext4_mb_regular_allocator", 1, 90)
-        );
-        assert_eq!(
-            (&*at.children[0].name, at.children[0].own),
-            ("ext4_mb_good_group", 80)
-        );
+        assert_eq!((&*at.name, at.own, at.total), ("ext4_mb_regular_allocator", 1, 90));
+        assert_eq!((&*at.children[0].name, at.children[0].own), ("ext4_mb_good_group", 80));
     }
 
     #[test]

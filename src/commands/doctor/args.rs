@@ -14,8 +14,8 @@ use crate::ui::typed::seconds;
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
 pub struct Doctor {
-    /// Array, member, disk, partition or mount point; default: every running md array, or the disks with a mounted filesystem
-    /// if there is none
+    /// Array, member, disk, partition or mount point; default: every running md array, or the
+    /// disks with a mounted filesystem if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
@@ -27,12 +27,13 @@ pub struct Doctor {
     #[arg(long)]
     pub kernel: bool,
 
-    /// Also trace writes for S seconds: reports if metadata is written where the layout places it, if the write-intent bitmap is
-    /// hot, and if tasks wait for room in a journal
+    /// Also trace writes for S seconds: reports if metadata is written where the layout places it,
+    /// if the write-intent bitmap is hot, and if tasks wait for room in a journal
     #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "kernel")]
     pub live: Option<Duration>,
 
-    /// Like --live, from a recording of this host (raidtrace record). Each interval is evaluated, and the worst is reported
+    /// Like --live, from a recording of this host (raidtrace record). Each interval is evaluated,
+    /// and the worst is reported
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "live"])]
     pub load: Option<PathBuf>,
 
@@ -44,7 +45,8 @@ pub struct Doctor {
     #[arg(long, value_name = "LEVEL", conflicts_with = "kernel")]
     pub min_severity: Option<Severity>,
 
-    /// Leave out the findings listed in this file, one `ID TARGET` per line (layout-skew md0), # starts a comment
+    /// Leave out the findings listed in this file, one `ID TARGET` per line (layout-skew md0), #
+    /// starts a comment
     #[arg(long, value_name = "FILE", conflicts_with = "kernel")]
     pub acknowledged: Option<PathBuf>,
 }
@@ -61,4 +63,5 @@ pub const EXAMPLES: &str = "Examples:
 
 It reads sysfs, /proc and superblocks, and changes nothing: commands are printed, never run.
 
-Exit status, from the findings shown: 0 none or only info, 3 a warning, 4 critical, 1 an error, 2 usage.";
+Exit status, from the findings shown: 0 none or only info, 3 a warning, 4 critical, 1 an error, 2 \
+                            usage.";

@@ -1,17 +1,18 @@
-//! IDENTIFY data of ATA disks, from libata's transport class in sysfs (drivers/ata/libata-transport.c, `show_ata_dev_id`: 256
-//! words of four hexadecimal digits).
+//! IDENTIFY data of ATA disks, from libata's transport class in sysfs
+//! (drivers/ata/libata-transport.c, `show_ata_dev_id`: 256 words of four hexadecimal digits).
 
 use std::path::Path;
 
 use crate::machine::Sys;
 
-/// Word with the bits for SCT commands (0) and for SCT error recovery control (3): ACS-3, 7.12.7.92.
+/// Word with the bits for SCT commands (0) and for SCT error recovery control (3): ACS-3,
+/// 7.12.7.92.
 const WORD: usize = 206;
 const SCT: u16 = 1;
 const RECOVERY_CONTROL: u16 = 1 << 3;
 
-/// True if a disk supports error recovery control, which limits the time spent on a bad sector. `None` if the kernel does not
-/// show it, as behind a SAS controller or a USB bridge.
+/// True if a disk supports error recovery control, which limits the time spent on a bad sector.
+/// `None` if the kernel does not show it, as behind a SAS controller or a USB bridge.
 pub fn recovery_control(sys: &Sys, disk: &str) -> Option<bool> {
     // .../ata3/host2/target2:0:0/2:0:0:0
     let device = std::fs::canonicalize(sys.path(format!("/sys/block/{disk}/device"))).ok()?;

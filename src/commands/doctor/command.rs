@@ -1,4 +1,5 @@
-//! `raidtrace doctor`: facts -> findings -> text or JSON, and an exit status from the worst finding.
+//! `raidtrace doctor`: facts -> findings -> text or JSON, and an exit status from the worst
+//! finding.
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
@@ -53,15 +54,11 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     let topology = if rustix::process::geteuid().is_root() {
         Topology::new(host)
     } else {
-        // /proc/fs/ext4/*/mb_groups is no substitute, although any user can read it: for that the kernel reads every block bitmap
-        // from the disk.
+        // /proc/fs/ext4/*/mb_groups is no substitute, although any user can read it: for that the
+        // kernel reads every block bitmap from the disk.
         let mut notes = vec!["filesystems were not examined: that requires root".to_owned()];
         notes.extend(host.notes.iter().cloned());
-        Topology {
-            host,
-            notes,
-            ..Topology::default()
-        }
+        Topology { host, notes, ..Topology::default() }
     };
     let mut facts = gather::gather(&sys, &topology, stopped);
     let (properties, notes) = kernel::probe(&sys, Some(&topology), false);
@@ -89,13 +86,8 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
     let (found, left_out, notes) = selection.apply(found);
     facts.notes.extend(notes);
     drop_repeated(&mut facts.notes, &mut able.notes);
-    let diagnosis = Diagnosis {
-        facts: &facts,
-        found: &found,
-        able: &able,
-        live: live.as_ref(),
-        left_out,
-    };
+    let diagnosis =
+        Diagnosis { facts: &facts, found: &found, able: &able, live: live.as_ref(), left_out };
     let mut out = io::stdout().lock();
     finish(if args.json {
         json::write(&mut out, &json::object(&diagnosis))
@@ -122,11 +114,7 @@ fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
     let (properties, notes) = kernel::probe(sys, topology.as_ref().ok(), true);
     let able = Ability::new(&properties, notes);
     let mut out = io::stdout().lock();
-    finish(if args.json {
-        json::write(&mut out, &able)
-    } else {
-        table::kernel(&mut out, &able)
-    })?;
+    finish(if args.json { json::write(&mut out, &able) } else { table::kernel(&mut out, &able) })?;
     Ok(match able.can_run {
         Some(false) => ExitCode::from(WARNING),
         Some(true) | None => ExitCode::SUCCESS,
@@ -136,7 +124,8 @@ fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
 /// A measured interval and, for --load, the time spans of the recording with the worst findings.
 type Measured = (Snapshot, Vec<Part>);
 
-/// Measures writes with --load or --live. Returns the name of the option with the result; `None` without either.
+/// Measures writes with --load or --live. Returns the name of the option with the result; `None`
+/// without either.
 fn measure(args: &Doctor, sys: &Sys, facts: &Facts) -> Option<(&'static str, Result<Measured>)> {
     if let Some(file) = &args.load {
         let host = sys.text("/proc/sys/kernel/hostname").unwrap_or_default();
@@ -177,10 +166,7 @@ fn finish(written: io::Result<()>) -> Result<()> {
 
 /// A finding if raidtrace cannot run on this kernel.
 fn cannot_run(able: &Ability) -> Option<Finding> {
-    let missing = able
-        .requirements
-        .iter()
-        .filter(|l| l.available == Some(false));
+    let missing = able.requirements.iter().filter(|l| l.available == Some(false));
     let finding = Finding::warning("kernel-refuses", "raidtrace top cannot run on this kernel")
         .seen(able.why.clone())
         .seen_all(missing.map(|l| format!("{}: {}", l.name, l.evidence)))

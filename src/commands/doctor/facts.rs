@@ -1,5 +1,5 @@
-//! Input of the rules: arrays, filesystems, kernel and host as plain data. A value that could not be read is `None` or empty,
-//! and rules that depend on it report nothing.
+//! Input of the rules: arrays, filesystems, kernel and host as plain data. A value that could not
+//! be read is `None` or empty, and rules that depend on it report nothing.
 
 use std::collections::BTreeMap;
 
@@ -52,8 +52,8 @@ pub struct ArrayFacts {
     pub bitmap: Bitmap,
     /// md/mismatch_cnt: sectors found to differ by `last_sync`, or so far while it is running.
     pub mismatches: u64,
-    /// md/last_sync_action: `check`, `repair`, `resync`, `recover`, ...; `none` (`idle` since Linux 6.11) if there was none
-    /// since assembly.
+    /// md/last_sync_action: `check`, `repair`, `resync`, `recover`, ...; `none` (`idle` since
+    /// Linux 6.11) if there was none since assembly.
     pub last_sync: Option<String>,
     /// Days since mdcheck last worked on this array.
     pub checked_days: Option<u64>,
@@ -93,7 +93,8 @@ pub struct Disk {
     pub timeout: Option<u64>,
     /// True if device/vendor is `ATA`, which the SCSI layer reports for every ATA disk (SAT-3).
     pub is_ata: bool,
-    /// True if the disk supports SCT Error Recovery Control, which limits the time spent on a bad sector; `None` if unknown.
+    /// True if the disk supports SCT Error Recovery Control, which limits the time spent on a bad
+    /// sector; `None` if unknown.
     pub recovery_control: Option<bool>,
     /// True if the disk accepts discards (queue/discard_max_bytes).
     pub discards: bool,
@@ -150,11 +151,13 @@ pub struct FsFacts {
     pub report: Option<Report>,
     /// Skews with the geometry before the running reshape.
     pub before: Option<Skews>,
-    /// /proc/fs/ext4/DEV/options: every option in force, including defaults. The value of a flag is empty.
+    /// /proc/fs/ext4/DEV/options: every option in force, including defaults. The value of a flag
+    /// is empty.
     pub options: BTreeMap<String, String>,
     /// Mount options in /etc/fstab.
     pub fstab: Option<String>,
-    /// True if the allocator uses lists of groups by free space (`mb_optimize_scan`); `None` if unknown.
+    /// True if the allocator uses lists of groups by free space (`mb_optimize_scan`); `None` if
+    /// unknown.
     pub optimised: Option<bool>,
     /// True if the filesystem is mounted and this kernel's ext4 has no such lists.
     pub no_lists: bool,
@@ -243,10 +246,7 @@ impl ArrayFacts {
 
     /// Names of the disks with a property.
     pub fn disks_with(&self, property: impl Fn(&Member, &Disk) -> bool) -> Vec<&str> {
-        self.members()
-            .filter(|(m, d)| property(m, d))
-            .map(|(m, _)| m.disk_name.as_str())
-            .collect()
+        self.members().filter(|(m, d)| property(m, d)).map(|(m, _)| m.disk_name.as_str()).collect()
     }
 
     /// `/dev/md0`, quoted.
@@ -254,8 +254,9 @@ impl ArrayFacts {
         path_of(&self.array.name)
     }
 
-    /// Path of the container, quoted, of an array with external metadata (IMSM, DDF: md/metadata_version is `external:/md127/0`,
-    /// or `external:-md127/0` while it is read-only). mdadm refuses to add disks to the array itself.
+    /// Path of the container, quoted, of an array with external metadata (IMSM, DDF:
+    /// md/metadata_version is `external:/md127/0`, or `external:-md127/0` while it is read-only).
+    /// mdadm refuses to add disks to the array itself.
     pub fn container(&self) -> Option<String> {
         let member = self.array.metadata.as_deref()?.strip_prefix("external:")?;
         let (name, _) = member.strip_prefix(['/', '-'])?.split_once('/')?;
@@ -303,21 +304,19 @@ impl FsFacts {
         format!("/proc/fs/ext4/{}/options: {text}", self.fs.name)
     }
 
-    /// Commands that mount the filesystem again with more options. With the mount point alone, mount(8) also reads the options
-    /// in /etc/fstab; with device and mount point it does not.
+    /// Commands that mount the filesystem again with more options. With the mount point alone,
+    /// mount(8) also reads the options in /etc/fstab; with device and mount point it does not.
     pub fn mount_again(&self, options: &str) -> [String; 2] {
         let mount = self.mount_point();
         let subject = match self.fstab {
             Some(_) => mount.clone(),
             None => format!("{} {mount}", self.path()),
         };
-        [
-            format!("umount {mount}"),
-            format!("mount -o {options} {subject}"),
-        ]
+        [format!("umount {mount}"), format!("mount -o {options} {subject}")]
     }
 
-    /// Commands that change the superblock by `tune2fs`, and the mount options by a remount if it is mounted.
+    /// Commands that change the superblock by `tune2fs`, and the mount options by a remount if it
+    /// is mounted.
     pub fn change(&self, tune2fs: &str, remount: &str) -> Vec<String> {
         let mut commands = vec![format!("tune2fs {tune2fs} {}", self.path())];
         if !self.fs.mounts.is_empty() {

@@ -51,8 +51,9 @@ pub struct Finding {
     pub why: String,
     /// Commands that fix it, in order. Printed, never run. Empty if there is no fix.
     pub commands: Vec<String>,
-    /// True if a command destroys the content of a device. Such a command has a placeholder (`/dev/NEW_ARRAY`) in place of
-    /// a device name, so that pasting it in a hurry destroys nothing.
+    /// True if a command destroys the content of a device. Such a command has a placeholder
+    /// (`/dev/NEW_ARRAY`) in place of a device name, so that pasting it in a hurry destroys
+    /// nothing.
     pub destroys: bool,
     /// Possible costs of the commands, and how to undo them.
     pub risk: String,
@@ -64,12 +65,7 @@ pub struct Finding {
 
 impl Finding {
     fn new(id: &'static str, severity: Severity, title: impl Into<String>) -> Self {
-        Self {
-            id,
-            severity,
-            title: title.into(),
-            ..Self::default()
-        }
+        Self { id, severity, title: title.into(), ..Self::default() }
     }
 
     pub fn info(id: &'static str, title: impl Into<String>) -> Self {

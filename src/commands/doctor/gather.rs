@@ -1,5 +1,5 @@
-//! Gathers facts from sysfs, /proc and /etc/fstab of this machine, or of a tree of files in a test. `topology` has already read
-//! the filesystems.
+//! Gathers facts from sysfs, /proc and /etc/fstab of this machine, or of a tree of files in a test.
+//! `topology` has already read the filesystems.
 
 use rustix::fs::StatVfs;
 
@@ -13,7 +13,8 @@ use crate::machine::mballoc::{self, MbStats};
 use crate::machine::topology::{self, Topology};
 use crate::machine::{self, Array, DeviceRole, Member, Sys};
 
-/// First kernel that writes to preallocated blocks in parallel (240930fb7e6b): direct IO is not checked from here on.
+/// First kernel that writes to preallocated blocks in parallel (240930fb7e6b): direct IO is not
+/// checked from here on.
 const DIRECT_SHARED: (u32, u32) = (6, 3);
 /// `EXT4_VALID_FS`: unmounted cleanly.
 const VALID_FS: u16 = 1;
@@ -82,17 +83,13 @@ fn bitmap(sys: &Sys, dir: &str, name: &str, mdstat: &str) -> Bitmap {
     match text("bitmap/location").as_deref() {
         _ if kind.is_some_and(|k| k.contains("[llbitmap]")) => Bitmap::Lockless,
         None | Some("none") => Bitmap::None,
-        Some("file") => Bitmap::File {
-            path: bitmap_file(mdstat, name).unwrap_or_default(),
-        },
-        Some(_) => Bitmap::Internal {
-            chunk: number("chunksize"),
-            time_base: number("time_base"),
-        },
+        Some("file") => Bitmap::File { path: bitmap_file(mdstat, name).unwrap_or_default() },
+        Some(_) => Bitmap::Internal { chunk: number("chunksize"), time_base: number("time_base") },
     }
 }
 
-/// Path in `bitmap: 0/1 pages [0KB], 65536KB chunk, file: /var/md0.bitmap`, from the lines of one array.
+/// Path in `bitmap: 0/1 pages [0KB], 65536KB chunk, file: /var/md0.bitmap`, from the lines of one
+/// array.
 fn bitmap_file(mdstat: &str, name: &str) -> Option<String> {
     let mut lines = mdstat.lines();
     lines.find(|l| l.split_once(" : ").is_some_and(|(n, _)| n == name))?;
@@ -150,13 +147,8 @@ fn filesystem(
     let placed = placed.map(|placed| placement(array, &fs, placed));
     let (report, before) = placed.unwrap_or_default();
     let statfs = statfs(sys, &fs);
-    let (inodes, used) = in_use(
-        sys,
-        &fs,
-        statfs.as_ref(),
-        !options.is_empty(),
-        superblock.as_ref(),
-    );
+    let (inodes, used) =
+        in_use(sys, &fs, statfs.as_ref(), !options.is_empty(), superblock.as_ref());
     let error = text("last_error_func").map(|func| {
         let line = text("last_error_line").unwrap_or_default();
         format!("{func}:{line}")
@@ -177,9 +169,7 @@ fn filesystem(
             && text("mb_max_linear_groups").is_none()
             && !sys.path(format!("{proc}/mb_structs_summary")).exists(),
         mb_stats: MbStats::read(sys, name),
-        errors: sys
-            .number(&format!("/sys/fs/ext4/{name}/errors_count"))
-            .unwrap_or(0),
+        errors: sys.number(&format!("/sys/fs/ext4/{name}/errors_count")).unwrap_or(0),
         last_error: error.unwrap_or_default(),
         inodes,
         used,
@@ -195,7 +185,8 @@ fn filesystem(
     }
 }
 
-/// Parses `812 transactions (810 requested), each up to 256 blocks`, followed by averages: `  14 logged blocks per transaction`.
+/// Parses `812 transactions (810 requested), each up to 256 blocks`, followed by averages: `  14
+/// logged blocks per transaction`.
 fn jbd2(info: &str) -> Option<Jbd2> {
     let number = |text: &str| -> Option<u64> {
         let digits = text.trim().split(|c: char| !c.is_ascii_digit()).next()?;
@@ -211,7 +202,8 @@ fn jbd2(info: &str) -> Option<Jbd2> {
     })
 }
 
-/// Placement of fixed metadata on the members, and its skews with the geometry before a running reshape.
+/// Placement of fixed metadata on the members, and its skews with the geometry before a running
+/// reshape.
 fn placement(
     array: &Array,
     location: &machine::Filesystem,
@@ -260,8 +252,8 @@ fn space(s: &StatVfs) -> Space {
     }
 }
 
-/// Number of inodes in use and used share of the blocks. The superblock has them only after a clean unmount: while mounted,
-/// here or in a container, its values are out of date.
+/// Number of inodes in use and used share of the blocks. The superblock has them only after a clean
+/// unmount: while mounted, here or in a container, its values are out of date.
 fn in_use(
     sys: &Sys,
     fs: &machine::Filesystem,
@@ -292,10 +284,7 @@ fn fstab_options(fstab: &str, mount: &std::path::Path) -> Option<String> {
     fstab.lines().find_map(|line| {
         let mut fields = line.split_whitespace();
         let (device, point) = (fields.next()?, fields.next()?);
-        let point = point
-            .replace("\\040", " ")
-            .replace("\\011", "\t")
-            .replace("\\134", "\\");
+        let point = point.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\");
         if device.starts_with('#') || std::path::Path::new(&point) != mount {
             return None;
         }
@@ -312,27 +301,23 @@ mod tests {
 
     #[test]
     fn the_bitmap_file_of_the_right_array() {
-        let mdstat = "Personalities : [raid1]\nmd1 : active raid1 sdb[1] sda[0]\n      10 blocks\n      bitmap: 0/1 pages [0KB], 65536KB chunk\n\n\
-            md0 : active raid1 sdd[1] sdc[0]\n      10 blocks\n      bitmap: 0/1 pages [0KB], 64KB chunk, file: /var/md0 bitmap\n\nunused devices: <none>";
-        assert_eq!(
-            bitmap_file(mdstat, "md0").as_deref(),
-            Some("/var/md0 bitmap")
-        );
+        let mdstat = "Personalities : [raid1]\nmd1 : active raid1 sdb[1] sda[0]\n      10 \
+                      blocks\n      bitmap: 0/1 pages [0KB], 65536KB chunk\n\nmd0 : active raid1 \
+                      sdd[1] sdc[0]\n      10 blocks\n      bitmap: 0/1 pages [0KB], 64KB chunk, \
+                      file: /var/md0 bitmap\n\nunused devices: <none>";
+        assert_eq!(bitmap_file(mdstat, "md0").as_deref(), Some("/var/md0 bitmap"));
         assert_eq!(bitmap_file(mdstat, "md1"), None);
         assert_eq!(bitmap_file(mdstat, "md"), None);
     }
 
     #[test]
     fn averages_of_jbd2() {
-        let info = "812 transactions (810 requested), each up to 256 blocks\naverage: \n  0ms waiting for transaction\n  3ms request delay\n  \
-            4ms running transaction\n  0ms transaction was being locked\n  9us average transaction commit time\n  61 handles per transaction\n  \
-            15 blocks per transaction\n  17 logged blocks per transaction";
-        let expected = Jbd2 {
-            transactions: 812,
-            largest: 256,
-            logged: 17,
-            request_delay_ms: 3,
-        };
+        let info = "812 transactions (810 requested), each up to 256 blocks\naverage: \n  0ms \
+                    waiting for transaction\n  3ms request delay\n  4ms running transaction\n  \
+                    0ms transaction was being locked\n  9us average transaction commit time\n  61 \
+                    handles per transaction\n  15 blocks per transaction\n  17 logged blocks per \
+                    transaction";
+        let expected = Jbd2 { transactions: 812, largest: 256, logged: 17, request_delay_ms: 3 };
         assert_eq!(jbd2(info), Some(expected));
         // A journal without a transaction has no averages.
         let none = "0 transactions (0 requested), each up to 256 blocks";
@@ -341,11 +326,9 @@ mod tests {
 
     #[test]
     fn lines_of_fstab() {
-        let fstab = "# comment\n#/dev/md0 /srv ext4 stripe=1\n/dev/md0\t/srv  ext4 noatime,stripe=0 0 2\nLABEL=x /two\\040words ext4\n";
-        assert_eq!(
-            fstab_options(fstab, Path::new("/srv")).as_deref(),
-            Some("noatime,stripe=0")
-        );
+        let fstab = "# comment\n#/dev/md0 /srv ext4 stripe=1\n/dev/md0\t/srv  ext4 \
+                     noatime,stripe=0 0 2\nLABEL=x /two\\040words ext4\n";
+        assert_eq!(fstab_options(fstab, Path::new("/srv")).as_deref(), Some("noatime,stripe=0"));
         assert_eq!(fstab_options(fstab, Path::new("/two words")), None);
         assert_eq!(fstab_options("", Path::new("/")), None);
     }

@@ -1,4 +1,5 @@
-//! Requirements and features of raidtrace on this kernel: probed, and as root verified by loading the programs.
+//! Requirements and features of raidtrace on this kernel: probed, and as root verified by loading
+//! the programs.
 
 use serde::Serialize;
 
@@ -9,13 +10,10 @@ use crate::probe::{self, Need, Plan, Probe, plan, tables::Tables};
 
 /// Modules whose types raidtrace uses.
 const MODULES: [&str; 5] = ["raid456", "raid1", "raid10", "dm_crypt", "ext4"];
-/// Capabilities needed without root: to read superblocks and tracefs, and to load and attach programs that read kernel memory
-/// (include/uapi/linux/capability.h).
-const CAPABILITIES: [(u32, &str); 3] = [
-    (2, "CAP_DAC_READ_SEARCH"),
-    (38, "CAP_PERFMON"),
-    (39, "CAP_BPF"),
-];
+/// Capabilities needed without root: to read superblocks and tracefs, and to load and attach
+/// programs that read kernel memory (include/uapi/linux/capability.h).
+const CAPABILITIES: [(u32, &str); 3] =
+    [(2, "CAP_DAC_READ_SEARCH"), (38, "CAP_PERFMON"), (39, "CAP_BPF")];
 /// Includes [`CAPABILITIES`] 38 and 39, which kernels before 5.8 do not have.
 const SYS_ADMIN: u32 = 21;
 
@@ -28,7 +26,8 @@ pub struct Properties {
     pub root: bool,
     /// CapEff of /proc/self/status; `None` if it cannot be read.
     pub capabilities: Option<u64>,
-    /// Active mode in /sys/kernel/security/lockdown, which is in brackets; `None` without that file.
+    /// Active mode in /sys/kernel/security/lockdown, which is in brackets; `None` without that
+    /// file.
     pub lockdown: Option<String>,
     pub kptr_restrict: Option<u32>,
     /// Tracepoints, types, addresses.
@@ -48,7 +47,8 @@ pub struct Line {
     pub evidence: String,
 }
 
-/// Requirements and features of raidtrace on this kernel. The serialized form is `kernel` in schema `raidtrace.doctor/1`.
+/// Requirements and features of raidtrace on this kernel. The serialized form is `kernel` in schema
+/// `raidtrace.doctor/1`.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ability {
     /// `uname -r`.
@@ -65,8 +65,8 @@ pub struct Ability {
     pub notes: Vec<String>,
 }
 
-/// Probes the kernel, and collects notes on the arrays of `topology`. `load` (root only): loads the programs for them and
-/// removes them at once, which takes a second or more.
+/// Probes the kernel, and collects notes on the arrays of `topology`. `load` (root only): loads the
+/// programs for them and removes them at once, which takes a second or more.
 pub fn probe(sys: &Sys, topology: Option<&Topology>, load: bool) -> (Properties, Vec<String>) {
     let modules = MODULES
         .into_iter()
@@ -123,20 +123,16 @@ impl Ability {
             (Some(Err(why)), _) => (Some(false), why.clone()),
             (Some(Ok(programs)), _) => {
                 let n = programs.len();
-                (
-                    Some(true),
-                    format!("{n} programs were loaded, attached and removed"),
-                )
+                (Some(true), format!("{n} programs were loaded, attached and removed"))
             }
             (None, Ok(_)) if confidential => (
                 Some(false),
                 "kernel lockdown is in confidentiality mode, which forbids reading kernel memory"
                     .to_owned(),
             ),
-            (None, Ok(_)) if !properties.root => (
-                None,
-                "only root can load programs: sudo raidtrace doctor".to_owned(),
-            ),
+            (None, Ok(_)) if !properties.root => {
+                (None, "only root can load programs: sudo raidtrace doctor".to_owned())
+            }
             (None, Ok(_)) => (
                 None,
                 "the programs should load; doctor --kernel loads them to verify it".to_owned(),
@@ -158,11 +154,7 @@ fn line(
     available: impl Into<Option<bool>>,
     evidence: impl Into<String>,
 ) -> Line {
-    Line {
-        name,
-        available: available.into(),
-        evidence: evidence.into(),
-    }
+    Line { name, available: available.into(), evidence: evidence.into() }
 }
 
 fn requirements(properties: &Properties) -> Vec<Line> {
@@ -170,20 +162,15 @@ fn requirements(properties: &Properties) -> Vec<Line> {
     let tracepoint = |name, found: Option<usize>, expected: &[usize], tracepoint, known| {
         let fits = found.is_some_and(|n| expected.contains(&n));
         let has = arguments(found, tracepoint);
-        let expected = if fits {
-            String::new()
-        } else {
-            format!("; raidtrace supports {known}")
-        };
+        let expected = if fits { String::new() } else { format!("; raidtrace supports {known}") };
         line(name, fits, has + &expected)
     };
     let btf = "/sys/kernel/btf/vmlinux";
     let (unlocked, lockdown) = match properties.lockdown.as_deref() {
         None => (true, "not supported by this kernel".to_owned()),
-        Some(mode @ "confidentiality") => (
-            false,
-            format!("{mode}: programs may not read kernel memory"),
-        ),
+        Some(mode @ "confidentiality") => {
+            (false, format!("{mode}: programs may not read kernel memory"))
+        }
         Some(mode) => (true, format!("{mode}, which allows raidtrace")),
     };
     let kptr = "kernel.kptr_restrict";
@@ -229,9 +216,8 @@ fn capabilities(properties: &Properties) -> Line {
         return line("capabilities", None, "no CapEff in /proc/self/status");
     };
     let has = |bit: u32| effective >> bit & 1 == 1;
-    let missing = CAPABILITIES
-        .iter()
-        .filter(|(bit, _)| !has(*bit) && (*bit < 38 || !has(SYS_ADMIN)));
+    let missing =
+        CAPABILITIES.iter().filter(|(bit, _)| !has(*bit) && (*bit < 38 || !has(SYS_ADMIN)));
     let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
     line(
         "capabilities",
@@ -256,11 +242,9 @@ fn features(properties: &Properties) -> Vec<Line> {
     // Addresses are hidden from other users than root.
     let address = |name, known: bool, function: &str| match (known, properties.root) {
         (true, _) => line(name, true, format!("address of {function} known")),
-        (false, true) => line(
-            name,
-            false,
-            format!("address of {function} hidden, or no such function"),
-        ),
+        (false, true) => {
+            line(name, false, format!("address of {function} hidden, or no such function"))
+        }
         (false, false) => line(name, None, "addresses are visible to root only"),
     };
     let stripes = "why RAID 4/5/6 reads";
@@ -297,25 +281,15 @@ fn features(properties: &Properties) -> Vec<Line> {
             arguments(f.checkpoint_stats, "jbd2_checkpoint_stats"),
         ),
         match loaded("raid456") {
-            None => line(
-                stripes,
-                None,
-                "raid456 is not loaded: no such array is running",
-            ),
+            None => line(stripes, None, "raid456 is not loaded: no such array is running"),
             // If raid456 is built in, its types are part of vmlinux.
-            Some((_, false)) if f.md.stripe_syncing == 0 => line(
-                stripes,
-                false,
-                "no types of raid456: this kernel has no BTF of modules",
-            ),
+            Some((_, false)) if f.md.stripe_syncing == 0 => {
+                line(stripes, false, "no types of raid456: this kernel has no BTF of modules")
+            }
             Some(_) => address(stripes, f.md.has_stripes(), "raid5_end_read_request"),
         },
         match loaded("raid1").or(loaded("raid10")) {
-            None => line(
-                sync,
-                None,
-                "raid1 and raid10 are not loaded: no such array is running",
-            ),
+            None => line(sync, None, "raid1 and raid10 are not loaded: no such array is running"),
             Some(_) => address(sync, f.md.has_sync(), "end_sync_read"),
         },
         address(
@@ -375,11 +349,7 @@ mod tests {
         assert_eq!(no(&modern()), "");
         let mut properties = modern();
         properties.capabilities = Some(!(1 << 21 | 1 << 38));
-        assert!(
-            no(&properties).contains("CAP_PERFMON"),
-            "{}",
-            no(&properties)
-        );
+        assert!(no(&properties).contains("CAP_PERFMON"), "{}", no(&properties));
         properties.capabilities = Some(!(1 << 38));
         assert_eq!(no(&properties), "", "CAP_SYS_ADMIN includes CAP_PERFMON");
         properties.kptr_restrict = Some(2);
@@ -407,22 +377,11 @@ mod tests {
         properties.facts.rq_complete = Some(2);
         let able = Ability::new(&properties, Vec::new());
         assert_eq!(able.can_run, Some(false));
-        let failed: Vec<_> = able
-            .requirements
-            .iter()
-            .filter(|n| n.available == Some(false))
-            .collect();
+        let failed: Vec<_> =
+            able.requirements.iter().filter(|n| n.available == Some(false)).collect();
         assert_eq!(failed.len(), 1, "{failed:?}");
-        assert!(
-            failed[0]
-                .evidence
-                .contains("block_rq_complete has 2 arguments")
-        );
+        assert!(failed[0].evidence.contains("block_rq_complete has 2 arguments"));
         properties.facts.btf = false;
-        assert!(
-            Ability::new(&properties, Vec::new())
-                .why
-                .contains("CONFIG_DEBUG_INFO_BTF")
-        );
+        assert!(Ability::new(&properties, Vec::new()).why.contains("CONFIG_DEBUG_INFO_BTF"));
     }
 }

@@ -1,4 +1,5 @@
-//! `--live` and `--load`: compares measured writes with the layout. Pure: a snapshot and facts in, rows and findings out.
+//! `--live` and `--load`: compares measured writes with the layout. Pure: a snapshot and facts in,
+//! rows and findings out.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -13,14 +14,11 @@ use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::analysis::{hotspot, units};
 use crate::origin::{Op, Origin};
 
-/// Origins with fixed locations and scattered writes. The journal is written sequentially, so it visits all members. Of XFS, only
-/// headers stay: roots of btrees move, and inodes are created where space is free.
-const COMPARED: [Origin; 4] = [
-    Origin::BlockBitmap,
-    Origin::InodeBitmap,
-    Origin::InodeTable,
-    Origin::AgHeader,
-];
+/// Origins with fixed locations and scattered writes. The journal is written sequentially, so it
+/// visits all members. Of XFS, only headers stay: roots of btrees move, and inodes are created
+/// where space is free.
+const COMPARED: [Origin; 4] =
+    [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable, Origin::AgHeader];
 /// Minimum number of 4 KiB blocks written per member, on average.
 const MIN_BLOCKS: u64 = 8;
 /// Minimum share of the writes on members other than predicted that counts as a disagreement.
@@ -138,28 +136,21 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
 
 /// Filesystems whose tasks waited for room in the journal.
 fn stalled(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Vec<Finding> {
-    let journal = measured
-        .submitted
-        .get(&(Origin::Journal, Op::Write))
-        .copied();
+    let journal = measured.submitted.get(&(Origin::Journal, Op::Write)).copied();
     // These are the writes of all journals on the array.
     let journal = journal.filter(|_| of.filesystems.len() == 1);
     let rate = journal.map(|bytes| bytes as f64 / over.as_secs_f64().max(f64::MIN_POSITIVE));
     let found = measured.journal_stalls.iter().filter_map(|stalls| {
-        let fs = of
-            .filesystems
-            .iter()
-            .find(|f| f.fs.name == stalls.filesystem)?;
+        let fs = of.filesystems.iter().find(|f| f.fs.name == stalls.filesystem)?;
         Some(journal::small(fs, stalls, over, rate)?.on(fs))
     });
     found.collect()
 }
 
-/// Raises a skew of the layout to the severity of the measured one: a warning if members saturate because of it.
+/// Raises a skew of the layout to the severity of the measured one: a warning if members saturate
+/// because of it.
 pub fn raise_severity(found: &mut [Finding], measured: &[Finding]) {
-    let skews = measured
-        .iter()
-        .filter(|f| f.id == "live-skew" && f.severity >= Severity::Warning);
+    let skews = measured.iter().filter(|f| f.id == "live-skew" && f.severity >= Severity::Warning);
     for measured in skews {
         let same = |f: &&mut Finding| f.id == "layout-skew" && f.array == measured.array;
         for f in found.iter_mut().filter(same) {
@@ -183,9 +174,7 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row>
     let total: u64 = blocks.iter().sum();
     let members = measured.members.iter().filter_map(|m| {
         let slot = m.slot?;
-        let writes =
-            m.io.iter()
-                .filter(|c| c.origin == origin && c.op == Op::Write);
+        let writes = m.io.iter().filter(|c| c.origin == origin && c.op == Op::Write);
         Some(Share {
             name: m.name.clone(),
             slot,
@@ -200,10 +189,7 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row>
         return None;
     }
     let most = members.iter().map(|m| m.bytes).max().unwrap_or(0);
-    let most_predicted = members
-        .iter()
-        .map(|m| m.predicted_share)
-        .fold(0.0, f64::max);
+    let most_predicted = members.iter().map(|m| m.predicted_share).fold(0.0, f64::max);
     Some(Row {
         array: of.array.name.clone(),
         origin,
@@ -229,15 +215,17 @@ fn disagrees(of: &ArrayFacts, row: &Row) -> Option<Finding> {
             units::factor(Some(row.observed)),
             units::factor(Some(row.predicted))
         );
-        Finding::info("live-disagrees", title)
-            .why("this load writes only some groups, and their locations determine the members: another load may be spread differently")
+        Finding::info("live-disagrees", title).why(
+            "this load writes only some groups, and their locations determine the members: \
+             another load may be spread differently",
+        )
     } else {
-        let title = format!(
-            "{origin} is written on {}, where the layout has none",
-            list(&impossible)
-        );
-        Finding::warning("live-disagrees", title)
-            .why("the array or the filesystem has changed since its layout was read, or raidtrace is wrong: please report it")
+        let title =
+            format!("{origin} is written on {}, where the layout has none", list(&impossible));
+        Finding::warning("live-disagrees", title).why(
+            "the array or the filesystem has changed since its layout was read, or raidtrace is \
+             wrong: please report it",
+        )
     };
     let shares = row.members.iter().take(16).map(|m| {
         format!(
@@ -264,25 +252,18 @@ fn skewed(measured: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Find
     let uneven = rows.iter().filter(|r| {
         r.observed >= UNEVEN_FROM && r.predicted >= UNEVEN_FROM && r.disagreement() < DISAGREE
     });
-    let worst = uneven
-        .clone()
-        .max_by(|a, b| a.observed.total_cmp(&b.observed))?;
+    let worst = uneven.clone().max_by(|a, b| a.observed.total_cmp(&b.observed))?;
     let busiest = worst.busiest();
     let highest = |busy: bool| {
         let members = measured.members.iter();
         let members = members.filter(|m| busiest.contains(&m.name.as_str()) == busy);
-        members
-            .filter_map(MemberSnapshot::utilisation)
-            .fold(0.0, f64::max)
+        members.filter_map(MemberSnapshot::utilisation).fold(0.0, f64::max)
     };
     let (most, others) = (highest(true), highest(false));
     // A skew without slow IO is only information, as in `top`.
     let hotspot = hotspot::find(measured, over);
-    let delays = hotspot.is_warning()
-        && hotspot
-            .members
-            .iter()
-            .any(|m| busiest.contains(&m.as_str()));
+    let delays =
+        hotspot.is_warning() && hotspot.members.iter().any(|m| busiest.contains(&m.as_str()));
     let title = format!(
         "{} receive the metadata writes, {} the mean, and are {} busy; no other is over {}",
         list(&busiest),
@@ -307,13 +288,16 @@ fn skewed(measured: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Find
             .figure("observed", worst.observed)
             .figure("utilisation", most)
             .figure("utilisation_of_others", others)
-            .why("the layout has this metadata on these members, so this load will remain uneven: see layout-skew for an even layout")
+            .why(
+                "the layout has this metadata on these members, so this load will remain uneven: \
+                 see layout-skew for an even layout",
+            )
             .source("raidtrace, measured"),
     )
 }
 
-/// A write-intent bitmap that causes a large share of the writes. All members have the same bitmap, so the first member with
-/// enough writes is reported.
+/// A write-intent bitmap that causes a large share of the writes. All members have the same bitmap,
+/// so the first member with enough writes is reported.
 fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Option<Finding> {
     let enough = HOT_WRITES.max((over.as_secs_f64() * HOT_RATE) as u64);
     let (name, bitmap_writes, total) = measured.members.iter().find_map(|m| {
@@ -325,15 +309,19 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
         hot.then_some((&m.name, bitmap, total))
     })?;
     let share = bitmap_writes as f64 / total as f64;
-    let title = format!(
-        "{} of the members' writes are to the write-intent bitmap",
-        units::percent(share)
-    );
+    let title =
+        format!("{} of the members' writes are to the write-intent bitmap", units::percent(share));
     let finding = Finding::warning("bitmap-hot", title)
         .seen(format!("{name}: {bitmap_writes} of {}", plural(total as usize, "write")))
         .figure("share", share)
-        .why("the first write to each clean chunk waits until its bit has been written to every member and flushed: few writes at a time, scattered over the array, are the worst case")
-        .not_when("the array is degraded or syncing: bits then stay set, and the writes are temporary")
+        .why(
+            "the first write to each clean chunk waits until its bit has been written to every \
+             member and flushed: few writes at a time, scattered over the array, are the worst \
+             case",
+        )
+        .not_when(
+            "the array is degraded or syncing: bits then stay set, and the writes are temporary",
+        )
         .source("measured, see docs/doctor.md; md(4), BITMAP WRITE-INTENT LOGGING");
     if of.array.degraded > 0 || !of.is_idle() {
         return Some(finding);
@@ -350,15 +338,12 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
         (Some(_), None) => "undone with the old value; a resync after a crash takes longer",
         (None, Some(_)) => "a crash between the two commands causes a full resync",
         (Some(_), Some(_)) => {
-            "time_base is undone with the old value, and a resync after a crash takes longer. A crash between the two commands of mdadm causes a full resync; try them only if time_base does not help"
+            "time_base is undone with the old value, and a resync after a crash takes longer. A \
+             crash between the two commands of mdadm causes a full resync; try them only if \
+             time_base does not help"
         }
     };
-    Some(
-        finding
-            .commands(longer)
-            .commands(replace.into_iter().flatten())
-            .risk(risk),
-    )
+    Some(finding.commands(longer).commands(replace.into_iter().flatten()).risk(risk))
 }
 
 #[cfg(test)]

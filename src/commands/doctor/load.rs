@@ -1,4 +1,5 @@
-//! `--load FILE`: a recording instead of `--live`. Recorded arrays that are not those of this host are left out.
+//! `--load FILE`: a recording instead of `--live`. Recorded arrays that are not those of this host
+//! are left out.
 
 use std::path::Path;
 
@@ -10,8 +11,8 @@ use crate::analysis::snapshot::Snapshot;
 use crate::recording::gather::gather;
 use crate::recording::header::{Array, Header};
 
-/// Reads the recording as one interval, and its worst parts. Leaves out arrays that are not on this host or have changed since,
-/// with a note for each.
+/// Reads the recording as one interval, and its worst parts. Leaves out arrays that are not on this
+/// host or have changed since, with a note for each.
 ///
 /// # Errors
 /// If the file cannot be read or contains no event.
@@ -50,7 +51,8 @@ fn mismatches(header: &Header, facts: &Facts, host: &str) -> Vec<(String, String
             format!("{name} was recorded on {}, not on this host", header.host)
         } else if !same_geometry(recorded, here) {
             format!(
-                "{name} was recorded as {} of {} disks with chunks of {} sectors, and is another array now",
+                "{name} was recorded as {} of {} disks with chunks of {} sectors, and is another \
+                 array now",
                 recorded.level, recorded.disks, recorded.chunk_sectors
             )
         } else {
@@ -93,10 +95,9 @@ mod tests {
             ..Header::default()
         };
         assert!(mismatches(&header("db1", 7), &facts, "db1").is_empty());
-        for (header, why) in [
-            (header("db2", 7), "recorded on db2"),
-            (header("db1", 8), "another array now"),
-        ] {
+        for (header, why) in
+            [(header("db2", 7), "recorded on db2"), (header("db1", 8), "another array now")]
+        {
             let left_out = mismatches(&header, &facts, "db1");
             assert_eq!(left_out[0].0, "md0");
             assert!(left_out[0].1.contains(why), "{left_out:?}");

@@ -1,8 +1,9 @@
-//! `raidtrace doctor`: problems and risks of arrays, filesystems, mounts and the kernel, with evidence and the commands that
-//! fix them. Commands are printed, never run.
+//! `raidtrace doctor`: problems and risks of arrays, filesystems, mounts and the kernel, with
+//! evidence and the commands that fix them. Commands are printed, never run.
 //!
 //! * `finding`: the result of a rule.
-//! * `facts`: input of the rules, plain data; `gather`, `ata`, `mounted`, `openers` and `upkeep` read it from this machine.
+//! * `facts`: input of the rules, plain data; `gather`, `ata`, `mounted`, `openers` and `upkeep`
+//!   read it from this machine.
 //! * `rules`: facts in, findings out; pure.
 //! * `kernel`: requirements and features of raidtrace on this kernel.
 //! * `live`: compares writes with the layout, from a live trace or (`load`, `parts`) a recording.

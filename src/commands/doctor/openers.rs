@@ -1,5 +1,6 @@
-//! Processes that write with O_DIRECT, found without tracing: /proc/PID/fdinfo has the flags and the mount of an open file
-//! (Documentation/filesystems/proc.rst, 3.8), so that no path has to be resolved.
+//! Processes that write with O_DIRECT, found without tracing: /proc/PID/fdinfo has the flags and
+//! the mount of an open file (Documentation/filesystems/proc.rst, 3.8), so that no path has to be
+//! resolved.
 
 use std::time::{Duration, Instant};
 

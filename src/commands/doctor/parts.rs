@@ -1,5 +1,5 @@
-//! `--load`: evaluates a recording interval by interval, so that ten bad minutes are not averaged over twelve hours. Reports the
-//! worst part of the recording, with its time.
+//! `--load`: evaluates a recording interval by interval, so that ten bad minutes are not averaged
+//! over twelve hours. Reports the worst part of the recording, with its time.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,12 +17,14 @@ use crate::analysis::window;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::Source;
 
-/// Maximum number of intervals. Their length is round: twelve hours have 144 intervals of five minutes.
+/// Maximum number of intervals. Their length is round: twelve hours have 144 intervals of five
+/// minutes.
 const INTERVALS: usize = 192;
-/// Minimum length of an interval in seconds: the window of `top`. Shorter intervals are not conclusive.
+/// Minimum length of an interval in seconds: the window of `top`. Shorter intervals are not
+/// conclusive.
 const SHORTEST_S: i64 = 10;
-/// Rules about slow IO, each with the figure that measures it. `live-disagrees` is evaluated over the whole
-/// recording only, as each part of it writes only some groups.
+/// Rules about slow IO, each with the figure that measures it. `live-disagrees` is evaluated over
+/// the whole recording only, as each part of it writes only some groups.
 const RULES: [(&str, &str); 2] = [("live-skew", "utilisation"), ("bitmap-hot", "share")];
 /// Minimum share of a recording for a part to count as the whole.
 const WHOLE: f64 = 0.9;
@@ -66,8 +68,8 @@ fn figure(finding: &Finding) -> Option<f64> {
     (finding.severity >= Severity::Warning).then_some(figure.unwrap_or(0.0))
 }
 
-/// Finds the worst part of a recording that spans `whole`, for each rule and array. `keep` removes arrays that are not evaluated
-/// from a snapshot.
+/// Finds the worst part of a recording that spans `whole`, for each rule and array. `keep` removes
+/// arrays that are not evaluated from a snapshot.
 ///
 /// # Errors
 /// If the file cannot be read.
@@ -120,9 +122,7 @@ pub fn worst(
     let part = |run: Run| {
         // Evaluate the merged intervals.
         let found = compare(facts, &run.snapshot).1.into_iter();
-        let found = found
-            .filter(|f| figure(f).is_some())
-            .find(|f| same(f, &run.finding));
+        let found = found.filter(|f| figure(f).is_some()).find(|f| same(f, &run.finding));
         Part {
             finding: found.unwrap_or(run.finding),
             span: (run.from_us, run.snapshot.time.as_microsecond()),
@@ -162,27 +162,21 @@ impl Part {
     /// The finding, with its time.
     fn into_finding(self) -> Finding {
         let (part, whole) = (seconds(self.span), seconds(self.whole));
-        let (unit, word) = if whole < 1200.0 {
-            (1.0, "s")
-        } else {
-            (60.0, "min")
-        };
+        let (unit, word) = if whole < 1200.0 { (1.0, "s") } else { (60.0, "min") };
         let title = format!("{}: {}", between(self.span, self.whole), self.finding.title);
-        Finding {
-            title,
-            ..self.finding
-        }
-        .seen(format!(
-            "in the worst part of the recording: {:.0} of {:.0} {word}",
-            part / unit,
-            whole / unit
-        ))
-        .figure("from", time::rfc3339(self.span.0))
-        .figure("to", time::rfc3339(self.span.1))
+        Finding { title, ..self.finding }
+            .seen(format!(
+                "in the worst part of the recording: {:.0} of {:.0} {word}",
+                part / unit,
+                whole / unit
+            ))
+            .figure("from", time::rfc3339(self.span.0))
+            .figure("to", time::rfc3339(self.span.1))
     }
 }
 
-/// `between 03:10 and 03:20`, local time; with seconds if the span is short, and with a date if the recording spans several days.
+/// `between 03:10 and 03:20`, local time; with seconds if the span is short, and with a date if the
+/// recording spans several days.
 fn between(span: Span, whole: Span) -> String {
     let zone = time::local();
     let at = |us: i64| -> Zoned {
@@ -190,31 +184,17 @@ fn between(span: Span, whole: Span) -> String {
         stamp.to_zoned(zone.clone())
     };
     // Round: an interval ends with a state, which is recorded a moment after the second.
-    let (clock, half) = if seconds(span) < 120.0 {
-        ("%H:%M:%S", 500_000)
-    } else {
-        ("%H:%M", 30_000_000)
-    };
-    let (from, to) = (
-        at(span.0.saturating_add(half)),
-        at(span.1.saturating_add(half)),
-    );
+    let (clock, half) =
+        if seconds(span) < 120.0 { ("%H:%M:%S", 500_000) } else { ("%H:%M", 30_000_000) };
+    let (from, to) = (at(span.0.saturating_add(half)), at(span.1.saturating_add(half)));
     let one_day = at(whole.0).date() == at(whole.1).date();
-    let day = if one_day {
-        String::new()
-    } else {
-        format!("{} ", from.date())
-    };
+    let day = if one_day { String::new() } else { format!("{} ", from.date()) };
     let until = if one_day || from.date() == to.date() {
         clock.to_owned()
     } else {
         format!("%Y-%m-%d {clock}")
     };
-    format!(
-        "{day}between {} and {}",
-        from.strftime(clock),
-        to.strftime(&until)
-    )
+    format!("{day}between {} and {}", from.strftime(clock), to.strftime(&until))
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Options that leave findings out: `--ignore`, `--min-severity` and `--acknowledged`. The output has their number.
+//! Options that leave findings out: `--ignore`, `--min-severity` and `--acknowledged`. The output
+//! has their number.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -81,12 +82,7 @@ impl Acknowledged {
         let target = self.target.as_str();
         let is = |name: &str| target == name || target.strip_prefix("/dev/") == Some(name);
         let member = f.figures.get("member").and_then(|m| m.as_str());
-        let names = [
-            f.array.as_deref(),
-            f.filesystem.as_deref(),
-            f.mounted_on.as_deref(),
-            member,
-        ];
+        let names = [f.array.as_deref(), f.filesystem.as_deref(), f.mounted_on.as_deref(), member];
         let mut names = names.into_iter().flatten().peekable();
         self.id == f.id
             && match names.peek() {
@@ -97,7 +93,8 @@ impl Acknowledged {
 }
 
 impl Selection {
-    /// Splits the findings into those to print and the number of others. Notes name the lines of the file that match nothing.
+    /// Splits the findings into those to print and the number of others. Notes name the lines of
+    /// the file that match nothing.
     pub fn apply(&self, mut found: Vec<Finding>) -> (Vec<Finding>, LeftOut, Vec<String>) {
         let mut left_out = LeftOut::default();
         let unused = |a: &&Acknowledged| !found.iter().any(|f| a.matches(f));
@@ -107,10 +104,7 @@ impl Selection {
             } else {
                 "there is no such rule"
             };
-            format!(
-                "--acknowledged, line {}, {} {}: {why}",
-                a.line, a.id, a.target
-            )
+            format!("--acknowledged, line {}, {} {}: {why}", a.line, a.id, a.target)
         });
         let notes = notes.collect();
         found.retain(|f| {
@@ -151,12 +145,8 @@ fn parse(text: &str) -> Result<Vec<Acknowledged>, (usize, String)> {
     let mut lines = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         // A mount point may contain `#`, so a comment starts at the beginning of a word only.
-        let starts_word = |at: usize| {
-            line[..at]
-                .chars()
-                .next_back()
-                .is_none_or(char::is_whitespace)
-        };
+        let starts_word =
+            |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
         let comment = line.match_indices('#').find(|(at, _)| starts_word(*at));
         let line = line[..comment.map_or(line.len(), |(at, _)| at)].trim();
         if line.is_empty() {
@@ -164,7 +154,8 @@ fn parse(text: &str) -> Result<Vec<Acknowledged>, (usize, String)> {
         }
         let Some((id, target)) = line.split_once(char::is_whitespace) else {
             let why = format!(
-                "{line:?} has no target; expected `ID TARGET`, as in `layout-skew md0`, or `{line} -` for findings that are not about an array"
+                "{line:?} has no target; expected `ID TARGET`, as in `layout-skew md0`, or \
+                 `{line} -` for findings that are not about an array"
             );
             return Err((number, why));
         };
@@ -194,12 +185,11 @@ mod tests {
 
     #[test]
     fn lines_of_a_file() {
-        let text = "# known\n\nlayout-skew md0 # since March\n  bitmap-none\t/dev/md1\nfs-errors /srv/two words\nx /a#b\n";
+        let text = "# known\n\nlayout-skew md0 # since March\n  bitmap-none\t/dev/md1\nfs-errors \
+                    /srv/two words\nx /a#b\n";
         let lines = parse(text).unwrap();
-        let words: Vec<_> = lines
-            .iter()
-            .map(|a| (a.line, a.id.as_str(), a.target.as_str()))
-            .collect();
+        let words: Vec<_> =
+            lines.iter().map(|a| (a.line, a.id.as_str(), a.target.as_str())).collect();
         assert_eq!(
             words,
             [
@@ -218,9 +208,7 @@ mod tests {
     #[test]
     fn left_out_findings_are_counted() {
         let mut on_member = finding("member-read-errors", Severity::Warning, "md0");
-        on_member
-            .figures
-            .insert("member".into(), Value::from("sdb"));
+        on_member.figures.insert("member".into(), Value::from("sdb"));
         let mut on_fs = finding("fs-errors", Severity::Critical, "md0");
         on_fs.filesystem = Some("dm-3".into());
         on_fs.mounted_on = Some("/srv".into());
@@ -238,10 +226,8 @@ mod tests {
             let ids: Vec<&str> = shown.iter().map(|f| f.id).collect();
             (ids.join(" "), left_out, notes)
         };
-        let acknowledged = |text: &str| Selection {
-            acknowledged: parse(text).unwrap(),
-            ..Selection::default()
-        };
+        let acknowledged =
+            |text: &str| Selection { acknowledged: parse(text).unwrap(), ..Selection::default() };
         let counts = |ignored, acknowledged, below| LeftOut {
             ignored,
             acknowledged,
@@ -257,10 +243,7 @@ mod tests {
         };
         let (ids, left_out, _) = shown(&selection);
         assert_eq!((ids.as_str(), left_out), ("fs-errors", counts(2, 0, 2)));
-        assert_eq!(
-            left_out.words().unwrap(),
-            "2 ignored, 2 below --min-severity"
-        );
+        assert_eq!(left_out.words().unwrap(), "2 ignored, 2 below --min-severity");
         for (line, gone) in [
             ("bitmap-none md0", 1),
             ("bitmap-none /dev/md0", 1),

@@ -1,5 +1,5 @@
-//! The findings as text: a summary, the worst first, then each finding with its evidence. Lines have at most 80 columns, except
-//! commands, which are never wrapped so that they can be pasted.
+//! The findings as text: a summary, the worst first, then each finding with its evidence. Lines
+//! have at most 80 columns, except commands, which are never wrapped so that they can be pasted.
 
 use std::io::{self, Write};
 
@@ -46,10 +46,7 @@ pub fn write(out: &mut dyn Write, diagnosis: &Diagnosis<'_>) -> io::Result<()> {
 /// Writes the output of `--kernel`.
 pub fn kernel(out: &mut dyn Write, able: &Ability) -> io::Result<()> {
     writeln!(out, "kernel {}", clean(&able.release))?;
-    for (title, lines) in [
-        ("requirements", &able.requirements),
-        ("features", &able.features),
-    ] {
+    for (title, lines) in [("requirements", &able.requirements), ("features", &able.features)] {
         writeln!(out, "{title}")?;
         for line in lines {
             let available = match line.available {
@@ -92,11 +89,7 @@ fn count(diagnosis: &Diagnosis<'_>) -> String {
     let counts = counts.iter().filter(|(n, _)| *n > 0);
     let counts: Vec<String> = counts.map(|(n, name)| format!("{n} {name}")).collect();
     let shown = if found.is_empty() {
-        let other = if left_out.is_some() {
-            "no other findings"
-        } else {
-            "no findings"
-        };
+        let other = if left_out.is_some() { "no other findings" } else { "no findings" };
         let filesystems = facts.arrays.iter().map(|a| a.filesystems.len()).sum();
         format!(
             "{other} on {} and {}",
@@ -106,9 +99,7 @@ fn count(diagnosis: &Diagnosis<'_>) -> String {
     } else {
         counts.join(", ")
     };
-    left_out.map_or(shown.clone(), |left_out| {
-        format!("{shown}; left out: {left_out}")
-    })
+    left_out.map_or(shown.clone(), |left_out| format!("{shown}; left out: {left_out}"))
 }
 
 /// `md0 /srv`
@@ -148,17 +139,15 @@ fn measured(out: &mut dyn Write, live: &Live) -> io::Result<()> {
         None => "measured".to_owned(),
     };
     let head = format!(
-        "{source} for {:.0} s, lost {}; writes to the busiest member as a multiple of the mean: seen, and expected from the layout",
+        "{source} for {:.0} s, lost {}; writes to the busiest member as a multiple of the mean: \
+         seen, and expected from the layout",
         live.interval_s, live.lost
     );
     paragraph(out, "", 0, &head)?;
     if live.rows.is_empty() {
         return writeln!(out, "  too few writes of metadata to compare");
     }
-    writeln!(
-        out,
-        "  array    origin         written    seen  layout  busiest"
-    )?;
+    writeln!(out, "  array    origin         written    seen  layout  busiest")?;
     for row in &live.rows {
         let line = format!(
             "  {} {} {} {} {}  {}",
@@ -207,7 +196,8 @@ fn ability(out: &mut dyn Write, able: &Ability, notes: &[String]) -> io::Result<
     Ok(())
 }
 
-/// Writes untrusted text in lines of at most 80 columns, the first after `head`, the others indented. Nothing if it is empty.
+/// Writes untrusted text in lines of at most 80 columns, the first after `head`, the others
+/// indented. Nothing if it is empty.
 fn paragraph(out: &mut dyn Write, head: &str, indent: usize, text: &str) -> io::Result<()> {
     if text.is_empty() {
         return Ok(());

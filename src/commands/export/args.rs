@@ -41,7 +41,8 @@ pub struct Export {
     #[arg(long, value_name = "NAME")]
     pub array: Option<String>,
 
-    /// Start of the exported period, with -f perfetto, fio or blktrace: 11:47, +10, -30, or a full time
+    /// Start of the exported period, with -f perfetto, fio or blktrace: 11:47, +10, -30, or a full
+    /// time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<String>,
 
@@ -60,7 +61,8 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
   raidtrace export incident.rtrace -f perfetto --from 11:47 --to 11:49 -o a.pftrace
   raidtrace export incident.rtrace -f fio --array md127 -o load.iolog  for fio --read_iolog
-  raidtrace export incident.rtrace -f blktrace -o traces               for blkparse -D traces -i sdb
+  raidtrace export incident.rtrace -f blktrace -o traces               for blkparse -D traces -i \
+                            sdb
 
 The rows of parquet, csv and ndjson are those of the recording: docs/recording.md. The other
 formats: docs/export.md. Exit status: 0 done, 1 failed or the recording is damaged (everything

@@ -1,4 +1,5 @@
-//! Events of blktrace, for blkparse and btt: `struct blk_io_trace` of include/uapi/linux/blktrace_api.h, a stable binary format.
+//! Events of blktrace, for blkparse and btt: `struct blk_io_trace` of
+//! include/uapi/linux/blktrace_api.h, a stable binary format.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{self, Write};
@@ -135,15 +136,11 @@ pub fn write(reader: &mut Reader, period: Period, open: &mut Open<'_>) -> anyhow
     }
     reasons.add(LATE, held.late());
     reasons.add(INVALID_ROWS, reader.invalid_rows());
-    Ok(Written {
-        count,
-        unit: "requests",
-        notes: reasons.notes(),
-        hint: None,
-    })
+    Ok(Written { count, unit: "requests", notes: reasons.notes(), hint: None })
 }
 
-/// Q, D and C of a request, as far as their times are known. `None` if blktrace has no such operation.
+/// Q, D and C of a request, as far as their times are known. `None` if blktrace has no such
+/// operation.
 fn events(device: usize, r: &Request) -> Option<[Option<(i64, Event)>; 3]> {
     let category = category(r.op, r.flags)?;
     let issue_us = r.device_us.map(|us| r.time_us.saturating_sub(us.into()));
@@ -250,7 +247,8 @@ impl Device {
         self.write(time_us, event, &[])
     }
 
-    /// Writes BLK_TN_TIMESTAMP, which maps the trace's clock to real time. This trace's times are real time already.
+    /// Writes BLK_TN_TIMESTAMP, which maps the trace's clock to real time. This trace's times are
+    /// real time already.
     fn write_timestamp(&mut self, time_us: i64) -> io::Result<()> {
         let time = nanoseconds(time_us);
         let second = u32::try_from(time / 1_000_000_000).unwrap_or(u32::MAX);
@@ -269,14 +267,7 @@ impl Device {
     }
 
     fn notify(&mut self, time_us: i64, action: u32, pid: u32, payload: &[u8]) -> io::Result<()> {
-        let event = Event {
-            device: 0,
-            action,
-            sector: 0,
-            bytes: 0,
-            pid,
-            error: 0,
-        };
+        let event = Event { device: 0, action, sector: 0, bytes: 0, pid, error: 0 };
         self.write(time_us, event, payload)
     }
 

@@ -26,13 +26,14 @@ pub fn run(args: &Export) -> Result<()> {
     let events = [Format::Perfetto, Format::Fio, Format::Blktrace];
     if (args.from.is_some() || args.to.is_some()) && !events.contains(&args.format) {
         usage(
-            "--from and --to are for -f perfetto, fio and blktrace; the other formats have the column time",
+            "--from and --to are for -f perfetto, fio and blktrace; the other formats have the \
+             column time",
         );
     }
     if args.format == Format::Parquet && cfg!(not(feature = "export")) {
         bail!(
-            "this raidtrace was built without Parquet (cargo build --features export); pyarrow, polars and pandas read the \
-             recording as it is"
+            "this raidtrace was built without Parquet (cargo build --features export); pyarrow, \
+             polars and pandas read the recording as it is"
         );
     }
     let mut reader = Reader::open(&args.file, Wanted::Everything)?;
@@ -121,20 +122,15 @@ fn write(
 }
 
 fn rows(count: u64) -> Written {
-    Written {
-        count,
-        unit: "rows",
-        ..Written::default()
-    }
+    Written { count, unit: "rows", ..Written::default() }
 }
 
 fn to_folder(reader: &mut Reader, args: &Export, period: Period) -> Result<Written> {
     let mut folder = Folder::new(&args.output)?;
     let sources = reader.files().to_vec();
-    let written = blktrace::write(reader, period, &mut |name| {
-        folder.create(&sources, name, args.force)
-    })
-    .with_context(|| args.output.display().to_string())?;
+    let written =
+        blktrace::write(reader, period, &mut |name| folder.create(&sources, name, args.force))
+            .with_context(|| args.output.display().to_string())?;
     folder.commit()?;
     Ok(written)
 }

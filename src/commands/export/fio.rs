@@ -1,4 +1,5 @@
-//! An I/O log for fio (`--read_iolog`, version 3): the reads, writes, discards and flushes that were submitted to an array.
+//! An I/O log for fio (`--read_iolog`, version 3): the reads, writes, discards and flushes that
+//! were submitted to an array.
 
 use std::io::{self, Write};
 
@@ -31,14 +32,12 @@ pub fn choose(header: &Header, wanted: Option<&str>) -> Result<String> {
         Some(name) => bail!("the recording has no array {name}; it has {}", list()),
         None if names.len() == 1 => Ok(names.remove(0).to_owned()),
         None if names.is_empty() => bail!("the recording's header names no array: pass --array"),
-        None => bail!(
-            "the recording has several arrays: pass --array with one of {}",
-            list()
-        ),
+        None => bail!("the recording has several arrays: pass --array with one of {}", list()),
     }
 }
 
-/// Writes the submissions to `array` in the period. `file`: name of the log, for the command that replays it.
+/// Writes the submissions to `array` in the period. `file`: name of the log, for the command that
+/// replays it.
 pub fn write(
     reader: &mut Reader,
     period: Period,
@@ -124,7 +123,8 @@ impl<W: Write> Log<W> {
             }
         };
         let is_preflush = s.flags.contains(Flags::PREFLUSH);
-        // A flush without data. The kernel submits it as an empty write with PREFLUSH; raidtrace records it as `Op::Flush`.
+        // A flush without data. The kernel submits it as an empty write with PREFLUSH; raidtrace
+        // records it as `Op::Flush`.
         if is_preflush && length == 0 {
             return self.sync(at_us);
         }
@@ -140,19 +140,14 @@ impl<W: Write> Log<W> {
             self.reasons.add(PREFLUSH, 1);
             writeln!(self.out, "{at_us} {} sync 0 0", self.name)?;
         }
-        self.reasons
-            .add(FUA, u64::from(s.flags.contains(Flags::FUA)));
+        self.reasons.add(FUA, u64::from(s.flags.contains(Flags::FUA)));
         self.destructive += u64::from(s.op != Op::Read);
         self.count += 1;
         let piece = if s.op == Op::Discard { DISCARD } else { length };
         for from in (0..length).step_by(usize::try_from(piece).unwrap_or(usize::MAX)) {
             let bytes = piece.min(length - from);
             let name = &self.name;
-            writeln!(
-                self.out,
-                "{at_us} {name} {action} {} {bytes}",
-                offset + from
-            )?;
+            writeln!(self.out, "{at_us} {name} {action} {} {bytes}", offset + from)?;
         }
         Ok(())
     }
@@ -169,14 +164,16 @@ impl<W: Write> Log<W> {
             n => format!("{n} writes and discards destroy the data on DEVICE"),
         };
         format!(
-            "fio --name=replay --read_iolog={} --replay_redirect=DEVICE --ioengine=libaio --iodepth=64 --direct=1   # {risk}",
+            "fio --name=replay --read_iolog={} --replay_redirect=DEVICE --ioengine=libaio \
+             --iodepth=64 --direct=1   # {risk}",
             // fio takes a colon for the end of the name.
             crate::advice::quote::quote(file.replace(':', "\\:"))
         )
     }
 }
 
-/// A file name that is no path: without `--replay_redirect` fio must not write to the recorded array.
+/// A file name that is no path: without `--replay_redirect` fio must not write to the recorded
+/// array.
 fn log_name(array: &str) -> String {
     format!("raidtrace-{}", plain(array))
 }

@@ -1,5 +1,5 @@
-//! `raidtrace export`: converts a recording for other tools. Parquet is a third of the build, so it is a cargo feature (on by
-//! default).
+//! `raidtrace export`: converts a recording for other tools. Parquet is a third of the build, so it
+//! is a cargo feature (on by default).
 
 pub mod args;
 mod blktrace;

@@ -52,11 +52,7 @@ impl Folder {
             ),
             Err(e) => return Err(e).with_context(|| path.display().to_string()),
         };
-        Ok(Self {
-            path: path.to_owned(),
-            created,
-            files: Vec::new(),
-        })
+        Ok(Self { path: path.to_owned(), created, files: Vec::new() })
     }
 
     /// Creates a file in the directory. `sources`: files of the recording.
@@ -70,18 +66,12 @@ impl Folder {
         // Opening a pipe would wait for its reader.
         let found = path.symlink_metadata();
         if found.is_ok_and(|m| !m.is_file() && !m.is_symlink()) {
-            bail!(
-                "{} is not a regular file: name another directory",
-                path.display()
-            );
+            bail!("{} is not a regular file: name another directory", path.display());
         }
         let output = open(sources, &path, force)?;
         let copy = output.file.try_clone()?;
         let Some(pending) = output.pending else {
-            bail!(
-                "{} is not a regular file: name another directory",
-                path.display()
-            );
+            bail!("{} is not a regular file: name another directory", path.display());
         };
         self.files.push((copy, pending, path));
         Ok(Box::new(buffered(output.file)))

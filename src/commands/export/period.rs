@@ -16,10 +16,7 @@ pub struct Period {
 }
 
 impl Period {
-    pub const WHOLE: Self = Self {
-        from_us: i64::MIN,
-        to_us: i64::MAX,
-    };
+    pub const WHOLE: Self = Self { from_us: i64::MIN, to_us: i64::MAX };
 
     /// The period from `from` to `to` of the recording at `path`.
     ///
@@ -41,12 +38,10 @@ impl Period {
         if let Some(text) = from {
             let from_us = span.begin(text, &zone).map_err(anyhow::Error::msg)?;
             if from_us > last_us {
-                bail!(
-                    "--from is after the recording, which ends at {}",
-                    time::rfc3339(last_us)
-                );
+                bail!("--from is after the recording, which ends at {}", time::rfc3339(last_us));
             }
-            // Rows can be older than the first state: keep them if the period begins with that state or earlier.
+            // Rows can be older than the first state: keep them if the period begins with that
+            // state or earlier.
             if from_us > first.time_us() {
                 period.from_us = from_us;
             }

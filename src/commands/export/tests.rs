@@ -64,14 +64,8 @@ fn request(time_us: i64, device_us: Option<u32>) -> Request {
 
 fn log(items: &[Item], array: &str) -> (String, Written) {
     let mut out = Vec::new();
-    let written = fio::write(
-        &mut reader(items),
-        Period::WHOLE,
-        array,
-        "a.iolog",
-        &mut out,
-    )
-    .unwrap();
+    let written =
+        fio::write(&mut reader(items), Period::WHOLE, array, "a.iolog", &mut out).unwrap();
     (String::from_utf8(out).unwrap(), written)
 }
 
@@ -106,12 +100,7 @@ fn fio_replays_what_was_submitted() {
     writes with a preflush, exported as a sync and a write: 1
     ");
     assert_eq!(written.count, 4);
-    assert!(
-        written
-            .hint
-            .unwrap()
-            .contains("2 writes and discards destroy")
-    );
+    assert!(written.hint.unwrap().contains("2 writes and discards destroy"));
 }
 
 #[test]
@@ -119,10 +108,7 @@ fn fio_has_one_array() {
     let none = fixture::header();
     assert!(fio::choose(&none, None).is_err());
     assert_eq!(fio::choose(&none, Some("md127")).unwrap(), "md127");
-    let array = |name: &str| header::Array {
-        name: name.to_owned(),
-        ..header::Array::default()
-    };
+    let array = |name: &str| header::Array { name: name.to_owned(), ..header::Array::default() };
     let mut header = none;
     header.arrays = vec![array("md127")];
     assert_eq!(fio::choose(&header, None).unwrap(), "md127");
@@ -157,12 +143,12 @@ fn trace(items: &[Item]) -> (Vec<TracePacket>, Written) {
     (packets(&out), written)
 }
 
-/// Deepest nesting of slices on a track with this name. Panics if a slice ends that has not begun, or stays open.
+/// Deepest nesting of slices on a track with this name. Panics if a slice ends that has not begun,
+/// or stays open.
 fn depth(packets: &[TracePacket], name: &str) -> usize {
     let tracks = packets.iter().filter_map(|p| p.track_descriptor.as_ref());
-    let names: HashMap<u64, &str> = tracks
-        .map(|t| (t.uuid.unwrap(), t.name.as_deref().unwrap()))
-        .collect();
+    let names: HashMap<u64, &str> =
+        tracks.map(|t| (t.uuid.unwrap(), t.name.as_deref().unwrap())).collect();
     let mut events: Vec<_> = packets
         .iter()
         .filter_map(|p| Some((p.timestamp?, p.track_event.as_ref()?)))
@@ -211,20 +197,13 @@ fn perfetto_notes_requests_without_a_lane() {
     );
     // The rate counts requests without a lane, too: 200 of 4096 bytes in 100 ms, in bytes/s.
     let counts = packets.iter().filter_map(|p| p.track_event.as_ref());
-    assert_eq!(
-        counts.filter_map(|e| e.counter_value).max(),
-        Some(4096 * 2000)
-    );
+    assert_eq!(counts.filter_map(|e| e.counter_value).max(), Some(4096 * 2000));
     let flight = packets.iter().filter_map(|p| p.track_descriptor.as_ref());
-    let flight: Vec<_> = flight
-        .filter(|t| t.name() == "requests in flight")
-        .map(|t| t.uuid)
-        .collect();
+    let flight: Vec<_> =
+        flight.filter(|t| t.name() == "requests in flight").map(|t| t.uuid).collect();
     let values = packets.iter().filter_map(|p| p.track_event.as_ref());
-    let values: Vec<_> = values
-        .filter(|e| flight.contains(&e.track_uuid))
-        .filter_map(|e| e.counter_value)
-        .collect();
+    let values: Vec<_> =
+        values.filter(|e| flight.contains(&e.track_uuid)).filter_map(|e| e.counter_value).collect();
     assert_eq!((values.iter().max(), values.last()), (Some(&200), Some(&0)));
 }
 
@@ -232,10 +211,7 @@ fn perfetto_notes_requests_without_a_lane() {
 fn perfetto_slow_operations_contain_their_phases() {
     let mut snapshot = slow::interval();
     snapshot.time = jiff::Timestamp::from_microsecond(START).unwrap();
-    let damaged = Item::Slow {
-        time_us: START,
-        json: "{}".to_owned(),
-    };
+    let damaged = Item::Slow { time_us: START, json: "{}".to_owned() };
     let items = [state(), Interval::item(&snapshot).unwrap(), damaged];
     let (packets, written) = trace(&items);
     assert_eq!(depth(&packets, "slow operations"), 2);
@@ -358,11 +334,7 @@ fn blktrace_files_stay_in_their_directory() {
     for name in files.keys() {
         assert!(!name.contains('/') && !name.starts_with('.'), "{name}");
     }
-    assert!(
-        files.contains_key("______etc___2Jx.blktrace.0"),
-        "{:?}",
-        files.keys()
-    );
+    assert!(files.contains_key("______etc___2Jx.blktrace.0"), "{:?}", files.keys());
 }
 
 #[test]

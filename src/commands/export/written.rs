@@ -14,7 +14,8 @@ pub struct Written {
     pub hint: Option<String>,
 }
 
-/// The start of a name from a recording as a part of a file name: it is untrusted, and must not lead out of a directory.
+/// The start of a name from a recording as a part of a file name: it is untrusted, and must not
+/// lead out of a directory.
 pub fn plain(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     let name = name.chars().take(64);
@@ -45,8 +46,6 @@ impl Reasons {
 
     pub fn notes(self) -> Vec<String> {
         let reasons = self.0.into_iter();
-        reasons
-            .map(|(reason, count)| format!("{reason}: {count}"))
-            .collect()
+        reasons.map(|(reason, count)| format!("{reason}: {count}")).collect()
     }
 }

@@ -14,8 +14,9 @@ use crate::mkfs_xfs::Release;
 /// Arguments of `layout`.
 #[derive(Args, Debug)]
 pub struct Layout {
-    /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs on standard input; with --load the
-    /// array, device or mount point in the recording, if it has several
+    /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs on
+    /// standard input; with --load the array, device or mount point in the recording, if it has
+    /// several
     #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present_any = ["plan", "load"], add = completion::targets_or_files())]
     pub target: Option<String>,
 
@@ -35,7 +36,8 @@ pub struct Layout {
     )]
     pub fs: Kind,
 
-    /// Options of mkfs.xfs, with --fs xfs, or with --search or --load on an XFS: '-d agsize=1g -m rmapbt=0'
+    /// Options of mkfs.xfs, with --fs xfs, or with --search or --load on an XFS: '-d agsize=1g -m
+    /// rmapbt=0'
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub mkfs: Option<String>,
 
@@ -43,11 +45,13 @@ pub struct Layout {
     #[arg(long, value_name = "X.Y")]
     pub mkfs_version: Option<Release>,
 
-    /// Lay the load of a recording onto another array or other options of mkfs: requests and bytes on each member
+    /// Lay the load of a recording onto another array or other options of mkfs: requests and bytes
+    /// on each member
     #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "grow_to", "all", "svg", "check", "data_offset"])]
     pub load: Option<PathBuf>,
 
-    /// Compare options of mkfs for this array and size, with --load for that load, and recommend the best
+    /// Compare options of mkfs for this array and size, with --load for that load, and recommend
+    /// the best
     #[arg(long, conflicts_with_all = ["svg", "all"])]
     pub search: bool,
 
@@ -55,8 +59,8 @@ pub struct Layout {
     #[arg(long, value_name = "N")]
     pub grow_to: Option<u32>,
 
-    /// Print one JSON object (schema raidtrace.layout/1, with --search layout-search/1, with --load
-    /// layout-load/1 or layout-load-search/1)
+    /// Print one JSON object (schema raidtrace.layout/1, with --search layout-search/1, with
+    /// --load layout-load/1 or layout-load-search/1)
     #[arg(long)]
     pub json: bool,
 

@@ -53,7 +53,8 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
     }
     if !is_xfs && args.mkfs.is_some() {
         usage(
-            "--mkfs is for options of mkfs.xfs, and this is no XFS (for a plan add --fs xfs); options of mke2fs need no --mkfs",
+            "--mkfs is for options of mkfs.xfs, and this is no XFS (for a plan add --fs xfs); \
+             options of mke2fs need no --mkfs",
         );
     }
     let grown = match args.grow_to {
@@ -90,17 +91,10 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
         svg.open()
             .and_then(|svg| svg.write(|out| out.write_all(picture.as_bytes())))
             .with_context(|| {
-                format!(
-                    "{} cannot be written",
-                    text::clean(&path.display().to_string())
-                )
+                format!("{} cannot be written", text::clean(&path.display().to_string()))
             })?;
     }
-    print(
-        args,
-        || table::lines(&report, args.all),
-        || json::object(&report),
-    )?;
+    print(args, || table::lines(&report, args.all), || json::object(&report))?;
     Ok(check(args, report.skews.worst()))
 }
 
@@ -128,9 +122,8 @@ fn compare<'a>(
     let (all, base) = search.run().map_err(|e| anyhow!(e))?;
     let grown = grown.map(|grown| {
         let rows = comparison::shown(&all, base).into_iter();
-        let skews: Result<Vec<_>, String> = rows
-            .map(|i| grow::planned(target, grown, bytes, &all[i].options, conf))
-            .collect();
+        let skews: Result<Vec<_>, String> =
+            rows.map(|i| grow::planned(target, grown, bytes, &all[i].options, conf)).collect();
         skews.map(|skews| (grown.disks(), skews))
     });
     let comparison = Comparison {

@@ -23,7 +23,8 @@ pub struct Comparison<'t, 'a> {
     pub base: usize,
     /// A note if the skews do not cover the whole filesystem.
     pub counted: Option<&'static str>,
-    /// Number of disks after growing, and the skews of each candidate of [`shown`] on the grown array.
+    /// Number of disks after growing, and the skews of each candidate of [`shown`] on the grown
+    /// array.
     pub grown: Option<(u32, Vec<Skews>)>,
 }
 
@@ -52,10 +53,7 @@ impl<'t> Comparison<'t, '_> {
             target: self.target,
             program: "mkfs.ext4",
             columns: (29, "bitmaps  tables aligned    groups    flex"),
-            rows: (0..)
-                .zip(&shown)
-                .map(|(i, at)| self.row(i, &self.all[*at]))
-                .collect(),
+            rows: (0..).zip(&shown).map(|(i, at)| self.row(i, &self.all[*at])).collect(),
             base: position(self.base),
             best: position(self.recommended()),
             none_better: "no options are better: try another number of disks or another chunk",

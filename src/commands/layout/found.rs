@@ -71,10 +71,8 @@ impl Found<'_> {
             };
         }
         let [allocation, inodes] = self.target.fs.figures().names;
-        let changes = [
-            (allocation, base.allocation, best.allocation),
-            (inodes, base.inodes, best.inodes),
-        ];
+        let changes =
+            [(allocation, base.allocation, best.allocation), (inodes, base.inodes, best.inodes)];
         let changes = changes.into_iter().filter(|c| much_better(c.1, c.2));
         let words = changes
             .map(|(name, from, to)| format!("{name} {} instead of {}", factor(to), factor(from)));
@@ -162,7 +160,8 @@ impl Found<'_> {
 pub fn check_striped(geometry: &Geometry) -> Result<()> {
     if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
         bail!(
-            "--search requires a striped array: every member of {} holds everything (--level, --disks)",
+            "--search requires a striped array: every member of {} holds everything (--level, \
+             --disks)",
             geometry.level()
         );
     }

@@ -1,4 +1,5 @@
-//! `raidtrace layout`: placement of a filesystem's metadata on the members of an array, and its skew.
+//! `raidtrace layout`: placement of a filesystem's metadata on the members of an array, and its
+//! skew.
 //!
 //! * `table`, `json`, `picture`: output of a report.
 //! * `found`: output of `--search`; `comparison`: its rows for ext4.

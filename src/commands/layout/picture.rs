@@ -1,4 +1,5 @@
-//! The report as SVG: a row per member, two panels of bars, the mean as a line. Needs no scripts, special fonts or colour.
+//! The report as SVG: a row per member, two panels of bars, the mean as a line. Needs no scripts,
+//! special fonts or colour.
 
 use svg::Document;
 use svg::node::element::{Group, Line, Rectangle, Text, Title};
@@ -43,32 +44,23 @@ fn panels(report: &Report) -> ([Panel; 2], &'static str) {
             parts: vec![(colour(Origin::AgHeader), fs.figures().allocation)],
             unit: allocation_unit,
         };
-        let inodes = Panel {
-            title: "first inodes of each group",
-            parts: inodes,
-            unit: inodes_unit,
-        };
-        let foot = "dashed: the mean. In allocation groups. First inodes: where XFS puts the first 64 inodes of a group.";
+        let inodes =
+            Panel { title: "first inodes of each group", parts: inodes, unit: inodes_unit };
+        let foot = "dashed: the mean. In allocation groups. First inodes: where XFS puts the \
+                    first 64 inodes of a group.";
         return ([headers, inodes], foot);
     }
     let bitmaps = Panel {
         title: "bitmaps: block, inode",
         parts: vec![
-            (colour(Origin::BlockBitmap), |m| {
-                m.sectors_of(Origin::BlockBitmap)
-            }),
-            (colour(Origin::InodeBitmap), |m| {
-                m.sectors_of(Origin::InodeBitmap)
-            }),
+            (colour(Origin::BlockBitmap), |m| m.sectors_of(Origin::BlockBitmap)),
+            (colour(Origin::InodeBitmap), |m| m.sectors_of(Origin::InodeBitmap)),
         ],
         unit: allocation_unit,
     };
-    let tables = Panel {
-        title: "inode tables: the part in use",
-        parts: inodes,
-        unit: inodes_unit,
-    };
-    let foot = "dashed: the mean. In blocks. Inode tables: the first 4 blocks per group, from the start of each flex group.";
+    let tables = Panel { title: "inode tables: the part in use", parts: inodes, unit: inodes_unit };
+    let foot = "dashed: the mean. In blocks. Inode tables: the first 4 blocks per group, from the \
+                start of each flex group.";
     ([bitmaps, tables], foot)
 }
 
@@ -89,12 +81,7 @@ pub fn draw(report: &Report) -> String {
         .set("font-family", "sans-serif")
         .set("font-size", 13)
         .add(Title::new(text::clean(&report.target.name)))
-        .add(
-            Rectangle::new()
-                .set("width", "100%")
-                .set("height", "100%")
-                .set("fill", "white"),
-        );
+        .add(Rectangle::new().set("width", "100%").set("height", "100%").set("fill", "white"));
     for (i, line) in lines.iter().enumerate() {
         let y = MARGIN + LINE * (i as f64 + 0.7);
         page = page.add(

@@ -1,4 +1,5 @@
-//! The report as text, 80 columns wide: filesystem and array, headline, two bars per member, and the origins.
+//! The report as text, 80 columns wide: filesystem and array, headline, two bars per member, and
+//! the origins.
 
 use std::io::{self, Write};
 
@@ -29,10 +30,7 @@ pub fn write_lines(out: &mut dyn Write, lines: Vec<String>) -> io::Result<()> {
 
 /// The report. If `all`, includes every origin by member.
 pub fn lines(report: &Report, all: bool) -> Vec<String> {
-    let mut out: Vec<String> = about(&report.target)
-        .iter()
-        .flat_map(|l| wrapped("", l))
-        .collect();
+    let mut out: Vec<String> = about(&report.target).iter().flat_map(|l| wrapped("", l)).collect();
     let mark = if report.uneven { "! " } else { "  " };
     out.extend(wrapped(mark, &report.headline));
     if let Some(why) = &report.why {
@@ -72,7 +70,8 @@ pub fn print(
     success_if_nobody_reads(written.and_then(|()| out.flush()))
 }
 
-/// Wraps untrusted text at 80 columns. The first line starts with `mark`, the other lines are indented.
+/// Wraps untrusted text at 80 columns. The first line starts with `mark`, the other lines are
+/// indented.
 pub fn wrapped(mark: &str, sentence: &str) -> Vec<String> {
     let indent = 2;
     let sentence = text::clean(sentence);
@@ -102,18 +101,14 @@ pub fn about(target: &Target) -> [String; 2] {
                 first.push_str(&format!(", flex\u{a0}{}", groups.per_flex));
             }
         }
-        Some(Groups::Allocation(groups)) => first.push_str(&format!(
-            ", {} allocation groups of {}",
-            groups.count, groups.blocks
-        )),
+        Some(Groups::Allocation(groups)) => {
+            first.push_str(&format!(", {} allocation groups of {}", groups.count, groups.blocks))
+        }
         None => {}
     }
     let name = target.array.name.as_deref();
-    let mut second = format!(
-        "on {}{}",
-        name.map_or(String::new(), |n| format!("{n}, ")),
-        geometry.level()
-    );
+    let mut second =
+        format!("on {}{}", name.map_or(String::new(), |n| format!("{n}, ")), geometry.level());
     if geometry.disks() > 1 {
         second.push_str(&format!(" of {} disks", geometry.disks()));
     }
@@ -140,11 +135,7 @@ fn bars(report: &Report) -> Vec<String> {
     let [allocation, inodes] = fs.figures().names;
     let [allocation_unit, inodes_unit] = fs.units();
     let figures: [(String, Figure, u64); 2] = [
-        (
-            allocation.to_owned(),
-            fs.figures().allocation,
-            allocation_unit,
-        ),
+        (allocation.to_owned(), fs.figures().allocation, allocation_unit),
         (format!("{inodes}*"), |m| m.heads, inodes_unit),
     ];
     let mut head = text::left("slot", 5) + &text::left("member", NAME);
@@ -180,11 +171,7 @@ fn bars(report: &Report) -> Vec<String> {
 /// A number in at most 7 columns, rounded if it has more digits.
 fn short(value: u64) -> String {
     let text = value.to_string();
-    if text.len() <= 7 {
-        text
-    } else {
-        units::count(value as f64)
-    }
+    if text.len() <= 7 { text } else { units::count(value as f64) }
 }
 
 fn grown(report: &Report) -> Vec<String> {
@@ -193,10 +180,8 @@ fn grown(report: &Report) -> Vec<String> {
     };
     let [allocation, inodes] = [skews.allocation, skews.inodes].map(units::factor);
     let names = report.target.fs.figures().names;
-    let sentence = format!(
-        "after growing to {disks} disks: {} {allocation}, {} {inodes}",
-        names[0], names[1]
-    );
+    let sentence =
+        format!("after growing to {disks} disks: {} {allocation}, {} {inodes}", names[0], names[1]);
     wrapped("", &sentence)
 }
 
@@ -204,10 +189,8 @@ fn origins(report: &Report) -> Vec<String> {
     let fs = &report.target.fs;
     let (unit, unit_sectors) = fs.origin_unit();
     let members = report.spread.members.len();
-    let mut out = vec![format!(
-        "{:<20}{unit:>12}{:>10}{:>7}  {}",
-        "origin", "bytes", "skew", "most on"
-    )];
+    let mut out =
+        vec![format!("{:<20}{unit:>12}{:>10}{:>7}  {}", "origin", "bytes", "skew", "most on")];
     for &origin in fs.figures().origins {
         let figure = |m: &Member| m.sectors_of(origin);
         let sum: u64 = report.spread.members.iter().map(figure).sum();
@@ -216,10 +199,7 @@ fn origins(report: &Report) -> Vec<String> {
             continue;
         }
         // No skew for fewer blocks or groups than members, which cannot be even.
-        let skew = report
-            .spread
-            .skew(figure)
-            .filter(|_| fs.pieces(origin, sum) >= members as u64);
+        let skew = report.spread.skew(figure).filter(|_| fs.pieces(origin, sum) >= members as u64);
         out.push(format!(
             "{:<20}{count:>12}{:>10}{:>7}  {}",
             origin.name(),
@@ -236,16 +216,11 @@ fn most_on(report: &Report, figure: impl Fn(&Member) -> u64) -> String {
     let members = &report.spread.members;
     let sum: u64 = members.iter().map(&figure).sum();
     let mean = sum as f64 / members.len() as f64;
-    let slots: Vec<usize> = (0..members.len())
-        .filter(|&slot| figure(&members[slot]) as f64 > mean * 1.2)
-        .collect();
+    let slots: Vec<usize> =
+        (0..members.len()).filter(|&slot| figure(&members[slot]) as f64 > mean * 1.2).collect();
     match slots.as_slice() {
         [] => "even".to_owned(),
-        some if some.len() <= 8 => some
-            .iter()
-            .map(usize::to_string)
-            .collect::<Vec<_>>()
-            .join(" "),
+        some if some.len() <= 8 => some.iter().map(usize::to_string).collect::<Vec<_>>().join(" "),
         many => format!("{} of {} slots", many.len(), members.len()),
     }
 }

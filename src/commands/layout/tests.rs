@@ -37,10 +37,7 @@ fn text(report: &Report, all: bool) -> String {
 #[test]
 fn screens() {
     let default = Options::default();
-    let odd = Options {
-        group: Some(32744),
-        ..Options::default()
-    };
+    let odd = Options { group: Some(32744), ..Options::default() };
     let seed = report(SEED, Level::Raid0, 12, 512, &default);
     insta::assert_snapshot!("seed", text(&seed, false));
     let seed_odd = report(SEED, Level::Raid0, 12, 512, &odd);

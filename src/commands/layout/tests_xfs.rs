@@ -123,7 +123,8 @@ fn commands_keep_the_options_of_the_user() {
     let (_, object) = search(&format!("{seven} {mkfs}"));
     assert_eq!(
         object["command"],
-        "mkfs.xfs -m bigtime=0 -d agsize=1099510579200,cowextsize=16 -l logdev=/dev/sdz,size=67108864 -L srv -f DEVICE"
+        "mkfs.xfs -m bigtime=0 -d agsize=1099510579200,cowextsize=16 -l \
+         logdev=/dev/sdz,size=67108864 -L srv -f DEVICE"
     );
 }
 
@@ -134,17 +135,9 @@ fn without_alignment() {
     let (text, object) = search(&format!("{seven} --mkfs=-dagcount=44,noalign"));
     let candidates = object["candidates"].as_array().unwrap();
     let words = |c: &serde_json::Value| c["options"].as_str().unwrap().to_owned();
-    assert!(
-        candidates.iter().all(|c| words(c).contains("noalign")),
-        "{text}"
-    );
+    assert!(candidates.iter().all(|c| words(c).contains("noalign")), "{text}");
     let base = candidates.iter().find(|c| c["base"] == true).unwrap();
-    assert!(
-        !base["agsize_bytes"]
-            .as_u64()
-            .unwrap()
-            .is_multiple_of(512 << 10)
-    );
+    assert!(!base["agsize_bytes"].as_u64().unwrap().is_multiple_of(512 << 10));
     // Alignment is worth more than the noise of a few groups.
     let (_, object) = search(&seven);
     let last = object["candidates"].as_array().unwrap().iter();
@@ -152,7 +145,8 @@ fn without_alignment() {
     assert_eq!(last.next().unwrap()["recommended"], false);
 }
 
-/// A filesystem that grew with its array is the one that would be planned there, apart from its agsize.
+/// A filesystem that grew with its array is the one that would be planned there, apart from its
+/// agsize.
 #[test]
 fn a_grown_filesystem_keeps_agsize() {
     let now = report("--plan 20T --level 0 --disks 4");
@@ -162,9 +156,7 @@ fn a_grown_filesystem_keeps_agsize() {
         panic!("{:?}", now.target.fs.groups);
     };
     let bytes = groups.sectors * 512;
-    let then = report(&format!(
-        "--plan 40T --level 0 --disks 8 --mkfs=-dagsize={bytes}"
-    ));
+    let then = report(&format!("--plan 40T --level 0 --disks 8 --mkfs=-dagsize={bytes}"));
     assert_eq!(skews.allocation, then.skews.allocation);
     assert_eq!(skews.alone, then.skews.alone);
 }

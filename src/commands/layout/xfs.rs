@@ -37,13 +37,11 @@ fn release(args: &Layout) -> Result<(Version, String)> {
     };
     let version = Version::from_release(release.0, release.1).ok_or_else(|| {
         anyhow!(
-            "mkfs.xfs {release} ({source}): plans follow xfsprogs 6.0 and later; choose one with --mkfs-version"
+            "mkfs.xfs {release} ({source}): plans follow xfsprogs 6.0 and later; choose one with \
+             --mkfs-version"
         )
     })?;
-    Ok((
-        version,
-        format!("planned as by mkfs.xfs {release} ({source})"),
-    ))
+    Ok((version, format!("planned as by mkfs.xfs {release} ({source})")))
 }
 
 /// Properties of the device and the machine that mkfs.xfs takes defaults from.
@@ -67,13 +65,12 @@ pub fn options(args: &Layout) -> Result<Options> {
 fn note(args: &Layout) -> Result<String> {
     let (version, release) = release(args)?;
     let others = if version >= Version::V6_13 {
-        ". On other disks mkfs.xfs chooses agsize by the number of CPUs: plan it with --mkfs '-d concurrency=CPUS'"
+        ". On other disks mkfs.xfs chooses agsize by the number of CPUs: plan it with --mkfs '-d \
+         concurrency=CPUS'"
     } else {
         ""
     };
-    Ok(format!(
-        "{release}, for rotational disks with physical sectors of 4 KiB{others}"
-    ))
+    Ok(format!("{release}, for rotational disks with physical sectors of 4 KiB{others}"))
 }
 
 /// Plans of mkfs.xfs for one array.
@@ -118,9 +115,7 @@ pub fn planned(args: &Layout, bytes: u64) -> Result<Target> {
     let geometry = args.array.geometry().map_err(|e| anyhow!(e))?;
     let layout = args.array.layout_number().unwrap_or(0);
     let planner = Planner::new(args, &geometry, layout, bytes)?;
-    let fs = planner
-        .plan(AgSizeOptions::default())
-        .map_err(|e| anyhow!(e))?;
+    let fs = planner.plan(AgSizeOptions::default()).map_err(|e| anyhow!(e))?;
     let name = format!("mkfs.xfs {}", planner.options.words());
     let mut target = Target::on_array(name.trim_end(), fs, &args.array)?;
     target.notes.push(note(args)?);
@@ -155,11 +150,7 @@ pub fn remedy(args: &Layout, target: &Target) -> String {
     });
     let warning = found.as_ref().map_or("", |found| found.2);
     let found = found.map(|(options, skew, _)| (format!("mkfs.xfs {options}"), skew));
-    let remedy = words::xfs_remedy(
-        target,
-        exists,
-        found.as_ref().map(|(c, s)| (c.as_str(), *s)),
-    );
+    let remedy = words::xfs_remedy(target, exists, found.as_ref().map(|(c, s)| (c.as_str(), *s)));
     format!("{remedy}{warning}")
 }
 

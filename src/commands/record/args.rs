@@ -38,11 +38,13 @@ pub struct Record {
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = buffer)]
     pub buffer: u32,
 
-    /// Record ext4's allocator as well, with kernel stacks (as raidtrace alloc, one interval per second)
+    /// Record ext4's allocator as well, with kernel stacks (as raidtrace alloc, one interval per
+    /// second)
     #[arg(long)]
     pub alloc: bool,
 
-    /// Record slow operations as well, and why they were slow (as raidtrace slow): those of at least 10 ms, or TIME
+    /// Record slow operations as well, and why they were slow (as raidtrace slow): those of at
+    /// least 10 ms, or TIME
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms", value_parser = short_time)]
     pub slow: Option<Duration>,
 
@@ -60,10 +62,8 @@ pub struct Record {
 }
 
 fn minutes(text: &str) -> Result<Duration, String> {
-    let number: f64 = text
-        .trim_end_matches('m')
-        .parse()
-        .map_err(|_| "not a number of minutes".to_owned())?;
+    let number: f64 =
+        text.trim_end_matches('m').parse().map_err(|_| "not a number of minutes".to_owned())?;
     if (0.05..=100_000.0).contains(&number) {
         Ok(Duration::from_secs_f64(number * 60.0))
     } else {

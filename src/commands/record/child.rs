@@ -30,7 +30,8 @@ pub fn find(command: &[OsString]) -> Result<()> {
     Ok(())
 }
 
-/// The command line to run. Under sudo, wraps the command to run as the user who called sudo, unless `as_root`.
+/// The command line to run. Under sudo, wraps the command to run as the user who called sudo,
+/// unless `as_root`.
 ///
 /// # Errors
 /// setpriv(1) of util-linux is missing.
@@ -75,7 +76,8 @@ fn user(passwd: &str, uid: u32) -> Option<(&str, &str)> {
 pub struct Running(Child);
 
 impl Running {
-    /// Starts a command; `None` if `command` is empty. If `aside`, the output goes to stderr, because stdout is the recording.
+    /// Starts a command; `None` if `command` is empty. If `aside`, the output goes to stderr,
+    /// because stdout is the recording.
     pub fn start(command: &[OsString], aside: bool, signals: &Signals) -> Result<Option<Self>> {
         let Some((name, args)) = command.split_first() else {
             return Ok(None);
@@ -87,19 +89,15 @@ impl Running {
         }
         signals.pass_ignored_interrupt_to(&mut child);
         let child = child.spawn();
-        Ok(Some(Self(child.with_context(|| {
-            format!("starting {}", name.display())
-        })?)))
+        Ok(Some(Self(child.with_context(|| format!("starting {}", name.display()))?)))
     }
 
     /// Sends a signal to the command.
     pub fn signal(&mut self, number: i32) {
         // Once the command has been reaped, its pid may belong to another process.
         if let Ok(None) = self.0.try_wait()
-            && let (Some(pid), Some(signal)) = (
-                Pid::from_raw(self.0.id().cast_signed()),
-                Signal::from_named_raw(number),
-            )
+            && let (Some(pid), Some(signal)) =
+                (Pid::from_raw(self.0.id().cast_signed()), Signal::from_named_raw(number))
         {
             let _ = kill_process(pid, signal);
         }
@@ -113,10 +111,7 @@ impl Running {
 
 /// Exit status as a shell reports it: 128 plus the signal's number if a signal ended the command.
 pub fn code(status: ExitStatus) -> u8 {
-    let code = status
-        .code()
-        .or_else(|| status.signal().map(|s| 128 + s))
-        .unwrap_or(1);
+    let code = status.code().or_else(|| status.signal().map(|s| 128 + s)).unwrap_or(1);
     u8::try_from(code).unwrap_or(1)
 }
 

@@ -1,4 +1,5 @@
-//! `raidtrace record`: records until a signal, `--duration`, `--max-size`, the end of the command, or a write error.
+//! `raidtrace record`: records until a signal, `--duration`, `--max-size`, the end of the command,
+//! or a write error.
 
 use std::collections::HashSet;
 use std::io::{self, Write as _};
@@ -43,10 +44,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         alloc: args.alloc,
         slow: args.slow,
     };
-    let limits = Limits {
-        duration: args.duration,
-        max_size: args.max_size,
-    };
+    let limits = Limits { duration: args.duration, max_size: args.max_size };
     let start = move || Recording::start(Sys::live(), files, &options, limits);
     let mut engine = Engine::start(start, SECOND, SECOND)?;
     let mut printed = HashSet::new();
@@ -57,7 +55,8 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     loop {
         if let Some(signal) = signals.wait(STEP) {
             match &mut child {
-                // The terminal sends the signal to the command too. The recording ends with the command.
+                // The terminal sends the signal to the command too. The recording ends with the
+                // command.
                 Some(_) if signal.from_terminal => {}
                 Some(child) => child.signal(signal.number),
                 None => {
@@ -89,8 +88,8 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                         break;
                     }
                 }
-                // Give up capabilities only now: starting the command needs them, to switch to the user who called sudo or, with
-                // --as-root, to pass them on.
+                // Give up capabilities only now: starting the command needs them, to switch to the
+                // user who called sudo or, with --as-root, to pass them on.
                 privileges::keep_for_reload();
             }
         }
@@ -108,11 +107,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
     // The disk or the reader of a pipe may be stuck: let the next signal kill raidtrace.
     signals.release_after(grace);
     let ended = engine.end(None)?;
-    let Finished {
-        files,
-        summary,
-        result,
-    } = ended.total;
+    let Finished { files, summary, result } = ended.total;
     signals.catch_again();
     let failed = failed.or(ended.result.err()).or(result.err());
     // If the reader of the pipe has closed it, that is not a failure.
@@ -139,9 +134,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
 }
 
 fn kind(error: &Error) -> Option<io::ErrorKind> {
-    error
-        .chain()
-        .find_map(|e| Some(e.downcast_ref::<io::Error>()?.kind()))
+    error.chain().find_map(|e| Some(e.downcast_ref::<io::Error>()?.kind()))
 }
 
 /// Adds the state of the file to an error.

@@ -1,8 +1,9 @@
 //! The files of a recording.
 //!
-//! FILE is created after the programs are attached, so that an earlier failure leaves no file. With --force it replaces an
-//! existing file atomically. With --rotate the recording is written in pieces, FILE.0001.part and so on. Each piece is a complete
-//! recording. At the end the pieces are joined to FILE.
+//! FILE is created after the programs are attached, so that an earlier failure leaves no file. With
+//! --force it replaces an existing file atomically. With --rotate the recording is written in
+//! pieces, FILE.0001.part and so on. Each piece is a complete recording. At the end the pieces are
+//! joined to FILE.
 
 mod pieces;
 
@@ -60,7 +61,8 @@ impl Files {
         };
         if is_terminal {
             bail!(
-                "a recording cannot be written to a terminal: name a file (-o incident.rtrace), or pipe -o - into a command"
+                "a recording cannot be written to a terminal: name a file (-o incident.rtrace), \
+                 or pipe -o - into a command"
             );
         }
         if rotate.is_some() && !matches!(kind, Kind::Pieces(..)) {
@@ -71,16 +73,12 @@ impl Files {
             && !force
         {
             bail!(
-                "{} was left by a recording that was killed: read it (raidtrace report {name}), name another file, or \
-                 remove it with --force",
+                "{} was left by a recording that was killed: read it (raidtrace report {name}), \
+                 name another file, or remove it with --force",
                 piece.display()
             );
         }
-        Ok(Self {
-            path: path.to_owned(),
-            force,
-            kind,
-        })
+        Ok(Self { path: path.to_owned(), force, kind })
     }
 
     /// The directory of the recording.
@@ -93,7 +91,8 @@ impl Files {
         matches!(self.kind, Kind::Stdout)
     }
 
-    /// Creates the file. `begin` writes the start of the recording. If `begin` fails, the file to be replaced stays.
+    /// Creates the file. `begin` writes the start of the recording. If `begin` fails, the file to
+    /// be replaced stays.
     fn create<T>(&mut self, begin: impl FnOnce(File) -> io::Result<T>) -> Result<T> {
         let name = self.name();
         let failed = || format!("{name} cannot be written");
@@ -122,8 +121,8 @@ impl Files {
         }
     }
 
-    /// Creates a file with the temporary name of `target` and renames it to `target`. With --force, then removes FILE and the
-    /// pieces of an earlier recording.
+    /// Creates a file with the temporary name of `target` and renames it to `target`. With --force,
+    /// then removes FILE and the pieces of an earlier recording.
     fn create_and_rename<T>(
         &self,
         target: &Target,
@@ -139,19 +138,18 @@ impl Files {
                 // Readers would take the old file for this recording.
                 let _ = fs::remove_file(&self.path);
             }
-            left_over
-                .iter()
-                .filter(|p| *p != path)
-                .for_each(|p| drop(fs::remove_file(p)));
+            left_over.iter().filter(|p| *p != path).for_each(|p| drop(fs::remove_file(p)));
             sync_folder(&self.path);
         }
         Ok(begun)
     }
 
-    /// Joins the pieces of a recording that has ended. Returns the size of the joined file in bytes; `None` without --rotate.
+    /// Joins the pieces of a recording that has ended. Returns the size of the joined file in
+    /// bytes; `None` without --rotate.
     ///
     /// # Errors
-    /// The pieces cannot be joined, and are kept; or the joined file cannot be renamed to FILE, and stays as FILE.new.
+    /// The pieces cannot be joined, and are kept; or the joined file cannot be renamed to FILE, and
+    /// stays as FILE.new.
     fn join_pieces(&mut self) -> Result<Option<u64>> {
         let Kind::Pieces(target, pieces) = &self.kind else {
             return Ok(None);
@@ -164,7 +162,8 @@ impl Files {
         });
         let (bytes, mut pending) = joined.with_context(|| {
             format!(
-                "{} could not be joined from its pieces, which are complete ({} and so on: raidtrace report {} reads them)",
+                "{} could not be joined from its pieces, which are complete ({} and so on: \
+                 raidtrace report {} reads them)",
                 self.name(),
                 paths.first().map_or_else(String::new, |p| p.display().to_string()),
                 self.name()

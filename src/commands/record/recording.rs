@@ -118,21 +118,11 @@ impl Source for Recording {
         if let Some(last) = last {
             Self::add(&mut self.total, last);
         }
-        let arrays = self
-            .total
-            .iter()
-            .flat_map(|total| total.arrays.iter().map(|a| (total.interval, a)));
+        let arrays =
+            self.total.iter().flat_map(|total| total.arrays.iter().map(|a| (total.interval, a)));
         let headlines = arrays
             .map(|(over, a)| format!("{}: {}", a.info.name, hotspot::find(a, over).headline))
             .collect();
-        Finished {
-            files,
-            summary: Summary {
-                span,
-                recorded,
-                headlines,
-            },
-            result,
-        }
+        Finished { files, summary: Summary { span, recorded, headlines }, result }
     }
 }

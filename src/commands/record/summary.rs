@@ -36,11 +36,7 @@ pub fn report(s: &Summary, name: &str) -> io::Result<()> {
     )?;
     match recorded.requests {
         0 => writeln!(err)?,
-        n => writeln!(
-            err,
-            ", {:.1} bytes a request",
-            recorded.written.bytes as f64 / n as f64
-        )?,
+        n => writeln!(err, ", {:.1} bytes a request", recorded.written.bytes as f64 / n as f64)?,
     }
     let slow = (recorded.written.dropped, "the disk was too slow");
     let reasons = recorded.lost.nonzero().map(|(loss, n)| (n, loss.label()));
@@ -51,11 +47,7 @@ pub fn report(s: &Summary, name: &str) -> io::Result<()> {
     if lost.is_empty() {
         writeln!(err, "raidtrace: nothing was lost")?;
     } else {
-        let hint = if recorded.lost[Loss::Ring] > 0 {
-            "; a larger --buffer may help"
-        } else {
-            ""
-        };
+        let hint = if recorded.lost[Loss::Ring] > 0 { "; a larger --buffer may help" } else { "" };
         writeln!(err, "raidtrace: lost: {}{hint}", lost.join(", "))?;
     }
     for headline in &s.headlines {

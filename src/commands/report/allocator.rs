@@ -48,14 +48,8 @@ pub fn write(out: &mut Vec<u8>, allocator: &gather::Allocator) -> io::Result<()>
         }
     }
     if let (Some(cpus), Some(cpu)) = (allocator_cpus(s), &s.cpu) {
-        let hottest = cpu
-            .hottest
-            .as_ref()
-            .map(|(name, _)| format!(", most in {name}()"));
-        let line = format!(
-            "CPU: {cpus:.1} in the allocator{}",
-            hottest.unwrap_or_default()
-        );
+        let hottest = cpu.hottest.as_ref().map(|(name, _)| format!(", most in {name}()"));
+        let line = format!("CPU: {cpus:.1} in the allocator{}", hottest.unwrap_or_default());
         wrapped(out, "  ", &line)?;
     }
     if s.lost > 0 {
@@ -161,10 +155,7 @@ mod tests {
     #[test]
     fn a_recording_with_only_the_allocator() {
         let time_us = START;
-        let state = State {
-            time_us,
-            ..State::default()
-        };
+        let state = State { time_us, ..State::default() };
         let mut items = vec![Item::State(Box::new(state))];
         items.extend(intervals());
         let json = "{".to_owned();

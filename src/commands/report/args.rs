@@ -11,8 +11,8 @@ pub struct Report {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
 
-    /// From this moment: 11:47 (local time), 11:47:30Z (UTC), "2026-11-20 11:47", 2026-11-20T12:00:30Z,
-    /// +30 (seconds after the start), -30 (seconds before the end)
+    /// From this moment: 11:47 (local time), 11:47:30Z (UTC), "2026-11-20 11:47",
+    /// 2026-11-20T12:00:30Z, +30 (seconds after the start), -30 (seconds before the end)
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub from: Option<String>,
 
@@ -20,30 +20,21 @@ pub struct Report {
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub to: Option<String>,
 
-    /// Compare with an earlier recording: which differences are beyond noise, per array, member, origin and task
+    /// Compare with an earlier recording: which differences are beyond noise, per array, member,
+    /// origin and task
     #[arg(long, value_name = "BEFORE")]
     pub against: Option<PathBuf>,
 
     /// Start of the period of BEFORE to compare, in the format of --from
-    #[arg(
-        long,
-        value_name = "T",
-        allow_hyphen_values = true,
-        requires = "against"
-    )]
+    #[arg(long, value_name = "T", allow_hyphen_values = true, requires = "against")]
     pub against_from: Option<String>,
 
     /// End of the period of BEFORE to compare
-    #[arg(
-        long,
-        value_name = "T",
-        allow_hyphen_values = true,
-        requires = "against"
-    )]
+    #[arg(long, value_name = "T", allow_hyphen_values = true, requires = "against")]
     pub against_to: Option<String>,
 
-    /// Compare these two arrays: md0=md127 compares md0 of BEFORE with md127 of FILE. Otherwise arrays are paired by name, then
-    /// in order
+    /// Compare these two arrays: md0=md127 compares md0 of BEFORE with md127 of FILE. Otherwise
+    /// arrays are paired by name, then in order
     #[arg(long, value_name = "BEFORE=AFTER", value_parser = pair, requires = "against")]
     pub pair: Vec<(String, String)>,
 

@@ -24,7 +24,8 @@ struct Row<'a> {
     most: f64,
 }
 
-/// Writes the utilisation of each member of `array` over time. Writes nothing for a single interval.
+/// Writes the utilisation of each member of `array` over time. Writes nothing for a single
+/// interval.
 pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> io::Result<()> {
     let intervals = &timeline.intervals;
     if intervals.len() < 2 {
@@ -94,7 +95,8 @@ pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> i
     busiest(out, intervals, rows.iter().chain(&rest), most)
 }
 
-/// `  busiest: loop1 31% from 09:12:24.100Z to 09:12:25.200Z: inode_table write 83% of its requests`
+/// `  busiest: loop1 31% from 09:12:24.100Z to 09:12:25.200Z: inode_table write 83% of its
+/// requests`
 fn busiest<'r, 'a: 'r>(
     out: &mut Vec<u8>,
     intervals: &[Interval],
@@ -104,11 +106,7 @@ fn busiest<'r, 'a: 'r>(
     let Some(row) = rows.find(|r| r.most >= most) else {
         return Ok(());
     };
-    let Some(interval) = row
-        .each
-        .iter()
-        .position(|v| *v >= most)
-        .and_then(|i| intervals.get(i))
+    let Some(interval) = row.each.iter().position(|v| *v >= most).and_then(|i| intervals.get(i))
     else {
         return Ok(());
     };
@@ -150,13 +148,7 @@ mod tests {
 
     #[test]
     fn columns_and_lengths() {
-        assert_eq!(
-            [0.0, 0.001, 0.5, 1.0, 2.0].map(column),
-            [' ', '▁', '▄', '█', '█']
-        );
-        assert_eq!(
-            [1, 90, 900, 7200].map(length),
-            ["1 s", "90 s", "15 min", "2 h"]
-        );
+        assert_eq!([0.0, 0.001, 0.5, 1.0, 2.0].map(column), [' ', '▁', '▄', '█', '█']);
+        assert_eq!([1, 90, 900, 7200].map(length), ["1 s", "90 s", "15 min", "2 h"]);
     }
 }

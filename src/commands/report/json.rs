@@ -159,10 +159,7 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             loss_messages: report
                 .losses
                 .iter()
-                .map(|(us, text)| Loss {
-                    time: time::rfc3339(*us),
-                    text,
-                })
+                .map(|(us, text)| Loss { time: time::rfc3339(*us), text })
                 .collect(),
             overhead: snapshot.overhead.into(),
             notes: super::text::notes(report),
@@ -207,10 +204,7 @@ fn timeline(report: &Report) -> Vec<Interval<'_>> {
             };
             match arrays.iter_mut().find(|a| a.name == array) {
                 Some(known) => known.members.push(member),
-                None => arrays.push(IntervalArray {
-                    name: array,
-                    members: vec![member],
-                }),
+                None => arrays.push(IntervalArray { name: array, members: vec![member] }),
             }
         }
         arrays

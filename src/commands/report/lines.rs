@@ -31,7 +31,8 @@ pub(super) fn sentence(out: &mut Vec<u8>, mark: &str, text: &str) -> io::Result<
     Ok(())
 }
 
-/// The largest of `parts`, at most `most`, with their shares of `all`: `file_data 90%, journal 10%`.
+/// The largest of `parts`, at most `most`, with their shares of `all`: `file_data 90%, journal
+/// 10%`.
 pub(super) fn shares<T: Display>(
     parts: impl IntoIterator<Item = (T, f64)>,
     all: f64,
@@ -58,7 +59,8 @@ pub(super) fn length(seconds: i64) -> String {
     }
 }
 
-/// Writes the page that `draw` makes. Checks the output first, which takes less time than reading the recording.
+/// Writes the page that `draw` makes. Checks the output first, which takes less time than reading
+/// the recording.
 pub(super) fn write_page(
     args: &Report,
     path: &Path,

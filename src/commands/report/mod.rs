@@ -1,5 +1,6 @@
-//! `raidtrace report`: a summary of a recording. [`gather`](crate::recording::gather) reads it; [`text`], [`chart`],
-//! [`allocator`], [`slow`] and [`json`] print it, [`html`] writes it as a page. [`against`] compares two recordings.
+//! `raidtrace report`: a summary of a recording. [`gather`](crate::recording::gather) reads it;
+//! [`text`], [`chart`], [`allocator`], [`slow`] and [`json`] print it, [`html`] writes it as a
+//! page. [`against`] compares two recordings.
 
 mod against;
 mod allocator;

@@ -23,7 +23,8 @@ use crate::ui::view::header;
 /// Maximum number of rows of a table.
 const ROWS: usize = 10;
 
-/// Notes of the recorder and of the recording, without duplicates. Reasons for writing the recording come first, newest first.
+/// Notes of the recorder and of the recording, without duplicates. Reasons for writing the
+/// recording come first, newest first.
 pub fn notes(report: &Report) -> Vec<&String> {
     let mut notes: Vec<&String> = Vec::new();
     for note in report.header.notes.iter().chain(&report.snapshot.notes) {
@@ -122,7 +123,8 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes the period in local time and in the time zone of the recording machine, if these differ from UTC.
+/// Writes the period in local time and in the time zone of the recording machine, if these differ
+/// from UTC.
 fn local_times(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
     let (from, to) = (report.from_us, report.to_us);
     let here = time::local();
@@ -168,24 +170,14 @@ fn array_section(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> i
     if !array.files.busiest.is_empty() {
         section(out, "Files: file data submitted, per second")?;
         batch::write_files(out, array, secs, ROWS)?;
-        let more = [
-            (array.files.rest, "of other files"),
-            (array.files.unattributed, "unattributed"),
-        ];
+        let more =
+            [(array.files.rest, "of other files"), (array.files.unattributed, "unattributed")];
         for (sum, what) in more.iter().filter(|(sum, _)| sum.bios > 0) {
-            writeln!(
-                out,
-                "  {what}: {} bios, {}",
-                sum.bios,
-                units::bytes(sum.bytes as f64)
-            )?;
+            writeln!(out, "  {what}: {} bios, {}", sum.bios, units::bytes(sum.bytes as f64))?;
         }
     }
     let costs = array.amplification.iter().flat_map(|l| &l.rows);
-    if costs
-        .into_iter()
-        .any(|r| r.factor().is_some_and(|f| f >= 1.05))
-    {
+    if costs.into_iter().any(|r| r.factor().is_some_and(|f| f >= 1.05)) {
         section(out, "Amplification")?;
         batch::write_costs(out, array, snapshot, ROWS)?;
     }
@@ -196,7 +188,8 @@ fn section(out: &mut Vec<u8>, title: &str) -> io::Result<()> {
     writeln!(out, "{title}")
 }
 
-/// Writes the tasks that submitted most, or that caused most IO if that is known. The role comes before the name.
+/// Writes the tasks that submitted most, or that caused most IO if that is known. The role comes
+/// before the name.
 fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
     let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
     let dirtied = rows::has_dirtied(&rows);
@@ -206,11 +199,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
     }
     let caused = causes(" and caused".to_owned());
     section(out, &format!("Processes: IO submitted{caused}, per second"))?;
-    writeln!(
-        out,
-        "     r/s    w/s   MiB/s  {}task (pid)",
-        causes("causes  ".to_owned())
-    )?;
+    writeln!(out, "     r/s    w/s   MiB/s  {}task (pid)", causes("causes  ".to_owned()))?;
     for row in rows.iter().take(ROWS) {
         let task = row.task;
         let who = task.role.clone().unwrap_or_else(|| row.comm.clone());
@@ -223,10 +212,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
         let mut parts = row.parts.clone();
         parts.sort_by(|a, b| b.1.total_cmp(&a.1));
         let parts = parts.iter().take(2).map(|(origin, n)| {
-            format!(
-                "{origin} {}",
-                units::percent_short(n / all.max(f64::MIN_POSITIVE))
-            )
+            format!("{origin} {}", units::percent_short(n / all.max(f64::MIN_POSITIVE)))
         });
         let parts: Vec<_> = parts.collect();
         writeln!(
@@ -268,34 +254,23 @@ fn share(array: &ArraySnapshot, label: String, keep: impl Fn(&Cell) -> bool) -> 
     });
     // Flushes have no bytes.
     let each = sums.iter().map(|sum| if bytes > 0 { sum.1 } else { sum.0 });
-    (requests > 0 || bytes > 0).then(|| Share {
-        label,
-        requests,
-        bytes,
-        each: each.collect(),
-    })
+    (requests > 0 || bytes > 0).then(|| Share { label, requests, bytes, each: each.collect() })
 }
 
-/// Writes each origin and its busiest members. Discards and zeroing move no data and have rows of their own.
+/// Writes each origin and its busiest members. Discards and zeroing move no data and have rows of
+/// their own.
 fn origins(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
     let mut rows = Vec::new();
     for origin in Origin::ALL {
         let moves = |c: &Cell| !matches!(c.op, Op::Discard | Op::WriteZeroes);
-        let data = share(array, origin.to_string(), |c| {
-            c.origin == origin && moves(c)
-        });
+        let data = share(array, origin.to_string(), |c| c.origin == origin && moves(c));
         let freed = [Op::Discard, Op::WriteZeroes].into_iter().filter_map(|op| {
             let keep = |c: &Cell| c.origin == origin && c.op == op;
             share(array, format!("{origin} {op}"), keep)
         });
         rows.extend(data.into_iter().chain(freed));
     }
-    let width = rows
-        .iter()
-        .map(|r| r.label.len())
-        .max()
-        .unwrap_or(0)
-        .max(17);
+    let width = rows.iter().map(|r| r.label.len()).max().unwrap_or(0).max(17);
     section(out, "Origins, total")?;
     writeln!(
         out,
@@ -362,15 +337,9 @@ fn latencies(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
 
 /// `write     4 KiB 96%, 8 KiB 2%, ...`: shares of the requests with data.
 fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
-    section(
-        out,
-        "Request sizes: from this size to less than twice as much",
-    )?;
+    section(out, "Request sizes: from this size to less than twice as much")?;
     let data = |op: &Op| *op != Op::Flush;
-    let mine = report
-        .sizes
-        .iter()
-        .filter(|((name, op), _)| name == array && data(op));
+    let mine = report.sizes.iter().filter(|((name, op), _)| name == array && data(op));
     for ((_, op), sizes) in mine {
         let empty = sizes.requests.first().copied().unwrap_or(0);
         let all: u64 = sizes.requests.iter().sum::<u64>() - empty;
@@ -379,10 +348,7 @@ fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
         let parts: Vec<String> = each
             .map(|(bucket, n)| {
                 let share = units::percent_short(*n as f64 / all.max(1) as f64);
-                format!(
-                    "{} {share}",
-                    units::size(Sizes::from(bucket)).replace(' ', "\u{a0}")
-                )
+                format!("{} {share}", units::size(Sizes::from(bucket)).replace(' ', "\u{a0}"))
             })
             .collect();
         let parts = parts.join(", ");
@@ -394,11 +360,7 @@ fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
             let only = if all > 0 { "and " } else { "" };
             let text =
                 format!("{only}{empty} without data: flushes, which the kernel counts as {op}s");
-            writeln!(
-                out,
-                "  {} {text}",
-                left(if all > 0 { "" } else { op.name() }, 9)
-            )?;
+            writeln!(out, "  {} {text}", left(if all > 0 { "" } else { op.name() }, 9))?;
         }
     }
     Ok(())
@@ -440,9 +402,7 @@ mod tests {
         assert!(joined.contains("; lost 0; overhead not measured"), "{text}");
         let line = |begins: &str| {
             let mut lines = text.lines().map(str::trim_start);
-            lines
-                .find(|l| l.starts_with(begins))
-                .unwrap_or_else(|| panic!("{begins}: {text}"))
+            lines.find(|l| l.starts_with(begins)).unwrap_or_else(|| panic!("{begins}: {text}"))
         };
         assert!(line("file_data discard").contains(" GiB "), "{text}");
         assert!(line("file_data  ").contains(" MiB "), "{text}");

@@ -23,7 +23,8 @@ pub struct Serve {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9753")]
     pub listen: SocketAddr,
 
-    /// Require the token in the first line of this file ("Authorization: Bearer TOKEN"); Prometheus: authorization, credentials_file
+    /// Require the token in the first line of this file ("Authorization: Bearer TOKEN");
+    /// Prometheus: authorization, credentials_file
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
@@ -31,7 +32,8 @@ pub struct Serve {
     #[arg(long, conflicts_with = "token_file")]
     pub insecure: bool,
 
-    /// Also answer requests for this host name, in addition to IP addresses, localhost and this machine's name
+    /// Also answer requests for this host name, in addition to IP addresses, localhost and this
+    /// machine's name
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
 
@@ -43,7 +45,8 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// Keep a recording of the last TIME in memory (10m, 1h); 0 keeps none, with the overhead of raidtrace top
+    /// Keep a recording of the last TIME in memory (10m, 1h); 0 keeps none, with the overhead of
+    /// raidtrace top
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = keep)]
     pub keep: Duration,
 
@@ -51,16 +54,19 @@ pub struct Serve {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = keep_bytes)]
     pub keep_bytes: u64,
 
-    /// Directory to which the recording in memory is written when a rule fires, on SIGUSR1 and from the page
+    /// Directory to which the recording in memory is written when a rule fires, on SIGUSR1 and from
+    /// the page
     #[arg(long, value_name = "DIR")]
     pub dump_dir: Option<PathBuf>,
 
-    /// Remove recordings in --dump-dir when all take more than this: requested ones first, then the oldest
+    /// Remove recordings in --dump-dir when all take more than this: requested ones first, then the
+    /// oldest
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     pub dump_bytes: u64,
 
-    /// Rules: p99=TIME (of a member, over 10 s), slow=TIME (an operation on a file, as raidtrace slow), skew=FACTOR (of a hot spot),
-    /// busy=PERCENT (of a member, while the others are at most half as busy), lost (events), degraded (an array loses a member)
+    /// Rules: p99=TIME (of a member, over 10 s), slow=TIME (an operation on a file, as raidtrace
+    /// slow), skew=FACTOR (of a hot spot), busy=PERCENT (of a member, while the others are at most
+    /// half as busy), lost (events), degraded (an array loses a member)
     #[arg(
         long,
         value_name = "RULE,...",

@@ -44,10 +44,7 @@ pub fn run(args: &Serve) -> Result<()> {
     let has_slow = args.dump_on.iter().any(|r| matches!(r, Rule::Slow(_)));
     let mut names = HashSet::new();
     if let Some(twice) = args.dump_on.iter().find(|r| !names.insert(r.name())) {
-        bail!(
-            "--dump-on has two {} rules: give at most one rule of each kind",
-            twice.name()
-        );
+        bail!("--dump-on has two {} rules: give at most one rule of each kind", twice.name());
     }
     if args.keep.is_zero() && has_slow {
         bail!("--dump-on slow=TIME needs a recording in memory: remove --keep 0");
@@ -100,15 +97,8 @@ pub fn run(args: &Serve) -> Result<()> {
         downloads: Arc::new(Semaphore::new(DOWNLOADS)),
         responses: Arc::new(Semaphore::new(RESPONSES)),
     });
-    let served = runtime.block_on(serve(
-        engine,
-        app,
-        Guard::new(token, hosts),
-        listener,
-        tls,
-        end,
-        asked,
-    ));
+    let served =
+        runtime.block_on(serve(engine, app, Guard::new(token, hosts), listener, tls, end, asked));
     // Do not wait for reads of the directory for dumps, which may hang.
     runtime.shutdown_background();
     served
@@ -117,8 +107,8 @@ pub fn run(args: &Serve) -> Result<()> {
 fn listen(args: &Serve) -> Result<TcpListener> {
     let listener = TcpListener::bind(args.listen).with_context(|| {
         format!(
-            "cannot listen on {}: another raidtrace serve or another program may use the port (ss -ltnp); \
-             choose another port with --listen",
+            "cannot listen on {}: another raidtrace serve or another program may use the port (ss \
+             -ltnp); choose another port with --listen",
             args.listen
         )
     })?;

@@ -1,4 +1,5 @@
-//! Writes dumps of the flight recorder to a directory, on a separate thread, and limits the size of the directory.
+//! Writes dumps of the flight recorder to a directory, on a separate thread, and limits the size of
+//! the directory.
 
 use std::fs;
 use std::io;
@@ -51,14 +52,16 @@ pub struct Dumper {
 }
 
 impl Dumper {
-    /// Starts the thread. Dumps take at most `most_bytes` in `dir`: requested ones are removed first, then the oldest.
+    /// Starts the thread. Dumps take at most `most_bytes` in `dir`: requested ones are removed
+    /// first, then the oldest.
     ///
     /// # Errors
     /// `dir` is not a writable directory, or the thread cannot be started.
     pub fn start(dir: PathBuf, most_bytes: u64) -> Result<Self> {
         if !dir.is_dir() {
             bail!(
-                "--dump-dir {} is not a directory: create it, writable for the user that runs raidtrace",
+                "--dump-dir {} is not a directory: create it, writable for the user that runs \
+                 raidtrace",
                 dir.display()
             );
         }
@@ -89,11 +92,7 @@ impl Dumper {
                 }
             })
             .context("starting the thread that writes dumps")?;
-        Ok(Self {
-            jobs,
-            written,
-            thread,
-        })
+        Ok(Self { jobs, written, thread })
     }
 
     /// Waits until all queued dumps are written, at most for `patience`.
@@ -130,26 +129,21 @@ impl Dumper {
     }
 }
 
-/// True for the name of a dump, such as `raidtrace-20261124T042540Z-p99.rtrace`. Other files in the directory are never touched.
+/// True for the name of a dump, such as `raidtrace-20261124T042540Z-p99.rtrace`. Other files in the
+/// directory are never touched.
 pub fn is_dump(name: &str) -> bool {
-    let inner = name
-        .strip_prefix(PREFIX)
-        .and_then(|n| n.strip_suffix(SUFFIX));
-    inner
-        .and_then(|i| i.split_once('-'))
-        .is_some_and(|(time, rule)| {
-            let is_digit = |b: &u8| b.is_ascii_digit();
-            let is_time = match time.as_bytes() {
-                [date @ .., b'Z'] if date.len() == 15 => {
-                    date[..8].iter().all(is_digit)
-                        && date[8] == b'T'
-                        && date[9..].iter().all(is_digit)
-                }
-                _ => false,
-            };
-            let is_rule = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-            is_time && !rule.is_empty() && rule.chars().all(is_rule)
-        })
+    let inner = name.strip_prefix(PREFIX).and_then(|n| n.strip_suffix(SUFFIX));
+    inner.and_then(|i| i.split_once('-')).is_some_and(|(time, rule)| {
+        let is_digit = |b: &u8| b.is_ascii_digit();
+        let is_time = match time.as_bytes() {
+            [date @ .., b'Z'] if date.len() == 15 => {
+                date[..8].iter().all(is_digit) && date[8] == b'T' && date[9..].iter().all(is_digit)
+            }
+            _ => false,
+        };
+        let is_rule = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        is_time && !rule.is_empty() && rule.chars().all(is_rule)
+    })
 }
 
 /// Removes unfinished dumps of an earlier process.
@@ -171,19 +165,11 @@ pub fn log_line(line: &str) {
 
 fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
     let time = dump.time.strftime("%Y%m%dT%H%M%SZ");
-    let rule: String = dump
-        .rule
-        .chars()
-        .filter(char::is_ascii_alphanumeric)
-        .collect();
+    let rule: String = dump.rule.chars().filter(char::is_ascii_alphanumeric).collect();
     let path = dir.join(format!("{PREFIX}{time}-{rule}{SUFFIX}"));
-    let cannot = || {
-        format!(
-            "the last minutes could not be written to {}",
-            path.display()
-        )
-    };
-    // Make room before writing. If the filesystem is full nevertheless, remove more dumps and retry once.
+    let cannot = || format!("the last minutes could not be written to {}", path.display());
+    // Make room before writing. If the filesystem is full nevertheless, remove more dumps and retry
+    // once.
     make_room(dir, most_bytes.saturating_sub(dump.recording.bytes()));
     match write_file(&path, &dump.recording).with_context(cannot) {
         Err(error) if is_full(&error) && dumps(dir).first().is_some_and(remove) => {
@@ -198,10 +184,7 @@ fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
 fn is_full(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|e| e.downcast_ref::<io::Error>());
     io.is_some_and(|e| {
-        matches!(
-            e.kind(),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-        )
+        matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
     })
 }
 
@@ -218,7 +201,8 @@ fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
 }
 
 struct Found {
-    /// False for requested dumps. These are removed first, so that they do not displace dumps of rules.
+    /// False for requested dumps. These are removed first, so that they do not displace dumps of
+    /// rules.
     is_of_rule: bool,
     name: String,
     path: PathBuf,
@@ -245,7 +229,8 @@ fn dumps(dir: &Path) -> Vec<Found> {
     found
 }
 
-/// Removes dumps, requested ones first and then the oldest, until the total is at most `most_bytes`.
+/// Removes dumps, requested ones first and then the oldest, until the total is at most
+/// `most_bytes`.
 fn make_room(dir: &Path, most_bytes: u64) {
     let found = dumps(dir);
     let mut sum: u64 = found.iter().map(|d| d.bytes).sum();
@@ -263,10 +248,7 @@ fn remove(dump: &Found) -> bool {
     match fs::remove_file(&dump.path) {
         Ok(()) => true,
         Err(error) => {
-            log_line(&format!(
-                "{} cannot be removed: {error}",
-                dump.path.display()
-            ));
+            log_line(&format!("{} cannot be removed: {error}", dump.path.display()));
             false
         }
     }

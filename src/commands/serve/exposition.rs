@@ -1,4 +1,5 @@
-//! The totals as metrics: OpenMetrics text, or Prometheus' older text format for clients that do not accept OpenMetrics.
+//! The totals as metrics: OpenMetrics text, or Prometheus' older text format for clients that do
+//! not accept OpenMetrics.
 //!
 //! Metric names are a stable interface, documented in docs/serve.md.
 
@@ -48,8 +49,8 @@ pub fn open_metrics(figures: Figures) -> Result<String, fmt::Error> {
     Ok(text)
 }
 
-/// Converts OpenMetrics text to version 0.0.4 of Prometheus' text format: names of counters and infos include their suffix, and
-/// UNIT and EOF lines are removed.
+/// Converts OpenMetrics text to version 0.0.4 of Prometheus' text format: names of counters and
+/// infos include their suffix, and UNIT and EOF lines are removed.
 pub fn plain(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len());
     // HELP comes before TYPE, but the type decides the suffix of the name.
@@ -86,20 +87,12 @@ fn label<'a>(name: &'static str, value: impl Into<Cow<'a, str>>) -> Label<'a> {
 /// Labels of a member; the slot of a spare is empty.
 fn member_labels<'a>((array, member, slot): &'a MemberKey) -> [Label<'a>; 3] {
     let slot = slot.map_or_else(String::new, |slot| slot.to_string());
-    [
-        label("array", array),
-        label("member", member),
-        label("slot", slot),
-    ]
+    [label("array", array), label("member", member), label("slot", slot)]
 }
 
 /// Labels of IO submitted to an array.
 fn io<'a>(array: &'a str, origin: Origin, op: Op) -> [Label<'a>; 3] {
-    [
-        label("array", array),
-        label("origin", origin.name()),
-        label("op", op.name()),
-    ]
+    [label("array", array), label("origin", origin.name()), label("op", op.name())]
 }
 
 /// Encodes a gauge for each set of labels.
@@ -201,25 +194,19 @@ impl Families {
             encoder,
             ("raidtrace_member_busy", Some(Unit::Seconds)),
             "Time with at least one request in flight (io_ticks)",
-            members()
-                .map(of_member)
-                .map(|(labels, m)| (labels, m.busy.as_secs_f64())),
+            members().map(of_member).map(|(labels, m)| (labels, m.busy.as_secs_f64())),
         )?;
         gauges(
             encoder,
             "raidtrace_member_in_flight_requests",
             "Requests in flight at the end of the last interval",
-            members()
-                .map(of_member)
-                .filter_map(|(labels, m)| Some((labels, m.in_flight?))),
+            members().map(of_member).filter_map(|(labels, m)| Some((labels, m.in_flight?))),
         )?;
         gauges(
             encoder,
             "raidtrace_member_up",
             "1 if the member is in the array and in sync",
-            members()
-                .map(of_member)
-                .map(|(labels, m)| (labels, u32::from(m.is_up))),
+            members().map(of_member).map(|(labels, m)| (labels, u32::from(m.is_up))),
         )
     }
 
@@ -247,9 +234,7 @@ impl Families {
             encoder,
             "raidtrace_array_up",
             "1 if the array is running",
-            arrays
-                .iter()
-                .map(|(name, a)| ([label("array", name)], u32::from(a.state.is_some()))),
+            arrays.iter().map(|(name, a)| ([label("array", name)], u32::from(a.state.is_some()))),
         )?;
         gauges(
             encoder,
@@ -321,7 +306,8 @@ impl Families {
             let Some(hotspot) = &array.hotspot else {
                 continue;
             };
-            // Each combination of labels is a separate series in Prometheus: include names only for warnings.
+            // Each combination of labels is a separate series in Prometheus: include names only for
+            // warnings.
             let is_warning = hotspot.severity == hotspot::Severity::Warning;
             let origins = hotspot.origins.iter().filter(|_| is_warning);
             let origins: Vec<&str> = origins.map(|o| o.name()).collect();
@@ -379,10 +365,7 @@ mod tests {
         snapshot.arrays[0].tasks[0].comm = br#"a"b\c"#.to_vec();
         let mut totals = Totals::default();
         totals.add(&snapshot, &snapshot, true);
-        let figures = Figures {
-            totals,
-            ..Figures::default()
-        };
+        let figures = Figures { totals, ..Figures::default() };
         let text = open_metrics(figures).unwrap();
         assert!(text.contains(r#"task="a\"b\\c""#), "{text}");
     }

@@ -29,7 +29,8 @@ pub struct Piece {
     bytes: Mutex<Bytes>,
 }
 
-/// Bytes in chunks. Unlike a growing vector, chunks do not double the allocated memory, and copies share full chunks.
+/// Bytes in chunks. Unlike a growing vector, chunks do not double the allocated memory, and copies
+/// share full chunks.
 #[derive(Clone, Default)]
 struct Bytes {
     full: Vec<Arc<Vec<u8>>>,
@@ -54,10 +55,7 @@ impl Bytes {
 
 impl Piece {
     fn new(since: Instant) -> Arc<Self> {
-        Arc::new(Self {
-            since,
-            bytes: Mutex::default(),
-        })
+        Arc::new(Self { since, bytes: Mutex::default() })
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Bytes> {
@@ -74,9 +72,7 @@ impl Write for Appending {
             piece.last.reserve_exact(CHUNK);
         }
         let taken = bytes.len().min(CHUNK.saturating_sub(piece.last.len()));
-        piece
-            .last
-            .extend_from_slice(bytes.get(..taken).unwrap_or(&[]));
+        piece.last.extend_from_slice(bytes.get(..taken).unwrap_or(&[]));
         if piece.last.len() >= CHUNK {
             let full = mem::take(&mut piece.last);
             piece.full.push(Arc::new(full));
@@ -104,7 +100,8 @@ impl RecordingCopy {
         join(pieces, out)
     }
 
-    /// Approximate size of the written recording in bytes. Counts the schema of each piece, of which only the first is written.
+    /// Approximate size of the written recording in bytes. Counts the schema of each piece, of
+    /// which only the first is written.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(Bytes::len).sum()
     }
@@ -113,11 +110,7 @@ impl RecordingCopy {
 impl Memory {
     /// Empty memory that will keep the last `keep`, and at most `most_bytes`.
     pub fn new(keep: Duration, most_bytes: u64) -> Self {
-        Self {
-            keep,
-            most_bytes,
-            pieces: VecDeque::new(),
-        }
+        Self { keep, most_bytes, pieces: VecDeque::new() }
     }
 
     /// Bytes in memory.
@@ -229,11 +222,7 @@ mod tests {
             memory.begin_piece(Piece::new(at(second)), at(second));
         }
         // The last 20 seconds are kept, including the piece in which they begin.
-        let since: Vec<u64> = memory
-            .pieces
-            .iter()
-            .map(|p| (p.since - begun).as_secs())
-            .collect();
+        let since: Vec<u64> = memory.pieces.iter().map(|p| (p.since - begun).as_secs()).collect();
         assert_eq!((since.first(), since.last()), (Some(&6), Some(&28)));
     }
 
@@ -242,20 +231,13 @@ mod tests {
         let (mut memory, begun) = memory(10 * CHUNK as u64);
         for _ in 0..30 {
             let last = memory.pieces.back().unwrap();
-            Appending(last.clone())
-                .write_all(&vec![1; CHUNK + 10])
-                .unwrap();
+            Appending(last.clone()).write_all(&vec![1; CHUNK + 10]).unwrap();
             assert!(memory.is_due(begun));
             assert!(memory.bytes() <= 10 * (CHUNK as u64 + 10));
             memory.begin_piece(Piece::new(begun), begun);
         }
         assert!(memory.bytes() > 7 * CHUNK as u64);
-        let copied: u64 = memory
-            .copy()
-            .0
-            .into_iter()
-            .map(|p| p.all().len() as u64)
-            .sum();
+        let copied: u64 = memory.copy().0.into_iter().map(|p| p.all().len() as u64).sum();
         assert_eq!(copied, memory.bytes());
     }
 }

@@ -1,9 +1,10 @@
 //! `raidtrace serve`: Prometheus metrics, a web page, and a flight recorder.
 //!
 //! * [`command`]: runs the command. [`tracing`]: the session, on a separate thread.
-//! * [`totals`]: sums since the start; [`exposition`]: metrics of the totals. [`timeline`]: the last hour for the page.
-//! * [`flight`]: flight recorder, keeps the last minutes of a recording in memory; [`rules`]: conditions for dumps; [`dump`]: writes
-//!   dumps.
+//! * [`totals`]: sums since the start; [`exposition`]: metrics of the totals. [`timeline`]: the
+//!   last hour for the page.
+//! * [`flight`]: flight recorder, keeps the last minutes of a recording in memory; [`rules`]:
+//!   conditions for dumps; [`dump`]: writes dumps.
 //! * [`http`]: the HTTP side. `page`: static files of the page.
 
 pub mod args;

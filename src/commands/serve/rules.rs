@@ -27,11 +27,13 @@ pub enum Rule {
     P99(Duration),
     /// The hot spot's skew reaches this.
     Skew(f64),
-    /// A member's utilisation over 10 s reaches this share, while the mean of the other members is at most half as high.
+    /// A member's utilisation over 10 s reaches this share, while the mean of the other members is
+    /// at most half as high.
     Busy(f64),
     /// An operation on a file took at least this long.
     Slow(Duration),
-    /// Events were lost, not counting [`Loss::Uncounted`], or the recording in memory lacks rows or operations.
+    /// Events were lost, not counting [`Loss::Uncounted`], or the recording in memory lacks rows or
+    /// operations.
     Lost,
     /// An array has lost a member.
     Degraded,
@@ -85,9 +87,7 @@ impl FromStr for Rule {
             None => (text, None),
         };
         let number = |text: &str, least: f64, most: f64| {
-            let number: f64 = text
-                .parse()
-                .map_err(|_| format!("{text} is not a number"))?;
+            let number: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
             if (least..=most).contains(&number) {
                 Ok(number)
             } else {
@@ -104,10 +104,8 @@ impl FromStr for Rule {
             }
             ("lost", None) => Ok(Self::Lost),
             ("degraded", None) => Ok(Self::Degraded),
-            _ => Err(
-                "a rule is p99=TIME, slow=TIME, skew=FACTOR, busy=PERCENT, lost or degraded"
-                    .to_owned(),
-            ),
+            _ => Err("a rule is p99=TIME, slow=TIME, skew=FACTOR, busy=PERCENT, lost or degraded"
+                .to_owned()),
         }
     }
 }
@@ -131,15 +129,12 @@ pub struct Rules {
 impl Rules {
     /// Rules that have not fired yet.
     pub fn new(rules: Vec<Rule>) -> Self {
-        Self {
-            rules,
-            fired: HashMap::new(),
-            missing: HashMap::new(),
-        }
+        Self { rules, fired: HashMap::new(), missing: HashMap::new() }
     }
 
-    /// Returns the rules that fire now. `snapshot` is the last interval; `window` covers the last seconds up to its end.
-    /// `recorder_lost` is the number of rows and operations missing from the recording since the last call.
+    /// Returns the rules that fire now. `snapshot` is the last interval; `window` covers the last
+    /// seconds up to its end. `recorder_lost` is the number of rows and operations missing from the
+    /// recording since the last call.
     pub fn check<'a>(
         &mut self,
         snapshot: &Snapshot,
@@ -151,23 +146,16 @@ impl Rules {
         let mut found = Vec::new();
         for rule in &self.rules {
             for array in &snapshot.arrays {
-                let over = window
-                    .arrays
-                    .iter()
-                    .find(|a| a.info.name == array.info.name);
+                let over = window.arrays.iter().find(|a| a.info.name == array.info.name);
                 if let Some(why) = over.and_then(|over| finding(*rule, array, over)) {
                     found.push((*rule, array.info.name.clone(), why));
                 }
             }
             if *rule == Rule::Lost {
                 // Ignore `Uncounted`, which a change of the host can cause.
-                let own = snapshot
-                    .lost
-                    .nonzero()
-                    .filter(|(l, _)| *l != Loss::Uncounted);
-                let parts: Vec<String> = own
-                    .map(|(loss, count)| format!("{count} ({})", loss.label()))
-                    .collect();
+                let own = snapshot.lost.nonzero().filter(|(l, _)| *l != Loss::Uncounted);
+                let parts: Vec<String> =
+                    own.map(|(loss, count)| format!("{count} ({})", loss.label())).collect();
                 if !parts.is_empty() {
                     let why = format!("events were lost: {}", parts.join(", "));
                     found.push((*rule, String::new(), why));
@@ -185,8 +173,7 @@ impl Rules {
                 found.push((Rule::Degraded, array.to_owned(), why));
             }
         }
-        self.fired
-            .retain(|_, at| now.saturating_duration_since(*at) < PAUSE);
+        self.fired.retain(|_, at| now.saturating_duration_since(*at) < PAUSE);
         let mut fired = Vec::new();
         for (rule, array, why) in found {
             let key = (rule.name(), array.clone());
@@ -203,11 +190,7 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
     match rule {
         Rule::P99(limit) => {
             let most = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
-            let slowest = over
-                .members
-                .iter()
-                .filter_map(|m| Some((p99(m)?, &m.name)))
-                .max()?;
+            let slowest = over.members.iter().filter_map(|m| Some((p99(m)?, &m.name))).max()?;
             (slowest.0 > most).then(|| {
                 format!(
                     "the 99th percentile of the device times of {} is {}",
@@ -219,10 +202,7 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
         Rule::Skew(least) => {
             let hotspot = array.hotspot.as_ref()?;
             (hotspot.skew >= least && hotspot.kind.is_finding()).then(|| {
-                format!(
-                    "skew {:.1} on {}: {}",
-                    hotspot.skew, array.info.name, hotspot.headline
-                )
+                format!("skew {:.1} on {}: {}", hotspot.skew, array.info.name, hotspot.headline)
             })
         }
         Rule::Busy(least) => {
@@ -230,9 +210,7 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
             let busy: Vec<(f64, &str)> = present
                 .filter_map(|m| {
                     let enough = m.recent(BUSY).iter().map(|r| r.interval).sum::<Duration>();
-                    let busy = m
-                        .utilisation_over(BUSY)
-                        .filter(|_| enough * 10 >= BUSY * 9)?;
+                    let busy = m.utilisation_over(BUSY).filter(|_| enough * 10 >= BUSY * 9)?;
                     Some((busy, m.name.as_str()))
                 })
                 .collect();
@@ -272,24 +250,13 @@ mod tests {
 
     #[test]
     fn rules_are_read_and_printed() {
-        for text in [
-            "p99=200ms",
-            "slow=1s",
-            "slow=1500us",
-            "skew=3",
-            "busy=90%",
-            "lost",
-            "degraded",
-        ] {
+        for text in
+            ["p99=200ms", "slow=1s", "slow=1500us", "skew=3", "busy=90%", "lost", "degraded"]
+        {
             assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
         }
-        assert_eq!(
-            "p99=200ms".parse(),
-            Ok(Rule::P99(Duration::from_millis(200)))
-        );
-        for wrong in [
-            "", "p99", "p99=5", "skew=0", "skew=NaN", "busy=200", "lost=1", "x=1",
-        ] {
+        assert_eq!("p99=200ms".parse(), Ok(Rule::P99(Duration::from_millis(200))));
+        for wrong in ["", "p99", "p99=5", "skew=0", "skew=NaN", "busy=200", "lost=1", "x=1"] {
             assert!(wrong.parse::<Rule>().is_err(), "{wrong}");
         }
     }
@@ -318,10 +285,7 @@ mod tests {
         let mut rules = Rules::new(vec![Rule::Degraded]);
         let empty = snapshot(array(Vec::new()));
         let mut check = |degraded| {
-            let state = ArrayState {
-                degraded,
-                ..ArrayState::default()
-            };
+            let state = ArrayState { degraded, ..ArrayState::default() };
             let states = [("md1", &state)].into_iter();
             let fired = rules.check(&empty, &empty, states, 0, Instant::now());
             fired.len()

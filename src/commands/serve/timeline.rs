@@ -1,4 +1,5 @@
-//! The last hour for the page: utilisation, bytes and latency of each member, and bytes of each origin.
+//! The last hour for the page: utilisation, bytes and latency of each member, and bytes of each
+//! origin.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -27,7 +28,8 @@ pub struct Timeline {
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Point {
-    /// Consecutive number, starting at 1. Unlike the time, it never goes back when the host's clock is set.
+    /// Consecutive number, starting at 1. Unlike the time, it never goes back when the host's
+    /// clock is set.
     pub number: u64,
     /// End of the point, in seconds since 1970.
     pub time: i64,
@@ -122,9 +124,7 @@ impl Sum {
     fn point(self, number: u64, end: jiff::Timestamp) -> Point {
         let seconds = self.length.as_secs_f64();
         let member = |(name, sum): (String, MemberSum)| {
-            let busy = sum
-                .busy
-                .map(|busy| (busy / seconds.max(f64::MIN_POSITIVE)) as f32);
+            let busy = sum.busy.map(|busy| (busy / seconds.max(f64::MIN_POSITIVE)) as f32);
             let point = MemberPoint {
                 busy: busy.map(|b| b.clamp(0.0, 1.0)),
                 requests: sum.requests,
@@ -140,12 +140,7 @@ impl Sum {
             };
             (name, point)
         });
-        Point {
-            number,
-            time: end.as_second(),
-            seconds,
-            arrays: arrays.collect(),
-        }
+        Point { number, time: end.as_second(), seconds, arrays: arrays.collect() }
     }
 }
 

@@ -1,5 +1,5 @@
-//! Sums since the start of `serve`. Sums never decrease, even if the programs are reloaded, or if a member or an array disappears and
-//! returns within an hour.
+//! Sums since the start of `serve`. Sums never decrease, even if the programs are reloaded, or if a
+//! member or an array disappears and returns within an hour.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, MemberSnapshot, Overhe
 use crate::machine::ArrayState;
 use crate::origin::{Op, Origin};
 
-/// Time after which a member or an array that has disappeared, or an idle series of tasks, is forgotten.
+/// Time after which a member or an array that has disappeared, or an idle series of tasks, is
+/// forgotten.
 const FORGET: Duration = Duration::from_secs(3600);
 /// Maximum number of members, including members that have disappeared.
 pub const MEMBERS: usize = 1024;
@@ -21,7 +22,8 @@ pub const ARRAYS: usize = 256;
 /// Maximum number of series of tasks.
 pub const TASKS: usize = 512;
 
-/// Upper edges of the buckets for device times, in µs. These are powers of two, at which buckets of [`Hist`] end.
+/// Upper edges of the buckets for device times, in µs. These are powers of two, at which buckets of
+/// [`Hist`] end.
 pub const DEVICE_EDGES: [u64; 20] = edges(1);
 /// Upper edges of the buckets for queue times, in µs.
 pub const QUEUE_EDGES: [u64; 10] = edges(2);
@@ -37,7 +39,8 @@ const fn edges<const N: usize>(step: usize) -> [u64; N] {
     edges
 }
 
-/// A histogram of times with `N` edges. The sum is estimated: each duration counts as the middle of its bucket of [`Hist`].
+/// A histogram of times with `N` edges. The sum is estimated: each duration counts as the middle of
+/// its bucket of [`Hist`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Times<const N: usize> {
     /// Number of durations below each edge and not below the previous edge.
@@ -50,11 +53,7 @@ pub struct Times<const N: usize> {
 
 impl<const N: usize> Default for Times<N> {
     fn default() -> Self {
-        Self {
-            counts: [0; N],
-            count: 0,
-            sum_us: 0.0,
-        }
+        Self { counts: [0; N], count: 0, sum_us: 0.0 }
     }
 }
 
@@ -136,12 +135,14 @@ pub struct Totals {
     /// Time in raidtrace's programs.
     pub overhead: Overhead,
     pub intervals: u64,
-    /// Updates of arrays, members and task series left out because [`ARRAYS`], [`MEMBERS`] or [`TASKS`] was reached.
+    /// Updates of arrays, members and task series left out because [`ARRAYS`], [`MEMBERS`] or
+    /// [`TASKS`] was reached.
     pub dropped_series: u64,
 }
 
 impl Totals {
-    /// Adds an interval. `window` covers the last seconds up to the end of that interval. If `with_tasks`, adds up tasks too.
+    /// Adds an interval. `window` covers the last seconds up to the end of that interval. If
+    /// `with_tasks`, adds up tasks too.
     pub fn add(&mut self, snapshot: &Snapshot, window: &Snapshot, with_tasks: bool) {
         self.intervals += 1;
         self.lost.add(&snapshot.lost);
@@ -191,13 +192,9 @@ impl Totals {
             *sum = sum.saturating_add(*bytes);
         }
         let rows = array.amplification.iter().flat_map(|a| &a.rows);
-        totals.amplification = rows
-            .filter_map(|row| Some((row.origin, row.op, row.factor()?)))
-            .collect();
-        let over = window
-            .arrays
-            .iter()
-            .find(|a| a.info.name == array.info.name);
+        totals.amplification =
+            rows.filter_map(|row| Some((row.origin, row.op, row.factor()?))).collect();
+        let over = window.arrays.iter().find(|a| a.info.name == array.info.name);
         totals.skews = over.map_or_else(Vec::new, hotspot::skews);
         totals.hotspot.clone_from(&array.hotspot);
     }
@@ -260,8 +257,8 @@ fn is_gone(array: &ArraySnapshot) -> bool {
     matches!(array.info.health.as_deref(), Some("stopped" | "removed"))
 }
 
-/// Task name without the id of a kernel worker, which changes frequently: `kworker/u16:5+flush-9:127` becomes
-/// `kworker+flush-9:127`.
+/// Task name without the id of a kernel worker, which changes frequently:
+/// `kworker/u16:5+flush-9:127` becomes `kworker+flush-9:127`.
 fn family(comm: &str) -> String {
     match comm.strip_prefix("kworker/") {
         Some(worker) => match worker.split_once(['+', '-']) {

@@ -45,7 +45,8 @@ pub struct Shared {
     flight: Mutex<FlightNow>,
     /// The last interval; `None` before the first interval.
     pub latest: watch::Sender<Option<Arc<Snapshot>>>,
-    /// Monotonic time at which the last interval ended. The time of a snapshot follows the host's clock, which can be set.
+    /// Monotonic time at which the last interval ended. The time of a snapshot follows the host's
+    /// clock, which can be set.
     ended: Mutex<Option<Instant>>,
 }
 
@@ -90,10 +91,7 @@ impl Shared {
         Arc::new(Self {
             totals: Mutex::default(),
             timeline: Mutex::default(),
-            flight: Mutex::new(FlightNow {
-                dumps,
-                ..FlightNow::default()
-            }),
+            flight: Mutex::new(FlightNow { dumps, ..FlightNow::default() }),
             latest: watch::Sender::new(None),
             ended: Mutex::default(),
         })
@@ -120,21 +118,19 @@ impl Shared {
     /// Requests a dump. `why` becomes a note in the recording.
     ///
     /// # Errors
-    /// There is no flight recorder or no directory for dumps, no interval has ended in the last 10 s, or a dump was requested less
-    /// than 10 s ago.
+    /// There is no flight recorder or no directory for dumps, no interval has ended in the last 10
+    /// s, or a dump was requested less than 10 s ago.
     pub fn request_dump(&self, why: &str) -> Result<(), &'static str> {
         let mut flight = lock(&self.flight);
         if !flight.dumps {
-            return Err(
-                "raidtrace serve runs without --dump-dir, or with --keep 0: there is no recording to write",
-            );
+            return Err("raidtrace serve runs without --dump-dir, or with --keep 0: there is no \
+                        recording to write");
         }
         match self.age() {
             None => return Err("raidtrace serve is still starting: there is no recording yet"),
             Some(age) if age > FRESH => {
-                return Err(
-                    "no interval has ended for 10 s: a device or sysfs does not respond, and the recording cannot be written",
-                );
+                return Err("no interval has ended for 10 s: a device or sysfs does not respond, \
+                            and the recording cannot be written");
             }
             Some(_) => {}
         }
@@ -167,10 +163,7 @@ fn without_tasks(snapshot: &mut Snapshot, window: &mut Snapshot) {
     }
     for array in &mut snapshot.arrays {
         array.tasks.clear();
-        let over = window
-            .arrays
-            .iter()
-            .find(|a| a.info.name == array.info.name);
+        let over = window.arrays.iter().find(|a| a.info.name == array.info.name);
         array.hotspot = over.map(|over| hotspot::find(over, window.interval));
     }
 }
@@ -233,9 +226,7 @@ impl Tracing {
 
     fn states(&mut self) -> Vec<(String, Option<ArrayState>)> {
         let states = self.session().states();
-        states
-            .map(|(array, state)| (array.name.clone(), state.cloned()))
-            .collect()
+        states.map(|(array, state)| (array.name.clone(), state.cloned())).collect()
     }
 
     /// Stores the findings of the rules for the web page and for a dump.
@@ -286,11 +277,8 @@ impl Tracing {
             let time = jiff::Timestamp::now().strftime("%H:%M:%SZ");
             recorder.note(format!("{WRITTEN_BECAUSE}{why} ({time})"))?;
         }
-        let dump = Dump {
-            recording: recorder.settled()?.copy(),
-            rule,
-            time: jiff::Timestamp::now(),
-        };
+        let dump =
+            Dump { recording: recorder.settled()?.copy(), rule, time: jiff::Timestamp::now() };
         if !dumper.dump(dump) {
             log_line("a dump was skipped: writing to the directory for dumps is too slow");
         }
@@ -364,13 +352,10 @@ impl Source for Tracing {
             }
         }
         self.shared.timeline().add(&snapshot);
-        let known = states
-            .iter()
-            .filter_map(|(array, state)| Some((array.as_str(), state.as_ref()?)));
+        let known =
+            states.iter().filter_map(|(array, state)| Some((array.as_str(), state.as_ref()?)));
         let recorder_lost = self.recorder_lost();
-        let fired = self
-            .rules
-            .check(&snapshot, &merged, known, recorder_lost, now);
+        let fired = self.rules.check(&snapshot, &merged, known, recorder_lost, now);
         self.note(fired, now);
         self.dump(now)?;
         let update_failed = self.session().update_failed();

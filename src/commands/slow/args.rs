@@ -11,8 +11,8 @@ use crate::ui::typed::{seconds, short_time, time};
 /// Arguments of `slow`.
 #[derive(Args, Debug)]
 pub struct Slow {
-    /// Mount point, array, member, disk or partition with a mounted ext4 or XFS; none: every md array that holds one, else every
-    /// disk that does
+    /// Mount point, array, member, disk or partition with a mounted ext4 or XFS; none: every md
+    /// array that holds one, else every disk that does
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
@@ -60,4 +60,5 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace slow --replay a.rtrace             a recording of raidtrace record --slow -o a.rtrace
   sudo raidtrace slow md127 --json | jq -c '.operations[] | [.sentence]'
 
-How to read it: docs/slow.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";
+How to read it: docs/slow.md. Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 \
+                            usage.";

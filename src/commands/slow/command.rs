@@ -30,7 +30,8 @@ pub fn run(args: &Slow) -> Result<()> {
         bail!(why);
     }
     let runtime = runtime()?;
-    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends cleanly.
+    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends
+    // cleanly.
     let end = asked_to_end()?;
     let (targets, threshold) = (args.targets.clone(), args.threshold.unwrap_or(THRESHOLD));
     let filter = Filter::new(args);
@@ -52,7 +53,8 @@ pub fn run(args: &Slow) -> Result<()> {
 
 type Tracing = Engine<SlowSnapshot, Option<SlowSnapshot>>;
 
-/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the longest operations.
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
+/// longest operations.
 async fn on_the_screen(engine: Tracing, args: &Slow, end: End) -> Result<()> {
     let mut live = Live::new(engine, args.count);
     let state = State::new(VIEWS.len(), args.interval);

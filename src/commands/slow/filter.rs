@@ -17,11 +17,7 @@ pub struct Filter {
 
 impl Filter {
     pub fn new(args: &Args) -> Self {
-        Self {
-            task: args.task.clone(),
-            path: args.path.clone(),
-            threshold: args.threshold,
-        }
+        Self { task: args.task.clone(), path: args.path.clone(), threshold: args.threshold }
     }
 
     /// Removes operations that do not match.
@@ -36,9 +32,8 @@ impl Filter {
 
     fn keeps(&self, slow: &Slow, snapshot: &SlowSnapshot) -> bool {
         let op = &slow.operation;
-        let is_long = self
-            .threshold
-            .is_none_or(|least| Duration::from_nanos(op.total_ns()) >= least);
+        let is_long =
+            self.threshold.is_none_or(|least| Duration::from_nanos(op.total_ns()) >= least);
         let task = self.task.as_ref().is_none_or(|wanted| {
             op.task.comm == wanted.as_bytes()
                 || *wanted == op.task.pid.to_string()
@@ -67,18 +62,9 @@ mod tests {
 
     #[test]
     fn operations_are_kept_by_task_path_and_length() {
-        let task = |name: &str| Filter {
-            task: Some(name.to_owned()),
-            ..Filter::default()
-        };
-        let path = |start: &str| Filter {
-            path: Some(start.to_owned()),
-            ..Filter::default()
-        };
-        let least = |ms| Filter {
-            threshold: Some(Duration::from_millis(ms)),
-            ..Filter::default()
-        };
+        let task = |name: &str| Filter { task: Some(name.to_owned()), ..Filter::default() };
+        let path = |start: &str| Filter { path: Some(start.to_owned()), ..Filter::default() };
+        let least = |ms| Filter { threshold: Some(Duration::from_millis(ms)), ..Filter::default() };
         for (filter, number) in [
             (Filter::default(), 1),
             (task("mysqld"), 1),

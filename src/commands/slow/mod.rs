@@ -1,6 +1,7 @@
 //! `raidtrace slow`: explains slow operations.
 //!
-//! * [`command`]: traces; [`source`]: the source of intervals for the engine. [`replay`]: shows a recording.
+//! * [`command`]: traces; [`source`]: the source of intervals for the engine. [`replay`]: shows a
+//!   recording.
 //! * [`filter`]: selects operations.
 //! * [`screen`], [`state`], [`view`]: the screen. [`text`]: `--batch`, `--json`.
 

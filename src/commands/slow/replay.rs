@@ -37,7 +37,8 @@ const KIND: Kind<SlowSnapshot> = Kind {
     missing: "no slow operations: record with raidtrace record --slow",
 };
 
-/// Shows the operations of the recording `file`: interval by interval as text or JSON, or all at once on the screen.
+/// Shows the operations of the recording `file`: interval by interval as text or JSON, or all at
+/// once on the screen.
 ///
 /// # Errors
 /// The file cannot be read, or contains no slow operations.
@@ -71,10 +72,7 @@ pub fn run(file: &Path, args: &Slow) -> Result<()> {
 }
 
 async fn on_the_screen(whole: Arc<SlowSnapshot>, end: impl Future<Output = ()>) -> Result<()> {
-    let state = State {
-        is_recording: true,
-        ..State::new(VIEWS.len(), whole.interval)
-    };
+    let state = State { is_recording: true, ..State::new(VIEWS.len(), whole.interval) };
     let player = Player::start(Whole(whole))?;
     run_app(state, player, Depth::from_env(), end).await
 }
@@ -98,10 +96,7 @@ impl Playback for Whole {
     }
 
     fn position(&self) -> Position {
-        Position {
-            ended: true,
-            ..Position::default()
-        }
+        Position { ended: true, ..Position::default() }
     }
 
     fn length(&self) -> Duration {
@@ -120,10 +115,7 @@ mod tests {
     const START: i64 = recording::fixture::START;
 
     fn intervals(items: Vec<Item>) -> Intervals<SlowSnapshot> {
-        let state = State {
-            time_us: START,
-            ..State::default()
-        };
+        let state = State { time_us: START, ..State::default() };
         let mut all = vec![Item::State(Box::new(state))];
         all.extend(items);
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -156,10 +148,7 @@ mod tests {
         let (time_us, json) = (START + 1_000_000, "{".to_owned());
         let mut broken = intervals(vec![Item::Slow { time_us, json }]);
         let error = broken.next().unwrap().unwrap_err().to_string();
-        assert!(
-            error.contains("a.rtrace: the interval that ends at"),
-            "{error}"
-        );
+        assert!(error.contains("a.rtrace: the interval that ends at"), "{error}");
         assert!(broken.next().is_none());
     }
 }

@@ -44,12 +44,7 @@ impl Tracer {
         task::set_nice(NICE);
         let mut disks = Sampler::topology_only(Sys::live(), targets)?;
         let slow = SlowSampler::start(targets, disks.session().topology(), threshold)?;
-        Ok(Self {
-            disks,
-            slow,
-            filter,
-            sum: on_screen.then(SlowSnapshot::default),
-        })
+        Ok(Self { disks, slow, filter, sum: on_screen.then(SlowSnapshot::default) })
     }
 }
 

@@ -16,7 +16,8 @@ const LISTED: usize = 20;
 /// Maximum number of operations listed in a total.
 const IN_TOTAL: usize = 5;
 
-/// Writes the total that the screen prints when it ends: a sentence for each of the longest operations, and advice.
+/// Writes the total that the screen prints when it ends: a sentence for each of the longest
+/// operations, and advice.
 pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     writeln!(out, "{}", summary(snapshot))?;
     for slow in snapshot.operations.iter().take(IN_TOTAL) {
@@ -62,24 +63,15 @@ fn write_advice(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()>
     Ok(())
 }
 
-/// `2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812 (mean 20 µs); 3 commits; lost 0`.
+/// `2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812 (mean 20 µs); 3 commits;
+/// lost 0`.
 pub fn summary(snapshot: &SlowSnapshot) -> String {
     let kinds = snapshot.kinds.iter().map(|(kind, sum)| {
         let mean = sum.ns / sum.count.max(1);
-        format!(
-            "{} {} of {} (mean {})",
-            kind.name(),
-            sum.slow,
-            sum.count,
-            time(mean)
-        )
+        format!("{} {} of {} (mean {})", kind.name(), sum.slow, sum.count, time(mean))
     });
     let kinds: Vec<String> = kinds.collect();
-    let kinds = if kinds.is_empty() {
-        "no operation ended".to_owned()
-    } else {
-        kinds.join(", ")
-    };
+    let kinds = if kinds.is_empty() { "no operation ended".to_owned() } else { kinds.join(", ") };
     let lost = snapshot.lost.total();
     let commits = match snapshot.commits.len() {
         1 => "1 commit".to_owned(),
@@ -104,12 +96,7 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
 
 fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::Result<()> {
     let total = slow.operation.total_ns();
-    writeln!(
-        out,
-        "  {:>7}  {}",
-        time(total),
-        subject(slow, &snapshot.names)
-    )?;
+    writeln!(out, "  {:>7}  {}", time(total), subject(slow, &snapshot.names))?;
     let mut rest = (0, 0);
     for (phase, part) in slow.waterfall.longest() {
         if part.ns * 100 < total {

@@ -37,7 +37,8 @@ pub struct Top {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"])]
     pub replay: Option<PathBuf>,
 
-    /// Show the figures of a raidtrace serve on this or another machine: db1, db1:9753, https://db1; needs no root
+    /// Show the figures of a raidtrace serve on this or another machine: db1, db1:9753,
+    /// https://db1; needs no root
     #[arg(long, value_name = "URL", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow", "replay"])]
     pub connect: Option<Address>,
 
@@ -45,7 +46,8 @@ pub struct Top {
     #[arg(long, value_name = "FILE", requires = "connect")]
     pub token_file: Option<PathBuf>,
 
-    /// Also name the longest file operation of at least 100 ms, or TIME, and its cause; for details see raidtrace slow
+    /// Also name the longest file operation of at least 100 ms, or TIME, and its cause; for
+    /// details see raidtrace slow
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = short_time)]
     pub slow: Option<Duration>,
 
@@ -53,8 +55,8 @@ pub struct Top {
     #[arg(long)]
     pub no_overhead: bool,
 
-    /// Also show the origins of the metadata that tasks dirty, if functions of the kernel can be hooked. Creating
-    /// files costs 3 % more instructions
+    /// Also show the origins of the metadata that tasks dirty, if functions of the kernel can be
+    /// hooked. Creating files costs 3 % more instructions
     #[arg(long)]
     pub dirtied_origins: bool,
 }

@@ -28,7 +28,8 @@ use crate::ui::state::State;
 use crate::ui::view::VIEWS;
 use crate::ui::{batch, json};
 
-/// Maximum length of the first interval without `--count`, so that the first figures appear at once.
+/// Maximum length of the first interval without `--count`, so that the first figures appear at
+/// once.
 const FIRST: Duration = Duration::from_millis(50);
 
 pub(crate) type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
@@ -42,7 +43,8 @@ pub fn run(args: &Top) -> Result<()> {
         bail!(why);
     }
     let runtime = runtime()?;
-    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends cleanly.
+    // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends
+    // cleanly.
     let end = asked_to_end()?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     let engine = match &args.connect {
@@ -63,11 +65,7 @@ pub fn run(args: &Top) -> Result<()> {
 type Tracing = Engine<Snapshot, Option<Snapshot>>;
 
 fn start(args: &Top) -> Result<Tracing> {
-    let dirtied = if args.dirtied_origins {
-        Dirtied::ByOrigin
-    } else {
-        Dirtied::Counted
-    };
+    let dirtied = if args.dirtied_origins { Dirtied::ByOrigin } else { Dirtied::Counted };
     let (targets, account, json) = (args.targets.clone(), !args.no_overhead, args.json);
     let slow = args.slow;
     let period = args.interval.max(Duration::from_millis(1));
@@ -75,12 +73,7 @@ fn start(args: &Top) -> Result<Tracing> {
         move || {
             let mut sampler = Sampler::start(Sys::live(), &targets, account, dirtied)?;
             let slow = slow.map(|least| Sentences::start(&targets, sampler.session(), least));
-            Ok(Totals {
-                slow: slow.transpose()?,
-                sampler,
-                keep_total: !json,
-                total: None,
-            })
+            Ok(Totals { slow: slow.transpose()?, sampler, keep_total: !json, total: None })
         },
         first(args),
         period,
@@ -90,12 +83,7 @@ fn start(args: &Top) -> Result<Tracing> {
 /// Connects to a `raidtrace serve`, which provides the intervals.
 fn connect(address: Address, args: &Top, on_screen: bool) -> Result<Tracing> {
     let token = args.token_file.as_deref().map(token::read).transpose()?;
-    let options = remote::Options {
-        address,
-        token,
-        period: args.interval,
-        repeat: on_screen,
-    };
+    let options = remote::Options { address, token, period: args.interval, repeat: on_screen };
     let nothing = |_: &mut Option<Snapshot>, _: &Snapshot| {};
     remote::start(options, None, if args.json { nothing } else { add })
 }

@@ -1,4 +1,5 @@
-//! `raidtrace top`: the live screen, `--batch`, `--json`, and replay of recordings on the same screen.
+//! `raidtrace top`: the live screen, `--batch`, `--json`, and replay of recordings on the same
+//! screen.
 
 pub mod args;
 pub mod command;

@@ -1,5 +1,6 @@
-//! Consistency checks of superblock fields, by the rules of the kernel (fs/ext4/super.c, `__ext4_fill_super`) and of
-//! e2fsck (e2fsck/super.c, `check_super_block`). Arithmetic on a superblock that passes cannot overflow.
+//! Consistency checks of superblock fields, by the rules of the kernel (fs/ext4/super.c,
+//! `__ext4_fill_super`) and of e2fsck (e2fsck/super.c, `check_super_block`). Arithmetic on a
+//! superblock that passes cannot overflow.
 
 use super::features::{incompat, ro_compat};
 use super::superblock::{Superblock, check};
@@ -12,11 +13,7 @@ impl Superblock {
         let cpg = self.clusters_per_group;
         check(
             (8..=bits).contains(&cpg),
-            if self.cluster_ratio > 1 {
-                "s_clusters_per_group"
-            } else {
-                "s_blocks_per_group"
-            },
+            if self.cluster_ratio > 1 { "s_clusters_per_group" } else { "s_blocks_per_group" },
             cpg,
             "but must be from 8 to the number of bits in a bitmap block",
         )?;
@@ -59,7 +56,8 @@ impl Superblock {
             self.inodes_count,
             "but must be s_inodes_per_group times the number of groups",
         )?;
-        // EXT4_MIN_DESC_SIZE_64BIT, EXT4_MAX_DESC_SIZE. Without 64bit the size is 32 and is not read from disk.
+        // EXT4_MIN_DESC_SIZE_64BIT, EXT4_MAX_DESC_SIZE. Without 64bit the size is 32 and is not
+        // read from disk.
         let desc = self.desc_size;
         check(
             desc == 32 && !self.has_incompat(incompat::BIT64)

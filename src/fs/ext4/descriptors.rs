@@ -1,5 +1,5 @@
-//! Geometry of block groups (locations of backups and descriptors, from the superblock alone) and the
-//! group descriptor table, read in large sequential pieces. `layout` validates the descriptors.
+//! Geometry of block groups (locations of backups and descriptors, from the superblock alone) and
+//! the group descriptor table, read in large sequential pieces. `layout` validates the descriptors.
 
 use super::features::{compat, incompat, ro_compat};
 use super::superblock::Superblock;
@@ -11,8 +11,8 @@ use crate::origin::Origin;
 /// Bytes of the GDT per read, large enough for sequential throughput.
 const READ_BYTES: u64 = 1 << 20;
 
-/// Block numbers of a group descriptor, `struct ext4_group_desc` (fs/ext4/ext4.h). They are valid even
-/// with `BLOCK_UNINIT`, before the bitmap has been written.
+/// Block numbers of a group descriptor, `struct ext4_group_desc` (fs/ext4/ext4.h). They are valid
+/// even with `BLOCK_UNINIT`, before the bitmap has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
     /// Block of the block bitmap.
@@ -84,14 +84,10 @@ impl Superblock {
         FsBlock(self.first_data_block.into()) + u64::from(group) * u64::from(self.blocks_per_group)
     }
 
-    /// Block of a group's superblock: the first block of the group, except for group 0 with 1 KiB blocks
-    /// and bigalloc (libext2fs, ext2fs_super_and_bgd_loc2).
+    /// Block of a group's superblock: the first block of the group, except for group 0 with 1 KiB
+    /// blocks and bigalloc (libext2fs, ext2fs_super_and_bgd_loc2).
     pub(super) fn group_super_block(&self, group: u32) -> FsBlock {
-        if group == 0 {
-            self.superblock_block()
-        } else {
-            self.group_first_block(group)
-        }
+        if group == 0 { self.superblock_block() } else { self.group_first_block(group) }
     }
 
     /// True if `group` begins with a superblock (balloc.c:ext4_bg_has_super).
@@ -107,14 +103,11 @@ impl Superblock {
         }
     }
 
-    /// Number of group descriptor blocks directly after a superblock, without reserved blocks: all descriptor blocks, or with
-    /// meta_bg those before the first meta group (balloc.c:ext4_bg_num_gdb_nometa).
+    /// Number of group descriptor blocks directly after a superblock, without reserved blocks: all
+    /// descriptor blocks, or with meta_bg those before the first meta group
+    /// (balloc.c:ext4_bg_num_gdb_nometa).
     pub(super) fn old_gdt_blocks(&self) -> u32 {
-        if self.has_incompat(incompat::META_BG) {
-            self.first_meta_bg
-        } else {
-            self.gdt_blocks()
-        }
+        if self.has_incompat(incompat::META_BG) { self.first_meta_bg } else { self.gdt_blocks() }
     }
 
     /// Blocks of descriptors after the primary superblock, with or without meta_bg.
@@ -127,8 +120,9 @@ impl Superblock {
         self.has_incompat(incompat::META_BG) && group / self.descs_per_block() >= self.first_meta_bg
     }
 
-    /// Calls `put` with the first block, count and origin of each range that the superblock alone determines: the boot block,
-    /// superblocks and group descriptors with their backups, clipped to the end of the filesystem.
+    /// Calls `put` with the first block, count and origin of each range that the superblock alone
+    /// determines: the boot block, superblocks and group descriptors with their backups, clipped to
+    /// the end of the filesystem.
     pub(crate) fn fixed_blocks(&self, put: &mut dyn FnMut(FsBlock, u64, Origin)) {
         let boot = self.superblock_block() - FsBlock(0);
         put(FsBlock(0), boot, Origin::OtherMetadata);
@@ -216,7 +210,8 @@ impl Superblock {
             buf.resize(run as usize * block_size, 0);
             self.read_descriptor_blocks(dev, at, &mut buf)?;
             let first = nr * self.descs_per_block();
-            // No descriptor crosses a block: the superblock checks require sizes that are powers of two.
+            // No descriptor crosses a block: the superblock checks require sizes that are powers of
+            // two.
             for (group, raw) in (first..self.groups).zip(buf.chunks_exact(self.desc_size.into())) {
                 each(group, Descriptor::parse(raw));
             }
@@ -231,9 +226,7 @@ impl Superblock {
         let per_block = self.descs_per_block();
         self.read_descriptor_blocks(dev, self.descriptor_block(group / per_block), &mut buf)?;
         let at = (group % per_block) as usize * usize::from(self.desc_size);
-        Ok(Descriptor::parse(
-            &buf[at..at + usize::from(self.desc_size)],
-        ))
+        Ok(Descriptor::parse(&buf[at..at + usize::from(self.desc_size)]))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Feature bits of the superblock (`EXT4_FEATURE_*`, fs/ext4/ext4.h) that affect the layout or the type
-//! of the filesystem.
+//! Feature bits of the superblock (`EXT4_FEATURE_*`, fs/ext4/ext4.h) that affect the layout or the
+//! type of the filesystem.
 
 /// `s_feature_compat`: a kernel may mount with unknown bits.
 pub mod compat {
@@ -31,7 +31,8 @@ pub mod incompat {
     pub const BIT64: u32 = 0x80;
     /// Multiple mount protection: `s_mmp_block`.
     pub const MMP: u32 = 0x100;
-    /// Bitmaps and inode tables may be in another group: those of all groups of a flex group are adjacent.
+    /// Bitmaps and inode tables may be in another group: those of all groups of a flex group are
+    /// adjacent.
     pub const FLEX_BG: u32 = 0x200;
 }
 

@@ -1,6 +1,6 @@
-//! Layout of a mounted filesystem from `FS_IOC_GETFSMAP` (linux/fsmap.h, fs/ext4/fsmap.c), on any file
-//! of the filesystem. The fallback for devices that cannot be opened: it has less information than
-//! `layout` and costs more, because the kernel reads every bitmap that is not in memory.
+//! Layout of a mounted filesystem from `FS_IOC_GETFSMAP` (linux/fsmap.h, fs/ext4/fsmap.c), on any
+//! file of the filesystem. The fallback for devices that cannot be opened: it has less information
+//! than `layout` and costs more, because the kernel reads every bitmap that is not in memory.
 //!
 //! The result is checked like untrusted input: records may be in any order, repeat, or have invalid
 //! numbers, and the walk always terminates.
@@ -68,8 +68,8 @@ const OWN_INOBM: u64 = owner(b'f', 4);
 
 /// Records per call. Large, because the kernel lists all metadata again for each call.
 const PAGE: usize = 16384;
-/// Maximum number of records, which take minutes to read. A typical filesystem has 5 to 10 per group and
-/// one for each free extent.
+/// Maximum number of records, which take minutes to read. A typical filesystem has 5 to 10 per
+/// group and one for each free extent.
 const MAX_RECORDS: usize = 16 << 20;
 /// Maximum size of an ext4: physical block numbers have 48 bits in an extent.
 const MAX_BLOCKS: u64 = 1 << 48;
@@ -84,8 +84,8 @@ const RECORDS: usize = 3;
 const _: () = assert!(size_of::<Record>() == 64 && size_of::<Head>() == size_of::<Record>());
 
 // SAFETY: the opcode is FS_IOC_GETFSMAP, whose argument is a `struct fsmap_head` with `fmh_count`
-// records after it; `ask` sets that count to the number of records that fit into the slice. The kernel writes
-// nothing but integers, so every record stays a valid value.
+// records after it; `ask` sets that count to the number of records that fit into the slice. The
+// kernel writes nothing but integers, so every record stays a valid value.
 unsafe impl Ioctl for GetFsmap<'_> {
     type Output = ();
 
@@ -108,10 +108,7 @@ unsafe impl Ioctl for GetFsmap<'_> {
 /// Calls the ioctl once, for the records after `low`.
 fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
     let mut argument = vec![Record::zeroed(); RECORDS + PAGE];
-    argument[HEAD] = bytemuck::cast(Head {
-        count: PAGE as u32,
-        ..Head::zeroed()
-    });
+    argument[HEAD] = bytemuck::cast(Head { count: PAGE as u32, ..Head::zeroed() });
     argument[LOW] = low;
     argument[HIGH] = Record {
         device: u32::MAX,
@@ -233,8 +230,8 @@ impl Map {
 
     /// Returns the layout, of at least `blocks` blocks.
     fn finish(mut self, blocks: u64) -> Layout {
-        // With 1 KiB blocks the superblock is in block 1, and block 0 is the boot block, for which there
-        // is no record.
+        // With 1 KiB blocks the superblock is in block 1, and block 0 is the boot block, for which
+        // there is no record.
         if self.block_size == 1024 && self.first == FsBlock(1) {
             self.collector.push(FsBlock(0), 1, Origin::OtherMetadata);
         }
@@ -253,8 +250,8 @@ impl Map {
         let mut notes = vec![format!("layout from FS_IOC_GETFSMAP: {journal_note}")];
         if let Some(bad) = self.first_bad {
             notes.push(format!(
-                "{} records of FS_IOC_GETFSMAP are invalid and left out, the first: \
-                 {} bytes at byte {}",
+                "{} records of FS_IOC_GETFSMAP are invalid and left out, the first: {} bytes at \
+                 byte {}",
                 self.bad, bad.length, bad.physical
             ));
         }
@@ -268,8 +265,9 @@ impl Map {
             .filter(|&n| n > 0 && block_bitmaps == inode_bitmaps && overlap.is_none());
         if groups.is_none() {
             notes.push(format!(
-                "FS_IOC_GETFSMAP reports {block_bitmaps} blocks of block bitmaps and {inode_bitmaps} of inode bitmaps, \
-                 but there should be one of each per group: some metadata counts as file data"
+                "FS_IOC_GETFSMAP reports {block_bitmaps} blocks of block bitmaps and \
+                 {inode_bitmaps} of inode bitmaps, but there should be one of each per group: \
+                 some metadata counts as file data"
             ));
         }
         Layout {
@@ -285,15 +283,13 @@ impl Map {
     }
 }
 
-/// The key for the next page; `None` if it does not advance beyond `low` (later device or later byte).
+/// The key for the next page; `None` if it does not advance beyond `low` (later device or later
+/// byte).
 fn next_key(low: &Record, last: &Record) -> Option<Record> {
     let end = last.physical.checked_add(last.length)?;
     // The kernel continues after the low key.
     let before = low.physical.checked_add(low.length)?;
-    ((last.device, end) > (low.device, before)).then_some(Record {
-        reserved: [0; 3],
-        ..*last
-    })
+    ((last.device, end) > (low.device, before)).then_some(Record { reserved: [0; 3], ..*last })
 }
 
 /// Adds all records of `ask` to `map`, page by page.
@@ -328,9 +324,10 @@ fn walk(
 }
 
 impl Layout {
-    /// Layout of the mounted ext4 filesystem on `device` (major, minor), through any file or directory
-    /// of it, such as its mount point. `superblock` is `None`, the ranges lack the journal and other inodes of
-    /// mkfs, and an ext2 or ext3 mounted by the ext4 driver counts as ext4.
+    /// Layout of the mounted ext4 filesystem on `device` (major, minor), through any file or
+    /// directory of it, such as its mount point. `superblock` is `None`, the ranges lack the
+    /// journal and other inodes of mkfs, and an ext2 or ext3 mounted by the ext4 driver counts as
+    /// ext4.
     ///
     /// Slow if few bitmaps are in memory, because the kernel reads them all.
     pub fn from_mount(mount_point: &Path, device: (u32, u32)) -> Result<Self, Error> {
@@ -342,8 +339,8 @@ impl Layout {
         })?;
         if stat.f_type as u64 != u64::from(EXT_MAGIC) {
             return Err(Error::Unusable(format!(
-                "the mount point is not on ext2, ext3 or ext4 (statfs returns magic {:#x}): name the mount point of the \
-                 filesystem",
+                "the mount point is not on ext2, ext3 or ext4 (statfs returns magic {:#x}): name \
+                 the mount point of the filesystem",
                 stat.f_type as u64
             )));
         }
@@ -352,10 +349,7 @@ impl Layout {
             .ok()
             .filter(|size| size.is_power_of_two() && (1024..=65536).contains(size))
             .ok_or_else(|| {
-                invalid(&format!(
-                    "needs a valid block size, but statfs reports {}",
-                    stat.f_frsize
-                ))
+                invalid(&format!("needs a valid block size, but statfs reports {}", stat.f_frsize))
             })?;
         let mut map = Map::new(encode_dev(device), block_size);
         walk(&mut map, MAX_RECORDS, |low| ask(&file, low))?;

@@ -75,17 +75,14 @@ pub(super) fn ext_kind(has: u32, incompat_bits: u32, ro: u32) -> FsKind {
 
 /// Content of `dev`; `None` without a known magic.
 ///
-/// Containers are checked before filesystems: a RAID 1 member with its superblock at the end starts with
-/// the filesystem of the array.
+/// Containers are checked before filesystems: a RAID 1 member with its superblock at the end starts
+/// with the filesystem of the array.
 pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
     let size = dev.size()?;
     let has = |at: u64, magic: &[u8]| -> io::Result<bool> {
         let mut found = [0; 16];
         let found = &mut found[..magic.len()];
-        if at
-            .checked_add(magic.len() as u64)
-            .is_none_or(|end| end > size)
-        {
+        if at.checked_add(magic.len() as u64).is_none_or(|end| end > size) {
             return Ok(false);
         }
         dev.read_at(at, found)?;

@@ -1,5 +1,5 @@
-//! Identity of an ext filesystem, from a few superblock fields that are cheap to read every few seconds. Does not validate them:
-//! a damaged superblock counts as another filesystem.
+//! Identity of an ext filesystem, from a few superblock fields that are cheap to read every few
+//! seconds. Does not validate them: a damaged superblock counts as another filesystem.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io;
@@ -26,7 +26,8 @@ pub fn identity(dev: &dyn ReadAt) -> io::Result<Option<Identity>> {
 
 fn from_fields(f: Fields<'_>) -> Identity {
     let mut layout = DefaultHasher::new();
-    // Only features that affect the layout: the kernel sets others at run time (large_file, orphan_present, recover).
+    // Only features that affect the layout: the kernel sets others at run time (large_file,
+    // orphan_present, recover).
     let features = [
         f.u32(0x5c)
             & (compat::HAS_JOURNAL
@@ -49,8 +50,9 @@ fn from_fields(f: Fields<'_>) -> Identity {
                 | ro_compat::PROJECT),
     ];
     features.hash(&mut layout);
-    // s_first_data_block to s_inodes_per_group, inode size, reserved GDT, journal inode, backup of its map, descriptor
-    // size, first_meta_bg, MMP block, flex size, quota, backup groups, project quota, orphan file.
+    // s_first_data_block to s_inodes_per_group, inode size, reserved GDT, journal inode, backup of
+    // its map, descriptor size, first_meta_bg, MMP block, flex size, quota, backup groups, project
+    // quota, orphan file.
     for (at, bytes) in [
         (0x14, 0x18),
         (0x58, 2),
@@ -92,20 +94,15 @@ mod tests {
     fn only_fields_that_affect_the_layout_change_the_identity() {
         let plain = image(|_| ());
         assert!(plain.is_some());
-        // Free blocks, mount time, mount count, state, recover, large_file, orphan_present, kbytes written.
-        for (at, bit) in [
-            (0xc, 1),
-            (0x2c, 1),
-            (0x34, 1),
-            (0x3a, 1),
-            (0x60, 4),
-            (0x64, 2),
-            (0x66, 1),
-            (0x178, 1),
-        ] {
+        // Free blocks, mount time, mount count, state, recover, large_file, orphan_present, kbytes
+        // written.
+        for (at, bit) in
+            [(0xc, 1), (0x2c, 1), (0x34, 1), (0x3a, 1), (0x60, 4), (0x64, 2), (0x66, 1), (0x178, 1)]
+        {
             assert_eq!(image(|sb| sb[at] |= bit), plain, "{at:#x}");
         }
-        // UUID, blocks (low and high), flex_bg, meta_bg, inode size, reserved GDT, journal map, flex size, mkfs time.
+        // UUID, blocks (low and high), flex_bg, meta_bg, inode size, reserved GDT, journal map,
+        // flex size, mkfs time.
         for (at, bit) in [
             (0x68, 8),
             (0x4, 1),

@@ -1,6 +1,7 @@
-//! The normal format of e2image: superblock, group descriptors, inode tables and bitmaps of a filesystem, one after the other
-//! (lib/ext2fs/e2image.h, imager.c). [`E2Image`] makes all but the bitmaps readable at their offsets on the device. The raw format
-//! is sparse and needs no support. QCOW2 images are detected by [`is_qcow2`] but not read.
+//! The normal format of e2image: superblock, group descriptors, inode tables and bitmaps of a
+//! filesystem, one after the other (lib/ext2fs/e2image.h, imager.c). [`E2Image`] makes all but the
+//! bitmaps readable at their offsets on the device. The raw format is sparse and needs no support.
+//! QCOW2 images are detected by [`is_qcow2`] but not read.
 //!
 //! Reads of other blocks fail; they do not return zeros.
 
@@ -16,7 +17,8 @@ use crate::fs::read::{Fields, ReadAt};
 const DESCRIPTOR: &[u8] = b"Ext2 Image 1.0\0";
 /// Bytes of the header that this module reads.
 const HEADER: usize = 320;
-/// `SUPERBLOCK_SIZE`. The superblock occupies a whole block of the image, followed by the descriptors.
+/// `SUPERBLOCK_SIZE`. The superblock occupies a whole block of the image, followed by the
+/// descriptors.
 const SUPERBLOCK: u64 = 1024;
 
 /// Reason in notes and errors for blocks that no e2image has.
@@ -132,9 +134,7 @@ impl ReadAt for E2Image<'_> {
             let (at, room) = self
                 .locate(offset + done as u64)
                 .ok_or_else(|| io::Error::other(NOT_IN_E2IMAGE))?;
-            let n = usize::try_from(room)
-                .unwrap_or(usize::MAX)
-                .min(buf.len() - done);
+            let n = usize::try_from(room).unwrap_or(usize::MAX).min(buf.len() - done);
             self.file.read_at(at, &mut buf[done..done + n])?;
             done += n;
         }

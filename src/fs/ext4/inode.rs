@@ -19,10 +19,11 @@ const INLINE_DATA_FLAG: u32 = 0x1000_0000;
 const EXTENT_MAGIC: u16 = 0xf30a;
 /// `EXT4_MAX_EXTENT_DEPTH`.
 const MAX_DEPTH: u16 = 5;
-/// `EXT_INIT_MAX_LEN`: a larger `ee_len` means an unwritten extent of `ee_len - EXT_INIT_MAX_LEN` blocks.
+/// `EXT_INIT_MAX_LEN`: a larger `ee_len` means an unwritten extent of `ee_len - EXT_INIT_MAX_LEN`
+/// blocks.
 const MAX_INITIALISED: u16 = 32768;
-/// Maximum bytes of extent or indirect blocks read for one inode. The largest journal of mke2fs (10,240,000
-/// blocks) needs 40 MB as a block map.
+/// Maximum bytes of extent or indirect blocks read for one inode. The largest journal of mke2fs
+/// (10,240,000 blocks) needs 40 MB as a block map.
 const MAX_MAP_BYTES: u64 = 64 << 20;
 /// Maximum number of runs of one inode. A journal made by mke2fs has tens to thousands.
 const MAX_RUNS: usize = 4 << 20;
@@ -62,19 +63,10 @@ impl Inode {
     /// Reads inode `ino` (counted from 1). `Err` is a message.
     pub fn read(dev: &dyn ReadAt, sb: &Superblock, ino: u32) -> Result<Self, String> {
         if ino == 0 || ino > sb.inodes_count {
-            return Err(format!(
-                "the filesystem has inodes 1 to {}",
-                sb.inodes_count
-            ));
+            return Err(format!("the filesystem has inodes 1 to {}", sb.inodes_count));
         }
-        let (group, index) = (
-            (ino - 1) / sb.inodes_per_group,
-            (ino - 1) % sb.inodes_per_group,
-        );
-        let table = sb
-            .descriptor(dev, group)
-            .map_err(|e: Error| e.to_string())?
-            .inode_table;
+        let (group, index) = ((ino - 1) / sb.inodes_per_group, (ino - 1) % sb.inodes_per_group);
+        let table = sb.descriptor(dev, group).map_err(|e: Error| e.to_string())?.inode_table;
         let within = u64::from(index) * u64::from(sb.inode_size);
         if table.saturating_add(sb.inode_table_blocks().into()).0 > sb.blocks_count {
             return Err(format!(
@@ -96,12 +88,7 @@ impl Inode {
     /// An inode with only a map. The magic of the map distinguishes extents from a block map.
     pub fn from_map(i_block: [u8; 60], size: u64) -> Self {
         let extents = Fields(&i_block).u16(0) == EXTENT_MAGIC;
-        Self {
-            mode: 0o10_0600,
-            size,
-            flags: if extents { EXTENTS_FLAG } else { 0 },
-            i_block,
-        }
+        Self { mode: 0o10_0600, size, flags: if extents { EXTENTS_FLAG } else { 0 }, i_block }
     }
 
     /// `S_ISREG`.
@@ -111,12 +98,7 @@ impl Inode {
 
     /// All blocks of the inode.
     pub fn map(&self, dev: &dyn ReadAt, sb: &Superblock) -> Mapping {
-        let mut walk = Walk {
-            dev,
-            sb,
-            seen: HashSet::new(),
-            out: Mapping::default(),
-        };
+        let mut walk = Walk { dev, sb, seen: HashSet::new(), out: Mapping::default() };
         if self.flags & EXTENTS_FLAG != 0 {
             walk.extent_node(&self.i_block, None);
         } else if self.flags & INLINE_DATA_FLAG == 0 {
@@ -208,8 +190,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Walks a node of the extent tree: a header of 12 bytes, then entries of 12. `depth` is the depth
-    /// that the parent requires; `None` for the root.
+    /// Walks a node of the extent tree: a header of 12 bytes, then entries of 12. `depth` is the
+    /// depth that the parent requires; `None` for the root.
     fn extent_node(&mut self, node: &[u8], depth: Option<u16>) {
         let f = Fields(node);
         let (magic, entries, own) = (f.u16(0), usize::from(f.u16(2)), f.u16(6));
@@ -224,11 +206,7 @@ impl Walk<'_> {
         for at in (0..entries).map(|i| 12 + 12 * i) {
             if own == 0 {
                 let len = f.u16(at + 4);
-                let len = if len > MAX_INITIALISED {
-                    len - MAX_INITIALISED
-                } else {
-                    len
-                };
+                let len = if len > MAX_INITIALISED { len - MAX_INITIALISED } else { len };
                 let first = u64::from(f.u16(at + 6)) << 32 | u64::from(f.u32(at + 8));
                 self.data(FsBlock(first), len.into());
             } else {

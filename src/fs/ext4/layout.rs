@@ -1,13 +1,14 @@
-//! The complete layout of a filesystem. Reads the superblock, all group descriptors and the few inodes
-//! created by mkfs, but no bitmaps, no inode tables and nothing else that grows with the filesystem.
+//! The complete layout of a filesystem. Reads the superblock, all group descriptors and the few
+//! inodes created by mkfs, but no bitmaps, no inode tables and nothing else that grows with the
+//! filesystem.
 //!
 //! Origins of special blocks:
 //!
-//! * Block 0 of a filesystem with 1 KiB blocks is the boot block: `other_metadata`. With larger blocks
-//!   bytes 0 to 1023 share block 0 with the superblock.
+//! * Block 0 of a filesystem with 1 KiB blocks is the boot block: `other_metadata`. With larger
+//!   blocks bytes 0 to 1023 share block 0 with the superblock.
 //! * The extent or indirect blocks of the journal, quota and orphan inodes are `extent_tree`; the
-//!   double indirect block of the resize inode is `other_metadata`; the blocks it points to are reserved
-//!   GDT blocks: `group_descriptors`.
+//!   double indirect block of the resize inode is `other_metadata`; the blocks it points to are
+//!   reserved GDT blocks: `group_descriptors`.
 //! * Quota files can grow. Their blocks are those at the time of reading.
 //! * Overlapping claims (damaged filesystems only) are resolved by `ranges`, with a note.
 
@@ -60,13 +61,13 @@ pub struct Layout {
     pub kind: FsKind,
     /// The superblock; `None` if the layout is from a mount.
     pub superblock: Option<Superblock>,
-    /// Ranges in blocks of the filesystem: sorted by `first`, disjoint, adjacent ones of the same origin
-    /// merged. Other blocks hold file data, directories and the like.
+    /// Ranges in blocks of the filesystem: sorted by `first`, disjoint, adjacent ones of the same
+    /// origin merged. Other blocks hold file data, directories and the like.
     pub ranges: Vec<Range>,
     /// Location of the journal.
     pub journal: Journal,
-    /// Structures that were left out, and the reasons, one line each. Empty for an intact filesystem read
-    /// from its device.
+    /// Structures that were left out, and the reasons, one line each. Empty for an intact
+    /// filesystem read from its device.
     pub notes: Vec<String>,
 }
 
@@ -74,16 +75,12 @@ impl Layout {
     /// Reads the layout of the filesystem at byte 0 of `dev`.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let superblock = Superblock::read(dev)?;
-        let mut builder = Builder {
-            dev,
-            sb: &superblock,
-            collector: Collector::default(),
-            notes: Vec::new(),
-        };
+        let mut builder =
+            Builder { dev, sb: &superblock, collector: Collector::default(), notes: Vec::new() };
         if let Checksum::Invalid { stored, computed } = superblock.checksum {
             builder.notes.push(format!(
-                "s_checksum is {stored:#010x}, but the superblock has checksum {computed:#010x}: this can \
-                 happen while mounted; otherwise check it with: e2fsck -n"
+                "s_checksum is {stored:#010x}, but the superblock has checksum {computed:#010x}: \
+                 this can happen while mounted; otherwise check it with: e2fsck -n"
             ));
         }
         builder.superblocks();
@@ -108,8 +105,8 @@ impl Layout {
         })
     }
 
-    /// Reads the superblock of an external journal (mke2fs -O journal_dev). The journal starts in the next block
-    /// (fs/ext4/super.c, ext4_get_journal_blkdev()).
+    /// Reads the superblock of an external journal (mke2fs -O journal_dev). The journal starts in
+    /// the next block (fs/ext4/super.c, ext4_get_journal_blkdev()).
     pub fn read_journal_device(dev: &dyn ReadAt) -> io::Result<Self> {
         let invalid = |what| io::Error::new(io::ErrorKind::InvalidData, what);
         let mut raw = [0; 1024];
@@ -121,27 +118,18 @@ impl Layout {
         let block_size = match f.u32(0x18) {
             log @ 0..=6 => 1024u32 << log,
             _ => {
-                return Err(invalid(
-                    "s_log_block_size of the external journal is over 6",
-                ));
+                return Err(invalid("s_log_block_size of the external journal is over 6"));
             }
         };
-        let high = if f.u32(0x60) & incompat::BIT64 == 0 {
-            0
-        } else {
-            u64::from(f.u32(0x150))
-        };
+        let high = if f.u32(0x60) & incompat::BIT64 == 0 { 0 } else { u64::from(f.u32(0x150)) };
         let device = dev.size()? / u64::from(block_size);
         let blocks = (high << 32 | u64::from(f.u32(0x4))).min(device);
         let journal = EXT_SUPERBLOCK_AT / u64::from(block_size) + 1;
         if blocks <= journal {
             return Err(invalid("the external journal has no blocks"));
         }
-        let range = |first, end, origin| Range {
-            first: FsBlock(first),
-            count: end - first,
-            origin,
-        };
+        let range =
+            |first, end, origin| Range { first: FsBlock(first), count: end - first, origin };
         Ok(Self {
             block_size,
             blocks,
@@ -184,8 +172,7 @@ impl Builder<'_> {
     /// The boot block, superblocks and group descriptors with their backups.
     fn superblocks(&mut self) {
         let collector = &mut self.collector;
-        self.sb
-            .fixed_blocks(&mut |first, count, origin| collector.push(first, count, origin));
+        self.sb.fixed_blocks(&mut |first, count, origin| collector.push(first, count, origin));
     }
 
     /// Bitmaps and inode tables, from the descriptors.
@@ -203,28 +190,20 @@ impl Builder<'_> {
             first: (0, FsBlock(0)),
         });
         let flex = sb.has_incompat(incompat::FLEX_BG);
-        // ext4_check_descriptors() in super.c requires bitmaps and inode tables after the primary superblock and descriptors, and
-        // without flex_bg in their own group.
+        // ext4_check_descriptors() in super.c requires bitmaps and inode tables after the primary
+        // superblock and descriptors, and without flex_bg in their own group.
         let taken = sb.superblock_block() + u64::from(sb.primary_gdt_blocks());
         let collector = &mut self.collector;
         sb.for_each_descriptor(self.dev, &mut |group, descriptor| {
-            let Descriptor {
-                block_bitmap,
-                inode_bitmap,
-                inode_table,
-            } = descriptor;
+            let Descriptor { block_bitmap, inode_bitmap, inode_table } = descriptor;
             let (low, high) = if flex {
                 (FsBlock(0), sb.blocks_count)
             } else {
                 let first = sb.group_first_block(group);
-                (
-                    first,
-                    (first.0 + u64::from(sb.blocks_per_group)).min(sb.blocks_count),
-                )
+                (first, (first.0 + u64::from(sb.blocks_per_group)).min(sb.blocks_count))
             };
-            for (at, kind) in [block_bitmap, inode_bitmap, inode_table]
-                .into_iter()
-                .zip(&mut misplaced)
+            for (at, kind) in
+                [block_bitmap, inode_bitmap, inode_table].into_iter().zip(&mut misplaced)
             {
                 if at > taken && at >= low && at.saturating_add(kind.blocks).0 <= high {
                     collector.push(at, kind.blocks, kind.origin);
@@ -268,9 +247,7 @@ impl Builder<'_> {
             return Journal::None;
         }
         if sb.journal_inum == 0 {
-            return Journal::External {
-                uuid: Some(sb.journal_uuid),
-            };
+            return Journal::External { uuid: Some(sb.journal_uuid) };
         }
         let own = Inode::read(self.dev, sb, sb.journal_inum)
             .map_err(|why| (why, Mapping::default()))
@@ -282,10 +259,9 @@ impl Builder<'_> {
             });
             let (instead, mapping) = match backup {
                 Some(mapping) => ("its copy in the superblock is used", mapping),
-                None => (
-                    "there is no valid copy, so the journal is incomplete in this layout",
-                    partial,
-                ),
+                None => {
+                    ("there is no valid copy, so the journal is incomplete in this layout", partial)
+                }
             };
             self.notes.push(format!(
                 "journal inode {} is invalid: {why}; {instead}; check it with: e2fsck -n",
@@ -294,9 +270,7 @@ impl Builder<'_> {
             mapping
         });
         self.push_mapping("journal", &mapping, Origin::Journal);
-        Journal::Internal {
-            blocks: mapping.blocks(),
-        }
+        Journal::Internal { blocks: mapping.blocks() }
     }
 
     /// The map of a journal inode if it is complete, else the reason and the incomplete map.
@@ -357,13 +331,13 @@ impl Builder<'_> {
             self.collector.push(block, 1, Origin::OtherMetadata);
         } else {
             self.notes.push(format!(
-                "the {name} has the invalid block number {block} and is left out; check it with: e2fsck -n"
+                "the {name} has the invalid block number {block} and is left out; check it with: \
+                 e2fsck -n"
             ));
         }
     }
 
     fn unreadable(&mut self, name: &str, ino: u32, why: &str) {
-        self.notes
-            .push(format!("the {name} (inode {ino}) is left out: {why}"));
+        self.notes.push(format!("the {name} (inode {ino}) is left out: {why}"));
     }
 }

@@ -1,10 +1,11 @@
-//! Layout of an ext2, ext3 or ext4 filesystem: superblocks, descriptors, bitmaps, inode tables, journal
-//! and the inodes created by mkfs, as sorted ranges of blocks with an [`Origin`](crate::origin::Origin).
+//! Layout of an ext2, ext3 or ext4 filesystem: superblocks, descriptors, bitmaps, inode tables,
+//! journal and the inodes created by mkfs, as sorted ranges of blocks with an
+//! [`Origin`](crate::origin::Origin).
 //!
-//! Reads the on-disk format from a block device or an image, mounted or not; root is needed only for
-//! device permissions. For unreadable devices, it falls back to asking the kernel through a mount point.
-//! Writes nothing. Input may be damaged or hostile, but causes no panic, no endless walk and no unbounded
-//! memory use.
+//! Reads the on-disk format from a block device or an image, mounted or not; root is needed only
+//! for device permissions. For unreadable devices, it falls back to asking the kernel through a
+//! mount point. Writes nothing. Input may be damaged or hostile, but causes no panic, no endless
+//! walk and no unbounded memory use.
 //!
 //! * `identify`: the content of a device by magic numbers.
 //! * `identity`: detects that a device holds another filesystem.

@@ -1,5 +1,5 @@
-//! Ranges of blocks with an origin: collection, sorting, merging, and precedence of claims if a damaged
-//! filesystem claims a block twice.
+//! Ranges of blocks with an origin: collection, sorting, merging, and precedence of claims if a
+//! damaged filesystem claims a block twice.
 
 use crate::address::FsBlock;
 use crate::origin::Origin;
@@ -37,10 +37,7 @@ const PRECEDENCE: [Origin; 8] = [
 const RANKS: usize = PRECEDENCE.len();
 
 fn rank(origin: Origin) -> usize {
-    PRECEDENCE
-        .iter()
-        .position(|&o| o == origin)
-        .unwrap_or(RANKS - 1)
+    PRECEDENCE.iter().position(|&o| o == origin).unwrap_or(RANKS - 1)
 }
 
 /// Blocks with more than one claim.
@@ -57,15 +54,16 @@ impl Overlap {
     /// The note for [`Layout::notes`](super::Layout::notes).
     pub fn note(self) -> String {
         format!(
-            "{} blocks are claimed more than once, the first is {} (counted as {}): check it with: e2fsck -n",
+            "{} blocks are claimed more than once, the first is {} (counted as {}): check it \
+             with: e2fsck -n",
             self.blocks, self.first, self.won
         )
     }
 }
 
-/// Collects ranges in any order. With flex_bg the descriptors of adjacent groups name adjacent blocks,
-/// so the collector extends one open run for each origin. Its memory use depends on the number of merged
-/// ranges, not on the number of groups.
+/// Collects ranges in any order. With flex_bg the descriptors of adjacent groups name adjacent
+/// blocks, so the collector extends one open run for each origin. Its memory use depends on the
+/// number of merged ranges, not on the number of groups.
 #[derive(Default)]
 pub(crate) struct Collector {
     open: [Option<Range>; RANKS],
@@ -82,11 +80,7 @@ impl Collector {
         match &mut self.open[rank(origin)] {
             Some(open) if open.end() == first => open.count += count,
             slot => {
-                let new = Range {
-                    first,
-                    count,
-                    origin,
-                };
+                let new = Range { first, count, origin };
                 self.closed.extend(slot.replace(new));
             }
         }
@@ -145,22 +139,10 @@ fn sweep(cluster: &[Range], out: &mut Vec<Range>, overlap: &mut Option<Overlap>)
     for (at, rank, opens) in edges {
         if let Some(won) = claims.iter().position(|&n| n > 0).filter(|_| at > from) {
             let (count, origin) = (at - from, PRECEDENCE[won]);
-            append(
-                out,
-                Range {
-                    first: from,
-                    count,
-                    origin,
-                },
-            );
+            append(out, Range { first: from, count, origin });
             if claims.iter().sum::<usize>() > 1 {
-                overlap
-                    .get_or_insert(Overlap {
-                        blocks: 0,
-                        first: from,
-                        won: origin,
-                    })
-                    .blocks += count;
+                overlap.get_or_insert(Overlap { blocks: 0, first: from, won: origin }).blocks +=
+                    count;
             }
         }
         from = at;
@@ -193,13 +175,7 @@ mod tests {
         let (ranges, overlap) = c.finish();
         assert_eq!(overlap, None);
         let want = [(100, 16), (116, 16), (132, 8192)];
-        assert_eq!(
-            ranges
-                .iter()
-                .map(|r| (r.first.0, r.count))
-                .collect::<Vec<_>>(),
-            want
-        );
+        assert_eq!(ranges.iter().map(|r| (r.first.0, r.count)).collect::<Vec<_>>(), want);
     }
 
     #[test]

@@ -18,8 +18,9 @@ pub enum Checksum {
     None,
     /// `s_checksum` is correct.
     Valid,
-    /// `s_checksum` is wrong. A mounted filesystem can still be intact: the kernel changes the buffer
-    /// before it updates the checksum (`ext4_superblock_csum_set`), and the read can be between the two.
+    /// `s_checksum` is wrong. A mounted filesystem can still be intact: the kernel changes the
+    /// buffer before it updates the checksum (`ext4_superblock_csum_set`), and the read can be
+    /// between the two.
     Invalid {
         /// Value in the superblock.
         stored: u32,
@@ -158,11 +159,7 @@ pub(super) fn check(
 impl Superblock {
     /// Reads and checks the primary superblock.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
-        let failed = |source| Error::Read {
-            what: "superblock",
-            offset: EXT_SUPERBLOCK_AT,
-            source,
-        };
+        let failed = |source| Error::Read { what: "superblock", offset: EXT_SUPERBLOCK_AT, source };
         let device = dev.size().map_err(failed)?;
         let mut raw = [0; SIZE];
         if device >= EXT_SUPERBLOCK_AT + SIZE as u64 {
@@ -172,16 +169,16 @@ impl Superblock {
         if f.u16(0x38) != EXT_MAGIC {
             let found = identify(dev).map_err(failed)?;
             return Err(Error::Unusable(format!(
-                "s_magic at byte 1080 is {:#06x}, not 0xef53: this is {}, not ext2, ext3 or ext4; name the device that holds \
-                 the filesystem",
+                "s_magic at byte 1080 is {:#06x}, not 0xef53: this is {}, not ext2, ext3 or ext4; \
+                 name the device that holds the filesystem",
                 f.u16(0x38),
                 found.map_or("unknown data".to_owned(), |kind| kind.to_string())
             )));
         }
         if f.u32(0x60) & incompat::JOURNAL_DEV != 0 {
             return Err(Error::Unusable(format!(
-                "s_feature_incompat has journal_dev: this is an external journal (UUID {}), not a filesystem; name the \
-                 filesystem that uses it (blkid shows which)",
+                "s_feature_incompat has journal_dev: this is an external journal (UUID {}), not a \
+                 filesystem; name the filesystem that uses it (blkid shows which)",
                 Uuid(f.bytes(0x68))
             )));
         }
@@ -189,8 +186,9 @@ impl Superblock {
         sb.check_geometry()?;
         if sb.blocks_count > device / u64::from(sb.block_size) {
             return Err(Error::Unusable(format!(
-                "s_blocks_count is {} blocks of {} bytes, more than the device's {device} bytes: the image is truncated, or \
-                 the device is only a part of the array; name the whole array",
+                "s_blocks_count is {} blocks of {} bytes, more than the device's {device} bytes: \
+                 the image is truncated, or the device is only a part of the array; name the \
+                 whole array",
                 sb.blocks_count, sb.block_size
             )));
         }
@@ -201,17 +199,8 @@ impl Superblock {
     fn parse(f: Fields<'_>) -> Result<Self, Error> {
         let (has, inc, ro) = (f.u32(0x5c), f.u32(0x60), f.u32(0x64));
         let log_block = f.u32(0x18);
-        check(
-            log_block <= 6,
-            "s_log_block_size",
-            log_block,
-            "but must be at most 6 (64 KiB)",
-        )?;
-        let log_cluster = if ro & ro_compat::BIGALLOC != 0 {
-            f.u32(0x1c)
-        } else {
-            log_block
-        };
+        check(log_block <= 6, "s_log_block_size", log_block, "but must be at most 6 (64 KiB)")?;
+        let log_cluster = if ro & ro_compat::BIGALLOC != 0 { f.u32(0x1c) } else { log_block };
         // EXT4_MAX_CLUSTER_LOG_SIZE is 30; s_log_cluster_size counts from 1 KiB.
         check(
             (log_block..=20).contains(&log_cluster),
@@ -220,22 +209,17 @@ impl Superblock {
             "but must be from s_log_block_size to 20 (1 GiB)",
         )?;
         let blocks_per_group = f.u32(0x20);
-        check(
-            blocks_per_group > 0,
-            "s_blocks_per_group",
-            0_u32,
-            "but must be greater than 0",
-        )?;
+        check(blocks_per_group > 0, "s_blocks_per_group", 0_u32, "but must be greater than 0")?;
         let blocks_count = f.split(0x4, Some(0x150));
         let first_data_block = f.u32(0x14);
-        let groups = blocks_count
-            .saturating_sub(first_data_block.into())
-            .div_ceil(blocks_per_group.into());
+        let groups =
+            blocks_count.saturating_sub(first_data_block.into()).div_ceil(blocks_per_group.into());
         check(
             (1..=u64::from(u32::MAX)).contains(&groups),
             "s_blocks_count",
             blocks_count,
-            "which with s_first_data_block and s_blocks_per_group makes 0 groups or more than 2^32 - 1",
+            "which with s_first_data_block and s_blocks_per_group makes 0 groups or more than \
+             2^32 - 1",
         )?;
         // Before the dynamic revision s_inode_size was reserved (EXT4_GOOD_OLD_INODE_SIZE).
         let old = f.u32(0x4c) == 0;
@@ -269,11 +253,7 @@ impl Superblock {
             free_inodes_count: f.u32(0x10),
             inode_size: if old { 128 } else { f.u16(0x58) },
             groups: u32::try_from(groups).unwrap_or(u32::MAX),
-            desc_size: if inc & incompat::BIT64 != 0 {
-                f.u16(0xfe)
-            } else {
-                32
-            },
+            desc_size: if inc & incompat::BIT64 != 0 { f.u16(0xfe) } else { 32 },
             feature_compat: has,
             feature_incompat: inc,
             feature_ro_compat: ro,
@@ -289,11 +269,7 @@ impl Superblock {
                 i_block: f.bytes(0x10c),
                 size: f.split(0x14c, Some(0x148)),
             }),
-            mmp_block: if inc & incompat::MMP != 0 {
-                f.u64(0x168)
-            } else {
-                0
-            },
+            mmp_block: if inc & incompat::MMP != 0 { f.u64(0x168) } else { 0 },
             quota_inums: [
                 present(quota, f.u32(0x240)),
                 present(quota, f.u32(0x244)),
@@ -318,11 +294,7 @@ impl Superblock {
 
     /// ext2, ext3 or ext4.
     pub fn kind(&self) -> FsKind {
-        ext_kind(
-            self.feature_compat,
-            self.feature_incompat,
-            self.feature_ro_compat,
-        )
+        ext_kind(self.feature_compat, self.feature_incompat, self.feature_ro_compat)
     }
 
     /// True if all of these [`compat`] bits are set.

@@ -9,7 +9,8 @@ use crate::origin::Origin;
 
 const BLOCK: usize = 1024;
 const BLOCKS: usize = 512;
-/// Block numbers in the image: 4 groups of 128 blocks, no sparse_super, the GDT after each superblock.
+/// Block numbers in the image: 4 groups of 128 blocks, no sparse_super, the GDT after each
+/// superblock.
 const BITMAPS: u32 = 20;
 const TABLES: u32 = 40;
 const TREE: u32 = 70;
@@ -115,11 +116,7 @@ fn layout_of_the_tiny_filesystem() {
     let layout = Image::new().layout().unwrap();
     assert_eq!(layout.notes, [""; 0]);
     assert_eq!(layout.journal, Journal::Internal { blocks: 20 });
-    let got: Vec<_> = layout
-        .ranges
-        .iter()
-        .map(|r| (r.first.0, r.count, r.origin))
-        .collect();
+    let got: Vec<_> = layout.ranges.iter().map(|r| (r.first.0, r.count, r.origin)).collect();
     let want = [
         (0, 1, Origin::OtherMetadata),
         (1, 1, Origin::Superblock),
@@ -151,10 +148,7 @@ fn origin_of_blocks_inside_and_between_ranges() {
     assert_eq!(layout.origin_of(FsBlock(43)), Some(Origin::InodeTable));
     assert_eq!(layout.origin_of(FsBlock(55)), Some(Origin::InodeTable));
     assert_eq!(layout.origin_of(FsBlock(56)), None);
-    assert_eq!(
-        layout.origin_of(FsBlock(386)),
-        Some(Origin::GroupDescriptors)
-    );
+    assert_eq!(layout.origin_of(FsBlock(386)), Some(Origin::GroupDescriptors));
     assert_eq!(layout.origin_of(FsBlock(387)), None);
     assert_eq!(layout.origin_of(FsBlock(u64::MAX)), None);
 }
@@ -164,10 +158,7 @@ fn fields_of_the_superblock() {
     let sb = Superblock::read(&Image::new().0.as_slice()).unwrap();
     assert_eq!(sb.checksum, Checksum::Valid);
     assert_eq!(sb.label, "tiny\u{fffd}");
-    assert_eq!(
-        (sb.groups, sb.gdt_blocks(), sb.groups_per_flex()),
-        (4, 1, 4)
-    );
+    assert_eq!((sb.groups, sb.gdt_blocks(), sb.groups_per_flex()), (4, 1, 4));
     assert_eq!(sb.kind(), FsKind::Ext4);
     assert_eq!(sb.uuid.to_string(), "00000000-0000-0000-0000-000000000000");
 }
@@ -260,33 +251,16 @@ fn a_cyclic_extent_tree_or_block_map_ends() {
     let size = 20 * BLOCK as u32;
     // A node must not be its own child, nor occur twice as a child.
     image.set_inode(8, size, 0x8_0000, &extents(2, &[[0, TREE, 0]]));
-    image.set(
-        TREE as usize * BLOCK,
-        &extents(1, &[[0, TREE, 0], [4, TREE, 0]]),
-    );
+    image.set(TREE as usize * BLOCK, &extents(1, &[[0, TREE, 0], [4, TREE, 0]]));
     image.set(1024 + 0xfd, &[0]);
     let layout = image.layout().unwrap();
-    assert!(
-        layout.notes.iter().any(|n| n.contains("occurs twice")),
-        "{:?}",
-        layout.notes
-    );
+    assert!(layout.notes.iter().any(|n| n.contains("occurs twice")), "{:?}", layout.notes);
     // A block map whose triple indirect block is its own child at every level.
     let mut map = [0; 60];
     map[56] = TREE as u8;
     image.set_inode(8, size, 0, &map);
-    image.set(
-        TREE as usize * BLOCK,
-        &[TREE as u8, 0, 0, 0].repeat(BLOCK / 4),
-    );
-    assert!(
-        image
-            .layout()
-            .unwrap()
-            .notes
-            .iter()
-            .any(|n| n.contains("occurs twice"))
-    );
+    image.set(TREE as usize * BLOCK, &[TREE as u8, 0, 0, 0].repeat(BLOCK / 4));
+    assert!(image.layout().unwrap().notes.iter().any(|n| n.contains("occurs twice")));
 }
 
 #[test]

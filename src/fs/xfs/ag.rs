@@ -47,10 +47,7 @@ pub(super) fn roots(
     let mut roots = Vec::new();
     for (_, block, origin) in trees.into_iter().filter(|tree| tree.0) {
         if u64::from(block) >= length {
-            return Err(format!(
-                "the {} of AG {ag} has its root outside of the AG",
-                origin.name()
-            ));
+            return Err(format!("the {} of AG {ag} has its root outside of the AG", origin.name()));
         }
         roots.push(block_range(geometry, start + u64::from(block), origin));
     }

@@ -1,5 +1,6 @@
-//! The log device and the realtime device of an XFS. Neither has a superblock of its own (a realtime device has one only with
-//! realtime groups), so that only the filesystem's geometry describes them.
+//! The log device and the realtime device of an XFS. Neither has a superblock of its own (a
+//! realtime device has one only with realtime groups), so that only the filesystem's geometry
+//! describes them.
 
 use super::geometry::{Geometry, Log};
 use crate::address::FsSector;

@@ -72,8 +72,8 @@ pub const MAX_AGS: u32 = 1 << 20;
 /// Sectors of an AG's headers: superblock, AGF, AGI, AGFL (`XFS_AGFL_DADDR`).
 const HEADERS: u64 = 4;
 
-/// Number of AGs of `size` on a device of `total`. `least` is [`MIN_AG_BYTES`] in the same unit: mkfs.xfs drops a shorter last AG
-/// (mkfs/xfs_mkfs.c, `align_ag_geometry`).
+/// Number of AGs of `size` on a device of `total`. `least` is [`MIN_AG_BYTES`] in the same unit:
+/// mkfs.xfs drops a shorter last AG (mkfs/xfs_mkfs.c, `align_ag_geometry`).
 pub fn ag_count(total: u64, size: u64, least: u64) -> u64 {
     let size = size.max(1);
     total / size + u64::from(total % size >= least)
@@ -97,11 +97,7 @@ impl Geometry {
     pub fn check(&self) -> Result<(), String> {
         let sizes = [
             ("the block size", self.block_size, 512..=65536),
-            (
-                "the sector size",
-                self.sector_size,
-                512..=self.block_size.min(32768),
-            ),
+            ("the sector size", self.sector_size, 512..=self.block_size.min(32768)),
             ("the inode size", self.inode_size, 256..=2048),
         ];
         for (name, size, possible) in sizes {
@@ -116,18 +112,13 @@ impl Geometry {
             || self.blocks > most
             || self.blocks <= most.saturating_sub(size)
         {
-            return Err(format!(
-                "{count} AGs of {size} blocks do not make {} blocks",
-                self.blocks
-            ));
+            return Err(format!("{count} AGs of {size} blocks do not make {} blocks", self.blocks));
         }
         if let Log::Internal { first, blocks } = self.log {
             let ag = first.0 / size;
             let end = (first.0 % size).saturating_add(blocks.into());
             if ag >= count || end > self.ag_length(ag as u32) {
-                return Err(format!(
-                    "the log of {blocks} blocks at {first} is not in an AG"
-                ));
+                return Err(format!("the log of {blocks} blocks at {first} is not in an AG"));
             }
         }
         Ok(())
@@ -144,8 +135,9 @@ impl Geometry {
         after.min(self.ag_blocks.into())
     }
 
-    /// Sectors of 512 bytes of an AG's headers (AGF, AGI, AGFL) after its superblock copy, to the end of their last block: nothing
-    /// else is in it (`xfs_prealloc_blocks`), and md writes it along on RAID 4, 5 and 6.
+    /// Sectors of 512 bytes of an AG's headers (AGF, AGI, AGFL) after its superblock copy, to the
+    /// end of their last block: nothing else is in it (`xfs_prealloc_blocks`), and md writes it
+    /// along on RAID 4, 5 and 6.
     pub fn header_sectors(&self) -> u64 {
         let sector = u64::from(self.sector_size / 512);
         (HEADERS * sector).next_multiple_of(self.block_sectors().max(1)) - sector
@@ -158,11 +150,7 @@ impl Geometry {
         for ag in 0..self.ag_count {
             let first = self.ag_start(ag).sector(self.block_sectors());
             let mut put = |first: FsSector, count, origin| {
-                ranges.push(SectorRange {
-                    first,
-                    count,
-                    origin,
-                });
+                ranges.push(SectorRange { first, count, origin });
             };
             put(first, sector, Origin::Superblock);
             put(first + sector, self.header_sectors(), Origin::AgHeader);
@@ -181,15 +169,11 @@ impl Geometry {
         ranges
     }
 
-    /// Block in an AG of each btree's root after mkfs, in the order of the blocks (`xfs_prealloc_blocks`, `XFS_BNO_BLOCK`, ...). A
-    /// root moves when its tree grows.
+    /// Block in an AG of each btree's root after mkfs, in the order of the blocks
+    /// (`xfs_prealloc_blocks`, `XFS_BNO_BLOCK`, ...). A root moves when its tree grows.
     pub fn roots_at_mkfs(&self) -> Vec<(u32, Origin)> {
         let agfl = (HEADERS as u32 - 1) * self.sector_size / self.block_size;
-        let Features {
-            finobt,
-            rmapbt,
-            reflink,
-        } = self.features;
+        let Features { finobt, rmapbt, reflink } = self.features;
         let trees = [
             (true, Origin::FreeSpaceBtree), // by block
             (true, Origin::FreeSpaceBtree), // by length
@@ -199,8 +183,6 @@ impl Geometry {
             (reflink, Origin::RefcountBtree),
         ];
         let has = trees.into_iter().filter(|tree| tree.0);
-        has.zip(agfl + 1..)
-            .map(|((_, origin), block)| (block, origin))
-            .collect()
+        has.zip(agfl + 1..).map(|((_, origin), block)| (block, origin)).collect()
     }
 }

@@ -21,7 +21,8 @@ pub fn identity(dev: &dyn ReadAt) -> io::Result<Option<Identity>> {
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    // For an error message, Superblock::read() would look for other filesystems up to the end of the device.
+    // For an error message, Superblock::read() would look for other filesystems up to the end of
+    // the device.
     if u32::from_be_bytes(magic) != MAGIC {
         return Ok(None);
     }
@@ -49,18 +50,13 @@ pub fn mounted_identity(path: &Path, device: (u32, u32)) -> io::Result<Option<Id
 }
 
 impl Geometry {
-    /// Identity of the filesystem. Leaves out parameters without an effect on fixed places, such as the stripe unit, which a mount
-    /// option changes.
+    /// Identity of the filesystem. Leaves out parameters without an effect on fixed places, such as
+    /// the stripe unit, which a mount option changes.
     pub fn identity(&self) -> Identity {
         let mut layout = DefaultHasher::new();
         (self.version, self.block_size, self.sector_size).hash(&mut layout);
         (self.inode_size, self.ag_blocks, self.ag_count).hash(&mut layout);
         (self.log, self.features, self.realtime_blocks).hash(&mut layout);
-        Identity {
-            uuid: self.uuid,
-            mkfs_time: 0,
-            blocks: self.blocks,
-            layout: layout.finish(),
-        }
+        Identity { uuid: self.uuid, mkfs_time: 0, blocks: self.blocks, layout: layout.finish() }
     }
 }

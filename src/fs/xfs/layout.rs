@@ -15,15 +15,16 @@ const MAX_READ: u32 = 4096;
 /// Inodes of a chunk (`XFS_INODES_PER_CHUNK`).
 const CHUNK: u64 = 64;
 
-/// Blocks of an XFS with a fixed location, and those that stay where mkfs put them until a tree grows.
+/// Blocks of an XFS with a fixed location, and those that stay where mkfs put them until a tree
+/// grows.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// Parameters.
     pub geometry: Geometry,
     /// Superblocks, AG headers and the log: sorted, disjoint.
     pub ranges: Vec<SectorRange>,
-    /// Roots of the AGs' btrees, and the chunk of the root inode: sorted, disjoint from each other and from `ranges`. If the roots
-    /// were not read, their places after mkfs.
+    /// Roots of the AGs' btrees, and the chunk of the root inode: sorted, disjoint from each other
+    /// and from `ranges`. If the roots were not read, their places after mkfs.
     pub roots: Vec<SectorRange>,
     /// Structures that were left out, and the reasons, one line each.
     pub notes: Vec<String>,
@@ -57,12 +58,7 @@ impl Layout {
         let ags = 0..geometry.ag_count;
         let ranges = geometry.ranges();
         let roots = ags.flat_map(|ag| at_mkfs(&geometry, ag)).collect();
-        Self {
-            roots: disjoint(roots, &ranges),
-            ranges,
-            notes: other_devices(&geometry),
-            geometry,
-        }
+        Self { roots: disjoint(roots, &ranges), ranges, notes: other_devices(&geometry), geometry }
     }
 
     /// Reads the layout of the filesystem at byte 0 of `dev`.
@@ -80,8 +76,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Asks the kernel for the geometry of the filesystem on `device` (major, minor), mounted at `path`. Requires no privilege;
-    /// `roots` are those after mkfs.
+    /// Asks the kernel for the geometry of the filesystem on `device` (major, minor), mounted at
+    /// `path`. Requires no privilege; `roots` are those after mkfs.
     ///
     /// # Errors
     /// There is no XFS at `path`, or the kernel's answer is not possible.
@@ -114,16 +110,14 @@ impl Layout {
         if let Some(first) = damaged.first() {
             self.notes.push(match damaged.len() {
                 1 => format!("{first}: check it with: xfs_repair -n"),
-                n => format!(
-                    "{first}, and {} more AGs are: check it with: xfs_repair -n",
-                    n - 1
-                ),
+                n => format!("{first}, and {} more AGs are: check it with: xfs_repair -n", n - 1),
             });
         }
         self.roots = disjoint(found, &self.ranges);
     }
 
-    /// Adds the chunk that holds the root inode, unless a damaged superblock has it on other metadata.
+    /// Adds the chunk that holds the root inode, unless a damaged superblock has it on other
+    /// metadata.
     fn add_root_chunk(&mut self, block: FsBlock) {
         let bytes = CHUNK * u64::from(self.geometry.inode_size);
         let chunk = SectorRange {

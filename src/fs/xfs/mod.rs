@@ -1,12 +1,16 @@
 //! Layout of an XFS: superblocks, AG headers, log, and the roots of the AGs' btrees.
 //!
-//! Reads the on-disk format (fs/xfs/libxfs/xfs_format.h, big-endian) from a block device or an image, or asks the kernel through a
-//! mount point, which requires no privilege. Writes nothing. Input may be damaged or hostile, but causes no panic, no endless walk
-//! and no unbounded memory use.
+//! Reads the on-disk format (fs/xfs/libxfs/xfs_format.h, big-endian) from a block device or an
+//! image, or asks the kernel through a mount point, which requires no privilege. Writes nothing.
+//! Input may be damaged or hostile, but causes no panic, no endless walk and no unbounded memory
+//! use.
 //!
-//! * `geometry`: the parameters that all fixed places follow from. `superblock`: reads and checks them.
-//! * `ag`: the headers of an AG, for the roots of its btrees. `device`: the log device and the realtime device.
-//! * `layout`: the complete layout. `mount`: the geometry from a mount point. `identity`: detects another filesystem.
+//! * `geometry`: the parameters that all fixed places follow from. `superblock`: reads and checks
+//!   them.
+//! * `ag`: the headers of an AG, for the roots of its btrees. `device`: the log device and the
+//!   realtime device.
+//! * `layout`: the complete layout. `mount`: the geometry from a mount point. `identity`: detects
+//!   another filesystem.
 
 mod ag;
 mod device;

@@ -1,4 +1,5 @@
-//! The geometry of a mounted XFS, from the kernel: `XFS_IOC_FSGEOMETRY` requires no privilege and does not open the disk.
+//! The geometry of a mounted XFS, from the kernel: `XFS_IOC_FSGEOMETRY` requires no privilege and
+//! does not open the disk.
 
 use std::path::Path;
 
@@ -45,10 +46,12 @@ const FINOBT: u32 = 1 << 17;
 const RMAPBT: u32 = 1 << 19;
 const REFLINK: u32 = 1 << 20;
 
-/// Geometry of the XFS on `device` (major, minor), through any file or directory of it, such as its mount point.
+/// Geometry of the XFS on `device` (major, minor), through any file or directory of it, such as its
+/// mount point.
 pub(super) fn geometry_of(path: &Path, device: (u32, u32)) -> Result<Geometry, Error> {
     let file = mount::open(path, device)?;
-    // SAFETY: the opcode is XFS_IOC_FSGEOMETRY, which writes one `struct xfs_fsop_geom` of 256 bytes, all of them integers.
+    // SAFETY: the opcode is XFS_IOC_FSGEOMETRY, which writes one `struct xfs_fsop_geom` of 256
+    // bytes, all of them integers.
     let asked = unsafe { ioctl::ioctl(&file, Getter::<FSGEOMETRY, Geom>::new()) };
     let geom = asked.map_err(|errno| Error::Mount {
         call: "call XFS_IOC_FSGEOMETRY on",
@@ -61,22 +64,15 @@ pub(super) fn geometry_of(path: &Path, device: (u32, u32)) -> Result<Geometry, E
     from_kernel(&geom)
 }
 
-/// The kernel checked these fields when it mounted the filesystem. A filesystem in user space can answer the same ioctl.
+/// The kernel checked these fields when it mounted the filesystem. A filesystem in user space can
+/// answer the same ioctl.
 fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
     let must = |field, value, ok| must(field, value, ok, "which the kernel would not have mounted");
     let power = |n: u32, most: u32| n.is_power_of_two() && (512..=most).contains(&n);
     let (block, sector) = (geom.block_size, geom.sector_size);
     must("blocksize", block.into(), power(block, 65536))?;
-    must(
-        "sectsize",
-        sector.into(),
-        power(sector, 32768) && sector <= block,
-    )?;
-    must(
-        "agcount",
-        geom.ag_count.into(),
-        (1..=MAX_AGS).contains(&geom.ag_count),
-    )?;
+    must("sectsize", sector.into(), power(sector, 32768) && sector <= block)?;
+    must("agcount", geom.ag_count.into(), (1..=MAX_AGS).contains(&geom.ag_count))?;
     let most = u64::from(geom.ag_count) * u64::from(geom.ag_blocks);
     // XFS_MIN_DBLOCKS: the last AG has at least 64 blocks, so that its headers and roots fit.
     must(
@@ -94,17 +90,11 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
         blocks: geom.data_blocks,
         ag_blocks: geom.ag_blocks,
         ag_count: geom.ag_count,
-        log: Log::External {
-            blocks: geom.log_blocks,
-        },
+        log: Log::External { blocks: geom.log_blocks },
         stripe_unit: geom.sunit,
         stripe_width: geom.swidth,
         inode_align: 0,
-        features: Features {
-            finobt: has(FINOBT),
-            rmapbt: has(RMAPBT),
-            reflink: has(REFLINK),
-        },
+        features: Features { finobt: has(FINOBT), rmapbt: has(RMAPBT), reflink: has(REFLINK) },
         realtime_blocks: geom.rt_blocks,
         uuid: Uuid(geom.uuid),
     };
@@ -148,17 +138,10 @@ mod tests {
         let (first, blocks) = (FsBlock(5000 + 20), 100);
         assert_eq!(geometry.log, Log::Internal { first, blocks });
         assert_eq!(geometry.version, 5);
-        let features = Features {
-            finobt: true,
-            rmapbt: false,
-            reflink: true,
-        };
+        let features = Features { finobt: true, rmapbt: false, reflink: true };
         assert_eq!(geometry.features, features);
         assert_eq!((geometry.stripe_unit, geometry.stripe_width), (16, 96));
-        let external = Geom {
-            log_start: 0,
-            ..geom()
-        };
+        let external = Geom { log_start: 0, ..geom() };
         let geometry = from_kernel(&external).expect("a geometry");
         assert_eq!(geometry.log, Log::External { blocks: 100 });
     }
@@ -188,10 +171,7 @@ mod tests {
 
     #[test]
     fn a_log_on_the_roots_displaces_them() {
-        let geom = Geom {
-            log_start: (1 << 13) | 5,
-            ..geom()
-        };
+        let geom = Geom { log_start: (1 << 13) | 5, ..geom() };
         let layout = Layout::from_geometry(from_kernel(&geom).expect("a geometry"));
         // Blocks 4 to 8 of the 3 AGs, less 5 to 8 of AG 1.
         assert_eq!(layout.roots.len(), 3 * 5 - 4);

@@ -1,4 +1,5 @@
-//! The primary superblock. Its geometry is checked with the rules of `xfs_validate_sb_common` (fs/xfs/libxfs/xfs_sb.c).
+//! The primary superblock. Its geometry is checked with the rules of `xfs_validate_sb_common`
+//! (fs/xfs/libxfs/xfs_sb.c).
 
 use super::geometry::{Features, Geometry, Log, MAX_AGS};
 use crate::address::FsBlock;
@@ -10,7 +11,8 @@ use crate::fs::{Error, ReadAt, Uuid};
 pub(super) const MAGIC: u32 = 0x5846_5342;
 /// Magic of a metadump, version 1 and 2, in the first bytes ("XFSM", "XMD2").
 const METADUMPS: [u32; 2] = [0x5846_534d, 0x584d_4432];
-const METADUMP: &str = "this is the output of xfs_metadump: restore it with xfs_mdrestore FILE IMAGE, which is sparse, and name IMAGE";
+const METADUMP: &str = "this is the output of xfs_metadump: restore it with xfs_mdrestore FILE \
+                        IMAGE, which is sparse, and name IMAGE";
 /// Bytes of `struct xfs_dsb` that are read; all versions have a sector of at least 512 bytes.
 const SIZE: usize = 512;
 
@@ -44,19 +46,15 @@ pub(super) fn must(
     if ok {
         return Ok(());
     }
-    Err(Error::Field {
-        field,
-        value,
-        rule: rule.into(),
-        tool: "xfs_repair -n",
-    })
+    Err(Error::Field { field, value, rule: rule.into(), tool: "xfs_repair -n" })
 }
 
 /// The error of a device with another content, which starts with `magic`.
 fn not_xfs(magic: u32, found: Option<FsKind>) -> Error {
     let found = found.map_or("unknown data".to_owned(), |kind| kind.to_string());
     Error::Unusable(format!(
-        "sb_magicnum at byte 0 is {magic:#010x}, not 0x58465342: this is {found}, not XFS; name the device that holds the filesystem"
+        "sb_magicnum at byte 0 is {magic:#010x}, not 0x58465342: this is {found}, not XFS; name \
+         the device that holds the filesystem"
     ))
 }
 
@@ -67,12 +65,7 @@ fn size(
     (least, most): (u64, u64),
 ) -> Result<u32, Error> {
     let ok = value.is_power_of_two() && (least..=most).contains(&value);
-    must(
-        field,
-        value,
-        ok,
-        format!("not a power of two from {least} to {most}"),
-    )?;
+    must(field, value, ok, format!("not a power of two from {least} to {most}"))?;
     let ok = value.trailing_zeros() == u32::from(log);
     must(log_field, log.into(), ok, format!("but {field} is {value}"))?;
     Ok(value as u32)
@@ -83,7 +76,8 @@ fn ag_log(ag_blocks: u32) -> u32 {
     u32::BITS - (ag_blocks - 1).leading_zeros()
 }
 
-/// The AG and the block in it of an fsblock number, which has the AG in its upper bits (`XFS_FSB_TO_AGNO`).
+/// The AG and the block in it of an fsblock number, which has the AG in its upper bits
+/// (`XFS_FSB_TO_AGNO`).
 fn linear(number: u64, geometry: &Geometry) -> Option<(u32, u64)> {
     let ag_log = ag_log(geometry.ag_blocks);
     let ag = u32::try_from(number.checked_shr(ag_log)?).ok()?;
@@ -96,17 +90,9 @@ impl Superblock {
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let read = |what, offset, buffer: &mut [u8]| {
             let result = dev.read_at(offset, buffer);
-            result.map_err(|source| Error::Read {
-                what,
-                offset,
-                source,
-            })
+            result.map_err(|source| Error::Read { what, offset, source })
         };
-        let bytes = dev.size().map_err(|source| Error::Read {
-            what: "size",
-            offset: 0,
-            source,
-        })?;
+        let bytes = dev.size().map_err(|source| Error::Read { what: "size", offset: 0, source })?;
         if bytes < SIZE as u64 {
             return Err(not_xfs(0, None));
         }
@@ -116,8 +102,8 @@ impl Superblock {
         let geometry = &found.geometry;
         if geometry.blocks.saturating_mul(geometry.block_size.into()) > bytes {
             return Err(Error::Unusable(format!(
-                "the filesystem has {} blocks of {} bytes, but the device only {bytes} bytes: this is a part of it, \
-                 or the image is truncated",
+                "the filesystem has {} blocks of {} bytes, but the device only {bytes} bytes: \
+                 this is a part of it, or the image is truncated",
                 geometry.blocks, geometry.block_size
             )));
         }
@@ -144,33 +130,19 @@ impl Superblock {
             (4..=5).contains(&version),
             "not of version 4 or 5",
         )?;
-        must(
-            "sb_inprogress",
-            f.u8(126).into(),
-            f.u8(126) == 0,
-            "so mkfs.xfs has not finished",
-        )?;
-        let block_size = size(
-            ("sb_blocksize", f.be32(4).into()),
-            ("sb_blocklog", f.u8(120)),
-            (512, 65536),
-        )?;
-        let sector_size = size(
-            ("sb_sectsize", f.be16(102).into()),
-            ("sb_sectlog", f.u8(121)),
-            (512, 32768),
-        )?;
+        must("sb_inprogress", f.u8(126).into(), f.u8(126) == 0, "so mkfs.xfs has not finished")?;
+        let block_size =
+            size(("sb_blocksize", f.be32(4).into()), ("sb_blocklog", f.u8(120)), (512, 65536))?;
+        let sector_size =
+            size(("sb_sectsize", f.be16(102).into()), ("sb_sectlog", f.u8(121)), (512, 32768))?;
         must(
             "sb_sectsize",
             sector_size.into(),
             sector_size <= block_size,
             "more than sb_blocksize",
         )?;
-        let inode_size = size(
-            ("sb_inodesize", f.be16(104).into()),
-            ("sb_inodelog", f.u8(122)),
-            (256, 2048),
-        )?;
+        let inode_size =
+            size(("sb_inodesize", f.be16(104).into()), ("sb_inodelog", f.u8(122)), (256, 2048))?;
         let (per_block_log, rest) = (f.u8(123), f.u8(120).checked_sub(f.u8(122)));
         must(
             "sb_inopblog",
@@ -183,26 +155,11 @@ impl Superblock {
         let ag_bytes = u64::from(ag_blocks) * u64::from(block_size);
         // XFS_MIN_AG_BYTES, XFS_MAX_AG_BYTES
         let ok = (1 << 24..=1 << 40).contains(&ag_bytes);
-        must(
-            "sb_agblocks",
-            ag_blocks.into(),
-            ok,
-            "which is not 16 MiB to 1 TiB",
-        )?;
+        must("sb_agblocks", ag_blocks.into(), ok, "which is not 16 MiB to 1 TiB")?;
         let ag_log = f.u8(124);
         let ok = u32::from(ag_log) == u32::BITS - (ag_blocks - 1).leading_zeros();
-        must(
-            "sb_agblklog",
-            ag_log.into(),
-            ok,
-            format!("but sb_agblocks is {ag_blocks}"),
-        )?;
-        must(
-            "sb_agcount",
-            ag_count.into(),
-            ag_count > 0,
-            "so that there is no AG",
-        )?;
+        must("sb_agblklog", ag_log.into(), ok, format!("but sb_agblocks is {ag_blocks}"))?;
+        must("sb_agcount", ag_count.into(), ag_count > 0, "so that there is no AG")?;
         must(
             "sb_agcount",
             ag_count.into(),
@@ -249,11 +206,7 @@ impl Superblock {
         }
         let root_chunk = linear(f.be64(56) >> per_block_log, &geometry)
             .map(|(ag, block)| geometry.ag_start(ag) + block);
-        Ok(Self {
-            geometry,
-            root_chunk,
-            notes,
-        })
+        Ok(Self { geometry, root_chunk, notes })
     }
 }
 
@@ -263,38 +216,18 @@ pub(super) fn log(start: u64, blocks: u32, geometry: &Geometry) -> Result<Log, E
         return Ok(Log::External { blocks });
     }
     let place = linear(start, geometry);
-    must(
-        "sb_logstart",
-        start,
-        place.is_some(),
-        "outside of the filesystem",
-    )?;
+    must("sb_logstart", start, place.is_some(), "outside of the filesystem")?;
     let (ag, block) = place.unwrap_or_default();
     // The AG's headers and roots come first.
-    let first = geometry
-        .roots_at_mkfs()
-        .first()
-        .map_or(0, |root| u64::from(root.0));
-    must(
-        "sb_logstart",
-        start,
-        block >= first,
-        "on the headers of an AG",
-    )?;
+    let first = geometry.roots_at_mkfs().first().map_or(0, |root| u64::from(root.0));
+    must("sb_logstart", start, block >= first, "on the headers of an AG")?;
     let ok = blocks > 0 && block + u64::from(blocks) <= geometry.ag_length(ag);
-    must(
-        "sb_logblocks",
-        blocks.into(),
-        ok,
-        "so that the log does not end in its AG",
-    )?;
-    Ok(Log::Internal {
-        first: geometry.ag_start(ag) + block,
-        blocks,
-    })
+    must("sb_logblocks", blocks.into(), ok, "so that the log does not end in its AG")?;
+    Ok(Log::Internal { first: geometry.ag_start(ag) + block, blocks })
 }
 
-/// A note if `sb_crc` is not the checksum of the sector, in which it counts as 0 (`xfs_verify_cksum`).
+/// A note if `sb_crc` is not the checksum of the sector, in which it counts as 0
+/// (`xfs_verify_cksum`).
 fn wrong_checksum(sector: &mut [u8]) -> Option<String> {
     const CRC: std::ops::Range<usize> = 224..228;
     let mut stored = [0; 4];
@@ -304,8 +237,8 @@ fn wrong_checksum(sector: &mut [u8]) -> Option<String> {
     let (stored, computed) = (u32::from_le_bytes(stored), crc32c::crc32c(sector));
     (stored != computed).then(|| {
         format!(
-            "sb_crc is {stored:#010x}, but the superblock has checksum {computed:#010x}: this can happen while mounted; \
-             otherwise check it with: xfs_repair -n"
+            "sb_crc is {stored:#010x}, but the superblock has checksum {computed:#010x}: this can \
+             happen while mounted; otherwise check it with: xfs_repair -n"
         )
     })
 }

@@ -17,18 +17,11 @@ fn geometry() -> Geometry {
         blocks: 3 * 4096 + 1000,
         ag_blocks: 4096,
         ag_count: 4,
-        log: Log::Internal {
-            first: FsBlock(2 * 4096 + 16),
-            blocks: 64,
-        },
+        log: Log::Internal { first: FsBlock(2 * 4096 + 16), blocks: 64 },
         stripe_unit: 16,
         stripe_width: 48,
         inode_align: 8,
-        features: Features {
-            finobt: true,
-            rmapbt: false,
-            reflink: true,
-        },
+        features: Features { finobt: true, rmapbt: false, reflink: true },
         realtime_blocks: 0,
         uuid: Uuid([7; 16]),
     }
@@ -41,10 +34,8 @@ fn image(geometry: &Geometry) -> Vec<u8> {
         unreachable!("the log is internal");
     };
     let ag_log = geometry.ag_blocks.next_power_of_two().trailing_zeros();
-    let (ag, block) = (
-        first.0 / u64::from(geometry.ag_blocks),
-        first.0 % u64::from(geometry.ag_blocks),
-    );
+    let (ag, block) =
+        (first.0 / u64::from(geometry.ag_blocks), first.0 % u64::from(geometry.ag_blocks));
     let log_start = (ag << ag_log) | block;
     let mut put = |at: usize, bytes: &[u8]| image[at..at + bytes.len()].copy_from_slice(bytes);
     put(0, b"XFSB");
@@ -93,18 +84,9 @@ fn an_intact_filesystem() {
     let layout = read(&image(&geometry())).expect("a layout");
     assert_eq!(layout.geometry, geometry());
     assert_eq!(layout.notes, [""; 0]);
-    let ranges: Vec<_> = layout
-        .ranges
-        .iter()
-        .map(|r| (r.first.0, r.count, r.origin))
-        .collect();
+    let ranges: Vec<_> = layout.ranges.iter().map(|r| (r.first.0, r.count, r.origin)).collect();
     let ag = 4096 * 8;
-    let headers = |n: u64| {
-        [
-            (n * ag, 1, Origin::Superblock),
-            (n * ag + 1, 7, Origin::AgHeader),
-        ]
-    };
+    let headers = |n: u64| [(n * ag, 1, Origin::Superblock), (n * ag + 1, 7, Origin::AgHeader)];
     let log = [(2 * ag + 16 * 8, 64 * 8, Origin::Journal)];
     let want = [&headers(0)[..], &headers(1), &headers(2), &log, &headers(3)].concat();
     assert_eq!(ranges, want);
@@ -171,22 +153,11 @@ fn an_external_log_is_all_journal() {
 #[test]
 fn roots_at_mkfs_follow_the_headers() {
     // Block of the first root by block and sector size, as mkfs.xfs 6.1 to 7.2 places it.
-    for (block_size, sector_size, first) in [
-        (1024, 512, 2),
-        (4096, 512, 1),
-        (4096, 4096, 4),
-        (65536, 4096, 1),
-    ] {
-        let geometry = Geometry {
-            block_size,
-            sector_size,
-            ..geometry()
-        };
-        assert_eq!(
-            geometry.roots_at_mkfs()[0].0,
-            first,
-            "{block_size} {sector_size}"
-        );
+    for (block_size, sector_size, first) in
+        [(1024, 512, 2), (4096, 512, 1), (4096, 4096, 4), (65536, 4096, 1)]
+    {
+        let geometry = Geometry { block_size, sector_size, ..geometry() };
+        assert_eq!(geometry.roots_at_mkfs()[0].0, first, "{block_size} {sector_size}");
     }
 }
 
@@ -231,10 +202,7 @@ fn a_damaged_ag_header_is_a_note() {
     let agf = 4096 * 4096 + 512;
     image[agf] = 0;
     let layout = read(&image).expect("a layout");
-    assert_eq!(
-        layout.notes,
-        ["the AGF of AG 1 is damaged: check it with: xfs_repair -n"]
-    );
+    assert_eq!(layout.notes, ["the AGF of AG 1 is damaged: check it with: xfs_repair -n"]);
     // The places after mkfs.
     assert!(
         layout

@@ -1,7 +1,9 @@
-//! Enables ext4's allocator statistics (/sys/fs/ext4/DEV/mb_stats), and restores the old value even after raidtrace was killed.
+//! Enables ext4's allocator statistics (/sys/fs/ext4/DEV/mb_stats), and restores the old value even
+//! after raidtrace was killed.
 //!
-//! While mb_stats is enabled, the state file /run/raidtrace/mb_stats/DEV is locked. It holds the id of the mount and the old value,
-//! which is always 0. A file without a lock was left by a killed process; [`restore`] restores its value.
+//! While mb_stats is enabled, the state file /run/raidtrace/mb_stats/DEV is locked. It holds the id
+//! of the mount and the old value, which is always 0. A file without a lock was left by a killed
+//! process; [`restore`] restores its value.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -35,10 +37,7 @@ impl MbStatsSwitch {
         let switch = switch(sys, name);
         let current = fs::read_to_string(&switch)?;
         let folder = sys.path(STATE);
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&folder)?;
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         let state = folder.join(name);
         let Some(mut file) = lock(&state)? else {
             return Ok(None);
@@ -55,11 +54,7 @@ impl MbStatsSwitch {
             let _ = fs::remove_file(&state);
             return Err(e);
         }
-        Ok(Some(Self {
-            switch,
-            state,
-            _file: file,
-        }))
+        Ok(Some(Self { switch, state, _file: file }))
     }
 }
 
@@ -71,7 +66,8 @@ impl Drop for MbStatsSwitch {
     }
 }
 
-/// Disables mb_stats of all filesystems for which a killed process left it on. Returns their kernel names.
+/// Disables mb_stats of all filesystems for which a killed process left it on. Returns their kernel
+/// names.
 pub fn restore(sys: &Sys) -> Vec<String> {
     let mut restored = Vec::new();
     for name in sys.names(STATE) {
@@ -92,7 +88,8 @@ fn switch(sys: &Sys, name: &str) -> PathBuf {
     sys.path(format!("/sys/fs/ext4/{name}/mb_stats"))
 }
 
-/// Identifies a mount of a filesystem by the inode of its sysfs directory. Each new mount starts with mb_stats off.
+/// Identifies a mount of a filesystem by the inode of its sysfs directory. Each new mount starts
+/// with mb_stats off.
 fn mount_id(sys: &Sys, name: &str) -> io::Result<u64> {
     Ok(fs::metadata(sys.path(format!("/sys/fs/ext4/{name}")))?.ino())
 }
@@ -155,19 +152,13 @@ mod tests {
         let tree = Tree::new("");
         tree.write(SWITCH, "0\n");
         let on = MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().unwrap();
-        assert_eq!(
-            (value(&tree).as_str(), tree.path(STATE).exists()),
-            ("1", true)
-        );
+        assert_eq!((value(&tree).as_str(), tree.path(STATE).exists()), ("1", true));
         // A second switch neither disables mb_stats nor treats the locked state file as stale.
         assert!(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().is_none());
         assert!(restore(&tree.sys()).is_empty());
         assert_eq!(value(&tree), "1");
         drop(on);
-        assert_eq!(
-            (value(&tree).as_str(), tree.path(STATE).exists()),
-            ("0", false)
-        );
+        assert_eq!((value(&tree).as_str(), tree.path(STATE).exists()), ("0", false));
         // mb_stats enabled by another program stays on.
         tree.write(SWITCH, "1\n");
         assert!(MbStatsSwitch::on(&tree.sys(), "sda1").unwrap().is_none());
@@ -190,10 +181,7 @@ mod tests {
         let tree = Tree::new("");
         killed(&tree);
         assert_eq!(restore(&tree.sys()), ["sda1"]);
-        assert_eq!(
-            (value(&tree).as_str(), tree.path(STATE).exists()),
-            ("0", false)
-        );
+        assert_eq!((value(&tree).as_str(), tree.path(STATE).exists()), ("0", false));
         assert!(restore(&tree.sys()).is_empty());
         // A new switch also takes the old value from the state file.
         killed(&tree);
@@ -208,10 +196,7 @@ mod tests {
         for odd in ["", "7 0\n", "0\n", "x 0\n", "\u{0}\u{0}", "1 1"] {
             tree.write(STATE, odd);
             assert!(restore(&tree.sys()).is_empty(), "{odd:?}");
-            assert_eq!(
-                (value(&tree).as_str(), tree.path(STATE).exists()),
-                ("1", false)
-            );
+            assert_eq!((value(&tree).as_str(), tree.path(STATE).exists()), ("1", false));
         }
         fs::create_dir(tree.path(STATE)).unwrap();
         tree.write("run/raidtrace/mb_stats/gone", "5 0\n");

@@ -9,8 +9,9 @@ const RAID5: &str = "
     disk sda 8:0 2000000
     disk sdb 8:16 2000000
     disk sdc 8:32 2000000
-    md md0 9:0 3000000 level=raid5 layout=2 chunk_size=65536 raid_disks=3 component_size=750000 metadata_version=1.2 \
-        array_state=clean degraded=0 sync_action=idle reshape_position=none bitmap/location=+8 bitmap/space=128
+    md md0 9:0 3000000 level=raid5 layout=2 chunk_size=65536 raid_disks=3 component_size=750000 \
+                     metadata_version=1.2 array_state=clean degraded=0 sync_action=idle \
+                     reshape_position=none bitmap/location=+8 bitmap/space=128
     member md0 sda slot=0 state=in_sync offset=2048 new_offset=2048 size=750000
     member md0 sdb slot=1 state=in_sync offset=2048 new_offset=2048 size=750000
     member md0 sdc slot=2 state=in_sync offset=2048 new_offset=2048 size=750000
@@ -30,9 +31,7 @@ fn after(text: &str, change: impl Fn(&mut Tree)) -> String {
 }
 
 fn written(file: &str, text: &str) -> String {
-    after(RAID5, |tree| {
-        tree.write(format!("sys/block/md0/md/{file}"), format!("{text}\n"))
-    })
+    after(RAID5, |tree| tree.write(format!("sys/block/md0/md/{file}"), format!("{text}\n")))
 }
 
 #[test]
@@ -49,26 +48,10 @@ fn geometry() {
             "1.1",
             "md0: metadata version changed, sda and sdb and sdc with another layout or queue",
         ),
-        (
-            "dev-sda/offset",
-            "4096",
-            "md0: sda with another layout or queue",
-        ),
-        (
-            "dev-sda/new_offset",
-            "4096",
-            "md0: sda with another layout or queue",
-        ),
-        (
-            "dev-sdc/slot",
-            "5",
-            "md0: sdc in another slot, a member is missing",
-        ),
-        (
-            "bitmap/location",
-            "none",
-            "md0: sda and sdb and sdc with another layout or queue",
-        ),
+        ("dev-sda/offset", "4096", "md0: sda with another layout or queue"),
+        ("dev-sda/new_offset", "4096", "md0: sda with another layout or queue"),
+        ("dev-sdc/slot", "5", "md0: sdc in another slot, a member is missing"),
+        ("bitmap/location", "none", "md0: sda and sdb and sdc with another layout or queue"),
     ] {
         assert_eq!(written(file, text), said, "{file}");
     }
@@ -126,10 +109,7 @@ fn a_lost_member_is_kept_until_its_slot_is_taken() {
     let whole = ["sda Some(0) in_sync", "sdb Some(1) in_sync"].map(String::from);
     let lost = [&whole[..], &["sdc Some(2) in_sync,faulty".to_owned()]].concat();
     assert_eq!(of(&removed), lost);
-    assert_eq!(
-        of(&failed),
-        [&whole[..], &["sdc Some(2) in_sync,faulty".to_owned()]].concat()
-    );
+    assert_eq!(of(&failed), [&whole[..], &["sdc Some(2) in_sync,faulty".to_owned()]].concat());
     let replaced = |tree: &mut Tree, slot: &str| {
         removed(tree);
         tree.add(&format!(
@@ -137,10 +117,7 @@ fn a_lost_member_is_kept_until_its_slot_is_taken() {
             member md0 sdd slot={slot} state=spare offset=2048 new_offset=2048 size=750000"
         ));
     };
-    assert_eq!(
-        of(&|t| replaced(t, "none"))[2..],
-        [&lost[2], "sdd None spare"]
-    );
+    assert_eq!(of(&|t| replaced(t, "none"))[2..], [&lost[2], "sdd None spare"]);
     assert_eq!(of(&|t| replaced(t, "2"))[2..], ["sdd Some(2) spare"]);
     // The disk was removed: a new disk may get its device number.
     let mut tree = Tree::new(RAID5);
@@ -173,8 +150,7 @@ fn run_time_state_is_not_a_difference() {
     assert_eq!(after(&raid10, removed), "");
     assert_eq!(after(&raid10, failed), "");
     assert_eq!(
-        after(RAID5, |t| t
-            .write("sys/block/md0/md/array_state", "clear\n")),
+        after(RAID5, |t| t.write("sys/block/md0/md/array_state", "clear\n")),
         "",
         "a stopped array is shown as such"
     );
@@ -190,8 +166,7 @@ fn members_and_devices_on_the_array() {
         "md0: sdd joined"
     );
     assert_eq!(
-        after(RAID5, |t| t
-            .add("part md0p1 259:1 1000 disk=md0 number=1 start=8")),
+        after(RAID5, |t| t.add("part md0p1 259:1 1000 disk=md0 number=1 start=8")),
         "md0: md0p1 appeared"
     );
     assert_eq!(
@@ -225,10 +200,7 @@ fn arrays_join_stay_and_go() {
     let then = look(&tree, &tree.resolve(&[]).unwrap());
     tree.write("proc/self/mountinfo", "");
     let now = look(&tree, &then);
-    assert_eq!(
-        differences(&then, &now),
-        ["md127: md127 unmounted from /srv"]
-    );
+    assert_eq!(differences(&then, &now), ["md127: md127 unmounted from /srv"]);
     tree.add(
         "disk sdx 8:160 1000
         md md7 9:7 500 level=raid1 raid_disks=1 array_state=clean
@@ -237,11 +209,7 @@ fn arrays_join_stay_and_go() {
         mount 254:0 /again ext4 /dev/vda rw",
     );
     let now = look(&tree, &then);
-    assert_eq!(
-        differences(&then, &now),
-        ["md7: is now traced"],
-        "vda does not join"
-    );
+    assert_eq!(differences(&then, &now), ["md7: is now traced"], "vda does not join");
     // With targets, no other array is new.
     let named = resolve_again(&["md127".into()], &then, &tree.sys(), false).unwrap();
     assert_eq!(named.arrays.len(), 1);
@@ -293,27 +261,16 @@ fn the_log_and_realtime_devices_of_an_xfs() {
         resolve_again(targets, &HostTopology::default(), &tree.sys(), false).unwrap()
     };
     let now = again(&targets);
-    let main = MainDevice {
-        name: "md0".into(),
-        dev: Dev { major: 9, minor: 0 },
-    };
+    let main = MainDevice { name: "md0".into(), dev: Dev { major: 9, minor: 0 } };
     let log = &now.arrays[1].filesystems[0];
-    assert_eq!(
-        (log.name.as_str(), &log.role),
-        ("md1", &DeviceRole::Log(main))
-    );
+    assert_eq!((log.name.as_str(), &log.role), ("md1", &DeviceRole::Log(main)));
     assert_eq!(log.mounts, now.arrays[0].filesystems[0].mounts);
     assert_eq!(now.arrays[0].filesystems[0].role, DeviceRole::Main);
     assert_eq!(differences(&then, &now), ["md0: md0 mounted on /srv"]);
     assert_eq!(differences(&now, &then), ["md0: md0 unmounted from /srv"]);
     // Without the array of the filesystem, the log's array reports it.
-    let (then, now) = (
-        HostTopology {
-            arrays: then.arrays[1..].to_vec(),
-            ..then
-        },
-        again(&targets[1..]),
-    );
+    let (then, now) =
+        (HostTopology { arrays: then.arrays[1..].to_vec(), ..then }, again(&targets[1..]));
     assert_eq!(differences(&then, &now), ["md1: md1 mounted on /srv"]);
     // Without targets, both arrays are traced.
     assert_eq!(tree.resolve(&[]).unwrap().arrays.len(), 2);

@@ -116,10 +116,7 @@ fn cgroups_by_inode() {
     let top = tree.path("sys/fs/cgroup/unified");
     let ino = |p: &str| fs::metadata(top.join(p)).unwrap().ino();
     let mut cgroups = Cgroups::new(&tree.sys());
-    assert_eq!(
-        cgroups.path(ino("system.slice/pg.service")),
-        Some("/system.slice/pg.service")
-    );
+    assert_eq!(cgroups.path(ino("system.slice/pg.service")), Some("/system.slice/pg.service"));
     assert_eq!(cgroups.path(ino("")), Some("/"));
     assert_eq!(cgroups.path(u64::MAX), None);
     // The path of a removed cgroup stays known.

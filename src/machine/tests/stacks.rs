@@ -4,7 +4,8 @@ use super::tree::{Tree, segments};
 
 const STACK: &str = "
     disk sda 8:0 2000000
-    md md5 9:5 1000000 level=raid0 layout=1 chunk_size=65536 raid_disks=1 array_state=clean metadata_version=1.2
+    md md5 9:5 1000000 level=raid0 layout=1 chunk_size=65536 raid_disks=1 array_state=clean \
+                     metadata_version=1.2
     member md5 sda slot=0 state=in_sync offset=2048 size=500000
     part md5p1 259:1 900000 disk=md5 number=1 start=2048
     dm dm-0 253:0 867232 name=secret uuid=CRYPT-LUKS2-abc slaves=md5p1
@@ -28,10 +29,7 @@ fn lvm_on_crypt_on_a_partition_of_md() {
     let fs = &array.filesystems[0];
     assert_eq!(fs.stack, ["LVM vg-home", "dm-crypt secret", "partition 1"]);
     // 2048 partition + 32768 LUKS header + 2048; the first two extents are contiguous and merged.
-    assert_eq!(
-        segments(&fs.segments),
-        [(0, 36_864, 200_000), (200_000, 536_864, 100_000)]
-    );
+    assert_eq!(segments(&fs.segments), [(0, 36_864, 200_000), (200_000, 536_864, 100_000)]);
     assert_eq!((fs.name.as_str(), fs.note.as_deref()), ("dm-1", None));
 }
 
@@ -45,10 +43,8 @@ fn a_volume_striped_over_two_arrays() {
         mount 253:0 /s xfs /dev/mapper/vg-s rw",
     );
     let arrays = tree.resolve(&["/s"]).unwrap().arrays;
-    let placed: Vec<_> = arrays
-        .iter()
-        .map(|a| (a.name.as_str(), segments(&a.filesystems[0].segments)))
-        .collect();
+    let placed: Vec<_> =
+        arrays.iter().map(|a| (a.name.as_str(), segments(&a.filesystems[0].segments))).collect();
     assert_eq!(placed[0], ("sda", vec![(0, 10, 100), (200, 110, 100)]));
     assert_eq!(placed[1], ("sdb", vec![(100, 20, 100), (300, 120, 100)]));
 }
@@ -64,20 +60,14 @@ fn targets_without_a_known_mapping() {
     let topology = tree.resolve(&[]).unwrap();
     assert_eq!(topology.arrays[0].name, "sda");
     assert!(topology.arrays[0].filesystems[0].segments.is_empty());
-    assert!(
-        topology.notes[0].contains("thin target"),
-        "{:?}",
-        topology.notes
-    );
+    assert!(topology.notes[0].contains("thin target"), "{:?}", topology.notes);
     tree.add(
         "disk sdb 8:16 1000000
         dm dm-1 253:1 1000000 name=vg-wide uuid=LVM-w slaves=sdb
         target 253:1 0 1000000 striped 2 8 8:16 0 8:16 500000
         mount 253:1 /w ext4 /dev/mapper/vg-wide rw",
     );
-    let note = tree.resolve(&["sdb"]).unwrap().arrays[0].filesystems[0]
-        .note
-        .clone();
+    let note = tree.resolve(&["sdb"]).unwrap().arrays[0].filesystems[0].note.clone();
     assert!(note.is_some_and(|n| n.contains("65536 pieces")));
 }
 
@@ -94,29 +84,12 @@ fn a_plain_disk_is_an_array_of_one() {
         (array.name.as_str(), array.level.as_str(), array.is_md()),
         ("vda", "single", false)
     );
-    assert_eq!(
-        (
-            array.chunk_sectors,
-            array.raid_disks,
-            array.metadata.as_deref()
-        ),
-        (0, 1, None)
-    );
+    assert_eq!((array.chunk_sectors, array.raid_disks, array.metadata.as_deref()), (0, 1, None));
     let m = &array.members[0];
-    assert_eq!(
-        (m.name.as_str(), m.slot, m.data_sectors),
-        ("vda", Some(0), 83_886_080)
-    );
+    assert_eq!((m.name.as_str(), m.slot, m.data_sectors), ("vda", Some(0), 83_886_080));
     assert!(m.queue.rotational && !m.queue.bio_based);
-    assert_eq!(
-        segments(&array.filesystems[0].segments),
-        [(0, 2048, 80_000_000)]
-    );
-    assert!(
-        tree.resolve(&["zram0"]).unwrap().arrays[0].members[0]
-            .queue
-            .bio_based
-    );
+    assert_eq!(segments(&array.filesystems[0].segments), [(0, 2048, 80_000_000)]);
+    assert!(tree.resolve(&["zram0"]).unwrap().arrays[0].members[0].queue.bio_based);
 }
 
 #[test]
@@ -145,29 +118,25 @@ fn md_on_dm_and_md_on_md() {
         target 253:0 0 1000 crypt aes - 0 8:0 16
         md md1 9:1 900 level=raid1 raid_disks=1 array_state=clean metadata_version=1.2
         member md1 dm-0 slot=0 state=in_sync offset=8 size=400
-        md md0 9:0 800 level=raid0 chunk_size=4096 raid_disks=1 array_state=clean metadata_version=1.2
+        md md0 9:0 800 level=raid0 chunk_size=4096 raid_disks=1 array_state=clean \
+         metadata_version=1.2
         member md0 md1 slot=0 state=in_sync offset=8 size=400
         mount 9:1 /one ext4 /dev/md1 rw",
     );
     let arrays = tree.resolve(&[]).unwrap().arrays;
     let m = &arrays[1].members[0];
-    assert_eq!(
-        (m.name.as_str(), m.disk_name.as_str(), m.start.0),
-        ("dm-0", "sda", 16)
-    );
+    assert_eq!((m.name.as_str(), m.disk_name.as_str(), m.start.0), ("dm-0", "sda", 16));
     tree.add("mount 9:0 /nested ext4 /dev/md0 rw");
     let topology = tree.resolve(&["/nested"]).unwrap();
-    assert_eq!(
-        topology.arrays[0].members[0].nested_array,
-        Some(topology.arrays[1].dev)
-    );
+    assert_eq!(topology.arrays[0].members[0].nested_array, Some(topology.arrays[1].dev));
     assert_eq!(tree.names(&["sda"]).as_deref(), Ok("md0 md1"));
 }
 
 /// RAID 0 over RAID 1 pairs. One member is a partition of its pair.
 fn raid0_over_raid1() -> Tree {
     let mut tree = Tree::new(
-        "md md10 9:10 4000 level=raid0 chunk_size=65536 raid_disks=2 array_state=clean metadata_version=1.2
+        "md md10 9:10 4000 level=raid0 chunk_size=65536 raid_disks=2 array_state=clean \
+         metadata_version=1.2
         member md10 md2 slot=0 state=in_sync offset=8 size=990
         member md10 md3p1 slot=1 state=in_sync offset=8 size=990
         part md3p1 259:3 1900 disk=md3 number=1 start=64
@@ -175,7 +144,8 @@ fn raid0_over_raid1() -> Tree {
     );
     for (md, disks) in [(2, ["sda", "sdb"]), (3, ["sdc", "sdd"])] {
         tree.add(&format!(
-            "md md{md} 9:{md} 2000 level=raid1 raid_disks=2 component_size=1000 array_state=clean metadata_version=1.0"
+            "md md{md} 9:{md} 2000 level=raid1 raid_disks=2 component_size=1000 array_state=clean \
+             metadata_version=1.0"
         ));
         for (slot, disk) in disks.iter().enumerate() {
             let minor = 16 * (usize::from(disk.as_bytes()[2] - b'a'));
@@ -192,44 +162,25 @@ fn raid0_over_raid1() -> Tree {
 fn raid0_over_raid1_pairs() {
     let tree = raid0_over_raid1();
     // Any part of the stack as target.
-    for targets in [
-        &[][..],
-        &["/nested"],
-        &["md10"],
-        &["md3"],
-        &["md3p1"],
-        &["sda"],
-        &["md2", "md10"],
-    ] {
-        assert_eq!(
-            tree.names(targets).as_deref(),
-            Ok("md2 md3 md10"),
-            "{targets:?}"
-        );
+    for targets in
+        [&[][..], &["/nested"], &["md10"], &["md3"], &["md3p1"], &["sda"], &["md2", "md10"]]
+    {
+        assert_eq!(tree.names(targets).as_deref(), Ok("md2 md3 md10"), "{targets:?}");
     }
     let topology = tree.resolve(&[]).unwrap();
-    let [first, second, outer] = &topology.arrays[..] else {
-        panic!()
-    };
-    let links: Vec<_> = outer
-        .members
-        .iter()
-        .map(|m| (m.nested_array, m.start.0))
-        .collect();
+    let [first, second, outer] = &topology.arrays[..] else { panic!() };
+    let links: Vec<_> = outer.members.iter().map(|m| (m.nested_array, m.start.0)).collect();
     assert_eq!(links, [(Some(first.dev), 0), (Some(second.dev), 64)]);
     assert!(first.members.iter().all(|m| m.nested_array.is_none()));
-    // md2 and md3p1 are members of md10: neither is an unmounted device that could hold a filesystem.
+    // md2 and md3p1 are members of md10: neither is an unmounted device that could hold a
+    // filesystem.
     assert_eq!(outer.filesystems.len(), 1);
     for nested in [first, second] {
         let unmounted: Vec<_> = nested.unmounted.iter().map(|f| f.name.as_str()).collect();
         assert!(nested.filesystems.is_empty());
         assert!(!unmounted.contains(&"md2") && !unmounted.contains(&"md3p1"));
     }
-    assert!(
-        !topology.notes.iter().any(|n| n.contains("not traced")),
-        "{:?}",
-        topology.notes
-    );
+    assert!(!topology.notes.iter().any(|n| n.contains("not traced")), "{:?}", topology.notes);
 }
 
 #[test]
@@ -244,18 +195,11 @@ fn too_many_levels_and_cycles() {
     }
     tree.add("mount 9:5 /deep ext4 /dev/md5 rw");
     let topology = tree.resolve(&[]).unwrap();
-    let followed: Vec<bool> = topology
-        .arrays
-        .iter()
-        .map(|a| a.members[0].nested_array.is_some())
-        .collect();
+    let followed: Vec<bool> =
+        topology.arrays.iter().map(|a| a.members[0].nested_array.is_some()).collect();
     assert_eq!(followed.len(), 5);
     assert_eq!(followed.iter().filter(|f| **f).count(), 3, "{followed:?}");
-    assert!(
-        topology.notes.iter().any(|n| n.contains("too many levels")),
-        "{:?}",
-        topology.notes
-    );
+    assert!(topology.notes.iter().any(|n| n.contains("too many levels")), "{:?}", topology.notes);
 
     tree.add("member md1 md5 slot=1 state=in_sync offset=8 size=1000");
     assert_eq!(tree.names(&[]).as_deref(), Ok("md1 md2 md3 md4 md5"));
@@ -267,9 +211,5 @@ fn too_many_levels_and_cycles() {
         mount 9:1 /c ext4 /dev/md1 rw",
     );
     let topology = circle.resolve(&[]).unwrap();
-    assert!(
-        topology.notes.iter().any(|n| n.contains("built on itself")),
-        "{:?}",
-        topology.notes
-    );
+    assert!(topology.notes.iter().any(|n| n.contains("built on itself")), "{:?}", topology.notes);
 }

@@ -14,22 +14,12 @@ fn says(result: Result<String, String>, parts: &[&str]) {
 #[test]
 fn every_way_to_name_an_array() {
     let tree = raid0_of_12();
-    for target in [
-        "md127",
-        "/dev/md127",
-        "/dev/md/lab:0",
-        "loop1",
-        "/dev/loop12",
-        "/srv",
-        "/srv/",
-        "//srv/.",
-    ] {
+    for target in
+        ["md127", "/dev/md127", "/dev/md/lab:0", "loop1", "/dev/loop12", "/srv", "/srv/", "//srv/."]
+    {
         assert_eq!(tree.names(&[target]).as_deref(), Ok("md127"), "{target}");
     }
-    assert_eq!(
-        tree.names(&["/", "loop1", "vda", "/srv"]).as_deref(),
-        Ok("md127 vda")
-    );
+    assert_eq!(tree.names(&["/", "loop1", "vda", "/srv"]).as_deref(), Ok("md127 vda"));
     assert_eq!(tree.names(&[]).as_deref(), Ok("md127"));
 }
 
@@ -85,25 +75,17 @@ fn errors_have_a_reason_and_a_remedy() {
         file dev/shm/x x
         md md5 9:5 0 array_state=inactive raid_disks=2
         md md126 9:126 0 array_state=inactive metadata_version=external:imsm
-        md md125 9:125 100 array_state=active level=raid1 raid_disks=1 metadata_version=external:/md126/0
+        md md125 9:125 100 array_state=active level=raid1 raid_disks=1 \
+         metadata_version=external:/md126/0
         dm dm-9 253:9 10 name=zero uuid= slaves=",
     );
     says(tree.names(&["sdz"]), &["sdz", "no such", "ls /sys/block"]);
     says(tree.names(&["/dev/sdz"]), &["/dev/sdz", "no such"]);
     says(tree.names(&[""]), &["no such device"]);
-    says(
-        tree.names(&["/srv/db"]),
-        &["/srv/db", "neither", "mounted at /srv:"],
-    );
+    says(tree.names(&["/srv/db"]), &["/srv/db", "neither", "mounted at /srv:"]);
     says(tree.names(&["/srv/db/table"]), &["mounted at /srv:"]);
-    says(
-        tree.names(&["/dev/shm"]),
-        &["/dev/shm is tmpfs", "no disk beneath"],
-    );
-    says(
-        tree.names(&["md5"]),
-        &["md5 is inactive", "mdadm --run /dev/md5"],
-    );
+    says(tree.names(&["/dev/shm"]), &["/dev/shm is tmpfs", "no disk beneath"]);
+    says(tree.names(&["md5"]), &["md5 is inactive", "mdadm --run /dev/md5"]);
     says(tree.names(&["md126"]), &["container", "md125"]);
     says(tree.names(&["zero"]), &["nothing beneath"]);
     assert_eq!(tree.names(&["md125"]).as_deref(), Ok("md125"));
@@ -120,19 +102,13 @@ fn nothing_mounted_and_no_sysfs() {
     says(tree.names(&[]), &["no md array", "raidtrace top sda"]);
     assert_eq!(tree.names(&["/snap/core"]).as_deref(), Ok("loop0"));
     std::fs::remove_dir_all(tree.path("sys")).unwrap();
-    says(
-        tree.names(&["sda"]),
-        &["sysfs is not mounted", "mount -t sysfs"],
-    );
+    says(tree.names(&["sda"]), &["sysfs is not mounted", "mount -t sysfs"]);
 }
 
 #[test]
 fn statistics_of_a_removed_disk() {
     let tree = raid0_of_12();
-    tree.write(
-        "sys/block/vda/stat",
-        "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n",
-    );
+    tree.write("sys/block/vda/stat", "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17\n");
     let stat = StatFile::open(&tree.sys(), "vda", None).unwrap();
     assert_eq!(stat.read().map(|s| s.requests()), Ok(1 + 5 + 12 + 16));
     // In place: the file stays open.

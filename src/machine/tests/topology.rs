@@ -13,9 +13,11 @@ const RAID5: &str = "
     disk sdb 8:16 209715200 queue/logical_block_size=4096
     disk sdc 8:32 209715200
     disk sdd 8:48 209715200
-    md md0 9:0 628746240 level=raid5 layout=2 chunk_size=524288 raid_disks=4 component_size=104790528 \
-        metadata_version=1.2 array_state=active degraded=1 sync_action=recover sync_completed=1000~/~209581056 \
-        reshape_position=none consistency_policy=bitmap bitmap/location=+8 bitmap/space=128 bitmap/chunksize=67108864
+    md md0 9:0 628746240 level=raid5 layout=2 chunk_size=524288 raid_disks=4 \
+                     component_size=104790528 metadata_version=1.2 array_state=active degraded=1 \
+                     sync_action=recover sync_completed=1000~/~209581056 reshape_position=none \
+                     consistency_policy=bitmap bitmap/location=+8 bitmap/space=128 \
+                     bitmap/chunksize=67108864
     member md0 sda slot=0 state=in_sync offset=133120 new_offset=133120 size=104791040
     member md0 sdb slot=1 state=in_sync,write_mostly offset=133120 new_offset=133120 size=104791040
     member md0 sdc slot=3 state=spare offset=133120 new_offset=133120 size=104791040
@@ -25,42 +27,20 @@ const RAID5: &str = "
 #[test]
 fn raid0_of_twelve_loops() {
     let array = raid0_of_12().array();
-    assert_eq!(
-        (array.name.as_str(), array.dev.to_string()),
-        ("md127", "9:127".into())
-    );
+    assert_eq!((array.name.as_str(), array.dev.to_string()), ("md127", "9:127".into()));
     assert_eq!(array.dev.kernel(), 0x0090_007f);
     assert_eq!((array.level.as_str(), array.chunk_sectors), ("raid0", 1024));
     assert_eq!((array.layout, array.raid_disks), (0, 12));
     assert_eq!((array.degraded, array.sync_action.as_deref()), (0, None));
     assert_eq!((array.reshape_position, array.before_reshape), (None, None));
     let names: Vec<&str> = array.members.iter().map(|m| m.name.as_str()).collect();
-    assert_eq!(
-        (names[0], names[1], names[11]),
-        ("loop1", "loop2", "loop12")
-    );
+    assert_eq!((names[0], names[1], names[11]), ("loop1", "loop2", "loop12"));
     let m = &array.members[11];
-    assert_eq!(
-        (m.slot, m.dev, m.disk),
-        (
-            Some(11),
-            Dev {
-                major: 7,
-                minor: 12
-            },
-            m.dev
-        )
-    );
-    assert_eq!(
-        (m.start.0, m.data_offset.0, m.data_sectors),
-        (0, 133_120, 209_580_032)
-    );
+    assert_eq!((m.slot, m.dev, m.disk), (Some(11), Dev { major: 7, minor: 12 }, m.dev));
+    assert_eq!((m.start.0, m.data_offset.0, m.data_sectors), (0, 133_120, 209_580_032));
     assert_eq!((m.bitmap, m.ppl, m.bad_block_log), (None, None, None));
     assert_eq!(m.queue.scheduler.as_deref(), Some("mq-deadline"));
-    assert_eq!(
-        (m.queue.nr_hw_queues, m.queue.nr_tags, m.queue.bio_based),
-        (1, 128, false)
-    );
+    assert_eq!((m.queue.nr_hw_queues, m.queue.nr_tags, m.queue.bio_based), (1, 128, false));
     assert!(m.queue.iostats && !m.queue.rotational);
     let fs = &array.filesystems[0];
     assert_eq!(segments(&fs.segments), [(0, 0, 2_514_812_928)]);
@@ -97,39 +77,21 @@ fn raid5_with_missing_member_spare_and_bitmap() {
     let tree = Tree::new(RAID5);
     let topology = tree.resolve(&["md0"]).unwrap();
     let array = &topology.arrays[0];
-    assert_eq!(
-        (array.level.as_str(), array.layout, array.degraded),
-        ("raid5", 2, 1)
-    );
+    assert_eq!((array.level.as_str(), array.layout, array.degraded), ("raid5", 2, 1));
     assert_eq!(array.component_sectors, 209_581_056);
     assert_eq!(array.sync_completed, Some((1000, 209_581_056)));
     assert_eq!(array.missing_slots(), [2]);
-    let by_slot: Vec<(&str, Option<u32>)> = array
-        .members
-        .iter()
-        .map(|m| (m.name.as_str(), m.slot))
-        .collect();
-    assert_eq!(
-        by_slot,
-        [
-            ("sda", Some(0)),
-            ("sdb", Some(1)),
-            ("sdc", Some(3)),
-            ("sdd", None)
-        ]
-    );
+    let by_slot: Vec<(&str, Option<u32>)> =
+        array.members.iter().map(|m| (m.name.as_str(), m.slot)).collect();
+    assert_eq!(by_slot, [("sda", Some(0)), ("sdb", Some(1)), ("sdc", Some(3)), ("sdd", None)]);
     assert_eq!(array.members[1].state, ["in_sync", "write_mostly"]);
-    // The /dev nodes of this tree are empty, so superblocks cannot be read. Fields come from sysfs only, and one note names sda,
-    // sdb and sdc.
+    // The /dev nodes of this tree are empty, so superblocks cannot be read. Fields come from sysfs
+    // only, and one note names sda, sdb and sdc.
     assert_eq!(
         (array.members[0].sb_offset, array.members[0].bitmap),
         (Some(MemberSector(8)), Some((MemberSector(16), 128)))
     );
-    let notes: Vec<&String> = topology
-        .notes
-        .iter()
-        .filter(|n| n.contains("superblock"))
-        .collect();
+    let notes: Vec<&String> = topology.notes.iter().filter(|n| n.contains("superblock")).collect();
     assert_eq!(notes.len(), 1);
     assert!(notes[0].contains("sda, sdb, sdc"), "{notes:?}");
 }
@@ -143,20 +105,8 @@ fn superblocks_add_fields_that_sysfs_lacks() {
         file.write_all_at(&sb.bytes(), 4096).unwrap();
     };
     put("sda", V1::raid5());
-    put(
-        "sdb",
-        V1 {
-            log_offset: 200,
-            ..V1::raid5()
-        },
-    );
-    put(
-        "sdc",
-        V1 {
-            data_offset: 4096,
-            ..V1::raid5()
-        },
-    );
+    put("sdb", V1 { log_offset: 200, ..V1::raid5() });
+    put("sdc", V1 { data_offset: 4096, ..V1::raid5() });
     let topology = tree.resolve(&[]).unwrap();
     let members = &topology.arrays[0].members;
     assert_eq!(members[0].sb_offset, Some(MemberSector(8)));
@@ -186,13 +136,7 @@ fn bitmap_without_known_space() {
     tree.write("sys/block/md0/md/bitmap/chunksize", "0\n");
     let bitmap = (MemberSector(16), 133_120 - 16);
     assert_eq!(tree.array().members[0].bitmap, Some(bitmap));
-    for none in [
-        "none\n",
-        "file\n",
-        "+0x\n",
-        "+9223372036854775807\n",
-        "-9\n",
-    ] {
+    for none in ["none\n", "file\n", "+0x\n", "+9223372036854775807\n", "-9\n"] {
         tree.write("sys/block/md0/md/bitmap/location", none);
         assert_eq!(tree.array().members[0].bitmap, None, "{none}");
     }
@@ -209,20 +153,9 @@ fn reshape_shows_both_geometries() {
         file sys/block/md0/md/reshape_direction forwards",
     );
     let array = tree.array();
-    assert_eq!(
-        (array.raid_disks, array.layout, array.chunk_sectors),
-        (4, 5, 2048)
-    );
-    let before = BeforeReshape {
-        layout: 2,
-        chunk_sectors: 1024,
-        raid_disks: 3,
-        backwards: false,
-    };
-    assert_eq!(
-        (array.reshape_position, array.before_reshape),
-        (Some(8192), Some(before))
-    );
+    assert_eq!((array.raid_disks, array.layout, array.chunk_sectors), (4, 5, 2048));
+    let before = BeforeReshape { layout: 2, chunk_sectors: 1024, raid_disks: 3, backwards: false };
+    assert_eq!((array.reshape_position, array.before_reshape), (Some(8192), Some(before)));
 }
 
 const PARTITIONS: &str = "
@@ -231,8 +164,9 @@ const PARTITIONS: &str = "
     part sda2 8:2 1800000 disk=sda number=2 start=102400
     disk nvme0n1 259:0 2000000 queues=4
     part nvme0n1p2 259:2 1800000 disk=nvme0n1 number=2 start=206848
-    md md1 9:1 1700000 level=raid1 chunk_size=0 layout=0 raid_disks=2 component_size=850000 metadata_version=1.0 \
-        array_state=clean degraded=0 sync_action=idle sync_completed=none
+    md md1 9:1 1700000 level=raid1 chunk_size=0 layout=0 raid_disks=2 component_size=850000 \
+                          metadata_version=1.0 array_state=clean degraded=0 sync_action=idle \
+                          sync_completed=none
     member md1 sda2 slot=0 state=in_sync offset=0 size=850000
     member md1 nvme0n1p2 slot=1 state=in_sync offset=0 size=850000
     part md1p1 259:7 1000000 disk=md1 number=1 start=2048
@@ -252,10 +186,7 @@ fn partitions_below_and_on_an_array() {
         (m.name.as_str(), m.disk_name.as_str(), m.start.0),
         ("nvme0n1p2", "nvme0n1", 206_848)
     );
-    assert_eq!(
-        (m.disk.to_string(), m.queue.nr_hw_queues),
-        ("259:0".into(), 4)
-    );
+    assert_eq!((m.disk.to_string(), m.queue.nr_hw_queues), ("259:0".into(), 4));
     // Metadata version 1.0: the superblock is 8 to 12 KiB before the end, on a 4 KiB boundary.
     assert_eq!(m.sb_offset, Some(MemberSector(1_799_984)));
     let fs: Vec<_> = array
@@ -263,18 +194,9 @@ fn partitions_below_and_on_an_array() {
         .iter()
         .map(|f| (f.name.as_str(), segments(&f.segments), f.stack.join(" on ")))
         .collect();
-    assert_eq!(
-        fs[0],
-        ("md1p1", vec![(0, 2048, 1_000_000)], "partition 1".into())
-    );
-    assert_eq!(
-        fs[1],
-        ("md1p2", vec![(0, 1_002_048, 600_000)], "partition 2".into())
-    );
-    assert_eq!(
-        array.filesystems[1].mounts[0].path.to_str(),
-        Some("/with space")
-    );
+    assert_eq!(fs[0], ("md1p1", vec![(0, 2048, 1_000_000)], "partition 1".into()));
+    assert_eq!(fs[1], ("md1p2", vec![(0, 1_002_048, 600_000)], "partition 2".into()));
+    assert_eq!(array.filesystems[1].mounts[0].path.to_str(), Some("/with space"));
     assert!(
         topology
             .notes
@@ -292,13 +214,7 @@ fn mounted_in_another_namespace() {
         "disk sdx 8:112 1000\n file sys/fs/ext4/sdx/lifetime 1\n file sys/fs/ext4/features/x 1",
     );
     let array = &tree.resolve(&["sdx"]).unwrap().arrays[0];
-    assert_eq!(
-        (
-            array.filesystems[0].name.as_str(),
-            array.filesystems[0].mounts.len()
-        ),
-        ("sdx", 0)
-    );
+    assert_eq!((array.filesystems[0].name.as_str(), array.filesystems[0].mounts.len()), ("sdx", 0));
 }
 
 #[test]

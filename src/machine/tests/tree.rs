@@ -31,10 +31,7 @@ struct Tables(BTreeMap<Dev, Vec<Target>>);
 
 impl DmTables for Tables {
     fn table(&self, dev: Dev) -> io::Result<Vec<Target>> {
-        self.0
-            .get(&dev)
-            .cloned()
-            .ok_or_else(|| io::ErrorKind::PermissionDenied.into())
+        self.0.get(&dev).cloned().ok_or_else(|| io::ErrorKind::PermissionDenied.into())
     }
 }
 
@@ -64,7 +61,8 @@ impl Tree {
     pub fn write(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
-        // ext4 flushes a file that is truncated and rewritten (auto_da_alloc). A new file is much faster.
+        // ext4 flushes a file that is truncated and rewritten (auto_da_alloc). A new file is much
+        // faster.
         let _ = fs::remove_file(&path);
         fs::write(path, text).unwrap();
     }
@@ -136,9 +134,7 @@ impl Tree {
                 self.tables.entry(dev).or_default().push(target);
             }
             "mount" => {
-                let [_, dev, path, fstype, source, options] = words[..] else {
-                    panic!("{line}")
-                };
+                let [_, dev, path, fstype, source, options] = words[..] else { panic!("{line}") };
                 self.mountinfo.push_str(&format!(
                     "30 1 {dev} / {path} {options} shared:1 - {fstype} {source} {options}\n"
                 ));
@@ -153,7 +149,8 @@ impl Tree {
         }
     }
 
-    /// Creates the directory of a device `<kind> <name> <major:minor> <sectors>`, and a node in /dev.
+    /// Creates the directory of a device `<kind> <name> <major:minor> <sectors>`, and a node in
+    /// /dev.
     fn device(&self, parent: &str, words: &[&str]) -> PathBuf {
         let dir = Path::new(parent).join(words[1]);
         self.write(dir.join("dev"), format!("{}\n", words[2]));
@@ -171,9 +168,7 @@ impl Tree {
 
 /// Segments as tuples: filesystem sector, array sector, length.
 pub(super) fn segments(of: &[Segment]) -> Vec<(u64, u64, u64)> {
-    of.iter()
-        .map(|s| (s.fs_sector.0, s.array_sector.0, s.sectors))
-        .collect()
+    of.iter().map(|s| (s.fs_sector.0, s.array_sector.0, s.sectors)).collect()
 }
 
 /// Twelve loop devices of 100 GiB in a RAID 0 with ext4, as in the lab.
@@ -184,8 +179,9 @@ pub(crate) fn raid0_of_12() -> Tree {
 /// A RAID 0 of `members` such loop devices.
 pub(crate) fn raid0(members: u32) -> Tree {
     let mut tree = Tree::new(&format!(
-        "md md127 9:127 2514812928 level=raid0 layout=-1 chunk_size=524288 raid_disks={members} component_size=0 \
-            metadata_version=1.2 array_state=clean reshape_position=none consistency_policy=none
+        "md md127 9:127 2514812928 level=raid0 layout=-1 chunk_size=524288 raid_disks={members} \
+         component_size=0 metadata_version=1.2 array_state=clean reshape_position=none \
+         consistency_policy=none
         mount 9:127 /srv ext4 /dev/md127 rw,stripe=1536
         disk vda 254:0 83886080 queue/iostats=1
         mount 254:0 / ext4 /dev/vda rw
@@ -195,8 +191,8 @@ pub(crate) fn raid0(members: u32) -> Tree {
     for i in 0..members {
         tree.add(&format!(
             "disk loop{n} 7:{n} 209715200 queue/iostats=1 queue/scheduler=none~[mq-deadline]
-            member md127 loop{n} slot={i} state=in_sync offset=133120 new_offset=133120 size=104790016 \
-                ppl_sector=0 ppl_size=0",
+            member md127 loop{n} slot={i} state=in_sync offset=133120 new_offset=133120 \
+             size=104790016 ppl_sector=0 ppl_size=0",
             n = i + 1
         ));
     }

@@ -39,8 +39,8 @@ pub struct AllocFacts {
     pub tracepoints: BTreeMap<&'static str, usize>,
     /// Functions of the hooks that the kernel has.
     pub functions: BTreeMap<&'static str, Function>,
-    /// Enumerators of `enum criteria` (fs/ext4/mballoc.h), ordered by value; empty before 6.5, where criteria are plain
-    /// numbers.
+    /// Enumerators of `enum criteria` (fs/ext4/mballoc.h), ordered by value; empty before 6.5,
+    /// where criteria are plain numbers.
     pub criteria: Vec<String>,
 }
 
@@ -58,11 +58,8 @@ impl AllocFacts {
                 }
             }
             let named = types.enumerators("criteria");
-            facts.criteria = ordered(
-                &named
-                    .map(|(name, value)| (value, name.to_owned()))
-                    .collect(),
-            );
+            facts.criteria =
+                ordered(&named.map(|(name, value)| (value, name.to_owned())).collect());
             for name in functions() {
                 if types.has(name, BtfKind::Func) {
                     facts.functions.entry(name).or_default().typed = true;
@@ -95,7 +92,8 @@ impl AllocFacts {
     }
 }
 
-/// Names by ascending value from 0, without a gap, that start with `CR_`. The last enumerator is the number of criteria.
+/// Names by ascending value from 0, without a gap, that start with `CR_`. The last enumerator is
+/// the number of criteria.
 fn ordered(named: &BTreeMap<i32, String>) -> Vec<String> {
     (0..)
         .map_while(|i| named.get(&i))
@@ -111,10 +109,7 @@ mod tests {
 
     #[test]
     fn criteria_without_names_are_numbers() {
-        assert_eq!(
-            AllocFacts::default().criteria(),
-            ["cr0", "cr1", "cr2", "cr3"]
-        );
+        assert_eq!(AllocFacts::default().criteria(), ["cr0", "cr1", "cr2", "cr3"]);
     }
 
     #[test]

@@ -11,8 +11,8 @@ pub struct Hook {
     pub functions: &'static [&'static str],
     /// Kind of hook.
     pub source: Source,
-    /// Figures that the programs give, with the names of [`AllocPlan::sources`]: fields of `analysis::alloc::Counts` and
-    /// `AllocCounters`.
+    /// Figures that the programs give, with the names of [`AllocPlan::sources`]: fields of
+    /// `analysis::alloc::Counts` and `AllocCounters`.
     pub figures: &'static [&'static str],
     /// Figures that are missing without the programs, in words.
     pub gives: &'static str,
@@ -50,45 +50,27 @@ pub const TRACEPOINTS: [(&str, usize, Hook); 8] = [
     (
         "ext4_mballoc_prealloc",
         1,
-        tracepoint(
-            &["rt_al_prealloc"],
-            &["preallocated"],
-            "allocations from preallocated space",
-        ),
+        tracepoint(&["rt_al_prealloc"], &["preallocated"], "allocations from preallocated space"),
     ),
-    (
-        "ext4_mb_bitmap_load",
-        2,
-        tracepoint(&["rt_al_bitmap"], &["bitmaps"], "bitmap loads"),
-    ),
-    (
-        "ext4_mb_buddy_bitmap_load",
-        2,
-        tracepoint(&["rt_al_buddy"], &["buddies"], "buddy loads"),
-    ),
+    ("ext4_mb_bitmap_load", 2, tracepoint(&["rt_al_bitmap"], &["bitmaps"], "bitmap loads")),
+    ("ext4_mb_buddy_bitmap_load", 2, tracepoint(&["rt_al_buddy"], &["buddies"], "buddy loads")),
     (
         "ext4_read_block_bitmap_load",
         3,
-        tracepoint(
-            &["rt_al_read"],
-            &["reads", "prefetches"],
-            "bitmap reads from disk",
-        ),
+        tracepoint(&["rt_al_read"], &["reads", "prefetches"], "bitmap reads from disk"),
     ),
     (
         "ext4_discard_preallocations",
         2,
-        tracepoint(
-            &["rt_al_discard"],
-            &["discards"],
-            "preallocated space that is given back",
-        ),
+        tracepoint(&["rt_al_discard"], &["discards"], "preallocated space that is given back"),
     ),
 ];
 
-/// Counts groups in `ext4_mb_scan_group()`, which considers each group since Linux 6.17, and in backports.
+/// Counts groups in `ext4_mb_scan_group()`, which considers each group since Linux 6.17, and in
+/// backports.
 pub const GROUPS: Hook = Hook {
-    // The program at the start of a search is attached last: the other programs count nothing before it has run.
+    // The program at the start of a search is attached last: the other programs count nothing
+    // before it has run.
     programs: &[
         "rt_al_list_out",
         "rt_al_list_in",
@@ -105,10 +87,11 @@ pub const GROUPS: Hook = Hook {
     ],
     source: Source::Fentry,
     figures: &["looked", "refused", "reasons", "groups", "calls"],
-    gives: "groups counted by a hook, or reasons why they are refused (ext4_mb_scan_group or ext4_get_group_info)",
+    gives: "groups counted by a hook, or reasons why they are refused (ext4_mb_scan_group or \
+            ext4_get_group_info)",
 };
-/// Counts groups in `ext4_get_group_info()` before 6.17, on kernels where it is a function (since 5.10.181, 5.15.113, 6.1.30,
-/// 6.4).
+/// Counts groups in `ext4_get_group_info()` before 6.17, on kernels where it is a function (since
+/// 5.10.181, 5.15.113, 6.1.30, 6.4).
 pub const GROUPS_BY_INFO: Hook = Hook {
     programs: &[
         "rt_al_prefetch_out",
@@ -147,24 +130,15 @@ pub const WAIT: Hook = Hook {
     figures: &["waits"],
     gives: "time spent waiting for bitmaps (ext4_wait_block_bitmap)",
 };
-pub const WAIT_KPROBE: Hook = Hook {
-    programs: &["rt_al_kwait_out", "rt_al_kwait_in"],
-    source: Source::Kprobe,
-    ..WAIT
-};
+pub const WAIT_KPROBE: Hook =
+    Hook { programs: &["rt_al_kwait_out", "rt_al_kwait_in"], source: Source::Kprobe, ..WAIT };
 
 const fn tracepoint(
     programs: &'static [&'static str],
     figures: &'static [&'static str],
     gives: &'static str,
 ) -> Hook {
-    Hook {
-        programs,
-        functions: &[],
-        source: Source::Tracepoint,
-        figures,
-        gives,
-    }
+    Hook { programs, functions: &[], source: Source::Tracepoint, figures, gives }
 }
 
 /// Functions of ext4 that a plan may hook.

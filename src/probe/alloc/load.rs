@@ -40,16 +40,13 @@ pub(super) struct Idle {
 
 impl Default for Idle {
     fn default() -> Self {
-        Self {
-            since: Instant::now(),
-            then: HashMap::new(),
-        }
+        Self { since: Instant::now(), then: HashMap::new() }
     }
 }
 
 impl AllocProbe {
-    /// Traces ext4 filesystems, given by device number (major << 20 | minor). Leaves out filesystems beyond the 16th and programs
-    /// that the kernel refuses, with a note.
+    /// Traces ext4 filesystems, given by device number (major << 20 | minor). Leaves out
+    /// filesystems beyond the 16th and programs that the kernel refuses, with a note.
     ///
     /// # Errors
     ///

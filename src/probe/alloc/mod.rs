@@ -1,5 +1,5 @@
-//! BPF programs that trace ext4's block allocator, in their own object. Stages as in [`super::Probe`]: facts -> plan -> load ->
-//! counters.
+//! BPF programs that trace ext4's block allocator, in their own object. Stages as in
+//! [`super::Probe`]: facts -> plan -> load -> counters.
 
 mod facts;
 mod hooks;

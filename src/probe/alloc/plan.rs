@@ -11,7 +11,8 @@ use crate::probe::object::Planned;
 /// Hooks to load.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct AllocPlan {
-    /// Hooks in order of attachment: groups before requests, so that each counted request has its groups counted.
+    /// Hooks in order of attachment: groups before requests, so that each counted request has its
+    /// groups counted.
     pub hooks: Vec<&'static Hook>,
     /// Kprobes that replace a refused hook.
     pub instead: Vec<&'static Hook>,
@@ -33,8 +34,9 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
     let mut plan = AllocPlan::default();
     if !facts.ext4 {
         plan.notes.push(
-            "nothing is counted in ext4's block allocator: this kernel does not describe the types of its module ext4 (no \
-             /sys/kernel/btf/ext4: it needs CONFIG_DEBUG_INFO_BTF_MODULES=y)"
+            "nothing is counted in ext4's block allocator: this kernel does not describe the \
+             types of its module ext4 (no /sys/kernel/btf/ext4: it needs \
+             CONFIG_DEBUG_INFO_BTF_MODULES=y)"
                 .to_owned(),
         );
         return Ok(plan);
@@ -46,7 +48,10 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
             Some(n) if n >= least => plan.hooks.push(hook),
             Some(n) => plan.lacks(
                 hook,
-                &format!("the tracepoint {name} has {n} arguments in this kernel, raidtrace expects {least}"),
+                &format!(
+                    "the tracepoint {name} has {n} arguments in this kernel, raidtrace expects \
+                     {least}"
+                ),
             ),
             None => plan.lacks(hook, &format!("this kernel has no tracepoint {name}")),
         }
@@ -60,7 +65,8 @@ impl AllocPlan {
         self.notes.push(format!("no {}: {why}", hook.gives));
     }
 
-    /// Selects `ext4_mb_scan_group()` if the kernel has it: `ext4_get_group_info()` is then also called for other purposes.
+    /// Selects `ext4_mb_scan_group()` if the kernel has it: `ext4_get_group_info()` is then also
+    /// called for other purposes.
     fn groups(&mut self, facts: &AllocFacts) {
         let new = facts.function("ext4_mb_scan_group").symbol;
         let hook = if new { &GROUPS } else { &GROUPS_BY_INFO };
@@ -68,10 +74,7 @@ impl AllocPlan {
         match hook.functions.iter().find(missing) {
             None => self.hooks.push(hook),
             Some(name) => {
-                self.lacks(
-                    hook,
-                    &format!("this kernel has no traceable function {name}"),
-                );
+                self.lacks(hook, &format!("this kernel has no traceable function {name}"));
             }
         }
     }
@@ -110,7 +113,8 @@ impl AllocPlan {
         self.hooks.remove(at).programs
     }
 
-    /// Source of each figure. The source of a figure of several hooks is the most expensive one, or none if a hook is missing.
+    /// Source of each figure. The source of a figure of several hooks is the most expensive one, or
+    /// none if a hook is missing.
     pub fn sources(&self) -> BTreeMap<&'static str, Source> {
         let all = TRACEPOINTS.iter().map(|(_, _, hook)| hook);
         let mut sources = BTreeMap::new();
@@ -160,11 +164,7 @@ mod tests {
     use super::super::hooks::functions;
     use super::{AllocFacts, Planned as _, Source, TRACEPOINTS, WAIT_FUNCTION, plan};
 
-    const HOOKABLE: Function = Function {
-        typed: true,
-        traceable: Some(true),
-        symbol: true,
-    };
+    const HOOKABLE: Function = Function { typed: true, traceable: Some(true), symbol: true };
 
     fn modern() -> AllocFacts {
         AllocFacts {
@@ -179,9 +179,7 @@ mod tests {
     /// Facts of a kernel before 6.17.
     fn older() -> AllocFacts {
         let mut facts = modern();
-        facts
-            .functions
-            .retain(|name, _| !name.starts_with("ext4_mb_scan_group"));
+        facts.functions.retain(|name, _| !name.starts_with("ext4_mb_scan_group"));
         facts
     }
 
@@ -219,16 +217,12 @@ mod tests {
 
     #[test]
     fn groups_need_all_of_their_functions() {
-        for (mut facts, name) in [
-            (modern(), "ext4_mb_scan_groups_xa_range"),
-            (older(), "ext4_get_group_info"),
-        ] {
+        for (mut facts, name) in
+            [(modern(), "ext4_mb_scan_groups_xa_range"), (older(), "ext4_get_group_info")]
+        {
             facts.functions.get_mut(name).unwrap().traceable = Some(false);
             let plan = plan(&facts).unwrap();
-            assert!(
-                !plan.counts_groups() && plan.notes[0].contains(name),
-                "{name}"
-            );
+            assert!(!plan.counts_groups() && plan.notes[0].contains(name), "{name}");
             assert_eq!(plan.sources()["looked"], Source::None);
         }
     }
@@ -281,10 +275,7 @@ mod tests {
     #[test]
     fn without_types_there_are_no_hooks_and_a_note() {
         assert!(plan(&AllocFacts::default()).is_err());
-        let facts = AllocFacts {
-            ext4: false,
-            ..modern()
-        };
+        let facts = AllocFacts { ext4: false, ..modern() };
         let plan = plan(&facts).unwrap();
         assert!(plan.hooks.is_empty() && plan.notes.len() == 1);
         assert!(plan.sources().values().all(|s| *s == Source::None));

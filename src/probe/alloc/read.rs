@@ -25,8 +25,8 @@ const MANY: usize = 8192;
 const AFTER: Duration = Duration::from_secs(30);
 
 impl AllocProbe {
-    /// Counters since the start. The programs keep counting during the reading, so figures can differ by requests that end
-    /// meanwhile.
+    /// Counters since the start. The programs keep counting during the reading, so figures can
+    /// differ by requests that end meanwhile.
     pub fn read(&mut self) -> Result<AllocCounters> {
         let mut counters = AllocCounters::default();
         self.read_filesystems(&mut counters)?;
@@ -55,7 +55,8 @@ impl AllocProbe {
         Ok(())
     }
 
-    /// Reads groups considered and refused. Returns running searches by task: the allocation context and its number of groups.
+    /// Reads groups considered and refused. Returns running searches by task: the allocation
+    /// context and its number of groups.
     fn read_cpus(&self, counters: &mut AllocCounters) -> Result<HashMap<AllocTaskKey, (u64, u64)>> {
         let mut running = HashMap::new();
         for number in 0..self.cpus {
@@ -137,10 +138,7 @@ impl AllocProbe {
         if counters.tasks.len() > MANY {
             let idle = idle(&counters.tasks, &self.idle.then);
             for task in idle.iter().filter(|t| !counters.searching.contains_key(t)) {
-                let wire = rt_alloc_task_key {
-                    dev: task.dev,
-                    pid: task.pid,
-                };
+                let wire = rt_alloc_task_key { dev: task.dev, pid: task.pid };
                 // On an error the entry is already gone.
                 let _ = self.skel.maps.rt_alloc_tasks.delete(wire.bytes());
             }
@@ -169,10 +167,7 @@ fn all(map: &impl MapCore) -> Result<impl Iterator<Item = (Vec<u8>, Vec<u8>)>> {
 }
 
 fn task_of(key: &rt_alloc_task_key) -> AllocTaskKey {
-    AllocTaskKey {
-        dev: key.dev,
-        pid: key.pid,
-    }
+    AllocTaskKey { dev: key.dev, pid: key.pid }
 }
 
 fn share_of(share: &rt_alloc_share) -> Share {
@@ -229,17 +224,10 @@ mod tests {
     #[test]
     fn only_idle_tasks_are_dropped() {
         let task = |pid| AllocTaskKey { dev: 1, pid };
-        let share = |looked| Share {
-            requests: 1,
-            looked,
-            ..Share::default()
-        };
+        let share = |looked| Share { requests: 1, looked, ..Share::default() };
         let now = [(1, 5), (2, 6), (3, 5)].map(|(p, l)| (task(p), (share(l), Vec::new())));
         let then = [(1, 5), (2, 5)].map(|(p, l)| (task(p), share(l)));
-        assert_eq!(
-            idle(&now.into_iter().collect(), &then.into_iter().collect()),
-            [task(1)]
-        );
+        assert_eq!(idle(&now.into_iter().collect(), &then.into_iter().collect()), [task(1)]);
     }
 
     #[test]
@@ -289,12 +277,7 @@ mod tests {
             sum.latency.count(),
             sum.waits.count(),
         ];
-        assert_eq!(
-            n,
-            [
-                2, 4, 6, 8, 10, 12, 14, 16, 18, 32, 20, 22, 24, 26, 28, 30, 256, 512
-            ]
-        );
+        assert_eq!(n, [2, 4, 6, 8, 10, 12, 14, 16, 18, 32, 20, 22, 24, 26, 28, 30, 256, 512]);
         assert_eq!(sum.criteria, [2, 4, 6, 8, 10]);
         assert_eq!(sum.reasons, [2, 4, 6, 8, 10, 12, 14, 16]);
     }

@@ -77,22 +77,12 @@ fn events_of_new_members_wait_for_the_next_topology() {
 #[test]
 fn a_submission_may_have_a_file() {
     let mut events = Vec::new();
-    let mut wire = rt_event_submission {
-        kind: SUBMISSION,
-        pid: 7,
-        ..Default::default()
-    };
+    let mut wire = rt_event_submission { kind: SUBMISSION, pid: 7, ..Default::default() };
     decode(wire.bytes(), &mut events).unwrap();
-    wire.file = rt_file_id {
-        inode: 12,
-        dev: 1,
-        generation: 2,
-    };
+    wire.file = rt_file_id { inode: 12, dev: 1, generation: 2 };
     decode(wire.bytes(), &mut events).unwrap();
-    let files: Vec<_> = events
-        .iter()
-        .map(|e| matches!(e, Event::Submitted(s) if s.file.is_some()))
-        .collect();
+    let files: Vec<_> =
+        events.iter().map(|e| matches!(e, Event::Submitted(s) if s.file.is_some())).collect();
     assert_eq!(files, [false, true]);
 }
 
@@ -130,7 +120,8 @@ fn buffers_are_powers_of_two_of_pages() {
 fn events_of_several_rings_are_ordered_by_time() {
     let mut events = Vec::new();
     let mut wire = request();
-    // Events of one ring, then of the next, and one event later than the time up to which a third ring has been drained.
+    // Events of one ring, then of the next, and one event later than the time up to which a third
+    // ring has been drained.
     for (now_ns, runs) in [(10, 1), (30, 0), (20, 2), (40, 0), (25, 1)] {
         (wire.now_ns, wire.runs) = (now_ns, runs);
         let run = |n| (now_ns as u32 + n) | u32::from(Origin::Journal as u8) << RUN_SHIFT;
@@ -146,11 +137,7 @@ fn events_of_several_rings_are_ordered_by_time() {
         events.iter().map(number).collect()
     };
     let ordered = in_order(&mut events, 30);
-    assert_eq!(
-        show(&ordered),
-        [10, 1010, 20, 1020, 1021, 25, 1025, 30],
-        "each with its runs"
-    );
+    assert_eq!(show(&ordered), [10, 1010, 20, 1020, 1021, 25, 1025, 30], "each with its runs");
     assert_eq!(show(&events), [40]);
     assert_eq!(show(&in_order(&mut events, 40)), [40]);
     assert!(in_order(&mut events, 50).is_empty());

@@ -39,23 +39,14 @@ impl Maps {
         let entry = self.index.get(&slot(number, mult))?;
         let dev = (entry.dev == number).then(|| &self.devs[&u32::from(entry.index)])?;
         let parts = dev.parts.iter().take(dev.nr_parts as usize);
-        Some(
-            parts
-                .map(|p| (p.start, p.member, self.members[&p.member]))
-                .collect(),
-        )
+        Some(parts.map(|p| (p.start, p.member, self.members[&p.member])).collect())
     }
 }
 
 /// A device as a program finds it, without ids, which differ between updated and newly loaded maps.
 fn known(maps: &Maps, number: u32, mult: u64) -> Option<Vec<(u64, Vec<u8>)>> {
     let found = maps.find(number, mult)?;
-    Some(
-        found
-            .iter()
-            .map(|(s, _, m)| (*s, m.bytes().to_vec()))
-            .collect(),
-    )
+    Some(found.iter().map(|(s, _, m)| (*s, m.bytes().to_vec())).collect())
 }
 
 fn raid1(members: &[Member]) -> Array {
@@ -68,8 +59,8 @@ fn two() -> [Member; 2] {
     [member(0, 8, 0), member(1, 8, 16)]
 }
 
-/// Updates the maps to `next` write by write, and checks after each write that every device is either in its old or in its
-/// new state.
+/// Updates the maps to `next` write by write, and checks after each write that every device is
+/// either in its old or in its new state.
 fn switch_over(
     state: &mut MapState,
     maps: &mut Maps,
@@ -79,19 +70,13 @@ fn switch_over(
     let (after, writes, switchover) = state.updated(next)?;
     let mult = state.mult;
     let loaded = Maps::loaded(next);
-    let devices: Vec<u32> = watched(was)
-        .chain(watched(next))
-        .map(|(e, _)| e.dev)
-        .collect();
+    let devices: Vec<u32> = watched(was).chain(watched(next)).map(|(e, _)| e.dev).collect();
     let before = maps.clone();
     for write in &writes {
         maps.write(write);
         for &number in &devices {
             let now = known(maps, number, mult);
-            let either = [
-                known(&before, number, mult),
-                known(&loaded, number, next.mult),
-            ];
+            let either = [known(&before, number, mult), known(&loaded, number, next.mult)];
             assert!(either.contains(&now), "{number}: {now:?}");
         }
     }
@@ -173,17 +158,10 @@ fn other_geometry_or_lack_of_room_needs_a_reload() {
         state.updated(&tables(arrays)).is_none()
     };
     assert!(!refused(&|_| {}));
-    assert!(
-        refused(&|a| a[0].level = "raid10".into()),
-        "another geometry"
-    );
+    assert!(refused(&|a| a[0].level = "raid10".into()), "another geometry");
     assert!(refused(&|a| a[0].sectors += 8), "another layout");
     assert!(refused(&|a| a[0].dev = dev(9, 7)), "another array");
-    assert!(refused(&|a| a.push(array(
-        2,
-        "raid0",
-        vec![member(0, 8, 48)]
-    ))));
+    assert!(refused(&|a| a.push(array(2, "raid0", vec![member(0, 8, 48)]))));
     assert!(refused(&|a| a.clear()));
     let many = |a: &mut Vec<Array>| {
         let spares = (0..=MEMBERS_LEAST).map(|n| member(9, 8, 64 + 16 * n));
@@ -201,11 +179,7 @@ fn devices_that_share_an_index_slot_need_a_reload() {
     let new = member(1, 65, clash.unwrap());
     let [a, b] = two();
     // A reload is needed even if the other member has left: a program may have just read its entry.
-    assert!(
-        state
-            .updated(&tables(vec![raid1(&[a.clone(), new.clone()])]))
-            .is_none()
-    );
+    assert!(state.updated(&tables(vec![raid1(&[a.clone(), new.clone()])])).is_none());
     assert!(state.updated(&tables(vec![raid1(&[a, b, new])])).is_none());
 }
 
@@ -216,11 +190,7 @@ fn an_array_whose_outer_member_gets_a_new_id_needs_a_reload() {
     let outer = |a: Member, b: Member| array(9, "raid0", vec![a, b]);
     let (a, b) = (member(0, 9, 1), member(1, 9, 2));
     let of = |disk| {
-        tables(vec![
-            inner(1, disk),
-            inner(2, member(0, 8, 16)),
-            outer(a.clone(), b.clone()),
-        ])
+        tables(vec![inner(1, disk), inner(2, member(0, 8, 16)), outer(a.clone(), b.clone())])
     };
     let t = of(member(0, 8, 0));
     let state = MapState::new(&t, Spare::for_tables(&t));
@@ -242,10 +212,7 @@ fn spare_entries_are_for_half_the_members() {
         let members = (0..count).map(|n| member(n, 8, 16 * n)).collect();
         Spare::for_tables(&tables(vec![array(1, "raid0", members)]))
     };
-    let spare = |members| Spare {
-        members,
-        slots: 64 * members,
-    };
+    let spare = |members| Spare { members, slots: 64 * members };
     assert_eq!(of(2), spare(MEMBERS_LEAST));
     assert_eq!(of(12), spare(6));
     assert_eq!(of(200), spare(MEMBERS_MOST));
@@ -274,8 +241,8 @@ fn members() -> impl Strategy<Value = Vec<Member>> {
 }
 
 proptest! {
-    /// After any change of members the maps are equal to newly loaded ones, except for ids. An update is refused only if there is
-    /// no room. Every request is counted once.
+    /// After any change of members the maps are equal to newly loaded ones, except for ids. An
+    /// update is refused only if there is no room. Every request is counted once.
     #[test]
     fn updated_maps_equal_newly_loaded_maps(all in prop::collection::vec(members(), 2..12)) {
         let all: Vec<Tables> = all.iter().map(|m| tables(vec![raid1(m)])).collect();

@@ -59,36 +59,21 @@ const PLAIN: Need = Need {
 };
 
 fn names(facts: &Facts) -> Vec<&'static str> {
-    plan(facts, PLAIN)
-        .unwrap()
-        .programs
-        .iter()
-        .map(|c| c.program)
-        .collect()
+    plan(facts, PLAIN).unwrap().programs.iter().map(|c| c.program).collect()
 }
 
 #[test]
 fn a_modern_kernel_gets_everything_and_no_notes() {
     assert_eq!(
         names(&MODERN),
-        [
-            "rt_rq_issue",
-            "rt_rq_complete",
-            "rt_bio_queue",
-            "rt_free_blocks",
-            "rt_rq_complete_2"
-        ]
+        ["rt_rq_issue", "rt_rq_complete", "rt_bio_queue", "rt_free_blocks", "rt_rq_complete_2"]
     );
     assert!(plan(&MODERN, PLAIN).unwrap().notes.is_empty());
 }
 
 #[test]
 fn stripes_need_the_md_submit_program() {
-    let need = Need {
-        stripes: true,
-        md_submits: true,
-        ..PLAIN
-    };
+    let need = Need { stripes: true, md_submits: true, ..PLAIN };
     let plan = plan(&MODERN, need).unwrap();
     assert!(plan.programs.iter().any(|c| c.program == "rt_md_submit"));
     assert!(plan.notes.is_empty(), "{:?}", plan.notes);
@@ -96,10 +81,7 @@ fn stripes_need_the_md_submit_program() {
 
 #[test]
 fn shadow_programs_follow_their_programs() {
-    let facts = Facts {
-        preemptible: true,
-        ..MODERN
-    };
+    let facts = Facts { preemptible: true, ..MODERN };
     let names = names(&facts);
     for first in ["rt_rq_issue", "rt_bio_queue"] {
         let at = |name: &str| names.iter().position(|n| *n == name);
@@ -108,20 +90,12 @@ fn shadow_programs_follow_their_programs() {
     assert!(!names.contains(&"rt_md_submit_2"));
 }
 
-/// The suffix `_2` marks a shadow program: under another name it would count the events of its first program again.
+/// The suffix `_2` marks a shadow program: under another name it would count the events of its
+/// first program again.
 #[test]
 fn every_program_that_can_be_skipped_has_a_shadow_program_with_its_name() {
-    let facts = Facts {
-        preemptible: true,
-        several_queues: true,
-        ..MODERN
-    };
-    let need = Need {
-        stripes: true,
-        md_submits: true,
-        bio_based: true,
-        ..PLAIN
-    };
+    let facts = Facts { preemptible: true, several_queues: true, ..MODERN };
+    let need = Need { stripes: true, md_submits: true, bio_based: true, ..PLAIN };
     let plan = plan(&facts, need).unwrap();
     let shadows = plan.programs.iter().map(|c| c.program);
     let mut shadows: Vec<_> = shadows.filter(|p| is_shadow(p)).collect();
@@ -136,18 +110,10 @@ fn completion_shadow_is_not_attached_without_a_multiqueue_disk() {
     let attached = |facts: &Facts| {
         let plan = plan(facts, PLAIN).unwrap();
         let mut found = plan.programs.into_iter();
-        found
-            .find(|c| c.program == "rt_rq_complete_2")
-            .map(|c| c.attached)
+        found.find(|c| c.program == "rt_rq_complete_2").map(|c| c.attached)
     };
-    let one_queue = Facts {
-        several_queues: false,
-        ..MODERN
-    };
-    let preemptible = Facts {
-        preemptible: true,
-        ..one_queue
-    };
+    let one_queue = Facts { several_queues: false, ..MODERN };
+    let preemptible = Facts { preemptible: true, ..one_queue };
     assert_eq!(
         [MODERN, one_queue, preemptible].map(|f| attached(&f)),
         [Some(true), Some(false), Some(true)]
@@ -157,29 +123,15 @@ fn completion_shadow_is_not_attached_without_a_multiqueue_disk() {
 #[test]
 fn dirtied_data_is_hooked_if_wanted_and_permitted() {
     let programs = |facts: &Facts, dirtied| {
-        let need = Need {
-            ext4: true,
-            dirtied,
-            ..PLAIN
-        };
+        let need = Need { ext4: true, dirtied, ..PLAIN };
         let plan = plan(facts, need).unwrap();
         let names = plan.programs.iter().map(|c| c.program);
         let names: Vec<_> = names.filter(|p| p.starts_with("rt_dirty")).collect();
         (names, plan.notes.len())
     };
-    let unhooked = Facts {
-        ftrace: false,
-        ..MODERN
-    };
-    let old = Facts {
-        dirty_folio: None,
-        dirty_page: Some(2),
-        ..MODERN
-    };
-    let untyped = Facts {
-        handle_stats: None,
-        ..MODERN
-    };
+    let unhooked = Facts { ftrace: false, ..MODERN };
+    let old = Facts { dirty_folio: None, dirty_page: Some(2), ..MODERN };
+    let untyped = Facts { handle_stats: None, ..MODERN };
     let (by_handle, by_block) = ("rt_dirty_handle", "rt_dirty_block");
     let (folio, page) = ("rt_dirty_folio", "rt_dirty_page");
     for (facts, dirtied, expected) in [
@@ -200,37 +152,19 @@ fn programs_for_a_degraded_array_are_loaded() {
     let of = |need| {
         let plan = plan(&MODERN, need).unwrap();
         let mut found = plan.programs.into_iter();
-        found
-            .find(|c| c.program == "rt_bio_complete")
-            .map(|c| c.attached)
+        found.find(|c| c.program == "rt_bio_complete").map(|c| c.attached)
     };
-    let whole = Need {
-        stripes: true,
-        ..PLAIN
-    };
-    let degraded = Need {
-        bio_based: true,
-        ..whole
-    };
-    assert_eq!(
-        [PLAIN, whole, degraded].map(of),
-        [None, Some(false), Some(true)]
-    );
-    let old = Facts {
-        bio_complete: None,
-        ..MODERN
-    };
+    let whole = Need { stripes: true, ..PLAIN };
+    let degraded = Need { bio_based: true, ..whole };
+    assert_eq!([PLAIN, whole, degraded].map(of), [None, Some(false), Some(true)]);
+    let old = Facts { bio_complete: None, ..MODERN };
     assert!(plan(&old, whole).unwrap().notes.is_empty());
     assert!(!plan(&old, degraded).unwrap().notes.is_empty());
 }
 
 #[test]
 fn tracepoints_with_two_arguments_select_the_old_variant() {
-    let facts = Facts {
-        bio_queue: Some(2),
-        rq_issue: Some(2),
-        ..MODERN
-    };
+    let facts = Facts { bio_queue: Some(2), rq_issue: Some(2), ..MODERN };
     let names = names(&facts);
     assert!(names.contains(&"rt_bio_queue_q") && names.contains(&"rt_rq_issue_q"));
     assert!(!names.contains(&"rt_rq_issue"));
@@ -238,11 +172,7 @@ fn tracepoints_with_two_arguments_select_the_old_variant() {
 
 #[test]
 fn a_missing_tracepoint_costs_one_feature_and_a_note() {
-    let facts = Facts {
-        bio_queue: None,
-        free_blocks: None,
-        ..MODERN
-    };
+    let facts = Facts { bio_queue: None, free_blocks: None, ..MODERN };
     let plan = plan(&facts, PLAIN).unwrap();
     assert_eq!(plan.programs.len(), 3);
     assert_eq!(plan.notes.len(), 2);
@@ -250,20 +180,9 @@ fn a_missing_tracepoint_costs_one_feature_and_a_note() {
 
 #[test]
 fn without_btf_or_requests_the_error_has_a_remedy() {
-    assert!(
-        plan(&Facts::default(), PLAIN)
-            .unwrap_err()
-            .contains("CONFIG_DEBUG_INFO_BTF")
-    );
-    let strange = Facts {
-        rq_issue: Some(3),
-        ..MODERN
-    };
-    assert!(
-        plan(&strange, PLAIN)
-            .unwrap_err()
-            .contains("has 3 arguments")
-    );
+    assert!(plan(&Facts::default(), PLAIN).unwrap_err().contains("CONFIG_DEBUG_INFO_BTF"));
+    let strange = Facts { rq_issue: Some(3), ..MODERN };
+    assert!(plan(&strange, PLAIN).unwrap_err().contains("has 3 arguments"));
 }
 
 #[test]
@@ -278,52 +197,26 @@ fn only_optional_programs_can_be_dropped() {
 
 #[test]
 fn waits_for_a_journal_need_the_types_of_jbd2() {
-    let need = Need {
-        ext4: true,
-        journals: true,
-        ..PLAIN
-    };
+    let need = Need { ext4: true, journals: true, ..PLAIN };
     let found = |facts: &Facts, need: Need| {
         let plan = plan(facts, need).unwrap();
         let programs = plan.programs.iter().map(|c| c.program);
         let all = ["rt_checkpoint", "rt_checkpoint_done", "rt_log_tail"];
-        (
-            programs.filter(|p| all.contains(p)).count(),
-            plan.notes.join("; "),
-        )
+        (programs.filter(|p| all.contains(p)).count(), plan.notes.join("; "))
     };
     assert_eq!(found(&MODERN, need), (3, String::new()));
     assert_eq!(found(&MODERN, PLAIN), (0, String::new()));
-    let untyped = Facts {
-        checkpoint_stats: None,
-        ..MODERN
-    };
+    let untyped = Facts { checkpoint_stats: None, ..MODERN };
     let (programs, note) = found(&untyped, need);
-    assert!(
-        programs == 0 && note.contains("no waits for room in a journal"),
-        "{note}"
-    );
-    let module = Facts {
-        jbd2_module_btf: true,
-        ..untyped
-    };
+    assert!(programs == 0 && note.contains("no waits for room in a journal"), "{note}");
+    let module = Facts { jbd2_module_btf: true, ..untyped };
     assert_eq!(found(&module, need), (3, String::new()));
 }
 
 #[test]
 fn a_topology_only_session_loads_nothing() {
-    let need = Need {
-        nothing: true,
-        ..PLAIN
-    };
-    let plan = plan(
-        &Facts {
-            btf: true,
-            ..Facts::default()
-        },
-        need,
-    )
-    .unwrap();
+    let need = Need { nothing: true, ..PLAIN };
+    let plan = plan(&Facts { btf: true, ..Facts::default() }, need).unwrap();
     assert!(plan.programs.is_empty() && plan.notes.is_empty());
 }
 
@@ -334,15 +227,9 @@ fn xfs_blocks_of_unknown_kind_give_a_note() {
         plan(facts, need).unwrap().notes
     };
     assert_eq!(notes(&MODERN), [""; 0]);
-    let hidden = Facts {
-        xfs_buf_end: u64::MAX,
-        ..MODERN
-    };
+    let hidden = Facts { xfs_buf_end: u64::MAX, ..MODERN };
     assert!(notes(&hidden)[0].contains("XFS"), "{:?}", notes(&hidden));
-    let untyped = Facts {
-        xfs_types: false,
-        ..MODERN
-    };
+    let untyped = Facts { xfs_types: false, ..MODERN };
     assert!(notes(&untyped)[0].contains("types of XFS"));
     assert!(plan(&untyped, PLAIN).unwrap().notes.is_empty());
 }
@@ -354,9 +241,6 @@ fn freed_blocks_of_xfs_are_forgotten_if_its_types_are_known() {
         plan.programs.iter().any(|c| c.program == "rt_xfs_freed")
     };
     assert!(freed(&MODERN, true) && !freed(&MODERN, false));
-    let untyped = Facts {
-        xfs_types: false,
-        ..MODERN
-    };
+    let untyped = Facts { xfs_types: false, ..MODERN };
     assert!(!freed(&untyped, true));
 }

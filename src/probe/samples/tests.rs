@@ -9,14 +9,7 @@ fn decode(bytes: &[u8]) -> Option<Sample> {
 }
 
 fn wire(frames: u16, mode: u16) -> Vec<u8> {
-    let mut wire = rt_sample {
-        cpu: 3,
-        pid: 7,
-        tgid: 6,
-        frames,
-        mode,
-        ..Default::default()
-    };
+    let mut wire = rt_sample { cpu: 3, pid: 7, tgid: 6, frames, mode, ..Default::default() };
     wire.comm[..3].copy_from_slice(b"a;b");
     wire.bytes().to_vec()
 }
@@ -41,13 +34,7 @@ fn a_sample_has_all_its_frames() {
 fn malformed_samples_are_rejected() {
     let mut long = wire(FRAMES as u16 + 1, super::KERNEL);
     long.extend(vec![1; 8 * (FRAMES + 1)]);
-    for bytes in [
-        Vec::new(),
-        vec![0; 8],
-        long,
-        wire(0, super::KERNEL),
-        wire(0, 9),
-    ] {
+    for bytes in [Vec::new(), vec![0; 8], long, wire(0, super::KERNEL), wire(0, 9)] {
         assert_eq!(decode(&bytes), None, "{bytes:?}");
     }
 }

@@ -22,14 +22,15 @@ pub struct Filesystems {
 pub struct SlowFacts {
     /// The kernel has BTF; without it nothing loads.
     pub btf: bool,
-    /// Filesystems whose types are described by BTF, built in or as modules: ext4 and jbd2, or XFS. Only those that are asked for.
+    /// Filesystems whose types are described by BTF, built in or as modules: ext4 and jbd2, or
+    /// XFS. Only those that are asked for.
     pub typed: Filesystems,
     /// RQF_FLUSH_SEQ of `request.rq_flags`. The bit differs between kernels.
     pub flush_seq: u32,
     /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
     pub tracepoints: BTreeMap<&'static str, usize>,
-    /// Number of arguments of each function that has a prototype in BTF and that ftrace can hook. Without ftrace's list, every
-    /// function counts as traceable.
+    /// Number of arguments of each function that has a prototype in BTF and that ftrace can hook.
+    /// Without ftrace's list, every function counts as traceable.
     pub functions: BTreeMap<&'static str, usize>,
 }
 
@@ -48,7 +49,8 @@ impl SlowFacts {
         let has = |name| types.iter().any(|t| t.has(name, BtfKind::Struct));
         facts.typed.ext4 = has("ext4_inode_info") && has("transaction_s");
         facts.typed.xfs = has("xfs_inode");
-        // include/linux/blk-mq.h: enumerators of an anonymous enum since 6.11, before that the macro 1 << 4.
+        // include/linux/blk-mq.h: enumerators of an anonymous enum since 6.11, before that the
+        // macro 1 << 4.
         let bit = kernel.kernel_enumerator("__RQF_FLUSH_SEQ").unwrap_or(4);
         facts.flush_seq = 1u32.checked_shl(bit.unsigned_abs()).unwrap_or(0);
         let is_function = |name: &str| points().any(|on| on.function() == Some(name));

@@ -47,47 +47,29 @@ pub struct Hook {
     pub of: Of,
     /// True if the operations of the filesystem cannot be traced without the programs.
     pub required: bool,
-    /// True if a missing hook gives no note, because another hook gives the same figures on other kernels.
+    /// True if a missing hook gives no note, because another hook gives the same figures on other
+    /// kernels.
     pub silent: bool,
 }
 
 const fn hook(programs: &'static [&'static str], on: &'static [On], gives: &'static str) -> Hook {
-    Hook {
-        programs,
-        on,
-        gives,
-        of: Of::Any,
-        required: false,
-        silent: false,
-    }
+    Hook { programs, on, gives, of: Of::Any, required: false, silent: false }
 }
 
 const fn required(hook: Hook) -> Hook {
-    Hook {
-        required: true,
-        ..hook
-    }
+    Hook { required: true, ..hook }
 }
 
 const fn silent(hook: Hook) -> Hook {
-    Hook {
-        silent: true,
-        ..hook
-    }
+    Hook { silent: true, ..hook }
 }
 
 const fn ext4(hook: Hook) -> Hook {
-    Hook {
-        of: Of::Ext4,
-        ..hook
-    }
+    Hook { of: Of::Ext4, ..hook }
 }
 
 const fn xfs(hook: Hook) -> Hook {
-    Hook {
-        of: Of::Xfs,
-        ..hook
-    }
+    Hook { of: Of::Xfs, ..hook }
 }
 
 /// Figures that either of two hooks gives.
@@ -99,10 +81,7 @@ pub const ORDERED: &str = "files whose ordered data a commit waits for";
 pub const HOOKS: [Hook; 30] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
-        &[
-            On::AtLeast("sched_waking", 1),
-            On::AtLeast("sched_switch", 3),
-        ],
+        &[On::AtLeast("sched_waking", 1), On::AtLeast("sched_switch", 3)],
         "sleeps of tasks",
     )),
     hook(
@@ -110,26 +89,10 @@ pub const HOOKS: [Hook; 30] = [
         &[On::AtLeast("block_bio_complete", 2)],
         "IO of members without requests",
     ),
-    hook(
-        &["rt_slow_rq_done"],
-        &[On::AtLeast("block_rq_complete", 3)],
-        "IO of members",
-    ),
-    silent(hook(
-        &["rt_slow_bio_queue"],
-        &[On::Exactly("block_bio_queue", 1)],
-        IO,
-    )),
-    silent(hook(
-        &["rt_slow_bio_queue_q"],
-        &[On::Exactly("block_bio_queue", 2)],
-        IO,
-    )),
-    ext4(silent(hook(
-        &["rt_slow_folio_wait"],
-        &[On::AtLeast("folio_wait_writeback", 2)],
-        ORDERED,
-    ))),
+    hook(&["rt_slow_rq_done"], &[On::AtLeast("block_rq_complete", 3)], "IO of members"),
+    silent(hook(&["rt_slow_bio_queue"], &[On::Exactly("block_bio_queue", 1)], IO)),
+    silent(hook(&["rt_slow_bio_queue_q"], &[On::Exactly("block_bio_queue", 2)], IO)),
+    ext4(silent(hook(&["rt_slow_folio_wait"], &[On::AtLeast("folio_wait_writeback", 2)], ORDERED))),
     ext4(silent(hook(
         &["rt_slow_page_wait"],
         &[On::AtLeast("wait_on_page_writeback", 2)],
@@ -171,10 +134,7 @@ pub const HOOKS: [Hook; 30] = [
     ))),
     hook(
         &["rt_slow_lock_end", "rt_slow_lock_begin"],
-        &[
-            On::AtLeast("contention_end", 1),
-            On::AtLeast("contention_begin", 2),
-        ],
+        &[On::AtLeast("contention_end", 1), On::AtLeast("contention_begin", 2)],
         "holders of inode locks",
     ),
     ext4(hook(
@@ -235,12 +195,7 @@ pub const HOOKS: [Hook; 30] = [
         "unlink",
     )),
     hook(
-        &[
-            "rt_slow_syncfs_out",
-            "rt_slow_syncfs_in",
-            "rt_slow_ksync_out",
-            "rt_slow_ksync_in",
-        ],
+        &["rt_slow_syncfs_out", "rt_slow_syncfs_in", "rt_slow_ksync_out", "rt_slow_ksync_in"],
         &[On::Function("sync_filesystem"), On::Function("ksys_sync")],
         "sync and syncfs",
     ),
@@ -251,10 +206,7 @@ pub const HOOKS: [Hook; 30] = [
     ),
     ext4(required(hook(
         &["rt_slow_sync_out", "rt_slow_sync_in"],
-        &[
-            On::AtLeast("ext4_sync_file_exit", 1),
-            On::AtLeast("ext4_sync_file_enter", 2),
-        ],
+        &[On::AtLeast("ext4_sync_file_exit", 1), On::AtLeast("ext4_sync_file_enter", 2)],
         "fsync",
     ))),
     xfs(hook(

@@ -21,8 +21,8 @@ use crate::probe::overhead::Meter;
 use crate::probe::ring::Ring;
 use crate::probe::wire::Wire as _;
 
-/// Least value of `rt_slow_io_ns`, the minimum duration in ns of reported IO of members. Flushes, FUA writes and reads for parity
-/// are reported from `RT_SHORT_NS` (`bpf/slow_io.bpf.c`) on.
+/// Least value of `rt_slow_io_ns`, the minimum duration in ns of reported IO of members. Flushes,
+/// FUA writes and reads for parity are reported from `RT_SHORT_NS` (`bpf/slow_io.bpf.c`) on.
 const SHORTEST_IO_NS: u64 = 1_000_000;
 
 /// Role of a block device in the trace.
@@ -72,8 +72,8 @@ pub struct SlowProbe {
 }
 
 impl SlowProbe {
-    /// Traces operations that take at least `threshold`, on devices by number (major << 20 | minor). Leaves out programs that the
-    /// kernel refuses, with a note.
+    /// Traces operations that take at least `threshold`, on devices by number (major << 20 |
+    /// minor). Leaves out programs that the kernel refuses, with a note.
     ///
     /// # Errors
     ///
@@ -119,7 +119,8 @@ impl SlowProbe {
         })
     }
 
-    /// Traces other devices from now on. Operations in progress on the old devices are still reported.
+    /// Traces other devices from now on. Operations in progress on the old devices are still
+    /// reported.
     ///
     /// # Errors
     /// The map has no room for the devices.
@@ -150,17 +151,14 @@ impl SlowProbe {
 }
 
 fn filesystems(devices: &BTreeMap<u32, Device>) -> Filesystems {
-    Filesystems {
-        ext4: devices.values().any(|d| d.ext4),
-        xfs: devices.values().any(|d| d.xfs),
-    }
+    Filesystems { ext4: devices.values().any(|d| d.ext4), xfs: devices.values().any(|d| d.xfs) }
 }
 
 fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> Result<()> {
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.rt_slow_bio_based = u64::from(devices.values().any(|d| d.bio_based));
-        // The kernel loads raid456 when an array that needs it is assembled. Without its types, reads for parity are counted in
-        // `own_data`.
+        // The kernel loads raid456 when an array that needs it is assembled. Without its types,
+        // reads for parity are counted in `own_data`.
         let md = Md::gather();
         if md.has_stripes() {
             bss.rt_slow_raid5_end_read = md.raid5_end_read;

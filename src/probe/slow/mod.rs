@@ -1,5 +1,5 @@
-//! BPF programs of `raidtrace slow`, in their own object. Stages as in [`super::Probe`]: facts -> plan -> load -> events and
-//! sums.
+//! BPF programs of `raidtrace slow`, in their own object. Stages as in [`super::Probe`]: facts ->
+//! plan -> load -> events and sums.
 
 mod events;
 mod facts;

@@ -25,10 +25,7 @@ pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> 
     if !facts.btf {
         return Err(NO_TYPES.to_owned());
     }
-    let mut plan = SlowPlan {
-        of: wanted,
-        ..SlowPlan::default()
-    };
+    let mut plan = SlowPlan { of: wanted, ..SlowPlan::default() };
     if wanted.ext4 && !facts.typed.ext4 {
         plan.drop(Of::Ext4, &untyped("ext4 and jbd2", "ext4"))?;
     }
@@ -57,8 +54,7 @@ pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> 
     for (gives, _) in either.into_iter().filter(|(_, wanted)| *wanted) {
         let given = |h: &&Hook| h.gives == gives && h.silent;
         if !plan.hooks.iter().copied().any(|h| given(&h)) {
-            plan.notes
-                .push(format!("no {gives}: this kernel has no hook for them"));
+            plan.notes.push(format!("no {gives}: this kernel has no hook for them"));
         }
     }
     Ok(plan)
@@ -67,8 +63,9 @@ pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> 
 /// Reason why operations of a filesystem cannot be traced: no types of the module.
 fn untyped(types: &str, module: &str) -> String {
     format!(
-        "this kernel does not describe the types of {types} (no /sys/kernel/btf/{module}): either the module is not loaded, or the \
-         kernel is older than 5.11 or was built without CONFIG_DEBUG_INFO_BTF_MODULES=y"
+        "this kernel does not describe the types of {types} (no /sys/kernel/btf/{module}): either \
+         the module is not loaded, or the kernel is older than 5.11 or was built without \
+         CONFIG_DEBUG_INFO_BTF_MODULES=y"
     )
 }
 

@@ -144,20 +144,12 @@ impl SlowProbe {
                 last_ns: s.last_ns,
             });
         }
-        OffCpu {
-            sleeps,
-            queued_ns: off.queued_ns,
-            missed_ns: off.missed_ns,
-        }
+        OffCpu { sleeps, queued_ns: off.queued_ns, missed_ns: off.missed_ns }
     }
 
     /// `None` for an unknown kind.
     fn operation(&mut self, o: &rt_slow_operation) -> Option<Operation> {
-        let file = FileId {
-            dev: o.dev,
-            inode: o.inode,
-            generation: o.generation,
-        };
+        let file = FileId { dev: o.dev, inode: o.inode, generation: o.generation };
         Some(Operation {
             kind: kind(u32::from(o.kind))?,
             task: task(o.pid, &o.comm),
@@ -198,20 +190,12 @@ impl SlowProbe {
             let h = &c.holders[(first + i) % kept];
             Holder {
                 task: task(h.pid, &h.comm),
-                handle: HANDLES
-                    .get(h.r#type as usize)
-                    .copied()
-                    .unwrap_or("unknown")
-                    .into(),
+                handle: HANDLES.get(h.r#type as usize).copied().unwrap_or("unknown").into(),
                 ns: h.end_ns,
             }
         });
         let ordered = c.inodes.iter().filter(|i| i.inode != 0).map(|i| Ordered {
-            file: FileId {
-                dev: c.dev,
-                inode: i.inode,
-                generation: i.generation,
-            },
+            file: FileId { dev: c.dev, inode: i.inode, generation: i.generation },
             ns: i.wait_ns,
             pages: i.pages,
             bytes: seen(i.bytes),
@@ -293,8 +277,5 @@ fn flags(wire: u8) -> Flags {
 
 fn task(pid: u32, comm: &[u8]) -> Task {
     let name = comm.iter().copied().take_while(|&c| c != 0);
-    Task {
-        pid,
-        comm: name.collect(),
-    }
+    Task { pid, comm: name.collect() }
 }

@@ -5,8 +5,8 @@ use crate::address::ArraySector;
 use crate::origin::Origin;
 use crate::probe::boundaries::{Boundary, block_sectors, dynamic};
 
-/// A lookup as in `rt_array_origin()` (`bpf/lookup.bpf.h`). Returns the code, the sectors since the boundary, and the sectors up
-/// to the next one.
+/// A lookup as in `rt_array_origin()` (`bpf/lookup.bpf.h`). Returns the code, the sectors since the
+/// boundary, and the sectors up to the next one.
 fn look_up(tiles: &Tiles, indices: &[u32], words: &[u64], sector: u64) -> (u8, u64, u64) {
     let at = sector + tiles.lead;
     let tile = at / tiles.sectors;
@@ -21,15 +21,11 @@ fn look_up(tiles: &Tiles, indices: &[u32], words: &[u64], sector: u64) -> (u8, u
     let tried = (words[first + 1 + slot / 8] >> (slot % 8 * 8)) as u8 as usize;
     assert!(tried < number);
     assert_eq!(found, list[..number].partition_point(|w| w >> 8 <= at) - 1);
-    (
-        list[found] as u8,
-        at - (list[found] >> 8),
-        (list[found + 1] >> 8) - at,
-    )
+    (list[found] as u8, at - (list[found] >> 8), (list[found + 1] >> 8) - at)
 }
 
-/// Branch-free binary search as in `rt_search()` (`bpf/lookup.bpf.c`): the last of `number` boundaries for which `begins`
-/// holds. It must hold for the first.
+/// Branch-free binary search as in `rt_search()` (`bpf/lookup.bpf.c`): the last of `number`
+/// boundaries for which `begins` holds. It must hold for the first.
 fn halved(number: usize, begins: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut left) = (0, number);
     while left > 1 {
@@ -47,12 +43,10 @@ fn look_up_in(tiles: &Tiles, table: &[Boundary], sector: u64) -> (u8, u64, u64) 
     look_up(tiles, &indices, &lists.into_words(), sector)
 }
 
-/// Boundaries of a filesystem that starts at `start`, with flex groups of `group` sectors. Every fifth has a superblock backup.
+/// Boundaries of a filesystem that starts at `start`, with flex groups of `group` sectors. Every
+/// fifth has a superblock backup.
 fn flex_groups(start: u64, group: u64, groups: u64) -> Vec<Boundary> {
-    let mut table = vec![Boundary {
-        sector: ArraySector(0),
-        code: Origin::Raw as u8,
-    }];
+    let mut table = vec![Boundary { sector: ArraySector(0), code: Origin::Raw as u8 }];
     for g in 0..groups {
         let first = start + g * group;
         let mut put = |offset: u64, code: u8| {
@@ -115,10 +109,7 @@ fn the_first_boundary_tried_is_right_for_99_percent_of_sectors() {
 
 #[test]
 fn an_empty_table_is_one_tile() {
-    let table = [Boundary {
-        sector: ArraySector(0),
-        code: Origin::Raw as u8,
-    }];
+    let table = [Boundary { sector: ArraySector(0), code: Origin::Raw as u8 }];
     let tiles = Tiles::new(&table, 1000);
     assert_eq!(tiles.number, 1);
     let (code, distance, run) = look_up_in(&tiles, &table, 999);
@@ -130,10 +121,7 @@ fn an_empty_table_is_one_tile() {
 #[test]
 fn tiles_with_many_boundaries_are_searched() {
     let table: Vec<_> = (0..1000)
-        .map(|i| Boundary {
-            sector: ArraySector(i * 3),
-            code: (i * i % 7) as u8,
-        })
+        .map(|i| Boundary { sector: ArraySector(i * 3), code: (i * i % 7) as u8 })
         .collect();
     let tiles = Tiles::new(&table, 1 << 40);
     assert!(tiles.number < 20_000, "{tiles:?}");

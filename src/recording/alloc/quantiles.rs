@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::analysis::hist::{self, BUCKETS, Hist};
 
-/// A histogram of µs. If `count` is 0, the quantiles are meaningless. `buckets` are pairs of an exclusive upper bound and
-/// a count.
+/// A histogram of µs. If `count` is 0, the quantiles are meaningless. `buckets` are pairs of an
+/// exclusive upper bound and a count.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Quantiles {

@@ -26,8 +26,8 @@ pub(super) struct Reached {
     searches: u64,
 }
 
-/// Groups considered by each search. p50, p99 and max are the upper bounds of their buckets; the last bucket has no upper bound,
-/// so its lower bound is used.
+/// Groups considered by each search. p50, p99 and max are the upper bounds of their buckets; the
+/// last bucket has no upper bound, so its lower bound is used.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Looked {
@@ -35,7 +35,8 @@ pub(super) struct Looked {
     p99: u64,
     max: u64,
     count: u64,
-    /// Searches counted by ext4 (mb_stats), possibly in a part of the interval; `None` if a hook counted the groups.
+    /// Searches counted by ext4 (mb_stats), possibly in a part of the interval; `None` if a hook
+    /// counted the groups.
     mb_stats_searches: Option<u64>,
     /// Pairs of the lower bound of a bucket and its number of searches.
     buckets: Vec<(u64, u64)>,
@@ -107,11 +108,7 @@ impl Looked {
                     refused: is_hooked(s, c).then_some(refused),
                 })
                 .collect(),
-            reasons: Refused::ALL
-                .into_iter()
-                .zip(c.reasons)
-                .filter(|r| r.1 > 0)
-                .collect(),
+            reasons: Refused::ALL.into_iter().zip(c.reasons).filter(|r| r.1 > 0).collect(),
         }
     }
     pub(super) fn read(&self, c: &mut Counts) {

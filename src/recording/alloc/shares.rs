@@ -105,11 +105,7 @@ impl File {
 
     pub(super) fn read(self) -> Result<FileAlloc, String> {
         Ok(FileAlloc {
-            id: FileId {
-                dev: number(&self.dev)?,
-                inode: self.inode,
-                generation: self.generation,
-            },
+            id: FileId { dev: number(&self.dev)?, inode: self.inode, generation: self.generation },
             location: FileLocation {
                 path: self.path.map(|p| raw(p, self.path_bytes)),
                 name: self.name.map(|n| raw(n, self.name_bytes)),

@@ -41,10 +41,7 @@ impl Stacks {
             })
             .collect();
         kept.sort_by(|a, b| (&a.stack, &a.comm).cmp(&(&b.stack, &b.comm)));
-        Self {
-            kept,
-            other: u32::try_from(profile.other()).unwrap_or(u32::MAX),
-        }
+        Self { kept, other: u32::try_from(profile.other()).unwrap_or(u32::MAX) }
     }
 
     pub(super) fn read(self) -> Profile {

@@ -59,9 +59,8 @@ fn stacks_are_read_back() {
         profile.add_other(7);
         let read = Interval::parse(0, &json(&fixture::empty(), &profile)).unwrap();
         let stacks = |p: &Profile| {
-            let each = p
-                .stacks()
-                .map(|(comm, stack, n)| (comm.to_vec(), stack.names().join(";"), n));
+            let each =
+                p.stacks().map(|(comm, stack, n)| (comm.to_vec(), stack.names().join(";"), n));
             let mut all: Vec<_> = each.collect();
             all.sort();
             all
@@ -112,9 +111,7 @@ fn lists_are_limited() {
             _ => "{}",
         };
         let list = many(one, n);
-        interval(format!(
-            r#""filesystems":[{{"dev":"9:3","{key}":[{list}]}}]"#
-        ))
+        interval(format!(r#""filesystems":[{{"dev":"9:3","{key}":[{list}]}}]"#))
     };
     let dev = r#"{"dev":"0:0"}"#;
     let filesystems = |n| interval(format!(r#""filesystems":[{}]"#, many(dev, n)));

@@ -47,11 +47,7 @@ impl Allocator {
             }
         }
         let Some(sum) = sum else {
-            *sum = Some(Self {
-                whole: snapshot,
-                intervals: 1,
-                busiest,
-            });
+            *sum = Some(Self { whole: snapshot, intervals: 1, busiest });
             return;
         };
         sum.intervals += 1;

@@ -9,7 +9,8 @@ use crate::recording::fixture;
 
 type Sums = BTreeMap<String, [u64; 4]>;
 
-/// Adds the sums of each member: requests, bytes, requests counted by the kernel, busy microseconds.
+/// Adds the sums of each member: requests, bytes, requests counted by the kernel, busy
+/// microseconds.
 fn sums(report: &Report, into: &mut Sums) {
     let us = report.snapshot.interval.as_secs_f64() * 1e6;
     for member in report.snapshot.arrays.iter().flat_map(|a| &a.members) {
@@ -76,10 +77,7 @@ fn requests_completed_before_the_first_state_are_counted() {
         sums
     };
     assert_eq!(requests(None, None), 4000);
-    assert_eq!(
-        requests(None, Some("+3")) + requests(Some("+3"), None),
-        4000
-    );
+    assert_eq!(requests(None, Some("+3")) + requests(Some("+3"), None), 4000);
     assert_eq!(requests(Some("+0"), None), 4000);
 }
 
@@ -92,9 +90,7 @@ fn a_part_of_a_second_has_its_own_utilisation() {
     for item in &mut items {
         if let Item::State(state) = item {
             let members = state.arrays.iter_mut().flat_map(|a| &mut a.members);
-            members
-                .flat_map(|m| &mut m.disk)
-                .for_each(|d| d.in_flight = 0);
+            members.flat_map(|m| &mut m.disk).for_each(|d| d.in_flight = 0);
         }
     }
     let file = file(&items);
@@ -113,11 +109,7 @@ fn a_stall_leads_the_headline() {
     for ticks in [true, false] {
         let file = file(&fixture::stalled_items(ticks));
         for (from, to, expected) in [
-            (
-                None,
-                None,
-                "loop3 completed nothing for 12 s, with 12 requests in flight",
-            ),
+            (None, None, "loop3 completed nothing for 12 s, with 12 requests in flight"),
             (Some("+8"), None, "loop3 completed nothing for 9 s, with"),
             (
                 Some("+4.5"),
@@ -132,10 +124,7 @@ fn a_stall_leads_the_headline() {
             let hotspot = report.snapshot.arrays[0].hotspot.clone().unwrap();
             let stalled = hotspot.kind == crate::analysis::hotspot::Kind::Stalled;
             assert_eq!(stalled, !expected.is_empty(), "{from:?} {to:?} {hotspot:?}");
-            assert!(
-                hotspot.headline.starts_with(expected),
-                "{from:?} {to:?} {hotspot:?}"
-            );
+            assert!(hotspot.headline.starts_with(expected), "{from:?} {to:?} {hotspot:?}");
         }
     }
 }
@@ -149,9 +138,7 @@ fn headline_reports_seconds_of_saturation() {
             let disk = state.arrays[0].members[0].disk.as_mut().unwrap();
             disk.io_ticks_ms = (((state.time_us - fixture::START) / 1000) as u64).min(5000);
             let others = state.arrays.iter_mut().flat_map(|a| &mut a.members).skip(1);
-            others
-                .flat_map(|m| &mut m.disk)
-                .for_each(|d| d.in_flight = 0);
+            others.flat_map(|m| &mut m.disk).for_each(|d| d.in_flight = 0);
         }
     }
     items.retain(|i| match i {
@@ -169,15 +156,7 @@ fn headline_reports_seconds_of_saturation() {
 
 #[test]
 fn sizes_are_powers_of_two() {
-    let buckets = [
-        (0, 0),
-        (1, 1),
-        (511, 1),
-        (512, 2),
-        (4096, 5),
-        (4097, 5),
-        (u32::MAX, 24),
-    ];
+    let buckets = [(0, 0), (1, 1), (511, 1), (512, 2), (4096, 5), (4097, 5), (u32::MAX, 24)];
     for (length, bucket) in buckets {
         assert_eq!(Sizes::bucket(length), bucket, "{length}");
         assert!(Sizes::from(bucket) <= u64::from(length));

@@ -9,11 +9,7 @@ use crate::recording::error::{Ending, TraceError};
 use crate::recording::fixture;
 
 fn reader(bytes: Vec<u8>) -> Result<Reader, TraceError> {
-    Reader::new(
-        Box::new(Cursor::new(bytes)),
-        Path::new("x.rtrace"),
-        Wanted::Everything,
-    )
+    Reader::new(Box::new(Cursor::new(bytes)), Path::new("x.rtrace"), Wanted::Everything)
 }
 
 fn all(reader: &mut Reader) -> Vec<Item> {
@@ -36,10 +32,7 @@ fn written_items_are_read_back() {
     assert_eq!(info.comm, "worker107\\\u{e9}".as_bytes());
     assert_eq!(info.role.as_deref(), Some("writeback"));
     for inode in 12..30 {
-        assert_eq!(
-            *reader.file_location(&fixture::file(inode)).unwrap(),
-            fixture::location(inode)
-        );
+        assert_eq!(*reader.file_location(&fixture::file(inode)).unwrap(), fixture::location(inode));
     }
     assert!(reader.file_location(&fixture::file(31)).is_none());
 }
@@ -60,9 +53,7 @@ fn seek_returns_to_an_earlier_batch() {
     assert!(marks.len() > 10);
     for (at, mark) in marks.iter().rev() {
         reader.seek(mark).unwrap();
-        let back: Vec<Item> = std::iter::from_fn(|| reader.next_item())
-            .take(800)
-            .collect();
+        let back: Vec<Item> = std::iter::from_fn(|| reader.next_item()).take(800).collect();
         assert_eq!(back, items[*at..(at + 800).min(items.len())]);
     }
     reader.seek(&marks[3].1).unwrap();
@@ -102,18 +93,8 @@ fn complete_batches_of_a_truncated_file_are_read() {
 fn other_files_are_rejected() {
     let error = |bytes: &[u8]| reader(bytes.to_vec()).err().unwrap().to_string();
     assert!(error(b"").contains("is empty"));
-    for other in [
-        &b"ARROW1\0\0"[..],
-        b"\x7fELF",
-        b"{}",
-        &[0; 100],
-        &[0xff; 100],
-        b"PAR1",
-    ] {
-        assert!(
-            error(other).contains("not a raidtrace recording"),
-            "{other:?}"
-        );
+    for other in [&b"ARROW1\0\0"[..], b"\x7fELF", b"{}", &[0; 100], &[0xff; 100], b"PAR1"] {
+        assert!(error(other).contains("not a raidtrace recording"), "{other:?}");
     }
     let whole = fixture::file_of(&fixture::items(10, 1), 100);
     let replaced = |from: &[u8], to: &[u8]| {
@@ -123,11 +104,7 @@ fn other_files_are_rejected() {
         bytes
     };
     let newer = replaced(b"\x01\0\0\x001\0", b"\x01\0\0\x007\0");
-    assert!(
-        error(&newer).contains("newer than this raidtrace"),
-        "{}",
-        error(&newer)
-    );
+    assert!(error(&newer).contains("newer than this raidtrace"), "{}", error(&newer));
     assert!(error(&replaced(b"raidtrace.schema", b"somebody.schema")).contains("another program"));
     assert!(error(&replaced(b"array_sector", b"array_vector")).contains("no column array_sector"));
     assert!(error(&replaced(b"{\"host\"", b"[\"host\"")).contains("header is damaged"));
@@ -143,11 +120,7 @@ fn batches_before_damage_are_read() {
     let back = all(&mut reader);
     assert!(back.len() > items.len() / 4, "{}", back.len());
     assert_eq!(back[..300], items[..300]);
-    assert!(
-        matches!(reader.ending(), Ending::Corrupt { .. }),
-        "{:?}",
-        reader.ending()
-    );
+    assert!(matches!(reader.ending(), Ending::Corrupt { .. }), "{:?}", reader.ending());
 }
 
 #[test]
@@ -180,10 +153,7 @@ fn parts_are_one_recording() {
     let begins = |second: i64| {
         let state = |i: &Item| matches!(i, Item::State(_));
         let time = fixture::START + second * 1_000_000;
-        items
-            .iter()
-            .position(|i| state(i) && i.time_us() >= time)
-            .unwrap()
+        items.iter().position(|i| state(i) && i.time_us() >= time).unwrap()
     };
     let cuts = [0, begins(3), begins(6), items.len()];
     for (n, cut) in cuts.windows(2).enumerate() {
@@ -228,17 +198,9 @@ fn an_unreadable_part_is_skipped_and_named() {
     let cut = &good[..good.len() - 100];
     let end = "the recording is truncated";
     for (wrong, bad, says) in [
-        (
-            &[2][..],
-            &[&good[..], b"garbage", &good][..],
-            &["not a raidtrace recording"][..],
-        ),
+        (&[2][..], &[&good[..], b"garbage", &good][..], &["not a raidtrace recording"][..]),
         (&[1], &[b"", &good, &good], &["is empty"]),
-        (
-            &[1, 2],
-            &[&[7; 99], b"", &good],
-            &["not a raidtrace recording", "is empty"],
-        ),
+        (&[1, 2], &[&[7; 99], b"", &good], &["not a raidtrace recording", "is empty"]),
         (&[2], &[&good, cut, &good], &[end]),
         (&[1, 3], &[b"", &good, b""], &["is empty", "is empty"]),
         (&[3], &[&good, &good, b"garbage"], &["is damaged"]),
@@ -294,14 +256,8 @@ fn parts_are_ordered_by_number() {
 fn only_regular_files_are_opened() {
     let folder = tempfile::tempdir().unwrap();
     let fifo = folder.path().join("fifo");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &fifo,
-        rustix::fs::FileType::Fifo,
-        0o600.into(),
-        0,
-    )
-    .unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+        .unwrap();
     for (path, says) in [
         (folder.path(), "is a directory"),
         (&fifo, "is a pipe"),
@@ -317,10 +273,7 @@ fn only_regular_files_are_opened() {
 fn rows_of_unknown_members_are_counted() {
     let mut items = fixture::items(50, 1);
     if let Item::State(state) = &mut items[0] {
-        **state = State {
-            time_us: state.time_us,
-            ..State::default()
-        };
+        **state = State { time_us: state.time_us, ..State::default() };
     }
     let mut reader = reader(fixture::file_of(&items, 100)).unwrap();
     let back = all(&mut reader);

@@ -126,10 +126,7 @@ impl CommitLine {
             flushes: commit
                 .flushes
                 .iter()
-                .map(|(dev, ns)| FlushLine {
-                    member: names.device(*dev),
-                    us: ns / 1000,
-                })
+                .map(|(dev, ns)| FlushLine { member: names.device(*dev), us: ns / 1000 })
                 .take(PARTS)
                 .collect(),
         }
@@ -194,10 +191,6 @@ impl CommitLine {
 
 impl HolderLine {
     fn read(self) -> Holder {
-        Holder {
-            task: self.task.read(),
-            handle: self.handle.into(),
-            ns: 0,
-        }
+        Holder { task: self.task.read(), handle: self.handle.into(), ns: 0 }
     }
 }

@@ -46,7 +46,8 @@ struct PhaseLine {
     phase: Phase,
     us: u64,
     member: Option<String>,
-    /// Length of the member's flush or IO, and the longest one of another member; 0 for less than a millisecond.
+    /// Length of the member's flush or IO, and the longest one of another member; 0 for less than
+    /// a millisecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     member_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -129,11 +130,8 @@ impl OperationLine {
             None => 0,
         };
         let file = self.inode.map(|inode| {
-            let name = FileName {
-                path: self.path,
-                inode,
-                generation: self.generation.unwrap_or(0),
-            };
+            let name =
+                FileName { path: self.path, inode, generation: self.generation.unwrap_or(0) };
             name.read(dev, reading)
         });
         let start_ns = nanoseconds(&self.start)?;
@@ -142,10 +140,7 @@ impl OperationLine {
             .into_iter()
             .map(|line| Ok((line.phase, line.read(dev, reading)?)))
             .collect();
-        let task = TaskName {
-            pid: self.pid,
-            comm: self.comm,
-        };
+        let task = TaskName { pid: self.pid, comm: self.comm };
         Ok(Slow {
             operation: Operation {
                 kind: kind(&self.op)?,
@@ -157,11 +152,7 @@ impl OperationLine {
                 end_ns: start_ns.saturating_add(self.total_us.saturating_mul(1000)),
                 position: self.position,
                 bytes: self.bytes,
-                flags: Flags {
-                    direct: self.direct,
-                    syncs: self.synchronous,
-                    ..Flags::default()
-                },
+                flags: Flags { direct: self.direct, syncs: self.synchronous, ..Flags::default() },
                 // Not recorded: the phases contain what is derived from these.
                 lock: LockWait::default(),
                 pusher: None,

@@ -36,20 +36,14 @@ fn written_intervals_are_read_back() {
     assert_eq!(read.operations[0].waterfall, s.operations[0].waterfall);
     assert_eq!((read.lost, &read.kinds), (s.lost, &s.kinds));
     let (a, b) = (&read.operations[0].operation, &s.operations[0].operation);
-    assert_eq!(
-        (a.total_ns(), &a.task, a.file),
-        (b.total_ns(), &b.task, b.file)
-    );
+    assert_eq!((a.total_ns(), &a.task, a.file), (b.total_ns(), &b.task, b.file));
     assert_eq!(read.wall(a.start_ns), s.wall(b.start_ns));
     let (a, b) = (&read.commits[0], &s.commits[0]);
     let length = |c: &crate::analysis::slow::event::Commit| {
         c.reached(State::Ended).unwrap() - c.reached(State::Locked).unwrap()
     };
     assert_eq!(length(a), length(b));
-    assert_eq!(
-        read.wall(a.start_ns().unwrap()),
-        s.wall(b.start_ns().unwrap())
-    );
+    assert_eq!(read.wall(a.start_ns().unwrap()), s.wall(b.start_ns().unwrap()));
 }
 
 #[test]
@@ -58,24 +52,14 @@ fn a_sync_of_all_filesystems_has_no_device() {
     let op = &mut s.operations[0].operation;
     (op.kind, op.file, op.dev) = (Kind::Sync, None, 0);
     let read = again(&s);
-    assert_eq!(
-        (
-            read.operations[0].operation.file,
-            read.operations[0].operation.dev
-        ),
-        (None, 0)
-    );
+    assert_eq!((read.operations[0].operation.file, read.operations[0].operation.dev), (None, 0));
     assert_eq!(json(&read), json(&s));
 }
 
 #[test]
 fn a_device_without_a_name_keeps_its_number() {
     let mut s = full();
-    let part = s.operations[0]
-        .waterfall
-        .parts
-        .get_mut(&Phase::CommitFlush)
-        .unwrap();
+    let part = s.operations[0].waterfall.parts.get_mut(&Phase::CommitFlush).unwrap();
     part.culprit.member = Some((253 << 20 | 7, 1000));
     let read = again(&s);
     let part = &read.operations[0].waterfall.parts[&Phase::CommitFlush];
@@ -99,27 +83,11 @@ fn invalid_intervals_are_rejected_with_a_reason() {
     for (old, new, why) in [
         ("{", "[", "expected"),
         ("raidtrace.slow/1", "raidtrace.top/1", "raidtrace.top/1"),
-        (
-            "\"interval_s\":1.0",
-            "\"interval_s\":-1",
-            "interval_s is -1",
-        ),
-        (
-            "\"op\":\"fsync\"",
-            "\"op\":\"fsnyc\"",
-            "\"fsnyc\" is not an operation",
-        ),
+        ("\"interval_s\":1.0", "\"interval_s\":-1", "interval_s is -1"),
+        ("\"op\":\"fsync\"", "\"op\":\"fsnyc\"", "\"fsnyc\" is not an operation"),
         ("\"start\":\"", "\"start\":\"x", "is not a time"),
-        (
-            "\"md127\":\"9:127\"",
-            "\"md127\":\"9\"",
-            "\"9\" is not a device number",
-        ),
-        (
-            "\"filesystem\":\"md127\"",
-            "\"filesystem\":\"md1\"",
-            "\"md1\" has no number",
-        ),
+        ("\"md127\":\"9:127\"", "\"md127\":\"9\"", "\"9\" is not a device number"),
+        ("\"filesystem\":\"md127\"", "\"filesystem\":\"md1\"", "\"md1\" has no number"),
         ("\"phase\":\"commit_flush\"", "\"phase\":\"tea\"", "tea"),
     ] {
         let bad = good.replacen(old, new, 1);

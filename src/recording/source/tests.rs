@@ -36,19 +36,14 @@ fn add(figures: &mut Figures, snapshot: &Snapshot) {
         }
         for task in &array.tasks {
             for io in &task.io {
-                let key = (
-                    format!("{:?}", task.comm),
-                    format!("{} {}", io.origin, io.op),
-                );
+                let key = (format!("{:?}", task.comm), format!("{} {}", io.origin, io.op));
                 let sum = figures.entry(key).or_default();
                 sum.0 += io.bios;
                 sum.1 += io.bytes;
             }
         }
         for file in &array.files.busiest {
-            let sum = figures
-                .entry((file.id.inode.to_string(), String::new()))
-                .or_default();
+            let sum = figures.entry((file.id.inode.to_string(), String::new())).or_default();
             sum.1 += file.bytes();
         }
     }
@@ -64,7 +59,8 @@ fn intervals_of_the_allocator_are_ignored() {
     assert!(snapshots(&items).eq(snapshots(&others)));
 }
 
-/// A slow operation is shown on its array in the intervals of the following ten seconds. An invalid row is ignored.
+/// A slow operation is shown on its array in the intervals of the following ten seconds. An invalid
+/// row is ignored.
 #[test]
 fn slow_operations_are_shown_in_the_following_intervals() {
     let mut items = fixture::items(600, 4);
@@ -108,10 +104,7 @@ fn intervals_add_up_to_the_whole_recording() {
         for snapshot in source.by_ref() {
             let length = snapshot.interval.as_micros() as i64;
             let time = snapshot.time.as_microsecond();
-            assert!(
-                end.is_none_or(|end| end == time - length),
-                "intervals are contiguous"
-            );
+            assert!(end.is_none_or(|end| end == time - length), "intervals are contiguous");
             end = Some(time);
             add(&mut sum, &snapshot);
         }
@@ -129,10 +122,7 @@ fn one_second_intervals_end_at_states() {
         let disk = snapshot.arrays[0].members[0].disk.unwrap();
         assert_eq!(disk.requests, 100);
         assert!((0.5..=1.0).contains(&disk.utilisation));
-        assert_eq!(
-            snapshot.arrays[0].files.busiest[0].location.device_name,
-            "md127"
-        );
+        assert_eq!(snapshot.arrays[0].files.busiest[0].location.device_name, "md127");
         let comm = &snapshot.arrays[0].tasks[0].comm;
         assert!(comm.starts_with(b"worker10"), "{comm:?}");
     }
@@ -162,11 +152,7 @@ fn rewind_returns_the_same_snapshots() {
         }
         for (n, (time, text)) in all.iter().enumerate().rev().step_by(7) {
             source.rewind(time - 1).unwrap();
-            assert_eq!(
-                &line(&source.next().unwrap()),
-                text,
-                "{interval} ms, number {n}"
-            );
+            assert_eq!(&line(&source.next().unwrap()), text, "{interval} ms, number {n}");
             if let Some((_, next)) = all.get(n + 1) {
                 assert_eq!(&line(&source.next().unwrap()), next);
             }
@@ -180,14 +166,7 @@ fn losses_and_notes_are_in_their_interval() {
     let time_us = fixture::START + 1_500_000;
     let at = items.iter().position(|i| i.time_us() >= time_us).unwrap();
     let reason = crate::analysis::item::TOO_SLOW.to_owned();
-    items.insert(
-        at,
-        Item::Lost {
-            time_us,
-            reason,
-            count: 42,
-        },
-    );
+    items.insert(at, Item::Lost { time_us, reason, count: 42 });
     let text = "loop2 was replaced".to_owned();
     items.insert(at, Item::Note { time_us, text });
     let mut source = source(&items, Duration::from_secs(1));
@@ -203,10 +182,7 @@ fn losses_and_notes_are_in_their_interval() {
 fn a_disk_that_completes_nothing_leads_the_headline() {
     for ticks in [true, false] {
         for interval in [500, 1000, 2500] {
-            let source = source(
-                &fixture::stalled_items(ticks),
-                Duration::from_millis(interval),
-            );
+            let source = source(&fixture::stalled_items(ticks), Duration::from_millis(interval));
             let headlines: Vec<(i64, String)> = source
                 .map(|s| {
                     let hotspot = s.arrays[0].hotspot.clone().unwrap();

@@ -37,7 +37,8 @@ fn arrow_ipc_reads_a_recording() {
     assert_eq!(sum, items.iter().map(|i| u64::from(bytes(i))).sum::<u64>());
 }
 
-/// A disk that takes the first bytes at once, and blocks later writes until its channel has a message or is closed.
+/// A disk that takes the first bytes at once, and blocks later writes until its channel has a
+/// message or is closed.
 struct Slow(bool, mpsc::Receiver<()>);
 
 impl Write for Slow {
@@ -59,11 +60,7 @@ impl Output for Slow {}
 #[test]
 fn writer_does_not_wait_for_a_slow_disk() {
     let (go, wait) = mpsc::channel();
-    let options = Options {
-        rows: 100,
-        waiting: 2,
-        ..Options::default()
-    };
+    let options = Options { rows: 100, waiting: 2, ..Options::default() };
     let mut writer = Writer::create(Slow(false, wait), &fixture::header(), options).unwrap();
     for item in fixture::items(1000, 1) {
         writer.push(&item).unwrap();
@@ -114,11 +111,7 @@ impl Output for SlowShared {}
 fn every_dropped_row_is_reported() {
     let (go, wait) = mpsc::channel();
     let out = fixture::Shared::default();
-    let options = Options {
-        rows: 100,
-        waiting: 1,
-        ..Options::default()
-    };
+    let options = Options { rows: 100, waiting: 1, ..Options::default() };
     let held = SlowShared(Slow(false, wait), out.clone());
     let mut writer = Writer::create(held, &fixture::header(), options).unwrap();
     let items = fixture::items(2000, 1);
@@ -144,11 +137,7 @@ fn every_dropped_row_is_reported() {
 #[test]
 fn no_batch_is_dropped_after_wait_for_disk() {
     let (go, wait) = mpsc::sync_channel(0);
-    let options = Options {
-        rows: 100,
-        waiting: 1,
-        ..Options::default()
-    };
+    let options = Options { rows: 100, waiting: 1, ..Options::default() };
     let slow = Slow(false, wait);
     let mut writer = Writer::create(slow, &fixture::header(), options).unwrap();
     writer.wait_for_disk();

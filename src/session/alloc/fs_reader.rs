@@ -1,4 +1,5 @@
-//! The sampled ext4 filesystems, and the allocator state that ext4 exports for each in /proc and /sys.
+//! The sampled ext4 filesystems, and the allocator state that ext4 exports for each in /proc and
+//! /sys.
 
 use std::time::{Duration, Instant};
 
@@ -7,10 +8,12 @@ use crate::machine::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
 use crate::machine::topology::Topology;
 use crate::machine::{DeviceRole, Filesystem, Sys};
 
-/// Shortest time between two reads of mb_structs_summary: the kernel walks its lists of groups under the allocator's locks.
+/// Shortest time between two reads of mb_structs_summary: the kernel walks its lists of groups
+/// under the allocator's locks.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// Time for which mb_stats is enabled without --mb-stats. It costs an atomic addition for each group considered.
+/// Time for which mb_stats is enabled without --mb-stats. It costs an atomic addition for each
+/// group considered.
 const SLICE: Duration = Duration::from_secs(2);
 
 /// Reads the allocator state of one filesystem.
@@ -51,7 +54,8 @@ pub fn no_ext4(targets: &[String], topology: &Topology) -> String {
     let xfs = all.filter(|fs| fs.role == DeviceRole::Main).find_map(mount);
     if let Some(xfs) = xfs {
         return format!(
-            "{} is XFS: alloc measures ext4's block allocator, and has no figures for XFS; for its IO: raidtrace top {0}",
+            "{} is XFS: alloc measures ext4's block allocator, and has no figures for XFS; for \
+             its IO: raidtrace top {0}",
             xfs.path.display()
         );
     }
@@ -60,8 +64,8 @@ pub fn no_ext4(targets: &[String], topology: &Topology) -> String {
         targets => format!("on {}", targets.join(", ")),
     };
     format!(
-        "no mounted ext4 {on}: the allocator's figures are for ext4 only; name a mount point, or an array, disk or partition that \
-         holds one"
+        "no mounted ext4 {on}: the allocator's figures are for ext4 only; name a mount point, or \
+         an array, disk or partition that holds one"
     )
 }
 
@@ -84,7 +88,8 @@ fn filesystem(topology: &Topology, fs: &Filesystem) -> Option<FsAlloc> {
 }
 
 impl FsReader {
-    /// `mb_stats` enables ext4's counting; `groups` reads each group's free extents. Adds a note for each failure.
+    /// `mb_stats` enables ext4's counting; `groups` reads each group's free extents. Adds a note
+    /// for each failure.
     pub fn new(
         sys: &Sys,
         fs: FsAlloc,
@@ -115,13 +120,15 @@ impl FsReader {
         let counters = sys.path(format!("/proc/fs/ext4/{name}/mb_stats"));
         if mb_stats && !counters.exists() {
             notes.push(format!(
-                "{name}: ext4 does not export its counters on this kernel: no /proc/fs/ext4/{name}/mb_stats"
+                "{name}: ext4 does not export its counters on this kernel: no \
+                 /proc/fs/ext4/{name}/mb_stats"
             ));
         } else if mb_stats {
             match MbStatsSwitch::on(sys, name) {
                 Ok(on) => switch = on,
                 Err(e) => notes.push(format!(
-                    "{name}: ext4's counters could not be enabled: /sys/fs/ext4/{name}/mb_stats: {e}"
+                    "{name}: ext4's counters could not be enabled: /sys/fs/ext4/{name}/mb_stats: \
+                     {e}"
                 )),
             }
         }
@@ -144,11 +151,7 @@ impl FsReader {
     /// The filesystem with its current stripe, tunables and free extents.
     pub fn now(&mut self, sys: &Sys) -> FsAlloc {
         let name = &self.fs.name;
-        if self
-            .lists
-            .as_ref()
-            .is_none_or(|(since, _)| since.elapsed() >= FRESH)
-        {
+        if self.lists.as_ref().is_none_or(|(since, _)| since.elapsed() >= FRESH) {
             self.lists = Some((Instant::now(), MbStructs::read(sys, name)));
         }
         let options = sys.text(&format!("/proc/fs/ext4/{name}/options"));
@@ -159,10 +162,7 @@ impl FsReader {
         let lists = self.lists.as_ref().and_then(|(_, lists)| lists.clone());
         let optimised = lists.as_ref().and_then(|l| l.optimised);
         let fragmentation = match &self.every_group {
-            Some(known) => Some(Fragmentation {
-                optimised,
-                ..known.clone()
-            }),
+            Some(known) => Some(Fragmentation { optimised, ..known.clone() }),
             None => lists.map(from_lists),
         };
         let number = |file: &str| {
@@ -178,14 +178,12 @@ impl FsReader {
         }
     }
 
-    /// True if this kernel's ext4 has lists of groups by free space (5.13). Older kernels have none of these files.
+    /// True if this kernel's ext4 has lists of groups by free space (5.13). Older kernels have none
+    /// of these files.
     pub fn has_lists(&self, sys: &Sys) -> bool {
         let name = &self.fs.name;
-        sys.path(format!("/sys/fs/ext4/{name}/mb_max_linear_groups"))
-            .exists()
-            || sys
-                .path(format!("/proc/fs/ext4/{name}/mb_structs_summary"))
-                .exists()
+        sys.path(format!("/sys/fs/ext4/{name}/mb_max_linear_groups")).exists()
+            || sys.path(format!("/proc/fs/ext4/{name}/mb_structs_summary")).exists()
     }
 
     /// Source of the free extents in `now`.
@@ -245,8 +243,8 @@ impl FsReader {
     }
 }
 
-/// mb_stats now; `None` while it is off, and on kernels without counts by criterion (before 5.13; stable kernels have a
-/// backport, for example 5.10.223).
+/// mb_stats now; `None` while it is off, and on kernels without counts by criterion (before 5.13;
+/// stable kernels have a backport, for example 5.10.223).
 fn stats(sys: &Sys, name: &str) -> Option<(Instant, MbStats)> {
     let stats = MbStats::read(sys, name).filter(|s| !s.criteria.is_empty())?;
     Some((Instant::now(), stats))
@@ -271,13 +269,11 @@ fn from_groups(groups: MbGroups) -> Fragmentation {
     }
 }
 
-/// Fragmentation from mb_structs_summary; without figures if the kernel does not maintain the lists.
+/// Fragmentation from mb_structs_summary; without figures if the kernel does not maintain the
+/// lists.
 fn from_lists(lists: MbStructs) -> Fragmentation {
     if !lists.has_lists() {
-        return Fragmentation {
-            optimised: lists.optimised,
-            ..Fragmentation::default()
-        };
+        return Fragmentation { optimised: lists.optimised, ..Fragmentation::default() };
     }
     Fragmentation {
         groups: lists.largest.iter().sum(),
@@ -300,10 +296,7 @@ mod tests {
     const STATS: &str = "proc/fs/ext4/sda1/mb_stats";
 
     fn sda1() -> FsAlloc {
-        FsAlloc {
-            name: "sda1".to_owned(),
-            ..FsAlloc::default()
-        }
+        FsAlloc { name: "sda1".to_owned(), ..FsAlloc::default() }
     }
 
     #[test]
@@ -324,10 +317,7 @@ mod tests {
             ..Default::default()
         });
         let why = no_ext4(&targets, &topology);
-        assert!(
-            why.starts_with("/srv is XFS: alloc measures ext4's block allocator"),
-            "{why}"
-        );
+        assert!(why.starts_with("/srv is XFS: alloc measures ext4's block allocator"), "{why}");
         assert!(why.ends_with("raidtrace top /srv"), "{why}");
     }
 
@@ -348,13 +338,7 @@ mod tests {
         drop(FsReader::new(&tree.sys(), sda1(), true, false, &mut notes));
         assert_eq!(switch(), "1\n");
         assert!(notes.is_empty());
-        drop(FsReader::new(
-            &tree.sys(),
-            FsAlloc::default(),
-            true,
-            true,
-            &mut notes,
-        ));
+        drop(FsReader::new(&tree.sys(), FsAlloc::default(), true, true, &mut notes));
         assert_eq!(notes.len(), 2, "{notes:?}");
     }
 
@@ -363,7 +347,8 @@ mod tests {
         let tree = Tree::new("");
         tree.write(
             "proc/fs/ext4/sda1/mb_structs_summary",
-            "optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: 0\navg_fragment_size_lists:\n\tlist_order_0_groups: 0\n",
+            "optimize_scan: 0\nmax_free_order_lists:\n\tlist_order_0_groups: \
+             0\navg_fragment_size_lists:\n\tlist_order_0_groups: 0\n",
         );
         tree.write("proc/fs/ext4/sda1/options", "rw\nstripe=640\n");
         let mut reader = FsReader::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
@@ -414,19 +399,13 @@ mod tests {
         let tree = Tree::new("");
         let set = |n: u64| {
             let cr0 = format!("cr0_stats:\n\t\tgroups_considered: {n}0\n");
-            tree.write(
-                STATS,
-                format!("mballoc:\n\treqs: {n}\n\tgroups_scanned: {n}\n\t{cr0}"),
-            );
+            tree.write(STATS, format!("mballoc:\n\treqs: {n}\n\tgroups_scanned: {n}\n\t{cr0}"));
         };
         set(3);
         let mut reader = FsReader::new(&tree.sys(), sda1(), false, false, &mut Vec::new());
         set(5);
         let counted = reader.counted(&tree.sys()).unwrap();
-        assert_eq!(
-            (counted.requests, considered(&counted)),
-            (2, [20, 0, 0, 0, 0])
-        );
+        assert_eq!((counted.requests, considered(&counted)), (2, [20, 0, 0, 0, 0]));
         assert_eq!(reader.counted(&tree.sys()).map(|c| c.requests), Some(0));
         // Counts before the interval are left out.
         set(8);

@@ -9,7 +9,8 @@ use crate::machine::task;
 use crate::probe::alloc::{AllocFacts, AllocProbe};
 use crate::session::cpus::Names;
 
-/// Hooks that are being loaded on another thread: loading takes seconds on a busy machine, and the session must drain its buffers.
+/// Hooks that are being loaded on another thread: loading takes seconds on a busy machine, and the
+/// session must drain its buffers.
 pub(super) struct Loading {
     found: Vec<FsAlloc>,
     thread: JoinHandle<(Result<AllocProbe>, Names)>,

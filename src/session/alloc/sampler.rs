@@ -1,5 +1,5 @@
-//! Intervals of `raidtrace alloc`: counts of the allocator's hooks, CPU samples, ext4's own counters, and bitmap reads of
-//! the members.
+//! Intervals of `raidtrace alloc`: counts of the allocator's hooks, CPU samples, ext4's own
+//! counters, and bitmap reads of the members.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -29,14 +29,15 @@ use crate::session::cpus::CpuSampler;
 
 /// Groups considered per second above which hooks stop counting them.
 const MAX_CALLS: f64 = 5e6;
-/// With fewer requests in an interval, the speed of allocations is unknown, and mb_stats is enabled in the next interval too.
+/// With fewer requests in an interval, the speed of allocations is unknown, and mb_stats is enabled
+/// in the next interval too.
 const FEW: u64 = 100;
 /// Interval between drains of the sample buffer.
 pub const DRAIN: Duration = Duration::from_millis(100);
 /// Interval of checks against [`MAX_CALLS`].
 const CHECK: Duration = Duration::from_secs(1);
-/// Maximum number of tasks whose role is looked up, and of files whose path is looked up, per filesystem. More than fit on a
-/// screen.
+/// Maximum number of tasks whose role is looked up, and of files whose path is looked up, per
+/// filesystem. More than fit on a screen.
 const NAMED: usize = 64;
 
 /// Options of `raidtrace alloc`.
@@ -54,7 +55,8 @@ pub struct AllocOptions {
     pub keep_counting: bool,
 }
 
-/// Attached hooks and open files. The figures of the members come from a session with the same intervals.
+/// Attached hooks and open files. The figures of the members come from a session with the same
+/// intervals.
 pub struct AllocSampler {
     sys: Sys,
     options: AllocOptions,
@@ -85,7 +87,8 @@ pub struct AllocSampler {
 }
 
 impl AllocSampler {
-    /// Attaches the hooks for the ext4 filesystems of a session for `targets`. Call [`AllocSampler::begin`] next.
+    /// Attaches the hooks for the ext4 filesystems of a session for `targets`. Call
+    /// [`AllocSampler::begin`] next.
     ///
     /// # Errors
     /// There is no mounted ext4, or no figure is available.
@@ -138,15 +141,11 @@ impl AllocSampler {
     /// Replaces the sampled filesystems and their hooks. Drops earlier counts.
     fn set_filesystems(&mut self, found: Vec<FsAlloc>, hooks: Result<AllocProbe>) -> Result<()> {
         self.notes.clear();
-        let AllocOptions {
-            mb_stats, groups, ..
-        } = self.options;
+        let AllocOptions { mb_stats, groups, .. } = self.options;
         // Keep the readers of filesystems that stay. Dropping the others restores mb_stats.
         let mut before = std::mem::take(&mut self.readers);
         for fs in found {
-            let same = before
-                .iter()
-                .position(|p| p.fs.dev == fs.dev && p.fs.name == fs.name);
+            let same = before.iter().position(|p| p.fs.dev == fs.dev && p.fs.name == fs.name);
             self.readers.push(match same {
                 Some(at) => before.swap_remove(at).with(fs),
                 None => FsReader::new(&self.sys, fs, mb_stats, groups, &mut self.notes),
@@ -177,7 +176,8 @@ impl AllocSampler {
         };
         if unhooked.is_some() && !mb_stats {
             self.notes.push(
-                "ext4 counts the groups considered: /sys/fs/ext4/DEV/mb_stats is enabled for 2 s of each interval, unless allocations are fast"
+                "ext4 counts the groups considered: /sys/fs/ext4/DEV/mb_stats is enabled for 2 s \
+                 of each interval, unless allocations are fast"
                     .to_owned(),
             );
         }
@@ -233,13 +233,9 @@ impl AllocSampler {
 
     /// Source of each figure of [`crate::analysis::alloc::figures`].
     fn sources(&self) -> BTreeMap<&'static str, Source> {
-        let mut hooks = self
-            .probe
-            .as_ref()
-            .map(AllocProbe::sources)
-            .unwrap_or_default();
-        // The histogram ("groups") needs two hooks, but the number of groups considered ("looked") needs only one. GROUPS
-        // therefore takes the source of "looked".
+        let mut hooks = self.probe.as_ref().map(AllocProbe::sources).unwrap_or_default();
+        // The histogram ("groups") needs two hooks, but the number of groups considered ("looked")
+        // needs only one. GROUPS therefore takes the source of "looked".
         if let Some(looked) = hooks.remove("looked") {
             hooks.insert(GROUPS, looked);
         }
@@ -258,7 +254,8 @@ impl AllocSampler {
         sources
     }
 
-    /// Drains the CPU samples and detaches hooks that cost too much. Call this at least every [`DRAIN`].
+    /// Drains the CPU samples and detaches hooks that cost too much. Call this at least every
+    /// [`DRAIN`].
     pub fn drain(&mut self) -> Result<()> {
         if self.drained.elapsed() < DRAIN {
             return Ok(());
@@ -285,8 +282,9 @@ impl AllocSampler {
             if rate > MAX_CALLS && !self.options.keep_counting {
                 probe.back_off();
                 self.notes.push(format!(
-                    "{:.1} million groups per second are considered: hooks no longer count them, because that costs too much; ext4 counts \
-                     them for 2 s of an interval, and CPU samples continue (--keep-counting keeps the hooks)",
+                    "{:.1} million groups per second are considered: hooks no longer count them, \
+                     because that costs too much; ext4 counts them for 2 s of an interval, and \
+                     CPU samples continue (--keep-counting keeps the hooks)",
                     rate / 1e6
                 ));
             }
@@ -315,13 +313,10 @@ impl AllocSampler {
     /// Ends the interval. `disks` has the session's figures of the same interval.
     pub fn interval(&mut self, session: &mut Session, disks: &Snapshot) -> Result<AllocSnapshot> {
         self.drain_now()?;
-        // Read mb_stats right before AllocProbe::read(), which begins with the hooks' counts: the two counts are compared, and
-        // every search between the two reads adds to their difference.
-        let by_ext4: Vec<Option<MbStats>> = self
-            .readers
-            .iter_mut()
-            .map(|reader| reader.counted(&self.sys))
-            .collect();
+        // Read mb_stats right before AllocProbe::read(), which begins with the hooks' counts: the
+        // two counts are compared, and every search between the two reads adds to their difference.
+        let by_ext4: Vec<Option<MbStats>> =
+            self.readers.iter_mut().map(|reader| reader.counted(&self.sys)).collect();
         let step = match &mut self.probe {
             Some(probe) => self.fold.step(probe.read()?),
             None => Step::default(),
@@ -411,10 +406,8 @@ impl AllocSampler {
                     fs.counts.hits = stats.hits();
                 }
                 Some(stats) if hooked => {
-                    fs.mb_stats = Some(MbCount {
-                        searches: stats.hits(),
-                        groups: stats.considered(),
-                    });
+                    fs.mb_stats =
+                        Some(MbCount { searches: stats.hits(), groups: stats.considered() });
                 }
                 _ => {}
             }

@@ -6,9 +6,10 @@ use crate::analysis::counters::{Counters, TaskId};
 use crate::analysis::item::{Dirtied, Item};
 use crate::origin::Origin;
 
-/// The programs count file data twice: by task, and by task and file. One of the two counts may arrive one reading late. Rows use
-/// the counts by task and file. If the count by task still exceeds the sum of the task's counts by file after two readings, the
-/// table of files was full, and the difference gets a row without a file.
+/// The programs count file data twice: by task, and by task and file. One of the two counts may
+/// arrive one reading late. Rows use the counts by task and file. If the count by task still
+/// exceeds the sum of the task's counts by file after two readings, the table of files was full,
+/// and the difference gets a row without a file.
 #[derive(Debug, Default)]
 pub struct DirtiedRows {
     /// Bytes of a task minus the bytes of its files, unless 0.
@@ -45,14 +46,11 @@ impl DirtiedRows {
             let mut missing = was.saturating_add(new);
             let lost = if last { missing } else { was.min(missing) };
             if lost > 0 {
-                push(
-                    &mut rows,
-                    row(task, Origin::FileData, time_us),
-                    lost.unsigned_abs(),
-                );
+                push(&mut rows, row(task, Origin::FileData, time_us), lost.unsigned_abs());
                 missing -= lost;
             }
-            // Negative and unchanged since the last reading: the table of tasks was full, so the count by task will not arrive.
+            // Negative and unchanged since the last reading: the table of tasks was full, so the
+            // count by task will not arrive.
             let task_count_lost = missing < 0 && was == missing;
             if missing != 0 && !task_count_lost {
                 self.missing.insert(task, missing);
@@ -63,14 +61,7 @@ impl DirtiedRows {
 }
 
 fn row(TaskId { array, pid }: TaskId, origin: Origin, time_us: i64) -> Dirtied {
-    Dirtied {
-        time_us,
-        array,
-        origin,
-        bytes: 0,
-        pid,
-        file: None,
-    }
+    Dirtied { time_us, array, origin, bytes: 0, pid, file: None }
 }
 
 /// Rows of at most 4 GiB each.
@@ -91,26 +82,14 @@ mod tests {
 
     fn counters(metadata: u64, data: u64, files: &[(u64, u64)]) -> Counters {
         let sum = |bytes| TaskCounters { bios: 1, bytes };
-        let key = |origin| TaskKey {
-            array: 0,
-            pid: 7,
-            origin,
-            op: Op::Write,
-        };
+        let key = |origin| TaskKey { array: 0, pid: 7, origin, op: Op::Write };
         let mut counters = Counters::default();
         for (origin, bytes) in [(Origin::Unknown, metadata), (Origin::FileData, data)] {
             counters.dirtied.insert(key(origin), sum(bytes));
         }
         for &(inode, bytes) in files {
-            let file = FileId {
-                inode,
-                ..FileId::default()
-            };
-            let key = DirtyKey {
-                array: 0,
-                pid: 7,
-                file,
-            };
+            let file = FileId { inode, ..FileId::default() };
+            let key = DirtyKey { array: 0, pid: 7, file };
             counters.dirtied_files.insert(key, sum(bytes));
         }
         counters
@@ -122,11 +101,7 @@ mod tests {
         let mut rows: Vec<_> = rows
             .iter()
             .map(|item| match item {
-                Item::Dirtied(
-                    d @ Dirtied {
-                        time_us: 5, pid: 7, ..
-                    },
-                ) => {
+                Item::Dirtied(d @ Dirtied { time_us: 5, pid: 7, .. }) => {
                     let inode = d.file.map_or(0, |f| f.inode);
                     (inode + u64::from(d.origin == Origin::Unknown), d.bytes)
                 }
@@ -141,35 +116,24 @@ mod tests {
     fn late_counts_are_reported_once() {
         let mut rows = DirtiedRows::default();
         let first = counters(4096, 300, &[(12, 100), (13, 200)]);
-        assert_eq!(
-            step(&mut rows, &first, false),
-            [(1, 4096), (12, 100), (13, 200)]
-        );
+        assert_eq!(step(&mut rows, &first, false), [(1, 4096), (12, 100), (13, 200)]);
         // Counted by file first and by task later, and the other way round.
-        assert_eq!(
-            step(&mut rows, &counters(0, 0, &[(12, 50)]), false),
-            [(12, 50)]
-        );
+        assert_eq!(step(&mut rows, &counters(0, 0, &[(12, 50)]), false), [(12, 50)]);
         assert_eq!(step(&mut rows, &counters(0, 50, &[]), false), []);
         assert_eq!(step(&mut rows, &counters(0, 60, &[]), false), []);
-        assert_eq!(
-            step(&mut rows, &counters(0, 0, &[(12, 60)]), false),
-            [(12, 60)]
-        );
+        assert_eq!(step(&mut rows, &counters(0, 0, &[(12, 60)]), false), [(12, 60)]);
         assert!(rows.missing.is_empty());
     }
 
     #[test]
     fn bytes_lost_by_the_file_table_get_a_row_without_a_file() {
         let mut rows = DirtiedRows::default();
-        assert_eq!(
-            step(&mut rows, &counters(0, 300, &[(12, 100)]), false),
-            [(12, 100)]
-        );
+        assert_eq!(step(&mut rows, &counters(0, 300, &[(12, 100)]), false), [(12, 100)]);
         assert_eq!(step(&mut rows, &counters(0, 0, &[]), false), [(0, 200)]);
         assert_eq!(step(&mut rows, &counters(0, 80, &[]), true), [(0, 80)]);
         assert!(rows.missing.is_empty());
-        // A count by file without a matching count by task is reported once and is not kept forever.
+        // A count by file without a matching count by task is reported once and is not kept
+        // forever.
         step(&mut rows, &counters(0, 0, &[(12, 100)]), false);
         step(&mut rows, &Counters::default(), false);
         assert!(rows.missing.is_empty());

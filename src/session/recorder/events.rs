@@ -25,7 +25,8 @@ impl<D: Storage> Recorder<D> {
         Ok(())
     }
 
-    /// Drains some events. Returns the time of the last one if there can be more, in ns of the monotonic clock.
+    /// Drains some events. Returns the time of the last one if there can be more, in ns of the
+    /// monotonic clock.
     fn drain_some(&mut self) -> Result<Option<u64>> {
         let more = self.session.probe().drain(&mut self.events)?;
         let last = self.events.iter().rev().find_map(Event::time);
@@ -44,10 +45,7 @@ impl<D: Storage> Recorder<D> {
                 Item::Request(_) => *requests += 1,
                 Item::Submission(s) => {
                     *submissions += 1;
-                    let task = TaskId {
-                        array: s.array,
-                        pid: s.pid,
-                    };
+                    let task = TaskId { array: s.array, pid: s.pid };
                     if task != *last_task && !writer.knows(task) {
                         writer.task(task, &session.task_info(task));
                     }

@@ -1,5 +1,5 @@
-//! Makes items of a recording from events of the programs: converts times to unix time, finds sectors of members and arrays, and
-//! the submission that a request belongs to.
+//! Makes items of a recording from events of the programs: converts times to unix time, finds
+//! sectors of members and arrays, and the submission that a request belongs to.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::raid::{Geometry, Mapping};
 /// Maximum depth of nested arrays.
 const NESTING_MAX: usize = crate::contract::NESTING_MAX as usize;
 
-/// Converts times of the kernel's monotonic clock to unix time. The clocks are compared once, so that differences between the
-/// times of a recording are those of the monotonic clock.
+/// Converts times of the kernel's monotonic clock to unix time. The clocks are compared once, so
+/// that differences between the times of a recording are those of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// Added to a monotonic time, ns.
@@ -38,13 +38,11 @@ impl Clock {
         let before = ns(ClockId::Monotonic);
         let real = ns(ClockId::Realtime);
         let after = ns(ClockId::Monotonic);
-        Self {
-            offset: real - (before + (after - before) / 2),
-        }
+        Self { offset: real - (before + (after - before) / 2) }
     }
 
-    /// Compares the clocks again. Returns the result if the host's clock has been set by more than `by`, or the host was suspended,
-    /// which stops the monotonic clock.
+    /// Compares the clocks again. Returns the result if the host's clock has been set by more than
+    /// `by`, or the host was suspended, which stops the monotonic clock.
     pub fn stepped(self, by: Duration) -> Option<Self> {
         let now = Self::now();
         let step = now.offset.abs_diff(self.offset);
@@ -75,11 +73,13 @@ struct Member {
 struct Addresses {
     /// `None` if unknown, and during a reshape.
     geometry: Option<Geometry>,
-    /// For a nested array: index of the outer array's member, and that member's first sector on this array.
+    /// For a nested array: index of the outer array's member, and that member's first sector on
+    /// this array.
     outer: Option<(usize, DiskSector)>,
 }
 
-/// Makes items from the events of one topology. Keeps submissions to match them with later requests.
+/// Makes items from the events of one topology. Keeps submissions to match them with later
+/// requests.
 pub struct Translator {
     clock: Clock,
     members: Vec<Member>,
@@ -129,8 +129,8 @@ impl Translator {
         }
     }
 
-    /// Continues with another topology and events from `since` on. If `since` is 0, the arrays are the same: keeps the submissions
-    /// and translates all later events.
+    /// Continues with another topology and events from `since` on. If `since` is 0, the arrays are
+    /// the same: keeps the submissions and translates all later events.
     pub fn continue_with(&mut self, topology: &Topology, since: u64) {
         let (join, before) = (std::mem::take(&mut self.join), self.since);
         *self = Self::new(topology, self.clock, since);
@@ -149,8 +149,8 @@ impl Translator {
         self.until = until;
     }
 
-    /// Translates events in their order, each followed by its parts. Drops requests of members that are not in the topology, and
-    /// returns their number.
+    /// Translates events in their order, each followed by its parts. Drops requests of members that
+    /// are not in the topology, and returns their number.
     pub fn translate(&mut self, events: &[Event], mut emit: impl FnMut(Item)) -> u64 {
         let mut unknown = 0;
         let mut rest = events.iter();
@@ -286,14 +286,10 @@ fn was_submitted(origin: Origin) -> bool {
     )
 }
 
-/// Converts ns to µs with the rounding of `rt_count_us()` in `bpf/counters.bpf.h`, so that a replay fills the same histogram
-/// buckets.
+/// Converts ns to µs with the rounding of `rt_count_us()` in `bpf/counters.bpf.h`, so that a replay
+/// fills the same histogram buckets.
 fn us(ns: u64) -> u32 {
-    let us = if ns < 1 << 33 {
-        ns.wrapping_mul(1_099_511_628) >> 40
-    } else {
-        ns / 1000
-    };
+    let us = if ns < 1 << 33 { ns.wrapping_mul(1_099_511_628) >> 40 } else { ns / 1000 };
     u32::try_from(us).unwrap_or(u32::MAX)
 }
 

@@ -1,7 +1,7 @@
 //! Finds the submission that a request belongs to, by its sector on the array.
 //!
-//! A hash table without chains: submissions that were overwritten, or are older than a minute, are not found. Do not look up
-//! parity or resync requests, which no task has submitted.
+//! A hash table without chains: submissions that were overwritten, or are older than a minute, are
+//! not found. Do not look up parity or resync requests, which no task has submitted.
 
 use crate::analysis::files::FileId;
 use crate::analysis::item::Submission;
@@ -9,11 +9,12 @@ use crate::origin::Op;
 
 /// Size of the table, a power of two.
 const ENTRIES: usize = 1 << 16;
-/// Distance in sectors between the entries of a submission: one for its first sector, one for its first page boundary, and one
-/// for each multiple of this.
+/// Distance in sectors between the entries of a submission: one for its first sector, one for its
+/// first page boundary, and one for each multiple of this.
 const GRANULE: u64 = 128;
-/// Sectors per page. A request begins at the first sector of its submission, or at a multiple of this: md splits at chunks, and
-/// RAID 4/5/6 at pages of a stripe. Not found: the first page on RAID 4/5/6 if the submission begins within it.
+/// Sectors per page. A request begins at the first sector of its submission, or at a multiple of
+/// this: md splits at chunks, and RAID 4/5/6 at pages of a stripe. Not found: the first page on
+/// RAID 4/5/6 if the submission begins within it.
 const STEP: u64 = 8;
 /// Maximum number of entries of a submission (64 MiB).
 const MAX_ENTRIES: u64 = 1024;
@@ -75,10 +76,7 @@ impl Join {
                 end,
                 time_us: s.time_us,
                 op: Some(s.op),
-                submitter: Submitter {
-                    pid: s.pid,
-                    file: s.file,
-                },
+                submitter: Submitter { pid: s.pid, file: s.file },
             };
             at = match at % STEP {
                 0 => at - at % GRANULE + GRANULE,
@@ -136,11 +134,7 @@ mod tests {
             array_sector,
             length,
             pid,
-            file: (pid == 1).then_some(FileId {
-                dev: 9,
-                inode: 12,
-                generation: 1,
-            }),
+            file: (pid == 1).then_some(FileId { dev: 9, inode: 12, generation: 1 }),
         }
     }
 
@@ -190,10 +184,7 @@ mod tests {
     fn a_newer_submission_that_begins_earlier_wins() {
         let mut join = Join::default();
         join.submitted(&submission(0, 1032, 4 * 4096, 1));
-        let later = Submission {
-            time_us: 1_000_050,
-            ..submission(0, 1024, 64 << 10, 2)
-        };
+        let later = Submission { time_us: 1_000_050, ..submission(0, 1024, 64 << 10, 2) };
         join.submitted(&later);
         let pids = [1024, 1032, 1040, 1064].map(|s| pid(&join, 0, s));
         assert_eq!(pids, [Some(2); 4]);

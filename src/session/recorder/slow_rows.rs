@@ -1,5 +1,5 @@
-//! Writes the intervals of slow operations to a recording. Each interval is written one second late, because the recorder does
-//! not wait for the paths of its files.
+//! Writes the intervals of slow operations to a recording. Each interval is written one second
+//! late, because the recorder does not wait for the paths of its files.
 
 use std::time::Duration;
 
@@ -89,8 +89,7 @@ impl SlowRows {
         let Some(mut snapshot) = self.waiting.take() else {
             return Ok(None);
         };
-        self.sampler
-            .complete(&mut snapshot, session, Duration::ZERO)?;
+        self.sampler.complete(&mut snapshot, session, Duration::ZERO)?;
         self.recent.add(&snapshot);
         Ok(Some(Interval::item(&snapshot)?))
     }

@@ -49,11 +49,7 @@ impl FromStr for Address {
         if host.is_empty() {
             return Err(wrong());
         }
-        Ok(Self {
-            is_tls,
-            host: host.to_owned(),
-            port,
-        })
+        Ok(Self { is_tls, host: host.to_owned(), port })
     }
 }
 

@@ -1,5 +1,5 @@
-//! Encodes an interval as a line of JSON for another raidtrace of the same version: the fields are those of the structs in
-//! memory. Scripts should read `/api/interval`, whose fields are stable.
+//! Encodes an interval as a line of JSON for another raidtrace of the same version: the fields are
+//! those of the structs in memory. Scripts should read `/api/interval`, whose fields are stable.
 
 use std::time::Duration;
 
@@ -46,7 +46,8 @@ pub fn encode(snapshot: &Snapshot) -> serde_json::Result<String> {
 /// Decodes a line.
 ///
 /// # Errors
-/// The line cannot be parsed, as it is damaged or from another version of raidtrace, or a figure is out of range.
+/// The line cannot be parsed, as it is damaged or from another version of raidtrace, or a figure is
+/// out of range.
 pub fn decode(line: &[u8]) -> Result<Snapshot> {
     let read = serde_json::from_slice::<Received>(line).map(|r| r.snapshot);
     match read {
@@ -84,10 +85,7 @@ fn is_array_sound(array: &ArraySnapshot) -> bool {
         h.over <= LONGEST && is_share(h.share) && (0.0..=LARGEST).contains(&h.skew)
     });
     let amplification = array.amplification.as_ref();
-    let stalls = array
-        .journal_stalls
-        .iter()
-        .all(|j| j.wait <= LONGEST * 1000);
+    let stalls = array.journal_stalls.iter().all(|j| j.wait <= LONGEST * 1000);
     members && hotspot && stalls && amplification.is_none_or(|a| a.over <= LONGEST)
 }
 

@@ -1,7 +1,8 @@
 //! IP addresses of a host name, from getent(1).
 //!
-//! getaddrinfo(3) loads the name services of /etc/nsswitch.conf into the process. In a static binary they may belong to another
-//! version of the C library: a binary of Debian 12 crashes on Debian 13. getent uses the machine's own library.
+//! getaddrinfo(3) loads the name services of /etc/nsswitch.conf into the process. In a static
+//! binary they may belong to another version of the C library: a binary of Debian 12 crashes on
+//! Debian 13. getent uses the machine's own library.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -59,7 +60,8 @@ mod tests {
 
     #[test]
     fn addresses_of_getent() {
-        let text = "::1             STREAM localhost\n::1             DGRAM  \n127.0.0.1       STREAM \nfe80::1%eth0    RAW\n\nx";
+        let text = "::1             STREAM localhost\n::1             DGRAM  \n127.0.0.1       \
+                    STREAM \nfe80::1%eth0    RAW\n\nx";
         let found: Vec<_> = parse(text, 9).iter().map(ToString::to_string).collect();
         assert_eq!(found, ["[::1]:9", "127.0.0.1:9"]);
     }

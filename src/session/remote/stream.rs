@@ -45,11 +45,7 @@ impl Stream {
         let body = opened
             .unwrap_or_else(|_| Err(anyhow!("no response within {} s", CONNECT.as_secs())))
             .with_context(|| format!("cannot connect to raidtrace serve at {address}"))?;
-        Ok(Self {
-            body,
-            buffer: Vec::new(),
-            searched: 0,
-        })
+        Ok(Self { body, buffer: Vec::new(), searched: 0 })
     }
 
     /// The next line. Cancel safe.
@@ -69,11 +65,7 @@ impl Stream {
             if self.searched > LINE {
                 bail!("a line is longer than {} MiB", LINE >> 20);
             }
-            let frame = self
-                .body
-                .frame()
-                .await
-                .context("the connection was closed")?;
+            let frame = self.body.frame().await.context("the connection was closed")?;
             let frame = frame.context("the connection was cut")?;
             if let Some(data) = frame.data_ref() {
                 self.buffer.extend_from_slice(data);
@@ -94,7 +86,8 @@ async fn connect(address: &Address, token: Option<&[u8]>) -> Result<Incoming> {
     roots.add_parsable_certificates(native.certs);
     if roots.is_empty() {
         bail!(
-            "this machine has no CA certificates to verify the server: install ca-certificates, or set SSL_CERT_FILE to a file"
+            "this machine has no CA certificates to verify the server: install ca-certificates, \
+             or set SSL_CERT_FILE to a file"
         );
     }
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -118,9 +111,8 @@ where
 {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     tokio::spawn(connection);
-    let mut request = Request::get(PATH)
-        .header(HOST, address.authority())
-        .header(ACCEPT, "application/x-ndjson");
+    let mut request =
+        Request::get(PATH).header(HOST, address.authority()).header(ACCEPT, "application/x-ndjson");
     if let Some(token) = token {
         let value = [b"Bearer ", token].concat();
         request = request.header(AUTHORIZATION, value);
@@ -133,7 +125,8 @@ where
         StatusCode::UNAUTHORIZED => "a token is required: --token-file FILE",
         StatusCode::NOT_FOUND => "not a raidtrace serve, or an older version",
         StatusCode::MISDIRECTED_REQUEST => {
-            "the server does not accept this host name: use its IP address, or start it with --host NAME"
+            "the server does not accept this host name: use its IP address, or start it with \
+             --host NAME"
         }
         StatusCode::SERVICE_UNAVAILABLE => "too many connections",
         other => bail!("the server responds with {other}"),

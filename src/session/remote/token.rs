@@ -27,8 +27,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>> {
     let token = text.lines().next().unwrap_or_default().trim();
     if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_graphic()) {
         bail!(
-            "--token-file {name}: the first line must be a token of at least 16 printable characters without spaces, such as the \
-             output of openssl rand -hex 32"
+            "--token-file {name}: the first line must be a token of at least 16 printable \
+             characters without spaces, such as the output of openssl rand -hex 32"
         );
     }
     Ok(token.as_bytes().to_vec())

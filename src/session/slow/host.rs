@@ -15,15 +15,9 @@ use crate::session::Session;
 /// Facts that advice depends on.
 pub(super) fn facts(session: &Session) -> Facts {
     let sys = session.sys();
-    let kernel = Kernel {
-        release: sys.kernel_release(),
-        ..Kernel::default()
-    };
-    let mut facts = Facts {
-        version: kernel.version(),
-        dirty: dirty_limits(sys),
-        ..Facts::default()
-    };
+    let kernel = Kernel { release: sys.kernel_release(), ..Kernel::default() };
+    let mut facts =
+        Facts { version: kernel.version(), dirty: dirty_limits(sys), ..Facts::default() };
     for array in &session.topology().host.arrays {
         let value = |file: &str| {
             let text = sys.text(&format!("/sys/block/{}/md/{file}", array.name))?;
@@ -76,7 +70,8 @@ pub(super) fn io_limits(
     tasks.into_iter().filter_map(&mut limit).collect()
 }
 
-/// Limits of dirty memory now: /proc/vmstat has those in effect, whether set in bytes or as a ratio.
+/// Limits of dirty memory now: /proc/vmstat has those in effect, whether set in bytes or as a
+/// ratio.
 fn dirty_limits(sys: &Sys) -> DirtyLimits {
     let vmstat = sys.text("/proc/vmstat").unwrap_or_default();
     let bytes = |name: &str| -> Option<u64> {
@@ -120,9 +115,7 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
                 place.array.clone_from(&array.name);
             }
             let leaves = array.members.iter().filter(|m| !is_array(m.dev));
-            place
-                .members
-                .extend(leaves.flat_map(|m| [m.dev.kernel(), m.disk.kernel()]));
+            place.members.extend(leaves.flat_map(|m| [m.dev.kernel(), m.disk.kernel()]));
         }
     }
     places
@@ -164,9 +157,7 @@ pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
 pub(super) fn names(topology: &Topology) -> Names {
     let mut names = Names::default();
     for array in &topology.host.arrays {
-        names
-            .members
-            .insert(array.name.clone(), array.members.len());
+        names.members.insert(array.name.clone(), array.members.len());
         let filesystems = array.filesystems.iter().map(|fs| (fs.dev, &fs.name));
         let members = array.members.iter().map(|m| (m.dev, &m.name));
         let disks = array.members.iter().map(|m| (m.disk, &m.disk_name));

@@ -12,8 +12,8 @@ pub(super) fn cgroup(sys: &Sys, pid: u32) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// The limit closest to a cgroup on one of `devices`. Each level up to the root can have a limit (tg_bps_limit() of
-/// block/blk-throttle.c).
+/// The limit closest to a cgroup on one of `devices`. Each level up to the root can have a limit
+/// (tg_bps_limit() of block/blk-throttle.c).
 pub(super) fn of_cgroup(sys: &Sys, cgroup: &str, devices: &[(Dev, &str)]) -> Option<IoLimit> {
     Path::new(cgroup).ancestors().find_map(|level| {
         let cgroup = level.to_str()?;
@@ -45,14 +45,8 @@ mod tests {
         let tree = Tree::new("");
         tree.write("proc/7/cgroup", "0::/db/shard1\n");
         tree.write("proc/8/cgroup", "0::/web\n");
-        tree.write(
-            "sys/fs/cgroup/db/shard1/io.max",
-            "8:0 rbps=max wbps=1 riops=max wiops=max\n",
-        );
-        tree.write(
-            "sys/fs/cgroup/db/io.max",
-            "9:120 rbps=max wbps=300000 riops=max wiops=6\n",
-        );
+        tree.write("sys/fs/cgroup/db/shard1/io.max", "8:0 rbps=max wbps=1 riops=max wiops=max\n");
+        tree.write("sys/fs/cgroup/db/io.max", "9:120 rbps=max wbps=300000 riops=max wiops=6\n");
         tree.write("sys/fs/cgroup/web/io.max", "");
         let devices = [(Dev::parse("9:120").unwrap(), "md120")];
         let sys = tree.sys();

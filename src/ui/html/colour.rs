@@ -58,11 +58,7 @@ mod tests {
     fn luminance(rgb: u32) -> f64 {
         let [_, r, g, b] = rgb.to_be_bytes().map(|v| {
             let v = f64::from(v) / 255.0;
-            if v <= 0.03928 {
-                v / 12.92
-            } else {
-                ((v + 0.055) / 1.055).powf(2.4)
-            }
+            if v <= 0.03928 { v / 12.92 } else { ((v + 0.055) / 1.055).powf(2.4) }
         });
         0.2126 * r + 0.7152 * g + 0.0722 * b
     }

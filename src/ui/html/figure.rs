@@ -26,7 +26,8 @@ pub fn details(summary: &str, body: &Markup, long: bool) -> Markup {
     }
 }
 
-/// Legend of stacked origins, from the bottom: colour and name of each, and its figure, which may be empty.
+/// Legend of stacked origins, from the bottom: colour and name of each, and its figure, which may
+/// be empty.
 pub fn legend(origins: &[(Origin, String)]) -> Markup {
     html! {
         ul.legend {

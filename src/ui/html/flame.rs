@@ -1,7 +1,8 @@
-//! Flame graphs without a script: frames are nested SVGs, as wide as their share, with a title each.
+//! Flame graphs without a script: frames are nested SVGs, as wide as their share, with a title
+//! each.
 //!
-//! inferno's SVG cannot be part of a page: it has a script or an `onload` handler, a fixed width, and style rules that would also
-//! apply to other elements of the page.
+//! inferno's SVG cannot be part of a page: it has a script or an `onload` handler, a fixed width,
+//! and style rules that would also apply to other elements of the page.
 
 use std::collections::BTreeMap;
 
@@ -101,13 +102,7 @@ impl Frame {
             *left_out += self.count();
             return;
         }
-        placed.push(Placed {
-            name,
-            depth,
-            start,
-            share,
-            samples: self.samples,
-        });
+        placed.push(Placed { name, depth, start, share, samples: self.samples });
         let mut at = start;
         for (name, frame) in &self.calls {
             frame.place(root, name, depth + 1, at, placed, left_out);
@@ -118,9 +113,7 @@ impl Frame {
 
 /// One of six colours, the same for a function everywhere.
 fn hue(name: &str) -> u32 {
-    name.bytes().fold(7u32, |sum, b| {
-        sum.wrapping_mul(31).wrapping_add(u32::from(b))
-    }) % 6
+    name.bytes().fold(7u32, |sum, b| sum.wrapping_mul(31).wrapping_add(u32::from(b))) % 6
 }
 
 #[cfg(test)]
@@ -129,21 +122,11 @@ mod tests {
 
     #[test]
     fn a_function_is_one_frame_above_its_caller() {
-        let stacks = [
-            (vec!["main", "<a>", "x"], 3),
-            (vec!["main", "<a>"], 1),
-            (vec!["main", "b"], 4),
-        ];
+        let stacks =
+            [(vec!["main", "<a>", "x"], 3), (vec!["main", "<a>"], 1), (vec!["main", "b"], 4)];
         let page = draw(stacks).unwrap().into_string();
-        assert_eq!(
-            page.matches("&lt;a&gt; (4 samples, 50 %)").count(),
-            1,
-            "{page}"
-        );
-        assert!(
-            page.contains(r#"<svg x="50.00%" y="18" width="50.00%""#),
-            "{page}"
-        );
+        assert_eq!(page.matches("&lt;a&gt; (4 samples, 50 %)").count(), 1, "{page}");
+        assert!(page.contains(r#"<svg x="50.00%" y="18" width="50.00%""#), "{page}");
         assert!(draw([]).is_none());
     }
 

@@ -39,24 +39,20 @@ impl Tone {
 
 /// A whole page. `body` holds its sections.
 pub fn page(title: &str, body: &Markup) -> String {
-    // Not written with maud, which does not close void elements such as `meta`: the page must be well-formed XML.
+    // Not written with maud, which does not close void elements such as `meta`: the page must be
+    // well-formed XML.
     let head = format!(
-        "<!DOCTYPE html>\n\
-         <html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<meta charset=\"utf-8\"/>\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-         <meta name=\"generator\" content=\"raidtrace\"/>\n"
+        "<!DOCTYPE html>\n<html lang=\"en\" \
+         xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta \
+         http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n<meta name=\"viewport\" \
+         content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" \
+         content=\"light dark\"/>\n<meta name=\"generator\" content=\"raidtrace\"/>\n"
     );
     let rest = html! {
         title { (text(title)) }
         style { (PreEscaped(THEME)) (PreEscaped(STYLE)) (PreEscaped(colour::css())) }
     };
-    format!(
-        "{head}{}\n</head>\n<body>\n{}\n</body>\n</html>\n",
-        rest.into_string(),
-        body.0
-    )
+    format!("{head}{}\n</head>\n<body>\n{}\n</body>\n</html>\n", rest.into_string(), body.0)
 }
 
 /// A section with a heading, reached as `#id`. `id` is a constant or made by [`anchor`].
@@ -130,10 +126,7 @@ mod tests {
             (command(hostile))
         };
         let page = page(hostile, &body);
-        let options = roxmltree::ParsingOptions {
-            allow_dtd: true,
-            ..Default::default()
-        };
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
         assert!(!document.descendants().any(|n| n.has_tag_name("script")));
         let named = |name: &'static str| {

@@ -1,7 +1,8 @@
-//! Shapes over time, drawn as SVG: stacked bars, lines and heat maps in panels that share one time axis.
+//! Shapes over time, drawn as SVG: stacked bars, lines and heat maps in panels that share one time
+//! axis.
 //!
-//! The picture is as wide as its container and has a fixed height. It has no text, which would be distorted: labels are HTML
-//! beside it.
+//! The picture is as wide as its container and has a fixed height. It has no text, which would be
+//! distorted: labels are HTML beside it.
 
 use std::fmt::Write as _;
 
@@ -68,7 +69,8 @@ impl Plot {
         self.titles = titles;
     }
 
-    /// Adds a panel of stacked bars: class of each layer, and its value in each column. A stack of `most` has the full height.
+    /// Adds a panel of stacked bars: class of each layer, and its value in each column. A stack of
+    /// `most` has the full height.
     pub fn stack(
         &mut self,
         label: impl Into<String>,
@@ -95,8 +97,8 @@ impl Plot {
         self.panel(label, (scale.into(), String::new()), PANEL, shapes);
     }
 
-    /// Adds a panel of lines: class of each line, and its value in each column, `None` where it is unknown. A value of
-    /// `most` has the full height.
+    /// Adds a panel of lines: class of each line, and its value in each column, `None` where it is
+    /// unknown. A value of `most` has the full height.
     pub fn lines(
         &mut self,
         label: impl Into<String>,
@@ -128,8 +130,8 @@ impl Plot {
         self.panel(label, (scale.into(), String::new()), PANEL, shapes);
     }
 
-    /// Adds a heat map: rows from the bottom, each with a value per column. The strongest colour stands for `most`. `scale` labels
-    /// the top and the bottom row.
+    /// Adds a heat map: rows from the bottom, each with a value per column. The strongest colour
+    /// stands for `most`. `scale` labels the top and the bottom row.
     pub fn heat(
         &mut self,
         label: impl Into<String>,
@@ -164,12 +166,7 @@ impl Plot {
         height: usize,
         shapes: Vec<Shape>,
     ) {
-        self.panels.push(Panel {
-            label: label.into(),
-            scale,
-            height,
-            shapes,
-        });
+        self.panels.push(Panel { label: label.into(), scale, height, shapes });
     }
 
     /// The picture.
@@ -208,7 +205,8 @@ impl Plot {
     }
 }
 
-/// A row of cells, one per column of these widths, stronger for larger values (0.0..=1.0). `name` says what they show.
+/// A row of cells, one per column of these widths, stronger for larger values (0.0..=1.0). `name`
+/// says what they show.
 pub fn strip(name: &str, widths: &[f64], values: &[f64]) -> Markup {
     let mut plot = Plot::new(name, widths, Default::default());
     plot.heat("", Default::default(), &[values.to_vec()], 1.0, STRIP);
@@ -223,10 +221,7 @@ pub fn strip(name: &str, widths: &[f64], values: &[f64]) -> Markup {
 
 fn push(shapes: &mut Vec<Shape>, class: &str, path: String) {
     if !path.is_empty() {
-        shapes.push(Shape {
-            class: class.to_owned(),
-            path,
-        });
+        shapes.push(Shape { class: class.to_owned(), path });
     }
 }
 
@@ -244,16 +239,10 @@ mod tests {
     #[test]
     fn bars_are_stacked_from_the_bottom() {
         let mut plot = Plot::new("loop1", &[1.0, 1.0], ("0:00".into(), "0:02".into()));
-        let layers = [
-            ("o1".to_owned(), vec![1.0, 0.0]),
-            ("o2".to_owned(), vec![1.0, 4.0]),
-        ];
+        let layers = [("o1".to_owned(), vec![1.0, 0.0]), ("o2".to_owned(), vec![1.0, 4.0])];
         plot.stack("requests", "4", &layers, 4.0);
         let page = plot.draw().into_string();
-        assert!(
-            page.contains(r#"<path class="o1" d="M0 34.5h500v11.5h-500z">"#),
-            "{page}"
-        );
+        assert!(page.contains(r#"<path class="o1" d="M0 34.5h500v11.5h-500z">"#), "{page}");
         assert!(
             page.contains(r#"<path class="o2" d="M0 23h500v11.5h-500zM500 0h500v46h-500z">"#),
             "{page}"

@@ -33,10 +33,7 @@ pub struct Cell {
 impl Cell {
     /// A cell with untrusted text or a figure.
     pub fn new(value: impl Into<String>) -> Self {
-        Self {
-            text: value.into(),
-            ..Self::default()
-        }
+        Self { text: value.into(), ..Self::default() }
     }
 
     /// Colours the cell by a share, 0.0..=1.0; a larger one has the strongest colour.
@@ -66,27 +63,18 @@ impl<T: Into<String>> From<T> for Cell {
 impl Table {
     /// A table without columns. `caption` is shown above it, and read out by screen readers.
     pub fn new(caption: impl Into<String>) -> Self {
-        Self {
-            caption: caption.into(),
-            ..Self::default()
-        }
+        Self { caption: caption.into(), ..Self::default() }
     }
 
     /// Adds a column of figures, flush right.
     pub fn figure(mut self, title: impl Into<String>) -> Self {
-        self.columns.push(Column {
-            title: title.into(),
-            is_text: false,
-        });
+        self.columns.push(Column { title: title.into(), is_text: false });
         self
     }
 
     /// Adds a column of text, flush left, whose long words break.
     pub fn text(mut self, title: impl Into<String>) -> Self {
-        self.columns.push(Column {
-            title: title.into(),
-            is_text: true,
-        });
+        self.columns.push(Column { title: title.into(), is_text: true });
         self
     }
 
@@ -95,7 +83,8 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Adds at most `most` of `rows`, and a sentence with the number of the others: `20 more tasks are left out.`
+    /// Adds at most `most` of `rows`, and a sentence with the number of the others: `20 more tasks
+    /// are left out.`
     pub fn rows<R: IntoIterator<Item = Cell>>(
         &mut self,
         rows: impl IntoIterator<Item = R>,
@@ -187,10 +176,7 @@ mod tests {
         let page = table.draw().into_string();
         assert_eq!(page.matches("<tr>").count(), 11);
         assert!(page.contains("20 more tasks are left out."), "{page}");
-        assert!(
-            page.contains("&lt;b&gt;9") && !page.contains("<b>"),
-            "{page}"
-        );
+        assert!(page.contains("&lt;b&gt;9") && !page.contains("<b>"), "{page}");
     }
 
     #[test]

@@ -20,32 +20,17 @@ fn files() {
     let array = &v["arrays"][0];
     let files = array["files"].as_array().unwrap();
     let first = &files[0];
-    assert_eq!(
-        (&first["dev"], &first["op"]),
-        (&"9:127".into(), &"read".into())
-    );
+    assert_eq!((&first["dev"], &first["op"]), (&"9:127".into(), &"read".into()));
     assert_eq!((&first["inode"], &first["bios"]), (&12.into(), &400.into()));
     assert_eq!(first["bytes"].as_u64(), Some(400 * 16384));
     assert!(first["path"].as_str().unwrap().ends_with("/2619.17"));
     assert!(first.get("path_bytes").is_none());
-    assert_eq!(
-        (&files[1]["inode"], &files[1]["op"]),
-        (&12.into(), &"write".into())
-    );
+    assert_eq!((&files[1]["inode"], &files[1]["op"]), (&12.into(), &"write".into()));
     let odd = files.iter().find(|f| f["inode"] == 1_835_021).unwrap();
-    assert_eq!(
-        (&odd["path"], &odd["deleted"]),
-        (&Value::Null, &true.into())
-    );
-    assert_eq!(
-        (&odd["name"], &odd["name_bytes"]),
-        (&"a\nb\u{fffd}".into(), &"610a62ff".into())
-    );
+    assert_eq!((&odd["path"], &odd["deleted"]), (&Value::Null, &true.into()));
+    assert_eq!((&odd["name"], &odd["name_bytes"]), (&"a\nb\u{fffd}".into(), &"610a62ff".into()));
     assert_eq!(array["files_rest"]["bios"].as_u64(), Some(60));
-    assert_eq!(
-        array["files_unattributed"]["bytes"].as_u64(),
-        Some(28 * 16384)
-    );
+    assert_eq!(array["files_unattributed"]["bytes"].as_u64(), Some(28 * 16384));
 }
 
 #[test]
@@ -63,16 +48,9 @@ fn estimated_overhead_is_marked() {
     snapshot.overhead = Overhead::default();
     assert_eq!(text(&snapshot), "overhead not measured");
     // Sums and differences weigh intervals by their length.
-    let half = Overhead {
-        measured_ns: 30,
-        unmeasured_ns: 10,
-        ..Overhead::default()
-    };
+    let half = Overhead { measured_ns: 30, unmeasured_ns: 10, ..Overhead::default() };
     let mut sum = half;
-    sum.add(Overhead {
-        unmeasured_ns: 20,
-        ..Overhead::default()
-    });
+    sum.add(Overhead { unmeasured_ns: 20, ..Overhead::default() });
     assert_eq!(sum.measured_share(), 0.5);
     assert_eq!(sum.since(half).measured_share(), 0.0);
     assert!(sum.since(half).is_estimate());
@@ -102,10 +80,7 @@ fn contract() {
     assert_eq!(member["name"], "loop1");
     assert_eq!(member["slot"].as_u64(), Some(0));
     let cells = member["io"].as_array().unwrap();
-    let bitmap = cells
-        .iter()
-        .find(|c| c["origin"] == "block_bitmap")
-        .unwrap();
+    let bitmap = cells.iter().find(|c| c["origin"] == "block_bitmap").unwrap();
     assert_eq!(bitmap["op"], "write");
     assert_eq!(bitmap["requests"].as_u64(), Some(121));
     assert_eq!(bitmap["bytes"].as_u64(), Some(121 * 4096));
@@ -155,8 +130,7 @@ fn amplification_is_of_the_interval_and_adds_up() {
     let rows = array["amplification"].as_array().unwrap();
     let row = |origin, op| {
         let mut rows = rows.iter();
-        rows.find(|r| r["origin"] == origin && r["op"] == op)
-            .unwrap()
+        rows.find(|r| r["origin"] == origin && r["op"] == op).unwrap()
     };
     let data = row("file_data", "write");
     assert_eq!(data["submitted_bytes"].as_u64(), Some(1206 * 4096));
@@ -184,32 +158,18 @@ fn empty_cells_are_left_out() {
     snapshot.arrays[0].members[2].slot = None;
     let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();
     let members = &v["arrays"][0]["members"];
-    assert!(
-        members[1]["io"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|c| c["origin"] != "block_bitmap")
-    );
+    assert!(members[1]["io"].as_array().unwrap().iter().all(|c| c["origin"] != "block_bitmap"));
     assert!(members[2]["slot"].is_null());
     // Idle members are listed: a mean over the members needs their number.
     let v: Value = serde_json::from_str(&line(&fixture::idle(12))).unwrap();
     assert_eq!(v["arrays"][0]["members"].as_array().unwrap().len(), 12);
-    assert_eq!(
-        v["arrays"][0]["members"][0]["io"].as_array().unwrap().len(),
-        0
-    );
+    assert_eq!(v["arrays"][0]["members"][0]["io"].as_array().unwrap().len(), 0);
 }
 
 #[test]
 fn untrusted_bytes_are_escaped_and_restored_by_a_parser() {
     let text = line(&fixture::raid0(1));
-    assert!(
-        !text
-            .trim_end()
-            .chars()
-            .any(|c| c.is_control() || super::is_hidden(c))
-    );
+    assert!(!text.trim_end().chars().any(|c| c.is_control() || super::is_hidden(c)));
     let v: Value = serde_json::from_str(&text).unwrap();
     let task = &v["arrays"][0]["tasks"][3];
     assert_eq!(task["comm"], "\x1b]0;rm -rf\x07\u{fffd}");

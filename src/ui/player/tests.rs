@@ -41,10 +41,7 @@ impl Playback for Numbers {
     }
 
     fn position(&self) -> Position {
-        Position {
-            ended: self.at == 5,
-            ..Position::default()
-        }
+        Position { ended: self.at == 5, ..Position::default() }
     }
 
     fn length(&self) -> Duration {

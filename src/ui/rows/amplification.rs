@@ -6,7 +6,8 @@ use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::Origin;
 use crate::ui::text::glue;
 
-/// Submitted bytes of an (origin, op) and the member bytes they caused, over the time window of the amplification.
+/// Submitted bytes of an (origin, op) and the member bytes they caused, over the time window of the
+/// amplification.
 #[derive(Debug)]
 pub struct AmplificationRow {
     /// Bytes by kind.
@@ -38,7 +39,8 @@ impl AmplificationRow {
     }
 }
 
-/// `1.00 data + 1.00 parity + 2.00 pre-read`: member bytes per submitted byte; `None` without submitted bytes.
+/// `1.00 data + 1.00 parity + 2.00 pre-read`: member bytes per submitted byte; `None` without
+/// submitted bytes.
 pub fn price(row: &amplification::Row) -> Option<String> {
     let parts = [
         ("data", row.data),
@@ -52,8 +54,8 @@ pub fn price(row: &amplification::Row) -> Option<String> {
     words.map(|w| w.join(" + ")).filter(|_| row.submitted > 0)
 }
 
-/// The rows of the amplification view, in the order of the origins. A filter for an md origin keeps the rows to which IO of this
-/// origin was charged.
+/// The rows of the amplification view, in the order of the origins. A filter for an md origin keeps
+/// the rows to which IO of this origin was charged.
 pub fn amplification(array: &ArraySnapshot, filter: Filter) -> Vec<AmplificationRow> {
     let Some(amplification) = &array.amplification else {
         return Vec::new();

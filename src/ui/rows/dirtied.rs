@@ -1,4 +1,5 @@
-//! Tasks that dirtied the metadata and file data that jbd2 and writeback write, and their shares. Pure.
+//! Tasks that dirtied the metadata and file data that jbd2 and writeback write, and their shares.
+//! Pure.
 
 use crate::analysis::files::FileId;
 use crate::analysis::snapshot::TaskSnapshot;
@@ -9,16 +10,13 @@ use crate::ui::text;
 /// Number of tasks that are named.
 const NAMED: usize = 4;
 
-/// `touch (pid 4711) 97 % and cp (pid 12) 3 %`: the tasks that dirtied metadata (for jbd2) or file data (for writeback). Empty
-/// for other tasks, and if no task is known.
+/// `touch (pid 4711) 97 % and cp (pid 12) 3 %`: the tasks that dirtied metadata (for jbd2) or file
+/// data (for writeback). Empty for other tasks, and if no task is known.
 pub fn on_behalf_of(task: &TaskSnapshot, tasks: &[TaskSnapshot]) -> String {
     if !task.writes_for_others() {
         return String::new();
     }
-    let data = !task
-        .role
-        .as_deref()
-        .is_some_and(|role| role.starts_with("jbd2"));
+    let data = !task.role.as_deref().is_some_and(|role| role.starts_with("jbd2"));
     shares(tasks, |t| {
         let io = t.dirtied.iter();
         let io = io.filter(|i| (i.origin == Origin::FileData) == data);
@@ -35,11 +33,8 @@ pub fn dirtied_by(file: FileId, tasks: &[TaskSnapshot]) -> String {
 }
 
 fn shares(tasks: &[TaskSnapshot], bytes: impl Fn(&TaskSnapshot) -> u64) -> String {
-    let mut all: Vec<_> = tasks
-        .iter()
-        .map(|t| (t, bytes(t) as f64))
-        .filter(|(_, part)| *part > 0.0)
-        .collect();
+    let mut all: Vec<_> =
+        tasks.iter().map(|t| (t, bytes(t) as f64)).filter(|(_, part)| *part > 0.0).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     let total: f64 = all.iter().map(|(_, part)| part).sum();
     let each = all.iter().take(NAMED).map(|(t, part)| {

@@ -34,18 +34,13 @@ pub fn files(
     let kept = |file: &'_ FileSnapshot| {
         let io = file.io.iter();
         io.filter(|io| filter.keeps(Origin::FileData, io.op))
-            .fold((0, 0), |(bios, bytes), io| {
-                (bios + io.bios, bytes + io.bytes)
-            })
+            .fold((0, 0), |(bios, bytes), io| (bios + io.bios, bytes + io.bytes))
     };
     let amount = |sum: TaskCounters| measured(measure, sum.bios, sum.bytes);
     let files = &array.files;
     // Files without a row have no counts by operation.
-    let mut all = if filter.op.is_none() {
-        amount(files.rest) + amount(files.unattributed)
-    } else {
-        0.0
-    };
+    let mut all =
+        if filter.op.is_none() { amount(files.rest) + amount(files.unattributed) } else { 0.0 };
     for file in &files.busiest {
         let (bios, bytes) = kept(file);
         all += measured(measure, bios, bytes);
@@ -67,12 +62,7 @@ pub fn files(
             share: measured(measure, bios, bytes) / all.max(1.0),
         }
     };
-    files
-        .busiest
-        .iter()
-        .filter(|file| kept(file).0 > 0)
-        .map(row)
-        .collect()
+    files.busiest.iter().filter(|file| kept(file).0 > 0).map(row).collect()
 }
 
 /// `/srv/db/a`, `/srv/db/a (deleted)`, `inode 12 a (deleted)`, `inode 12`.

@@ -6,10 +6,7 @@ use crate::origin::{Op, Origin};
 fn a_filter_leaves_the_rest_out_and_parts_add_up() {
     let snapshot = fixture::raid0(12);
     let array = &snapshot.arrays[0];
-    let filter = Filter {
-        op: Some(Op::Write),
-        origin: Some(Origin::BlockBitmap),
-    };
+    let filter = Filter { op: Some(Op::Write), origin: Some(Origin::BlockBitmap) };
     let rows = members(array, 2.0, filter, Measure::Requests);
     assert_eq!((rows[0].reads, rows[0].writes), (0.0, 121.0 / 2.0));
     assert_eq!(rows[0].bytes, 121.0 * 4096.0 / 2.0);
@@ -25,28 +22,15 @@ fn a_filter_leaves_the_rest_out_and_parts_add_up() {
 #[test]
 fn heat_map() {
     let snapshot = fixture::raid0(12);
-    let (rows, total) = heat(
-        &snapshot.arrays[0],
-        1.0,
-        Filter::default(),
-        Measure::Requests,
-    );
-    let bitmap = rows
-        .iter()
-        .find(|r| r.origin == Some(Origin::BlockBitmap))
-        .unwrap();
+    let (rows, total) = heat(&snapshot.arrays[0], 1.0, Filter::default(), Measure::Requests);
+    let bitmap = rows.iter().find(|r| r.origin == Some(Origin::BlockBitmap)).unwrap();
     assert_eq!(bitmap.each[..4], [121.0, 4.0, 0.0, 0.0]);
     assert!((bitmap.skew - 3.88).abs() < 0.1, "{}", bitmap.skew);
     assert_eq!(total.total, rows.iter().map(|r| r.total).sum::<f64>());
     let all = legend(
-        members(
-            &snapshot.arrays[0],
-            1.0,
-            Filter::default(),
-            Measure::Requests,
-        )
-        .iter()
-        .flat_map(|r| &r.parts),
+        members(&snapshot.arrays[0], 1.0, Filter::default(), Measure::Requests)
+            .iter()
+            .flat_map(|r| &r.parts),
     );
     assert_eq!(all[0].0, Origin::FileData);
 }
@@ -54,12 +38,7 @@ fn heat_map() {
 #[test]
 fn tasks_are_sorted_by_caused_bytes() {
     let order = |snapshot: &crate::analysis::snapshot::Snapshot| {
-        let mut rows = tasks(
-            &snapshot.arrays[0],
-            1.0,
-            Filter::default(),
-            Measure::Requests,
-        );
+        let mut rows = tasks(&snapshot.arrays[0], 1.0, Filter::default(), Measure::Requests);
         sort_by_causes(&mut rows);
         let row = |r: &super::TaskRow<'_>| (r.comm.clone(), (r.causes / f64::from(1 << 20)) as u64);
         rows.iter().map(row).collect::<Vec<_>>()
@@ -70,16 +49,12 @@ fn tasks_are_sorted_by_caused_bytes() {
     assert_eq!(causes[0], ("touch".to_owned(), 28));
     let jbd2 = causes.iter().find(|(comm, _)| comm == "jbd2/md127-8");
     assert_eq!(jbd2.unwrap().1, 0);
-    // Data that fsync() submits was dirtied by the same task and counts once. Other tasks dirtied the metadata that sync submits.
+    // Data that fsync() submits was dirtied by the same task and counts once. Other tasks dirtied
+    // the metadata that sync submits.
     let mut snapshot = fixture::dirtied();
     let tasks = &mut snapshot.arrays[0].tasks;
     let postgres = tasks.iter_mut().find(|t| t.comm == b"postgres").unwrap();
-    let read: u64 = postgres
-        .io
-        .iter()
-        .filter(|i| i.op == Op::Read)
-        .map(|i| i.bytes)
-        .sum();
+    let read: u64 = postgres.io.iter().filter(|i| i.op == Op::Read).map(|i| i.bytes).sum();
     let mut data = postgres.dirtied[1];
     data.bytes = 10 << 20;
     postgres.io.retain(|i| i.op == Op::Read);

@@ -12,7 +12,8 @@ fn start() -> State {
     state
 }
 
-/// The state after these keys: `<` and `>` are Left and Right, `^` and `v` Up and Down, `\t` Tab, `\n` Enter.
+/// The state after these keys: `<` and `>` are Left and Right, `^` and `v` Up and Down, `\t` Tab,
+/// `\n` Enter.
 fn after(keys: &str) -> (State, Action) {
     let mut state = start();
     let mut action = Action::Nothing;

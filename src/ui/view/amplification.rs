@@ -1,5 +1,6 @@
-//! Member bytes caused by IO of each origin and operation, over the last 10 s ([`SPAN`](crate::analysis::window::SPAN), in which
-//! hotspots are found) rather than the interval, because bytes submitted now are written later.
+//! Member bytes caused by IO of each origin and operation, over the last 10 s
+//! ([`SPAN`](crate::analysis::window::SPAN), in which hotspots are found) rather than the interval,
+//! because bytes submitted now are written later.
 
 use ratatui::text::Line;
 
@@ -65,13 +66,7 @@ impl TableView for AmplificationView {
             mib("journl", 4, |r| Some(r.rate(r.sums.md_journal)))
                 .shown_if(any(|r| r.sums.md_journal)),
             mib("below", 9, |r| Some(r.rate(r.sums.below()))).default_if(true),
-            Column::figure(
-                "factor",
-                8,
-                11,
-                |r| r.sums.factor(),
-                |f| units::factor(Some(f)),
-            ),
+            Column::figure("factor", 8, 11, |r| r.sums.factor(), |f| units::factor(Some(f))),
         ])
     }
 
@@ -168,7 +163,8 @@ fn expected_factor(info: &ArrayInfo) -> String {
             let data = u64::from(info.disks) as f64 / full;
             let stripe = units::size(info.chunk_bytes.saturating_mul(data.round() as u64));
             format!(
-                "{level} of {}: full stripes ({stripe}) cost {full:.2}x, single blocks up to {alone:.1}x",
+                "{level} of {}: full stripes ({stripe}) cost {full:.2}x, single blocks up to \
+                 {alone:.1}x",
                 info.disks
             )
         }

@@ -8,7 +8,8 @@ use crate::ui::palette::{Palette, letter};
 use crate::ui::rows::Part;
 use crate::ui::text;
 
-/// A bar of `parts` in which `most` would fill all `columns`. Each origin has its letter and colour.
+/// A bar of `parts` in which `most` would fill all `columns`. Each origin has its letter and
+/// colour.
 pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> Vec<Span<'static>> {
     let total: f64 = parts.iter().map(|p| p.1).sum();
     if total <= 0.0 || most <= 0.0 || !(total / most).is_finite() {
@@ -31,7 +32,8 @@ pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> V
     spans
 }
 
-/// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`. `op` is the only operation in `parts`, if set.
+/// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`. `op` is the
+/// only operation in `parts`, if set.
 pub fn legend(
     parts: &[Part],
     columns: usize,

@@ -1,4 +1,5 @@
-//! One row per file whose data was read or written. Rates count bios, as in the processes view, not requests.
+//! One row per file whose data was read or written. Rates count bios, as in the processes view, not
+//! requests.
 
 use ratatui::text::Line;
 
@@ -58,11 +59,7 @@ impl TableView for Files {
             return Vec::new();
         }
         // These sums are not kept by operation.
-        let all = if reads && writes {
-            ""
-        } else {
-            "reads and writes: "
-        };
+        let all = if reads && writes { "" } else { "reads and writes: " };
         let text = format!("  {all}{}", parts.join(", "));
         let text = cut(&text, width).into_owned();
         vec![Line::styled(text, scene.palette.dim())]

@@ -20,7 +20,8 @@ use crate::ui::state::{Overlay, State};
 use crate::ui::text;
 use crate::ui::text::clean;
 
-/// End of the interval: `2026-11-20T12:00:01Z`, or `13:00:01 local, 2026-11-20T12:00:01Z` if local time differs from UTC.
+/// End of the interval: `2026-11-20T12:00:01Z`, or `13:00:01 local, 2026-11-20T12:00:01Z` if local
+/// time differs from UTC.
 pub fn stamp(snapshot: &Snapshot) -> String {
     both_times(snapshot, "%Y-%m-%dT%H:%M:%SZ", &time::local())
 }
@@ -41,9 +42,7 @@ pub fn subject(array: &ArraySnapshot) -> String {
         "{} {}{}",
         info.name,
         shape(array),
-        info.health
-            .as_deref()
-            .map_or(String::new(), |t| format!("; {t}"))
+        info.health.as_deref().map_or(String::new(), |t| format!("; {t}"))
     )
 }
 
@@ -51,11 +50,7 @@ fn shape(array: &ArraySnapshot) -> String {
     let info = &array.info;
     let mut parts = vec![info.level.clone()];
     if info.level != "single" {
-        parts.push(format!(
-            "{} disk{}",
-            info.disks,
-            if info.disks == 1 { "" } else { "s" }
-        ));
+        parts.push(format!("{} disk{}", info.disks, if info.disks == 1 { "" } else { "s" }));
     }
     if info.chunk_bytes > 0 {
         parts.push(format!("{} chunk", units::size(info.chunk_bytes)));
@@ -66,7 +61,8 @@ fn shape(array: &ArraySnapshot) -> String {
     parts.join(", ")
 }
 
-/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`, and flushes and discards if any.
+/// `1 s: 582 r/s 8.9 MiB/s, 3.1k w/s 16 MiB/s; lost 0; overhead 0.8 % of a CPU`, and flushes and
+/// discards if any.
 pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
     let secs = rows::seconds(snapshot.interval);
     let all: Traffic = array.members.iter().flat_map(|m| &m.io).collect();
@@ -96,27 +92,18 @@ pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
 
 fn lost(snapshot: &Snapshot) -> String {
     let reasons = snapshot.lost.nonzero();
-    let named: Vec<String> = reasons
-        .map(|(loss, n)| format!("{} {}", loss.label(), units::count(n as f64)))
-        .collect();
+    let named: Vec<String> =
+        reasons.map(|(loss, n)| format!("{} {}", loss.label(), units::count(n as f64))).collect();
     if named.is_empty() {
         "lost 0".to_owned()
     } else {
-        format!(
-            "LOST {} ({})",
-            units::count(snapshot.lost.events() as f64),
-            named.join(", ")
-        )
+        format!("LOST {} ({})", units::count(snapshot.lost.events() as f64), named.join(", "))
     }
 }
 
 /// `12:00:01Z`, or `13:00:01 local, 12:00:01Z` on a wide screen if local time differs from UTC.
 fn clock(snapshot: &Snapshot, columns: usize) -> String {
-    let zone = if columns < 70 {
-        TimeZone::UTC
-    } else {
-        time::local()
-    };
+    let zone = if columns < 70 { TimeZone::UTC } else { time::local() };
     both_times(snapshot, "%H:%M:%SZ", &zone)
 }
 
@@ -129,18 +116,11 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
         Span::raw(format!(" {}", clean(&shape(array)))),
     ];
     if let Some(health) = &array.info.health {
-        left.insert(
-            1,
-            Span::styled(format!(" {}", clean(health)), palette.alarm()),
-        );
+        left.insert(1, Span::styled(format!(" {}", clean(health)), palette.alarm()));
     }
     let mut right = Vec::new();
     if snapshot.arrays.len() > 1 {
-        right.push(Span::raw(format!(
-            "array {}/{}  ",
-            state.array + 1,
-            snapshot.arrays.len()
-        )));
+        right.push(Span::raw(format!("array {}/{}  ", state.array + 1, snapshot.arrays.len())));
     }
     if let Some(replay) = &state.replay {
         if replay.position.cut {
@@ -148,11 +128,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
             right.push(Span::raw("  "));
         }
         right.push(Span::styled(
-            if replay.position.ended {
-                "END"
-            } else {
-                "REPLAY"
-            },
+            if replay.position.ended { "END" } else { "REPLAY" },
             palette.title(),
         ));
         right.push(Span::raw(" "));
@@ -167,36 +143,23 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     draw_headline(pen, scene, if tall { 4 } else { 3 });
     if let Some(slow) = &array.slow {
         let sentence = clean(slow).replace(" %", "\u{a0}%");
-        marked(
-            pen,
-            "! ",
-            &sentence,
-            palette.alarm(),
-            if tall { 3 } else { 1 },
-        );
+        marked(pen, "! ", &sentence, palette.alarm(), if tall { 3 } else { 1 });
     }
-    let style = if snapshot.lost.events() > 0 {
-        palette.alarm()
-    } else {
-        palette.dim()
-    };
+    let style = if snapshot.lost.events() > 0 { palette.alarm() } else { palette.dim() };
     if tall || !narrow || snapshot.lost.events() > 0 {
         let text = format!("last {}", measured(snapshot, array));
         pen.text(&text::cut(&text, columns), style);
     }
     if tall {
         let filesystems = array.info.filesystems.join("; ");
-        let filesystems = if filesystems.is_empty() {
-            "no known filesystem"
-        } else {
-            &filesystems
-        };
+        let filesystems = if filesystems.is_empty() { "no known filesystem" } else { &filesystems };
         pen.text(&text::cut(&clean(filesystems), columns), Style::new());
     }
     tabs(pen, scene);
 }
 
-/// The headline and its time window, which may be longer than the interval of the figures. Not sanitized.
+/// The headline and its time window, which may be longer than the interval of the figures. Not
+/// sanitized.
 pub fn headline(hotspot: &Hotspot) -> String {
     if hotspot.kind == Kind::Idle {
         hotspot.headline.clone()
@@ -221,11 +184,8 @@ fn draw_headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
     let Some(hotspot) = &scene.array.hotspot else {
         return;
     };
-    let (mark, style) = if hotspot.is_warning() {
-        ("! ", scene.palette.alarm())
-    } else {
-        ("  ", Style::new())
-    };
+    let (mark, style) =
+        if hotspot.is_warning() { ("! ", scene.palette.alarm()) } else { ("  ", Style::new()) };
     let headline = headline(hotspot);
     // Keep a figure and its unit on one line.
     let headline = clean(&headline).replace(" %", "\u{a0}%");
@@ -235,10 +195,7 @@ fn draw_headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
 /// Draws `text` on at most `lines` lines, the first of them with a mark.
 fn marked(pen: &mut Pen<'_>, mark: &str, text: &str, style: Style, lines: usize) {
     for (i, line) in text::wrap(text, pen.width() - 2, lines).iter().enumerate() {
-        pen.text(
-            &format!("{}{line}", if i == 0 { mark } else { "  " }),
-            style,
-        );
+        pen.text(&format!("{}{line}", if i == 0 { mark } else { "  " }), style);
     }
 }
 

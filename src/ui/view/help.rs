@@ -13,9 +13,7 @@ use crate::ui::text::clean;
 
 /// True if the line of [`KEYS`] is also shown in a replay.
 fn is_everywhere(key: &str) -> bool {
-    !["↑ ↓", "← →", "s  S", "p  S", "+  -"]
-        .iter()
-        .any(|k| key.starts_with(k))
+    !["↑ ↓", "← →", "s  S", "p  S", "+  -"].iter().any(|k| key.starts_with(k))
 }
 
 /// Keys and their effects, listed after the keys of the views.
@@ -74,9 +72,8 @@ pub(super) fn draw(
     let columns = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
     let notes = snapshot.map_or(&[][..], |s| &s.notes);
     let notes = notes.iter().flat_map(|n| text::wrap(&clean(n), columns, 4));
-    let mut lines: Vec<Line<'_>> = notes
-        .map(|note| Line::from(Span::styled(note, palette.alarm())))
-        .collect();
+    let mut lines: Vec<Line<'_>> =
+        notes.map(|note| Line::from(Span::styled(note, palette.alarm()))).collect();
     lines.extend(keys.into_iter().map(|(keys, what)| {
         Line::from(vec![
             Span::styled(text::left(keys, 16), palette.title()),
@@ -105,11 +102,7 @@ pub(super) fn origins(pen: &mut Pen<'_>, state: &State, at: usize, palette: Pale
     let first = pen.first(choices.len() + 1, at);
     let lines = pen.lines();
     for i in (0..=choices.len()).skip(first).take(lines) {
-        let chosen = if i == at {
-            palette.selected()
-        } else {
-            Style::new()
-        };
+        let chosen = if i == at { palette.selected() } else { Style::new() };
         let line = match i.checked_sub(1).and_then(|i| choices.get(i)) {
             None => Line::from(Span::styled("  all", chosen)),
             Some(&origin) => Line::from(vec![

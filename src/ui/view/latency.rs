@@ -40,12 +40,9 @@ impl TableView for Latency {
         let origin = widest(|r| r.origin.name().len()).clamp(7, 17);
         let op = widest(|r| r.op.name().len()).clamp(5, 12);
         Columns(vec![
-            Column::name(
-                "member",
-                member.clamp(7, longest),
-                10,
-                |r: &LatencyRow<'a>| clean(&r.member.name).into_owned(),
-            ),
+            Column::name("member", member.clamp(7, longest), 10, |r: &LatencyRow<'a>| {
+                clean(&r.member.name).into_owned()
+            }),
             Column::ranked(
                 "origin",
                 2 + origin,
@@ -53,13 +50,7 @@ impl TableView for Latency {
                 |r, width, palette| origin_cell(r.origin, io_name(r.origin, r.op), width, palette),
                 |r| r.origin as u32,
             ),
-            Column::ranked(
-                "op",
-                op,
-                5,
-                |r, width, _| op_cell(r.op, width),
-                |r| r.op as u32,
-            ),
+            Column::ranked("op", op, 5, |r, width, _| op_cell(r.op, width), |r| r.op as u32),
             Column::figure("req/s", 7, 6, |r| Some(r.requests), units::count),
             Column::latency("q p50", 6, 1, |r| r.queue.quantile(0.5)),
             Column::latency("q p99", 7, 4, |r| r.queue.quantile(0.99)),
@@ -78,16 +69,12 @@ impl TableView for Latency {
     /// Headings of the strips that fit: device first, then queue.
     fn rest_heading(room: usize) -> String {
         let strips = ["device", "queue"].iter().take(strips(room));
-        strips
-            .map(|s| format!("  {}", text::left(&axis(s), STRIP)))
-            .collect()
+        strips.map(|s| format!("  {}", text::left(&axis(s), STRIP))).collect()
     }
 
     fn rest(row: &LatencyRow<'_>, _: &Scene<'_>, room: usize, _: f64) -> Vec<Span<'static>> {
         let strips = [row.device, row.queue].into_iter().take(strips(room));
-        strips
-            .map(|h| Span::raw(format!("  {}", strip(h))))
-            .collect()
+        strips.map(|h| Span::raw(format!("  {}", strip(h)))).collect()
     }
 
     fn below(
@@ -99,9 +86,7 @@ impl TableView for Latency {
         let text = "q: in the queue, d: in the device (issue to completion); at most 25 % too high";
         let shown = pen.lines() > 6 && !scene.is_panel;
         let line = shown.then(|| text::cut(text, pen.width()).into_owned());
-        line.map(|l| Line::styled(l, scene.palette.dim()))
-            .into_iter()
-            .collect()
+        line.map(|l| Line::styled(l, scene.palette.dim())).into_iter().collect()
     }
 }
 
@@ -110,7 +95,8 @@ fn strips(room: usize) -> usize {
     room / (STRIP + 2)
 }
 
-/// `device 1ms    131ms`: the title, and labels above the octaves that begin at about 1 ms and 131 ms.
+/// `device 1ms    131ms`: the title, and labels above the octaves that begin at about 1 ms and 131
+/// ms.
 fn axis(title: &str) -> String {
     let mut cells: Vec<char> = text::left(title, STRIP).chars().collect();
     for (octave, label) in [(10, "1ms"), (17, "131ms")] {
@@ -132,11 +118,7 @@ fn strip(hist: &Hist) -> String {
     }
     let most = cells.iter().copied().max().unwrap_or(0).max(1);
     let height = |&n: &u64| {
-        if n == 0 {
-            '·'
-        } else {
-            bar::height((n * 7 / most) as f64 / 8.0)
-        }
+        if n == 0 { '·' } else { bar::height((n * 7 / most) as f64 / 8.0) }
     };
     cells.iter().map(height).collect()
 }

@@ -1,5 +1,5 @@
-//! A heat map of origins and members. A cell is coloured by its ratio to the mean of its row, so that a hot spot stands out and
-//! an even load does not.
+//! A heat map of origins and members. A cell is coloured by its ratio to the mean of its row, so
+//! that a hot spot stands out and an even load does not.
 
 use ratatui::text::{Line, Span};
 
@@ -16,7 +16,8 @@ use crate::ui::text::{self, clean};
 const CELL: usize = 5;
 /// Width of a cell on a wide screen.
 const WIDE: usize = 6;
-/// Rows below this share of all IO are not coloured: a single superblock write is always on one member.
+/// Rows below this share of all IO are not coloured: a single superblock write is always on one
+/// member.
 const HEATED: f64 = 0.01;
 
 pub(super) const VIEW: View = View {
@@ -40,12 +41,7 @@ struct Grid {
 
 fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (mut rows, sum) = rows(scene);
-    let names = rows
-        .iter()
-        .map(|r| r.name().len())
-        .max()
-        .unwrap_or(6)
-        .max(9);
+    let names = rows.iter().map(|r| r.name().len()).max().unwrap_or(6).max(9);
     let members = &scene.array.members;
     let wide = pen.width() >= 100;
     let fixed = 3 + names + 6 + if wide { 7 } else { 0 };
@@ -54,15 +50,8 @@ fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         false => CELL,
     };
     let shown = (pen.width().saturating_sub(fixed) / cell).min(members.len());
-    let first = scene
-        .state
-        .member
-        .saturating_sub(shown / 2)
-        .min(members.len() - shown);
-    let grid = Grid {
-        cell,
-        range: first..first + shown,
-    };
+    let first = scene.state.member.saturating_sub(shown / 2).min(members.len() - shown);
+    let grid = Grid { cell, range: first..first + shown };
 
     let heads = heads(members, cell - 1);
     let columns = columns(scene, &heads.prefix, names, wide);
@@ -96,18 +85,11 @@ fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         below.push(scale(scene, &grid.range, members.len()));
     }
     let detail = row.and_then(|row| detail(row, scene));
-    below.extend(
-        detail
-            .into_iter()
-            .flat_map(|d| scene.wrapped(&d, pen.width(), lines)),
-    );
+    below.extend(detail.into_iter().flat_map(|d| scene.wrapped(&d, pen.width(), lines)));
     let area = pen.take_bottom(below.len());
 
     let has_sum = rows.len() > 1;
-    let room = pen
-        .lines()
-        .saturating_sub(usize::from(has_sum))
-        .min(rows.len());
+    let room = pen.lines().saturating_sub(usize::from(has_sum)).min(rows.len());
     let least = HEATED * sum.total;
     table.rows(
         &mut pen.take_top(room),
@@ -118,13 +100,7 @@ fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     );
     if has_sum {
         let cells = |row: &OriginRow, _| cells(row, scene, &grid, true);
-        table.rows(
-            &mut pen.take_top(1),
-            &[sum],
-            (0, false),
-            &cells,
-            scene.palette,
-        );
+        table.rows(&mut pen.take_top(1), &[sum], (0, false), &cells, scene.palette);
     } else if rows.is_empty() {
         pen.text("  nothing in this interval", scene.palette.dim());
     }
@@ -151,10 +127,9 @@ fn columns(scene: &Scene<'_>, prefix: &str, names: usize, wide: bool) -> Columns
 fn origin(row: &OriginRow, width: usize, palette: Palette) -> Vec<Span<'static>> {
     let name = format!(" {}", text::left(&row.name(), width - 2));
     match row.origin {
-        Some(origin) => vec![
-            Span::styled(letter(origin).to_string(), palette.origin(origin)),
-            Span::raw(name),
-        ],
+        Some(origin) => {
+            vec![Span::styled(letter(origin).to_string(), palette.origin(origin)), Span::raw(name)]
+        }
         None => vec![Span::styled(format!(" {name}"), palette.title())],
     }
 }
@@ -166,7 +141,8 @@ fn skew(skew: f64) -> String {
     }
 }
 
-/// The row's figure on each member. If `heated`, cells are coloured by their ratio to the mean of the row.
+/// The row's figure on each member. If `heated`, cells are coloured by their ratio to the mean of
+/// the row.
 fn cells(row: &OriginRow, scene: &Scene<'_>, grid: &Grid, heated: bool) -> Vec<Span<'static>> {
     let (room, palette) = (grid.cell - 1, scene.palette);
     let cell = |value: f64| {
@@ -203,16 +179,10 @@ struct Heads {
 }
 
 fn heads(members: &[MemberSnapshot], columns: usize) -> Heads {
-    let names: Vec<_> = members
-        .iter()
-        .map(|m| clean(&m.name).into_owned())
-        .collect();
+    let names: Vec<_> = members.iter().map(|m| clean(&m.name).into_owned()).collect();
     let fits = |names: &[String]| names.iter().all(|n| text::width(n) <= columns);
     if fits(&names) {
-        return Heads {
-            prefix: "origin".to_owned(),
-            names,
-        };
+        return Heads { prefix: "origin".to_owned(), names };
     }
     let mut prefix = names.first().cloned().unwrap_or_default();
     while !names.iter().all(|n| n.starts_with(&prefix)) {
@@ -222,19 +192,10 @@ fn heads(members: &[MemberSnapshot], columns: usize) -> Heads {
     let prefix = prefix.trim_end_matches(|c: char| c.is_ascii_digit());
     let rest: Vec<String> = names.iter().map(|n| n[prefix.len()..].to_owned()).collect();
     if fits(&rest) && rest.iter().all(|n| !n.is_empty()) {
-        return Heads {
-            prefix: format!("{prefix}…"),
-            names: rest,
-        };
+        return Heads { prefix: format!("{prefix}…"), names: rest };
     }
-    let slots = members
-        .iter()
-        .map(|m| m.slot.map_or("-".to_owned(), |s| s.to_string()))
-        .collect();
-    Heads {
-        prefix: "by slot".to_owned(),
-        names: slots,
-    }
+    let slots = members.iter().map(|m| m.slot.map_or("-".to_owned(), |s| s.to_string())).collect();
+    Heads { prefix: "by slot".to_owned(), names: slots }
 }
 
 /// The unit, the meaning of the colours, and the range of members on the screen if not all fit.
@@ -243,15 +204,9 @@ fn scale(scene: &Scene<'_>, range: &std::ops::Range<usize>, members: usize) -> L
         Measure::Requests => "requests/s",
         Measure::Bytes => "bytes/s",
     };
-    let mut spans = vec![Span::styled(
-        format!("   {unit}; times the mean: "),
-        scene.palette.dim(),
-    )];
+    let mut spans = vec![Span::styled(format!("   {unit}; times the mean: "), scene.palette.dim())];
     for ratio in [1.25, 1.5, 2.0, 3.0, 4.0] {
-        spans.push(Span::styled(
-            format!(" {ratio} "),
-            scene.palette.heat(ratio),
-        ));
+        spans.push(Span::styled(format!(" {ratio} "), scene.palette.heat(ratio)));
     }
     if range.len() < members {
         spans.push(Span::styled(
@@ -265,15 +220,9 @@ fn scale(scene: &Scene<'_>, range: &std::ops::Range<usize>, members: usize) -> L
 /// Details of the selected cell.
 fn detail(row: &OriginRow, scene: &Scene<'_>) -> Option<String> {
     let member = scene.array.members.get(scene.state.member)?;
-    let slot = member
-        .slot
-        .map_or("no slot".to_owned(), |s| format!("slot {s}"));
+    let slot = member.slot.map_or("no slot".to_owned(), |s| format!("slot {s}"));
     let value = row.each.get(scene.state.member).copied().unwrap_or(0.0);
-    let share = if row.total > 0.0 {
-        value / row.total
-    } else {
-        0.0
-    };
+    let share = if row.total > 0.0 { value / row.total } else { 0.0 };
     let mut parts = vec![format!(
         "{} on {} ({slot}): {} of all",
         row.name(),

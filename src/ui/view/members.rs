@@ -49,9 +49,7 @@ impl TableView for Members {
             Column::figure(title, width, priority, value, units::percent_short)
         };
         Columns(vec![
-            Column::number("slot", 5, 4, |r: &MemberRow<'a>| {
-                r.member.slot.map(u64::from)
-            }),
+            Column::number("slot", 5, 4, |r: &MemberRow<'a>| r.member.slot.map(u64::from)),
             Column::name("member", names.unwrap_or(0).clamp(7, longest), 10, |r| {
                 clean(&r.member.name).into_owned()
             }),
@@ -85,8 +83,7 @@ impl TableView for Members {
     fn before_bar(row: &MemberRow<'_>, scene: &Scene<'_>) -> Vec<Span<'static>> {
         let health = row.member.health.iter();
         let text = health.map(|h| format!("{} ", clean(h)));
-        text.map(|t| Span::styled(t, scene.palette.alarm()))
-            .collect()
+        text.map(|t| Span::styled(t, scene.palette.alarm())).collect()
     }
 
     /// Every origin of the member with its figures, largest first.
@@ -116,7 +113,8 @@ impl TableView for Members {
     }
 }
 
-/// Utilisation in the last intervals, one cell each, the newest on the right; `·` if it was not measured.
+/// Utilisation in the last intervals, one cell each, the newest on the right; `·` if it was not
+/// measured.
 fn trend(row: &MemberRow<'_>, width: usize, palette: Palette) -> Vec<Span<'static>> {
     let recent = &row.member.recent;
     let columns = width - 1;
@@ -127,8 +125,5 @@ fn trend(row: &MemberRow<'_>, width: usize, palette: Palette) -> Vec<Span<'stati
         true => palette.alarm(),
         false => palette.bar(),
     };
-    vec![
-        Span::raw(" "),
-        Span::styled(format!("{cells:>columns$}"), style),
-    ]
+    vec![Span::raw(" "), Span::styled(format!("{cells:>columns$}"), style)]
 }

@@ -59,10 +59,7 @@ impl View {
 
 /// All views, in the order of their digits.
 pub(crate) const VIEWS: [View; 6] = [
-    View {
-        draw: overview::draw,
-        ..View::table::<members::Members>("members", true)
-    },
+    View { draw: overview::draw, ..View::table::<members::Members>("members", true) },
     matrix::VIEW,
     View::table::<tasks::Tasks>("processes", true),
     View::table::<latency::Latency>("latency", false),

@@ -1,4 +1,5 @@
-//! The members and, on a large screen, panels of processes, origins, latency and files beside or below them.
+//! The members and, on a large screen, panels of processes, origins, latency and files beside or
+//! below them.
 
 use ratatui::layout::Rect;
 
@@ -55,12 +56,7 @@ impl Panel {
     fn new(scene: &Scene<'_>, view: usize) -> Self {
         let View { rows, sums, .. } = VIEWS[view];
         let (rows, sums) = (rows(scene), sums(scene));
-        Self {
-            view,
-            rows,
-            sums,
-            lines: rows + sums + 2,
-        }
+        Self { view, rows, sums, lines: rows + sums + 2 }
     }
 
     fn draw(&self, pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
@@ -76,17 +72,13 @@ impl Panel {
         let title = format!("── {} {} {hidden}", self.view + 1, view.title);
         let rule = "─".repeat(pen.width().saturating_sub(text::width(&title)));
         pen.text(&format!("{title}{rule}"), scene.palette.dim());
-        let scene = Scene {
-            view: self.view,
-            is_panel: true,
-            ..*scene
-        };
+        let scene = Scene { view: self.view, is_panel: true, ..*scene };
         (view.draw)(&mut pen, &scene);
     }
 }
 
-/// Draws the panels that have rows, one below the other. Each panel gets the lines that it needs, but at most an equal share of
-/// the lines that are left for it and the following panels.
+/// Draws the panels that have rows, one below the other. Each panel gets the lines that it needs,
+/// but at most an equal share of the lines that are left for it and the following panels.
 fn stack(pen: &mut Pen<'_>, scene: &Scene<'_>, panels: &[Panel]) {
     let panels: Vec<&Panel> = panels.iter().filter(|p| p.rows > 0).collect();
     let fit = panels.len().min(pen.lines() / PANEL_LINES);
@@ -100,10 +92,6 @@ fn stack(pen: &mut Pen<'_>, scene: &Scene<'_>, panels: &[Panel]) {
 fn columns(area: Rect) -> (Rect, Rect) {
     let width = area.width * 13 / 25;
     let left = Rect { width, ..area };
-    let right = Rect {
-        x: area.x + width + 1,
-        width: area.width.saturating_sub(width + 1),
-        ..area
-    };
+    let right = Rect { x: area.x + width + 1, width: area.width.saturating_sub(width + 1), ..area };
     (left, right)
 }

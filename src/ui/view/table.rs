@@ -1,4 +1,5 @@
-//! Draws a view that is a table: heading, rows, and below them the legend and the selected row in full.
+//! Draws a view that is a table: heading, rows, and below them the legend and the selected row in
+//! full.
 
 use ratatui::text::{Line, Span};
 
@@ -8,7 +9,8 @@ use crate::ui::rows::{self, Part};
 use crate::ui::table::{Columns, Sort};
 use crate::ui::text;
 
-/// Bars are drawn only if there are more screen columns than this right of the table, including those of the text before a bar.
+/// Bars are drawn only if there are more screen columns than this right of the table, including
+/// those of the text before a bar.
 const LEAST_ROOM: usize = 10;
 
 /// A view with a row for each item and its columns.
@@ -62,7 +64,8 @@ pub(super) trait TableView {
         }
     }
 
-    /// The row's part right of the columns, in `room` screen columns. `most` is the largest sum of [`TableView::parts`].
+    /// The row's part right of the columns, in `room` screen columns. `most` is the largest sum of
+    /// [`TableView::parts`].
     fn rest(row: &Self::Row<'_>, scene: &Scene<'_>, room: usize, most: f64) -> Vec<Span<'static>> {
         let mut spans = vec![Span::raw(" ")];
         spans.extend(Self::before_bar(row, scene));
@@ -165,8 +168,8 @@ impl Scene<'_> {
         lines.map(|l| Line::styled(l, self.palette.dim())).collect()
     }
 
-    /// Number of lines below a table of `rows` rows for the legend and for the selected row: `(legend, details)`. Each gets more
-    /// than one line only if all rows still fit.
+    /// Number of lines below a table of `rows` rows for the legend and for the selected row:
+    /// `(legend, details)`. Each gets more than one line only if all rows still fit.
     fn room_below(&self, pen: &Pen<'_>, rows: usize) -> (usize, usize) {
         let lines = pen.lines();
         match lines {

@@ -1,5 +1,6 @@
-//! A row per task that submitted bios to the array or dirtied data on it, with the origins of its bios as a stacked bar. Rates
-//! are of bios, before md splits and the queue merges them; `causes` counts bytes that the task read and those that it dirtied.
+//! A row per task that submitted bios to the array or dirtied data on it, with the origins of its
+//! bios as a stacked bar. Rates are of bios, before md splits and the queue merges them; `causes`
+//! counts bytes that the task read and those that it dirtied.
 
 use super::Scene;
 use super::table::TableView;
@@ -46,9 +47,7 @@ impl TableView for Tasks {
             count("w/s", 7, |r| Some(r.writes)),
             count("d/s", 1, |r| Some(r.discards)).shown_if(has_discards),
             mib("MiB/s", 8, |r| Some(r.bytes)).default_if(!has_dirtied),
-            mib("causes", 9, |r| Some(r.causes))
-                .shown_if(has_dirtied)
-                .default_if(has_dirtied),
+            mib("causes", 9, |r| Some(r.causes)).shown_if(has_dirtied).default_if(has_dirtied),
             Column::name("cgroup", cgroup_width, 3, cgroup).shown_if(wide),
         ])
     }
@@ -75,9 +74,7 @@ impl TableView for Tasks {
         let cgroup = task.cgroup.as_deref().map_or("unknown".into(), clean);
         text.push_str(&format!(", cgroup {cgroup}:"));
         let io = task.io.iter();
-        let mut io: Vec<_> = io
-            .filter(|i| scene.filter().keeps(i.origin, i.op))
-            .collect();
+        let mut io: Vec<_> = io.filter(|i| scene.filter().keeps(i.origin, i.op)).collect();
         io.sort_by_key(|i| std::cmp::Reverse(i.bytes));
         let each = io.iter().map(|i| {
             format!(
@@ -111,13 +108,11 @@ fn cgroup(row: &TaskRow<'_>) -> String {
 /// Number of dirtied files that are named for a task.
 const FILES: usize = 4;
 
-/// ` dirtied inode_table 1.2 MiB/s, file_data 3 MiB/s; files dirtied: /srv/a 2 MiB/s, /srv/b 1 MiB/s`: bytes that jbd2 and
-/// writeback write for the task; empty if it dirtied nothing.
+/// ` dirtied inode_table 1.2 MiB/s, file_data 3 MiB/s; files dirtied: /srv/a 2 MiB/s, /srv/b 1
+/// MiB/s`: bytes that jbd2 and writeback write for the task; empty if it dirtied nothing.
 fn dirtied(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
     let kept = row.task.dirtied.iter();
-    let mut kept: Vec<_> = kept
-        .filter(|i| scene.filter().keeps(i.origin, i.op))
-        .collect();
+    let mut kept: Vec<_> = kept.filter(|i| scene.filter().keeps(i.origin, i.op)).collect();
     kept.sort_by_key(|i| std::cmp::Reverse(i.bytes));
     let each = kept.iter().map(|i| {
         let name = match i.origin {
@@ -131,11 +126,7 @@ fn dirtied(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
         return String::new();
     }
     let data = kept.iter().any(|i| i.origin == Origin::FileData);
-    let files = if data {
-        dirtied_files(row, scene)
-    } else {
-        String::new()
-    };
+    let files = if data { dirtied_files(row, scene) } else { String::new() };
     format!(" dirtied{}{files}", each.join(","))
 }
 

@@ -23,9 +23,7 @@ fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: 
     let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     let mut put = |state: &State| {
-        terminal
-            .draw(|frame| draw(frame, state, Some(snapshot), Palette::new(depth)))
-            .unwrap();
+        terminal.draw(|frame| draw(frame, state, Some(snapshot), Palette::new(depth))).unwrap();
     };
     state.observe(snapshot);
     put(&state);
@@ -93,11 +91,7 @@ fn processes_show_caused_bytes_and_tasks_that_dirtied() {
 fn two_tasks_dirty_one_file() {
     let snapshot = fixture::dirtied();
     // Select postgres, which dirtied two files, and the second file, which two tasks dirtied.
-    let all = [
-        shown(&snapshot, "3j", (120, 40)),
-        shown(&snapshot, "5j", (120, 40)),
-    ]
-    .concat();
+    let all = [shown(&snapshot, "3j", (120, 40)), shown(&snapshot, "5j", (120, 40))].concat();
     insta::assert_snapshot!("dirtied_files", all);
 }
 
@@ -148,9 +142,7 @@ fn losses_and_health_are_shown() {
     array.info.health = Some("degraded".to_owned());
     array.members[3].health = Some("faulty".to_owned());
     array.members[3].disk = None;
-    array.members[0]
-        .io
-        .push(fixture::cell(Origin::Raw, Op::Flush, 12, 0, 300));
+    array.members[0].io.push(fixture::cell(Origin::Raw, Op::Flush, 12, 0, 300));
     array.members[11].slot = None;
     array.members[11].health = Some("spare".to_owned());
     insta::assert_snapshot!("health", shown(&snapshot, "", (80, 24)));
@@ -165,10 +157,7 @@ fn headline_and_figures_name_their_time_span() {
     let mut snapshot = fixture::raid0(12);
     snapshot.arrays[0].hotspot.as_mut().unwrap().over = Duration::from_millis(9_980);
     let text = shown(&snapshot, "", (200, 50));
-    assert!(
-        text.contains("\n! last 10 s: loop1, loop5 and loop9 are busy"),
-        "{text}"
-    );
+    assert!(text.contains("\n! last 10 s: loop1, loop5 and loop9 are busy"), "{text}");
     assert!(text.contains("\nlast 1 s: 630 r/s"), "{text}");
 }
 
@@ -178,9 +167,7 @@ fn the_headline_is_in_the_first_three_lines() {
     let text = shown(&fixture::raid0(12), "", (80, 24));
     let first: Vec<&str> = text.lines().take(3).collect();
     assert!(
-        first
-            .join(" ")
-            .contains("loop1, loop5 and loop9 are busy 98 % of the time or more"),
+        first.join(" ").contains("loop1, loop5 and loop9 are busy 98 % of the time or more"),
         "{text}"
     );
     // An uneven but light load is not a warning.
@@ -194,10 +181,7 @@ fn the_headline_is_in_the_first_three_lines() {
     let second = Duration::from_secs(1);
     calm.arrays[0].hotspot = Some(crate::analysis::hotspot::find(&calm.arrays[0], second));
     let text = shown(&calm, "", (80, 24));
-    assert!(
-        text.contains("\n  last 1 s: no member is saturated"),
-        "{text}"
-    );
+    assert!(text.contains("\n  last 1 s: no member is saturated"), "{text}");
     assert!(text.contains("block_bitmap"), "{text}");
     assert!(!text.contains('!'), "{text}");
 }
@@ -220,10 +204,7 @@ fn help_has_pages() {
     assert!(shown(&snapshot, "?", (80, 24)).contains("raidtrace top: help ─"));
     snapshot.notes = (0..9).map(|n| format!("note number {n}")).collect();
     let first = shown(&snapshot, "?", (80, 24));
-    assert!(
-        first.contains("page 1 of 2") && first.contains("note number 8"),
-        "{first}"
-    );
+    assert!(first.contains("page 1 of 2") && first.contains("note number 8"), "{first}");
     assert!(!first.contains("moved by members"), "{first}");
     let second = shown(&snapshot, "?j", (80, 24));
     assert!(second.contains("moved by members"), "{second}");
@@ -239,9 +220,7 @@ fn discards_and_flushes_have_their_own_columns() {
         flushed.requests += 7;
         member.io.retain(|c| c.origin != Origin::Journal);
         member.io.push(flushed);
-        member
-            .io
-            .push(fixture::cell(Origin::Journal, Op::Flush, 7, 0, 900));
+        member.io.push(fixture::cell(Origin::Journal, Op::Flush, 7, 0, 900));
         let freed = fixture::cell(Origin::FileData, Op::Discard, 3, 3 << 30, 900);
         member.io.push(freed);
         member.io.sort_by_key(|c| (c.origin, c.op));
@@ -277,9 +256,7 @@ fn utilisation_has_a_trend() {
 fn a_message_is_shown_until_the_first_interval_ends() {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
     let state = State::new(VIEWS.len(), Duration::from_secs(1));
-    terminal
-        .draw(|frame| draw(frame, &state, None, Palette::new(Depth::None)))
-        .unwrap();
+    terminal.draw(|frame| draw(frame, &state, None, Palette::new(Depth::None))).unwrap();
     assert!(text(terminal.backend().buffer()).starts_with("measuring the first interval"));
 }
 
@@ -301,9 +278,7 @@ fn colours() {
     let line = |keys: &str, name: &str| {
         let buffer = screen(&fixture::raid0(12), keys, (80, 24), Depth::True);
         let y = (0..24).find(|&y| {
-            let line: String = (0..80)
-                .map(|x| buffer[(x, y)].symbol().to_owned())
-                .collect();
+            let line: String = (0..80).map(|x| buffer[(x, y)].symbol().to_owned()).collect();
             line.contains(name)
         });
         let mut runs: Vec<(String, String)> = Vec::new();
@@ -315,9 +290,7 @@ fn colours() {
                 _ => runs.push((cell.symbol().to_owned(), style)),
             }
         }
-        runs.iter()
-            .map(|(text, style)| format!("{text:?} {style}\n"))
-            .collect::<String>()
+        runs.iter().map(|(text, style)| format!("{text:?} {style}\n")).collect::<String>()
     };
     insta::assert_snapshot!("colours_members", line("", " 0 loop1 "));
     insta::assert_snapshot!("colours_heat", line("2", "B block_bitmap"));
@@ -404,7 +377,8 @@ fn untrusted_names_reach_no_cell() {
 fn stale_figures_are_marked() {
     let mut snapshot = fixture::raid0(12);
     snapshot.stale = Some(
-        "no connection since 12:00:01Z, trying again: http://db1:9753/: the connection was closed\x1b[2J"
+        "no connection since 12:00:01Z, trying again: http://db1:9753/: the connection was \
+         closed\x1b[2J"
             .to_owned(),
     );
     let text = shown(&snapshot, "", (80, 24));
@@ -439,9 +413,7 @@ mod hostile {
                 .filter(|i| text[*i..].starts_with(|c: char| c.is_ascii_digit()))
                 .collect();
             let start = starts[at % starts.len()];
-            let length = text[start..]
-                .find(|c: char| !"0123456789.e-".contains(c))
-                .unwrap();
+            let length = text[start..].find(|c: char| !"0123456789.e-".contains(c)).unwrap();
             text.replace_range(start..start + length, number);
         }
         text

@@ -7,35 +7,20 @@ use crate::analysis::snapshot::Overhead;
 const DEV: u32 = fixture::DEV;
 
 fn share(requests: u64, ns: u64) -> Share {
-    Share {
-        requests,
-        nanoseconds: ns,
-        ..Share::default()
-    }
+    Share { requests, nanoseconds: ns, ..Share::default() }
 }
 
 fn file(inode: u64) -> FileId {
-    FileId {
-        dev: DEV,
-        inode,
-        generation: 1,
-    }
+    FileId { dev: DEV, inode, generation: 1 }
 }
 
 fn counters(requests: u64) -> AllocCounters {
-    let counts = Counts {
-        requests,
-        ..Counts::default()
-    };
+    let counts = Counts { requests, ..Counts::default() };
     AllocCounters {
         filesystems: [(DEV, counts)].into(),
         calls: requests * 2,
         lost: 3,
-        overhead: Overhead {
-            bpf_ns: requests * 10,
-            bpf_events: requests,
-            ..Overhead::default()
-        },
+        overhead: Overhead { bpf_ns: requests * 10, bpf_events: requests, ..Overhead::default() },
         ..AllocCounters::default()
     }
 }
@@ -50,31 +35,22 @@ fn an_interval_has_the_increase() {
     let mut now = counters(150);
     now.tasks.insert(task(7), (share(60, 600), b"a".to_vec()));
     now.tasks.insert(task(8), (share(70, 900), b"b2".to_vec()));
-    now.tasks
-        .insert(task(9), (share(20, 2000), b"\xff\x1b".to_vec()));
+    now.tasks.insert(task(9), (share(20, 2000), b"\xff\x1b".to_vec()));
     // Inode 12 was evicted from the table and added again.
     now.files.insert(file(12), share(5, 50));
     now.files.insert(file(13), share(5, 70));
     let other = AllocTaskKey { dev: 1, pid: 1 };
-    now.tasks
-        .insert(other, (share(9, 9), b"elsewhere".to_vec()));
+    now.tasks.insert(other, (share(9, 9), b"elsewhere".to_vec()));
     let mut fold = Fold::new(was);
     let step = fold.step(now.clone());
     assert_eq!(step.lost, 0);
     assert_eq!((step.overhead.bpf_ns, step.overhead.bpf_events), (500, 50));
     let fs = &step.filesystems[&DEV];
     assert_eq!((fs.dev, fs.counts.requests), (DEV, 50));
-    let tasks: Vec<_> = fs
-        .tasks
-        .iter()
-        .map(|t| (t.pid, t.comm.as_slice(), t.share.requests))
-        .collect();
+    let tasks: Vec<_> =
+        fs.tasks.iter().map(|t| (t.pid, t.comm.as_slice(), t.share.requests)).collect();
     assert_eq!(tasks, [(9, &b"\xff\x1b"[..], 20), (8, &b"b2"[..], 30)]);
-    let files: Vec<_> = fs
-        .files
-        .iter()
-        .map(|f| (f.id.inode, f.share.requests))
-        .collect();
+    let files: Vec<_> = fs.files.iter().map(|f| (f.id.inode, f.share.requests)).collect();
     assert_eq!(files, [(13, 5), (12, 5)]);
     let step = fold.step(now);
     assert!(step.filesystems[&DEV].counts.is_empty());
@@ -87,8 +63,7 @@ fn tasks_with_the_most_time_are_kept() {
     let mut now = counters(1);
     for pid in 0..ROWS as u32 + 100 {
         let task = AllocTaskKey { dev: DEV, pid };
-        now.tasks
-            .insert(task, (share(1, u64::from(pid)), Vec::new()));
+        now.tasks.insert(task, (share(1, u64::from(pid)), Vec::new()));
     }
     let step = Fold::new(AllocCounters::default()).step(now);
     let tasks = &step.filesystems[&DEV].tasks;
@@ -127,10 +102,7 @@ fn possible_samples_include_idle_intervals() {
         assert_eq!(sum.cpus[&5].allocator, 97);
         assert_eq!(sum.on_cpu[0].2.possible, 2 * 99);
         // Only one interval has allocator samples: its hottest function is kept.
-        assert_eq!(
-            sum.cpu.as_ref().unwrap().hottest,
-            busy.cpu.as_ref().unwrap().hottest
-        );
+        assert_eq!(sum.cpu.as_ref().unwrap().hottest, busy.cpu.as_ref().unwrap().hottest);
     }
     // The hottest functions differ: the sum has none.
     let mut sum = fixture::livelock();
@@ -172,16 +144,10 @@ fn counts_of_a_hook_and_of_mb_stats_are_not_mixed() {
 fn mb_stats_are_added_only_if_both_intervals_have_them() {
     let mut one = fixture::linear();
     let two = one.clone();
-    one.filesystems[0].mb_stats = Some(MbCount {
-        searches: 2,
-        groups: 9,
-    });
+    one.filesystems[0].mb_stats = Some(MbCount { searches: 2, groups: 9 });
     let mut sum = one.clone();
     add(&mut sum, &one);
-    let both = MbCount {
-        searches: 4,
-        groups: 18,
-    };
+    let both = MbCount { searches: 4, groups: 18 };
     assert_eq!(sum.filesystems[0].mb_stats, Some(both));
     // One interval has no mb_stats.
     for (mut sum, newer) in [(one.clone(), &two), (two.clone(), &one)] {

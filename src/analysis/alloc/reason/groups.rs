@@ -11,12 +11,13 @@ use crate::analysis::alloc::figures::{
 use crate::analysis::alloc::{Reason, Refused};
 use crate::analysis::units;
 
-/// Mean number of groups per search from which on the search counts as a scan. A healthy search considers few groups: 2 to 18
-/// with lists, even if free space is fragmented.
+/// Mean number of groups per search from which on the search counts as a scan. A healthy search
+/// considers few groups: 2 to 18 with lists, even if free space is fragmented.
 const MANY_GROUPS: f64 = 64.0;
 /// Minimum CPU time in the allocator, in CPUs, for a reason from samples alone.
 const HOT_CPUS: f64 = 0.5;
-/// Minimum CPU seconds per request for a reason from samples alone. A healthy request takes 2 to 50 µs.
+/// Minimum CPU seconds per request for a reason from samples alone. A healthy request takes 2 to 50
+/// µs.
 const EXPENSIVE: f64 = 500e-6;
 /// Value of mb_group_prealloc that [`remedy::ask_for_less`] sets.
 const REDUCED_PREALLOC: u64 = 64;
@@ -36,11 +37,7 @@ impl Case<'_> {
         }
         let each = self.each();
         Some(if all > 0 && mean > all as f64 {
-            format!(
-                "{each} looks at all {} groups {:.1} times",
-                whole(all),
-                mean / all as f64
-            )
+            format!("{each} looks at all {} groups {:.1} times", whole(all), mean / all as f64)
         } else if all > 0 && mean >= all as f64 / 2.0 {
             format!("{each} looks at {n} of {} groups", whole(all))
         } else {
@@ -55,8 +52,8 @@ impl Case<'_> {
         is_hooked(self.snapshot, c).then(share)
     }
 
-    /// Why groups are refused: `99.2 % of groups have no free extent of 2^9 blocks`, or the most common sampled reason if the
-    /// free extents are not known.
+    /// Why groups are refused: `99.2 % of groups have no free extent of 2^9 blocks`, or the most
+    /// common sampled reason if the free extents are not known.
     fn refusal_clause(&self) -> Option<String> {
         let goal = mean_goal(&self.fs.counts);
         let enough = total(self.fs.counts.reasons.iter()) >= SAMPLES_ENOUGH;
@@ -64,10 +61,7 @@ impl Case<'_> {
             && *share >= MOSTLY
             && enough
         {
-            return Some(format!(
-                "{} of the groups refused are full",
-                per_cent(*share)
-            ));
+            return Some(format!("{} of the groups refused are full", per_cent(*share)));
         }
         if let (Some(goal), Some(f)) = (goal, &self.fs.fragmentation) {
             let order = goal.ilog2() as usize;
@@ -92,7 +86,8 @@ impl Case<'_> {
             Refused::Average => {
                 let goal = goal.map(|goal| format!(", {} blocks on average", whole(goal)));
                 return Some(format!(
-                    "in {share} of the groups refused the average free extent is shorter than the goal{}",
+                    "in {share} of the groups refused the average free extent is shorter than the \
+                     goal{}",
                     goal.unwrap_or_default()
                 ));
             }
@@ -119,7 +114,8 @@ impl Case<'_> {
             }
             Scan::Off => "linear scan, mb_optimize_scan is off for this mount".to_owned(),
             Scan::Unused => format!(
-                "linear scan, kernel {release}, according to its version, does not use mb_optimize_scan for files with extents"
+                "linear scan, kernel {release}, according to its version, does not use \
+                 mb_optimize_scan for files with extents"
             ),
             Scan::Lists => "mb_optimize_scan is on".to_owned(),
             Scan::Unknown => "groups are scanned one by one".to_owned(),
@@ -135,7 +131,8 @@ impl Case<'_> {
         {
             return None;
         }
-        // Lists propose only suitable groups: thousands of refusals in the first criteria mean that no lists are used.
+        // Lists propose only suitable groups: thousands of refusals in the first criteria mean that
+        // no lists are used.
         let names = self.snapshot.criteria.len().clamp(LATE + 1, c.looked.len());
         let early = total(c.looked[..names - LATE].iter());
         let linear = match self.scan() {
@@ -159,7 +156,8 @@ impl Case<'_> {
         Some(self.fragmented(sentence))
     }
 
-    /// `, but 62 % of searches reach CR_GOAL_LEN_SLOW or a later criterion, where groups are scanned one by one`
+    /// `, but 62 % of searches reach CR_GOAL_LEN_SLOW or a later criterion, where groups are
+    /// scanned one by one`
     fn late(&self) -> Option<String> {
         let c = &self.fs.counts;
         let names = &self.snapshot.criteria;
@@ -168,14 +166,16 @@ impl Case<'_> {
         let share = late as f64 / total(c.criteria.iter()).max(1) as f64;
         (share >= NOTICEABLE && has(self.snapshot, SEARCHES, c.searches > 0)).then(|| {
             format!(
-                ", but {} of searches reach {} or a later criterion, where groups are scanned one by one",
+                ", but {} of searches reach {} or a later criterion, where groups are scanned one \
+                 by one",
                 per_cent(share),
                 criterion(names, first)
             )
         })
     }
 
-    /// Command that reduces mb_group_prealloc, and its risk; as an error, the reason why it would not help.
+    /// Command that reduces mb_group_prealloc, and its risk; as an error, the reason why it would
+    /// not help.
     fn ask_for_less(&self) -> Result<(String, String), String> {
         let (c, name) = (&self.fs.counts, quote(&self.fs.name));
         let no = "a smaller mb_group_prealloc would not help";
@@ -201,10 +201,7 @@ impl Case<'_> {
                     &format!("echo {now} > the same file"),
                 ),
             )),
-            None => Ok((
-                remedy::ask_for_less(&name),
-                remedy::ASK_FOR_LESS_RISK.to_owned(),
-            )),
+            None => Ok((remedy::ask_for_less(&name), remedy::ASK_FOR_LESS_RISK.to_owned())),
         }
     }
 
@@ -217,11 +214,7 @@ impl Case<'_> {
         }
         if self.scan() == Scan::Off {
             commands.extend(remedy::lists_on(&self.mount(), &path_of(&self.fs.name)));
-            risks.push(format!(
-                "{}. {}",
-                remedy::LISTS_ON_RISK,
-                remedy::OTHER_OPTIONS
-            ));
+            risks.push(format!("{}. {}", remedy::LISTS_ON_RISK, remedy::OTHER_OPTIONS));
         }
         match less {
             Ok((command, _)) => commands.push(command),
@@ -248,18 +241,11 @@ impl Case<'_> {
                     "{risk}. Not when free space can be made instead: removing files helps at once"
                 ),
             ),
-            Err(why) => (
-                Vec::new(),
-                format!("make free space: removing files helps at once. {why}"),
-            ),
+            Err(why) => {
+                (Vec::new(), format!("make free space: removing files helps at once. {why}"))
+            }
         };
-        Reason {
-            id: "fragmented".to_owned(),
-            sentence,
-            commands,
-            risk: Some(risk),
-            rule: None,
-        }
+        Reason { id: "fragmented".to_owned(), sentence, commands, risk: Some(risk), rule: None }
     }
 
     pub(super) fn stripe_livelock(&self) -> Option<Reason> {
@@ -275,7 +261,8 @@ impl Case<'_> {
         }
         let about_all = (f64::from(self.fs.groups) / 2.0).max(MANY_GROUPS);
         let looks = if is_hooked(self.snapshot, c) {
-            // The list proposes the same group again, `ext4_mb_good_group()` accepts it, and it has no aligned run.
+            // The list proposes the same group again, `ext4_mb_good_group()` accepts it, and it has
+            // no aligned run.
             let mean = mean_groups(self.snapshot, c)?;
             (mean >= about_all && self.refused_share()? < MOSTLY).then(|| {
                 match c.groups.count() {
@@ -295,17 +282,14 @@ impl Case<'_> {
             // `ac_groups_scanned` has 16 bits: after a wrap it is too low, never too high.
             let mean = c.scanned.checked_div(c.searches)?;
             (mean as f64 >= about_all.min(f64::from(u16::MAX / 4))).then(|| {
-                format!(
-                    "{} goes through groups {} times or more",
-                    self.each(),
-                    whole(mean)
-                )
+                format!("{} goes through groups {} times or more", self.each(), whole(mean))
             })?
         };
         Some(Reason {
             id: "stripe_livelock".to_owned(),
             sentence: format!(
-                "{looks}, and there are {}: with stripe={stripe} this kernel ({}; 6.0 to 6.7 are affected) tries aligned runs only, and is given the same group again and again",
+                "{looks}, and there are {}: with stripe={stripe} this kernel ({}; 6.0 to 6.7 are \
+                 affected) tries aligned runs only, and is given the same group again and again",
                 whole(u64::from(self.fs.groups)),
                 self.kernel.release
             ),
@@ -356,11 +340,7 @@ impl Case<'_> {
             sentence = sentence.replacen("100 % of a CPU", &format!("{hottest:.1} CPUs"), 1);
         }
         match self.scan() {
-            Scan::Unknown => Some(Reason {
-                id: "hot".to_owned(),
-                sentence,
-                ..Reason::default()
-            }),
+            Scan::Unknown => Some(Reason { id: "hot".to_owned(), sentence, ..Reason::default() }),
             Scan::Lists => Some(self.fragmented(format!("{sentence}; {}", self.scan_clause()))),
             _ => Some(self.linear(format!("{sentence}; {}", self.scan_clause()))),
         }

@@ -8,17 +8,11 @@ use crate::analysis::alloc::{AllocSnapshot, Groups, Reason};
 use proptest::prelude::*;
 
 fn reason(snapshot: &AllocSnapshot) -> Reason {
-    snapshot.filesystems[0]
-        .reason
-        .clone()
-        .expect("nothing stood out")
+    snapshot.filesystems[0].reason.clone().expect("nothing stood out")
 }
 
 fn sentence_for(snapshot: AllocSnapshot, on: Machine) -> Option<String> {
-    with_reasons(snapshot, on).filesystems[0]
-        .reason
-        .as_ref()
-        .map(|r| r.sentence.clone())
+    with_reasons(snapshot, on).filesystems[0].reason.as_ref().map(|r| r.sentence.clone())
 }
 
 /// True if the reason is `slow_unexplained`.

@@ -26,7 +26,8 @@ impl Case<'_> {
             return None;
         }
         let mut sentence = format!(
-            "the allocator waits for block bitmaps: {} read from disk in {}, waits add up to {} or more (p99 {})",
+            "the allocator waits for block bitmaps: {} read from disk in {}, waits add up to {} \
+             or more (p99 {})",
             whole(c.reads),
             units::seconds(s.interval),
             units::latency(Some((waited * 1e6) as u64)),
@@ -37,7 +38,11 @@ impl Case<'_> {
             id: "cold_bitmaps".to_owned(),
             sentence,
             risk: Some(
-                "a bitmap is read once after each mount, unless memory pressure evicts it: this passes. From 5.13 on ext4 fetches them ahead, unless no_prefetch_block_bitmaps is among its mount options; 5.9 to 5.12 with prefetch_block_bitmaps only. `raidtrace layout` shows which members hold the bitmaps".to_owned(),
+                "a bitmap is read once after each mount, unless memory pressure evicts it: this \
+                 passes. From 5.13 on ext4 fetches them ahead, unless no_prefetch_block_bitmaps \
+                 is among its mount options; 5.9 to 5.12 with prefetch_block_bitmaps only. \
+                 `raidtrace layout` shows which members hold the bitmaps"
+                    .to_owned(),
             ),
             ..Reason::default()
         })
@@ -54,12 +59,8 @@ impl Case<'_> {
         }
         let share = *n as f64 / all as f64;
         // Name a member only if it has most of the reads.
-        (share >= MOSTLY).then(|| {
-            format!(
-                "; {name} serves {} of these reads, p99 {p99}",
-                per_cent(share)
-            )
-        })
+        (share >= MOSTLY)
+            .then(|| format!("; {name} serves {} of these reads, p99 {p99}", per_cent(share)))
     }
 
     pub(super) fn contended(&self) -> Option<Reason> {
@@ -72,11 +73,16 @@ impl Case<'_> {
         Some(Reason {
             id: "contended".to_owned(),
             sentence: format!(
-                "tasks wait for each other in the allocator: {} of its CPU time is in {name}, on average {:.1} tasks are in it",
+                "tasks wait for each other in the allocator: {} of its CPU time is in {name}, on \
+                 average {:.1} tasks are in it",
                 per_cent(share),
                 tasks_at_once(self.fs, self.seconds)
             ),
-            risk: Some("use fewer concurrent writers, or several filesystems; since 6.17 the allocator skips groups that another task has locked".to_owned()),
+            risk: Some(
+                "use fewer concurrent writers, or several filesystems; since 6.17 the allocator \
+                 skips groups that another task has locked"
+                    .to_owned(),
+            ),
             ..Reason::default()
         })
     }
@@ -90,20 +96,16 @@ impl Case<'_> {
         let mut seen = Vec::new();
         let mut missing = Vec::new();
         match mean_groups(s, c) {
-            Some(mean) => seen.push(format!(
-                "a search considers {} groups",
-                whole(mean.round() as u64)
-            )),
+            Some(mean) => {
+                seen.push(format!("a search considers {} groups", whole(mean.round() as u64)))
+            }
             None if has_groups(s, c) || has(s, GROUPS, false) => {}
             None => missing.push("groups considered"),
         }
         if has(s, WAITS, c.waits.count() > 0) {
             let waited = at_least_us(&c.waits) as f64 / 1e6;
             let share = waited / (c.nanoseconds as f64 / 1e9).max(f64::MIN_POSITIVE);
-            seen.push(format!(
-                "{} of that time is waiting for bitmaps",
-                per_cent(share)
-            ));
+            seen.push(format!("{} of that time is waiting for bitmaps", per_cent(share)));
         } else {
             missing.push("waits for bitmaps");
         }
@@ -112,11 +114,7 @@ impl Case<'_> {
         match (allocator_cpus(s), hottest) {
             (None, _) => missing.push("samples of the CPUs"),
             (Some(cpus), hottest) => {
-                let of = if self.has_samples() {
-                    ""
-                } else {
-                    " of all ext4 filesystems"
-                };
+                let of = if self.has_samples() { "" } else { " of all ext4 filesystems" };
                 seen.push(match hottest {
                     Some((name, _)) => {
                         format!("{cpus:.2} CPUs{of} are in the allocator, most in {name}")
@@ -129,13 +127,15 @@ impl Case<'_> {
             }
         }
         let mut sentence = format!(
-            "on average {tasks:.1} tasks are in the allocator (latency p50 {}, p99 {}), and no figure explains it",
+            "on average {tasks:.1} tasks are in the allocator (latency p50 {}, p99 {}), and no \
+             figure explains it",
             units::latency(c.latency.quantile(0.5)),
             units::latency(c.latency.quantile(0.99)),
         );
         if tasks < NOTICEABLE {
             sentence = format!(
-                "{} searches for free blocks are in progress, the longest for {}, and no figure explains it",
+                "{} searches for free blocks are in progress, the longest for {}, and no figure \
+                 explains it",
                 whole(self.fs.searching.tasks),
                 units::latency(Some(self.fs.searching.longest_us)),
             );
@@ -149,7 +149,8 @@ impl Case<'_> {
             id: "slow_unexplained".to_owned(),
             sentence,
             risk: Some(format!(
-                "raidtrace alloc --duration 30s --flame FILE.svg {} shows the stacks of the allocator",
+                "raidtrace alloc --duration 30s --flame FILE.svg {} shows the stacks of the \
+                 allocator",
                 quote(target)
             )),
             ..Reason::default()

@@ -47,7 +47,8 @@ pub struct Interval {
     pub submitted: BTreeMap<(u32, Origin, Op), TaskCounters>,
     /// Bios submitted, by array number and name. The bytes are those of reads and writes.
     pub names: BTreeMap<(u32, Name), TaskCounters>,
-    /// Parity written, and blocks read to compute it, by array number and the origin of the writes that caused it.
+    /// Parity written, and blocks read to compute it, by array number and the origin of the writes
+    /// that caused it.
     pub costs: BTreeMap<(u32, Origin), CostCounters>,
     /// Operations on files by kind, slow or not.
     pub slow: BTreeMap<Kind, KindSum>,
@@ -116,12 +117,7 @@ pub(super) struct Labels<'a> {
 
 impl<'a> Labels<'a> {
     pub(super) fn new(names: &'a dyn NameLookup, arrays: &'a [String]) -> Self {
-        Self {
-            names,
-            arrays,
-            tasks: HashMap::new(),
-            files: HashMap::new(),
-        }
+        Self { names, arrays, tasks: HashMap::new(), files: HashMap::new() }
     }
 
     /// Fills in `names` of `interval`. Files without a path are left out.
@@ -159,10 +155,12 @@ impl<'a> Labels<'a> {
 const UNKNOWN: &str = "(unknown task)";
 /// Bytes of a path that are kept (PATH_MAX): each interval has its own copy.
 const PATH: usize = 4096;
-/// Bytes of a task's name that are kept; TASK_COMM_LEN allows 15, /proc shows up to 63 for kworkers.
+/// Bytes of a task's name that are kept; TASK_COMM_LEN allows 15, /proc shows up to 63 for
+/// kworkers.
 const COMM: usize = 64;
 
-/// Name of a task that is the same on another host: kernel threads by their role, without the array's name and their number.
+/// Name of a task that is the same on another host: kernel threads by their role, without the
+/// array's name and their number.
 fn task_name(info: &TaskInfo) -> String {
     let comm = sanitize(info.comm.get(..COMM).unwrap_or(&info.comm));
     match info.role.as_deref() {
@@ -188,10 +186,7 @@ mod tests {
                 role: role.map(str::to_owned),
             })
         };
-        assert_eq!(
-            name("jbd2/md0-8", Some("jbd2 journal of md0")),
-            "jbd2 journal"
-        );
+        assert_eq!(name("jbd2/md0-8", Some("jbd2 journal of md0")), "jbd2 journal");
         assert_eq!(name("kworker/u8:3", Some("writeback of md0")), "writeback");
         assert_eq!(name("kworker/1:2H", None), "kworker");
         assert_eq!(name("a\x1b[31m", None), "a\\x1b[31m");

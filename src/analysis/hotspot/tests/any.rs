@@ -14,18 +14,13 @@ use crate::origin::{Op, Origin};
 
 fn any_cell() -> impl Strategy<Value = Cell> {
     let big = prop_oneof![0u64..100, 0u64..100_000, Just(u64::MAX)];
-    (
-        0..Origin::ALL.len(),
-        0..Op::ALL.len(),
-        big.clone(),
-        big,
-        0u64..1 << 24,
-    )
-        .prop_map(|(origin, op, requests, bytes, us)| {
+    (0..Origin::ALL.len(), 0..Op::ALL.len(), big.clone(), big, 0u64..1 << 24).prop_map(
+        |(origin, op, requests, bytes, us)| {
             let mut cell = cell(Origin::ALL[origin], Op::ALL[op], requests.min(50), 0, us);
             (cell.requests, cell.bytes) = (requests, bytes);
             cell
-        })
+        },
+    )
 }
 
 proptest! {

@@ -26,11 +26,7 @@ fn busy(utilisation: f64) -> Figures {
 /// A member with `times` the work of [`busy`].
 fn with_work(utilisation: f64, times: f64) -> Figures {
     let one = busy(utilisation);
-    Figures {
-        requests: one.requests * times,
-        bytes: one.bytes * times,
-        ..one
-    }
+    Figures { requests: one.requests * times, bytes: one.bytes * times, ..one }
 }
 
 /// A member whose requests take `times` as long as those of [`busy`].
@@ -51,15 +47,12 @@ fn all_but(count: usize, one: Figures, at: usize, other: Figures) -> Vec<Figures
 }
 
 impl Figures {
-    /// Adds a burst of `seconds` in ten. Requests that tasks wait for take `waited_us` in it and `otherwise_us` outside it; 0:
-    /// no such requests.
+    /// Adds a burst of `seconds` in ten. Requests that tasks wait for take `waited_us` in it and
+    /// `otherwise_us` outside it; 0: no such requests.
     fn bursts(self, seconds: u32, waited_us: f64, otherwise_us: f64) -> Self {
         let waited = |us: f64| match us {
             0.0 => Waited::default(),
-            us => Waited {
-                requests: 100,
-                us: 100.0 * us,
-            },
+            us => Waited { requests: 100, us: 100.0 * us },
         };
         let burst = Burst {
             lasted: seconds * SECOND,
@@ -74,11 +67,7 @@ impl Figures {
 }
 
 fn stall(seconds: u32, in_flight: u32, is_over: bool) -> Stall {
-    Stall {
-        lasted: seconds * SECOND,
-        in_flight,
-        is_over,
-    }
+    Stall { lasted: seconds * SECOND, in_flight, is_over }
 }
 
 #[test]
@@ -87,24 +76,15 @@ fn cases() {
         in_flight: in_flight.to_vec(),
         ..busy(utilisation)
     };
-    let quick = |utilisation| Figures {
-        mean_us: Some(120.0),
-        ..busy(utilisation)
-    };
-    let unknown = Figures {
-        utilisation: None,
-        ..busy(0.0)
-    };
+    let quick = |utilisation| Figures { mean_us: Some(120.0), ..busy(utilisation) };
+    let unknown = Figures { utilisation: None, ..busy(0.0) };
     let saturated = |members: &[usize], cause, least, others| Symptom::Saturated {
         members: members.to_vec(),
         cause,
         least,
         others,
     };
-    let full = |count: usize, least| Symptom::Full {
-        members: (0..count).collect(),
-        least,
-    };
+    let full = |count: usize, least| Symptom::Full { members: (0..count).collect(), least };
     let slow = |member, cause| Symptom::Slow {
         members: vec![member],
         op: Op::Write,
@@ -121,22 +101,10 @@ fn cases() {
         ),
         (
             "three of twelve hold every bitmap",
-            (0..12)
-                .map(|i| {
-                    if i % 4 == 0 {
-                        with_work(1.0, 4.0)
-                    } else {
-                        busy(0.25)
-                    }
-                })
-                .collect(),
+            (0..12).map(|i| if i % 4 == 0 { with_work(1.0, 4.0) } else { busy(0.25) }).collect(),
             saturated(&[0, 4, 8], Cause::MoreWork(4.0), 1.0, 0.25),
         ),
-        (
-            "all members are saturated",
-            vec![busy(0.98); 12],
-            full(12, 0.98),
-        ),
+        ("all members are saturated", vec![busy(0.98); 12], full(12, 0.98)),
         (
             "all members count as saturated if one is slightly less busy",
             all_but(12, busy(0.98), 3, busy(0.86)),
@@ -159,15 +127,7 @@ fn cases() {
         ),
         (
             "one disk takes ten times as long because it has three times the work",
-            all_but(
-                8,
-                busy(0.3),
-                6,
-                Figures {
-                    requests: 300.0,
-                    ..slower(0.7, 10.0)
-                },
-            ),
+            all_but(8, busy(0.3), 6, Figures { requests: 300.0, ..slower(0.7, 10.0) }),
             slow(6, Cause::MoreWork(3.0)),
         ),
         (
@@ -175,10 +135,7 @@ fn cases() {
             (0..12)
                 .map(|i| {
                     if i % 4 == 0 {
-                        Figures {
-                            requests: 400.0,
-                            ..slower(0.5, 10.0)
-                        }
+                        Figures { requests: 400.0, ..slower(0.5, 10.0) }
                     } else {
                         busy(0.2)
                     }
@@ -205,11 +162,7 @@ fn cases() {
                 1,
                 growing(0.6, &[2, 4, 3, 9, 12, 14, 30, 41, 52, 60]),
             ),
-            Symptom::Growing {
-                member: 1,
-                from: 3,
-                to: 51,
-            },
+            Symptom::Growing { member: 1, from: 3, to: 51 },
         ),
         (
             "one burst of writeback is not a growing queue",
@@ -241,19 +194,11 @@ fn cases() {
                 12,
                 busy(0.3),
                 6,
-                Figures {
-                    p99_us: [Some(400_000); 2],
-                    mean_us: Some(7_000.0),
-                    ..busy(0.3)
-                },
+                Figures { p99_us: [Some(400_000); 2], mean_us: Some(7_000.0), ..busy(0.3) },
             ),
             Symptom::None,
         ),
-        (
-            "two intervals are not a growing queue",
-            vec![growing(0.5, &[2, 60]); 4],
-            Symptom::None,
-        ),
+        ("two intervals are not a growing queue", vec![growing(0.5, &[2, 60]); 4], Symptom::None),
         (
             "requests are held back above the disks",
             vec![
@@ -266,14 +211,11 @@ fn cases() {
                 };
                 2
             ],
-            Symptom::Waiting {
-                members: vec![0, 1],
-                wait_us: 80_000.0,
-                device_us: 2_000.0,
-            },
+            Symptom::Waiting { members: vec![0, 1], wait_us: 80_000.0, device_us: 2_000.0 },
         ),
         (
-            "io_ticks start at allocation: a disk whose scheduler holds requests back is not saturated",
+            "io_ticks start at allocation: a disk whose scheduler holds requests back is not \
+             saturated",
             all_but(
                 4,
                 busy(0.1),
@@ -287,11 +229,7 @@ fn cases() {
                     ..busy(0.99)
                 },
             ),
-            Symptom::Waiting {
-                members: vec![2],
-                wait_us: 39_000.0,
-                device_us: 1_000.0,
-            },
+            Symptom::Waiting { members: vec![2], wait_us: 39_000.0, device_us: 1_000.0 },
         ),
         (
             "requests in the long queue of a working disk are not held back",
@@ -322,29 +260,14 @@ fn cases() {
         ),
         (
             "NVMe whose requests take four times as long is saturated",
-            all_but(
-                4,
-                quick(0.5),
-                1,
-                Figures {
-                    mean_us: Some(480.0),
-                    ..with_work(1.0, 5.0)
-                },
-            ),
+            all_but(4, quick(0.5), 1, Figures { mean_us: Some(480.0), ..with_work(1.0, 5.0) }),
             saturated(&[1], Cause::MoreWork(5.0), 1.0, 0.5),
         ),
-        (
-            "no symptom without utilisation",
-            vec![unknown.clone(); 12],
-            Symptom::None,
-        ),
+        ("no symptom without utilisation", vec![unknown.clone(); 12], Symptom::None),
         (
             "a member without utilisation is not listed as saturated",
             all_but(4, busy(0.99), 2, unknown.clone()),
-            Symptom::Full {
-                members: vec![0, 1, 3],
-                least: 0.99,
-            },
+            Symptom::Full { members: vec![0, 1, 3], least: 0.99 },
         ),
         (
             "a member without utilisation does not count as idle",
@@ -363,40 +286,20 @@ fn cases() {
                     ..Figures::default()
                 },
             ),
-            Symptom::Stalled {
-                members: vec![3],
-                stall: stall(6, 12, false),
-            },
+            Symptom::Stalled { members: vec![3], stall: stall(6, 12, false) },
         ),
         (
             "a current stall precedes a longer one that is over",
             vec![
-                Figures {
-                    stalled: Some(stall(60, 1, true)),
-                    ..busy(0.2)
-                },
-                Figures {
-                    stalled: Some(stall(6, 2, false)),
-                    ..busy(0.2)
-                },
-                Figures {
-                    stalled: Some(stall(7, 3, false)),
-                    ..busy(0.2)
-                },
+                Figures { stalled: Some(stall(60, 1, true)), ..busy(0.2) },
+                Figures { stalled: Some(stall(6, 2, false)), ..busy(0.2) },
+                Figures { stalled: Some(stall(7, 3, false)), ..busy(0.2) },
             ],
-            Symptom::Stalled {
-                members: vec![1, 2],
-                stall: stall(7, 5, false),
-            },
+            Symptom::Stalled { members: vec![1, 2], stall: stall(7, 5, false) },
         ),
         (
             "saturated for five of ten seconds: reads wait",
-            all_but(
-                4,
-                busy(0.1),
-                1,
-                with_work(0.5, 4.0).bursts(5, 80_000.0, 6_000.0),
-            ),
+            all_but(4, busy(0.1), 1, with_work(0.5, 4.0).bursts(5, 80_000.0, 6_000.0)),
             Symptom::Burst {
                 members: vec![1],
                 cause: Some(Cause::MoreWork(4.0)),
@@ -408,7 +311,8 @@ fn cases() {
             },
         ),
         (
-            "saturated for five of ten seconds, with reads only then: compare with the other members",
+            "saturated for five of ten seconds, with reads only then: compare with the other \
+             members",
             all_but(
                 4,
                 busy(0.1).bursts(0, 0.0, 8_000.0),
@@ -440,12 +344,7 @@ fn cases() {
         ),
         (
             "one saturated second of ten is a commit",
-            all_but(
-                4,
-                busy(0.1),
-                1,
-                with_work(0.2, 4.0).bursts(1, 80_000.0, 6_000.0),
-            ),
+            all_but(4, busy(0.1), 1, with_work(0.2, 4.0).bursts(1, 80_000.0, 6_000.0)),
             Symptom::None,
         ),
         (
@@ -455,12 +354,7 @@ fn cases() {
         ),
         (
             "five seconds in which reads take no longer",
-            all_but(
-                4,
-                busy(0.1),
-                1,
-                with_work(0.5, 4.0).bursts(5, 9_000.0, 6_000.0),
-            ),
+            all_but(4, busy(0.1), 1, with_work(0.5, 4.0).bursts(5, 9_000.0, 6_000.0)),
             Symptom::None,
         ),
     ] {

@@ -14,12 +14,8 @@ fn measured(level: &str, disks: u32, of: impl Fn(usize) -> (f64, Vec<Cell>)) -> 
     let mut array = array(members);
     array.info.level = level.to_owned();
     for (i, member) in array.members.iter_mut().enumerate() {
-        member.disk = Some(DiskUse {
-            in_flight: 1,
-            utilisation: of(i).0,
-            requests: 1,
-            uncounted: 0,
-        });
+        member.disk =
+            Some(DiskUse { in_flight: 1, utilisation: of(i).0, requests: 1, uncounted: 0 });
     }
     array
 }
@@ -40,12 +36,7 @@ fn task(pid: u32, comm: &str, role: Option<&str>, io: &[(Origin, Op, u64, u64)])
         role: role.map(str::to_owned),
         io: io
             .iter()
-            .map(|&(origin, op, bios, kib)| TaskIo {
-                origin,
-                op,
-                bios,
-                bytes: (bios * kib) << 10,
-            })
+            .map(|&(origin, op, bios, kib)| TaskIo { origin, op, bios, bytes: (bios * kib) << 10 })
             .collect(),
         dirtied: Vec::new(),
         dirtied_files: crate::analysis::files::Files::default(),
@@ -59,13 +50,7 @@ fn incidents() {
 
     let slow_mirror = measured("raid1", 2, |i| {
         let (busy, us) = if i == 0 { (0.85, 45_000) } else { (0.2, 4_000) };
-        (
-            busy,
-            vec![
-                io(FileData, Read, 500, 16, us),
-                io(FileData, Write, 200, 8, 3_000),
-            ],
-        )
+        (busy, vec![io(FileData, Read, 500, 16, us), io(FileData, Write, 200, 8, 3_000)])
     });
 
     let mut resync = measured("raid5", 4, |i| {
@@ -82,22 +67,13 @@ fn incidents() {
         let bitmaps = if i % 4 == 0 { 300 } else { 0 };
         (
             if i % 4 == 0 { 0.35 } else { 0.05 },
-            vec![
-                io(BlockBitmap, Read, bitmaps, 4, 8_000),
-                io(FileData, Write, 60, 64, 2_000),
-            ],
+            vec![io(BlockBitmap, Read, bitmaps, 4, 8_000), io(FileData, Write, 60, 64, 2_000)],
         )
     });
     fragmented.tasks = vec![task(77, "rsync", None, &[(BlockBitmap, Read, 900, 4)])];
 
     let mut fstrim = measured("raid10", 4, |_| {
-        (
-            1.0,
-            vec![
-                io(FileData, Discard, 80, 65_536, 120_000),
-                io(FileData, Read, 400, 16, 40_000),
-            ],
-        )
+        (1.0, vec![io(FileData, Discard, 80, 65_536, 120_000), io(FileData, Read, 400, 16, 40_000)])
     });
     fstrim.tasks = vec![
         task(99, "fstrim", None, &[(FileData, Discard, 320, 65_536)]),
@@ -125,34 +101,16 @@ fn incidents() {
     ];
 
     let mut bitmap = measured("raid1", 2, |_| {
-        (
-            0.96,
-            vec![
-                io(MdBitmap, Write, 480, 4, 9_000),
-                io(FileData, Write, 500, 4, 9_000),
-            ],
-        )
+        (0.96, vec![io(MdBitmap, Write, 480, 4, 9_000), io(FileData, Write, 500, 4, 9_000)])
     });
     bitmap.submitted = [((FileData, Write), 500 * 4096)].into();
     bitmap.tasks = vec![task(42, "postgres", None, &[(FileData, Write, 500, 4)])];
 
     let mut journal = measured("raid0", 6, |i| {
         if i == 2 {
-            (
-                0.97,
-                vec![
-                    io(FileData, Write, 100, 16, 4_000),
-                    io(Journal, Write, 2_000, 12, 4_500),
-                ],
-            )
+            (0.97, vec![io(FileData, Write, 100, 16, 4_000), io(Journal, Write, 2_000, 12, 4_500)])
         } else {
-            (
-                0.06,
-                vec![
-                    io(FileData, Write, 100, 16, 900),
-                    io(Journal, Write, 0, 12, 0),
-                ],
-            )
+            (0.06, vec![io(FileData, Write, 100, 16, 900), io(Journal, Write, 0, 12, 0)])
         }
     });
     journal.tasks = vec![task(
@@ -163,13 +121,7 @@ fn incidents() {
     )];
 
     let mut writeback = measured("raid10", 4, |_| {
-        (
-            1.0,
-            vec![
-                io(FileData, Write, 900, 512, 30_000),
-                io(FileData, Read, 120, 16, 90_000),
-            ],
-        )
+        (1.0, vec![io(FileData, Write, 900, 512, 30_000), io(FileData, Read, 120, 16, 90_000)])
     });
     writeback.tasks = vec![
         task(
@@ -183,9 +135,7 @@ fn incidents() {
 
     let idle = measured("raid6", 8, |_| (0.0, vec![]));
 
-    let mut degraded = measured("raid5", 4, |_| {
-        (0.95, vec![io(FileData, Read, 900, 64, 20_000)])
-    });
+    let mut degraded = measured("raid5", 4, |_| (0.95, vec![io(FileData, Read, 900, 64, 20_000)]));
     degraded.members.remove(2);
     degraded.tasks = vec![task(42, "postgres", None, &[(FileData, Read, 1_400, 64)])];
 
@@ -207,13 +157,7 @@ fn incidents() {
 
     // A commit takes two seconds in ten, and reads of a database wait for it.
     let mut commits = measured("raid1", 2, |_| {
-        (
-            0.3,
-            vec![
-                io(FileData, Read, 900, 16, 6_000),
-                io(Journal, Write, 300, 64, 9_000),
-            ],
-        )
+        (0.3, vec![io(FileData, Read, 900, 16, 6_000), io(Journal, Write, 300, 64, 9_000)])
     });
     for member in &mut commits.members {
         let second = |n: u32| Recent {
@@ -222,12 +166,7 @@ fn incidents() {
             in_flight: Some(1),
             waited: Waited {
                 requests: 90,
-                us: 90.0
-                    * if n.is_multiple_of(5) {
-                        60_000.0
-                    } else {
-                        4_000.0
-                    },
+                us: 90.0 * if n.is_multiple_of(5) { 60_000.0 } else { 4_000.0 },
             },
         };
         member.recent = (0..10).map(second).collect();
@@ -238,85 +177,87 @@ fn incidents() {
             "a mirror whose one disk is slow",
             slow_mirror,
             Kind::Slow,
-            "loop1 is slow: p99 of reads 328ms in the device, the other members' median is 33ms, with no more \
-             work: a request takes 8.9x as long there, so look at the disk itself",
+            "loop1 is slow: p99 of reads 328ms in the device, the other members' median is 33ms, \
+             with no more work: a request takes 8.9x as long there, so look at the disk itself",
         ),
         (
             "a database beside a resync",
             resync,
             Kind::Saturated,
-            "the array is saturated: all 4 members are busy 98 % of the time or more, evenly; mostly resync reads (73 \
-             % of the bytes); reads take 57ms (mean)",
+            "the array is saturated: all 4 members are busy 98 % of the time or more, evenly; \
+             mostly resync reads (73 % of the bytes); reads take 57ms (mean)",
         ),
         (
             "a full filesystem: bitmaps are read to find space",
             fragmented,
             Kind::Uneven,
-            "no member is saturated: the busiest, loop9, is busy 35 % of the time; block_bitmap reads: loop1, \
-             loop5 and loop9 carry all of them, 4.0x the mean; ext4 reads block bitmaps to find free space, see \
-             raidtrace alloc",
+            "no member is saturated: the busiest, loop9, is busy 35 % of the time; block_bitmap \
+             reads: loop1, loop5 and loop9 carry all of them, 4.0x the mean; ext4 reads block \
+             bitmaps to find free space, see raidtrace alloc",
         ),
         (
             "fstrim",
             fstrim,
             Kind::Saturated,
-            "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly free_space discards (in \
-             the device 100 % of the time), from fstrim (pid 99); reads take 72ms (mean)",
+            "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly \
+             free_space discards (in the device 100 % of the time), from fstrim (pid 99); reads \
+             take 72ms (mean)",
         ),
         (
             "a storm of fsync",
             flushes,
             Kind::Saturated,
-            "the array is saturated: both members are busy 97 % of the time or more, evenly; mostly journal flushes \
-             (in the device 100 % of the time), from jbd2 journal of md127 (jbd2/md127-8)",
+            "the array is saturated: both members are busy 97 % of the time or more, evenly; \
+             mostly journal flushes (in the device 100 % of the time), from jbd2 journal of md127 \
+             (jbd2/md127-8)",
         ),
         (
             "a write-intent bitmap with every write",
             bitmap,
             Kind::Saturated,
-            "the array is saturated: both members are busy 96 % of the time or more, evenly; mostly file_data writes \
-             (51 % of the bytes), from postgres (pid 42); writes cost 3.9x, 1.9x of it the write-intent bitmap",
+            "the array is saturated: both members are busy 96 % of the time or more, evenly; \
+             mostly file_data writes (51 % of the bytes), from postgres (pid 42); writes cost \
+             3.9x, 1.9x of it the write-intent bitmap",
         ),
         (
             "the journal is on one member",
             journal,
             Kind::Saturated,
-            "loop3 is busy 97 % of the time, the others 6 %: it carries all the journal writes, 6.0x the mean, \
-             from jbd2 journal of md127 (jbd2/md127-8)",
+            "loop3 is busy 97 % of the time, the others 6 %: it carries all the journal writes, \
+             6.0x the mean, from jbd2 journal of md127 (jbd2/md127-8)",
         ),
         (
             "reads suffer while a dirty cache is written back",
             writeback,
             Kind::Saturated,
-            "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly file_data writes (99 % \
-             of the bytes), from writeback of md127 (kworker/u8:1+flush-9:127); reads take 161ms (mean)",
+            "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly \
+             file_data writes (99 % of the bytes), from writeback of md127 \
+             (kworker/u8:1+flush-9:127); reads take 161ms (mean)",
         ),
-        (
-            "no IO",
-            idle,
-            Kind::Idle,
-            "idle: no IO on the members in the last 10 s",
-        ),
+        ("no IO", idle, Kind::Idle, "idle: no IO on the members in the last 10 s"),
         (
             "one slot is missing",
             degraded,
             Kind::Saturated,
-            "the array is saturated: 1 of 4 members is missing, the other 3 are busy 95 % of the time or more, evenly; \
-             mostly file_data reads (100 % of the bytes), from postgres (pid 42)",
+            "the array is saturated: 1 of 4 members is missing, the other 3 are busy 95 % of the \
+             time or more, evenly; mostly file_data reads (100 % of the bytes), from postgres \
+             (pid 42)",
         ),
         (
             "small writes on RAID 6, beside a reader",
             small_writes,
             Kind::Saturated,
-            "the array is saturated: all 6 members are busy 99 % of the time or more, evenly; mostly rmw_read reads \
-             (50 % of the bytes), from mysqld (pid 42); writes cost 6.0x, 3.0x of it pre-reads",
+            "the array is saturated: all 6 members are busy 99 % of the time or more, evenly; \
+             mostly rmw_read reads (50 % of the bytes), from mysqld (pid 42); writes cost 6.0x, \
+             3.0x of it pre-reads",
         ),
         (
             "commits, in seconds",
             commits,
             Kind::Saturated,
-            "both members were busy 100 % for at least 2 of 10 s, when requests that tasks wait for took 60ms \
-             (mean), 4ms otherwise; mostly journal writes (57 % of the bytes); reads take 11ms (mean)",
+            "both members were busy 100 % for at least 2 of 10 s, when requests that tasks wait \
+             for took 60ms (mean), 4ms otherwise; mostly journal writes (57 % of the bytes); \
+             reads take 11ms (mean)",
         ),
     ] {
         let hotspot = headline_of(&array);

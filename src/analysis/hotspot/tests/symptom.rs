@@ -13,9 +13,7 @@ fn headlines_start_with_the_symptom() {
     let at = |i: usize, these: f64, others: f64| move |n| if n == i { these } else { others };
     let reads = |us| vec![cell(Origin::FileData, Op::Read, 500, 500 * 4096, us)];
     let slow = |utilisation| {
-        with(12, at(6, utilisation, 0.3), |i| {
-            reads(if i == 6 { 40_000 } else { 900 })
-        })
+        with(12, at(6, utilisation, 0.3), |i| reads(if i == 6 { 40_000 } else { 900 }))
     };
     let mut unknown = with(4, |_| 0.99, |_| vec![data(1000)]);
     unknown.members[2].disk = None;
@@ -42,32 +40,19 @@ fn headlines_start_with_the_symptom() {
     // Alternating busy and idle seconds; reads take `slow_us` in the busy ones.
     let bursts = |slow_us: f64| {
         let mut array = with(4, at(1, 0.5, 0.1), |i| {
-            vec![cell(
-                Origin::FileData,
-                Op::Read,
-                if i == 1 { 600 } else { 100 },
-                4 << 20,
-                900,
-            )]
+            vec![cell(Origin::FileData, Op::Read, if i == 1 { 600 } else { 100 }, 4 << 20, 900)]
         });
         let interval = |busy: bool| Recent {
             interval: SECOND,
             utilisation: Some(f64::from(u8::from(busy))),
             in_flight: Some(1),
-            waited: Waited {
-                requests: 60,
-                us: 60.0 * if busy { slow_us } else { 6_000.0 },
-            },
+            waited: Waited { requests: 60, us: 60.0 * if busy { slow_us } else { 6_000.0 } },
         };
         array.members[1].recent = (0..10).map(|n| interval(n % 2 == 0)).collect();
         array
     };
     let mut over = with(4, |_| 0.3, |_| vec![data(1000)]);
-    over.members[3].stall = Some(Stall {
-        lasted: 42 * SECOND,
-        in_flight: 1,
-        is_over: true,
-    });
+    over.members[3].stall = Some(Stall { lasted: 42 * SECOND, in_flight: 1, is_over: true });
     let mut scheduler = with(2, at(0, 0.99, 0.1), |_| reads(900));
     let waits = cell(Origin::FileData, Op::Read, 500, 0, 30_000).device;
     scheduler.members[0].io[0].queue = waits;
@@ -76,15 +61,17 @@ fn headlines_start_with_the_symptom() {
             "saturated half of the time",
             bursts(80_000.0),
             Kind::Saturated,
-            "loop2 was busy 100 % for 5 of 10 s, when requests that tasks wait for took 80ms (mean), 6ms otherwise: it has \
-             6.0x the work of each other, mostly file_data reads (100 % of the bytes)",
+            "loop2 was busy 100 % for 5 of 10 s, when requests that tasks wait for took 80ms \
+             (mean), 6ms otherwise: it has 6.0x the work of each other, mostly file_data reads \
+             (100 % of the bytes)",
         ),
         (
             "saturated half of the time, and no task waits longer",
             bursts(7_000.0),
             Kind::Even,
-            "no member is saturated: the busiest, loop2, is busy 50 % of the time (100 % in 5 of 10 s, when requests that \
-             tasks wait for took 7ms); the load is even, 1.0x the mean on the busiest",
+            "no member is saturated: the busiest, loop2, is busy 50 % of the time (100 % in 5 of \
+             10 s, when requests that tasks wait for took 7ms); the load is even, 1.0x the mean \
+             on the busiest",
         ),
         (
             "hung once",
@@ -96,37 +83,37 @@ fn headlines_start_with_the_symptom() {
             "held back by the scheduler: io_ticks count from the allocation of a request",
             scheduler,
             Kind::Queued,
-            "requests to loop1 take 42ms (mean), of which they wait 40ms before they are issued: held back by the I/O \
-             scheduler or the host adapter, not by the disk, which works at most 6 % of the time; mostly file_data reads \
-             (100 % of the bytes)",
+            "requests to loop1 take 42ms (mean), of which they wait 40ms before they are issued: \
+             held back by the I/O scheduler or the host adapter, not by the disk, which works at \
+             most 6 % of the time; mostly file_data reads (100 % of the bytes)",
         ),
         (
             "slow and saturated",
             slow(0.99),
             Kind::Slow,
-            "loop7 is busy 99 % of the time, the others 30 %, with no more work: a request takes 43x as long there, so look \
-             at the disk itself",
+            "loop7 is busy 99 % of the time, the others 30 %, with no more work: a request takes \
+             43x as long there, so look at the disk itself",
         ),
         (
             "slow",
             slow(0.6),
             Kind::Slow,
-            "loop7 is slow: p99 of reads 328ms in the device, the other members' median is 7.2ms, with no more work: a \
-             request takes 43x as long there, so look at the disk itself",
+            "loop7 is slow: p99 of reads 328ms in the device, the other members' median is 7.2ms, \
+             with no more work: a request takes 43x as long there, so look at the disk itself",
         ),
         (
             "1.5 times the time is not slow",
             with_cells(12, |i| reads(if i == 6 { 1_400 } else { 900 })),
             Kind::Even,
-            "no member is saturated: the busiest, loop12, is busy 30 % of the time; the load is even, 1.0x the mean on \
-             the busiest",
+            "no member is saturated: the busiest, loop12, is busy 30 % of the time; the load is \
+             even, 1.0x the mean on the busiest",
         ),
         (
             "saturated",
             with(4, |_| 0.99, |_| vec![data(1000)]),
             Kind::Saturated,
-            "the array is saturated: all 4 members are busy 99 % of the time or more, evenly; mostly file_data writes (100 % \
-             of the bytes)",
+            "the array is saturated: all 4 members are busy 99 % of the time or more, evenly; \
+             mostly file_data writes (100 % of the bytes)",
         ),
         (
             "one disk",
@@ -138,8 +125,8 @@ fn headlines_start_with_the_symptom() {
             "one member without a figure",
             unknown,
             Kind::Saturated,
-            "loop1, loop2 and loop4 are busy 99 % of the time or more; 1 member has no utilisation figure; mostly \
-             file_data writes (100 % of the bytes)",
+            "loop1, loop2 and loop4 are busy 99 % of the time or more; 1 member has no \
+             utilisation figure; mostly file_data writes (100 % of the bytes)",
         ),
         (
             "no figures",
@@ -151,37 +138,29 @@ fn headlines_start_with_the_symptom() {
             "other load",
             with(4, at(1, 0.97, 0.1), |_| vec![data(1000)]),
             Kind::Saturated,
-            "loop2 is busy 97 % of the time, the others 10 %, with no more of the array's work: look at the disk itself, \
-             and for other load on it",
+            "loop2 is busy 97 % of the time, the others 10 %, with no more of the array's work: \
+             look at the disk itself, and for other load on it",
         ),
         (
             "more work of all origins",
-            with(4, at(1, 0.97, 0.1), |i| {
-                vec![data(if i == 1 { 75 } else { 30 })]
-            }),
+            with(4, at(1, 0.97, 0.1), |i| vec![data(if i == 1 { 75 } else { 30 })]),
             Kind::Saturated,
-            "loop2 is busy 97 % of the time, the others 10 %: it has 2.5x the work of each other, mostly file_data writes \
-             (100 % of the bytes)",
+            "loop2 is busy 97 % of the time, the others 10 %: it has 2.5x the work of each other, \
+             mostly file_data writes (100 % of the bytes)",
         ),
         (
             "all the work",
-            with(4, at(1, 0.97, 0.0), |i| {
-                if i == 1 { vec![data(100)] } else { vec![] }
-            }),
+            with(4, at(1, 0.97, 0.0), |i| if i == 1 { vec![data(100)] } else { vec![] }),
             Kind::Saturated,
-            "loop2 is busy 97 % of the time, the others 0 %: it has all the work, mostly file_data writes (100 % of the \
-             bytes)",
+            "loop2 is busy 97 % of the time, the others 0 %: it has all the work, mostly \
+             file_data writes (100 % of the bytes)",
         ),
         (
             "busy with short requests",
-            with(
-                4,
-                |_| 1.0,
-                |_| vec![cell(Origin::FileData, Op::Read, 9000, 9000 * 4096, 80)],
-            ),
+            with(4, |_| 1.0, |_| vec![cell(Origin::FileData, Op::Read, 9000, 9000 * 4096, 80)]),
             Kind::Even,
-            "loop4 is busy 100 % of the time, but a request takes 117µs (mean): it can serve more; the load is even, 1.0x \
-             the mean on the busiest",
+            "loop4 is busy 100 % of the time, but a request takes 117µs (mean): it can serve \
+             more; the load is even, 1.0x the mean on the busiest",
         ),
         (
             "hangs",
@@ -193,16 +172,16 @@ fn headlines_start_with_the_symptom() {
             "grows",
             growing,
             Kind::Queued,
-            "the queue of loop2 grows: 3 to 41 requests in flight within 10 s, busy 60 % of the time; mostly file_data \
-             writes (100 % of the bytes)",
+            "the queue of loop2 grows: 3 to 41 requests in flight within 10 s, busy 60 % of the \
+             time; mostly file_data writes (100 % of the bytes)",
         ),
         (
             "held back",
             held,
             Kind::Queued,
-            "requests to loop1 and loop2 take 118ms (mean), of which they wait 116ms before they are issued: held back by the \
-             I/O scheduler or the host adapter, not by the disk, which works at most 1 % of the time; mostly file_data \
-             writes (100 % of the bytes)",
+            "requests to loop1 and loop2 take 118ms (mean), of which they wait 116ms before they \
+             are issued: held back by the I/O scheduler or the host adapter, not by the disk, \
+             which works at most 1 % of the time; mostly file_data writes (100 % of the bytes)",
         ),
     ] {
         let hotspot = headline_of(&array);
@@ -225,26 +204,19 @@ fn a_cgroup_limit_is_named_without_a_symptom() {
             comm: comm.to_vec(),
             cgroup: Some("/limited".to_owned()),
             role: role.map(str::to_owned),
-            io: vec![TaskIo {
-                origin: Origin::FileData,
-                op: Op::Write,
-                bios: 80,
-                bytes,
-            }],
+            io: vec![TaskIo { origin: Origin::FileData, op: Op::Write, bios: 80, bytes }],
             dirtied: Vec::new(),
             dirtied_files: crate::analysis::files::Files::default(),
         };
-        array.tasks = vec![
-            task(pid, b"dd", role, 75 << 20),
-            task(8, b"postgres", None, 25 << 20),
-        ];
+        array.tasks = vec![task(pid, b"dd", role, 75 << 20), task(8, b"postgres", None, 25 << 20)];
         headline_of(&array)
     };
     let held = limited(Some("throttled"), 7, 0.03);
     assert_eq!(
         held.headline,
-        "cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 75 % of the bytes submitted, \
-         mostly file_data writes, from dd (pid 7); no member is busy more than 3 % of the time"
+        "cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 75 % of \
+         the bytes submitted, mostly file_data writes, from dd (pid 7); no member is busy more \
+         than 3 % of the time"
     );
     assert_eq!((held.kind, held.is_warning()), (Kind::Queued, true));
     let cgroup = limited(Some("cgroup /limited, throttled"), 0, 0.03);
@@ -253,9 +225,5 @@ fn a_cgroup_limit_is_named_without_a_symptom() {
     // A symptom of the members precedes the limit.
     let full = limited(Some("throttled"), 7, 0.99);
     assert_eq!(full.kind, Kind::Saturated);
-    assert!(
-        full.headline.ends_with("75 % from dd (pid 7)"),
-        "{}",
-        full.headline
-    );
+    assert!(full.headline.ends_with("75 % from dd (pid 7)"), "{}", full.headline);
 }

@@ -30,9 +30,9 @@ fn array(level: Level, disks: u32, chunk_kib: u32, disk_bytes: u64) -> Geometry 
     .unwrap()
 }
 
-/// agsize in blocks of 4 KiB that mkfs.xfs chooses (libxfs/topology.c, `calc_default_ag_geometry`; mkfs/xfs_mkfs.c,
-/// `align_ag_geometry`), except that filesystems of 64 to 512 GiB have 32 groups here, and 16 from mkfs.xfs. Independent of the
-/// planner.
+/// agsize in blocks of 4 KiB that mkfs.xfs chooses (libxfs/topology.c, `calc_default_ag_geometry`;
+/// mkfs/xfs_mkfs.c, `align_ag_geometry`), except that filesystems of 64 to 512 GiB have 32 groups
+/// here, and 16 from mkfs.xfs. Independent of the planner.
 fn mkfs(blocks: u64, sunit: u64, swidth: u64) -> u64 {
     const TIB: u64 = 1 << 28;
     let parts = match blocks {
@@ -42,11 +42,7 @@ fn mkfs(blocks: u64, sunit: u64, swidth: u64) -> u64 {
         b if b > 64 << 8 => 4,
         _ => 2,
     };
-    let mut ag = if blocks >= 32 * TIB {
-        TIB - 1
-    } else {
-        blocks.div_ceil(parts)
-    };
+    let mut ag = if blocks >= 32 * TIB { TIB - 1 } else { blocks.div_ceil(parts) };
     if !ag.is_multiple_of(sunit) {
         let up = ag.next_multiple_of(sunit);
         ag = if up > TIB - 1 { up - sunit } else { up };
@@ -90,7 +86,8 @@ fn disk(gb: u64) -> u64 {
     (97_696_368 + 1_953_504 * (gb - 50)) * 512
 }
 
-/// The headline: with mkfs.xfs's defaults, all groups of a RAID 5 of seven 8 TB disks start on the first member.
+/// The headline: with mkfs.xfs's defaults, all groups of a RAID 5 of seven 8 TB disks start on the
+/// first member.
 #[test]
 fn seven_disks_of_8_tb() {
     let geometry = array(Level::Raid5, 7, 512, disk(8000));
@@ -100,10 +97,7 @@ fn seven_disks_of_8_tb() {
     assert_eq!(spread(&geometry, agsize, total).0, [44, 0, 0, 0, 0, 0, 0]);
     let found = best(&geometry, &whole(ArraySector(0)), agsize, total).unwrap();
     assert_eq!(found.sectors, agsize - 1024);
-    assert_eq!(
-        spread(&geometry, found.sectors, total).0,
-        [7, 6, 6, 6, 6, 6, 7]
-    );
+    assert_eq!(spread(&geometry, found.sectors, total).0, [7, 6, 6, 6, 6, 6, 7]);
 }
 
 /// An XFS of `total` sectors, as mkfs.xfs 6.1 makes it.
@@ -116,18 +110,11 @@ fn xfs(total: u64, agsize: u64) -> xfs::Geometry {
         blocks: total / 8,
         ag_blocks: (agsize / 8) as u32,
         ag_count: (total / agsize) as u32 + 1,
-        log: Log::Internal {
-            first: FsBlock(agsize / 8 * 22 + 8),
-            blocks: 521_728,
-        },
+        log: Log::Internal { first: FsBlock(agsize / 8 * 22 + 8), blocks: 521_728 },
         stripe_unit: 128,
         stripe_width: 768,
         inode_align: 8,
-        features: Features {
-            finobt: true,
-            rmapbt: false,
-            reflink: true,
-        },
+        features: Features { finobt: true, rmapbt: false, reflink: true },
         realtime_blocks: 0,
         uuid: Uuid([7; 16]),
     }
@@ -265,8 +252,5 @@ fn periods() {
     }
     let mirror = array(Level::Raid1, 2, 0, 1000 * GB);
     assert_eq!(member_period(&mirror), None);
-    assert_eq!(
-        best(&mirror, &whole(ArraySector(0)), 1 << 30, 1 << 34),
-        None
-    );
+    assert_eq!(best(&mirror, &whole(ArraySector(0)), 1 << 30, 1 << 34), None);
 }

@@ -53,10 +53,7 @@ fn an_old_version() {
     assert_eq!(blocks(Origin::BlockBitmap), [(11, 1), (32779, 1)]);
     assert_eq!(blocks(Origin::InodeBitmap), [(12, 1), (32780, 1)]);
     assert_eq!(blocks(Origin::InodeTable), [(13, 512), (32781, 512)]);
-    assert_eq!(
-        (fs.kind.as_str(), fs.block_groups().unwrap().per_flex),
-        ("ext3", 1)
-    );
+    assert_eq!((fs.kind.as_str(), fs.block_groups().unwrap().per_flex), ("ext3", 1));
     assert_eq!(fs.notes.len(), 1, "{:?}", fs.notes);
 }
 
@@ -65,24 +62,14 @@ fn an_old_version() {
 fn current_versions_hexadecimal_numbers_and_mail_quotes() {
     let want = read(text(OLD).as_bytes()).unwrap().ranges;
     let new = OLD
-        .replace(
-            " (+11), Inode bitmap",
-            " (bg #0 + 11), csum 0x1234\n  Inode bitmap",
-        )
-        .replace(
-            "(Blocks 0-32767)",
-            "(Blocks 0-32767) csum 0xf5f6 [ITABLE_ZEROED]",
-        );
+        .replace(" (+11), Inode bitmap", " (bg #0 + 11), csum 0x1234\n  Inode bitmap")
+        .replace("(Blocks 0-32767)", "(Blocks 0-32767) csum 0xf5f6 [ITABLE_ZEROED]");
     assert_eq!(read(text(&new).as_bytes()).unwrap().ranges, want);
-    let upper = OLD
-        .replace("superblock", "Superblock")
-        .replace("descriptors", "Descriptors");
+    let upper = OLD.replace("superblock", "Superblock").replace("descriptors", "Descriptors");
     assert_eq!(read(text(&upper).as_bytes()).unwrap().ranges, want);
     let quoted: String = text(OLD).lines().map(|l| format!("> {l}\r\n")).collect();
     assert_eq!(read(quoted.as_bytes()).unwrap().ranges, want);
-    let hex = OLD
-        .replace("13-524", "0xd-0x20c")
-        .replace("32781-33292", "0x800d-0x820c");
+    let hex = OLD.replace("13-524", "0xd-0x20c").replace("32781-33292", "0x800d-0x820c");
     assert_eq!(read(text(&hex).as_bytes()).unwrap().ranges, want);
 }
 
@@ -95,10 +82,7 @@ fn errors_name_what_is_missing() {
         (format!("{HEADER}Inode count: 100\n"), "s_inodes_per_group"),
         (text(&OLD[..OLD.find("Group 1").unwrap()]), "lists 1 groups"),
         (text(&OLD[OLD.find("Group 1").unwrap()..]), "where group 0"),
-        (
-            text(&OLD[..OLD.rfind("  Inode table").unwrap()]),
-            "inode table at",
-        ),
+        (text(&OLD[..OLD.rfind("  Inode table").unwrap()]), "inode table at"),
         (
             text(OLD).replace("Blocks per group:         32768", "Blocks per group: x"),
             "Blocks per group",

@@ -1,4 +1,5 @@
-//! Sizes of allocation groups (mkfs.xfs -d agsize=), and -d noalign, to compare on an array. The caller plans the filesystems.
+//! Sizes of allocation groups (mkfs.xfs -d agsize=), and -d noalign, to compare on an array. The
+//! caller plans the filesystems.
 
 use super::ranked;
 use crate::analysis::placement::agsize::{AgSize, best};
@@ -11,7 +12,8 @@ const NEIGHBOURS: u64 = 3;
 /// Minimum gain in score to recommend another size than mkfs.xfs's own.
 const MIN_GAIN: f64 = 0.15;
 
-/// Cost of files that are not aligned to stripes, in units of skew, as for ext4; with parity an unaligned write reads first.
+/// Cost of files that are not aligned to stripes, in units of skew, as for ext4; with parity an
+/// unaligned write reads first.
 const UNALIGNED: f64 = 0.1;
 const UNALIGNED_PARITY: f64 = 0.15;
 
@@ -27,10 +29,7 @@ pub struct AgSizeOptions {
 impl AgSizeOptions {
     /// An agsize in bytes.
     pub fn with(agsize: u64) -> Self {
-        Self {
-            agsize: Some(agsize),
-            no_align: false,
-        }
+        Self { agsize: Some(agsize), no_align: false }
     }
 }
 
@@ -54,7 +53,8 @@ pub struct AgSizeCandidate {
 /// Plans a filesystem with these options in addition to the user's.
 pub type PlanAgSize<'a> = dyn Fn(AgSizeOptions) -> Result<Filesystem, String> + 'a;
 
-/// The candidates, the best first, and the index of the one with the user's options. Sizes that mkfs.xfs refuses are left out.
+/// The candidates, the best first, and the index of the one with the user's options. Sizes that
+/// mkfs.xfs refuses are left out.
 ///
 /// # Errors
 /// If mkfs.xfs would refuse the user's options.
@@ -79,10 +79,7 @@ pub fn compare(
         }
     }
     if all[0].fs.stride > 0 {
-        let no_align = AgSizeOptions {
-            agsize: None,
-            no_align: true,
-        };
+        let no_align = AgSizeOptions { agsize: None, no_align: true };
         all.extend(candidate(target, no_align, plan).ok());
     }
     // The first of equals is the largest.
@@ -102,14 +99,11 @@ pub fn recommended(all: &[AgSizeCandidate], base: usize) -> usize {
     if gain >= MIN_GAIN && much { 0 } else { base }
 }
 
-/// Skews above an even layout, weighted like those of ext4, in steps of 0.05: smaller differences are not significant.
+/// Skews above an even layout, weighted like those of ext4, in steps of 0.05: smaller differences
+/// are not significant.
 fn score(candidate: &AgSizeCandidate) -> f64 {
     let above = |skew: Option<f64>| skew.map_or(0.0, |s| (s - 1.0).max(0.0));
-    let Skews {
-        allocation,
-        alone,
-        inodes,
-    } = candidate.skews;
+    let Skews { allocation, alone, inodes } = candidate.skews;
     let sum = above(allocation).max(above(alone)) + 0.7 * above(inodes) + candidate.cost;
     (sum * 20.0).round() / 20.0
 }
@@ -120,9 +114,7 @@ fn candidate(
     plan: &PlanAgSize<'_>,
 ) -> Result<AgSizeCandidate, String> {
     let fs = plan(options)?;
-    let groups = fs
-        .allocation_groups()
-        .ok_or("the planned filesystem has no allocation groups")?;
+    let groups = fs.allocation_groups().ok_or("the planned filesystem has no allocation groups")?;
     let has_parity = target.array.geometry.level().parities() > 0;
     Ok(AgSizeCandidate {
         options,
@@ -146,7 +138,8 @@ fn suggested(target: &Target, fs: &Filesystem) -> Option<AgSize> {
     best(geometry, &target.segments, groups.sectors, total)
 }
 
-/// For advice: the agsize in bytes to use instead of that of `fs`, and its skew; `None` if it would not be even.
+/// For advice: the agsize in bytes to use instead of that of `fs`, and its skew; `None` if it would
+/// not be even.
 pub fn remedy(target: &Target, fs: &Filesystem) -> Option<(u64, f64)> {
     let best = suggested(target, fs).filter(AgSize::is_even)?;
     Some((best.sectors * 512, best.skew))

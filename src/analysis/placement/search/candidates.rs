@@ -4,22 +4,18 @@ use crate::mke2fs::Options;
 
 /// The largest prime up to `n`.
 fn prime(mut n: u32) -> u32 {
-    let is_prime = |n: u32| {
-        (2..)
-            .take_while(|d| d * d <= n)
-            .all(|d| !n.is_multiple_of(d))
-    };
+    let is_prime = |n: u32| (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
     while n > 3 && !is_prime(n) {
         n -= 1;
     }
     n
 }
 
-/// Options to compare. Each includes the options of `base`; the first is `base` itself. `block` and `chunk` are in bytes.
-/// `clusters` is true with bigalloc.
+/// Options to compare. Each includes the options of `base`; the first is `base` itself. `block` and
+/// `chunk` are in bytes. `clusters` is true with bigalloc.
 ///
-/// * Groups of 8 times a prime (mke2fs requires a multiple of 8): the distance between flex groups then has no small factor
-///   except powers of two, which the flex size adds or removes.
+/// * Groups of 8 times a prime (mke2fs requires a multiple of 8): the distance between flex groups
+///   then has no small factor except powers of two, which the flex size adds or removes.
 /// * Group sizes for which flex groups start on chunks and are an odd number of chunks apart.
 /// * Flex groups of 2 to 64 groups.
 /// * All metadata packed together.
@@ -39,11 +35,8 @@ pub fn candidates(base: &Options, block: u64, chunk: u64, clusters: bool) -> Vec
         let first = prime(most / 8 - 1);
         groups.extend([first, prime(first - 1)].map(|p| Some(8 * p)));
     }
-    let flexes: Vec<Option<u32>> = if own_flex {
-        vec![base.flex]
-    } else {
-        (1..=6).map(|log| Some(1 << log)).collect()
-    };
+    let flexes: Vec<Option<u32>> =
+        if own_flex { vec![base.flex] } else { (1..=6).map(|log| Some(1 << log)).collect() };
     for &group in &groups {
         for &flex in &flexes {
             let mut options = base.clone();
@@ -90,22 +83,12 @@ mod tests {
 
     #[test]
     fn options_of_the_user_are_kept() {
-        let base = Options {
-            group: Some(32640),
-            inode_ratio: Some(65536),
-            ..Options::default()
-        };
+        let base = Options { group: Some(32640), inode_ratio: Some(65536), ..Options::default() };
         let all = candidates(&base, 4096, 512 << 10, false);
-        assert!(
-            all.iter()
-                .all(|o| o.group == Some(32640) && o.inode_ratio == Some(65536))
-        );
+        assert!(all.iter().all(|o| o.group == Some(32640) && o.inode_ratio == Some(65536)));
         assert_eq!(all[0], base);
         let free = candidates(&Options::default(), 4096, 512 << 10, false);
-        assert!(
-            free.iter()
-                .any(|o| o.group == Some(32744) && o.flex.is_none())
-        );
+        assert!(free.iter().any(|o| o.group == Some(32744) && o.flex.is_none()));
         assert!(free.len() < 40, "{}", free.len());
         assert!(free.iter().all(|o| o.flex.is_none_or(|f| f <= 64)));
         for chunk in [0, 4096, 1 << 20, 1 << 40] {

@@ -1,5 +1,5 @@
-//! `layout --search`: compares options of mke2fs for one array by planning the filesystem with each. Skews and costs are computed
-//! for the array's level, number of disks, chunk and offset.
+//! `layout --search`: compares options of mke2fs for one array by planning the filesystem with
+//! each. Skews and costs are computed for the array's level, number of disks, chunk and offset.
 //!
 //! * `candidates`: options to compare.
 //! * `weigh`: costs of options, and the score.
@@ -18,19 +18,23 @@ use crate::raid::Geometry;
 use candidates::candidates;
 pub use weigh::Costs;
 
-/// Size in bytes above which only the first [`COUNTED`] bytes are planned. Flex groups repeat, so the rest would only take time.
+/// Size in bytes above which only the first [`COUNTED`] bytes are planned. Flex groups repeat, so
+/// the rest would only take time.
 const LARGE: u64 = 64 << 40;
 const COUNTED: u64 = 16 << 40;
 
-/// Maximum size of a flex group in bytes, unless the user's options alone make larger ones: 64 groups of 128 MiB. All inodes and directories of
-/// a flex group start in its first group and all larger files in its second (`ext4_inode_to_goal_block()`), so that larger flex
-/// groups cause longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
+/// Maximum size of a flex group in bytes, unless the user's options alone make larger ones: 64
+/// groups of 128 MiB. All inodes and directories of a flex group start in its first group and all
+/// larger files in its second (`ext4_inode_to_goal_block()`), so that larger flex groups cause
+/// longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
 const LARGEST_FLEX: u64 = 8 << 30;
 
-/// Worst skew below which [`Search::remedy`] recommends options: as even as allocation groups may be, see `agsize::EVEN`.
+/// Worst skew below which [`Search::remedy`] recommends options: as even as allocation groups may
+/// be, see `agsize::EVEN`.
 const REMEDY_BELOW: f64 = 1.2;
 
-/// Sorts candidates by score, the lowest first; the first of equals comes first. Also returns the new index of the first one.
+/// Sorts candidates by score, the lowest first; the first of equals comes first. Also returns the
+/// new index of the first one.
 fn ranked<T>(all: Vec<T>, score: impl Fn(&T) -> f64) -> (Vec<T>, usize) {
     let mut all: Vec<(usize, T)> = all.into_iter().enumerate().collect();
     all.sort_by(|a, b| score(&a.1).total_cmp(&score(&b.1)));
@@ -86,7 +90,8 @@ impl<'a> Search<'a> {
     /// A note if the skews do not cover the whole filesystem.
     pub fn partial_note(&self) -> Option<&'static str> {
         (self.bytes > LARGE).then_some(
-            "skews are those of the first 16 TiB, as flex groups repeat; other figures are of the whole filesystem",
+            "skews are those of the first 16 TiB, as flex groups repeat; other figures are of the \
+             whole filesystem",
         )
     }
 
@@ -118,9 +123,7 @@ impl<'a> Search<'a> {
         let all = candidates(self.base, block, self.chunk(), clusters);
         drop(first);
         let rest = &all[1..];
-        let threads = std::thread::available_parallelism()
-            .map_or(1, |n| n.get())
-            .min(4);
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(4);
         let share = rest.len().div_ceil(threads).max(1);
         let costs = &base.costs;
         let mut found: Vec<Candidate> = std::thread::scope(|scope| {
@@ -128,17 +131,14 @@ impl<'a> Search<'a> {
                 .chunks(share)
                 .map(|part| scope.spawn(move || self.evaluate(part, costs)))
                 .collect();
-            workers
-                .into_iter()
-                .flat_map(|w| w.join().unwrap_or_default())
-                .collect()
+            workers.into_iter().flat_map(|w| w.join().unwrap_or_default()).collect()
         });
         found.insert(0, base);
         Ok(ranked(found, Candidate::score))
     }
 
-    /// Candidates for the options that mke2fs accepts. Leaves out options that place metadata far from its files: flex groups
-    /// over [`LARGEST_FLEX`], and packed metadata that is still uneven.
+    /// Candidates for the options that mke2fs accepts. Leaves out options that place metadata far
+    /// from its files: flex groups over [`LARGEST_FLEX`], and packed metadata that is still uneven.
     fn evaluate(&self, part: &[Options], base: &Costs) -> Vec<Candidate> {
         let one = |options: &Options| {
             let fs = self.planned(options).ok()?;
@@ -151,7 +151,8 @@ impl<'a> Search<'a> {
         part.iter().filter_map(one).collect()
     }
 
-    /// The first candidate among a few common options whose worst skew is below [`REMEDY_BELOW`], for advice.
+    /// The first candidate among a few common options whose worst skew is below [`REMEDY_BELOW`],
+    /// for advice.
     pub fn remedy(&self) -> Option<Candidate> {
         let first = self.planned(self.base).ok()?;
         let base = self.candidate(self.base, &first, None);
@@ -160,13 +161,10 @@ impl<'a> Search<'a> {
             .then(|| candidates(self.base, block, self.chunk(), false))?
             .iter()
             .find_map(|o| o.group)?;
-        // A group has 8 times an odd number of blocks, so with this many the distance between flex groups is an odd number of chunks.
+        // A group has 8 times an odd number of blocks, so with this many the distance between flex
+        // groups is an odd number of chunks.
         let flex = (self.chunk() / block / 8).clamp(2, 64) as u32;
-        let flexes = if flex == 16 {
-            vec![None]
-        } else {
-            vec![None, Some(flex)]
-        };
+        let flexes = if flex == 16 { vec![None] } else { vec![None, Some(flex)] };
         flexes.into_iter().find_map(|flex| {
             let mut options = self.base.clone();
             options.group = Some(group);

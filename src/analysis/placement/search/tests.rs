@@ -1,5 +1,5 @@
-//! If any options spread the metadata evenly over the disks, the recommended ones must. Most tests use small filesystems, for which
-//! a search is fast.
+//! If any options spread the metadata evenly over the disks, the recommended ones must. Most tests
+//! use small filesystems, for which a search is fast.
 
 use super::Search;
 use crate::analysis::placement::filesystem::Filesystem;
@@ -28,13 +28,7 @@ fn recommended_options_are_even() {
             let target = target(level, disks, chunk, bytes, &options);
             let search = Search::on(&target, bytes, &options, &conf);
             let (all, base) = search.run().unwrap();
-            let found = Comparison {
-                target: &target,
-                all: &all,
-                base,
-                counted: None,
-                grown: None,
-            };
+            let found = Comparison { target: &target, all: &all, base, counted: None, grown: None };
             let best = &all[found.recommended()];
             assert!(
                 best.skews.worst() < 1.4,
@@ -51,41 +45,27 @@ fn recommended_options_are_even() {
 #[test]
 fn recommendations_and_their_text() {
     let (options, conf) = (Options::default(), Conf::compiled_in());
-    for (level, disks, chunk, words) in [
-        (Level::Raid0, 12, 512 << 10, "-g 32744"),
-        (Level::Raid6, 7, 512 << 10, ""),
-    ] {
+    for (level, disks, chunk, words) in
+        [(Level::Raid0, 12, 512 << 10, "-g 32744"), (Level::Raid6, 7, 512 << 10, "")]
+    {
         let target = target(level, disks, chunk, 1 << 40, &options);
         let search = Search::on(&target, 1 << 40, &options, &conf);
         let (all, base) = search.run().unwrap();
-        let found = Comparison {
-            target: &target,
-            all: &all,
-            base,
-            counted: None,
-            grown: None,
-        };
+        let found = Comparison { target: &target, all: &all, base, counted: None, grown: None };
         assert_eq!(all[found.recommended()].options.words(), words);
         let text = found.found().lines().join("\n");
-        assert!(
-            text.lines().all(|l| crate::ui::text::width(l) <= 80),
-            "{text}"
-        );
+        assert!(text.lines().all(|l| crate::ui::text::width(l) <= 80), "{text}");
         insta::assert_snapshot!(format!("search_{level}"), text);
-        assert_eq!(
-            found.found().object()["schema"],
-            "raidtrace.layout-search/1"
-        );
+        assert_eq!(found.found().object()["schema"], "raidtrace.layout-search/1");
     }
     let small = target(Level::Raid0, 12, 64 << 10, 1 << 40, &options);
-    let remedy = Search::on(&small, 1 << 40, &options, &conf)
-        .remedy()
-        .unwrap();
+    let remedy = Search::on(&small, 1 << 40, &options, &conf).remedy().unwrap();
     assert_eq!(remedy.options.words(), "-g 32744 -G 2");
 }
 
-/// The rows describe the whole filesystem at any size, with meta_bg, which mke2fs turns on by default at these sizes. The target
-/// starts with a filesystem of 1 TiB, because planning all groups of a larger one takes long; the planned filesystem replaces it.
+/// The rows describe the whole filesystem at any size, with meta_bg, which mke2fs turns on by
+/// default at these sizes. The target starts with a filesystem of 1 TiB, because planning all
+/// groups of a larger one takes long; the planned filesystem replaces it.
 #[test]
 fn figures_above_64_tib() {
     let (options, conf) = (Options::default(), Conf::compiled_in());
@@ -95,10 +75,8 @@ fn figures_above_64_tib() {
         let planned = search.planned(&options).unwrap();
         assert_eq!(planned.block_groups().unwrap().count, groups);
         // With meta_bg, three of the 64 groups of each meta_bg have one block of descriptors.
-        let descriptors = planned
-            .ranges
-            .iter()
-            .filter(|r| r.origin == crate::origin::Origin::GroupDescriptors);
+        let descriptors =
+            planned.ranges.iter().filter(|r| r.origin == crate::origin::Origin::GroupDescriptors);
         assert_eq!(descriptors.map(|r| r.count).max(), Some(8));
         let (all, base) = search.run().unwrap();
         // The note that skews are those of the first 16 TiB.
@@ -106,33 +84,22 @@ fn figures_above_64_tib() {
         assert_eq!(all[base].costs.groups, groups);
         assert_eq!(all[base].costs.inodes, planned.inodes);
         target.fs = planned;
-        let found = Comparison {
-            target: &target,
-            all: &all,
-            base,
-            counted,
-            grown: None,
-        };
+        let found = Comparison { target: &target, all: &all, base, counted, grown: None };
         let found = found.found();
         insta::assert_snapshot!(name, found.lines().join("\n"));
         let object = found.object();
         let rows = object["candidates"].as_array().unwrap();
-        assert!(
-            rows.iter()
-                .all(|r| r["groups"].as_u64() >= Some(groups.into()))
-        );
+        assert!(rows.iter().all(|r| r["groups"].as_u64() >= Some(groups.into())));
     }
 }
 
-/// A large -G spreads only the bitmaps more evenly, and lets all files of a flex group start in the same groups. The search
-/// therefore proposes no flex group above 8 GiB, unless the default is larger.
+/// A large -G spreads only the bitmaps more evenly, and lets all files of a flex group start in the
+/// same groups. The search therefore proposes no flex group above 8 GiB, unless the default is
+/// larger.
 #[test]
 fn flex_groups_stay_small() {
     let conf = Conf::compiled_in();
-    let bigalloc = Options {
-        features: vec!["bigalloc".to_owned()],
-        ..Options::default()
-    };
+    let bigalloc = Options { features: vec!["bigalloc".to_owned()], ..Options::default() };
     for options in [Options::default(), bigalloc] {
         for chunk in [16 << 10, 64 << 10, 128 << 10, 512 << 10] {
             let target = target(Level::Raid0, 8, chunk, 1 << 40, &options);
@@ -143,8 +110,8 @@ fn flex_groups_stay_small() {
             if options.features.is_empty() {
                 assert!(all[0].skews.worst() < 1.4);
             } else if chunk >= 64 << 10 {
-                // With bigalloc, no option makes this layout even. A partly better one would place metadata far from its
-                // files, so the defaults are kept.
+                // With bigalloc, no option makes this layout even. A partly better one would place
+                // metadata far from its files, so the defaults are kept.
                 assert!(all[0].options == options);
             }
         }

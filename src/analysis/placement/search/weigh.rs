@@ -5,14 +5,16 @@ use crate::analysis::placement::filesystem::{BlockGroups, Filesystem};
 use crate::analysis::units;
 use crate::mke2fs::Options;
 
-/// Minimum groups per flex group for ext4 to spread directories over flex groups (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
+/// Minimum groups per flex group for ext4 to spread directories over flex groups
+/// (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
 const SPREADS_DIRECTORIES: u32 = 4;
 
 /// Cost of seeks, for each doubling of the distance between metadata and its files.
 const FARTHER: f64 = 0.05;
 
-/// Minimum number of flex groups to spread directories over: the Orlov allocator places each directory of the root in a different
-/// flex group, and all files of a flex group start in the same group (`ext4_inode_to_goal_block()`).
+/// Minimum number of flex groups to spread directories over: the Orlov allocator places each
+/// directory of the root in a different flex group, and all files of a flex group start in the same
+/// group (`ext4_inode_to_goal_block()`).
 const FLEX_GROUPS: f64 = 64.0;
 
 /// Skew up to which a layout is as good as even.
@@ -42,7 +44,8 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Costs relative to `base`, the costs of the user's options. `base` is `None` for the user's options themselves.
+    /// Costs relative to `base`, the costs of the user's options. `base` is `None` for the user's
+    /// options themselves.
     pub fn new(
         fs: &Filesystem,
         options: &Options,
@@ -75,7 +78,8 @@ impl Costs {
             // Measured: the cost is small, and slightly higher if unaligned writes must read first.
             costs.weight += if search.parity { 0.15 } else { 0.1 } * (base.aligned - costs.aligned);
             costs.words.push(format!(
-                "{} of the groups start on a chunk, not {}: files do not start on chunks, and large ones have more extents",
+                "{} of the groups start on a chunk, not {}: files do not start on chunks, and \
+                 large ones have more extents",
                 units::percent(costs.aligned),
                 units::percent(base.aligned),
             ));
@@ -83,25 +87,24 @@ impl Costs {
         if groups.per_flex < SPREADS_DIRECTORIES && options.flex != search.base.flex {
             costs.weight += 0.1;
             costs.words.push(
-                "with fewer than 4 groups per flex group ext4 reserves no groups for directories, and prefetches fewer bitmaps at once"
+                "with fewer than 4 groups per flex group ext4 reserves no groups for directories, \
+                 and prefetches fewer bitmaps at once"
                     .to_owned(),
             );
         }
-        // Smaller flex groups scatter bitmaps, which are read ahead by flex group. In larger ones metadata is farther from its
-        // files, and a search for free blocks passes more full groups after the one where all files of a flex group start.
+        // Smaller flex groups scatter bitmaps, which are read ahead by flex group. In larger ones
+        // metadata is farther from its files, and a search for free blocks passes more full groups
+        // after the one where all files of a flex group start.
         let steps = (f64::from(groups.per_flex) / 16.0).log2();
         if options.flex != search.base.flex {
-            costs.weight += if steps < 0.0 {
-                -0.03 * steps
-            } else {
-                FARTHER * steps
-            };
+            costs.weight += if steps < 0.0 { -0.03 * steps } else { FARTHER * steps };
         }
         if groups.per_flex > base.per_flex {
             let few = |n: u32| (FLEX_GROUPS / f64::from(n.max(1))).log2().max(0.0);
             costs.weight += 0.1 * (few(groups.flex_groups()) - few(base.flex_groups));
             costs.words.push(format!(
-                "the metadata of {} is adjacent, not of {}: farther from its files on rotational disks; directories spread over {} flex groups, not {}",
+                "the metadata of {} is adjacent, not of {}: farther from its files on rotational \
+                 disks; directories spread over {} flex groups, not {}",
                 units::size(costs.flex_bytes),
                 units::size(base.flex_bytes),
                 groups.flex_groups(),
@@ -112,15 +115,15 @@ impl Costs {
             // Same cost as for a single flex group.
             costs.weight += FARTHER * (f64::from(groups.count) / 16.0).log2().max(6.0);
             costs.words.push(
-                "all metadata is at the start: far from most files, and metadata that a resize adds is not packed".to_owned(),
+                "all metadata is at the start: far from most files, and metadata that a resize \
+                 adds is not packed"
+                    .to_owned(),
             );
         }
         let more = f64::from(costs.groups) / f64::from(base.groups.max(1)) - 1.0;
         if more > 0.005 {
             costs.weight += more;
-            costs
-                .words
-                .push(format!("{:.1} % more groups", more * 100.0));
+            costs.words.push(format!("{:.1} % more groups", more * 100.0));
         }
         let inodes = costs.inodes as f64 / base.inodes.max(1) as f64 - 1.0;
         if inodes.abs() > 0.02 {

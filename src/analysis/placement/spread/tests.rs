@@ -11,31 +11,17 @@ use crate::origin::Origin;
 use crate::raid::{Geometry, Level, Params};
 
 fn geometry(level: Level, layout: u32, disks: u32, chunk_sectors: u32) -> Geometry {
-    Geometry::new(&Params {
-        level,
-        layout,
-        disks,
-        chunk_sectors,
-        member_sectors: vec![1 << 40],
-    })
-    .unwrap()
+    Geometry::new(&Params { level, layout, disks, chunk_sectors, member_sectors: vec![1 << 40] })
+        .unwrap()
 }
 
 fn whole() -> [Segment; 1] {
-    [Segment {
-        fs_sector: FsSector(0),
-        array_sector: ArraySector(0),
-        sectors: u64::MAX,
-    }]
+    [Segment { fs_sector: FsSector(0), array_sector: ArraySector(0), sectors: u64::MAX }]
 }
 
 /// A range of blocks of 4 KiB.
 fn range(first: u64, count: u64, origin: Origin) -> SectorRange {
-    SectorRange {
-        first: FsSector(first * 8),
-        count: count * 8,
-        origin,
-    }
+    SectorRange { first: FsSector(first * 8), count: count * 8, origin }
 }
 
 fn filesystem(groups: u32, blocks: u32, ranges: Vec<SectorRange>) -> Filesystem {
@@ -59,18 +45,15 @@ fn filesystem(groups: u32, blocks: u32, ranges: Vec<SectorRange>) -> Filesystem 
     }
 }
 
-/// Measured on 6.18: 64128 inodes in 30 flex groups of 16 were all in the first group of each, in one run from the first block
-/// of its table.
+/// Measured on 6.18: 64128 inodes in 30 flex groups of 16 were all in the first group of each, in
+/// one run from the first block of its table.
 #[test]
 fn inodes_are_packed_into_the_first_tables() {
     // Two flex groups of 16 tables of 16 blocks, as one range each; then one of 4 groups.
     let ranges = [(100, 256), (5000, 256), (9000, 64)]
         .map(|(first, count)| range(first, count, Origin::InodeTable));
     let fs = filesystem(36, 32768, ranges.to_vec());
-    let heads: Vec<(u64, u64)> = heads(&fs)
-        .iter()
-        .map(|r| (r.first.0 / 8, r.count / 8))
-        .collect();
+    let heads: Vec<(u64, u64)> = heads(&fs).iter().map(|r| (r.first.0 / 8, r.count / 8)).collect();
     let tables = |first: u64| (0..4).map(move |i| (first + 16 * i, 16));
     let want: Vec<(u64, u64)> = [100, 5000, 9000].into_iter().flat_map(tables).collect();
     assert_eq!(heads, want);

@@ -35,10 +35,7 @@ pub(super) fn clause(target: &Target, groups: u32, uneven: &[Uneven]) -> Option<
         format!(" of {}", target.array.geometry.disks())
     };
     let most = uneven.iter().map(|u| u.skew).fold(0.0, f64::max);
-    Some(format!(
-        "{all} {what} are on {on}{of}: {} the mean",
-        units::factor(Some(most))
-    ))
+    Some(format!("{all} {what} are on {on}{of}: {} the mean", units::factor(Some(most))))
 }
 
 /// The reason why allocation groups start on few members, if agsize is a whole number of chunks.
@@ -55,10 +52,7 @@ pub(super) fn why(target: &Target, spread: &Spread, groups: &AllocationGroups) -
     let so = match hit {
         1 => ", so all groups start on the same member".to_owned(),
         n if n < spread.members.len() => {
-            format!(
-                ", so groups start on only {n} of {} members",
-                geometry.disks()
-            )
+            format!(", so groups start on only {n} of {} members", geometry.disks())
         }
         _ => String::new(),
     };
@@ -70,22 +64,26 @@ pub(super) fn why(target: &Target, spread: &Spread, groups: &AllocationGroups) -
         _ => String::new(),
     };
     Some(format!(
-        "agsize is {apart} chunks, and the order of members repeats every {period} chunks: {apart} modulo {period} is {}{so}{avoided}",
+        "agsize is {apart} chunks, and the order of members repeats every {period} chunks: \
+         {apart} modulo {period} is {}{so}{avoided}",
         apart % period
     ))
 }
 
-/// Says that mkfs.xfs's warning about an even agsize can be ignored; empty if it does not warn (`align_ag_geometry()`).
+/// Says that mkfs.xfs's warning about an even agsize can be ignored; empty if it does not warn
+/// (`align_ag_geometry()`).
 pub fn warning(fs: &Filesystem, agsize_bytes: u64) -> &'static str {
     let width = u64::from(fs.stripe_width) * u64::from(fs.block_size);
     if width > 0 && fs.stripe_width != fs.stride && agsize_bytes.is_multiple_of(width) {
-        ". Ignore mkfs.xfs's warning that it is a multiple of the stripe width, which does no harm on this array"
+        ". Ignore mkfs.xfs's warning that it is a multiple of the stripe width, which does no harm \
+         on this array"
     } else {
         ""
     }
 }
 
-/// Advice for an uneven layout. `found` is the command that makes an even one, and its skew; `None` if there is none.
+/// Advice for an uneven layout. `found` is the command that makes an even one, and its skew; `None`
+/// if there is none.
 pub fn remedy(target: &Target, exists: bool, found: Option<(&str, f64)>) -> String {
     let fixed = if exists {
         "agsize cannot be changed, and xfs_growfs keeps it; for a new filesystem: "
@@ -95,16 +93,14 @@ pub fn remedy(target: &Target, exists: bool, found: Option<(&str, f64)>) -> Stri
     let disks = target.array.geometry.disks();
     match found {
         Some((command, skew)) => format!(
-            "{fixed}{command} is {} on {disks} disks ({}); --search compares sizes of allocation groups",
-            if skew < UNEVEN_FROM {
-                "even"
-            } else {
-                "as even as so few groups can be"
-            },
+            "{fixed}{command} is {} on {disks} disks ({}); --search compares sizes of allocation \
+             groups",
+            if skew < UNEVEN_FROM { "even" } else { "as even as so few groups can be" },
             units::factor(Some(skew)),
         ),
         None => format!(
-            "{fixed}no agsize near the present one is even on {disks} disks: try another number of disks or another chunk"
+            "{fixed}no agsize near the present one is even on {disks} disks: try another number \
+             of disks or another chunk"
         ),
     }
 }

@@ -19,7 +19,8 @@ pub(in crate::commands::alloc) struct Order {
     pub share: f64,
 }
 
-/// Rows for the orders that have free extents, and the number of groups without a free extent if known.
+/// Rows for the orders that have free extents, and the number of groups without a free extent if
+/// known.
 pub(in crate::commands::alloc) fn orders(f: &Fragmentation) -> (Vec<Order>, Option<u64>) {
     let length = f.largest.len().max(f.extents.as_ref().map_or(0, Vec::len));
     let of = |list: &[u64], order: usize| list.get(order).copied().unwrap_or(0);
@@ -47,15 +48,8 @@ pub(super) fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc) -> io:
     if rows.is_empty() {
         return Ok(());
     }
-    let bars = if f.extents.is_some() {
-        "share of the free blocks"
-    } else {
-        "share of the groups"
-    };
-    let head = format!(
-        "{:<6} {:>8} {:>8} {:>8}  {bars}",
-        "order", "bytes", "extents", "groups"
-    );
+    let bars = if f.extents.is_some() { "share of the free blocks" } else { "share of the groups" };
+    let head = format!("{:<6} {:>8} {:>8} {:>8}  {bars}", "order", "bytes", "extents", "groups");
     labelled(out, "free extents", &glue(&head))?;
     for o in rows {
         let bytes = f64::from(fs.block_bytes) * 2f64.powi(o.order.min(64) as i32);
@@ -73,10 +67,7 @@ pub(super) fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc) -> io:
     let text = match none {
         // Without extents, the source is mb_structs_summary, which has only groups in memory.
         _ if f.extents.is_none() => "groups in memory, by their largest free extent".to_owned(),
-        Some(n) => format!(
-            "groups by their largest free extent; {} groups have none",
-            whole(n)
-        ),
+        Some(n) => format!("groups by their largest free extent; {} groups have none", whole(n)),
         None => "groups by their largest free extent".to_owned(),
     };
     labelled(out, "", &text)

@@ -114,7 +114,8 @@ pub(in crate::commands::alloc) fn in_allocator(s: &AllocSnapshot) -> Option<Stri
     if s.others > 0 && cpu.allocator > 0 {
         let (n, plural) = (s.others, if s.others == 1 { "" } else { "s" });
         text.push_str(&format!(
-            "; includes {n} other mounted ext4 filesystem{plural}: samples do not identify the filesystem"
+            "; includes {n} other mounted ext4 filesystem{plural}: samples do not identify the \
+             filesystem"
         ));
     }
     if let Some(one) = one_cpu(s).filter(|_| cpu.hooks > 0) {

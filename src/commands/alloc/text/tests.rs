@@ -49,10 +49,7 @@ fn uncounted_figures_are_not_zero() {
     s.filesystems[0].counts.preallocated = 7;
     let some = text(&s);
     assert!(some.contains("  allocations   not known here\n"), "{some}");
-    assert!(
-        some.contains("  preallocated  7/s served from preallocated space\n"),
-        "{some}"
-    );
+    assert!(some.contains("  preallocated  7/s served from preallocated space\n"), "{some}");
     assert!(!some.contains("given back"), "{some}");
 }
 
@@ -64,7 +61,8 @@ fn counts_of_ext4_and_the_hook_are_both_shown() {
     };
     let both = "mb_stats ext4 itself counts 9,163,644 groups considered, the hook 9,163,644";
     assert!(words(false).contains(both), "{}", words(false));
-    let both = "counts 4,581,822 groups considered, the hook 9,163,644: more than 20 % apart; the hook's count is shown";
+    let both = "counts 4,581,822 groups considered, the hook 9,163,644: more than 20 % apart; the \
+                hook's count is shown";
     assert!(words(true).contains(both), "{}", words(true));
     assert!(!words(false).contains("apart"), "{}", words(false));
     assert!(!text(&fixture::linear()).contains("mb_stats"));
@@ -133,7 +131,8 @@ fn many_quick_allocations_are_reported() {
     let text = text(&s).replace("\n  ", " ");
     assert!(
         text.contains(
-            "nothing stands out: 50.0k/s given keep 0.8 tasks in the allocator at a time, 16µs each"
+            "nothing stands out: 50.0k/s given keep 0.8 tasks in the allocator at a time, 16µs \
+             each"
         ),
         "{text}"
     );

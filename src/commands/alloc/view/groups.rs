@@ -33,10 +33,7 @@ fn row(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, what: &str, share: f64, 
     let what = cut(what, columns.saturating_sub(6)).into_owned();
     let room = columns.saturating_sub(crate::ui::text::width(&what) + 6);
     out.push(Line::from(vec![
-        Span::raw(format!(
-            "{what} {} ",
-            right(&units::percent_short(share), 4)
-        )),
+        Span::raw(format!("{what} {} ", right(&units::percent_short(share), 4))),
         Span::styled(bar(share, room.min(60)), scene.palette.bar()),
     ]));
 }
@@ -57,18 +54,11 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
         Some(_) => format!(", none has ended: {} so far", count(c.looks() as f64)),
         None => ", none in this interval".to_owned(),
     };
-    let bars = if hooked {
-        "; share of the searches"
-    } else {
-        " (mb_stats)"
-    };
+    let bars = if hooked { "; share of the searches" } else { " (mb_stats)" };
     let text = format!("groups considered by a search{mean}{bars}");
     title(out, scene, &text, columns);
     let used = |i: &usize| c.groups.0[*i] > 0;
-    let (first, last) = (
-        (0..c.groups.0.len()).find(used),
-        (0..c.groups.0.len()).rfind(used),
-    );
+    let (first, last) = ((0..c.groups.0.len()).find(used), (0..c.groups.0.len()).rfind(used));
     // Show empty buckets in between too, to keep the scale.
     for i in first.unwrap_or(1)..last.map_or(0, |l| l + 1) {
         let n = c.groups.0[i];
@@ -96,10 +86,7 @@ fn criteria(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     }
     let names = rows.iter().map(|r| crate::ui::text::width(&clean(&r.name)));
     let width = names.max().unwrap_or(0).clamp(9, 18);
-    let head = format!(
-        "{} considered refused searches",
-        left("criterion", width + 2)
-    );
+    let head = format!("{} considered refused searches", left("criterion", width + 2));
     title(out, scene, &head, columns);
     let all: f64 = rows.iter().map(|r| r.searches as f64).sum();
     for c in rows {
@@ -124,13 +111,8 @@ fn refused(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     let text = "why groups were refused, of a sample of them";
     title(out, scene, text, columns);
     for (reason, share) in all {
-        let what = format!(
-            "  {}",
-            left(
-                refusal_text(reason),
-                columns.saturating_sub(30).clamp(12, 41)
-            )
-        );
+        let what =
+            format!("  {}", left(refusal_text(reason), columns.saturating_sub(30).clamp(12, 41)));
         row(out, scene, &what, share, columns);
     }
 }
@@ -145,11 +127,7 @@ pub(super) fn extents(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: 
         title(out, scene, "free extents: not known here", columns);
         return;
     }
-    let bars = if f.extents.is_some() {
-        "share of the free blocks"
-    } else {
-        "share of the groups"
-    };
+    let bars = if f.extents.is_some() { "share of the free blocks" } else { "share of the groups" };
     let extents = f.extents.is_some();
     let head = format!(
         "{} {}{} {bars}",
@@ -160,11 +138,8 @@ pub(super) fn extents(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: 
     title(out, scene, &head, columns);
     for o in rows {
         let bytes = f64::from(scene.fs.block_bytes) * 2f64.powi(o.order.min(64) as i32);
-        let mut what = format!(
-            "  {} {} ",
-            left(&format!("2^{}", o.order), 5),
-            right(&units::bytes(bytes), 9)
-        );
+        let mut what =
+            format!("  {} {} ", left(&format!("2^{}", o.order), 5), right(&units::bytes(bytes), 9));
         if let Some(n) = o.extents {
             what.push_str(&format!("{} ", right(&count(n as f64), 7)));
         }
@@ -174,14 +149,10 @@ pub(super) fn extents(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: 
     let all = f.groups.max(1) as f64;
     let text = match none {
         _ if !extents => "  groups in memory, by their largest free extent".to_owned(),
-        Some(n) => format!(
-            "  groups by their largest free extent; {} have none",
-            percent(n as f64 / all)
-        ),
+        Some(n) => {
+            format!("  groups by their largest free extent; {} have none", percent(n as f64 / all))
+        }
         None => "  groups by their largest free extent".to_owned(),
     };
-    out.push(Line::from(Span::styled(
-        cut(&text, columns).into_owned(),
-        scene.palette.dim(),
-    )));
+    out.push(Line::from(Span::styled(cut(&text, columns).into_owned(), scene.palette.dim())));
 }

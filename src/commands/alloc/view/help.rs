@@ -12,14 +12,8 @@ use crate::ui::text::{clean, wrap};
 
 /// Keys and their effect, listed after the keys that select views.
 const KEYS: [(&str, &str); 7] = [
-    (
-        "↑ ↓  j k",
-        "scroll, or select a row; PgUp PgDn g G go further",
-    ),
-    (
-        "Enter  Space",
-        "in the stacks view: fold or unfold; ← folds, → unfolds",
-    ),
+    ("↑ ↓  j k", "scroll, or select a row; PgUp PgDn g G go further"),
+    ("Enter  Space", "in the stacks view: fold or unfold; ← folds, → unfolds"),
     ("p  Space", "pause the display, or resume"),
     ("+  -", "longer, shorter interval"),
     ("← →", "in a recording: previous, next interval"),

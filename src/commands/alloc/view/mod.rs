@@ -37,11 +37,7 @@ pub(super) struct View {
 
 impl View {
     const fn new(title: &'static str, draw: fn(&mut Pen<'_>, &Scene<'_>)) -> Self {
-        Self {
-            title,
-            hint: "↑↓ scroll",
-            draw,
-        }
+        Self { title, hint: "↑↓ scroll", draw }
     }
 }
 
@@ -52,10 +48,7 @@ pub(super) const VIEWS: [View; 6] = [
     View::new("processes", tables::tasks),
     View::new("files", tables::files),
     View::new("CPU", tables::cpu),
-    View {
-        hint: "Enter fold",
-        ..View::new("stacks", tree::draw)
-    },
+    View { hint: "Enter fold", ..View::new("stacks", tree::draw) },
 ];
 
 /// Input of a view.
@@ -81,13 +74,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, 
         None => pen.text("measuring the first interval ...", Style::new()),
         Some((.., None)) => pen.text("no ext4 filesystem is left", palette.alarm()),
         Some((snapshot, tree, Some(fs))) => {
-            let scene = Scene {
-                state,
-                snapshot,
-                tree,
-                fs,
-                palette,
-            };
+            let scene = Scene { state, snapshot, tree, fs, palette };
             header(&mut pen, &scene);
             (VIEWS[state.tabs.shown()].draw)(&mut pen, &scene);
         }
@@ -109,11 +96,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     ];
     let mut right = Vec::new();
     if s.filesystems.len() > 1 {
-        right.push(Span::raw(format!(
-            "{}/{}  ",
-            state.filesystem + 1,
-            s.filesystems.len()
-        )));
+        right.push(Span::raw(format!("{}/{}  ", state.filesystem + 1, s.filesystems.len())));
     }
     if let Some((at, of)) = state.replay {
         right.push(Span::styled(format!("REPLAY {at}/{of} "), palette.title()));
@@ -134,11 +117,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             },
             s.overhead.describe(s.interval)
         );
-        let style = if s.lost > 0 {
-            palette.alarm()
-        } else {
-            palette.dim()
-        };
+        let style = if s.lost > 0 { palette.alarm() } else { palette.dim() };
         pen.text(&cut(&text, columns), style);
     }
     let (mark, style) = match scene.fs.reason {
@@ -148,10 +127,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let sentence = headline(s, scene.fs);
     // Show the whole sentence if there is room.
     let lines = if tall { 5 } else { 3 };
-    for (i, line) in wrap(&unbroken(&clean(&sentence)), columns - 2, lines)
-        .iter()
-        .enumerate()
-    {
+    for (i, line) in wrap(&unbroken(&clean(&sentence)), columns - 2, lines).iter().enumerate() {
         let mark = if i == 0 { mark } else { "  " };
         pen.text(&format!("{mark}{line}"), style);
     }
@@ -165,14 +141,7 @@ fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Pale
     let own = VIEWS[state.tabs.shown()].hint;
     let mut hints = match state.replay {
         Some(_) => vec!["q quit", "? help", "Tab view", "← → step", "p pause", own],
-        None => vec![
-            "q quit",
-            "? help",
-            "Tab view",
-            "p pause",
-            "+ - interval",
-            own,
-        ],
+        None => vec!["q quit", "? help", "Tab view", "p pause", "+ - interval", own],
     };
     if shown.is_some_and(|(s, _)| s.filesystems.len() > 1) {
         hints.insert(3, "a filesystem");
@@ -203,9 +172,8 @@ fn labelled(
     if narrow && !label.is_empty() {
         out.push(Line::from(Span::styled(label.to_owned(), palette.title())));
     }
-    for (i, text) in wrap(&unbroken(text), columns.saturating_sub(indent).max(1), 8)
-        .into_iter()
-        .enumerate()
+    for (i, text) in
+        wrap(&unbroken(text), columns.saturating_sub(indent).max(1), 8).into_iter().enumerate()
     {
         let label = if i == 0 && !narrow { label } else { "" };
         out.push(Line::from(vec![

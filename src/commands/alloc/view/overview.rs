@@ -27,11 +27,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             add(if i == 0 { "how to fix it" } else { "" }, &clean(command));
         }
         if let Some(risk) = &reason.risk {
-            let label = if reason.commands.is_empty() {
-                "note"
-            } else {
-                "risk"
-            };
+            let label = if reason.commands.is_empty() { "note" } else { "risk" };
             add(label, &clean(risk));
         }
         if let Some(rule) = &reason.rule {
@@ -39,9 +35,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         }
     }
     if !fs.counts.is_empty() || !is_counted(s) {
-        let all = allocation_lines(s, fs)
-            .into_iter()
-            .chain(search_lines(s, fs));
+        let all = allocation_lines(s, fs).into_iter().chain(search_lines(s, fs));
         for (label, text) in all.chain(bitmap_lines(s, fs)) {
             add(label, &text);
         }

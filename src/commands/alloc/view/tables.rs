@@ -1,4 +1,5 @@
-//! Tables: tasks, files, CPUs and threads. Tasks and files have the same columns except for the names.
+//! Tables: tasks, files, CPUs and threads. Tasks and files have the same columns except for the
+//! names.
 
 use ratatui::text::Span;
 
@@ -161,9 +162,6 @@ pub(super) fn cpu(pen: &mut Pen<'_>, scene: &Scene<'_>) {
             Span::styled(rest, palette.dim()),
         ]
     };
-    let (tabs, bars) = (
-        &scene.state.tabs,
-        Some(("  of a CPU", &bars as Rest<'_, _>)),
-    );
+    let (tabs, bars) = (&scene.state.tabs, Some(("  of a CPU", &bars as Rest<'_, _>)));
     Columns(columns).draw(pen, tabs, &rows, bars, NONE, palette);
 }

@@ -18,12 +18,7 @@ const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
 
 fn node(name: &str, own: u64, children: Vec<Node>) -> Node {
     let total = own + children.iter().map(|c| c.total).sum::<u64>();
-    Node {
-        name: Arc::from(name),
-        own,
-        total,
-        children,
-    }
+    Node { name: Arc::from(name), own, total, children }
 }
 
 /// Sample stacks: a flush worker in the allocator, and nginx.
@@ -31,10 +26,7 @@ fn tree() -> Tree {
     let regular = node(
         "ext4_mb_regular_allocator",
         3,
-        vec![
-            node("ext4_mb_good_group", 87, vec![]),
-            node("ext4_get_group_info", 4, vec![]),
-        ],
+        vec![node("ext4_mb_good_group", 87, vec![]), node("ext4_get_group_info", 4, vec![])],
     );
     let mut flush = node("ext4_mb_new_blocks", 0, vec![regular]);
     for name in [
@@ -56,10 +48,7 @@ fn tree() -> Tree {
     }
     let read = node("vfs_read", 9, vec![node("ext4_file_read_iter", 2, vec![])]);
     let nginx = node("nginx", 0, vec![read, node("tcp_sendmsg", 19, vec![])]);
-    Tree {
-        total: flush.total + nginx.total,
-        comms: vec![flush, nginx],
-    }
+    Tree { total: flush.total + nginx.total, comms: vec![flush, nginx] }
 }
 
 fn key(c: char) -> Key {
@@ -80,9 +69,7 @@ fn screen(shown: &Shown, keys: &str, (columns, lines): (u16, u16), depth: Depth)
     let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     let mut put = |state: &State| {
-        terminal
-            .draw(|frame| draw(frame, state, Some(shown), Palette::new(depth)))
-            .unwrap();
+        terminal.draw(|frame| draw(frame, state, Some(shown), Palette::new(depth))).unwrap();
     };
     state.observe(shown);
     put(&state);
@@ -141,10 +128,7 @@ fn every_view_at_every_size() {
 
 #[test]
 fn help_and_special_screens() {
-    let (linear, cold) = (
-        (fixture::linear(), tree()),
-        (fixture::cold(), Tree::default()),
-    );
+    let (linear, cold) = ((fixture::linear(), tree()), (fixture::cold(), Tree::default()));
     insta::assert_snapshot!("help", drawn(&linear, "?", (80, 24)));
     insta::assert_snapshot!(
         "help_with_notes",
@@ -153,23 +137,14 @@ fn help_and_special_screens() {
     insta::assert_snapshot!("help_40x10", drawn(&linear, "?", (40, 10)));
     // `j` scrolls down: the last note is reachable on the smallest screen.
     let mut noted = (fixture::degraded(), tree());
-    noted.0.notes = (0..9)
-        .map(|i| format!("note {i}: {}", "x ".repeat(60)))
-        .collect();
-    let lines: Vec<String> = (0..140)
-        .map(|n| drawn(&noted, &format!("?{}", "j".repeat(n)), (40, 10)))
-        .collect();
+    noted.0.notes = (0..9).map(|i| format!("note {i}: {}", "x ".repeat(60))).collect();
+    let lines: Vec<String> =
+        (0..140).map(|n| drawn(&noted, &format!("?{}", "j".repeat(n)), (40, 10))).collect();
     assert!(lines.iter().any(|s| s.contains("note 8")) && lines[139].contains("none: "));
     insta::assert_snapshot!("paused", drawn(&linear, "p", (80, 24)));
     insta::assert_snapshot!("cold", drawn(&cold, "", (80, 24)));
-    insta::assert_snapshot!(
-        "livelock",
-        drawn(&(fixture::livelock(), tree()), "", (80, 24))
-    );
-    insta::assert_snapshot!(
-        "second",
-        drawn(&(fixture::huge(), tree()), "a3jj", (80, 24))
-    );
+    insta::assert_snapshot!("livelock", drawn(&(fixture::livelock(), tree()), "", (80, 24)));
+    insta::assert_snapshot!("second", drawn(&(fixture::huge(), tree()), "a3jj", (80, 24)));
     let tiny = drawn(&linear, "", (39, 9));
     assert!(tiny.starts_with("too small: 39x9, needs 40x10"), "{tiny}");
     let mut none = fixture::empty();
@@ -185,26 +160,17 @@ fn figures_that_are_not_counted_are_not_zero() {
         s.sources.insert(figure, Source::None);
     }
     let overview = drawn(&(s, Tree::default()), "1", (80, 24));
-    assert!(
-        overview.contains("allocations are not counted (see the notes)"),
-        "{overview}"
-    );
+    assert!(overview.contains("allocations are not counted (see the notes)"), "{overview}");
     assert!(!overview.contains("nothing was allocated"), "{overview}");
     let line = overview.lines().find(|l| l.starts_with("allocations"));
-    assert!(
-        line.is_some_and(|l| l.ends_with("not known here")),
-        "{overview}"
-    );
+    assert!(line.is_some_and(|l| l.ends_with("not known here")), "{overview}");
 }
 
 #[test]
 fn differing_counts_add_a_note() {
     let [same, differs] = [false, true].map(|half| (fixture::counted_twice(half), Tree::default()));
     let screen = drawn(&differs, "1", (120, 40));
-    assert!(
-        screen.contains("1 note: ?") && screen.contains("more than 20 % apart"),
-        "{screen}"
-    );
+    assert!(screen.contains("1 note: ?") && screen.contains("more than 20 % apart"), "{screen}");
     let screen = drawn(&same, "1", (120, 40));
     assert!(
         !screen.contains("note: ?") && screen.contains("ext4 itself counts 9,163,644"),
@@ -251,10 +217,7 @@ fn stacks_fold_and_unfold() {
 fn scrolling_stops_at_the_last_line() {
     let shown = (fixture::linear(), tree());
     let bottom = drawn(&shown, "2G", (80, 24));
-    assert!(
-        bottom.contains("groups by their largest free extent"),
-        "{bottom}"
-    );
+    assert!(bottom.contains("groups by their largest free extent"), "{bottom}");
     let down = format!("2{}", "j".repeat(200));
     assert_eq!(drawn(&shown, &down, (80, 24)), bottom);
     // The first key up scrolls at once.
@@ -268,10 +231,7 @@ fn keys_that_change_the_interval() {
     let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let two = Action::Interval(Duration::from_secs(2));
     assert_eq!(state.on_key(Key::Char('+')), two);
-    assert_eq!(
-        state.on_key(Key::Char('-')),
-        Action::Interval(Duration::from_secs(1))
-    );
+    assert_eq!(state.on_key(Key::Char('-')), Action::Interval(Duration::from_secs(1)));
     assert_eq!(state.on_key(Key::Interrupt), Action::Quit);
     assert_eq!(state.on_key(Key::Char('9')), Action::Nothing);
 }
@@ -303,10 +263,7 @@ fn untrusted_text_is_sanitized_at_every_size() {
     evil.criteria = vec![name.clone(); 5];
     evil.cpu.as_mut().unwrap().hottest = Some((name.clone(), 9));
     let stack = node(&name, 1, vec![node(&name, 3, vec![])]);
-    let stacks = Tree {
-        total: 4,
-        comms: vec![stack],
-    };
+    let stacks = Tree { total: 4, comms: vec![stack] };
     let mut shown: Vec<Shown> = all().into_iter().map(|s| s.1).collect();
     shown.push((evil, stacks));
     for shown in &shown {

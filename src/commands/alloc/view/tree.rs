@@ -51,10 +51,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let tree = scene.tree;
     let columns = pen.width();
     let name = columns.saturating_sub(1 + 6 + 6 + 1);
-    let head = format!(
-        "  total   own {}",
-        left("comm, then the kernel's functions", name)
-    );
+    let head = format!("  total   own {}", left("comm, then the kernel's functions", name));
     pen.text(&cut(&head, columns), scene.palette.title());
     let rows = rows(tree, scene.state);
     let tabs = &scene.state.tabs;
@@ -84,11 +81,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         } else {
             ratatui::style::Style::new()
         };
-        let own = if row.node.own == 0 {
-            String::new()
-        } else {
-            share(row.node.own)
-        };
+        let own = if row.node.own == 0 { String::new() } else { share(row.node.own) };
         pen.line(&Line::from(vec![
             Span::raw(if i == selected { ">" } else { " " }),
             Span::raw(format!(

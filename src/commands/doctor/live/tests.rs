@@ -40,23 +40,15 @@ fn writes_as_predicted_by_the_layout() {
     let (live, found) = compare(&machine.facts(), &snapshot_with(on_three, none));
     assert_eq!(live.rows.len(), 1);
     let row = &live.rows[0];
-    assert!(
-        (row.observed - 4.0).abs() < 0.01 && (row.predicted - 4.0).abs() < 0.1,
-        "{row:?}"
-    );
+    assert!((row.observed - 4.0).abs() < 0.01 && (row.predicted - 4.0).abs() < 0.1, "{row:?}");
     assert_eq!(row.busiest(), ["loop1", "loop5", "loop9"]);
     assert_eq!(found.len(), 1, "{found:?}");
-    // In the fixture, 490 requests in a second are a utilisation of 98 %. The other members are idle.
-    assert_eq!(
-        (found[0].id, found[0].severity),
-        ("live-skew", Severity::Warning)
-    );
+    // In the fixture, 490 requests in a second are a utilisation of 98 %. The other members are
+    // idle.
+    assert_eq!((found[0].id, found[0].severity), ("live-skew", Severity::Warning));
     let calm = |slot: usize| if slot.is_multiple_of(4) { 90 } else { 0 };
     let (_, found) = compare(&machine.facts(), &snapshot_with(calm, none));
-    assert_eq!(
-        (found[0].id, found[0].severity),
-        ("live-skew", Severity::Info)
-    );
+    assert_eq!((found[0].id, found[0].severity), ("live-skew", Severity::Info));
 }
 
 /// A skew of the layout is a warning only if members saturate.
@@ -78,8 +70,8 @@ fn a_skew_that_saturates_members_is_a_warning() {
     assert_eq!(severity(0), (Severity::Info, false));
 }
 
-/// AG headers of an XFS with mkfs.xfs's defaults on a RAID 5 of seven disks of 8 TB. md writes whole pages, of which 3584 bytes are
-/// AG headers and 512 the superblock.
+/// AG headers of an XFS with mkfs.xfs's defaults on a RAID 5 of seven disks of 8 TB. md writes
+/// whole pages, of which 3584 bytes are AG headers and 512 the superblock.
 #[test]
 fn headers_of_allocation_groups_on_one_member() {
     let facts = crate::commands::doctor::rules::allocation_groups::tests::seven_disks();
@@ -93,10 +85,7 @@ fn headers_of_allocation_groups_on_one_member() {
     assert_eq!((live.rows[0].observed, live.rows[0].predicted), (7.0, 7.0));
     assert_eq!(found[0].id, "live-skew");
     let (_, found) = headers(&|_| 43);
-    assert_eq!(
-        (found[0].id, found[0].severity),
-        ("live-disagrees", Severity::Warning)
-    );
+    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", Severity::Warning));
 }
 
 /// Inode tables are on all members, but their heads are not.
@@ -115,42 +104,24 @@ fn no_finding_for_even_writes_on_an_even_layout() {
     let machine = Machine::new("raid0", 12, Some(32744));
     assert!(ids(&machine, &snapshot_with(|slot| 90 + slot as u64, none)).is_empty());
     // Too few writes.
-    assert!(
-        ids(
-            &machine,
-            &snapshot_with(|slot| if slot == 3 { 90 } else { 0 }, none)
-        )
-        .is_empty()
-    );
+    assert!(ids(&machine, &snapshot_with(|slot| if slot == 3 { 90 } else { 0 }, none)).is_empty());
 }
 
 #[test]
 fn writes_to_a_few_groups_are_information() {
     let machine = Machine::new("raid0", 12, Some(32744));
-    let (_, found) = compare(
-        &machine.facts(),
-        &snapshot_with(|slot| if slot == 3 { 900 } else { 1 }, none),
-    );
+    let (_, found) =
+        compare(&machine.facts(), &snapshot_with(|slot| if slot == 3 { 900 } else { 1 }, none));
     assert_eq!(found.len(), 1);
-    assert_eq!(
-        (found[0].id, found[0].severity),
-        ("live-disagrees", Severity::Info)
-    );
+    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", Severity::Info));
 }
 
 #[test]
 fn writes_where_the_layout_has_none() {
     let machine = Machine::new("raid0", 12, None);
     let (_, found) = compare(&machine.facts(), &snapshot_with(|_| 100, none));
-    assert_eq!(
-        (found[0].id, found[0].severity),
-        ("live-disagrees", Severity::Warning)
-    );
-    assert!(
-        found[0].title.contains("where the layout has none"),
-        "{}",
-        found[0].title
-    );
+    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", Severity::Warning));
+    assert!(found[0].title.contains("where the layout has none"), "{}", found[0].title);
 }
 
 #[test]
@@ -182,10 +153,7 @@ fn a_hot_bitmap() {
             "mdadm --grow --bitmap=internal --bitmap-chunk=1G /dev/md0",
         ]
     );
-    assert_eq!(
-        commands(large),
-        ["echo 60 > /sys/block/md0/md/bitmap/time_base"]
-    );
+    assert_eq!(commands(large), ["echo 60 > /sys/block/md0/md/bitmap/time_base"]);
     assert_eq!(commands(rare).len(), 2);
     assert!(commands(&format!("{large}\n{rare}")).is_empty());
     assert!(ids(&machine, &with(50)).is_empty());
@@ -218,7 +186,8 @@ fn a_journal_without_room() {
     let machine = with_journal(1024);
     machine.tree.write(
         "proc/fs/jbd2/md0-8/info",
-        "812 transactions (810 requested), each up to 256 blocks\naverage: \n  3ms request delay\n  17 logged blocks per transaction\n",
+        "812 transactions (810 requested), each up to 256 blocks\naverage: \n  3ms request \
+         delay\n  17 logged blocks per transaction\n",
     );
     let mut snapshot = waits("md0", 40, 2_500);
     let submitted = &mut snapshot.arrays[0].submitted;
@@ -227,27 +196,18 @@ fn a_journal_without_room() {
     let [finding] = &found[..] else {
         panic!("{found:?}");
     };
-    assert_eq!(
-        (finding.id, finding.severity),
-        ("journal-small", Severity::Warning)
-    );
+    assert_eq!((finding.id, finding.severity), ("journal-small", Severity::Warning));
     let about = [&finding.array, &finding.filesystem, &finding.mounted_on];
-    assert_eq!(
-        about.map(|a| a.as_deref()),
-        [Some("md0"), Some("md0"), Some("/srv")]
-    );
-    assert_eq!(
-        finding.title,
-        "tasks waited for room in the journal of 4 MiB for 25 % of the time"
-    );
+    assert_eq!(about.map(|a| a.as_deref()), [Some("md0"), Some("md0"), Some("/srv")]);
+    assert_eq!(finding.title, "tasks waited for room in the journal of 4 MiB for 25 % of the time");
     assert_eq!(
         finding.seen,
         [
             "tasks waited for 40 checkpoints in 10 s, 4 per second, 62ms each",
             "mke2fs creates a journal of 1 GiB for a filesystem of 1.2 TiB",
             "2.0 MiB per second were written to the journal",
-            "before that, since the mount (/proc/fs/jbd2): 812 transactions, each up to 256 blocks, 17 logged on average; \
-             3 ms from the request of a commit to its start",
+            "before that, since the mount (/proc/fs/jbd2): 812 transactions, each up to 256 \
+             blocks, 17 logged on average; 3 ms from the request of a commit to its start",
         ]
     );
     assert_eq!(
@@ -263,15 +223,14 @@ fn a_journal_without_room() {
     crate::commands::doctor::tests::commands::may_be_pasted(&found);
 }
 
-/// tune2fs refuses a journal of more than half of the free blocks, when the old one is gone already.
+/// tune2fs refuses a journal of more than half of the free blocks, when the old one is gone
+/// already.
 #[test]
 fn a_larger_journal_fits_into_the_free_space() {
     let advised = |free_mib: u64| {
         let mut facts = with_journal(1024).facts();
-        facts.arrays[0].filesystems[0].space = Some(Space {
-            free: free_mib << 20,
-            ..Space::default()
-        });
+        facts.arrays[0].filesystems[0].space =
+            Some(Space { free: free_mib << 20, ..Space::default() });
         let (_, found) = compare(&facts, &waits("md0", 40, 2_500));
         let command = found.first().and_then(|f| f.commands.get(2).cloned());
         command.unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Recordings of ten minutes to twelve hours, most of them on a RAID 0 of four disks, where the default options place every block
-//! bitmap on the first member.
+//! Recordings of ten minutes to twelve hours, most of them on a RAID 0 of four disks, where the
+//! default options place every block bitmap on the first member.
 
 use std::io::Write as _;
 
@@ -96,7 +96,8 @@ fn file(
     file
 }
 
-/// Writes of bitmaps on the first member: back to back while `hot`, otherwise a fast one per minute.
+/// Writes of bitmaps on the first member: back to back while `hot`, otherwise a fast one per
+/// minute.
 fn bitmaps(hot: impl Fn(i64) -> bool) -> impl Fn(i64) -> Vec<Write> {
     move |second| match second {
         s if hot(s) => vec![(248, Origin::BlockBitmap, 0); 4],
@@ -133,14 +134,9 @@ fn ten_minutes_of_twelve_hours() {
     let skew = skew(&found);
     assert_eq!(skew.severity, Severity::Warning);
     let title = &skew.title;
+    assert!(title.starts_with("2026-11-20 between 15:10 and 15:20: sda receive"), "{title}");
     assert!(
-        title.starts_with("2026-11-20 between 15:10 and 15:20: sda receive"),
-        "{title}"
-    );
-    assert!(
-        skew.seen
-            .iter()
-            .any(|s| s == "in the worst part of the recording: 10 of 720 min"),
+        skew.seen.iter().any(|s| s == "in the worst part of the recording: 10 of 720 min"),
         "{:?}",
         skew.seen
     );
@@ -157,10 +153,7 @@ fn the_worst_part_is_reported() {
     let file = file(&facts, 600, bitmaps(hot));
     let [_, found] = findings(&facts, &file);
     let title = &skew(&found).title;
-    assert!(
-        title.starts_with("between 12:05:00 and 12:06:30: "),
-        "{title}"
-    );
+    assert!(title.starts_with("between 12:05:00 and 12:06:30: "), "{title}");
 }
 
 /// The finding has no time if the part is the whole recording.
@@ -195,9 +188,6 @@ fn bitmap_hot_for_five_minutes() {
     };
     let found = of(20);
     let title = &found[0].title;
-    assert!(
-        title.starts_with("between 12:10 and 12:15: 50 % of"),
-        "{title}"
-    );
+    assert!(title.starts_with("between 12:10 and 12:15: 50 % of"), "{title}");
     assert!(of(1).is_empty());
 }

@@ -50,10 +50,20 @@ fn blocks(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
         .seen_all(lines.into_iter().take(4))
         .figure("disks", n)
         .figure("physical_block_bytes", largest)
-        .why("for each write of 4 KiB the disk reads two physical blocks, changes them and writes both")
-        .risk("there is no fix in place: make a backup, create the partition and the array again at a multiple of 1 MiB (the default of fdisk, parted and mdadm), and restore the backup")
-        .not_when("the disk reports wrong values (alignment_offset, some USB bridges): measure first")
-        .source("Linux, Documentation/ABI/stable/sysfs-block, physical_block_size and alignment_offset");
+        .why(
+            "for each write of 4 KiB the disk reads two physical blocks, changes them and writes \
+             both",
+        )
+        .risk(
+            "there is no fix in place: make a backup, create the partition and the array again at \
+             a multiple of 1 MiB (the default of fdisk, parted and mdadm), and restore the backup",
+        )
+        .not_when(
+            "the disk reports wrong values (alignment_offset, some USB bridges): measure first",
+        )
+        .source(
+            "Linux, Documentation/ABI/stable/sysfs-block, physical_block_size and alignment_offset",
+        );
     (n > 0).then_some(finding)
 }
 
@@ -69,16 +79,13 @@ fn stripes(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     let bytes = |sectors: u64| units::size(sectors.saturating_mul(512));
     let (offset, of, unit) = match (start % chunk, start % stripe) {
         (0, 0) => return None,
-        // Aligned to chunks: partial stripes matter only if ext4 aligns to stripes and they cost reads.
+        // Aligned to chunks: partial stripes matter only if ext4 aligns to stripes and they cost
+        // reads.
         (0, _) if !costs_reads => return None,
         (0, rest) => (rest, stripe, "stripe"),
         (rest, _) => (rest, chunk, "chunk"),
     };
-    let title = format!(
-        "the filesystem starts {} into a {unit} of {}",
-        bytes(offset),
-        bytes(of)
-    );
+    let title = format!("the filesystem starts {} into a {unit} of {}", bytes(offset), bytes(of));
     Some(
         Finding::info("misaligned-stripes", title)
             .raise_if(costs_reads, Severity::Warning)
@@ -87,16 +94,23 @@ fn stripes(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
                 fs.fs.name, array.array.name
             ))
             .seen(match in_force {
-                Some(n) => format!("stripe={n} blocks is in force: ext4 aligns to the start of the filesystem"),
+                Some(n) => format!(
+                    "stripe={n} blocks is in force: ext4 aligns to the start of the filesystem"
+                ),
                 None => "no stripe is in force".to_owned(),
             })
             .figure("start_sector", start)
             .why(if unit == "stripe" {
-                "a write that ext4 aligns to a stripe covers parts of two stripes: md reads first for both"
+                "a write that ext4 aligns to a stripe covers parts of two stripes: md reads first \
+                 for both"
             } else {
-                "blocks that the filesystem keeps together are on two members, and extents that it aligns to a stripe begin and end inside one"
+                "blocks that the filesystem keeps together are on two members, and extents that it \
+                 aligns to a stripe begin and end inside one"
             })
-            .risk("there is no fix in place: when the partition or volume is created again, start it at a multiple of the stripe")
+            .risk(
+                "there is no fix in place: when the partition or volume is created again, start \
+                 it at a multiple of the stripe",
+            )
             .not_when("files are small: they do not fill stripes anyway")
             .source("mke2fs(8), -E stride and offset; pvcreate(8), --dataalignment"),
     )

@@ -1,5 +1,6 @@
-//! Kernels and mount options with which the block allocator searches many groups, or places small files far apart. Features are
-//! probed if sysfs, /proc/fs/ext4 or a symbol shows them. No interface shows the fix of 6.8, so the kernel version is used.
+//! Kernels and mount options with which the block allocator searches many groups, or places small
+//! files far apart. Features are probed if sysfs, /proc/fs/ext4 or a symbol shows them. No
+//! interface shows the fix of 6.8, so the kernel version is used.
 
 use super::list;
 use crate::advice::kernel::Kernel;
@@ -9,7 +10,8 @@ use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
 use crate::machine::mballoc::MbStats;
 
-/// Minimum number of groups for which a search of all of them is noticeable: 2.4 TiB with groups of 128 MiB.
+/// Minimum number of groups for which a search of all of them is noticeable: 2.4 TiB with groups of
+/// 128 MiB.
 const MANY_GROUPS: u32 = 20_000;
 /// Minimum used share of the blocks for which free runs are short.
 const FULL: f64 = 0.8;
@@ -24,11 +26,7 @@ pub fn check(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> 
     if livelock(kernel, fs) {
         return vec![aligned(kernel, fs)];
     }
-    let found = [
-        linear(kernel, fs),
-        spreading(kernel, array, fs),
-        on_ssd(array, fs),
-    ];
+    let found = [linear(kernel, fs), spreading(kernel, array, fs), on_ssd(array, fs)];
     found.into_iter().flatten().collect()
 }
 
@@ -45,9 +43,7 @@ pub fn stripe_off(fs: &FsFacts, finding: Finding) -> Finding {
             sb.raid_stride, sb.raid_stripe_width
         )
     });
-    finding
-        .seen_all(old)
-        .commands(remedy::stripe_off(&fs.mount_point(), &fs.path()))
+    finding.seen_all(old).commands(remedy::stripe_off(&fs.mount_point(), &fs.path()))
 }
 
 fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
@@ -76,7 +72,8 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
     });
     let mut finding = finding
         .seen(format!(
-            "kernel {}: this version has the group lists of 6.0 and not the fix of 6.8 (no symbol of 6.17's allocator)",
+            "kernel {}: this version has the group lists of 6.0 and not the fix of 6.8 (no symbol \
+             of 6.17's allocator)",
             kernel.release
         ))
         .seen(fs.option_seen(format_args!("stripe={stripe}; {groups} groups")))
@@ -90,7 +87,10 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
         finding = finding.seen("no backport of the fix to 6.6 is known");
     }
     stripe_off(fs, finding)
-        .why("when no free run is aligned to the stripe, the same group is suggested until all have been tried: a flush thread at 100 % CPU, idle disks, minutes per file")
+        .why(
+            "when no free run is aligned to the stripe, the same group is suggested until all \
+             have been tried: a flush thread at 100 % CPU, idle disks, minutes per file",
+        )
         .risk(remedy::STRIPE_OFF_RISK)
         .not_when(remedy::STRIPE_OFF_UNLESS)
         .source("kernel.org bug 217965, Linux 6.8 commit 1f6bc02f1848; reproduced on 6.1.192")
@@ -124,14 +124,19 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     let mut finding = finding
         .seen(if fs.no_lists {
             format!(
-                "no /sys/fs/ext4/{}/mb_max_linear_groups: kernel {} has no lists of groups by free space",
+                "no /sys/fs/ext4/{}/mb_max_linear_groups: kernel {} has no lists of groups by \
+                 free space",
                 fs.fs.name, kernel.release
             )
         } else {
             format!("/proc/fs/ext4/{}/mb_structs_summary: optimize_scan: 0", fs.fs.name)
         })
         .figure("groups", groups)
-        .why("with free space in short runs no group fits at first, and each is tried twice: a flush thread at 100 % CPU in ext4_mb_good_group, idle disks. raidtrace alloc shows if a smaller mb_group_prealloc would help")
+        .why(
+            "with free space in short runs no group fits at first, and each is tried twice: a \
+             flush thread at 100 % CPU in ext4_mb_good_group, idle disks. raidtrace alloc shows \
+             if a smaller mb_group_prealloc would help",
+        )
         .not_when(remedy::LINEAR_UNLESS)
         .source("Linux 5.13, 196e402adf2e; 5.18, 077d0c2c78df");
     if let Some(used) = fs.used {
@@ -147,12 +152,10 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
         ));
     }
     if !fs.no_lists {
-        finding = finding
-            .commands(fs.mount_again("mb_optimize_scan=1"))
-            .risk(match fs.fstab {
-                Some(_) => remedy::LISTS_ON_RISK.to_owned(),
-                None => format!("{}. {}", remedy::LISTS_ON_RISK, remedy::OTHER_OPTIONS),
-            });
+        finding = finding.commands(fs.mount_again("mb_optimize_scan=1")).risk(match fs.fstab {
+            Some(_) => remedy::LISTS_ON_RISK.to_owned(),
+            None => format!("{}. {}", remedy::LISTS_ON_RISK, remedy::OTHER_OPTIONS),
+        });
     }
     Some(finding)
 }
@@ -168,11 +171,17 @@ fn spreading(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Option<Findin
             "alloc-spreading",
             "this kernel's allocator jumps from group to group on rotational disks",
         )
-        .seen(format!("kernel {}: determined by its version; later 5.19.y have the fix", kernel.release))
+        .seen(format!(
+            "kernel {}: determined by its version; later 5.19.y have the fix",
+            kernel.release
+        ))
         .seen(format!("optimize_scan: 1; rotational: {disks}"))
         .why("small files are placed far from each other, and each write is a seek")
         .commands(fs.mount_again("mb_optimize_scan=0"))
-        .risk("the filesystem is unavailable for a moment; on a large and full one the groups are then searched one by one")
+        .risk(
+            "the filesystem is unavailable for a moment; on a large and full one the groups are \
+             then searched one by one",
+        )
         .not_when("the kernel can be upgraded to 6.0 or later")
         .source("Linux 6.0, 4fca50d440cc, 1940265ede66 and 613c5a85898d"),
     )
@@ -191,11 +200,20 @@ fn on_ssd(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     .seen(fs.option_seen(format_args!("stripe={stripe}")))
     .seen(format!("queue/rotational is 0 on all {members} members"))
     .figure("stripe_blocks", stripe)
-    .why("searching for aligned runs takes longer and longer as the filesystem fills; mke2fs 1.47.3 and later therefore set no stripe on SSDs");
+    .why(
+        "searching for aligned runs takes longer and longer as the filesystem fills; mke2fs \
+         1.47.3 and later therefore set no stripe on SSDs",
+    );
     Some(
         stripe_off(fs, finding)
-            .risk("files stay where they are; undone with the old values. `-o stripe=0` at mount would be ignored")
-            .not_when("the level has parity and writes are long and sequential: full stripes save md's reads on SSDs too")
+            .risk(
+                "files stay where they are; undone with the old values. `-o stripe=0` at mount \
+                 would be ignored",
+            )
+            .not_when(
+                "the level has parity and writes are long and sequential: full stripes save md's \
+                 reads on SSDs too",
+            )
             .source("e2fsprogs 1.47.3, commit b61f182b"),
     )
 }

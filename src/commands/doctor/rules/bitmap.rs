@@ -13,8 +13,8 @@ const LARGE: u64 = 100 << 30;
 /// Assumed resync rate: the average sequential rate of a hard disk, bytes per second.
 const RESYNC_RATE: u64 = 150 << 20;
 
-/// Findings on the bitmap. They have no commands while md is syncing (md refuses), while the array is degraded, or with external
-/// metadata (mdadm refuses to add a bitmap).
+/// Findings on the bitmap. They have no commands while md is syncing (md refuses), while the array
+/// is degraded, or with external metadata (mdadm refuses to add a bitmap).
 pub fn check(array: &ArrayFacts) -> Vec<Finding> {
     if !array.is_redundant() {
         return Vec::new();
@@ -31,7 +31,8 @@ pub fn check(array: &ArrayFacts) -> Vec<Finding> {
     };
     let blocked = if array.array.degraded > 0 {
         Some(
-            "now: the array is degraded, and without its bitmap a member that comes back has to be rebuilt",
+            "now: the array is degraded, and without its bitmap a member that comes back has to \
+             be rebuilt",
         )
     } else if !array.is_idle() {
         Some("now: md is syncing, and refuses until that has ended")
@@ -62,11 +63,17 @@ fn in_file(array: &ArrayFacts, path: &str) -> Finding {
             "" => "md/bitmap/location is file".to_owned(),
             path => format!("md/bitmap/location is file, /proc/mdstat: {path}"),
         })
-        .why("mdadm 4.4 and later refuse such files, so an upgrade may prevent assembly; the kernel calls them deprecated, and they are known to work on ext2 and ext3 only")
+        .why(
+            "mdadm 4.4 and later refuse such files, so an upgrade may prevent assembly; the \
+             kernel calls them deprecated, and they are known to work on ext2 and ext3 only",
+        )
         // mdadm 4.4 finds no bitmap in a file. location_store(), md-bitmap.c, removes it.
         .command(format!("echo none > {}", array.sysfs("md/bitmap/location")))
         .command(replace(array)[1].clone())
-        .risk("a crash between the two commands causes a full resync; an internal bitmap costs a write and a flush on every member before the first write to a clean chunk")
+        .risk(
+            "a crash between the two commands causes a full resync; an internal bitmap costs a \
+             write and a flush on every member before the first write to a clean chunk",
+        )
         .not_when("the array is assembled by an old system that is never upgraded")
         .source("mdadm 4.4, commit 581ba134; mdadm(8), --bitmap")
 }
@@ -82,10 +89,7 @@ fn small_chunks(array: &ArrayFacts, chunk: u64, time_base: u64) -> Option<Findin
         return None;
     }
     let bits = covered.div_ceil(chunk);
-    let title = format!(
-        "a bit of the write-intent bitmap covers only {}",
-        units::size(chunk)
-    );
+    let title = format!("a bit of the write-intent bitmap covers only {}", units::size(chunk));
     Some(
         Finding::info("bitmap-chunk", title)
             .seen(format!(
@@ -96,10 +100,21 @@ fn small_chunks(array: &ArrayFacts, chunk: u64, time_base: u64) -> Option<Findin
             .seen(format!("md/bitmap/time_base is {time_base} s"))
             .figure("chunk_bytes", chunk)
             .figure("bits", bits)
-            .why("the first write to each clean chunk waits until the bit has been written to every member and flushed: the smaller the chunks, the more random writes wait. 1000 random writes to a RAID 5 of 256 GiB members cost 923 bitmap writes per member with chunks of 64 MiB and 346 with 1 GiB")
+            .why(
+                "the first write to each clean chunk waits until the bit has been written to \
+                 every member and flushed: the smaller the chunks, the more random writes wait. \
+                 1000 random writes to a RAID 5 of 256 GiB members cost 923 bitmap writes per \
+                 member with chunks of 64 MiB and 346 with 1 GiB",
+            )
             .commands(replace(array))
-            .risk("a crash between the two commands causes a full resync; later crashes cost a longer resync. Replacing a disk takes as long as before")
-            .not_when("writes are long and sequential: the bitmap costs them nothing. `--bitmap=none` alone is for arrays where a full resync after each crash is acceptable")
+            .risk(
+                "a crash between the two commands causes a full resync; later crashes cost a \
+                 longer resync. Replacing a disk takes as long as before",
+            )
+            .not_when(
+                "writes are long and sequential: the bitmap costs them nothing. `--bitmap=none` \
+                 alone is for arrays where a full resync after each crash is acceptable",
+            )
             .source("mdadm, super1.c add_internal_bitmap1; measured, see docs/doctor.md"),
     )
 }
@@ -114,9 +129,18 @@ fn none(array: &ArrayFacts, bytes: u64) -> Finding {
             "md/consistency_policy is resync, md/component_size {size}: {hours:.1} h at 150 MiB/s"
         ))
         .figure("resync_hours", hours)
-        .why("during the resync a disk failure can lose blocks, and every disk is busy. mdadm 4.4 and later create a bitmap only on request; earlier versions create one by default on members over 100 GiB")
+        .why(
+            "during the resync a disk failure can lose blocks, and every disk is busy. mdadm 4.4 \
+             and later create a bitmap only on request; earlier versions create one by default on \
+             members over 100 GiB",
+        )
         .command(replace(array)[1].clone())
-        .risk("a write and a flush on every member before the first write to a clean chunk; undone with --bitmap=none")
-        .not_when("random writes matter more than a short resync (databases), or the power never fails")
+        .risk(
+            "a write and a flush on every member before the first write to a clean chunk; undone \
+             with --bitmap=none",
+        )
+        .not_when(
+            "random writes matter more than a short resync (databases), or the power never fails",
+        )
         .source("mdadm 4.4 changelog; md(4), BITMAP WRITE-INTENT LOGGING")
 }

@@ -31,9 +31,7 @@ fn redundancy_left(array: &Array) -> Redundancy {
         }
         _ => return Redundancy::None,
     };
-    tolerated
-        .checked_sub(array.degraded)
-        .map_or(Redundancy::Exceeded, Redundancy::Left)
+    tolerated.checked_sub(array.degraded).map_or(Redundancy::Exceeded, Redundancy::Left)
 }
 
 /// `12.3 %`; `None` while md waits.
@@ -42,41 +40,41 @@ fn progress(array: &Array) -> Option<String> {
     Some(format!("{:.1} %", 100.0 * done as f64 / total as f64))
 }
 
-/// Start of a command that adds or removes disks. A name without /dev also removes a disk that has left the machine.
+/// Start of a command that adds or removes disks. A name without /dev also removes a disk that has
+/// left the machine.
 fn manage(of: &ArrayFacts) -> String {
-    format!(
-        "mdadm --manage {}",
-        of.container().unwrap_or_else(|| of.path())
-    )
+    format!("mdadm --manage {}", of.container().unwrap_or_else(|| of.path()))
 }
 
 /// Faulty members of an array that needs them no longer.
 fn left_over(of: &ArrayFacts, faulty: &[&str]) -> Vec<Finding> {
     // A failed journal device is not replaced by a spare.
     let journal = |name: &&str| {
-        of.array
-            .members
-            .iter()
-            .any(|m| m.name == *name && m.state.iter().any(|w| w == "journal"))
+        of.array.members.iter().any(|m| m.name == *name && m.state.iter().any(|w| w == "journal"))
     };
-    let faulty: Vec<&str> = faulty
-        .iter()
-        .copied()
-        .filter(|name| !journal(name))
-        .collect();
+    let faulty: Vec<&str> = faulty.iter().copied().filter(|name| !journal(name)).collect();
     if faulty.is_empty() {
         return Vec::new();
     }
     let manage = manage(of);
     vec![
-        Finding::info("member-faulty", format!("faulty and out of use, but still attached: {}", list(&faulty)))
-            .seen(format!("md/dev-*/state is faulty, and md/degraded 0: {}", list(&faulty)))
-            .why("a spare or a replacement has taken its place, or it was a spare itself, so the array has a spare less for the next failure")
-            .commands(faulty.iter().map(|name| format!("{manage} --remove {}", quote(name))))
-            .command(format!("{manage} --add /dev/NEW_DISK"))
-            .risk("none for the data: md does not use a faulty member. The content of the new disk is overwritten")
-            .not_when("another array needs the new disk more")
-            .source(MD),
+        Finding::info(
+            "member-faulty",
+            format!("faulty and out of use, but still attached: {}", list(&faulty)),
+        )
+        .seen(format!("md/dev-*/state is faulty, and md/degraded 0: {}", list(&faulty)))
+        .why(
+            "a spare or a replacement has taken its place, or it was a spare itself, so the array \
+             has a spare less for the next failure",
+        )
+        .commands(faulty.iter().map(|name| format!("{manage} --remove {}", quote(name))))
+        .command(format!("{manage} --add /dev/NEW_DISK"))
+        .risk(
+            "none for the data: md does not use a faulty member. The content of the new disk is \
+             overwritten",
+        )
+        .not_when("another array needs the new disk more")
+        .source(MD),
     ]
 }
 
@@ -108,25 +106,19 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         Some(0) => format!(
             "degraded by {}: the next disk failure {} data",
             array.degraded,
-            if array.level == "raid10" {
-                "can lose"
-            } else {
-                "loses"
-            }
+            if array.level == "raid10" { "can lose" } else { "loses" }
         ),
         Some(n) => format!(
             "degraded by {}: {} may fail without data loss",
             array.degraded,
             plural(n as usize, "more disk")
         ),
-        // raid1_error(), raid10_error(): the last copy stays in the array, and MD_BROKEN refuses writes.
+        // raid1_error(), raid10_error(): the last copy stays in the array, and MD_BROKEN refuses
+        // writes.
         None if refuses_writes => {
             "failed: the last copy of some blocks is on a disk that reports errors".to_owned()
         }
-        None => format!(
-            "failed: {} has lost more members than it tolerates",
-            array.level
-        ),
+        None => format!("failed: {} has lost more members than it tolerates", array.level),
     };
     if rebuilding {
         let at = progress(array).unwrap_or_else(|| "waiting".to_owned());
@@ -143,28 +135,45 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
             "{} of {} members, md/degraded is {}, md/array_state {}",
             array.level, array.raid_disks, array.degraded, array.array_state
         ))
-        .seen_all((!slots.is_empty()).then(|| format!("no working member in slot {}", list(&slots))))
+        .seen_all(
+            (!slots.is_empty()).then(|| format!("no working member in slot {}", list(&slots))),
+        )
         .seen_all((!faulty.is_empty()).then(|| format!("faulty: {}", list(&faulty))))
         .seen_all((!spares.is_empty() && !rebuilding).then(|| {
-            format!("md has a spare ({}) and is not rebuilding: md/sync_action is {action}", list(&spares))
+            format!(
+                "md has a spare ({}) and is not rebuilding: md/sync_action is {action}",
+                list(&spares)
+            )
         }))
         .figure("degraded", array.degraded)
         .figure("failures_left", left.unwrap_or(0))
         .figure("rebuilding", rebuilding)
         .why(match left {
-            None if refuses_writes => "md refuses all writes until the array is assembled again; reads still go to that disk",
-            None => "blocks whose last copy, or too many of whose stripe, were on the missing members cannot be read",
-            Some(_) if mirrors => "until the missing member is rebuilt, its blocks are read from the remaining copies, and the redundancy of the level is reduced",
-            Some(_) => "until the missing member is rebuilt, its blocks are computed from the others, which costs reads, and the redundancy of the level is reduced",
+            None if refuses_writes => {
+                "md refuses all writes until the array is assembled again; reads still go to that \
+                 disk"
+            }
+            None => {
+                "blocks whose last copy, or too many of whose stripe, were on the missing members \
+                 cannot be read"
+            }
+            Some(_) if mirrors => {
+                "until the missing member is rebuilt, its blocks are read from the remaining \
+                 copies, and the redundancy of the level is reduced"
+            }
+            Some(_) => {
+                "until the missing member is rebuilt, its blocks are computed from the others, \
+                 which costs reads, and the redundancy of the level is reduced"
+            }
         })
         .source(MD);
     let dev = of.path();
     if left.is_none() {
-        return vec![
-            finding
-                .command(format!("mdadm --detail {dev}"))
-                .risk("none: the command only reports. Stop all writers and copy the data that can still be read. A member that lost its cable or power may come back: copy the disks, then mdadm --stop, and mdadm --assemble --force with all members"),
-        ];
+        return vec![finding.command(format!("mdadm --detail {dev}")).risk(
+            "none: the command only reports. Stop all writers and copy the data that can still be \
+             read. A member that lost its cable or power may come back: copy the disks, then \
+             mdadm --stop, and mdadm --assemble --force with all members",
+        )];
     }
     if rebuilding {
         return vec![finding.risk("no action: wait for the rebuild, see /proc/mdstat")];
@@ -179,7 +188,8 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     };
     let remove = faulty.iter().map(quote);
     let copies = if mirrors {
-        ". If dmesg shows errors of a remaining member, copy its data before --add: md does not rebuild from it then"
+        ". If dmesg shows errors of a remaining member, copy its data before --add: md does not \
+         rebuild from it then"
     } else {
         ""
     };
@@ -188,10 +198,14 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
             .commands(remove.map(|name| format!("{manage} --remove {name}")))
             .commands(next)
             .risk(format!(
-                "a rebuild reads every sector that it copies or computes from, and where no redundancy is left, blocks that cannot be \
-                 read are lost: copy important files first. The content of the new disk is overwritten{copies}"
+                "a rebuild reads every sector that it copies or computes from, and where no \
+                 redundancy is left, blocks that cannot be read are lost: copy important files \
+                 first. The content of the new disk is overwritten{copies}"
             ))
-            .not_when("the disk only lost its cable or power and the array has a write-intent bitmap: --re-add the same disk, which copies only the changes"),
+            .not_when(
+                "the disk only lost its cable or power and the array has a write-intent bitmap: \
+                 --re-add the same disk, which copies only the changes",
+            ),
     ]
 }
 
@@ -207,11 +221,13 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
         "check" => "md compares all copies or parity, and reads every member until it ends",
         "repair" => "md compares all copies or parity and rewrites those that differ",
         "reshape" => {
-            "md moves every block: reads and writes on all members, and the location of blocks changes as it proceeds"
+            "md moves every block: reads and writes on all members, and the location of blocks \
+             changes as it proceeds"
         }
         "frozen" => "md neither rebuilds nor resyncs until sync_action is changed",
         "resync" => {
-            "copies or parity may be wrong until the resync ends: a disk failure now may lose blocks"
+            "copies or parity may be wrong until the resync ends: a disk failure now may lose \
+             blocks"
         }
         _ => "md copies a member: reads and writes in addition to the load",
     };
@@ -237,26 +253,27 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
         "check" | "repair" => finding
             .command(stop)
             .risk(format!(
-                "none: the next {action} continues where this one stopped. `echo 0 > {}` before it starts from the beginning",
+                "none: the next {action} continues where this one stopped. `echo 0 > {}` before \
+                 it starts from the beginning",
                 of.sysfs("md/sync_min")
             ))
             .not_when("the array has little other load"),
-        "frozen" => finding
-            .command(stop)
-            .risk("the pending rebuild or resync starts at once")
-            .not_when(
+        "frozen" => {
+            finding.command(stop).risk("the pending rebuild or resync starts at once").not_when(
                 "an administrator froze it to replace a disk, or mdadm froze it for a moment",
-            ),
+            )
+        }
         "reshape" => finding.risk(format!(
-            "no action: wait until it ends, see /proc/mdstat. If md/sync_completed does not change and no mdadm is running: mdadm --grow --continue {}",
+            "no action: wait until it ends, see /proc/mdstat. If md/sync_completed does not \
+             change and no mdadm is running: mdadm --grow --continue {}",
             of.path()
         )),
         _ => finding.risk("no action: wait until it ends, see /proc/mdstat"),
     }]
 }
 
-/// A resync that is due and has not started: md waits for the first write (`read-auto`) or for `mdadm --readwrite`
-/// (`readonly`). sync_action is `idle` meanwhile.
+/// A resync that is due and has not started: md waits for the first write (`read-auto`) or for
+/// `mdadm --readwrite` (`readonly`). sync_action is `idle` meanwhile.
 pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
     let state = array.array_state.as_str();
@@ -272,14 +289,22 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
         format!("a resync is due and has not started: md/array_state is {state}"),
     )
     .seen(format!(
-        "md/resync_start is {from}, md/sync_action {}: copies or parity may be wrong from sector {from} of {}",
+        "md/resync_start is {from}, md/sync_action {}: copies or parity may be wrong from sector \
+         {from} of {}",
         array.sync_action.as_deref().unwrap_or("unknown"),
         // md_do_sync(): a resync of RAID 10 counts sectors of the array (resync_max_sectors).
         if array.level == "raid10" { "the array" } else { "each member" }
     ))
     .figure("resync_from_sector", from)
-    .why("the array was not stopped cleanly, or never synced. Until the resync is done a disk failure can lose blocks that were not being written, and a mirror can return two versions of a block")
-    .source("Linux, Documentation/admin-guide/md.rst, resync_start and array_state; mdadm(8), --readwrite");
+    .why(
+        "the array was not stopped cleanly, or never synced. Until the resync is done a disk \
+         failure can lose blocks that were not being written, and a mirror can return two \
+         versions of a block",
+    )
+    .source(
+        "Linux, Documentation/admin-guide/md.rst, resync_start and array_state; mdadm(8), \
+         --readwrite",
+    );
     // raid1_sync_request(): only check and repair read all copies.
     let effect = match array.level.as_str() {
         "raid1" => {
@@ -291,9 +316,15 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
         "read-auto" => finding
             .command(format!("mdadm --readwrite {}", of.path()))
             .risk(format!("the resync starts at once, as it would at the first write: it {effect}"))
-            .not_when("a member may hold wrong data: copy the array first, as a resync trusts the data blocks, or one of the copies"),
+            .not_when(
+                "a member may hold wrong data: copy the array first, as a resync trusts the data \
+                 blocks, or one of the copies",
+            ),
         "readonly" => finding
-            .risk(format!("an administrator made the array read-only. `mdadm --readwrite` starts the resync: it {effect}"))
+            .risk(format!(
+                "an administrator made the array read-only. `mdadm --readwrite` starts the \
+                 resync: it {effect}"
+            ))
             .not_when("the array is read-only on purpose, to copy data off it"),
         _ => finding.risk("no action if the resync starts within seconds; see /proc/mdstat"),
     }]
@@ -302,7 +333,8 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
 /// Bad blocks, corrected read errors and mismatches.
 pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
     let dev = of.path();
-    // md gives a new disk to a missing member first, and mdadm replaces members of native metadata only.
+    // md gives a new disk to a missing member first, and mdadm replaces members of native metadata
+    // only.
     let replaceable = of.array.degraded == 0 && of.container().is_none();
     let bad = of.members().filter(|(_, d)| !d.bad_blocks.is_empty());
     let mut found: Vec<Finding> = bad
@@ -321,40 +353,63 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
                 ))
                 .figure("member", member.name.clone())
                 .figure("sectors", sectors)
-                .why("these blocks have one copy less, and if the others fail too, reads return EIO")
+                .why(
+                    "these blocks have one copy less, and if the others fail too, reads return EIO",
+                )
                 .command(format!("mdadm --examine-badblocks {path}"))
                 .commands(replaceable.then(|| {
-                    // One command line: mdadm marks the member for replacement even if the new disk does not exist.
-                    format!("mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} --replace {path} --with /dev/NEW_DISK")
+                    // One command line: mdadm marks the member for replacement even if the new disk
+                    // does not exist.
+                    format!(
+                        "mdadm --manage {dev} --add /dev/NEW_DISK && mdadm --manage {dev} \
+                         --replace {path} --with /dev/NEW_DISK"
+                    )
                 }))
                 .risk(match of.array.degraded {
                     0 if !replaceable => "none: the command only reports",
-                    0 => "the content of the new disk is overwritten; the array stays redundant meanwhile",
-                    _ => "none: the command only reports. Rebuild the missing member first: md gives any new disk to the empty slot",
+                    0 => {
+                        "the content of the new disk is overwritten; the array stays redundant \
+                         meanwhile"
+                    }
+                    _ => {
+                        "none: the command only reports. Rebuild the missing member first: md \
+                         gives any new disk to the empty slot"
+                    }
                 })
-                .not_when("the cause was a cable or a controller that has been replaced: a write or `repair` of these blocks then clears the list, once md/dev-*/state no longer has write_error (`echo -write_error` to it)")
+                .not_when(
+                    "the cause was a cable or a controller that has been replaced: a write or \
+                     `repair` of these blocks then clears the list, once md/dev-*/state no longer \
+                     has write_error (`echo -write_error` to it)",
+                )
                 .source("md(4), BAD BLOCK LIST; mdadm(8), --replace")
         })
         .collect();
     let corrected = of.members().filter(|(_, d)| d.read_errors > 0);
     found.extend(corrected.map(|(member, disk)| {
         let (name, n) = (&member.name, disk.read_errors);
-        Finding::warning("member-read-errors", format!("{name}: md has counted about {n} sectors with read errors"))
-            .seen(format!("md/dev-{name}/errors is {n}"))
-            .figure("member", name.clone())
-            .figure("errors", n)
-            .why("the disk could not read these sectors, and md rewrote most of them from the other members: such disks often fail soon")
-            .command(format!("smartctl -x {}", path_of(&member.disk_name)))
-            .risk("none: the command only reports")
-            .not_when("the number is old and does not grow")
-            .source("Linux, Documentation/admin-guide/md.rst, dev-XXX/errors")
+        Finding::warning(
+            "member-read-errors",
+            format!("{name}: md has counted about {n} sectors with read errors"),
+        )
+        .seen(format!("md/dev-{name}/errors is {n}"))
+        .figure("member", name.clone())
+        .figure("errors", n)
+        .why(
+            "the disk could not read these sectors, and md rewrote most of them from the other \
+             members: such disks often fail soon",
+        )
+        .command(format!("smartctl -x {}", path_of(&member.disk_name)))
+        .risk("none: the command only reports")
+        .not_when("the number is old and does not grow")
+        .source("Linux, Documentation/admin-guide/md.rst, dev-XXX/errors")
     }));
     found.extend(mismatch(of));
     found
 }
 
-/// Mismatches counted by a check or repair. A resync and a rebuild count too (raid5.c, `handle_parity_checks6`), but those
-/// blocks were not known to match before: on a new array that applies to all blocks.
+/// Mismatches counted by a check or repair. A resync and a rebuild count too (raid5.c,
+/// `handle_parity_checks6`), but those blocks were not known to match before: on a new array that
+/// applies to all blocks.
 fn mismatch(of: &ArrayFacts) -> Option<Finding> {
     let n = of.mismatches;
     if n == 0 || matches!(redundancy_left(&of.array), Redundancy::None) {
@@ -372,9 +427,19 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
             },
         )
         .raise_if(of.has_parity(), Severity::Warning)
-        .why("parity or copies do not match the data, and md cannot determine which of them is right")
-        .risk("a check reads everything, changes no data, and rewrites sectors that cannot be read. `repair` instead assumes that the data, or one copy, is right and rewrites the rest, which cannot be undone")
-        .not_when("a RAID 1 or 10 holds swap or memory-mapped files: the copies of a page that changed during its write differ for a while"),
+        .why(
+            "parity or copies do not match the data, and md cannot determine which of them is \
+             right",
+        )
+        .risk(
+            "a check reads everything, changes no data, and rewrites sectors that cannot be read. \
+             `repair` instead assumes that the data, or one copy, is right and rewrites the rest, \
+             which cannot be undone",
+        )
+        .not_when(
+            "a RAID 1 or 10 holds swap or memory-mapped files: the copies of a page that changed \
+             during its write differ for a while",
+        ),
         "repair" => Finding::info(
             "array-repaired",
             if running {
@@ -383,13 +448,17 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
                 format!("the last repair rewrote {n} mismatched sectors")
             },
         )
-        .why("copies or parity of these sectors match again, but the data itself may be wrong. Mismatches that a new check finds are new")
+        .why(
+            "copies or parity of these sectors match again, but the data itself may be wrong. \
+             Mismatches that a new check finds are new",
+        )
         .risk("a check reads everything, changes no data, and rewrites sectors that cannot be read")
         .not_when("a check has run since: md then reports the count of that check"),
         _ => return None,
     };
     let again = format!("echo check > {}", of.sysfs("md/sync_action"));
-    // process_checks() of raid1.c and sync_request_write() of raid10.c add the whole piece in which they found a difference.
+    // process_checks() of raid1.c and sync_request_write() of raid10.c add the whole piece in which
+    // they found a difference.
     let pieces = match of.has_parity() {
         true => "",
         false => ", counted in pieces of up to 64 KiB",
@@ -399,7 +468,10 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
             .seen(format!("md/mismatch_cnt is {n}{pieces}, md/last_sync_action {last_sync}"))
             .figure("sectors", n)
             .commands((!running).then_some(again))
-            .source("md(4), SCRUBBING AND MISMATCHES; Linux, Documentation/admin-guide/md.rst, last_sync_action"),
+            .source(
+                "md(4), SCRUBBING AND MISMATCHES; Linux, Documentation/admin-guide/md.rst, \
+                 last_sync_action",
+            ),
     )
 }
 
@@ -410,10 +482,20 @@ pub fn stopped(name: &str, state: &str) -> Finding {
         .on_array(name)
         .seen("the array has members and serves no IO")
         .figure("state", state)
-        .why("usually more members are missing than the level tolerates, or a disk from another machine has an old superblock")
+        .why(
+            "usually more members are missing than the level tolerates, or a disk from another \
+             machine has an old superblock",
+        )
         .command(format!("mdadm --detail {dev}"))
         .command(format!("mdadm --run {dev}"))
-        .risk("--run starts the array without the missing members, if it can: they then have to be re-added (with a bitmap) or rebuilt, and until then the redundancy is reduced. --detail only reports")
-        .not_when("a disk is only late or unplugged: connect it first; or --detail lists a disk that has another purpose: run mdadm --stop instead")
+        .risk(
+            "--run starts the array without the missing members, if it can: they then have to be \
+             re-added (with a bitmap) or rebuilt, and until then the redundancy is reduced. \
+             --detail only reports",
+        )
+        .not_when(
+            "a disk is only late or unplugged: connect it first; or --detail lists a disk that \
+             has another purpose: run mdadm --stop instead",
+        )
         .source("mdadm(8), MISC MODE")
 }

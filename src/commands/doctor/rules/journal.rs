@@ -14,14 +14,15 @@ use crate::mke2fs::default_journal_blocks;
 const MIN_CHECKPOINTS: u64 = 3;
 /// Minimum share of the time in which tasks waited.
 const MIN_SHARE: f64 = 0.02;
-/// Largest journal that mke2fs creates by default, bytes. If tasks wait even with this size, the load exceeds the disks.
+/// Largest journal that mke2fs creates by default, bytes. If tasks wait even with this size, the
+/// load exceeds the disks.
 const LARGEST: u64 = 1 << 30;
-/// Seconds of journal writes to make room for. Writeback cleans dirty blocks after 30 s (vm.dirty_expire_centisecs), and they
-/// leave the log with the next commits.
+/// Seconds of journal writes to make room for. Writeback cleans dirty blocks after 30 s
+/// (vm.dirty_expire_centisecs), and they leave the log with the next commits.
 const ROOM_S: f64 = 45.0;
 
-/// Evaluates the waits (`stalls`) during `over` for room in the journal of `fs`. `rate`: bytes per second written to
-/// the journal, if known.
+/// Evaluates the waits (`stalls`) during `over` for room in the journal of `fs`. `rate`: bytes per
+/// second written to the journal, if known.
 pub fn small(
     fs: &FsFacts,
     stalls: &JournalStalls,
@@ -70,8 +71,17 @@ pub fn small(
         .figure("share_waited", share)
         .figure("journal_bytes", bytes)
         .figure("advised_bytes", advised)
-        .why("a task that creates, removes or extends a file starts a handle; if the log has less free space than the largest transaction needs, the task first writes the blocks of the oldest transaction to their locations (__jbd2_log_wait_for_space), and all other tasks wait for it: files are created in bursts, with pauses")
-        .not_when("the journal is on a separate device (create a larger one there), the load is a one-off (a restore, a large rm -r), or the disks are always saturated: a larger journal then only delays the waits")
+        .why(
+            "a task that creates, removes or extends a file starts a handle; if the log has less \
+             free space than the largest transaction needs, the task first writes the blocks of \
+             the oldest transaction to their locations (__jbd2_log_wait_for_space), and all other \
+             tasks wait for it: files are created in bursts, with pauses",
+        )
+        .not_when(
+            "the journal is on a separate device (create a larger one there), the load is a \
+             one-off (a restore, a large rm -r), or the disks are always saturated: a larger \
+             journal then only delays the waits",
+        )
         .source("fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space(); tune2fs(8), -J");
     let Some(advised) = advised else {
         return Some(finding);
@@ -87,8 +97,9 @@ pub fn small(
                 None => format!("mount DEVICE {mount}"),
             })
             .risk(format!(
-                "DEVICE is the device of the filesystem, {}, once it is unmounted everywhere. A crash between the two tune2fs commands \
-                 requires a full e2fsck, as there is no journal. A larger journal takes longer to replay after a crash, and more disk \
+                "DEVICE is the device of the filesystem, {}, once it is unmounted everywhere. A \
+                 crash between the two tune2fs commands requires a full e2fsck, as there is no \
+                 journal. A larger journal takes longer to replay after a crash, and more disk \
                  space; undone in the same way with the old size",
                 fs.path()
             )),
@@ -108,7 +119,8 @@ fn evidence(fs: &FsFacts, sb: &Superblock, rate: Option<f64>) -> impl Iterator<I
     let rate = rate.map(|r| format!("{} per second were written to the journal", units::bytes(r)));
     let jbd2 = fs.jbd2.map(|jbd2| {
         format!(
-            "before that, since the mount (/proc/fs/jbd2): {}, each up to {} blocks, {} logged on average; {} ms from the request of a commit to its start",
+            "before that, since the mount (/proc/fs/jbd2): {}, each up to {} blocks, {} logged on \
+             average; {} ms from the request of a commit to its start",
             plural(usize::try_from(jbd2.transactions).unwrap_or(usize::MAX), "transaction"),
             jbd2.largest,
             jbd2.logged,
@@ -118,7 +130,8 @@ fn evidence(fs: &FsFacts, sb: &Superblock, rate: Option<f64>) -> impl Iterator<I
     [default, rate, jbd2].into_iter().flatten()
 }
 
-/// Advised size in bytes, in whole MiB, for a journal of `bytes` (`free`: free bytes, if known); `None` if a larger one would not help.
+/// Advised size in bytes, in whole MiB, for a journal of `bytes` (`free`: free bytes, if known);
+/// `None` if a larger one would not help.
 fn advised_bytes(sb: &Superblock, free: Option<u64>, bytes: u64, rate: Option<f64>) -> Option<u64> {
     let block = u64::from(sb.block_size);
     let default = default_journal_blocks(sb.blocks_count).unwrap_or(0);
@@ -128,7 +141,8 @@ fn advised_bytes(sb: &Superblock, free: Option<u64>, bytes: u64, rate: Option<f6
         .max(bytes.saturating_mul(4))
         .max(room)
         .checked_next_power_of_two()?;
-    // tune2fs accepts at most half of the free blocks (figure_journal_size()), in whole MiB, and only after the old journal is gone.
+    // tune2fs accepts at most half of the free blocks (figure_journal_size()), in whole MiB, and
+    // only after the old journal is gone.
     let size = sb.blocks_count.saturating_mul(block);
     let most = free.map_or(size / 4, |free| (size / 4).min(free / 2));
     let log = wanted.min(most).min(LARGEST).checked_ilog2()?;

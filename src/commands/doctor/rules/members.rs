@@ -14,7 +14,8 @@ use crate::machine::Member;
 const UNUSED: u64 = 1 << 21;
 const NO_MAJORITY: &str = "no value is on more than half of the members, so none is advised";
 const SYSFS: &str = "Linux, Documentation/ABI/stable/sysfs-block";
-const UNDONE: &str = "none: takes effect at once, is undone the same way, and is lost at a reboot unless a udev rule sets it";
+const UNDONE: &str = "none: takes effect at once, is undone the same way, and is lost at a reboot \
+                      unless a udev rule sets it";
 
 type Pair<'a> = (&'a Member, &'a Disk);
 
@@ -55,10 +56,7 @@ struct Differing {
 fn compare(pairs: &[Pair<'_>], value: impl Fn(&Pair<'_>) -> String) -> Option<Differing> {
     let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for pair in pairs {
-        names
-            .entry(value(pair))
-            .or_default()
-            .push(&pair.0.disk_name);
+        names.entry(value(pair)).or_default().push(&pair.0.disk_name);
     }
     names.remove("");
     if names.len() < 2 {
@@ -67,31 +65,20 @@ fn compare(pairs: &[Pair<'_>], value: impl Fn(&Pair<'_>) -> String) -> Option<Di
     let total: usize = names.values().map(Vec::len).sum();
     let mut names: Vec<_> = names.into_iter().collect();
     names.sort_by_key(|(_, on)| Reverse(on.len()));
-    let words = names
-        .iter()
-        .map(|(value, on)| format!("{value} on {} ({})", on.len(), list(on)));
+    let words = names.iter().map(|(value, on)| format!("{value} on {} ({})", on.len(), list(on)));
     let words = words.collect::<Vec<_>>().join(", ");
     let usual = Some(&names[0]).filter(|(_, on)| 2 * on.len() > total);
     let odd = names.iter().skip(1).flat_map(|(_, on)| on);
-    let mut odd: Vec<String> = odd
-        .filter(|_| usual.is_some())
-        .map(|n| (*n).to_owned())
-        .collect();
+    let mut odd: Vec<String> = odd.filter(|_| usual.is_some()).map(|n| (*n).to_owned()).collect();
     odd.sort();
-    Some(Differing {
-        words,
-        usual: usual.map(|(value, _)| value.clone()),
-        odd,
-    })
+    Some(Differing { words, usual: usual.map(|(value, _)| value.clone()), odd })
 }
 
 /// Members that hold data and are disks, not arrays.
 fn data_members(of: &ArrayFacts) -> Vec<Pair<'_>> {
     let disk = |m: &Member| m.slot.is_some() && m.nested_array.is_none() && !m.disk_name.is_empty();
     let faulty = |m: &Member| m.state.iter().any(|w| w == "faulty");
-    of.members()
-        .filter(|(m, _)| disk(m) && !faulty(m))
-        .collect()
+    of.members().filter(|(m, _)| disk(m) && !faulty(m)).collect()
 }
 
 /// Differences in kind, scheduler, limits, model and size; missing statistics.
@@ -114,33 +101,28 @@ pub fn differences(of: &ArrayFacts) -> Vec<Finding> {
 
 fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     let kind = |(m, _): &Pair<'_>| {
-        if m.queue.rotational {
-            "rotational"
-        } else {
-            "solid state"
-        }
-        .to_owned()
+        if m.queue.rotational { "rotational" } else { "solid state" }.to_owned()
     };
     let words = compare(pairs, kind)?.words;
-    let finding = Finding::warning(
-        "members-rotational",
-        "rotational and solid-state disks in one array",
-    )
-    .seen(format!("queue/rotational: {words}"))
-    .why("each write waits for the slowest member, and each read from a rotational member is slow")
-    .not_when(
-        "the attribute is wrong and all disks are of one kind (virtual machines, some controllers)",
-    )
-    .source("md(4), WRITE-MOSTLY; Linux, Documentation/ABI/stable/sysfs-block");
+    let finding =
+        Finding::warning("members-rotational", "rotational and solid-state disks in one array")
+            .seen(format!("queue/rotational: {words}"))
+            .why(
+                "each write waits for the slowest member, and each read from a rotational member \
+                 is slow",
+            )
+            .not_when(
+                "the attribute is wrong and all disks are of one kind (virtual machines, some \
+                 controllers)",
+            )
+            .source("md(4), WRITE-MOSTLY; Linux, Documentation/ABI/stable/sysfs-block");
     if of.array.level != "raid1" {
         return Some(finding.risk("the only fix is to replace disks"));
     }
     // In a mirror, exactly the rotational members should be write-mostly.
     let write_mostly = |m: &Member| m.state.iter().any(|w| w == "write_mostly");
     let wrong = pairs.iter().map(|(m, _)| *m);
-    let mut wrong: Vec<&Member> = wrong
-        .filter(|m| m.queue.rotational != write_mostly(m))
-        .collect();
+    let mut wrong: Vec<&Member> = wrong.filter(|m| m.queue.rotational != write_mostly(m)).collect();
     if wrong.is_empty() {
         return None;
     }
@@ -159,26 +141,26 @@ fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
         finding
             .seen_all(wrong.iter().map(|m| line(m)))
             .commands(wrong.iter().map(|m| command(m)))
-            .risk("md then reads from the solid-state disks only; undone by writing `-writemostly` and `writemostly` the other way round"),
+            .risk(
+                "md then reads from the solid-state disks only; undone by writing `-writemostly` \
+                 and `writemostly` the other way round",
+            ),
     )
 }
 
 /// Command that sets an attribute of a disk's queue.
 fn set(disk: &str, attribute: &str, value: &str) -> String {
-    format!(
-        "echo {} > /sys/block/{}/queue/{attribute}",
-        quote(value),
-        quote(disk)
-    )
+    format!("echo {} > /sys/block/{}/queue/{attribute}", quote(value), quote(disk))
 }
 
 fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let found = compare(pairs, |(m, _)| {
-        m.queue.scheduler.clone().unwrap_or_default()
-    })?;
+    let found = compare(pairs, |(m, _)| m.queue.scheduler.clone().unwrap_or_default())?;
     let finding = Finding::warning("members-scheduler", "members have different IO schedulers")
         .seen(format!("queue/scheduler: {}", found.words))
-        .why("members then complete the same load at different times, and a stripe waits for the last of them")
+        .why(
+            "members then complete the same load at different times, and a stripe waits for the \
+             last of them",
+        )
         .not_when("the disks are of different kinds and each has a suitable scheduler")
         .source("Linux, Documentation/block/switching-sched.rst");
     Some(match found.usual {
@@ -189,11 +171,16 @@ fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
     })
 }
 
-/// `has_one_scheduler`: false if the members' schedulers differ, so that nr_requests is not compared.
+/// `has_one_scheduler`: false if the members' schedulers differ, so that nr_requests is not
+/// compared.
 fn limits(pairs: &[Pair<'_>], has_one_scheduler: bool) -> Option<Finding> {
     let mut names = Vec::new();
     let mut finding = Finding::info("members-limits", "")
-        .why("the array takes the smallest request size and the largest block sizes of its members; a member with different limits, or a different nr_requests, completes requests at different times")
+        .why(
+            "the array takes the smallest request size and the largest block sizes of its \
+             members; a member with different limits, or a different nr_requests, completes \
+             requests at different times",
+        )
         .risk(UNDONE)
         .not_when("the disks are of different kinds, and the limit comes from the controller")
         .source(SYSFS);
@@ -224,7 +211,10 @@ fn model(pairs: &[Pair<'_>]) -> Option<Finding> {
     Some(
         Finding::info("members-model", "members are of different models")
             .seen(format!("device/model: {words}"))
-            .why("a write or a flush of all members takes as long as on the slowest model. On the other hand, different models rarely fail at the same time")
+            .why(
+                "a write or a flush of all members takes as long as on the slowest model. On the \
+                 other hand, different models rarely fail at the same time",
+            )
             .source(SYSFS),
     )
 }
@@ -236,31 +226,26 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
         return None;
     }
     let bytes = |sectors: u64| units::size(sectors.saturating_mul(512));
-    let unused = pairs
-        .iter()
-        .map(|(m, _)| (&m.name, m.data_sectors.saturating_sub(used)));
-    let unused: Vec<_> = unused
-        .filter(|(_, n)| *n > UNUSED && *n > used / 100)
-        .collect();
+    let unused = pairs.iter().map(|(m, _)| (&m.name, m.data_sectors.saturating_sub(used)));
+    let unused: Vec<_> = unused.filter(|(_, n)| *n > UNUSED && *n > used / 100).collect();
     if unused.is_empty() {
         return None;
     }
     let total: u64 = unused.iter().map(|(_, n)| n).sum();
-    let finding = Finding::info(
-        "members-size",
-        format!("{} of larger members are unused", bytes(total)),
-    )
-    .seen(format!("md/component_size is {}", bytes(used)))
-    .seen_all(
-        unused
-            .iter()
-            .take(8)
-            .map(|(name, n)| format!("{name} could hold {} more", bytes(*n))),
-    )
-    .figure("unused_bytes", total.saturating_mul(512))
-    .why("md uses only as much of each member as the smallest member has")
-    .source("mdadm(8), --size");
-    // raid10_resize(): not with far copies (bits 8 to 15) unless they are offset copies (bit 16). mdadm: not in a container.
+    let finding =
+        Finding::info("members-size", format!("{} of larger members are unused", bytes(total)))
+            .seen(format!("md/component_size is {}", bytes(used)))
+            .seen_all(
+                unused
+                    .iter()
+                    .take(8)
+                    .map(|(name, n)| format!("{name} could hold {} more", bytes(*n))),
+            )
+            .figure("unused_bytes", total.saturating_mul(512))
+            .why("md uses only as much of each member as the smallest member has")
+            .source("mdadm(8), --size");
+    // raid10_resize(): not with far copies (bits 8 to 15) unless they are offset copies (bit 16).
+    // mdadm: not in a container.
     let layout = of.array.layout;
     let is_far = of.array.level == "raid10" && layout >> 8 & 0xff > 1 && layout >> 16 & 1 == 0;
     // If all members are larger, the array can grow without new disks.
@@ -270,15 +255,16 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     Some(
         finding
             .command(format!("mdadm --grow {} --size=max", of.path()))
-            .risk("md syncs the added space, which takes hours; grow the filesystem afterwards (ext4: resize2fs, XFS: xfs_growfs)")
+            .risk(
+                "md syncs the added space, which takes hours; grow the filesystem afterwards \
+                 (ext4: resize2fs, XFS: xfs_growfs)",
+            )
             .not_when("the rest of the members is unused on purpose"),
     )
 }
 
 fn iostats(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let off = pairs
-        .iter()
-        .filter(|(m, _)| !m.queue.iostats && !m.queue.bio_based);
+    let off = pairs.iter().filter(|(m, _)| !m.queue.iostats && !m.queue.bio_based);
     let off: Vec<&str> = off.map(|(m, _)| m.disk_name.as_str()).collect();
     let names = list(&off);
     let finding = Finding::info("members-iostats", format!("no IO statistics on {names}"))
@@ -305,24 +291,25 @@ pub fn zones(of: &ArrayFacts) -> Vec<Finding> {
     if least == most || least == 0 {
         return Vec::new();
     }
-    let beyond = rows
-        .iter()
-        .fold(0_u64, |sum, n| sum.saturating_add(n - least));
+    let beyond = rows.iter().fold(0_u64, |sum, n| sum.saturating_add(n - least));
     let larger = rows.iter().filter(|n| **n > least).count();
     let bytes = |chunks: u64| chunks.saturating_mul(chunk).saturating_mul(512);
     let size = |chunks: u64| units::size(bytes(chunks));
-    let title = format!(
-        "the last {} of the array are on {larger} of {} members",
-        size(beyond),
-        rows.len()
-    );
+    let title =
+        format!("the last {} of the array are on {larger} of {} members", size(beyond), rows.len());
     vec![
         Finding::info("raid0-zones", title)
             .seen(format!("members hold from {} to {} of data", size(least), size(most)))
             .figure("beyond_bytes", bytes(beyond))
             .figure("members_beyond", larger)
-            .why("md stripes that part over the larger members only, so it is only as fast as these few")
-            .risk("never change raid0.default_layout on an array with data: with another layout md reads the end of the array from wrong blocks")
+            .why(
+                "md stripes that part over the larger members only, so it is only as fast as \
+                 these few",
+            )
+            .risk(
+                "never change raid0.default_layout on an array with data: with another layout md \
+                 reads the end of the array from wrong blocks",
+            )
             .source("Linux, drivers/md/raid0.c, create_strip_zones; md(4), RAID0"),
     ]
 }

@@ -6,7 +6,8 @@ use crate::commands::doctor::finding::Finding;
 
 /// Sequential write rate of a hard disk, bytes per second.
 const DISK_RATE: u64 = 150 << 20;
-/// Minimum seconds of sequential writing that make the dirty limit too high. Small files take ten to a hundred times as long.
+/// Minimum seconds of sequential writing that make the dirty limit too high. Small files take ten
+/// to a hundred times as long.
 const LONG_S: u64 = 30;
 /// Advised limit in seconds of sequential writing.
 const ADVISED_S: u64 = 5;
@@ -15,10 +16,7 @@ const ADVISED_S: u64 = 5;
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let found = facts.arrays.iter().flat_map(|a| {
         let found = [read_ahead(a), dirty(facts, a)];
-        found
-            .into_iter()
-            .flatten()
-            .map(|f| f.on_array(&a.array.name))
+        found.into_iter().flatten().map(|f| f.on_array(&a.array.name))
     });
     found.collect()
 }
@@ -28,7 +26,8 @@ fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
     let chunk = u64::from(of.array.chunk_sectors) / 2;
     let stripe = chunk.checked_mul(disks)?;
     let ahead = of.read_ahead_kib.filter(|kib| *kib < stripe)?;
-    // Files are read ahead by the setting of the filesystem's own device, so that of the array has no effect below device mapper.
+    // Files are read ahead by the setting of the filesystem's own device, so that of the array has
+    // no effect below device mapper.
     let is_direct =
         |fs: &FsFacts| fs.fs.name == *name || fs.fs.name.starts_with(&format!("{name}p"));
     if !of.filesystems.is_empty() && !of.filesystems.iter().any(is_direct) {
@@ -42,13 +41,20 @@ fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
     .seen(format!("chunks of {chunk} KiB on {disks} data disks"))
     .figure("read_ahead_kib", ahead)
     .figure("stripe_kib", stripe)
-    .why("a sequential read keeps only those disks busy that the next read-ahead reaches. md's default is two stripes")
+    .why(
+        "a sequential read keeps only those disks busy that the next read-ahead reaches. md's \
+         default is two stripes",
+    )
     .command(format!("echo {} > {}", stripe.saturating_mul(2), of.sysfs("queue/read_ahead_kb")))
     .risk(format!(
-        "more memory for each file that is read sequentially; undone with {ahead}, and lost at a reboot unless a udev rule sets it"
+        "more memory for each file that is read sequentially; undone with {ahead}, and lost at a \
+         reboot unless a udev rule sets it"
     ))
     .not_when("reads are small and random (a database), and read-ahead was reduced on purpose")
-    .source("Linux, Documentation/ABI/stable/sysfs-block, read_ahead_kb; drivers/md/raid5.c, raid0.c, io_opt");
+    .source(
+        "Linux, Documentation/ABI/stable/sysfs-block, read_ahead_kb; drivers/md/raid5.c, raid0.c, \
+         io_opt",
+    );
     of.rotational().then_some(finding)
 }
 
@@ -77,11 +83,22 @@ fn dirty(facts: &Facts, of: &ArrayFacts) -> Option<Finding> {
             ))
             .figure("limit_bytes", limit.bytes)
             .figure("seconds", seconds)
-            .why("the kernel does not throttle writers until dirty pages approach that limit, and until then writes seem fast. Then an fsync, an umount or a shutdown waits for all dirty pages, minutes or more with small files")
+            .why(
+                "the kernel does not throttle writers until dirty pages approach that limit, and \
+                 until then writes seem fast. Then an fsync, an umount or a shutdown waits for \
+                 all dirty pages, minutes or more with small files",
+            )
             .command(format!("echo {} > /proc/sys/vm/dirty_background_bytes", advised / 4))
             .command(format!("echo {advised} > /proc/sys/vm/dirty_bytes"))
-            .risk("for the whole host: writers are throttled earlier, and some bursts no longer fit into memory. Undone with the old values (writing a ratio resets the bytes to 0); a file in /etc/sysctl.d makes it permanent")
-            .not_when("the memory is meant to absorb bursts, and nothing waits for fsync; or most writes go to other, faster disks")
+            .risk(
+                "for the whole host: writers are throttled earlier, and some bursts no longer fit \
+                 into memory. Undone with the old values (writing a ratio resets the bytes to 0); \
+                 a file in /etc/sysctl.d makes it permanent",
+            )
+            .not_when(
+                "the memory is meant to absorb bursts, and nothing waits for fsync; or most \
+                 writes go to other, faster disks",
+            )
             .source("Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_bytes and dirty_ratio"),
     )
 }

@@ -120,17 +120,14 @@ pub const IDS: &[&str] = &[
 /// All findings, the worst first; those of equal severity in the order of arrays and rules.
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let stopped = facts.stopped.iter();
-    let mut found: Vec<Finding> = stopped
-        .map(|(name, state)| health::stopped(name, state))
-        .collect();
+    let mut found: Vec<Finding> =
+        stopped.map(|(name, state)| health::stopped(name, state)).collect();
     for array in &facts.arrays {
         let name = &array.array.name;
         let on_array = ARRAY.iter().flat_map(|rule| rule(array));
         found.extend(on_array.map(|f| f.on_array(name)));
         for fs in &array.filesystems {
-            let on_fs = FILESYSTEM
-                .iter()
-                .flat_map(|rule| rule(&facts.kernel, array, fs));
+            let on_fs = FILESYSTEM.iter().flat_map(|rule| rule(&facts.kernel, array, fs));
             found.extend(on_fs.map(|f| f.on_array(name).on(fs)));
         }
     }

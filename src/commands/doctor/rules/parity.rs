@@ -35,18 +35,28 @@ pub fn discards(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     let parameter = array.discards_trusted;
     let parameter = parameter.map(|safe| format!("{DISCARD}: {}", if safe { "Y" } else { "N" }));
     vec![
-        Finding::info("parity-discard-inert", "the mount option discard has no effect: md drops discards")
-            .seen(fs.option_seen("discard"))
-            .seen(format!(
-                "queue/discard_max_bytes is 0 on {}, and not on {}",
-                array.array.name,
-                list(&capable)
-            ))
-            .seen_all(parameter)
-            .why("RAID 4, 5 and 6 pass discards on only if raid456.devices_handle_discard_safely is Y and the disks accept whole stripes, because parity remains right only if discarded blocks read as zeroes. SSDs therefore never learn which blocks are free")
-            .risk("only the endurance of the SSDs is at stake. With Y and a disk that does not return zeroes, parity is wrong, and a rebuild writes garbage")
-            .not_when("the SSDs need no discards")
-            .source(DISCARD_SOURCE),
+        Finding::info(
+            "parity-discard-inert",
+            "the mount option discard has no effect: md drops discards",
+        )
+        .seen(fs.option_seen("discard"))
+        .seen(format!(
+            "queue/discard_max_bytes is 0 on {}, and not on {}",
+            array.array.name,
+            list(&capable)
+        ))
+        .seen_all(parameter)
+        .why(
+            "RAID 4, 5 and 6 pass discards on only if raid456.devices_handle_discard_safely is Y \
+             and the disks accept whole stripes, because parity remains right only if discarded \
+             blocks read as zeroes. SSDs therefore never learn which blocks are free",
+        )
+        .risk(
+            "only the endurance of the SSDs is at stake. With Y and a disk that does not return \
+             zeroes, parity is wrong, and a rebuild writes garbage",
+        )
+        .not_when("the SSDs need no discards")
+        .source(DISCARD_SOURCE),
     ]
 }
 
@@ -58,11 +68,28 @@ fn write_hole(of: &ArrayFacts) -> Option<Finding> {
             "parity-write-hole",
             "a crash together with a lost disk can damage blocks that were not being written",
         )
-        .seen(format!("md/consistency_policy is {policy}: neither a journal nor a partial parity log"))
-        .why("the parity of a stripe that was half written at a crash is wrong until the resync reaches it. If a disk is missing by then, its block in that stripe is computed from wrong parity: old data changes silently")
-        .risk("closing it costs an extra write for each stripe: `mdadm --grow --consistency-policy=ppl` (RAID 5 only, without a bitmap), or a journal device (`mdadm --create --write-journal`, or `--add-journal` to an array that had one, while it is read-only)")
-        .not_when("the power does not fail, or no disk is missing until the resync after a crash has ended, within hours")
-        .source("Linux, Documentation/driver-api/md/raid5-ppl.rst and raid5-cache.rst; mdadm(8), --consistency-policy"),
+        .seen(format!(
+            "md/consistency_policy is {policy}: neither a journal nor a partial parity log"
+        ))
+        .why(
+            "the parity of a stripe that was half written at a crash is wrong until the resync \
+             reaches it. If a disk is missing by then, its block in that stripe is computed from \
+             wrong parity: old data changes silently",
+        )
+        .risk(
+            "closing it costs an extra write for each stripe: `mdadm --grow \
+             --consistency-policy=ppl` (RAID 5 only, without a bitmap), or a journal device \
+             (`mdadm --create --write-journal`, or `--add-journal` to an array that had one, \
+             while it is read-only)",
+        )
+        .not_when(
+            "the power does not fail, or no disk is missing until the resync after a crash has \
+             ended, within hours",
+        )
+        .source(
+            "Linux, Documentation/driver-api/md/raid5-ppl.rst and raid5-cache.rst; mdadm(8), \
+             --consistency-policy",
+        ),
     )
 }
 
@@ -83,11 +110,16 @@ fn stripe_cache(of: &ArrayFacts) -> Option<Finding> {
         .seen("queue/rotational is 0 on all members")
         .figure("stripe_cache_size", size)
         .figure("group_thread_cnt", threads)
-        .why("one kernel thread handles all stripes and computes all parity, which is slower than fast disks; and in a small cache partial writes are evicted before they can be merged, so that md has to read first")
+        .why(
+            "one kernel thread handles all stripes and computes all parity, which is slower than \
+             fast disks; and in a small cache partial writes are evicted before they can be \
+             merged, so that md has to read first",
+        )
         .command(format!("echo {THREADS} > {}", of.sysfs("md/group_thread_cnt")))
         .command(format!("echo {CACHE} > {}", of.sysfs("md/stripe_cache_size")))
         .risk(format!(
-            "the array pauses for a moment; the cache takes up to {} of memory. Undone with the old values; neither survives a reboot",
+            "the array pauses for a moment; the cache takes up to {} of memory. Undone with the \
+             old values; neither survives a reboot",
             memory(CACHE)
         ))
         .not_when(format!(
@@ -105,14 +137,28 @@ fn trusted_discards(of: &ArrayFacts) -> Option<Finding> {
     let mismatches = of.mismatches > 0 && of.last_sync.as_deref() == Some("check");
     let last_check = format!("the last check found {} mismatched sectors", of.mismatches);
     Some(
-        Finding::info("parity-discard-trusted", "md relies on every member to return zeroes for discarded blocks")
-            .raise_if(mismatches, Severity::Warning)
-            .seen(format!("{DISCARD}: Y; queue/discard_max_bytes of {} is not 0", of.array.name))
-            .seen_all(mismatches.then_some(last_check))
-            .why("the parity of a discarded stripe is right only if all its blocks read as zeroes. The kernel cannot verify that; an administrator has asserted it for every array of this host")
-            .command(format!("echo N > {DISCARD}"))
-            .risk("takes effect at the next assembly of an array; also remove it from /etc/modprobe.d and the kernel command line, or the next boot sets Y again. SSDs then no longer learn which blocks are free")
-            .not_when("every member is known to return zeroes (hdparm -I: Deterministic read ZEROs after TRIM), and so will every replacement")
-            .source(DISCARD_SOURCE),
+        Finding::info(
+            "parity-discard-trusted",
+            "md relies on every member to return zeroes for discarded blocks",
+        )
+        .raise_if(mismatches, Severity::Warning)
+        .seen(format!("{DISCARD}: Y; queue/discard_max_bytes of {} is not 0", of.array.name))
+        .seen_all(mismatches.then_some(last_check))
+        .why(
+            "the parity of a discarded stripe is right only if all its blocks read as zeroes. The \
+             kernel cannot verify that; an administrator has asserted it for every array of this \
+             host",
+        )
+        .command(format!("echo N > {DISCARD}"))
+        .risk(
+            "takes effect at the next assembly of an array; also remove it from /etc/modprobe.d \
+             and the kernel command line, or the next boot sets Y again. SSDs then no longer \
+             learn which blocks are free",
+        )
+        .not_when(
+            "every member is known to return zeroes (hdparm -I: Deterministic read ZEROs after \
+             TRIM), and so will every replacement",
+        )
+        .source(DISCARD_SOURCE),
     )
 }

@@ -14,8 +14,8 @@ pub struct Better {
     pub costs: Vec<String>,
 }
 
-/// Options that spread bitmaps and inode tables evenly, with the block and inode sizes and counts of the filesystem. `None`
-/// if the usual options do not.
+/// Options that spread bitmaps and inode tables evenly, with the block and inode sizes and counts
+/// of the filesystem. `None` if the usual options do not.
 pub fn even(target: &Target, sb: &Superblock) -> Option<Better> {
     let base = Options {
         block_size: Some(sb.block_size.into()),
@@ -26,14 +26,7 @@ pub fn even(target: &Target, sb: &Superblock) -> Option<Better> {
     let conf = Conf::compiled_in();
     let search = Search::on(target, target.fs.bytes(), &base, &conf);
     let found = search.remedy()?;
-    let changed = Options {
-        group: found.options.group,
-        flex: found.options.flex,
-        ..Options::default()
-    };
-    Some(Better {
-        options: changed.words(),
-        skews: found.skews,
-        costs: found.costs.words,
-    })
+    let changed =
+        Options { group: found.options.group, flex: found.options.flex, ..Options::default() };
+    Some(Better { options: changed.words(), skews: found.skews, costs: found.costs.words })
 }

@@ -3,8 +3,8 @@
 use crate::commands::doctor::facts::ArrayFacts;
 use crate::commands::doctor::finding::Finding;
 
-/// True if md has a reshape to continue, and does not: after a crash, or without the mdadm that manages it. An array that is
-/// not read-write shows sync_action `idle`.
+/// True if md has a reshape to continue, and does not: after a crash, or without the mdadm that
+/// manages it. An array that is not read-write shows sync_action `idle`.
 fn is_interrupted(of: &ArrayFacts) -> bool {
     of.array.before_reshape.is_some() && of.array.sync_action.as_deref() != Some("reshape")
 }
@@ -19,25 +19,36 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
     let title = "a reshape was interrupted and has to be continued by mdadm";
     vec![
         Finding::critical("array-reshape-interrupted", title)
-            .seen(format!("md/reshape_position is set, md/sync_action {action}, md/array_state {}", array.array_state))
+            .seen(format!(
+                "md/reshape_position is set, md/sync_action {action}, md/array_state {}",
+                array.array_state
+            ))
             .figure("action", action)
-            .why("mdadm backs up the blocks that a reshape in place overwrites. If md goes on without it, a crash can lose them")
+            .why(
+                "mdadm backs up the blocks that a reshape in place overwrites. If md goes on \
+                 without it, a crash can lose them",
+            )
             .command(format!("mdadm --detail {dev}"))
             .risk(format!(
-                "none: the command only reports. Continue with `mdadm --grow --continue {dev}`, and with --backup-file=FILE if the \
-                 reshape was started with one. Do not run `mdadm --readwrite` and do not write to md/sync_action before: md would go on without the backup"
+                "none: the command only reports. Continue with `mdadm --grow --continue {dev}`, \
+                 and with --backup-file=FILE if the reshape was started with one. Do not run \
+                 `mdadm --readwrite` and do not write to md/sync_action before: md would go on \
+                 without the backup"
             ))
-            .not_when("mdadm has frozen the array for a moment to start a reshape: run doctor again")
-            .source("Linux, drivers/md/raid5.c, raid5_run(), and md.c, action_store(); mdadm(8), --continue and --backup-file"),
+            .not_when(
+                "mdadm has frozen the array for a moment to start a reshape: run doctor again",
+            )
+            .source(
+                "Linux, drivers/md/raid5.c, raid5_run(), and md.c, action_store(); mdadm(8), \
+                 --continue and --backup-file",
+            ),
     ]
 }
 
 /// Removes commands that would continue an interrupted reshape without mdadm.
 pub fn remove_commands(of: &ArrayFacts, found: &mut [Finding]) {
     let starts = |c: &String| c.contains("--readwrite") || c.contains("md/sync_action");
-    let own = found
-        .iter_mut()
-        .filter(|f| f.array.as_ref() == Some(&of.array.name));
+    let own = found.iter_mut().filter(|f| f.array.as_ref() == Some(&of.array.name));
     for f in own.filter(|f| is_interrupted(of) && f.commands.iter().any(starts)) {
         f.commands.clear();
         f.not_when = "now: see array-reshape-interrupted".to_owned();

@@ -8,7 +8,8 @@ use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
 
-/// Minimum number of groups per member: two default flex groups. Fewer cannot be even, and their bitmaps are rarely written.
+/// Minimum number of groups per member: two default flex groups. Fewer cannot be even, and their
+/// bitmaps are rarely written.
 const MIN_GROUPS: u32 = 32;
 /// Inodes in use on an empty filesystem: the reserved ones and lost+found. An orphan file adds one.
 const EMPTY: u64 = 11;
@@ -35,14 +36,21 @@ pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
 
 fn uneven(fs: &FsFacts, report: &Report) -> Finding {
     let mut finding = figured(report)
-        .why("creating, growing or removing a file changes a bitmap and an inode table, so these members saturate first. --live S, --load FILE or `raidtrace top` shows if they do")
+        .why(
+            "creating, growing or removing a file changes a bitmap and an inode table, so these \
+             members saturate first. --live S, --load FILE or `raidtrace top` shows if they do",
+        )
         .source("measured, see docs/doctor.md; e2fsprogs, lib/ext2fs/alloc_tables.c");
     finding.destroys = true;
-    // With bigalloc a group has as many clusters as otherwise blocks; `predict::even()` does not search these layouts.
+    // With bigalloc a group has as many clusters as otherwise blocks; `predict::even()` does not
+    // search these layouts.
     let sb = fs.superblock.as_ref().filter(|sb| sb.cluster_ratio == 1);
     let Some(better) = sb.and_then(|sb| predict::even(&report.target, sb)) else {
         return finding
-            .seen("none of the usual mke2fs options is even on this array: raidtrace layout --search tries more")
+            .seen(
+                "none of the usual mke2fs options is even on this array: raidtrace layout \
+                 --search tries more",
+            )
             .not_when("the members never saturate")
             .risk("existing metadata cannot be moved");
     };
@@ -64,10 +72,15 @@ fn uneven(fs: &FsFacts, report: &Report) -> Finding {
         .figure("better_skew", better.skews.worst())
         .command(format!("mkfs.ext4 {} /dev/NEW_ARRAY", better.options))
         .risk(format!(
-            "there is no fix in place, so the command is for a new filesystem to move the data to: mkfs destroys the content of its \
-             device. {costs}Until then a larger journal writes the same blocks less often"
+            "there is no fix in place, so the command is for a new filesystem to move the data \
+             to: mkfs destroys the content of its device. {costs}Until then a larger journal \
+             writes the same blocks less often"
         ))
-        .not_when("the members never saturate, or the files are large and written sequentially. Do not reshape the array for this alone: a reshape takes days, and a failure during it can lose all data")
+        .not_when(
+            "the members never saturate, or the files are large and written sequentially. Do not \
+             reshape the array for this alone: a reshape takes days, and a failure during it can \
+             lose all data",
+        )
 }
 
 /// A stride, which mke2fs sets on every array but does not use with flex_bg when it places bitmaps.
@@ -78,12 +91,19 @@ fn inert_stride(fs: &FsFacts) -> Option<Finding> {
         return None;
     }
     Some(
-        Finding::info("layout-stride-inert", format!("stride={stride} does not spread bitmaps here"))
-            .seen(format!(
-                "s_raid_stride is {stride}, and flex groups have {flex} groups: mke2fs uses a stride only without flex_bg"
-            ))
-            .why("mke2fs(8) documents that stride keeps bitmaps off a single disk; with flex_bg it no longer does")
-            .source("e2fsprogs, commit ca74ecf32569 and lib/ext2fs/alloc_tables.c"),
+        Finding::info(
+            "layout-stride-inert",
+            format!("stride={stride} does not spread bitmaps here"),
+        )
+        .seen(format!(
+            "s_raid_stride is {stride}, and flex groups have {flex} groups: mke2fs uses a stride \
+             only without flex_bg"
+        ))
+        .why(
+            "mke2fs(8) documents that stride keeps bitmaps off a single disk; with flex_bg it no \
+             longer does",
+        )
+        .source("e2fsprogs, commit ca74ecf32569 and lib/ext2fs/alloc_tables.c"),
     )
 }
 
@@ -95,7 +115,8 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding
         return None;
     }
     let title = format!(
-        "the reshape from {} to {} disks makes an even layout uneven: {} the mean on the busiest member",
+        "the reshape from {} to {} disks makes an even layout uneven: {} the mean on the busiest \
+         member",
         old.raid_disks,
         array.array.raid_disks,
         units::factor(Some(after.worst()))
@@ -110,8 +131,15 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding
             .seen(format!("after: {}", figures(report, &after)))
             .figure("before", before.worst())
             .figure("after", after.worst())
-            .why(format!("the members of chunks repeat after a number of chunks that depends on the number of disks, and {groups} are a number of chunks apart that has a common factor with it"))
-            .risk("no action while the reshape runs. `raidtrace layout --grow-to N` shows which numbers of disks are even; another reshape costs as much")
+            .why(format!(
+                "the members of chunks repeat after a number of chunks that depends on the number \
+                 of disks, and {groups} are a number of chunks apart that has a common factor \
+                 with it"
+            ))
+            .risk(
+                "no action while the reshape runs. `raidtrace layout --grow-to N` shows which \
+                 numbers of disks are even; another reshape costs as much",
+            )
             .not_when("the members never saturate")
             .source("measured, see docs/doctor.md"),
     )

@@ -33,14 +33,23 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     vec![
         Finding::critical("fs-full", title)
             .seen(format!("statfs: {available} of {all} available to users"))
-            .seen_all((reserved > 0).then(|| format!("{} more are free, but reserved for root", size(reserved))))
+            .seen_all(
+                (reserved > 0)
+                    .then(|| format!("{} more are free, but reserved for root", size(reserved))),
+            )
             .seen_all(space.inodes.map(|n| format!("{n} free inodes")))
             .figure("available_bytes", space.available)
             .figure("bytes", space.bytes)
-            .why("writes and creates fail, and shortly before that the allocator searches long for free blocks and fragments files")
-            .commands(fs.fs.mounts.first().map(|m| {
-                format!("du -xh --max-depth=2 {} | sort -h | tail", quote(&m.path))
-            }))
+            .why(
+                "writes and creates fail, and shortly before that the allocator searches long for \
+                 free blocks and fragments files",
+            )
+            .commands(
+                fs.fs
+                    .mounts
+                    .first()
+                    .map(|m| format!("du -xh --max-depth=2 {} | sort -h | tail", quote(&m.path))),
+            )
             .risk("none: it only reports, but reads every directory, which loads the array")
             .not_when("the filesystem is filled on purpose and only read")
             .source("statfs(2); write(2), ENOSPC; mke2fs(8), -m"),
@@ -75,9 +84,6 @@ mod tests {
         assert_eq!(found(3 << 20, 688 << 20, 9).len(), 1);
         assert_eq!(found(10 << 20, 688 << 20, 9).len(), 0);
         assert_eq!(found(100 << 20, 27 << 40, 9).len(), 0);
-        assert_eq!(
-            found(27 << 39, 27 << 40, 0),
-            ["no free inode: new files fail with ENOSPC"]
-        );
+        assert_eq!(found(27 << 39, 27 << 40, 0), ["no free inode: new files fail with ENOSPC"]);
     }
 }

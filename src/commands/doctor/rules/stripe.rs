@@ -1,4 +1,5 @@
-//! `stripe=`: the alignment of the allocator compared with the array, and attempts to turn it off that have no effect.
+//! `stripe=`: the alignment of the allocator compared with the array, and attempts to turn it off
+//! that have no effect.
 
 use super::allocator;
 use crate::advice::kernel::Kernel;
@@ -26,10 +27,7 @@ struct Case<'a> {
 
 /// Checks the stripe in force, or the stored one, against the geometry of the array.
 pub fn check(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
-    let case = fs
-        .superblock
-        .as_ref()
-        .and_then(|sb| Case::new(array, fs, sb));
+    let case = fs.superblock.as_ref().and_then(|sb| Case::new(array, fs, sb));
     // Advise no stripe where the allocator has a bug with stripes.
     let livelock = allocator::livelock(kernel, fs);
     let found = [zero_ignored(fs), case.and_then(|c| c.check(livelock))];
@@ -53,7 +51,10 @@ fn zero_ignored(fs: &FsFacts) -> Option<Finding> {
         .seen(format!("{origin} has stripe=0"))
         .seen(fs.option_seen(format_args!("stripe={in_force}")))
         .figure("stripe_blocks", in_force)
-        .why("at mount the kernel treats 0 as unset and uses the superblock; only stripe=1 or a remount turns the stripe off");
+        .why(
+            "at mount the kernel treats 0 as unset and uses the superblock; only stripe=1 or a \
+             remount turns the stripe off",
+        );
     Some(
         allocator::stripe_off(fs, finding)
             .risk("parity levels get more partial-stripe writes; undone with the old values")
@@ -84,9 +85,7 @@ impl<'a> Case<'a> {
     /// Stripe in force; before a mount, the one that ext4_get_stripe_size() would choose.
     fn in_force(&self) -> u64 {
         let (stride, width) = self.stored;
-        let by_kernel = [width, stride]
-            .into_iter()
-            .find(|n| (1..=self.group).contains(n));
+        let by_kernel = [width, stride].into_iter().find(|n| (1..=self.group).contains(n));
         let mounted = self.fs.stripe().filter(|s| *s <= u64::from(u32::MAX));
         mounted.or(by_kernel).unwrap_or(0)
     }
@@ -127,11 +126,19 @@ impl<'a> Case<'a> {
             .seen("s_raid_stride and s_raid_stripe_width are 0")
             .seen(self.geometry())
             .figure("stripe_blocks", self.stripe)
-            .why("large files start anywhere in a stripe, so that long writes end in partial stripes, for which md reads first")
+            .why(
+                "large files start anywhere in a stripe, so that long writes end in partial \
+                 stripes, for which md reads first",
+            )
             .commands(self.set())
-            .risk("on a full and fragmented filesystem the allocator searches longer; undone with stride=0,stripe_width=0, and mount -o remount,stripe=0")
+            .risk(
+                "on a full and fragmented filesystem the allocator searches longer; undone with \
+                 stride=0,stripe_width=0, and mount -o remount,stripe=0",
+            )
             .not_when("files are small, or the filesystem is nearly full")
-            .source("mke2fs(8), -E stripe_width; Linux, Documentation/admin-guide/ext4.rst, stripe=")
+            .source(
+                "mke2fs(8), -E stripe_width; Linux, Documentation/admin-guide/ext4.rst, stripe=",
+            )
     }
 
     fn stride_as_stripe(&self) -> Finding {
@@ -139,49 +146,70 @@ impl<'a> Case<'a> {
         let costly = self.array.has_parity() && self.array.rotational();
         let finding = Finding::info(
             "stripe-from-stride",
-            format!("ext4 uses the stride ({stride} blocks) as the stripe ({} blocks)", self.stripe),
+            format!(
+                "ext4 uses the stride ({stride} blocks) as the stripe ({} blocks)",
+                self.stripe
+            ),
         )
         .raise_if(costly, Severity::Warning)
         .seen(if width == 0 {
-            "s_raid_stripe_width is 0 (mke2fs 1.47.3 and later do not set it on SSDs; or tune2fs cleared it alone)".to_owned()
+            "s_raid_stripe_width is 0 (mke2fs 1.47.3 and later do not set it on SSDs; or tune2fs \
+             cleared it alone)"
+                .to_owned()
         } else {
-            format!("s_raid_stripe_width is {width}, more than the {} blocks of a group", self.group)
+            format!(
+                "s_raid_stripe_width is {width}, more than the {} blocks of a group",
+                self.group
+            )
         })
         .seen(self.geometry())
         .figure("stripe_blocks", stride)
-        .why("without a width that fits into a group, the kernel uses the stride: files are aligned to chunks, stripes are still written in parts, and the allocator takes longer")
+        .why(
+            "without a width that fits into a group, the kernel uses the stride: files are \
+             aligned to chunks, stripes are still written in parts, and the allocator takes longer",
+        )
         .source(SOURCE);
         if width == 0 && costly {
             return finding
                 .commands(self.set())
-                .risk("on a full and fragmented filesystem the allocator searches longer; undone with stripe_width=0")
-                .not_when("files are small: turn the stripe off with stride=0,stripe_width=0 instead");
+                .risk(
+                    "on a full and fragmented filesystem the allocator searches longer; undone \
+                     with stripe_width=0",
+                )
+                .not_when(
+                    "files are small: turn the stripe off with stride=0,stripe_width=0 instead",
+                );
         }
         finding
             .seen(format!("in the superblock: stride={stride} stripe_width={width}"))
             .command(format!("tune2fs -E stride=0,stripe_width=0 {}", self.fs.path()))
-            .risk("none known: files stay where they are; takes effect at the next mount, undone with the old values")
-            .not_when("long writes to a parity array of hard disks matter more than the allocator's time")
+            .risk(
+                "none known: files stay where they are; takes effect at the next mount, undone \
+                 with the old values",
+            )
+            .not_when(
+                "long writes to a parity array of hard disks matter more than the allocator's time",
+            )
     }
 
     fn wrong(&self, in_force: u64) -> Finding {
         let (stride, width) = self.stored;
-        let mounted = if self.fs.stripe().is_some() {
-            "in force"
-        } else {
-            "at the next mount"
-        };
-        let title = format!(
-            "ext4 aligns to {in_force} blocks, a stripe of the array has {}",
-            self.stripe
-        );
+        let mounted = if self.fs.stripe().is_some() { "in force" } else { "at the next mount" };
+        let title =
+            format!("ext4 aligns to {in_force} blocks, a stripe of the array has {}", self.stripe);
         Finding::info("stripe-wrong", title)
             .raise_if(self.array.has_parity(), Severity::Warning)
-            .seen(format!("stride={stride} stripe_width={width} in the superblock, {in_force} {mounted}"))
+            .seen(format!(
+                "stride={stride} stripe_width={width} in the superblock, {in_force} {mounted}"
+            ))
             .seen(self.geometry())
             .figure("stripe_blocks", in_force)
             .figure("expected_blocks", self.stripe)
-            .why("blocks aligned to the wrong stripe start anywhere in the real one: long writes end in partial stripes, for which a parity array reads first. Usual after an array has grown")
+            .why(
+                "blocks aligned to the wrong stripe start anywhere in the real one: long writes \
+                 end in partial stripes, for which a parity array reads first. Usual after an \
+                 array has grown",
+            )
             .commands(self.set())
             .risk("files stay where they are. Undone with the old values")
             .not_when("stripe= was chosen on purpose for another alignment")

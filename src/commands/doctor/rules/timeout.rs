@@ -1,4 +1,5 @@
-//! Disks that retry a bad sector longer than the kernel waits: the kernel resets the disk, and md fails it for one sector.
+//! Disks that retry a bad sector longer than the kernel waits: the kernel resets the disk, and md
+//! fails it for one sector.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +8,17 @@ use crate::advice::quote::{path_of, quote};
 use crate::commands::doctor::facts::{ArrayFacts, Disk};
 use crate::commands::doctor::finding::Finding;
 
-/// Timeout in seconds that exceeds the retries of disks without error recovery control (raid.wiki.kernel.org, Timeout Mismatch).
+/// Timeout in seconds that exceeds the retries of disks without error recovery control
+/// (raid.wiki.kernel.org, Timeout Mismatch).
 const LONG_S: u64 = 180;
-const SOURCE: &str = "raid.wiki.kernel.org, Timeout Mismatch; smartctl(8), -l scterc; ACS-3, IDENTIFY DEVICE word 206; Linux, Documentation/ABI/testing/sysfs-ata";
+const SOURCE: &str = "raid.wiki.kernel.org, Timeout Mismatch; smartctl(8), -l scterc; ACS-3, \
+                      IDENTIFY DEVICE word 206; Linux, Documentation/ABI/testing/sysfs-ata";
 
 /// Name of a disk, the disk, and its timeout in seconds.
 type ShortTimeout<'a> = (&'a str, &'a Disk, u64);
 
-/// Short timeouts on arrays that can correct a sector from other members. Only ATA disks are checked: SAS and NVMe disks have
-/// other limits.
+/// Short timeouts on arrays that can correct a sector from other members. Only ATA disks are
+/// checked: SAS and NVMe disks have other limits.
 pub fn check(of: &ArrayFacts) -> Vec<Finding> {
     if !of.is_redundant() {
         return Vec::new();
@@ -41,9 +44,7 @@ fn timeouts(disks: &[ShortTimeout<'_>]) -> String {
     for (name, _, timeout) in disks {
         by_time.entry(*timeout).or_default().push(name);
     }
-    let words = by_time
-        .iter()
-        .map(|(t, names)| format!("{t} s on {}", list(names)));
+    let words = by_time.iter().map(|(t, names)| format!("{t} s on {}", list(names)));
     format!("device/timeout: {}", words.collect::<Vec<_>>().join(", "))
 }
 
@@ -59,40 +60,57 @@ fn no_control(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
             .seen(timeouts(disks))
             .seen("ata_device/*/id, word 206: no SCT Error Recovery Control on these disks")
             .figure("timeout_s", least)
-            .why("such a disk retries a bad sector for two minutes or more without responding. The kernel gives up first and resets the disk, which does not respond either, and md fails the disk instead of rewriting one sector; the next disk may fail in the same way during the rebuild")
+            .why(
+                "such a disk retries a bad sector for two minutes or more without responding. The \
+                 kernel gives up first and resets the disk, which does not respond either, and md \
+                 fails the disk instead of rewriting one sector; the next disk may fail in the \
+                 same way during the rebuild",
+            )
             .commands(names(disks).into_iter().map(command))
-            .risk("a dead disk is noticed only after three minutes; takes effect at once, undone with the old value, and is lost at a reboot unless a udev rule sets it")
+            .risk(
+                "a dead disk is noticed only after three minutes; takes effect at once, undone \
+                 with the old value, and is lost at a reboot unless a udev rule sets it",
+            )
             .not_when("the disk will soon be replaced by one with error recovery control")
             .source(SOURCE),
     )
 }
 
-/// Disks that support error recovery control according to their IDENTIFY data, or for which that is unknown. Only a command to
-/// the disk shows the current limit, and doctor sends none.
+/// Disks that support error recovery control according to their IDENTIFY data, or for which that is
+/// unknown. Only a command to the disk shows the current limit, and doctor sends none.
 fn unknown_limit(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
     let least = disks.iter().map(|(.., t)| *t).min()?;
-    let capable = disks
-        .iter()
-        .filter(|(_, d, _)| d.recovery_control == Some(true));
+    let capable = disks.iter().filter(|(_, d, _)| d.recovery_control == Some(true));
     let capable: Vec<&str> = capable.map(|(name, ..)| *name).collect();
-    let title = format!(
-        "unknown if {} give up on a sector before the kernel does",
-        list(&names(disks))
-    );
+    let title =
+        format!("unknown if {} give up on a sector before the kernel does", list(&names(disks)));
     let command = |name| format!("smartctl -l scterc {}", path_of(name));
     Some(
         Finding::info("member-timeout-unknown", title)
             .seen(timeouts(disks))
             .seen(if capable.is_empty() {
-                "no ata_device/*/id below the controller of these disks shows if they have SCT Error Recovery Control".to_owned()
+                "no ata_device/*/id below the controller of these disks shows if they have SCT \
+                 Error Recovery Control"
+                    .to_owned()
             } else {
-                format!("ata_device/*/id, word 206: {} can limit error recovery (SCT ERC)", list(&capable))
+                format!(
+                    "ata_device/*/id, word 206: {} can limit error recovery (SCT ERC)",
+                    list(&capable)
+                )
             })
             .seen("the kernel does not show the current limit: only the disk reports it (smartctl)")
             .figure("timeout_s", least)
-            .why("disks for RAID give up after 7 s, and md rewrites the sector from the others. If the limit is disabled (the default of many other disks, after each power-on) or absent, the kernel gives up first, and md fails the disk")
+            .why(
+                "disks for RAID give up after 7 s, and md rewrites the sector from the others. If \
+                 the limit is disabled (the default of many other disks, after each power-on) or \
+                 absent, the kernel gives up first, and md fails the disk",
+            )
             .commands(names(disks).into_iter().map(command))
-            .risk("none: the command only reports. The reported limit must be less than the timeout: otherwise `smartctl -l scterc,70,70` sets 7 s until the next power-on; if the command is not supported, set a timeout of 180 s")
+            .risk(
+                "none: the command only reports. The reported limit must be less than the \
+                 timeout: otherwise `smartctl -l scterc,70,70` sets 7 s until the next power-on; \
+                 if the command is not supported, set a timeout of 180 s",
+            )
             .not_when("smartctl reports less than the timeout: then nothing is wrong")
             .source(SOURCE),
     )

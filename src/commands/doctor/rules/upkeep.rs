@@ -9,22 +9,17 @@ const MONTH: u64 = 35;
 
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let arrays = facts.arrays.iter().filter(|a| a.is_redundant());
-    let unchecked = arrays
-        .clone()
-        .filter_map(|a| unchecked(facts.host.uptime_days, a));
+    let unchecked = arrays.clone().filter_map(|a| unchecked(facts.host.uptime_days, a));
     let names: Vec<&str> = arrays.map(|a| a.array.name.as_str()).collect();
     let monitor =
         (facts.host.monitored == Some(false) && !names.is_empty()).then(|| no_monitor(&names));
     unchecked.chain(monitor).collect()
 }
 
-/// No check since assembly. The kernel keeps the last kind of sync, but not its time. mdadm's mdcheck leaves a file
-/// (/var/lib/mdcheck/Checked_UUID), Debian's checkarray nothing.
+/// No check since assembly. The kernel keeps the last kind of sync, but not its time. mdadm's
+/// mdcheck leaves a file (/var/lib/mdcheck/Checked_UUID), Debian's checkarray nothing.
 fn unchecked(uptime: Option<u64>, of: &ArrayFacts) -> Option<Finding> {
-    let last_sync = of
-        .last_sync
-        .as_deref()
-        .filter(|l| matches!(*l, "none" | "idle"))?;
+    let last_sync = of.last_sync.as_deref().filter(|l| matches!(*l, "none" | "idle"))?;
     let days = uptime.filter(|d| *d >= MONTH)?;
     let idle = of.array.sync_action.as_deref() == Some("idle");
     if !idle || of.checked_days.is_some_and(|d| d < MONTH) {
@@ -34,27 +29,55 @@ fn unchecked(uptime: Option<u64>, of: &ArrayFacts) -> Option<Finding> {
     Some(
         Finding::info("array-unchecked", title)
             .on_array(&of.array.name)
-            .seen(format!("md/last_sync_action is {last_sync}: neither check nor resync since assembly"))
+            .seen(format!(
+                "md/last_sync_action is {last_sync}: neither check nor resync since assembly"
+            ))
             .seen(match of.checked_days {
-                Some(days) => format!("/var/lib/mdcheck: mdcheck last worked on this array {days} days ago"),
-                None => "/var/lib/mdcheck has no record of this array (Debian's checkarray leaves none)".to_owned(),
+                Some(days) => {
+                    format!("/var/lib/mdcheck: mdcheck last worked on this array {days} days ago")
+                }
+                None => "/var/lib/mdcheck has no record of this array (Debian's checkarray leaves \
+                         none)"
+                    .to_owned(),
             })
             .figure("uptime_days", days)
-            .why("an unreadable sector is found only when it is read: without checks that is during a rebuild, when no other copy is left")
+            .why(
+                "an unreadable sector is found only when it is read: without checks that is \
+                 during a rebuild, when no other copy is left",
+            )
             .command(format!("echo check > {}", of.sysfs("md/sync_action")))
-            .risk("the check reads every sector of all members, for hours, in addition to the load (md/sync_speed_max limits it). It changes no data; sectors that cannot be read are rewritten from the others, and a disk on which that fails is removed from the array. Writing `idle` stops it")
-            .not_when("the array was assembled recently: the kernel does not show when it was assembled")
-            .source("md(4), SCRUBBING AND MISMATCHES; mdadm, misc/mdcheck; Linux, Documentation/admin-guide/md.rst, last_sync_action"),
+            .risk(
+                "the check reads every sector of all members, for hours, in addition to the load \
+                 (md/sync_speed_max limits it). It changes no data; sectors that cannot be read \
+                 are rewritten from the others, and a disk on which that fails is removed from \
+                 the array. Writing `idle` stops it",
+            )
+            .not_when(
+                "the array was assembled recently: the kernel does not show when it was assembled",
+            )
+            .source(
+                "md(4), SCRUBBING AND MISMATCHES; mdadm, misc/mdcheck; Linux, \
+                 Documentation/admin-guide/md.rst, last_sync_action",
+            ),
     )
 }
 
 fn no_monitor(arrays: &[&str]) -> Finding {
-    Finding::info("monitor-none", "mdadm --monitor is not running: nobody is notified of a disk failure")
-        .seen("no process in /proc is `mdadm --monitor` (or --follow, -F)")
-        .seen(format!("redundant: {}", list(arrays)))
-        .why("an array that has lost a disk works as before, until the next failure")
-        .command("systemctl start mdmonitor")
-        .risk("none: the monitor waits for events. It exits at once without MAILADDR or PROGRAM in mdadm.conf; `mdadm --monitor --scan --oneshot --test` sends a test message")
-        .not_when("other software watches md/degraded or /proc/mdstat (node_exporter, a cron job, mdadm --monitor --oneshot from a timer)")
-        .source("mdadm(8), MONITOR MODE")
+    Finding::info(
+        "monitor-none",
+        "mdadm --monitor is not running: nobody is notified of a disk failure",
+    )
+    .seen("no process in /proc is `mdadm --monitor` (or --follow, -F)")
+    .seen(format!("redundant: {}", list(arrays)))
+    .why("an array that has lost a disk works as before, until the next failure")
+    .command("systemctl start mdmonitor")
+    .risk(
+        "none: the monitor waits for events. It exits at once without MAILADDR or PROGRAM in \
+         mdadm.conf; `mdadm --monitor --scan --oneshot --test` sends a test message",
+    )
+    .not_when(
+        "other software watches md/degraded or /proc/mdstat (node_exporter, a cron job, mdadm \
+         --monitor --oneshot from a timer)",
+    )
+    .source("mdadm(8), MONITOR MODE")
 }

@@ -6,8 +6,8 @@ use super::Machine;
 use crate::commands::doctor::finding::Finding;
 use crate::commands::doctor::rules::IDS;
 
-/// Prefixes of commands that keep the content of a device. Other commands must not name a device, except for placeholders
-/// (`/dev/NEW_...`).
+/// Prefixes of commands that keep the content of a device. Other commands must not name a device,
+/// except for placeholders (`/dev/NEW_...`).
 const HARMLESS: &[&str] = &[
     "umount ",
     "mount -o ",
@@ -78,11 +78,7 @@ fn check_command(command: &str) -> Result<(), String> {
         };
         let known = ["/sys/", "/proc/sys/"].iter().any(|d| file.starts_with(d))
             && FILES.iter().any(|f| file.ends_with(f));
-        return if known {
-            Ok(())
-        } else {
-            complain("a file not known to be harmless")
-        };
+        return if known { Ok(()) } else { complain("a file not known to be harmless") };
     }
     // Names a member, whose content is kept; the disk that is overwritten is a placeholder.
     let replaces = command.starts_with("mdadm --manage /dev/md0 --replace ")
@@ -100,11 +96,7 @@ fn check_command(command: &str) -> Result<(), String> {
 #[track_caller]
 pub fn may_be_pasted(found: &[Finding]) {
     for finding in found {
-        assert!(
-            IDS.contains(&finding.id),
-            "{} is not in rules::IDS",
-            finding.id
-        );
+        assert!(IDS.contains(&finding.id), "{} is not in rules::IDS", finding.id);
         for command in &finding.commands {
             if let Err(why) = check_line(command) {
                 panic!("{}: {why}", finding.id);

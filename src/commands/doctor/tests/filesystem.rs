@@ -31,14 +31,9 @@ fn errors() {
 
     let continues = Machine::raid6();
     continues.options("rw\nerrors=continue\nstripe=640");
-    assert_eq!(
-        continues.only("fs-errors-continue").severity,
-        Severity::Info
-    );
+    assert_eq!(continues.only("fs-errors-continue").severity, Severity::Info);
     // The mount option overrides the superblock.
-    Machine::raid6()
-        .sb(|sb| sb.errors = OnError::Continue)
-        .no_findings();
+    Machine::raid6().sb(|sb| sb.errors = OnError::Continue).no_findings();
 }
 
 #[test]
@@ -86,15 +81,8 @@ fn a_stripe_larger_than_a_group() {
         });
     let found = machine.findings();
     let found = found.iter().find(|f| f.id == "stripe-from-stride").unwrap();
-    assert!(
-        found.seen[0].contains("81920, more than the 32768 blocks"),
-        "{:?}",
-        found.seen
-    );
-    assert_eq!(
-        found.commands,
-        ["tune2fs -E stride=0,stripe_width=0 /dev/md0"]
-    );
+    assert!(found.seen[0].contains("81920, more than the 32768 blocks"), "{:?}", found.seen);
+    assert_eq!(found.commands, ["tune2fs -E stride=0,stripe_width=0 /dev/md0"]);
 }
 
 #[test]
@@ -104,12 +92,7 @@ fn stripe_0_in_fstab_is_ignored() {
     };
     let found = fstab("noatime,stripe=0").only("stripe-zero-ignored");
     assert!(found.title.contains("640"));
-    assert!(
-        !found
-            .commands
-            .iter()
-            .any(|c| c.starts_with("mount -o stripe=0"))
-    );
+    assert!(!found.commands.iter().any(|c| c.starts_with("mount -o stripe=0")));
     fstab("noatime,stripe=640").no_findings();
     with_options(fstab("stripe=0"), "stripe=0").no_findings();
     Machine::raid6()
@@ -126,14 +109,7 @@ fn the_livelock_of_6_0_to_6_7() {
         let off = with_options(on_kernel(release), "stripe=0").ids();
         assert!(off.is_empty(), "{off:?}");
     }
-    for release in [
-        "5.10.0-46-amd64",
-        "5.15.0",
-        "6.8.0",
-        "6.12.1",
-        "7.2",
-        "garbage",
-    ] {
+    for release in ["5.10.0-46-amd64", "5.15.0", "6.8.0", "6.12.1", "7.2", "garbage"] {
         on_kernel(release).no_findings();
     }
     // Distributions backport the new allocator, and the lists can be disabled.
@@ -147,12 +123,10 @@ fn the_livelock_of_6_0_to_6_7() {
     let measured = on_kernel("6.1.0-56-amd64");
     measured.tree.write(
         "proc/fs/ext4/md0/mb_stats",
-        "mballoc:\n\treqs: 301\n\tgroups_scanned: 10194\n\tcr1_stats:\n\t\tgroups_considered: 11000\n\t\tbad_suggestions: 10187\n",
+        "mballoc:\n\treqs: 301\n\tgroups_scanned: 10194\n\tcr1_stats:\n\t\tgroups_considered: \
+         11000\n\t\tbad_suggestions: 10187\n",
     );
-    assert_eq!(
-        measured.only("alloc-stripe-livelock").severity,
-        Severity::Critical
-    );
+    assert_eq!(measured.only("alloc-stripe-livelock").severity, Severity::Critical);
 }
 
 #[test]
@@ -162,10 +136,8 @@ fn many_groups_searched_one_by_one() {
             sb.groups = 221_184;
             sb.free_blocks_count = sb.blocks_count / 100 * (100 - used);
         });
-        for file in [
-            "sys/fs/ext4/md0/mb_max_linear_groups",
-            "proc/fs/ext4/md0/mb_structs_summary",
-        ] {
+        for file in ["sys/fs/ext4/md0/mb_max_linear_groups", "proc/fs/ext4/md0/mb_structs_summary"]
+        {
             std::fs::remove_file(machine.tree.path(file)).unwrap();
         }
         machine
@@ -184,16 +156,13 @@ fn many_groups_searched_one_by_one() {
             sb.free_blocks_count = 0;
         });
     let found = off.only("alloc-linear");
-    assert!(
-        found.commands[1].contains("mb_optimize_scan=1"),
-        "{:?}",
-        found.commands
-    );
+    assert!(found.commands[1].contains("mb_optimize_scan=1"), "{:?}", found.commands);
     assert!(!found.commands.iter().any(|c| c.contains("remount")));
     let measured = old(10);
     measured.tree.write(
         "proc/fs/ext4/md0/mb_stats",
-        "mballoc:\n\treqs: 200\n\tgroups_scanned: 200\n\tcr0_stats:\n\t\tgroups_considered: 44236800\n",
+        "mballoc:\n\treqs: 200\n\tgroups_scanned: 200\n\tcr0_stats:\n\t\tgroups_considered: \
+         44236800\n",
     );
     assert_eq!(measured.only("alloc-linear").severity, Severity::Critical);
 }
@@ -212,10 +181,7 @@ fn stripes_on_ssds() {
     let ssds = || {
         let threads = Machine::raid6().with("file sys/block/md0/md/group_thread_cnt 4");
         (0..7).fold(threads, |m, i| {
-            m.with(&format!(
-                "file sys/block/{}/queue/rotational 0",
-                super::name(i)
-            ))
+            m.with(&format!("file sys/block/{}/queue/rotational 0", super::name(i)))
         })
     };
     assert_eq!(ssds().only("alloc-stripe-ssd").severity, Severity::Info);
@@ -227,24 +193,16 @@ fn direct_io() {
     let flags = libc::O_RDWR | libc::O_DIRECT;
     let open = |release: &str, flags: i32| {
         let machine = on_kernel(release);
-        machine.tree.write(
-            "proc/4242/fdinfo/7",
-            format!("pos:\t0\nflags:\t0{flags:o}\nmnt_id:\t30\n"),
-        );
+        machine
+            .tree
+            .write("proc/4242/fdinfo/7", format!("pos:\t0\nflags:\t0{flags:o}\nmnt_id:\t30\n"));
         machine.tree.write("proc/4242/comm", "postgres\n");
         machine.with("link proc/4242/fd/7 /srv/base/1")
     };
     let found = open("5.4.0", flags).only("dio-exclusive");
-    assert!(
-        found.seen[0].contains("postgres (4242) writes /srv/base/1"),
-        "{:?}",
-        found.seen
-    );
+    assert!(found.seen[0].contains("postgres (4242) writes /srv/base/1"), "{:?}", found.seen);
     open("5.10.0-46-amd64", flags).only("dio-unwritten");
-    open("6.3.0", flags)
-        .ids()
-        .iter()
-        .for_each(|i| assert!(!i.contains("dio"), "{i}"));
+    open("6.3.0", flags).ids().iter().for_each(|i| assert!(!i.contains("dio"), "{i}"));
     open("5.10.0-46-amd64", libc::O_RDWR).no_findings();
     open("5.10.0-46-amd64", libc::O_DIRECT).no_findings();
 
@@ -259,9 +217,10 @@ fn alignment() {
     let part = |start: u64| {
         Machine::raid6().with(&format!(
             "part sdh1 8:113 536870912 disk=sdh number=1 start={start}
-            disk sdh 8:112 600000000 queue/iostats=1 queue/rotational=1 queue/scheduler=[mq-deadline] \
-                queue/max_sectors_kb=1280 queue/nr_requests=256 queue/write_cache=write~back \
-                queue/logical_block_size=512 queue/physical_block_size=4096 device/model=HUH721212ALE601
+            disk sdh 8:112 600000000 queue/iostats=1 queue/rotational=1 \
+             queue/scheduler=[mq-deadline] queue/max_sectors_kb=1280 queue/nr_requests=256 \
+             queue/write_cache=write~back queue/logical_block_size=512 \
+             queue/physical_block_size=4096 device/model=HUH721212ALE601
             file sys/block/md0/md/dev-sda/slot none
             file sys/block/md0/md/dev-sda/state spare
             member md0 sdh1 slot=0 state=in_sync offset=264192 new_offset=264192 size=268435456"
@@ -276,10 +235,6 @@ fn alignment() {
     on(5120).no_findings();
     let found = on(2048).only("misaligned-stripes");
     assert_eq!(found.severity, Severity::Warning);
-    assert!(
-        found.title.contains("1 MiB into a stripe of 2.5 MiB"),
-        "{}",
-        found.title
-    );
+    assert!(found.title.contains("1 MiB into a stripe of 2.5 MiB"), "{}", found.title);
     on(63).only("misaligned-blocks");
 }

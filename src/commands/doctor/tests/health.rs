@@ -14,35 +14,15 @@ fn degraded() {
     };
     let two_left = lost("raid6", 7).only("array-degraded");
     assert_eq!(two_left.severity, Severity::Warning);
-    assert!(
-        two_left.title.contains("1 more disk may fail"),
-        "{}",
-        two_left.title
-    );
+    assert!(two_left.title.contains("1 more disk may fail"), "{}", two_left.title);
     assert_eq!(
         two_left.commands,
-        [
-            "mdadm --manage /dev/md0 --remove sdc",
-            "mdadm --manage /dev/md0 --add /dev/NEW_DISK"
-        ]
+        ["mdadm --manage /dev/md0 --remove sdc", "mdadm --manage /dev/md0 --add /dev/NEW_DISK"]
     );
-    assert!(
-        two_left
-            .seen
-            .iter()
-            .any(|s| s == "no working member in slot 2")
-    );
+    assert!(two_left.seen.iter().any(|s| s == "no working member in slot 2"));
     for (level, loses, read) in [
-        (
-            "raid5",
-            "the next disk failure loses data",
-            "computed from the others",
-        ),
-        (
-            "raid10",
-            "the next disk failure can lose data",
-            "read from the remaining copies",
-        ),
+        ("raid5", "the next disk failure loses data", "computed from the others"),
+        ("raid10", "the next disk failure can lose data", "read from the remaining copies"),
     ] {
         let none_left = lost(level, 6).only("array-degraded");
         assert_eq!(none_left.severity, Severity::Critical, "{level}");
@@ -64,11 +44,7 @@ fn degraded_and_rebuilding() {
         )
         .only("array-degraded");
     assert_eq!(found.severity, Severity::Critical);
-    assert!(
-        found.title.ends_with("rebuilding, 12.3 %"),
-        "{}",
-        found.title
-    );
+    assert!(found.title.ends_with("rebuilding, 12.3 %"), "{}", found.title);
     assert!(found.commands.is_empty());
 }
 
@@ -87,10 +63,7 @@ fn more_failures_than_the_level_tolerates() {
         .with("file sys/block/md0/md/degraded 2")
         .only("array-degraded");
     assert_eq!(found.severity, Severity::Critical);
-    assert_eq!(
-        found.title,
-        "failed: raid5 has lost more members than it tolerates"
-    );
+    assert_eq!(found.title, "failed: raid5 has lost more members than it tolerates");
     assert_eq!(found.commands, ["mdadm --detail /dev/md0"]);
 }
 
@@ -103,11 +76,7 @@ fn a_mirror_whose_last_copy_fails() {
             file sys/block/md0/md/degraded 1",
         )
         .only("array-degraded");
-    assert!(
-        found.title.contains("on a disk that reports errors"),
-        "{}",
-        found.title
-    );
+    assert!(found.title.contains("on a disk that reports errors"), "{}", found.title);
     assert!(found.why.contains("refuses all writes"), "{}", found.why);
     assert_eq!(found.commands, ["mdadm --detail /dev/md0"]);
 }
@@ -152,22 +121,13 @@ fn an_interrupted_reshape_has_no_command_that_continues_it() {
             file sys/block/md0/md/mismatch_cnt 8"
         ))
     };
-    for (state, action) in [
-        ("read-auto", "idle"),
-        ("readonly", "idle"),
-        ("clean", "frozen"),
-    ] {
+    for (state, action) in [("read-auto", "idle"), ("readonly", "idle"), ("clean", "frozen")] {
         let found = interrupted(state, action).findings();
-        assert!(
-            found.iter().any(|f| f.id == "array-reshape-interrupted"),
-            "{state}"
-        );
+        assert!(found.iter().any(|f| f.id == "array-reshape-interrupted"), "{state}");
         assert!(found.len() > 1, "{state}");
         let commands: Vec<_> = found.iter().flat_map(|f| &f.commands).collect();
         assert!(
-            !commands
-                .iter()
-                .any(|c| c.contains("--readwrite") || c.contains("sync_action")),
+            !commands.iter().any(|c| c.contains("--readwrite") || c.contains("sync_action")),
             "{state}: {commands:?}"
         );
     }
@@ -186,20 +146,14 @@ fn stopped_array() {
         .only("array-stopped");
     assert_eq!(found.array.as_deref(), Some("md7"));
     // An array without members is ignored.
-    Machine::raid6()
-        .with("md md7 9:7 0 array_state=clear")
-        .no_findings();
+    Machine::raid6().with("md md7 9:7 0 array_state=clear").no_findings();
 }
 
 #[test]
 fn syncing() {
     for (action, severity, title) in [
         ("check", Severity::Info, "check in progress, 25.0 % done"),
-        (
-            "resync",
-            Severity::Warning,
-            "resync in progress, 25.0 % done",
-        ),
+        ("resync", Severity::Warning, "resync in progress, 25.0 % done"),
         ("frozen", Severity::Warning, "resync and rebuild are frozen"),
     ] {
         let found = Machine::raid6()
@@ -236,13 +190,9 @@ fn pending_resync() {
     let found = waits("readonly").only("array-resync-pending");
     assert!(found.commands.is_empty());
     // A running resync is not pending.
-    waits("active")
-        .with("file sys/block/md0/md/sync_action resync")
-        .only("array-syncing");
+    waits("active").with("file sys/block/md0/md/sync_action resync").only("array-syncing");
     for (file, text) in [("array_state", "read-auto"), ("resync_start", "none")] {
-        Machine::raid6()
-            .with(&format!("file sys/block/md0/md/{file} {text}"))
-            .no_findings();
+        Machine::raid6().with(&format!("file sys/block/md0/md/{file} {text}")).no_findings();
     }
     Machine::new("raid0", 12, Some(32744))
         .with("file sys/block/md0/md/resync_start 0")
@@ -254,10 +204,7 @@ fn pending_resync() {
         file sys/block/md0/md/dev-sdc/slot none
         file sys/block/md0/md/dev-sdc/state spare",
     );
-    assert_eq!(
-        spare.only("array-degraded").commands,
-        ["mdadm --readwrite /dev/md0"]
-    );
+    assert_eq!(spare.only("array-degraded").commands, ["mdadm --readwrite /dev/md0"]);
 }
 
 /// After `mdadm --replace`, or after a spare has been rebuilt.
@@ -271,10 +218,7 @@ fn a_faulty_member_that_is_not_needed() {
         .only("member-faulty");
     assert_eq!(
         found.commands,
-        [
-            "mdadm --manage /dev/md0 --remove sdc",
-            "mdadm --manage /dev/md0 --add /dev/NEW_DISK"
-        ]
+        ["mdadm --manage /dev/md0 --remove sdc", "mdadm --manage /dev/md0 --add /dev/NEW_DISK"]
     );
 }
 
@@ -282,15 +226,10 @@ fn a_faulty_member_that_is_not_needed() {
 fn bad_sectors() {
     let bad = || Machine::raid6().with("file sys/block/md0/md/dev-sdb/bad_blocks 4096 8");
     let found = bad().only("member-bad-blocks");
-    assert_eq!(
-        (found.severity, found.figures["sectors"].as_u64()),
-        (Severity::Warning, Some(8))
-    );
+    assert_eq!((found.severity, found.figures["sectors"].as_u64()), (Severity::Warning, Some(8)));
     let ids = bad().with("file sys/block/md0/md/degraded 1").ids();
     assert_eq!(ids[0], "critical member-bad-blocks");
-    Machine::raid6()
-        .with("file sys/block/md0/md/dev-sdb/errors 3")
-        .only("member-read-errors");
+    Machine::raid6().with("file sys/block/md0/md/dev-sdb/errors 3").only("member-read-errors");
 }
 
 #[test]
@@ -306,12 +245,9 @@ fn mismatches_of_a_check_or_repair() {
     assert!(found.seen[0].ends_with("md/last_sync_action check"));
     let repaired = after("repair").only("array-repaired");
     assert_eq!(repaired.severity, Severity::Info);
-    assert!(
-        repaired.title.contains("rewrote 94208 mismatched sectors"),
-        "{}",
-        repaired.title
-    );
-    // Blocks that a first resync or a rebuild counts may never have matched. `idle` and `none`: no sync since assembly.
+    assert!(repaired.title.contains("rewrote 94208 mismatched sectors"), "{}", repaired.title);
+    // Blocks that a first resync or a rebuild counts may never have matched. `idle` and `none`: no
+    // sync since assembly.
     for action in ["resync", "recover", "reshape", "garbage"] {
         after(action).no_findings();
     }
@@ -324,9 +260,7 @@ fn mismatches_of_a_check_or_repair() {
         .with("file sys/block/md0/md/last_sync_action check");
     assert_eq!(mirror.only("array-mismatch").severity, Severity::Info);
     // The count of a running check is not final, and another check would start over.
-    let running = after("check")
-        .with("file sys/block/md0/md/sync_action check")
-        .findings();
+    let running = after("check").with("file sys/block/md0/md/sync_action check").findings();
     let found = running.iter().find(|f| f.id == "array-mismatch").unwrap();
     assert!(found.title.contains("so far") && found.commands.is_empty());
 }

@@ -1,4 +1,5 @@
-//! Hostile files: rules do not panic, control characters are not printed, and names are quoted in commands.
+//! Hostile files: rules do not panic, control characters are not printed, and names are quoted in
+//! commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -55,7 +56,8 @@ fn garbage_in_each_file_in_turn() {
     for dir in ["sys", "proc/fs", "proc/sys"] {
         files(&machine.tree.path(dir), &mut paths);
     }
-    // Except the files that list devices: without them there are no facts. `machine` has tests for these.
+    // Except the files that list devices: without them there are no facts. `machine` has tests for
+    // these.
     paths.retain(|p| !p.ends_with("dev") && !p.ends_with("array_state"));
     for path in &paths {
         let good = fs::read(path).unwrap();
@@ -91,9 +93,7 @@ fn names_are_quoted_in_commands() {
         .with("file sys/block/sdd/device/model \u{1b}[31mEVIL\u{202e}")
         .with("file sys/fs/ext4/md0/errors_count 1")
         .with("file sys/fs/ext4/md0/last_error_func \u{1b}]0;title\u{7}");
-    machine
-        .tree
-        .add("mount 9:0 /$(reboot)\\040;\\033[2J ext4 /dev/md0 rw");
+    machine.tree.add("mount 9:0 /$(reboot)\\040;\\033[2J ext4 /dev/md0 rw");
     let (text, found) = printed(&machine);
     assert_printable(&text);
     assert!(text.contains("EVIL"));

@@ -10,25 +10,16 @@ fn default_layout_on_12_disks() {
     let found = full.findings();
     assert_eq!(full.ids(), ["info layout-skew", "info layout-stride-inert"]);
     let skew = &found[0];
-    assert!(
-        skew.title.contains("sda, sde and sdi hold"),
-        "{}",
-        skew.title
-    );
+    assert!(skew.title.contains("sda, sde and sdi hold"), "{}", skew.title);
     assert!(skew.figures["bitmaps"].as_f64().unwrap() > 3.9);
     assert_eq!(skew.figures["better_options"], "-g 32744");
     assert!(skew.figures["better_skew"].as_f64().unwrap() < 1.2);
-    assert!(
-        skew.seen
-            .iter()
-            .any(|s| s.contains("4096 modulo 12 disks is 4")),
-        "{:?}",
-        skew.seen
-    );
+    assert!(skew.seen.iter().any(|s| s.contains("4096 modulo 12 disks is 4")), "{:?}", skew.seen);
     let mkfs = ["mkfs.ext4 -g 32744 /dev/NEW_ARRAY"];
     assert_eq!(skew.commands, mkfs);
 
-    // The evidence mentions files. The command never names an existing device, even if there are none.
+    // The evidence mentions files. The command never names an existing device, even if there are
+    // none.
     let files = |machine: Machine| {
         let found = machine.findings().remove(0);
         assert_eq!(found.commands, mkfs);
@@ -42,10 +33,7 @@ fn default_layout_on_12_disks() {
     assert_eq!(files(used(11)), none);
     assert_eq!(files(used(12).sb(|sb| sb.orphan_file_inum = 12)), none);
     // The superblock is outdated if the filesystem was not unmounted.
-    assert_eq!(
-        files(used(11).sb(|sb| sb.state = 0)),
-        "the filesystem may hold files"
-    );
+    assert_eq!(files(used(11).sb(|sb| sb.state = 0)), "the filesystem may hold files");
 }
 
 #[test]
@@ -61,11 +49,7 @@ fn default_layout_on_raid5() {
     assert_eq!((found.id, found.severity), ("layout-skew", Severity::Info));
     assert!(found.figures["bitmaps"].as_f64().unwrap() > 7.9);
     // No flex groups of 128 GiB, which would spread only the bitmaps evenly.
-    assert!(
-        !found.seen.iter().any(|s| s.contains("-G")),
-        "{:?}",
-        found.seen
-    );
+    assert!(!found.seen.iter().any(|s| s.contains("-G")), "{:?}", found.seen);
 }
 
 /// A few groups cannot be even, and are rarely written.
@@ -104,9 +88,6 @@ fn reshape_that_makes_a_layout_uneven() {
     assert!(found.figures["after"].as_f64().unwrap() > 7.9);
     for (from, to) in [(8, 7), (7, 9), (4, 8)] {
         let ids = grows(from, to).ids();
-        assert!(
-            !ids.iter().any(|i| i.contains("layout-grow")),
-            "{from} {to} {ids:?}"
-        );
+        assert!(!ids.iter().any(|i| i.contains("layout-grow")), "{from} {to} {ids:?}");
     }
 }

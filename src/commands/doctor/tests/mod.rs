@@ -1,5 +1,5 @@
-//! Tests of the rules on simulated machines: trees of files like sysfs and /proc, and filesystems planned like mke2fs. Each test
-//! changes one thing on a machine without findings.
+//! Tests of the rules on simulated machines: trees of files like sysfs and /proc, and filesystems
+//! planned like mke2fs. Each test changes one thing on a machine without findings.
 
 mod array;
 pub(super) mod commands;
@@ -38,7 +38,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// An array of `disks` rotational disks. `group`: blocks per group, for an even layout if the default is uneven.
+    /// An array of `disks` rotational disks. `group`: blocks per group, for an even layout if the
+    /// default is uneven.
     pub fn new(level: &str, disks: u32, group: Option<u32>) -> Self {
         Self::on("md0", "9:0", "", (level, disks, group))
     }
@@ -76,9 +77,9 @@ impl Machine {
             _ => (COMPONENT, "bitmap"),
         };
         let mut tree = Tree::new(&format!(
-            "md md0 9:0 {} level={level} layout={layout} chunk_size={CHUNK} raid_disks={disks} component_size={component} \
-                metadata_version=1.2 array_state=clean reshape_position=none consistency_policy={policy} \
-                queue/optimal_io_size={}
+            "md md0 9:0 {} level={level} layout={layout} chunk_size={CHUNK} raid_disks={disks} \
+             component_size={component} metadata_version=1.2 array_state=clean \
+             reshape_position=none consistency_policy={policy} queue/optimal_io_size={}
             mount {dev} /srv ext4 /dev/{fs} rw
             {part}
             file proc/sys/kernel/osrelease 6.12.107+deb13-amd64
@@ -118,14 +119,12 @@ impl Machine {
         for i in 0..disks {
             tree.add(&disk(i));
             tree.add(&format!(
-                "member md0 {} slot={i} state=in_sync offset=264192 new_offset=264192 size={COMPONENT} errors=0",
+                "member md0 {} slot={i} state=in_sync offset=264192 new_offset=264192 \
+                 size={COMPONENT} errors=0",
                 name(i)
             ));
         }
-        let options = Options {
-            group,
-            ..Options::default()
-        };
+        let options = Options { group, ..Options::default() };
         let mut layout = plan(kib * 1024, CHUNK, &options, &Conf::compiled_in()).unwrap();
         let sb = layout.superblock.as_mut().unwrap();
         sb.raid_stride = 128;
@@ -133,15 +132,9 @@ impl Machine {
         sb.errors = OnError::ReadOnly;
         sb.state = 1;
         let stripe = sb.raid_stripe_width;
-        let machine = Self {
-            tree,
-            layout,
-            fs,
-            dev: Dev::parse(dev).unwrap(),
-        };
-        machine.options(&format!(
-            "rw\ndelalloc\ndioread_nolock\nerrors=remount-ro\nstripe={stripe}"
-        ));
+        let machine = Self { tree, layout, fs, dev: Dev::parse(dev).unwrap() };
+        machine
+            .options(&format!("rw\ndelalloc\ndioread_nolock\nerrors=remount-ro\nstripe={stripe}"));
         machine
     }
 
@@ -152,10 +145,7 @@ impl Machine {
 
     /// Sets /proc/fs/ext4/DEV/options of the filesystem.
     pub fn options(&self, text: &str) {
-        self.tree.write(
-            format!("proc/fs/ext4/{}/options", self.fs),
-            format!("{text}\n"),
-        );
+        self.tree.write(format!("proc/fs/ext4/{}/options", self.fs), format!("{text}\n"));
     }
 
     /// Adds lines of the fixture's text format.
@@ -173,13 +163,8 @@ impl Machine {
     pub fn facts(&self) -> Facts {
         let sys = self.tree.sys();
         let (host, stopped) = resolve_all(&sys).unwrap();
-        let mut topology = Topology {
-            host,
-            ..Topology::default()
-        };
-        topology
-            .layouts
-            .insert(self.dev, self.layout.clone().into());
+        let mut topology = Topology { host, ..Topology::default() };
+        topology.layouts.insert(self.dev, self.layout.clone().into());
         gather(&sys, &topology, stopped)
     }
 
@@ -193,10 +178,7 @@ impl Machine {
 
     /// Severities and ids, as in `warning array-degraded`, the worst first.
     pub fn ids(&self) -> Vec<String> {
-        self.findings()
-            .iter()
-            .map(|f| format!("{} {}", f.severity.name(), f.id))
-            .collect()
+        self.findings().iter().map(|f| format!("{} {}", f.severity.name(), f.id)).collect()
     }
 
     /// Asserts that there is one finding, and returns it.
@@ -224,13 +206,7 @@ impl Machine {
 
 /// A diagnosis with nothing left out.
 fn diagnosis<'a>(facts: &'a Facts, found: &'a [Finding], able: &'a Ability) -> Diagnosis<'a> {
-    Diagnosis {
-        facts,
-        found,
-        able,
-        live: None,
-        left_out: LeftOut::default(),
-    }
+    Diagnosis { facts, found, able, live: None, left_out: LeftOut::default() }
 }
 
 pub(super) fn name(i: u32) -> String {
@@ -239,9 +215,10 @@ pub(super) fn name(i: u32) -> String {
 
 fn disk(i: u32) -> String {
     format!(
-        "disk {} 8:{} {} queue/iostats=1 queue/rotational=1 queue/scheduler=none~[mq-deadline] queue/max_sectors_kb=1280 \
-            queue/nr_requests=256 queue/write_cache=write~back queue/logical_block_size=512 \
-            queue/physical_block_size=4096 alignment_offset=0 device/model=HUH721212ALE601",
+        "disk {} 8:{} {} queue/iostats=1 queue/rotational=1 queue/scheduler=none~[mq-deadline] \
+         queue/max_sectors_kb=1280 queue/nr_requests=256 queue/write_cache=write~back \
+         queue/logical_block_size=512 queue/physical_block_size=4096 alignment_offset=0 \
+         device/model=HUH721212ALE601",
         name(i),
         16 * i,
         COMPONENT * 2 + 300_000

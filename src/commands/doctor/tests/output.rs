@@ -36,7 +36,8 @@ fn text(machine: &Machine) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// An uneven layout, two missing disks, bad blocks, and a stripe width in the superblock that is from before the array grew.
+/// An uneven layout, two missing disks, bad blocks, and a stripe width in the superblock that is
+/// from before the array grew.
 fn faulty() -> Machine {
     Machine::new("raid6", 8, None)
         .with(
@@ -70,11 +71,7 @@ fn left_out_findings_are_counted() {
     let print = |found: &[Finding]| {
         let mut out = Vec::new();
         let diagnosis = Diagnosis {
-            left_out: LeftOut {
-                ignored: 2,
-                acknowledged: 1,
-                below_min_severity: 0,
-            },
+            left_out: LeftOut { ignored: 2, acknowledged: 1, below_min_severity: 0 },
             ..super::diagnosis(&facts, found, &able)
         };
         table::write(&mut out, &diagnosis).unwrap();
@@ -82,7 +79,10 @@ fn left_out_findings_are_counted() {
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(
-        print(&[]).contains("no other findings on 1 array or disk and 1 filesystem; left out: 2 ignored, 1 acknowledged"),
+        print(&[]).contains(
+            "no other findings on 1 array or disk and 1 filesystem; left out: 2 ignored, 1 \
+             acknowledged"
+        ),
         "{}",
         print(&[])
     );

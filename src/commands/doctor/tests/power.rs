@@ -18,13 +18,11 @@ fn barriers_off_on_disks_with_a_cache() {
     mounted("barrier").no_findings();
     // Write-through caches lose nothing.
     let through = (0..7).fold(mounted("nobarrier"), |m, i| {
-        m.with(&format!(
-            "file sys/block/{}/queue/write_cache write through",
-            super::name(i)
-        ))
+        m.with(&format!("file sys/block/{}/queue/write_cache write through", super::name(i)))
     });
     through.no_findings();
-    // The origin of the option is part of the evidence, as a remount lasts only until the next mount.
+    // The origin of the option is part of the evidence, as a remount lasts only until the next
+    // mount.
     let fstab = |options: &str| {
         let machine =
             mounted("nobarrier").with(&format!("file etc/fstab /dev/md0 /srv ext4 {options} 0 2"));
@@ -33,19 +31,13 @@ fn barriers_off_on_disks_with_a_cache() {
     assert!(fstab("noatime,barrier=0").contains("from /etc/fstab"));
     assert!(!fstab("noatime").contains("from"));
     let stored = mounted("nobarrier").sb(|sb| sb.default_mount_opts |= 0x100);
-    assert_eq!(
-        stored.only("fs-nobarrier").commands[1],
-        "tune2fs -o ^nobarrier /dev/md0"
-    );
+    assert_eq!(stored.only("fs-nobarrier").commands[1], "tune2fs -o ^nobarrier /dev/md0");
 }
 
 #[test]
 fn asynchronous_commits() {
     let found = mounted("data=writeback\njournal_async_commit").only("fs-async-commit");
     assert_eq!(found.severity, Severity::Warning);
-    assert_eq!(
-        found.commands,
-        ["umount /srv", "mount -o data=ordered /dev/md0 /srv"]
-    );
+    assert_eq!(found.commands, ["umount /srv", "mount -o data=ordered /dev/md0 /srv"]);
     mounted("data=writeback\njournal_checksum").no_findings();
 }

@@ -5,28 +5,22 @@ use crate::commands::doctor::finding::Severity;
 
 fn rotational(value: u32) -> Machine {
     (0..7).fold(Machine::raid6(), |m, i| {
-        m.with(&format!(
-            "file sys/block/{}/queue/rotational {value}",
-            super::name(i)
-        ))
+        m.with(&format!("file sys/block/{}/queue/rotational {value}", super::name(i)))
     })
 }
 
 #[test]
 fn the_write_hole() {
     for policy in ["resync", "bitmap"] {
-        let machine = Machine::raid6().with(&format!(
-            "file sys/block/md0/md/consistency_policy {policy}"
-        ));
+        let machine =
+            Machine::raid6().with(&format!("file sys/block/md0/md/consistency_policy {policy}"));
         let found = machine.only("parity-write-hole");
         assert_eq!(found.severity, Severity::Info);
         assert!(found.seen[0].contains(policy) && found.commands.is_empty());
     }
     for policy in ["ppl", "journal"] {
         Machine::raid6()
-            .with(&format!(
-                "file sys/block/md0/md/consistency_policy {policy}"
-            ))
+            .with(&format!("file sys/block/md0/md/consistency_policy {policy}"))
             .no_findings();
     }
     // Mirrors have no write hole.
@@ -49,12 +43,8 @@ fn fast_disks_with_one_thread() {
         ]
     );
     assert!(found.risk.contains("112 MiB"), "{}", found.risk);
-    fast()
-        .with("file sys/block/md0/md/group_thread_cnt 2")
-        .no_findings();
-    fast()
-        .with("file sys/block/md0/md/stripe_cache_size 8192")
-        .no_findings();
+    fast().with("file sys/block/md0/md/group_thread_cnt 2").no_findings();
+    fast().with("file sys/block/md0/md/stripe_cache_size 8192").no_findings();
     rotational(1).no_findings();
 }
 
@@ -62,10 +52,7 @@ fn fast_disks_with_one_thread() {
 fn discards_on_parity_levels() {
     let members = |m: Machine| {
         (0..7).fold(m, |m, i| {
-            m.with(&format!(
-                "file sys/block/{}/queue/discard_max_bytes 4096",
-                super::name(i)
-            ))
+            m.with(&format!("file sys/block/{}/queue/discard_max_bytes 4096", super::name(i)))
         })
     };
     let asked = || {
@@ -74,12 +61,7 @@ fn discards_on_parity_levels() {
         machine
     };
     let found = asked().only("parity-discard-inert");
-    assert!(
-        found
-            .seen
-            .iter()
-            .any(|s| s.ends_with("devices_handle_discard_safely: N"))
-    );
+    assert!(found.seen.iter().any(|s| s.ends_with("devices_handle_discard_safely: N")));
     // Disks without discards; no such mount option.
     let machine = Machine::raid6();
     machine.options("rw\nerrors=remount-ro\nstripe=640\ndiscard");
@@ -91,16 +73,10 @@ fn discards_on_parity_levels() {
             .with("file sys/block/md0/queue/discard_max_bytes 4096")
             .with("file sys/module/raid456/parameters/devices_handle_discard_safely Y")
     };
-    assert_eq!(
-        trusted().only("parity-discard-trusted").severity,
-        Severity::Info
-    );
+    assert_eq!(trusted().only("parity-discard-trusted").severity, Severity::Info);
     // Discards may be the reason for mismatches.
     let ids = trusted().with("file sys/block/md0/md/mismatch_cnt 8").ids();
-    assert_eq!(
-        ids,
-        ["warning array-mismatch", "warning parity-discard-trusted"]
-    );
+    assert_eq!(ids, ["warning array-mismatch", "warning parity-discard-trusted"]);
 }
 
 #[test]
@@ -114,13 +90,12 @@ fn no_check_since_assembly() {
         assert_eq!(found.figures["uptime_days"], 100);
         assert_eq!(found.array.as_deref(), Some("md0"));
     }
-    // The last check is unknown after any sync, and a host that has just booted has had no time for one.
+    // The last check is unknown after any sync, and a host that has just booted has had no time for
+    // one.
     for word in ["check", "repair", "resync", "recover"] {
         never(word).no_findings();
     }
-    never("none")
-        .with("file proc/uptime 86400.5 1.0")
-        .no_findings();
+    never("none").with("file proc/uptime 86400.5 1.0").no_findings();
     // mdcheck worked on this array today, by its UUID; then on another one.
     let file = |uuid: &str| {
         never("none")
@@ -134,37 +109,24 @@ fn no_check_since_assembly() {
 #[test]
 fn no_monitor() {
     let without = |machine: Machine| {
-        machine
-            .tree
-            .write("proc/77/cmdline", "mdadm\0--monitor\0--oneshot\0");
+        machine.tree.write("proc/77/cmdline", "mdadm\0--monitor\0--oneshot\0");
         machine
     };
     let found = without(Machine::raid6()).only("monitor-none");
-    assert_eq!(
-        (found.severity, found.array.as_deref()),
-        (Severity::Info, None)
-    );
+    assert_eq!((found.severity, found.array.as_deref()), (Severity::Info, None));
     // Nothing to monitor.
     without(Machine::new("raid0", 12, Some(32744))).no_findings();
     // A PID namespace does not show the processes of the host.
-    without(Machine::raid6())
-        .with("link proc/1/ns/pid pid:[4026532000]")
-        .no_findings();
+    without(Machine::raid6()).with("link proc/1/ns/pid pid:[4026532000]").no_findings();
 }
 
 #[test]
 fn read_ahead_of_less_than_a_stripe() {
     // 5 data disks with chunks of 512 KiB.
-    let found = Machine::raid6()
-        .with("file sys/block/md0/queue/read_ahead_kb 8")
-        .only("array-read-ahead");
-    assert_eq!(
-        found.commands,
-        ["echo 5120 > /sys/block/md0/queue/read_ahead_kb"]
-    );
-    Machine::raid6()
-        .with("file sys/block/md0/queue/read_ahead_kb 2560")
-        .no_findings();
+    let found =
+        Machine::raid6().with("file sys/block/md0/queue/read_ahead_kb 8").only("array-read-ahead");
+    assert_eq!(found.commands, ["echo 5120 > /sys/block/md0/queue/read_ahead_kb"]);
+    Machine::raid6().with("file sys/block/md0/queue/read_ahead_kb 2560").no_findings();
 }
 
 #[test]
@@ -180,11 +142,7 @@ fn more_dirty_memory_than_the_disks_can_write() {
     // A fifth of the memory that is available.
     let machine = Machine::raid6().with("file proc/meminfo MemAvailable: 268435456 kB");
     let found = machine.only("dirty-limits");
-    assert!(
-        found.seen[0].contains("dirty_ratio is 20 %"),
-        "{:?}",
-        found.seen
-    );
+    assert!(found.seen[0].contains("dirty_ratio is 20 %"), "{:?}", found.seen);
     // The rate of SSDs is not assumed.
     let ssds = rotational(0)
         .with("file proc/sys/vm/dirty_bytes 34359738368")

@@ -1,5 +1,5 @@
-//! A trace for Perfetto (<https://ui.perfetto.dev>): requests and counters of each member, bytes of each origin, submissions of
-//! each task, slow operations, notes and losses.
+//! A trace for Perfetto (<https://ui.perfetto.dev>): requests and counters of each member, bytes of
+//! each origin, submissions of each task, slow operations, notes and losses.
 
 pub(super) mod proto;
 mod slow;
@@ -53,25 +53,14 @@ pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result
     if let Some((start_us, length_us)) = trace.clock.current() {
         trace.interval(start_us, length_us)?;
     }
-    let Trace {
-        stream,
-        changes,
-        requests,
-        mut reasons,
-        ..
-    } = trace;
+    let Trace { stream, changes, requests, mut reasons, .. } = trace;
     stream.finish()?;
     reasons.add(
         "counter changes that arrived too late, so that counters are inexact for a moment",
         changes.late(),
     );
     reasons.add(INVALID_ROWS, reader.invalid_rows());
-    Ok(Written {
-        count: requests,
-        unit: "requests",
-        notes: reasons.notes(),
-        hint: None,
-    })
+    Ok(Written { count: requests, unit: "requests", notes: reasons.notes(), hint: None })
 }
 
 struct Trace<W> {
@@ -105,11 +94,7 @@ impl<W: Write> Trace<W> {
             Item::Part(part) => self.part(part),
             Item::Submission(submission) => self.submission(reader, submission),
             Item::Note { time_us, text } => self.message(*time_us, "note", text),
-            Item::Lost {
-                time_us,
-                reason,
-                count,
-            } => {
+            Item::Lost { time_us, reason, count } => {
                 self.reasons.add("events lost while recording", *count);
                 self.message(*time_us, "lost", &format!("lost: {count} events, {reason}"))
             }
@@ -117,8 +102,7 @@ impl<W: Write> Trace<W> {
                 let Some(left_out) =
                     slow::write(&mut self.stream, &mut self.tracks, *time_us, json)?
                 else {
-                    self.reasons
-                        .add("damaged intervals of slow operations, left out", 1);
+                    self.reasons.add("damaged intervals of slow operations, left out", 1);
                     return Ok(());
                 };
                 let reason = "slow operations left out, because all lanes were in use";
@@ -140,8 +124,7 @@ impl<W: Write> Trace<W> {
     }
 
     fn message(&mut self, time_us: i64, category: &str, text: &str) -> io::Result<()> {
-        self.stream
-            .instant(self.messages, time_us, (category, text), &[])
+        self.stream.instant(self.messages, time_us, (category, text), &[])
     }
 
     fn request(&mut self, reader: &Reader, r: &Request) -> io::Result<()> {
@@ -154,20 +137,14 @@ impl<W: Write> Trace<W> {
             self.push(issue_us, member, Kind::Issue)?;
             self.push(r.time_us, member, Kind::Complete)?;
         }
-        let kind = Kind::Bytes {
-            op: r.op,
-            origin: r.origin,
-            bytes: r.bytes,
-        };
+        let kind = Kind::Bytes { op: r.op, origin: r.origin, bytes: r.bytes };
         self.push(r.time_us, member, kind)?;
 
         let Some(place) = self.tracks.members.get_mut(member) else {
             return Ok(());
         };
         let track = match issue_us {
-            Some(issue_us) => place
-                .requests
-                .place(&mut self.stream, issue_us, r.time_us)?,
+            Some(issue_us) => place.requests.place(&mut self.stream, issue_us, r.time_us)?,
             None => None,
         };
         let mut arguments = Vec::with_capacity(12);
@@ -207,9 +184,7 @@ impl<W: Write> Trace<W> {
         let name = event_name(r.origin, r.op);
         let name = (r.origin.name(), name.as_str());
         if let (Some(track), Some(issue_us)) = (track, issue_us) {
-            return self
-                .stream
-                .slice(track, (issue_us, r.time_us), name, &arguments);
+            return self.stream.slice(track, (issue_us, r.time_us), name, &arguments);
         }
         let why = match issue_us {
             None => UNKNOWN_ISSUE,
@@ -224,11 +199,7 @@ impl<W: Write> Trace<W> {
         let Some(member) = self.tracks.member_index(p.member) else {
             return Ok(());
         };
-        let kind = Kind::Bytes {
-            op: p.op,
-            origin: p.origin,
-            bytes: p.bytes,
-        };
+        let kind = Kind::Bytes { op: p.op, origin: p.origin, bytes: p.bytes };
         self.push(p.time_us, member, kind)
     }
 
@@ -296,9 +267,7 @@ impl<W: Write> Trace<W> {
     fn interval(&mut self, start_us: i64, length_us: i64) -> io::Result<()> {
         let stream = &mut self.stream;
         for member in &mut self.tracks.members {
-            let figures = member
-                .rates
-                .end(start_us.saturating_add(length_us), length_us);
+            let figures = member.rates.end(start_us.saturating_add(length_us), length_us);
             let [_, busy, read, written] = &mut member.counters;
             busy.set(stream, start_us, figures.busy_percent)?;
             read.set(stream, start_us, figures.read)?;

@@ -1,5 +1,6 @@
-//! The messages of Perfetto's `trace.proto` that raidtrace writes, with the fields that it sets. Field numbers are those of
-//! protos/perfetto/trace in the Perfetto repository; `tests/export.rs` decodes the output with the official messages.
+//! The messages of Perfetto's `trace.proto` that raidtrace writes, with the fields that it sets.
+//! Field numbers are those of protos/perfetto/trace in the Perfetto repository; `tests/export.rs`
+//! decodes the output with the official messages.
 
 use prost::Message;
 
@@ -121,7 +122,8 @@ pub struct InternedData {
     pub debug_annotation_string_values: Vec<Interned>,
 }
 
-/// `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` have the same fields on the wire.
+/// `EventCategory`, `EventName`, `DebugAnnotationName` and `InternedString` have the same fields on
+/// the wire.
 #[derive(Clone, PartialEq, Message)]
 pub struct Interned {
     #[prost(uint64, optional, tag = "1")]

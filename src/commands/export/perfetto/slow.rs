@@ -8,8 +8,8 @@ use crate::analysis::slow::names::{Names, Slow, task};
 use crate::analysis::slow::sentence::sentence;
 use crate::recording::slow::Interval;
 
-/// Writes the operations of an interval. Returns the number of operations without a free lane; `None` if the interval is
-/// damaged.
+/// Writes the operations of an interval. Returns the number of operations without a free lane;
+/// `None` if the interval is damaged.
 pub fn write(
     stream: &mut Stream<impl Write>,
     tracks: &mut Tracks,
@@ -19,9 +19,7 @@ pub fn write(
     let Ok(mut interval) = Interval::parse(time_us, json) else {
         return Ok(None);
     };
-    interval
-        .operations
-        .sort_by_key(|slow| slow.operation.end_ns);
+    interval.operations.sort_by_key(|slow| slow.operation.end_ns);
     let mut left_out = 0;
     for slow in &interval.operations {
         if !operation(stream, tracks, slow, &interval.names)? {
@@ -63,17 +61,11 @@ fn operation(
     let mut from_us = start_us;
     for (phase, part) in slow.waterfall.longest() {
         let to_us = from_us.saturating_add(microseconds(part.ns)).min(end_us);
-        let (member, file) = (
-            names.member(&part.culprit),
-            part.culprit.file.map(|file| names.file(&file)),
-        );
+        let (member, file) =
+            (names.member(&part.culprit), part.culprit.file.map(|file| names.file(&file)));
         let who = part.culprit.task.as_ref().map(task);
-        let texts = [
-            ("member", &member),
-            ("task", &who),
-            ("reason", &part.culprit.what),
-            ("file", &file),
-        ];
+        let texts =
+            [("member", &member), ("task", &who), ("reason", &part.culprit.what), ("file", &file)];
         let mut arguments = vec![("us", Value::Number(part.ns / 1000))];
         for (name, text) in texts {
             if let Some(text) = text {

@@ -1,4 +1,5 @@
-//! Writes tracks and events as a stream of packets. A repeated text is written once, then referred to by its id.
+//! Writes tracks and events as a stream of packets. A repeated text is written once, then referred
+//! to by its id.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -13,7 +14,8 @@ use super::proto::{
 use crate::commands::export::written::nanoseconds;
 use crate::printable::clean;
 
-/// Bytes of texts that are remembered. When there are more, all are forgotten and written again where they are used.
+/// Bytes of texts that are remembered. When there are more, all are forgotten and written again
+/// where they are used.
 const TEXTS: usize = 4 << 20;
 /// Maximum length of a text in bytes.
 const TEXT: usize = 4096;
@@ -49,10 +51,7 @@ impl Ids {
         // 64: the entry itself.
         *bytes += text.len() + 64;
         self.0.insert(text.to_owned(), id);
-        new.push(Interned {
-            iid: Some(id),
-            name: Some(clean(clip(text)).into_owned()),
-        });
+        new.push(Interned { iid: Some(id), name: Some(clean(clip(text)).into_owned()) });
         id
     }
 }
@@ -193,21 +192,15 @@ impl<W: Write> Stream<W> {
         arguments: &Arguments<'_>,
     ) -> io::Result<()> {
         if self.bytes > TEXTS {
-            for ids in [
-                &mut self.categories,
-                &mut self.names,
-                &mut self.arguments,
-                &mut self.texts,
-            ] {
+            for ids in [&mut self.categories, &mut self.names, &mut self.arguments, &mut self.texts]
+            {
                 ids.0.clear();
             }
             (self.bytes, self.cleared) = (0, true);
         }
         let mut new = InternedData::default();
         let bytes = &mut self.bytes;
-        let category = self
-            .categories
-            .id(category, &mut new.event_categories, bytes);
+        let category = self.categories.id(category, &mut new.event_categories, bytes);
         let name = self.names.id(name, &mut new.event_names, bytes);
         let mut annotations = Vec::with_capacity(arguments.len());
         for (name, value) in arguments {
@@ -234,11 +227,7 @@ impl<W: Write> Stream<W> {
             track_uuid: Some(track.0),
             counter_value: None,
         };
-        self.timed(
-            time_us,
-            event,
-            Some(new).filter(|n| *n != InternedData::default()),
-        )
+        self.timed(time_us, event, Some(new).filter(|n| *n != InternedData::default()))
     }
 
     fn plain(
@@ -269,14 +258,9 @@ impl<W: Write> Stream<W> {
             trusted_packet_sequence_id: Some(SEQUENCE),
             track_event: Some(event),
             interned_data,
-            sequence_flags: Some(if cleared {
-                STATE_CLEARED | NEEDS_STATE
-            } else {
-                NEEDS_STATE
-            }),
-            trace_packet_defaults: cleared.then_some(TracePacketDefaults {
-                timestamp_clock_id: Some(REALTIME),
-            }),
+            sequence_flags: Some(if cleared { STATE_CLEARED | NEEDS_STATE } else { NEEDS_STATE }),
+            trace_packet_defaults: cleared
+                .then_some(TracePacketDefaults { timestamp_clock_id: Some(REALTIME) }),
             ..TracePacket::default()
         })
     }
@@ -284,9 +268,7 @@ impl<W: Write> Stream<W> {
     fn write(&mut self, packet: &TracePacket) -> io::Result<()> {
         self.packet.clear();
         self.packet.push(PACKET);
-        packet
-            .encode_length_delimited(&mut self.packet)
-            .map_err(io::Error::other)?;
+        packet.encode_length_delimited(&mut self.packet).map_err(io::Error::other)?;
         self.out.write_all(&self.packet)
     }
 }

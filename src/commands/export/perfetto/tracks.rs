@@ -11,7 +11,8 @@ use crate::origin::Origin;
 
 /// Maximum number of lanes for requests of a member, or for slow operations of an array.
 pub const LANES: usize = 128;
-/// Maximum number of arrays, and of members: in a damaged or hostile recording, all further ones are shown as the last.
+/// Maximum number of arrays, and of members: in a damaged or hostile recording, all further ones
+/// are shown as the last.
 const MOST: usize = 4096;
 /// Maximum number of tracks with one task, for an array; one more track has all further tasks.
 const TASKS: usize = 1000;
@@ -26,12 +27,7 @@ pub struct Spans {
 
 impl Spans {
     fn new(parent: Track, name: &'static str) -> Self {
-        Self {
-            parent,
-            name,
-            lanes: Lanes::new(LANES),
-            tracks: Vec::new(),
-        }
+        Self { parent, name, lanes: Lanes::new(LANES), tracks: Vec::new() }
     }
 
     /// A track on which the span overlaps no other; `None` if all lanes are in use.
@@ -45,8 +41,7 @@ impl Spans {
             return Ok(None);
         };
         if lane == self.tracks.len() {
-            self.tracks
-                .push(stream.track(Some(self.parent), self.name)?);
+            self.tracks.push(stream.track(Some(self.parent), self.name)?);
         }
         Ok(self.tracks.get(lane).copied())
     }
@@ -98,9 +93,7 @@ pub struct Member {
 impl Member {
     /// Track of requests without a lane or without a known length.
     pub fn others(&mut self, stream: &mut Stream<impl Write>) -> io::Result<Track> {
-        first_use(&mut self.others, || {
-            stream.track(Some(self.track), "requests without a slice")
-        })
+        first_use(&mut self.others, || stream.track(Some(self.track), "requests without a slice"))
     }
 }
 
@@ -124,9 +117,7 @@ impl Array {
         origin: Origin,
         bytes: u64,
     ) -> io::Result<()> {
-        let parent = first_use(&mut self.origins, || {
-            stream.track(Some(self.track), "origins")
-        })?;
+        let parent = first_use(&mut self.origins, || stream.track(Some(self.track), "origins"))?;
         let Some(counter) = self.bytes.get_mut(origin as usize) else {
             return Ok(());
         };
@@ -162,8 +153,7 @@ impl Array {
 
     pub fn slow(&mut self) -> &mut Spans {
         let track = self.track;
-        self.slow
-            .get_or_insert_with(|| Spans::new(track, "slow operations"))
+        self.slow.get_or_insert_with(|| Spans::new(track, "slow operations"))
     }
 }
 
@@ -199,16 +189,12 @@ impl Tracks {
 
     /// Index of the array with a number.
     pub fn array_index(&self, number: u32) -> Option<usize> {
-        self.array_by_number
-            .get(usize::try_from(number).ok()?)
-            .copied()
+        self.array_by_number.get(usize::try_from(number).ok()?).copied()
     }
 
     /// Index of the member with a number.
     pub fn member_index(&self, number: u32) -> Option<usize> {
-        self.member_by_number
-            .get(usize::try_from(number).ok()?)
-            .copied()
+        self.member_by_number.get(usize::try_from(number).ok()?).copied()
     }
 
     /// Index of the array with a name, whose track is created at first use.

@@ -38,7 +38,8 @@ fn groups(
     Ok(rows)
 }
 
-/// Uses dictionaries only for columns whose values repeat. For other columns, hashing each value costs time and saves no space.
+/// Uses dictionaries only for columns whose values repeat. For other columns, hashing each value
+/// costs time and saves no space.
 fn properties(bytes: usize) -> Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
@@ -47,14 +48,11 @@ fn properties(bytes: usize) -> Result<WriterProperties> {
         .set_column_statistics_enabled(ColumnPath::from("time"), EnabledStatistics::Chunk);
     for (name, column) in COLUMNS {
         let path = ColumnPath::from(name);
-        if matches!(
-            name,
-            "time" | "sector" | "array_sector" | "device_us" | "text"
-        ) {
+        if matches!(name, "time" | "sector" | "array_sector" | "device_us" | "text") {
             properties = properties.set_column_dictionary_enabled(path.clone(), false);
         }
-        // `array_sector` stays plain: a submission and its requests, a few rows apart, share the value, and zstd compresses the
-        // repetition.
+        // `array_sector` stays plain: a submission and its requests, a few rows apart, share the
+        // value, and zstd compresses the repetition.
         let numbers = matches!(column, Type::Time | Type::U16 | Type::U32 | Type::U64);
         if numbers && name != "array_sector" {
             properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);

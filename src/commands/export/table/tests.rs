@@ -65,7 +65,8 @@ fn columns(batches: impl Iterator<Item = RecordBatch>) -> Vec<Vec<Option<String>
     columns
 }
 
-/// Exports in row groups of `group` bytes, and compares the type and every value of every column. Returns the number of groups.
+/// Exports in row groups of `group` bytes, and compares the type and every value of every column.
+/// Returns the number of groups.
 fn same(bytes: &[u8], group: usize) -> usize {
     let recorded = StreamReader::try_new(bytes, None).unwrap();
     let schema = recorded.schema();

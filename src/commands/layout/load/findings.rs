@@ -32,33 +32,33 @@ pub const COLUMNS: [&str; 3] = ["recorded", "model", "planned"];
 pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
     let places = match &source.xfs {
         Some(_) => {
-            "a directory and its files stay in their allocation group, or rotate over another number of groups in the same order, and each \
-             block keeps its distance from the start of its group, apart from the log, which keeps its offset"
+            "a directory and its files stay in their allocation group, or rotate over another \
+             number of groups in the same order, and each block keeps its distance from the start \
+             of its group, apart from the log, which keeps its offset"
         }
         None => {
-            "a directory and its files stay in their flex group (its number modulo the number of planned flex groups), and each \
-             block keeps its distance from the start of its kind of area there; the journal keeps its offset"
+            "a directory and its files stay in their flex group (its number modulo the number of \
+             planned flex groups), and each block keeps its distance from the start of its kind of \
+             area there; the journal keeps its offset"
         }
     };
     let mut words = vec![
         places.to_owned(),
-        "bios of a task that continue each other on a member within 4 ms are one request, of at most 1280 KiB".to_owned(),
+        "bios of a task that continue each other on a member within 4 ms are one request, of at \
+         most 1280 KiB"
+            .to_owned(),
     ];
     let levels = [source.geometry.level(), plan.geometry.level()];
-    if levels
-        .iter()
-        .any(|l| matches!(l, Level::Raid4 | Level::Raid5 | Level::Raid6))
-    {
+    if levels.iter().any(|l| matches!(l, Level::Raid4 | Level::Raid5 | Level::Raid6)) {
         words.push(
-            "parity: writes of a stripe within 10 ms are handled together; pre-reads are those of the cheaper of \
-             read-modify-write and reconstruct-write, less the pages of the last 256 stripes (stripe_cache_size); md submits pages in another order, so requests merge less than predicted"
+            "parity: writes of a stripe within 10 ms are handled together; pre-reads are those of \
+             the cheaper of read-modify-write and reconstruct-write, less the pages of the last \
+             256 stripes (stripe_cache_size); md submits pages in another order, so requests \
+             merge less than predicted"
                 .to_owned(),
         );
     }
-    if levels
-        .iter()
-        .any(|l| matches!(l, Level::Raid1 | Level::Raid10))
-    {
+    if levels.iter().any(|l| matches!(l, Level::Raid1 | Level::Raid10)) {
         words.push("reads of mirrors are spread evenly".to_owned());
     }
     words
@@ -68,22 +68,22 @@ pub fn assumptions(source: &Source, plan: &Plan) -> Vec<String> {
 pub fn not_predicted(source: &Source) -> [&'static str; 3] {
     let [places, writes] = match &source.xfs {
         Some(_) => [
-            "other places that XFS would choose: other alignment of large files, and a full group sends files elsewhere",
+            "other places that XFS would choose: other alignment of large files, and a full group \
+             sends files elsewhere",
             "more or fewer metadata writes with other btrees, and other padding of the log",
         ],
         None => [
-            "other places that ext4 would choose: directories of the root are spread by a hash, and a full group sends files elsewhere",
-            "more or fewer metadata writes, if directories share or no longer share a bitmap or a block of inodes",
+            "other places that ext4 would choose: directories of the root are spread by a hash, \
+             and a full group sends files elsewhere",
+            "more or fewer metadata writes, if directories share or no longer share a bitmap or a \
+             block of inodes",
         ],
     };
-    [
-        places,
-        writes,
-        "latency under the changed load, and reads that a cache would save",
-    ]
+    [places, writes, "latency under the changed load, and reads that a cache would save"]
 }
 
-/// Index of the largest of several sums, and its share of the total, 0 to 1; `None` if the total is 0.
+/// Index of the largest of several sums, and its share of the total, 0 to 1; `None` if the total is
+/// 0.
 pub fn busiest(sums: &[u64]) -> Option<(usize, f64)> {
     let total: u64 = sums.iter().fold(0, |sum, n| sum.saturating_add(*n));
     let (at, most) = sums.iter().enumerate().max_by_key(|(_, n)| **n)?;
@@ -102,8 +102,7 @@ impl Findings<'_> {
 
     /// Sums of a direction on each member.
     pub fn sums(&self, column: usize, direction: Direction) -> Vec<Sum> {
-        self.column(column)
-            .map_or_else(Vec::new, |figures| figures.by_member(direction))
+        self.column(column).map_or_else(Vec::new, |figures| figures.by_member(direction))
     }
 
     /// Requests of a direction on each member.
@@ -138,11 +137,7 @@ impl Findings<'_> {
             (share - even) * total as f64
         };
         let [reads, writes] = Direction::BOTH.map(excess);
-        if reads > writes {
-            Direction::Read
-        } else {
-            Direction::Write
-        }
+        if reads > writes { Direction::Read } else { Direction::Write }
     }
 
     /// The finding in one sentence.
@@ -162,10 +157,7 @@ impl Findings<'_> {
             (words, false) => format!("With {words}"),
         };
         let members = if now == then {
-            format!(
-                "{now} members; even is {}",
-                percent(1.0 / f64::from(now.max(1)))
-            )
+            format!("{now} members; even is {}", percent(1.0 / f64::from(now.max(1))))
         } else {
             format!(
                 "{then} members, even is {}; recorded on {now}, even is {}",
@@ -173,7 +165,8 @@ impl Findings<'_> {
                 percent(1.0 / f64::from(now.max(1)))
             )
         };
-        // The plan is compared with the model of today's layout, not with the recording: both have the model's error.
+        // The plan is compared with the model of today's layout, not with the recording: both have
+        // the model's error.
         let (recorded, today, planned) = (share(0), share(1), share(2));
         let op = direction.op().name();
         let outcome = if now == then && (planned - today).abs() < SAME {
@@ -190,20 +183,19 @@ impl Findings<'_> {
         format!("{with} the busiest member would have had {outcome} ({members}{error})")
     }
 
-    /// Largest difference between model and recording on a member, over the mean of the members: of bytes, and of requests.
+    /// Largest difference between model and recording on a member, over the mean of the members: of
+    /// bytes, and of requests.
     pub fn errors(&self) -> [f64; 2] {
         let requests = |column| {
             let [reads, writes] = Direction::BOTH.map(|d| self.requests(column, d));
             let both = reads.iter().zip(&writes);
             both.map(|(r, w)| r + w).collect::<Vec<u64>>()
         };
-        [
-            error(&self.bytes(0), &self.bytes(1)),
-            error(&requests(0), &requests(1)),
-        ]
+        [error(&self.bytes(0), &self.bytes(1)), error(&requests(0), &requests(1))]
     }
 
-    /// Mean and highest estimated load of the busiest member per interval, in requests that its disk works on.
+    /// Mean and highest estimated load of the busiest member per interval, in requests that its
+    /// disk works on.
     pub fn load(&self, column: usize) -> Option<(f64, f64)> {
         let loads = self.laid.service.busiest(self.column(column)?);
         if self.laid.service.is_empty() || loads.is_empty() {

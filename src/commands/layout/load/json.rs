@@ -66,18 +66,13 @@ fn side(geometry: &Geometry, fs: &Filesystem, options: Option<&str>) -> Value {
 /// An object with a value for each column.
 fn columns(value: impl Fn(usize) -> Value) -> Value {
     let names = COLUMNS.iter().enumerate();
-    let object: Map<String, Value> = names
-        .map(|(column, name)| ((*name).to_owned(), value(column)))
-        .collect();
+    let object: Map<String, Value> =
+        names.map(|(column, name)| ((*name).to_owned(), value(column))).collect();
     Value::Object(object)
 }
 
 fn members(found: &Findings<'_>) -> Vec<Value> {
-    let disks = found
-        .plan
-        .geometry
-        .disks()
-        .max(found.source.geometry.disks());
+    let disks = found.plan.geometry.disks().max(found.source.geometry.disks());
     let origins = found.origins();
     let device = |column: usize| {
         let seconds = found.column(column).map(|f| found.laid.service.seconds(f));

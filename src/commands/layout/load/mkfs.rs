@@ -59,7 +59,8 @@ impl Options {
         }
     }
 
-    /// The filesystem that mkfs makes in `bytes` on an array with chunks of `chunk` bytes and `disks` data disks.
+    /// The filesystem that mkfs makes in `bytes` on an array with chunks of `chunk` bytes and
+    /// `disks` data disks.
     ///
     /// # Errors
     /// mkfs would refuse the options.
@@ -97,7 +98,8 @@ fn pinned(
     ) -> Result<(), String> {
         match *option {
             Some(own) if own != recorded => Err(format!(
-                "{name}={own}: the recorded filesystem has {recorded}, and the load would be another with {own}"
+                "{name}={own}: the recorded filesystem has {recorded}, and the load would be \
+                 another with {own}"
             )),
             Some(_) => Ok(()),
             None => {

@@ -1,7 +1,7 @@
 //! `layout --load`: the load of a recording, laid onto another array or other mkfs options.
 //!
-//! * `source`: array and filesystem of the recording. `plan`: the planned ones; `mkfs`: their options. `pass`: reads the
-//!   recording once.
+//! * `source`: array and filesystem of the recording. `plan`: the planned ones; `mkfs`: their
+//!   options. `pass`: reads the recording once.
 //! * `findings`: what the output says. `text`, `json`: write it. `search`: `--search --load`.
 
 mod findings;
@@ -39,10 +39,7 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
     let reader = Reader::open(path, Wanted::Everything)?;
     let named = |why: String| anyhow!("{}: {why}", path.display());
     let source = Source::choose(reader.header(), args.target.as_deref()).map_err(named)?;
-    let machine = Machine {
-        conf: Conf::from_machine(),
-        defaults: xfs::defaults(args)?,
-    };
+    let machine = Machine { conf: Conf::from_machine(), defaults: xfs::defaults(args)? };
     let options = options(args, &source)?;
     if args.search {
         let found = search::run(&args.array, path, reader, &source, &options, &machine)?;

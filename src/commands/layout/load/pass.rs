@@ -1,4 +1,5 @@
-//! One pass over a recording: what was recorded, and the same load on today's layout and on each planned one.
+//! One pass over a recording: what was recorded, and the same load on today's layout and on each
+//! planned one.
 
 use std::collections::BTreeMap;
 
@@ -69,12 +70,7 @@ impl<'a> Pass<'a> {
     pub fn new(source: &'a Source, plans: &'a [Plan]) -> Result<Self> {
         let lane = |geometry, relocation, start| -> Result<Lane<'a>> {
             let disks = Disks::new(geometry, LARGEST, 0).map_err(|e| anyhow!(e))?;
-            Ok(Lane {
-                geometry,
-                relocation,
-                start,
-                disks,
-            })
+            Ok(Lane { geometry, relocation, start, disks })
         };
         let mut lanes = vec![lane(&source.geometry, None, source.start)?];
         for plan in plans {
@@ -140,11 +136,7 @@ impl<'a> Pass<'a> {
 
     fn lose(&mut self, reason: String, count: u64) {
         let is_known = self.lost.len() < REASONS || self.lost.contains_key(&reason);
-        let reason = if is_known {
-            reason
-        } else {
-            "others".to_owned()
-        };
+        let reason = if is_known { reason } else { "others".to_owned() };
         let sum = self.lost.entry(reason).or_default();
         *sum = sum.saturating_add(count);
     }
@@ -163,26 +155,18 @@ impl<'a> Pass<'a> {
         for (bytes, what) in [
             (
                 self.outside,
-                "submitted outside the filesystem are in the recorded column only, and so in the check",
+                "submitted outside the filesystem are in the recorded column only, and so in the \
+                 check",
             ),
-            (
-                self.homeless,
-                "are of structures that the planned filesystem does not have",
-            ),
-            (
-                self.own,
-                "of md itself (resync, superblock, bitmap, journal) are in no column",
-            ),
+            (self.homeless, "are of structures that the planned filesystem does not have"),
+            (self.own, "of md itself (resync, superblock, bitmap, journal) are in no column"),
         ] {
             if bytes > 0 {
                 notes.push(format!("{} {what}", size(bytes)));
             }
         }
         if self.others > 0 {
-            notes.push(format!(
-                "{} discards and the like are not laid out",
-                self.others
-            ));
+            notes.push(format!("{} discards and the like are not laid out", self.others));
         }
         notes
     }
@@ -338,11 +322,7 @@ impl Lane<'_> {
                 }
                 let offset = block.saturating_mul(block_sectors).saturating_add(rest);
                 let sector = self.start.saturating_add(offset);
-                self.disks.add(Bio {
-                    sector,
-                    sectors,
-                    ..bio
-                });
+                self.disks.add(Bio { sector, sectors, ..bio });
             }
             at += sectors;
         }

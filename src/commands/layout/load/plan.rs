@@ -9,7 +9,8 @@ use crate::fs::xfs;
 use crate::raid::{Geometry, Level, Params};
 
 pub struct Plan {
-    /// Options of mkfs on one line, with those that keep properties of the recorded filesystem; empty for mkfs's defaults.
+    /// Options of mkfs on one line, with those that keep properties of the recorded filesystem;
+    /// empty for mkfs's defaults.
     pub words: String,
     pub options: Options,
     pub geometry: Geometry,
@@ -25,7 +26,8 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Plans the array of the recording with the changes in `array`, and what mkfs would make there.
+    /// Plans the array of the recording with the changes in `array`, and what mkfs would make
+    /// there.
     ///
     /// # Errors
     /// Names the option that is impossible.
@@ -44,7 +46,8 @@ impl Plan {
             let sectors = geometry.array_sectors().saturating_sub(start);
             sectors.saturating_mul(512)
         };
-        // A partition or a volume keeps its size; a filesystem that fills its array fills the other one too.
+        // A partition or a volume keeps its size; a filesystem that fills its array fills the other
+        // one too.
         let had = room(&source.geometry, source.start);
         let fills = source.fs.bytes() >= had / 20 * 19;
         let bytes = match (is_other_array, fills) {
@@ -60,7 +63,8 @@ impl Plan {
         let (mut fs, xfs) = pinned.plan(bytes, chunk, data, machine)?;
         if fs.block_size != source.fs.block_size {
             return Err(format!(
-                "the planned filesystem has blocks of {}, the recorded one of {block}: add -b {block}",
+                "the planned filesystem has blocks of {}, the recorded one of {block}: add -b \
+                 {block}",
                 fs.block_size
             ));
         }
@@ -109,14 +113,19 @@ impl Plan {
     pub fn notes(&self, source: &Source) -> Vec<String> {
         let mut notes = Vec::new();
         if self.fs.bytes() < source.fs.bytes() / 20 * 19 {
-            notes.push("the planned filesystem is smaller than the recorded one: several recorded blocks are at the same planned one".to_owned());
+            notes.push(
+                "the planned filesystem is smaller than the recorded one: several recorded blocks \
+                 are at the same planned one"
+                    .to_owned(),
+            );
         }
         let groups = |fs: &Filesystem| fs.allocation_groups().map(|g| g.count);
         if let (Some(recorded), Some(planned)) = (groups(&source.fs), groups(&self.fs))
             && recorded != planned
         {
             notes.push(format!(
-                "{planned} allocation groups instead of {recorded}: assumed that directories use all of them, as with many more directories than groups"
+                "{planned} allocation groups instead of {recorded}: assumed that directories use \
+                 all of them, as with many more directories than groups"
             ));
         }
         notes
@@ -132,15 +141,17 @@ fn groups(source: &Source, planned: &xfs::Geometry) -> Result<Prepared, String> 
     let recorded = source.fs.allocation_groups().map_or(0, |g| g.count);
     if groups.count() > 2 * u64::from(recorded) {
         return Err(format!(
-            "the planned filesystem has {} allocation groups, the recorded one {recorded}: with more than twice as many, the recording does not say how \
-             many of them its directories would use; give a larger agsize: --mkfs '-d agsize=...'",
+            "the planned filesystem has {} allocation groups, the recorded one {recorded}: with \
+             more than twice as many, the recording does not say how many of them its directories \
+             would use; give a larger agsize: --mkfs '-d agsize=...'",
             groups.count()
         ));
     }
     Ok(Prepared::Allocation(groups))
 }
 
-/// Geometry of the recorded array with the given changes, md's number of its layout, and true if it is another geometry.
+/// Geometry of the recorded array with the given changes, md's number of its layout, and true if it
+/// is another geometry.
 fn geometry(source: &Source, changes: &ArrayOptions) -> Result<(Geometry, u32, bool), String> {
     let now = &source.options;
     if !changes.is_any() {
@@ -151,16 +162,9 @@ fn geometry(source: &Source, changes: &ArrayOptions) -> Result<(Geometry, u32, b
     let same = level == now.level;
     let options = ArrayOptions {
         level,
-        disks: changes.disks.or(if level == Some(Level::Single) {
-            None
-        } else {
-            now.disks
-        }),
+        disks: changes.disks.or(if level == Some(Level::Single) { None } else { now.disks }),
         chunk: changes.chunk.or(now.chunk),
-        layout: changes
-            .layout
-            .clone()
-            .or(if same { now.layout.clone() } else { None }),
+        layout: changes.layout.clone().or(if same { now.layout.clone() } else { None }),
         ..ArrayOptions::default()
     };
     // Checks the options, and names the wrong one. The array has members of the recorded size.
@@ -168,11 +172,8 @@ fn geometry(source: &Source, changes: &ArrayOptions) -> Result<(Geometry, u32, b
     let layout = options.layout_number().unwrap_or(0);
     let recorded = &source.member_sectors;
     let uses_all = checked.level() == Level::Raid0 && recorded.len() == checked.disks() as usize;
-    let member_sectors = if uses_all {
-        recorded.clone()
-    } else {
-        vec![recorded.iter().copied().min().unwrap_or(0)]
-    };
+    let member_sectors =
+        if uses_all { recorded.clone() } else { vec![recorded.iter().copied().min().unwrap_or(0)] };
     let geometry = Geometry::new(&Params {
         level: checked.level(),
         layout,

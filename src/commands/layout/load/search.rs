@@ -26,7 +26,8 @@ use crate::ui::text;
 const CANDIDATES: usize = 12;
 /// Number of candidates to show, apart from the user's options.
 const SHOWN: usize = 6;
-/// Minimum gain, as a share of the busiest member's time, to recommend other options than the user's.
+/// Minimum gain, as a share of the busiest member's time, to recommend other options than the
+/// user's.
 const MIN_GAIN: f64 = 0.05;
 
 /// A candidate and its load.
@@ -72,18 +73,12 @@ pub fn run(
     let planned = |options: &Options| Plan::new(source, array, options, machine).ok();
     plans.extend(options.iter().filter_map(planned));
     let mut pass = Pass::new(source, &plans)?;
-    let mut notes = pass
-        .read(reader)
-        .map_err(|why| anyhow!("{}: {why}", path.display()))?;
+    let mut notes = pass.read(reader).map_err(|why| anyhow!("{}: {why}", path.display()))?;
     let laid = pass.finish();
-    notes.extend(
-        plans
-            .first()
-            .into_iter()
-            .flat_map(|base| base.notes(source)),
-    );
+    notes.extend(plans.first().into_iter().flat_map(|base| base.notes(source)));
     notes.push(format!(
-        "the {} best of the static search are compared; layout --load with the options of one shows its tables and the limits of the model",
+        "the {} best of the static search are compared; layout --load with the options of one \
+         shows its tables and the limits of the model",
         plans.len() - 1
     ));
     let recorded = figures(&laid, &laid.recorded);
@@ -91,13 +86,7 @@ pub fn run(
     let mut rows: Vec<Row> = rows
         .map(|(i, (plan, planned))| {
             let (shares, bytes, seconds) = figures(&laid, planned);
-            Row {
-                plan,
-                is_base: i == 0,
-                shares,
-                bytes,
-                seconds,
-            }
+            Row { plan, is_base: i == 0, shares, bytes, seconds }
         })
         .collect();
     // The sort is stable: the static search decides between equals.
@@ -163,11 +152,7 @@ impl Found {
     fn recommended(&self) -> usize {
         let base = self.rows.iter().position(|r| r.is_base).unwrap_or(0);
         let gain = self.rows[base].seconds - self.rows[0].seconds;
-        if gain < MIN_GAIN * self.rows[base].seconds {
-            base
-        } else {
-            0
-        }
+        if gain < MIN_GAIN * self.rows[base].seconds { base } else { 0 }
     }
 
     fn shown(&self) -> Vec<usize> {
@@ -177,15 +162,13 @@ impl Found {
     }
 
     fn reason(&self) -> String {
-        let (best, base) = (
-            &self.rows[self.recommended()],
-            self.rows.iter().find(|r| r.is_base),
-        );
+        let (best, base) = (&self.rows[self.recommended()], self.rows.iter().find(|r| r.is_base));
         let Some(base) = base.filter(|base| !std::ptr::eq(*base, best)) else {
             return "no other options lower the load of the busiest member".to_owned();
         };
         format!(
-            "the busiest member has {} of the writes instead of {}, and {:.1} s of device time instead of {:.1} s",
+            "the busiest member has {} of the writes instead of {}, and {:.1} s of device time \
+             instead of {:.1} s",
             percent(best.shares[1]),
             percent(base.shares[1]),
             best.seconds,
@@ -194,10 +177,7 @@ impl Found {
     }
 
     pub fn lines(&self) -> Vec<String> {
-        let about = format!(
-            "{}: on the busiest member, planned on {}",
-            self.path, self.array
-        );
+        let about = format!("{}: on the busiest member, planned on {}", self.path, self.array);
         let mut out = wrapped("", &about);
         out.push(String::new());
         out.push(text::left("  options", 33) + "   reads   writes    bytes  device time");
@@ -227,18 +207,15 @@ impl Found {
         let even = percent(self.even);
         out.push(line("  (even)", [self.even; 2], self.even, 0.0).replace("0.0 s", "     "));
         out.push(String::new());
-        let advice = format!(
-            "{} DEVICE: {}",
-            self.rows[best].plan.options.command(),
-            self.reason()
-        );
+        let advice =
+            format!("{} DEVICE: {}", self.rows[best].plan.options.command(), self.reason());
         out.extend(wrapped("> ", &advice));
         if !self.rows[best].is_base {
             out.extend(wrapped("  ", NEW_ONLY));
         }
         let explained = format!(
-            "shares of all requests and bytes, even is {even}; device time is estimated from the mean by operation and size in \
-             this recording"
+            "shares of all requests and bytes, even is {even}; device time is estimated from the \
+             mean by operation and size in this recording"
         );
         out.extend(wrapped("", &explained));
         for note in &self.notes {

@@ -53,10 +53,8 @@ impl Source {
             None => true,
         };
         let all: Vec<_> = header.filesystems.iter().filter(fits).collect();
-        let known: Vec<_> = all
-            .iter()
-            .filter(|f| f.kind.starts_with("ext") || f.kind == "xfs")
-            .collect();
+        let known: Vec<_> =
+            all.iter().filter(|f| f.kind.starts_with("ext") || f.kind == "xfs").collect();
         let list = |all: &[&header::Filesystem]| {
             let names = all.iter().map(|f| text::clean(&f.name).into_owned());
             names.collect::<Vec<_>>().join(", ")
@@ -85,10 +83,7 @@ impl Source {
             )),
             (several, _) => {
                 let several: Vec<_> = several.iter().map(|f| **f).collect();
-                Err(format!(
-                    "it has several filesystems: name one of {}",
-                    list(&several)
-                ))
+                Err(format!("it has several filesystems: name one of {}", list(&several)))
             }
         }
     }
@@ -141,11 +136,7 @@ impl Source {
         };
         let mut notes = Vec::new();
         let named = |e: String| format!("{name}: {e}");
-        let xfs = if fs.kind == "xfs" {
-            Some(allocation_groups(fs).map_err(named)?)
-        } else {
-            None
-        };
+        let xfs = if fs.kind == "xfs" { Some(allocation_groups(fs).map_err(named)?) } else { None };
         let start = first_sector(fs)?;
         let layout = match &xfs {
             Some(geometry) => {
@@ -156,10 +147,14 @@ impl Source {
                 let mut layout = filesystem(fs, start).map_err(named)?;
                 if fs.layout_is_cut {
                     complete(&mut layout, &fs.parameters).map_err(|e| {
-                        format!("its header has only the first part of the layout of {name}, and mke2fs cannot supply the rest: {e}")
+                        format!(
+                            "its header has only the first part of the layout of {name}, and \
+                             mke2fs cannot supply the rest: {e}"
+                        )
                     })?;
                     notes.push(format!(
-                        "the header has only the first part of the layout of {name}; the whole layout, including the journal, is assumed to be what mke2fs would make"
+                        "the header has only the first part of the layout of {name}; the whole \
+                         layout, including the journal, is assumed to be what mke2fs would make"
                     ));
                 }
                 layout
@@ -168,7 +163,8 @@ impl Source {
         let sectors = layout.bytes() / 512;
         if start.saturating_add(sectors) > geometry.array_sectors() {
             notes.push(format!(
-                "{name} is longer than its array: IO beyond the end of the array is only in the column \"recorded\""
+                "{name} is longer than its array: IO beyond the end of the array is only in the \
+                 column \"recorded\""
             ));
         }
         let side =
@@ -182,11 +178,8 @@ impl Source {
                     })?)
                 }
             };
-        let slots: BTreeMap<u32, &str> = array
-            .members
-            .iter()
-            .filter_map(|m| Some((m.slot?, m.name.as_str())))
-            .collect();
+        let slots: BTreeMap<u32, &str> =
+            array.members.iter().filter_map(|m| Some((m.slot?, m.name.as_str()))).collect();
         let member = |slot| slots.get(&slot).map_or("-", |name| *name).to_owned();
         if array.degraded > 0 {
             notes.push(format!(
@@ -238,10 +231,8 @@ fn first_sector(fs: &header::Filesystem) -> Result<u64, String> {
         // A filesystem begins with its boot block or superblock.
         [] => Ok(fs.layout.iter().map(|r| r.0).min().unwrap_or(0)),
         [(0, at, _)] => Ok(*at),
-        _ => Err(
-            "the filesystem is in several pieces of the array (LVM): --load supports one"
-                .to_owned(),
-        ),
+        _ => Err("the filesystem is in several pieces of the array (LVM): --load supports one"
+            .to_owned()),
     }
 }
 
@@ -261,10 +252,7 @@ fn allocation_groups(fs: &header::Filesystem) -> Result<xfs::Geometry, String> {
     };
     let blocks = narrow("log_blocks")?;
     let log = match fs.parameters.get("log_first").and_then(Value::as_u64) {
-        Some(first) => xfs::Log::Internal {
-            first: FsBlock(first),
-            blocks,
-        },
+        Some(first) => xfs::Log::Internal { first: FsBlock(first), blocks },
         None => xfs::Log::External { blocks },
     };
     let geometry = xfs::Geometry {
@@ -322,16 +310,10 @@ fn filesystem(fs: &header::Filesystem, start: u64) -> Result<Filesystem, String>
         let (Some(first), Some(origin)) = (first.checked_sub(start), origin) else {
             continue;
         };
-        ranges.push(SectorRange {
-            first: FsSector(first),
-            count: *sectors,
-            origin,
-        });
+        ranges.push(SectorRange { first: FsSector(first), count: *sectors, origin });
     }
     ranges.sort_unstable_by_key(|r| r.first);
-    let table_blocks = inodes_per_group
-        .saturating_mul(inode_size)
-        .div_ceil(block_size);
+    let table_blocks = inodes_per_group.saturating_mul(inode_size).div_ceil(block_size);
     let layout = Filesystem {
         kind: fs.kind.clone(),
         block_size: block_size as u32,
@@ -365,11 +347,9 @@ fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), 
     let journal = journal.fold(0_u64, |sum, r| sum.saturating_add(r.count));
     let journal = journal.saturating_mul(512) >> 20;
     let options = Options {
-        // Sized like the recorded journal, if the journal is among the known ranges; else mke2fs's default size.
-        journal: (journal > 0)
-            .then(|| format!("size={journal}"))
-            .into_iter()
-            .collect(),
+        // Sized like the recorded journal, if the journal is among the known ranges; else mke2fs's
+        // default size.
+        journal: (journal > 0).then(|| format!("size={journal}")).into_iter().collect(),
         block_size: Some(fs.block_size.into()),
         group: Some(groups.blocks),
         flex: (groups.per_flex > 1).then_some(groups.per_flex),
@@ -409,8 +389,8 @@ fn stripe(fs: &Filesystem, mounts: &[header::Mount]) -> u64 {
     used_stripe(option, fs.stripe_width, fs.stride, most)
 }
 
-/// The first of mount option, stripe width and stride that the kernel accepts. 0 if there is none, or if it is 1, which the kernel
-/// treats as none.
+/// The first of mount option, stripe width and stride that the kernel accepts. 0 if there is none,
+/// or if it is 1, which the kernel treats as none.
 pub fn used_stripe(option: Option<u32>, width: u32, stride: u32, most: u32) -> u64 {
     let found = [option.unwrap_or(0), width, stride];
     let found = found.into_iter().find(|n| (1..=most).contains(n));

@@ -91,10 +91,7 @@ fn header() -> Header {
             name: "md127p1".to_owned(),
             array: "md127".to_owned(),
             kind: "ext4".to_owned(),
-            mounts: vec![Mount {
-                path: "/srv".to_owned(),
-                options: "rw,stripe=1024".to_owned(),
-            }],
+            mounts: vec![Mount { path: "/srv".to_owned(), options: "rw,stripe=1024".to_owned() }],
             parameters: parameters.as_object().unwrap().clone(),
             layout: ranges.collect(),
             ..Filesystem::default()
@@ -209,24 +206,13 @@ fn found<'a>(
     array: &ArrayOptions,
     group: Option<u32>,
 ) -> Findings<'a> {
-    let options = Options {
-        group,
-        ..Options::default()
-    };
+    let options = Options { group, ..Options::default() };
     let plan = Plan::new(source, array, &Mkfs::Ext4(options), &machine()).unwrap();
     let mut pass = Pass::new(source, std::slice::from_ref(&plan)).unwrap();
     let notes = pass.read(reader(&header(), items, true)).unwrap();
     let (submissions, seconds) = (pass.submissions, pass.seconds());
     let laid = pass.finish();
-    Findings {
-        path: "a.rtrace".to_owned(),
-        source,
-        laid,
-        plan,
-        submissions,
-        seconds,
-        notes,
-    }
+    Findings { path: "a.rtrace".to_owned(), source, laid, plan, submissions, seconds, notes }
 }
 
 fn screen(found: &Findings<'_>) -> String {
@@ -245,11 +231,8 @@ fn screens() {
     let other = found(&source, &items(), &ArrayOptions::default(), Some(32744));
     assert_eq!(other.errors(), [0.0, 0.0]);
     insta::assert_snapshot!("group", screen(&other));
-    let array = ArrayOptions {
-        level: Some(Level::Raid6),
-        disks: Some(10),
-        ..ArrayOptions::default()
-    };
+    let array =
+        ArrayOptions { level: Some(Level::Raid6), disks: Some(10), ..ArrayOptions::default() };
     let raid6 = found(&source, &items(), &array, None);
     insta::assert_snapshot!("raid6", screen(&raid6));
 }
@@ -257,12 +240,7 @@ fn screens() {
 #[test]
 fn json_object() {
     let source = source();
-    let object = as_json::object(&found(
-        &source,
-        &items(),
-        &ArrayOptions::default(),
-        Some(32744),
-    ));
+    let object = as_json::object(&found(&source, &items(), &ArrayOptions::default(), Some(32744)));
     assert_eq!(object["schema"], "raidtrace.layout-load/1");
     let bitmaps: Vec<u64> = object["members"]
         .as_array()
@@ -295,51 +273,18 @@ fn recordings_without_a_usable_layout_are_refused() {
     for (error, words) in [
         (refused(|h| h.filesystems.clear(), None), "no filesystem"),
         (refused(|h| h.arrays.clear(), None), "no array"),
-        (
-            refused(|h| fs(h, |f| f.kind = "btrfs".into()), None),
-            "md127p1 holds btrfs",
-        ),
-        (
-            refused(|h| fs(h, |f| f.kind = "\x1b[1m".into()), None),
-            "--load supports ext2",
-        ),
-        (
-            refused(|h| fs(h, |f| f.kind.clear()), None),
-            "no known filesystem",
-        ),
+        (refused(|h| fs(h, |f| f.kind = "btrfs".into()), None), "md127p1 holds btrfs"),
+        (refused(|h| fs(h, |f| f.kind = "\x1b[1m".into()), None), "--load supports ext2"),
+        (refused(|h| fs(h, |f| f.kind.clear()), None), "no known filesystem"),
         (refused(|h| fs(h, |f| f.layout.clear()), None), "no layout"),
-        (
-            refused(|h| fs(h, |f| f.layout.truncate(20)), None),
-            "incomplete layout",
-        ),
-        (
-            refused(|h| fs(h, |f| f.parameters.clear()), None),
-            "no block_size",
-        ),
-        (
-            refused(
-                |h| fs(h, |f| f.segments = vec![(0, 0, 8), (8, 80, 8)]),
-                None,
-            ),
-            "several pieces",
-        ),
-        (
-            refused(|h| h.arrays[0].reshape_position = Some(8), None),
-            "reshaping",
-        ),
-        (
-            refused(|h| h.arrays[0].sync_action = Some("reshape".into()), None),
-            "reshaping",
-        ),
-        (
-            refused(|h| h.arrays[0].level = "linear".into(), None),
-            "linear",
-        ),
+        (refused(|h| fs(h, |f| f.layout.truncate(20)), None), "incomplete layout"),
+        (refused(|h| fs(h, |f| f.parameters.clear()), None), "no block_size"),
+        (refused(|h| fs(h, |f| f.segments = vec![(0, 0, 8), (8, 80, 8)]), None), "several pieces"),
+        (refused(|h| h.arrays[0].reshape_position = Some(8), None), "reshaping"),
+        (refused(|h| h.arrays[0].sync_action = Some("reshape".into()), None), "reshaping"),
+        (refused(|h| h.arrays[0].level = "linear".into(), None), "linear"),
         (refused(|h| h.arrays[0].chunk_sectors = 0, None), "chunk"),
-        (
-            refused(|_| (), Some("md9")),
-            "it has no md9; its filesystems: md127p1",
-        ),
+        (refused(|_| (), Some("md9")), "it has no md9; its filesystems: md127p1"),
     ] {
         assert!(error.contains(words), "{error}");
     }
@@ -377,11 +322,7 @@ fn a_truncated_layout_is_completed_if_mke2fs_makes_it() {
     fs.layout.truncate(40);
     fs.layout_is_cut = true;
     let source = Source::choose(&header, None).unwrap();
-    assert!(
-        source.notes[0].contains("what mke2fs would make"),
-        "{:?}",
-        source.notes
-    );
+    assert!(source.notes[0].contains("what mke2fs would make"), "{:?}", source.notes);
     assert_eq!(source.fs.ranges, self::source().fs.ranges);
     let error = refused(
         |h| {
@@ -398,13 +339,9 @@ fn a_truncated_layout_is_completed_if_mke2fs_makes_it() {
 
 fn read(header: &Header, items: &[Item], ends: bool) -> Result<Vec<String>, String> {
     let source = source();
-    let plan = Plan::new(
-        &source,
-        &ArrayOptions::default(),
-        &Mkfs::Ext4(Options::default()),
-        &machine(),
-    )
-    .unwrap();
+    let plan =
+        Plan::new(&source, &ArrayOptions::default(), &Mkfs::Ext4(Options::default()), &machine())
+            .unwrap();
     let mut pass = Pass::new(&source, std::slice::from_ref(&plan)).unwrap();
     pass.read(reader(header, items, ends))
 }
@@ -412,10 +349,7 @@ fn read(header: &Header, items: &[Item], ends: bool) -> Result<Vec<String>, Stri
 #[test]
 fn gaps_and_missing_submissions_are_reported() {
     let error = read(&header(), &[state()], true).unwrap_err();
-    assert!(
-        error.contains("no reads or writes submitted to md127p1"),
-        "{error}"
-    );
+    assert!(error.contains("no reads or writes submitted to md127p1"), "{error}");
     let mut with_loss = items();
     with_loss.push(Item::Lost {
         time_us: START + 20_000_000,
@@ -443,10 +377,7 @@ fn gaps_and_missing_submissions_are_reported() {
         assert!(notes.contains(words), "{words}: {notes}");
     }
     let notes = read(&header(), &items(), false).unwrap_or_default();
-    assert!(
-        notes.iter().any(|n| n.contains("truncated")) || notes.is_empty(),
-        "{notes:?}"
-    );
+    assert!(notes.iter().any(|n| n.contains("truncated")) || notes.is_empty(), "{notes:?}");
 }
 
 #[test]
@@ -457,26 +388,13 @@ fn wrong_plans_are_refused() {
         plan.err().expect("an error")
     };
     let array = ArrayOptions::default;
-    let chunk = ArrayOptions {
-        chunk: Some(12 << 10),
-        level: Some(Level::Raid5),
-        ..array()
-    };
+    let chunk = ArrayOptions { chunk: Some(12 << 10), level: Some(Level::Raid5), ..array() };
     assert!(error(chunk, Options::default()).contains("--chunk"));
-    let disks = ArrayOptions {
-        disks: Some(300),
-        ..array()
-    };
+    let disks = ArrayOptions { disks: Some(300), ..array() };
     assert!(error(disks, Options::default()).contains("--disks"));
-    let blocks = Options {
-        block_size: Some(1024),
-        ..Options::default()
-    };
+    let blocks = Options { block_size: Some(1024), ..Options::default() };
     assert!(error(array(), blocks).contains("add -b 4096"));
-    let group = Options {
-        group: Some(7),
-        ..Options::default()
-    };
+    let group = Options { group: Some(7), ..Options::default() };
     assert!(error(array(), group).contains("-g 7"));
 }
 
@@ -535,10 +453,7 @@ fn an_xfs_with_another_load_is_refused() {
     let header = xfs_header();
     let source = Source::choose(&header, None).unwrap();
     for (options, why) in [
-        (
-            "-b size=1k",
-            "-b size=1024: the recorded filesystem has 4096",
-        ),
+        ("-b size=1k", "-b size=1024: the recorded filesystem has 4096"),
         ("-m rmapbt=1", "-m rmapbt=1"),
         ("-d agcount=33", "33 allocation groups, the recorded one 16"),
         ("-d agsize=1", "agsize"),

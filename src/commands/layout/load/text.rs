@@ -24,11 +24,7 @@ pub fn lines(found: &Findings<'_>) -> Vec<String> {
             text::glue(&units::bytes(written as f64)),
             source.name,
         ),
-        format!(
-            "recorded: {}; {}",
-            array_words(&source.geometry),
-            groups(&source.fs)
-        ),
+        format!("recorded: {}; {}", array_words(&source.geometry), groups(&source.fs)),
         format!(
             "planned: {}; {}, {}",
             array_words(&plan.geometry),
@@ -47,7 +43,8 @@ pub fn lines(found: &Findings<'_>) -> Vec<String> {
     out.push(String::new());
     let [bytes, requests] = found.errors();
     let check = format!(
-        "on today's layout the model reproduces the recorded bytes of each member within {}, the requests within {}",
+        "on today's layout the model reproduces the recorded bytes of each member within {}, the \
+         requests within {}",
         percent(bytes),
         percent(requests)
     );
@@ -55,10 +52,7 @@ pub fn lines(found: &Findings<'_>) -> Vec<String> {
     for word in assumptions(source, plan) {
         out.extend(wrapped("assumed: ", &word));
     }
-    out.extend(wrapped(
-        "not predicted: ",
-        &not_predicted(source).join("; "),
-    ));
+    out.extend(wrapped("not predicted: ", &not_predicted(source).join("; ")));
     for note in &found.notes {
         out.extend(wrapped("note: ", note));
     }
@@ -68,10 +62,8 @@ pub fn lines(found: &Findings<'_>) -> Vec<String> {
 fn groups(fs: &Filesystem) -> String {
     let mut words = format!("{} {}", fs.kind, text::glue(&units::size(fs.bytes())));
     if let Some(groups) = fs.allocation_groups() {
-        words.push_str(&format!(
-            ", {} allocation groups of {} blocks",
-            groups.count, groups.blocks
-        ));
+        words
+            .push_str(&format!(", {} allocation groups of {} blocks", groups.count, groups.blocks));
     }
     if let Some(groups) = fs.block_groups() {
         words.push_str(&format!(
@@ -95,11 +87,7 @@ fn members(found: &Findings<'_>) -> Vec<String> {
             + &text::right("share of all bytes", 3 * WIDTH + 2),
         text::left("slot member", 15) + &heads() + "  " + &heads(),
     ];
-    let slots = found
-        .plan
-        .geometry
-        .disks()
-        .max(found.source.geometry.disks()) as usize;
+    let slots = found.plan.geometry.disks().max(found.source.geometry.disks()) as usize;
     for slot in 0..slots {
         let name = found.source.members.get(slot).map_or("", String::as_str);
         let mut line = format!("{slot:>4} ") + &text::left(&text::clean(name), 10);
@@ -115,10 +103,7 @@ fn members(found: &Findings<'_>) -> Vec<String> {
     }
     let total = |columns: &[Vec<u64>], word: fn(f64) -> String| -> String {
         let sum = |column: &Vec<u64>| column.iter().fold(0_u64, |s, n| s.saturating_add(*n));
-        columns
-            .iter()
-            .map(|c| text::right(&word(sum(c) as f64), WIDTH))
-            .collect()
+        columns.iter().map(|c| text::right(&word(sum(c) as f64), WIDTH)).collect()
     };
     out.push(
         text::left("     total", 15)
@@ -144,8 +129,8 @@ fn members(found: &Findings<'_>) -> Vec<String> {
     }
     out.extend(wrapped(
         "",
-        "load: estimated requests in progress on the busiest member, per second or longer interval, from the mean device time by \
-         operation and size in this recording",
+        "load: estimated requests in progress on the busiest member, per second or longer \
+         interval, from the mean device time by operation and size in this recording",
     ));
     out
 }

@@ -63,8 +63,8 @@ impl Pieces {
         self.all.push_back(Piece { path, since: now });
     }
 
-    /// The next piece if it is due, and a function that creates it and removes expired pieces. The function can be slow on a slow
-    /// disk.
+    /// The next piece if it is due, and a function that creates it and removes expired pieces. The
+    /// function can be slow on a slow disk.
     pub fn due(&self, now: Instant) -> Option<(NextPiece, Opening)> {
         let age = |piece: &Piece| now.saturating_duration_since(piece.since);
         if self.all.back().is_some_and(|last| age(last) < self.each) {

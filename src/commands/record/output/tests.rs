@@ -52,11 +52,7 @@ fn owned(files: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn replaced_files_stay_until_the_new_recording_begins() {
-    let old = [
-        ("a", "old"),
-        ("a.0001.part", "left"),
-        ("a.0003.part", "left"),
-    ];
+    let old = [("a", "old"), ("a.0001.part", "left"), ("a.0003.part", "left")];
     for rotate in [None, Some(Duration::from_secs(60))] {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in old {
@@ -128,11 +124,7 @@ fn a_foreign_temporary_file_is_kept() {
     let left = [("a.0001.part", "piece"), ("a.new", "mine")];
     assert_eq!(contents(dir.path()), owned(&left));
     fs::remove_file(dir.path().join("a.0001.part")).unwrap();
-    let why = |force, rotate| {
-        Files::new(&path, force, rotate)
-            .err()
-            .map(|e| e.to_string())
-    };
+    let why = |force, rotate| Files::new(&path, force, rotate).err().map(|e| e.to_string());
     for (force, rotate) in [(true, None), (false, rotate), (false, None)] {
         assert!(why(force, rotate).unwrap().contains("a.new"));
     }

@@ -21,11 +21,8 @@ pub fn run(args: &Args, before: &Path) -> Result<()> {
     }
     let compared = read(args, before)?;
     let mut out = io::BufWriter::new(io::stdout().lock());
-    let written = if args.json {
-        json::write(&mut out, &compared)
-    } else {
-        text::write(&mut out, &compared)
-    };
+    let written =
+        if args.json { json::write(&mut out, &compared) } else { text::write(&mut out, &compared) };
     success_if_closed(written, || "writing the comparison".to_owned())
 }
 
@@ -36,11 +33,7 @@ pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>>
             to: args.against_to.as_deref(),
             options: ("--against-from", "--against-to"),
         },
-        Period {
-            from: args.from.as_deref(),
-            to: args.to.as_deref(),
-            options: ("--from", "--to"),
-        },
+        Period { from: args.from.as_deref(), to: args.to.as_deref(), options: ("--from", "--to") },
     ];
     let paths = [before, args.file.as_path()];
     // One thread for each file: decoding is most of the time.
@@ -54,21 +47,12 @@ pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>>
     let comparison =
         evaluate(input(&before), input(&after), &args.pair).map_err(anyhow::Error::msg)?;
     let notes = notes::notes(&before, &after, &comparison);
-    Ok(Compared {
-        before,
-        after,
-        comparison,
-        notes,
-    })
+    Ok(Compared { before, after, comparison, notes })
 }
 
 fn recording<'a>(path: &'a Path, period: Period<'_>) -> Result<Recording<'a>> {
     let (report, series) = gather_series(path, period)?;
-    Ok(Recording {
-        path,
-        report,
-        series,
-    })
+    Ok(Recording { path, report, series })
 }
 
 fn input<'a>(recording: &'a Recording<'_>) -> Input<'a> {

@@ -32,10 +32,7 @@ pub fn draw(compared: &Compared<'_>) -> String {
         list.push(("operations".to_owned(), "Operations on files".to_owned()));
     }
     list.push(("method".to_owned(), "Method".to_owned()));
-    let (before, after) = (
-        file_name(compared.before.path),
-        file_name(compared.after.path),
-    );
+    let (before, after) = (file_name(compared.before.path), file_name(compared.after.path));
     let title = format!("raidtrace: {after} against {before}");
     let body = html! {
         header {
@@ -104,13 +101,8 @@ fn recordings(compared: &Compared<'_>) -> Markup {
         "bios submitted",
         "lost",
     ];
-    let mut table = Table::new("Both recordings")
-        .text("")
-        .text("before")
-        .text("after");
-    let both = column(&compared.before)
-        .into_iter()
-        .zip(column(&compared.after));
+    let mut table = Table::new("Both recordings").text("").text("before").text("after");
+    let both = column(&compared.before).into_iter().zip(column(&compared.after));
     for (name, (before, after)) in rows.into_iter().zip(both) {
         table.row([name.into(), before.into(), after.into()]);
     }

@@ -215,11 +215,7 @@ fn line(change: &Change) -> Line<'_> {
     match &change.subject {
         Subject::Load => line.subject = "load",
         Subject::Array => line.subject = "array",
-        Subject::Member {
-            slot,
-            before,
-            after,
-        } => {
+        Subject::Member { slot, before, after } => {
             line.subject = "member";
             line.slot = *slot;
             line.member_before = Some(before);
@@ -252,9 +248,5 @@ fn digits(value: f64) -> f64 {
         return 0.0;
     }
     let scale = 10f64.powi(5 - value.abs().log10().floor() as i32);
-    if scale.is_finite() && scale > 0.0 {
-        (value * scale).round() / scale
-    } else {
-        value
-    }
+    if scale.is_finite() && scale > 0.0 { (value * scale).round() / scale } else { value }
 }

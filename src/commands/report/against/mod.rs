@@ -1,5 +1,6 @@
-//! `raidtrace report AFTER --against BEFORE`: what changed. [`compare`](crate::analysis::compare) computes it; [`text`],
-//! [`json`] and [`html`] print it, with the [`notes`] on what limits the comparison.
+//! `raidtrace report AFTER --against BEFORE`: what changed. [`compare`](crate::analysis::compare)
+//! computes it; [`text`], [`json`] and [`html`] print it, with the [`notes`] on what limits the
+//! comparison.
 
 pub mod command;
 mod compared;

@@ -31,10 +31,7 @@ pub fn notes(
             notes.push(format!("another {what}: {was} before, {now} after"));
         }
     }
-    for (which, names) in [
-        ("BEFORE", &comparison.only_before),
-        ("AFTER", &comparison.only_after),
-    ] {
+    for (which, names) in [("BEFORE", &comparison.only_before), ("AFTER", &comparison.only_after)] {
         if !names.is_empty() {
             notes.push(format!(
                 "only in {which}, not compared: {} (--pair BEFORE=AFTER chooses pairs)",
@@ -44,7 +41,8 @@ pub fn notes(
     }
     match (&before.report.slow, &after.report.slow) {
         (Some(was), Some(now)) if was.threshold != now.threshold => notes.push(format!(
-            "operations are slow from {} before and from {} after: shares of slow operations are not compared",
+            "operations are slow from {} before and from {} after: shares of slow operations are \
+             not compared",
             units::seconds(was.threshold),
             units::seconds(now.threshold)
         )),
@@ -74,19 +72,18 @@ fn times(before: &Recording<'_>, after: &Recording<'_>) -> Vec<String> {
         let length = units::count(overlap as f64 / 1e6);
         if was.header.host == now.header.host {
             notes.push(format!(
-                "the periods overlap by {length} s: the same requests are in both, so differences look smaller than they are"
+                "the periods overlap by {length} s: the same requests are in both, so differences \
+                 look smaller than they are"
             ));
         } else {
             notes.push(format!("the periods overlap by {length} s, on two hosts"));
         }
     }
-    let (b, a) = (
-        was.snapshot.interval.as_secs_f64(),
-        now.snapshot.interval.as_secs_f64(),
-    );
+    let (b, a) = (was.snapshot.interval.as_secs_f64(), now.snapshot.interval.as_secs_f64());
     if b.max(a) >= LONGER * b.min(a) {
         notes.push(format!(
-            "the periods differ in length ({} and {}): figures are per second, and a rare event may be in the longer one only",
+            "the periods differ in length ({} and {}): figures are per second, and a rare event \
+             may be in the longer one only",
             units::seconds(was.snapshot.interval),
             units::seconds(now.snapshot.interval)
         ));
@@ -105,8 +102,8 @@ fn recording_notes(which: &str, recording: &Recording<'_>) -> Vec<String> {
             n => format!("{n} intervals"),
         };
         notes.push(format!(
-            "{which} has {have} of about a second, and {ENOUGH_INTERVALS} are needed to tell a difference from noise: differences \
-             have no interval, and none is called significant"
+            "{which} has {have} of about a second, and {ENOUGH_INTERVALS} are needed to tell a \
+             difference from noise: differences have no interval, and none is called significant"
         ));
     }
     if report.requests == 0 {

@@ -34,11 +34,9 @@ fn subject(subject: &Subject) -> String {
     match subject {
         Subject::Load | Subject::Array => String::new(),
         Subject::Member { before, after, .. } if before == after => after.clone(),
-        Subject::Member {
-            slot: Some(slot),
-            before,
-            after,
-        } => format!("{slot}: {before} -> {after}"),
+        Subject::Member { slot: Some(slot), before, after } => {
+            format!("{slot}: {before} -> {after}")
+        }
         Subject::Member { before, after, .. } => format!("{before} -> {after}"),
         Subject::Origin(origin, op) => format!("{} {op}", io_name(*origin, *op)),
         Subject::Task(name) | Subject::File(name) => name.clone(),
@@ -67,29 +65,21 @@ pub struct Section {
 
 /// Maximum number of rows of a section that is not shown whole, without those of utilisation.
 const ROWS: usize = 12;
-/// With at most this many members, each has a row for its utilisation, unless more important ones fill the section.
+/// With at most this many members, each has a row for its utilisation, unless more important ones
+/// fill the section.
 const MEMBERS: usize = 16;
 
-/// Sections of `changes`, which are in the order of importance. Sections without a figure are left out.
+/// Sections of `changes`, which are in the order of importance. Sections without a figure are left
+/// out.
 pub fn sections(changes: &[Change]) -> Vec<Section> {
     type Keep = fn(&Change) -> bool;
     let all: [(&'static str, bool, Keep); 6] = [
-        ("Load, submitted to the array", true, |c| {
-            c.subject == Subject::Load
-        }),
+        ("Load, submitted to the array", true, |c| c.subject == Subject::Load),
         ("Array", true, |c| c.subject == Subject::Array),
-        ("Members", false, |c| {
-            matches!(c.subject, Subject::Member { .. })
-        }),
-        ("Origins, on all members", false, |c| {
-            matches!(c.subject, Subject::Origin(..))
-        }),
-        ("Tasks, submitted", false, |c| {
-            matches!(c.subject, Subject::Task(_))
-        }),
-        ("Files, submitted", false, |c| {
-            matches!(c.subject, Subject::File(_))
-        }),
+        ("Members", false, |c| matches!(c.subject, Subject::Member { .. })),
+        ("Origins, on all members", false, |c| matches!(c.subject, Subject::Origin(..))),
+        ("Tasks, submitted", false, |c| matches!(c.subject, Subject::Task(_))),
+        ("Files, submitted", false, |c| matches!(c.subject, Subject::File(_))),
     ];
     let sections = all.into_iter().filter_map(|(title, whole, keep)| {
         let own: Vec<&Change> = changes.iter().filter(|c| keep(c)).collect();
@@ -98,7 +88,8 @@ pub fn sections(changes: &[Change]) -> Vec<Section> {
     sections.collect()
 }
 
-/// A section with all of `changes`, or else with those that differ and the utilisation of the members.
+/// A section with all of `changes`, or else with those that differ and the utilisation of the
+/// members.
 pub fn section(title: &'static str, whole: bool, changes: &[&Change]) -> Section {
     let busy = changes.iter().filter(|c| c.figure == Figure::Utilisation);
     let few_members = busy.count() <= MEMBERS;
@@ -109,11 +100,7 @@ pub fn section(title: &'static str, whole: bool, changes: &[&Change]) -> Section
     };
     let mut shown: Vec<&Change> = changes.iter().filter(shown).copied().collect();
     let busy = shown.iter().filter(|c| c.figure == Figure::Utilisation);
-    shown.truncate(if whole {
-        usize::MAX
-    } else {
-        ROWS + busy.count()
-    });
+    shown.truncate(if whole { usize::MAX } else { ROWS + busy.count() });
     let is_shown = |c: &&&Change| shown.iter().any(|s| std::ptr::eq(*s, **c));
     let rest: Vec<&Change> = changes.iter().filter(|c| !is_shown(c)).copied().collect();
     let different = rest.iter().filter(|c| c.is_significant()).count();
@@ -133,10 +120,9 @@ impl Section {
             (_, n) if self.untested => Some(format!("and {n} more")),
             (0, 1) => Some("and 1 figure without a difference beyond noise".to_owned()),
             (0, n) => Some(format!("and {n} figures without a difference beyond noise")),
-            (d, n) => Some(format!(
-                "and {} more, {d} of which differ beyond noise",
-                d.saturating_add(n)
-            )),
+            (d, n) => {
+                Some(format!("and {} more, {d} of which differ beyond noise", d.saturating_add(n)))
+            }
         }
     }
 }

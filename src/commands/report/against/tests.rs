@@ -17,7 +17,8 @@ use crate::recording::fixture::{Numbers, START};
 const SECONDS: i64 = 60;
 const REQUESTS: u64 = 12_000;
 
-/// A recording that starts `later` seconds after the fixture. The utilisation of its disks is that of its requests.
+/// A recording that starts `later` seconds after the fixture. The utilisation of its disks is that
+/// of its requests.
 fn items(requests: u64, seconds: i64, later: i64) -> Vec<Item> {
     let mut items = fixture::items(requests, seconds);
     for item in &mut items {
@@ -25,13 +26,12 @@ fn items(requests: u64, seconds: i64, later: i64) -> Vec<Item> {
             Item::State(s) => {
                 s.time_us += later * 1_000_000;
                 let members = s.arrays.iter_mut().flat_map(|a| &mut a.members);
-                members
-                    .filter_map(|m| m.disk.as_mut())
-                    .for_each(|d| d.in_flight = 0);
+                members.filter_map(|m| m.disk.as_mut()).for_each(|d| d.in_flight = 0);
             }
             Item::Request(r) => {
                 r.time_us += later * 1_000_000;
-                // About 8 % busy for each member at 40 requests a second. Few different times make tests faster.
+                // About 8 % busy for each member at 40 requests a second. Few different times make
+                // tests faster.
                 r.device_us = r.device_us.map(|us| us / 1000 * 200 + 50);
             }
             Item::Part(p) => p.time_us += later * 1_000_000,
@@ -195,11 +195,7 @@ fn less_load_is_no_improvement() {
     files.run(&[], |compared| {
         let array = &compared.comparison.arrays[0];
         assert_eq!(array.verdict.name(), "load_differs", "{}", array.headline);
-        assert!(
-            array.headline.contains("the load was"),
-            "{}",
-            array.headline
-        );
+        assert!(array.headline.contains("the load was"), "{}", array.headline);
         assert!(array.headline.contains("% lower"), "{}", array.headline);
         assert!(array.headline.contains("for each MiB submitted"));
     });
@@ -219,10 +215,7 @@ fn limits_of_the_comparison_are_noted() {
     assert!(short.contains("AFTER has 8 intervals of about a second, and 10 are needed"));
     assert!(short.contains("too few intervals to tell a difference from noise"));
     assert!(short.contains("the periods differ in length (60 s and 8 s)"));
-    assert!(
-        !short.contains("(95 % interval -") && !short.contains(" noise ("),
-        "{short}"
-    );
+    assert!(!short.contains("(95 % interval -") && !short.contains(" noise ("), "{short}");
     let wrong = files.try_run(&["--against-to", "2000-01-01T00:00:00Z"], |_| ());
     let wrong = wrong.unwrap_err().to_string();
     assert!(wrong.starts_with("--against-to 2000"), "{wrong}");
@@ -289,10 +282,7 @@ fn gaps_and_recordings_without_requests_are_noted() {
     let files = Files::new(&gap, &items(REQUESTS, SECONDS, 100));
     files.run(&[], |compared| {
         let text = joined(&as_text(compared));
-        assert!(
-            text.contains("BEFORE: intervals of 26 s in total are left out"),
-            "{text}"
-        );
+        assert!(text.contains("BEFORE: intervals of 26 s in total are left out"), "{text}");
         assert_eq!(compared.comparison.method.intervals, (34, 60));
         // The rate is that of the rest.
         let array = &compared.comparison.arrays[0];
@@ -319,10 +309,7 @@ fn hostile_names_are_printable() {
         let bad = |c: char| c != '\n' && (c.is_control() || c == '\u{202e}');
         assert!(!text.contains(bad), "{text:?}");
         let page = html::draw(compared);
-        let options = roxmltree::ParsingOptions {
-            allow_dtd: true,
-            ..Default::default()
-        };
+        let options = roxmltree::ParsingOptions { allow_dtd: true, ..Default::default() };
         let document = roxmltree::Document::parse_with_options(&page, options).unwrap();
         assert!(!document.descendants().any(|n| n.has_tag_name("script")));
         assert!(page.contains("&lt;script&gt;"));

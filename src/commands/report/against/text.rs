@@ -33,10 +33,7 @@ pub fn write(out: &mut impl Write, compared: &Compared<'_>) -> io::Result<()> {
     let operations: Vec<_> = compared.comparison.operations.iter().collect();
     if !operations.is_empty() {
         writeln!(text)?;
-        table(
-            &mut text,
-            &section("Operations on files", true, &operations),
-        )?;
+        table(&mut text, &section("Operations on files", true, &operations))?;
     }
     writeln!(text)?;
     wrapped(&mut text, "", &method_text(&compared.comparison.method))?;
@@ -172,11 +169,13 @@ pub fn method_text(method: &Method) -> String {
         );
     };
     format!(
-        "* {} of {} figures differ beyond noise: false discovery rate 5 % (Benjamini-Hochberg). 95 % intervals and p values: \
-         moving-block bootstrap over {n} intervals of {s:.1} s before and {m} of {t:.1} s after, {RESAMPLES} resamples of blocks of \
-         {b} and {c} intervals, because successive intervals depend on each other; Student's t with degrees of freedom from the number of blocks. A median \
-         also has to pass a Mann-Whitney rank test with correction for ties. A difference that lasts for a whole recording, such \
-         as a load that depends on the time of day, cannot be distinguished from an effect of the change.",
+        "* {} of {} figures differ beyond noise: false discovery rate 5 % (Benjamini-Hochberg). \
+         95 % intervals and p values: moving-block bootstrap over {n} intervals of {s:.1} s \
+         before and {m} of {t:.1} s after, {RESAMPLES} resamples of blocks of {b} and {c} \
+         intervals, because successive intervals depend on each other; Student's t with degrees \
+         of freedom from the number of blocks. A median also has to pass a Mann-Whitney rank test \
+         with correction for ties. A difference that lasts for a whole recording, such as a load \
+         that depends on the time of day, cannot be distinguished from an effect of the change.",
         method.different, method.tested
     )
 }

@@ -33,9 +33,7 @@ pub(super) fn body(report: &Report, detail: &Detail, subject: &Subject<'_>) -> M
     let Some(addresses) = fine.addresses.get(number) else {
         return Markup::default();
     };
-    let all: u64 = (0..ADDRESSES)
-        .map(|p| addresses.requests(p))
-        .fold(0, u64::saturating_add);
+    let all: u64 = (0..ADDRESSES).map(|p| addresses.requests(p)).fold(0, u64::saturating_add);
     html! {
         h3 { "Addresses on the array" }
         @if all == 0 && addresses.outside == 0 {
@@ -61,11 +59,7 @@ pub(super) fn body(report: &Report, detail: &Detail, subject: &Subject<'_>) -> M
 
 /// The array that the array `name` is a member of.
 fn outer<'a>(report: &'a Report, name: &str) -> Option<&'a ArraySnapshot> {
-    let mut others = report
-        .snapshot
-        .arrays
-        .iter()
-        .filter(|a| a.info.name != name);
+    let mut others = report.snapshot.arrays.iter().filter(|a| a.info.name != name);
     others.find(|a| a.members.iter().any(|m| is_part(&m.name, name)))
 }
 
@@ -78,20 +72,14 @@ fn start(addresses: &Addresses, piece: usize) -> String {
 fn most(addresses: &Addresses, piece: usize) -> Option<(Origin, f64)> {
     let origins = addresses.pieces.get(piece)?;
     let most = origins.iter().max_by_key(|o| o.1)?;
-    Some((
-        most.0,
-        most.1 as f64 / addresses.requests(piece).max(1) as f64,
-    ))
+    Some((most.0, most.1 as f64 / addresses.requests(piece).max(1) as f64))
 }
 
 fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> Markup {
     let work = Work::new(detail, subject.array);
     let requests = |piece: usize, keep: &dyn Fn(Origin) -> bool| {
         let origins = addresses.pieces.get(piece).into_iter().flatten();
-        origins
-            .filter(|o| keep(o.0))
-            .map(|o| o.1 as f64)
-            .sum::<f64>()
+        origins.filter(|o| keep(o.0)).map(|o| o.1 as f64).sum::<f64>()
     };
     let layer = |keep: &dyn Fn(Origin) -> bool| -> Vec<f64> {
         (0..ADDRESSES).map(|piece| requests(piece, keep)).collect()
@@ -104,21 +92,10 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
     if work.has_rest {
         layers.push(("rest".to_owned(), layer(&|o| !work.origins.contains(&o))));
     }
-    let highest = (0..ADDRESSES)
-        .map(|p| addresses.requests(p))
-        .max()
-        .unwrap_or(0);
-    let axis = (
-        "0".to_owned(),
-        units::size(addresses.sectors.saturating_mul(512)),
-    );
+    let highest = (0..ADDRESSES).map(|p| addresses.requests(p)).max().unwrap_or(0);
+    let axis = ("0".to_owned(), units::size(addresses.sectors.saturating_mul(512)));
     let mut plot = Plot::new("Requests by address on the array", &[1.0; ADDRESSES], axis);
-    plot.stack(
-        "Requests",
-        units::count(highest as f64),
-        &layers,
-        highest as f64,
-    );
+    plot.stack("Requests", units::count(highest as f64), &layers, highest as f64);
     let mut table = Table::new("Requests by address on the array, busiest first")
         .text("from")
         .figure("requests")
@@ -131,16 +108,10 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
     };
     let titles = (0..ADDRESSES).map(|piece| {
         let n = addresses.requests(piece);
-        format!(
-            "from {}: {n} requests; {}",
-            start(addresses, piece),
-            words(piece)
-        )
+        format!("from {}: {n} requests; {}", start(addresses, piece), words(piece))
     });
     plot.set_titles(titles.collect());
-    let mut busiest: Vec<usize> = (0..ADDRESSES)
-        .filter(|p| addresses.requests(*p) > 0)
-        .collect();
+    let mut busiest: Vec<usize> = (0..ADDRESSES).filter(|p| addresses.requests(*p) > 0).collect();
     busiest.sort_by_key(|p| std::cmp::Reverse(addresses.requests(*p)));
     let rows = busiest.iter().map(|&piece| {
         let bytes = addresses.pieces.get(piece).into_iter().flatten();
@@ -159,7 +130,8 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
         let (origin, share) = most(addresses, piece)?;
         let all: u64 = busiest.iter().map(|p| addresses.requests(*p)).sum();
         Some(format!(
-            "Busiest: the 1/{ADDRESSES} of the array from {} on has {} of the requests, {} of them {origin}.",
+            "Busiest: the 1/{ADDRESSES} of the array from {} on has {} of the requests, {} of \
+             them {origin}.",
             start(addresses, piece),
             units::percent(addresses.requests(piece) as f64 / all.max(1) as f64),
             units::percent(share),
@@ -190,11 +162,7 @@ fn over_time(
     let row = |row: usize| -> Vec<f64> {
         let counts = intervals.iter().map(|arrays| {
             let counts = arrays.get(number).into_iter().flatten();
-            let sum: u64 = counts
-                .skip(row * TOGETHER)
-                .take(TOGETHER)
-                .map(|&n| u64::from(n))
-                .sum();
+            let sum: u64 = counts.skip(row * TOGETHER).take(TOGETHER).map(|&n| u64::from(n)).sum();
             (sum as f64).sqrt()
         });
         counts.collect()
@@ -202,17 +170,8 @@ fn over_time(
     let rows: Vec<Vec<f64>> = (0..ADDRESSES / TOGETHER).map(row).collect();
     let highest = rows.iter().flatten().copied().fold(0.0, f64::max);
     let mut plot = Plot::new("Requests by address over time", &work.widths(), work.axis());
-    let end = format!(
-        "end, {}",
-        units::size(addresses.sectors.saturating_mul(512))
-    );
-    plot.heat(
-        "Requests by address over time",
-        (end, "start".to_owned()),
-        &rows,
-        highest,
-        ROW,
-    );
+    let end = format!("end, {}", units::size(addresses.sectors.saturating_mul(512)));
+    plot.heat("Requests by address over time", (end, "start".to_owned()), &rows, highest, ROW);
     let mut table = Table::new("Busiest addresses by interval")
         .text("from")
         .figure("requests")
@@ -229,13 +188,10 @@ fn over_time(
             times::clock(from),
             times::clock(to)
         ));
-        table.row([
-            times::clock(from).into(),
-            all.to_string().into(),
-            named.into(),
-        ]);
+        table.row([times::clock(from).into(), all.to_string().into(), named.into()]);
     }
     plot.set_titles(titles);
-    let caption = "From the start of the array at the bottom to its end at the top; the colour grows with the square root of the number of requests.";
+    let caption = "From the start of the array at the bottom to its end at the top; the colour \
+                   grows with the square root of the number of requests.";
     figure(&plot.draw(), caption, &table.draw(), true)
 }

@@ -109,20 +109,14 @@ fn heat_map(report: &Report, subject: &Subject<'_>, measure: Measure) -> Markup 
         Measure::Bytes => ("MiB per second", units::mib),
     };
     let columns: Vec<&rows::OriginRow> = origins.iter().chain([&all]).collect();
-    let mut table = Table::new(format!("{what} by origin and member"))
-        .text("member")
-        .as_heat_map();
+    let mut table = Table::new(format!("{what} by origin and member")).text("member").as_heat_map();
     for column in &columns {
         table = table.figure(column.name());
     }
     let each = array.members.iter().enumerate().map(|(i, member)| {
         let cells = columns.iter().map(|column| {
             let value = column.each.get(i).copied().unwrap_or(0.0);
-            let ratio = if column.mean > 0.0 {
-                value / column.mean
-            } else {
-                0.0
-            };
+            let ratio = if column.mean > 0.0 { value / column.mean } else { 0.0 };
             let title = format!(
                 "{}, {}: {} the mean",
                 name(member),
@@ -141,9 +135,7 @@ fn heat_map(report: &Report, subject: &Subject<'_>, measure: Measure) -> Markup 
         row
     });
     table.rows(each, subject.members, "members");
-    let skew = columns
-        .iter()
-        .map(|c| Cell::new(units::factor((c.skew > 0.0).then_some(c.skew))));
+    let skew = columns.iter().map(|c| Cell::new(units::factor((c.skew > 0.0).then_some(c.skew))));
     let mut last = vec![Cell::new("skew")];
     last.extend(skew);
     table.row(last);
@@ -199,10 +191,9 @@ fn sizes(report: &Report, array: &ArraySnapshot) -> Markup {
         let of = |s: &Sizes| s.requests.get(*bucket).copied().unwrap_or(0);
         mine.iter().any(|(_, s)| of(s) > 0)
     };
-    let (Some(first), Some(last)) = (
-        (0..Sizes::BUCKETS).find(used),
-        (0..Sizes::BUCKETS).rev().find(used),
-    ) else {
+    let (Some(first), Some(last)) =
+        ((0..Sizes::BUCKETS).find(used), (0..Sizes::BUCKETS).rev().find(used))
+    else {
         return Markup::default();
     };
     let buckets = first..=last;
@@ -218,9 +209,7 @@ fn sizes(report: &Report, array: &ArraySnapshot) -> Markup {
     let mut table =
         Table::new("Requests by size: from this size to less than twice as much").text("size");
     for (op, sizes) in &mine {
-        let each = buckets
-            .clone()
-            .map(|b| sizes.requests.get(b).copied().unwrap_or(0) as f64);
+        let each = buckets.clone().map(|b| sizes.requests.get(b).copied().unwrap_or(0) as f64);
         let each: Vec<f64> = each.collect();
         let most = each.iter().copied().fold(0.0, f64::max);
         let title = format!("{op}: requests");
@@ -234,11 +223,7 @@ fn sizes(report: &Report, array: &ArraySnapshot) -> Markup {
             (op, at(&s.requests), at(&s.bytes))
         });
         let words = figures.clone().map(|(op, n, _)| format!("{n} {op}s"));
-        titles.push(format!(
-            "{}: {}",
-            label(bucket),
-            words.collect::<Vec<_>>().join(", ")
-        ));
+        titles.push(format!("{}: {}", label(bucket), words.collect::<Vec<_>>().join(", ")));
         let cells = figures.flat_map(|(_, n, bytes)| {
             [Cell::new(n.to_string()), units::bytes(bytes as f64).into()]
         });
@@ -274,9 +259,7 @@ fn tasks(report: &Report, array: &ArraySnapshot) -> Markup {
         rows::sort_by_causes(&mut all);
         table = table.figure("causes MiB/s");
     }
-    table = table
-        .text("origins by bytes")
-        .text("cgroup, or on behalf of");
+    table = table.text("origins by bytes").text("cgroup, or on behalf of");
     let each = all.iter().map(|row| {
         let task = row.task;
         let who = match &task.role {

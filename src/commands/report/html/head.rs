@@ -108,19 +108,13 @@ fn advice<'a>(report: &'a Report, subjects: &[Subject<'a>]) -> Vec<Advice<'a>> {
     reasons.chain(slow).chain(uneven).collect()
 }
 
-/// The search for options of mke2fs that spread metadata evenly, if the array's headline is about metadata with a fixed location.
+/// The search for options of mke2fs that spread metadata evenly, if the array's headline is about
+/// metadata with a fixed location.
 fn even_options(array: &ArraySnapshot) -> Option<Advice<'_>> {
     let (info, hotspot) = (&array.info, array.hotspot.as_ref()?);
-    let fixed = |o: &Origin| {
-        matches!(
-            o,
-            Origin::BlockBitmap | Origin::InodeBitmap | Origin::InodeTable
-        )
-    };
-    let striped = matches!(
-        info.level.as_str(),
-        "raid0" | "raid4" | "raid5" | "raid6" | "raid10"
-    );
+    let fixed =
+        |o: &Origin| matches!(o, Origin::BlockBitmap | Origin::InodeBitmap | Origin::InodeTable);
+    let striped = matches!(info.level.as_str(), "raid0" | "raid4" | "raid5" | "raid6" | "raid10");
     if !striped || info.chunk_bytes < 1024 || !hotspot.origins.iter().any(fixed) {
         return None;
     }
@@ -147,20 +141,14 @@ pub(super) fn recorded(path: &Path, report: &Report) -> Markup {
     let mut all = vec![
         ("File".to_owned(), file_name(path)),
         ("Host".to_owned(), h.host.clone()),
-        (
-            "Kernel".to_owned(),
-            format!("Linux {}, {}", h.kernel, h.machine),
-        ),
+        ("Kernel".to_owned(), format!("Linux {}, {}", h.kernel, h.machine)),
         ("Recorded by".to_owned(), format!("raidtrace {}", h.version)),
     ];
     if !h.command.is_empty() {
         all.push(("While running".to_owned(), h.command.join(" ")));
     }
-    let period = format!(
-        "{} ({})",
-        times::utc(report.from_us, report.to_us),
-        units::seconds(s.interval)
-    );
+    let period =
+        format!("{} ({})", times::utc(report.from_us, report.to_us), units::seconds(s.interval));
     all.push(("Period, UTC".to_owned(), period));
     all.extend(times::local(report));
     if (report.from_us, report.to_us) != report.recorded_us {
@@ -222,9 +210,8 @@ pub(super) fn lost(report: &Report) -> Markup {
     }
     if report.invalid_rows > 0 {
         let n = report.invalid_rows;
-        warnings.push(format!(
-            "{n} rows could not be read or assigned to an array, and are left out"
-        ));
+        warnings
+            .push(format!("{n} rows could not be read or assigned to an array, and are left out"));
     }
     let allocator = report.allocator.as_ref().map_or(0, |a| a.whole.lost);
     if allocator > 0 {

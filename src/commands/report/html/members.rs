@@ -1,4 +1,5 @@
-//! Members over time: utilisation of all of them, and requests, bytes, utilisation and latencies of the busiest.
+//! Members over time: utilisation of all of them, and requests, bytes, utilisation and latencies of
+//! the busiest.
 
 use maud::{Markup, html};
 
@@ -279,12 +280,7 @@ fn figures(work: &Work<'_>, series: &Series<'_>, name: &str) -> Markup {
 fn utilisation_figures(work: &Work<'_>, array: &ArraySnapshot, shown: &[&Series<'_>]) -> Markup {
     let mut table = Table::new("Utilisation by interval, in percent").text("from");
     for series in shown {
-        table = table.figure(
-            array
-                .members
-                .get(series.index)
-                .map_or("", |m| m.name.as_str()),
-        );
+        table = table.figure(array.members.get(series.index).map_or("", |m| m.name.as_str()));
     }
     for (i, (from, _)) in work.times().enumerate() {
         let each = shown.iter().map(|s| {

@@ -1,7 +1,8 @@
-//! The report as one self-contained HTML page: no script, no outside resource, every picture with its figures in a table.
+//! The report as one self-contained HTML page: no script, no outside resource, every picture with
+//! its figures in a table.
 //!
-//! The size of a page is bounded: intervals, members with pictures, origins in a picture and rows of tables are limited, and the
-//! page says what is left out.
+//! The size of a page is bounded: intervals, members with pictures, origins in a picture and rows
+//! of tables are limited, and the page says what is left out.
 
 mod addresses;
 mod allocator;
@@ -25,7 +26,8 @@ use crate::commands::report::lines::file_name;
 use crate::recording::gather::{Detail, Report};
 use crate::ui::html::{page, table::Table};
 
-/// Maximum number of arrays with sections of their own: those with a warning, then those with the most requests.
+/// Maximum number of arrays with sections of their own: those with a warning, then those with the
+/// most requests.
 const ARRAYS: usize = 8;
 /// Maximum number of arrays whose addresses are shown over time.
 const ARRAYS_OVER_TIME: usize = 4;
@@ -121,9 +123,8 @@ fn subjects(report: &Report) -> (Vec<Subject<'_>>, Vec<&ArraySnapshot>) {
     // A hung array has few requests, and comes first.
     let load = |i: &usize| {
         let array = arrays.get(*i);
-        let warns = array
-            .and_then(|a| a.hotspot.as_ref())
-            .is_some_and(|h| h.severity == Severity::Warning);
+        let warns =
+            array.and_then(|a| a.hotspot.as_ref()).is_some_and(|h| h.severity == Severity::Warning);
         std::cmp::Reverse((warns, array.map_or(0, requests)))
     };
     order.sort_by_key(load);

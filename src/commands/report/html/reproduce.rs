@@ -18,14 +18,8 @@ pub(super) fn body(path: &Path, report: &Report, subjects: &[Subject<'_>]) -> Ma
         false => between(report.from_us, report.to_us),
     };
     let mut commands = vec![
-        (
-            "This page:",
-            format!("raidtrace report {file}{period} --html report.html"),
-        ),
-        (
-            "As text, or as JSON with --json:",
-            format!("raidtrace report {file}{period}"),
-        ),
+        ("This page:", format!("raidtrace report {file}{period} --html report.html")),
+        ("As text, or as JSON with --json:", format!("raidtrace report {file}{period}")),
     ];
     if let Some((from, to)) = busiest(report) {
         let zoom = between(from, to);
@@ -34,10 +28,8 @@ pub(super) fn body(path: &Path, report: &Report, subjects: &[Subject<'_>]) -> Ma
             format!("raidtrace report {file}{zoom} --html busiest.html"),
         ));
     }
-    commands.push((
-        "The recording on the screen of top:",
-        format!("raidtrace top --replay {file}"),
-    ));
+    commands
+        .push(("The recording on the screen of top:", format!("raidtrace top --replay {file}")));
     if report.allocator.is_some() {
         let line = format!("raidtrace alloc --replay {file}");
         commands.push(("The allocator, interval by interval:", line));
@@ -54,9 +46,8 @@ pub(super) fn body(path: &Path, report: &Report, subjects: &[Subject<'_>]) -> Ma
         fs.kind.starts_with("ext") && subjects.iter().any(|s| s.array.info.name == fs.array)
     });
     let mounts = mounts.filter_map(|fs| fs.mounts.first()).take(4);
-    let layouts: Vec<String> = mounts
-        .map(|m| format!("raidtrace layout {}", quote(&m.path)))
-        .collect();
+    let layouts: Vec<String> =
+        mounts.map(|m| format!("raidtrace layout {}", quote(&m.path))).collect();
     html! {
         @for (what, line) in &commands {
             p { (what) }
@@ -71,11 +62,7 @@ pub(super) fn body(path: &Path, report: &Report, subjects: &[Subject<'_>]) -> Ma
 }
 
 fn between(from_us: i64, to_us: i64) -> String {
-    format!(
-        " --from {} --to {}",
-        time::rfc3339(from_us),
-        time::rfc3339(to_us)
-    )
+    format!(" --from {} --to {}", time::rfc3339(from_us), time::rfc3339(to_us))
 }
 
 /// The interval with the highest utilisation of any member, if there are several intervals.

@@ -29,21 +29,15 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
             time(sum.ns).into(),
         ]);
     }
-    let mut longest = Table::new("Longest operations")
-        .figure("time")
-        .text("operation and its causes");
-    let rows = s.operations.iter().map(|slow| {
-        [
-            Cell::new(time(slow.operation.total_ns())),
-            sentence(slow, &s.names).into(),
-        ]
-    });
-    longest.rows(rows, LISTED, "operations");
-    let total: u64 = s
+    let mut longest =
+        Table::new("Longest operations").figure("time").text("operation and its causes");
+    let rows = s
         .operations
         .iter()
-        .map(|o| o.operation.total_ns())
-        .fold(0, u64::saturating_add);
+        .map(|slow| [Cell::new(time(slow.operation.total_ns())), sentence(slow, &s.names).into()]);
+    longest.rows(rows, LISTED, "operations");
+    let total: u64 =
+        s.operations.iter().map(|o| o.operation.total_ns()).fold(0, u64::saturating_add);
     let mut phases = Table::new("Phases of all slow operations")
         .text("phase")
         .figure("time")

@@ -16,7 +16,8 @@ use crate::recording::writer::{Options, Writer};
 
 const SECOND: i64 = 1_000_000;
 /// Names that are HTML, end an element, or change the direction of text.
-const HOSTILE: &str = "</style></title></script><script>alert(1)</script><img src=x onerror=alert(1)>\" onload='x' \u{202e}\u{1b}[2J";
+const HOSTILE: &str = "</style></title></script><script>alert(1)</script><img src=x \
+                       onerror=alert(1)>\" onload='x' \u{202e}\u{1b}[2J";
 
 fn read(bytes: &[u8], from: Option<&str>, to: Option<&str>) -> Report {
     let mut file = tempfile::NamedTempFile::new().unwrap();
@@ -29,43 +30,26 @@ fn page(items: &[Item]) -> String {
     draw(Path::new("/srv/a.rtrace"), &report)
 }
 
-/// Parses a page, and asserts that it has no script, no address outside it, no handler, and no id twice.
+/// Parses a page, and asserts that it has no script, no address outside it, no handler, and no id
+/// twice.
 fn checked(page: &str) -> Document<'_> {
-    let options = ParsingOptions {
-        allow_dtd: true,
-        nodes_limit: u32::MAX,
-        ..ParsingOptions::default()
-    };
+    let options =
+        ParsingOptions { allow_dtd: true, nodes_limit: u32::MAX, ..ParsingOptions::default() };
     let document = Document::parse_with_options(page, options).unwrap();
     let mut ids = std::collections::BTreeSet::new();
     for node in document.descendants().filter(|n| n.is_element()) {
         let name = node.tag_name().name();
         assert!(
-            ![
-                "script",
-                "img",
-                "iframe",
-                "link",
-                "object",
-                "form",
-                "foreignObject"
-            ]
-            .contains(&name),
+            !["script", "img", "iframe", "link", "object", "form", "foreignObject"].contains(&name),
             "{name}"
         );
         for attribute in node.attributes() {
             let (name, value) = (attribute.name(), attribute.value());
             assert!(!name.starts_with("on"), "{name}");
-            assert!(
-                !["src", "srcset", "data", "action"].contains(&name),
-                "{name}"
-            );
+            assert!(!["src", "srcset", "data", "action"].contains(&name), "{name}");
             assert!(name != "href" || value.starts_with('#'), "{value}");
             assert!(name != "style" || value.starts_with("height:"), "{value}");
-            assert!(
-                name != "id" || ids.insert(value.to_owned()),
-                "{value} twice"
-            );
+            assert!(name != "id" || ids.insert(value.to_owned()), "{value} twice");
         }
     }
     for node in document.descendants() {
@@ -74,10 +58,7 @@ fn checked(page: &str) -> Document<'_> {
         }
     }
     assert!(!page.contains("url(") && !page.contains("@import"));
-    assert!(
-        !page.contains("NaN") && !page.contains("\"inf"),
-        "a figure is not a number"
-    );
+    assert!(!page.contains("NaN") && !page.contains("\"inf"), "a figure is not a number");
     document
 }
 
@@ -146,9 +127,8 @@ fn requests_by_address_and_by_time_are_those_of_the_recording() {
     assert_eq!(in_pictures, measured);
     let placed = requests().filter(|r| r.array_sector.is_some()).count() as u64;
     let addresses = fine.addresses.iter();
-    let by_address: u64 = addresses
-        .map(|a| (0..64).map(|p| a.requests(p)).sum::<u64>() + a.outside)
-        .sum();
+    let by_address: u64 =
+        addresses.map(|a| (0..64).map(|p| a.requests(p)).sum::<u64>() + a.outside).sum();
     assert_eq!(by_address, placed);
     // A piece has as many requests as the recording has in its range.
     let array = |r: &Request| if r.member == 4 { "sda" } else { "md127" };
@@ -157,28 +137,17 @@ fn requests_by_address_and_by_time_are_those_of_the_recording() {
             let range = addresses.start(piece)..(1 << 33) * (piece as u64 + 1) / 64;
             let own = requests().filter(|r| array(r) == name);
             let inside = own.filter(|r| r.array_sector.is_some_and(|s| range.contains(&s)));
-            assert_eq!(
-                addresses.requests(piece),
-                inside.count() as u64,
-                "{name}, {piece}"
-            );
+            assert_eq!(addresses.requests(piece), inside.count() as u64, "{name}, {piece}");
         }
     }
-    assert!(
-        fine.addresses.iter().any(|a| a.requests(40) > 0),
-        "addresses were read"
-    );
+    assert!(fine.addresses.iter().any(|a| a.requests(40) > 0), "addresses were read");
 }
 
 /// A recording in which every name is `HOSTILE`, `times` times.
 fn hostile_file(times: usize) -> Vec<u8> {
     let hostile: &str = &HOSTILE.repeat(times);
     let out = Shared::default();
-    let options = Options {
-        rows: 500,
-        waiting: 1 << 20,
-        ..Options::default()
-    };
+    let options = Options { rows: 500, waiting: 1 << 20, ..Options::default() };
     let mut header = Header {
         host: hostile.to_owned(),
         kernel: hostile.to_owned(),
@@ -227,17 +196,8 @@ fn hostile_file(times: usize) -> Vec<u8> {
         writer.push(&item).unwrap();
     }
     let (time_us, text) = (START + SECOND, hostile.to_owned());
-    writer
-        .push(&Item::Note {
-            time_us,
-            text: text.clone(),
-        })
-        .unwrap();
-    let lost = Item::Lost {
-        time_us,
-        reason: text,
-        count: 7,
-    };
+    writer.push(&Item::Note { time_us, text: text.clone() }).unwrap();
+    let lost = Item::Lost { time_us, reason: text, count: 7 };
     writer.push(&lost).unwrap();
     writer.finish().unwrap();
     out.bytes()
@@ -246,10 +206,7 @@ fn hostile_file(times: usize) -> Vec<u8> {
 #[test]
 fn hostile_names_are_text() {
     let report = read(&hostile_file(1), None, None);
-    let page = draw(
-        Path::new(&format!("/srv/{}.rtrace", HOSTILE.replace('/', "_"))),
-        &report,
-    );
+    let page = draw(Path::new(&format!("/srv/{}.rtrace", HOSTILE.replace('/', "_"))), &report);
     let document = checked(&page);
     let text = text_of(&document);
     // The names are there, as text, without marks that change what the reader sees.
@@ -257,14 +214,9 @@ fn hostile_names_are_text() {
     assert!(!page.contains('\u{202e}') && !page.contains('\u{1b}') && !page.contains('\u{0}'));
     assert!(text.contains("\\x1b[2J"));
     // One element, the page's own, holds style.
-    let styles = document
-        .descendants()
-        .filter(|n| n.tag_name().name() == "style");
+    let styles = document.descendants().filter(|n| n.tag_name().name() == "style");
     assert_eq!(styles.count(), 1);
-    let options = ParsingOptions {
-        allow_dtd: true,
-        ..ParsingOptions::default()
-    };
+    let options = ParsingOptions { allow_dtd: true, ..ParsingOptions::default() };
     let once = page.matches("<style").count();
     assert!(Document::parse_with_options(&page, options).is_ok() && once == 1);
 }
@@ -277,7 +229,8 @@ fn long_names_do_not_make_a_large_page() {
     assert!(page.len() < 1_000_000, "{} bytes", page.len());
 }
 
-/// Items of `arrays` RAID 0 of `members` disks each for `seconds`, with all origins and latencies from 1 µs to 67 s.
+/// Items of `arrays` RAID 0 of `members` disks each for `seconds`, with all origins and latencies
+/// from 1 µs to 67 s.
 fn large(arrays: u32, members: u32, seconds: i64, requests: u64, origins: usize) -> Vec<Item> {
     let mut numbers = fixture::Numbers(7);
     let state = |time_us: i64| {
@@ -334,7 +287,8 @@ fn large(arrays: u32, members: u32, seconds: i64, requests: u64, origins: usize)
     items
 }
 
-/// An hour of 12 disks must take less than 2 MB, even with every origin and latency in every interval.
+/// An hour of 12 disks must take less than 2 MB, even with every origin and latency in every
+/// interval.
 #[test]
 fn the_size_of_a_page_is_bounded() {
     for (arrays, members, seconds, requests, origins, most) in [
@@ -347,17 +301,11 @@ fn the_size_of_a_page_is_bounded() {
     ] {
         let page = page(&large(arrays, members, seconds, requests, origins));
         let document = checked(&page);
-        eprintln!(
-            "{arrays} x {members} members, {seconds} s: {} bytes",
-            page.len()
-        );
+        eprintln!("{arrays} x {members} members, {seconds} s: {} bytes", page.len());
         assert!(page.len() < most, "{members}: {} bytes", page.len());
         let text = text_of(&document);
         assert_eq!(text.contains("busiest of"), members > 12, "{members}");
-        assert_eq!(
-            text.contains("more members are left out"),
-            members > 64 || arrays > 1
-        );
+        assert_eq!(text.contains("more members are left out"), members > 64 || arrays > 1);
         assert_eq!(text.contains("Other arrays"), arrays > 1);
     }
 }
@@ -435,11 +383,7 @@ fn unusual_recordings_have_a_page() {
     // Gaps: nothing for minutes, and losses.
     let mut gaps = only(|i| i.time_us() < START + 2 * SECOND);
     let time_us = START + 3 * SECOND;
-    gaps.push(Item::Lost {
-        time_us,
-        reason: "ring full".to_owned(),
-        count: 7,
-    });
+    gaps.push(Item::Lost { time_us, reason: "ring full".to_owned(), count: 7 });
     gaps.push(Item::State(Box::new(fixture::state(START + 600 * SECOND))));
     let gaps = page(&gaps);
     let document = checked(&gaps);
@@ -453,7 +397,8 @@ fn a_page_of_a_period_names_the_whole_recording() {
     let page = draw(Path::new("a b.rtrace"), &report);
     let text = text_of(&checked(&page));
     assert!(text.contains("Whole recording, UTC"));
-    let command = "raidtrace report 'a b.rtrace' --from 2026-11-20T12:00:01.000000Z --to 2026-11-20T12:00:03.000000Z --html report.html";
+    let command = "raidtrace report 'a b.rtrace' --from 2026-11-20T12:00:01.000000Z --to \
+                   2026-11-20T12:00:03.000000Z --html report.html";
     assert!(text.contains(command), "{text}");
     // A period without requests, and one that is shorter than the distance of states.
     for (from, to) in [("+1.001", "+1.002"), ("+5.9999", "+6")] {
@@ -469,10 +414,7 @@ fn a_page_of_a_period_names_the_whole_recording() {
 #[test]
 fn times_in_the_zone_of_the_machine() {
     let out = Shared::default();
-    let header = Header {
-        utc_offset_s: Some(5 * 3600 + 1800),
-        ..fixture::header()
-    };
+    let header = Header { utc_offset_s: Some(5 * 3600 + 1800), ..fixture::header() };
     let mut writer = Writer::create(out.clone(), &header, Options::default()).unwrap();
     for item in fixture::items(200, 2) {
         writer.push(&item).unwrap();

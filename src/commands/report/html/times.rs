@@ -10,7 +10,8 @@ pub(super) fn utc(from_us: i64, to_us: i64) -> String {
     time::period_in(from_us, to_us, &TimeZone::UTC).replace(" +00:00", "")
 }
 
-/// The period in the time zones of the recorded machine and of this one, where these differ from UTC: name and time.
+/// The period in the time zones of the recorded machine and of this one, where these differ from
+/// UTC: name and time.
 pub(super) fn local(report: &Report) -> Vec<(String, String)> {
     let (from, to) = (report.from_us, report.to_us);
     let mut periods = Vec::new();

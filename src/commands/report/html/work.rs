@@ -90,9 +90,7 @@ impl<'a> Work<'a> {
 
     pub(super) fn widths(&self) -> Vec<f64> {
         let widths = self.intervals.iter();
-        widths
-            .map(|i| (i.to_us - i.from_us).max(0) as f64)
-            .collect()
+        widths.map(|i| (i.to_us - i.from_us).max(0) as f64).collect()
     }
 
     /// Start and end of each interval.
@@ -119,17 +117,14 @@ impl<'a> Work<'a> {
             work: intervals.clone().map(|i| i.members.get(number)).collect(),
             busy: intervals.clone().map(|i| i.utilisation(number)).collect(),
             latencies: latencies.map(|all| all.get(number)).collect(),
-            seconds: intervals
-                .map(|i| ((i.to_us - i.from_us) as f64 / 1e6).max(1e-3))
-                .collect(),
+            seconds: intervals.map(|i| ((i.to_us - i.from_us) as f64 / 1e6).max(1e-3)).collect(),
         })
     }
 
     /// The members, those that are not healthy first, then the busiest.
     pub(super) fn busiest_first(&self) -> Vec<Series<'a>> {
-        let mut all: Vec<Series<'a>> = (0..self.array.members.len())
-            .filter_map(|index| self.series(index))
-            .collect();
+        let mut all: Vec<Series<'a>> =
+            (0..self.array.members.len()).filter_map(|index| self.series(index)).collect();
         let load = |s: &Series<'a>| {
             let member = self.array.members.get(s.index);
             let healthy = member.is_none_or(|m| m.health.is_none());
@@ -170,12 +165,7 @@ impl Series<'_> {
     /// Mean utilisation, weighted by the lengths of the intervals.
     pub(super) fn mean_busy(&self) -> f64 {
         let all: f64 = self.seconds.iter().sum();
-        let busy: f64 = self
-            .busy
-            .iter()
-            .zip(&self.seconds)
-            .map(|(b, s)| b * s)
-            .sum();
+        let busy: f64 = self.busy.iter().zip(&self.seconds).map(|(b, s)| b * s).sum();
         busy / all.max(1e-3)
     }
 

@@ -28,16 +28,8 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
     )?;
     let overhead = figures.totals.overhead;
     for (name, help, value) in [
-        (
-            "raidtrace_bpf_runs",
-            "Runs of raidtrace's BPF programs",
-            overhead.bpf_events,
-        ),
-        (
-            "raidtrace_intervals",
-            "Intervals counted",
-            figures.totals.intervals,
-        ),
+        ("raidtrace_bpf_runs", "Runs of raidtrace's BPF programs", overhead.bpf_events),
+        ("raidtrace_intervals", "Intervals counted", figures.totals.intervals),
         (
             "raidtrace_dropped_series",
             "Updates of arrays, members and tasks left out because there were too many series",
@@ -53,20 +45,14 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
             "Time in raidtrace's BPF programs on all CPUs, extrapolated from a share of the time",
             overhead.bpf_ns as f64 / 1e9,
         ),
-        (
-            "process_cpu",
-            "CPU time of raidtrace's process",
-            figures.own.cpu.as_secs_f64(),
-        ),
+        ("process_cpu", "CPU time of raidtrace's process", figures.own.cpu.as_secs_f64()),
     ] {
         let unit = Some(&Unit::Seconds);
         let mut one = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
         counter(&mut one, value)?;
     }
     let mut gauge = |name, help, value: f64| {
-        encoder
-            .encode_descriptor(name, help, None, MetricType::Gauge)?
-            .encode_gauge(&value)
+        encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
     };
     gauge(
         "process_resident_memory_bytes",
@@ -85,22 +71,14 @@ pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result
     )?;
     let flight = &figures.flight;
     if let Some(bytes) = flight.bytes {
-        gauge(
-            "raidtrace_flight_recorder_bytes",
-            "Recording in memory",
-            bytes as f64,
-        )?;
+        gauge("raidtrace_flight_recorder_bytes", "Recording in memory", bytes as f64)?;
         gauge(
             "raidtrace_flight_recorder_seconds",
             "Time that the recording in memory covers",
             flight.span.as_secs_f64(),
         )?;
         for (name, help, value) in [
-            (
-                "raidtrace_dumps",
-                "Recordings written",
-                flight.written.dumps,
-            ),
+            ("raidtrace_dumps", "Recordings written", flight.written.dumps),
             (
                 "raidtrace_dump_errors",
                 "Recordings that could not be written",

@@ -43,7 +43,8 @@ pub struct App {
 }
 
 impl App {
-    /// Responds with a large text, which `make` builds once a permit is available. Cuts off clients that are too slow.
+    /// Responds with a large text, which `make` builds once a permit is available. Cuts off clients
+    /// that are too slow.
     pub async fn large(
         &self,
         content_type: &'static str,
@@ -75,7 +76,8 @@ impl App {
     }
 }
 
-/// The last interval as text. The text is built once for all subscribers, and only if there are any.
+/// The last interval as text. The text is built once for all subscribers, and only if there are
+/// any.
 pub struct Feed {
     /// Text of the last interval that ended while there were subscribers; empty before that.
     pub text: watch::Sender<Arc<str>>,

@@ -1,4 +1,5 @@
-//! Accepts connections, with limits on their number, on the time to send a request, and on the time to receive a response.
+//! Accepts connections, with limits on their number, on the time to send a request, and on the time
+//! to receive a response.
 
 use std::io;
 use std::path::Path;
@@ -24,7 +25,8 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// Maximum number of connections. Further connections wait in the kernel's listen queue.
 const CONNECTIONS: usize = 256;
-/// Timeout for the headers of a request, including the next request on an open connection, and for the TLS handshake.
+/// Timeout for the headers of a request, including the next request on an open connection, and for
+/// the TLS handshake.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// Write timeout: a client must accept some bytes of the response within this time.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -50,7 +52,8 @@ pub fn tls(cert: &Path, key: &Path) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Serves `router` on `listener` until the returned future is dropped. `open` counts the open connections.
+/// Serves `router` on `listener` until the returned future is dropped. `open` counts the open
+/// connections.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,

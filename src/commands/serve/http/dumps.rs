@@ -70,7 +70,8 @@ pub async fn download(State(app): State<Arc<App>>, Path(name): Path<String>) -> 
         return no_dump_dir();
     };
     if !app.with_paths {
-        let text = "recordings contain file paths: start raidtrace serve with --with-paths to allow downloads\n";
+        let text = "recordings contain file paths: start raidtrace serve with --with-paths to \
+                    allow downloads\n";
         return (StatusCode::FORBIDDEN, text).into_response();
     }
     // This check also rejects names with a slash.
@@ -80,7 +81,8 @@ pub async fn download(State(app): State<Arc<App>>, Path(name): Path<String>) -> 
     let Ok(permit) = Arc::clone(&app.downloads).try_acquire_owned() else {
         return busy();
     };
-    // Other users may have write access to the directory: do not follow symbolic links, and do not block on a FIFO.
+    // Other users may have write access to the directory: do not follow symbolic links, and do not
+    // block on a FIFO.
     let mut options = OpenOptions::new();
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     options.read(true).custom_flags(flags.bits().cast_signed());
@@ -103,10 +105,7 @@ pub async fn download(State(app): State<Arc<App>>, Path(name): Path<String>) -> 
     });
     let headers = [
         (header::CONTENT_TYPE, "application/octet-stream".to_owned()),
-        (
-            header::CONTENT_DISPOSITION,
-            format!("attachment; filename=\"{name}\""),
-        ),
+        (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}\"")),
     ];
     (headers, Body::from_stream(chunks)).into_response()
 }

@@ -1,5 +1,5 @@
-//! Streams of intervals. Pages get the object of `raidtrace top --json` plus alerts and the state of the flight recorder; screens
-//! of `raidtrace top --connect` get messages.
+//! Streams of intervals. Pages get the object of `raidtrace top --json` plus alerts and the state
+//! of the flight recorder; screens of `raidtrace top --connect` get messages.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -52,7 +52,8 @@ impl App {
         format!("{{\"interval\":{},\"serve\":{state}}}", interval.trim_end())
     }
 
-    /// The last interval as a message for `raidtrace top --connect`; empty before the first interval.
+    /// The last interval as a message for `raidtrace top --connect`; empty before the first
+    /// interval.
     fn message(&self) -> String {
         let latest = self.shared.latest.borrow().clone();
         let shown = latest.map(|snapshot| self.shown(&snapshot));
@@ -64,9 +65,7 @@ impl App {
     fn shown(&self, snapshot: &Snapshot) -> Snapshot {
         let mut shown = snapshot.clone();
         for array in &mut shown.arrays {
-            array
-                .tasks
-                .truncate(if self.with_tasks { TASKS } else { 0 });
+            array.tasks.truncate(if self.with_tasks { TASKS } else { 0 });
             if !self.with_paths {
                 array.slow = None;
                 array.files = Files::default();
@@ -123,9 +122,7 @@ pub async fn events(State(app): State<Arc<App>>) -> Response {
         return full("too many pages are open: close one, or read /api/interval\n");
     };
     let events = texts.map(|text| Ok::<_, Infallible>(Event::default().data(text)));
-    Sse::new(events)
-        .keep_alive(KeepAlive::default())
-        .into_response()
+    Sse::new(events).keep_alive(KeepAlive::default()).into_response()
 }
 
 /// `/api/snapshots`: sends each interval when it ends, one per line, for `raidtrace top --connect`.
@@ -141,21 +138,19 @@ fn full(why: &'static str) -> Response {
     (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
-/// Stream of `first`, unless it is empty, then each text of `feed`. `None` if there are too many subscribers.
+/// Stream of `first`, unless it is empty, then each text of `feed`. `None` if there are too many
+/// subscribers.
 fn subscribe(feed: &Feed, first: String) -> Option<impl Stream<Item = String> + use<>> {
     let permit = Arc::clone(&feed.room).try_acquire_owned().ok()?;
     let state = (feed.text.subscribe(), Some(first), permit);
-    Some(stream::unfold(
-        state,
-        |(mut receiver, first, permit)| async move {
-            let text = match first.filter(|text| !text.is_empty()) {
-                Some(text) => text,
-                None => {
-                    receiver.changed().await.ok()?;
-                    receiver.borrow_and_update().to_string()
-                }
-            };
-            Some((text, (receiver, None, permit)))
-        },
-    ))
+    Some(stream::unfold(state, |(mut receiver, first, permit)| async move {
+        let text = match first.filter(|text| !text.is_empty()) {
+            Some(text) => text,
+            None => {
+                receiver.changed().await.ok()?;
+                receiver.borrow_and_update().to_string()
+            }
+        };
+        Some((text, (receiver, None, permit)))
+    }))
 }

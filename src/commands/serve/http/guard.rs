@@ -9,12 +9,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use subtle::ConstantTimeEq as _;
 
-/// Headers of every response. The page loads nothing from other servers, runs only this server's script, and cannot be framed.
+/// Headers of every response. The page loads nothing from other servers, runs only this server's
+/// script, and cannot be framed.
 const HEADERS: [(header::HeaderName, &str); 5] = [
     (
         header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; \
-         form-action 'none'; frame-ancestors 'none'",
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src \
+         'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     ),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (header::REFERRER_POLICY, "no-referrer"),
@@ -33,14 +34,16 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// `token`: required token, if any. `hosts`: accepted host names, in addition to IP addresses and localhost.
+    /// `token`: required token, if any. `hosts`: accepted host names, in addition to IP addresses
+    /// and localhost.
     pub fn new(token: Option<Vec<u8>>, hosts: Vec<String>) -> Self {
         let hosts = hosts.into_iter().map(|h| h.to_ascii_lowercase()).collect();
         Self { token, hosts }
     }
 
-    /// True for IP addresses, localhost and the configured names. Other names are refused because of DNS rebinding: an attacker's
-    /// name can be pointed at this machine after the attacker's page was loaded.
+    /// True for IP addresses, localhost and the configured names. Other names are refused because
+    /// of DNS rebinding: an attacker's name can be pointed at this machine after the attacker's
+    /// page was loaded.
     fn accepts_host(&self, host: &str) -> bool {
         let host = without_port(host).to_ascii_lowercase();
         let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -51,9 +54,7 @@ impl Guard {
         let Some(token) = &self.token else {
             return false;
         };
-        let given = headers
-            .get(header::AUTHORIZATION)
-            .map(HeaderValue::as_bytes);
+        let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
         let given = given.and_then(|g| g.split_at_checked(7));
         given.is_some_and(|(scheme, given)| {
             scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(given.ct_eq(token))
@@ -78,7 +79,8 @@ impl Guard {
         if self.token.is_some() && !has_token && !PUBLIC.contains(&path) {
             return Some((
                 StatusCode::UNAUTHORIZED,
-                "a token is required: Authorization: Bearer TOKEN, with the token in --token-file\n",
+                "a token is required: Authorization: Bearer TOKEN, with the token in \
+                 --token-file\n",
             ));
         }
         if !matches!(*method, Method::GET | Method::HEAD)
@@ -87,7 +89,8 @@ impl Guard {
         {
             return Some((
                 StatusCode::FORBIDDEN,
-                "only this server's own page or a client with the token in --token-file may do this\n",
+                "only this server's own page or a client with the token in --token-file may do \
+                 this\n",
             ));
         }
         None
@@ -120,19 +123,14 @@ fn without_port(host: &str) -> &str {
 pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let refused = guard.refuses(request.method(), request.uri().path(), request.headers());
     let mut response = match refused {
-        Some((StatusCode::UNAUTHORIZED, text)) => (
-            StatusCode::UNAUTHORIZED,
-            [(header::WWW_AUTHENTICATE, "Bearer")],
-            text,
-        )
-            .into_response(),
+        Some((StatusCode::UNAUTHORIZED, text)) => {
+            (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], text).into_response()
+        }
         Some(refused) => refused.into_response(),
         None => next.run(request).await,
     };
     for (name, value) in HEADERS {
-        response
-            .headers_mut()
-            .insert(name, HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
 }
@@ -142,8 +140,8 @@ pub fn refuses_address(listen: SocketAddr, has_token: bool, insecure: bool) -> O
     let is_loopback = listen.ip().to_canonical().is_loopback();
     (!is_loopback && !has_token && !insecure).then(|| {
         format!(
-            "--listen {listen} is reachable from other machines, and the figures reveal details of this one: require a token with \
-             --token-file FILE, or add --insecure"
+            "--listen {listen} is reachable from other machines, and the figures reveal details \
+             of this one: require a token with --token-file FILE, or add --insecure"
         )
     })
 }
@@ -180,13 +178,8 @@ mod tests {
         ] {
             assert_eq!(status(host), None, "{host}");
         }
-        for host in [
-            "evil.example:9753",
-            "localhost.evil.example",
-            "",
-            ":9753",
-            "127.0.0.1.nip.io",
-        ] {
+        for host in ["evil.example:9753", "localhost.evil.example", "", ":9753", "127.0.0.1.nip.io"]
+        {
             assert_eq!(status(host), Some(421), "{host}");
         }
         let none = guard.refuses(&Method::GET, "/metrics", &HeaderMap::new());
@@ -206,13 +199,7 @@ mod tests {
         assert_eq!(status("/metrics", None), Some(401));
         assert_eq!(status("/metrics", Some("Bearer secret")), None);
         assert_eq!(status("/metrics", Some("bearer secret")), None);
-        for wrong in [
-            "Bearer secre",
-            "Bearer secret ",
-            "Basic secret",
-            "secret",
-            "",
-        ] {
+        for wrong in ["Bearer secre", "Bearer secret ", "Basic secret", "secret", ""] {
             assert_eq!(status("/metrics", Some(wrong)), Some(401), "{wrong}");
         }
     }
@@ -227,12 +214,8 @@ mod tests {
             refused.map(|(status, _)| status.as_u16())
         };
         assert_eq!(status(Some("http://127.0.0.1:9753")), None);
-        for wrong in [
-            None,
-            Some("null"),
-            Some("http://evil.example"),
-            Some("http://127.0.0.1:80"),
-        ] {
+        for wrong in [None, Some("null"), Some("http://evil.example"), Some("http://127.0.0.1:80")]
+        {
             assert_eq!(status(wrong), Some(403), "{wrong:?}");
         }
     }

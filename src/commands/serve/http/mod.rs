@@ -1,7 +1,8 @@
 //! The HTTP side of `serve`. Runs without capabilities.
 //!
 //! * [`guard`]: access control. [`connections`]: accepts connections within limits.
-//! * [`routes`]: request handlers; [`app`]: their shared state; [`events`]: streams of intervals; [`dumps`]: written recordings.
+//! * [`routes`]: request handlers; [`app`]: their shared state; [`events`]: streams of intervals;
+//!   [`dumps`]: written recordings.
 
 pub mod app;
 pub mod connections;

@@ -68,7 +68,8 @@ async fn style() -> Response {
 async fn unknown() -> (StatusCode, &'static str) {
     (
         StatusCode::NOT_FOUND,
-        "not found: use / (page), /metrics, /healthz, /dumps, /api/interval, /api/events or /api/timeline\n",
+        "not found: use / (page), /metrics, /healthz, /dumps, /api/interval, /api/events or \
+         /api/timeline\n",
     )
 }
 
@@ -81,9 +82,8 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
         connections: app.open.load(Ordering::Relaxed),
     };
     let accept = headers.get_all(header::ACCEPT).iter();
-    let accepts = accept
-        .filter_map(|a| a.to_str().ok())
-        .any(|a| a.contains("application/openmetrics-text"));
+    let accepts =
+        accept.filter_map(|a| a.to_str().ok()).any(|a| a.contains("application/openmetrics-text"));
     // Writing to a String cannot fail.
     let text = || open_metrics(figures).unwrap_or_default();
     if accepts {
@@ -124,11 +124,10 @@ async fn timeline(
             let text = || serde_json::to_string(&points).unwrap_or_default();
             app.large("application/json", text).await
         }
-        Err(_) => (
-            StatusCode::BAD_REQUEST,
-            "after must be the number of a point, or 0 for all points\n",
-        )
-            .into_response(),
+        Err(_) => {
+            (StatusCode::BAD_REQUEST, "after must be the number of a point, or 0 for all points\n")
+                .into_response()
+        }
     }
 }
 

@@ -23,10 +23,7 @@ fn draw(
     let total: u64 = s.operations.iter().map(|o| o.operation.total_ns()).sum();
     let rows: Vec<Row> = groups
         .into_iter()
-        .map(|group| Row {
-            share: group.ns as f64 / total.max(1) as f64,
-            group,
-        })
+        .map(|group| Row { share: group.ns as f64 / total.max(1) as f64, group })
         .collect();
     let rest = pen.width().saturating_sub(32 + width).max(10);
     let columns = Columns(vec![
@@ -52,13 +49,7 @@ pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 
 pub(super) fn phases(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (groups, width) = (groups::phases(scene.snapshot), pen.width() / 3);
-    draw(
-        pen,
-        scene,
-        groups,
-        ("phase", width.clamp(12, 36)),
-        "the longest",
-    );
+    draw(pen, scene, groups, ("phase", width.clamp(12, 36)), "the longest");
 }
 
 pub(super) fn locks(pen: &mut Pen<'_>, scene: &Scene<'_>) {

@@ -1,4 +1,5 @@
-//! Journal commits, newest first: start time, requester, duration of each state, and holder of the transaction.
+//! Journal commits, newest first: start time, requester, duration of each state, and holder of the
+//! transaction.
 
 use super::Scene;
 use crate::analysis::slow::event::{Commit, Request, State};
@@ -38,10 +39,7 @@ impl Row {
             Request::By(by, None) => task(by),
             Request::By(by, Some(purpose)) => format!("{} ({})", task(by), purpose.name()),
         };
-        let held = c
-            .holders
-            .last()
-            .map(|h| format!(", held by {} ({})", task(&h.task), h.handle));
+        let held = c.holders.last().map(|h| format!(", held by {} ({})", task(&h.task), h.handle));
         let waited = c.ordered.iter().max_by_key(|o| o.ns);
         let data = waited.map(|o| {
             let writer = o.writer.as_ref().map(|w| format!(" by {}", task(w)));
@@ -55,11 +53,7 @@ impl Row {
                 0 => String::new(),
                 us => format!(" ({})", latency(Some(us))),
             };
-            format!(
-                "{} {}{rest}",
-                s.names.device(*dev),
-                latency(Some(ns / 1000))
-            )
+            format!("{} {}{rest}", s.names.device(*dev), latency(Some(ns / 1000)))
         });
         Self {
             flush: flush.unwrap_or_default(),
@@ -74,11 +68,7 @@ impl Row {
             blocks: length(State::Blocks, State::Record),
             record: length(State::Record, State::Tail),
             logged: f64::from(c.logged),
-            why: format!(
-                "{why}{}{}",
-                held.unwrap_or_default(),
-                data.unwrap_or_default()
-            ),
+            why: format!("{why}{}{}", held.unwrap_or_default(), data.unwrap_or_default()),
         }
     }
 }

@@ -46,7 +46,8 @@ struct Scene<'a> {
     palette: Palette,
 }
 
-/// Draws the whole screen. `snapshot` holds the longest operations since the start; `None` until the first interval has ended.
+/// Draws the whole screen. `snapshot` holds the longest operations since the start; `None` until
+/// the first interval has ended.
 pub(super) fn draw(
     frame: &mut Frame<'_>,
     state: &State,
@@ -63,11 +64,7 @@ pub(super) fn draw(
     match snapshot {
         None => pen.text("measuring the first interval ...", Style::new()),
         Some(snapshot) => {
-            let scene = Scene {
-                state,
-                snapshot,
-                palette,
-            };
+            let scene = Scene { state, snapshot, palette };
             match &state.open {
                 Some(tabs) => operations::open(&mut pen, &scene, tabs),
                 None => {
@@ -84,7 +81,8 @@ pub(super) fn draw(
     }
 }
 
-/// The lines above the view: a summary of all operations, and a sentence about the longest operation.
+/// The lines above the view: a summary of all operations, and a sentence about the longest
+/// operation.
 fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (state, s, palette) = (scene.state, scene.snapshot, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
@@ -98,11 +96,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         true => format!("slow  a recording of {length}"),
         false => format!("slow  since the start, {length}"),
     };
-    pen.line(&ends(
-        vec![Span::styled(left, palette.title())],
-        right,
-        columns,
-    ));
+    pen.line(&ends(vec![Span::styled(left, palette.title())], right, columns));
     if tall || s.lost.total() > 0 {
         let style = match s.lost.total() {
             0 => palette.dim(),
@@ -112,11 +106,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
     let (mark, style, text) = match s.operations.first() {
         Some(slow) => ("! ", palette.alarm(), sentence(slow, &s.names)),
-        None => (
-            "  ",
-            Style::new(),
-            format!("no operation took {} or more", threshold(s)),
-        ),
+        None => ("  ", Style::new(), format!("no operation took {} or more", threshold(s))),
     };
     let lines = wrap(&clean(&text), columns - 2, if tall { 4 } else { 2 });
     for (i, line) in lines.iter().enumerate() {

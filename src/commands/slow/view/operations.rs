@@ -37,10 +37,7 @@ impl Row {
             time: s.wall(op.start_ns).strftime("%H:%M:%S").to_string(),
             op: format!("{how}{}", op.kind.name()),
             task: task(&op.task),
-            phase: largest
-                .first()
-                .map(|(phase, _)| phase.words().to_owned())
-                .unwrap_or_default(),
+            phase: largest.first().map(|(phase, _)| phase.words().to_owned()).unwrap_or_default(),
             file: match &op.file {
                 Some(file) => s.names.file(file),
                 None if op.dev == 0 => "all filesystems".to_owned(),
@@ -88,15 +85,12 @@ pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
     pen.scroll(tabs, &lines);
 }
 
-/// Lines of the waterfall: the operation, then one or more lines per phase, longest phase first, then advice for long phases.
+/// Lines of the waterfall: the operation, then one or more lines per phase, longest phase first,
+/// then advice for long phases.
 fn lines(slow: &Slow, scene: &Scene<'_>, columns: usize) -> Vec<Line<'static>> {
     let (names, palette) = (&scene.snapshot.names, scene.palette);
     let total = slow.operation.total_ns();
-    let title = format!(
-        "{}  {}",
-        latency(Some(total / 1000)),
-        clean(&subject(slow, names))
-    );
+    let title = format!("{}  {}", latency(Some(total / 1000)), clean(&subject(slow, names)));
     let mut lines: Vec<Line<'static>> = wrap(&title, columns, 3)
         .into_iter()
         .map(|line| Line::styled(line, palette.title()))
@@ -111,19 +105,11 @@ fn lines(slow: &Slow, scene: &Scene<'_>, columns: usize) -> Vec<Line<'static>> {
         let room = columns.saturating_sub(indent).max(10);
         for (i, text) in wrap(&clean(&words), room, 4).into_iter().enumerate() {
             let head = if i == 0 {
-                format!(
-                    "{:>6} {:>6} ",
-                    latency(Some(part.ns / 1000)),
-                    percent(share)
-                )
+                format!("{:>6} {:>6} ", latency(Some(part.ns / 1000)), percent(share))
             } else {
                 " ".repeat(14)
             };
-            let bar = if i == 0 {
-                bar.clone()
-            } else {
-                " ".repeat(bar_width)
-            };
+            let bar = if i == 0 { bar.clone() } else { " ".repeat(bar_width) };
             lines.push(Line::from(vec![
                 Span::raw(head),
                 Span::styled(bar, palette.bar()),

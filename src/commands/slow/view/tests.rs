@@ -25,9 +25,7 @@ fn drawn(snapshot: Option<&SlowSnapshot>, keys: &str, (columns, lines): (u16, u1
     let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     let mut put = |state: &State| {
-        terminal
-            .draw(|frame| draw(frame, state, snapshot, Palette::new(Depth::Indexed)))
-            .unwrap();
+        terminal.draw(|frame| draw(frame, state, snapshot, Palette::new(Depth::Indexed))).unwrap();
     };
     put(&state);
     for c in keys.chars() {
@@ -35,11 +33,7 @@ fn drawn(snapshot: Option<&SlowSnapshot>, keys: &str, (columns, lines): (u16, u1
         put(&state);
     }
     let buffer = terminal.backend().buffer();
-    let line = |y| {
-        (0..columns)
-            .map(|x| buffer[(x, y)].symbol())
-            .collect::<String>()
-    };
+    let line = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
     let lines = (0..lines).map(|y| line(y).trim_end().to_owned() + "\n");
     lines.collect()
 }
@@ -50,11 +44,9 @@ fn every_view_at_every_size() {
     for (i, view) in VIEWS.iter().enumerate() {
         for size in SIZES {
             let mut sheet = String::new();
-            for (name, snapshot) in [
-                ("slow", Some(&slow)),
-                ("none", Some(&none)),
-                ("waiting", None),
-            ] {
+            for (name, snapshot) in
+                [("slow", Some(&slow)), ("none", Some(&none)), ("waiting", None)]
+            {
                 sheet.push_str(&format!("--- {name}\n"));
                 sheet.push_str(&drawn(snapshot, &(i + 1).to_string(), size));
             }
@@ -72,10 +64,7 @@ fn the_waterfall_opens_and_closes() {
             drawn(Some(&slow), "\n", size)
         );
     }
-    assert_eq!(
-        drawn(Some(&slow), "\nx", (80, 24)),
-        drawn(Some(&slow), "", (80, 24))
-    );
+    assert_eq!(drawn(Some(&slow), "\nx", (80, 24)), drawn(Some(&slow), "", (80, 24)));
     // Without operations there is no waterfall to open.
     assert!(drawn(Some(&SlowSnapshot::default()), "\n", (80, 24)).contains("none yet"));
 }

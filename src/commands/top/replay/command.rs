@@ -21,7 +21,8 @@ use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
 
 impl Incident {
-    /// The recording. Compressed as a whole, because the header of a recording, which has the layout, is not.
+    /// The recording. Compressed as a whole, because the header of a recording, which has the
+    /// layout, is not.
     ///
     /// # Errors
     /// It cannot be decompressed.
@@ -45,12 +46,8 @@ struct Options {
 
 /// Shows the recording `file`.
 pub fn run(file: &Path, args: &Top) -> Result<()> {
-    let options = Options {
-        interval: args.interval,
-        count: args.count,
-        batch: args.batch,
-        json: args.json,
-    };
+    let options =
+        Options { interval: args.interval, count: args.count, batch: args.batch, json: args.json };
     let reader = Reader::open(file, Wanted::Figures)?;
     let file = file.to_owned();
     let again = move || Reader::open(&file, Wanted::Figures).ok();
@@ -63,12 +60,8 @@ pub fn demo(args: &Demo) -> Result<()> {
         return list();
     }
     let recording: Arc<[u8]> = args.incident.recording()?.into();
-    let options = Options {
-        interval: args.interval,
-        count: None,
-        batch: args.batch,
-        json: args.json,
-    };
+    let options =
+        Options { interval: args.interval, count: None, batch: args.batch, json: args.json };
     let open = move || {
         let input = Box::new(Cursor::new(Arc::clone(&recording)));
         Reader::new(input, Path::new("demo"), Wanted::Figures)
@@ -80,13 +73,7 @@ fn list() -> Result<()> {
     let values = Incident::value_variants().iter();
     let lines: String = values
         .filter_map(ValueEnum::to_possible_value)
-        .map(|v| {
-            format!(
-                "{:6}{}\n",
-                v.get_name(),
-                v.get_help().cloned().unwrap_or_default()
-            )
-        })
+        .map(|v| format!("{:6}{}\n", v.get_name(), v.get_help().cloned().unwrap_or_default()))
         .collect();
     success_if_nobody_reads(io::stdout().write_all(lines.as_bytes()))
 }
@@ -104,11 +91,7 @@ fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {
 
 /// Prints each interval, as fast as the recording can be read.
 fn as_text(mut source: Source, options: &Options) -> Result<()> {
-    let render: Render = if options.json {
-        json::write
-    } else {
-        batch::write
-    };
+    let render: Render = if options.json { json::write } else { batch::write };
     let mut out = io::stdout().lock();
     let (mut whole, mut printed) = (None, HashSet::new());
     let mut left = options.count;
@@ -127,10 +110,7 @@ fn as_text(mut source: Source, options: &Options) -> Result<()> {
         }
     }
     let Some(begin) = source.start_us() else {
-        bail!(
-            "the recording contains no interval; {}",
-            source.reader().ending()
-        );
+        bail!("the recording contains no interval; {}", source.reader().ending());
     };
     let length = whole.as_ref().map_or(Duration::ZERO, |w| w.interval);
     if let Some(whole) = whole.filter(|_| length > options.interval.mul_f64(1.5)) {
@@ -140,11 +120,7 @@ fn as_text(mut source: Source, options: &Options) -> Result<()> {
         )?;
     }
     if source.reader().ending().is_cut() {
-        let _ = writeln!(
-            io::stderr(),
-            "raidtrace: note: {}",
-            source.reader().ending()
-        );
+        let _ = writeln!(io::stderr(), "raidtrace: note: {}", source.reader().ending());
     }
     Ok(())
 }

@@ -107,15 +107,7 @@ impl Playback for Recording {
 impl Recording {
     fn new(source: Source, interval: Duration) -> Self {
         let cut = source.reader().lacks_end();
-        Self {
-            source,
-            interval,
-            shown: None,
-            position: Position {
-                cut,
-                ..Position::default()
-            },
-        }
+        Self { source, interval, shown: None, position: Position { cut, ..Position::default() } }
     }
 
     fn time_us(&self) -> i64 {
@@ -165,8 +157,8 @@ impl Recording {
         }
     }
 
-    /// Shows the last earlier interval at which a different hot spot begins. Returns to the current interval if a key is pressed
-    /// meanwhile.
+    /// Shows the last earlier interval at which a different hot spot begins. Returns to the current
+    /// interval if a key is pressed meanwhile.
     fn search_back(&mut self, progress: &mut dyn FnMut(Option<&Self>) -> bool) -> Result<()> {
         let until = self.time_us();
         let current = self.hotspots();
@@ -193,7 +185,8 @@ impl Recording {
         Ok(())
     }
 
-    /// Current hot spots, one line per array that has one, without figures, which change from interval to interval.
+    /// Current hot spots, one line per array that has one, without figures, which change from
+    /// interval to interval.
     fn hotspots(&self) -> Vec<String> {
         let arrays = self.shown.iter().flat_map(|s| &s.arrays);
         arrays

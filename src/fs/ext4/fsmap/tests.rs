@@ -86,11 +86,7 @@ fn overlaps_are_resolved_and_noted() {
 #[test]
 fn invalid_records_are_left_out_and_counted() {
     let mut records = sound();
-    let odd = |physical, length| Record {
-        physical,
-        length,
-        ..record(OWN_INODES, 0, 0)
-    };
+    let odd = |physical, length| Record { physical, length, ..record(OWN_INODES, 0, 0) };
     records.extend([
         odd(u64::MAX - 4095, 4096),
         odd(MAX_BLOCKS * BLOCK, BLOCK),
@@ -102,20 +98,13 @@ fn invalid_records_are_left_out_and_counted() {
     let layout = layout(&records);
     assert_eq!(ranges(&layout), ranges(&super::tests::layout(&sound())));
     assert_eq!(layout.blocks, 65536);
-    assert!(
-        layout.notes[1].starts_with("6 records of"),
-        "{:?}",
-        layout.notes
-    );
+    assert!(layout.notes[1].starts_with("6 records of"), "{:?}", layout.notes);
 }
 
 #[test]
 fn an_external_journal_has_no_ranges() {
     let mut records = sound();
-    records.push(Record {
-        device: DEVICE + 1,
-        ..record(OWN_LOG, 0, 1000)
-    });
+    records.push(Record { device: DEVICE + 1, ..record(OWN_LOG, 0, 1000) });
     let layout = layout(&records);
     assert_eq!(layout.journal, Journal::External { uuid: None });
     assert_eq!(ranges(&layout), ranges(&super::tests::layout(&sound())));
@@ -124,11 +113,7 @@ fn an_external_journal_has_no_ranges() {
 #[test]
 fn the_boot_block_is_metadata() {
     let mut map = Map::new(DEVICE, 1024);
-    map.add(&Record {
-        physical: 1024,
-        length: 1024,
-        ..record(OWN_FS, 0, 0)
-    });
+    map.add(&Record { physical: 1024, length: 1024, ..record(OWN_FS, 0, 0) });
     let layout = map.finish(0);
     assert_eq!(layout.origin_of(FsBlock(0)), Some(Origin::OtherMetadata));
     assert_eq!(layout.origin_of(FsBlock(1)), Some(Origin::Superblock));
@@ -168,10 +153,7 @@ fn a_walk_that_does_not_advance_is_an_error() {
     };
     assert!(walked(100, sound()).contains("goes back to byte"));
     assert!(walked(100, vec![record(OWN_FS, 0, 0)]).contains("goes back"));
-    let overflows = Record {
-        physical: u64::MAX,
-        ..record(OWN_FS, 0, 1)
-    };
+    let overflows = Record { physical: u64::MAX, ..record(OWN_FS, 0, 1) };
     assert!(walked(100, vec![overflows]).contains("goes back"));
     assert!(walked(8, sound()).contains("does not end after 8 records"));
     assert!(walked(8, vec![]).contains("is empty"));
@@ -227,10 +209,7 @@ fn other_mounts_are_rejected() {
     let message = error("/nonexistent", (0, 0));
     assert!(message.starts_with("cannot open the mount point"));
     let message = error("/", (4095, 1));
-    assert!(
-        message.contains("not 4095:1") || message.contains("magic"),
-        "{message}"
-    );
+    assert!(message.contains("not 4095:1") || message.contains("magic"), "{message}");
 }
 
 /// Checks invariants on the real root filesystem, whatever it contains.
@@ -257,12 +236,10 @@ fn the_root_filesystem_is_read_from_its_mount() {
         layout.origin_of(FsBlock((layout.block_size == 1024).into())),
         Some(Origin::Superblock)
     );
-    // A bitmap is one block, so a group has at most as many blocks as a block has bits (without bigalloc).
+    // A bitmap is one block, so a group has at most as many blocks as a block has bits (without
+    // bigalloc).
     let per_group = layout.blocks.div_ceil(groups);
-    assert!(
-        per_group.next_power_of_two() <= u64::from(layout.block_size) * 8,
-        "{per_group}"
-    );
+    assert!(per_group.next_power_of_two() <= u64::from(layout.block_size) * 8, "{per_group}");
     assert_eq!(layout.notes.len(), 1, "{:?}", layout.notes);
     for pair in layout.ranges.windows(2) {
         assert!(pair[0].end() <= pair[1].first);

@@ -1,18 +1,9 @@
 use super::{Filesystems, Planned as _, SlowFacts, SlowPlan};
 use crate::probe::slow::hooks::{HOOKS, On, points};
 
-const EXT4: Filesystems = Filesystems {
-    ext4: true,
-    xfs: false,
-};
-const XFS: Filesystems = Filesystems {
-    ext4: false,
-    xfs: true,
-};
-const BOTH: Filesystems = Filesystems {
-    ext4: true,
-    xfs: true,
-};
+const EXT4: Filesystems = Filesystems { ext4: true, xfs: false };
+const XFS: Filesystems = Filesystems { ext4: false, xfs: true };
+const BOTH: Filesystems = Filesystems { ext4: true, xfs: true };
 
 fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
     super::plan(facts, EXT4)
@@ -59,23 +50,13 @@ fn a_complete_kernel_gets_one_variant_of_each_hook() {
 
 #[test]
 fn without_fentry_a_note_names_each_missing_figure() {
-    let facts = SlowFacts {
-        functions: [].into(),
-        ..complete()
-    };
+    let facts = SlowFacts { functions: [].into(), ..complete() };
     let plan = plan(&facts).unwrap();
     assert!(plan.names().contains(&"rt_slow_sync_in"));
-    for missing in [
-        "no reads:",
-        "no writes:",
-        "no sync and syncfs:",
-        "no tasks that request commits:",
-    ] {
-        assert!(
-            plan.notes.iter().any(|n| n.starts_with(missing)),
-            "{missing}: {:?}",
-            plan.notes
-        );
+    for missing in
+        ["no reads:", "no writes:", "no sync and syncfs:", "no tasks that request commits:"]
+    {
+        assert!(plan.notes.iter().any(|n| n.starts_with(missing)), "{missing}: {:?}", plan.notes);
     }
 }
 
@@ -85,11 +66,7 @@ fn sleeps_of_tasks_are_required() {
     facts.tracepoints.remove("sched_switch");
     let why = plan(&facts).unwrap_err();
     assert!(why.contains("sched_switch"), "{why}");
-    assert!(
-        plan(&SlowFacts::default())
-            .unwrap_err()
-            .contains("CONFIG_DEBUG_INFO_BTF")
-    );
+    assert!(plan(&SlowFacts::default()).unwrap_err().contains("CONFIG_DEBUG_INFO_BTF"));
 }
 
 #[test]
@@ -97,10 +74,7 @@ fn a_refused_program_drops_its_hook() {
     let mut plan = plan(&complete()).unwrap();
     assert!(plan.without("rt_slow_read_in", "EBUSY"));
     assert!(!plan.names().iter().any(|p| p.starts_with("rt_slow_read")));
-    assert_eq!(
-        plan.notes,
-        ["no reads: this kernel refused rt_slow_read_in (EBUSY)"]
-    );
+    assert_eq!(plan.notes, ["no reads: this kernel refused rt_slow_read_in (EBUSY)"]);
     assert!(!plan.without("rt_slow_switch", "EPERM") && !plan.without("none", ""));
 }
 
@@ -111,11 +85,7 @@ fn each_filesystem_gets_its_own_programs() {
         assert!(plan.notes.is_empty(), "{:?}", plan.notes);
         let names = plan.names();
         let of = |start| names.iter().filter(|p| p.starts_with(start)).count();
-        (
-            of("rt_slow_xfs"),
-            of("rt_slow_commit"),
-            of("rt_slow_switch"),
-        )
+        (of("rt_slow_xfs"), of("rt_slow_commit"), of("rt_slow_switch"))
     };
     assert_eq!(count(EXT4), (0, 6, 1));
     assert_eq!(count(XFS), (19, 0, 1));
@@ -125,10 +95,7 @@ fn each_filesystem_gets_its_own_programs() {
 #[test]
 fn xfs_without_types_leaves_ext4() {
     // Linux 5.10 has no BTF of modules.
-    let facts = SlowFacts {
-        typed: EXT4,
-        ..complete()
-    };
+    let facts = SlowFacts { typed: EXT4, ..complete() };
     let why = super::plan(&facts, XFS).unwrap_err();
     assert!(why.contains("/sys/kernel/btf/xfs"), "{why}");
     let both = super::plan(&facts, BOTH).unwrap();

@@ -29,18 +29,13 @@ fn topology() -> Topology {
         ..Array::default()
     };
     Topology {
-        host: HostTopology {
-            arrays: vec![array],
-            notes: Vec::new(),
-        },
+        host: HostTopology { arrays: vec![array], notes: Vec::new() },
         ..Topology::default()
     }
 }
 
 fn translator(since: u64) -> Translator {
-    let clock = Clock {
-        offset: 1_000_000_000,
-    };
+    let clock = Clock { offset: 1_000_000_000 };
     Translator::new(&topology(), clock, since)
 }
 
@@ -92,10 +87,7 @@ fn request(items: &[Item]) -> Request {
 
 #[test]
 fn a_request_gets_its_array_sector_and_submitter() {
-    let events = [
-        submitted(384, 3_000_000),
-        Event::Completed(completed(Some(0))),
-    ];
+    let events = [submitted(384, 3_000_000), Event::Completed(completed(Some(0)))];
     let items = items(&mut translator(0), &events);
     assert_eq!(items.len(), 2);
     let r = request(&items);
@@ -135,12 +127,7 @@ fn unknown_times_are_none() {
 
 fn parts(items: &[Item]) -> Vec<(u64, Origin, u32)> {
     let part = |i: &Item| match i {
-        Item::Part(Part {
-            sector,
-            origin,
-            bytes,
-            ..
-        }) => Some((*sector, *origin, *bytes)),
+        Item::Part(Part { sector, origin, bytes, .. }) => Some((*sector, *origin, *bytes)),
         _ => None,
     };
     items.iter().filter_map(part).collect()
@@ -149,24 +136,16 @@ fn parts(items: &[Item]) -> Vec<(u64, Origin, u32)> {
 #[test]
 fn runs_become_consecutive_parts() {
     let run = |origin, bytes| Event::Run(Run { origin, bytes });
-    let runs = [
-        run(Origin::FileData, 4096),
-        run(Origin::Journal, 8192),
-        run(Origin::FileData, 4096),
-    ];
+    let runs =
+        [run(Origin::FileData, 4096), run(Origin::Journal, 8192), run(Origin::FileData, 4096)];
     let mut events = vec![Event::Completed(completed(Some(3)))];
     events.extend(runs);
     let all = items(&mut translator(0), &events);
     let r = request(&all);
     assert_eq!((r.bytes, r.length), (4096, 16384));
-    assert_eq!(
-        parts(&all),
-        [
-            (1160, Origin::Journal, 8192),
-            (1176, Origin::FileData, 4096)
-        ]
-    );
-    // If a request is incomplete or has too many runs, all runs become parts and the request has no bytes of its own.
+    assert_eq!(parts(&all), [(1160, Origin::Journal, 8192), (1176, Origin::FileData, 4096)]);
+    // If a request is incomplete or has too many runs, all runs become parts and the request has no
+    // bytes of its own.
     let mut c = completed(Some(3));
     c.part = true;
     events[0] = Event::Completed(c);
@@ -184,10 +163,7 @@ fn events_before_since_are_not_emitted_but_identify_submitters() {
     let events = [
         submitted(384, 3_000_000),
         Event::Completed(early),
-        Event::Run(Run {
-            origin: Origin::FileData,
-            bytes: 16384,
-        }),
+        Event::Run(Run { origin: Origin::FileData, bytes: 16384 }),
         Event::Completed(completed(Some(0))),
     ];
     let items = items(&mut translator(4_000_000), &events);
@@ -222,24 +198,13 @@ fn kernel_flags_are_converted() {
 
 #[test]
 fn old_and_new_translator_split_the_events() {
-    let at = |now_ns: u64| Completed {
-        now_ns,
-        ..completed(Some(0))
-    };
-    let run = |origin| {
-        Event::Run(Run {
-            origin,
-            bytes: 8192,
-        })
-    };
+    let at = |now_ns: u64| Completed { now_ns, ..completed(Some(0)) };
+    let run = |origin| Event::Run(Run { origin, bytes: 8192 });
     let events = [
         submitted(384, 3_999_999),
         Event::Completed(at(3_999_999)),
         submitted(384, 4_000_000),
-        Event::Completed(Completed {
-            runs: Some(2),
-            ..at(4_000_000)
-        }),
+        Event::Completed(Completed { runs: Some(2), ..at(4_000_000) }),
         run(Origin::FileData),
         run(Origin::Directory),
     ];
@@ -257,9 +222,7 @@ fn a_clock_that_was_set_is_detected() {
     let second = std::time::Duration::from_secs(1);
     assert!(clock.stepped(second).is_none());
     for step in [-3_600_000_000_000, 90_000_000_000] {
-        let set = super::Clock {
-            offset: clock.offset + step,
-        };
+        let set = super::Clock { offset: clock.offset + step };
         let now = set.stepped(second).unwrap();
         assert!(now.offset.abs_diff(clock.offset) < 1_000_000_000);
     }

@@ -10,13 +10,11 @@ fn a_kernel_without_lists_scans_linearly() {
     let r = reason(&fixture::linear());
     assert_eq!(
         r.sentence,
-        "each allocation looks at all 221,184 groups 2.0 times because 99.2 % of groups have no free extent of 2^9 \
-         blocks; linear scan, kernel 5.10.0-34-amd64 has no lists of groups by free space"
+        "each allocation looks at all 221,184 groups 2.0 times because 99.2 % of groups have no \
+         free extent of 2^9 blocks; linear scan, kernel 5.10.0-34-amd64 has no lists of groups by \
+         free space"
     );
-    assert_eq!(
-        (r.id.as_str(), r.rule.as_deref()),
-        ("linear_scan", Some("alloc-linear"))
-    );
+    assert_eq!((r.id.as_str(), r.rule.as_deref()), ("linear_scan", Some("alloc-linear")));
     assert_eq!(r.commands, ["echo 64 > /sys/fs/ext4/md3/mb_group_prealloc"]);
     assert!(r.risk.unwrap().contains("removing files helps at once"));
 }
@@ -26,8 +24,7 @@ fn lists_are_turned_on_by_a_new_mount_only() {
     let s = with_reasons(fixture::linear(), machine("6.12.0", Some(false)));
     let r = reason(&s);
     assert!(
-        r.sentence
-            .ends_with("; linear scan, mb_optimize_scan is off for this mount"),
+        r.sentence.ends_with("; linear scan, mb_optimize_scan is off for this mount"),
         "{}",
         r.sentence
     );
@@ -39,33 +36,16 @@ fn lists_are_turned_on_by_a_new_mount_only() {
             "echo 64 > /sys/fs/ext4/md3/mb_group_prealloc"
         ]
     );
-    assert!(
-        r.risk
-            .unwrap()
-            .contains("Never turn mb_optimize_scan on by remount")
-    );
+    assert!(r.risk.unwrap().contains("Never turn mb_optimize_scan on by remount"));
     // This kernel has lists but does not use them: no command turns them on.
-    let r = reason(&with_reasons(
-        fixture::linear(),
-        machine("5.15.0", Some(true)),
-    ));
-    assert!(
-        r.sentence.contains("5.15.0, according to its version"),
-        "{}",
-        r.sentence
-    );
+    let r = reason(&with_reasons(fixture::linear(), machine("5.15.0", Some(true))));
+    assert!(r.sentence.contains("5.15.0, according to its version"), "{}", r.sentence);
     assert_eq!(r.commands.len(), 1);
     for release in ["5.10", "5.15", "6.1", "6.12"] {
         for lists in [None, Some(false), Some(true)] {
             let s = with_reasons(fixture::linear(), machine(release, lists));
-            let commands = s.filesystems[0]
-                .reason
-                .iter()
-                .flat_map(|r| r.commands.clone());
-            assert!(
-                commands.into_iter().all(|c| !c.contains("remount")),
-                "{release}"
-            );
+            let commands = s.filesystems[0].reason.iter().flat_map(|r| r.commands.clone());
+            assert!(commands.into_iter().all(|c| !c.contains("remount")), "{release}");
         }
     }
 }
@@ -88,10 +68,7 @@ fn sentences_have_available_figures_only() {
     );
     s.filesystems[0].counts.reasons = [0; 8];
     let sentence = sentence_for(s.clone(), five_ten()).unwrap();
-    assert!(
-        sentence.contains("2.0 times, of which 99.9 % are refused; linear scan"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("2.0 times, of which 99.9 % are refused; linear scan"), "{sentence}");
     // No search has ended: there is no mean.
     s.filesystems[0].counts.groups = Groups::default();
     let sentence = sentence_for(s.clone(), five_ten()).unwrap();
@@ -118,10 +95,7 @@ fn a_scan_of_part_of_the_groups() {
     c.refused = c.looked;
     c.groups = fixture::groups(&[(41_000, 21)]);
     let sentence = sentence_for(s.clone(), machine("5.10.0", None)).unwrap();
-    assert!(
-        sentence.starts_with("each allocation looks at 41,000 groups because"),
-        "{sentence}"
-    );
+    assert!(sentence.starts_with("each allocation looks at 41,000 groups because"), "{sentence}");
     s.filesystems[0].counts.requests = 4000;
     let sentence = sentence_for(s.clone(), machine("5.10.0", None)).unwrap();
     assert!(
@@ -132,10 +106,7 @@ fn a_scan_of_part_of_the_groups() {
     s.filesystems[0].counts.looked = [21 * 150_000, 0, 0, 0, 0];
     s.filesystems[0].counts.refused = [21 * 149_999, 0, 0, 0, 0];
     let sentence = sentence_for(s, machine("5.10.0", None)).unwrap();
-    assert!(
-        sentence.contains("looks at 150,000 of 221,184 groups because"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("looks at 150,000 of 221,184 groups because"), "{sentence}");
 }
 
 #[test]
@@ -159,24 +130,14 @@ fn a_remedy_is_given_only_if_it_helps() {
     s.filesystems[0].stream_req = Some(16);
     s.filesystems[0].counts.locality = 2;
     let (command, risk) = prealloc(&with_reasons(s.clone(), five()));
-    assert!(
-        !command && risk.contains("larger than 16 blocks (mb_stream_req)"),
-        "{risk}"
-    );
+    assert!(!command && risk.contains("larger than 16 blocks (mb_stream_req)"), "{risk}");
     // Full groups have no shorter runs either.
     s.filesystems[0].counts.locality = 21;
     s.filesystems[0].counts.reasons = [9000, 0, 0, 500, 0, 0, 0, 0];
     let s = with_reasons(s, five());
     let (command, risk) = prealloc(&s);
-    assert!(
-        !command && risk.contains("most groups refused are full"),
-        "{risk}"
-    );
-    assert!(
-        reason(&s)
-            .sentence
-            .contains("because 94.7 % of the groups refused are full")
-    );
+    assert!(!command && risk.contains("most groups refused are full"), "{risk}");
+    assert!(reason(&s).sentence.contains("because 94.7 % of the groups refused are full"));
     // With the lists on, full groups leave no command.
     let off = with_reasons(s, machine("6.1.0", Some(true)));
     assert_eq!(reason(&off).id, "fragmented");
@@ -188,8 +149,9 @@ fn stripe_livelock_on_6_1() {
     let r = reason(&fixture::livelock());
     assert_eq!(
         r.sentence,
-        "each search for free blocks looks at groups 131,092 times, and there are 65,536: with stripe=640 this kernel \
-         (6.1.0-41-amd64; 6.0 to 6.7 are affected) tries aligned runs only, and is given the same group again and again"
+        "each search for free blocks looks at groups 131,092 times, and there are 65,536: with \
+         stripe=640 this kernel (6.1.0-41-amd64; 6.0 to 6.7 are affected) tries aligned runs \
+         only, and is given the same group again and again"
     );
     assert_eq!(
         (r.id.as_str(), r.rule.as_deref()),
@@ -197,12 +159,9 @@ fn stripe_livelock_on_6_1() {
     );
     assert_eq!(r.commands[0], "mount -o remount,stripe=0 /srv");
     // The same figures if the livelock is impossible.
-    for (release, stripe, new) in [
-        ("6.8.0", 640, false),
-        ("5.10.0", 640, false),
-        ("6.1.0", 0, false),
-        ("6.1.0", 640, true),
-    ] {
+    for (release, stripe, new) in
+        [("6.8.0", 640, false), ("5.10.0", 640, false), ("6.1.0", 0, false), ("6.1.0", 640, true)]
+    {
         let mut s = fixture::livelock();
         s.filesystems[0].stripe = stripe;
         let mut on = machine(release, Some(true));
@@ -234,9 +193,9 @@ fn fragmented_free_space_with_lists_on() {
     let r = reason(&fixture::fragmented());
     assert_eq!(
         r.sentence,
-        "each allocation looks at 41,019 groups because 99.2 % of groups have no free extent of 2^9 blocks; \
-         mb_optimize_scan is on, but 61.9 % of searches reach CR_GOAL_LEN_SLOW or a later criterion, where groups are \
-         scanned one by one"
+        "each allocation looks at 41,019 groups because 99.2 % of groups have no free extent of \
+         2^9 blocks; mb_optimize_scan is on, but 61.9 % of searches reach CR_GOAL_LEN_SLOW or a \
+         later criterion, where groups are scanned one by one"
     );
     assert_eq!((r.id.as_str(), r.rule), ("fragmented", None));
     // If it is unknown whether the kernel has lists, the criteria decide.
@@ -246,11 +205,7 @@ fn fragmented_free_space_with_lists_on() {
     assert_eq!(reason(&s).id, "fragmented");
     let s = with_reasons(fixture::linear(), Machine::default());
     assert_eq!(reason(&s).id, "linear_scan");
-    assert!(
-        reason(&s)
-            .sentence
-            .ends_with("; groups are scanned one by one")
-    );
+    assert!(reason(&s).sentence.ends_with("; groups are scanned one by one"));
 }
 
 #[test]
@@ -259,10 +214,7 @@ fn failed_and_running_searches_do_not_distort_the_mean() {
     s.filesystems[0].counts.looked[2] = 900_000_000;
     s.filesystems[0].counts.refused[2] = 900_000_000;
     let sentence = sentence_for(s, machine("5.10.0", None)).unwrap();
-    assert!(
-        sentence.contains("221,184 groups 2.3 times because"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("221,184 groups 2.3 times because"), "{sentence}");
 }
 
 #[test]
@@ -280,10 +232,7 @@ fn group_counts_from_mb_stats() {
     );
     s.filesystems[0].fragmentation = None;
     let sentence = sentence_for(s, machine("5.10.0", None)).unwrap();
-    assert!(
-        sentence.contains("2.0 times; linear scan, kernel 5.10.0"),
-        "{sentence}"
-    );
+    assert!(sentence.contains("2.0 times; linear scan, kernel 5.10.0"), "{sentence}");
     let mut s = fixture::healthy();
     s.sources.insert("groups", Source::MbStats);
     assert_eq!(sentence_for(s, machine("6.12.0", Some(true))), None);

@@ -9,8 +9,9 @@ fn a_reason_from_samples_alone() {
     let r = reason(&fixture::degraded());
     assert_eq!(
         r.sentence,
-        "89 % of a CPU in ext4_mb_good_group; how many groups it looks at is not known here: fentry and kprobes are \
-         refused; linear scan, kernel 5.10.0-34-amd64 has no lists of groups by free space"
+        "89 % of a CPU in ext4_mb_good_group; how many groups it looks at is not known here: \
+         fentry and kprobes are refused; linear scan, kernel 5.10.0-34-amd64 has no lists of \
+         groups by free space"
     );
     assert_eq!(r.id, "linear_scan");
     // No scan: the same CPU time for many requests, or another hottest function.
@@ -44,10 +45,7 @@ fn samples_may_belong_to_an_unwatched_filesystem() {
     // `alloc /srv` while only / is busy: /srv has no requests.
     let mut idle = fixture::degraded();
     idle.filesystems[0].counts = Default::default();
-    assert_eq!(
-        sentence_for(idle.clone(), one_of_several("5.10.0", None)),
-        None
-    );
+    assert_eq!(sentence_for(idle.clone(), one_of_several("5.10.0", None)), None);
     assert_eq!(sentence_for(idle.clone(), machine("5.10.0", None)), None);
     // A completed request was in progress before.
     idle.filesystems[0].counts.given = 1;

@@ -15,9 +15,10 @@ fn unexplained_waits_list_the_missing_figures() {
     assert_eq!((r.id.as_str(), r.rule.clone()), ("slow_unexplained", None));
     assert_eq!(
         r.sentence,
-        "on average 0.6 tasks are in the allocator (latency p50 1.5ms, p99 1.5ms), and no figure explains it: a search considers 2 groups, \
-         0 % of that time is waiting for bitmaps, 0.02 CPUs are in the allocator, most in ext4_mb_mark_diskspace_used; \
-         not known: what tasks sleep on (locks, memory, other disk reads)"
+        "on average 0.6 tasks are in the allocator (latency p50 1.5ms, p99 1.5ms), and no figure \
+         explains it: a search considers 2 groups, 0 % of that time is waiting for bitmaps, 0.02 \
+         CPUs are in the allocator, most in ext4_mb_mark_diskspace_used; not known: what tasks \
+         sleep on (locks, memory, other disk reads)"
     );
     assert!(r.commands.is_empty() && r.risk.unwrap().contains("--flame FILE.svg /srv"));
     // Neither groups nor waits are counted.
@@ -35,10 +36,7 @@ fn unexplained_waits_list_the_missing_figures() {
     // The time of a search in progress is not yet part of a request's time.
     s.filesystems[0].counts = Default::default();
     assert_eq!(sentence_for(s.clone(), machine("6.1.0", Some(true))), None);
-    s.filesystems[0].searching = Searching {
-        tasks: 2,
-        longest_us: 4_000_000,
-    };
+    s.filesystems[0].searching = Searching { tasks: 2, longest_us: 4_000_000 };
     let sentence = sentence_for(s, machine("6.1.0", Some(true))).unwrap();
     assert!(
         sentence.starts_with("2 searches for free blocks are in progress, the longest for 4s"),
@@ -51,8 +49,8 @@ fn cold_bitmaps_name_the_member_with_most_reads() {
     let r = reason(&fixture::cold());
     assert_eq!(
         r.sentence,
-        "the allocator waits for block bitmaps: 96 read from disk in 1 s, waits add up to 719ms or more (p99 14ms); \
-         loop5 serves 96.9 % of these reads, p99 14ms"
+        "the allocator waits for block bitmaps: 96 read from disk in 1 s, waits add up to 719ms \
+         or more (p99 14ms); loop5 serves 96.9 % of these reads, p99 14ms"
     );
     assert_eq!((r.id.as_str(), r.rule), ("cold_bitmaps", None));
     let mut s = fixture::cold();
@@ -61,16 +59,8 @@ fn cold_bitmaps_name_the_member_with_most_reads() {
     assert!(sentence.ends_with("; all on loop5, p99 14ms"), "{sentence}");
     // The reads are even: no member is named.
     let mut s = fixture::cold();
-    s.filesystems[0].members = (0..4)
-        .map(|i| {
-            (
-                format!("loop{i}"),
-                24,
-                24 * 4096,
-                fixture::hist(&[(7000, 24)]),
-            )
-        })
-        .collect();
+    s.filesystems[0].members =
+        (0..4).map(|i| (format!("loop{i}"), 24, 24 * 4096, fixture::hist(&[(7000, 24)]))).collect();
     let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
     assert!(!sentence.contains("loop"), "{sentence}");
     // Short waits (96 of 0.9 ms) do not explain 790 ms in the allocator.
@@ -81,7 +71,8 @@ fn cold_bitmaps_name_the_member_with_most_reads() {
     assert_eq!(sentence_for(s, machine("6.12.0", Some(true))), None);
 }
 
-/// The last interval of a cold start, as measured in the lab: few reads, but nearly all of the time is spent waiting for them.
+/// The last interval of a cold start, as measured in the lab: few reads, but nearly all of the time
+/// is spent waiting for them.
 #[test]
 fn a_few_slow_reads_are_cold_bitmaps() {
     let mut s = fixture::cold();
@@ -94,10 +85,7 @@ fn a_few_slow_reads_are_cold_bitmaps() {
     // All reads were submitted in the previous interval.
     s.filesystems[0].counts.reads = 0;
     let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
-    assert!(
-        sentence.starts_with("the allocator waits for block bitmaps"),
-        "{sentence}"
-    );
+    assert!(sentence.starts_with("the allocator waits for block bitmaps"), "{sentence}");
 }
 
 #[test]
@@ -109,7 +97,7 @@ fn lock_contention() {
     let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
     assert_eq!(
         sentence,
-        "tasks wait for each other in the allocator: 83.3 % of its CPU time is in native_queued_spin_lock_slowpath, \
-         on average 3.9 tasks are in it"
+        "tasks wait for each other in the allocator: 83.3 % of its CPU time is in \
+         native_queued_spin_lock_slowpath, on average 3.9 tasks are in it"
     );
 }

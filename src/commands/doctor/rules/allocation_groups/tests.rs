@@ -16,27 +16,15 @@ use crate::raid::Level;
 const SEVEN: u64 = 46_883_364_864 << 10;
 
 fn facts(level: Level, disks: u32, bytes: u64) -> FsFacts {
-    let array = ArrayOptions {
-        level: Some(level),
-        disks: Some(disks),
-        ..ArrayOptions::default()
-    };
+    let array = ArrayOptions { level: Some(level), disks: Some(disks), ..ArrayOptions::default() };
     let data = crate::analysis::placement::geometry::data_disks(level, disks, 0x102);
-    let defaults = Defaults {
-        version: Version::V7_2,
-        cpus: 1,
-        rotational: true,
-        physical_sector: 4096,
-    };
+    let defaults =
+        Defaults { version: Version::V7_2, cpus: 1, rotational: true, physical_sector: 4096 };
     let geometry = plan(bytes, 512 << 10, data, &Options::default(), &defaults).unwrap();
     let fs = Filesystem::from_xfs(Layout::from_geometry(geometry));
     let mut target = Target::on_array("md0", fs, &array).unwrap();
     target.segments = whole(ArraySector(0));
-    FsFacts {
-        report: Some(Report::new(target)),
-        inodes: Some(64),
-        ..FsFacts::default()
-    }
+    FsFacts { report: Some(Report::new(target)), inodes: Some(64), ..FsFacts::default() }
 }
 
 fn found(level: Level, disks: u32, bytes: u64) -> Vec<Finding> {
@@ -46,11 +34,7 @@ fn found(level: Level, disks: u32, bytes: u64) -> Vec<Finding> {
 
 /// A RAID 5 of seven disks of 8 TB, md0, with mkfs.xfs's defaults.
 pub fn seven_disks() -> Facts {
-    let array = Array {
-        name: "md0".to_owned(),
-        raid_disks: 7,
-        ..Array::default()
-    };
+    let array = Array { name: "md0".to_owned(), raid_disks: 7, ..Array::default() };
     Facts {
         arrays: vec![ArrayFacts {
             array,
@@ -67,20 +51,10 @@ fn all_headers_on_one_disk() {
     let [finding] = found.as_slice() else {
         panic!("{found:?}");
     };
-    assert_eq!(
-        (finding.id, finding.severity),
-        ("layout-skew", Severity::Info)
-    );
-    assert!(
-        finding.title.starts_with("all 44 allocation group headers"),
-        "{}",
-        finding.title
-    );
+    assert_eq!((finding.id, finding.severity), ("layout-skew", Severity::Info));
+    assert!(finding.title.starts_with("all 44 allocation group headers"), "{}", finding.title);
     assert_eq!(finding.figures["ag_headers"], 7.0);
-    assert_eq!(
-        finding.commands,
-        ["mkfs.xfs -d agsize=1099510579200 /dev/NEW_ARRAY"]
-    );
+    assert_eq!(finding.commands, ["mkfs.xfs -d agsize=1099510579200 /dev/NEW_ARRAY"]);
     assert!(finding.destroys);
     assert!(finding.risk.contains("agsize cannot be changed"));
 }
@@ -97,7 +71,8 @@ fn few_groups_on_fewer_disks() {
     assert_eq!(finding.figures["better_skew"], 1.5);
 }
 
-/// An even layout, one with fewer groups than disks, each on another disk, and one on mirrored disks.
+/// An even layout, one with fewer groups than disks, each on another disk, and one on mirrored
+/// disks.
 #[test]
 fn no_finding() {
     for (level, disks, bytes) in [

@@ -41,19 +41,12 @@ impl Player {
 }
 
 fn player(bytes: &'static [u8]) -> Player {
-    let reader = Reader::new(
-        Box::new(Cursor::new(bytes)),
-        Path::new("demo"),
-        Wanted::Figures,
-    );
+    let reader = Reader::new(Box::new(Cursor::new(bytes)), Path::new("demo"), Wanted::Figures);
     let interval = Duration::from_secs(1);
     let source = Source::new(reader.unwrap(), interval, Box::new(|| None));
     let mut state = State::new(view::VIEWS.len(), interval);
     state.replay = Some(ReplayState::default());
-    let mut player = Player {
-        recording: Recording::new(source, interval),
-        state,
-    };
+    let mut player = Player { recording: Recording::new(source, interval), state };
     player.recording.step().unwrap();
     player.update();
     player
@@ -86,14 +79,7 @@ fn drawn(player: &Player, columns: u16, rows: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).unwrap();
     let palette = Palette::new(Depth::None);
     terminal
-        .draw(|frame| {
-            view::draw(
-                frame,
-                &player.state,
-                player.recording.shown.as_deref(),
-                palette,
-            )
-        })
+        .draw(|frame| view::draw(frame, &player.state, player.recording.shown.as_deref(), palette))
         .unwrap();
     terminal.backend().to_string()
 }
@@ -130,21 +116,14 @@ fn stepping_back_from_the_end() {
 fn t_seeks_to_a_time() {
     let (_, first) = after("");
     let (_, there) = after("t+8\n");
-    assert!(
-        (first + 6_900_000..first + 8_500_000).contains(&there),
-        "{}",
-        there - first
-    );
+    assert!((first + 6_900_000..first + 8_500_000).contains(&there), "{}", there - first);
     assert_eq!(after("}t+2\n").1, after("t+2\n").1);
     let (player, here) = after("tnoon\n");
     assert_eq!(here, first);
     let message = player.message();
     assert!(message.contains("'noon' is not a time"), "{message}");
     // While a time is being typed, letters are not commands.
-    assert_eq!(
-        after("tq?n").0.state.replay.unwrap().typed.as_deref(),
-        Some("q?n")
-    );
+    assert_eq!(after("tq?n").0.state.replay.unwrap().typed.as_deref(), Some("q?n"));
 }
 
 #[test]
