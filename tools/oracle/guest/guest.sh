@@ -18,6 +18,17 @@ die() {
 	exit 1
 }
 
+# wait_until SECONDS COMMAND...: waits until the command succeeds. The script fails if it does not within SECONDS, with the command
+# as the reason. A guest on a busy host is several times slower, so limits are much longer than any wait.
+wait_until() {
+	local limit=$1 end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		if ((SECONDS >= end)); then die "not within $limit s: $*"; fi
+		sleep 0.1
+	done
+}
+
 # add_disks COUNT SIZE: sparse loop devices, numbered after the existing ones.
 add_disks() {
 	local count=$1 size=$2 first=${#disks[@]} i
@@ -84,35 +95,35 @@ snapshot() {
 	done >>"$out/stat"
 }
 
-# wait_idle SECONDS: waits until no member has completed a request for that time.
+# wait_idle SECONDS: waits until no member has completed a request for that time, and none is in flight.
 wait_idle() {
-	local wanted=$((2 * $1)) idle=0 before='' now disk half f
-	for ((half = 0; half < 120; half++)); do
-		now=''
+	local wanted=$((2 * $1)) idle=0 before='' now disk f end=$((SECONDS + 600)) in_flight
+	while :; do
+		now='' in_flight=0
 		for disk in "${disks[@]}"; do
 			read -r -a f <"/sys/block/$disk/stat"
 			now+="${f[0]},${f[4]},${f[8]},${f[11]},${f[15]} "
+			in_flight=$((in_flight + f[8]))
 		done
-		if [ "$now" = "$before" ]; then idle=$((idle + 1)); else idle=0; fi
+		if [ "$now" = "$before" ] && [ "$in_flight" = 0 ]; then idle=$((idle + 1)); else idle=0; fi
 		if [ "$idle" -ge "$wanted" ]; then return; fi
+		if ((SECONDS >= end)); then die "the members were not idle within 600 s: $now, $in_flight in flight"; fi
 		before=$now
 		sleep 0.5
 	done
-	die 'the members were not idle within 60 s'
 }
 
 # unmount DIR...: retries while raidtrace resolves the path of a file there.
 unmount() {
-	local dir tenth
-	for dir; do
-		for ((tenth = 0; tenth < 100; tenth++)); do
-			if umount "$dir" 2>"$out/unmount.err"; then continue 2; fi
-			grep -q busy "$out/unmount.err" || break
-			sleep 0.1
-		done
-		cat "$out/unmount.err" >&2
-		return 1
-	done
+	local dir
+	for dir; do wait_until 120 unmounted "$dir"; done
+}
+
+# unmounted DIR: one attempt. Any error other than EBUSY ends the script.
+unmounted() {
+	if umount "$1" 2>"$out/unmount.err"; then return; fi
+	grep -q busy "$out/unmount.err" || die "$(<"$out/unmount.err")"
+	return 1
 }
 
 # start_events: enables trace events for completed requests, freed blocks and, if $out/remap exists, remapped bios. If the
@@ -162,22 +173,27 @@ stop_events() {
 	if [ -e "$tracing/events/truth" ]; then echo >"$tracing/kprobe_events"; fi
 }
 
+# has_printed FILE PID: a whole line, or the process has ended.
+has_printed() {
+	read -r _ 2>/dev/null <"$1" || has_ended "$2"
+}
+
+has_ended() { # PID
+	! kill -0 "$1" 2>/dev/null
+}
+
 # begin_run: starts raidtrace top on $targets, then the kernel's events.
 begin_run() {
-	local tenth
 	sync
 	describe_arrays
 	wait_idle 2
 	raidtrace top --json --interval 1 "${targets[@]}" >"$out/top.json" 2>"$out/top.err" &
 	raidtrace=$!
-	for ((tenth = 0; ; tenth++)); do
-		if read -r _ 2>/dev/null <"$out/top.json"; then break; fi
-		if ! kill -0 "$raidtrace" 2>/dev/null || [ "$tenth" = 600 ]; then
-			cat "$out/top.err" >&2
-			die 'raidtrace printed no line'
-		fi
-		sleep 0.1
-	done
+	wait_until 300 has_printed "$out/top.json" "$raidtrace"
+	if [ ! -s "$out/top.json" ]; then
+		cat "$out/top.err" >&2
+		die 'raidtrace printed no line'
+	fi
 	# All kernels of the lab accept every program: a refused program is a bug of raidtrace.
 	if grep -q 'kernel refused' "$out/top.err"; then
 		cat "$out/top.err" >&2

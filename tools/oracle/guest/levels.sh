@@ -47,7 +47,7 @@ partition() {
 	/dev/loop*) losetup -d "$disk"; losetup -P "$disk" "/tmp/disk${disk#/dev/loop}" ;;
 	*) blockdev --rereadpt "$disk" ;;
 	esac
-	sleep 0.2
+	wait_until 120 test -b "${disk}p$#"
 }
 
 le32() {

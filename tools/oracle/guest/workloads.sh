@@ -220,12 +220,12 @@ mkfs_again() {
 }
 
 lazy_init() {
-	local tenth
-	for ((tenth = 0; tenth < 100; tenth++)); do
-		sleep 0.1
-		if ! pgrep ext4lazyinit >/dev/null && [ "$tenth" -gt 20 ]; then break; fi
-	done
+	# mount has started the thread.
+	wait_until 300 is_initialized
 	mix
+}
+is_initialized() {
+	! pgrep ext4lazyinit >/dev/null
 }
 
 # A sync action under load. Returns when the action has finished.
@@ -233,7 +233,6 @@ under_load() {
 	speed 4000
 	each "$1"
 	mix
-	sleep 1
 	speed 200000
 	each synced
 }
@@ -261,15 +260,8 @@ speed() {
 	done
 }
 
-synced() {
-	local tenth action
-	for ((tenth = 0; tenth < 900; tenth++)); do
-		action=$(<"/sys/block/$1/md/sync_action")
-		if [ "$action" = idle ]; then return; fi
-		sleep 0.1
-	done
-	die "$1: still $action after 90 s"
-}
+synced() { wait_until 600 is_in_sync "$1"; }
+is_in_sync() { [ "$(<"/sys/block/$1/md/sync_action")" = idle ]; }
 
 act() { echo "$workload" >"/sys/block/$1/md/sync_action"; }
 check() { under_load act; }
@@ -284,24 +276,20 @@ wait_at() {
 	for md in "${arrays[@]}"; do echo "$1" >"/sys/block/$md/md/sync_max"; done
 }
 
-wait_for_sync_max() { # MD
-	local tenth done_so_far
-	for ((tenth = 0; tenth < 900; tenth++)); do
-		done_so_far=$(<"/sys/block/$1/md/sync_completed")
-		done_so_far=${done_so_far%% *}
-		if [ "$done_so_far" != none ] && [ "$done_so_far" -ge "$(<"/sys/block/$1/md/sync_max")" ]; then return; fi
-		# A reshape may finish without waiting.
-		if [ "$(<"/sys/block/$1/md/sync_action")" = idle ]; then return; fi
-		sleep 0.1
-	done
-	die "$1: at $done_so_far after 90 s"
+wait_for_sync_max() { wait_until 600 is_at_sync_max "$1"; }
+is_at_sync_max() { # MD
+	local done_so_far
+	done_so_far=$(<"/sys/block/$1/md/sync_completed")
+	done_so_far=${done_so_far%% *}
+	if [ "$done_so_far" != none ] && [ "$done_so_far" -ge "$(<"/sys/block/$1/md/sync_max")" ]; then return; fi
+	# A reshape may finish without waiting.
+	is_in_sync "$1"
 }
 
 during_sync() {
 	speed 4000
 	wait_at 40960
 	mix
-	sleep 1
 	speed 200000
 	each wait_for_sync_max
 }
@@ -310,12 +298,15 @@ during_sync() {
 before_recovery() {
 	wait_at 2048
 	each fail
-	sleep 1
 	each remove
 	each wait_for_sync_max
 }
 fail() { mdadm --quiet "/dev/$1" --fail "${second[$1]}"; }
-remove() { mdadm --quiet "/dev/$1" --remove "${second[$1]}" && mdadm --quiet "/dev/$1" --add "${spare[$1]}"; }
+# md refuses to remove a member that a request uses.
+remove() {
+	wait_until 120 mdadm --quiet "/dev/$1" --remove "${second[$1]}"
+	mdadm --quiet "/dev/$1" --add "${spare[$1]}"
+}
 recovery() { during_sync; }
 
 before_replace() {
@@ -351,13 +342,13 @@ grow() {
 	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) || die "mdadm --grow: $?"
 }
 wait_until_started() { # MD
-	local tenth done_so_far=none
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
-		if [ "$done_so_far" != none ] && [ "$done_so_far" -gt 0 ]; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_started "$1"
 	echo frozen >"/sys/block/$1/md/sync_action"
+}
+has_started() { # MD
+	local done_so_far
+	read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
+	[ "$done_so_far" != none ] && [ "$done_so_far" -gt 0 ]
 }
 # sync_max of RAID 10 is in sectors of the array, of other levels in sectors of a member.
 first_stop() { stop "$1" 8192 32768; }
@@ -418,11 +409,8 @@ turnover() {
 	under_load onwards
 }
 known() {
-	local tenth
-	for ((tenth = 0; tenth < 600; tenth++)); do
-		if grep -q "$1: .*joined" "$out/top.err"; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 is_known "$1"
 	echo "known: $(<"/sys/block/${spare[$1]##*/}/dev")" >"$tracing/trace_marker"
 }
+is_known() { grep -q "$1: .*joined" "$out/top.err"; }
 onwards() { echo max >"/sys/block/$1/md/sync_max"; }
