@@ -23,18 +23,14 @@ work() { # WHERE NAME
 
 # watched NAME WHERE: runs the load there, with counts of raidtrace and the kernel.
 watched() {
-	local name=$1 where=$2 dev=${2##*/} status=0 pid tenth
+	local name=$1 where=$2 dev=${2##*/} status=0 pid
 	raidtrace alloc --json --interval 2 --mb-stats --folded "/out/$name.folded" --flame "/out/$name.svg" \
 		"$where" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_printed "/out/$name.out" "$pid"
 	cp "/proc/fs/ext4/$dev/mb_stats" "/out/$name.stats.before"
 	work "$where" "$name"
 	cp "/proc/fs/ext4/$dev/mb_stats" "/out/$name.stats.after"
-	sleep 1
 	kill -INT "$pid"
 	wait "$pid" || status=$?
 	echo "$status" >"/out/$name.status"

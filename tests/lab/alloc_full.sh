@@ -35,19 +35,15 @@ disk() { # GROUPS of 8 MiB: all full but one in twenty, whose second half is fre
 
 # counted NAME COMMAND...: counts of raidtrace and ext4 while COMMAND runs.
 counted() {
-	local name=$1 status=0 pid tenth
+	local name=$1 status=0 pid
 	shift
 	raidtrace alloc --json --interval 2 /mnt/loop0 >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_printed "/out/$name.out" "$pid"
 	cp /proc/fs/ext4/loop0/mb_stats "/out/$name.stats.before"
 	"$@"
 	sync
 	cp /proc/fs/ext4/loop0/mb_stats "/out/$name.stats.after"
-	sleep 3
 	kill -INT "$pid"
 	wait "$pid" || status=$?
 	echo "$status" >"/out/$name.status"
@@ -92,10 +88,7 @@ cat /sys/fs/ext4/loop0/mb_stats >/out/slices.switch
 # Killed while mb_stats is enabled: the next run disables it.
 raidtrace alloc --json --mb-stats /mnt/loop0 >/out/killed.out 2>/out/killed.err &
 pid=$!
-for ((tenth = 0; tenth < 300; tenth++)); do
-	if [ -s /out/killed.out ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-	sleep 0.1
-done
+wait_until 300 has_printed /out/killed.out "$pid"
 kill -KILL "$pid"
 wait "$pid" || true
 cat /sys/fs/ext4/loop0/mb_stats >/out/killed.switch

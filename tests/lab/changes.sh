@@ -21,24 +21,27 @@ wait_for_note 'unmounted from /mnt/md120' unmount /mnt/md120
 wait_for_note 'another filesystem' mkfs.ext4 -q -F -b 1024 -J size=4 /dev/md120 300M
 wait_for_note 'mounted on /mnt/md120' mount -o noatime,noinit_itable /dev/md120 /mnt/md120
 write_files md120
+wait_intervals
 stop_top
 
 # Members: one fails and returns, one joins as a spare and is activated.
 start_top members md120
-mdadm /dev/md120 --fail /dev/loop1 >/dev/null 2>&1
-sleep 1
-mdadm /dev/md120 --remove /dev/loop1 >/dev/null 2>&1
-sleep 1
-mdadm /dev/md120 --re-add /dev/loop1 >/dev/null 2>&1
-mdadm --wait /dev/md120 >/dev/null 2>&1 || true
+wait_for_note 'a member is missing' mdadm /dev/md120 --fail /dev/loop1
+remove md120 /dev/loop1
+mdadm --quiet /dev/md120 --re-add /dev/loop1
+wait_until 300 is_rebuilt md120
 write_files md120
 truncate -s 1G /tmp/disk2
 losetup /dev/loop2 /tmp/disk2
 disks+=(loop2)
 wait_for_note 'loop2 joined' mdadm /dev/md120 --add /dev/loop2
 wait_for_note '2 -> 3 disks' mdadm --grow /dev/md120 --raid-devices=3
-mdadm --wait /dev/md120 >/dev/null 2>&1 || true
+wait_until 300 is_rebuilt md120
 write_files md120
+has_healthy() { # COUNT
+	[ "$(tail -n 1 "/out/$name.out" | grep -o '"slot":[0-9]*,"health":null,"disk":{' | wc -l)" = "$1" ] || has_ended "$pid"
+}
+wait_until 300 has_healthy 3
 stop_top
 
 # A reshape that adds a disk to a RAID 5.
@@ -62,7 +65,7 @@ wait_for_note 'md122: is now traced' filesystem md122 -J size=4
 write_files md122
 stop_array() { unmount /mnt/md121 && mdadm --quiet --stop /dev/md121; }
 stop_array
-sleep 3
+wait_shown '"health":"stopped"'
 write_files md120
 write_files md122
 array md123 512M 2 --level=1

@@ -47,13 +47,13 @@ read_device() {
 	mv "/mnt/fs/large/$long-7" "/mnt/fs/large/renamed-$name"
 	mv "/mnt/fs/large/renamed-$name" "/mnt/fs/large/$long-7"
 	sync
-	sleep 1
+	wait_idle 1
 	blockdev --flushbufs /dev/loop0
 	echo 3 >/proc/sys/vm/drop_caches
-	sleep 1
 	if [ "$name" = large ]; then scatter; fi
 	dd if=/dev/loop0 of=/dev/null bs="$bs" skip="$((low * 4096))" count="$(((high - low + 1) * 4096))" \
 		iflag=skip_bytes,count_bytes status=none
+	wait_idle 1    # read-ahead
 	stop_top
 	echo 0 >"$tracing/events/block/block_rq_complete/enable"
 	cat "$tracing/trace" >"/out/$name.trace"

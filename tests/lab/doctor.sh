@@ -47,18 +47,21 @@ doctor stripe md121
 fix stripe
 doctor unstriped md121
 
-# Files in 400 directories of the first array during tracing.
-doctor live md120 --live 15 &
-watching=$!
+# Files in 400 directories of the first array during tracing. On a slow machine, longer: until they were written in it twice.
 mkdir /mnt/md120/d{1..400}
-for ((round = 0; round < 100; round++)); do
-	for dir in /mnt/md120/d*; do
-		echo "$round" >"$dir/$round"
-		kill -0 $watching 2>/dev/null || break 2
+for seconds in 15 60 240; do
+	doctor live md120 --live "$seconds" &
+	watching=$!
+	for ((round = 0; round < 100 * seconds / 15; round++)); do
+		for dir in /mnt/md120/d*; do
+			echo "$round" >"$dir/$seconds-$round"
+			kill -0 $watching 2>/dev/null || break 2
+		done
+		sync
 	done
-	sync
+	wait $watching
+	if [ "$round" -ge 3 ]; then break; fi
 done
-wait $watching
 # The same from a recording.
 # shellcheck disable=SC2016 # for the shell that is recorded
 raidtrace record -o /out/load.rtrace /dev/md120 -- bash -c '

@@ -25,7 +25,7 @@ pasted() {
 		sed 's/^"commands":\["//; s/"\]$//; s/","/\n/g' >"/out/$name.commands" || true
 	while IFS= read -r command <&3; do
 		echo "$ $command"
-		timeout 60 bash -c "$command" </dev/null 2>&1 || echo "status $?"
+		timeout 300 bash -c "$command" </dev/null 2>&1 || echo "status $?"
 	done 3<"/out/$name.commands" >"/out/$name.log"
 	sed "s/^/$name: /" "/out/$name.log"
 }
@@ -80,11 +80,12 @@ echo 8000000 8 >"$md/dev-${of[4]}/bad_blocks"
 head -c 1M /dev/urandom | dd of="/tmp/disk$((${#disks[@]} - 1))" bs=1M seek=120 conv=notrunc status=none
 echo 400000 >"$md/sync_max"
 echo check >"$md/sync_action"
-for ((tenth = 0; tenth < 600; tenth++)); do
+is_checked() { # SECTORS
+	local at
 	read -r at _ <"$md/sync_completed"
-	if [ "$at" != none ] && [ "$at" != delayed ] && [ "$at" -ge 400000 ]; then break; fi
-	sleep 0.1
-done
+	[ "$at" != none ] && [ "$at" != delayed ] && [ "$at" -ge "$1" ]
+}
+wait_until 300 is_checked 400000
 echo idle >"$md/sync_action"
 echo "mismatches: $(<"$md/mismatch_cnt") after $(<"$md/last_sync_action")"
 echo frozen >"$md/sync_action"

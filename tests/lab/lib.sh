@@ -41,64 +41,96 @@ begin() {
 # end: ends the run. raidtrace reads the layout again after an unmount. Waits for that: while the run ends, the reads would be
 # counted by only one of raidtrace and the reference trace.
 end() {
-	local array tenth
+	local array
 	for array in "${arrays[@]}"; do
 		if grep -q " /mnt/$array " /proc/mounts; then continue; fi
-		for ((tenth = 0; tenth < 200; tenth++)); do
-			if grep -q "unmounted from /mnt/$array" "$out/top.err" || ! kill -0 "$raidtrace" 2>/dev/null; then break; fi
-			sleep 0.1
-		done
+		wait_until 300 has_noted "unmounted from /mnt/$array" 1 "$out/top.err" "$raidtrace"
 	done
 	end_run
 }
 
-# start_top NAME ARGS...: starts raidtrace top in the background and waits for its first line.
+# has_noted PATTERN COUNT FILE PID: FILE has COUNT matching lines, or the process has ended.
+has_noted() {
+	[ "$(grep -c -- "$1" "$3")" -ge "$2" ] || has_ended "$4"
+}
+
+# has_lines FILE COUNT PID: FILE has COUNT lines, or the process has ended.
+has_lines() {
+	[ "$(wc -l <"$1")" -ge "$2" ] || has_ended "$3"
+}
+
+# is_larger FILE BYTES
+is_larger() {
+	[ "$(stat -c %s "$1" 2>/dev/null || echo 0)" -ge "$2" ]
+}
+
+# has_state ARRAY STATE: md's array_state, for example clean: its superblocks are written before the next write.
+has_state() {
+	[ "$(<"/sys/block/$1/md/array_state")" = "$2" ]
+}
+
+# is_rebuilt ARRAY: no member is missing, and no sync action is pending.
+is_rebuilt() {
+	local md=/sys/block/$1/md
+	[ "$(<"$md/degraded")" = 0 ] && [ "$(<"$md/sync_action")" = idle ]
+}
+
+# is_syncing ARRAY: a sync action has begun.
+is_syncing() {
+	local done_so_far
+	read -r done_so_far _ <"/sys/block/$1/md/sync_completed"
+	[ "$done_so_far" != none ] && [ "$done_so_far" != delayed ]
+}
+
+# remove ARRAY DEVICE: removes a failed member. md refuses until no request uses the member.
+remove() {
+	wait_until 120 mdadm --quiet "/dev/$1" --remove "$2"
+}
+
+# start_top NAME ARGS...: starts raidtrace top in the background and waits for its first line. IO counts from then on.
 start_top() {
 	name=$1
 	shift
 	raidtrace top --json --interval "${interval:-0.5}" "$@" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_printed "/out/$name.out" "$pid"
 }
 
-# wait_intervals: waits for two more lines of top's output. What was done before the call is, at the latest, in the first of them.
+# wait_intervals: waits for two more lines of raidtrace's output. All that was done before the call is in them or in earlier
+# lines: the first of them may have begun before.
 wait_intervals() {
 	local lines
 	lines=$(wc -l <"/out/$name.out")
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ "$(wc -l <"/out/$name.out")" -ge $((lines + 2)) ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_lines "/out/$name.out" $((lines + 2)) "$pid"
 }
 
-# stop_top: stops top. Its exit status goes to NAME.status.
+# wait_shown PATTERN: waits until the last line of raidtrace's output matches.
+wait_shown() {
+	wait_until 300 is_shown "$1"
+}
+is_shown() {
+	grep -q -- "$1" <<<"$(tail -n 1 "/out/$name.out")" || has_ended "$pid"
+}
+
+# stop_top: stops top. Its exit status goes to NAME.status. SIGINT ends the last interval, which has all IO that was complete by
+# then.
 stop_top() {
 	local status=0
-	sleep 2
 	kill -INT "$pid" 2>/dev/null || true
 	wait "$pid" || status=$?
 	echo "$status" >"/out/$name.status"
 	cat "/out/$name.err"
 }
 
-# wait_for_note PATTERN COMMAND...: runs the command and waits until raidtrace has printed one more matching note. Adds a line
-# "PATTERN: after N ms" or "failed: ..." to NAME.did.
+# wait_for_note PATTERN COMMAND...: runs the command and waits until raidtrace has printed one more matching note, after it has
+# applied the change. Adds a line "PATTERN: after N ms" or "failed: ..." to NAME.did.
 wait_for_note() {
 	local pattern=$1 before=${EPOCHREALTIME/./} printed
 	shift
 	printed=$(grep -c -- "$pattern" "/out/$name.err" || true)
 	"$@" >>"/out/$name.log" 2>&1 || echo "failed: $*: $?" >>"/out/$name.did"
-	for ((tenth = 0; tenth < ${max_tenths:-1800}; tenth++)); do
-		if [ "$(grep -c -- "$pattern" "/out/$name.err")" -gt "$printed" ]; then
-			echo "$pattern: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
-			return
-		fi
-		sleep 0.1
-	done
-	echo "failed: no note in time: $pattern" >>"/out/$name.did"
+	wait_until 600 has_noted "$pattern" $((printed + 1)) "/out/$name.err" "$pid"
+	echo "$pattern: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
 }
 
 write_files() {
@@ -171,16 +203,12 @@ begin_slow() {
 	shift
 	(cd / && exec raidtrace slow --json "$@" >"$out/$name.out" 2>"$out/$name.err") &
 	pid=$!
-	for ((tenth = 0; tenth < 600; tenth++)); do
-		if [ -s "$out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_printed "$out/$name.out" "$pid"
 }
 
-# end_slow: ends it, and the function graph.
+# end_slow: ends it, and the function graph. SIGINT ends the last interval, which has all operations that have ended.
 end_slow() {
 	local status=0
-	sleep 1.5
 	kill -INT "$pid"
 	wait "$pid" || status=$?
 	echo "$status" >"$out/$name.status"
@@ -188,15 +216,6 @@ end_slow() {
 	cat $tracing/trace >"$out/$name.graph"
 	echo nop >$tracing/current_tracer
 	cat "$out/$name.err"
-}
-
-# unmount DIR: unmounts DIR. Retries, because a path lookup of raidtrace may keep the filesystem busy for a moment.
-unmount() {
-	for ((tenth = 0; tenth < 50; tenth++)); do
-		if umount "$1"; then return; fi
-		sleep 0.1
-	done
-	return 1
 }
 
 # in_cgroup DIR COMMAND...: the command, in that cgroup from its start.
@@ -251,17 +270,13 @@ alloc_full() {
 # alloc_watched NAME DIR COMMAND...: raidtrace alloc --json with alloc_options on DIR while COMMAND runs.
 alloc_options=()
 alloc_watched() {
-	local name=$1 dir=$2 status=0 pid tenth
+	local name=$1 dir=$2 status=0 pid
 	shift 2
-	raidtrace alloc --json --interval 0.5 "${alloc_options[@]}" "$dir" >"/out/$name.out" 2>"/out/$name.err" &
+	raidtrace alloc --json --interval "${interval:-0.5}" "${alloc_options[@]}" "$dir" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ -s "/out/$name.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_printed "/out/$name.out" "$pid"
 	"$@"
 	sync
-	sleep 3
 	kill -INT "$pid"
 	wait "$pid" || status=$?
 	echo "$status" >"/out/$name.status"

@@ -9,19 +9,22 @@
 array md120 200M 3 --level=5 --chunk=64
 filesystem md120
 
-# traced COMMAND ARGS...: writes files until it ends.
+# traced COMMAND ARGS...: writes files meanwhile.
 traced() {
-	local pid
+	local pid round
 	raidtrace "$@" --json >"$out/$1.out" 2>"$out/$1.err" &
 	pid=$!
-	while kill -0 "$pid" 2>/dev/null; do
+	wait_until 300 has_printed "$out/$1.out" "$pid"
+	for round in 1 2; do
+		echo "$1: round $round"
 		write_files md120
 		rm -r /mnt/md120/d*
 	done
+	kill -INT "$pid" 2>/dev/null || true
 	wait "$pid" && echo 0 >"$out/$1.status" || echo $? >"$out/$1.status"
 }
 
-traced top md120 -n 3
-traced slow -t 1us md120 -n 3
-traced alloc md120 -n 3
+traced top md120
+traced slow -t 1us md120
+traced alloc md120
 umount /mnt/md120

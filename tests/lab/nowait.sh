@@ -20,15 +20,15 @@ attempt() {
 	done=$((done + $(grep -c '^wrote 4096/4096' /run/said || true)))
 	refused=$((refused + $(grep -c 'temporarily unavailable' /run/said || true)))
 }
-for ((round = 0; round < 20 && refused < 20; round++)); do
+# More writes beside the resync, until it was in the way of enough of them.
+are_refused() {
 	echo repair >/sys/block/md120/md/sync_action 2>/dev/null || true
 	attempt
-done
+	[ "$refused" -ge 20 ]
+}
+wait_until 300 are_refused
 echo idle >/sys/block/md120/md/sync_action
-for ((tenth = 0; tenth < 300; tenth++)); do
-	if [ "$(</sys/block/md120/md/sync_action)" = idle ]; then break; fi
-	sleep 0.1
-done
+wait_until 300 is_rebuilt md120
 attempt
 stop_top
 echo "written $((done * 4096))" >/out/nowait.did

@@ -139,7 +139,7 @@ place() {
 		# Without a superblock write for each change between clean and active.
 		echo 0 >/sys/block/md120/md/safe_mode_delay
 		echo 'pwrite 0 4096' | xfs_io -d /dev/md120 >/dev/null
-		sleep 1
+		wait_idle 1
 	fi
 	for figure in bitmaps tables goal_directories first_directories goal_files first_large first_small; do
 		echo "$name $figure$(on_members "$figure")" | tee -a /out/placement

@@ -79,6 +79,9 @@ wait_idle 3
 stop_top
 
 # A member is replaced under load.
+is_replaced() { # ARRAY MEMBER: md fails a member once its replacement is complete.
+	grep -q faulty "/sys/block/$1/md/dev-$2/state" && [ "$(<"/sys/block/$1/md/sync_action")" = idle ]
+}
 truncate -s 200M /tmp/disk15
 losetup /dev/loop15 /tmp/disk15
 mdadm --quiet /dev/md125 --add /dev/loop15
@@ -86,7 +89,7 @@ wait_idle 4
 start_top replace md125
 mdadm --quiet /dev/md125 --replace /dev/loop12 --with /dev/loop15
 work md125
-mdadm --wait /dev/md125 >/dev/null 2>&1 || true
+wait_until 300 is_replaced md125 loop12
 work md125
 wait_idle 3
 stop_top

@@ -12,24 +12,22 @@ chmod 755 /lab
 echo 'ann:x:1000:1000:Ann:/home/ann:/bin/sh' >>/etc/passwd
 echo 'ann:x:1000:' >>/etc/group
 
-# as_ann CAPABILITIES COMMAND...: with these capabilities (bpf,perfmon) and no others.
+# as_ann CAPABILITIES COMMAND...: becomes the command, with these capabilities (bpf,perfmon) and no others.
 as_ann() {
 	local list=-all${1:+,+${1//,/,+}}
 	shift
-	setpriv --reuid=1000 --regid=1000 --clear-groups --inh-caps="$list" --ambient-caps="$list" "$@"
+	exec setpriv --reuid=1000 --regid=1000 --clear-groups --inh-caps="$list" --ambient-caps="$list" "$@"
 }
 
 # try NAME CAPABILITIES: raidtrace ($raidtrace) top of $target with these; files are written meanwhile.
 raidtrace=raidtrace target=md120
 try() {
-	local pid tenth
-	as_ann "$2" "$raidtrace" top "$target" --json --interval 1 -n 3 >"$out/$1.out" 2>"$out/$1.err" &
+	local pid
+	(as_ann "$2" "$raidtrace" top "$target" --json --interval 1 >"$out/$1.out" 2>"$out/$1.err") &
 	pid=$!
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		if [ -s "$out/$1.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-		sleep 0.1
-	done
+	wait_until 300 has_printed "$out/$1.out" "$pid"
 	write_files "$target"
+	kill -INT "$pid" 2>/dev/null || true
 	wait "$pid" && echo 0 >"$out/$1.status" || echo $? >"$out/$1.status"
 	rm -r "/mnt/$target"/d*
 	sync
@@ -69,7 +67,7 @@ dmsetup remove volume
 start_top root
 wait_intervals
 grep -hE '^(Name|CapPrm|CapEff|NoNewPrivs)' /proc/"$pid"/task/*/status >"$out/kept"
-wait_for_note unmounted umount /mnt/md120
+wait_for_note unmounted unmount /mnt/md120
 wait_for_note mounted mount -o noatime,noinit_itable /dev/md120 /mnt/md120
 write_files md120
 wait_intervals

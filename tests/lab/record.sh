@@ -20,14 +20,11 @@ wait_idle 3
 start_top top /dev/md120 /dev/md119
 raidtrace record -o /out/a.rtrace /dev/md120 /dev/md119 2>/out/record.err &
 recorder=$!
-for ((tenth = 0; ; tenth++)); do
-	if grep -q "raidtrace: recording" /out/record.err; then break; fi
-	if ! kill -0 "$recorder" || [ "$tenth" = 600 ]; then
-		cat /out/record.err >&2
-		die "raidtrace does not record"
-	fi
-	sleep 0.1
-done
+wait_until 300 has_noted "raidtrace: recording" 1 /out/record.err "$recorder"
+if ! kill -0 "$recorder"; then
+	cat /out/record.err >&2
+	die "raidtrace does not record"
+fi
 
 for on in md120 md119; do
 	# Single blocks, each in another stripe; then whole stripes; then ext4's own blocks.

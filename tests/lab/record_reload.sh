@@ -24,14 +24,15 @@ wait_idle 3
 raidtrace record --alloc -o /out/a.rtrace 2>/out/record.err &
 recorder=$!
 wait_for_line() { # PATTERN
-	local tenth
-	for ((tenth = 0; tenth < 1200; tenth++)); do
-		if grep -q "$1" /out/record.err; then return; fi
-		kill -0 "$recorder" || break
-		sleep 0.1
-	done
+	wait_until 600 has_noted "$1" 1 /out/record.err "$recorder"
+	if kill -0 "$recorder"; then return; fi
 	cat /out/record.err >&2
 	die "raidtrace did not print: $1"
+}
+# have_completed COUNT: each member has completed so many more requests since the last line of /run/last.
+have_completed() {
+	completed >/run/now
+	paste -d ' ' /run/last /run/now | awk -v n="$1" '$4 - $2 < n { exit 1 }'
 }
 wait_for_line 'raidtrace: recording'
 wait_idle 2
@@ -45,11 +46,13 @@ for job in 1 2 3 4; do
 	done &
 	jobs+=($!)
 done
-sleep 3
+completed >/run/last
+wait_until 300 have_completed 1000
 array md121 256M 3 --level=5 --chunk=64 --bitmap=none
 filesystem md121
 wait_for_line 'tracing reloaded'
-sleep 3
+completed >/run/last
+wait_until 300 have_completed 1000
 kill "${jobs[@]}"
 wait "${jobs[@]}" 2>/dev/null || true
 sync

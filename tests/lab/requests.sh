@@ -82,7 +82,8 @@ for number in 1 2; do
 	losetup -P "/dev/loop$number" "/tmp/disk$number"
 	disks+=("loop$number")
 done
-sleep 0.5
+wait_until 120 test -b /dev/loop1p2
+wait_until 120 test -b /dev/loop2p2
 mdadm --create /dev/md120 --run --quiet --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/loop1p2 /dev/loop2p2
 mkfs.ext4 -q -F -E lazy_itable_init=0 /dev/md120
 mkdir -p /mnt/array
@@ -112,6 +113,11 @@ unmount /mnt/fs /mnt/array
 # One disk that completes in a softirq, one in a timer's interrupt, on one CPU.
 null_disk 0 size=1024 submit_queues=1 poll_queues=0 irqmode=1
 null_disk 1 size=1024 submit_queues=1 poll_queues=0 irqmode=2 completion_nsec=20000
+has_read() { # DISK REQUESTS
+	local f
+	read -r -a f <"/sys/block/$1/stat"
+	[ "${f[0]}" -gt "$2" ]
+}
 # Until both disks have completed enough requests, not for a fixed time.
 nested() {
 	local jobs=() number i
@@ -121,11 +127,7 @@ nested() {
 			jobs+=($!)
 		done
 	done
-	for ((i = 0; i < 600; i++)); do
-		read -r -a f </sys/block/nullb1/stat
-		if [ "${f[0]}" -gt 24000 ]; then break; fi
-		sleep 0.1
-	done
+	wait_until 600 has_read nullb1 24000
 	kill "${jobs[@]}"
 	wait "${jobs[@]}" 2>/dev/null || true
 }

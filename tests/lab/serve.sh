@@ -21,30 +21,39 @@ get() {
 	exec 3>&-
 }
 
+# has_counted INTERVALS: serve has counted so many.
+has_counted() {
+	[ "$(get /metrics | sed -n 's/^raidtrace_intervals_total //p')" -ge "$1" ]
+}
+
+# wait_counted: waits for two intervals, so that all earlier IO is in the metrics.
+wait_counted() {
+	local now
+	now=$(get /metrics | sed -n 's/^raidtrace_intervals_total //p')
+	wait_until 300 has_counted $((now + 2))
+}
+
 # figures NAME: stores the metrics, and the kernel's statistics of md121's members, once all earlier IO is in both.
 figures() {
+	local disks=(loop0 loop1)
 	sync
-	sleep 3
+	wait_idle 2
+	wait_counted
 	get /metrics >"$out/$1.metrics"
 	for disk in loop0 loop1; do echo "$disk $(<"/sys/block/$disk/stat")"; done >"$out/$1.stat"
 }
 
 # says COUNT PATTERN: waits until serve has written so many matching lines.
 says() {
-	for ((tenth = 0; tenth < 1200; tenth++)); do
-		if [ "$(grep -c -- "$2" "$out/serve.err")" -ge "$1" ]; then return; fi
-		sleep 0.1
-	done
-	echo "serve does not say: $2" >>"$out/failed"
+	wait_until 300 has_noted "$2" "$1" "$out/serve.err" "$serve"
 }
 
 # shows PATTERN: waits until a line of the metrics matches.
 shows() {
-	for ((second = 0; second < 120; second++)); do
-		if get /metrics | grep -q -- "$1"; then return; fi
-		sleep 1
-	done
-	echo "the metrics do not show: $1" >>"$out/failed"
+	wait_until 300 is_in_metrics "$1"
+}
+is_in_metrics() {
+	grep -q -- "$1" <<<"$(get /metrics)"
 }
 
 mkdir "$out/dumps"
@@ -56,8 +65,15 @@ write_files md121
 figures second
 
 delay slow4 loop4 40 0 0
-timeout 25 dd if=/dev/md120 of=/dev/null bs=64k iflag=direct status=none || true
+# Several readers, so that the slow member always has a request.
+readers=()
+for i in 0 1 2 3 4 5; do
+	while [ ! -e /run/enough ]; do dd if=/dev/md120 of=/dev/null bs=64k skip=$((i * 200)) count=200 iflag=direct status=none; done &
+	readers+=($!)
+done
 says 1 'busy=80%: '
+touch /run/enough
+wait "${readers[@]}"
 says 1 'the last minutes are in '
 delay slow4 loop4 0 0 0
 figures third
@@ -70,7 +86,7 @@ figures degraded
 mdadm --quiet /dev/md121 --remove /dev/loop1
 mdadm --quiet --zero-superblock /dev/loop1
 mdadm --quiet /dev/md121 --add /dev/loop1
-mdadm --quiet --wait /dev/md121 || true
+wait_until 300 is_rebuilt md121
 
 mdadm --quiet --stop /dev/md120
 shows '^raidtrace_array_up{array="md120"} 0'
@@ -81,7 +97,7 @@ shows '^raidtrace_array_up{array="md120"} 1'
 dd if=/dev/md120 of=/dev/null bs=64k count=100 iflag=direct status=none
 # The health of the session does not depend on the host's clock.
 date -s "@$(($(date +%s) + 3600))" >/dev/null
-sleep 3
+wait_counted
 figures last
 grep -E '^(Cap|NoNewPrivs)' "/proc/$serve/status" >"$out/capabilities"
 get /healthz >"$out/health"

@@ -21,15 +21,11 @@ wait_idle 2
 # back before the other one gets data.
 echo 20 >/proc/sys/vm/dirty_writeback_centisecs
 echo 20 >/proc/sys/vm/dirty_expire_centisecs
-# written ARRAY SECTORS: waits until its first member has written so much more.
-written() {
-	local on=$1 wanted=$2 tenth f
-	for ((tenth = 0; tenth < 300; tenth++)); do
-		read -r -a f <"/sys/block/$on/stat"
-		if [ $((f[6] - start)) -ge "$wanted" ]; then return; fi
-		sleep 0.1
-	done
-	echo "failed: $on was not written back within 30 s" >>/out/writeback.did
+# has_written ARRAY SECTORS: so many in total.
+has_written() {
+	local f
+	read -r -a f <"/sys/block/$1/stat"
+	[ "${f[6]}" -ge "$2" ]
 }
 start_top writeback md120 md121
 for ((round = 0; round < 8; round++)); do
@@ -37,10 +33,11 @@ for ((round = 0; round < 8; round++)); do
 		read -r -a f <"/sys/block/$on/stat"
 		start=${f[6]}
 		dd if=/dev/zero of="/mnt/$on/buffered-$round" bs=64k count=8 status=none
-		written "$on" 1024
+		wait_until 300 has_written "$on" $((start + 1024))
 	done
 done
 echo "rounds $round" >>/out/writeback.did
+wait_idle 1
 stop_top
 echo 500 >/proc/sys/vm/dirty_writeback_centisecs
 echo 3000 >/proc/sys/vm/dirty_expire_centisecs

@@ -28,15 +28,27 @@ unmount /mnt/md120
 # jbd2's own flushes and no other: with journal_async_commit an empty flush ends
 # each commit, and nobody calls fsync. Each flush takes one operation of the limit.
 mount -o noatime,noinit_itable,data=writeback,journal_async_commit,commit=1 /dev/md120 /mnt/md120
+# has_flushed COUNT: so many flushes of the first member, in total.
+has_flushed() {
+	[ "$(flushes)" -ge "$1" ]
+}
+flushes() {
+	local f
+	read -r -a f </sys/block/loop0/stat
+	echo "${f[15]}"
+}
+before=$(flushes)
 touch /mnt/md120/before
-sleep 2
+wait_until 120 has_flushed $((before + 1))
 wait_idle 2
 echo "$dev 10" >/run/blkio/blkio.throttle.write_iops_device
 start_top flushes md120
 for ((i = 0; i < 6; i++)); do
+	# One commit for each.
+	before=$(flushes)
 	mkdir "/mnt/md120/new-$i"
-	sleep 1.2
+	wait_until 120 has_flushed $((before + 1))
 done
-sleep 2
+wait_idle 2
 stop_top
 echo "$dev 0" >/run/blkio/blkio.throttle.write_iops_device

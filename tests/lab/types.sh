@@ -18,12 +18,12 @@ start_top types md120 md121
 dd if=/dev/zero of=/mnt/md120/file bs=1M count=8 oflag=direct status=none
 dd if=/dev/zero of=/dev/md121 bs=64k count=16 oflag=direct status=none
 sync
-sleep 2
+wait_intervals
 wc -l <"/out/types.out" >/out/types.before
-max_tenths=900 wait_for_note ext4 modprobe ext4
+wait_for_note ext4 modprobe ext4
 mkfs.ext4 -q -F -J size=8 /dev/md121
 wait_for_note 'mounted on /mnt/md121' mount -o noatime,noinit_itable /dev/md121 /mnt/md121
-sleep 2
+wait_shown 'on /mnt/md121, .* groups'
 write_files md121
 dd if=/dev/zero of=/mnt/md121/file bs=1M count=4 oflag=direct status=none
 sync

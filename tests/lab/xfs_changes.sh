@@ -39,7 +39,7 @@ settle /mnt/md120
 wait_intervals
 stop_top
 
-# Frozen for longer than the interval of checks, and written afterwards. Shut down, unmounted, and recovered by a mount.
+# Frozen for longer than the interval of checks (2 s), and written afterwards. Shut down, unmounted, and recovered by a mount.
 start_top xfs_frozen md120
 xfs_io -x -c freeze /mnt/md120
 sleep 5
