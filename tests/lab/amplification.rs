@@ -39,23 +39,16 @@ fn number(value: &Value) -> u64 {
 /// Submitted bytes and [`PARTS`] of one array in one phase, by origin and operation.
 fn sums(dir: &Path, phase: &str, array: &str) -> BTreeMap<(String, String), [u64; 6]> {
     let phases = text(dir.join("phases"));
-    let times: Vec<u64> = phases
+    let numbers: Vec<usize> = phases
         .lines()
         .find_map(|line| line.strip_prefix(phase))
         .unwrap_or_else(|| panic!("no {phase} in {phases}"))
         .split_whitespace()
-        .map(|t| t.parse().expect("seconds"))
+        .map(|n| n.parse().expect("a number of lines"))
         .collect();
     let mut sums = BTreeMap::<_, [u64; 6]>::new();
-    for line in intervals(dir.join("top.json")) {
-        let time = line["time"].as_str().unwrap_or_default();
-        let time: jiff::Timestamp = time.parse().expect("a time");
-        let ended = time.as_second() as u64;
-        // Before and after there are seconds without IO.
-        if !(times[0]..=times[1] + 1).contains(&ended) {
-            continue;
-        }
-        for row in each(&line, "arrays")
+    for line in &intervals(dir.join("top.out"))[numbers[0]..numbers[1]] {
+        for row in each(line, "arrays")
             .iter()
             .filter(|a| a["name"] == array)
             .flat_map(|a| each(a, "amplification"))
@@ -146,7 +139,7 @@ pub fn amplification_adds_up(kernel: &str) {
         return;
     };
     let mut all = 0;
-    for line in intervals(dir.join("top.json")) {
+    for line in intervals(dir.join("top.out")) {
         for array in each(&line, "arrays") {
             let charged: u64 = each(array, "amplification")
                 .iter()

@@ -3,8 +3,8 @@
 #
 # Cost of writes on every level: single blocks, each in a stripe that is not in
 # the stripe cache; then full stripes; then small files with fsync, so that
-# journal and file data dirty the same stripes. /out/phases has start and end of
-# each phase.
+# journal and file data dirty the same stripes. /out/phases has for each phase the
+# number of raidtrace's lines before it and at its end.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 
@@ -38,15 +38,15 @@ first() {
 	echo $(((stripe - place * block % stripe) % stripe))
 }
 
-# phase NAME FUNCTION: runs a phase, with idle intervals before and after it.
+# phase NAME FUNCTION: runs a phase, with idle members before and after it.
 phase() {
-	local begun
-	wait_idle 3
-	begun=$EPOCHSECONDS
-	for name in "${arrays[@]}"; do "$2" "$name"; done
+	local before on
+	before=$(wc -l </out/top.out)
+	for on in "${arrays[@]}"; do "$2" "$on"; done
 	sync
-	wait_idle 3
-	echo "$1 $begun $EPOCHSECONDS" >>/out/phases
+	wait_idle 2
+	wait_intervals
+	echo "$1 $before $(wc -l </out/top.out)" >>/out/phases
 }
 
 write() {
@@ -72,21 +72,13 @@ small() {
 	done
 }
 
-raidtrace top --json --interval 1 "${arrays[@]/#//dev/}" >/out/top.json 2>/out/top.err &
-raidtrace=$!
-for ((tenth = 0; ; tenth++)); do
-	if read -r _ 2>/dev/null </out/top.json; then break; fi
-	if ! kill -0 "$raidtrace" || [ "$tenth" = 600 ]; then
-		cat /out/top.err >&2
-		die "raidtrace printed no line"
-	fi
-	sleep 0.1
-done
+interval=1 start_top top "${arrays[@]/#//dev/}"
 # The lab's kernels accept every program: one that is refused is a bug of raidtrace.
 if grep -q "kernel refused" /out/top.err; then
 	cat /out/top.err >&2
 	exit 1
 fi
+wait_idle 2
+wait_intervals
 for which in single full small; do phase "$which" "$which"; done
-kill -INT "$raidtrace"
-wait "$raidtrace"
+stop_top
