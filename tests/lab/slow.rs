@@ -42,20 +42,50 @@ pub(super) fn us(operation: &Value, name: &str) -> f64 {
     phase(operation, name).map_or(0.0, |p| p["us"].as_f64().expect("us"))
 }
 
-/// Asserts that the two times agree within 5 % or 2 ms. `rest` is the time of the operation on a
-/// CPU or a run queue, which ftrace includes if it was spent in the function.
-pub(super) fn agree(what: &str, ours: f64, rest: f64, theirs: f64) {
+/// Times of one wait, or of all waits of a task, in µs.
+pub(super) struct Times {
+    pub ours: f64,
+    /// Time of the operation on a CPU or a run queue, which ftrace includes if it was spent in the
+    /// function.
+    pub rest: f64,
+    pub theirs: f64,
+}
+
+impl Times {
+    /// True within 5 % or `least` µs.
+    fn agree(&self, least: f64) -> bool {
+        let slack = f64::max(least, self.theirs * 0.05);
+        (self.theirs - self.rest - slack..=self.theirs + slack).contains(&self.ours)
+    }
+}
+
+/// Asserts that raidtrace's and ftrace's times agree within 5 %: the sums, or nearly all of at least
+/// three. If a virtual CPU stops between the two time stamps of a wait, only one of them includes
+/// the pause. Most pauses are shorter than 10 ms, a time slice of the host.
+pub(super) fn agree(what: &str, times: &[Times]) {
+    let sum = |of: fn(&Times) -> f64| times.iter().map(of).sum::<f64>();
+    let all = Times { ours: sum(|t| t.ours), rest: sum(|t| t.rest), theirs: sum(|t| t.theirs) };
     println!(
-        "{what}: {:.1} ms and up to {:.1}, ftrace {:.1} ms",
-        ours / 1e3,
-        rest / 1e3,
-        theirs / 1e3
+        "{what}: {:.1} ms and up to {:.1}, ftrace {:.1} ms, in {} tasks",
+        all.ours / 1e3,
+        all.rest / 1e3,
+        all.theirs / 1e3,
+        times.len()
     );
-    let slack = f64::max(2000.0, theirs * 0.05);
-    assert!(
-        (theirs - rest - slack..=theirs + slack).contains(&ours),
-        "{what}: {ours} us and up to {rest} us, ftrace says {theirs} us"
-    );
+    let apart: Vec<_> = times.iter().filter(|t| !t.agree(2e3)).collect();
+    let nearly_all = times.len() >= 3 && apart.len() <= times.len().div_ceil(4);
+    for t in &apart {
+        println!("  {} us and up to {} us, ftrace says {} us", t.ours, t.rest, t.theirs);
+    }
+    assert!(nearly_all || all.agree(10e3), "{what}: {} of {}", apart.len(), times.len());
+}
+
+/// Asserts that a property holds for nearly all of the operations: at least three quarters, or two
+/// of three.
+pub(super) fn holds_for_nearly_all(operations: &[&Value], property: impl Fn(&Value) -> bool) {
+    let others: Vec<_> = operations.iter().filter(|o| !property(o)).collect();
+    let most = if operations.len() < 3 { 0 } else { operations.len().div_ceil(4) };
+    assert!(others.len() <= most, "{} of {}: {others:#?}", others.len(), operations.len());
 }
 
 /// Time on a CPU or a run queue.
@@ -102,7 +132,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     }
     let all = intervals.iter().filter_map(|i| i["operations"].as_array());
     let all: Vec<&Value> = all.flatten().collect();
-    let calls = graph(&dir.join("graph"));
+    let calls = graph(&dir.join("slow.graph"));
     let of_task = |operation: &Value, function: &str| -> f64 {
         let pid = operation["pid"].as_u64();
         let own = calls.iter().filter(|c| c.function == function && Some(c.pid) == pid);
@@ -133,32 +163,34 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     // The array was idle, so md writes its superblocks; one member is slow.
     let quiet = named("quiet", "fsync");
     assert_eq!(quiet.len(), 3);
-    // md marks the array clean up to 0.4 s after the last write, so it may not have been clean at
-    // the first fsync.
+    // The journal's thread may have written after the script found the array clean.
     let idle: Vec<_> = quiet.into_iter().filter(|o| of_task(o, "md_write_start") > 50e3).collect();
     assert!(idle.len() >= 2, "{}", idle.len());
-    for operation in idle {
+    let (mut starts, mut commits) = (Vec::new(), Vec::new());
+    for operation in &idle {
         let largest = &operation["phases"][0];
         assert_eq!(largest["phase"], "md_superblock", "{operation:#}");
         assert_eq!(largest["member"], "dm-1", "{operation:#}");
-        agree(
-            "md_write_start()",
-            us(operation, "md_superblock"),
-            awake(operation),
-            of_task(operation, "md_write_start"),
-        );
-        let commit: f64 = COMMIT.iter().map(|p| us(operation, p)).sum();
-        agree(
-            "jbd2_log_wait_commit()",
-            commit,
-            awake(operation),
-            of_task(operation, "jbd2_log_wait_commit"),
-        );
+        starts.push(Times {
+            ours: us(operation, "md_superblock"),
+            rest: awake(operation),
+            theirs: of_task(operation, "md_write_start"),
+        });
+        commits.push(Times {
+            ours: COMMIT.iter().map(|p| us(operation, p)).sum(),
+            rest: awake(operation),
+            theirs: of_task(operation, "jbd2_log_wait_commit"),
+        });
         let flush = phase(operation, "commit_flush").expect("a flush");
         assert_eq!(flush["member"], "dm-1", "{operation:#}");
-        let us = flush["us"].as_f64().expect("us");
-        assert!((110e3..150e3).contains(&us), "the flush of 120 ms took {us} us");
     }
+    agree("md_write_start()", &starts);
+    agree("jbd2_log_wait_commit()", &commits);
+    // The flush takes 120 ms; dm-delay counts in ticks of 4 ms, the first of which has already
+    // started.
+    holds_for_nearly_all(&idle, |o| {
+        (110e3..=of_task(o, "jbd2_log_wait_commit") + 2e3).contains(&us(o, "commit_flush"))
+    });
 
     // Commits name the slow member too: its flush is the longest.
     let commits = intervals.iter().filter_map(|i| i["commits"].as_array()).flatten();
@@ -183,7 +215,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     let waits = of_all("ext4_journal_finish_inode_data_buffers");
     let submits = of_all("ext4_journal_submit_inode_data_buffers");
     let rest = 0.15 * waits + submits;
-    agree("ordered data of all commits", sum, rest, waits + submits);
+    agree("ordered data of all commits", &[Times { ours: sum, rest, theirs: waits + submits }]);
     if sum > 50e3 {
         let file = |p: &&&Value| p["file"]["path"].as_str().is_some_and(|f| f.ends_with("/big"));
         assert!(waited.iter().any(|p| file(&p)), "{waited:#?}");
@@ -200,15 +232,15 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     });
     assert!(readers.len() >= 4, "{}", readers.len());
     let mut blamed = 0;
+    let times = readers.iter().map(|operation| Times {
+        ours: us(operation, "inode_lock"),
+        rest: awake(operation),
+        theirs: of_task(operation, "rwsem_down_read_slowpath"),
+    });
+    agree("rwsem_down_read_slowpath()", &times.collect::<Vec<_>>());
     for operation in &readers {
         let longest = longest_wait(operation);
         assert_eq!(longest["phase"], "inode_lock", "{operation:#}");
-        agree(
-            "rwsem_down_read_slowpath()",
-            us(operation, "inode_lock"),
-            awake(operation),
-            of_task(operation, "rwsem_down_read_slowpath"),
-        );
         let reason = longest["reason"].as_str().unwrap_or_default();
         blamed += usize::from(reason.starts_with("direct write that extends the file"));
     }
@@ -229,6 +261,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         let states = commits.filter_map(|c| c["states"]["locked"].as_f64());
         let updates = calls.iter().filter(|c| c.function == "jbd2_journal_wait_updates");
         let longest = updates.map(|c| c.us).fold(0.0, f64::max);
-        agree("jbd2_journal_wait_updates()", states.fold(0.0, f64::max), 0.0, longest);
+        let times = Times { ours: states.fold(0.0, f64::max), rest: 0.0, theirs: longest };
+        agree("jbd2_journal_wait_updates()", &[times]);
     }
 }

@@ -24,6 +24,7 @@ mkdir -p /mnt/md120
 mount -o noatime,noinit_itable,dioread_lock /dev/md120 /mnt/md120
 cd /mnt/md120
 dd if=/dev/zero of=quiet bs=4k count=64 status=none
+dd if=/dev/zero of=locked bs=4k count=1 status=none
 dd if=/dev/zero of=fragmented bs=4k count=1 status=none
 for ((i = 1; i < 700; i++)); do dd if=/dev/zero of=fragmented bs=4k count=1 seek=$((i * 2)) conv=notrunc status=none; done
 # Blocks in between, so that no two extents join.
@@ -38,60 +39,48 @@ echo 50 >/proc/sys/vm/dirty_writeback_centisecs
 graph md_write_start jbd2_log_wait_commit ext4_journal_submit_inode_data_buffers ext4_journal_finish_inode_data_buffers \
 	jbd2_journal_wait_updates rwsem_down_read_slowpath
 
-(cd / && exec raidtrace slow --json --threshold 5ms md120 >"$out/slow.out" 2>"$out/slow.err") &
-pid=$!
-for ((tenth = 0; tenth < 600; tenth++)); do
-	if [ -s "$out/slow.out" ] || ! kill -0 "$pid" 2>/dev/null; then break; fi
-	sleep 0.1
-done
-sleep 1
+begin_slow slow --threshold 5ms md120
 
-# The array has been idle: md writes its superblocks first.
+# The array is idle: md writes its superblocks first.
 for i in 1 2 3; do
+	wait_until 120 has_state md120 clean
+	wait_idle 1
 	synced quiet "$i"
-	sleep 1
 done
 
 # A second writer, whose data belongs to the same transactions.
 dd if=/dev/zero of=big bs=256k count=400 status=none &
 writer=$!
-sleep 0.5
+wait_until 120 is_larger big $((10 << 20))
 for i in 1 2 3 4; do
 	synced ordered "$i"
-	sleep 0.2
+	sleep 0.2    # more data for the next transaction
 done
 wait "$writer"
 sync
-sleep 1
 
 # Direct reads beside a direct writer that extends the file.
-dd if=/dev/zero of=direct bs=64k count=12 seek=64 oflag=direct conv=notrunc status=none &
-writer=$!
-for ((i = 0; i < 12; i++)); do dd if=direct of=/dev/null bs=4k count=1 skip="$i" iflag=direct status=none; done
-wait "$writer"
+beside direct 0 dd if=/dev/zero of=direct bs=64k count=60 seek=64 oflag=direct conv=notrunc status=none
 
-# A long handle: truncation with a cold cache and slow reads.
+# A long handle: truncation with a cold cache and slow reads. The fsync needs no reads.
 cd /
 unmount /mnt/md120
 mount -o noatime,noinit_itable,dioread_lock /dev/md120 /mnt/md120
 cd /mnt/md120
-sleep 1
-for i in 0 1 2; do delay "slow$i" "loop$i" 300 0 0; done
+cat locked >/dev/null
+wait_idle 1
+for i in 0 1 2; do delay "slow$i" "loop$i" 1000 0 0; done
 rm fragmented &
 remover=$!
-sleep 0.3
+# rm truncates the file once it has no name.
+is_unlinked() {
+	[ ! -e fragmented ]
+}
+wait_until 120 is_unlinked
 synced locked
 wait "$remover"
 for i in 0 1 2; do delay "slow$i" "loop$i" 0 0 0; done
-
-sleep 2
-kill -INT "$pid"
-status=0
-wait "$pid" || status=$?
-echo "$status" >"$out/slow.status"
-cat "$out/slow.err"
-echo 0 >$tracing/tracing_on
-cat $tracing/trace >"$out/graph"
-echo nop >$tracing/current_tracer
+wait_intervals    # a path is looked up after an operation has ended
 cd /
+end_slow
 unmount /mnt/md120

@@ -39,13 +39,10 @@ unmount /mnt/md120
 mount -o noatime,noinit_itable,no_prefetch_block_bitmaps /dev/md120 /mnt/md120
 cd /mnt/md120
 ls -l >/dev/null
-sleep 1
+wait_idle 1
 for i in 0 1; do delay "slow$i" "loop$i" 300 0 0; done
-fallocate -l 600M fallocated &
-writer=$!
-sleep 0.2
-dd if=fallocated of=/dev/null bs=4k count=1 iflag=direct status=none
-wait "$writer"
+# fallocate has the lock while it reads the bitmap of one group after the other.
+beside fallocated 0 fallocate -l 600M fallocated
 for i in 0 1; do delay "slow$i" "loop$i" 0 0 0; done
 end_slow
 cd /
@@ -63,7 +60,6 @@ graph jbd2_log_wait_commit
 begin_slow external -t 5ms md120
 for i in 1 2 3; do
 	dd if=/dev/zero of=/mnt/md120/file bs=4k count=1 seek="$i" conv=notrunc,fsync status=none
-	sleep 0.3
 done
 end_slow
 unmount /mnt/md120
@@ -81,7 +77,6 @@ for mode in journal writeback none; do
 	begin_slow "data_$mode" -t 5ms md120
 	for i in 1 2 3; do
 		dd if=/dev/zero of=/mnt/md120/file bs=4k count=1 seek="$i" conv=notrunc,fsync status=none
-		sleep 0.3
 	done
 	end_slow
 	unmount /mnt/md120

@@ -1,12 +1,14 @@
 //! Slow operations with injected causes (`tests/lab/slow_md.sh`), compared with ftrace's function
 //! graph.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::slow::{COMMIT, Call, agree, awake, graph, longest_wait, us};
+use super::slow::{
+    COMMIT, Call, Times, agree, awake, graph, holds_for_nearly_all, longest_wait, us,
+};
 use super::{intervals, lab, text};
 
 /// Shortest operation that was traced, in µs. Shorter calls need not be part of a traced operation.
@@ -77,21 +79,39 @@ impl Case {
         self.calls.iter().filter(own).map(|c| c.us).sum()
     }
 
-    /// Time in calls of these functions by the tasks of listed operations of a kind.
-    pub fn called_in(&self, op: &str, functions: &[&str]) -> f64 {
-        let own = self.operations.iter().filter(|o| o["op"] == op);
-        let tasks: BTreeSet<u64> = own.filter_map(|o| o["pid"].as_u64()).collect();
-        let is_own = |c: &&Call| functions.contains(&c.function.as_str()) && tasks.contains(&c.pid);
-        self.calls.iter().filter(is_own).map(|c| c.us).sum()
-    }
-
-    /// Time in calls of a function that took at least `least` µs, by tasks of listed operations.
-    pub fn called(&self, functions: &[&str], least: f64) -> f64 {
-        let tasks: Vec<u64> = self.operations.iter().filter_map(|o| o["pid"].as_u64()).collect();
-        let long = |c: &&Call| {
-            functions.contains(&c.function.as_str()) && c.us >= least && tasks.contains(&c.pid)
-        };
-        self.calls.iter().filter(long).map(|c| c.us).sum()
+    /// Asserts that the phases of the operations of a kind took as long as the calls of these
+    /// functions, of at least `least` µs, by the same tasks. `inside` are other phases of which a
+    /// part may have been in the functions. Returns the sum of the phases.
+    pub fn agrees(
+        &self,
+        op: &str,
+        phases: &[&str],
+        inside: &[&str],
+        functions: &[&str],
+        least: f64,
+    ) -> f64 {
+        let mut tasks = BTreeMap::<u64, Times>::new();
+        for operation in self.operations.iter().filter(|o| o["op"] == op) {
+            let of = |phases: &[&str]| phases.iter().map(|p| us(operation, p)).sum::<f64>();
+            let ours = of(phases);
+            let rest = if ours > 0.0 { awake(operation) } else { 0.0 };
+            let pid = operation["pid"].as_u64().expect("a pid");
+            let none = Times { ours: 0.0, rest: 0.0, theirs: 0.0 };
+            let times = tasks.entry(pid).or_insert(none);
+            times.ours += ours;
+            times.rest += rest + of(inside);
+        }
+        let long = |c: &&Call| functions.contains(&c.function.as_str()) && c.us >= least;
+        for call in self.calls.iter().filter(long) {
+            if let Some(times) = tasks.get_mut(&call.pid) {
+                times.theirs += call.us;
+            }
+        }
+        // Of two kinds of functions, a task may have called only the other one.
+        tasks.retain(|_, t| t.ours + t.theirs > 0.0);
+        let tasks: Vec<Times> = tasks.into_values().collect();
+        agree(&functions.join(", "), &tasks);
+        tasks.iter().map(|t| t.ours).sum()
     }
 }
 
@@ -105,23 +125,23 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     // On a busy machine, the buffered write before an fdatasync may be slow too.
     let direct = || of("write").filter(|o| o["direct"] == true);
     assert!(of("fdatasync").count() >= 5 && direct().count() >= 3);
-    let mut shortest = f64::INFINITY;
-    for operation in of("fdatasync").chain(direct()) {
-        let read = us(operation, "pre_read") / 1e3;
-        println!("reads for parity: {read} ms of {operation}");
-        // dm-delay counts 60 ms in ticks of 4 ms, the first of which has already started; on a busy
-        // machine 54.4 ms were seen. It also adds time.
-        assert!(read >= 52.0, "{operation:#}");
+    let parity: Vec<_> = of("fdatasync").chain(direct()).collect();
+    for operation in &parity {
+        println!("reads for parity: {} ms of {operation}", us(operation, "pre_read") / 1e3);
         assert_eq!(longest_wait(operation)["phase"], "pre_read");
-        shortest = shortest.min(read);
     }
-    assert!(shortest < 66.0, "{shortest} ms");
+    // dm-delay counts 60 ms in ticks of 4 ms, the first of which has already started; on a busy
+    // machine 54.4 ms were seen. It also adds time.
+    holds_for_nearly_all(&parity, |o| us(o, "pre_read") >= 52e3);
+    // They are a part of the time in which an fdatasync waits for its data.
+    let data: Vec<_> = of("fdatasync").collect();
+    holds_for_nearly_all(&data, |o| {
+        us(o, "pre_read") <= case.called_by(o, "file_write_and_wait_range") + 2e3
+    });
 
     let case = Case::new(&dir, "stripes");
     assert_eq!(case.largest("write"), "stripe_cache");
-    let (ours, rest) = case.sum("write", &["stripe_cache"]);
-    let theirs = case.called(&["raid5_get_active_stripe"], 0.0);
-    agree("raid5_get_active_stripe()", ours, rest, theirs);
+    case.agrees("write", &["stripe_cache"], &[], &["raid5_get_active_stripe"], 0.0);
 
     let case = Case::new(&dir, "throttled");
     // Throttled operations of a large write. On a busy machine, other operations wait for the
@@ -130,12 +150,9 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let throttled = case.operations.iter().find(is_throttled);
     let longest = longest_wait(throttled.expect("a throttled write"));
     assert_eq!(longest["phase"], "throttled");
-    let (ours, rest) = case.sum("write", &["throttled"]);
-    let theirs = case.called(&["balance_dirty_pages"], THRESHOLD);
-    agree("balance_dirty_pages()", ours, rest, theirs);
-    let (ours, rest) = case.sum("write", &["inode_lock", "block_map_lock"]);
-    let theirs = case.called(&["rwsem_down_write_slowpath"], THRESHOLD);
-    agree("rwsem_down_write_slowpath()", ours, rest, theirs);
+    case.agrees("write", &["throttled"], &[], &["balance_dirty_pages"], THRESHOLD);
+    let locks = ["inode_lock", "block_map_lock"];
+    case.agrees("write", &locks, &[], &["rwsem_down_write_slowpath"], THRESHOLD);
     let waits = case.operations.iter().filter(|o| us(o, "inode_lock") > 20e3);
     let sentences: Vec<_> = waits.filter_map(|o| o["sentence"].as_str()).collect();
     let because = "buffered write";
@@ -144,30 +161,20 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let case = Case::new(&dir, "full");
     assert_eq!(case.largest("create"), "log_space");
     // The checkpoint waits for md itself.
-    let inside = ["log_space", "stripe_cache", "md_superblock", "queue_full"];
-    let (ours, rest) = case.sum("create", &inside);
-    let waits = case.sum("create", &["journal_buffer", "transaction_locked"]).0;
-    let commits = case.sum("create", &COMMIT).0;
-    let theirs = case.called(&["__jbd2_log_wait_for_space"], THRESHOLD);
-    agree("__jbd2_log_wait_for_space()", ours, rest + waits + commits, theirs);
+    let phases = ["log_space", "stripe_cache", "md_superblock", "queue_full"];
+    let inside = [&["journal_buffer", "transaction_locked"][..], &COMMIT].concat();
+    case.agrees("create", &phases, &inside, &["__jbd2_log_wait_for_space"], THRESHOLD);
 
     let case = Case::new(&dir, "fast");
-    let (ours, rest) = case.sum("fsync", &["fast_commit"]);
-    let theirs = case.called(&["ext4_fc_commit"], 0.0);
-    agree("ext4_fc_commit()", ours, rest, theirs);
+    case.agrees("fsync", &["fast_commit"], &[], &["ext4_fc_commit"], 0.0);
 
     let case = Case::new(&dir, "resync");
     assert_eq!(case.largest("write"), "resync_barrier");
-    let (ours, rest) = case.sum("write", &["resync_barrier"]);
-    let theirs = case.called(&["wait_barrier", "_wait_barrier"], 500.0);
-    agree("wait_barrier()", ours, rest, theirs);
+    case.agrees("write", &["resync_barrier"], &[], &["wait_barrier", "_wait_barrier"], 500.0);
 
     let case = Case::new(&dir, "nested");
-    let (ours, rest) = case.sum("fsync", &COMMIT);
-    let theirs = case.called(&["jbd2_log_wait_commit"], 0.0);
-    agree("jbd2_log_wait_commit()", ours, rest, theirs);
+    let whole = case.agrees("fsync", &COMMIT, &[], &["jbd2_log_wait_commit"], 0.0);
     let (ours, _) = case.sum("fsync", &["ordered_submit", "ordered_data"]);
-    let whole: f64 = case.sum("fsync", &COMMIT).0;
     assert!(ours > whole / 2.0, "ordered data: {ours} of {whole} us");
     let named = case.operations.iter().filter_map(|o| o["phases"].as_array());
     let files = named.flatten().filter_map(|p| p["file"]["path"].as_str());

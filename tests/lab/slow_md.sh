@@ -45,10 +45,9 @@ graph balance_dirty_pages rwsem_down_write_slowpath
 begin_slow throttled -t 5ms md120
 dd if=/dev/zero of=/mnt/md120/file bs=1M count=40 conv=notrunc status=none &
 writer=$!
-sleep 0.5
-for i in 1 2 3; do
+while kill -0 "$writer" 2>/dev/null; do
 	dd if=/dev/zero of=/mnt/md120/file bs=4k count=1 conv=notrunc status=none
-	sleep 0.2
+	sleep 0.2    # the throttled writer gets the lock again
 done
 wait "$writer"
 end_slow
@@ -81,7 +80,6 @@ graph ext4_fc_commit
 begin_slow fast -t 5ms md120
 for i in 1 2 3; do
 	dd if=/dev/zero of=/mnt/md120/fast bs=512 count=1 seek="$i" conv=notrunc,fsync status=none
-	sleep 0.5
 done
 end_slow
 for i in 0 1 2; do delay "slow$i" "loop$i" 0 0 0; done
@@ -103,7 +101,7 @@ begin_slow resync -t 5ms md121
 echo 400000 >/sys/block/md121/md/sync_speed_max
 echo 400000 >/sys/block/md121/md/sync_speed_min
 echo repair >/sys/block/md121/md/sync_action
-sleep 0.3
+wait_until 120 is_syncing md121
 for ((i = 0; i < 60; i++)); do dd if=/dev/zero of=/mnt/md121/file bs=64k count=4 seek=$((i * 4)) oflag=direct conv=notrunc status=none; done
 cat /proc/mdstat >"$out/resync.mdstat"
 end_slow
@@ -128,7 +126,7 @@ graph ext4_journal_finish_inode_data_buffers jbd2_log_wait_commit
 begin_slow nested -t 20ms md124
 dd if=/dev/zero of=/mnt/md124/large bs=256k count=240 status=none &
 writer=$!
-sleep 0.5
+wait_until 120 is_larger /mnt/md124/large $((16 << 20))
 for i in 1 2 3; do dd if=/dev/zero of=/mnt/md124/small bs=4k count=1 seek="$i" conv=notrunc,fsync status=none; done
 wait "$writer"
 end_slow

@@ -31,12 +31,12 @@ filesystem md121
 begin_slow later -t 1ms
 mount -o noatime /dev/md120 /mnt/md120
 # The reload takes seconds, on a busy machine tens of seconds.
-for ((i = 0; i < 90; i++)); do
+are_shown() {
 	dd if=/dev/zero of=/mnt/md120/later bs=4k count=1 conv=fsync status=none
 	dd if=/dev/zero of=/mnt/md121/later bs=4k count=1 conv=fsync status=none
-	sleep 1
-	if grep -q /mnt/md120/later /out/later.out && grep -q /mnt/md121/later /out/later.out; then break; fi
-done
+	grep -q /mnt/md120/later /out/later.out && grep -q /mnt/md121/later /out/later.out
+}
+wait_until 600 are_shown
 end_slow
 unmount /mnt/md121
 
@@ -53,7 +53,8 @@ delays 0 30 0 120
 graph md_write_start xlog_cil_force_seq xlog_wait_on_iclog
 begin_slow idle -t 10ms md120
 for i in 1 2 3; do
-	sleep 1
+	wait_until 120 has_state md120 clean
+	wait_idle 1
 	dd if=/dev/zero of=quiet bs=4k count=1 seek="$i" conv=notrunc,fsync status=none
 done
 end_slow
@@ -96,7 +97,7 @@ begin_slow buffered -t 20ms md120
 dd if=/dev/zero of=big bs=1M count=100 conv=fsync status=none &
 for i in 1 2 3 4; do
 	dd if=/dev/zero of=quiet bs=4k count=1 seek="$((i + 8))" conv=notrunc,fsync status=none
-	sleep 0.2
+	sleep 0.2    # more data to write back
 done
 wait $!
 end_slow
@@ -116,29 +117,46 @@ cold() {
 	delays 200 0 0
 }
 
+# create_at_once NUMBER DIRECTORY...: the file of that number in each, by a task each. All tasks exist before the first one begins.
+create_at_once() {
+	local number=$1 dir tasks=()
+	shift
+	rm -f /run/gate
+	mkfifo /run/gate
+	: >/run/ready
+	for dir; do
+		{
+			echo "$dir" >>/run/ready
+			: </run/gate
+			create "$dir" "$number" $((number + 1))
+		} &
+		tasks+=($!)
+	done
+	wait_until 120 are_ready $#
+	# Opens the gate, also for a task that has not reached it.
+	exec 8>/run/gate
+	wait "${tasks[@]}"
+	exec 8>&-
+}
+are_ready() {
+	[ "$(wc -l </run/ready)" -ge "$1" ]
+}
+
 # A cold cache, and slow reads.
 cold
 graph __xfs_buf_submit xfs_buf_lock rwsem_down_read_slowpath
 begin_slow cold -t 5ms md120
-tasks=()
-for task in 0 1 2 3; do
-	create "dir$task" 4000 4001 &
-	tasks+=($!)
-done
+create_at_once 4000 dir{0..3} &
+creator=$!
 beside unaligned 100 dd if=/dev/zero of=unaligned bs=4k count=1 seek=700 oflag=direct conv=notrunc status=none
-wait "${tasks[@]}"
+wait "$creator"
 end_slow
 
 # A small log: each transaction reserves room for all that it may change, and has it while it waits for reads.
 cold
 graph xlog_grant_head_wait
 begin_slow space -t 5ms md120
-tasks=()
-for task in {0..31}; do
-	create "dir$task" 4001 4002 &
-	tasks+=($!)
-done
-wait "${tasks[@]}"
+create_at_once 4001 dir{0..31}
 end_slow
 delays 0 0 0
 cd /
@@ -155,7 +173,6 @@ graph xlog_cil_force_seq xlog_wait_on_iclog
 begin_slow external -t 5ms md120
 for i in 1 2 3; do
 	dd if=/dev/zero of=/mnt/md120/file bs=4k count=1 seek="$i" conv=notrunc,fsync status=none
-	sleep 0.3
 done
 end_slow
 unmount /mnt/md120
