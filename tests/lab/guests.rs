@@ -21,6 +21,9 @@ const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 const NOT_RUN: i32 = 120;
 /// Memory for a guest, its files included.
 const GUEST_MIB: u64 = 4096;
+/// Limit for a guest in seconds, many times the longest run on an idle machine. The scripts' own waits
+/// have shorter limits and name what they wait for.
+const TIMEOUT: &str = "3000";
 /// Pseudo-scenario: the core group of `tools/truth`, which boots its own guests.
 pub const CORE: &str = "truth";
 
@@ -238,7 +241,7 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
 
     let output = Command::new(Path::new(HOME).join("tools/vm"))
         .args(["--memory", memory(scenario)])
-        .args(["--timeout", "900"])
+        .args(["--timeout", TIMEOUT])
         .arg("--out")
         .arg(dir)
         .arg("--file")
