@@ -1,10 +1,11 @@
 //! On-disk layouts of filesystems: [`ext4`] (with ext2 and ext3) and [`xfs`].
 //!
-//! * `layout`: the layout of either kind; `range`: its ranges. `identity`: detects another
-//!   filesystem.
+//! * `layout`: the layout of either kind; `range`: its ranges. `identity`: distinguishes filesystems;
+//!   `detect`: reads the identity of either kind.
 //! * `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`:
 //!   errors.
 
+mod detect;
 mod error;
 pub mod ext4;
 mod identity;
