@@ -7,10 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::args::Top;
+use super::output::{Render, add};
 use super::slow::Sentences;
-use crate::analysis::amplification::Amplification;
 use crate::analysis::snapshot::Snapshot;
-use crate::analysis::{hotspot, window};
 use crate::commands::top::replay;
 use crate::machine::Sys;
 use crate::machine::privileges;
@@ -31,8 +30,6 @@ use crate::ui::{batch, json};
 /// Maximum length of the first interval without `--count`, so that the first figures appear at
 /// once.
 const FIRST: Duration = Duration::from_millis(50);
-
-pub(crate) type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
 /// Runs until Ctrl-C, a signal, `--count` or a closed pipe.
 pub fn run(args: &Top) -> Result<()> {
@@ -193,18 +190,4 @@ async fn as_text(mut engine: Tracing, args: &Top, render: Render, mut end: End) 
         )?;
     }
     ended.result
-}
-
-/// Adds an interval to the sum. Members and arrays that have disappeared stay in the sum.
-pub(crate) fn add(whole: &mut Option<Snapshot>, snapshot: &Snapshot) {
-    match whole {
-        Some(whole) => {
-            window::join(whole, snapshot, window::alike);
-            for array in &mut whole.arrays {
-                array.hotspot = Some(hotspot::find(array, whole.interval));
-                array.amplification = Some(Amplification::new(array, whole.interval));
-            }
-        }
-        None => *whole = Some(snapshot.clone()),
-    }
 }

@@ -3,5 +3,6 @@
 
 pub mod args;
 pub mod command;
+mod output;
 pub mod replay;
 mod slow;

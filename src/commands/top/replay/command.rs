@@ -10,9 +10,9 @@ use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
 use super::super::args::{Demo, Incident, Top};
+use super::super::output::{Render, add};
 use super::screen;
 use crate::analysis::time;
-use crate::commands::top::command::{Render, add};
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::{Reopen, Source};
 use crate::session::engine::runtime;
