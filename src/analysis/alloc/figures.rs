@@ -1,6 +1,7 @@
 //! Figures of a snapshot, their sources, and their text. A figure whose source is missing is
 //! absent, never 0.
 
+pub use super::sums::total;
 use crate::analysis::alloc::{
     AllocSnapshot, Counts, Fragmentation, FsAlloc, Groups, Refused, Share, Source,
 };
@@ -60,11 +61,6 @@ pub const MEMBERS: &str = "members";
 pub const FRAGMENTATION: &str = "fragmentation";
 /// CPU samples.
 pub const CPU: &str = "cpu";
-
-/// Saturating sum: values from a file are untrusted.
-pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
-    each.fold(0, |sum, n| sum.saturating_add(*n))
-}
 
 /// True if `figure` is known. If `sources` has no entry for it, returns `seen`, which is true if
 /// something was counted.

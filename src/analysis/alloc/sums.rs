@@ -1,7 +1,11 @@
 //! Differences and sums of allocator counters.
 
-use super::figures::total;
 use super::{Counts, Groups, Share};
+
+/// Saturating sum: values from a file are untrusted.
+pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
+    each.fold(0, |sum, n| sum.saturating_add(*n))
+}
 
 impl Groups {
     /// Smallest and largest number of groups in `bucket`; the last bucket has no upper limit.
