@@ -1,15 +1,25 @@
 //! The layers: a folder of `src/` uses only folders below it, no command uses another command, and
-//! imports between files have no cycles (`layers/cycles.rs`).
+//! dependencies between files have no cycles (`layers/cycles.rs`).
+//!
+//! Each file is parsed completely, without its `#[cfg(test)]` items (`layers/paths.rs`). Each path is
+//! followed to the file that defines what it names (`layers/resolve.rs`). `layers/planted.rs` checks
+//! that violations are reported.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 #[path = "layers/cycles.rs"]
 mod cycles;
 #[path = "layers/paths.rs"]
 mod paths;
+#[path = "layers/planted.rs"]
+mod planted;
+#[path = "layers/resolve.rs"]
+mod resolve;
 
-use paths::{absolute, code, is_test, modules, references, sources};
+use resolve::Modules;
 
 /// Layers from top to bottom.
 const LAYERS: [&str; 14] = [
@@ -33,73 +43,84 @@ fn rank(name: &str) -> Option<usize> {
     LAYERS.iter().position(|row| row.split(' ').any(|n| n == name))
 }
 
-/// Uses in a file that its layer forbids, one sentence each.
-fn violations(file: &Path, text: &str) -> Vec<String> {
-    let own = modules(file);
-    let Some(layer) = own.first() else {
-        return Vec::new();
-    };
-    let Some(mine) = rank(layer) else {
-        return vec![format!("{}: {layer} has no layer", file.display())];
-    };
-    let mut wrong = Vec::new();
-    for reference in references(&code(text), &["crate::", "super::", "raidtrace::"]) {
-        let used = absolute(&reference.path, &own);
-        let Some(theirs) = used.first().and_then(|name| rank(name)) else {
+/// Uses that the layer of a module forbids, one sentence each.
+fn violations(modules: &Modules) -> Vec<String> {
+    let mut wrong = BTreeSet::new();
+    for (own, content) in modules.all.iter().filter(|m| !m.0.is_empty()) {
+        let Some(mine) = rank(&own[0]) else {
+            wrong.insert(format!("{}: {} has no layer", content.file, own[0]));
             continue;
         };
-        let other_command = mine == theirs
-            && own[0] == "commands"
-            && own.len() > 1
-            && used.len() > 1
-            && used[1] != own[1];
-        let beside = mine == theirs && own[0] != used[0];
-        if theirs < mine || beside || other_command {
-            wrong.push(format!("{}: {} uses {}", file.display(), own.join("::"), used.join("::")));
+        let forbidden = |other: &&paths::Path| {
+            let Some(theirs) = other.first().and_then(|layer| rank(layer)) else {
+                return false;
+            };
+            let beside = mine == theirs && own[0] != other[0];
+            let other_command = is_command(own) && is_command(other) && own[..2] != other[..2];
+            theirs < mine || beside || other_command
+        };
+        for reference in &content.references {
+            let mut used = modules.dependencies(own, reference);
+            used.extend(modules.named(own, &reference.path).through);
+            if let Some(other) = used.iter().rfind(forbidden) {
+                let (other, path) = (other.join("::"), reference.path.join("::"));
+                wrong.insert(format!("{} uses {other}: {path}", content.file));
+            }
         }
     }
-    wrong
+    wrong.into_iter().collect()
+}
+
+fn is_command(module: &[String]) -> bool {
+    module.len() > 1 && module[0] == "commands"
+}
+
+fn src() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("src")
+}
+
+/// The modules of raidtrace.
+static MODULES: LazyLock<Modules> =
+    LazyLock::new(|| Modules::read(&|file| fs::read_to_string(src().join(file)).ok()));
+
+fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_file_is_read() {
+    let mut files = Vec::new();
+    sources(&src(), &mut files);
+    let relative = |file: PathBuf| {
+        let file = file.strip_prefix(src()).expect("below src");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let files: BTreeSet<String> = files.into_iter().map(relative).collect();
+    let production: BTreeSet<String> = MODULES.all.values().map(|m| m.file.clone()).collect();
+    let tests = &MODULES.tests;
+    assert_eq!(files, &production | tests);
+    assert!(production.is_disjoint(tests));
+    assert!(production.len() > 400, "{} files", production.len());
+    assert!(tests.len() > 50, "{} files", tests.len());
 }
 
 #[test]
 fn each_layer_uses_those_below_it() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let mut files = Vec::new();
-    sources(&src, &mut files);
-    assert!(files.len() > 100, "{} files", files.len());
-    let mut wrong = Vec::new();
-    for file in files {
-        let relative = file.strip_prefix(&src).expect("below src").to_owned();
-        if !is_test(&relative) && relative != Path::new("lib.rs") {
-            let text = fs::read_to_string(&file).expect("a source file");
-            wrong.extend(violations(&relative, &text));
-        }
-    }
+    let wrong = violations(&MODULES);
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
-fn a_violation_is_found() {
-    let found = |file: &str, text: &str| violations(Path::new(file), text);
-    for (file, text) in [
-        ("raid/mod.rs", "use crate::machine::Sys;"),
-        ("fs/ext4/mod.rs", "use crate::{origin::Op, raid::{Level, Geometry}, ui::text};"),
-        ("ui/view/mod.rs", "use super::super::commands::top;"),
-        ("commands/top/command.rs", "fn f() { crate::commands::doctor::run() }"),
-        ("commands/top/command.rs", "use super::super::doctor;"),
-        ("analysis/fold.rs", "use crate::{\n    origin::Op,\n    probe::{load::Probe, Plan},\n};"),
-        ("origin.rs", "use crate::printable::clean;"),
-        ("elsewhere.rs", ""),
-    ] {
-        assert!(!found(file, text).is_empty(), "{file}: {text}");
-    }
-    for (file, text) in [
-        ("commands/top/command.rs", "use super::args::Top;\nuse crate::ui::text;"),
-        ("raid/mod.rs", "// crate::machine\n#[cfg(test)]\nmod tests { use crate::machine::Sys; }"),
-        ("fs/ext4/mod.rs", "use crate::{origin::{Op, Origin}, raid};"),
-    ] {
-        assert!(found(file, text).is_empty(), "{file}: {:?}", found(file, text));
-    }
+fn dependencies_between_files_have_no_cycles() {
+    let found = cycles::cycles(&MODULES);
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 /// Files and functions named in docs/ARCHITECTURE.md exist.

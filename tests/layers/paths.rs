@@ -1,128 +1,324 @@
-//! Modules and paths in the source, parsed from its text.
+//! Paths in the syntax of one file.
+//!
+//! Macro arguments and attributes are token streams to the parser. Their paths are found as
+//! sequences of `name(::name)*`, attribute strings (`#[serde(with = "a::b")]`) included.
 
-use std::collections::BTreeSet;
-use std::fs;
-use std::path::{Path, PathBuf};
+use proc_macro2::{Delimiter, Ident, Spacing, TokenStream, TokenTree};
+use syn::visit::{self, Visit};
+use syn::{Attribute, ImplItem, Item, Meta, UseTree, Visibility};
 
-/// Module path of a file from the crate root: `["ui", "view"]`.
-pub fn modules(file: &Path) -> Vec<String> {
-    let mut names: Vec<String> =
-        file.with_extension("").iter().map(|part| part.to_string_lossy().into_owned()).collect();
-    if names.last().is_some_and(|n| n == "mod" || n == "lib") {
-        names.pop();
-    }
-    names
-}
+/// Segments of a path.
+pub type Path = Vec<String>;
 
-/// The text without comments and unit tests.
-pub fn code(text: &str) -> String {
-    let end = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
-    let lines = text[..end].lines();
-    let lines: Vec<&str> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
-    lines.join("\n")
-}
-
-/// Paths of one `use` tree: `a::{b, c::d}` is `a::b` and `a::c::d`.
-fn leaves(prefix: &str, tree: &str, into: &mut BTreeSet<String>) {
-    let Some((head, rest)) = tree.split_once('{') else {
-        into.insert(format!("{prefix}{}", tree.trim()));
-        return;
-    };
-    let prefix = format!("{prefix}{}", head.trim());
-    let inner = rest.trim_end().trim_end_matches('}');
-    let (mut depth, mut from) = (0, 0);
-    for (at, c) in inner.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                leaves(&prefix, inner[from..at].trim(), into);
-                from = at + 1;
-            }
-            _ => {}
-        }
-    }
-    if !inner[from..].trim().is_empty() {
-        // The closing brace found belongs to this leaf, not to the tree.
-        let last = inner[from..].trim();
-        let open = last.matches('{').count() - last.matches('}').count();
-        leaves(&prefix, &format!("{last}{}", "}".repeat(open)), into);
-    }
-}
-
-/// A path in the source.
+/// Use of a path in a module.
 pub struct Reference {
-    pub path: String,
+    pub path: Path,
     pub kind: Kind,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
+    /// In an expression, a type, a pattern, a macro argument or an attribute.
     Inline,
-    Use,
+    /// `use` without a visibility.
+    Import,
     /// `pub use`, with any visibility.
     Reexport,
 }
 
-/// Paths that begin with one of `words`, in `use` trees and elsewhere.
-pub fn references(code: &str, words: &[&str]) -> Vec<Reference> {
-    let mut found = BTreeSet::new();
-    for word in words {
-        for (at, _) in code.match_indices(word) {
-            let before = code[..at].chars().next_back();
-            if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
-                continue;
+/// Meaning of a name in a module.
+pub enum Name {
+    Child,
+    /// Struct, enum, union, trait or alias. A path can continue: `Type::function`.
+    Type,
+    /// Function, constant, static or macro.
+    Value,
+    Import(Path),
+}
+
+/// Receives the content of a file, in order.
+pub trait Sink {
+    fn name(&mut self, name: &str, meaning: Name);
+    fn glob(&mut self, path: &[String]);
+    fn reference(&mut self, reference: Reference);
+    /// A function or constant of an `impl` without a trait.
+    fn associated(&mut self, of: &[String], name: &str);
+    /// `mod name { ... }`: `begin`, the content, `end`.
+    fn begin(&mut self, name: &str);
+    fn end(&mut self);
+    /// `mod name;`, with the value of its `#[path]`.
+    fn file(&mut self, name: &str, path: Option<&str>, test: bool);
+}
+
+/// Reads `text`, without its `#[cfg(test)]` items.
+pub fn read(text: &str, sink: &mut impl Sink) -> syn::Result<()> {
+    let file = syn::parse_file(text)?;
+    Reader { sink, depth: 0 }.visit_file(&file);
+    Ok(())
+}
+
+struct Reader<'a, S> {
+    sink: &'a mut S,
+    /// Depth of blocks: items in a function do not belong to its module.
+    depth: usize,
+}
+
+impl<S: Sink> Reader<'_, S> {
+    fn inline(&mut self, path: Path) {
+        self.sink.reference(Reference { path, kind: Kind::Inline });
+    }
+
+    /// Paths in a token stream, each after `prefix`: `prefix::{a, b::c}`.
+    fn tokens(&mut self, tokens: TokenStream, prefix: &[String]) {
+        let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+        let mut at = 0;
+        while at < tokens.len() {
+            let ident = match &tokens[at] {
+                TokenTree::Ident(ident) if starts_path(&tokens[..at], ident) => ident,
+                TokenTree::Group(group) => {
+                    self.tokens(group.stream(), &[]);
+                    at += 1;
+                    continue;
+                }
+                _ => {
+                    at += 1;
+                    continue;
+                }
+            };
+            let mut path = extended(prefix, ident);
+            at += 1;
+            while is_double_colon(&tokens[at..]) {
+                match tokens.get(at + 2) {
+                    Some(TokenTree::Ident(ident)) => path.push(ident.to_string()),
+                    Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
+                        self.tokens(group.stream(), &path);
+                    }
+                    // `::<T>`, `::*`.
+                    _ => break,
+                }
+                at += 3;
             }
-            let line = code[..at].rsplit('\n').next().unwrap_or_default().trim();
-            let rest = &code[at..];
-            if line == "use" || line.ends_with(" use") {
-                let kind = if line == "use" { Kind::Use } else { Kind::Reexport };
-                let mut paths = BTreeSet::new();
-                leaves("", rest.split(';').next().unwrap_or_default(), &mut paths);
-                found.extend(paths.into_iter().map(|path| (path, kind)));
-            } else {
-                let end = rest.find(|c: char| !(c.is_alphanumeric() || "_:".contains(c)));
-                let path = rest[..end.unwrap_or(rest.len())].to_owned();
-                found.insert((path, Kind::Inline));
+            self.inline(path);
+        }
+    }
+
+    fn strings(&mut self, tokens: TokenStream) {
+        for token in tokens {
+            match token {
+                TokenTree::Group(group) => self.strings(group.stream()),
+                TokenTree::Literal(literal) => self.string(&literal.to_string()),
+                _ => {}
             }
         }
     }
-    let reference = |(path, kind)| Reference { path, kind };
-    found.into_iter().map(reference).collect()
-}
 
-/// A path from the crate root, for a path in `module`.
-pub fn absolute(path: &str, module: &[String]) -> Vec<String> {
-    let mut parts = path.split("::").map(str::to_owned).peekable();
-    let mut from = module.to_vec();
-    if parts.next_if(|p| p == "crate" || p == "raidtrace").is_some() {
-        from.clear();
-    }
-    parts.next_if(|p| p == "self");
-    while parts.next_if(|p| p == "super").is_some() {
-        from.pop();
-    }
-    from.extend(parts.filter(|p| !p.is_empty()));
-    from
-}
-
-pub fn sources(dir: &Path, into: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).expect("src") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            sources(&path, into);
-        } else if path.extension().is_some_and(|e| e == "rs") {
-            into.push(path);
+    fn string(&mut self, literal: &str) {
+        let text = literal.trim_matches('"');
+        if let Ok(path) = syn::parse_str::<syn::Path>(text) {
+            self.inline(segments(&path));
         }
     }
+
+    fn leaves(&mut self, prefix: &[String], tree: &UseTree, kind: Kind) {
+        let (path, name) = match tree {
+            UseTree::Path(tree) => {
+                return self.leaves(&extended(prefix, &tree.ident), &tree.tree, kind);
+            }
+            UseTree::Group(group) => {
+                return group.items.iter().for_each(|tree| self.leaves(prefix, tree, kind));
+            }
+            UseTree::Glob(_) => {
+                self.sink.glob(prefix);
+                (prefix.to_vec(), None)
+            }
+            UseTree::Name(name) => (extended(prefix, &name.ident), None),
+            UseTree::Rename(rename) => {
+                (extended(prefix, &rename.ident), Some(rename.rename.to_string()))
+            }
+        };
+        if !matches!(tree, UseTree::Glob(_)) {
+            let name = name.unwrap_or_else(|| path[path.len() - 1].clone());
+            self.sink.name(&name, Name::Import(path.clone()));
+        }
+        self.sink.reference(Reference { path, kind });
+    }
 }
 
-pub fn is_test(file: &Path) -> bool {
-    modules(file).iter().any(|m| {
-        m == "tests"
-            || m.starts_with("tests_")
-            || m.ends_with("_tests")
-            || m.starts_with("fixture")
-            || m == "incidents"
+impl<'ast, S: Sink> Visit<'ast> for Reader<'_, S> {
+    fn visit_item(&mut self, item: &'ast Item) {
+        let test = attributes(item).iter().any(is_cfg_test);
+        if let Item::Mod(module) = item {
+            if module.content.is_none() {
+                let path = module.attrs.iter().find_map(path_of);
+                self.sink.file(&module.ident.to_string(), path.as_deref(), test);
+            }
+            if !test {
+                self.sink.name(&module.ident.to_string(), Name::Child);
+            }
+        }
+        if test {
+            return;
+        }
+        if let Some((name, meaning)) = name(item).filter(|_| self.depth == 0) {
+            self.sink.name(&name.to_string(), meaning);
+        }
+        visit::visit_item(self, item);
+    }
+
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        let depth = std::mem::take(&mut self.depth);
+        module.attrs.iter().for_each(|a| self.visit_attribute(a));
+        if let Some((_, items)) = &module.content {
+            self.sink.begin(&module.ident.to_string());
+            items.iter().for_each(|item| self.visit_item(item));
+            self.sink.end();
+        }
+        self.depth = depth;
+    }
+
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
+        let kind = match item.vis {
+            Visibility::Inherited => Kind::Import,
+            _ => Kind::Reexport,
+        };
+        // `::name` is another crate.
+        if item.leading_colon.is_none() {
+            self.leaves(&[], &item.tree, kind);
+        }
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        if let (None, syn::Type::Path(of)) = (&item.trait_, &*item.self_ty) {
+            let of = segments(&of.path);
+            for item in &item.items {
+                match item {
+                    ImplItem::Fn(f) => self.sink.associated(&of, &f.sig.ident.to_string()),
+                    ImplItem::Const(c) => self.sink.associated(&of, &c.ident.to_string()),
+                    _ => {}
+                }
+            }
+        }
+        visit::visit_item_impl(self, item);
+    }
+
+    fn visit_block(&mut self, block: &'ast syn::Block) {
+        self.depth += 1;
+        visit::visit_block(self, block);
+        self.depth -= 1;
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if path.leading_colon.is_none() {
+            self.inline(segments(path));
+        }
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        visit::visit_macro(self, call);
+        self.tokens(call.tokens.clone(), &[]);
+    }
+
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        match &attribute.meta {
+            Meta::List(list) => {
+                self.tokens(list.tokens.clone(), &[]);
+                self.strings(list.tokens.clone());
+            }
+            // Documentation.
+            Meta::Path(_) | Meta::NameValue(_) => {}
+        }
+    }
+
+    /// `pub(in path)` is not a use of the path.
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+}
+
+fn segments(path: &syn::Path) -> Path {
+    path.segments.iter().map(|s| s.ident.to_string()).collect()
+}
+
+/// `prefix::ident`; `prefix::self` is `prefix`.
+fn extended(prefix: &[String], ident: &Ident) -> Path {
+    let mut path = prefix.to_vec();
+    if ident != "self" || path.is_empty() {
+        path.push(ident.to_string());
+    }
+    path
+}
+
+/// True for `::`.
+fn is_double_colon(tokens: &[TokenTree]) -> bool {
+    matches!(tokens, [TokenTree::Punct(a), TokenTree::Punct(b), ..]
+        if a.as_char() == ':' && a.spacing() == Spacing::Joint && b.as_char() == ':')
+}
+
+/// True unless `ident` is a field, a lifetime, a metavariable, a name in another crate or the rest
+/// of a path with generic arguments.
+fn starts_path(before: &[TokenTree], ident: &Ident) -> bool {
+    let is = |n: usize, c: char| {
+        let at = before.len().checked_sub(n);
+        matches!(at.map(|at| &before[at]), Some(TokenTree::Punct(p)) if p.as_char() == c)
+    };
+    let range = is(1, '.') && is(2, '.');
+    !(is(1, '.') && !range
+        || is(1, '\'')
+        || is(1, '$') && ident != "crate"
+        || is(1, ':') && is(2, ':'))
+}
+
+fn is_cfg_test(attribute: &Attribute) -> bool {
+    matches!(&attribute.meta, Meta::List(list)
+        if list.path.is_ident("cfg") && list.tokens.to_string() == "test")
+}
+
+/// Value of `#[path = "..."]`.
+fn path_of(attribute: &Attribute) -> Option<String> {
+    let pair = attribute.meta.require_name_value().ok()?;
+    match &pair.value {
+        syn::Expr::Lit(syn::ExprLit { lit: syn::Lit::Str(text), .. })
+            if pair.path.is_ident("path") =>
+        {
+            Some(text.value())
+        }
+        _ => None,
+    }
+}
+
+fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(i) => &i.attrs,
+        Item::Enum(i) => &i.attrs,
+        Item::ExternCrate(i) => &i.attrs,
+        Item::Fn(i) => &i.attrs,
+        Item::ForeignMod(i) => &i.attrs,
+        Item::Impl(i) => &i.attrs,
+        Item::Macro(i) => &i.attrs,
+        Item::Mod(i) => &i.attrs,
+        Item::Static(i) => &i.attrs,
+        Item::Struct(i) => &i.attrs,
+        Item::Trait(i) => &i.attrs,
+        Item::TraitAlias(i) => &i.attrs,
+        Item::Type(i) => &i.attrs,
+        Item::Union(i) => &i.attrs,
+        Item::Use(i) => &i.attrs,
+        _ => &[],
+    }
+}
+
+/// Name that an item adds to its module, except for modules and imports.
+fn name(item: &Item) -> Option<(&Ident, Name)> {
+    Some(match item {
+        Item::Const(i) => (&i.ident, Name::Value),
+        Item::Enum(i) => (&i.ident, Name::Type),
+        Item::Fn(i) => (&i.sig.ident, Name::Value),
+        Item::Macro(i) => (i.ident.as_ref()?, Name::Value),
+        Item::Static(i) => (&i.ident, Name::Value),
+        Item::Struct(i) => (&i.ident, Name::Type),
+        Item::Trait(i) => (&i.ident, Name::Type),
+        Item::TraitAlias(i) => (&i.ident, Name::Type),
+        Item::Type(i) => (&i.ident, Name::Type),
+        Item::Union(i) => (&i.ident, Name::Type),
+        _ => return None,
     })
 }
