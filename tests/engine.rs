@@ -112,8 +112,8 @@ async fn an_interval_lasts_until_the_consumer_takes_it() {
     assert!(matches!(engine.tick().await, Some(Tick::Started { .. })));
     // No tick is taken meanwhile: one interval waits, and the next one continues.
     ended.recv().unwrap();
+    // Lasts for many periods, because it waits until the disk is idle.
     let completed = write(&disk, 300);
-    tokio::time::sleep(20 * PERIOD).await;
     assert!(ended.try_iter().count() <= 1, "intervals are queued");
     engine.last_interval();
     let mut sum = 0;
@@ -142,7 +142,8 @@ async fn a_command_does_not_wait_for_a_session_that_hangs() {
     // The session hangs in its interval. Each of these calls returns immediately.
     assert!(engine.try_tick().is_none() && !engine.has_ended());
     engine.set_interval(PERIOD);
-    // A signal ends the command after a timeout.
+    // A signal ends the command after a timeout, to which the paused clock advances.
+    tokio::time::pause();
     assert!(engine.tick_or_last(&mut std::future::ready(())).await.is_none());
     let error = engine.end(Some(PERIOD)).unwrap_err().to_string();
     assert!(error.contains("did not end within"), "{error}");
