@@ -10,17 +10,19 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use rustix::fs::FlockOperation;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 mod process;
 mod watch;
+pub use process::{children, spawn, until};
 use process::{lines, rest};
-pub use process::{spawn, until};
-pub use watch::{Counted, Watch, Witness, undisturbed};
+pub use watch::{Counted, Watch, Witness, undisturbed, until_idle};
 
 /// Path of the raidtrace binary.
 pub const EXE: &str = env!("CARGO_BIN_EXE_raidtrace");
@@ -87,10 +89,64 @@ pub fn raidtrace(args: &[&str]) -> Output {
 /// namespace keeps the filesystem in use after another test has unmounted it.
 #[must_use]
 pub fn mount_namespaces() -> fs::File {
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mount-namespaces.lock");
+    lock("mount-namespaces", FlockOperation::LockExclusive)
+}
+
+/// Lock for tests that compare reads with exact numbers of blocks: [`drop_caches`] waits until it
+/// is released, because blocks dropped from the cache are read again.
+#[must_use]
+pub fn keep_caches() -> fs::File {
+    lock("caches", FlockOperation::LockShared)
+}
+
+/// Drops clean cached data of the whole machine: `what` is written to /proc/sys/vm/drop_caches. The
+/// caller must not hold [`keep_caches`].
+pub fn drop_caches(what: &str) {
+    let _alone = lock("caches", FlockOperation::LockExclusive);
+    fs::write("/proc/sys/vm/drop_caches", what).unwrap();
+}
+
+/// Lock for tests that change the writeback settings of the machine (/proc/sys/vm/dirty_*).
+#[must_use]
+pub fn writeback_settings() -> fs::File {
+    lock("writeback", FlockOperation::LockExclusive)
+}
+
+/// Lock for tests that depend on the machine's own writeback settings.
+#[must_use]
+pub fn default_writeback() -> fs::File {
+    lock("writeback", FlockOperation::LockShared)
+}
+
+/// A lock shared by all test programs, held until the file is dropped.
+fn lock(name: &str, operation: FlockOperation) -> fs::File {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.lock"));
     let file = fs::File::create(path).unwrap();
-    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    rustix::fs::flock(&file, operation).unwrap();
     file
+}
+
+/// Sets the flag when dropped, so that a thread that waits for it ends even if the test fails.
+pub struct SetOnDrop<'a>(pub &'a AtomicBool);
+
+impl Drop for SetOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// An address of this machine that no other test uses. Ports of 127.0.0.1 are given to other
+/// processes as soon as they are free.
+pub fn loopback_address() -> std::net::Ipv4Addr {
+    static NUMBER: AtomicU8 = AtomicU8::new(1);
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    std::net::Ipv4Addr::new(127, NUMBER.fetch_add(1, Ordering::Relaxed), high, low)
+}
+
+/// Comm of the calling thread, as the kernel reports it.
+pub fn own_comm() -> String {
+    let comm = fs::read_to_string("/proc/thread-self/comm").unwrap();
+    comm.trim_end_matches('\n').to_owned()
 }
 
 /// Runs another program, which must succeed. Returns its stdout.
@@ -147,14 +203,12 @@ pub struct Running(pub Child);
 impl Running {
     /// Waits until the process exits. Panics at the deadline.
     pub fn wait(&mut self) -> ExitStatus {
-        let start = Instant::now();
-        loop {
-            if let Some(status) = self.0.try_wait().unwrap() {
-                return status;
-            }
-            assert!(start.elapsed() < DEADLINE, "the process hangs");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut status = None;
+        until("end of the process", || {
+            status = self.0.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
     }
 }
 
@@ -238,11 +292,7 @@ impl Top {
             let mask = text.lines().find_map(|l| l.strip_prefix("SigCgt:")).unwrap();
             u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal.as_raw() - 1) & 1 == 1
         };
-        let begun = Instant::now();
-        while !caught() {
-            assert!(begun.elapsed() < DEADLINE, "no handler for {signal:?}");
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        until(&format!("handler for {signal:?}"), caught);
     }
 
     /// Sends a signal and waits until the process exits. Returns the output that has not been read
@@ -305,26 +355,33 @@ pub fn table(intervals: &[Value]) -> String {
     rows.iter().map(row).collect()
 }
 
-/// Requests that a disk has completed, from its `stat` file: reads, writes, discards and flushes.
-pub fn completed(disk: &str) -> u64 {
+/// Requests that a disk has completed (reads, writes, discards and flushes), and requests in
+/// flight, from its `stat` file.
+fn requests(disk: &str) -> (u64, u64) {
     let text = fs::read_to_string(format!("/sys/block/{disk}/stat")).unwrap();
     let field: Vec<u64> = text.split_whitespace().map(|w| w.parse().unwrap()).collect();
-    [0, 4, 11, 15].iter().filter_map(|i| field.get(*i)).sum()
+    ([0, 4, 11, 15].iter().filter_map(|i| field.get(*i)).sum(), field[8])
 }
 
-/// Waits until a disk has completed no request for 0.4 s. Returns [`completed`].
+/// Requests that a disk has completed.
+pub fn completed(disk: &str) -> u64 {
+    requests(disk).0
+}
+
+/// Waits until a disk has completed no request and has none in flight in 20 readings, at least
+/// 0.4 s. Readings are counted instead of time, because the whole machine may have been stopped
+/// between two of them. Returns [`completed`].
 pub fn idle(disk: &str) -> u64 {
+    let (mut last, mut same) = (completed(disk), 0);
     let start = Instant::now();
-    let mut last = (completed(disk), Instant::now());
-    while last.1.elapsed() < Duration::from_millis(400) {
+    while same < 20 {
         assert!(start.elapsed() < DEADLINE, "{disk} is never idle");
         std::thread::sleep(Duration::from_millis(20));
-        let now = completed(disk);
-        if now != last.0 {
-            last = (now, Instant::now());
-        }
+        let (now, in_flight) = requests(disk);
+        same = if now == last && in_flight == 0 { same + 1 } else { 0 };
+        last = now;
     }
-    last.0
+    last
 }
 
 /// A directory on tmpfs if there is one, so that files in it cause no disk IO.

@@ -28,13 +28,28 @@ fn default_signals() -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until `done` returns true. Panics at the deadline.
+/// Waits until `done` returns true. Panics at the deadline with `what` was missing. Each pause is
+/// twice as long as the one before, from 1 ms up to 30 ms.
 pub fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
+    let mut pause = Duration::from_millis(1);
     while !done() {
         assert!(start.elapsed() < DEADLINE, "no {what}");
-        std::thread::sleep(Duration::from_millis(10));
+        std::thread::sleep(pause);
+        pause = (2 * pause).min(Duration::from_millis(30));
     }
+}
+
+/// Pids of the children of a process. /proc/PID/task/PID/children needs CONFIG_PROC_CHILDREN.
+pub fn children(parent: u32) -> Vec<u32> {
+    let line = format!("PPid:\t{parent}");
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(|pid: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+        status.is_ok_and(|text| text.lines().any(|l| l == line))
+    })
+    .collect()
 }
 
 /// The lines of a pipe, as they arrive.

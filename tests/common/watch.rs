@@ -58,7 +58,7 @@ impl Watch {
 ///
 /// The kernel's statistics can lag behind the completions that raidtrace counts, and raidtrace's
 /// output lags too. If the count is the same before and after a whole interval, neither lags.
-fn until_idle(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) {
+pub fn until_idle(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Value>, u64) {
     let start = Instant::now();
     let mut lines = Vec::new();
     loop {
@@ -107,11 +107,12 @@ fn check(intervals: Vec<Value>, kernel: u64, witness: Option<Witness>) -> Option
     Some(Counted { intervals, kernel })
 }
 
-/// Repeats a test while it returns `None`, that is, while the kernel hides requests from raidtrace.
+/// Repeats a test while it returns `None`: while the kernel hides requests from raidtrace, or while
+/// a limit of time that is part of the product was exceeded, because the machine was stopped.
 pub fn undisturbed(mut test: impl FnMut() -> Option<()>) {
     let start = Instant::now();
     while test().is_none() {
-        assert!(start.elapsed() < 2 * DEADLINE, "each run had requests hidden by init");
+        assert!(start.elapsed() < 2 * DEADLINE, "every run was disturbed");
     }
 }
 
