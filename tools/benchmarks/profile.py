@@ -8,6 +8,8 @@ Shares are of the time of all CPUs in the same run.
             but not the timer interrupt
   user      CPU time of the process that drains samples, resolves names and adds up, from the first sample on
   lost      samples that did not fit into the buffer
+  busy      busy samples, compared with the number that the CPU time of all processes leads to; a virtual CPU that
+            waits for a physical one misses samples
   idle      share of idle ticks, which make the rest cheaper
 """
 
@@ -23,6 +25,7 @@ from .measure import ATTACH_TIMEOUT, ROOT, bpf_statistics, loaded, machine_state
 
 SAID = re.compile(r"(\d+) samples, (\d+) busy, \d+ in the allocator, (\d+) lost, (\d+) stacks")
 TARGET = 0.01  # of CPU, at 99 Hz
+BUSY = (0.5, 1.2)  # busy samples as a share of the expected number
 
 
 def example():
@@ -52,6 +55,12 @@ def on_cpu(pid):
     return int(pathlib.Path(f"/proc/{pid}/schedstat").read_text().split()[0]) / 1e9
 
 
+def busy_seconds():
+    """CPU seconds of all processes, from /proc/stat: everything but idle, iowait and steal."""
+    fields = [int(f) for f in pathlib.Path("/proc/stat").read_text().splitlines()[0].split()[1:8]]
+    return (sum(fields) - fields[3] - fields[4]) / os.sysconf("SC_CLK_TCK")
+
+
 def turn(hertz, seconds):
     with tempfile.NamedTemporaryFile("w+") as err:
         process = subprocess.Popen([example(), "/dev/null", str(seconds + 2), str(hertz)], stderr=err)
@@ -62,23 +71,27 @@ def turn(hertz, seconds):
                 raise SystemExit(f"bench: profile: {said.read_text().strip()}")
             time.sleep(0.01)
         began, cpu, before = time.monotonic(), on_cpu(process.pid), loaded(process.pid)
+        spent = busy_seconds()
         time.sleep(seconds)
+        spent = busy_seconds() - spent
         after, cpu, wall = loaded(process.pid), on_cpu(process.pid) - cpu, time.monotonic() - began
         process.wait(timeout=ATTACH_TIMEOUT)
         samples, awake, lost, stacks = map(int, SAID.search(said.read_text()).groups())
     ns = sum(p[1] for p in after.values()) - sum(p[1] for p in before.values())
     runs = sum(p[2] for p in after.values()) - sum(p[2] for p in before.values())
     everything = wall * os.cpu_count()
+    # The example samples for two seconds more than were measured.
+    expected = hertz * spent / wall * (seconds + 2)
     return {"kernel": ns / 1e9 / everything, "user": cpu / everything,
             "ns": ns / max(runs, 1), "runs": runs / everything, "idle": 1 - awake / max(samples, 1), "lost": lost,
-            "stacks": stacks}
+            "stacks": stacks, "busy": awake / max(expected, 1)}
 
 
 def profile(arguments):
     prepare("taskset", "bpftool")
     checks = []
     print(f"{'Hz':>5}{'kernel':>9}{'user':>9}{'together':>10}{'ns/sample':>11}{'runs/s/CPU':>12}{'idle':>7}{'lost':>6}"
-          f"{'stacks':>8}")
+          f"{'stacks':>8}{'busy':>7}")
     with bpf_statistics(), busy(sorted(os.sched_getaffinity(0))):
         for hertz in (99, 999):
             each = [turn(hertz, arguments.seconds) for _ in range(arguments.rounds)]
@@ -86,8 +99,12 @@ def profile(arguments):
             together = best["kernel"] + best["user"]
             lost = sum(t["lost"] for t in each)
             print(f"{hertz:5}{best['kernel']:9.3%}{best['user']:9.3%}{together:10.3%}{best['ns']:11.0f}"
-                  f"{best['runs']:12.1f}{best['idle']:7.1%}{lost:6}{best['stacks']:8}")
+                  f"{best['runs']:12.1f}{best['idle']:7.1%}{lost:6}{best['stacks']:8}"
+                  f"{best['busy']:7.2f}")
             checks.append((f"{hertz} Hz: lost {lost} (target 0)", lost == 0))
+            low, high = BUSY
+            text = f"{hertz} Hz: {best['busy']:.2f} of the expected busy samples (target {low} to {high})"
+            checks.append((text, low < best["busy"] < high))
             if hertz == 99:
                 checks.append((f"99 Hz: {together:.3%} of all CPUs (target {TARGET:.0%})", together < TARGET))
     print(machine_state())

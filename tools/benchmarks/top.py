@@ -17,10 +17,13 @@ disturbed least; user CPU is the median, RSS the maximum.
 
 Then, with BPF statistics disabled: the CPU time that raidtrace and bpftrace add to a request,
 including tracepoints, entry code and cache misses, with a 95 % confidence interval
-(tools/benchmarks/added.py). Last, the time from the start of `raidtrace top --json` to its first line.
+(tools/benchmarks/added.py). Then raidtrace's own estimate of its overhead, under the same load: the share of the
+time in which BPF statistics are enabled, the share of program runs that the kernel counts in that time, and the
+estimated runs per request and ns per run. Last, the time from the start of `raidtrace top --json` to its first line.
 """
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -31,7 +34,7 @@ from statistics import median
 from . import added
 
 from .measure import BPFTRACE, Skipped, Tool, binary, bpf_statistics, bpftrace_lost, ext4, fio, loops, machine_state
-from .measure import prepare, raidtrace_lost, tmpfs, print_checks
+from .measure import completed, end, loaded, prepare, raidtrace_lost, tmpfs, print_checks
 
 SIZE = 900  # MiB of the area that is written
 STARTS = 9
@@ -66,10 +69,37 @@ def top(arguments):
         images = [(scratch / f"disk{n}", 1 << (20 if n else 30)) for n in range(12)]
         with loops(images) as devices:
             first = first_figures(devices)
+            estimated = estimate(devices[0], arguments)
             on_disk = load("all over the device", devices, devices[0], scratch, arguments)
             with ext4(devices[0], f"{scratch}/mnt") as where:
                 on_file = load("a file on ext4", devices, f"{where}/file", scratch, arguments)
-    return report([on_disk, on_file], first)
+    return report([on_disk, on_file], first, estimated)
+
+
+def estimate(device, arguments):
+    """raidtrace's estimate of its overhead, and what the kernel counts while raidtrace has BPF statistics enabled."""
+    disk = os.path.basename(device)
+    with open(f"/sys/block/{disk}/stat", encoding="ascii") as stat, bpf_statistics(False):
+        process = subprocess.Popen([binary(), "top", device, "--json"], stdout=subprocess.PIPE, text=True)
+        try:
+            lines = [process.stdout.readline()]
+            before, requests = loaded(process.pid), completed(stat.read())
+            fio(device, "randwrite", max(arguments.seconds, 5), f"--size={SIZE}M")
+            stat.seek(0)
+            after, requests = loaded(process.pid), completed(stat.read()) - requests
+        finally:
+            end(process)
+        lines += process.stdout.read().splitlines()
+    runs = sum(p[2] for p in after.values()) - sum(p[2] for p in before.values())
+    each = [json.loads(line) for line in lines]
+    seconds = sum(i["interval_s"] for i in each)
+    events, ns = (sum(i["overhead"][name] for i in each) for name in ("bpf_events", "bpf_ns"))
+    return {
+        "share": sum(i["interval_s"] * i["overhead"]["measured_share"] for i in each) / seconds,
+        "counted": runs / max(events, 1),
+        "events": events / max(requests, 1),
+        "ns": ns / max(events, 1),
+    }
 
 
 def load(name, devices, path, scratch, arguments):
@@ -144,7 +174,7 @@ def added_table(adds):
     print(f"ns per run in BPF statistics, including the cost of the statistics: {', '.join(each)}")
 
 
-def report(loads, first):
+def report(loads, first, estimated):
     checks = []
     for name, tools, adds in loads:
         print(f"{name}:")
@@ -171,6 +201,13 @@ def report(loads, first):
             ratio, low, high = adds[0][added.RATIO]
             text = f"{name}: added {ratio:.2f} of what bpftrace adds ({low:.2f} to {high:.2f}; target 0.40)"
             checks.append((text, ratio <= 0.40))
+    share, counted, events, ns = (estimated[name] for name in ("share", "counted", "events", "ns"))
+    checks += [
+        (f"estimate: BPF statistics enabled for {share:.1%} of the time (target 5 %)", share < 0.05),
+        (f"estimate: {counted:.1%} of the runs counted by the kernel (target 25 %)", 0 < counted < 0.25),
+        (f"estimate: {events:.1f} runs per request (target 0.5 to 10)", 0.5 < events < 10),
+        (f"estimate: {ns:.0f} ns per run (target 10 to 100000)", 10 < ns < 100_000),
+    ]
     if first:
         after, cpu = [t[0] for t in first], [t[1] for t in first]
         text = (f"first figures after {median(after):.2f} s ({min(after):.2f} to {max(after):.2f}; target 0.50; "
