@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{
-    EXE, Loop, MIB, Running, Top, installed, memory, run, skipped, spawn, tracing, until,
+    EXE, Loop, MIB, Running, Top, installed, loopback_address, memory, run, skipped, spawn,
+    tracing, until,
 };
 use serde_json::Value;
 
@@ -80,7 +81,7 @@ fn every_query_of_the_dashboard_returns_data() {
          ['{address}']}}]}}]\n"
     );
     fs::write(&config, scrape).unwrap();
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = TcpListener::bind((loopback_address(), 0)).unwrap().local_addr().unwrap();
     let mut prometheus = Command::new("prometheus");
     prometheus.arg(format!("--config.file={}", config.display()));
     prometheus.arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()));

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::common::{EXE, Top, memory, raidtrace, sum, tracing, until};
-use super::{Serve, filesystem, write};
+use super::common::{EXE, Top, loopback_address, memory, own_comm, raidtrace, sum, tracing, until};
+use super::{Serve, connected, filesystem, write};
 use rustix::process::Signal;
 
 fn follow(address: &str, args: &[&str]) -> Top {
@@ -34,21 +34,27 @@ fn figures_match_those_of_serve() {
         .map(|line| serde_json::from_str(&line).unwrap());
     write(&disk, 100);
     serve.settled();
-    serve.settled();
     let counted = serve.sum("raidtrace_member_requests_total{") as u64;
     assert!(counted >= 100);
     for (top, first) in [each_second, every_two_seconds].into_iter().zip(first) {
+        let mut intervals: Vec<Value> = vec![first];
+        until("all writes", || {
+            let all = intervals.iter().map(data).sum::<u64>() >= 100;
+            if !all {
+                intervals.push(serde_json::from_str(&top.line()).unwrap());
+            }
+            all
+        });
         let ended = top.end(Signal::TERM);
         assert_eq!(ended.code(), Some(0), "{ended:?}");
-        let mut intervals = super::common::json(&ended.stdout);
-        intervals.insert(0, first);
+        intervals.extend(super::common::json(&ended.stdout));
         assert_eq!(intervals.iter().map(data).sum::<u64>(), 100);
         assert_eq!(intervals[0]["schema"], "raidtrace.top/1");
         let member = &intervals[0]["arrays"][0]["members"][0];
         assert_eq!(member["name"], disk.name.as_str());
         let tasks = intervals.iter().any(|i| {
             let tasks = i["arrays"][0]["tasks"].as_array().unwrap();
-            tasks.iter().any(|t| t["comm"] == "connect::figure")
+            tasks.iter().any(|t| t["comm"] == own_comm())
         });
         assert!(tasks, "{intervals:#?}");
     }
@@ -60,13 +66,15 @@ fn a_restart_of_serve_is_a_gap() {
         return;
     }
     let disk = filesystem();
-    let serve = Serve::start(&disk.name, &["--keep", "0"]);
+    // No other process gets the port of this address between the end of `serve` and its restart.
+    let listen = format!("{}:0", loopback_address());
+    let serve = Serve::start(&disk.name, &["--keep", "0", "--listen", &listen]);
     let address = serve.address.clone();
     let top = follow(&address, &[]);
     top.line();
     assert_eq!(serve.process.end(Signal::TERM).code(), Some(0));
     top.says("no connection since ");
-    // A restart within an interval is no gap.
+    // Part of the test: a restart within an interval is no gap.
     std::thread::sleep(std::time::Duration::from_secs(4));
     let serve = Serve::start(&disk.name, &["--keep", "0", "--listen", &address]);
     top.says("no intervals received from ");
@@ -79,7 +87,8 @@ fn a_restart_of_serve_is_a_gap() {
 #[test]
 fn errors_are_one_line() {
     let fails = |args: &[&str], code: i32, says: &str| {
-        let out = raidtrace(&[&["top", "--batch", "-n", "1", "--connect"], args].concat());
+        let top = [&["top", "--batch", "-n", "1", "--connect"], args].concat();
+        let out = connected(|| raidtrace(&top));
         assert_eq!(out.code(), Some(code), "{out:?}");
         assert!(out.stderr.contains(says), "{out:?}");
         if code == 1 {
@@ -103,16 +112,8 @@ fn errors_are_one_line() {
     let wrong = dir.path().join("wrong");
     std::fs::write(&wrong, "fedcba9876543210\n").unwrap();
     fails(&[&serve.address, "--token-file", wrong.to_str().unwrap()], 1, "the token is wrong");
-    let out = raidtrace(&[
-        "top",
-        "--batch",
-        "-n",
-        "1",
-        "--connect",
-        &serve.address,
-        "--token-file",
-        secret,
-    ]);
+    let top = ["top", "--batch", "-n1", "--connect", &serve.address, "--token-file", secret];
+    let out = connected(|| raidtrace(&top));
     assert_eq!(out.code(), Some(0), "{out:?}");
     assert!(out.stdout.contains(&disk.name), "{out:?}");
     let https = format!("https://{}", serve.address);
