@@ -12,7 +12,9 @@ use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use common::{DEADLINE, Loop, MIB, Top, idle, installed, list, skipped, sum, tool, tracing};
+use common::{
+    DEADLINE, Loop, MIB, Top, idle, installed, json, list, skipped, sum, tool, tracing, until,
+};
 use serde_json::Value;
 
 #[repr(align(4096))]
@@ -42,17 +44,23 @@ fn tasks(intervals: &[Value]) -> Vec<(String, &Value, u64)> {
 }
 
 /// Many more tasks than fit into any table, a few at a time: all bytes are counted once, although
-/// entries are evicted and tasks become idle.
+/// entries are evicted and tasks become idle. The load waits for the intervals, because a table
+/// overflows if raidtrace is stopped.
 #[test]
 fn more_tasks_than_a_table_holds_are_counted_once() {
     const TASKS: u64 = 3 * 8192 + 1000;
+    /// Tasks between two waits.
+    const SOME: u64 = 4096;
     if !(tracing() && installed("mke2fs")) {
         return;
     }
     let device = Loop::new(64 * MIB);
     let file = direct(Path::new(&device.device()));
     idle(&device.name);
-    let (top, _) = Top::json(&["-i", "0.2", &device.name]);
+    let (top, first) = Top::json(&["-i", "0.1", &device.name]);
+    let mut intervals = vec![first];
+    let submitted =
+        |intervals: &[Value]| -> u64 { tasks(intervals).iter().map(|(_, _, bytes)| bytes).sum() };
     for first in (0..TASKS).step_by(16) {
         std::thread::scope(|scope| {
             for task in first..(first + 16).min(TASKS) {
@@ -63,6 +71,16 @@ fn more_tasks_than_a_table_holds_are_counted_once() {
                 });
             }
         });
+        let done = (first + 16).min(TASKS);
+        if done % SOME == 0 {
+            until("bytes of all tasks", || {
+                let all = submitted(&intervals) >= done * 4096;
+                if !all {
+                    intervals.push(json(&top.line()).remove(0));
+                }
+                all
+            });
+        }
     }
     // A CPU slot now has a large count, and its task is idle from now on.
     let block = Block([2; 4096]);
@@ -70,12 +88,18 @@ fn more_tasks_than_a_table_holds_are_counted_once() {
         file.write_all_at(&block.0, n * 4096).unwrap();
     }
     idle(&device.name);
-    std::thread::sleep(Duration::from_secs(1));
-    let intervals = top.intervals();
     let written = (TASKS + 4096) * 4096;
-    let rows = tasks(&intervals);
-    let submitted: u64 = rows.iter().map(|(_, _, bytes)| bytes).sum();
-    assert_eq!(submitted, written, "{} rows of tasks", rows.len());
+    let mut idle_intervals = 0;
+    until("intervals in which the tasks are idle", || {
+        let interval = json(&top.line()).remove(0);
+        let is_idle = sum(std::slice::from_ref(&interval), "*", "*", "requests") == 0;
+        intervals.push(interval);
+        let is_idle = is_idle && submitted(&intervals) >= written;
+        idle_intervals = if is_idle { idle_intervals + 1 } else { 0 };
+        idle_intervals >= 5
+    });
+    intervals.extend(top.intervals());
+    assert_eq!(submitted(&intervals), written, "{} rows of tasks", tasks(&intervals).len());
     let lost = |i: &Value| i["lost"]["tasks"].as_u64().unwrap();
     assert_eq!(intervals.iter().map(lost).sum::<u64>(), 0);
     let submitted = |i: &Value| -> u64 {
@@ -110,6 +134,7 @@ fn a_kworker_of_two_arrays_is_named_by_what_it_does_on_each() {
         return;
     }
     let devices = [0, 1].map(|_| Loop::ext4(64 * MIB, &[]));
+    let _settings = common::writeback_settings();
     let _often = Setting::new("/proc/sys/vm/dirty_writeback_centisecs", "20");
     let _soon = Setting::new("/proc/sys/vm/dirty_expire_centisecs", "10");
     let names: Vec<&str> = devices.iter().map(|d| d.name.as_str()).collect();
@@ -195,6 +220,7 @@ impl Limited {
 
 impl Drop for Limited {
     fn drop(&mut self) {
+        // EBUSY until the last task has left. Not a failure of the test.
         for _ in 0..100 {
             if fs::remove_dir(&self.dir).is_ok() {
                 return;
