@@ -11,7 +11,8 @@ use std::path::Path;
 
 use common::Witness;
 use common::{
-    Loop, MIB, Top, idle, installed, json, mount_namespaces, sum, table, tool, tracing, undisturbed,
+    Loop, MIB, Top, idle, installed, keep_caches, mount_namespaces, sum, table, tool, tracing,
+    undisturbed, until_idle,
 };
 
 const BLOCK: u64 = 4096;
@@ -43,7 +44,7 @@ fn read_device(device: &str) {
 /// Drops all cached pages of the device, even if another mount namespace still has it mounted.
 fn drop_pages(device: &str) {
     tool("blockdev", &["--flushbufs", device]);
-    fs::write("/proc/sys/vm/drop_caches", "1").unwrap();
+    common::drop_caches("1");
 }
 
 fn mount_again(device: &mut Loop) {
@@ -59,9 +60,10 @@ fn seen_read(device: &Loop, act: impl FnOnce(), read: impl FnOnce()) -> Option<(
     let witness = Witness::new(&device.name);
     let (top, _) = Top::json(&["-i", "0.2", &device.name]);
     act();
-    // Wait until reads by the filesystem itself have ended: they do not count.
-    while sum(&json(&top.line()), "*", "*", "requests") > 0 {}
+    // Reads by the filesystem itself do not count.
+    until_idle(&top, &device.name, None);
     drop_pages(&device.device());
+    let _cached = keep_caches();
     let begun = idle(&device.name);
     read();
     assert!(idle(&device.name) > begun, "nothing was read");

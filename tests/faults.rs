@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use common::{
-    Counted, EXE, Loop, MIB, Running, Top, Watch, cells, idle, installed, json, list, memory,
-    mount_namespaces, skipped, spawn, sum, table, tool, tracing, undisturbed,
+    Counted, EXE, Loop, MIB, Running, Top, Watch, cells, children, idle, installed, json, list,
+    memory, mount_namespaces, skipped, spawn, sum, table, tool, tracing, undisturbed, until,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -271,9 +271,9 @@ fn names_in_another_pid_namespace() {
             .stderr(Stdio::null()),
     );
     let pid = dd.id();
-    // raidtrace has pid 1 and ends after --count, which ends the namespace.
+    // raidtrace has pid 1: its end ends the namespace.
     let script = "echo $(($1 - 1)) > /proc/sys/kernel/ns_last_pid; sleep 1000 & exec \"$0\" top \
-                  \"$2\" --json -i0.3 -n 20";
+                  \"$2\" --json -i0.3";
     let top = Top::start(
         Command::new("unshare")
             .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script, EXE])
@@ -283,15 +283,20 @@ fn names_in_another_pid_namespace() {
     dd.stdin.take().unwrap().write_all(b"\n").unwrap();
     let status = Running(dd).wait();
     assert!(status.success());
+    let mut tasks: Vec<Value> = Vec::new();
+    until("task of the other namespace", || {
+        let interval = json(&top.line()).remove(0);
+        let rows = list(&interval["arrays"][0]["tasks"]).iter();
+        tasks.extend(rows.filter(|task| task["pid"] == pid).cloned());
+        !tasks.is_empty()
+    });
+    // unshare waits for its child, raidtrace.
+    let child = children(top.pid());
+    let [child] = child[..] else { panic!("{child:?}") };
+    let child = rustix::process::Pid::from_raw(child.cast_signed()).unwrap();
+    rustix::process::kill_process(child, Signal::INT).unwrap();
     let out = top.ends();
     assert_eq!(out.code(), Some(0), "{out:?}");
-    let intervals = json(&out.stdout);
-    let tasks: Vec<&Value> = intervals
-        .iter()
-        .flat_map(|i| list(&i["arrays"][0]["tasks"]))
-        .filter(|task| task["pid"] == pid)
-        .collect();
-    assert!(!tasks.is_empty());
     for task in tasks {
         assert_eq!(task["comm"], "dd", "{task}");
         assert!(task["role"].is_null(), "{task}");

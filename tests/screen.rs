@@ -7,9 +7,9 @@ mod common;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use common::{DEADLINE, EXE, Loop, MIB, installed, memory, run, skipped, spawn, tracing};
+use common::{DEADLINE, EXE, Loop, MIB, installed, memory, run, skipped, spawn, tracing, until};
 
 /// A terminal with a shell in it.
 struct Terminal {
@@ -62,15 +62,15 @@ impl Terminal {
 
     /// Waits until `right` accepts the screen; fails at the deadline.
     fn wait(&self, what: &str, right: impl Fn(&str) -> bool) -> String {
+        let mut screen = String::new();
         let start = Instant::now();
-        loop {
-            let screen = self.screen();
-            if right(&screen) {
-                return screen;
-            }
-            assert!(start.elapsed() < DEADLINE, "no {what}:\n{screen}");
-            std::thread::sleep(Duration::from_millis(30));
-        }
+        until(what, || {
+            screen = self.screen();
+            let found = right(&screen);
+            assert!(found || start.elapsed() < DEADLINE, "no {what}:\n{screen}");
+            found
+        });
+        screen
     }
 
     fn has(&self, text: &str) -> String {
@@ -151,8 +151,10 @@ fn keys_and_sizes() {
     let disk = disk();
     let dir = memory();
     start(&terminal, dir.path(), &disk.name);
-    work(&disk);
-    let screen = terminal.has("of the time");
+    let screen = terminal.wait("busy disk", |screen| {
+        work(&disk);
+        screen.contains("of the time")
+    });
     assert!(screen.contains("1 members") && screen.contains("q quit"), "{screen}");
     assert!(screen.contains("/mnt (loop"), "{screen}");
     assert_eq!(screen.lines().count(), 24, "{screen}");
@@ -213,8 +215,10 @@ fn every_way_to_end_top() {
     let dir = memory();
     for end in ["C-c", "Escape", "TERM", "HUP", "INT"] {
         start(&terminal, dir.path(), &disk.name);
-        work(&disk);
-        terminal.has("of the time");
+        terminal.wait("busy disk", |screen| {
+            work(&disk);
+            screen.contains("of the time")
+        });
         if end.len() > 1 && end.chars().all(char::is_uppercase) {
             let shell = fs::read_to_string(dir.path().join("pid")).unwrap();
             let shell = shell.trim();
@@ -269,9 +273,5 @@ fn a_replay_ends_with_its_terminal() {
 
 fn ends(process: &str) {
     let process = format!("/proc/{process}");
-    let gone = Instant::now();
-    while Path::new(&process).exists() {
-        assert!(gone.elapsed() < DEADLINE, "still runs without its terminal");
-        std::thread::sleep(Duration::from_millis(30));
-    }
+    until("end without a terminal", || !Path::new(&process).exists());
 }
