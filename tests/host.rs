@@ -16,7 +16,8 @@ fn this_machine() {
     };
     println!("{topology:#?}");
     assert!(!topology.arrays.is_empty());
-    for array in &topology.arrays {
+    // Loop devices of other tests can go away meanwhile.
+    for array in topology.arrays.iter().filter(|a| !a.name.starts_with("loop")) {
         assert!(array.sectors > 0 && !array.members.is_empty());
         assert!(!array.filesystems.is_empty(), "selected because it has a filesystem");
         println!("{}: {:?}", array.name, ArrayState::read(&sys, array).unwrap());

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{EXE, Loop, MIB, Output, Top, installed, memory, raidtrace, run, tracing};
+use common::{EXE, Loop, MIB, Output, SetOnDrop, Top, installed, memory, raidtrace, run, tracing};
 use rustix::process::{Signal, geteuid};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/top/replay/demo.rtrace");
@@ -167,23 +167,15 @@ fn alloc() {
                 disk.sync();
             }
         });
-        let _done = SetWhenDropped(&done);
+        let _done = SetOnDrop(&done);
         for option in ["--record", "--folded", "--flame"] {
             follows_the_rules(|name, more| {
-                let alloc = ["alloc", &disk.name, "--json", "--all", "--duration", "0.3"];
+                let alloc =
+                    ["alloc", &disk.name, "--json", "--all", "--duration", "0.3", "--hertz", "997"];
                 raidtrace(&[&alloc[..], &[option, name], more].concat())
             });
         }
     });
-}
-
-/// Sets the flag even if the test fails, so that the writing thread ends.
-struct SetWhenDropped<'a>(&'a AtomicBool);
-
-impl Drop for SetWhenDropped<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Names such as /dev/fd/3, for descriptors that a shell has opened.

@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 use common::{
     EXE, Loop, MIB, Output, Running, Top, Watch, Witness, cells, installed, json, list, memory,
-    mount_namespaces, raidtrace, root, run, skipped, spawn, sum, table, tracing, undisturbed,
+    mount_namespaces, own_comm, raidtrace, root, run, skipped, spawn, sum, table, tracing,
+    undisturbed,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -222,34 +223,31 @@ fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()>
     let intervals = top.intervals();
     intervals.iter().for_each(contract);
     println!("{}", table(&intervals));
-    if witness.is_some_and(|w| w.any_over_init()) {
+    // Other programs write to this disk too, so there are only lower bounds.
+    const OWN: u64 = 300 * 10_000;
+    let written = |origin| sum(&intervals, origin, "write", "bytes");
+    let arrays = || intervals.iter().flat_map(|i| list(&i["arrays"]));
+    let data = |figure: &str| -> u64 {
+        let rows = arrays().flat_map(|a| list(&a["amplification"]));
+        let rows = rows.filter(|r| r["origin"] == "file_data" && r["op"] == "write");
+        rows.map(|r| r[figure].as_u64().unwrap()).sum()
+    };
+    let metadata = ["inode_table", "inode_bitmap", "block_bitmap", "directory"];
+    // A disk without md has one copy.
+    let figures = [written("file_data"), data("submitted_bytes"), data("data_bytes")];
+    let complete = figures.iter().all(|n| *n >= OWN) && metadata.iter().all(|o| written(o) > 0);
+    if !complete && witness.is_some_and(|w| w.any_over_init()) {
         return None;
     }
-    let written = |origin| sum(&intervals, origin, "write", "bytes");
-    assert!(written("file_data") >= 300 * 10_000);
-    for origin in ["inode_table", "inode_bitmap", "block_bitmap", "directory"] {
+    assert!(figures.iter().all(|n| *n >= OWN), "{figures:?}");
+    for origin in metadata {
         assert!(written(origin) > 0, "{origin}");
     }
-    // A disk without md has one copy. Other programs write too while the first and the last
-    // interval end.
-    let rows = || {
-        let arrays = intervals.iter().flat_map(|i| list(&i["arrays"]));
-        arrays.flat_map(|a| list(&a["amplification"]))
-    };
-    let data = |figure: &str| -> u64 {
-        rows()
-            .filter(|r| r["origin"] == "file_data" && r["op"] == "write")
-            .map(|r| r[figure].as_u64().unwrap())
-            .sum()
-    };
-    let (submitted, below) = (data("submitted_bytes"), data("data_bytes"));
-    assert!(submitted.abs_diff(below) * 4 <= submitted, "{submitted} {below}");
-    for interval in &intervals {
-        assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
+    // This thread submits IO only to this filesystem, which raidtrace knows.
+    let own = arrays().flat_map(|a| list(&a["tasks"])).filter(|t| t["comm"] == own_comm());
+    for io in own.flat_map(|t| list(&t["io"])) {
+        assert!(io["origin"] != "raw", "{io}");
     }
-    let all = sum(&intervals, "*", "*", "bytes");
-    let unknown = sum(&intervals, "unknown", "*", "bytes");
-    assert!(unknown * 1000 <= all, "unknown: {unknown} of {all} bytes");
     Some(())
 }
 
