@@ -3,8 +3,8 @@
 //! the core group of `tools/truth`.
 //!
 //! `RAIDTRACE_LAB=0` skips these tests. If QEMU, a tool or a kernel is missing, they print
-//! "skipped" and the reason; with `RAIDTRACE_LAB=1` they fail instead. The files of a guest stay in
-//! `target/tmp/lab`.
+//! "skipped" and the reason; with `RAIDTRACE_LAB=1` they fail instead. Ignored tests are those that
+//! only `tools/test --full` runs. The files of a guest stay in `target/tmp/lab`.
 
 use std::{
     collections::BTreeMap,
@@ -45,11 +45,21 @@ use amplification::{
 mod module;
 use module::programs_load_where_ext4_is_a_module;
 
+#[path = "lab/scenarios.rs"]
+mod scenarios;
+
 #[path = "lab/layout_load.rs"]
 mod layout_load;
+use layout_load::{
+    load_on_raid0_is_predicted, load_on_raid5_is_predicted, load_on_xfs_on_raid0_is_predicted,
+    load_on_xfs_on_raid5_is_predicted, the_search_finds_even_options,
+};
 
 #[path = "lab/placement.rs"]
 mod placement;
+use placement::{
+    first_files_use_the_goal, metadata_matches_the_plan, recommended_options_are_even,
+};
 
 #[path = "lab/privileges.rs"]
 mod privileges;
@@ -112,22 +122,20 @@ use kernel_figures::{
     throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
-/// The first list runs on both kernels, the other lists on one: an emulated guest takes a minute or
-/// more, and all tests together must finish within half an hour.
-macro_rules! on_kernels {
-    ($($both:ident)*; $($one:ident)*; $($old:ident)*) => {
-        mod linux_6_1 {
-            $(#[test] fn $both() { super::$both("6.1"); })*
-            $(#[test] fn $old() { super::$old("6.1"); })*
-        }
-        mod linux_6_12 {
-            $(#[test] fn $both() { super::$both("6.12"); })*
-            $(#[test] fn $one() { super::$one("6.12"); })*
+/// Tests on a kernel. Those after `full` are left to `tools/test --full`; CONTRIBUTING has the
+/// reasons, by scenario.
+macro_rules! on_kernel {
+    ($module:ident $kernel:literal: $($test:ident)*; full: $($full:ident)*) => {
+        mod $module {
+            $(#[test] fn $test() { super::$test($kernel); })*
+            $(#[test] #[ignore = "in tools/test --full"] fn $full() { super::$full($kernel); })*
         }
     };
 }
 
-on_kernels! {
+// The most used kernel: Debian 13.
+on_kernel! {
+    linux_6_12 "6.12":
     skew_by_default
     skew_gone_with_g_32744
     skew_agrees
@@ -156,7 +164,6 @@ on_kernels! {
     mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
     blocks_of_xfs_have_their_origins
-    ;
     slow_operations_on_xfs_have_their_causes
     the_suggested_agsize_is_even
     capabilities_are_given_up
@@ -202,45 +209,79 @@ on_kernels! {
     slow_members_are_partitions
     slow_writes_have_their_limit
     ;
+    full:
+    metadata_matches_the_plan
+    recommended_options_are_even
+    first_files_use_the_goal
+    load_on_raid0_is_predicted
+    the_search_finds_even_options
+    load_on_raid5_is_predicted
+    load_on_xfs_on_raid0_is_predicted
+    load_on_xfs_on_raid5_is_predicted
+}
+
+on_kernel! {
+    linux_6_1 "6.1":
     flushes_through_device_mapper
     flushes_of_a_neighbour_partition
     nested_completions_are_counted
-    directory_read_through_the_device
-    directory_read_in_split_requests
-    directory_read_in_large_requests
     throttled_by_blkio
     throttled_flush_of_the_journal
     slow_arrays_have_their_causes
-}
-
-/// Scenario that takes more than ten minutes: `RAIDTRACE_LAB=1 cargo test --test lab -- --ignored`.
-mod linux_6_1_by_hand {
-    #[test]
-    #[ignore = "takes more than ten minutes of an emulated guest"]
-    fn stripe_livelock_is_named() {
-        super::stripe_livelock_is_named("6.1");
-    }
-}
-
-/// Tests for differences of other kernels.
-macro_rules! on_kernel {
-    ($module:ident $kernel:literal: $($test:ident)*) => {
-        mod $module { $(#[test] fn $test() { super::$test($kernel); })* }
-    };
+    ;
+    full:
+    skew_by_default
+    skew_gone_with_g_32744
+    skew_agrees
+    layout_of_mounted_arrays
+    raid0_agrees
+    raid1_agrees
+    raid10_agrees
+    raid5_agrees
+    a_falsified_geometry_is_detected
+    every_level_agrees
+    ends_cleanly
+    member_removed
+    member_added
+    array_stopped
+    xfs
+    corrupt_superblock
+    not_mounted
+    without_tracefs
+    wrong_targets
+    output_cut_off
+    allocator_is_named
+    allocator_is_healthy_after_the_fix
+    healthy_allocator_raises_nothing
+    dirtied_blocks_have_their_task
+    groups_considered_match_mb_stats
+    mb_stats_replaces_missing_hooks
+    slow_operations_have_their_causes
+    blocks_of_xfs_have_their_origins
+    directory_read_through_the_device
+    directory_read_in_split_requests
+    directory_read_in_large_requests
+    stripe_livelock_is_named
 }
 
 // Large folios in a block device's page cache, since 6.15; the allocator of 6.17.
 on_kernel! {
-    linux_6_18 "6.18":
+    linux_7_2 "7.2":
+    every_level_agrees
     hooks_count_the_groups_of_a_search
     directory_read_through_the_device
     directory_read_after_a_sequential_read
     directory_read_in_split_requests
     directory_read_in_large_requests
+    ;
+    full:
 }
 
 on_kernel! {
-    linux_7_2 "7.2":
+    linux_6_18 "6.18":
+    ;
+    full:
+    every_level_agrees
     hooks_count_the_groups_of_a_search
     directory_read_through_the_device
     directory_read_after_a_sequential_read
@@ -248,10 +289,13 @@ on_kernel! {
     directory_read_in_large_requests
 }
 
-// The oldest allocator for which raidtrace counts groups.
+// The oldest kernel, and the oldest allocator for which raidtrace counts groups.
 on_kernel! {
     linux_5_10 "5.10":
+    every_level_agrees
     hooks_count_the_groups_of_a_search
+    ;
+    full:
 }
 
 // Debian's plain (not cloud) flavour, where ext4 is a module: with and without the module's BTF.
@@ -260,18 +304,24 @@ on_kernel! {
     tasks_without_ext4s_btf
     ext4_is_loaded_later
     ext4_is_a_module
+    ;
+    full:
+}
+
+on_kernel! {
+    linux_6_1_plain "6.1-plain":
+    ;
+    full:
+    tasks_without_ext4s_btf
+    ext4_is_loaded_later
+    ext4_is_a_module
 }
 
 on_kernel! {
     linux_6_12_plain "6.12-plain":
     programs_load_where_ext4_is_a_module
-}
-
-on_kernel! {
-    linux_6_1_plain "6.1-plain":
-    tasks_without_ext4s_btf
-    ext4_is_loaded_later
-    ext4_is_a_module
+    ;
+    full:
 }
 
 /// Tests the arithmetic of the oracle, and that it finds differences in falsified accounts. Needs

@@ -15,6 +15,8 @@ use std::{
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::scenarios::scenarios;
+
 pub const HOME: &str = env!("CARGO_MANIFEST_DIR");
 const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 /// Exit status of tools/vm if no guest was run.
@@ -41,6 +43,10 @@ pub fn lab(kernel: &str, scenario: &str) -> Option<PathBuf> {
     if wanted("0") {
         return skipped("RAIDTRACE_LAB is 0");
     }
+    assert!(
+        scenarios().any(|guest| guest == (kernel, scenario)),
+        "not a guest of this run in tests/lab/scenarios.rs: {scenario} on {kernel}"
+    );
     run_ahead();
     match run(kernel, scenario) {
         Ok(Ok(dir)) => Some(dir),
@@ -63,59 +69,11 @@ fn run(kernel: &str, scenario: &str) -> Run {
     .clone()
 }
 
-/// Boots the guests of the scenarios in `ALL` before their tests, if all tests are run. The harness
-/// has one thread per CPU, and otherwise all tests of one scenario would wait for one guest.
+/// Boots the guests of this run before their tests, if all tests are run. The harness has one thread
+/// per CPU, and otherwise all tests of one scenario would wait for one guest.
 fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    /// Longest first.
-    const ALL: &[(&str, &str)] = &[
-        ("6.12", CORE),
-        ("6.1", CORE),
-        ("6.12", "slow_xfs"),
-        ("6.12", "changes"),
-        ("6.12", "amplification"),
-        ("6.12", "bad"),
-        ("6.12", "alloc"),
-        ("6.12", "alloc_full"),
-        ("6.12", "slow_files"),
-        ("6.12", "xfs_changes"),
-        ("6.12", "doctor"),
-        ("6.12", "doctor_paste"),
-        ("5.10-plain", "types"),
-        ("6.12", "tasks"),
-        ("6.1-plain", "types"),
-        ("6.1", "requests"),
-        ("6.18", "device_read"),
-        ("7.2", "device_read"),
-        ("6.1", "device_read"),
-        ("6.1", "tasks_v1"),
-        ("7.2", "alloc_hooks"),
-        ("6.18", "alloc_hooks"),
-        ("5.10", "alloc_hooks"),
-        ("6.12", "alloc_cold"),
-        ("6.12", "ext4"),
-        ("6.12", "nowait"),
-        ("6.12", "placement"),
-        ("6.12", "layout_load"),
-        ("6.12", "dirtied"),
-        ("6.12", "doctor_journal"),
-        ("6.1", "dirtied"),
-        ("6.12", "skew"),
-        ("6.1", "bad"),
-        ("6.1", "alloc"),
-        ("6.1", "alloc_full"),
-        ("6.1", "skew"),
-        ("6.12", "agsize"),
-        ("6.12", "places"),
-        ("6.12", "slow_parts"),
-        ("6.12", "turnover"),
-        ("6.12", "record"),
-        ("6.12", "privileges"),
-        ("6.12-plain", "module"),
-        ("6.12", "agree"),
-        ("6.1", "agree"),
-    ];
 
     if env::args().skip(1).any(|a| !a.starts_with('-')) {
         return; // some tests only
@@ -123,7 +81,9 @@ fn run_ahead() {
     BEGUN.call_once(|| {
         for _ in 0..guests() {
             std::thread::spawn(|| {
-                while let Some((kernel, scenario)) = ALL.get(NEXT.fetch_add(1, Ordering::Relaxed)) {
+                while let Some((kernel, scenario)) =
+                    scenarios().nth(NEXT.fetch_add(1, Ordering::Relaxed))
+                {
                     let _ = run(kernel, scenario);
                 }
             });

@@ -8,31 +8,20 @@ use serde_json::Value;
 
 use super::lab;
 
-mod linux_6_12 {
-    #[test]
-    fn load_on_raid0_is_predicted() {
-        super::load_is_predicted("6.12", &super::RAID0);
-    }
+pub(super) fn load_on_raid0_is_predicted(kernel: &str) {
+    load_is_predicted(kernel, &RAID0);
+}
 
-    #[test]
-    fn the_search_finds_even_options() {
-        super::the_search_finds_even_options("6.12");
-    }
+pub(super) fn load_on_raid5_is_predicted(kernel: &str) {
+    load_is_predicted(kernel, &RAID5);
+}
 
-    #[test]
-    fn load_on_raid5_is_predicted() {
-        super::load_is_predicted("6.12", &super::RAID5);
-    }
+pub(super) fn load_on_xfs_on_raid0_is_predicted(kernel: &str) {
+    load_is_predicted(kernel, &XFS0);
+}
 
-    #[test]
-    fn load_on_xfs_on_raid0_is_predicted() {
-        super::load_is_predicted("6.12", &super::XFS0);
-    }
-
-    #[test]
-    fn load_on_xfs_on_raid5_is_predicted() {
-        super::load_is_predicted("6.12", &super::XFS5);
-    }
+pub(super) fn load_on_xfs_on_raid5_is_predicted(kernel: &str) {
+    load_is_predicted(kernel, &XFS5);
 }
 
 /// The recording to predict from, then the others: name and arguments of `layout --load`.
@@ -114,7 +103,7 @@ fn busiest(shares: &Shares) -> f64 {
 }
 
 /// Options that lower the busiest member's writes from 45 % to 14 %, where even is 12.5 %.
-fn the_search_finds_even_options(kernel: &str) {
+pub(super) fn the_search_finds_even_options(kernel: &str) {
     let Some(dir) = lab(kernel, "layout_load") else {
         return;
     };

@@ -8,23 +8,6 @@ use serde_json::Value;
 
 use super::{intervals, lab, text};
 
-mod linux_6_12 {
-    #[test]
-    fn metadata_matches_the_plan() {
-        super::metadata_matches_the_plan("6.12");
-    }
-
-    #[test]
-    fn recommended_options_are_even() {
-        super::recommended_options_are_even("6.12");
-    }
-
-    #[test]
-    fn first_files_use_the_goal() {
-        super::first_files_use_the_goal("6.12");
-    }
-}
-
 /// Blocks by slot, by case (`0-12-512-defaults`) and figure (`bitmaps`).
 type Measured = BTreeMap<String, BTreeMap<String, Vec<u64>>>;
 
@@ -51,7 +34,7 @@ fn skew(blocks: &[u64]) -> f64 {
     most.copied().unwrap_or(0) as f64 * blocks.len() as f64 / sum.max(1) as f64
 }
 
-fn metadata_matches_the_plan(kernel: &str) {
+pub(super) fn metadata_matches_the_plan(kernel: &str) {
     let Some(dir) = lab(kernel, "placement") else {
         return;
     };
@@ -70,7 +53,7 @@ fn metadata_matches_the_plan(kernel: &str) {
     }
 }
 
-fn recommended_options_are_even(kernel: &str) {
+pub(super) fn recommended_options_are_even(kernel: &str) {
     let Some(dir) = lab(kernel, "placement") else {
         return;
     };
@@ -92,7 +75,7 @@ fn recommended_options_are_even(kernel: &str) {
 
 /// ext4 has one goal per flex group (`ext4_inode_to_goal_block`). Directories and the first larger
 /// files use it, small files do not: layout therefore has no figure for files.
-fn first_files_use_the_goal(kernel: &str) {
+pub(super) fn first_files_use_the_goal(kernel: &str) {
     let Some(dir) = lab(kernel, "placement") else {
         return;
     };
