@@ -2,7 +2,7 @@
 /*
  * Kernel types in use. Partial on purpose: CO-RE relocates every access by name, so that only the
  * fields in use have to be declared. Never generated from the build host, which may have no md.
- * tools/check-btf looks up each field in the BTF of the supported kernels.
+ * tools/check-btf looks up each field that is read in the BTF of the supported kernels.
  */
 #ifndef RAIDTRACE_VMLINUX_H
 #define RAIDTRACE_VMLINUX_H

@@ -334,6 +334,16 @@ fn oracle_selftest() {
     assert!(output.status.success(), "{}", status_and_output(&output));
 }
 
+/// Tests that `tools/check-btf` names the programs that read a field which a kernel has renamed.
+#[test]
+fn check_btf_selftest() {
+    let output = Command::new(Path::new(HOME).join("tools/btf/selftest"))
+        .arg(env!("OUT_DIR"))
+        .output()
+        .expect("tools/btf/selftest");
+    assert!(output.status.success(), "{}", status_and_output(&output));
+}
+
 fn text(path: PathBuf) -> String {
     match fs::read(&path) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
