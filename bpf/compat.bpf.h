@@ -115,6 +115,25 @@ static __always_inline __u64 rt_page_head(__u64 page)
 }
 
 /*
+ * 7.3 renamed bvec_iter.bi_bvec_done to bi_offset (include/linux/bvec.h). The functions that
+ * advance the iterator, and so the meaning, are unchanged.
+ */
+struct bvec_iter___bi_offset {
+	unsigned int bi_offset;
+} __attribute__((preserve_access_index));
+
+/* Bytes of the segment at bi_idx that are before the rest of a bio. */
+static __always_inline __u32 rt_bio_segment_offset(struct bio *bio)
+{
+	__u32 offset = bpf_core_field_exists(struct bvec_iter___bi_offset, bi_offset) ?
+		bpf_core_field_offset(struct bvec_iter___bi_offset, bi_offset) :
+		bpf_core_field_offset(struct bvec_iter, bi_bvec_done);
+
+	/* a single read for both names, because each read costs stack before 6.2 */
+	return rt_peek((__u64)&bio->bi_iter + offset);
+}
+
+/*
  * commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to
  * struct kthread"): before it, set_child_tid pointed to a kthread's struct kthread.
  */

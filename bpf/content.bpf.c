@@ -230,7 +230,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 		return false;
 	known = offset && last->bio == (__u64)bio && last->first == first;
 	/* a bio may begin in the middle of a segment, for example the second part of a split bio */
-	offset += BPF_CORE_READ(bio, bi_iter.bi_bvec_done);
+	offset += rt_bio_segment_offset(bio);
 	last->bio = 0;	/* a completion in an interrupt would set it again */
 	if (!known || last->begin > offset) {
 		last->first = first;
