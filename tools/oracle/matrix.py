@@ -5,7 +5,7 @@ mirrored and a parity level, every stack on a level of each kind, every sync act
 
 from dataclasses import dataclass
 
-KERNELS = ("5.10", "5.10-plain", "6.1", "6.1-plain", "6.12", "6.18", "7.2")
+KERNELS = ("5.10", "5.10-plain", "6.1", "6.1-plain", "6.12", "6.18", "7.2", "7.3")
 LEVELS = (
     "single", "raid0", "raid1", "raid10", "raid10-near3", "raid10-far", "raid10-offset", "raid4", "raid5", "raid5-la", "raid5-ra",
     "raid5-rs", "raid5-nobitmap", "raid5-journal", "raid5-ppl", "raid6", "raid6-ra",
