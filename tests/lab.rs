@@ -266,7 +266,7 @@ on_kernel! {
 
 // Large folios in a block device's page cache, since 6.15; the allocator of 6.17.
 on_kernel! {
-    linux_7_2 "7.2":
+    linux_7_3 "7.3":
     every_level_agrees
     hooks_count_the_groups_of_a_search
     directory_read_through_the_device
@@ -279,6 +279,18 @@ on_kernel! {
 
 on_kernel! {
     linux_6_18 "6.18":
+    ;
+    full:
+    every_level_agrees
+    hooks_count_the_groups_of_a_search
+    directory_read_through_the_device
+    directory_read_after_a_sequential_read
+    directory_read_in_split_requests
+    directory_read_in_large_requests
+}
+
+on_kernel! {
+    linux_7_2 "7.2":
     ;
     full:
     every_level_agrees
