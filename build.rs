@@ -43,16 +43,18 @@ fn main() -> Result<()> {
 fn identify() -> Result<()> {
     println!("cargo:rerun-if-env-changed=RAIDTRACE_COMMIT");
     println!("cargo:rustc-env=RAIDTRACE_TARGET={}", env::var("TARGET")?);
-    let commit = env::var("RAIDTRACE_COMMIT").ok().or_else(|| {
-        if env::var("PROFILE").as_deref() != Ok("release") {
-            return Some("unknown (a debug build)".to_owned());
-        }
-        println!("cargo:rerun-if-changed=.git/logs/HEAD");
-        let git = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
-        let commit = String::from_utf8(git.stdout).ok()?.trim().to_owned();
-        (!commit.is_empty()).then_some(commit)
-    });
-    let commit = commit.unwrap_or_else(|| "unknown".to_owned());
+    let commit = env::var("RAIDTRACE_COMMIT")
+        .ok()
+        .or_else(|| {
+            if env::var("PROFILE").as_deref() != Ok("release") {
+                return Some("unknown (a debug build)".to_owned());
+            }
+            println!("cargo:rerun-if-changed=.git/logs/HEAD");
+            let git = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
+            let commit = String::from_utf8(git.stdout).ok()?.trim().to_owned();
+            (!commit.is_empty()).then_some(commit)
+        })
+        .unwrap_or_else(|| "unknown".to_owned());
     println!("cargo:rustc-env=RAIDTRACE_COMMIT={commit}");
     Ok(())
 }
@@ -196,8 +198,7 @@ fn native(out: &Path) {
 fn macro_rows(text: &str, letter: char) -> Vec<Vec<String>> {
     text.lines()
         .filter_map(|line| {
-            let body = line.trim().strip_prefix(letter)?.strip_prefix('(')?;
-            let body = body.split_once(')')?.0;
+            let body = line.trim().strip_prefix(letter)?.strip_prefix('(')?.split_once(')')?.0;
             let row: Vec<String> = body.split(',').map(|f| f.trim().to_owned()).collect();
             row[0].parse::<u8>().is_ok().then_some(row)
         })

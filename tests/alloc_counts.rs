@@ -87,10 +87,8 @@ fn counts_match_the_blocks_of_files() {
     // fsync(2) writes in the thread that calls it.
     // /proc/thread-self links to PID/task/TID, for example 4711/task/4712.
     let myself = std::fs::read_link("/proc/thread-self").unwrap();
-    let me = myself.file_name().unwrap().to_str().unwrap();
-    let me: u32 = me.parse().unwrap();
-    let mine = counters.tasks.iter().find(|(task, _)| task.pid == me);
-    let (task, (share, comm)) = mine.unwrap();
+    let me: u32 = myself.file_name().unwrap().to_str().unwrap().parse().unwrap();
+    let (task, (share, comm)) = counters.tasks.iter().find(|(task, _)| task.pid == me).unwrap();
     assert_eq!((task.dev, share.blocks), (dev, blocks));
     let name = std::fs::read("/proc/thread-self/comm").unwrap();
     assert_eq!(comm, name.trim_ascii_end());

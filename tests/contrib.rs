@@ -54,8 +54,7 @@ fn queries() -> Vec<String> {
     let targets = panels.iter().flat_map(|p| p["targets"].as_array().unwrap());
     targets
         .map(|target| {
-            let query = target["expr"].as_str().unwrap();
-            let query = query.replace("$__rate_interval", "20s");
+            let query = target["expr"].as_str().unwrap().replace("$__rate_interval", "20s");
             query.replace("$instance", ".*").replace("$array", ".*")
         })
         .collect()

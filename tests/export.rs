@@ -169,8 +169,7 @@ fn events_of_rows() -> Vec<(String, Vec<String>)> {
         let line = |(at, event): (i64, String)| format!("{} {event}", at - start);
         events.into_iter().map(line).collect()
     };
-    let members = members.into_iter();
-    members.map(|(member, e)| (member, lines(e))).collect()
+    members.into_iter().map(|(member, e)| (member, lines(e))).collect()
 }
 
 #[test]
@@ -270,8 +269,7 @@ fn fio_replays_the_submissions() {
 
 /// Names in a directory.
 fn names(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir).unwrap();
-    let mut names: Vec<_> = entries.map(|e| e.unwrap().path()).collect();
+    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
     names.sort();
     names
 }

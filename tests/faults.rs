@@ -225,8 +225,8 @@ fn escape_sequences_in_a_name() {
         std::thread::spawn(move || {
             fs::write("/proc/thread-self/comm", b"\x1b]0;x\x07\xff").unwrap();
             let mut file = File::options();
-            let file = file.create(true).write(true).custom_flags(libc_o_direct());
-            let file = file.open(path).unwrap();
+            let file =
+                file.create(true).write(true).custom_flags(libc_o_direct()).open(path).unwrap();
             let page = Page([b'x'; 4096]);
             file.write_all_at(&page.0, 0).unwrap();
         })

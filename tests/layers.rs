@@ -99,8 +99,7 @@ fn every_file_is_read() {
     let mut files = Vec::new();
     sources(&src(), &mut files);
     let relative = |file: PathBuf| {
-        let file = file.strip_prefix(src()).expect("below src");
-        file.to_str().expect("UTF-8").to_owned()
+        file.strip_prefix(src()).expect("below src").to_str().expect("UTF-8").to_owned()
     };
     let files: BTreeSet<String> = files.into_iter().map(relative).collect();
     let production: BTreeSet<String> = MODULES.all.values().map(|m| m.file.clone()).collect();

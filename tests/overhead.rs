@@ -19,8 +19,7 @@ fn counted(pid: u32) -> u64 {
     for entry in fs::read_dir(format!("/proc/{pid}/fdinfo")).unwrap() {
         let text = fs::read_to_string(entry.unwrap().path()).unwrap_or_default();
         let field = |name: &str| {
-            let value = text.lines().find_map(|l| l.strip_prefix(name))?;
-            value.trim().parse::<u64>().ok()
+            text.lines().find_map(|l| l.strip_prefix(name))?.trim().parse::<u64>().ok()
         };
         if let (Some(id), Some(runs)) = (field("prog_id:"), field("run_cnt:")) {
             programs.insert(id, runs);

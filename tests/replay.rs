@@ -90,8 +90,14 @@ fn the_demo_shows_a_skew() {
 fn the_demo_of_xfs_names_one_member() {
     let out = raidtrace(&["demo", "xfs", "--batch"]);
     assert_eq!(out.code(), Some(0), "{out:?}");
-    let whole = out.stdout.split("total, since").nth(1).unwrap();
-    let whole = whole.split_whitespace().collect::<Vec<_>>().join(" ");
+    let whole = out
+        .stdout
+        .split("total, since")
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
     for words in [
         "loop1 carries",
         "all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 \
@@ -145,8 +151,7 @@ fn a_report_is_legible() {
     let sizes = array["sizes"].as_array().unwrap();
     let requests: u64 = sizes.iter().map(|s| s["requests"].as_u64().unwrap()).sum();
     assert_eq!(Some(requests), value["requests"].as_u64());
-    let io = array["members"].as_array().unwrap().iter();
-    let io = io.flat_map(|m| m["io"].as_array().unwrap());
+    let io = array["members"].as_array().unwrap().iter().flat_map(|m| m["io"].as_array().unwrap());
     let counted: u64 = io.map(|c| c["requests"].as_u64().unwrap()).sum();
     assert_eq!(counted, requests);
 }
@@ -261,8 +266,8 @@ fn every_interval_has_its_own_utilisation_and_the_kernels_requests() {
     for pair in cuts.windows(2) {
         let lines = part(&["--from", pair[0], "--to", pair[1]]);
         for (member, sum) in disks(&lines) {
-            let own = sums(&lines);
-            let own: u64 = own.iter().filter(|(k, _)| k.0 == member).map(|(_, s)| s.0).sum();
+            let own: u64 =
+                sums(&lines).iter().filter(|(k, _)| k.0 == member).map(|(_, s)| s.0).sum();
             assert_eq!(sum.1 > 0, own > 0, "{member} {pair:?}: {sum:?}, {own} requests");
         }
         windows += &lines;

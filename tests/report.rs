@@ -61,8 +61,11 @@ fn text_and_page_have_the_same_headline_and_requests() {
         assert!(joined.contains(figure) && page.contains(figure), "{figure}");
     }
     // The command that the page advises works.
-    let advice = page.lines().find_map(|l| l.split("<code>raidtrace ").nth(1));
-    let advice = advice.and_then(|l| l.split("</code>").next()).unwrap();
+    let advice = page
+        .lines()
+        .find_map(|l| l.split("<code>raidtrace ").nth(1))
+        .and_then(|l| l.split("</code>").next())
+        .unwrap();
     assert!(advice.starts_with("layout --plan 1") && advice.ends_with("--search"), "{advice}");
     let words: Vec<&str> = advice.split(' ').collect();
     assert_eq!(raidtrace(&words).code(), Some(0));

@@ -228,8 +228,9 @@ fn files_on_a_disk(tmp: &std::path::Path, mount: &std::path::Path) -> Option<()>
     let written = |origin| sum(&intervals, origin, "write", "bytes");
     let arrays = || intervals.iter().flat_map(|i| list(&i["arrays"]));
     let data = |figure: &str| -> u64 {
-        let rows = arrays().flat_map(|a| list(&a["amplification"]));
-        let rows = rows.filter(|r| r["origin"] == "file_data" && r["op"] == "write");
+        let rows = arrays()
+            .flat_map(|a| list(&a["amplification"]))
+            .filter(|r| r["origin"] == "file_data" && r["op"] == "write");
         rows.map(|r| r[figure].as_u64().unwrap()).sum()
     };
     let metadata = ["inode_table", "inode_bitmap", "block_bitmap", "directory"];

@@ -340,8 +340,7 @@ pub fn resync(array: &str, md: &MdSettings) -> Option<Advice> {
     let slower = now.map_or(SLOW, |now| (now / 2).clamp(1, SLOW));
     let path = format!("/sys/block/{array}/md");
     let undo = |file: &str, value: &Option<String>| {
-        let old = value.as_deref().unwrap_or_default();
-        let old = old.strip_suffix(" (local)").unwrap_or("system");
+        let old = value.as_deref().unwrap_or_default().strip_suffix(" (local)").unwrap_or("system");
         format!("echo {old} > {path}/{file}")
     };
     let mut commands = vec![format!("echo {slower} > {path}/sync_speed_max")];

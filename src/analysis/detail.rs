@@ -50,8 +50,7 @@ pub struct Addresses {
 impl Addresses {
     /// Requests of a piece.
     pub fn requests(&self, piece: usize) -> u64 {
-        let origins = self.pieces.get(piece).into_iter().flatten();
-        origins.fold(0, |sum, o| sum.saturating_add(o.1))
+        self.pieces.get(piece).into_iter().flatten().fold(0, |sum, o| sum.saturating_add(o.1))
     }
 
     /// First sector of a piece.
@@ -155,8 +154,7 @@ impl Detail {
     pub fn take(&mut self) -> Counts {
         let take = |all: &mut Vec<u32>| {
             let each = all.iter_mut().map(std::mem::take).enumerate();
-            let nonzero = each.filter(|(_, n)| *n > 0);
-            nonzero.map(|(at, n)| (at as u32, n)).collect()
+            each.filter(|(_, n)| *n > 0).map(|(at, n)| (at as u32, n)).collect()
         };
         Counts { latency: take(&mut self.latency), addresses: take(&mut self.addresses) }
     }

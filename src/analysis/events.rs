@@ -205,8 +205,7 @@ impl Arrays {
     fn new(directory: &Directory, state: &State, sums: &IntervalCounters) -> Self {
         let mut subjects = state.arrays.clone();
         let active = |number: usize| {
-            let cells = sums.cells.iter().skip(number * CELLS).take(CELLS);
-            cells.flatten().next().is_some()
+            sums.cells.iter().skip(number * CELLS).take(CELLS).flatten().next().is_some()
         };
         // Add removed members that did IO in the interval.
         for (number, (array, name)) in directory.members.iter().enumerate() {
@@ -250,9 +249,10 @@ impl Arrays {
                 next += 1;
             }
         }
-        let members = directory.members.iter();
-        let members =
-            members.map(|(array, name)| numbers.get(&(Some(*array), name.as_str())).copied());
+        let members = directory
+            .members
+            .iter()
+            .map(|(array, name)| numbers.get(&(Some(*array), name.as_str())).copied());
         Self { members: members.collect(), arrays, subjects }
     }
 }
@@ -262,8 +262,7 @@ fn renumbered<K, V, C: FromIterator<(K, V)>>(
     sums: HashMap<K, V>,
     key: impl Fn(K) -> Option<K>,
 ) -> C {
-    let sums = sums.into_iter();
-    sums.filter_map(|(old, sum)| Some((key(old)?, sum))).collect()
+    sums.into_iter().filter_map(|(old, sum)| Some((key(old)?, sum))).collect()
 }
 
 /// Fills in names for the tasks and files in the counters.

@@ -142,8 +142,7 @@ impl Fold {
     /// Keeps pending charges as long as the arrays are the same.
     pub fn rebase(&mut self, start: Sample) {
         let names = |sample: &Sample| -> Vec<String> {
-            let arrays = sample.arrays.iter();
-            arrays.map(|a| a.info.name.clone()).collect()
+            sample.arrays.iter().map(|a| a.info.name.clone()).collect()
         };
         if names(&start) != names(&self.previous) {
             self.pending.clear();
@@ -167,8 +166,10 @@ impl Fold {
                     .zip(&subject.members)
                     .map(|(id, member)| {
                         let key = (number, id - first);
-                        let before = was.arrays.get(number as usize);
-                        let before = before.and_then(|a| a.members.get(key.1 as usize)?.disk);
+                        let before = was
+                            .arrays
+                            .get(number as usize)
+                            .and_then(|a| a.members.get(key.1 as usize)?.disk);
                         let mut snapshot = MemberSnapshot {
                             name: member.name.clone(),
                             slot: member.slot,
@@ -182,8 +183,8 @@ impl Fold {
                             (&mut snapshot.disk, before, member.disk)
                         {
                             if let Some(kernel) = now.requests_before {
-                                let check = checks.entry(key);
-                                let check = check.or_insert(Uncounted::new(before.requests));
+                                let check =
+                                    checks.entry(key).or_insert(Uncounted::new(before.requests));
                                 using.uncounted = check.grow(kernel, counted);
                             }
                             lost.count(Loss::Uncounted, using.uncounted);
@@ -338,8 +339,7 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
                 io.sort_by_key(|i| (i.origin, i.op));
             }
             let [io, dirtied] = io;
-            let info = now.tasks.get(&TaskId { array, pid });
-            let info = info.cloned().unwrap_or_default();
+            let info = now.tasks.get(&TaskId { array, pid }).cloned().unwrap_or_default();
             let files = files.remove(&pid).unwrap_or_default().into_iter();
             let files = Files::sum(files.map(|(file, sum)| (Some(file), Op::Write, sum)));
             TaskSnapshot {

@@ -52,8 +52,7 @@ const TABLE: [(Loss, &str, &str); LOSSES] = [
 impl Loss {
     /// Reasons that the BPF programs count.
     pub fn counted_in_kernel() -> impl Iterator<Item = Self> {
-        let kernel = TABLE.into_iter().take(contract::LOSS_REASONS as usize);
-        kernel.map(|(loss, ..)| loss)
+        TABLE.into_iter().take(contract::LOSS_REASONS as usize).map(|(loss, ..)| loss)
     }
 
     /// Name in JSON and metrics.

@@ -44,8 +44,11 @@ impl PendingCharges {
             let completed = members
                 .iter()
                 .fold(0, |n: u64, m| n.saturating_add(m.sum(|c| c.origin == origin).1));
-            let recent = self.recent.iter().map(|(_, submitted)| submitted[kind]);
-            let recent = recent.fold(0, u64::saturating_add);
+            let recent = self
+                .recent
+                .iter()
+                .map(|(_, submitted)| submitted[kind])
+                .fold(0, u64::saturating_add);
             let left = all.saturating_sub(completed).min(recent);
             for (origin, cost) in &mut costs {
                 let share = u128::from(*part(cost)) * u128::from(left) / u128::from(all.max(1));

@@ -205,8 +205,7 @@ impl TaskSnapshot {
     /// True for a task, or a cgroup (pid 0), whose bios a cgroup's I/O limit (blk-throttle)
     /// delayed.
     pub fn is_throttled(&self) -> bool {
-        let role = self.role.as_deref().unwrap_or_default();
-        role.ends_with(THROTTLED_ROLE)
+        self.role.as_deref().unwrap_or_default().ends_with(THROTTLED_ROLE)
     }
 
     /// True for jbd2 and writeback, which submit what other tasks have dirtied.

@@ -110,8 +110,10 @@ impl Span {
         let all = |zone: &TimeZone| -> Vec<i64> {
             // For a recording of weeks the first days suffice to report an ambiguous time.
             let last = date(self.end_us.unwrap_or(self.start_us), zone);
-            let days = date(self.start_us, zone).series(jiff::Span::new().days(1));
-            let days = days.take_while(|day| *day <= last).take(32);
+            let days = date(self.start_us, zone)
+                .series(jiff::Span::new().days(1))
+                .take_while(|day| *day <= last)
+                .take(32);
             days.flat_map(|day| moments(day.to_datetime(clock), zone)).collect()
         };
         let inside = |times: &[i64]| -> Vec<i64> {
@@ -161,8 +163,7 @@ fn wrong(text: &str) -> String {
 }
 
 fn ambiguous(text: &str, times: &[i64], zone: &TimeZone) -> String {
-    let each = times.iter().take(4).map(|&us| rfc3339_in(us, zone));
-    let mut each: Vec<String> = each.collect();
+    let mut each: Vec<String> = times.iter().take(4).map(|&us| rfc3339_in(us, zone)).collect();
     if times.len() > each.len() {
         each.push("...".to_owned());
     }
@@ -195,8 +196,7 @@ pub fn rfc3339(us: i64) -> String {
 
 /// `2026-11-20T13:00:01.250000+01:00`
 pub fn rfc3339_in(us: i64, zone: &TimeZone) -> String {
-    let local = stamp(us).to_zoned(zone.clone());
-    local.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
+    stamp(us).to_zoned(zone.clone()).strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
 }
 
 /// `2026-11-20 13:00:01.250 to 13:00:31.000 +01:00`; both dates if the day changes.

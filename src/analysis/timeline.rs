@@ -187,8 +187,8 @@ impl Pieces {
     /// Takes the sums of the current piece and resets them.
     fn take(&mut self) -> Io {
         let ops = Op::ALL.len();
-        let cells = self.io.iter_mut().map(std::mem::take).enumerate();
-        let cells = cells.filter(|(_, sum)| *sum != (0, 0));
+        let cells =
+            self.io.iter_mut().map(std::mem::take).enumerate().filter(|(_, sum)| *sum != (0, 0));
         let key = |at: usize| ((at / CELLS) as u32, (at % CELLS / ops) as u8, (at % ops) as u8);
         cells.map(|(at, sum)| (key(at), sum)).collect()
     }
@@ -318,8 +318,7 @@ fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
 
 /// Adds the disk figures to the pieces.
 fn intervals(events: &Events, length_s: i64, joined: Vec<Piece>) -> Timeline {
-    let names = events.members();
-    let names: Vec<_> = names.map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
+    let names: Vec<_> = events.members().map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
     let intervals = joined.into_iter().map(|piece| {
         let mut members = vec![Work::default(); names.len()];
         let disks = events.disks.between(piece.from, piece.to);

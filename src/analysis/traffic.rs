@@ -49,8 +49,7 @@ impl Traffic {
     /// All requests, as the kernel's disk statistics count them.
     pub fn requests(&self) -> u64 {
         let sums = [self.read, self.write, self.flush, self.discard, self.other];
-        let requests = sums.iter().map(|s| s.requests);
-        requests.fold(self.empty_writes, u64::saturating_add)
+        sums.iter().map(|s| s.requests).fold(self.empty_writes, u64::saturating_add)
     }
 
     /// Adds a cell.

@@ -30,8 +30,7 @@ impl Uncounted {
             return 0;
         };
         self.counted = self.counted.saturating_add(counted);
-        let difference = kernel.saturating_sub(self.counted);
-        let growth = difference.saturating_sub(self.found);
+        let growth = kernel.saturating_sub(self.counted).saturating_sub(self.found);
         self.found += growth;
         growth
     }
@@ -43,8 +42,8 @@ pub fn note<'a>(members: impl Iterator<Item = (&'a String, &'a u64)>) -> Option<
     let mut members: Vec<_> = members.filter(|(_, n)| **n > 0).collect();
     members.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
     let total = members.iter().fold(0u64, |sum, (_, n)| sum + **n);
-    let named = members.iter().take(4).map(|(name, n)| format!("{name} {n}"));
-    let mut named: Vec<String> = named.collect();
+    let mut named: Vec<String> =
+        members.iter().take(4).map(|(name, n)| format!("{name} {n}")).collect();
     if members.len() > named.len() {
         named.push("...".to_owned());
     }

@@ -172,8 +172,8 @@ fn scale_removed(disk: &mut DiskUse, share: f64) {
 }
 
 fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, last: Duration) {
-    let members = was.members.into_iter().map(|m| (m.name.clone(), m));
-    let mut members: HashMap<String, MemberSnapshot> = members.collect();
+    let mut members: HashMap<String, MemberSnapshot> =
+        was.members.into_iter().map(|m| (m.name.clone(), m)).collect();
     for member in &mut now.members {
         let Some(old) = members.remove(&member.name) else {
             continue;
@@ -275,15 +275,13 @@ mod tests {
         none.arrays.clear();
         let mut stopped = one.clone();
         super::join(&mut stopped, &none, super::always);
-        let member = stopped.arrays[0].members.iter().find(|m| m.name == gone.name);
-        let member = member.unwrap();
+        let member = stopped.arrays[0].members.iter().find(|m| m.name == gone.name).unwrap();
         assert_eq!(member.io, gone.io);
         assert!((member.disk.unwrap().utilisation - was.utilisation / 2.0).abs() < 1e-9);
         let mut joined = less.clone();
         super::join(&mut joined, &one, super::always);
         let of = |m: &[super::MemberSnapshot]| {
-            let member = m.iter().find(|m| m.name == gone.name);
-            member.unwrap().disk.unwrap().utilisation
+            m.iter().find(|m| m.name == gone.name).unwrap().disk.unwrap().utilisation
         };
         assert!((of(&joined.arrays[0].members) - was.utilisation / 2.0).abs() < 1e-9);
         assert_eq!(last.health.as_deref(), Some("removed"));

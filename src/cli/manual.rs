@@ -96,8 +96,10 @@ fn render(page: &Command, out: &mut dyn Write) -> io::Result<()> {
         roff.control("TP", []).text([bold(file)]).text([roman(what)]);
     }
     roff.control("SH", ["SEE ALSO"]);
-    let others = pages().into_iter().map(|(n, _)| n).filter(|n| n != name);
-    let others: Vec<String> = others
+    let others: Vec<String> = pages()
+        .into_iter()
+        .map(|(n, _)| n)
+        .filter(|n| n != name)
         .map(|n| format!("{n}(1)"))
         .chain(["mdadm(8)", "md(4)", "ext4(5)", "mke2fs(8)", "iostat(1)"].map(str::to_owned))
         .collect();

@@ -93,8 +93,7 @@ impl MbStats {
     }
 
     fn sum(&self, field: impl Fn(&MbCriterion) -> u64) -> u64 {
-        let each = self.criteria.iter().map(field);
-        each.fold(0, u64::saturating_add)
+        self.criteria.iter().map(field).fold(0, u64::saturating_add)
     }
 
     /// Counts since `earlier`; 0 for a counter that decreased.
@@ -265,8 +264,13 @@ fn group(line: &str) -> Option<(u64, u64, Vec<u64>)> {
     let (counts, orders) = rest.split_once('[')?;
     let mut counts = counts.split_whitespace();
     let (free, fragments) = (counts.next()?.parse().ok()?, counts.next()?.parse().ok()?);
-    let orders = orders.split_once(']')?.0.split_whitespace();
-    let orders: Vec<u64> = orders.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let orders: Vec<u64> = orders
+        .split_once(']')?
+        .0
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
     (orders.len() <= ORDERS).then_some((free, fragments, orders))
 }
 

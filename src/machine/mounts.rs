@@ -30,8 +30,7 @@ pub(super) fn read(sys: &Sys) -> io::Result<Vec<MountLine>> {
 
 /// Device numbers of the mounted filesystems by mount id; empty on errors.
 pub fn devices_by_id(sys: &Sys) -> HashMap<u64, Dev> {
-    let lines = read(sys).unwrap_or_default();
-    lines.into_iter().map(|line| (line.id, line.dev)).collect()
+    read(sys).unwrap_or_default().into_iter().map(|line| (line.id, line.dev)).collect()
 }
 
 /// Parses mountinfo. Skips invalid lines.

@@ -212,8 +212,7 @@ impl<'a> Machine<'a> {
             let is_below = |m: &Block| self.blocks.beneath(m.dev).iter().any(|b| b.dev == dev);
             is_running(&array_state(array)) && self.members(array).any(is_below)
         };
-        let arrays = self.blocks.arrays();
-        arrays.iter().copied().filter(has).map(|b| b.dev).collect()
+        self.blocks.arrays().iter().copied().filter(has).map(|b| b.dev).collect()
     }
 
     /// Pairs of a running outer array and an array below one of its members.

@@ -216,8 +216,7 @@ impl Symbols {
     pub fn at(&self, address: u64) -> Option<Function<'_>> {
         let after = self.all.partition_point(|s| s.address <= address);
         let symbol = self.all.get(after.checked_sub(1)?)?;
-        let end = self.all.get(after).filter(|n| n.module == symbol.module);
-        let end = end.map_or_else(
+        let end = self.all.get(after).filter(|n| n.module == symbol.module).map_or_else(
             || (symbol.address + 1).checked_next_multiple_of(PAGE),
             |n| Some(n.address),
         )?;

@@ -109,8 +109,7 @@ pub(super) fn attribute(path: impl AsRef<Path>) -> Option<String> {
 /// if it has no brackets.
 pub(super) fn selected(text: &str) -> &str {
     let mut words = text.split_whitespace();
-    let word = words.find_map(|w| w.strip_prefix('[')?.strip_suffix(']'));
-    word.unwrap_or(text)
+    words.find_map(|w| w.strip_prefix('[')?.strip_suffix(']')).unwrap_or(text)
 }
 
 /// The first word of an attribute, as a number.

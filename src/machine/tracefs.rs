@@ -14,8 +14,7 @@ pub fn functions() -> Option<File> {
 /// Those functions of the list whose name is `wanted`; `None` if the list is empty or cannot be
 /// read.
 pub fn traceable(wanted: impl Fn(&str) -> bool) -> Option<HashSet<String>> {
-    let lines = BufReader::new(functions()?).lines();
-    let mut lines = lines.map_while(Result::ok).peekable();
+    let mut lines = BufReader::new(functions()?).lines().map_while(Result::ok).peekable();
     lines.peek()?;
     // A function of a module is followed by the name of the module.
     let names = lines.filter_map(|line| {

@@ -117,8 +117,7 @@ impl Conf {
                     conf.defaults.entry(key).or_insert(value);
                 }
                 (Some(name), "fs_types") => {
-                    let relations = conf.types.entry(name.clone()).or_default();
-                    relations.entry(key).or_insert(value);
+                    conf.types.entry(name.clone()).or_default().entry(key).or_insert(value);
                 }
                 _ => {}
             }
@@ -140,8 +139,7 @@ impl Conf {
     /// (mke2fs.c:get_string_from_profile).
     pub fn text(&self, types: &[String], key: &str) -> Option<&str> {
         let of = |name: &String| self.type_relation(name, key);
-        let own = types.iter().rev().find_map(of);
-        own.or_else(|| self.defaults.get(key).map(String::as_str))
+        types.iter().rev().find_map(of).or_else(|| self.defaults.get(key).map(String::as_str))
     }
 
     /// [`Conf::text`] as a number.

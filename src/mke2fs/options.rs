@@ -288,9 +288,8 @@ impl Options {
                 "fast_commit_size" => decided.fast_commit_kib = number()?,
                 "device" => decided.journal_at = JournalAt::Elsewhere,
                 "location" => {
-                    let block = blocks(value, decided.block_size.into());
-                    let block =
-                        block.ok_or_else(|| format!("-J {word}: must be a block or a size"))?;
+                    let block = blocks(value, decided.block_size.into())
+                        .ok_or_else(|| format!("-J {word}: must be a block or a size"))?;
                     decided.journal_at = JournalAt::Block(block);
                 }
                 "v1_superblock" => {}

@@ -94,8 +94,7 @@ impl Used {
     pub fn new_block(&self, goal: u64) -> Option<u64> {
         let goal = if goal == 0 || goal >= self.blocks { self.first } else { goal };
         let goal = goal / self.cluster * self.cluster;
-        let found = self.free_run(goal).or_else(|| self.free_run(self.first));
-        found.map(|(block, _)| block)
+        self.free_run(goal).or_else(|| self.free_run(self.first)).map(|(block, _)| block)
     }
 
     /// Marks the block of [`Used::new_block`] as used and returns it.

@@ -168,8 +168,9 @@ impl Options {
                 _ => continue,
             };
             let text = value(word)?;
-            let n = size(text, None, None).filter(|n| n.is_power_of_two());
-            let n = n.ok_or_else(|| format!("{}={text}: not a power of two", word.option()))?;
+            let n = size(text, None, None)
+                .filter(|n| n.is_power_of_two())
+                .ok_or_else(|| format!("{}={text}: not a power of two", word.option()))?;
             *field = Some(narrow(n, word)?);
         }
         Ok(self)
@@ -287,8 +288,8 @@ impl Options {
     pub fn words(&self) -> String {
         let mut words = String::new();
         let mut list = |letter: char, values: Vec<Option<String>>| {
-            let kept = self.kept.iter().filter(|w| w.letter == letter);
-            let kept = kept.map(|word| Some(word.text()));
+            let kept =
+                self.kept.iter().filter(|w| w.letter == letter).map(|word| Some(word.text()));
             let values: Vec<String> = values.into_iter().chain(kept).flatten().collect();
             if !values.is_empty() {
                 let space = if words.is_empty() { "" } else { " " };

@@ -114,8 +114,7 @@ impl Btf {
 
     /// Names and values of an enum.
     pub fn enumerators(&self, name: &str) -> impl Iterator<Item = (&str, i32)> {
-        let found = self.find(name, BtfKind::Enum);
-        found.into_iter().flat_map(|e| self.values(e))
+        self.find(name, BtfKind::Enum).into_iter().flat_map(|e| self.values(e))
     }
 
     /// Names and values of all enums of the module, or of the kernel if the module is not loaded.
@@ -130,8 +129,7 @@ impl Btf {
     pub fn kernel_enumerator(&self, name: &str) -> Option<i32> {
         // SAFETY: `kernel` is not null.
         let types = unsafe { sys::btf__type_cnt(self.kernel) };
-        let found = self.enumerators_among(1..types).find(|(n, _)| *n == name);
-        found.map(|(_, value)| value)
+        self.enumerators_among(1..types).find(|(n, _)| *n == name).map(|(_, value)| value)
     }
 
     fn enumerators_among(&self, ids: Range<u32>) -> impl Iterator<Item = (&str, i32)> {

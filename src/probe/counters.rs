@@ -71,8 +71,7 @@ impl Probe {
         let mut cells: Vec<(u16, usize, CellKey)> = Vec::new();
         // The second half belongs to the shadow programs.
         let halves = if self.programs.contains(&"rt_rq_complete_2") { 2 } else { 1 };
-        let members = members.into_iter();
-        let entries = members.flat_map(|m| (0..halves).map(move |half| (m, half)));
+        let entries = members.into_iter().flat_map(|m| (0..halves).map(move |half| (m, half)));
         for (member, half) in entries {
             let entry = member + half * self.members_max;
             let per_cpu = per_cpu::<rt_member_rows>(&maps.rt_member_rows, entry)?;
@@ -91,8 +90,7 @@ impl Probe {
             let per_cpu = per_cpu(&maps.rt_rows, row)?;
             for (_, cpu, key) in same_row {
                 if let Some(row) = per_cpu.get(*cpu) {
-                    let sum = counted.entry(*key).or_default();
-                    sum.add(&cell_counters(row));
+                    counted.entry(*key).or_default().add(&cell_counters(row));
                 }
             }
         }

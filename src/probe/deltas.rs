@@ -104,8 +104,8 @@ mod tests {
         let keyed = |list: &[(u64, u64)]| -> Vec<_> {
             list.iter().map(|&(k, n)| (key(k), io(n))).collect()
         };
-        let new = deltas.step(keyed(moved).into_iter(), keyed(pending).into_iter());
-        let mut new: Vec<_> = new
+        let mut new: Vec<_> = deltas
+            .step(keyed(moved).into_iter(), keyed(pending).into_iter())
             .iter()
             .map(|(k, n)| {
                 assert_eq!(n.bytes, n.bios * 512);

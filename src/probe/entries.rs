@@ -13,8 +13,8 @@ const DIRTY: u8 = contract::OP_DIRTY as u8;
 /// Values of all CPUs for one entry of a map.
 pub(super) fn per_cpu<T: Wire>(map: &impl MapCore, entry: u32) -> Result<Vec<T>> {
     let what = || format!("reading entry {entry} of the map {}", map.name().to_string_lossy());
-    let values = map.lookup_percpu(entry.bytes(), MapFlags::ANY);
-    let values = values.with_context(what)?.with_context(what)?;
+    let values =
+        map.lookup_percpu(entry.bytes(), MapFlags::ANY).with_context(what)?.with_context(what)?;
     Ok(values.iter().filter_map(|bytes| T::read(bytes)).collect())
 }
 

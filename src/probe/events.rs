@@ -220,8 +220,9 @@ fn decode(bytes: &[u8], events: &mut Vec<Event>) -> Option<()> {
             if runs > RUNS {
                 return None;
             }
-            let rest = bytes.get(size_of::<rt_event_request>()..)?;
-            let rest = rest.get(..usize::from(runs) * size_of::<u32>())?;
+            let rest = bytes
+                .get(size_of::<rt_event_request>()..)?
+                .get(..usize::from(runs) * size_of::<u32>())?;
             events.push(Event::Completed(Completed {
                 part: kind == PART,
                 member: wire.member,

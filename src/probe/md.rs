@@ -57,8 +57,7 @@ impl Default for Md {
 impl Md {
     /// Facts about the running kernel and the modules that are loaded now.
     pub(super) fn gather() -> Self {
-        let btf = Btf::load("raid456");
-        let mut md = btf.map_or_else(Self::default, |b| Self::from_types(&b));
+        let mut md = Btf::load("raid456").map_or_else(Self::default, |b| Self::from_types(&b));
         md.add_symbols(&KernelSymbols::load());
         md
     }

@@ -95,8 +95,10 @@ pub(super) fn load<O: OpenSkel<'static>>(mut open: O, names: &[&'static str]) ->
 
 /// Attaches a program.
 pub(super) fn attach(object: &Object, name: &'static str) -> Result<(&'static str, Link)> {
-    let program = object.progs_mut().find(|p| p.name() == name);
-    let program = program.context("the BPF object has no such program on this architecture")?;
+    let program = object
+        .progs_mut()
+        .find(|p| p.name() == name)
+        .context("the BPF object has no such program on this architecture")?;
     Ok((name, program.attach()?))
 }
 

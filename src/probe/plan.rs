@@ -362,8 +362,7 @@ impl Planned for Plan {
     }
 
     fn last_optional(&self) -> Option<&'static str> {
-        let last = self.programs.iter().rev().find(|c| !c.required);
-        last.map(|c| c.program)
+        self.programs.iter().rev().find(|c| !c.required).map(|c| c.program)
     }
 }
 

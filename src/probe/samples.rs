@@ -321,8 +321,12 @@ fn decode(bytes: &[u8], samples: &mut Vec<Sample>) -> Option<()> {
     if frames > FRAMES {
         return None;
     }
-    let stack = bytes.get(size_of::<rt_sample>()..)?.get(..frames * size_of::<u64>())?;
-    let stack: Vec<u64> = stack.chunks_exact(size_of::<u64>()).filter_map(u64::read).collect();
+    let stack: Vec<u64> = bytes
+        .get(size_of::<rt_sample>()..)?
+        .get(..frames * size_of::<u64>())?
+        .chunks_exact(size_of::<u64>())
+        .filter_map(u64::read)
+        .collect();
     samples.push(Sample {
         cpu: wire.cpu,
         pid: wire.pid,

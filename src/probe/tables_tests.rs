@@ -286,7 +286,6 @@ fn another_filesystem_of_the_same_layout_needs_other_programs() {
 
 #[test]
 fn blocks_of_xfs_and_ext4_on_one_array_have_their_own_codes() {
-    let tables = xfs_tables(1, true);
-    let codes: Vec<u64> = tables.boundaries.iter().map(|b| b & 255).collect();
+    let codes: Vec<u64> = xfs_tables(1, true).boundaries.iter().map(|b| b & 255).collect();
     assert!(codes.contains(&43) && codes.contains(&35), "{codes:?}");
 }

@@ -183,8 +183,7 @@ fn lossy(bytes: &[u8]) -> String {
 
 /// The bytes of a name that may not be UTF-8.
 fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
-    let bytes = hexadecimal.and_then(|h| unhex(&h));
-    bytes.unwrap_or_else(|| text.into_bytes())
+    hexadecimal.and_then(|h| unhex(&h)).unwrap_or_else(|| text.into_bytes())
 }
 
 impl Filesystem {

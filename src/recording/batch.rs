@@ -109,8 +109,7 @@ impl Layout {
 
     /// The columns that use a dictionary.
     pub fn users(&self, id: i64) -> impl Iterator<Item = usize> {
-        let users = self.dictionaries.iter().filter(move |d| d.0 == id);
-        users.map(|d| d.1)
+        self.dictionaries.iter().filter(move |d| d.0 == id).map(|d| d.1)
     }
 
     /// Decodes a record batch.
@@ -124,8 +123,8 @@ impl Layout {
         let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
         check(batch, body, ROWS, &self.elements)?;
         let (schema, version) = (Arc::clone(&self.schema), message.version());
-        let columns = self.indices.iter().zip(COLUMNS);
-        let columns = columns.filter(|(_, (name, _))| wanted.includes(name));
+        let columns =
+            self.indices.iter().zip(COLUMNS).filter(|(_, (name, _))| wanted.includes(name));
         let indices: Vec<usize> = columns.map(|(index, _)| *index).collect();
         let record = read_record_batch(body, batch, schema, dictionaries, Some(&indices), &version);
         let batch = Batch::new(record.map_err(|_| DAMAGED)?);

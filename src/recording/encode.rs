@@ -162,8 +162,7 @@ impl Encoder {
         };
         let arrays = batch.names.arrays.len() as u32;
         let single = |r: &Row| {
-            let array = member(r).and_then(|m| batch.names.arrays.get(m.0 as usize));
-            array.is_some_and(|a| a.1)
+            member(r).and_then(|m| batch.names.arrays.get(m.0 as usize)).is_some_and(|a| a.1)
         };
         let whole = |r: &Row| matches!(r.kind, Kind::Request | Kind::Submission);
         let some = |value: u32| (value != NONE).then_some(value);

@@ -75,8 +75,8 @@ impl fmt::Display for Ending {
                 time(after_us)
             ),
             Self::Gaps(wrong) => {
-                let named = wrong.iter().take(NAMED).map(String::as_str);
-                let named = named.collect::<Vec<_>>().join("; ");
+                let named =
+                    wrong.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
                 write!(f, "parts of the recording are missing or damaged: {named}")?;
                 match wrong.len().saturating_sub(NAMED) {
                     0 => Ok(()),

@@ -57,8 +57,7 @@ fn whole(part: &Path) -> Option<PathBuf> {
 
 /// Number of a part (`NAME.0001.part`). Numbers above 9999 have more than four digits.
 fn number(path: &Path, name: &[u8]) -> Option<u64> {
-    let part = path.file_name()?.as_bytes();
-    let rest = part.strip_prefix(name)?.strip_prefix(b".")?;
+    let rest = path.file_name()?.as_bytes().strip_prefix(name)?.strip_prefix(b".")?;
     let digits = rest.strip_suffix(b".part")?;
     let digits = std::str::from_utf8(digits).ok()?;
     let all = digits.len() >= 4 && digits.bytes().all(|b| b.is_ascii_digit());

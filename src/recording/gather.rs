@@ -369,8 +369,7 @@ impl Pass {
             array.amplification = Some(Amplification::new(array, snapshot.interval));
         }
         let sizes = self.names.iter().zip(self.sizes).flat_map(|(name, by_op)| {
-            let by_op = Op::ALL.into_iter().zip(by_op);
-            by_op.map(|(op, sizes)| ((name.clone(), op), sizes))
+            Op::ALL.into_iter().zip(by_op).map(|(op, sizes)| ((name.clone(), op), sizes))
         });
         let has_requests = |s: &Sizes| s.requests.iter().any(|&n| n > 0);
         let report = Report {

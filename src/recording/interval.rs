@@ -31,8 +31,8 @@ pub(super) fn parse<T: DeserializeOwned>(
 
 /// Length of an interval of `interval_s` seconds.
 pub(super) fn length(interval_s: f64) -> Result<Duration, String> {
-    let length = Duration::try_from_secs_f64(interval_s).ok();
-    let length = length.filter(|i| *i <= Duration::from_secs(1 << 32));
+    let length =
+        Duration::try_from_secs_f64(interval_s).ok().filter(|i| *i <= Duration::from_secs(1 << 32));
     length.ok_or_else(|| format!("interval_s is {interval_s}"))
 }
 
@@ -43,8 +43,9 @@ pub(super) fn device(dev: u32) -> String {
 
 /// Inverse of [`device`].
 pub(super) fn number(device: &str) -> Result<u32, String> {
-    let dev = Dev::parse(device).filter(|d| d.major < 1 << 12 && d.minor < 1 << 20);
-    let dev = dev.ok_or_else(|| format!("{:?} is not a device number", clip(device)))?;
+    let dev = Dev::parse(device)
+        .filter(|d| d.major < 1 << 12 && d.minor < 1 << 20)
+        .ok_or_else(|| format!("{:?} is not a device number", clip(device)))?;
     Ok(dev.kernel())
 }
 

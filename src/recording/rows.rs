@@ -81,8 +81,7 @@ impl Names {
     pub fn new(state: &State) -> Self {
         let arrays = state.arrays.iter();
         let members = (0..).zip(&state.arrays).flat_map(|(array, subject)| {
-            let members = subject.members.iter();
-            members.map(move |m| (array, m.name.clone(), m.slot))
+            subject.members.iter().map(move |m| (array, m.name.clone(), m.slot))
         });
         Self {
             arrays: arrays.map(|a| (a.info.name.clone(), a.info.level == "single")).collect(),

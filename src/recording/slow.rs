@@ -194,8 +194,7 @@ impl Interval {
     /// # Errors
     /// The text is too long or invalid.
     pub fn parse(time_us: i64, json: &str) -> Result<SlowSnapshot, String> {
-        let interval = interval::parse(json, SCHEMA, |interval: &Self| &interval.schema)?;
-        interval.read(time_us)
+        interval::parse(json, SCHEMA, |interval: &Self| &interval.schema)?.read(time_us)
     }
 
     fn read(self, time_us: i64) -> Result<SlowSnapshot, String> {

@@ -22,8 +22,7 @@ use crate::origin::Origin;
 
 /// Compares `json` with `format/NAME`, which UPDATE_FORMAT=1 writes.
 fn compare(name: &str, json: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/recording/format");
-    let path = path.join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/recording/format").join(name);
     let json: serde_json::Value = serde_json::from_str(json).unwrap();
     let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
     if std::env::var_os("UPDATE_FORMAT").is_some() {

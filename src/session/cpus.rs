@@ -106,8 +106,7 @@ impl CpuSampler {
 
     /// Limits of the samples, one line each.
     pub fn notes(&self) -> Vec<String> {
-        let hidden = (!self.named()).then(|| hidden(symbols::why_hidden()));
-        hidden.into_iter().collect()
+        (!self.named()).then(|| hidden(symbols::why_hidden())).into_iter().collect()
     }
 }
 

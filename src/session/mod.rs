@@ -179,8 +179,7 @@ impl Traced {
                 && !queue.bio_based
                 && member.nested_array.is_none()
                 && only_on_disk(member);
-            let file = file.as_ref().filter(|_| same)?;
-            file.read().ok().map(|d| d.requests())
+            file.as_ref().filter(|_| same)?.read().ok().map(|d| d.requests())
         };
         let arrays = arrays.iter().zip(&self.stats);
         arrays.map(|(a, files)| a.members.iter().zip(files).map(one).collect()).collect()
@@ -266,8 +265,7 @@ impl Session {
             1 => format!("{} (1 member)", a.name),
             n => format!("{} ({n} members)", a.name),
         };
-        let arrays = self.traced.topology.host.arrays.iter();
-        arrays.map(one).collect::<Vec<_>>().join(", ")
+        self.traced.topology.host.arrays.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// The programs.

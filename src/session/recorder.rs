@@ -441,8 +441,7 @@ fn records_itself(session: &Session, storage: &impl Storage) -> Option<String> {
     let device = storage.device()?;
     let arrays = &session.topology().host.arrays;
     let on = arrays.iter().find(|a| {
-        let filesystems = a.filesystems.iter().map(|fs| fs.dev);
-        filesystems.chain([a.dev]).any(|d| d.kernel() == device)
+        a.filesystems.iter().map(|fs| fs.dev).chain([a.dev]).any(|d| d.kernel() == device)
     })?;
     Some(format!(
         "{} is on {}, which is recorded: the recording includes its own writes (the thread \

@@ -59,8 +59,7 @@ impl Session {
             arrays
                 .iter()
                 .flat_map(|a| {
-                    let fs = a.filesystems.iter().map(|f| (f.dev, &f.name));
-                    fs.chain([(a.dev, &a.name)])
+                    a.filesystems.iter().map(|f| (f.dev, &f.name)).chain([(a.dev, &a.name)])
                 })
                 .find(|(d, _)| d.to_string() == dev)
                 .map(|(_, name)| name.clone())

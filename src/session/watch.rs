@@ -197,8 +197,7 @@ impl Observed {
 
 /// Devices that can hold a filesystem and whose sectors on `array` are known.
 fn mapped(array: &Array) -> impl Iterator<Item = &Filesystem> {
-    let all = array.filesystems.iter().chain(&array.unmounted);
-    all.filter(|fs| !fs.segments.is_empty())
+    array.filesystems.iter().chain(&array.unmounted).filter(|fs| !fs.segments.is_empty())
 }
 
 /// Identity of a filesystem; `None` if there is none. Does not keep the device or the mount point

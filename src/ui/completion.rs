@@ -17,8 +17,7 @@ pub fn targets() -> ArgValueCandidates {
 pub fn targets_or_files() -> ArgValueCompleter {
     ArgValueCompleter::new(|typed: &OsStr| {
         let begins = |c: &CompletionCandidate| {
-            let name = c.get_value().as_encoded_bytes();
-            name.starts_with(typed.as_encoded_bytes())
+            c.get_value().as_encoded_bytes().starts_with(typed.as_encoded_bytes())
         };
         let mut found: Vec<_> = all().into_iter().filter(begins).collect();
         found.extend(PathCompleter::any().complete(typed));

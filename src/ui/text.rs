@@ -17,11 +17,12 @@ fn last_fitting(
     columns: usize,
 ) -> Option<(usize, char)> {
     let mut used = 0;
-    let fitting = chars.take_while(|(_, c)| {
-        used += c.width().unwrap_or(0);
-        used < columns
-    });
-    fitting.last()
+    chars
+        .take_while(|(_, c)| {
+            used += c.width().unwrap_or(0);
+            used < columns
+        })
+        .last()
 }
 
 /// `text` in at most `columns`, cut with `…`.
@@ -29,8 +30,7 @@ pub fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if width(text) <= columns {
         return Cow::Borrowed(text);
     }
-    let last = last_fitting(text.char_indices(), columns);
-    let end = last.map_or(0, |(at, c)| at + c.len_utf8());
+    let end = last_fitting(text.char_indices(), columns).map_or(0, |(at, c)| at + c.len_utf8());
     let mark = if columns > 0 { "…" } else { "" };
     Cow::Owned(format!("{}{mark}", &text[..end]))
 }

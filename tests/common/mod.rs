@@ -145,8 +145,7 @@ pub fn loopback_address() -> std::net::Ipv4Addr {
 
 /// Comm of the calling thread, as the kernel reports it.
 pub fn own_comm() -> String {
-    let comm = fs::read_to_string("/proc/thread-self/comm").unwrap();
-    comm.trim_end_matches('\n').to_owned()
+    fs::read_to_string("/proc/thread-self/comm").unwrap().trim_end_matches('\n').to_owned()
 }
 
 /// Runs another program, which must succeed. Returns its stdout.
@@ -184,8 +183,8 @@ pub fn tracing() -> bool {
         return false;
     }
     let refused = REFUSED.get_or_init(|| {
-        let disk = fs::read_dir("/sys/block").ok()?.next()?.ok()?.file_name();
-        let disk = disk.into_string().unwrap();
+        let disk =
+            fs::read_dir("/sys/block").ok()?.next()?.ok()?.file_name().into_string().unwrap();
         let out = raidtrace(&["top", &disk, "--json", "-n1", "-i0.1"]);
         let refused = ["refused", "describe its types", "tracepoint"];
         (out.code() == Some(1) && refused.iter().any(|w| out.stderr.contains(w)))

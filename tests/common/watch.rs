@@ -69,8 +69,7 @@ pub fn until_idle(top: &Top, disk: &str, witness: Option<&Witness>) -> (Vec<Valu
         let begun = jiff::Timestamp::try_from(SystemTime::now()).unwrap();
         let mut next = || {
             lines.push(json(&top.line()).remove(0));
-            let said = lines[lines.len() - 1]["time"].as_str().unwrap();
-            said.parse::<jiff::Timestamp>().unwrap()
+            lines[lines.len() - 1]["time"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap()
         };
         // `time` is the end of an interval in whole seconds, so only the interval after the first
         // later one is entirely after `begun`.
@@ -190,8 +189,7 @@ impl Witness {
         let text = fs::read(self.0.join("trace")).unwrap();
         let event = format!(": {event}: ");
         let of_event = |line: &&[u8]| line.windows(event.len()).any(|w| w == event.as_bytes());
-        let lines = text.split(|b| *b == b'\n');
-        lines.filter(of_event).map(<[u8]>::to_vec).collect()
+        text.split(|b| *b == b'\n').filter(of_event).map(<[u8]>::to_vec).collect()
     }
 }
 

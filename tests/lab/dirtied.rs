@@ -71,8 +71,7 @@ type Pairs<'a> = BTreeMap<(&'a str, &'a str), u64>;
 /// Bytes dirtied, by comm and origin, and by comm and path.
 fn dirtied_by(lines: &[Value]) -> (Pairs<'_>, Pairs<'_>) {
     let (mut dirtied, mut files) = (Pairs::new(), Pairs::new());
-    let arrays = lines.iter().flat_map(|l| each(l, "arrays"));
-    for task in arrays.flat_map(|a| each(a, "tasks")) {
+    for task in lines.iter().flat_map(|l| each(l, "arrays")).flat_map(|a| each(a, "tasks")) {
         let comm = word(task, "comm");
         for row in each(task, "dirtied") {
             *dirtied.entry((comm, word(row, "origin"))).or_default() += count(row, "bytes");

@@ -18,8 +18,7 @@ fn measured(dir: &Path) -> Measured {
         let mut words = line.split(' ');
         let (case, figure) = (words.next().expect("case"), words.next().expect("figure"));
         let blocks = words.map(|w| w.parse().expect("blocks")).collect();
-        let figures = found.entry(case.to_owned()).or_default();
-        figures.insert(figure.to_owned(), blocks);
+        found.entry(case.to_owned()).or_default().insert(figure.to_owned(), blocks);
     }
     assert_eq!(found.len(), 8, "four arrays with two filesystems each");
     found

@@ -20,8 +20,8 @@ pub(super) fn graph(file: &Path) -> Vec<Call> {
     let call = |line: &str| {
         let mut parts = line.split('|').map(str::trim);
         let (process, duration, function) = (parts.next()?, parts.next()?, parts.next()?);
-        let us = duration.strip_suffix("us")?.trim();
-        let us = us.trim_start_matches(|c: char| !c.is_ascii_digit());
+        let us =
+            duration.strip_suffix("us")?.trim().trim_start_matches(|c: char| !c.is_ascii_digit());
         let function = function.trim_start_matches(['}', ' ', '/', '*']);
         let end = function.find(|c: char| !c.is_alphanumeric() && c != '_')?;
         Some(Call {
@@ -34,8 +34,7 @@ pub(super) fn graph(file: &Path) -> Vec<Call> {
 }
 
 pub(super) fn phase<'a>(operation: &'a Value, name: &str) -> Option<&'a Value> {
-    let phases = operation["phases"].as_array().expect("phases");
-    phases.iter().find(|p| p["phase"] == name)
+    operation["phases"].as_array().expect("phases").iter().find(|p| p["phase"] == name)
 }
 
 pub(super) fn us(operation: &Value, name: &str) -> f64 {
@@ -130,8 +129,8 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     for interval in &intervals {
         assert_eq!(interval["lost"]["events"], 0, "{}", interval["lost"]);
     }
-    let all = intervals.iter().filter_map(|i| i["operations"].as_array());
-    let all: Vec<&Value> = all.flatten().collect();
+    let all: Vec<&Value> =
+        intervals.iter().filter_map(|i| i["operations"].as_array()).flatten().collect();
     let calls = graph(&dir.join("slow.graph"));
     let of_task = |operation: &Value, function: &str| -> f64 {
         let pid = operation["pid"].as_u64();
@@ -139,8 +138,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
         own.map(|c| c.us).sum()
     };
     let of_all = |function: &str| -> f64 {
-        let own = calls.iter().filter(|c| c.function == function);
-        own.map(|c| c.us).sum()
+        calls.iter().filter(|c| c.function == function).map(|c| c.us).sum()
     };
     let named = |name: &str, op: &str| -> Vec<&Value> {
         let is = |o: &&&Value| {

@@ -21,8 +21,7 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
         return;
     };
     let of = |case: &Case, op: &str| -> Vec<Value> {
-        let own = case.operations.iter().filter(|o| o["op"] == op);
-        own.cloned().collect()
+        case.operations.iter().filter(|o| o["op"] == op).cloned().collect()
     };
 
     let case = Case::new(&dir, "idle");
@@ -72,8 +71,7 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
 
     let case = Case::new(&dir, "space");
     assert!(compare(&case, "create", &["log_space"], &["xlog_grant_head_wait"]) > 50e3);
-    let creates = of(&case, "create");
-    for waited in creates.iter().filter_map(|o| phase(o, "log_space")) {
+    for waited in of(&case, "create").iter().filter_map(|o| phase(o, "log_space")) {
         assert_eq!(waited["task"]["comm"], "xfsaild/md120");
     }
 

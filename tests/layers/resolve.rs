@@ -62,8 +62,11 @@ impl Modules {
             panic!("{file}: {e}");
         }
         for child in sink.files {
-            let found = child.candidates(file).into_iter().find(|f| read(f).is_some());
-            let found = found.unwrap_or_else(|| panic!("{file}: no file for {:?}", child.module));
+            let found = child
+                .candidates(file)
+                .into_iter()
+                .find(|f| read(f).is_some())
+                .unwrap_or_else(|| panic!("{file}: no file for {:?}", child.module));
             if child.test {
                 self.add_test(read, &found);
             } else {

@@ -63,8 +63,7 @@ impl Image {
         let mut command = Command::new("xfs_db");
         let print = format!("p {name}");
         let out = run(command.args(["-r", "-c", "sb 0", "-c", &print]).arg(&self.path));
-        let value = out.stdout.trim().rsplit(' ').next().unwrap();
-        value.parse().unwrap()
+        out.stdout.trim().rsplit(' ').next().unwrap().parse().unwrap()
     }
 }
 
@@ -128,8 +127,7 @@ fn the_suggested_agsize() {
     assert!(why.contains("25200 modulo 7 is 0"), "{why}");
     let advice = object["advice"].as_str().unwrap();
     assert!(advice.contains("agsize cannot be changed"), "{advice}");
-    let word = advice.split_whitespace().find(|w| w.starts_with("agsize="));
-    let word = word.unwrap();
+    let word = advice.split_whitespace().find(|w| w.starts_with("agsize=")).unwrap();
     assert_eq!(word, format!("agsize={}", agsize - (512 << 10)));
     let (_dir, path) = sparse();
     let text = mkfs(&path, &format!("-N -d {STRIPE},{word}"));

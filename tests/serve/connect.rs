@@ -53,8 +53,7 @@ fn figures_match_those_of_serve() {
         let member = &intervals[0]["arrays"][0]["members"][0];
         assert_eq!(member["name"], disk.name.as_str());
         let tasks = intervals.iter().any(|i| {
-            let tasks = i["arrays"][0]["tasks"].as_array().unwrap();
-            tasks.iter().any(|t| t["comm"] == own_comm())
+            i["arrays"][0]["tasks"].as_array().unwrap().iter().any(|t| t["comm"] == own_comm())
         });
         assert!(tasks, "{intervals:#?}");
     }

@@ -157,8 +157,7 @@ pub fn disagreement(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<String> {
 
 /// Notes of a snapshot, and those derived from its figures.
 pub fn notes(snapshot: &AllocSnapshot) -> Vec<String> {
-    let each = snapshot.filesystems.iter();
-    let made = each.filter_map(|fs| disagreement(snapshot, fs));
+    let made = snapshot.filesystems.iter().filter_map(|fs| disagreement(snapshot, fs));
     snapshot.notes.iter().cloned().chain(made).collect()
 }
 
@@ -169,8 +168,7 @@ pub fn mean_goal(counts: &Counts) -> Option<u64> {
 
 /// Possible samples of one CPU; `None` without sampling, or if all CPUs were idle.
 pub fn one_cpu(snapshot: &AllocSnapshot) -> Option<u64> {
-    let each = snapshot.cpus.values().map(|c| c.possible);
-    each.max().filter(|n| *n > 0)
+    snapshot.cpus.values().map(|c| c.possible).max().filter(|n| *n > 0)
 }
 
 /// CPU time in the allocator, in CPUs: 0.83 is 83 % of one CPU.

@@ -128,8 +128,7 @@ impl Case<'_> {
     }
 
     fn mount(&self) -> String {
-        let mount = self.fs.mount.as_deref();
-        mount.map_or("MOUNTPOINT".to_owned(), quote)
+        self.fs.mount.as_deref().map_or("MOUNTPOINT".to_owned(), quote)
     }
 
     /// CPU samples, if there are enough and all can be attributed to this filesystem.

@@ -62,8 +62,8 @@ impl Counts {
             &mut self.discards,
         ];
         let by_criterion = [&mut self.criteria, &mut self.looked, &mut self.refused];
-        let several = by_criterion.into_iter().flatten();
-        let several = several.chain(&mut self.groups.0).chain(&mut self.reasons);
+        let several =
+            by_criterion.into_iter().flatten().chain(&mut self.groups.0).chain(&mut self.reasons);
         single.into_iter().chain(several)
     }
 

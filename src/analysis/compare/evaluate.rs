@@ -224,11 +224,13 @@ fn notes(
              has another part of the array"
         ));
     }
-    let renamed = members.iter().filter(|m| {
-        let names = (before.members.get(m.0), after.members.get(m.1));
-        matches!(names, (Some(was), Some(now)) if was.name != now.name)
-    });
-    let renamed = renamed.count();
+    let renamed = members
+        .iter()
+        .filter(|m| {
+            let names = (before.members.get(m.0), after.members.get(m.1));
+            matches!(names, (Some(was), Some(now)) if was.name != now.name)
+        })
+        .count();
     if renamed > 0 && now.level != "single" {
         notes.push(format!(
             "{renamed} of {} members have another name now; members are compared by slot",

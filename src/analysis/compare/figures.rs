@@ -89,8 +89,7 @@ pub fn array(both: &Both<'_>) -> Vec<Change> {
 /// Undefined with too few requests.
 fn skew(both: &Both<'_>, keep: impl Fn(Origin, Op) -> bool) -> super::estimate::Estimate {
     let by_requests = [&both.before, &both.after].iter().all(|side| {
-        let bytes = side.each(|s, i| s.moved(i, |_, o, op| keep(o, op)).1);
-        bytes.iter().all(|b| *b == 0.0)
+        side.each(|s, i| s.moved(i, |_, o, op| keep(o, op)).1).iter().all(|b| *b == 0.0)
     });
     let series = |side: &Side<'_>| -> Vec<Vec<f64>> {
         let requests = side.each(|s, i| s.moved(i, |_, o, op| keep(o, op)).0);
@@ -245,8 +244,11 @@ pub fn amplification(both: &Both<'_>) -> Vec<Change> {
         let each = intervals.map(|interval| {
             let amplification = Amplification::new(&bytes_of(side, interval), Default::default());
             let total = amplification.total(Op::Write);
-            let own = amplification.rows.iter().filter(|r| r.op == Op::Write);
-            let own = own.map(|r| (Some(r.origin), (r.below() as f64, r.submitted as f64)));
+            let own = amplification
+                .rows
+                .iter()
+                .filter(|r| r.op == Op::Write)
+                .map(|r| (Some(r.origin), (r.below() as f64, r.submitted as f64)));
             own.chain([(None, (total.below() as f64, total.submitted as f64))]).collect()
         });
         each.collect()
@@ -259,8 +261,7 @@ pub fn amplification(both: &Both<'_>) -> Vec<Change> {
         let series = |side: &Side<'_>| {
             let rows = side.pick((&before, &after));
             let each = |part: fn(&(f64, f64)) -> f64| -> Vec<f64> {
-                let values = rows.iter().map(|r| r.get(&origin).map_or(0.0, part));
-                values.collect()
+                rows.iter().map(|r| r.get(&origin).map_or(0.0, part)).collect()
             };
             [each(|r| r.0), each(|r| r.1)]
         };

@@ -78,16 +78,18 @@ impl Resamples {
     /// Value of `figure` for each resample. `figure` gets the sums of all `series` over the
     /// resample; they have a value for each interval.
     pub fn figures<T>(&self, series: &[Vec<f64>], figure: impl Fn(&[f64]) -> T) -> Vec<T> {
-        let prefixes = series.iter().map(|series| {
-            let mut sum = 0.0;
-            let around = series.iter().chain(series).take(series.len() + self.block);
-            let sums = around.map(|v| {
-                sum += v;
-                sum
-            });
-            std::iter::once(0.0).chain(sums).collect()
-        });
-        let prefixes: Vec<Vec<f64>> = prefixes.collect();
+        let prefixes: Vec<Vec<f64>> = series
+            .iter()
+            .map(|series| {
+                let mut sum = 0.0;
+                let around = series.iter().chain(series).take(series.len() + self.block);
+                let sums = around.map(|v| {
+                    sum += v;
+                    sum
+                });
+                std::iter::once(0.0).chain(sums).collect()
+            })
+            .collect();
         let mut sums = vec![0.0; series.len()];
         let figures = (0..RESAMPLES).map(|n| {
             let blocks: Vec<(usize, usize)> = self.blocks(n).collect();

@@ -33,11 +33,14 @@ impl<'a> Side<'a> {
     pub fn new(is_after: bool, series: &'a Series, array: &'a ArraySnapshot) -> Self {
         let position = |found: Option<usize>| found.and_then(|i| u32::try_from(i).ok());
         let number = series.arrays.iter().position(|a| *a == array.info.name);
-        let members = array.members.iter().map(|member| {
-            let own = |(a, m): &(String, String)| *a == array.info.name && *m == member.name;
-            position(series.members.iter().position(own))
-        });
-        let members: Vec<Option<u32>> = members.collect();
+        let members: Vec<Option<u32>> = array
+            .members
+            .iter()
+            .map(|member| {
+                let own = |(a, m): &(String, String)| *a == array.info.name && *m == member.name;
+                position(series.members.iter().position(own))
+            })
+            .collect();
         let mut own = vec![false; series.members.len()];
         for number in members.iter().flatten() {
             if let Some(own) = own.get_mut(*number as usize) {
@@ -66,22 +69,19 @@ impl<'a> Side<'a> {
 
     /// Value of `each` in every interval.
     pub fn each(&self, each: impl Fn(&Self, &'a Interval) -> f64) -> Vec<f64> {
-        let intervals = self.series.intervals.iter();
-        intervals.map(|interval| each(self, interval)).collect()
+        self.series.intervals.iter().map(|interval| each(self, interval)).collect()
     }
 
     /// Busy time of a member in seconds.
     pub fn busy(&self, interval: &Interval, member: usize) -> f64 {
         let number = self.members.get(member).copied().flatten();
         let disk = number.and_then(|n| interval.disks.get(n as usize));
-        let busy = disk.map_or(0.0, |d| d.busy_us as f64 / 1e6);
-        busy.min(interval.seconds())
+        disk.map_or(0.0, |d| d.busy_us as f64 / 1e6).min(interval.seconds())
     }
 
     /// Indices of the members that are present.
     pub fn present(&self) -> impl Iterator<Item = usize> {
-        let members = self.array.members.iter().enumerate();
-        members.filter(|(_, m)| m.is_present()).map(|(i, _)| i)
+        self.array.members.iter().enumerate().filter(|(_, m)| m.is_present()).map(|(i, _)| i)
     }
 
     /// Bios and bytes that were submitted for the origins and operations that `keep` accepts.

@@ -84,8 +84,7 @@ struct Load<'a> {
 impl<'a> Load<'a> {
     /// The bytes, or without any the bios, if they differ beyond noise.
     fn more(&self) -> Option<&'a Change> {
-        let load = self.bytes.or(self.bios);
-        load.filter(|c| c.is_significant() && beyond(c, LOAD))
+        self.bytes.or(self.bios).filter(|c| c.is_significant() && beyond(c, LOAD))
     }
 
     /// True if the bytes are about the same, but the bios are larger or smaller, or the share of

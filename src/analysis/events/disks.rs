@@ -145,8 +145,7 @@ impl Disk {
 
     /// Length of the disjoint spans before `time`.
     fn covered(&self, time: i64) -> u64 {
-        let before = self.spans.iter().take_while(|s| s.0 < time);
-        before.map(|s| (s.1.min(time) - s.0) as u64).sum()
+        self.spans.iter().take_while(|s| s.0 < time).map(|s| (s.1.min(time) - s.0) as u64).sum()
     }
 
     /// Figures from the start of the stretch to `time`. Call [`Disk::merge`] first.
@@ -207,8 +206,7 @@ impl Disks {
         let time = request.time_us;
         let waited = i64::from(request.queue_us.unwrap_or(0));
         let begin = time - waited - i64::from(request.device_us.unwrap_or(0));
-        let of = self.stretches.iter().rposition(|s| s.from <= time);
-        let of = of.unwrap_or(0);
+        let of = self.stretches.iter().rposition(|s| s.from <= time).unwrap_or(0);
         for (i, stretch) in self.stretches.iter_mut().enumerate().rev() {
             let (from, to) = (stretch.from, stretch.to.unwrap_or(i64::MAX));
             let within = i == of || (begin < to && time > from);
@@ -389,8 +387,7 @@ impl Disks {
 
     /// Sums at a boundary; the final sums for a time after the end.
     fn sums(&self, time: i64) -> &[DiskSum] {
-        let known = self.boundaries.get(&time);
-        known.map_or(&self.base, Vec::as_slice)
+        self.boundaries.get(&time).map_or(&self.base, Vec::as_slice)
     }
 }
 

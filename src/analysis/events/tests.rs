@@ -86,16 +86,14 @@ fn cells_are_the_sum_of_items() {
         let sums = (cell.requests, cell.bytes, cell.queue.count(), cell.device.count());
         assert_eq!(sums, cells[key], "{key:?}");
     }
-    let tasks = end.counters.tasks.values();
-    let sums = tasks.fold((0, 0), |(n, b), t| (n + t.bios, b + t.bytes));
+    let sums = end.counters.tasks.values().fold((0, 0), |(n, b), t| (n + t.bios, b + t.bytes));
     assert_eq!(sums, (bios, submitted));
     assert_eq!(end.counters.files.values().map(|f| f.bytes).sum::<u64>(), files);
 }
 
 #[test]
 fn disk_statistics_cover_the_time_between_states() {
-    let snapshot = snapshot(&fixture::items(3000, 5));
-    for member in snapshot.arrays.iter().flat_map(|a| &a.members) {
+    for member in snapshot(&fixture::items(3000, 5)).arrays.iter().flat_map(|a| &a.members) {
         let disk = member.disk.unwrap();
         assert_eq!(disk.requests, 500);
         // At least io_ticks, since there is always a request in flight; the requests were in flight

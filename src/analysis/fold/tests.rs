@@ -219,8 +219,7 @@ fn disk_statistics_continue_across_a_reload() {
     let before = Fold::new(sample(1, 10, 100));
     let requests = |mut first: Sample| {
         before.resume_disks(&mut first);
-        let members = first.arrays[0].members.iter();
-        members.map(|m| m.disk.unwrap().requests).collect::<Vec<_>>()
+        first.arrays[0].members.iter().map(|m| m.disk.unwrap().requests).collect::<Vec<_>>()
     };
     assert_eq!(requests(sample(1, 30, 300)), [15, 15]);
     // A new device with the same name.

@@ -203,8 +203,7 @@ impl Evidence<'_> {
     }
 
     fn names(&self, members: &[usize]) -> Vec<String> {
-        let names = members.iter().map(|&i| self.present[i].name.clone());
-        names.collect()
+        members.iter().map(|&i| self.present[i].name.clone()).collect()
     }
 
     fn summary(&self, kind: Kind, headline: String) -> Hotspot {
@@ -389,16 +388,11 @@ impl Evidence<'_> {
     /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, if utilisation is
     /// known.
     fn busiest(&self, figures: &[Figures]) -> String {
-        let known = || {
-            let each = figures.iter().enumerate();
-            each.filter_map(|(i, f)| Some((i, f.utilisation?)))
-        };
+        let known = || figures.iter().enumerate().filter_map(|(i, f)| Some((i, f.utilisation?)));
         // Prefer the member with the longest burst to the one with the highest mean.
         let key = |f: &Figures| Some(f.burst.lasted).filter(|_| f.burst.is_significant());
-        let most = known().max_by(|a, b| {
-            let by_burst = key(&figures[a.0]).cmp(&key(&figures[b.0]));
-            by_burst.then(a.1.total_cmp(&b.1))
-        });
+        let most = known()
+            .max_by(|a, b| key(&figures[a.0]).cmp(&key(&figures[b.0])).then(a.1.total_cmp(&b.1)));
         let Some((busiest, most)) = most else {
             return "utilisation is not known".to_owned();
         };

@@ -26,10 +26,13 @@ pub fn limited(array: &ArraySnapshot) -> Option<String> {
     }
     let most = throttled.iter().max_by(|a, b| sum(a).total_cmp(&sum(b)))?;
     // The root cgroup of v2 has no limit: if the task is in it, the limit is from cgroup v1.
-    let cgroup = most.cgroup.as_ref().filter(|path| *path != "/");
-    let cgroup = cgroup.map_or("a cgroup".to_owned(), |path| format!("cgroup {path}"));
-    let what = io_of(&most.io);
-    let what = what.map_or(String::new(), |(name, op)| format!(", mostly {name} {}", plural(op)));
+    let cgroup = most
+        .cgroup
+        .as_ref()
+        .filter(|path| *path != "/")
+        .map_or("a cgroup".to_owned(), |path| format!("cgroup {path}"));
+    let what = io_of(&most.io)
+        .map_or(String::new(), |(name, op)| format!(", mostly {name} {}", plural(op)));
     let task = if most.pid == 0 {
         String::new()
     } else {

@@ -226,8 +226,7 @@ fn stall(member: &MemberSnapshot, over: Duration) -> Option<Stall> {
         in_flight: d.in_flight,
         is_over: false,
     });
-    let stall = member.stall.or(busy);
-    stall.filter(|s| s.lasted >= STALLED_AFTER)
+    member.stall.or(busy).filter(|s| s.lasted >= STALLED_AFTER)
 }
 
 pub fn median<T: Copy + PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {

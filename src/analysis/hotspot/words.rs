@@ -68,8 +68,8 @@ pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> St
 /// accepts and that jbd2 or writeback writes; empty if there is no such task.
 fn for_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String {
     // Without `--dirtied-origins`, dirtied metadata has no origin.
-    let metadata = Origin::ALL.into_iter().filter(|o| o.is_metadata());
-    let metadata = metadata.into_iter().any(|o| keep(o, Op::Write));
+    let metadata =
+        Origin::ALL.into_iter().filter(|o| o.is_metadata()).into_iter().any(|o| keep(o, Op::Write));
     let dirtied = |task: &TaskSnapshot| -> f64 {
         let io = task.dirtied.iter().filter(|i| match i.origin {
             Origin::Unknown => metadata,

@@ -24,8 +24,7 @@ const ENOUGH_READS: u64 = 64;
 const COSTLY: f64 = 0.5;
 
 fn kinds() -> impl Iterator<Item = (Origin, Op)> {
-    let origins = Origin::ALL.into_iter();
-    origins.flat_map(|origin| Op::ALL.map(|op| (origin, op)))
+    Origin::ALL.into_iter().flat_map(|origin| Op::ALL.map(|op| (origin, op)))
 }
 
 /// The origin and operation with most of the work.
@@ -43,8 +42,8 @@ impl MainWork {
     fn new(members: &[&MemberSnapshot], over: Duration) -> Option<Self> {
         let without_data = |op: Op| !matches!(op, Op::Read | Op::Write);
         let time = |origin, op| -> f64 {
-            let cells = members.iter().flat_map(|m| &m.io);
-            let cells = cells.filter(|c| (c.origin, c.op) == (origin, op));
+            let cells =
+                members.iter().flat_map(|m| &m.io).filter(|c| (c.origin, c.op) == (origin, op));
             cells.filter(|_| without_data(op)).map(Cell::device_us).sum()
         };
         let whole = over.as_micros() as f64 * members.len() as f64;
@@ -70,8 +69,7 @@ impl MainWork {
 
     fn among(amount: impl Fn(Origin, Op) -> f64) -> Option<(Origin, Op, f64)> {
         let each = kinds().map(|(o, op)| (o, op, amount(o, op)));
-        let most = each.max_by(|a, b| a.2.total_cmp(&b.2));
-        most.filter(|(_, _, amount)| *amount > 0.0)
+        each.max_by(|a, b| a.2.total_cmp(&b.2)).filter(|(_, _, amount)| *amount > 0.0)
     }
 
     /// `, from postgres (pid 4242)`: the task that submitted the work, or whose writes caused md to
@@ -102,8 +100,9 @@ pub fn mostly(members: &[&MemberSnapshot], over: Duration) -> String {
 pub fn work(array: &ArraySnapshot, members: &[&MemberSnapshot], over: Duration) -> String {
     let most = MainWork::new(members, over);
     let whose = most.as_ref().map(|m| m.submitter(array)).unwrap_or_default();
-    let reads = reads(members).filter(|_| most.is_none_or(|m| !is_read(m.origin, m.op)));
-    let reads = reads.unwrap_or_default();
+    let reads = reads(members)
+        .filter(|_| most.is_none_or(|m| !is_read(m.origin, m.op)))
+        .unwrap_or_default();
     format!("{}{whose}{reads}", mostly(members, over))
 }
 
@@ -113,8 +112,7 @@ pub fn hint(array: &ArraySnapshot, uneven: &Uneven, members: &[String]) -> Strin
     if uneven.op == Op::Read && uneven.origins.contains(&Origin::BlockBitmap) {
         return "; ext4 reads block bitmaps to find free space, see raidtrace alloc".to_owned();
     }
-    let groups = array.info.uneven_groups.as_ref();
-    let groups = groups.filter(|g| g.members == members);
+    let groups = array.info.uneven_groups.as_ref().filter(|g| g.members == members);
     let Some(groups) =
         groups.filter(|_| uneven.origins.iter().copied().any(is_of_allocation_group))
     else {

@@ -105,8 +105,8 @@ pub fn uneven(fs: &Filesystem, segments: &[Segment], array: &TargetArray) -> Opt
         return None;
     }
     let mean = hits.iter().sum::<u64>() as f64 / disks as f64;
-    let most = (0..disks).filter(|&slot| hits[slot] as f64 >= mean * UNEVEN_FROM);
-    let most: Vec<usize> = most.collect();
+    let most: Vec<usize> =
+        (0..disks).filter(|&slot| hits[slot] as f64 >= mean * UNEVEN_FROM).collect();
     let better = best(geometry, segments, groups.sectors, total).filter(AgSize::is_even);
     let copies = geometry.copies(ArraySector(0)).len().max(1) as u64;
     Some(UnevenGroups {

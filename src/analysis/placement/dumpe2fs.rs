@@ -164,8 +164,7 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     }
     let (ranges, overlap) = listed.ranges.finish();
     let in_sectors = |ranges: Vec<Range>| {
-        let ranges = ranges.into_iter();
-        ranges.map(|r| SectorRange::from_blocks(r, block_size as u32)).collect()
+        ranges.into_iter().map(|r| SectorRange::from_blocks(r, block_size as u32)).collect()
     };
     notes.extend(overlap.map(|o| o.note()));
     let kind = if ["extent", "extents", "flex_bg"].iter().any(|f| features.contains(f)) {
@@ -197,9 +196,10 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
 
 /// Computes the layout of mke2fs for a header without groups (`dumpe2fs -h`, `tune2fs -l`).
 fn without_groups(header: &Header) -> Result<Filesystem, String> {
-    let layout = header.superblock().and_then(mke2fs::from_superblock);
-    let layout =
-        layout.map_err(|e| format!("no groups, and the header alone is not enough: {e}"))?;
+    let layout = header
+        .superblock()
+        .and_then(mke2fs::from_superblock)
+        .map_err(|e| format!("no groups, and the header alone is not enough: {e}"))?;
     let mut fs = Filesystem::new(layout);
     fs.notes.push(
         "the text has no groups (dumpe2fs -h?), so the layout is that of mke2fs. It may be wrong \

@@ -70,10 +70,11 @@ impl Header {
     /// Names the field that is missing or invalid.
     pub fn superblock(&self) -> Result<Superblock, String> {
         let mut features = Features::default();
-        let names = self.text("Filesystem features");
-        let names = names.replace("needs_recovery", "").replace("orphan_present", "");
-        let edited = features.edit(&names);
-        edited.map_err(|e| format!("'Filesystem features': {e}"))?;
+        let names = self
+            .text("Filesystem features")
+            .replace("needs_recovery", "")
+            .replace("orphan_present", "");
+        features.edit(&names).map_err(|e| format!("'Filesystem features': {e}"))?;
         let optional = |name: &str, default: u64, most: u64| -> Result<u64, String> {
             Ok(self.number(name, 0..=most)?.unwrap_or(default))
         };
@@ -94,8 +95,8 @@ impl Header {
         let groups = blocks.saturating_sub(first).div_ceil(per_group);
         let bit64 = features.has_incompat(incompat::BIT64);
         let flex = optional("Flex block group size", 1, 1 << 31)?;
-        let backups = self.text("Backup block groups").split_whitespace();
-        let mut backups = backups.filter_map(|w| w.parse().ok());
+        let mut backups =
+            self.text("Backup block groups").split_whitespace().filter_map(|w| w.parse().ok());
         // All casts are within the ranges above.
         let sb = Superblock {
             block_size: block as u32,

@@ -131,10 +131,13 @@ fn table_heads(fs: &Filesystem, groups: &BlockGroups) -> impl Iterator<Item = Se
     let block_sectors = fs.block_sectors();
     let each = u64::from(groups.table_blocks) * block_sectors;
     let per_flex = u64::from(groups.per_flex.max(1));
-    let tables = fs.ranges.iter().filter(move |r| r.origin == Origin::InodeTable && each > 0);
-    let tables = tables.flat_map(move |r| {
-        (0..r.count.div_ceil(each)).map(move |i| (r.first + i * each, each.min(r.count - i * each)))
-    });
+    let tables =
+        fs.ranges.iter().filter(move |r| r.origin == Origin::InodeTable && each > 0).flat_map(
+            move |r| {
+                (0..r.count.div_ceil(each))
+                    .map(move |i| (r.first + i * each, each.min(r.count - i * each)))
+            },
+        );
     tables.enumerate().filter_map(move |(group, (first, sectors))| {
         let before = group as u64 % per_flex * each;
         let heads = HEAD_BLOCKS * per_flex * block_sectors;

@@ -57,8 +57,8 @@ pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
         let skew = skew(values.iter().copied()).filter(|&s| s >= from)?;
         let sum: u64 = values.iter().sum();
         let mean = sum as f64 / disks as f64;
-        let slots = (0..disks).filter(|&slot| values[slot] as f64 > mean * 1.2);
-        let slots: Vec<usize> = slots.collect();
+        let slots: Vec<usize> =
+            (0..disks).filter(|&slot| values[slot] as f64 > mean * 1.2).collect();
         let on_slots: u64 = slots.iter().map(|&slot| values[slot]).sum();
         Some(Uneven {
             name: figures.names[usize::from(inodes)],
@@ -128,8 +128,7 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
     let groups = target.fs.allocation_groups();
     let same = matches!(uneven, [a, b] if a.slots == b.slots
         && (groups.is_some() || share(a.share) == share(b.share)));
-    let clauses = uneven.chunks(if same { uneven.len() } else { 1 });
-    let clauses = clauses.filter_map(|figures| {
+    let clauses = uneven.chunks(if same { uneven.len() } else { 1 }).filter_map(|figures| {
         if let Some(groups) = groups {
             return xfs::clause(target, groups.count, figures);
         }

@@ -95,8 +95,7 @@ pub fn area(name: &str, module: Option<&str>) -> Option<Area> {
     if let Some(module) = module {
         return MODULES.iter().find(|(m, _)| *m == module).map(|(_, a)| *a);
     }
-    let found = PREFIXES.iter().find(|(p, _)| name.starts_with(p));
-    found.map(|(_, area)| *area)
+    PREFIXES.iter().find(|(p, _)| name.starts_with(p)).map(|(_, area)| *area)
 }
 
 /// Prefixes of functions that run only for tracing: BPF programs, their trampolines, tracepoint

@@ -121,8 +121,7 @@ impl Figures {
     fn halve(&mut self) {
         self.interval_us = self.interval_us.saturating_mul(2);
         let width = self.members;
-        let old = std::mem::take(&mut self.classes);
-        for (i, row) in old.iter().enumerate() {
+        for (i, row) in std::mem::take(&mut self.classes).iter().enumerate() {
             let at = i / width / 2 * width + i % width;
             if at >= self.classes.len() {
                 self.classes.resize(at + 1, [0; CLASSES]);

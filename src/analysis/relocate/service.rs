@@ -70,6 +70,5 @@ impl Service {
 
 /// Device time of requests by class, µs.
 fn device_us(requests: &[u32; CLASSES], means: &[f64; CLASSES]) -> f64 {
-    let each = requests.iter().zip(means);
-    each.map(|(n, us)| f64::from(*n) * us).sum()
+    requests.iter().zip(means).map(|(n, us)| f64::from(*n) * us).sum()
 }

@@ -83,8 +83,7 @@ impl Stripes {
         let key = stripe.saturating_add(1);
         let found = set.iter().position(|s| s.key == key);
         let at = found.unwrap_or_else(|| {
-            let oldest = set.iter().enumerate().min_by_key(|(_, s)| s.used);
-            oldest.map_or(0, |(i, _)| i)
+            set.iter().enumerate().min_by_key(|(_, s)| s.used).map_or(0, |(i, _)| i)
         });
         let slot = &mut set[at];
         let mut done = None;
@@ -106,8 +105,7 @@ impl Stripes {
     /// Work for all writes that have not been handled.
     pub(super) fn finish(&mut self) -> impl Iterator<Item = Work> + '_ {
         let (all, parities) = (self.all, self.parities);
-        let stripes = self.sets.iter_mut().flatten();
-        stripes.filter_map(move |stripe| settle(stripe, all, parities))
+        self.sets.iter_mut().flatten().filter_map(move |stripe| settle(stripe, all, parities))
     }
 }
 

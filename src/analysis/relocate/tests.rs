@@ -349,8 +349,7 @@ fn parity_and_pre_reads_are_on_their_members() {
 fn bios_that_continue_each_other_are_one_request() {
     let geometry = geometry(Level::Raid0, 4, 1024);
     let requests = |bios: &[Bio]| -> u64 {
-        let figures = laid(&geometry, bios);
-        let sums = figures.by_member(Direction::Write);
+        let sums = laid(&geometry, bios).by_member(Direction::Write);
         sums.iter().map(|s| s.requests).sum()
     };
     let mut bios = [write(0, 0, 8), write(10, 8, 8), write(20, 16, 8)];

@@ -122,8 +122,7 @@ fn io_limit(of: char, part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice>
     if limits.is_empty() {
         return None;
     }
-    let longest = part.culprit.member.map_or(0, |(_, ns)| ns);
-    let longest = longest.max(part.culprit.other_members_ns);
+    let longest = part.culprit.member.map_or(0, |(_, ns)| ns).max(part.culprit.other_members_ns);
     let limit = IoLimit { limits, ..limit.clone() };
     (2 * longest < part.ns).then(|| slow::io_limit(&limit))
 }
@@ -197,8 +196,7 @@ mod tests {
     }
 
     fn text(s: &SlowSnapshot) -> String {
-        let found = advised(s, "rw");
-        let texts: Vec<String> = found.into_iter().map(|f| f.advice.text).collect();
+        let texts: Vec<String> = advised(s, "rw").into_iter().map(|f| f.advice.text).collect();
         texts.join("\n")
     }
 
@@ -363,12 +361,10 @@ mod tests {
         let mut s = only(Phase::OwnData);
         let pid = s.operations[0].operation.task.pid;
         facts.io_limits.insert(pid, limit);
-        let part = s.operations[0].waterfall.parts.get_mut(&Phase::OwnData);
-        let part = part.unwrap();
+        let part = s.operations[0].waterfall.parts.get_mut(&Phase::OwnData).unwrap();
         part.culprit.member = Some((SDC, part.ns));
         assert!(find(&s.operations, &s.names, &facts).is_empty());
-        let part = s.operations[0].waterfall.parts.get_mut(&Phase::OwnData);
-        let part = part.unwrap();
+        let part = s.operations[0].waterfall.parts.get_mut(&Phase::OwnData).unwrap();
         (part.culprit.member, part.culprit.other_members_ns) = (None, 0);
         assert!(find(&s.operations, &s.names, &Facts::default()).is_empty());
         let found = find(&s.operations, &s.names, &facts);

@@ -248,20 +248,17 @@ impl Purpose {
     /// purpose.
     pub fn from_stack(stack: &[Arc<str>]) -> Option<Self> {
         let calls = |function: &str| stack.iter().any(|f| plain(f) == function);
-        let found = PURPOSES.iter().find(|(function, _)| calls(function));
-        found.map(|(_, purpose)| *purpose)
+        PURPOSES.iter().find(|(function, _)| calls(function)).map(|(_, purpose)| *purpose)
     }
 
     /// Purpose with this name in JSON.
     pub fn from_name(name: &str) -> Option<Self> {
-        let found = NAMES.iter().find(|(_, known)| *known == name);
-        found.map(|(purpose, _)| *purpose)
+        NAMES.iter().find(|(_, known)| *known == name).map(|(purpose, _)| *purpose)
     }
 
     /// Name in JSON.
     pub fn name(self) -> &'static str {
-        let found = NAMES.iter().find(|(purpose, _)| *purpose == self);
-        found.map_or("", |(_, name)| name)
+        NAMES.iter().find(|(purpose, _)| *purpose == self).map_or("", |(_, name)| name)
     }
 }
 

@@ -109,8 +109,7 @@ pub fn locks(snapshot: &SlowSnapshot) -> Vec<Group> {
         else {
             continue;
         };
-        let holder = part.culprit.task.as_ref();
-        let holder = holder.map_or_else(|| "unknown".to_owned(), task);
+        let holder = part.culprit.task.as_ref().map_or_else(|| "unknown".to_owned(), task);
         let group = groups.entry((file, holder.clone())).or_default();
         group.name = snapshot.names.file(&file);
         group.add(part.ns, || match &part.culprit.what {

@@ -49,8 +49,7 @@ impl Recent {
     pub fn longest(&self, array: &str, time_us: i64) -> Option<String> {
         let from = time_us.saturating_sub(STAYS_US);
         let recent = |l: &&Longest| l.array == array && l.time_us > from && l.time_us <= time_us;
-        let longest = self.0.iter().filter(recent).max_by_key(|l| l.ns);
-        longest.map(|l| l.text.clone())
+        self.0.iter().filter(recent).max_by_key(|l| l.ns).map(|l| l.text.clone())
     }
 }
 

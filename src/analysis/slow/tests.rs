@@ -9,8 +9,7 @@ use super::waterfall::Waterfall;
 
 /// Phases with their lengths in ms, longest first.
 fn phases(waterfall: &Waterfall) -> Vec<(Phase, u64)> {
-    let longest = waterfall.longest();
-    longest.into_iter().map(|(p, part)| (p, part.ns / MS)).collect()
+    waterfall.longest().into_iter().map(|(p, part)| (p, part.ns / MS)).collect()
 }
 
 #[test]

@@ -311,8 +311,7 @@ impl Culprit {
     fn waited(&mut self, until: u64, ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
         let just_ended = until.saturating_sub(WAKE_UP_NS)..=until;
         let among = || ios.iter().filter(|b| is(b));
-        let last = among().filter(|b| just_ended.contains(&b.end_ns));
-        let last = last.max_by_key(|b| b.end_ns);
+        let last = among().filter(|b| just_ended.contains(&b.end_ns)).max_by_key(|b| b.end_ns);
         if let Some(last) = last.filter(|b| self.is_shorter_than(b)) {
             let span = (last.start_ns, last.end_ns);
             self.set(last, among().filter(|b| b.overlaps(span)));

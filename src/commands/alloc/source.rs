@@ -156,14 +156,12 @@ impl Record {
     }
 
     fn write(&mut self, interval: &Item) -> Result<()> {
-        let written = self.writer.push(interval);
-        let written = written.and_then(|()| self.writer.flush());
+        let written = self.writer.push(interval).and_then(|()| self.writer.flush());
         written.with_context(|| format!("writing {}: earlier intervals can be read", self.name))
     }
 
     fn finish(self) -> Result<()> {
-        let written = self.writer.finish();
-        let written = written.with_context(|| format!("ending {}", self.name))?;
+        let written = self.writer.finish().with_context(|| format!("ending {}", self.name))?;
         if written.dropped > 0 {
             let (n, name) = (written.dropped, &self.name);
             let note = format!("{name}: {n} intervals are missing: the disk was too slow");

@@ -280,8 +280,7 @@ impl FsFacts {
 
     /// Mount point, quoted; `MOUNTPOINT` if it is not mounted.
     pub fn mount_point(&self) -> String {
-        let mount = self.fs.mounts.first();
-        mount.map_or("MOUNTPOINT".to_owned(), |m| quote(&m.path))
+        self.fs.mounts.first().map_or("MOUNTPOINT".to_owned(), |m| quote(&m.path))
     }
 
     /// `/dev/md127p1`, quoted.

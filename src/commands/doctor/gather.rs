@@ -189,8 +189,7 @@ fn filesystem(
 /// logged blocks per transaction`.
 fn jbd2(info: &str) -> Option<Jbd2> {
     let number = |text: &str| -> Option<u64> {
-        let digits = text.trim().split(|c: char| !c.is_ascii_digit()).next()?;
-        digits.parse().ok()
+        text.trim().split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
     };
     let first = info.lines().next()?;
     let average = |name: &str| info.lines().find(|l| l.ends_with(name)).and_then(number);

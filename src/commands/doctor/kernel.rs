@@ -216,9 +216,11 @@ fn capabilities(properties: &Properties) -> Line {
         return line("capabilities", None, "no CapEff in /proc/self/status");
     };
     let has = |bit: u32| effective >> bit & 1 == 1;
-    let missing =
-        CAPABILITIES.iter().filter(|(bit, _)| !has(*bit) && (*bit < 38 || !has(SYS_ADMIN)));
-    let missing: Vec<&str> = missing.map(|(_, name)| *name).collect();
+    let missing: Vec<&str> = CAPABILITIES
+        .iter()
+        .filter(|(bit, _)| !has(*bit) && (*bit < 38 || !has(SYS_ADMIN)))
+        .map(|(_, name)| *name)
+        .collect();
     line(
         "capabilities",
         missing.is_empty(),

@@ -78,8 +78,8 @@ impl Row {
     /// Members that are clearly above the mean, the busiest first.
     pub fn busiest(&self) -> Vec<&str> {
         let mean = self.bytes as f64 / self.members.len().max(1) as f64;
-        let above = self.members.iter().filter(|m| m.bytes as f64 > mean * 1.2);
-        let mut above: Vec<&Share> = above.collect();
+        let mut above: Vec<&Share> =
+            self.members.iter().filter(|m| m.bytes as f64 > mean * 1.2).collect();
         above.sort_by_key(|m| Reverse(m.bytes));
         above.iter().map(|m| m.name.as_str()).collect()
     }
@@ -91,8 +91,8 @@ impl Row {
 
     /// Share of the writes on members other than predicted: half of the summed differences.
     fn disagreement(&self) -> f64 {
-        let differences = self.members.iter();
-        let differences = differences.map(|m| (self.observed_share(m) - m.predicted_share).abs());
+        let differences =
+            self.members.iter().map(|m| (self.observed_share(m) - m.predicted_share).abs());
         differences.sum::<f64>() / 2.0
     }
 
@@ -122,8 +122,7 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
         let Some(measured) = snapshot.arrays.iter().find(|a| a.info.name == *name) else {
             continue;
         };
-        let rows = COMPARED.iter().filter_map(|o| row(of, measured, *o));
-        let rows: Vec<Row> = rows.collect();
+        let rows: Vec<Row> = COMPARED.iter().filter_map(|o| row(of, measured, *o)).collect();
         let mut on_array: Vec<Finding> = rows.iter().filter_map(|r| disagrees(of, r)).collect();
         on_array.extend(skewed(measured, &rows, over));
         on_array.extend(hot_bitmap(of, measured, over));
@@ -172,17 +171,20 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row>
         }
     }
     let total: u64 = blocks.iter().sum();
-    let members = measured.members.iter().filter_map(|m| {
-        let slot = m.slot?;
-        let writes = m.io.iter().filter(|c| c.origin == origin && c.op == Op::Write);
-        Some(Share {
-            name: m.name.clone(),
-            slot,
-            bytes: writes.fold(0, |sum, c| sum.saturating_add(c.bytes)),
-            predicted_share: *blocks.get(slot as usize)? as f64 / total.max(1) as f64,
+    let members: Vec<Share> = measured
+        .members
+        .iter()
+        .filter_map(|m| {
+            let slot = m.slot?;
+            let writes = m.io.iter().filter(|c| c.origin == origin && c.op == Op::Write);
+            Some(Share {
+                name: m.name.clone(),
+                slot,
+                bytes: writes.fold(0, |sum, c| sum.saturating_add(c.bytes)),
+                predicted_share: *blocks.get(slot as usize)? as f64 / total.max(1) as f64,
+            })
         })
-    });
-    let members: Vec<Share> = members.collect();
+        .collect();
     let bytes: u64 = members.iter().map(|m| m.bytes).sum();
     let n = members.len();
     if n < 2 || total == 0 || bytes / 4096 < MIN_BLOCKS * n as u64 {
@@ -255,8 +257,8 @@ fn skewed(measured: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Find
     let worst = uneven.clone().max_by(|a, b| a.observed.total_cmp(&b.observed))?;
     let busiest = worst.busiest();
     let highest = |busy: bool| {
-        let members = measured.members.iter();
-        let members = members.filter(|m| busiest.contains(&m.name.as_str()) == busy);
+        let members =
+            measured.members.iter().filter(|m| busiest.contains(&m.name.as_str()) == busy);
         members.filter_map(MemberSnapshot::utilisation).fold(0.0, f64::max)
     };
     let (most, others) = (highest(true), highest(false));
@@ -303,8 +305,7 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
     let (name, bitmap_writes, total) = measured.members.iter().find_map(|m| {
         let writes = m.io.iter().filter(|c| c.op == Op::Write);
         let total: u64 = writes.clone().map(|c| c.requests).sum();
-        let bitmap = writes.filter(|c| c.origin == Origin::MdBitmap);
-        let bitmap: u64 = bitmap.map(|c| c.requests).sum();
+        let bitmap: u64 = writes.filter(|c| c.origin == Origin::MdBitmap).map(|c| c.requests).sum();
         let hot = total >= enough && bitmap as f64 >= total as f64 * HOT;
         hot.then_some((&m.name, bitmap, total))
     })?;

@@ -121,8 +121,11 @@ pub fn worst(
     }
     let part = |run: Run| {
         // Evaluate the merged intervals.
-        let found = compare(facts, &run.snapshot).1.into_iter();
-        let found = found.filter(|f| figure(f).is_some()).find(|f| same(f, &run.finding));
+        let found = compare(facts, &run.snapshot)
+            .1
+            .into_iter()
+            .filter(|f| figure(f).is_some())
+            .find(|f| same(f, &run.finding));
         Part {
             finding: found.unwrap_or(run.finding),
             span: (run.from_us, run.snapshot.time.as_microsecond()),
@@ -180,8 +183,7 @@ impl Part {
 fn between(span: Span, whole: Span) -> String {
     let zone = time::local();
     let at = |us: i64| -> Zoned {
-        let stamp = Timestamp::from_microsecond(us).unwrap_or_default();
-        stamp.to_zoned(zone.clone())
+        Timestamp::from_microsecond(us).unwrap_or_default().to_zoned(zone.clone())
     };
     // Round: an interval ends with a state, which is recorded a moment after the second.
     let (clock, half) =

@@ -51,8 +51,11 @@ impl LeftOut {
             (self.acknowledged, "acknowledged"),
             (self.below_min_severity, "below --min-severity"),
         ];
-        let words = counts.iter().filter(|(n, _)| *n > 0);
-        let words: Vec<String> = words.map(|(n, option)| format!("{n} {option}")).collect();
+        let words: Vec<String> = counts
+            .iter()
+            .filter(|(n, _)| *n > 0)
+            .map(|(n, option)| format!("{n} {option}"))
+            .collect();
         (!words.is_empty()).then(|| words.join(", "))
     }
 }
@@ -98,15 +101,19 @@ impl Selection {
     pub fn apply(&self, mut found: Vec<Finding>) -> (Vec<Finding>, LeftOut, Vec<String>) {
         let mut left_out = LeftOut::default();
         let unused = |a: &&Acknowledged| !found.iter().any(|f| a.matches(f));
-        let notes = self.acknowledged.iter().filter(unused).map(|a| {
-            let why = if rules::IDS.contains(&a.id.as_str()) {
-                "no such finding"
-            } else {
-                "there is no such rule"
-            };
-            format!("--acknowledged, line {}, {} {}: {why}", a.line, a.id, a.target)
-        });
-        let notes = notes.collect();
+        let notes = self
+            .acknowledged
+            .iter()
+            .filter(unused)
+            .map(|a| {
+                let why = if rules::IDS.contains(&a.id.as_str()) {
+                    "no such finding"
+                } else {
+                    "there is no such rule"
+                };
+                format!("--acknowledged, line {}, {} {}: {why}", a.line, a.id, a.target)
+            })
+            .collect();
         found.retain(|f| {
             let count = if self.ignore.iter().any(|id| id == f.id) {
                 &mut left_out.ignored

@@ -198,12 +198,18 @@ fn perfetto_notes_requests_without_a_lane() {
     // The rate counts requests without a lane, too: 200 of 4096 bytes in 100 ms, in bytes/s.
     let counts = packets.iter().filter_map(|p| p.track_event.as_ref());
     assert_eq!(counts.filter_map(|e| e.counter_value).max(), Some(4096 * 2000));
-    let flight = packets.iter().filter_map(|p| p.track_descriptor.as_ref());
-    let flight: Vec<_> =
-        flight.filter(|t| t.name() == "requests in flight").map(|t| t.uuid).collect();
-    let values = packets.iter().filter_map(|p| p.track_event.as_ref());
-    let values: Vec<_> =
-        values.filter(|e| flight.contains(&e.track_uuid)).filter_map(|e| e.counter_value).collect();
+    let flight: Vec<_> = packets
+        .iter()
+        .filter_map(|p| p.track_descriptor.as_ref())
+        .filter(|t| t.name() == "requests in flight")
+        .map(|t| t.uuid)
+        .collect();
+    let values: Vec<_> = packets
+        .iter()
+        .filter_map(|p| p.track_event.as_ref())
+        .filter(|e| flight.contains(&e.track_uuid))
+        .filter_map(|e| e.counter_value)
+        .collect();
     assert_eq!((values.iter().max(), values.last()), (Some(&200), Some(&0)));
 }
 
@@ -274,8 +280,8 @@ fn traces(items: &[Item]) -> (BTreeMap<String, Vec<u8>>, Written) {
         let new = files.borrow_mut().insert(name.to_owned(), Vec::new());
         assert_eq!(new, None, "{name}");
         Ok(Box::new(File(files.clone(), name.to_owned())))
-    });
-    let written = written.unwrap();
+    })
+    .unwrap();
     (files.take(), written)
 }
 

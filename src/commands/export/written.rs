@@ -18,8 +18,7 @@ pub struct Written {
 /// lead out of a directory.
 pub fn plain(name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let name = name.chars().take(64);
-    name.map(|c| if is_plain(c) { c } else { '_' }).collect()
+    name.chars().take(64).map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
 /// Nanoseconds since 1970; 0 for times before.
@@ -45,7 +44,6 @@ impl Reasons {
     }
 
     pub fn notes(self) -> Vec<String> {
-        let reasons = self.0.into_iter();
-        reasons.map(|(reason, count)| format!("{reason}: {count}")).collect()
+        self.0.into_iter().map(|(reason, count)| format!("{reason}: {count}")).collect()
     }
 }

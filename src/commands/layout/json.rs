@@ -100,6 +100,5 @@ fn members(report: &Report) -> Vec<Value> {
         object.insert("bytes".to_owned(), Value::Object(bytes));
         Value::Object(object)
     };
-    let members = report.spread.members.iter().enumerate();
-    members.map(member).collect()
+    report.spread.members.iter().enumerate().map(member).collect()
 }

@@ -140,8 +140,8 @@ fn without_alignment() {
     assert!(!base["agsize_bytes"].as_u64().unwrap().is_multiple_of(512 << 10));
     // Alignment is worth more than the noise of a few groups.
     let (_, object) = search(&seven);
-    let last = object["candidates"].as_array().unwrap().iter();
-    let mut last = last.filter(|c| words(c).contains("noalign"));
+    let mut last =
+        object["candidates"].as_array().unwrap().iter().filter(|c| words(c).contains("noalign"));
     assert_eq!(last.next().unwrap()["recommended"], false);
 }
 

@@ -24,8 +24,7 @@ const NEWEST: (u32, u32) = (7, 2);
 /// The release of this machine's mkfs.xfs.
 fn installed() -> Option<Release> {
     let found = Command::new("mkfs.xfs").arg("-V").output().ok()?;
-    let text = String::from_utf8_lossy(&found.stdout).into_owned();
-    text.split_whitespace().last()?.parse().ok()
+    String::from_utf8_lossy(&found.stdout).into_owned().split_whitespace().last()?.parse().ok()
 }
 
 /// The release to plan for, and how it was chosen.
@@ -57,8 +56,7 @@ pub fn defaults(args: &Layout) -> Result<Defaults> {
 
 /// The options of `--mkfs`.
 pub fn options(args: &Layout) -> Result<Options> {
-    let options = Options::parse(args.mkfs.as_deref().unwrap_or(""));
-    options.map_err(|e| anyhow!("--mkfs: {e}"))
+    Options::parse(args.mkfs.as_deref().unwrap_or("")).map_err(|e| anyhow!("--mkfs: {e}"))
 }
 
 /// Limits of a plan.
@@ -105,8 +103,7 @@ impl Planner {
 
     /// The options of [`Planner::plan`].
     fn words(&self, choice: AgSizeOptions) -> String {
-        let options = self.options.with(choice.agsize, choice.no_align);
-        options.words()
+        self.options.with(choice.agsize, choice.no_align).words()
     }
 }
 

@@ -102,8 +102,11 @@ impl Files {
                 begin(output.file).with_context(failed)
             }
             Kind::Special(file) => {
-                let file = file.take().ok_or(io::ErrorKind::NotFound);
-                let file = file.map_err(io::Error::from).with_context(failed)?;
+                let file = file
+                    .take()
+                    .ok_or(io::ErrorKind::NotFound)
+                    .map_err(io::Error::from)
+                    .with_context(failed)?;
                 begin(file).with_context(failed)
             }
             Kind::File(target) => {

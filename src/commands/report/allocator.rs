@@ -163,8 +163,8 @@ mod tests {
         items.push(Item::Alloc { time_us, json });
         let report = report(&items, None);
         assert_eq!((report.invalid_rows, report.requests), (1, 0));
-        let value = serde_json::to_value(super::Allocator::new(report.allocator.as_ref().unwrap()));
-        let value = value.unwrap();
+        let value = serde_json::to_value(super::Allocator::new(report.allocator.as_ref().unwrap()))
+            .unwrap();
         assert_eq!(value["intervals"], 3);
         assert_eq!(value["interval_s"], 3.0);
         let fs = &value["filesystems"][0];

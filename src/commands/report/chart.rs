@@ -63,8 +63,7 @@ pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> i
         rest = rows.split_off(BUSIEST);
         rows.sort_by_key(|r| r.number);
     }
-    let width = rows.iter().map(|r| r.name.chars().count()).max();
-    let width = width.unwrap_or(0).clamp(6, 14);
+    let width = rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0).clamp(6, 14);
     writeln!(
         out,
         "  {} {} {:>5} {:>5}",
@@ -110,11 +109,13 @@ fn busiest<'r, 'a: 'r>(
     else {
         return Ok(());
     };
-    let what = interval.members.get(row.number).and_then(|w| w.most());
-    let what = what.map_or("no request completed".to_owned(), |(origin, op, share)| {
-        let share = units::percent_short(share);
-        format!("{origin} {op} {share} of its requests")
-    });
+    let what = interval.members.get(row.number).and_then(|w| w.most()).map_or(
+        "no request completed".to_owned(),
+        |(origin, op, share)| {
+            let share = units::percent_short(share);
+            format!("{origin} {op} {share} of its requests")
+        },
+    );
     let zone = time::local();
     let line = format!(
         "busiest: {} {} from {} to {}: {what}",

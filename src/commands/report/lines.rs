@@ -40,8 +40,10 @@ pub(super) fn shares<T: Display>(
 ) -> String {
     let mut parts: Vec<_> = parts.into_iter().filter(|p| p.1 > 0.0).collect();
     parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let named = parts.iter().take(most);
-    let named = named.map(|(name, n)| format!("{name} {}", units::percent_short(n / all)));
+    let named = parts
+        .iter()
+        .take(most)
+        .map(|(name, n)| format!("{name} {}", units::percent_short(n / all)));
     named.collect::<Vec<_>>().join(", ")
 }
 

@@ -17,11 +17,14 @@ const IN_JSON: usize = 20;
 /// Writes a section: the longest operations, the phases of all operations, and advice.
 pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
     let threshold = u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX);
-    let kinds = s.kinds.iter().map(|(kind, sum)| {
-        let (slow, all) = (units::count(sum.slow as f64), units::count(sum.count as f64));
-        format!("{slow} of {all} {}", kind.name())
-    });
-    let kinds: Vec<String> = kinds.collect();
+    let kinds: Vec<String> = s
+        .kinds
+        .iter()
+        .map(|(kind, sum)| {
+            let (slow, all) = (units::count(sum.slow as f64), units::count(sum.count as f64));
+            format!("{slow} of {all} {}", kind.name())
+        })
+        .collect();
     let title = format!(
         "slow operations ({} or more): {}",
         time(threshold),

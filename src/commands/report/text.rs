@@ -104,8 +104,7 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
         )?;
     }
     if s.lost.events() > 0 {
-        let reasons = s.lost.nonzero();
-        let named = reasons.map(|(loss, n)| format!("{} {n}", loss.label()));
+        let named = s.lost.nonzero().map(|(loss, n)| format!("{} {n}", loss.label()));
         let named = named.collect::<Vec<_>>().join(", ");
         sentence(out, "!", &format!("LOST {} ({named})", s.lost.events()))?;
     } else {
@@ -211,10 +210,13 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
         let all: f64 = row.parts.iter().map(|p| p.1).sum();
         let mut parts = row.parts.clone();
         parts.sort_by(|a, b| b.1.total_cmp(&a.1));
-        let parts = parts.iter().take(2).map(|(origin, n)| {
-            format!("{origin} {}", units::percent_short(n / all.max(f64::MIN_POSITIVE)))
-        });
-        let parts: Vec<_> = parts.collect();
+        let parts: Vec<_> = parts
+            .iter()
+            .take(2)
+            .map(|(origin, n)| {
+                format!("{origin} {}", units::percent_short(n / all.max(f64::MIN_POSITIVE)))
+            })
+            .collect();
         writeln!(
             out,
             "  {:>6} {:>6} {:>7}  {}{} ({}){}{}",
@@ -343,8 +345,7 @@ fn sizes(out: &mut Vec<u8>, report: &Report, array: &str) -> io::Result<()> {
     for ((_, op), sizes) in mine {
         let empty = sizes.requests.first().copied().unwrap_or(0);
         let all: u64 = sizes.requests.iter().sum::<u64>() - empty;
-        let each = sizes.requests.iter().enumerate().skip(1);
-        let each = each.filter(|(_, n)| **n > 0);
+        let each = sizes.requests.iter().enumerate().skip(1).filter(|(_, n)| **n > 0);
         let parts: Vec<String> = each
             .map(|(bucket, n)| {
                 let share = units::percent_short(*n as f64 / all.max(1) as f64);

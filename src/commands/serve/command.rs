@@ -83,8 +83,7 @@ pub fn run(args: &Serve) -> Result<()> {
         let _ = ready.send(started.transpose()?);
         engine
     };
-    let uname = rustix::system::uname();
-    let own_name = uname.nodename().to_string_lossy().into_owned();
+    let own_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let hosts = args.host.iter().cloned().chain([own_name]).collect();
     let app = Arc::new(App {
         shared,

@@ -41,8 +41,7 @@ pub struct Figures {
 /// None: writing to a `String` cannot fail.
 pub fn open_metrics(figures: Figures) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
-    let members = figures.totals.members.values();
-    let cells: usize = members.map(|m| m.cells.len()).sum();
+    let cells: usize = figures.totals.members.values().map(|m| m.cells.len()).sum();
     registry.register_collector(Box::new(Arc::new(Families(figures))));
     let mut text = String::with_capacity(4096 + cells * 4096);
     encode(&mut text, &registry)?;
@@ -309,8 +308,8 @@ impl Families {
             // Each combination of labels is a separate series in Prometheus: include names only for
             // warnings.
             let is_warning = hotspot.severity == hotspot::Severity::Warning;
-            let origins = hotspot.origins.iter().filter(|_| is_warning);
-            let origins: Vec<&str> = origins.map(|o| o.name()).collect();
+            let origins: Vec<&str> =
+                hotspot.origins.iter().filter(|_| is_warning).map(|o| o.name()).collect();
             let members = match is_warning {
                 true => hotspot.members.join(","),
                 false => String::new(),

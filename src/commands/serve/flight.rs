@@ -120,8 +120,7 @@ impl Memory {
 
     /// Time that the recording in memory covers.
     pub fn span(&self) -> Duration {
-        let first = self.pieces.front();
-        first.map_or(Duration::ZERO, |p| p.since.elapsed())
+        self.pieces.front().map_or(Duration::ZERO, |p| p.since.elapsed())
     }
 
     /// Copies the recording in memory. Call this after the writer has settled.

@@ -287,8 +287,7 @@ mod tests {
         let mut check = |degraded| {
             let state = ArrayState { degraded, ..ArrayState::default() };
             let states = [("md1", &state)].into_iter();
-            let fired = rules.check(&empty, &empty, states, 0, Instant::now());
-            fired.len()
+            rules.check(&empty, &empty, states, 0, Instant::now()).len()
         };
         assert_eq!((check(1), check(1), check(2)), (0, 0, 1));
     }
@@ -297,10 +296,8 @@ mod tests {
     fn rows_lost_by_the_recorder_fire_the_rule() {
         let empty = snapshot(array(Vec::new()));
         let mut rules = Rules::new(vec![Rule::Lost]);
-        let mut check = |lost| {
-            let fired = rules.check(&empty, &empty, std::iter::empty(), lost, Instant::now());
-            fired.len()
-        };
+        let mut check =
+            |lost| rules.check(&empty, &empty, std::iter::empty(), lost, Instant::now()).len();
         assert_eq!((check(0), check(3)), (0, 1));
     }
 }

@@ -95,8 +95,7 @@ impl Timeline {
     /// Points after `number`. All points if `number` is from an earlier process.
     pub fn after(&self, number: u64) -> Vec<Point> {
         let number = if number > self.number { 0 } else { number };
-        let points = self.points.iter().filter(|p| p.number > number);
-        points.cloned().collect()
+        self.points.iter().filter(|p| p.number > number).cloned().collect()
     }
 }
 
@@ -116,8 +115,7 @@ impl Sum {
                 }
                 room -= 1;
             }
-            let sum = members.entry(member.name.clone()).or_default();
-            sum.add(member, interval);
+            members.entry(member.name.clone()).or_default().add(member, interval);
         }
     }
 

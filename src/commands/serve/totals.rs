@@ -293,8 +293,7 @@ mod tests {
         let name = snapshot.arrays[0].info.name.clone();
         totals.set_state(&name, Some(ArrayState::default()));
         let requests = |t: &Totals| -> u64 {
-            let cells = t.members.values().flat_map(|m| m.cells.values());
-            cells.map(|c| c.requests).sum()
+            t.members.values().flat_map(|m| m.cells.values()).map(|c| c.requests).sum()
         };
         let before = requests(&totals);
         assert!(before > 0 && !totals.tasks.is_empty());

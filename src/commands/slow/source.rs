@@ -85,10 +85,10 @@ impl Source for Tracer {
         };
         history::add(sum, &snapshot);
         // Add paths that have been found since.
-        let unknown = sum.names.files.iter().filter(|(_, l)| l.path.is_none());
-        let unknown: Vec<FileId> = unknown.map(|(id, _)| *id).collect();
-        let found = self.disks.session().locate(unknown);
-        let found = found.into_iter().filter(|(_, l)| l.path.is_some());
+        let unknown: Vec<FileId> =
+            sum.names.files.iter().filter(|(_, l)| l.path.is_none()).map(|(id, _)| *id).collect();
+        let found =
+            self.disks.session().locate(unknown).into_iter().filter(|(_, l)| l.path.is_some());
         sum.names.files.extend(found);
         Ok(sum.clone())
     }

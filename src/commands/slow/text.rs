@@ -66,11 +66,14 @@ fn write_advice(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()>
 /// `2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812 (mean 20 µs); 3 commits;
 /// lost 0`.
 pub fn summary(snapshot: &SlowSnapshot) -> String {
-    let kinds = snapshot.kinds.iter().map(|(kind, sum)| {
-        let mean = sum.ns / sum.count.max(1);
-        format!("{} {} of {} (mean {})", kind.name(), sum.slow, sum.count, time(mean))
-    });
-    let kinds: Vec<String> = kinds.collect();
+    let kinds: Vec<String> = snapshot
+        .kinds
+        .iter()
+        .map(|(kind, sum)| {
+            let mean = sum.ns / sum.count.max(1);
+            format!("{} {} of {} (mean {})", kind.name(), sum.slow, sum.count, time(mean))
+        })
+        .collect();
     let kinds = if kinds.is_empty() { "no operation ended".to_owned() } else { kinds.join(", ") };
     let lost = snapshot.lost.total();
     let commits = match snapshot.commits.len() {

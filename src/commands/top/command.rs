@@ -104,8 +104,7 @@ impl Source for Totals {
 
     fn notes(&self) -> Vec<String> {
         let slow = self.slow.iter().flat_map(Sentences::notes);
-        let own = self.sampler.notes().into_iter();
-        own.chain(slow.cloned()).collect()
+        self.sampler.notes().into_iter().chain(slow.cloned()).collect()
     }
 
     fn drain_every(&self) -> Option<Duration> {

@@ -131,8 +131,7 @@ impl Geometry {
 
     /// Blocks of an AG: fewer in the last one.
     pub fn ag_length(&self, ag: u32) -> u64 {
-        let after = self.blocks.saturating_sub(self.ag_start(ag).0);
-        after.min(self.ag_blocks.into())
+        self.blocks.saturating_sub(self.ag_start(ag).0).min(self.ag_blocks.into())
     }
 
     /// Sectors of 512 bytes of an AG's headers (AGF, AGI, AGFL) after its superblock copy, to the

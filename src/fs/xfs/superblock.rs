@@ -89,8 +89,7 @@ impl Superblock {
     /// Reads the superblock at byte 0.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let read = |what, offset, buffer: &mut [u8]| {
-            let result = dev.read_at(offset, buffer);
-            result.map_err(|source| Error::Read { what, offset, source })
+            dev.read_at(offset, buffer).map_err(|source| Error::Read { what, offset, source })
         };
         let bytes = dev.size().map_err(|source| Error::Read { what: "size", offset: 0, source })?;
         if bytes < SIZE as u64 {

@@ -143,8 +143,7 @@ mod tests {
     const STATE: &str = "run/raidtrace/mb_stats/sda1";
 
     fn value(tree: &Tree) -> String {
-        let text = fs::read_to_string(tree.path(SWITCH)).unwrap();
-        text.trim().to_owned()
+        fs::read_to_string(tree.path(SWITCH)).unwrap().trim().to_owned()
     }
 
     #[test]

@@ -143,6 +143,5 @@ const fn tracepoint(
 
 /// Functions of ext4 that a plan may hook.
 pub fn functions() -> impl Iterator<Item = &'static str> {
-    let hooks = [GROUPS, GROUPS_BY_INFO, WAIT].into_iter();
-    hooks.flat_map(|hook| hook.functions).copied()
+    [GROUPS, GROUPS_BY_INFO, WAIT].into_iter().flat_map(|hook| hook.functions).copied()
 }

@@ -132,8 +132,7 @@ impl AllocPlan {
 
 impl Planned for AllocPlan {
     fn names(&self) -> Vec<&'static str> {
-        let programs = self.hooks.iter().flat_map(|h| h.programs);
-        programs.copied().collect()
+        self.hooks.iter().flat_map(|h| h.programs).copied().collect()
     }
 
     /// Drops the hook of the program, or replaces it by kprobes.

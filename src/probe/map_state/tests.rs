@@ -96,8 +96,7 @@ fn switch_over(
 #[test]
 fn equal_tables_need_no_writes() {
     let t = tables(vec![raid1(&two())]);
-    let state = MapState::new(&t, Spare::for_tables(&t));
-    let (_, writes, switchover) = state.updated(&t).unwrap();
+    let (_, writes, switchover) = MapState::new(&t, Spare::for_tables(&t)).updated(&t).unwrap();
     assert!(writes.is_empty());
     assert_eq!(switchover.was, switchover.next);
 }

@@ -62,9 +62,10 @@ impl SlowFacts {
                     facts.tracepoints.extend(found.map(|n| (name, n)));
                 }
                 On::Function(name) | On::FunctionOf(name, _) => {
-                    let found = types.iter().find_map(|t| t.function_arguments(name));
-                    let found =
-                        found.filter(|_| traceable.as_ref().is_none_or(|t| t.contains(name)));
+                    let found = types
+                        .iter()
+                        .find_map(|t| t.function_arguments(name))
+                        .filter(|_| traceable.as_ref().is_none_or(|t| t.contains(name)));
                     facts.functions.extend(found.map(|n| (name, n)));
                 }
             }

@@ -122,8 +122,7 @@ impl SlowPlan {
 
 impl Planned for SlowPlan {
     fn names(&self) -> Vec<&'static str> {
-        let programs = self.hooks.iter().flat_map(|h| h.programs);
-        programs.copied().collect()
+        self.hooks.iter().flat_map(|h| h.programs).copied().collect()
     }
 
     /// Drops the hook of the program, and the filesystem whose operations need it.

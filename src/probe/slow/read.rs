@@ -116,8 +116,7 @@ impl SlowProbe {
             return Some(Arc::clone(known));
         }
         let stacks = &self.skel.maps.rt_slow_stacks;
-        let found = stacks.lookup(key.bytes(), MapFlags::ANY);
-        let bytes = found.ok().flatten()?;
+        let bytes = stacks.lookup(key.bytes(), MapFlags::ANY).ok().flatten()?;
         let (symbols, functions) = (&self.symbols, &mut self.functions);
         let addresses = bytes.chunks_exact(8).filter_map(u64::read);
         let names = addresses.take_while(|a| *a != 0).filter_map(|address| {
@@ -175,8 +174,7 @@ impl SlowProbe {
         }
         let request = match (c.timer, c.requester) {
             (_, 1..) => {
-                let stack = self.stack(c.request_stack);
-                let purpose = stack.and_then(|s| Purpose::from_stack(&s));
+                let purpose = self.stack(c.request_stack).and_then(|s| Purpose::from_stack(&s));
                 Request::By(task(c.requester, &c.comm), purpose)
             }
             (0, 0) => Request::Unknown,

@@ -71,8 +71,8 @@ fn requests_completed_before_the_first_state_are_counted() {
         let report = gather(file.path(), from, to).unwrap();
         let members = report.snapshot.arrays.iter().flat_map(|a| &a.members);
         let sums: u64 = members.map(|m| m.sum(|_| true).0).sum();
-        let parts = report.timeline.intervals.iter().flat_map(|i| &i.members);
-        let parts: u64 = parts.map(|w| w.requests()).sum();
+        let parts: u64 =
+            report.timeline.intervals.iter().flat_map(|i| &i.members).map(|w| w.requests()).sum();
         assert_eq!((report.requests, parts), (sums, sums));
         sums
     };

@@ -134,8 +134,7 @@ impl CommitLine {
 
     pub fn read(self, reading: &mut Reading) -> Result<Commit, String> {
         let dev = reading.device(&self.filesystem)?;
-        let journal = self.journal.as_deref();
-        let journal = journal.map(|name| reading.device(name)).transpose()?;
+        let journal = self.journal.as_deref().map(|name| reading.device(name)).transpose()?;
         let flush = |f: FlushLine| Ok((reading.device(&f.member)?, f.us.saturating_mul(1000)));
         let flushes: Result<Vec<_>, String> = self.flushes.into_iter().map(flush).collect();
         let flushes = flushes?;

@@ -172,8 +172,7 @@ impl PhaseLine {
             Some(name) => Some((reading.device(name)?, us(self.member_us))),
             None => None,
         };
-        let journal = self.journal.as_deref();
-        let journal = journal.map(|name| reading.device(name)).transpose()?;
+        let journal = self.journal.as_deref().map(|name| reading.device(name)).transpose()?;
         Ok(Part {
             ns: self.us.saturating_mul(1000),
             culprit: Culprit {

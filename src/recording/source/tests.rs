@@ -29,8 +29,7 @@ fn add(figures: &mut Figures, snapshot: &Snapshot) {
                 sum.2 += cell.device.count();
             }
             let disk = member.disk.unwrap();
-            let sum = figures.entry((member.name.clone(), "disk".to_owned()));
-            let sum = sum.or_default();
+            let sum = figures.entry((member.name.clone(), "disk".to_owned())).or_default();
             sum.0 += disk.requests;
             sum.1 += (disk.utilisation * snapshot.interval.as_secs_f64() * 1e6).round() as u64;
         }

@@ -22,8 +22,7 @@ fn arrow_ipc_reads_a_recording() {
         let batch = batch.unwrap();
         assert!(batch.num_rows() <= 1000);
         rows += batch.num_rows();
-        let column = batch.column_by_name("bytes").unwrap();
-        let column = column.as_primitive::<UInt64Type>();
+        let column = batch.column_by_name("bytes").unwrap().as_primitive::<UInt64Type>();
         sum += column.iter().flatten().sum::<u64>();
     }
     assert_eq!(rows, items.len());
@@ -177,8 +176,7 @@ fn a_full_disk_is_an_error() {
     let create = |room| Writer::create(Full(room), &fixture::header(), Options::default());
     assert!(create(100).is_err());
     let mut writer = create(20_000).unwrap();
-    let items = fixture::items(3000, 3);
-    items.iter().for_each(|item| writer.push(item).unwrap());
+    fixture::items(3000, 3).iter().for_each(|item| writer.push(item).unwrap());
     let error = writer.finish().unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::StorageFull);
 }

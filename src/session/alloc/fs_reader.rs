@@ -71,8 +71,7 @@ pub fn no_ext4(targets: &[String], topology: &Topology) -> String {
 
 /// Number of mounted ext4 filesystems on this machine.
 pub fn mounted(sys: &Sys) -> usize {
-    let names = sys.names("/sys/fs/ext4");
-    names.iter().filter(|n| *n != "features").count()
+    sys.names("/sys/fs/ext4").iter().filter(|n| *n != "features").count()
 }
 
 fn filesystem(topology: &Topology, fs: &Filesystem) -> Option<FsAlloc> {
@@ -165,10 +164,8 @@ impl FsReader {
             Some(known) => Some(Fragmentation { optimised, ..known.clone() }),
             None => lists.map(from_lists),
         };
-        let number = |file: &str| {
-            let text = sys.text(&format!("/sys/fs/ext4/{name}/{file}"))?;
-            text.trim().parse().ok()
-        };
+        let number =
+            |file: &str| sys.text(&format!("/sys/fs/ext4/{name}/{file}"))?.trim().parse().ok();
         FsAlloc {
             stripe: stripe.unwrap_or(0),
             group_prealloc: number("mb_group_prealloc"),

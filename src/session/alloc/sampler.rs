@@ -296,8 +296,7 @@ impl AllocSampler {
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let probe = self.probe.iter().flat_map(AllocProbe::notes);
         let cpus = self.cpus.iter().flat_map(CpuSampler::notes);
-        let own = self.lasting.iter().chain(&self.notes).cloned();
-        own.chain(probe).chain(cpus)
+        self.lasting.iter().chain(&self.notes).cloned().chain(probe).chain(cpus)
     }
 
     /// CPU samples of the last interval.

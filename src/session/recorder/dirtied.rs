@@ -97,8 +97,8 @@ mod tests {
 
     /// Inode and bytes of each row. Inode 0 is a row without a file, inode 1 is metadata.
     fn step(rows: &mut DirtiedRows, counters: &Counters, last: bool) -> Vec<(u64, u32)> {
-        let rows = rows.step(counters, 5, last);
         let mut rows: Vec<_> = rows
+            .step(counters, 5, last)
             .iter()
             .map(|item| match item {
                 Item::Dirtied(d @ Dirtied { time_us: 5, pid: 7, .. }) => {

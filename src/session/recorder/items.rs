@@ -303,8 +303,7 @@ fn flags(kernel: u16) -> Flags {
         (8, Flags::AHEAD),
         (9, Flags::BACKGROUND),
     ];
-    let set = bits.into_iter().filter(|(bit, _)| kernel >> bit & 1 == 1);
-    set.map(|(_, flag)| flag).collect()
+    bits.into_iter().filter(|(bit, _)| kernel >> bit & 1 == 1).map(|(_, flag)| flag).collect()
 }
 
 /// The state at the time of a sample. `restart` is true if counting begins with this state.

@@ -139,8 +139,7 @@ mod tests {
     }
 
     fn pid(join: &Join, array: u32, sector: u64) -> Option<u32> {
-        let found = join.find(array, sector, Op::Write, 1_000_100);
-        found.map(|s| s.pid)
+        join.find(array, sector, Op::Write, 1_000_100).map(|s| s.pid)
     }
 
     #[test]

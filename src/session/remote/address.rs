@@ -38,8 +38,7 @@ impl FromStr for Address {
         if !matches!(path, "" | "/") {
             return Err("an address must end after the port".to_owned());
         }
-        let host = authority.host();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
         let port = match authority.port_u16() {
             Some(port) => port,
             // The port is not a number, or too large.

@@ -65,8 +65,12 @@ impl Stream {
             if self.searched > LINE {
                 bail!("a line is longer than {} MiB", LINE >> 20);
             }
-            let frame = self.body.frame().await.context("the connection was closed")?;
-            let frame = frame.context("the connection was cut")?;
+            let frame = self
+                .body
+                .frame()
+                .await
+                .context("the connection was closed")?
+                .context("the connection was cut")?;
             if let Some(data) = frame.data_ref() {
                 self.buffer.extend_from_slice(data);
             }

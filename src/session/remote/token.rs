@@ -15,15 +15,16 @@ const SIZE: u64 = 4096;
 /// The file cannot be read, or its first line is not a token.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     let name = path.display();
-    let text = File::open(path).and_then(|file| {
-        let mut text = String::new();
-        let size = file.take(SIZE + 1).read_to_string(&mut text)?;
-        if size as u64 > SIZE {
-            return Err(io::ErrorKind::FileTooLarge.into());
-        }
-        Ok(text)
-    });
-    let text = text.with_context(|| format!("--token-file {name} cannot be read"))?;
+    let text = File::open(path)
+        .and_then(|file| {
+            let mut text = String::new();
+            let size = file.take(SIZE + 1).read_to_string(&mut text)?;
+            if size as u64 > SIZE {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            Ok(text)
+        })
+        .with_context(|| format!("--token-file {name} cannot be read"))?;
     let token = text.lines().next().unwrap_or_default().trim();
     if token.len() < 16 || !token.bytes().all(|b| b.is_ascii_graphic()) {
         bail!(

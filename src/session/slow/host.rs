@@ -62,8 +62,9 @@ pub(super) fn io_limits(
     let mut known: HashMap<String, Option<IoLimit>> = HashMap::new();
     let mut limit = |pid| {
         let cgroup = limits::cgroup(sys, pid)?;
-        let found = known.entry(cgroup);
-        let found = found.or_insert_with_key(|cgroup| limits::of_cgroup(sys, cgroup, &devices));
+        let found = known
+            .entry(cgroup)
+            .or_insert_with_key(|cgroup| limits::of_cgroup(sys, cgroup, &devices));
         Some((pid, found.clone()?))
     };
     let tasks: BTreeSet<u32> = tasks.collect();

@@ -139,8 +139,8 @@ fn amplification_is_of_the_interval_and_adds_up() {
     assert!((data["factor"].as_f64().unwrap() - factor).abs() < 1e-5);
     assert_eq!(row("file_data", "read")["factor"].as_f64(), Some(1.0));
     assert!(row("resync", "write")["factor"].is_null());
-    let cells = array["members"].as_array().unwrap().iter();
-    let cells = cells.flat_map(|m| m["io"].as_array().unwrap());
+    let cells =
+        array["members"].as_array().unwrap().iter().flat_map(|m| m["io"].as_array().unwrap());
     let moved: u64 = cells.map(|c| c["bytes"].as_u64().unwrap()).sum();
     let charged: u64 = ["data", "parity", "rmw_read", "md_bitmap", "md_journal"]
         .iter()

@@ -18,8 +18,7 @@ pub fn on_behalf_of(task: &TaskSnapshot, tasks: &[TaskSnapshot]) -> String {
     }
     let data = !task.role.as_deref().is_some_and(|role| role.starts_with("jbd2"));
     shares(tasks, |t| {
-        let io = t.dirtied.iter();
-        let io = io.filter(|i| (i.origin == Origin::FileData) == data);
+        let io = t.dirtied.iter().filter(|i| (i.origin == Origin::FileData) == data);
         io.map(|i| i.bytes).fold(0, u64::saturating_add)
     })
 }
@@ -27,8 +26,7 @@ pub fn on_behalf_of(task: &TaskSnapshot, tasks: &[TaskSnapshot]) -> String {
 /// The tasks that dirtied data of a file, as in [`on_behalf_of`].
 pub fn dirtied_by(file: FileId, tasks: &[TaskSnapshot]) -> String {
     shares(tasks, |t| {
-        let found = t.dirtied_files.busiest.iter().find(|f| f.id == file);
-        found.map_or(0, |f| f.bytes())
+        t.dirtied_files.busiest.iter().find(|f| f.id == file).map_or(0, |f| f.bytes())
     })
 }
 

@@ -70,8 +70,10 @@ pub(super) fn draw(
     keys.insert(0, (&digits, &titles));
     const COLUMNS: u16 = 80;
     let columns = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
-    let notes = snapshot.map_or(&[][..], |s| &s.notes);
-    let notes = notes.iter().flat_map(|n| text::wrap(&clean(n), columns, 4));
+    let notes = snapshot
+        .map_or(&[][..], |s| &s.notes)
+        .iter()
+        .flat_map(|n| text::wrap(&clean(n), columns, 4));
     let mut lines: Vec<Line<'_>> =
         notes.map(|note| Line::from(Span::styled(note, palette.alarm()))).collect();
     lines.extend(keys.into_iter().map(|(keys, what)| {

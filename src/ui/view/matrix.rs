@@ -167,8 +167,7 @@ fn cells(row: &OriginRow, scene: &Scene<'_>, grid: &Grid, heated: bool) -> Vec<S
         };
         [Span::raw(" "), Span::styled(text::right(text, room), style)]
     };
-    let values = row.each[grid.range.clone()].iter();
-    values.flat_map(|value| cell(*value)).collect()
+    row.each[grid.range.clone()].iter().flat_map(|value| cell(*value)).collect()
 }
 
 /// Short names of the members: their names without the common prefix, or their slots.

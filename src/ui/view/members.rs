@@ -81,8 +81,7 @@ impl TableView for Members {
     }
 
     fn before_bar(row: &MemberRow<'_>, scene: &Scene<'_>) -> Vec<Span<'static>> {
-        let health = row.member.health.iter();
-        let text = health.map(|h| format!("{} ", clean(h)));
+        let text = row.member.health.iter().map(|h| format!("{} ", clean(h)));
         text.map(|t| Span::styled(t, scene.palette.alarm())).collect()
     }
 
@@ -95,16 +94,18 @@ impl TableView for Members {
             .filter(|c| scene.filter().keeps(c.origin, c.op) && c.requests > c.empty_writes())
             .collect();
         cells.sort_by_key(|c| std::cmp::Reverse(c.requests - c.empty_writes()));
-        let each = cells.iter().map(|c| {
-            format!(
-                "{} {} {}/s {}/s",
-                io_name(c.origin, c.op),
-                c.op,
-                units::count((c.requests - c.empty_writes()) as f64 / scene.secs),
-                glue(&units::bytes(c.bytes as f64 / scene.secs)),
-            )
-        });
-        let each: Vec<String> = each.collect();
+        let each: Vec<String> = cells
+            .iter()
+            .map(|c| {
+                format!(
+                    "{} {} {}/s {}/s",
+                    io_name(c.origin, c.op),
+                    c.op,
+                    units::count((c.requests - c.empty_writes()) as f64 / scene.secs),
+                    glue(&units::bytes(c.bytes as f64 / scene.secs)),
+                )
+            })
+            .collect();
         let io = match each.is_empty() {
             true => "nothing in this interval".to_owned(),
             false => each.join(", "),

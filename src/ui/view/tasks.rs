@@ -23,8 +23,7 @@ impl TableView for Tasks {
 
     fn columns<'a>(rows: &[TaskRow<'a>], _: &Scene<'a>, screen: usize) -> Columns<TaskRow<'a>> {
         let widest = |f: fn(&TaskRow<'_>) -> String| {
-            let widths = rows.iter().map(|r| text::width(&f(r)));
-            widths.max().unwrap_or(0)
+            rows.iter().map(|r| text::width(&f(r))).max().unwrap_or(0)
         };
         let wide = screen >= 120;
         let comm = widest(|r| r.comm.clone()).clamp(8, if wide { 24 } else { 15 });
@@ -73,8 +72,8 @@ impl TableView for Tasks {
         }
         let cgroup = task.cgroup.as_deref().map_or("unknown".into(), clean);
         text.push_str(&format!(", cgroup {cgroup}:"));
-        let io = task.io.iter();
-        let mut io: Vec<_> = io.filter(|i| scene.filter().keeps(i.origin, i.op)).collect();
+        let mut io: Vec<_> =
+            task.io.iter().filter(|i| scene.filter().keeps(i.origin, i.op)).collect();
         io.sort_by_key(|i| std::cmp::Reverse(i.bytes));
         let each = io.iter().map(|i| {
             format!(
@@ -96,13 +95,11 @@ impl TableView for Tasks {
 }
 
 fn role(row: &TaskRow<'_>) -> String {
-    let role = row.task.role.as_deref();
-    role.map_or(String::new(), |r| clean(r).into_owned())
+    row.task.role.as_deref().map_or(String::new(), |r| clean(r).into_owned())
 }
 
 fn cgroup(row: &TaskRow<'_>) -> String {
-    let cgroup = row.task.cgroup.as_deref();
-    cgroup.map_or("-".to_owned(), |c| clean(c).into_owned())
+    row.task.cgroup.as_deref().map_or("-".to_owned(), |c| clean(c).into_owned())
 }
 
 /// Number of dirtied files that are named for a task.
@@ -111,17 +108,19 @@ const FILES: usize = 4;
 /// ` dirtied inode_table 1.2 MiB/s, file_data 3 MiB/s; files dirtied: /srv/a 2 MiB/s, /srv/b 1
 /// MiB/s`: bytes that jbd2 and writeback write for the task; empty if it dirtied nothing.
 fn dirtied(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
-    let kept = row.task.dirtied.iter();
-    let mut kept: Vec<_> = kept.filter(|i| scene.filter().keeps(i.origin, i.op)).collect();
+    let mut kept: Vec<_> =
+        row.task.dirtied.iter().filter(|i| scene.filter().keeps(i.origin, i.op)).collect();
     kept.sort_by_key(|i| std::cmp::Reverse(i.bytes));
-    let each = kept.iter().map(|i| {
-        let name = match i.origin {
-            Origin::Unknown => "metadata",
-            origin => origin.name(),
-        };
-        format!(" {name} {}/s", rate(i.bytes, scene))
-    });
-    let each: Vec<_> = each.collect();
+    let each: Vec<_> = kept
+        .iter()
+        .map(|i| {
+            let name = match i.origin {
+                Origin::Unknown => "metadata",
+                origin => origin.name(),
+            };
+            format!(" {name} {}/s", rate(i.bytes, scene))
+        })
+        .collect();
     if each.is_empty() {
         return String::new();
     }
@@ -133,11 +132,12 @@ fn dirtied(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
 fn dirtied_files(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
     let files = &row.task.dirtied_files;
     let named = files.busiest.iter().take(FILES);
-    let each = named.map(|f| {
-        let path = rows::label(f.id.inode, &f.location);
-        format!("{path} {}/s", rate(f.bytes(), scene))
-    });
-    let mut each: Vec<_> = each.collect();
+    let mut each: Vec<_> = named
+        .map(|f| {
+            let path = rows::label(f.id.inode, &f.location);
+            format!("{path} {}/s", rate(f.bytes(), scene))
+        })
+        .collect();
     if files.busiest.len() > FILES || files.rest.bytes > 0 {
         each.push("others".to_owned());
     }

@@ -332,8 +332,7 @@ fn every_size_and_state_draws() {
                 (80, 17),
                 (300, 100),
             ] {
-                let buffer = screen(snapshot, keys, size, Depth::Eight);
-                for cell in buffer.content() {
+                for cell in screen(snapshot, keys, size, Depth::Eight).content() {
                     assert!(!cell.symbol().chars().any(char::is_control));
                 }
             }

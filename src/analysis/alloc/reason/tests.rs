@@ -18,8 +18,7 @@ fn sentence_for(snapshot: AllocSnapshot, on: Machine) -> Option<String> {
 /// True if the reason is `slow_unexplained`.
 fn is_unexplained(s: AllocSnapshot, on: Machine) -> bool {
     let s = with_reasons(s, on);
-    let reason = s.filesystems[0].reason.as_ref();
-    reason.is_some_and(|r| r.id == "slow_unexplained")
+    s.filesystems[0].reason.as_ref().is_some_and(|r| r.id == "slow_unexplained")
 }
 
 #[test]

@@ -26,8 +26,7 @@ fn recommended_options_are_even() {
     for (level, disks) in [(Level::Raid0, 12), (Level::Raid5, 4), (Level::Raid6, 8)] {
         for chunk in [16 << 10, 64 << 10, 512 << 10] {
             let target = target(level, disks, chunk, bytes, &options);
-            let search = Search::on(&target, bytes, &options, &conf);
-            let (all, base) = search.run().unwrap();
+            let (all, base) = Search::on(&target, bytes, &options, &conf).run().unwrap();
             let found = Comparison { target: &target, all: &all, base, counted: None, grown: None };
             let best = &all[found.recommended()];
             assert!(
@@ -49,8 +48,7 @@ fn recommendations_and_their_text() {
         [(Level::Raid0, 12, 512 << 10, "-g 32744"), (Level::Raid6, 7, 512 << 10, "")]
     {
         let target = target(level, disks, chunk, 1 << 40, &options);
-        let search = Search::on(&target, 1 << 40, &options, &conf);
-        let (all, base) = search.run().unwrap();
+        let (all, base) = Search::on(&target, 1 << 40, &options, &conf).run().unwrap();
         let found = Comparison { target: &target, all: &all, base, counted: None, grown: None };
         assert_eq!(all[found.recommended()].options.words(), words);
         let text = found.found().lines().join("\n");

@@ -91,8 +91,8 @@ pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let files = scene.fs.files.iter();
-    let files = files.map(|f| Row::new(scene, &f.share, label(f.id.inode, &f.location)));
+    let files =
+        scene.fs.files.iter().map(|f| Row::new(scene, &f.share, label(f.id.inode, &f.location)));
     let mut columns = figures(false, pen.width());
     columns.push(Column::path("file", 8, 9, |r: &Row| r.name.clone()).gap(2));
     let rows: Vec<Row> = files.collect();

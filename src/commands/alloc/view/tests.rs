@@ -279,8 +279,7 @@ fn untrusted_text_is_sanitized_at_every_size() {
                 (80, 24),
                 (300, 100),
             ] {
-                let buffer = screen(shown, keys, size, Depth::Eight);
-                for cell in buffer.content() {
+                for cell in screen(shown, keys, size, Depth::Eight).content() {
                     let odd = |c: char| c.is_control() || is_hidden(c);
                     assert!(!cell.symbol().contains(odd), "{keys} {size:?}");
                 }

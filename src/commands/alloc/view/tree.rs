@@ -57,8 +57,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let tabs = &scene.state.tabs;
     tabs.set_rows(rows.len());
     let selected = tabs.row().min(rows.len().saturating_sub(1));
-    let stack = rows.get(selected);
-    let stack = stack.and_then(|r| Some((r.path.clone(), r.open?)));
+    let stack = rows.get(selected).and_then(|r| Some((r.path.clone(), r.open?)));
     scene.state.set_selected(stack);
     let first = pen.first(rows.len(), selected);
     let all = tree.total.max(1) as f64;

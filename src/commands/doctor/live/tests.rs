@@ -232,8 +232,7 @@ fn a_larger_journal_fits_into_the_free_space() {
         facts.arrays[0].filesystems[0].space =
             Some(Space { free: free_mib << 20, ..Space::default() });
         let (_, found) = compare(&facts, &waits("md0", 40, 2_500));
-        let command = found.first().and_then(|f| f.commands.get(2).cloned());
-        command.unwrap_or_default()
+        found.first().and_then(|f| f.commands.get(2).cloned()).unwrap_or_default()
     };
     assert_eq!(advised(1 << 20), "tune2fs -J size=1024 DEVICE");
     assert_eq!(advised(1000), "tune2fs -J size=256 DEVICE");

@@ -8,8 +8,7 @@ use crate::commands::doctor::finding::{Finding, Severity};
 /// Alignment of the members' data areas and of the filesystem.
 pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     // Data that is not aligned to blocks is not aligned to stripes either: report the cause only.
-    let found = blocks(array, fs).or_else(|| stripes(array, fs));
-    found.into_iter().collect()
+    blocks(array, fs).or_else(|| stripes(array, fs)).into_iter().collect()
 }
 
 /// Misalignment to physical blocks, as when `/dev/md0p1` starts at sector 63 of md0.

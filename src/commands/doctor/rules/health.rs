@@ -86,10 +86,12 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     }
     let is = |m: &Member, state: &str| m.state.iter().any(|word| word == state);
     let members = array.members.iter();
-    let faulty = members.clone().filter(|m| is(m, "faulty"));
-    let faulty: Vec<&str> = faulty.map(|m| m.name.as_str()).collect();
-    let spares = members.filter(|m| m.slot.is_none() && is(m, "spare") && !is(m, "faulty"));
-    let spares: Vec<&str> = spares.map(|m| m.name.as_str()).collect();
+    let faulty: Vec<&str> =
+        members.clone().filter(|m| is(m, "faulty")).map(|m| m.name.as_str()).collect();
+    let spares: Vec<&str> = members
+        .filter(|m| m.slot.is_none() && is(m, "spare") && !is(m, "faulty"))
+        .map(|m| m.name.as_str())
+        .collect();
     let left = match redundancy_left(array) {
         _ if array.array_state == "broken" => None,
         Redundancy::None if faulty.is_empty() => return Vec::new(),

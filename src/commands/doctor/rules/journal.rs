@@ -115,8 +115,9 @@ fn evidence(fs: &FsFacts, sb: &Superblock, rate: Option<f64>) -> impl Iterator<I
             bytes(sb.blocks_count)
         )
     });
-    let rate = rate.filter(|r| *r > 0.0);
-    let rate = rate.map(|r| format!("{} per second were written to the journal", units::bytes(r)));
+    let rate = rate
+        .filter(|r| *r > 0.0)
+        .map(|r| format!("{} per second were written to the journal", units::bytes(r)));
     let jbd2 = fs.jbd2.map(|jbd2| {
         format!(
             "before that, since the mount (/proc/fs/jbd2): {}, each up to {} blocks, {} logged on \

@@ -65,11 +65,19 @@ fn compare(pairs: &[Pair<'_>], value: impl Fn(&Pair<'_>) -> String) -> Option<Di
     let total: usize = names.values().map(Vec::len).sum();
     let mut names: Vec<_> = names.into_iter().collect();
     names.sort_by_key(|(_, on)| Reverse(on.len()));
-    let words = names.iter().map(|(value, on)| format!("{value} on {} ({})", on.len(), list(on)));
-    let words = words.collect::<Vec<_>>().join(", ");
+    let words = names
+        .iter()
+        .map(|(value, on)| format!("{value} on {} ({})", on.len(), list(on)))
+        .collect::<Vec<_>>()
+        .join(", ");
     let usual = Some(&names[0]).filter(|(_, on)| 2 * on.len() > total);
-    let odd = names.iter().skip(1).flat_map(|(_, on)| on);
-    let mut odd: Vec<String> = odd.filter(|_| usual.is_some()).map(|n| (*n).to_owned()).collect();
+    let mut odd: Vec<String> = names
+        .iter()
+        .skip(1)
+        .flat_map(|(_, on)| on)
+        .filter(|_| usual.is_some())
+        .map(|n| (*n).to_owned())
+        .collect();
     odd.sort();
     Some(Differing { words, usual: usual.map(|(value, _)| value.clone()), odd })
 }
@@ -121,8 +129,8 @@ fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     }
     // In a mirror, exactly the rotational members should be write-mostly.
     let write_mostly = |m: &Member| m.state.iter().any(|w| w == "write_mostly");
-    let wrong = pairs.iter().map(|(m, _)| *m);
-    let mut wrong: Vec<&Member> = wrong.filter(|m| m.queue.rotational != write_mostly(m)).collect();
+    let mut wrong: Vec<&Member> =
+        pairs.iter().map(|(m, _)| *m).filter(|m| m.queue.rotational != write_mostly(m)).collect();
     if wrong.is_empty() {
         return None;
     }
@@ -184,8 +192,7 @@ fn limits(pairs: &[Pair<'_>], has_one_scheduler: bool) -> Option<Finding> {
         .risk(UNDONE)
         .not_when("the disks are of different kinds, and the limit comes from the controller")
         .source(SYSFS);
-    let limits = pairs.first().map(limits_of)?;
-    for (i, (name, _)) in limits.into_iter().enumerate() {
+    for (i, (name, _)) in pairs.first().map(limits_of)?.into_iter().enumerate() {
         if name == "nr_requests" && !has_one_scheduler {
             continue;
         }
@@ -226,8 +233,11 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
         return None;
     }
     let bytes = |sectors: u64| units::size(sectors.saturating_mul(512));
-    let unused = pairs.iter().map(|(m, _)| (&m.name, m.data_sectors.saturating_sub(used)));
-    let unused: Vec<_> = unused.filter(|(_, n)| *n > UNUSED && *n > used / 100).collect();
+    let unused: Vec<_> = pairs
+        .iter()
+        .map(|(m, _)| (&m.name, m.data_sectors.saturating_sub(used)))
+        .filter(|(_, n)| *n > UNUSED && *n > used / 100)
+        .collect();
     if unused.is_empty() {
         return None;
     }
@@ -264,8 +274,11 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
 }
 
 fn iostats(pairs: &[Pair<'_>]) -> Option<Finding> {
-    let off = pairs.iter().filter(|(m, _)| !m.queue.iostats && !m.queue.bio_based);
-    let off: Vec<&str> = off.map(|(m, _)| m.disk_name.as_str()).collect();
+    let off: Vec<&str> = pairs
+        .iter()
+        .filter(|(m, _)| !m.queue.iostats && !m.queue.bio_based)
+        .map(|(m, _)| m.disk_name.as_str())
+        .collect();
     let names = list(&off);
     let finding = Finding::info("members-iostats", format!("no IO statistics on {names}"))
         .seen(format!("queue/iostats is 0 on {names}"))

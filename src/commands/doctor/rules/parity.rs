@@ -32,8 +32,8 @@ pub fn discards(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     if !dropped || !fs.has_option("discard") {
         return Vec::new();
     }
-    let parameter = array.discards_trusted;
-    let parameter = parameter.map(|safe| format!("{DISCARD}: {}", if safe { "Y" } else { "N" }));
+    let parameter =
+        array.discards_trusted.map(|safe| format!("{DISCARD}: {}", if safe { "Y" } else { "N" }));
     vec![
         Finding::info(
             "parity-discard-inert",
@@ -61,8 +61,8 @@ pub fn discards(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
 }
 
 fn write_hole(of: &ArrayFacts) -> Option<Finding> {
-    let policy = of.array.consistency_policy.as_deref();
-    let policy = policy.filter(|p| matches!(*p, "resync" | "bitmap"))?;
+    let policy =
+        of.array.consistency_policy.as_deref().filter(|p| matches!(*p, "resync" | "bitmap"))?;
     Some(
         Finding::info(
             "parity-write-hole",

@@ -24,8 +24,7 @@ pub fn even(target: &Target, sb: &Superblock) -> Option<Better> {
         ..Options::default()
     };
     let conf = Conf::compiled_in();
-    let search = Search::on(target, target.fs.bytes(), &base, &conf);
-    let found = search.remedy()?;
+    let found = Search::on(target, target.fs.bytes(), &base, &conf).remedy()?;
     let changed =
         Options { group: found.options.group, flex: found.options.flex, ..Options::default() };
     Some(Better { options: changed.words(), skews: found.skews, costs: found.costs.words })

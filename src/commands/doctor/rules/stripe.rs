@@ -86,8 +86,7 @@ impl<'a> Case<'a> {
     fn in_force(&self) -> u64 {
         let (stride, width) = self.stored;
         let by_kernel = [width, stride].into_iter().find(|n| (1..=self.group).contains(n));
-        let mounted = self.fs.stripe().filter(|s| *s <= u64::from(u32::MAX));
-        mounted.or(by_kernel).unwrap_or(0)
+        self.fs.stripe().filter(|s| *s <= u64::from(u32::MAX)).or(by_kernel).unwrap_or(0)
     }
 
     fn check(&self, livelock: bool) -> Option<Finding> {

@@ -80,8 +80,11 @@ fn no_control(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
 /// unknown. Only a command to the disk shows the current limit, and doctor sends none.
 fn unknown_limit(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
     let least = disks.iter().map(|(.., t)| *t).min()?;
-    let capable = disks.iter().filter(|(_, d, _)| d.recovery_control == Some(true));
-    let capable: Vec<&str> = capable.map(|(name, ..)| *name).collect();
+    let capable: Vec<&str> = disks
+        .iter()
+        .filter(|(_, d, _)| d.recovery_control == Some(true))
+        .map(|(name, ..)| *name)
+        .collect();
     let title =
         format!("unknown if {} give up on a sector before the kernel does", list(&names(disks)));
     let command = |name| format!("smartctl -l scterc {}", path_of(name));

@@ -12,8 +12,7 @@ fn write_mostly_flags_of_a_mirror() {
             .with(&format!("file sys/block/md0/md/dev-sdb/state {ssd}"))
     };
     let commands = |machine: Machine| {
-        let found = machine.findings();
-        let found = found.into_iter().find(|f| f.id == "members-rotational");
+        let found = machine.findings().into_iter().find(|f| f.id == "members-rotational");
         found.map(|f| f.commands)
     };
     let (plain, mostly) = ("in_sync", "in_sync,write_mostly");

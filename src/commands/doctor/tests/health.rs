@@ -91,10 +91,8 @@ fn disks_of_a_container() {
             file sys/block/md0/md/dev-sdd/bad_blocks 4096 8"
         ))
     };
-    let of = |found: &[Finding], id: &str| {
-        let found = found.iter().find(|f| f.id == id).unwrap();
-        found.commands.clone()
-    };
+    let of =
+        |found: &[Finding], id: &str| found.iter().find(|f| f.id == id).unwrap().commands.clone();
     assert_eq!(
         of(&external(1).findings(), "array-degraded"),
         ["mdadm --manage /dev/md127 --add /dev/NEW_DISK"]

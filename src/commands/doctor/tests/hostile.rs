@@ -97,8 +97,7 @@ fn names_are_quoted_in_commands() {
     let (text, found) = printed(&machine);
     assert_printable(&text);
     assert!(text.contains("EVIL"));
-    let moved = found.iter().flat_map(|f| &f.commands);
-    for command in moved.filter(|c| c.contains("reboot")) {
+    for command in found.iter().flat_map(|f| &f.commands).filter(|c| c.contains("reboot")) {
         assert!(command.contains("$'/$(reboot)"), "{command}");
     }
 }

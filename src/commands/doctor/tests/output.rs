@@ -75,8 +75,7 @@ fn left_out_findings_are_counted() {
             ..super::diagnosis(&facts, found, &able)
         };
         table::write(&mut out, &diagnosis).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        text.split_whitespace().collect::<Vec<_>>().join(" ")
+        String::from_utf8(out).unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
     };
     assert!(
         print(&[]).contains(
@@ -112,8 +111,7 @@ fn lines_have_at_most_80_columns() {
 
 #[test]
 fn as_json() {
-    let machine = faulty();
-    let facts = machine.facts();
+    let facts = faulty().facts();
     let able = Ability::new(&properties(), Vec::new());
     let mut object = json::object(&super::diagnosis(&facts, &rules::check(&facts), &able));
     object["time"] = "2026-11-21T09:00:00Z".into();

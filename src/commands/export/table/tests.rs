@@ -37,10 +37,7 @@ fn texts(column: &dyn Array) -> Vec<Option<String>> {
         DataType::UInt16 => numbers!(UInt16Type),
         DataType::UInt32 => numbers!(UInt32Type),
         DataType::UInt64 => numbers!(UInt64Type),
-        DataType::Boolean => {
-            let values = column.as_boolean().iter();
-            values.map(|v| v.map(|v| v.to_string())).collect()
-        }
+        DataType::Boolean => column.as_boolean().iter().map(|v| v.map(|v| v.to_string())).collect(),
         DataType::Utf8 => column.as_string::<i32>().iter().map(own).collect(),
         DataType::Dictionary(..) => {
             let column = column.as_any_dictionary();
@@ -131,8 +128,7 @@ fn a_damaged_batch_ends_a_valid_table() {
     let refused = |bytes: &[u8]| {
         let mut reader = reader(bytes)?;
         let rows = write(&mut reader, &schema, std::io::sink()).unwrap();
-        let ending = reader.ending().to_string();
-        ending.contains("a batch is damaged").then_some(rows)
+        reader.ending().to_string().contains("a batch is damaged").then_some(rows)
     };
     let found = (bytes.len() / 2..bytes.len()).find_map(|at| {
         let was = std::mem::replace(&mut bytes[at], 0xff);

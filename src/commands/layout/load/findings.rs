@@ -107,15 +107,13 @@ impl Findings<'_> {
 
     /// Requests of a direction on each member.
     pub fn requests(&self, column: usize, direction: Direction) -> Vec<u64> {
-        let sums = self.sums(column, direction);
-        sums.iter().map(|s| s.requests).collect()
+        self.sums(column, direction).iter().map(|s| s.requests).collect()
     }
 
     /// Bytes of both directions on each member.
     pub fn bytes(&self, column: usize) -> Vec<u64> {
         let [reads, writes] = Direction::BOTH.map(|d| self.sums(column, d));
-        let both = reads.iter().zip(&writes);
-        both.map(|(r, w)| r.bytes.saturating_add(w.bytes)).collect()
+        reads.iter().zip(&writes).map(|(r, w)| r.bytes.saturating_add(w.bytes)).collect()
     }
 
     /// Requests and bytes of an origin and a direction on each member.
@@ -188,8 +186,7 @@ impl Findings<'_> {
     pub fn errors(&self) -> [f64; 2] {
         let requests = |column| {
             let [reads, writes] = Direction::BOTH.map(|d| self.requests(column, d));
-            let both = reads.iter().zip(&writes);
-            both.map(|(r, w)| r + w).collect::<Vec<u64>>()
+            reads.iter().zip(&writes).map(|(r, w)| r + w).collect::<Vec<u64>>()
         };
         [error(&self.bytes(0), &self.bytes(1)), error(&requests(0), &requests(1))]
     }
@@ -211,14 +208,11 @@ impl Findings<'_> {
 
     /// Origins with bytes in any column, with their directions.
     pub fn origins(&self) -> Vec<(Origin, Direction)> {
-        let all = Origin::ALL.into_iter();
-        let pairs = all.flat_map(|o| Direction::BOTH.map(|d| (o, d)));
+        let pairs = Origin::ALL.into_iter().flat_map(|o| Direction::BOTH.map(|d| (o, d)));
         pairs
             .filter(|&(origin, direction)| {
-                (0..COLUMNS.len()).any(|c| {
-                    let sums = self.of(c, origin, direction);
-                    sums.iter().any(|s| s.bytes > 0)
-                })
+                (0..COLUMNS.len())
+                    .any(|c| self.of(c, origin, direction).iter().any(|s| s.bytes > 0))
             })
             .collect()
     }
@@ -246,7 +240,6 @@ pub fn percent(share: f64) -> String {
 fn error(recorded: &[u64], model: &[u64]) -> f64 {
     let sum: u64 = recorded.iter().fold(0, |sum, n| sum.saturating_add(*n));
     let mean = sum as f64 / recorded.len().max(1) as f64;
-    let both = recorded.iter().zip(model);
-    let most = both.map(|(r, m)| r.abs_diff(*m)).max().unwrap_or(0);
+    let most = recorded.iter().zip(model).map(|(r, m)| r.abs_diff(*m)).max().unwrap_or(0);
     most as f64 / mean.max(1.0)
 }

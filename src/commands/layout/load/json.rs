@@ -75,8 +75,7 @@ fn members(found: &Findings<'_>) -> Vec<Value> {
     let disks = found.plan.geometry.disks().max(found.source.geometry.disks());
     let origins = found.origins();
     let device = |column: usize| {
-        let seconds = found.column(column).map(|f| found.laid.service.seconds(f));
-        seconds.unwrap_or_default()
+        found.column(column).map(|f| found.laid.service.seconds(f)).unwrap_or_default()
     };
     let device = [device(0), device(1), device(2)];
     let member = |slot: usize| {
@@ -87,8 +86,10 @@ fn members(found: &Findings<'_>) -> Vec<Value> {
                 row.insert("origin".to_owned(), json!(origin.name()));
                 row.insert("op".to_owned(), json!(direction.op().name()));
                 for (column, name) in COLUMNS.iter().enumerate() {
-                    let sum = found.column(column).map(|f| f.sum(slot, origin, direction));
-                    let sum = sum.unwrap_or_default();
+                    let sum = found
+                        .column(column)
+                        .map(|f| f.sum(slot, origin, direction))
+                        .unwrap_or_default();
                     let sum = json!({"requests": sum.requests, "bytes": sum.bytes});
                     row.insert((*name).to_owned(), sum);
                 }

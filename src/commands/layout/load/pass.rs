@@ -267,8 +267,7 @@ impl<'a> Pass<'a> {
             pid: submission.pid,
             is_flush: submission.flags.intersects(Flags::PREFLUSH | Flags::FUA),
         };
-        let lanes = self.lanes.iter_mut();
-        let homeless = lanes.map(|lane| lane.add(bio, self.block_sectors));
+        let homeless = self.lanes.iter_mut().map(|lane| lane.add(bio, self.block_sectors));
         // Of the plan with the most: a search has several.
         let most = homeless.fold(0, u64::max);
         self.homeless = self.homeless.saturating_add(most);

@@ -43,8 +43,7 @@ impl Plan {
             None => source.start,
         };
         let room = |geometry: &Geometry, start| {
-            let sectors = geometry.array_sectors().saturating_sub(start);
-            sectors.saturating_mul(512)
+            geometry.array_sectors().saturating_sub(start).saturating_mul(512)
         };
         // A partition or a volume keeps its size; a filesystem that fills its array fills the other
         // one too.

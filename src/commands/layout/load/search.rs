@@ -82,8 +82,10 @@ pub fn run(
         plans.len() - 1
     ));
     let recorded = figures(&laid, &laid.recorded);
-    let rows = plans.into_iter().zip(&laid.planned).enumerate();
-    let mut rows: Vec<Row> = rows
+    let mut rows: Vec<Row> = plans
+        .into_iter()
+        .zip(&laid.planned)
+        .enumerate()
         .map(|(i, (plan, planned))| {
             let (shares, bytes, seconds) = figures(&laid, planned);
             Row { plan, is_base: i == 0, shares, bytes, seconds }
@@ -157,8 +159,7 @@ impl Found {
 
     fn shown(&self) -> Vec<usize> {
         let shown = |(i, row): &(usize, &Row)| *i < SHOWN || row.is_base;
-        let rows = self.rows.iter().enumerate().filter(shown);
-        rows.map(|(i, _)| i).collect()
+        self.rows.iter().enumerate().filter(shown).map(|(i, _)| i).collect()
     }
 
     fn reason(&self) -> String {

@@ -56,8 +56,7 @@ impl Source {
         let known: Vec<_> =
             all.iter().filter(|f| f.kind.starts_with("ext") || f.kind == "xfs").collect();
         let list = |all: &[&header::Filesystem]| {
-            let names = all.iter().map(|f| text::clean(&f.name).into_owned());
-            names.collect::<Vec<_>>().join(", ")
+            all.iter().map(|f| text::clean(&f.name).into_owned()).collect::<Vec<_>>().join(", ")
         };
         match (known.as_slice(), all.as_slice()) {
             ([one], _) => Self::new(header, one),
@@ -90,10 +89,17 @@ impl Source {
 
     fn new(header: &Header, fs: &header::Filesystem) -> Result<Self, String> {
         let name = text::clean(&fs.name).into_owned();
-        let array = header.arrays.iter().find(|a| a.name == fs.array);
-        let array = array.ok_or_else(|| format!("its header has no array for {name}"))?;
-        let others = header.arrays.iter().map(|a| a.name.as_str());
-        let others: BTreeSet<&str> = others.filter(|name| *name != array.name).collect();
+        let array = header
+            .arrays
+            .iter()
+            .find(|a| a.name == fs.array)
+            .ok_or_else(|| format!("its header has no array for {name}"))?;
+        let others: BTreeSet<&str> = header
+            .arrays
+            .iter()
+            .map(|a| a.name.as_str())
+            .filter(|name| *name != array.name)
+            .collect();
         let is_nested = |m: &&header::Member| {
             others.contains(m.name.as_str()) || others.contains(m.disk.as_str())
         };
@@ -205,10 +211,8 @@ impl Source {
 
 /// Usable sectors of members: one size for all, or one per slot for RAID 0.
 fn member_sectors(array: &header::Array, level: Level) -> Vec<u64> {
-    let slot = |slot| {
-        let member = array.members.iter().find(|m| m.slot == Some(slot));
-        member.map_or(0, |m| m.data_sectors)
-    };
+    let slot =
+        |slot| array.members.iter().find(|m| m.slot == Some(slot)).map_or(0, |m| m.data_sectors);
     match level {
         Level::Single => vec![array.sectors],
         Level::Raid0 => (0..array.disks.min(255)).map(slot).collect(),
@@ -343,8 +347,11 @@ fn filesystem(fs: &header::Filesystem, start: u64) -> Result<Filesystem, String>
 fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), String> {
     let groups = fs.block_groups().ok_or("no groups")?;
     let inode_size = number(parameters, "inode_size")?;
-    let journal = fs.ranges.iter().filter(|r| r.origin == Origin::Journal);
-    let journal = journal.fold(0_u64, |sum, r| sum.saturating_add(r.count));
+    let journal = fs
+        .ranges
+        .iter()
+        .filter(|r| r.origin == Origin::Journal)
+        .fold(0_u64, |sum, r| sum.saturating_add(r.count));
     let journal = journal.saturating_mul(512) >> 20;
     let options = Options {
         // Sized like the recorded journal, if the journal is among the known ranges; else mke2fs's
@@ -365,8 +372,7 @@ fn complete(fs: &mut Filesystem, parameters: &Map<String, Value>) -> Result<(), 
     let kinds = [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable];
     for kind in kinds {
         let of = |ranges: &[SectorRange]| -> Vec<SectorRange> {
-            let own = ranges.iter().filter(|r| r.origin == kind);
-            own.copied().collect()
+            ranges.iter().filter(|r| r.origin == kind).copied().collect()
         };
         let (known, all) = (of(&fs.ranges), of(&made.ranges));
         // The last range may be incomplete.

@@ -384,8 +384,7 @@ fn gaps_and_missing_submissions_are_reported() {
 fn wrong_plans_are_refused() {
     let source = source();
     let error = |array: ArrayOptions, options: Options| {
-        let plan = Plan::new(&source, &array, &Mkfs::Ext4(options), &machine());
-        plan.err().expect("an error")
+        Plan::new(&source, &array, &Mkfs::Ext4(options), &machine()).err().expect("an error")
     };
     let array = ArrayOptions::default;
     let chunk = ArrayOptions { chunk: Some(12 << 10), level: Some(Level::Raid5), ..array() };

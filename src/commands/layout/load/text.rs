@@ -113,8 +113,7 @@ fn members(found: &Findings<'_>) -> Vec<String> {
     );
     let skews = |columns: &[Vec<u64>]| -> String {
         let skew = |c: &Vec<u64>| crate::analysis::placement::spread::skew(c.iter().copied());
-        let words = columns.iter().map(|c| units::factor(skew(c)));
-        words.map(|w| text::right(&w, WIDTH)).collect()
+        columns.iter().map(|c| units::factor(skew(c))).map(|w| text::right(&w, WIDTH)).collect()
     };
     out.push(text::left("     skew", 15) + &skews(&requests) + "  " + &skews(&bytes));
     for (name, pick) in [("load, mean", 0), ("load, most", 1)] {
@@ -136,8 +135,7 @@ fn members(found: &Findings<'_>) -> Vec<String> {
 }
 
 fn heads() -> String {
-    let heads = COLUMNS.iter().map(|name| text::right(name, WIDTH));
-    heads.collect()
+    COLUMNS.iter().map(|name| text::right(name, WIDTH)).collect()
 }
 
 fn share(column: &[u64], slot: usize) -> String {

@@ -71,8 +71,7 @@ impl Pieces {
             return None;
         }
         // A piece ends when the next one begins.
-        let ends = self.all.iter().skip(1);
-        let old = ends.take_while(|next| age(next) > self.keep).count();
+        let old = self.all.iter().skip(1).take_while(|next| age(next) > self.keep).count();
         let expired = self.all.iter().take(old).map(|p| p.path.clone());
         let (next, expired): (_, Vec<_>) = (self.next(), expired.collect());
         let open = move || -> io::Result<Box<dyn Output>> {
@@ -113,8 +112,7 @@ mod tests {
         let at = |second| begun + Duration::from_secs(second);
         let parts_on_disk = || {
             let all = files::parts(&path).into_iter();
-            let names = all.map(|p| p.file_name().unwrap().to_str().unwrap().to_owned());
-            names.collect::<Vec<_>>()
+            all.map(|p| p.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let mut pieces = Pieces::new(&path, Duration::from_secs(20));
         fs::write(pieces.next(), "").unwrap();

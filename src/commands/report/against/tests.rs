@@ -216,8 +216,8 @@ fn limits_of_the_comparison_are_noted() {
     assert!(short.contains("too few intervals to tell a difference from noise"));
     assert!(short.contains("the periods differ in length (60 s and 8 s)"));
     assert!(!short.contains("(95 % interval -") && !short.contains(" noise ("), "{short}");
-    let wrong = files.try_run(&["--against-to", "2000-01-01T00:00:00Z"], |_| ());
-    let wrong = wrong.unwrap_err().to_string();
+    let wrong =
+        files.try_run(&["--against-to", "2000-01-01T00:00:00Z"], |_| ()).unwrap_err().to_string();
     assert!(wrong.starts_with("--against-to 2000"), "{wrong}");
     let wrong = files.try_run(&["--pair", "md1=md127"], |_| ()).unwrap_err();
     assert!(wrong.to_string().contains("BEFORE has no array md1"));
@@ -287,8 +287,7 @@ fn gaps_and_recordings_without_requests_are_noted() {
         // The rate is that of the rest.
         let array = &compared.comparison.arrays[0];
         let is_load = |c: &&Change| (&c.subject, c.figure) == (&Subject::Load, Figure::Bios);
-        let load = array.changes.iter().find(is_load);
-        let ratio = load.unwrap().estimate.ratio().unwrap();
+        let ratio = array.changes.iter().find(is_load).unwrap().estimate.ratio().unwrap();
         assert!((ratio - 1.0).abs() < 0.03, "{ratio}");
     });
 }
@@ -340,8 +339,7 @@ fn long_recordings_are_compared_in_longer_intervals() {
         assert_eq!(requests(&compared.before), REQUESTS);
         assert_eq!(requests(&compared.after), REQUESTS);
         let busy = |side: &super::compared::Recording<'_>| -> u64 {
-            let disks = side.series.intervals.iter().flat_map(|i| &i.disks);
-            disks.map(|d| d.busy_us).sum()
+            side.series.intervals.iter().flat_map(|i| &i.disks).map(|d| d.busy_us).sum()
         };
         let snapshot = &compared.before.report.snapshot;
         let members = snapshot.arrays.iter().flat_map(|a| &a.members);

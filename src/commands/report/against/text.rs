@@ -45,8 +45,7 @@ pub fn write(out: &mut impl Write, compared: &Compared<'_>) -> io::Result<()> {
 
 /// Arrays with IO, before or after.
 pub fn busy<'a>(compared: &'a Compared<'_>) -> impl Iterator<Item = &'a ArrayComparison> {
-    let arrays = compared.comparison.arrays.iter();
-    arrays.filter(|a| a.verdict != Verdict::NoRequests)
+    compared.comparison.arrays.iter().filter(|a| a.verdict != Verdict::NoRequests)
 }
 
 /// One sentence for each array, and one for all idle arrays.
@@ -56,8 +55,7 @@ fn headlines(out: &mut Vec<u8>, compared: &Compared<'_>) -> io::Result<()> {
             Verdict::Worse | Verdict::Mixed => "!",
             _ => " ",
         };
-        let lines = wrap(&clean(&array.headline), COLUMNS - 2, 12);
-        for (i, line) in lines.iter().enumerate() {
+        for (i, line) in wrap(&clean(&array.headline), COLUMNS - 2, 12).iter().enumerate() {
             writeln!(out, "{} {line}", if i == 0 { mark } else { " " })?;
         }
     }
@@ -72,16 +70,14 @@ fn headlines(out: &mut Vec<u8>, compared: &Compared<'_>) -> io::Result<()> {
 
 /// `idle before and after: sda and sdb`; `None` if no array was idle.
 pub fn idle(compared: &Compared<'_>) -> Option<String> {
-    let arrays = compared.comparison.arrays.iter();
-    let idle = arrays.filter(|a| a.verdict == Verdict::NoRequests);
+    let idle = compared.comparison.arrays.iter().filter(|a| a.verdict == Verdict::NoRequests);
     let idle: Vec<&str> = idle.map(|a| a.after.name.as_str()).collect();
     (!idle.is_empty()).then(|| format!("idle before and after: {}", units::list(&idle)))
 }
 
 fn recording(out: &mut Vec<u8>, which: &str, recording: &Recording<'_>) -> io::Result<()> {
     let report = &recording.report;
-    let file = recording.path.file_name();
-    let file = file.unwrap_or(recording.path.as_os_str()).to_string_lossy();
+    let file = recording.path.file_name().unwrap_or(recording.path.as_os_str()).to_string_lossy();
     let from = time::rfc3339(report.from_us);
     let line = format!(
         "{which} {file}: {}Z, {}, {} requests, on {}, Linux {}",

@@ -70,8 +70,7 @@ fn start(addresses: &Addresses, piece: usize) -> String {
 
 /// Origin with the most requests in a piece, and its share.
 fn most(addresses: &Addresses, piece: usize) -> Option<(Origin, f64)> {
-    let origins = addresses.pieces.get(piece)?;
-    let most = origins.iter().max_by_key(|o| o.1)?;
+    let most = addresses.pieces.get(piece)?.iter().max_by_key(|o| o.1)?;
     Some((most.0, most.1 as f64 / addresses.requests(piece).max(1) as f64))
 }
 
@@ -114,8 +113,8 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
     let mut busiest: Vec<usize> = (0..ADDRESSES).filter(|p| addresses.requests(*p) > 0).collect();
     busiest.sort_by_key(|p| std::cmp::Reverse(addresses.requests(*p)));
     let rows = busiest.iter().map(|&piece| {
-        let bytes = addresses.pieces.get(piece).into_iter().flatten();
-        let bytes: f64 = bytes.map(|o| o.2 as f64).sum();
+        let bytes: f64 =
+            addresses.pieces.get(piece).into_iter().flatten().map(|o| o.2 as f64).sum();
         let n = addresses.requests(piece);
         [
             Cell::new(start(addresses, piece)),
@@ -180,8 +179,10 @@ fn over_time(
     for ((from, to), arrays) in work.times().zip(intervals) {
         let counts = arrays.get(number).copied().unwrap_or([0; ADDRESSES]);
         let all: u64 = counts.iter().map(|&n| u64::from(n)).sum();
-        let parts = counts.iter().enumerate();
-        let parts = parts.map(|(p, n)| (format!("from {}", start(addresses, p)), f64::from(*n)));
+        let parts = counts
+            .iter()
+            .enumerate()
+            .map(|(p, n)| (format!("from {}", start(addresses, p)), f64::from(*n)));
         let named = shares(parts, all.max(1) as f64, 3);
         titles.push(format!(
             "{} to {}: {all} requests; {named}",

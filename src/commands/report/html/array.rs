@@ -209,8 +209,8 @@ fn sizes(report: &Report, array: &ArraySnapshot) -> Markup {
     let mut table =
         Table::new("Requests by size: from this size to less than twice as much").text("size");
     for (op, sizes) in &mine {
-        let each = buckets.clone().map(|b| sizes.requests.get(b).copied().unwrap_or(0) as f64);
-        let each: Vec<f64> = each.collect();
+        let each: Vec<f64> =
+            buckets.clone().map(|b| sizes.requests.get(b).copied().unwrap_or(0) as f64).collect();
         let most = each.iter().copied().fold(0.0, f64::max);
         let title = format!("{op}: requests");
         plot.stack(title, units::count(most), &[("b1".to_owned(), each)], most);

@@ -98,8 +98,7 @@ fn advice<'a>(report: &'a Report, subjects: &[Subject<'a>]) -> Vec<Advice<'a>> {
             risk: reason.risk.as_deref(),
         })
     });
-    let slow = report.slow.iter().flat_map(|s| &s.advice);
-    let slow = slow.map(|found| Advice {
+    let slow = report.slow.iter().flat_map(|s| &s.advice).map(|found| Advice {
         sentence: format!("{} ({})", found.advice.text, found.evidence),
         commands: Cow::Borrowed(&found.advice.commands),
         risk: Some(&found.advice.risk),
@@ -192,8 +191,7 @@ fn lost_line(report: &Report) -> String {
     if lost.events() == 0 {
         return "0 events".to_owned();
     }
-    let reasons = lost.nonzero();
-    let named = reasons.map(|(loss, n)| format!("{} {n}", loss.label()));
+    let named = lost.nonzero().map(|(loss, n)| format!("{} {n}", loss.label()));
     let named = named.collect::<Vec<_>>().join(", ");
     format!("{} events ({named})", lost.events())
 }

@@ -117,10 +117,7 @@ struct Scales {
 
 impl Scales {
     fn new(shown: &[&Series<'_>]) -> Self {
-        let most = |measure| {
-            let each = shown.iter().flat_map(|s| s.rate(measure));
-            each.fold(0.0, f64::max)
-        };
+        let most = |measure| shown.iter().flat_map(|s| s.rate(measure)).fold(0.0, f64::max);
         let hists = || shown.iter().flat_map(|s| s.latencies.iter().flatten());
         let us = hists().filter_map(|h| h.quantile(0.99)).max();
         let mut sums = [0; OCTAVES];
@@ -256,8 +253,7 @@ fn figures(work: &Work<'_>, series: &Series<'_>, name: &str) -> Markup {
         let hist = series.latencies.get(i).copied().flatten();
         let us = |q| units::latency(hist.and_then(|h| h.quantile(q)));
         let counts = hist.map(octaves).unwrap_or([0; OCTAVES]);
-        let times = counts.iter().enumerate().filter(|(_, n)| **n > 0);
-        let times = times.map(|(octave, n)| {
+        let times = counts.iter().enumerate().filter(|(_, n)| **n > 0).map(|(octave, n)| {
             let end = units::latency(Some(octave_end(octave)));
             format!("<{end} {n}")
         });

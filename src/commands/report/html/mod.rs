@@ -112,8 +112,7 @@ pub fn draw(path: &Path, report: &Report) -> String {
 
 /// Requests of an array.
 fn requests(array: &ArraySnapshot) -> u64 {
-    let each = array.members.iter().map(|m| m.sum(|_| true).0);
-    each.fold(0, u64::saturating_add)
+    array.members.iter().map(|m| m.sum(|_| true).0).fold(0, u64::saturating_add)
 }
 
 /// The arrays with sections, in the order of the snapshot, and the others.

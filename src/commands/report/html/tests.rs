@@ -64,8 +64,7 @@ fn checked(page: &str) -> Document<'_> {
 
 /// All text of a page.
 fn text_of(document: &Document<'_>) -> String {
-    let texts = document.descendants().filter_map(|n| n.text());
-    texts.collect::<Vec<_>>().join("\n")
+    document.descendants().filter_map(|n| n.text()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]

@@ -89,8 +89,7 @@ impl<'a> Work<'a> {
     }
 
     pub(super) fn widths(&self) -> Vec<f64> {
-        let widths = self.intervals.iter();
-        widths.map(|i| (i.to_us - i.from_us).max(0) as f64).collect()
+        self.intervals.iter().map(|i| (i.to_us - i.from_us).max(0) as f64).collect()
     }
 
     /// Start and end of each interval.
@@ -186,8 +185,7 @@ impl Series<'_> {
 
     /// A quantile of the times in the device, for each interval.
     pub(super) fn quantile(&self, q: f64) -> Vec<Option<u64>> {
-        let each = self.latencies.iter();
-        each.map(|h| h.and_then(|h| h.quantile(q))).collect()
+        self.latencies.iter().map(|h| h.and_then(|h| h.quantile(q))).collect()
     }
 
     /// The origins of an interval with the most requests: `file_data 90%, journal 10%`.

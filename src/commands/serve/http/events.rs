@@ -55,10 +55,8 @@ impl App {
     /// The last interval as a message for `raidtrace top --connect`; empty before the first
     /// interval.
     fn message(&self) -> String {
-        let latest = self.shared.latest.borrow().clone();
-        let shown = latest.map(|snapshot| self.shown(&snapshot));
-        let line = shown.and_then(|shown| message::encode(&shown).ok());
-        line.unwrap_or_default()
+        let shown = self.shared.latest.borrow().clone().map(|snapshot| self.shown(&snapshot));
+        shown.and_then(|shown| message::encode(&shown).ok()).unwrap_or_default()
     }
 
     /// Removes tasks and paths unless the options allow them.

@@ -54,8 +54,10 @@ impl Guard {
         let Some(token) = &self.token else {
             return false;
         };
-        let given = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        let given = given.and_then(|g| g.split_at_checked(7));
+        let given = headers
+            .get(header::AUTHORIZATION)
+            .map(HeaderValue::as_bytes)
+            .and_then(|g| g.split_at_checked(7));
         given.is_some_and(|(scheme, given)| {
             scheme.eq_ignore_ascii_case(b"bearer ") && bool::from(given.ct_eq(token))
         })
@@ -192,8 +194,7 @@ mod tests {
         let status = |path: &str, token: Option<&str>| {
             let mut all = vec![("host", "10.0.0.1")];
             all.extend(token.map(|t| ("authorization", t)));
-            let refused = guard.refuses(&Method::GET, path, &headers(&all));
-            refused.map(|(status, _)| status.as_u16())
+            guard.refuses(&Method::GET, path, &headers(&all)).map(|(status, _)| status.as_u16())
         };
         assert_eq!(status("/", None), None);
         assert_eq!(status("/metrics", None), Some(401));

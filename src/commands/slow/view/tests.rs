@@ -34,8 +34,7 @@ fn drawn(snapshot: Option<&SlowSnapshot>, keys: &str, (columns, lines): (u16, u1
     }
     let buffer = terminal.backend().buffer();
     let line = |y| (0..columns).map(|x| buffer[(x, y)].symbol()).collect::<String>();
-    let lines = (0..lines).map(|y| line(y).trim_end().to_owned() + "\n");
-    lines.collect()
+    (0..lines).map(|y| line(y).trim_end().to_owned() + "\n").collect()
 }
 
 #[test]

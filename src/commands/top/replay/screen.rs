@@ -111,8 +111,7 @@ impl Recording {
     }
 
     fn time_us(&self) -> i64 {
-        let shown = self.shown.as_ref();
-        shown.map_or(i64::MIN, |s| s.time.as_microsecond())
+        self.shown.as_ref().map_or(i64::MIN, |s| s.time.as_microsecond())
     }
 
     fn step_by(&mut self, n: i64) -> Result<()> {

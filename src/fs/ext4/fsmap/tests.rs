@@ -146,8 +146,7 @@ fn pages_are_joined() {
 fn a_walk_that_does_not_advance_is_an_error() {
     let walked = |limit, answer: Vec<Record>| {
         let mut map = Map::new(DEVICE, BLOCK as u32);
-        let error = walk(&mut map, limit, |_| Ok(answer.clone())).unwrap_err();
-        let message = error.to_string();
+        let message = walk(&mut map, limit, |_| Ok(answer.clone())).unwrap_err().to_string();
         assert!(!message.contains('\n'));
         message
     };
@@ -200,10 +199,8 @@ fn device_of(path: &str) -> (u32, u32) {
 
 #[test]
 fn other_mounts_are_rejected() {
-    let error = |path: &str, device| {
-        let error = Layout::from_mount(Path::new(path), device).unwrap_err();
-        error.to_string()
-    };
+    let error =
+        |path: &str, device| Layout::from_mount(Path::new(path), device).unwrap_err().to_string();
     let message = error("/proc", device_of("/proc"));
     assert!(message.contains("magic 0x9fa0"), "{message}");
     let message = error("/nonexistent", (0, 0));
