@@ -109,7 +109,7 @@ fn contract(out: &Path) -> Result<()> {
             let short = name.strip_prefix("RT_").unwrap_or(name);
             // The BPF programs use enumerators as `__u32`.
             let value = member.value as u32;
-            writeln!(rs, "/// `{name}`.\npub const {short}: u32 = {value};")?;
+            writeln!(rs, "pub const {short}: u32 = {value};")?;
         }
     }
     let structures = btf.type_by_kind::<Struct<'_>>().filter(|s| s.name().is_some());
@@ -118,8 +118,7 @@ fn contract(out: &Path) -> Result<()> {
         // Deriving `Pod` fails to compile if a structure has implicit padding.
         writeln!(
             rs,
-            "/// `struct {name}`.\n#[allow(missing_docs, \
-             non_camel_case_types)]\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq, \
+            "#[allow(non_camel_case_types)]\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq, \
              bytemuck::Pod, bytemuck::Zeroable)]\npub struct {name} {{"
         )?;
         for member in structure.iter() {

@@ -23,7 +23,6 @@ pub struct Cli {
     pub command: Command,
 }
 
-/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Show the live screen: members, origins, processes, latencies

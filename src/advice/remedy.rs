@@ -22,7 +22,6 @@ pub fn stripe_off(mount: &str, device: &str) -> [String; 2] {
     ]
 }
 
-/// Risk of [`stripe_off`].
 pub const STRIPE_OFF_RISK: &str = "parity levels get more partial-stripe writes. `-o stripe=0` at \
                                    mount would be ignored: in /etc/fstab it has to be stripe=1. \
                                    Undone with the old values";
@@ -39,10 +38,8 @@ pub fn ask_for_less(name: &str) -> String {
     format!("echo 64 > /sys/fs/ext4/{name}/mb_group_prealloc")
 }
 
-/// Risk of [`ask_for_less`].
 pub const ASK_FOR_LESS_RISK: &str = "a smaller preallocation asks for shorter runs and makes more \
                                      fragments (undone: the old value, 512 without a stripe)";
-/// Risk of [`lists_on`].
 pub const LISTS_ON_RISK: &str =
     "Never turn mb_optimize_scan on by remount: before 6.17 that could damage its lists";
 /// For a command with a device and a mount point.

@@ -291,7 +291,6 @@ pub fn xfs_unaligned_writes() -> Advice {
     }
 }
 
-/// Buffered writes to XFS.
 pub fn xfs_buffered_writes() -> Advice {
     Advice {
         text: "write the file in smaller pieces, or with O_DIRECT: a buffered write takes the \

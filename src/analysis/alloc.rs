@@ -131,7 +131,6 @@ pub struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Share {
-    /// Requests.
     pub requests: u64,
     /// Blocks (clusters) allocated.
     pub blocks: u64,
@@ -176,7 +175,6 @@ pub struct AllocCounters {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
-    /// A tracepoint.
     Tracepoint,
     /// BPF programs at function entry and exit.
     Fentry,
@@ -286,7 +284,6 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Searching {
-    /// Tasks in a search.
     pub tasks: u64,
     /// Duration of the longest search, µs.
     pub longest_us: u64,
@@ -301,14 +298,12 @@ pub struct TaskAlloc {
     pub comm: Vec<u8>,
     /// Role of a kernel thread, such as `writeback`.
     pub role: Option<String>,
-    /// Share of the task.
     pub share: Share,
 }
 
 /// An inode that blocks were allocated for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileAlloc {
-    /// File id.
     pub id: super::files::FileId,
     /// Path or name.
     pub location: super::files::FileLocation,

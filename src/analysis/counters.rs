@@ -39,7 +39,6 @@ pub struct Counters {
     pub overhead: Overhead,
 }
 
-/// Key of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CellKey {
     /// Member number, counted through all arrays in the order of the topology.
@@ -160,7 +159,6 @@ pub struct TaskKey {
 }
 
 impl TaskKey {
-    /// The task of this key.
     pub fn id(&self) -> TaskId {
         TaskId { array: self.array, pid: self.pid }
     }
@@ -184,12 +182,10 @@ pub struct DirtyKey {
     pub array: u32,
     /// Thread id in the initial pid namespace.
     pub pid: u32,
-    /// The file.
     pub file: FileId,
 }
 
 impl DirtyKey {
-    /// The task of this key.
     pub fn task(&self) -> TaskId {
         TaskId { array: self.array, pid: self.pid }
     }
@@ -209,7 +205,6 @@ pub struct FileName {
 /// Bios and bytes of a task or a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct TaskCounters {
-    /// Bios.
     pub bios: u64,
     /// Bytes of these bios.
     pub bytes: u64,

@@ -48,7 +48,6 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Requests of a piece.
     pub fn requests(&self, piece: usize) -> u64 {
         self.pieces.get(piece).into_iter().flatten().fold(0, |sum, o| sum.saturating_add(o.1))
     }

@@ -25,7 +25,6 @@ use crate::origin::{Op, Origin};
 pub trait NameLookup {
     /// Name of a task, by pid and kernel name of the array.
     fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>>;
-    /// Location of a file.
     fn file_location(&self, id: &FileId) -> Option<Arc<FileLocation>>;
 }
 

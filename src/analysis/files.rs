@@ -59,7 +59,6 @@ pub(super) fn merge_by<T, K: Eq + Hash>(
 pub struct FileSnapshot {
     /// Identity of the file.
     pub id: FileId,
-    /// Location of the file.
     pub location: FileLocation,
     /// Bios submitted to the array, by operation.
     pub io: Vec<FileIo>,

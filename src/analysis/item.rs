@@ -144,7 +144,6 @@ pub struct Submission {
     pub op: Op,
     /// Flags at submission.
     pub flags: Flags,
-    /// Origin.
     pub origin: Origin,
     /// Start in 512-byte sectors on the array.
     pub array_sector: u64,
@@ -178,7 +177,6 @@ pub struct Dirtied {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// Time of the state.
     #[serde(skip)]
     pub time_us: i64,
     /// True if programs were reloaded or members have changed: numbers of arrays and members, and

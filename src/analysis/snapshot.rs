@@ -139,7 +139,6 @@ pub struct MemberSnapshot {
 /// One origin and operation on one member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cell {
-    /// Origin.
     pub origin: Origin,
     /// Operation.
     pub op: Op,
@@ -218,7 +217,6 @@ impl TaskSnapshot {
 /// One origin and operation of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskIo {
-    /// Origin.
     pub origin: Origin,
     /// Operation.
     pub op: Op,

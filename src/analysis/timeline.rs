@@ -73,7 +73,6 @@ pub struct Timeline {
     pub length_s: i64,
     /// Names of array and member, by member number.
     pub names: Vec<(String, String)>,
-    /// Intervals.
     pub intervals: Vec<Interval>,
 }
 

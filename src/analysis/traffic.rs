@@ -15,7 +15,6 @@ pub struct Sum {
 /// Sums by kind of operation. Every request is in exactly one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Reads.
     pub read: Sum,
     /// Writes that carry data.
     pub write: Sum,
@@ -52,7 +51,6 @@ impl Traffic {
         sums.iter().map(|s| s.requests).fold(self.empty_writes, u64::saturating_add)
     }
 
-    /// Adds a cell.
     pub fn add_cell(&mut self, cell: &Cell) {
         let empty = cell.empty_writes();
         self.empty_writes = self.empty_writes.saturating_add(empty);

@@ -24,7 +24,6 @@ pub enum Error {
     Field {
         /// The kernel's name of the field.
         field: &'static str,
-        /// Its value.
         value: u64,
         /// Rule for the value. Continues the sentence "s_field is 3, ...".
         rule: String,

@@ -12,7 +12,6 @@ use crate::address::{FsBlock, FsSector};
 pub enum Layout {
     /// ext2, ext3, ext4, or an external journal of ext3 or ext4.
     Ext4(Box<ext4::Layout>),
-    /// XFS.
     Xfs(Box<xfs::Layout>),
     /// Log or realtime device of an XFS.
     XfsDevice(xfs::Device),
@@ -27,7 +26,6 @@ impl Layout {
         }
     }
 
-    /// The layout of an XFS.
     pub fn xfs(&self) -> Option<&xfs::Layout> {
         match self {
             Self::Xfs(layout) => Some(layout),

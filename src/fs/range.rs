@@ -7,7 +7,6 @@ use crate::origin::Origin;
 /// Sectors of a filesystem's device with one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectorRange {
-    /// First sector.
     pub first: FsSector,
     /// Number of 512-byte sectors, never 0.
     pub count: u64,

@@ -78,7 +78,6 @@ pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
 /// Above this number, changes of one kind are counted instead of listed.
 const NAMED: usize = 3;
 
-/// host: the topology of `now`.
 fn array_changes(was: &Array, now: &Array, host: &HostTopology) -> Vec<String> {
     let mut changes = Vec::new();
     if was.raid_disks != now.raid_disks {

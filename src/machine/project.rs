@@ -21,7 +21,6 @@ pub(super) struct Piece {
     pub base: Dev,
     /// First sector of the mapped device.
     pub sector: u64,
-    /// Sector of the base for `sector`.
     pub base_sector: u64,
     /// Number of sectors.
     pub sectors: u64,

@@ -27,7 +27,6 @@ pub(crate) type End = Pin<Box<dyn Future<Output = ()>>>;
 /// A received signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signal {
-    /// Signal number.
     pub number: i32,
     /// True if the terminal sent it to all processes in the foreground.
     pub from_terminal: bool,

@@ -24,7 +24,6 @@ pub struct DiskStat {
     pub io_ticks_ms: u64,
     /// Discards completed.
     pub discards: u64,
-    /// Sectors discarded.
     pub discard_sectors: u64,
     /// Completed flushes that the block layer sent to the disk.
     pub flushes: u64,

@@ -50,7 +50,6 @@ struct Symbol {
     code: bool,
 }
 
-/// A function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Function<'a> {
     /// Symbol name: `ext4_mb_normalize_request.constprop.0`; `[bpf]` for a BPF program.
@@ -63,10 +62,8 @@ pub struct Function<'a> {
     pub end: u64,
 }
 
-/// A symbol by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
-    /// Symbol name.
     pub name: String,
     /// Address; 0 if the kernel hides it (kernel.kptr_restrict).
     pub address: u64,

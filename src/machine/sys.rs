@@ -25,7 +25,6 @@ pub struct Sys {
 }
 
 impl Sys {
-    /// This machine.
     pub fn live() -> Self {
         Self::at("/", Box::new(Ioctl))
     }
@@ -78,7 +77,6 @@ impl Sys {
         self.root.join(p.strip_prefix("/").unwrap_or(p))
     }
 
-    /// `path` without the root.
     pub(super) fn without_root(&self, path: &Path) -> PathBuf {
         match path.strip_prefix(&self.root) {
             Ok(rest) => Path::new("/").join(rest),

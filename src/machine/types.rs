@@ -191,7 +191,6 @@ pub struct Filesystem {
     pub stack: Vec<String>,
     /// Reason why `segments` is empty.
     pub note: Option<String>,
-    /// Role of the device in the filesystem.
     pub role: DeviceRole,
 }
 

@@ -130,7 +130,6 @@ impl Conf {
         self.types.get(name).is_some_and(|r| !r.is_empty())
     }
 
-    /// A relation of one type.
     pub fn type_relation(&self, name: &str, key: &str) -> Option<&str> {
         Some(self.types.get(name)?.get(key)?.as_str())
     }

@@ -9,7 +9,6 @@ use crate::fs::ext4::features::compat;
 pub enum JournalAt {
     /// Near the middle of the filesystem.
     Middle,
-    /// From this block.
     Block(u64),
     /// On another device.
     Elsewhere,

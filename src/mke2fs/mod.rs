@@ -65,7 +65,6 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     Ok(layout(sb, ranges, journal, notes))
 }
 
-/// A layout with this superblock.
 fn layout(sb: Superblock, ranges: Vec<Range>, journal: Journal, notes: Vec<String>) -> Layout {
     Layout {
         block_size: sb.block_size,

@@ -32,7 +32,6 @@ pub fn dynamic(block_sectors: u64, xfs: bool) -> u8 {
 /// A boundary: sectors from `sector` on have the origin `code`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Boundary {
-    /// Sector of the array.
     pub sector: ArraySector,
     /// Number of the origin, or [`dynamic`].
     pub code: u8,

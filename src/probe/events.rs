@@ -69,7 +69,6 @@ pub struct Completed {
 /// Consecutive bytes of a request with one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Origin.
     pub origin: Origin,
     /// Number of bytes.
     pub bytes: u32,
@@ -82,11 +81,9 @@ pub struct Submitted {
     pub array: u32,
     /// Operation.
     pub op: Op,
-    /// Origin.
     pub origin: Origin,
     /// Flags as in [`Completed::flags`].
     pub flags: u16,
-    /// Sector of the array.
     pub sector: ArraySector,
     /// Length in bytes.
     pub length: u32,

@@ -38,7 +38,6 @@ pub struct Facts {
     pub checkpoint_stats: Option<usize>,
     /// `jbd2_update_log_tail(journal, first_tid, block_nr, freed)`, likewise.
     pub log_tail: Option<usize>,
-    /// jbd2 is a module with BTF.
     pub jbd2_module_btf: bool,
     /// ftrace can hook functions: `available_filter_functions` of tracefs is not empty.
     pub ftrace: bool,

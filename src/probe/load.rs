@@ -50,7 +50,6 @@ pub struct Probe {
     pub(super) missed: u64,
     /// Programs of the plan, including those that the kernel refused.
     planned: Vec<&'static str>,
-    /// Loaded programs.
     pub(super) programs: Vec<&'static str>,
     /// Number of the current interval of task and file counters: see `files`.
     pub(super) interval: u8,

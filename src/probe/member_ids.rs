@@ -49,12 +49,10 @@ impl MemberIds {
         self.of.get(position).map_or(&[], Vec::as_slice)
     }
 
-    /// Position of the member with an id.
     pub(super) fn position(&self, id: u32) -> Option<u32> {
         self.positions.get(id as usize).copied().flatten()
     }
 
-    /// All ids of all members.
     pub(super) fn all(&self) -> impl Iterator<Item = u32> + '_ {
         self.of.iter().flatten().copied()
     }

@@ -5,7 +5,6 @@
 macro_rules! skeleton {
     ($name:ident, $file:literal) => {
         #[allow(
-            missing_docs,
             clippy::all,
             clippy::pedantic,
             clippy::undocumented_unsafe_blocks,

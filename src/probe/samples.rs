@@ -144,7 +144,6 @@ impl Samples {
         }
     }
 
-    /// Sampled CPUs.
     pub fn cpus(&self) -> impl Iterator<Item = u32> {
         self.cpus.keys().copied()
     }

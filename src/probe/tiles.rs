@@ -66,7 +66,6 @@ pub struct Tiles {
     pub sectors: u64,
     /// Number of sectors by which the first tile begins before the array.
     pub lead: u64,
-    /// Number of tiles.
     pub number: u64,
 }
 

@@ -49,7 +49,6 @@ pub enum Parity {
 pub enum Mapping {
     /// A copy of an array sector.
     Data {
-        /// The array sector.
         sector: ArraySector,
         /// Sectors, contiguous on the array and on the member.
         run: u64,
@@ -160,7 +159,6 @@ impl Geometry {
         Ok(Self { level, disks, chunk, array_sectors, rule })
     }
 
-    /// The level.
     pub fn level(&self) -> Level {
         self.level
     }

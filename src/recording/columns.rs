@@ -70,7 +70,6 @@ fn get<A: ArrayAccessor>(array: A, row: usize) -> Option<A::Item> {
     (row < array.len() && array.is_valid(row)).then(|| array.value(row))
 }
 
-/// The columns of a record batch.
 #[derive(Debug)]
 pub struct Batch {
     /// Every decoded column, in the order of [`COLUMNS`](super::schema::COLUMNS).
@@ -103,7 +102,6 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// The columns of `record`.
     pub fn new(record: RecordBatch) -> Self {
         let r = &record;
         let text = r.column_by_name("text").and_then(|a| a.as_string_opt());
@@ -143,12 +141,10 @@ impl Batch {
         self.record.num_rows()
     }
 
-    /// The column `error`.
     pub fn error(&self, row: usize) -> Option<bool> {
         get(self.error.as_ref()?, row)
     }
 
-    /// The column `text`.
     pub fn text(&self, row: usize) -> Option<&str> {
         get(self.text.as_ref()?, row)
     }

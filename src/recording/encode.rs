@@ -56,7 +56,6 @@ pub struct Encoder {
     finished_bytes: u64,
 }
 
-/// Constant dictionaries.
 struct ConstantDictionaries {
     kind: ArrayRef,
     op: ArrayRef,
@@ -110,7 +109,6 @@ impl Encoder {
         self.finished_bytes + self.stream.get_ref().get_ref().bytes
     }
 
-    /// Writes a batch.
     pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
         let columns = self.columns(batch);
         let record = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)?;

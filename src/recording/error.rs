@@ -43,7 +43,6 @@ pub enum Ending {
     Corrupt {
         /// See `CutShort`.
         after_us: i64,
-        /// Reason.
         reason: String,
     },
     /// In a rotated recording, at least one part before the last could not be read to its end. All

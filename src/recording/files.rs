@@ -40,7 +40,6 @@ pub fn parts(path: &Path) -> Vec<PathBuf> {
     parts.into_iter().map(|part| part.1).collect()
 }
 
-/// Path of part `number`.
 pub fn part(path: &Path, number: u64) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(format!(".{number:04}.part"));

@@ -108,7 +108,6 @@ pub fn file(inode: u64) -> FileId {
     FileId { dev: 9 << 20 | 127, inode, generation: 7 }
 }
 
-/// Location of that file.
 pub fn location(inode: u64) -> FileLocation {
     FileLocation {
         path: Some(format!("/srv/db/{inode}").into_bytes()),

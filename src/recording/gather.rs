@@ -37,7 +37,6 @@ const LOSSES: usize = 100;
 
 /// Data of a report.
 pub struct Report {
-    /// Header of the recording.
     pub header: Header,
     /// Times of the first and last item of the whole recording, µs since 1970.
     pub recorded_us: (i64, i64),
@@ -65,7 +64,6 @@ pub struct Report {
     pub allocator: Option<Allocator>,
     /// Slow operations; `None` if they were not recorded.
     pub slow: Option<SlowSnapshot>,
-    /// End of the recording.
     pub ending: Ending,
     /// Figures of the HTML page; only from [`gather_detailed`].
     pub detail: Option<Detail>,

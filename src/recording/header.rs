@@ -12,7 +12,6 @@ pub const HEADER_KEY: &str = "raidtrace.header";
 /// Schema version of the files written. Files with a later version are rejected.
 pub const VERSION: u32 = 1;
 
-/// Header of a recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
@@ -106,7 +105,6 @@ pub struct Member {
     pub state: Vec<String>,
     /// First sector of data.
     pub data_offset: u64,
-    /// Sectors of data.
     pub data_sectors: u64,
 }
 
@@ -123,7 +121,6 @@ pub struct Filesystem {
     /// `ext4`, `xfs`, ...; empty if unknown. `xfs_log`, `xfs_realtime`: such a device of an XFS,
     /// which has no mounts.
     pub kind: String,
-    /// Mounts.
     pub mounts: Vec<Mount>,
     /// Facts of the superblock by name: `block_size`, `blocks`, `blocks_per_group`, `groups`,
     /// `features`, ...
@@ -139,7 +136,6 @@ pub struct Filesystem {
     pub layout_is_cut: bool,
 }
 
-/// A mount.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mount {

@@ -144,7 +144,6 @@ impl Reader {
         self.note.as_deref()
     }
 
-    /// The header.
     pub fn header(&self) -> &Header {
         &self.header
     }
@@ -160,7 +159,6 @@ impl Reader {
         self.lacks_end
     }
 
-    /// Files of the recording.
     pub(crate) fn files(&self) -> &[PathBuf] {
         &self.files
     }

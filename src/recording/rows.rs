@@ -77,7 +77,6 @@ pub struct Names {
 }
 
 impl Names {
-    /// Names in `state`.
     pub fn new(state: &State) -> Self {
         let arrays = state.arrays.iter();
         let members = (0..).zip(&state.arrays).flat_map(|(array, subject)| {
@@ -104,7 +103,6 @@ pub struct Device {
 /// Devices by kernel name.
 pub type Devices = BTreeMap<String, Device>;
 
-/// Devices in a header.
 pub fn devices(header: &Header) -> Devices {
     let filesystems = header.filesystems.iter();
     filesystems
@@ -126,7 +124,6 @@ pub struct StateRow<'a> {
     pub devices: Cow<'a, Devices>,
 }
 
-/// Rows of one record batch.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub rows: Vec<Row>,
@@ -160,7 +157,6 @@ impl Batch {
         (self.last_task, self.last_file) = (None, None);
     }
 
-    /// Adds a row with a text.
     pub fn add_text(&mut self, time: i64, kind: Kind, text: String) {
         let mut row = Row::new(time, kind, Op::Other, Origin::Unknown);
         row.file = self.texts.len() as u32;

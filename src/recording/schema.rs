@@ -71,7 +71,6 @@ pub enum Type {
 }
 
 impl Type {
-    /// The Arrow type.
     pub fn arrow(self) -> DataType {
         let dict = |key| DataType::Dictionary(Box::new(key), Box::new(DataType::Utf8));
         match self {

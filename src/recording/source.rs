@@ -106,7 +106,6 @@ impl Source {
         }
     }
 
-    /// The reader.
     pub fn reader(&self) -> &Reader {
         &self.reader
     }

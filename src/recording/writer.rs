@@ -19,7 +19,6 @@ use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Item, State, TOO_SLOW};
 
-/// Options of a [`Writer`].
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Compression level of zstd.
@@ -39,7 +38,6 @@ impl Default for Options {
 /// Size of a recording, or of the data written so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Bytes written.
     pub bytes: u64,
     /// Rows of all kinds.
     pub rows: u64,

@@ -35,7 +35,6 @@ pub trait Source {
     /// interval is extended until the consumer has taken the previous one.
     const ON_TIME: bool = false;
 
-    /// The session.
     fn session(&mut self) -> &mut Session;
 
     /// Limits of this kernel and host, and changes during the run.

@@ -76,7 +76,6 @@ pub struct Session {
     start: Instant,
 }
 
-/// Options of a session.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SessionOptions {
     /// Measure the run time of the programs.

@@ -76,7 +76,6 @@ struct Interval<'a> {
     notes: &'a [String],
 }
 
-/// An array in an interval.
 #[derive(Serialize)]
 pub(crate) struct Array<'a> {
     name: &'a str,

@@ -13,9 +13,7 @@ pub enum Key {
     Left,
     /// Arrow or l.
     Right,
-    /// A page up.
     PageUp,
-    /// A page down.
     PageDown,
     /// First row.
     Home,

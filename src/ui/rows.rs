@@ -56,7 +56,6 @@ pub type Part = (Origin, f64);
 /// A member. Figures are per second, for the cells that the filter keeps.
 #[derive(Debug)]
 pub struct MemberRow<'a> {
-    /// The member.
     pub member: &'a MemberSnapshot,
     /// Reads per second.
     pub reads: f64,
@@ -247,7 +246,6 @@ fn origin_rows(
 /// A task. Figures are bios per second, for the submissions that the filter keeps.
 #[derive(Debug)]
 pub struct TaskRow<'a> {
-    /// The task.
     pub task: &'a TaskSnapshot,
     /// Comm of the task, printable.
     pub comm: String,
@@ -336,7 +334,6 @@ pub fn tasks(
 /// A member, origin and operation in the latency view.
 #[derive(Debug)]
 pub struct LatencyRow<'a> {
-    /// The member.
     pub member: &'a MemberSnapshot,
     /// Origin of the requests.
     pub origin: Origin,

@@ -77,7 +77,6 @@ pub struct Position {
     pub interval: Option<(usize, usize)>,
 }
 
-/// State of a replay.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReplayState {
     /// Playback speed: seconds of recorded time per second of real time.

@@ -61,7 +61,6 @@ enum Scan {
     /// The lists are on, but this kernel does not use them for files with extents (5.13 to 5.17,
     /// according to its version).
     Unused,
-    /// The lists are on.
     Lists,
     Unknown,
 }

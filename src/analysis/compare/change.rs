@@ -14,7 +14,6 @@ pub enum Subject {
     Load,
     /// The array as a whole.
     Array,
-    /// A member.
     Member {
         /// md's raid_disk, if both have one.
         slot: Option<u32>,
@@ -33,7 +32,6 @@ pub enum Subject {
     Operation(&'static str),
 }
 
-/// Figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Figure {
     /// Bios submitted per second.
@@ -70,7 +68,6 @@ pub enum Figure {
     SlowShare,
 }
 
-/// Unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Per second.
@@ -123,7 +120,6 @@ impl Figure {
         self.properties().1
     }
 
-    /// Unit.
     pub fn unit(self) -> Unit {
         self.properties().2
     }
@@ -140,9 +136,7 @@ impl Figure {
 /// A difference.
 #[derive(Clone, Debug)]
 pub struct Change {
-    /// Subject.
     pub subject: Subject,
-    /// Figure.
     pub figure: Figure,
     /// Figure before and after, with the confidence interval of the difference.
     pub estimate: Estimate,

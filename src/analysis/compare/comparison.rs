@@ -56,9 +56,7 @@ pub struct Method {
 /// Differences of one array.
 #[derive(Clone, Debug)]
 pub struct ArrayComparison {
-    /// The array before.
     pub before: ArrayInfo,
-    /// The array after.
     pub after: ArrayInfo,
     /// Reason for the pair.
     pub reason: Reason,
@@ -83,6 +81,5 @@ pub struct Comparison {
     pub only_after: Vec<String>,
     /// Differences of operations on files, the most important one first.
     pub operations: Vec<Change>,
-    /// Method.
     pub method: Method,
 }

@@ -102,7 +102,6 @@ struct Stretch {
     disks: Vec<Disk>,
 }
 
-/// One disk in a [`Stretch`].
 #[derive(Debug, Default)]
 struct Disk {
     /// Times of requests from allocation to completion, clipped to the stretch.

@@ -67,7 +67,6 @@ fn index_of<T: Clone + PartialEq>(all: &mut Vec<T>, what: &T) -> u32 {
     }) as u32
 }
 
-/// Counters of one interval.
 #[derive(Debug, Default)]
 pub struct IntervalCounters {
     /// Cells by member number, origin and operation.

@@ -233,7 +233,6 @@ impl Evidence<'_> {
         uneven(&self.present, &self.total, chunk, on)
     }
 
-    /// Adds the cause to the headline.
     fn add_cause(&self, mut hotspot: Hotspot, members: &[usize], cause: Cause) -> Hotspot {
         let it = if members.len() == 1 { "it" } else { "they" };
         let uneven = self.uneven(Some(members)).filter(|u| u.excess >= MATTERS);

@@ -11,7 +11,6 @@ use crate::origin::{Op, Origin};
 pub struct Hotspot {
     /// Kind of hot spot.
     pub kind: Kind,
-    /// Severity.
     pub severity: Severity,
     /// Uneven origins that cause the hot spot. Empty if every origin is even.
     pub origins: Vec<Origin>,
@@ -31,7 +30,6 @@ pub struct Hotspot {
     pub headline: String,
 }
 
-/// Kind of a [`Hotspot`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -52,7 +50,6 @@ pub enum Kind {
     Idle,
 }
 
-/// Severity of a [`Hotspot`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {

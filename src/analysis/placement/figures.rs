@@ -28,7 +28,6 @@ pub struct Member {
 }
 
 impl Member {
-    /// Sectors of an origin.
     pub fn sectors_of(&self, origin: Origin) -> u64 {
         self.sectors[origin as usize]
     }
@@ -39,7 +38,6 @@ impl Member {
     }
 }
 
-/// A figure of a member.
 pub type Figure = fn(&Member) -> u64;
 
 /// Origins and figures of a kind of filesystem.

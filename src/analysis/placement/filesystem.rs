@@ -49,7 +49,6 @@ pub enum Groups {
     Allocation(AllocationGroups),
 }
 
-/// Block groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockGroups {
     /// Number of groups.

@@ -10,7 +10,6 @@ pub struct Report {
     pub target: Target,
     /// Sectors by member.
     pub spread: Spread,
-    /// Skews.
     pub skews: Skews,
     /// One sentence on the most uneven figure.
     pub headline: String,

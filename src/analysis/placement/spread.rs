@@ -100,7 +100,6 @@ impl Spread {
         Self { members, outside }
     }
 
-    /// Skew of a figure.
     pub fn skew(&self, figure: impl Fn(&Member) -> u64 + Copy) -> Option<f64> {
         skew(self.members.iter().map(figure))
     }

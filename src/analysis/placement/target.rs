@@ -25,17 +25,14 @@ pub struct Target {
     pub fs: Filesystem,
     /// Location of the filesystem on the array.
     pub segments: Vec<Segment>,
-    /// The array.
     pub array: TargetArray,
     /// Caveats about the figures, one line each.
     pub notes: Vec<String>,
 }
 
-/// The array of a [`Target`].
 pub struct TargetArray {
     /// Kernel name; `None` for an array that only options describe.
     pub name: Option<String>,
-    /// Geometry.
     pub geometry: Geometry,
     /// Names of members by slot; empty for an array that only options describe.
     pub members: Vec<String>,

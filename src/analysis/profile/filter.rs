@@ -15,7 +15,6 @@ pub enum Area {
     Jbd2,
     /// md and its levels.
     Md,
-    /// block/.
     Block,
 }
 

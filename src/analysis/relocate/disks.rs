@@ -21,7 +21,6 @@ pub struct Bio {
     pub time_us: i64,
     /// Read or write.
     pub direction: Direction,
-    /// Origin.
     pub origin: Origin,
     /// First sector on the array.
     pub sector: u64,
@@ -150,7 +149,6 @@ impl Disks {
         })
     }
 
-    /// Adds a bio.
     #[inline]
     pub fn add(&mut self, bio: Bio) {
         let last = bio.sector.saturating_add(bio.sectors);

@@ -6,9 +6,7 @@ use crate::origin::{Op, Origin};
 /// Read or write. Other operations are not laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
-    /// A read.
     Read,
-    /// A write.
     Write,
 }
 
@@ -152,7 +150,6 @@ impl Figures {
         sum
     }
 
-    /// Sum of a direction on each member.
     pub fn by_member(&self, direction: Direction) -> Vec<Sum> {
         let all = |member| self.member(member, direction, |_| true);
         (0..self.members).map(all).collect()

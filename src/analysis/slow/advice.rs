@@ -38,7 +38,6 @@ pub struct Facts {
 pub struct Found {
     /// Phase that the advice shortens.
     pub phase: Phase,
-    /// Advice.
     #[serde(flatten)]
     pub advice: Advice,
     /// The longest operation with this phase, in a sentence.

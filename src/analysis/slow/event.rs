@@ -38,7 +38,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds.
     pub const ALL: [Self; 11] = [
         Self::Fsync,
         Self::Fdatasync,
@@ -146,7 +145,6 @@ pub struct LockWait {
 /// An operation that took at least the threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// Kind.
     pub kind: Kind,
     /// Thread.
     pub task: Task,
@@ -156,9 +154,7 @@ pub struct Operation {
     pub file: Option<FileId>,
     /// Device number of the filesystem, major << 20 | minor; 0 for a sync of all filesystems.
     pub dev: u32,
-    /// Start.
     pub start_ns: u64,
-    /// End.
     pub end_ns: u64,
     /// Position in the file, in bytes, of a read, write or fallocate.
     pub position: u64,
@@ -276,7 +272,6 @@ pub struct Holder {
 /// A file whose ordered data a commit waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ordered {
-    /// File.
     pub file: FileId,
     /// Time that the commit waited for the file's data.
     pub ns: u64,
@@ -363,7 +358,6 @@ impl Commit {
         self.reached(State::Started)
     }
 
-    /// End.
     pub fn end_ns(&self) -> Option<u64> {
         self.state_ns.iter().rev().find_map(|t| *t)
     }

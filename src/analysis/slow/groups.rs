@@ -69,7 +69,6 @@ fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
     groups
 }
 
-/// Groups by file.
 pub fn files(snapshot: &SlowSnapshot) -> Vec<Group> {
     let key = |slow: &Slow| slow.operation.file;
     group(snapshot, key, |file: &FileId, names| names.file(file))

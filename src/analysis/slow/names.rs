@@ -10,7 +10,6 @@ use crate::printable::{escape, sanitize};
 /// A slow operation and its phases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slow {
-    /// Operation.
     pub operation: Operation,
     /// Phases of the operation.
     pub waterfall: Waterfall,
@@ -25,7 +24,6 @@ pub struct Names {
     pub devices: HashMap<u32, String>,
     /// Number of members by array.
     pub members: HashMap<String, usize>,
-    /// Locations of files.
     pub files: HashMap<FileId, FileLocation>,
 }
 

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// On a CPU.
     Cpu,
     /// Runnable, waiting for a CPU.
     RunQueue,
@@ -30,7 +29,6 @@ pub enum Phase {
     StripeCache,
     /// RAID 1 or 10 holds requests back for a resync.
     ResyncBarrier,
-    /// The array is suspended.
     ArraySuspended,
     /// The queue of a device has no free request.
     QueueFull,
@@ -49,13 +47,11 @@ pub enum Phase {
     JournalSubmit,
     /// Data of files, which must be on disk before the transaction (data=ordered).
     OrderedData,
-    /// Blocks of the journal.
     JournalBlocks,
     /// Flush of the filesystem's device before the record on an external journal.
     DataFlush,
     /// Flush before the commit record.
     CommitFlush,
-    /// The commit record.
     CommitRecord,
     /// Checkpoint lists, log tail, discards after the record.
     CommitTail,
@@ -63,7 +59,6 @@ pub enum Phase {
     WakeUp,
     /// A commit whose events were lost, or several commits that cannot be distinguished.
     Commit,
-    /// A fast commit.
     FastCommit,
     /// The log has no free space: a checkpoint.
     LogSpace,
@@ -77,9 +72,7 @@ pub enum Phase {
     BufferLock,
     /// The operation's own flush.
     OwnFlush,
-    /// A read of metadata.
     MetadataRead,
-    /// A read of data.
     DataRead,
     /// The operation's own direct IO.
     DirectIo,

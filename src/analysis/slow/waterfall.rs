@@ -41,7 +41,6 @@ pub struct Culprit {
 /// Phases of an operation, in ns; they add up to its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waterfall {
-    /// Parts by phase.
     pub parts: BTreeMap<Phase, Part>,
 }
 

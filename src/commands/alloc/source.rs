@@ -132,7 +132,6 @@ impl Source for Allocator {
     }
 }
 
-/// The recording of `--record`.
 struct Record {
     writer: Writer,
     name: String,

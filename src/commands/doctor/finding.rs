@@ -80,7 +80,6 @@ impl Finding {
         Self::new(id, Severity::Critical, title)
     }
 
-    /// Raises the severity to `severity` if `worse`.
     pub fn raise_if(mut self, worse: bool, severity: Severity) -> Self {
         if worse {
             self.severity = self.severity.max(severity);

@@ -99,7 +99,6 @@ pub enum Kind {
     /// ext4, and with -t ext2 and ext3.
     #[default]
     Ext4,
-    /// XFS.
     Xfs,
 }
 

@@ -27,7 +27,6 @@ pub struct Limits {
 
 /// A recording that has ended.
 pub struct Finished {
-    /// Files of the recording.
     pub files: Files,
     /// Figures for the final message.
     pub summary: Summary,

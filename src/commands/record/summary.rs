@@ -10,7 +10,6 @@ use crate::ui::text;
 /// Figures of a recording for the final message.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Duration of the recording.
     pub span: Duration,
     /// Counts and losses.
     pub recorded: Recorded,

@@ -113,7 +113,6 @@ impl Memory {
         Self { keep, most_bytes, pieces: VecDeque::new() }
     }
 
-    /// Bytes in memory.
     pub fn bytes(&self) -> u64 {
         self.pieces.iter().map(|p| p.lock().len()).sum()
     }

@@ -15,9 +15,7 @@ const READ_BYTES: u64 = 1 << 20;
 /// even with `BLOCK_UNINIT`, before the bitmap has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Descriptor {
-    /// Block of the block bitmap.
     pub block_bitmap: FsBlock,
-    /// Block of the inode bitmap.
     pub inode_bitmap: FsBlock,
     /// First block of the inode table.
     pub inode_table: FsBlock,
@@ -79,7 +77,6 @@ impl Superblock {
         }
     }
 
-    /// First block of `group`.
     pub fn group_first_block(&self, group: u32) -> FsBlock {
         FsBlock(self.first_data_block.into()) + u64::from(group) * u64::from(self.blocks_per_group)
     }
@@ -220,7 +217,6 @@ impl Superblock {
         Ok(())
     }
 
-    /// The descriptor of one group.
     pub fn descriptor(&self, dev: &dyn ReadAt, group: u32) -> Result<Descriptor, Error> {
         let mut buf = vec![0; self.block_size as usize];
         let per_block = self.descs_per_block();

@@ -18,9 +18,7 @@ pub enum FsKind {
     Ext4,
     /// An external jbd2 journal.
     JournalDevice,
-    /// XFS.
     Xfs,
-    /// btrfs.
     Btrfs,
     /// Swap space.
     Swap,

@@ -15,7 +15,6 @@ use crate::fs::read::{Fields, ReadAt};
 const EXTENTS_FLAG: u32 = 0x8_0000;
 /// `EXT4_INLINE_DATA_FL`.
 const INLINE_DATA_FLAG: u32 = 0x1000_0000;
-/// `EXT4_EXT_MAGIC`.
 const EXTENT_MAGIC: u16 = 0xf30a;
 /// `EXT4_MAX_EXTENT_DEPTH`.
 const MAX_DEPTH: u16 = 5;

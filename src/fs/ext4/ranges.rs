@@ -7,7 +7,6 @@ use crate::origin::Origin;
 /// A run of blocks with one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// First block.
     pub first: FsBlock,
     /// Number of blocks, never 0.
     pub count: u64,

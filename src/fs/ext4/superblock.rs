@@ -57,21 +57,17 @@ pub struct Superblock {
     pub block_size: u32,
     /// Blocks of the filesystem.
     pub blocks_count: u64,
-    /// Free blocks.
     pub free_blocks_count: u64,
     /// First block of group 0: 1 with 1 KiB blocks (0 with bigalloc), else 0.
     pub first_data_block: u32,
-    /// Blocks per group.
     pub blocks_per_group: u32,
     /// Clusters per group; equal to blocks per group without bigalloc.
     pub clusters_per_group: u32,
     /// Blocks per cluster; 1 without bigalloc.
     pub cluster_ratio: u32,
-    /// Inodes per group.
     pub inodes_per_group: u32,
     /// Inodes of the filesystem.
     pub inodes_count: u32,
-    /// Free inodes.
     pub free_inodes_count: u32,
     /// Inode size in bytes.
     pub inode_size: u16,

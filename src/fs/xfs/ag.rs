@@ -54,7 +54,6 @@ pub(super) fn roots(
     Ok(roots)
 }
 
-/// One block.
 pub(super) fn block_range(geometry: &Geometry, block: FsBlock, origin: Origin) -> SectorRange {
     SectorRange {
         first: block.sector(geometry.block_sectors()),

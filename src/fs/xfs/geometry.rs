@@ -21,7 +21,6 @@ pub struct Geometry {
     pub ag_blocks: u32,
     /// Number of AGs.
     pub ag_count: u32,
-    /// The log.
     pub log: Log,
     /// `sunit` in blocks; 0 for none.
     pub stripe_unit: u32,
@@ -37,12 +36,10 @@ pub struct Geometry {
     pub uuid: Uuid,
 }
 
-/// The log of an XFS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Log {
     /// In the data device; it never crosses the end of an AG.
     Internal {
-        /// First block.
         first: FsBlock,
         /// Number of blocks.
         blocks: u32,

@@ -3,7 +3,6 @@
 use crate::contract;
 use crate::probe::wire::{Wire as _, rt_slow_commit, rt_slow_io, rt_slow_operation};
 
-/// An event.
 pub(super) enum Raw {
     Operation(Box<rt_slow_operation>),
     Commit(Box<rt_slow_commit>),

@@ -13,7 +13,6 @@ use crate::probe::btf::Btf;
 pub struct Filesystems {
     /// An ext2, ext3 or ext4.
     pub ext4: bool,
-    /// An XFS.
     pub xfs: bool,
 }
 

@@ -7,7 +7,6 @@ pub enum On {
     AtLeast(&'static str, usize),
     /// A tracepoint with exactly this number of arguments.
     Exactly(&'static str, usize),
-    /// A function.
     Function(&'static str),
     /// A function with exactly this number of arguments.
     FunctionOf(&'static str, usize),
@@ -30,7 +29,6 @@ pub enum Of {
     Any,
     /// ext2, ext3 and ext4.
     Ext4,
-    /// XFS.
     Xfs,
 }
 
@@ -262,7 +260,6 @@ pub const HOOKS: [Hook; 30] = [
     ))),
 ];
 
-/// Hook points of all hooks.
 pub fn points() -> impl Iterator<Item = &'static On> {
     HOOKS.iter().flat_map(|hook| hook.on)
 }

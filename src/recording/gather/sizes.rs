@@ -13,7 +13,6 @@ impl Sizes {
     /// 0; 1 to 511; 512 to 1023; ... ; 2 GiB and more.
     pub const BUCKETS: usize = 25;
 
-    /// Bucket of `length`.
     pub fn bucket(length: u32) -> usize {
         match length.checked_ilog2() {
             None => 0,

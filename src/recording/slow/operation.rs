@@ -15,11 +15,9 @@ use crate::analysis::slow::waterfall::{Culprit, Part, Waterfall};
 use crate::printable::{escape, sanitize};
 use crate::recording::limits::at_most;
 
-/// A slow operation.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct OperationLine {
     op: String,
-    /// Start of the operation.
     start: String,
     pid: u32,
     tgid: u32,

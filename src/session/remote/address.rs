@@ -15,7 +15,6 @@ pub struct Address {
     pub is_tls: bool,
     /// Host name, or IP address without brackets.
     pub host: String,
-    /// Port.
     pub port: u16,
 }
 

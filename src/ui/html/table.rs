@@ -20,7 +20,6 @@ struct Column {
     is_text: bool,
 }
 
-/// A cell.
 #[derive(Clone, Debug, Default)]
 pub struct Cell {
     text: String,

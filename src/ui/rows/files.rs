@@ -10,7 +10,6 @@ use crate::ui::text::escape;
 /// A file. Figures are bios per second, for the operations that the filter keeps.
 #[derive(Debug)]
 pub struct FileRow<'a> {
-    /// The file.
     pub file: &'a FileSnapshot,
     /// Path, or the inode number and name if the path is unknown; printable.
     pub path: String,

@@ -70,7 +70,6 @@ pub(crate) const VIEWS: [View; 6] = [
 /// Title of the view whose figures have their own time window.
 const AMPLIFICATION: &str = "amplification";
 
-/// Index of a view in [`VIEWS`].
 fn view_index(title: &str) -> usize {
     VIEWS.iter().position(|v| v.title == title).unwrap_or(0)
 }

@@ -32,7 +32,6 @@ pub enum Name {
     File(String),
 }
 
-/// One interval.
 #[derive(Debug, Default)]
 pub struct Interval {
     /// Start, µs since 1970.

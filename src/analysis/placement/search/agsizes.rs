@@ -46,7 +46,6 @@ pub struct AgSizeCandidate {
     pub count: u32,
     /// Sectors of a group.
     pub sectors: u64,
-    /// The filesystem.
     pub fs: Filesystem,
 }
 

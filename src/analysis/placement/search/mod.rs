@@ -65,7 +65,6 @@ pub struct Candidate {
     pub options: Options,
     /// Skews on this array.
     pub skews: Skews,
-    /// Costs.
     pub costs: Costs,
 }
 

@@ -174,7 +174,6 @@ fn waits(name: &str, checkpoints: u64, wait_ms: u64) -> Snapshot {
     snapshot
 }
 
-/// A machine with a journal of `blocks`.
 fn with_journal(blocks: u64) -> Machine {
     let mut machine = Machine::raid6();
     machine.layout.journal = Journal::Internal { blocks };

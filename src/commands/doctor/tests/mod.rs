@@ -154,7 +154,6 @@ impl Machine {
         self
     }
 
-    /// Changes the superblock.
     pub fn sb(mut self, change: impl FnOnce(&mut crate::fs::ext4::Superblock)) -> Self {
         change(self.layout.superblock.as_mut().unwrap());
         self

@@ -187,12 +187,10 @@ impl Tracks {
         Ok(())
     }
 
-    /// Index of the array with a number.
     pub fn array_index(&self, number: u32) -> Option<usize> {
         self.array_by_number.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// Index of the member with a number.
     pub fn member_index(&self, number: u32) -> Option<usize> {
         self.member_by_number.get(usize::try_from(number).ok()?).copied()
     }

@@ -91,7 +91,6 @@ pub fn busiest(sums: &[u64]) -> Option<(usize, f64)> {
 }
 
 impl Findings<'_> {
-    /// Figures of a column of [`COLUMNS`].
     pub fn column(&self, column: usize) -> Option<&Figures> {
         match column {
             0 => Some(&self.laid.recorded),

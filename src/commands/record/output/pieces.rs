@@ -21,7 +21,6 @@ pub struct Pieces {
     path: PathBuf,
     /// Kept duration.
     keep: Duration,
-    /// Duration of a piece.
     each: Duration,
     /// Pieces on the disk, oldest first. The last one is being written.
     all: VecDeque<Piece>,
@@ -51,7 +50,6 @@ impl Pieces {
         }
     }
 
-    /// Path of the next piece.
     pub fn next(&self) -> PathBuf {
         files::part(&self.path, self.number)
     }

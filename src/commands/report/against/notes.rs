@@ -91,7 +91,6 @@ fn times(before: &Recording<'_>, after: &Recording<'_>) -> Vec<String> {
     notes
 }
 
-/// Notes on one recording.
 fn recording_notes(which: &str, recording: &Recording<'_>) -> Vec<String> {
     let (report, series) = (&recording.report, &recording.series);
     let mut notes = Vec::new();

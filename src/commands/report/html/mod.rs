@@ -110,7 +110,6 @@ pub fn draw(path: &Path, report: &Report) -> String {
     page::page(&format!("raidtrace report: {file}"), &body)
 }
 
-/// Requests of an array.
 fn requests(array: &ArraySnapshot) -> u64 {
     array.members.iter().map(|m| m.sum(|_| true).0).fold(0, u64::saturating_add)
 }
