@@ -26,7 +26,8 @@ stop_top
 
 # Members: one fails and returns, one joins as a spare and is activated.
 start_top members md120
-wait_for_note 'a member is missing' mdadm /dev/md120 --fail /dev/loop1
+mdadm --quiet /dev/md120 --fail /dev/loop1
+wait_shown '"health":"faulty"'
 remove md120 /dev/loop1
 mdadm --quiet /dev/md120 --re-add /dev/loop1
 wait_until 300 is_rebuilt md120

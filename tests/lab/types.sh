@@ -23,7 +23,7 @@ wc -l <"/out/types.out" >/out/types.before
 wait_for_note ext4 modprobe ext4
 mkfs.ext4 -q -F -J size=8 /dev/md121
 wait_for_note 'mounted on /mnt/md121' mount -o noatime,noinit_itable /dev/md121 /mnt/md121
-wait_shown 'on /mnt/md121, .* groups'
+wait_shown 'on /mnt/md121 (md121), .* groups'
 write_files md121
 dd if=/dev/zero of=/mnt/md121/file bs=1M count=4 oflag=direct status=none
 sync
