@@ -1,9 +1,9 @@
 //! The layers: a folder of `src/` uses only folders below it, no command uses another command, and
 //! dependencies between files have no cycles (`layers/cycles.rs`).
 //!
-//! Each file is parsed completely, without its `#[cfg(test)]` items (`layers/paths.rs`). Each path is
-//! followed to the file that defines what it names (`layers/resolve.rs`). `layers/planted.rs` checks
-//! that violations are reported.
+//! Each file is parsed completely, without its `#[cfg(test)]` items (`layers/paths.rs`). Each path
+//! is followed to the file that defines what it names (`layers/resolve.rs`). `layers/planted.rs`
+//! checks that violations are reported.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -104,8 +104,8 @@ fn samples_of_a_busy_thread_match_its_cpu_time() {
     assert!(cpu.busy <= cpu.possible, "{cpu:?}");
     assert_eq!(cpu.allocator, 0);
 
-    // Lost samples are busy samples of no thread. The buffer holds one second of samples, so samples
-    // are lost if this process is stopped.
+    // Lost samples are busy samples of no thread. The buffer holds one second of samples, so
+    // samples are lost if this process is stopped.
     let whole = profile.cpu();
     let listed: u64 = profile.on_cpu().iter().map(|(.., cpu)| cpu.busy).sum();
     assert_eq!(listed + profile.lost() + profile.unlisted(), whole.busy);

@@ -71,8 +71,8 @@ impl Serve {
     }
 }
 
-/// The result of a `top --connect`. Repeats it while the server does not respond within 5 s, because
-/// the machine may have been stopped.
+/// The result of a `top --connect`. Repeats it while the server does not respond within 5 s,
+/// because the machine may have been stopped.
 fn connected(mut top: impl FnMut() -> Output) -> Output {
     let mut out = top();
     until("response of the server", || {

@@ -1,7 +1,7 @@
 //! On-disk layouts of filesystems: [`ext4`] (with ext2 and ext3) and [`xfs`].
 //!
-//! * `layout`: the layout of either kind; `range`: its ranges. `identity`: distinguishes filesystems;
-//!   `detect`: reads the identity of either kind.
+//! * `layout`: the layout of either kind; `range`: its ranges. `identity`: distinguishes
+//!   filesystems; `detect`: reads the identity of either kind.
 //! * `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`:
 //!   errors.
 

@@ -120,8 +120,8 @@ pub fn journal_waits_match_jbd2(kernel: &str) {
     assert!(stalls.iter().all(|s| s["filesystem"] == "md120"));
     let sum = |figure: &str| stalls.iter().map(|s| count(s, figure)).sum::<u64>();
     assert_eq!(sum("checkpoints"), waited.len() as u64);
-    // The kernel's times are differences of jiffies, which lag behind on a busy machine, and exclude
-    // the write of the journal superblock at the end.
+    // The kernel's times are differences of jiffies, which lag behind on a busy machine, and
+    // exclude the write of the journal superblock at the end.
     let ms = waited.iter().map(|(_, ms)| ms).sum::<u64>();
     let slack = 10 * waited.len() as u64 + ms / 10;
     assert!(sum("wait_us") / 1000 + slack >= ms, "{} us, jbd2: {ms} ms", sum("wait_us"));

@@ -23,8 +23,8 @@ const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 const NOT_RUN: i32 = 120;
 /// Memory for a guest, its files included.
 const GUEST_MIB: u64 = 4096;
-/// Limit for a guest in seconds, many times the longest run on an idle machine. The scripts' own waits
-/// have shorter limits and name what they wait for.
+/// Limit for a guest in seconds, many times the longest run on an idle machine. The scripts' own
+/// waits have shorter limits and name what they wait for.
 const TIMEOUT: &str = "3000";
 /// Pseudo-scenario: the core group of `tools/truth`, which boots its own guests.
 pub const CORE: &str = "truth";
@@ -69,8 +69,8 @@ fn run(kernel: &str, scenario: &str) -> Run {
     .clone()
 }
 
-/// Boots the guests of this run before their tests, if all tests are run. The harness has one thread
-/// per CPU, and otherwise all tests of one scenario would wait for one guest.
+/// Boots the guests of this run before their tests, if all tests are run. The harness has one
+/// thread per CPU, and otherwise all tests of one scenario would wait for one guest.
 fn run_ahead() {
     static BEGUN: Once = Once::new();
     static NEXT: AtomicUsize = AtomicUsize::new(0);

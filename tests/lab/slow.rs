@@ -58,9 +58,9 @@ impl Times {
     }
 }
 
-/// Asserts that raidtrace's and ftrace's times agree within 5 %: the sums, or nearly all of at least
-/// three. If a virtual CPU stops between the two time stamps of a wait, only one of them includes
-/// the pause. Most pauses are shorter than 10 ms, a time slice of the host.
+/// Asserts that raidtrace's and ftrace's times agree within 5 %: the sums, or nearly all of at
+/// least three. If a virtual CPU stops between the two time stamps of a wait, only one of them
+/// includes the pause. Most pauses are shorter than 10 ms, a time slice of the host.
 pub(super) fn agree(what: &str, times: &[Times]) {
     let sum = |of: fn(&Times) -> f64| times.iter().map(of).sum::<f64>();
     let all = Times { ours: sum(|t| t.ours), rest: sum(|t| t.rest), theirs: sum(|t| t.theirs) };

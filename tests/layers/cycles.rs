@@ -9,10 +9,10 @@
 //! `#[cfg(test)]` items, and what is used without a path (methods, trait implementations, the
 //! content of `include!`).
 //!
-//! A cycle is a strongly connected component of more than one file. A module and its children belong
-//! together: a child may use items of its parent, or of another module around it, which may use the
-//! child. All other cycles are violations: those among the children, and those through a file that is
-//! not below the parent.
+//! A cycle is a strongly connected component of more than one file. A module and its children
+//! belong together: a child may use items of its parent, or of another module around it, which may
+//! use the child. All other cycles are violations: those among the children, and those through a
+//! file that is not below the parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
