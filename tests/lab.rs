@@ -264,7 +264,8 @@ on_kernel! {
     stripe_livelock_is_named
 }
 
-// Large folios in a block device's page cache, since 6.15; the allocator of 6.17.
+// Large folios in a block device's page cache, since 6.15; the allocator of 6.17; another function
+// that ends a bio that a task waits for, since 7.2.
 on_kernel! {
     linux_7_3 "7.3":
     every_level_agrees
@@ -273,6 +274,7 @@ on_kernel! {
     directory_read_after_a_sequential_read
     directory_read_in_split_requests
     directory_read_in_large_requests
+    throttled_flush_of_the_journal
     ;
     full:
 }

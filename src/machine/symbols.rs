@@ -65,6 +65,8 @@ pub struct Function<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Named {
     pub name: String,
+    /// Module; empty for the kernel itself.
+    pub module: String,
     /// Address; 0 if the kernel hides it (kernel.kptr_restrict).
     pub address: u64,
 }
@@ -116,7 +118,8 @@ pub fn named(text: impl Read, wanted: impl Fn(&str) -> bool) -> Vec<Named> {
     let mut found = Vec::new();
     each(text, |line| {
         if wanted(line.name) {
-            found.push(Named { name: line.name.to_owned(), address: line.address });
+            let (name, module) = (line.name.to_owned(), line.module.to_owned());
+            found.push(Named { name, module, address: line.address });
         }
     });
     found

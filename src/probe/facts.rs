@@ -60,7 +60,8 @@ pub struct Facts {
     pub ext4_end_io: u64,
     /// Address of dm's function `clone_endio`.
     pub dm_end_io: u64,
-    /// Address of the function `submit_bio_wait_endio`, which wakes a task that waits for a bio.
+    /// Address of the function that wakes a task that waits for a bio: `submit_bio_wait_endio`, or
+    /// `bio_wait_end_io` since 7.2. Both find the task's `struct completion` in `bi_private`.
     pub wait_end_io: u64,
     /// The kernel describes XFS's types, in itself or in the module.
     pub xfs_types: bool,
@@ -95,8 +96,11 @@ impl Facts {
             page_offset_base: symbols.address("page_offset_base"),
             dio_end_io: symbols.address("iomap_dio_bio_end_io"),
             ext4_end_io: symbols.address("ext4_end_bio"),
-            dm_end_io: symbols.address("clone_endio"),
-            wait_end_io: symbols.address("submit_bio_wait_endio"),
+            dm_end_io: symbols.address_in("dm_mod", "clone_endio"),
+            wait_end_io: match symbols.address("submit_bio_wait_endio") {
+                0 => symbols.address("bio_wait_end_io"),
+                address => address,
+            },
             xfs_buf_end: symbols.address("xfs_buf_bio_end_io"),
             xfs_log_end: symbols.address("xlog_bio_end_io"),
             chain_end: symbols.address("bio_chain_endio"),

@@ -201,6 +201,13 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 .to_owned(),
         );
     }
+    if facts.wait_end_io == 0 && facts.bio_queue.is_some() {
+        plan.notes.push(
+            "flushes that an IO limit delays have no task, and those of a journal show as \
+             file_data: the kernel has neither submit_bio_wait_endio nor bio_wait_end_io"
+                .to_owned(),
+        );
+    }
     if facts.free_blocks == Some(4) || facts.ext4_module_btf {
         plan.programs.push(FREE);
     } else {

@@ -11,13 +11,14 @@ use crate::machine::{Sys, modules};
 pub(super) const HIDDEN: u64 = u64::MAX;
 
 /// Symbols that [`super::facts`] and [`super::md`] need.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "vmemmap_base",
     "page_offset_base",
     "iomap_dio_bio_end_io",
     "ext4_end_bio",
     "clone_endio",
     "submit_bio_wait_endio",
+    "bio_wait_end_io",
     "xfs_buf_bio_end_io",
     "xlog_bio_end_io",
     "bio_chain_endio",
@@ -66,8 +67,7 @@ impl KernelSymbols {
     /// name.
     pub fn all(&self, name: &str) -> impl Iterator<Item = u64> {
         debug_assert!(NAMES.contains(&name) || functions().any(|f| f == name), "{name}");
-        let found = self.0.iter().filter(move |s| s.name == name);
-        found.map(|s| if s.address == 0 { HIDDEN } else { s.address })
+        self.0.iter().filter(move |s| s.name == name).map(address)
     }
 
     /// Address of the last symbol with this name: 0 if there is none, [`HIDDEN`] if the kernel
@@ -76,10 +76,21 @@ impl KernelSymbols {
         self.all(name).last().unwrap_or(0)
     }
 
+    /// Address of the symbol of this module, or else of the first one that is built in; 0 and
+    /// [`HIDDEN`] as in [`Self::address`].
+    pub fn address_in(&self, module: &str, name: &str) -> u64 {
+        let find = |of: &str| self.0.iter().find(|s| s.name == name && s.module == of);
+        find(module).or_else(|| find("")).map_or(0, address)
+    }
+
     /// True if the kernel has the symbol.
     pub fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()
     }
+}
+
+fn address(symbol: &Named) -> u64 {
+    if symbol.address == 0 { HIDDEN } else { symbol.address }
 }
 
 #[cfg(test)]
@@ -96,5 +107,21 @@ mod tests {
         assert_eq!(symbols.address("page_offset_base"), 0);
         assert!(symbols.has("vmemmap_base") && !symbols.has("ext4_end_bio"));
         assert_eq!(symbols.0.len(), 2);
+    }
+
+    /// dm, dm-flakey and dm-clone each have a function of this name.
+    #[test]
+    fn a_function_is_that_of_its_module() {
+        let text = "ffffffffc0000010 t clone_endio\t[dm_mod]\n\
+                    ffffffffc0100010 t clone_endio\t[dm_flakey]\n";
+        let symbols = KernelSymbols::parse(text.as_bytes());
+        assert_eq!(symbols.address_in("dm_mod", "clone_endio"), 0xffff_ffff_c000_0010);
+        // Without dm_mod, only dm can be built in, which its targets need.
+        let text = "ffffffff81000010 t clone_endio\nffffffffc0100010 t clone_endio\t[dm_flakey]\n";
+        let symbols = KernelSymbols::parse(text.as_bytes());
+        assert_eq!(symbols.address_in("dm_mod", "clone_endio"), 0xffff_ffff_8100_0010);
+        let symbols = KernelSymbols::parse(&b"0 t clone_endio\t[dm_mod]\n"[..]);
+        assert_eq!(symbols.address_in("dm_mod", "clone_endio"), HIDDEN);
+        assert_eq!(symbols.address_in("dm_mod", "bio_wait_end_io"), 0);
     }
 }

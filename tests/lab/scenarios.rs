@@ -29,6 +29,7 @@ const DEFAULT: &[Guest] = &[
     ("6.12", "amplification"),
     ("7.3", "device_read"),
     ("6.1", "tasks_v1"),
+    ("7.3", "tasks_v1"),
     ("7.3", "alloc_hooks"),
     ("5.10", "alloc_hooks"),
     ("6.12", "alloc_cold"),

@@ -72,6 +72,13 @@ fn a_modern_kernel_gets_everything_and_no_notes() {
 }
 
 #[test]
+fn unknown_waiters_are_noted() {
+    let plan = plan(&Facts { wait_end_io: 0, ..MODERN }, PLAIN).unwrap();
+    assert_eq!(plan.notes.len(), 1);
+    assert!(plan.notes[0].contains("bio_wait_end_io"), "{:?}", plan.notes);
+}
+
+#[test]
 fn stripes_need_the_md_submit_program() {
     let need = Need { stripes: true, md_submits: true, ..PLAIN };
     let plan = plan(&MODERN, need).unwrap();
