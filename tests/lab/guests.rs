@@ -134,7 +134,7 @@ fn available_mib() -> Option<u64> {
     Some(kib / 1024)
 }
 
-/// A copy of the binary without symbols, which are nine tenths of a debug build and would fill the
+/// A copy of the binary without symbols, which are half of a debug build and would fill the
 /// guest's memory.
 fn program() -> std::io::Result<&'static Path> {
     static PROGRAM: OnceLock<Result<PathBuf, i32>> = OnceLock::new();
