@@ -1,5 +1,5 @@
-//! Writes a recording anew, in larger batches and compressed as far as it goes: for the one that
-//! comes with raidtrace.
+//! Rewrites a recording in larger batches, with the strongest compression. Made the recording that
+//! is built into raidtrace.
 //!
 //! `cargo run --release --example repack -- FROM TO`; TO is compressed as a whole too if its name
 //! ends in `.zst`.

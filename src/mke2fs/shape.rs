@@ -115,8 +115,8 @@ fn blocks_per_group(d: &Decided, bigalloc: bool, ratio: u64) -> Result<u64, Stri
         return Ok(own.min(MAX_CLUSTERS));
     }
     let clusters = match d.group {
-        // As in ext2fs_initialize(): with clusters of 2^17 KiB and more, the KiB of a group would
-        // not fit into 32 bits.
+        // With clusters of 2^17 KiB or more, the size of a group in KiB exceeds 32 bits
+        // (ext2fs_initialize()).
         0 if d.cluster.ilog2() - 10 + 15 < 32 => block * 8,
         0 => (block - 1) * 8,
         own => own.into(),

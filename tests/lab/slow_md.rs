@@ -107,7 +107,7 @@ impl Case {
                 times.theirs += call.us;
             }
         }
-        // Of two kinds of functions, a task may have called only the other one.
+        // Tasks that called none of these functions.
         tasks.retain(|_, t| t.ours + t.theirs > 0.0);
         let tasks: Vec<Times> = tasks.into_values().collect();
         agree(&functions.join(", "), &tasks);
