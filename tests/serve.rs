@@ -4,8 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
-#[path = "serve/connect.rs"]
-mod connect;
 #[path = "serve/http.rs"]
 mod http;
 
@@ -18,8 +16,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{
-    EXE, Loop, MIB, Output, Top, idle, installed, memory, python, raidtrace, run, skipped, tool,
-    tracing, until,
+    EXE, Loop, MIB, Top, idle, installed, memory, python, raidtrace, run, skipped, tool, tracing,
+    until,
 };
 use http::{ask, get};
 use rustix::process::Signal;
@@ -69,20 +67,6 @@ impl Serve {
         let before = self.sum("raidtrace_intervals_total");
         until("two intervals", || self.sum("raidtrace_intervals_total") >= before + 2.0);
     }
-}
-
-/// The result of a `top --connect`. Repeats it while the server does not respond within 5 s,
-/// because the machine may have been stopped.
-fn connected(mut top: impl FnMut() -> Output) -> Output {
-    let mut out = top();
-    until("response of the server", || {
-        let is_late = out.stderr.contains("no response within");
-        if is_late {
-            out = top();
-        }
-        !is_late
-    });
-    out
 }
 
 /// A filesystem of 32 MiB.
@@ -350,14 +334,6 @@ fn https_answers_with_the_certificate() {
     let port = serve.address.rsplit_once(':').unwrap().1;
     let url = format!("https://localhost:{port}/healthz");
     serve_is_healthy(&url, &cert);
-    let mut top = Command::new(EXE);
-    let url = format!("https://localhost:{port}");
-    top.args(["top", "--batch", "-n", "1", "--connect", &url]);
-    let out = connected(|| run(top.env("SSL_CERT_FILE", &cert)));
-    assert_eq!(out.code(), Some(0), "{out:?}");
-    assert!(out.stdout.contains(&disk.name), "{out:?}");
-    let out = run(top.env("SSL_CERT_FILE", dir.path().join("none")));
-    assert!(out.code() == Some(1) && out.stderr.contains("SSL_CERT_FILE"), "{out:?}");
 }
 
 fn serve_is_healthy(url: &str, cert: &str) {

@@ -14,7 +14,7 @@ pub const TASK_FILES: usize = 16;
 
 /// Location of a file, as far as it is known. Names are untrusted and may contain any bytes except
 /// NUL.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileLocation {
     /// Path in raidtrace's mount namespace: `/srv/db/a`; for a deleted file its last path.
     pub path: Option<Vec<u8>>,
@@ -55,7 +55,7 @@ pub(super) fn merge_by<T, K: Eq + Hash>(
 }
 
 /// A file in one interval.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FileSnapshot {
     /// Identity of the file.
     pub id: FileId,
@@ -82,7 +82,7 @@ impl FileSnapshot {
 }
 
 /// One operation on a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIo {
     /// `read` or `write`.
     pub op: Op,
@@ -94,7 +94,7 @@ pub struct FileIo {
 
 /// File data by file. The total equals the file data that tasks submitted to the array, apart from
 /// bios in flight.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Files<const MOST: usize = FILES> {
     /// The largest files, at most `MOST`, largest first.
     pub busiest: Vec<FileSnapshot>,

@@ -77,7 +77,6 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
 /// An interval of one second with `array`.
 pub fn snapshot(array: ArraySnapshot) -> Snapshot {
     Snapshot {
-        stale: None,
         time: "2026-11-20T12:00:01.25Z".parse().unwrap(),
         interval: Duration::from_secs(1),
         arrays: vec![array],

@@ -227,7 +227,6 @@ impl Fold {
         let mut notes = now.notes.clone();
         notes.extend(uncounted::note(self.uncounted.iter()));
         Snapshot {
-            stale: None,
             time: now.time,
             interval,
             arrays,

@@ -4,8 +4,6 @@
 //! The BPF programs use the same buckets (`bpf/shared/hist.h`); a test compares both
 //! implementations.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
 /// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.1 hours)
 /// on.
 pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
@@ -110,24 +108,6 @@ impl Hist {
     /// The largest value in µs, as the upper edge of its bucket; `None` if the histogram is empty.
     pub fn max(&self) -> Option<u64> {
         self.counts.iter().rposition(|&c| c > 0).map(upper_edge)
-    }
-}
-
-/// Serializes the nonzero buckets: `[[bucket, count], ...]`.
-impl Serialize for Hist {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.counts.iter().enumerate().filter(|(_, n)| **n > 0))
-    }
-}
-
-impl<'de> Deserialize<'de> for Hist {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut hist = Self::default();
-        for (bucket, count) in Vec::<(usize, u32)>::deserialize(deserializer)? {
-            let to = hist.counts.get_mut(bucket);
-            *to.ok_or_else(|| serde::de::Error::custom("no such bucket"))? = count;
-        }
-        Ok(hist)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub const INTERVALS: usize = 60;
 
 /// Disk statistics of a member in one interval.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Recent {
     /// Length of the interval.
     pub interval: Duration,
@@ -20,7 +20,7 @@ pub struct Recent {
 }
 
 /// Count and total time of measured requests that tasks waited for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Waited {
     /// Number of requests.
     pub requests: u64,
@@ -42,7 +42,7 @@ impl Waited {
 }
 
 /// Period in which a disk had requests in flight and completed none.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stall {
     /// Lower bound of the stall's length: the time between two readings of the statistics.
     pub lasted: Duration,

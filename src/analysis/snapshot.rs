@@ -15,7 +15,7 @@ pub use super::overhead::Overhead;
 use crate::origin::{Op, Origin};
 
 /// One interval.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// End of the interval.
     pub time: jiff::Timestamp,
@@ -29,12 +29,10 @@ pub struct Snapshot {
     pub overhead: Overhead,
     /// Data that this kernel or host cannot provide, one line each.
     pub notes: Vec<String>,
-    /// Reason why an old snapshot is still shown: a connection was lost.
-    pub stale: Option<String>,
 }
 
 /// An array, or a plain disk as an array of one, in one interval.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct ArraySnapshot {
     /// Description of the array.
     pub info: ArrayInfo,
@@ -43,11 +41,9 @@ pub struct ArraySnapshot {
     /// Tasks that submitted to the array, largest first.
     pub tasks: Vec<TaskSnapshot>,
     /// Bytes submitted to the array, by all tasks.
-    #[serde(with = "pairs")]
     pub submitted: BTreeMap<(Origin, Op), u64>,
     /// Parity written, and blocks read to compute it, by the origin of the writes that caused it;
     /// empty on levels without parity.
-    #[serde(with = "pairs")]
     pub costs: BTreeMap<Origin, CostCounters>,
     /// Amplification by origin, over the same time as `hotspot`.
     pub amplification: Option<super::amplification::Amplification>,
@@ -116,7 +112,7 @@ pub struct UnevenGroups {
 }
 
 /// A member disk in one interval.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub struct MemberSnapshot {
     /// Kernel name of the member: `loop1`, `sda2`.
     pub name: String,
@@ -137,7 +133,7 @@ pub struct MemberSnapshot {
 }
 
 /// One origin and operation on one member.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub origin: Origin,
     /// Operation.
@@ -154,7 +150,7 @@ pub struct Cell {
 
 /// Figures from `/sys/block/*/stat` (Documentation/block/stat.rst) for the interval; in a recording
 /// `utilisation` is computed from the requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DiskUse {
     /// Requests in flight at the interval's end.
     pub in_flight: u32,
@@ -168,7 +164,7 @@ pub struct DiskUse {
 }
 
 /// A task that submitted to the array, by origin and operation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskSnapshot {
     /// Thread id in the initial pid namespace; 0 for a cgroup in place of a task, see
     /// [`TaskSnapshot::is_throttled`].
@@ -215,7 +211,7 @@ impl TaskSnapshot {
 }
 
 /// One origin and operation of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TaskIo {
     pub origin: Origin,
     /// Operation.
@@ -265,27 +261,4 @@ pub(super) fn sum_by<K: Ord>(each: impl Iterator<Item = (K, u64)>) -> BTreeMap<K
         *sum = sum.saturating_add(bytes);
     }
     sums
-}
-
-/// Serializes maps whose keys are not strings as lists of pairs.
-mod pairs {
-    use std::collections::BTreeMap;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    pub fn serialize<K: Serialize, V: Serialize, S: Serializer>(
-        map: &BTreeMap<K, V>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(map)
-    }
-
-    pub fn deserialize<'de, K, V, D>(deserializer: D) -> Result<BTreeMap<K, V>, D::Error>
-    where
-        K: Deserialize<'de> + Ord,
-        V: Deserialize<'de>,
-        D: Deserializer<'de>,
-    {
-        Ok(Vec::deserialize(deserializer)?.into_iter().collect())
-    }
 }

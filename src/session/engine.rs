@@ -87,7 +87,7 @@ pub enum Tick<I> {
 }
 
 /// A request from the consumer.
-pub(super) enum Order {
+enum Order {
     /// End the interval, and use this length for the following ones.
     Interval(Duration),
     MdEvent,
@@ -141,46 +141,22 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     where
         S: Source<Interval = I, Total = T>,
     {
-        Self::spawn(|orders| {
-            move |sender, received| {
-                let mut source = start()?;
-                privileges::keep_for_reload();
-                watch_md(&mut source, orders);
-                let schedule = Schedule::new(first, period);
-                let result = run(&mut source, schedule, &sender, &received);
-                // Signal the end of the ticks now, because finishing can take long.
-                drop(sender);
-                Ok(Ended { result, total: source.finish() })
-            }
-        })
-    }
-
-    /// Starts a thread that calls `run`, which sends the ticks of a remote session and executes
-    /// orders.
-    ///
-    /// # Errors
-    /// The thread cannot be created.
-    pub(super) fn run(
-        run: impl FnOnce(mpsc::Sender<Tick<I>>, orders::Receiver<Order>) -> Result<Ended<T>>
-        + Send
-        + 'static,
-    ) -> Result<Self> {
-        Self::spawn(|_| run)
-    }
-
-    /// `body` gets a sender of orders and returns the function that the thread runs.
-    fn spawn<F>(body: impl FnOnce(orders::Sender<Order>) -> F) -> Result<Self>
-    where
-        F: FnOnce(mpsc::Sender<Tick<I>>, orders::Receiver<Order>) -> Result<Ended<T>>
-            + Send
-            + 'static,
-    {
         let (sender, ticks) = mpsc::channel(1);
         let (orders, received) = orders::channel();
-        let body = body(orders.clone());
+        let events = orders.clone();
+        let body = move || {
+            let mut source = start()?;
+            privileges::keep_for_reload();
+            watch_md(&mut source, events);
+            let schedule = Schedule::new(first, period);
+            let result = run(&mut source, schedule, &sender, &received);
+            // Signal the end of the ticks now, because finishing can take long.
+            drop(sender);
+            Ok(Ended { result, total: source.finish() })
+        };
         let thread = thread::Builder::new()
             .name(THREAD.to_owned())
-            .spawn(move || body(sender, received))
+            .spawn(body)
             .context("starting the session's thread")?;
         Ok(Self { ticks, orders, thread, has_started: false, is_last: false })
     }

@@ -8,8 +8,7 @@
 //! * [`tasks`], [`paths`]: names of tasks, paths of files. [`cpus`]: kernel stack samples of each
 //!   CPU.
 //! * [`recorder`]: writes a session to a recording. [`header`]: the header of a recording.
-//! * [`alloc`], [`slow`], [`remote`]: intervals of `raidtrace alloc`, of `raidtrace slow`, and of a
-//!   `raidtrace serve`.
+//! * [`alloc`], [`slow`]: intervals of `raidtrace alloc` and of `raidtrace slow`.
 
 pub mod alloc;
 pub mod cpus;
@@ -19,7 +18,6 @@ pub mod header;
 mod paths;
 mod prepare;
 pub mod recorder;
-pub mod remote;
 pub mod sampler;
 pub mod slow;
 mod tasks;

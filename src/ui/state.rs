@@ -113,8 +113,6 @@ pub struct State {
     pub interval: Duration,
     /// `None` on a live screen.
     pub replay: Option<ReplayState>,
-    /// Host and port of the `raidtrace serve` whose intervals are shown.
-    pub server: Option<String>,
     /// Index of the array that is shown.
     pub array: usize,
     /// The member that is selected in the heat map.
@@ -145,7 +143,6 @@ impl State {
             paused: false,
             interval,
             replay: None,
-            server: None,
             array: 0,
             member: 0,
             selects_member: Cell::new(false),

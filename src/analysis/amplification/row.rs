@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::origin::{Group, Op, Origin};
 
 /// Submitted and moved bytes of one array over some time.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amplification {
     /// Rows with any bytes, ordered by (origin, operation).
     pub rows: Vec<Row>,
@@ -20,7 +18,7 @@ pub struct Amplification {
 /// A row of an md origin without submitted bytes is work not caused by IO to the array (`resync`,
 /// `md_superblock`), or work that has no origin to charge because nothing was written (`parity`,
 /// `rmw_read`, `md_bitmap`, `md_journal`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Origin of the submitted bytes.
     pub origin: Origin,

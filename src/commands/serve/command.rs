@@ -17,12 +17,12 @@ use super::http::events_publisher;
 use super::http::guard::{Guard, refuses_address};
 use super::http::routes::router;
 use super::rules::Rule;
+use super::token;
 use super::tracing::{INTERVAL, Options, Shared, Tracing};
 use crate::machine::Sys;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
-use crate::session::remote::token;
 
 /// Maximum number of concurrent downloads.
 const DOWNLOADS: usize = 4;
@@ -92,7 +92,6 @@ pub fn run(args: &Serve) -> Result<()> {
         dump_dir: args.dump_dir.clone(),
         open: Arc::new(AtomicU64::new(0)),
         pages: Feed::default(),
-        screens: Feed::default(),
         downloads: Arc::new(Semaphore::new(DOWNLOADS)),
         responses: Arc::new(Semaphore::new(RESPONSES)),
     });

@@ -5,7 +5,7 @@
 //!   last hour for the page.
 //! * [`flight`]: flight recorder, keeps the last minutes of a recording in memory; [`rules`]:
 //!   conditions for dumps; [`dump`]: writes dumps.
-//! * [`http`]: the HTTP side. `page`: static files of the page.
+//! * [`http`]: the HTTP side. [`token`]: the bearer token. `page`: static files of the page.
 
 pub mod args;
 pub mod command;
@@ -15,5 +15,6 @@ mod flight;
 mod http;
 mod rules;
 mod timeline;
+mod token;
 mod totals;
 mod tracing;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
-use crate::session::remote::address::Address;
 use crate::ui::completion;
 use crate::ui::typed::{seconds, short_time};
 
@@ -36,15 +35,6 @@ pub struct Top {
     /// Show this recording instead of tracing; needs no root
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"])]
     pub replay: Option<PathBuf>,
-
-    /// Show the figures of a raidtrace serve on this or another machine: db1, db1:9753,
-    /// https://db1; needs no root
-    #[arg(long, value_name = "URL", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow", "replay"])]
-    pub connect: Option<Address>,
-
-    /// Token for raidtrace serve: the first line of this file
-    #[arg(long, value_name = "FILE", requires = "connect")]
-    pub token_file: Option<PathBuf>,
 
     /// Also name the longest file operation of at least 100 ms, or TIME, and its cause; for
     /// details see raidtrace slow
@@ -102,6 +92,6 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace top md127 --batch -n 5    five intervals as text
   sudo raidtrace top md127 --json | jq -c  one JSON object per interval
   raidtrace top --replay incident.rtrace   a recording, on the same screen
-  raidtrace top --connect db1              figures of raidtrace serve on db1, on the same screen
+  ssh -t db1 sudo raidtrace top            the screen of another machine
 
 Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";

@@ -17,8 +17,6 @@ use crate::machine::signals::{End, asked_to_end};
 use crate::probe::Dirtied;
 use crate::session::Session;
 use crate::session::engine::{Engine, PATIENCE, Source, Tick, runtime};
-use crate::session::remote::address::Address;
-use crate::session::remote::{self, token};
 use crate::session::sampler::Sampler;
 use crate::session::slow;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
@@ -36,7 +34,7 @@ pub fn run(args: &Top) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::command::run(file, args);
     }
-    if let Some(why) = privileges::missing_message("top").filter(|_| args.connect.is_none()) {
+    if let Some(why) = privileges::missing_message("top") {
         bail!(why);
     }
     let runtime = runtime()?;
@@ -44,10 +42,7 @@ pub fn run(args: &Top) -> Result<()> {
     // cleanly.
     let end = asked_to_end()?;
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
-    let engine = match &args.connect {
-        Some(address) => connect(address.clone(), args, on_screen)?,
-        None => start(args)?,
-    };
+    let engine = start(args)?;
     privileges::keep_none();
     runtime.block_on(async {
         if on_screen {
@@ -75,14 +70,6 @@ fn start(args: &Top) -> Result<Tracing> {
         first(args),
         period,
     )
-}
-
-/// Connects to a `raidtrace serve`, which provides the intervals.
-fn connect(address: Address, args: &Top, on_screen: bool) -> Result<Tracing> {
-    let token = args.token_file.as_deref().map(token::read).transpose()?;
-    let options = remote::Options { address, token, period: args.interval, repeat: on_screen };
-    let nothing = |_: &mut Option<Snapshot>, _: &Snapshot| {};
-    remote::start(options, None, if args.json { nothing } else { add })
 }
 
 /// A sampler, optionally with slow operations, and the sum of its intervals.
@@ -141,8 +128,7 @@ impl Source for Totals {
 /// Shows the screen until a key, a signal or `--count` ends it. Then prints the total.
 async fn on_the_screen(engine: Tracing, args: &Top, end: End) -> Result<()> {
     let mut live = Live::new(engine, args.count);
-    let mut state = State::new(VIEWS.len(), args.interval);
-    state.server = args.connect.as_ref().map(Address::authority);
+    let state = State::new(VIEWS.len(), args.interval);
     let (_, result) = live.show(state, end, None).await;
     let ended = live.into_engine().end(Some(PATIENCE))?;
     if let Some(total) = ended.total {

@@ -265,13 +265,6 @@ pub(super) fn footer(
     palette: Palette,
 ) {
     let mut right = format!("every {}", units::seconds(state.interval));
-    if let Some(server) = &state.server {
-        right = format!("{}, {right}", text::cut(&clean(server), 30));
-    }
-    if let Some(why) = snapshot.and_then(|s| s.stale.as_ref()) {
-        pen.text(&text::cut(&clean(why), pen.width()), palette.alarm());
-        return;
-    }
     if let Some(replay) = &state.replay {
         if let Some(typed) = &replay.typed {
             let typed = clean(typed);

@@ -14,7 +14,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::commands::serve::tracing::Shared;
 
-/// Maximum number of pages, and of screens, with live updates. Metrics have no such limit.
+/// Maximum number of pages with live updates. Metrics have no such limit.
 const SUBSCRIBERS: usize = 100;
 
 /// Maximum time to send a large response.
@@ -34,8 +34,6 @@ pub struct App {
     pub open: Arc<AtomicU64>,
     /// Intervals for pages.
     pub pages: Feed,
-    /// Intervals for screens of `raidtrace top --connect`.
-    pub screens: Feed,
     /// Permits for concurrent downloads.
     pub downloads: Arc<Semaphore>,
     /// Permits for large responses in memory.

@@ -1,10 +1,9 @@
 //! Streams of intervals. Pages get the object of `raidtrace top --json` plus alerts and the state
-//! of the flight recorder; screens of `raidtrace top --connect` get messages.
+//! of the flight recorder.
 
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -17,7 +16,6 @@ use crate::analysis::files::Files;
 use crate::analysis::snapshot::Snapshot;
 use crate::commands::serve::rules::Rule;
 use crate::commands::serve::tracing::FlightNow;
-use crate::session::remote::message;
 use crate::ui::json;
 
 /// Maximum number of tasks of an array on the page.
@@ -29,9 +27,6 @@ pub async fn publish(app: Arc<App>) {
     while latest.changed().await.is_ok() {
         if app.pages.text.receiver_count() > 0 {
             app.pages.text.send_replace(Arc::from(app.text()));
-        }
-        if app.screens.text.receiver_count() > 0 {
-            app.screens.text.send_replace(Arc::from(app.message()));
         }
     }
 }
@@ -50,13 +45,6 @@ impl App {
         let interval = String::from_utf8_lossy(&line);
         let state = flight(&self.shared.flight(), self.with_paths);
         format!("{{\"interval\":{},\"serve\":{state}}}", interval.trim_end())
-    }
-
-    /// The last interval as a message for `raidtrace top --connect`; empty before the first
-    /// interval.
-    fn message(&self) -> String {
-        let shown = self.shared.latest.borrow().clone().map(|snapshot| self.shown(&snapshot));
-        shown.and_then(|shown| message::encode(&shown).ok()).unwrap_or_default()
     }
 
     /// Removes tasks and paths unless the options allow them.
@@ -117,23 +105,11 @@ pub async fn interval(State(app): State<Arc<App>>) -> Response {
 /// `/api/events`: sends each interval when it ends. A slow page misses intervals.
 pub async fn events(State(app): State<Arc<App>>) -> Response {
     let Some(texts) = subscribe(&app.pages, app.text()) else {
-        return full("too many pages are open: close one, or read /api/interval\n");
+        let why = "too many pages are open: close one, or read /api/interval\n";
+        return (StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     };
     let events = texts.map(|text| Ok::<_, Infallible>(Event::default().data(text)));
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()
-}
-
-/// `/api/snapshots`: sends each interval when it ends, one per line, for `raidtrace top --connect`.
-pub async fn snapshots(State(app): State<Arc<App>>) -> Response {
-    let Some(texts) = subscribe(&app.screens, app.message()) else {
-        return full("too many clients of raidtrace top --connect: close one\n");
-    };
-    let lines = Body::from_stream(texts.map(Ok::<_, Infallible>));
-    ([(header::CONTENT_TYPE, "application/x-ndjson")], lines).into_response()
-}
-
-fn full(why: &'static str) -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
 }
 
 /// Stream of `first`, unless it is empty, then each text of `feed`. `None` if there are too many

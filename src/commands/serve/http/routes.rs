@@ -18,7 +18,6 @@ use super::{dumps, events};
 use crate::commands::serve::exposition::{Figures, open_metrics, plain};
 use crate::commands::serve::tracing::FRESH;
 use crate::machine::own::OwnUse;
-use crate::session::remote::message;
 use crate::ui::html::page::THEME;
 
 /// Maximum size of a request body. No handler reads a body.
@@ -35,7 +34,6 @@ pub fn router(app: Arc<App>, rules: Guard) -> Router {
         .route("/healthz", get(health))
         .route("/api/interval", get(events::interval))
         .route("/api/events", get(events::events))
-        .route(message::PATH, get(events::snapshots))
         .route("/api/timeline", get(timeline))
         .route("/api/dump", post(dump))
         .route("/dumps", get(dumps::list))

@@ -1,4 +1,4 @@
-//! The bearer token of `raidtrace serve`.
+//! The bearer token.
 
 use std::fs::File;
 use std::io::{self, Read as _};
