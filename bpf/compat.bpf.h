@@ -186,6 +186,18 @@ struct dm_crypt_io___rt {
 	struct bio *base_bio;
 } __attribute__((preserve_access_index));
 
+/* drivers/md/md.h, in the BTF of the kernel or of the module md_mod */
+struct mddev___rt {
+	struct gendisk *gendisk;
+	struct {} bio_set;
+} __attribute__((preserve_access_index));
+
+/* drivers/md/raid5-ppl.c, in the BTF of the kernel or of the module raid456 */
+struct ppl_conf___rt {
+	struct mddev___rt *mddev;
+	struct {} flush_bs;
+} __attribute__((preserve_access_index));
+
 /* include/linux/journal-head.h, in the BTF of the kernel or of the module jbd2 */
 struct journal_head___rt {
 	unsigned int b_modified;

@@ -14,6 +14,8 @@ const volatile __u64 rt_raid5_end_read = 1;
 const volatile __u64 rt_raid5_end_write = 1;
 const volatile __u64 rt_raid10_end_read = 1;
 const volatile __u64 rt_raid10_end_write = 1;
+const volatile __u64 rt_md_flush_end = 1;
+const volatile __u64 rt_ppl_flush_end = 1;
 const volatile __u64 rt_crypt_end = 1;
 const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
 const volatile __u64 rt_stripe_syncing = 1;

@@ -21,6 +21,8 @@ extern const volatile __u64 rt_raid5_end_read;
 extern const volatile __u64 rt_raid5_end_write;
 extern const volatile __u64 rt_raid10_end_read;
 extern const volatile __u64 rt_raid10_end_write;
+extern const volatile __u64 rt_md_flush_end;	/* completion function of md's own flushes */
+extern const volatile __u64 rt_ppl_flush_end;	/* of those of a partial parity log */
 extern const volatile __u64 rt_crypt_end;	/* completion function of dm-crypt */
 extern const volatile __u64 rt_sync_ends[RT_SYNC_ENDS];
 /* Bits of stripe_head.state; 0: unknown. */

@@ -18,6 +18,7 @@
 #include "page.bpf.h"
 #include "record.bpf.h"
 #include "request_walk.bpf.h"
+#include "flush.bpf.h"
 #include "shadow.bpf.h"
 
 /*
@@ -79,39 +80,6 @@ int BPF_PROG(rt_rq_issue_q, struct request_queue *q, struct request *rq)
 	return on_issue(rq, &ctx[1], RT_FIRST);
 }
 
-/*
- * Member that a bio without a sector was submitted to. Up to 5.11, a bio does not keep its
- * partition (rt_bio_has_part()): the first member of the disk stands for all of them.
- */
-static __always_inline struct rt_part *part_of(struct rt_dev *d, struct bio *bio)
-{
-	__u64 start = rt_bio_part_start(bio);
-	__u32 i;
-
-	for (i = 0; i < RT_DISK_PARTS; i++) {
-		if (i >= d->nr_parts)
-			break;
-		if (d->parts[i].start == start)
-			return &d->parts[i];
-	}
-	return rt_bio_has_part() ? NULL : &d->parts[0];
-}
-
-/* Request for which blk-flush.c sent its own flush request; NULL: none. */
-static __always_inline struct request *flushed_request(struct request *rq)
-{
-	struct blk_flush_queue *fq = rq->mq_hctx->fq;
-	__u32 running = BPF_CORE_READ_BITFIELD(fq, flush_running_idx);
-	__u64 head = (__u64)fq + bpf_core_field_offset(struct blk_flush_queue, flush_queue) +
-		     (running & 1) * sizeof(struct list_head);
-	__u64 next = 0;
-
-	bpf_probe_read_kernel(&next, sizeof(next), (void *)head);
-	if (!next || next == head)
-		return NULL;
-	return (struct request *)(next - rt_flush_list_offset());
-}
-
 /* Adds one request and its times to a row. row: NULL if no row was free. */
 static __always_inline void count_request(struct rt_row *row, struct rt_inflight *f,
 					  struct request *rq, struct rt_dev *d, __u64 now)
@@ -152,7 +120,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 				      struct rt_inflight *f, __u64 now, __u32 instance)
 {
 	struct request *first = flushed_request(rq);
-	struct rt_part *part = &d->parts[0];
+	struct rt_part *part;
 	__u64 sector;
 	__u32 origin;
 
@@ -165,11 +133,9 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 		origin = rt_found_origin(
 			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH));
 	} else {
-		if (first && (d->nr_parts > 1 || part->start))
-			part = part_of(d, BPF_CORE_READ(first, biotail));
+		part = flushed_part(d, first ? BPF_CORE_READ(first, biotail) : NULL, &origin);
 		if (!part)
 			return;
-		origin = rt_member_flush_origin(part->member);
 	}
 	if (rt_recording)
 		emit(rq, d, f, now, 0, rt_what(part->member, origin, RT_OP_FLUSH, 0));
@@ -186,17 +152,14 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 instance)
 {
-	struct bio *bio = rq->bio;
-	struct rt_part *part = &d->parts[0];
+	struct rt_part *part;
 	__u32 origin;
 
 	if (rq->nr_phys_segments)
 		return;
-	if (d->nr_parts > 1 || part->start)
-		part = part_of(d, bio);
+	part = flushed_part(d, rq->bio, &origin);
 	if (!part)
 		return;
-	origin = rt_member_flush_origin(part->member);
 	if (rt_recording)
 		emit(rq, d, NULL, now, 0, rt_what(part->member, origin, RT_OP_WRITE, 0));
 	count_request(rt_row(part->member, origin, RT_OP_WRITE, instance), NULL, rq, d, now);

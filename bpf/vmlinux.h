@@ -249,6 +249,7 @@ struct bio {
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;
 	struct bio_vec *bi_io_vec;
+	struct bio_set *bi_pool;
 };
 
 struct blk_flush_queue {

@@ -41,6 +41,13 @@ use amplification::{
     amplification_of_single_blocks, amplification_of_small_files,
 };
 
+#[path = "lab/containers.rs"]
+mod containers;
+use containers::{
+    logs_of_an_imsm_container, metadata_of_a_ddf_container, one_traced_volume_of_two,
+    volumes_of_a_ddf_container, volumes_of_an_imsm_container,
+};
+
 #[path = "lab/module.rs"]
 mod module;
 use module::programs_load_where_ext4_is_a_module;
@@ -166,6 +173,11 @@ on_kernel! {
     blocks_of_xfs_have_their_origins
     slow_operations_on_xfs_have_their_causes
     the_suggested_agsize_is_even
+    volumes_of_a_ddf_container
+    one_traced_volume_of_two
+    metadata_of_a_ddf_container
+    volumes_of_an_imsm_container
+    logs_of_an_imsm_container
     capabilities_are_given_up
     each_capability_has_its_use
     volumes_need_sys_admin

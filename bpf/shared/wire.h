@@ -33,7 +33,10 @@ enum rt_list {
 	RT_LIST_SLOTS = 16,
 };
 
-/* A member on the disk that carries it (a partition or the whole disk), in sectors of that disk. */
+/*
+ * A member on the disk that carries it (a partition, the whole disk, or the range of a volume in a
+ * container), in sectors of that disk.
+ */
 struct rt_part {
 	__u64 start;
 	__u64 end;
@@ -61,6 +64,8 @@ enum rt_dev_flags {
 	RT_DEV_NESTED = 8,
 	/* a RAID 4/5/6 with a missing member: content is examined when the array's bios complete, after reconstruction */
 	RT_DEV_REBUILDS = 16,
+	/* members of this disk are ranges of the same device: volumes of a container */
+	RT_DEV_VOLUMES = 32,
 };
 
 /* A traced block device: a disk with members, an array, or both. */

@@ -159,6 +159,7 @@ impl Fold {
         let mut first = 0;
         let (pending, checks) = (&mut self.pending, &mut self.checks);
         let mut lost = now.counters.lost.since(&was.counters.lost);
+        let requests = requests_by_member(&was, now);
         let mut arrays: Vec<ArraySnapshot> = (0u32..)
             .zip(&now.arrays)
             .map(|(number, subject)| {
@@ -178,7 +179,7 @@ impl Fold {
                             disk: disk_use(before, member.disk, interval),
                             ..MemberSnapshot::default()
                         };
-                        let counted = snapshot.sum(|_| true).0;
+                        let counted = requests.get(member.name.as_str()).copied().unwrap_or(0);
                         if let (Some(using), Some(before), Some(now)) =
                             (&mut snapshot.disk, before, member.disk)
                         {
@@ -259,6 +260,20 @@ impl Fold {
             }
         }
     }
+}
+
+/// Requests since the last sample by member name: the volumes of a container share a disk, and the
+/// kernel's count is that of the disk.
+fn requests_by_member<'a>(was: &Sample, now: &'a Sample) -> HashMap<&'a str, u64> {
+    let members: Vec<_> = now.arrays.iter().flat_map(|a| &a.members).collect();
+    let mut sums = HashMap::new();
+    for (key, cell) in &now.counters.cells {
+        if let Some(member) = members.get(key.member as usize) {
+            let before = was.counters.cells.get(key).map_or(0, |c| c.requests);
+            *sums.entry(member.name.as_str()).or_default() += cell.requests.saturating_sub(before);
+        }
+    }
+    sums
 }
 
 fn cells(

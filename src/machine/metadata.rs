@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use super::blocks::Blocks;
+use super::container;
 use super::superblock::{self, Superblock, Version};
 use super::sys::{Sys, attribute, number};
 use super::types::{Array, Member};
@@ -24,7 +25,11 @@ pub(super) fn fill(
 ) -> Vec<String> {
     let mut notes = Vec::new();
     let Some(version) = array.metadata.as_deref().and_then(Version::parse) else {
-        if let Some(other) = &array.metadata {
+        let bitmap = Bitmap::read(md, array).external();
+        array.members.iter_mut().for_each(|m| m.bitmap = bitmap);
+        if !container::restrict(array, blocks)
+            && let Some(other) = &array.metadata
+        {
             notes.push(format!(
                 "{}: metadata {other}: the IO that maintains it counts as raw",
                 array.name
@@ -146,6 +151,14 @@ impl Bitmap {
             space: number(md.join("bitmap/space")).filter(|n| *n > 0),
             needed,
         }
+    }
+
+    /// First sector and length of the bitmap on each member of an array with external metadata,
+    /// where `location` is a sector of the member. IMSM's header is in the 4 KiB before the bits
+    /// (mdadm, super-intel.c, get_bitmap_sector).
+    fn external(&self) -> Option<(MemberSector, u64)> {
+        let start = u64::try_from(self.location?).ok()?.checked_sub(8)?;
+        Some((MemberSector(start), 8 + self.space.or(self.needed)?))
     }
 
     /// First sector and length of the bitmap on a member.

@@ -8,6 +8,7 @@ mod array;
 mod blocks;
 mod cgroup;
 mod change;
+mod container;
 pub mod dm;
 mod error;
 mod filesystems;
@@ -39,6 +40,7 @@ pub mod tracefs;
 
 pub use cgroup::Cgroups;
 pub use change::{differences, with_lost};
+pub use container::container_of;
 pub use error::HostError;
 pub use mdstat::Mdstat;
 pub use resolve::{resolve, resolve_again, resolve_all};

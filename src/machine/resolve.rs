@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::array::Reader;
 use super::blocks::{Block, Blocks, Kind};
+use super::container::container_of;
 use super::error::HostError;
 use super::filesystems::{self, Mounted};
 use super::mounts::{self, MountLine};
@@ -244,9 +245,8 @@ impl<'a> Machine<'a> {
             .arrays()
             .into_iter()
             .filter(|a| {
-                let version = attribute(a.dir.join("md/metadata_version")).unwrap_or_default();
-                let place = version.strip_prefix("external:").and_then(|v| v.get(1..));
-                place.and_then(|p| p.split('/').next()) == Some(&container.name)
+                let metadata = attribute(a.dir.join("md/metadata_version"));
+                metadata.as_deref().and_then(container_of) == Some(&container.name)
             })
             .map(|a| a.name.as_str())
             .collect();

@@ -124,8 +124,10 @@ pub struct Member {
     pub disk_name: String,
     /// First sector of the member on `disk`; 0 for a whole disk.
     pub start: DiskSector,
-    /// Size of the member device, in sectors.
+    /// Sectors of the member: all of its device, or the range of a volume in a container.
     pub sectors: u64,
+    /// Other volumes in the same container that have a range of the device.
+    pub other_volumes: usize,
     /// md's raid_disk; `None` for a spare, a failed member or a journal device.
     pub slot: Option<u32>,
     /// Words of md/dev-*/state: `in_sync`, `faulty`, `spare`, `write_mostly`, `journal`,

@@ -297,6 +297,8 @@ fn load(
     rodata.rt_raid5_end_write = facts.md.raid5_end_write;
     rodata.rt_raid10_end_read = facts.md.raid10_end_read;
     rodata.rt_raid10_end_write = facts.md.raid10_end_write;
+    rodata.rt_md_flush_end = facts.md.flush_end;
+    rodata.rt_ppl_flush_end = facts.md.ppl_flush_end;
     rodata.rt_crypt_end = facts.md.crypt_end;
     rodata.rt_sync_ends = facts.md.sync_ends;
     rodata.rt_stripe_syncing = facts.md.stripe_syncing;

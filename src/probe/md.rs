@@ -19,6 +19,10 @@ pub struct Md {
     pub raid10_end_read: u64,
     /// `bi_end_io` of RAID 10 writes on behalf of tasks.
     pub raid10_end_write: u64,
+    /// `bi_end_io` of the flushes that md sends to members (drivers/md/md.c, md_flush_request).
+    pub flush_end: u64,
+    /// `bi_end_io` of the flushes for a partial parity log (drivers/md/raid5-ppl.c, ppl_do_flush).
+    pub ppl_flush_end: u64,
     /// `bi_end_io` of dm-crypt's bios (drivers/md/dm-crypt.c, crypt_endio).
     pub crypt_end: u64,
     /// `bi_end_io` of the bios of resync, recovery, check, repair and reshape of RAID 1 and 10.
@@ -43,6 +47,8 @@ impl Default for Md {
             raid5_end_write: NOWHERE,
             raid10_end_read: NOWHERE,
             raid10_end_write: NOWHERE,
+            flush_end: NOWHERE,
+            ppl_flush_end: NOWHERE,
             crypt_end: NOWHERE,
             sync_ends: [NOWHERE; SYNC_ENDS],
             stripe_syncing: 0,
@@ -98,6 +104,8 @@ impl Md {
         self.raid5_end_write = last("raid5_end_write_request");
         self.raid10_end_read = last("raid10_end_read_request");
         self.raid10_end_write = last("raid10_end_write_request");
+        self.flush_end = last("md_end_flush");
+        self.ppl_flush_end = last("ppl_flush_endio");
         self.crypt_end = last("crypt_endio");
         // raid1 and raid10 both have functions with these names.
         let sync = ["end_sync_read", "end_sync_write", "end_reshape_read", "end_reshape_write"];

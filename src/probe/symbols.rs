@@ -11,7 +11,7 @@ use crate::machine::{Sys, modules};
 pub(super) const HIDDEN: u64 = u64::MAX;
 
 /// Symbols that [`super::facts`] and [`super::md`] need.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 22] = [
     "vmemmap_base",
     "page_offset_base",
     "iomap_dio_bio_end_io",
@@ -27,6 +27,8 @@ const NAMES: [&str; 20] = [
     "raid5_end_write_request",
     "raid10_end_read_request",
     "raid10_end_write_request",
+    "md_end_flush",
+    "ppl_flush_endio",
     "crypt_endio",
     "end_sync_read",
     "end_sync_write",

@@ -14,7 +14,7 @@ use super::wire::{
 use crate::address::{FsSector, MemberSector};
 use crate::contract::{
     self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, ARRAY_XFS, DEV_CLASSIFIED, DEV_HASH_BITS,
-    DEV_NESTED, DEV_REBUILDS, DEV_STACKED, DEV_START_TIME,
+    DEV_NESTED, DEV_REBUILDS, DEV_STACKED, DEV_START_TIME, DEV_VOLUMES,
 };
 use crate::fs::ext4::features::ro_compat;
 use crate::fs::{Layout, SectorRange, Uuid};
@@ -437,6 +437,9 @@ impl Tables {
         };
         if flags & (PART_STRIPES | PART_RESHAPE) != 0 {
             d.flags |= DEV_CLASSIFIED;
+        }
+        if member.other_volumes > 0 {
+            d.flags |= DEV_VOLUMES;
         }
         d.nr_parts += 1;
         Ok(())

@@ -1,6 +1,6 @@
 //! Tables of arrays in many configurations.
 
-use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, Tables};
+use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, DEV_VOLUMES, Tables};
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 use crate::fs::ext4::{FsKind, Journal, Layout};
 use crate::fs::{Uuid, xfs};
@@ -93,6 +93,22 @@ fn a_nested_array_links_to_its_outer_array() {
     assert!(t.need.bio_based);
     let part = t.devs[usize::from(md3.index)].parts[0];
     assert_eq!((part.start, part.end, part.member), (64, 9064, 5));
+}
+
+/// Volumes of a container: members on the same device.
+#[test]
+fn ranges_of_one_disk() {
+    let volume = |minor, start, sectors| {
+        let mut m = member(0, 8, 0);
+        (m.start, m.sectors, m.other_volumes) = (DiskSector(start), sectors, 1);
+        (m.sb_offset, m.sb_sectors) = (Some(MemberSector(9000)), 1000);
+        array(minor, "raid1", vec![m])
+    };
+    let t = tables(vec![volume(1, 0, 10_000), volume(2, 10_000, 10_000)]);
+    let parts: Vec<_> = t.devs[0].parts[..2].iter().map(|p| (p.start, p.end, p.array)).collect();
+    assert_eq!(parts, [(0, 10_000, 0), (10_000, 20_000, 1)]);
+    assert_eq!(t.devs[0].flags & DEV_VOLUMES, DEV_VOLUMES);
+    assert_eq!((t.members[1].superblock.start, t.members[1].superblock.sectors), (9000, 1000));
 }
 
 #[test]

@@ -165,17 +165,22 @@ impl Traced {
         }
         let arrays = &self.topology.host.arrays;
         // Up to 5.11, a flush carries no partition: all flushes of a disk are counted for the first
-        // member on the disk.
-        let only_on_disk = |member: &Member| {
-            let all = arrays.iter().flat_map(|a| &a.members);
-            all.filter(|m| m.disk == member.disk).count() == 1
+        // member on the disk. The volumes of a container share a disk's count: it is compared with
+        // the sum of their members, at the first one.
+        let has_all_requests = |member: &Member| {
+            let mut on_disk =
+                arrays.iter().flat_map(|a| &a.members).filter(|m| m.disk == member.disk);
+            let first = on_disk.next().is_some_and(|m| std::ptr::eq(m, member));
+            first
+                && on_disk.clone().all(|m| m.dev == member.dev)
+                && on_disk.count() == member.other_volumes
         };
         let one = |(member, file): (&Member, &Option<StatFile>)| {
             let queue = &member.queue;
             let same = queue.iostats
                 && !queue.bio_based
                 && member.nested_array.is_none()
-                && only_on_disk(member);
+                && has_all_requests(member);
             file.as_ref().filter(|_| same)?.read().ok().map(|d| d.requests())
         };
         let arrays = arrays.iter().zip(&self.stats);

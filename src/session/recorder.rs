@@ -341,8 +341,12 @@ impl<D: Storage> Recorder<D> {
 
     /// Writes `state`, with the number of each member's requests that were not counted so far.
     fn push_state(&mut self, state: &mut State) -> io::Result<()> {
+        // The volumes of a container share a disk.
+        let mut disks = HashSet::new();
         for member in state.arrays.iter_mut().flat_map(|a| &mut a.members) {
-            if let Some(disk) = &mut member.disk {
+            if let Some(disk) = &mut member.disk
+                && disks.insert(&member.name)
+            {
                 disk.uncounted = self.fold.uncounted(&member.name);
             }
         }

@@ -9,7 +9,7 @@ use super::output::{by_origin, count, each, figures, lines, word};
 use super::{lab, text};
 
 /// Requests of a member in the order of the disk statistics: reads, writes, discards, flushes.
-fn requests(lines: &[Value], member: &str) -> [u64; 4] {
+pub(super) fn requests(lines: &[Value], member: &str) -> [u64; 4] {
     let mut sums = [0; 4];
     for ((_, _, op), (requests, _)) in by_origin(lines).into_iter().filter(|(k, _)| k.0 == member) {
         let kind = match op {

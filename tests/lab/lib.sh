@@ -133,6 +133,33 @@ wait_for_note() {
 	echo "$pattern: after $(((${EPOCHREALTIME/./} - before) / 1000)) ms" >>"/out/$name.did"
 }
 
+# completed: reads, writes, discards and flushes of each of $watched (Documentation/admin-guide/iostats).
+completed() {
+	local device f
+	for device in "${watched[@]}"; do
+		read -r -a f <"/sys/class/block/$device/stat"
+		echo "$device ${f[0]} ${f[4]} ${f[11]} ${f[15]}"
+	done
+}
+
+# count_during CASE TARGETS COMMAND: traces the targets while COMMAND runs; the members are idle before and after it. Leaves
+# CASE.out, and in CASE.stat what each of $watched completed meanwhile, "NAME READS WRITES DISCARDS FLUSHES" a line.
+count_during() {
+	local name=$1 on=$2
+	shift 2
+	sync
+	wait_idle 2
+	# shellcheck disable=SC2086 # words
+	start_top "$name" $on
+	completed >/run/before
+	"$@"
+	wait_idle 2
+	completed >/run/after
+	stop_top
+	paste -d ' ' /run/before /run/after | awk '{ print $1, $7 - $2, $8 - $3, $9 - $4, $10 - $5 }' >"/out/$name.stat"
+	sed "s/^/$name: /" "/out/$name.stat"
+}
+
 write_files() {
 	mkdir -p "/mnt/$1/d"{1..20}
 	for dir in "/mnt/$1"/d*; do echo "$dir" >"$dir/file"; done

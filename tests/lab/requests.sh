@@ -9,32 +9,6 @@
 . ./lib.sh
 mkdir -p /out
 
-# completed: the four counts of each of $watched (Documentation/admin-guide/iostats).
-completed() {
-	local device f
-	for device in "${watched[@]}"; do
-		read -r -a f <"/sys/class/block/$device/stat"
-		echo "$device ${f[0]} ${f[4]} ${f[11]} ${f[15]}"
-	done
-}
-
-# count_during CASE TARGETS COMMAND: traces the targets while COMMAND runs; the members are idle before and after it.
-count_during() {
-	local name=$1 on=$2
-	shift 2
-	sync
-	wait_idle 2
-	# shellcheck disable=SC2086 # words
-	start_top "$name" $on
-	completed >/run/before
-	"$@"
-	wait_idle 2
-	completed >/run/after
-	stop_top
-	paste -d ' ' /run/before /run/after | awk '{ print $1, $7 - $2, $8 - $3, $9 - $4, $10 - $5 }' >"/out/$name.stat"
-	sed "s/^/$name: /" "/out/$name.stat"
-}
-
 # disk NUMBER: a sparse loop device, with the write-back cache of its file.
 disk() {
 	truncate -s 600M "/tmp/disk$1"

@@ -35,6 +35,7 @@ const DEFAULT: &[Guest] = &[
     ("6.12", "alloc_cold"),
     ("6.12", "ext4"),
     ("6.12", "nowait"),
+    ("6.12", "containers"),
     ("6.12", "dirtied"),
     ("6.12", "doctor_journal"),
     ("6.12", "skew"),

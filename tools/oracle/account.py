@@ -137,6 +137,8 @@ class KernelAccount:
         """Counts blocks for which geometry.py and the kernel's stripe_head disagree on the array's sector."""
         kernel = bio.fields[f"a{self.index(bio)}"]
         for array, member in self.owners.get(dev, ()):
+            if not self.holds(member, bio.sector + begin):
+                continue
             for origin, where, _ in array.pieces(member, bio.sector + begin, 1):
                 if origin != "parity" and where != kernel:
                     self.disputed += 1

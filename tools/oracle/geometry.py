@@ -112,7 +112,10 @@ class Array:
             origin, where, left = member.rest, None, FAR
             if at < 0:
                 left = -at
-            elif at < member.data_offset or member.slot is None:
+            elif member.slot is not None and member.data_offset <= at < end:
+                where, left = self.layout.locate(member.slot, at - member.data_offset)
+                origin, left = "parity" if where is None else None, min(left, end - at)
+            else:
                 for first, length, what in member.md:
                     if first <= at < first + length:
                         origin, left = what, first + length - at
@@ -123,9 +126,6 @@ class Array:
                 else:
                     if at < member.data_offset:
                         left = member.data_offset - at
-            elif at < end:
-                where, left = self.layout.locate(member.slot, at - member.data_offset)
-                origin, left = "parity" if where is None else None, min(left, end - at)
             length = min(left, count)
             yield origin, where, length
             sector += length
@@ -178,6 +178,19 @@ def read_member(name, dev, examine, bitmap):
     return member
 
 
+def read_volume(directory):
+    """A volume of a container, described by detail (of mdadm) and volume.NAME: first data sector, sectors and slot on the
+    member's disk, and the first sector of the container's metadata, which end with the disk."""
+    detail = (directory / "detail").read_text()
+    members = []
+    for line in (directory / "members").read_text().splitlines():
+        dev, name = line.split()
+        begin, count, slot, metadata = map(int, (directory / f"volume.{name}").read_text().split())
+        md = [(metadata - begin, FAR, "md_superblock")]
+        members.append(Member(name, dev, slot, 0, md, data_sectors=count, begin=begin))
+    return Array(directory.name, read_layout(words(detail, "Raid Level"), detail), members)
+
+
 def read_layout(level, examine):
     variant = words(examine, "Layout", "")
     if level not in LEVELS or level in VARIANTS and not VARIANTS[level].fullmatch(variant):
@@ -202,6 +215,8 @@ def position(examine):
 def read_array(directory, breakage=None):
     """The array described by members (lines "7:1 loop1"), examine.NAME, bitmap.NAME, and for a partition partition.NAME
     ("7:0 2048": device number of the disk, first sector)."""
+    if (directory / "detail").exists():
+        return read_volume(directory)
     members, layouts, reshape = [], {}, []
     level = "single"
     for line in (directory / "members").read_text().splitlines():

@@ -110,6 +110,8 @@ def read_stack(directory, base, dev):
     """The stack on one array, or on a disk without md, from the files of a run."""
     if base.startswith("md"):
         arrays = read_arrays(directory, base)
+        if (beside := directory / f"beside.{base}").exists():
+            arrays |= read_arrays(directory, beside.read_text().strip())
     else:
         arrays = {base: Array(base, Layout("single", 1), [Member(base, dev, 0, 0)])}
     with open(directory / "trace", errors="replace") as lines:

@@ -76,6 +76,26 @@ fn requests_only_the_kernel_counted_are_lost_and_noted() {
     assert_eq!(step(sample(5, 600, 0)), (0, vec![note(12)]));
 }
 
+/// The volumes of a container share a disk, whose count is that of both.
+#[test]
+fn requests_of_volumes_on_one_disk_are_added_up() {
+    let with = |ours: u64, others: u64, kernel: u64| {
+        let mut sample = sample(ours, ours, 0);
+        sample.arrays[0].members[1].disk.as_mut().unwrap().requests_before = Some(kernel);
+        let mut second = sample.arrays[0].clone();
+        second.members.remove(0);
+        second.members[0].disk.as_mut().unwrap().requests_before = None;
+        sample.arrays.push(second);
+        let cell = sample.counters.cells.entry(CellKey { member: 2, ..BITMAP }).or_default();
+        cell.requests = others;
+        sample
+    };
+    let mut fold = Fold::new(with(100, 1000, 105));
+    let mut step = |sample| fold.step(sample).lost[Loss::Uncounted];
+    assert_eq!(step(with(110, 1040, 155)), 0);
+    assert_eq!(step(with(120, 1080, 208)), 3);
+}
+
 #[test]
 fn parity_that_completes_late_is_charged_to_its_cause() {
     let with = |tenths: u64, file: u64, journal: u64, completed: u64| {

@@ -8,7 +8,7 @@ use crate::advice::quote::{path_of, quote};
 use crate::analysis::placement::{Report, Skews};
 use crate::fs::ext4::{Journal, Superblock};
 use crate::machine::mballoc::MbStats;
-use crate::machine::{Array, Filesystem, Member};
+use crate::machine::{Array, Filesystem, Member, container_of};
 
 /// Input of the rules.
 #[derive(Default)]
@@ -254,13 +254,10 @@ impl ArrayFacts {
         path_of(&self.array.name)
     }
 
-    /// Path of the container, quoted, of an array with external metadata (IMSM, DDF:
-    /// md/metadata_version is `external:/md127/0`, or `external:-md127/0` while it is read-only).
-    /// mdadm refuses to add disks to the array itself.
+    /// Path of the container, quoted, of an array with external metadata (IMSM, DDF). mdadm refuses
+    /// to add disks to the array itself.
     pub fn container(&self) -> Option<String> {
-        let member = self.array.metadata.as_deref()?.strip_prefix("external:")?;
-        let (name, _) = member.strip_prefix(['/', '-'])?.split_once('/')?;
-        Some(path_of(name))
+        self.array.metadata.as_deref().and_then(container_of).map(path_of)
     }
 
     /// `/sys/block/md0/FILE`, quoted.

@@ -1,6 +1,7 @@
 //! Tests on machines described by a few lines of text ([`tree::Tree`]).
 
 mod changes;
+mod containers;
 mod hostile;
 mod stacks;
 mod targets;

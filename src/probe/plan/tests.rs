@@ -16,6 +16,8 @@ const MODERN: Facts = Facts {
         raid5_end_write: 1,
         raid10_end_read: 1,
         raid10_end_write: 1,
+        flush_end: 1,
+        ppl_flush_end: 1,
         crypt_end: 1,
         sync_ends: [1; 6],
         stripe_syncing: 8,

@@ -47,17 +47,32 @@ create_array() {
 	mdadm --create "/dev/$name" --run --quiet "$@" </dev/null
 }
 
+# describe_volume NAME: the ranges of a volume in a container on its members, see read_volume() in geometry.py.
+describe_volume() {
+	local container path dir to=$out/$1
+	container=$(<"/sys/block/$1/md/metadata_version")
+	container=${container#external:?}
+	mdadm --detail "/dev/$1" >"$to/detail"
+	for path in "/sys/block/$1/md"/dev-*; do
+		dir=/sys/block/${container%%/*}/md/${path##*/}
+		echo "$(<"$path/offset") $((2 * $(<"$path/size"))) $(<"$path/slot") $(<"$dir/offset")" >"$to/volume.${path##*/dev-}"
+	done
+}
+
 # describe_arrays: writes mdadm's description of the members of each array. Called at both ends of a run: before.MEMBER
 # keeps the first description.
 describe_arrays() {
-	local name to path member dir
+	local name to path member dir volume
 	for name in ${arrays[@]+"${arrays[@]}"}; do
 		to=$out/$name
 		mkdir -p "$to"
+		volume=''
+		if grep -q '^external:' "/sys/block/$name/md/metadata_version"; then volume=1 && describe_volume "$name"; fi
 		for path in "/sys/block/$name/md"/dev-*; do
 			member=${path##*/dev-}
 			if [ ! -e "/sys/class/block/$member/dev" ]; then continue; fi
 			echo "$(<"/sys/class/block/$member/dev") $member" >>"$to/members"
+			if [ "$volume" ]; then continue; fi
 			if [ -e "$to/examine.$member" ]; then cp "$to/examine.$member" "$to/before.$member"; fi
 			mdadm --examine "/dev/$member" >"$to/examine.$member"
 			if [ -e "/sys/block/$name/md/bitmap/location" ]; then

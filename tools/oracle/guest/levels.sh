@@ -63,6 +63,28 @@ create() {
 	if [ -e "/sys/block/$md/md/bitmap/time_base" ]; then echo 0.2 >"/sys/block/$md/md/bitmap/time_base" 2>/dev/null || true; fi
 }
 
+# containers NAME: a RAID 10 and the array of the run, a RAID 5, in one container. The RAID 10 has no filesystem.
+containers() {
+	local container=md$((119 - ${#arrays[@]})) first
+	export MDADM_NO_SYSTEMCTL=1 MDADM_NO_UDEV=1
+	mkdir -p /run/mdadm
+	parts 4
+	mdadm --create "/dev/$container" --run --quiet --metadata=ddf --raid-devices=4 "${devices[@]}" </dev/null
+	# shellcheck disable=SC2086 # none or one word
+	create --level=10 --raid-devices=4 --size=102400 $clean "/dev/$container"
+	first=$md
+	targets+=("/dev/$first")
+	# shellcheck disable=SC2086 # none or one word
+	create --level=5 --chunk=64 --raid-devices=4 --size=409600 $clean "/dev/$container"
+	echo "$first" >"$out/beside.$md"
+	based "$1" "/dev/$md"
+}
+
+# is_clean ARRAY: mdmon has written it.
+is_clean() {
+	[ "$(<"/sys/block/$1/md/array_state")" = clean ]
+}
+
 level() {
 	local name=$1 level=${1%%-*} variant='' options=() missing=()
 	if [ "$level" != "$name" ]; then variant=${name#*-}; fi
@@ -72,6 +94,7 @@ level() {
 		based "$name" "${devices[0]}"
 		cat "/sys/class/block/${base#/dev/}/dev" >"$out/dev.${base#/dev/}"
 		return ;;
+	ddf) containers "$name"; return ;;
 	raid0) parts 3; options=(--chunk=64) ;;
 	raid1) parts 2; options=(--bitmap=internal) ;;
 	raid10) parts 4; options=(--chunk=64 --bitmap=internal) ;;

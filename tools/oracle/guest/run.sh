@@ -57,6 +57,7 @@ run() {
 	"$workload"
 	unmount_all
 	if [ "$stack" = neighbour ]; then neighbour; fi
+	if compgen -G "$out/beside.*" >/dev/null; then wait_until 120 is_clean "$md"; fi
 	end_run
 	for volume in "${volumes[@]}"; do
 		if [ "${kind_of[$volume]}" = xfs ]; then
@@ -100,8 +101,8 @@ clean() {
 	for each in /mnt/*; do umount "$each"; rmdir "$each"; done
 	dmsetup remove_all
 	for each in /sys/block/md*/md/sync_action; do echo idle >"$each"; done
-	# An array of arrays was created last, so it is stopped first.
-	for ((each = 199; each >= 120; each--)); do
+	# An array of arrays was created last, so it is stopped first. The number of a container is below those of its volumes.
+	for ((each = 199; each >= 100; each--)); do
 		if [ -e "/sys/block/md$each" ]; then mdadm --stop "/dev/md$each"; fi
 	done
 	losetup -D
