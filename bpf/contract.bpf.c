@@ -38,6 +38,7 @@ struct {
 	struct rt_array array;
 	struct rt_cost cost;
 	struct rt_dev dev;
+	struct rt_dev_bucket dev_bucket;
 	struct rt_dev_entry dev_entry;
 	struct rt_event_request event_request;
 	struct rt_event_submission event_submission;

@@ -4,6 +4,7 @@
 #define RAIDTRACE_COUNTERS_BPF_H
 
 #include "shared/hist.h"
+#include "dev_index.bpf.h"
 
 /*
  * The program that runs. Selects its entry in per-CPU maps that several programs write to
@@ -58,10 +59,10 @@ static __always_inline __u32 rt_op_of(__u32 flags)
 
 static __always_inline struct rt_dev_entry *rt_dev_entry(__u32 dev)
 {
-	__u32 slot = ((__u64)dev * rt_dev_mult) >> (64 - RT_DEV_HASH_BITS);
-	struct rt_dev_entry *e = bpf_map_lookup_elem(&rt_dev_index, &slot);
+	__u32 hash = rt_dev_hash(dev, rt_dev_mult);
+	struct rt_dev_bucket *b = bpf_map_lookup_elem(&rt_dev_index, &hash);
 
-	return e && e->dev == dev ? e : NULL;
+	return b ? rt_dev_in(b, dev) : NULL;
 }
 
 static __always_inline struct rt_dev *rt_dev_of(__u32 dev)

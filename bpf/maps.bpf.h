@@ -45,14 +45,14 @@ extern const volatile __u32 rt_members_max;	/* maximum number of members; rt_mem
 extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio() */
 
 /*
- * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no two devices share a
- * slot. So a lookup, of any device, is a multiplication and a load, without a bucket to walk.
+ * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no three devices share a
+ * bucket. So a lookup, of any device, is a multiplication and a look at two entries of one cache line.
  */
 struct rt_dev_index_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1 << RT_DEV_HASH_BITS);
 	__type(key, __u32);
-	__type(value, struct rt_dev_entry);
+	__type(value, struct rt_dev_bucket);
 };
 extern struct rt_dev_index_map rt_dev_index SEC(".maps");
 

@@ -4,7 +4,8 @@
 #define RAIDTRACE_LIMITS_H
 
 enum rt_limits {
-	RT_DEV_HASH_BITS = 14,	/* log2 of the slots of the device index */
+	RT_DEV_HASH_BITS = 13,	/* log2 of the buckets of the device index */
+	RT_DEV_WAYS = 2,	/* entries of a bucket; rt_dev_in() handles two */
 	RT_DEVS = 1024,		/* disks and arrays together */
 	RT_DISK_PARTS = 15,	/* members on one disk */
 	RT_NESTING_MAX = 3,	/* maximum depth of nested arrays that is resolved */

@@ -70,11 +70,15 @@ enum rt_dev_flags {
 
 /* A traced block device: a disk with members, an array, or both. */
 struct rt_dev_entry {
-	__u32 dev;		/* major << 20 | minor; 0: slot not in use */
+	__u32 dev;		/* major << 20 | minor; 0: not in use */
 	__u16 index;		/* into rt_devs */
 	__u16 array;		/* 1 + index into rt_arrays; 0: not an array */
 	__u32 flags;		/* rt_dev_flags */
 	__u32 pad;
+};
+
+struct rt_dev_bucket {
+	struct rt_dev_entry way[RT_DEV_WAYS];
 };
 
 struct rt_dev {

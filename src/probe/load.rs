@@ -19,9 +19,9 @@ use super::plan::{Choice, Plan};
 use super::shadows::{SHADOWED, is_shadow};
 use super::skel::{RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
-use super::wire::{Wire, rt_row, rt_tiles};
+use super::wire::{Wire, rt_dev_bucket, rt_row, rt_tiles};
 use crate::analysis::counters::{FileKey, TaskKey};
-use crate::contract::COST_SHIFT;
+use crate::contract::{COST_SHIFT, DEV_WAYS};
 
 /// Counter rows per member and CPU. Most arrays use 10 to 20 of the 150 cells.
 const ROWS_PER_MEMBER: u32 = 32;
@@ -142,7 +142,7 @@ impl Probe {
         let two = |pair: &[u32]| rt_tiles { list: [pair[0], pair.get(1).copied().unwrap_or(0)] };
         put(&maps.rt_tiles, &tables.tiles.chunks(2).map(two).collect::<Vec<_>>())?;
         for (slot, entry) in &tables.index {
-            maps.rt_dev_index.update(slot.bytes(), entry.bytes(), MapFlags::ANY)?;
+            self.write(&Write::Index(*slot, *entry))?;
         }
         Ok(())
     }
@@ -195,7 +195,13 @@ impl Probe {
         match write {
             Write::Member(at, member) => maps.rt_members.update(at.bytes(), member.bytes(), any),
             Write::Dev(at, dev) => maps.rt_devs.update(at.bytes(), dev.bytes(), any),
-            Write::Index(at, entry) => maps.rt_dev_index.update(at.bytes(), entry.bytes(), any),
+            Write::Index(slot, entry) => {
+                let at = slot / DEV_WAYS;
+                let old = maps.rt_dev_index.lookup(at.bytes(), any)?.unwrap_or_default();
+                let mut bucket = rt_dev_bucket::read(&old).unwrap_or_default();
+                bucket.way[(slot % DEV_WAYS) as usize] = *entry;
+                maps.rt_dev_index.update(at.bytes(), bucket.bytes(), any)
+            }
         }
         .context("updating the maps of the running programs")
     }

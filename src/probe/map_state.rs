@@ -10,8 +10,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
+use super::dev_index::slots;
 use super::member_ids::{MemberIds, Switchover};
-use super::tables::{DEVS, SLOTS, Tables, slot};
+use super::tables::{DEVS, SLOTS, Tables};
 use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
 
 /// Limits of the number of spare entries for members that join or change while the programs run.
@@ -106,6 +107,8 @@ pub(super) struct MapState {
     member_ids: MemberIds,
     positions: HashMap<Identity, usize>,
     devs: BTreeMap<u32, (rt_dev_entry, rt_dev)>,
+    /// Slots of the devices in the device index.
+    slots: HashMap<u32, u32>,
     free_members: Pool,
     free_devs: Pool,
     free_slots: Pool,
@@ -122,6 +125,7 @@ impl MapState {
             members: (0..).zip(tables.members.iter().copied()).collect(),
             member_ids: MemberIds::loaded(members),
             positions: identities(tables).into_iter().map(|(p, id)| (id, p)).collect(),
+            slots: tables.index.iter().map(|(slot, entry)| (entry.dev, *slot)).collect(),
             devs: watched(tables).map(|(entry, dev)| (entry.dev, (entry, dev))).collect(),
             free_members: Pool::new(members as u32, spare.members),
             free_devs: Pool::new(tables.devs.len() as u32, (DEVS - tables.devs.len()) as u32),
@@ -211,7 +215,9 @@ impl MapState {
     fn devs(&mut self, was: &Self, tables: &Tables, writes: &mut Vec<Write>) -> Option<()> {
         self.devs.clear();
         let mut index = Vec::new();
-        let mut taken = HashSet::new();
+        // A program may have just read the entry of a device that is gone.
+        let mut taken: HashSet<u32> = was.slots.values().copied().collect();
+        self.slots.clear();
         for (mut entry, mut dev) in watched(tables) {
             let had = was.devs.get(&entry.dev);
             // Learned blocks are keyed by the array's index, so the index must not change.
@@ -242,11 +248,14 @@ impl MapState {
                     u16::try_from(fresh).ok()?
                 }
             };
-            if !taken.insert(slot(entry.dev, self.mult)) {
-                return None;
-            }
+            let slot = match was.slots.get(&entry.dev) {
+                Some(slot) => *slot,
+                None => slots(entry.dev, self.mult).find(|slot| !taken.contains(slot))?,
+            };
+            taken.insert(slot);
+            self.slots.insert(entry.dev, slot);
             if had.is_none_or(|(h, _)| *h != entry) {
-                index.push(Write::Index(slot(entry.dev, self.mult), entry));
+                index.push(Write::Index(slot, entry));
             }
             self.devs.insert(entry.dev, (entry, dev));
         }
@@ -257,10 +266,7 @@ impl MapState {
             // A program that has just read the entry still uses its index, so only `dev` is
             // cleared.
             let gone = rt_dev_entry { dev: 0, ..*entry };
-            if !taken.insert(slot(*number, self.mult)) {
-                return None;
-            }
-            index.push(Write::Index(slot(*number, self.mult), gone));
+            index.extend(was.slots.get(number).map(|slot| Write::Index(*slot, gone)));
             self.free_devs.give(u32::from(entry.index), 1);
             self.free_slots.give(dev.slot_base, dev.nr_slots);
         }

@@ -24,6 +24,7 @@ mod btf;
 pub mod clock;
 mod counters;
 mod deltas;
+mod dev_index;
 mod drain;
 mod entries;
 pub mod events;

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use super::boundaries::{Placed, boundaries};
+use super::dev_index;
 use super::plan::{Dirtied, Need};
 use super::tiles::{Lists, Tiles};
 use super::wire::{
@@ -13,8 +14,8 @@ use super::wire::{
 };
 use crate::address::{FsSector, MemberSector};
 use crate::contract::{
-    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, ARRAY_XFS, DEV_CLASSIFIED, DEV_HASH_BITS,
-    DEV_NESTED, DEV_REBUILDS, DEV_STACKED, DEV_START_TIME, DEV_VOLUMES,
+    self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, ARRAY_XFS, DEV_CLASSIFIED, DEV_NESTED,
+    DEV_REBUILDS, DEV_STACKED, DEV_START_TIME, DEV_VOLUMES,
 };
 use crate::fs::ext4::features::ro_compat;
 use crate::fs::{Layout, SectorRange, Uuid};
@@ -138,7 +139,9 @@ impl Tables {
             }),
         };
         tables.devs = devs.into_values().map(|(_, dev)| dev).collect();
-        tables.hash(&entries)?;
+        (tables.mult, tables.index) = dev_index::place(&entries).ok_or_else(|| {
+            format!("{} devices do not fit the device index: name fewer targets", entries.len())
+        })?;
         Ok(tables)
     }
 
@@ -444,29 +447,6 @@ impl Tables {
         d.nr_parts += 1;
         Ok(())
     }
-
-    /// Finds a multiplier for which no two devices share a slot of the index.
-    fn hash(&mut self, entries: &[rt_dev_entry]) -> Result<(), String> {
-        // Knuth's multiplicative method; the sequence of multipliers is fixed, so that a run can
-        // be repeated.
-        let mut mult = 0x9e37_79b9_7f4a_7c15_u64;
-        for _ in 0..100_000 {
-            let mut index: Vec<_> = entries.iter().map(|e| (slot(e.dev, mult), *e)).collect();
-            index.sort_unstable_by_key(|(slot, _)| *slot);
-            if index.windows(2).all(|w| w[0].0 != w[1].0) {
-                self.index = index;
-                self.mult = mult;
-                return Ok(());
-            }
-            mult = mult.wrapping_mul(0xd129_42ab_5ed5_58c5) | 1;
-        }
-        Err(format!("{} devices do not fit the device index: name fewer targets", entries.len()))
-    }
-}
-
-/// Slot of a device in the index, computed as in `rt_dev_entry()` (`bpf/counters.bpf.h`).
-pub(super) fn slot(dev: u32, mult: u64) -> u32 {
-    (u64::from(dev).wrapping_mul(mult) >> (64 - DEV_HASH_BITS)) as u32
 }
 
 /// True if dm-crypt is between the filesystem and the array.
