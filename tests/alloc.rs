@@ -164,7 +164,7 @@ fn a_recording_is_replayed_reported_and_exported() {
     }
     let (disk, dir) = (disk(), memory());
     let path = |name: &str| dir.path().join(name).display().to_string();
-    let (record, folded, flame) = (path("a.rtrace"), path("a.folded"), path("a.svg"));
+    let (record, folded, flame) = (path("a.rtrace"), path("a.folded"), path("a.html"));
     let top = start(&[
         "--json",
         "-i",
@@ -184,7 +184,7 @@ fn a_recording_is_replayed_reported_and_exported() {
     assert_eq!(out.code(), Some(0), "{}", out.stderr);
     let printed = json(&(first + &out.stdout));
 
-    let (folded_again, flame_again) = (path("b.folded"), path("b.svg"));
+    let (folded_again, flame_again) = (path("b.folded"), path("b.html"));
     let again = raidtrace(&[
         "alloc",
         "--replay",

@@ -19,7 +19,7 @@ const BLOCKS: u64 = 80 * 1024;
 struct Watched {
     intervals: Vec<Value>,
     folded: String,
-    svg: String,
+    page: String,
     /// Groups considered according to ext4's mb_stats, in phases that enable them.
     considered: u64,
 }
@@ -35,7 +35,7 @@ fn traced(dir: &Path, name: &str) -> Watched {
     Watched {
         intervals: intervals(dir.join(format!("{name}.out"))),
         folded: file("folded"),
-        svg: file("svg"),
+        page: file("html"),
         considered: considered(&file("stats.after")) - considered(&file("stats.before")),
     }
 }
@@ -90,7 +90,7 @@ pub(super) fn allocator_is_named(kernel: &str) {
     let ratio = looked as f64 / before.considered as f64;
     assert!((0.98..1.02).contains(&ratio), "{looked} looked at, {} considered", before.considered);
     assert!(before.folded.lines().any(|l| l.contains("ext4_mb_good_group")), "{}", before.folded);
-    assert!(before.svg.contains("ext4_mb_good_group"));
+    assert!(before.page.contains("ext4_mb_good_group"));
     assert!(before.sum("/got_blocks") >= BLOCKS);
 }
 

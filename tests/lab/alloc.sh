@@ -24,7 +24,7 @@ work() { # WHERE NAME
 # watched NAME WHERE: runs the load there, with counts of raidtrace and the kernel.
 watched() {
 	local name=$1 where=$2 dev=${2##*/} status=0 pid
-	raidtrace alloc --json --interval 2 --mb-stats --folded "/out/$name.folded" --flame "/out/$name.svg" \
+	raidtrace alloc --json --interval 2 --mb-stats --folded "/out/$name.folded" --flame "/out/$name.html" \
 		"$where" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
 	wait_until 300 has_printed "/out/$name.out" "$pid"

@@ -57,8 +57,8 @@ pub struct Alloc {
     #[arg(long, value_name = "FILE")]
     pub folded: Option<PathBuf>,
 
-    /// At the end, write a flame graph to this file
-    #[arg(long, value_name = "FILE.svg")]
+    /// At the end, write a flame graph to this file, a page without scripts
+    #[arg(long, value_name = "FILE.html")]
     pub flame: Option<PathBuf>,
 
     /// Replace existing files of --record, --folded and --flame
@@ -83,7 +83,7 @@ pub struct Alloc {
 /// Shown at the end of `--help`.
 pub const EXAMPLES: &str = "Examples:
   sudo raidtrace alloc /srv                    why the filesystem under /srv burns CPU
-  sudo raidtrace alloc --duration 30s --flame alloc.svg   half a minute, and a flame graph of it
+  sudo raidtrace alloc --duration 30s --flame alloc.html  half a minute, and a flame graph of it
   sudo raidtrace alloc md127 --json | jq -c '.filesystems[].reason'
   sudo raidtrace alloc --record alloc.rtrace; raidtrace alloc --replay alloc.rtrace
 

@@ -37,8 +37,8 @@ impl Profile {
             *lines.entry(OTHER.into()).or_default() += self.other();
         }
         let mut lines: Vec<_> = lines.into_iter().collect();
-        // Sort by frames, not by bytes: `f.isra.0;g` must not come between `f` and `f;g`, because
-        // inferno merges only adjacent equal frames.
+        // Sort by frames, not by bytes: flame graph tools merge only adjacent equal frames, and
+        // `f.isra.0;g` must not come between `f` and `f;g`.
         lines.sort_by(|(a, _), (b, _)| a.split(';').cmp(b.split(';')));
         lines.iter().map(|(line, n)| format!("{line} {n}")).collect()
     }

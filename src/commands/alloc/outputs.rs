@@ -70,7 +70,7 @@ pub fn write_stacks(profile: &Profile, folded: Option<Out>, flame: Option<Out>) 
     }
     if let Some(flame) = flame {
         let title = "raidtrace alloc: kernel stacks";
-        flame.write(|mut out| profile.write_svg(title, &mut out))?;
+        flame.write(|mut out| profile.write_page(title, &mut out))?;
     }
     Ok(())
 }

@@ -1,8 +1,5 @@
 //! Flame graphs without a script: frames are nested SVGs, as wide as their share, with a title
 //! each.
-//!
-//! inferno's SVG cannot be part of a page: it has a script or an `onload` handler, a fixed width,
-//! and style rules that would also apply to other elements of the page.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +10,9 @@ use crate::analysis::units;
 
 /// Height of a frame, in pixels.
 const ROW: usize = 18;
-/// Maximum depth. Deeper frames are left out, and not counted.
-const DEPTH: usize = 64;
+/// Maximum depth: a comm and PERF_MAX_STACK_DEPTH functions. Deeper frames are left out, and not
+/// counted.
+const DEPTH: usize = 128;
 /// Smallest share of a frame that is drawn. Narrower frames are left out, with those above them.
 const SMALLEST: f64 = 0.002;
 /// Maximum number of frames.

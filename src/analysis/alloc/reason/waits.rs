@@ -149,7 +149,7 @@ impl Case<'_> {
             id: "slow_unexplained".to_owned(),
             sentence,
             risk: Some(format!(
-                "raidtrace alloc --duration 30s --flame FILE.svg {} shows the stacks of the \
+                "raidtrace alloc --duration 30s --flame FILE.html {} shows the stacks of the \
                  allocator",
                 quote(target)
             )),

@@ -20,7 +20,7 @@ fn unexplained_waits_list_the_missing_figures() {
          CPUs are in the allocator, most in ext4_mb_mark_diskspace_used; not known: what tasks \
          sleep on (locks, memory, other disk reads)"
     );
-    assert!(r.commands.is_empty() && r.risk.unwrap().contains("--flame FILE.svg /srv"));
+    assert!(r.commands.is_empty() && r.risk.unwrap().contains("--flame FILE.html /srv"));
     // Neither groups nor waits are counted.
     s.sources.insert("groups", Source::None);
     s.sources.insert("waits", Source::None);
