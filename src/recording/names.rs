@@ -22,6 +22,11 @@ const LONGEST_NAME: usize = 255;
 /// Maximum number of arrays in a state; a damaged one may have any number.
 const MOST_ARRAYS: usize = 4096;
 
+/// Longest time between a state, or an interval of the allocator or of slow operations, and a row
+/// after it. States are written once a second, and intervals of the allocator at least once an
+/// hour; if sysfs hangs, a state can be late by minutes. A row later than this has a damaged time.
+const LONGEST_GAP_US: i64 = 2 * 3_600_000_000;
+
 /// Cached number that was not looked up yet.
 const NOT_LOOKED_UP: u32 = u32::MAX;
 /// Cached number of a name that is not in the last state.
@@ -65,6 +70,8 @@ pub struct Names {
     array_ids: HashMap<String, u32>,
     pub locations: Recent<FileId, FileLocation>,
     pub invalid_rows: u64,
+    /// Time of the newest state or interval; `None` before the first.
+    newest_us: Option<i64>,
     numbers: Arc<Numbers>,
     devices: Arc<Devices>,
     kinds: Vec<Option<Kind>>,
@@ -87,6 +94,7 @@ pub struct Names {
 /// State of [`Names`], for seeking back.
 #[derive(Clone, Debug)]
 pub struct Mark {
+    newest_us: Option<i64>,
     numbers: Arc<Numbers>,
     devices: Arc<Devices>,
 }
@@ -98,6 +106,7 @@ impl Names {
             array_ids: HashMap::new(),
             locations: Recent::default(),
             invalid_rows: 0,
+            newest_us: None,
             numbers: Arc::default(),
             devices: Arc::new(rows::devices(header)),
             kinds: Vec::new(),
@@ -113,10 +122,15 @@ impl Names {
     }
 
     pub fn mark(&self) -> Mark {
-        Mark { numbers: Arc::clone(&self.numbers), devices: Arc::clone(&self.devices) }
+        Mark {
+            newest_us: self.newest_us,
+            numbers: Arc::clone(&self.numbers),
+            devices: Arc::clone(&self.devices),
+        }
     }
 
     pub fn restore(&mut self, mark: &Mark) {
+        self.newest_us = mark.newest_us;
         self.numbers = Arc::clone(&mark.numbers);
         self.devices = Arc::clone(&mark.devices);
         self.forget_cached_indices();
@@ -161,14 +175,21 @@ impl Names {
         }
     }
 
-    /// The item of a row; `None` if its kind is unknown, or its member or array is not in the last
-    /// state.
+    /// The item of a row; `None` if its kind is unknown, its member or array is not in the last
+    /// state, or its time is damaged.
     #[inline]
     pub fn item(&mut self, batch: &Batch, row: usize) -> Option<Item> {
         let kind = *self.kinds.get(usize::from(batch.kind.get(row)?))?;
         let time_us = batch.time.get(row)?;
         let kind = kind?;
-        let item = self.item_of_kind(kind, time_us, batch, row);
+        let sets_time = matches!(kind, Kind::State | Kind::Alloc | Kind::Slow);
+        let latest = self.newest_us.map_or(i64::MAX, |us| us.saturating_add(LONGEST_GAP_US));
+        let item = (sets_time || time_us <= latest)
+            .then(|| self.item_of_kind(kind, time_us, batch, row))
+            .flatten();
+        if sets_time && item.is_some() {
+            self.newest_us = self.newest_us.max(Some(time_us));
+        }
         self.invalid_rows += u64::from(item.is_none());
         item
     }

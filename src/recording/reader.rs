@@ -164,7 +164,7 @@ impl Reader {
     }
 
     /// Number of rows that cannot be converted to items: their member or array is not in the last
-    /// state before them, or their text is invalid.
+    /// state before them, their time is hours after that state, or their text is invalid.
     pub fn invalid_rows(&self) -> u64 {
         self.names.invalid_rows
     }
@@ -207,13 +207,10 @@ impl Reader {
         Some(&self.batch)
     }
 
-    /// Reads to the end and returns the time of the last row.
+    /// Reads to the end and returns the time of the last valid row.
     pub fn last_time(mut self) -> i64 {
-        let mut last = self.last_us;
-        while self.next_batch() {
-            last = last.max(self.batch.last_us().unwrap_or(last));
-        }
-        last
+        while self.next_item().is_some() {}
+        self.last_us
     }
 
     /// Position of the current batch; returned once for each batch.

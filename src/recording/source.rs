@@ -26,6 +26,8 @@ const MAX_WAIT_US: i64 = 60_000_000;
 /// Maximum delay of the state that ends an interval. If it comes later, the interval ends without
 /// it.
 const STATE_DELAY_US: i64 = 1_500_000;
+/// Longest time without rows that is divided into intervals. A longer one is a single interval.
+const GAP_US: i64 = 60_000_000;
 /// Maximum number of seek positions. When there are more, every second one is dropped.
 const MARKS: usize = 4096;
 /// Maximum number of interval starts.
@@ -219,7 +221,17 @@ impl Source {
             let Some(to) = to else { return };
             last.to = Some(to);
             self.events.disks.add_boundary(to);
-            self.spans.push_back(Span::new(to));
+            let mut next = Span::new(to);
+            // Later rows are at most SLACK_US older than this one.
+            let gap = time.saturating_sub(SLACK_US).saturating_sub(to);
+            if gap > GAP_US {
+                let end = to + gap / self.interval_us * self.interval_us;
+                next.to = Some(end);
+                self.spans.push_back(next);
+                self.events.disks.add_boundary(end);
+                next = Span::new(end);
+            }
+            self.spans.push_back(next);
         }
     }
 

@@ -74,13 +74,13 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
     if !h.command.is_empty() {
         wrapped(out, "", &format!("while running: {}", h.command.join(" ")))?;
     }
-    let (from, to) = (time::rfc3339(report.from_us), time::clock(report.to_us));
-    writeln!(
-        out,
-        "{} to {to} ({})",
-        from.get(..23).map_or(from.clone(), |f| format!("{f}Z")),
-        units::seconds(s.interval)
-    )?;
+    let [from, to] = [report.from_us, report.to_us].map(|us| {
+        let text = time::rfc3339(us);
+        text.get(..23).map_or(text.clone(), |short| format!("{short}Z"))
+    });
+    // The date only once if it is the same.
+    let to = if from.get(..10) == to.get(..10) { time::clock(report.to_us) } else { to };
+    writeln!(out, "{from} to {to} ({})", units::seconds(s.interval))?;
     local_times(out, report)?;
     if (report.from_us, report.to_us) != report.recorded_us {
         let (first, last) = report.recorded_us;

@@ -201,3 +201,55 @@ fn a_disk_that_completes_nothing_leads_the_headline() {
         }
     }
 }
+
+/// A row with a damaged time is left out, and does not extend the recording.
+#[test]
+fn a_row_whose_time_jumps_is_invalid() {
+    let items = fixture::items(600, 4);
+    let at = items.iter().rposition(|item| matches!(item, Item::Request(_))).unwrap();
+    for (jump_us, invalid) in [(3 * 3_600_000_000, 1), (86_400_000_000, 1), (i64::MAX / 2, 1)] {
+        let mut damaged = items.clone();
+        if let Item::Request(request) = &mut damaged[at] {
+            request.time_us += jump_us;
+        }
+        let mut source = source(&damaged, Duration::from_millis(100));
+        let intervals = source.by_ref().count();
+        assert!(intervals < 100, "{intervals} intervals after a jump of {jump_us} us");
+        assert_eq!(source.reader().invalid_rows(), invalid);
+    }
+}
+
+/// A gap of days, such as that of a stopped virtual machine, is one interval. What was counted
+/// before and after it is kept.
+#[test]
+fn a_long_gap_is_one_interval() {
+    let day = 86_400_000_000;
+    let mut items = fixture::items(600, 4);
+    let later = fixture::items(600, 4).into_iter().map(|mut item| {
+        match &mut item {
+            Item::Request(r) => r.time_us += day,
+            Item::Part(p) => p.time_us += day,
+            Item::Submission(s) => s.time_us += day,
+            Item::Dirtied(d) => d.time_us += day,
+            Item::State(s) => s.time_us += day,
+            Item::Alloc { time_us, .. }
+            | Item::Slow { time_us, .. }
+            | Item::Note { time_us, .. }
+            | Item::Lost { time_us, .. } => *time_us += day,
+        }
+        item
+    });
+    let requests = |items: &[Item]| items.iter().filter(|i| matches!(i, Item::Request(_))).count();
+    let recorded = 2 * requests(&items) as u64;
+    items.extend(later);
+    for interval in [Duration::from_millis(100), Duration::from_secs(1)] {
+        let mut source = source(&items, interval);
+        let snapshots: Vec<Snapshot> = source.by_ref().collect();
+        assert!(snapshots.len() < 800, "{} intervals of {interval:?}", snapshots.len());
+        let cells = snapshots.iter().flat_map(|s| &s.arrays).flat_map(|a| &a.members);
+        let sum: u64 = cells.flat_map(|m| &m.io).map(|c| c.requests).sum();
+        assert_eq!((sum, source.reader().invalid_rows()), (recorded, 0));
+        let whole: Duration = snapshots.iter().map(|s| s.interval).sum();
+        assert!(whole > Duration::from_secs(86_400), "{whole:?}");
+    }
+}
