@@ -344,3 +344,44 @@ fn invalid_loads() {
         assert!(out.stderr.contains("cannot be used with"), "{out:?}");
     }
 }
+
+/// Sparse images whose superblocks describe 2^24 and more groups: refused before they take memory.
+#[test]
+fn absurd_superblocks_are_refused() {
+    let dir = common::memory();
+    let path = dir.path().join("image");
+    // Groups of 8 blocks of 4 KiB, without sparse_super.
+    let image = |groups: u32, incompat: u32, desc_size: u16| {
+        let mut sb = vec![0; 1024];
+        let blocks = u64::from(groups) * 8;
+        for (at, value) in [
+            (0x00, groups.wrapping_mul(8)), // s_inodes_count
+            (0x04, blocks as u32),          // s_blocks_count_lo
+            (0x18, 2),                      // s_log_block_size
+            (0x1c, 2),                      // s_log_cluster_size
+            (0x20, 8),                      // s_blocks_per_group
+            (0x24, 8),                      // s_clusters_per_group
+            (0x28, 8),                      // s_inodes_per_group
+            (0x4c, 1),                      // s_rev_level
+            (0x60, incompat),
+            (0x150, (blocks >> 32) as u32), // s_blocks_count_hi
+        ] {
+            sb[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        sb[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
+        sb[0x58..0x5a].copy_from_slice(&512_u16.to_le_bytes());
+        sb[0xfe..0x100].copy_from_slice(&desc_size.to_le_bytes());
+        fs::write(&path, [&[0; 1024][..], &sb].concat()).unwrap();
+        File::options().write(true).open(&path).unwrap().set_len(blocks * 4096).unwrap();
+        // Memory is limited to 1 GiB.
+        let limited = "ulimit -v 1048576 && exec \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", limited, "sh", EXE, "layout"]).arg(&path);
+        run(&mut command)
+    };
+    let (bit64, meta_bg) = (0x80, 0x10);
+    fails(&image(1 << 28, bit64, 64), &["s_blocks_per_group is 8, but a copy"]);
+    fails(&image(1 << 28, bit64 | meta_bg, 64), &["s_blocks_count", "16384 MiB"]);
+    fails(&image(1 << 22, bit64 | meta_bg, 1024), &["s_blocks_count", "4096 MiB"]);
+    fails(&image(1 << 24, bit64 | meta_bg, 64), &["in more pieces than raidtrace reads"]);
+}

@@ -6,6 +6,9 @@ use super::features::{incompat, ro_compat};
 use super::superblock::{Superblock, check};
 use crate::fs::Error;
 
+/// Maximum size of all group descriptors in bytes: enough for 2 PiB with 4 KiB blocks.
+const MOST_DESCRIPTORS: u64 = 1 << 30;
+
 impl Superblock {
     /// Checks the geometry by the rules of the kernel and of e2fsck.
     pub(crate) fn check_geometry(&self) -> Result<(), Error> {
@@ -71,6 +74,35 @@ impl Superblock {
             "s_reserved_gdt_blocks",
             self.reserved_gdt_blocks,
             "but must be at most a quarter of the block size, the capacity of the resize inode",
+        )?;
+        // Without these, a superblock of a KiB describes more metadata than the disk has blocks:
+        // ext2_fill_super() refuses the first, libext2fs the second (EXT2_ET_TOO_MANY_INODES).
+        let per_group = u64::from(self.blocks_per_group);
+        check(
+            per_group >= u64::from(self.inode_table_blocks()) + 3,
+            "s_blocks_per_group",
+            self.blocks_per_group,
+            "but must be at least the blocks of an inode table, two bitmaps and a superblock",
+        )?;
+        let descriptors = u64::from(self.old_gdt_blocks()) + u64::from(self.reserved_gdt_blocks);
+        check(
+            descriptors < per_group,
+            "s_blocks_per_group",
+            self.blocks_per_group,
+            &format!("but a copy of the group descriptors takes {descriptors} blocks"),
+        )?;
+        let bytes = u64::from(self.groups) * u64::from(desc);
+        check(
+            bytes <= MOST_DESCRIPTORS,
+            "s_blocks_count",
+            self.blocks_count,
+            &format!(
+                "which makes {} groups, whose descriptors take {} MiB; raidtrace reads at most \
+                 {} MiB",
+                self.groups,
+                bytes >> 20,
+                MOST_DESCRIPTORS >> 20
+            ),
         )?;
         check(
             !self.has_incompat(incompat::META_BG) || self.first_meta_bg <= self.gdt_blocks(),

@@ -85,6 +85,13 @@ impl Layout {
         }
         builder.superblocks();
         builder.groups()?;
+        if builder.collector.is_full() {
+            return Err(Error::Unusable(format!(
+                "the metadata of this filesystem ({} groups of {} blocks) is in more pieces than \
+                 raidtrace reads: check its superblock with: dumpe2fs -h",
+                superblock.groups, superblock.blocks_per_group
+            )));
+        }
         let journal = builder.journal();
         builder.other_inodes();
         builder.mmp();
@@ -172,12 +179,19 @@ impl Builder<'_> {
     /// The boot block, superblocks and group descriptors with their backups.
     fn superblocks(&mut self) {
         let collector = &mut self.collector;
-        self.sb.fixed_blocks(&mut |first, count, origin| collector.push(first, count, origin));
+        self.sb.fixed_blocks(&mut |first, count, origin| {
+            if !collector.is_full() {
+                collector.push(first, count, origin);
+            }
+        });
     }
 
     /// Bitmaps and inode tables, from the descriptors.
     fn groups(&mut self) -> Result<(), Error> {
         let sb = self.sb;
+        if self.collector.is_full() {
+            return Ok(());
+        }
         let mut misplaced = [
             (Origin::BlockBitmap, 1),
             (Origin::InodeBitmap, 1),
@@ -206,7 +220,9 @@ impl Builder<'_> {
                 [block_bitmap, inode_bitmap, inode_table].into_iter().zip(&mut misplaced)
             {
                 if at > taken && at >= low && at.saturating_add(kind.blocks).0 <= high {
-                    collector.push(at, kind.blocks, kind.origin);
+                    if !collector.is_full() {
+                        collector.push(at, kind.blocks, kind.origin);
+                    }
                 } else {
                     if kind.count == 0 {
                         kind.first = (group, at);

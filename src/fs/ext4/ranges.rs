@@ -60,6 +60,10 @@ impl Overlap {
     }
 }
 
+/// Maximum number of runs in a layout that is read: 48 MiB. A filesystem of 1 PiB made by mke2fs has
+/// fewer.
+const MOST: usize = 1 << 21;
+
 /// Collects ranges in any order. With flex_bg the descriptors of adjacent groups name adjacent
 /// blocks, so the collector extends one open run for each origin. Its memory use depends on the
 /// number of merged ranges, not on the number of groups.
@@ -83,6 +87,11 @@ impl Collector {
                 self.closed.extend(slot.replace(new));
             }
         }
+    }
+
+    /// True if there are more runs than a filesystem has that was not made to exhaust memory.
+    pub fn is_full(&self) -> bool {
+        self.closed.len() >= MOST
     }
 
     /// Returns sorted, disjoint, merged ranges.

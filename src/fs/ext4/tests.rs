@@ -166,7 +166,7 @@ fn fields_of_the_superblock() {
 #[test]
 fn a_damaged_superblock_is_an_error_that_names_the_field() {
     type Damage = fn(&mut Image);
-    let cases: [(&str, Damage); 14] = [
+    let cases: [(&str, Damage); 17] = [
         ("s_magic", |i| i.sb16(0x38, 0)),
         ("s_log_block_size is 7", |i| i.sb32(0x18, 7)),
         ("s_blocks_per_group is 0", |i| i.sb32(0x20, 0)),
@@ -187,6 +187,25 @@ fn a_damaged_superblock_is_an_error_that_names_the_field() {
             i.sb32(0x104, 2);
         }),
         ("s_feature_incompat has journal_dev", |i| i.sb32(0x60, 8)),
+        // An inode table of 126 blocks, in groups of 128.
+        ("s_blocks_per_group is 128, but must be at least", |i| {
+            i.sb32(0x28, 1008);
+            i.sb32(0, 4 * 1008);
+        }),
+        ("s_blocks_per_group is 128, but a copy", |i| i.sb16(0xce, 127)),
+        // 2^26 groups of 32 blocks with meta_bg: 4 GiB of descriptors.
+        ("s_blocks_count is 2147483648, which makes 67108864 groups", |i| {
+            i.sb32(0x04, 1 << 31);
+            i.sb32(0x14, 0);
+            i.sb32(0x18, 2);
+            i.sb32(0x1c, 2);
+            i.sb32(0x20, 32);
+            i.sb32(0x24, 32);
+            i.sb32(0x28, 32);
+            i.sb32(0, 32 << 26);
+            i.sb32(0x60, 0x3d0);
+            i.sb32(0x104, 0);
+        }),
     ];
     for (names, damage) in cases {
         let mut image = Image::new();
