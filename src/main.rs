@@ -8,6 +8,7 @@ use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 use raidtrace::cli::{Cli, Command, manual, version};
 use raidtrace::commands::{alloc, doctor, export, layout, record, report, serve, slow, top};
+use raidtrace::machine::limits;
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let cli = Cli::parse();
+    limits::set_up();
     let success = |()| ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Top(args) => top::command::run(args).map(success),

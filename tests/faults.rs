@@ -312,3 +312,22 @@ struct Page([u8; 4096]);
 fn libc_o_direct() -> i32 {
     rustix::fs::OFlags::DIRECT.bits().try_into().unwrap()
 }
+
+/// A soft limit on open files is raised; a hard one is named.
+#[test]
+fn a_limit_on_open_files_is_named() {
+    if !tracing() {
+        return;
+    }
+    let disk = Loop::new(4 * MIB);
+    let limited = |limit: &str| {
+        let mut top = Command::new("sh");
+        top.args(["-c", &format!("ulimit {limit} 30 && exec \"$@\""), "sh", EXE]);
+        common::run(top.args(["top", &disk.name, "--batch", "-n1", "-i0.1"]))
+    };
+    let out = limited("-Sn");
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let out = limited("-n");
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert!(out.stderr.contains("the limit on open files is 30"), "{out:?}");
+}

@@ -206,3 +206,22 @@ fn names_of_open_files() {
     assert_eq!(out.code(), Some(1), "{out:?}");
     assert!(out.stderr.contains("standard output"), "{out:?}");
 }
+
+/// A write beyond `ulimit -f` fails like one to a full disk: a message, and no FILE.new is left.
+#[test]
+fn a_limit_on_the_size_of_files_is_an_error() {
+    let dir = memory();
+    let limited = |args: &[&str]| {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f 1 && exec \"$@\"", "sh", EXE]).args(args);
+        run(&mut command)
+    };
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    let csv = limited(&["export", DEMO, "-f", "csv", "-o", &path("a.csv")]);
+    let html = limited(&["report", DEMO, "--html", &path("a.html")]);
+    for out in [csv, html] {
+        assert_eq!(out.code(), Some(1), "{out:?}");
+        assert!(out.stderr.contains("File too large"), "{out:?}");
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

@@ -5,6 +5,8 @@ use std::sync::Mutex;
 
 use libbpf_rs::{PrintLevel, set_print};
 
+use crate::machine::limits;
+
 /// The last lines of output.
 static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
@@ -56,7 +58,11 @@ pub(super) fn short(why: &str) -> String {
 
 /// An error message for programs that the kernel refused.
 pub(super) fn refusal(why: &str) -> String {
-    let hint = if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
+    let limit;
+    let hint = if why.contains("-EMFILE") || why.contains("Too many open files") {
+        limit = limits::open_files();
+        &limit
+    } else if why.contains("-EPERM") || why.contains("-1") && why.contains("permitted") {
         "run it as root, and check that the kernel is not locked down (cat \
          /sys/kernel/security/lockdown)"
     } else {

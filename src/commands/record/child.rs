@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::machine::limits;
 use crate::machine::signals::Signals;
 
 /// Checks that the command exists. Called before anything is loaded.
@@ -87,6 +88,7 @@ impl Running {
         if aside {
             child.stdout(io::stderr());
         }
+        limits::restore_for(&mut child);
         signals.pass_ignored_interrupt_to(&mut child);
         let child = child.spawn();
         Ok(Some(Self(child.with_context(|| format!("starting {}", name.display()))?)))

@@ -15,6 +15,7 @@ use super::recording::{Finished, Limits, Recording};
 use super::summary::{Summary, report};
 use crate::analysis::units;
 use crate::machine::Sys;
+use crate::machine::limits;
 use crate::machine::privileges;
 use crate::machine::signals::Signals;
 use crate::session::engine::{Engine, Tick};
@@ -140,9 +141,7 @@ fn kind(error: &Error) -> Option<io::ErrorKind> {
 /// Adds the state of the file to an error.
 fn with_file_state(error: Error, summary: &Summary, files: &Files) -> Error {
     let hint = match kind(&error) {
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            "; limit the size with --max-size or --rotate"
-        }
+        Some(kind) if limits::is_full(kind) => "; limit the size with --max-size or --rotate",
         _ => "",
     };
     error.context(format!(

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::flight::RecordingCopy;
+use crate::machine::limits;
 use crate::machine::output::{Destination, Target};
 use crate::ui::text;
 
@@ -183,9 +184,7 @@ fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
 
 fn is_full(error: &anyhow::Error) -> bool {
     let io = error.chain().find_map(|e| e.downcast_ref::<io::Error>());
-    io.is_some_and(|e| {
-        matches!(e.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
-    })
+    io.is_some_and(|e| limits::is_full(e.kind()))
 }
 
 fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
