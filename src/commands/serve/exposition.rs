@@ -24,6 +24,7 @@ use super::tracing::FlightNow;
 use crate::analysis::hotspot;
 use crate::machine::own::OwnUse;
 use crate::origin::{Op, Origin};
+use crate::ui::text::clean;
 
 /// Values that the metrics are computed from.
 #[derive(Clone, Debug, Default)]
@@ -79,8 +80,14 @@ pub fn plain(open_metrics: &str) -> String {
 
 type Label<'a> = (&'static str, Cow<'a, str>);
 
+/// Label with a value that is safe on a terminal: arrays, members and tasks have names that users
+/// choose.
 fn label<'a>(name: &'static str, value: impl Into<Cow<'a, str>>) -> Label<'a> {
-    (name, value.into())
+    let value = value.into();
+    if let Cow::Owned(safe) = clean(&value) {
+        return (name, safe.into());
+    }
+    (name, value)
 }
 
 /// Labels of a member; the slot of a spare is empty.
@@ -361,11 +368,13 @@ mod tests {
     #[test]
     fn label_values_are_escaped_once() {
         let mut snapshot = raid0(2);
-        snapshot.arrays[0].tasks[0].comm = br#"a"b\c"#.to_vec();
+        snapshot.arrays[0].tasks[0].comm = "a\"b\\c\x1b]0;x\x07\u{9b}31m\u{202e}\r".into();
         let mut totals = Totals::default();
         totals.add(&snapshot, &snapshot, true);
         let figures = Figures { totals, ..Figures::default() };
         let text = open_metrics(figures).unwrap();
-        assert!(text.contains(r#"task="a\"b\\c""#), "{text}");
+        assert!(text.contains(r#"task="a\"b\\c\\x1b]0;x\\x07\\x9b31m"#), "{text}");
+        let raw = |c: char| c != '\n' && (c.is_control() || crate::ui::text::is_hidden(c));
+        assert!(!text.contains(raw), "{text}");
     }
 }

@@ -11,6 +11,7 @@ use crate::analysis::lost::Lost;
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, MemberSnapshot, Overhead, Snapshot};
 use crate::machine::ArrayState;
 use crate::origin::{Op, Origin};
+use crate::ui::text::sanitize;
 
 /// Time after which a member or an array that has disappeared, or an idle series of tasks, is
 /// forgotten.
@@ -19,8 +20,10 @@ const FORGET: Duration = Duration::from_secs(3600);
 pub const MEMBERS: usize = 1024;
 /// Maximum number of arrays, including arrays that have disappeared.
 pub const ARRAYS: usize = 256;
-/// Maximum number of series of tasks.
+/// Number of series of tasks above which some are folded into [`OTHER`].
 pub const TASKS: usize = 512;
+/// Task name of the sums of series that were folded.
+pub const OTHER: &str = "other";
 
 /// Upper edges of the buckets for device times, in µs. These are powers of two, at which buckets of
 /// [`Hist`] end.
@@ -125,18 +128,21 @@ pub struct TaskTotals {
     idle: Duration,
 }
 
+/// Array, task name, origin and operation.
+pub type TaskKey = (String, String, Origin, Op);
+
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub arrays: BTreeMap<String, ArrayTotals>,
     pub members: BTreeMap<MemberKey, MemberTotals>,
     /// Sums of tasks by array, task name, origin and operation. Empty unless requested.
-    pub tasks: BTreeMap<(String, String, Origin, Op), TaskTotals>,
+    pub tasks: BTreeMap<TaskKey, TaskTotals>,
     pub lost: Lost,
     /// Time in raidtrace's programs.
     pub overhead: Overhead,
     pub intervals: u64,
-    /// Updates of arrays, members and task series left out because [`ARRAYS`], [`MEMBERS`] or
-    /// [`TASKS`] was reached.
+    /// Updates of arrays and members left out because [`ARRAYS`] or [`MEMBERS`] was reached, and
+    /// task series that were folded into [`OTHER`] because of [`TASKS`].
     pub dropped_series: u64,
 }
 
@@ -167,9 +173,15 @@ impl Totals {
         for task in self.tasks.values_mut() {
             task.idle += snapshot.interval;
         }
-        self.tasks.retain(|_, t| t.idle < FORGET);
         self.members.retain(|_, m| m.absent < FORGET);
         self.arrays.retain(|_, a| a.absent < FORGET);
+        self.fold_tasks();
+        let Self { tasks, arrays, .. } = self;
+        tasks.retain(
+            |key, task| {
+                if key.1 == OTHER { arrays.contains_key(&key.0) } else { task.idle < FORGET }
+            },
+        );
     }
 
     fn add_array(&mut self, array: &ArraySnapshot, window: &Snapshot) {
@@ -230,17 +242,34 @@ impl Totals {
     /// Adds up tasks by name, not by pid, because pids are short-lived.
     fn add_tasks(&mut self, array: &ArraySnapshot) {
         for task in &array.tasks {
-            let comm = family(&String::from_utf8_lossy(&task.comm));
+            let comm = family(&sanitize(&task.comm));
             for io in &task.io {
                 let key = (array.info.name.clone(), comm.clone(), io.origin, io.op);
-                if self.tasks.len() >= TASKS && !self.tasks.contains_key(&key) {
-                    self.dropped_series += 1;
-                    continue;
-                }
                 let sum = self.tasks.entry(key).or_default();
                 sum.bytes = sum.bytes.saturating_add(io.bytes);
                 sum.idle = Duration::ZERO;
             }
+        }
+    }
+
+    /// Folds the series of tasks that exceed [`TASKS`] into [`OTHER`]: the smallest of those that
+    /// have been idle longest in powers of two, so that neither many short processes nor a large
+    /// one that has ended displaces a task that does IO now.
+    fn fold_tasks(&mut self) {
+        let excess = self.tasks.len().saturating_sub(TASKS);
+        if excess == 0 {
+            return;
+        }
+        let own = self.tasks.iter().filter(|(key, _)| key.1 != OTHER);
+        let mut order: Vec<(u32, u64, TaskKey)> =
+            own.map(|(key, t)| ((t.idle.as_secs() + 1).ilog2(), t.bytes, key.clone())).collect();
+        order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (a.1, &a.2).cmp(&(b.1, &b.2))));
+        for (_, bytes, key) in order.into_iter().take(excess) {
+            self.tasks.remove(&key);
+            self.dropped_series += 1;
+            let (array, _, origin, op) = key;
+            let other = self.tasks.entry((array, OTHER.to_owned(), origin, op)).or_default();
+            other.bytes = other.bytes.saturating_add(bytes);
         }
     }
 
@@ -273,7 +302,7 @@ fn family(comm: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{Totals, family};
+    use super::{OTHER, TASKS, Totals, family};
     use crate::analysis::fixture::raid0;
     use crate::machine::ArrayState;
 
@@ -283,6 +312,43 @@ mod tests {
         assert_eq!(family("kworker/u16:5-md"), "kworker+md");
         assert_eq!(family("kworker/0:1"), "kworker");
         assert_eq!(family("postgres"), "postgres");
+    }
+
+    /// Many short processes do not hide a task that does IO later, and no bytes are lost.
+    #[test]
+    fn short_tasks_are_folded_into_other() {
+        let mut totals = Totals::default();
+        let mut snapshot = raid0(2);
+        let task = snapshot.arrays[0].tasks[0].clone();
+        let each: u64 = task.io.iter().map(|io| io.bytes).sum();
+        let mut submitted = 0;
+        let mut other = 0;
+        for second in 0..30 {
+            let named = |i: u64| {
+                let mut task = task.clone();
+                task.comm = format!("t{second}-{i}").into_bytes();
+                task
+            };
+            snapshot.arrays[0].tasks = (0..100).map(named).collect();
+            if second >= 20 {
+                snapshot.arrays[0].tasks[99].comm = b"realdatabase\x1b[2J".to_vec();
+            }
+            submitted += 100 * each;
+            totals.add(&snapshot, &snapshot, true);
+            let sum = |name: &str| -> u64 {
+                let of = totals.tasks.iter().filter(|(key, _)| key.1.starts_with(name));
+                of.map(|(_, t)| t.bytes).sum()
+            };
+            assert_eq!(sum(""), submitted);
+            // Counters of Prometheus never decrease.
+            assert!(sum(OTHER) >= other);
+            other = sum(OTHER);
+            if second >= 20 {
+                assert_eq!(sum("realdatabase\\x1b[2J"), (second - 19) * each);
+            }
+            assert!(totals.tasks.len() <= TASKS + 2 * task.io.len(), "{}", totals.tasks.len());
+        }
+        assert!(totals.dropped_series > 0 && other > 0);
     }
 
     #[test]
