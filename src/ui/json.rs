@@ -33,10 +33,16 @@ pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
 /// Writes any value as one line and flushes it.
 pub(crate) fn write_line(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
     let mut line = Vec::with_capacity(4096);
-    value.serialize(&mut serde_json::Serializer::with_formatter(&mut line, Printable))?;
+    write_value(&mut line, value)?;
     line.push(b'\n');
     out.write_all(&line)?;
     out.flush()
+}
+
+/// Writes any value as JSON that is safe on a terminal.
+pub(crate) fn write_value(out: &mut Vec<u8>, value: &impl Serialize) -> io::Result<()> {
+    value.serialize(&mut serde_json::Serializer::with_formatter(out, Printable))?;
+    Ok(())
 }
 
 /// Formatter for compact JSON that also escapes DEL, C1 and bidi characters, so that a terminal

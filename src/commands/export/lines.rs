@@ -6,6 +6,8 @@ use crate::analysis::time;
 use crate::commands::export::args::Format;
 use crate::recording::reader::{Batch, Reader};
 use crate::recording::schema::COLUMNS;
+use crate::ui::json::write_value;
+use crate::ui::text::clean;
 
 /// A value of any column.
 enum Value<'a> {
@@ -39,6 +41,7 @@ pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::R
 }
 
 /// Writes a row as CSV, quoted according to RFC 4180. Null is empty; an empty string is `""`.
+/// Control characters become escapes such as `\x1b`.
 fn csv(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
     for column in 0..COLUMNS.len() {
         if column > 0 {
@@ -50,6 +53,7 @@ fn csv(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
             Some(Value::Bool(b)) => write!(line, "{b}")?,
             Some(Value::Time(us)) => line.extend_from_slice(time::rfc3339(us).as_bytes()),
             Some(Value::Text(text)) => {
+                let text = clean(text);
                 if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
                     write!(line, "\"{}\"", text.replace('"', "\"\""))?;
                 } else {
@@ -75,7 +79,7 @@ fn json(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
             Value::Number(n) => write!(line, "{n}")?,
             Value::Bool(b) => write!(line, "{b}")?,
             Value::Time(us) => write!(line, "\"{}\"", time::rfc3339(us))?,
-            Value::Text(text) => serde_json::to_writer(&mut *line, text)?,
+            Value::Text(text) => write_value(line, &text)?,
         }
     }
     if separator == b'{' {

@@ -8,10 +8,11 @@ use std::rc::Rc;
 
 use prost::Message;
 
+use super::args::Format;
 use super::perfetto::proto::{EventType, TracePacket};
 use super::period::Period;
 use super::written::Written;
-use super::{blktrace, fio, perfetto};
+use super::{blktrace, fio, lines, perfetto};
 use crate::analysis::item::{Flags, Item, Request, Submission};
 use crate::analysis::slow::fixture as slow;
 use crate::origin::{Op, Origin};
@@ -19,6 +20,7 @@ use crate::recording::fixture::{self, START};
 use crate::recording::header;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::slow::Interval;
+use crate::ui::text::is_hidden;
 
 fn reader(items: &[Item]) -> Reader {
     let input = Box::new(Cursor::new(fixture::file_of(items, 700)));
@@ -348,4 +350,26 @@ fn an_empty_recording_has_no_events() {
     assert_eq!(trace(&[]).1.count, 0);
     assert_eq!(log(&[], "md127").0.lines().count(), 3);
     assert!(traces(&[]).0.is_empty());
+}
+
+/// CSV and NDJSON have no character that a terminal acts on or hides, and a parser of JSON restores
+/// the text.
+#[test]
+fn rows_are_safe_on_a_terminal() {
+    let text = "=cmd|x!A1 \u{1b}]0;x\u{7}\u{9b}31m\u{202e}\r\n\"x\", y";
+    let note = Item::Note { time_us: START, text: text.to_owned() };
+    let items = [state(), note];
+    let written = |format| {
+        let mut out = Vec::new();
+        lines::write(&mut reader(&items), format, &mut out).unwrap();
+        let out = String::from_utf8(out).unwrap();
+        let raw = |c: char| c != '\n' && (c.is_control() || is_hidden(c));
+        assert!(!out.contains(raw), "{out:?}");
+        out.lines().last().unwrap().to_owned()
+    };
+    let csv = written(Format::Csv);
+    let cell = "\"=cmd|x!A1 \\x1b]0;x\\x07\\x9b31m\u{fffd}\\x0d\\x0a\"\"x\"\", y\"";
+    assert!(csv.ends_with(cell), "{csv}");
+    let json: serde_json::Value = serde_json::from_str(&written(Format::Ndjson)).unwrap();
+    assert_eq!(json["text"], text);
 }
