@@ -59,8 +59,12 @@ pub struct Serve {
     #[arg(long, value_name = "DIR")]
     pub dump_dir: Option<PathBuf>,
 
+    /// Refuse requests for a recording from the page and from other HTTP clients
+    #[arg(long, requires = "dump_dir")]
+    pub no_dump_requests: bool,
+
     /// Remove recordings in --dump-dir when all take more than this: requested ones first, then the
-    /// oldest
+    /// oldest; the newest of each rule stays
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     pub dump_bytes: u64,
 

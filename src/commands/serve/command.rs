@@ -18,7 +18,7 @@ use super::http::guard::{Guard, refuses_address};
 use super::http::routes::router;
 use super::rules::Rule;
 use super::token;
-use super::tracing::{INTERVAL, Options, Shared, Tracing};
+use super::tracing::{ASK_PAUSE, INTERVAL, OPEN_ASK_PAUSE, Options, Shared, Tracing};
 use crate::machine::Sys;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
@@ -90,6 +90,11 @@ pub fn run(args: &Serve) -> Result<()> {
         with_tasks: args.with_tasks,
         with_paths: args.with_paths,
         dump_dir: args.dump_dir.clone(),
+        dump_pause: (!args.no_dump_requests).then_some(if token.is_some() {
+            ASK_PAUSE
+        } else {
+            OPEN_ASK_PAUSE
+        }),
         open: Arc::new(AtomicU64::new(0)),
         pages: Feed::default(),
         downloads: Arc::new(Semaphore::new(DOWNLOADS)),
@@ -135,8 +140,8 @@ async fn serve(
         tokio::select! {
             () = &mut end => break,
             Some(()) = asked.recv() => {
-                if let Err(why) = app.shared.request_dump("SIGUSR1") {
-                    log_line(why);
+                if let Err(why) = app.shared.request_dump("SIGUSR1", ASK_PAUSE) {
+                    log_line(&why);
                 }
             }
             tick = engine.tick() => match tick {

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use super::flight::RecordingCopy;
+use crate::analysis::units;
 use crate::machine::limits;
 use crate::machine::output::{Destination, Target};
 use crate::ui::text;
@@ -53,8 +54,8 @@ pub struct Dumper {
 }
 
 impl Dumper {
-    /// Starts the thread. Dumps take at most `most_bytes` in `dir`: requested ones are removed
-    /// first, then the oldest.
+    /// Starts the thread. Dumps take at most `most_bytes` in `dir`, apart from the newest of each
+    /// rule: requested ones are removed first, then the oldest.
     ///
     /// # Errors
     /// `dir` is not a writable directory, or the thread cannot be started.
@@ -169,12 +170,22 @@ fn write(dir: &Path, dump: Dump, most_bytes: u64) -> Result<PathBuf> {
     let rule: String = dump.rule.chars().filter(char::is_ascii_alphanumeric).collect();
     let path = dir.join(format!("{PREFIX}{time}-{rule}{SUFFIX}"));
     let cannot = || format!("the last minutes could not be written to {}", path.display());
-    // Make room before writing. If the filesystem is full nevertheless, remove more dumps and retry
-    // once.
-    make_room(dir, most_bytes.saturating_sub(dump.recording.bytes()));
+    // Make room before writing. If the filesystem is full nevertheless, free what this dump needs
+    // and retry once.
+    let (bytes, is_asked) = (dump.recording.bytes(), rule == ASKED);
+    let taken: u64 = dumps(dir).iter().map(|d| d.bytes).sum();
+    let excess = (taken + bytes).saturating_sub(most_bytes);
+    let freed = free(dir, excess, is_asked);
+    if is_asked && freed < excess && freed < taken {
+        bail!(
+            "{}: recordings of rules take {} of --dump-bytes, and are not removed for a requested \
+             one",
+            cannot(),
+            units::bytes((taken - freed) as f64)
+        );
+    }
     match write_file(&path, &dump.recording).with_context(cannot) {
-        Err(error) if is_full(&error) && dumps(dir).first().is_some_and(remove) => {
-            make_room(dir, dumps(dir).iter().map(|d| d.bytes).sum::<u64>() / 2);
+        Err(error) if is_full(&error) && free(dir, bytes, is_asked) > 0 => {
             write_file(&path, &dump.recording).with_context(cannot)?;
         }
         result => result?,
@@ -200,9 +211,8 @@ fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
 }
 
 struct Found {
-    /// False for requested dumps. These are removed first, so that they do not displace dumps of
-    /// rules.
-    is_of_rule: bool,
+    /// Name of the rule; [`ASKED`] for a requested dump.
+    rule: String,
     name: String,
     path: PathBuf,
     bytes: u64,
@@ -216,7 +226,7 @@ fn dumps(dir: &Path) -> Vec<Found> {
             let name = entry.file_name().into_string().ok()?;
             let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
             is_dump(&name).then(|| Found {
-                is_of_rule: !name.ends_with(&format!("-{ASKED}{SUFFIX}")),
+                rule: name.trim_end_matches(SUFFIX).rsplit('-').next().unwrap_or_default().into(),
                 path: entry.path(),
                 bytes: found.len(),
                 name,
@@ -224,23 +234,24 @@ fn dumps(dir: &Path) -> Vec<Found> {
         })
         .collect();
     // Requested dumps first. File names begin with the time, so this also sorts by age.
-    found.sort_by(|a, b| (a.is_of_rule, &a.name).cmp(&(b.is_of_rule, &b.name)));
+    found.sort_by(|a, b| (a.rule != ASKED, &a.name).cmp(&(b.rule != ASKED, &b.name)));
     found
 }
 
-/// Removes dumps, requested ones first and then the oldest, until the total is at most
-/// `most_bytes`.
-fn make_room(dir: &Path, most_bytes: u64) {
+/// Removes dumps until `bytes` are free: requested ones first, then those of rules, from the oldest
+/// on. The newest of each rule stays, and for a requested dump all of them. Returns the bytes freed.
+fn free(dir: &Path, bytes: u64, is_asked: bool) -> u64 {
     let found = dumps(dir);
-    let mut sum: u64 = found.iter().map(|d| d.bytes).sum();
-    for dump in found {
-        if sum <= most_bytes {
-            break;
-        }
-        if remove(&dump) {
-            sum -= dump.bytes;
+    let mut freed = 0;
+    for (index, dump) in found.iter().enumerate() {
+        let later = found.get(index + 1..).unwrap_or_default();
+        let stays =
+            dump.rule != ASKED && (is_asked || !later.iter().any(|other| other.rule == dump.rule));
+        if freed < bytes && !stays && remove(dump) {
+            freed += dump.bytes;
         }
     }
+    freed
 }
 
 fn remove(dump: &Found) -> bool {
@@ -257,7 +268,7 @@ fn remove(dump: &Found) -> bool {
 mod tests {
     use std::fs;
 
-    use super::{is_dump, make_room, remove_unfinished};
+    use super::{free, is_dump, remove_unfinished};
 
     #[test]
     fn the_oldest_dumps_go_first_and_other_files_stay() {
@@ -270,16 +281,22 @@ mod tests {
         let own = put("raidtrace-before-upgrade.rtrace");
         let first = put("raidtrace-20261124T000000Z-p99.rtrace");
         let second = put("raidtrace-20261124T000001Z-busy.rtrace");
+        let third = put("raidtrace-20261124T000003Z-p99.rtrace");
         let asked = put("raidtrace-20261124T000002Z-asked.rtrace");
-        let there = || [&own, &asked, &first, &second].map(|p| p.exists());
-        make_room(dir.path(), 300);
-        assert_eq!(there(), [true, true, true, true]);
-        make_room(dir.path(), 250);
-        assert_eq!(there(), [true, false, true, true]);
-        make_room(dir.path(), 150);
-        assert_eq!(there(), [true, false, false, true]);
-        make_room(dir.path(), 0);
-        assert_eq!(there(), [true, false, false, false]);
+        let there = || [&own, &asked, &first, &second, &third].map(|p| p.exists());
+        assert_eq!(free(dir.path(), 0, false), 0);
+        assert_eq!(there(), [true; 5]);
+        // A requested dump removes only requested ones.
+        assert_eq!(free(dir.path(), 1000, true), 100);
+        assert_eq!(there(), [true, false, true, true, true]);
+        assert_eq!(free(dir.path(), 1000, true), 0);
+        // Only as much as is needed.
+        put("raidtrace-20261124T000002Z-asked.rtrace");
+        assert_eq!(free(dir.path(), 1, false), 100);
+        assert_eq!(there(), [true, false, true, true, true]);
+        // The newest of each rule stays.
+        assert_eq!(free(dir.path(), 1000, false), 100);
+        assert_eq!(there(), [true, false, false, true, true]);
         let unfinished = put("raidtrace-20261124T000003Z-p99.rtrace.new");
         let other = put("notes.new");
         remove_unfinished(dir.path());

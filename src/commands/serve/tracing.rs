@@ -29,8 +29,10 @@ pub const INTERVAL: Duration = Duration::from_secs(1);
 const AFTER: Duration = Duration::from_secs(10);
 /// Maximum age of the last interval of a healthy session.
 pub const FRESH: Duration = Duration::from_secs(10);
-/// Minimum time between two requested dumps, which compete for space with dumps of rules.
-const ASK_PAUSE: Duration = Duration::from_secs(10);
+/// Shortest time between two requests of a dump by SIGUSR1, or by a client with the token.
+pub const ASK_PAUSE: Duration = Duration::from_secs(10);
+/// The same for requests without a token, which every process of this machine can send.
+pub const OPEN_ASK_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum wait for unfinished dumps at the end.
 const LAST_DUMPS: Duration = Duration::from_secs(8);
 /// Maximum number of alerts kept for the web page.
@@ -119,23 +121,28 @@ impl Shared {
     ///
     /// # Errors
     /// There is no flight recorder or no directory for dumps, no interval has ended in the last 10
-    /// s, or a dump was requested less than 10 s ago.
-    pub fn request_dump(&self, why: &str) -> Result<(), &'static str> {
+    /// s, or a dump was requested less than `pause` ago.
+    pub fn request_dump(&self, why: &str, pause: Duration) -> Result<(), String> {
         let mut flight = lock(&self.flight);
         if !flight.dumps {
             return Err("raidtrace serve runs without --dump-dir, or with --keep 0: there is no \
-                        recording to write");
+                        recording to write"
+                .to_owned());
         }
         match self.age() {
-            None => return Err("raidtrace serve is still starting: there is no recording yet"),
+            None => {
+                return Err("raidtrace serve is still starting: there is no recording yet".into());
+            }
             Some(age) if age > FRESH => {
                 return Err("no interval has ended for 10 s: a device or sysfs does not respond, \
-                            and the recording cannot be written");
+                            and the recording cannot be written"
+                    .to_owned());
             }
             Some(_) => {}
         }
-        if flight.asked_at.is_some_and(|at| at.elapsed() < ASK_PAUSE) {
-            return Err("a dump was requested less than 10 s ago: try again later");
+        if flight.asked_at.is_some_and(|at| at.elapsed() < pause) {
+            let pause = pause.as_secs();
+            return Err(format!("a dump was requested less than {pause} s ago: try again later"));
         }
         flight.asked_at = Some(Instant::now());
         flight.asked.push(why.to_owned());

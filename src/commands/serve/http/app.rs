@@ -31,6 +31,8 @@ pub struct App {
     /// Show paths of files, and permit downloads.
     pub with_paths: bool,
     pub dump_dir: Option<PathBuf>,
+    /// Shortest time between two requests of a dump; `None` if they are refused.
+    pub dump_pause: Option<Duration>,
     pub open: Arc<AtomicU64>,
     /// Intervals for pages.
     pub pages: Feed,

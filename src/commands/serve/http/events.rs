@@ -43,7 +43,9 @@ impl App {
         // Writing to a Vec cannot fail.
         let _ = json::write(&mut line, &shown);
         let interval = String::from_utf8_lossy(&line);
-        let state = flight(&self.shared.flight(), self.with_paths);
+        let mut now = self.shared.flight();
+        now.dumps &= self.dump_pause.is_some();
+        let state = flight(&now, self.with_paths);
         format!("{{\"interval\":{},\"serve\":{state}}}", interval.trim_end())
     }
 

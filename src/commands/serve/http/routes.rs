@@ -130,7 +130,11 @@ async fn timeline(
 }
 
 async fn dump(State(app): State<Arc<App>>) -> Response {
-    match app.shared.request_dump("a request from the page") {
+    let Some(pause) = app.dump_pause else {
+        let why = "raidtrace serve runs with --no-dump-requests\n";
+        return (StatusCode::FORBIDDEN, why).into_response();
+    };
+    match app.shared.request_dump("a request from the page", pause) {
         Ok(()) => (StatusCode::ACCEPTED, "the last minutes are being written\n").into_response(),
         Err(why) => (StatusCode::CONFLICT, format!("{why}\n")).into_response(),
     }
