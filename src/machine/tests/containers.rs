@@ -1,7 +1,7 @@
 //! Volumes in a container (IMSM, DDF): ranges of the disks that they share.
 
 use super::tree::Tree;
-use crate::machine::Array;
+use crate::machine::{Array, differences, resolve_again};
 
 /// Four disks of 512 MiB in a DDF container, with a RAID 10 and a RAID 5. The values of sysfs are
 /// those of mdadm 4.2.
@@ -59,6 +59,20 @@ fn volumes_are_ranges_of_their_disks() {
     assert_eq!(range(second), (204_800, 204_800, 0, None));
     assert_eq!(second.members[1].sectors, 843_776);
     assert_eq!(range(third), (409_600, 638_976, 0, Some((573_440, 65_536))));
+}
+
+/// A new volume takes its range from the one before it.
+#[test]
+fn a_new_volume_changes_the_others() {
+    let mut tree = ddf();
+    let then = tree.resolve(&["md122"]).unwrap();
+    tree.add(
+        "md md123 9:123 100 level=raid0 raid_disks=1 array_state=clean \
+         metadata_version=external:/md127/2
+        member md123 loop0 slot=0 state=in_sync offset=409600 size=100",
+    );
+    let now = resolve_again(&["md122".to_owned()], &then, &tree.sys(), false).unwrap();
+    assert_eq!(differences(&then, &now), ["md122: loop0 with another layout or queue"]);
 }
 
 #[test]
