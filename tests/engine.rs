@@ -72,6 +72,7 @@ impl Source for Gated {
     }
 
     fn finish(self) -> u64 {
+        std::thread::sleep(2 * PERIOD);
         self.requests
     }
 }
@@ -148,6 +149,21 @@ async fn a_command_does_not_wait_for_a_session_that_hangs() {
     let error = engine.end(Some(PERIOD)).unwrap_err().to_string();
     assert!(error.contains("did not end within"), "{error}");
     drop(gate);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_command_waits_until_programs_are_detached() {
+    if !tracing() {
+        return;
+    }
+    let disk = Loop::new(8 * MIB);
+    let name = disk.name.clone();
+    let start = move || Gated::start(&name, None, channel().0);
+    let mut engine = Engine::start(start, PERIOD, PERIOD).unwrap();
+    assert!(matches!(engine.tick().await, Some(Tick::Started { .. })));
+    engine.last_interval();
+    while interval(&mut engine).await.is_some() {}
+    engine.end(Some(PERIOD)).unwrap().result.unwrap();
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -21,8 +21,8 @@ const THREAD: &str = "raidtrace:trace";
 const BUSY: Duration = Duration::from_millis(10);
 /// Polling interval while waiting for the thread to end.
 const POLL: Duration = Duration::from_millis(2);
-/// Time limit for a running source to end. Longer than a busy machine needs; limited because a
-/// device or sysfs may hang.
+/// Time limit for the last interval of a running source. Longer than a busy machine needs; limited
+/// because a device or sysfs may hang.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The work of an engine. Created, used and finished on the engine's thread.
@@ -214,13 +214,15 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     /// Ends the run and waits for its result.
     ///
     /// # Errors
-    /// The source could not be started, its thread has panicked, or it has started and not ended
-    /// within `patience`.
-    pub fn end(self, patience: Option<Duration>) -> Result<Ended<T>> {
+    /// The source could not be started, its thread has panicked, or it has started and its last
+    /// interval does not end within `patience`.
+    pub fn end(mut self, patience: Option<Duration>) -> Result<Ended<T>> {
         self.order(Order::End);
-        drop(self.ticks);
         let start = Instant::now();
-        while !self.thread.is_finished() {
+        // Then the source detaches its programs, which has no limit: for each hooked function a
+        // preemptible kernel waits for all tasks (synchronize_rcu_tasks()).
+        while !self.has_ended() {
+            let _ = self.ticks.try_recv();
             let limit = patience.filter(|_| self.has_started);
             if let Some(limit) = limit.filter(|limit| start.elapsed() >= *limit) {
                 bail!(
