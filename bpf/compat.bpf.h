@@ -150,6 +150,21 @@ static __always_inline struct kthread *rt_kthread(struct task_struct *task)
 }
 
 /*
+ * commit 2f064a59a11f ("sched: Change task_struct::state"): before it, the state was a long with
+ * another name.
+ */
+struct task_struct___state {
+	volatile long state;
+} __attribute__((preserve_access_index));
+
+static __always_inline unsigned int rt_task_state(struct task_struct *task)
+{
+	if (bpf_core_field_exists(struct task_struct___state, state))
+		return ((struct task_struct___state *)task)->state;
+	return task->__state;
+}
+
+/*
  * 7.2 removed the name of the union in struct dentry that holds d_alias
  * (include/linux/dcache.h).
  */

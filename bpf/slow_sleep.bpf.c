@@ -185,8 +185,12 @@ int BPF_PROG(rt_slow_switch, bool preempt, struct task_struct *prev, struct task
 	__u32 out = prev->pid, in = next->pid;
 	struct rt_slow_task *t = rt_slow_task(out);
 
+	/*
+	 * A task that is still runnable waits for a CPU only. schedule() calls __schedule() again if
+	 * the CPU is needed for another task after the wake-up.
+	 */
 	if (t && t->pid == out && out)
-		switch_out(out, t, preempt);
+		switch_out(out, t, preempt || !rt_task_state(prev));
 	t = rt_slow_task(in);
 	if (t && t->pid == in && in)
 		switch_in(in, t);

@@ -78,6 +78,7 @@ struct css_set {
 };
 
 struct task_struct {
+	unsigned int __state;
 	unsigned int flags;
 	int pid;
 	int tgid;
