@@ -180,6 +180,26 @@ static __always_inline __u32 rt_alias_offset(void)
 }
 
 /*
+ * PREEMPT_RT (include/linux/rwbase_rt.h): a struct rw_semaphore is a count of readers and an
+ * rt_mutex, which a writer owns from before it waits for the readers until it releases the lock.
+ */
+struct rw_semaphore___rt {
+	struct {
+		struct {
+			int counter;
+		} readers;
+		struct {
+			struct task_struct *owner;
+		} rtmutex;
+	} rwbase;
+} __attribute__((preserve_access_index));
+
+static __always_inline bool rt_rwsem_has_mutex(void)
+{
+	return bpf_core_field_exists(struct rw_semaphore___rt, rwbase.rtmutex);
+}
+
+/*
  * Types private to ext4 (fs/ext4/ext4.h). If ext4 is a module, they are in the BTF of the module,
  * and missing on a kernel without module BTF.
  */

@@ -19,6 +19,9 @@ extern __u64 rt_slow_bio_based;
 extern __u64 rt_slow_raid5_end_read;
 extern __u64 rt_slow_stripe_syncing;
 
+/* Address in schedule_rtlock(), in which tasks wait for spinlocks of PREEMPT_RT; 0: spinlocks spin. */
+extern __u64 rt_slow_rtlock;
+
 /* Number of IOs sent since userspace last reset it to 0. */
 extern __u64 rt_slow_sent;
 

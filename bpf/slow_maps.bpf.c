@@ -14,6 +14,7 @@ const volatile __u32 rt_slow_flush_seq;
 __u64 rt_slow_bio_based;
 __u64 rt_slow_raid5_end_read;
 __u64 rt_slow_stripe_syncing;
+__u64 rt_slow_rtlock;
 __u64 rt_slow_sent;
 __u64 rt_slow_locks;
 __u64 rt_slow_in_flight;

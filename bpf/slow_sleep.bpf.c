@@ -9,6 +9,10 @@
 #include "compat.bpf.h"
 #include "slow.bpf.h"
 
+enum {
+	RT_TASK_RTLOCK_WAIT = 0x1000,	/* include/linux/sched.h, 5.15 to 7.3 */
+};
+
 /* t_state of include/linux/jbd2.h, an anonymous enum that is the same in 5.10 to 7.2 */
 enum {
 	RT_T_COMMIT_DFLUSH = 5,
@@ -198,6 +202,20 @@ int BPF_PROG(rt_slow_switch, bool preempt, struct task_struct *prev, struct task
 }
 
 /*
+ * Takes the stack of a sleeping task. Stacks lack the functions of the scheduler, and so those of
+ * spinlocks: where the task waits for a spinlock, adds the innermost one.
+ */
+static __always_inline long take_stack(struct task_struct *task, struct rt_slow_stack *stack)
+{
+	if (rt_slow_rtlock && rt_task_state(task) & RT_TASK_RTLOCK_WAIT) {
+		stack->frames[0] = rt_slow_rtlock;
+		return bpf_get_task_stack(task, &stack->frames[1],
+					  sizeof(*stack) - sizeof(stack->frames[0]), 0);
+	}
+	return bpf_get_task_stack(task, stack, sizeof(*stack), 0);
+}
+
+/*
  * The stack is taken when the sleep ends, by the task that ends it: an operation that ends early
  * does not need one, and taking a stack costs one or two microseconds.
  */
@@ -215,7 +233,7 @@ int BPF_PROG(rt_slow_waking, struct task_struct *task)
 	t->woken_ns = now;
 	if (is_early(t, now))
 		return 0;
-	if (bpf_get_task_stack(task, &stack, sizeof(stack), 0) > 0)
+	if (take_stack(task, &stack) > 0)
 		t->stack = rt_slow_keep(&stack);
 	return 0;
 }

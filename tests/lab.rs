@@ -115,6 +115,13 @@ use slow_xfs::slow_operations_on_xfs_have_their_causes;
 mod dirtied;
 use dirtied::dirtied_blocks_have_their_task;
 
+#[path = "lab/rt.rs"]
+mod rt;
+use rt::{
+    holders_are_named_with_preempt_rt, origins_agree_with_preempt_rt,
+    requests_are_counted_with_preempt_rt,
+};
+
 #[path = "lab/output.rs"]
 mod output;
 
@@ -348,6 +355,24 @@ on_kernel! {
     programs_load_where_ext4_is_a_module
     ;
     full:
+}
+
+on_kernel! {
+    linux_6_12_rt "6.12-rt":
+    requests_are_counted_with_preempt_rt
+    origins_agree_with_preempt_rt
+    holders_are_named_with_preempt_rt
+    ;
+    full:
+    every_level_agrees
+}
+
+on_kernel! {
+    linux_7_3_rt "7.3-rt":
+    ;
+    full:
+    requests_are_counted_with_preempt_rt
+    holders_are_named_with_preempt_rt
 }
 
 /// Tests the arithmetic of the oracle, and that it finds differences in falsified accounts. Needs

@@ -127,8 +127,8 @@ struct rt_slow_lock {
 	__u32 current_pid;	/* the holder at the start of the current wait */
 	__u16 kind, current_kind;	/* kind of the holder's operation */
 	__u8 flags, current_flags;
-	__u8 pad[2];
-	__u32 pad2;
+	__u8 in_mutex;		/* PREEMPT_RT: the current wait is for the rt_mutex of the lock */
+	__u8 pad[5];
 	__u8 comm[RT_COMM], current_comm[RT_COMM];
 };
 

@@ -10,6 +10,9 @@ use super::slow_md::Case;
 /// Duration of flushes of the second member, in µs.
 const FLUSH: f64 = 60e3;
 
+/// Function in which a reader waits for the lock of an inode, also with PREEMPT_RT.
+const READ_LOCK: [&str; 2] = ["rwsem_down_read_slowpath", "__rwbase_read_lock"];
+
 /// True if the file of the operation has this name.
 fn is_of(operation: &Value, name: &str) -> bool {
     let path = operation["path"].as_str().unwrap_or_default();
@@ -51,25 +54,26 @@ pub(super) fn slow_readers_have_their_writer(kernel: &str) {
 /// Readers of the file wait for its lock, for the time that ftrace measured; the holder is named
 /// with this reason.
 pub(super) fn readers_wait(case: &Case, file: &str, reason: &str) {
+    let waited = |o: &Value| READ_LOCK.iter().map(|f| case.called_by(o, f)).sum::<f64>();
     let readers: Vec<_> = case
         .operations
         .iter()
         .filter(|o| o["op"] == "read" && is_of(o, file))
         .filter(|o| {
             let whole = o["total_us"].as_f64().expect("us");
-            case.called_by(o, "rwsem_down_read_slowpath") > f64::max(10e3, whole * 0.3)
+            waited(o) > f64::max(10e3, whole * 0.3)
         })
         .collect();
     assert!(!readers.is_empty(), "{file}");
     let times = readers.iter().map(|operation| Times {
         ours: us(operation, "inode_lock"),
         rest: awake(operation),
-        theirs: case.called_by(operation, "rwsem_down_read_slowpath"),
+        theirs: waited(operation),
     });
     agree(file, &times.collect::<Vec<_>>());
     let mut named = 0;
     for operation in &readers {
-        let theirs = case.called_by(operation, "rwsem_down_read_slowpath");
+        let theirs = waited(operation);
         let whole = operation["total_us"].as_f64().expect("us");
         if theirs > whole * 0.6 {
             let longest = longest_wait(operation);

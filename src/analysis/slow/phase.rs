@@ -312,10 +312,23 @@ fn ilock(caller: &str) -> Phase {
     }
 }
 
+/// True for functions of PREEMPT_RT's locks. Unlike those of other locks, some of them are not
+/// among the functions of the scheduler that a stack leaves out: rt_mutex_schedule(),
+/// __rt_mutex_slowlock_locked().
+fn is_rt_lock(function: &str) -> bool {
+    let function = function.trim_start_matches('_');
+    ["rt_mutex_", "rwbase_"].iter().any(|prefix| function.starts_with(prefix))
+}
+
 /// The phase of a wait. `stack` has functions, innermost first. Ignores compiler suffixes
 /// (`.constprop.0`).
 pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
-    let names: Vec<&str> = stack.iter().map(|f| plain(f.as_ref())).collect();
+    let names = stack.iter().map(|f| plain(f.as_ref())).skip_while(|f| is_rt_lock(f));
+    let names: Vec<&str> = names.collect();
+    // A spinlock of PREEMPT_RT: the functions that called it wait for nothing else.
+    if names.first() == Some(&"schedule_rtlock") {
+        return Phase::Other;
+    }
     match names.first() {
         Some(&"xfs_ilock") => return ilock(names.get(1).unwrap_or(&"")),
         Some(f) if INODE.contains(f) => return Phase::InodeLock,

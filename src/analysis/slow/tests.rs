@@ -322,6 +322,16 @@ fn stacks_have_phases() {
         (&["down", "xfs_buf_lock", "xfs_buf_read_map", "xfs_read_agi"], Phase::BufferLock),
         (&["xfs_buf_iowait", "__xfs_buf_submit", "xfs_buf_read_map"], Phase::MetadataRead),
         (&["__xfs_iunpin_wait"], Phase::JournalBuffer),
+        // PREEMPT_RT: the functions of its locks are in the stack.
+        (
+            &["rt_mutex_schedule", "__rt_mutex_slowlock_locked.constprop.0", "ext4_file_read_iter"],
+            Phase::InodeLock,
+        ),
+        (&["rt_mutex_schedule", "ext4_file_write_iter", "vfs_write"], Phase::InodeLock),
+        (&["rt_mutex_schedule", "ext4_map_blocks", "ext4_file_read_iter"], Phase::BlockMapLock),
+        (&["rt_mutex_schedule", "xfs_ilock", "xfs_file_dio_read"], Phase::InodeLock),
+        (&["schedule_rtlock", "raid5_get_active_stripe", "ext4_file_write_iter"], Phase::Other),
+        (&["rt_mutex_schedule", "nothing_known", "ext4_file_write_iter"], Phase::Other),
         (&["schedule", "nothing_known"], Phase::Other),
         (&[], Phase::Other),
     ] {

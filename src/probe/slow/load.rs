@@ -83,7 +83,7 @@ impl SlowProbe {
         let of = filesystems(devices);
         let facts = SlowFacts::gather(of);
         let mut plan = plan(&facts, of).map_err(anyhow::Error::msg)?;
-        let (skel, links) = accepted(&mut plan, |plan| {
+        let (mut skel, links) = accepted(&mut plan, |plan| {
             let mut skel = load(plan, &facts, threshold).map_err(Refused::Load)?;
             insert(&mut skel, devices).map_err(Refused::Other)?;
             let mut links = Vec::new();
@@ -99,6 +99,11 @@ impl SlowProbe {
         let mut notes = plan.notes;
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
+        if let (Some(bss), Some((begin, _))) =
+            (skel.maps.bss_data.as_deref_mut(), symbols.range("schedule_rtlock"))
+        {
+            bss.rt_slow_rtlock = begin + 1; // like a return address
+        }
         if !symbols.has_symbols() {
             let (why, fix) = symbols::why_hidden();
             notes.push(format!(
