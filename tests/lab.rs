@@ -118,8 +118,8 @@ use dirtied::dirtied_blocks_have_their_task;
 #[path = "lab/rt.rs"]
 mod rt;
 use rt::{
-    holders_are_named_with_preempt_rt, origins_agree_with_preempt_rt,
-    requests_are_counted_with_preempt_rt,
+    a_ring_buffer_that_sleeps_is_refused, holders_are_named_with_preempt_rt,
+    origins_agree_with_preempt_rt, requests_are_counted_with_preempt_rt,
 };
 
 #[path = "lab/output.rs"]
@@ -365,6 +365,13 @@ on_kernel! {
     ;
     full:
     every_level_agrees
+}
+
+on_kernel! {
+    linux_5_10_rt "5.10-rt":
+    ;
+    full:
+    a_ring_buffer_that_sleeps_is_refused
 }
 
 on_kernel! {

@@ -15,6 +15,11 @@ pub(super) const NO_TYPES: &str = "this kernel does not describe its types (no \
                                    /sys/kernel/btf/vmlinux): raidtrace needs a kernel built with \
                                    CONFIG_DEBUG_INFO_BTF=y, as Debian's are from Debian 11 on";
 
+/// Error for a kernel whose ring buffers must not be used.
+pub(super) const SLEEPING_RING: &str = "record, serve, slow and CPU samples need a BPF ring buffer, and the lock of this PREEMPT_RT \
+     kernel's ring buffers can sleep where sleeping is not allowed: use a kernel with the commit \
+     \"bpf: Use raw_spinlock_t in ringbuf\" (Linux 6.12, Debian 12's kernel); top needs none";
+
 /// Types of the kernel and, if it is loaded, of one module.
 pub(super) struct Btf {
     kernel: *mut sys::btf,
@@ -104,12 +109,23 @@ impl Btf {
 
     /// True if the structure has the member.
     pub fn has_member(&self, structure: &str, member: &str) -> bool {
-        let Some(found) = self.find(structure, BtfKind::Struct) else {
-            return false;
-        };
+        self.member_type(structure, member).is_some()
+    }
+
+    /// Name of the type of a structure's member; empty for a pointer.
+    fn member_type(&self, structure: &str, member: &str) -> Option<&str> {
+        let found = self.find(structure, BtfKind::Struct)?;
         // SAFETY: the members of a structure follow its btf_type.
         let members: &[sys::btf_member] = unsafe { records_after(found) };
-        members.iter().any(|m| self.name(m.name_off) == member)
+        let member = members.iter().find(|m| self.name(m.name_off) == member)?;
+        self.at(member.type_).map(|t| self.name(t.name_off))
+    }
+
+    /// True if the lock of ring buffers can sleep: a spinlock_t (before commit 8b62645b09f8) of
+    /// PREEMPT_RT, where a spinlock is an rt_mutex with the name `lock`.
+    pub fn has_sleeping_ring(&self) -> bool {
+        self.has_member("spinlock", "lock")
+            && self.member_type("bpf_ringbuf", "spinlock") == Some("spinlock_t")
     }
 
     /// Names and values of an enum.
@@ -187,6 +203,8 @@ mod tests {
         };
         assert!(btf.has("list_head", BtfKind::Struct) && !btf.has("list_head", BtfKind::Func));
         assert!(btf.has_member("list_head", "prev") && !btf.has_member("list_head", "last"));
+        assert_eq!(btf.member_type("list_head", "prev"), Some(""));
+        assert_eq!(btf.member_type("task_struct", "pi_lock"), Some("raw_spinlock_t"));
         assert_eq!(btf.tracepoint_arguments("block_rq_complete"), Some(3));
         assert_eq!(btf.tracepoint_arguments("no_such_tracepoint"), None);
         let has_pidtype_pid = |e: Vec<(&str, i32)>| e.contains(&("PIDTYPE_PID", 0));

@@ -73,6 +73,8 @@ pub struct Facts {
     pub chain_end: u64,
     /// Tracepoints are called with preemption on: see `bpf/shadow.bpf.h`.
     pub preemptible: bool,
+    /// Programs must not use ring buffers: see [`Btf::has_sleeping_ring`].
+    pub sleeping_ring: bool,
     /// The kernel skips a program that already runs on the CPU, instead of nesting it. Such
     /// kernels count skipped runs of raw tracepoints (`bpf_prog_inc_misses_counter`).
     pub guarded: bool,
@@ -145,6 +147,7 @@ impl Facts {
             // this struct for the wait for their callers (kernel/tracepoint.c), the commit's only
             // trace in the kernel's types.
             preemptible: btf.has_member("tp_transition_snapshot", "srcu_gp"),
+            sleeping_ring: btf.has_sleeping_ring(),
             ..facts
         }
     }

@@ -2,11 +2,12 @@
 
 use std::os::fd::AsFd as _;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel};
 
 use super::Facts;
+use super::btf::SLEEPING_RING;
 use super::clock::monotonic_ns;
 use super::deltas::Deltas;
 use super::events::Events;
@@ -79,6 +80,7 @@ impl Probe {
         account: bool,
         buffer: Option<u32>,
     ) -> Result<Self> {
+        ensure!(buffer.is_none() || !facts.sleeping_ring, SLEEPING_RING);
         collect();
         let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
         let spare = Spare::for_tables(tables);

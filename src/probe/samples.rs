@@ -12,6 +12,7 @@ use libbpf_rs::libbpf_sys::{
 };
 use libbpf_rs::skel::OpenSkel as _;
 
+use super::btf::{Btf, SLEEPING_RING};
 use super::entries::per_cpu;
 use super::log::{collect, loader_error, refusal};
 use super::object::{self, NO_SETTINGS};
@@ -85,6 +86,9 @@ impl Samples {
     ///
     /// One line: what failed, why, and what to do.
     pub fn start(hertz: u32, softirqs: Option<(u64, u64)>) -> Result<Self, String> {
+        if Btf::load("md_mod").is_some_and(|btf| btf.has_sleeping_ring()) {
+            return Err(SLEEPING_RING.to_owned());
+        }
         let online = online();
         let mut events = Vec::new();
         for &cpu in &online {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::lab;
-use super::output::{by_origin, figures, word};
+use super::output::{by_origin, figures, lines, word};
 use super::slow::{phase, us};
 use super::slow_files::readers_wait;
 use super::slow_md::Case;
@@ -70,4 +70,18 @@ fn waits_have_a_task(case: &Case, op: &str, reason: &str) {
     let named = named.count();
     println!("{op}: {named} of {}", waits.len());
     assert!(!waits.is_empty() && named * 10 >= waits.len() * 8, "{waits:#?}");
+}
+
+/// A ring buffer whose lock sleeps is not used, and the error says why.
+pub(super) fn a_ring_buffer_that_sleeps_is_refused(kernel: &str) {
+    let Some(dir) = lab(kernel, "rt_ring") else {
+        return;
+    };
+    let written = by_origin(&lines(&dir, "top")).get(&("loop0", "file_data", "write")).map(|w| w.1);
+    assert_eq!(written, Some(2 << 20));
+    for (command, status) in figures(&dir, "errors") {
+        let said = text(dir.join(format!("{command}.err")));
+        assert_eq!((status, said.lines().count()), (vec![1], 1), "{command}: {said}");
+        assert!(said.contains("PREEMPT_RT"), "{said}");
+    }
 }

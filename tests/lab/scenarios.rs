@@ -65,6 +65,7 @@ const FULL: &[Guest] = &[
     ("6.12", "placement"),
     ("6.12-rt", CORE),
     ("7.3-rt", "rt"),
+    ("5.10-rt", "rt_ring"),
     ("6.1", "alloc"),
     ("6.1-plain", "types"),
     ("6.1", "bad"),

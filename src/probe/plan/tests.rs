@@ -36,6 +36,7 @@ const MODERN: Facts = Facts {
     dm_end_io: 0,
     wait_end_io: 1,
     preemptible: false,
+    sleeping_ring: false,
     guarded: true,
     several_queues: true,
     handle_stats: Some(8),

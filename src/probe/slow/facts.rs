@@ -21,6 +21,8 @@ pub struct Filesystems {
 pub struct SlowFacts {
     /// The kernel has BTF; without it nothing loads.
     pub btf: bool,
+    /// Programs must not use ring buffers: see [`Btf::has_sleeping_ring`].
+    pub sleeping_ring: bool,
     /// Filesystems whose types are described by BTF, built in or as modules: ext4 and jbd2, or
     /// XFS. Only those that are asked for.
     pub typed: Filesystems,
@@ -45,6 +47,7 @@ impl SlowFacts {
             return facts;
         };
         facts.btf = true;
+        facts.sleeping_ring = kernel.has_sleeping_ring();
         let has = |name| types.iter().any(|t| t.has(name, BtfKind::Struct));
         facts.typed.ext4 = has("ext4_inode_info") && has("transaction_s");
         facts.typed.xfs = has("xfs_inode");

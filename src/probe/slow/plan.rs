@@ -2,7 +2,7 @@
 
 use super::facts::{Filesystems, SlowFacts};
 use super::hooks::{CREATE, HOOKS, Hook, IO, ORDERED, Of, On};
-use crate::probe::btf::NO_TYPES;
+use crate::probe::btf::{NO_TYPES, SLEEPING_RING};
 use crate::probe::object::Planned;
 
 /// Hooks to load.
@@ -24,6 +24,9 @@ pub struct SlowPlan {
 pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> {
     if !facts.btf {
         return Err(NO_TYPES.to_owned());
+    }
+    if facts.sleeping_ring {
+        return Err(SLEEPING_RING.to_owned());
     }
     let mut plan = SlowPlan { of: wanted, ..SlowPlan::default() };
     if wanted.ext4 && !facts.typed.ext4 {

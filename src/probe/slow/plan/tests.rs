@@ -18,6 +18,7 @@ fn complete() -> SlowFacts {
     SlowFacts {
         flush_seq: 2,
         btf: true,
+        sleeping_ring: false,
         typed: BOTH,
         tracepoints: tracepoints
             .map(|name| (name, if name == "block_bio_queue" { 1 } else { 8 }))
@@ -108,4 +109,10 @@ fn xfs_without_types_leaves_ext4() {
     assert!(both.names().contains(&"rt_slow_sync_in"));
     let mut xfs = super::plan(&complete(), XFS).unwrap();
     assert!(!xfs.without("rt_slow_xfs_sync_in", "EBUSY"));
+}
+
+#[test]
+fn a_ring_buffer_that_sleeps_is_not_used() {
+    let facts = SlowFacts { sleeping_ring: true, ..complete() };
+    assert!(plan(&facts).unwrap_err().contains("PREEMPT_RT"));
 }
