@@ -1,6 +1,6 @@
 //! Access control: the Host header, the bearer token, and the origin of requests that change state.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -8,6 +8,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use subtle::ConstantTimeEq as _;
+
+use super::connections::Connection;
 
 /// Headers of every response. The page loads nothing from other servers, runs only this server's
 /// script, and cannot be framed.
@@ -46,8 +48,11 @@ impl Guard {
     /// page was loaded.
     fn accepts_host(&self, host: &str) -> bool {
         let host = without_port(host).to_ascii_lowercase();
-        let address = host.trim_start_matches('[').trim_end_matches(']');
-        address.parse::<IpAddr>().is_ok() || host == "localhost" || self.hosts.contains(&host)
+        let is_address = match host.strip_prefix('[') {
+            Some(rest) => rest.strip_suffix(']').is_some_and(|a| a.parse::<Ipv6Addr>().is_ok()),
+            None => host.parse::<IpAddr>().is_ok(),
+        };
+        is_address || host == "localhost" || self.hosts.contains(&host)
     }
 
     fn has_token(&self, headers: &HeaderMap) -> bool {
@@ -70,7 +75,12 @@ impl Guard {
         path: &str,
         headers: &HeaderMap,
     ) -> Option<(StatusCode, &'static str)> {
-        let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
+        let mut hosts = headers.get_all(header::HOST).iter();
+        let host = hosts.next().and_then(|h| h.to_str().ok());
+        // RFC 9112, 3.2: two Host headers, which a proxy may read differently.
+        if hosts.next().is_some() {
+            return Some((StatusCode::BAD_REQUEST, "there are two Host headers\n"));
+        }
         let Some(host) = host.filter(|h| self.accepts_host(h)) else {
             return Some((
                 StatusCode::MISDIRECTED_REQUEST,
@@ -123,6 +133,10 @@ fn without_port(host: &str) -> &str {
 
 /// Passes the request on or refuses it, and adds [`HEADERS`] to the response.
 pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+    let has_token = guard.has_token(request.headers());
+    if let Some(connection) = request.extensions().get::<Arc<Connection>>().filter(|_| has_token) {
+        connection.authorise();
+    }
     let refused = guard.refuses(request.method(), request.uri().path(), request.headers());
     let mut response = match refused {
         Some((StatusCode::UNAUTHORIZED, text)) => {
@@ -131,6 +145,10 @@ pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next
         Some(refused) => refused.into_response(),
         None => next.run(request).await,
     };
+    // Clients without the token do not keep connections.
+    if guard.token.is_some() && !has_token {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
     for (name, value) in HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
@@ -180,10 +198,22 @@ mod tests {
         ] {
             assert_eq!(status(host), None, "{host}");
         }
-        for host in ["evil.example:9753", "localhost.evil.example", "", ":9753", "127.0.0.1.nip.io"]
-        {
+        for host in [
+            "evil.example:9753",
+            "localhost.evil.example",
+            "",
+            ":9753",
+            "127.0.0.1.nip.io",
+            "[127.0.0.1]",
+            "[[::1]]",
+            "[::1",
+        ] {
             assert_eq!(status(host), Some(421), "{host}");
         }
+        let mut two = headers(&[("host", "127.0.0.1")]);
+        two.append("host", "evil.example".parse().unwrap());
+        let two = guard.refuses(&Method::GET, "/metrics", &two);
+        assert_eq!(two.unwrap().0, StatusCode::BAD_REQUEST);
         let none = guard.refuses(&Method::GET, "/metrics", &HeaderMap::new());
         assert_eq!(none.unwrap().0, StatusCode::MISDIRECTED_REQUEST);
     }
