@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -69,6 +69,14 @@ impl Serve {
         let before = self.sum("raidtrace_intervals_total");
         until("two intervals", || self.sum("raidtrace_intervals_total") >= before + 2.0);
     }
+}
+
+/// Writes a file that other users cannot read.
+fn private(path: &Path, text: &str) {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    options.open(path).unwrap().write_all(text.as_bytes()).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 /// A filesystem of 32 MiB.
@@ -281,8 +289,20 @@ fn refused_access_is_a_one_line_error() {
     let secret = dir.path().join("token");
     fs::write(&secret, "short\n").unwrap();
     let secret_path = secret.to_str().unwrap();
+    fails(&["--token-file", secret_path], "can be read by every user (mode 644)");
+    private(&secret, "short\n");
     fails(&["--token-file", secret_path], "at least 16");
-    fs::write(&secret, "0123456789abcdef\n").unwrap();
+    private(&secret, "0123456789abcdef\n");
+    let fifo = dir.path().join("fifo");
+    tool("mkfifo", &["-m", "600", fifo.to_str().unwrap()]);
+    for endless in [fifo.to_str().unwrap(), "/dev/zero"] {
+        fails(&["--token-file", endless], "not a regular file");
+        fails(&["--tls-cert", endless, "--tls-key", secret_path], "not a regular file");
+        fails(&["--tls-cert", secret_path, "--tls-key", endless], "not a regular file");
+    }
+    let mut clear = Command::new(EXE);
+    clear.args(["serve", &disk.name, "--token-file", secret_path, "--listen", "0.0.0.0:0"]);
+    Top::start(&mut clear).says("clients on other machines send the token unencrypted");
     let serve = Serve::start(&disk.name, &["--token-file", secret_path, "--listen", "0.0.0.0:0"]);
     let address = serve.address.replace("0.0.0.0", "127.0.0.1");
     fails(&["--listen", &address], "cannot listen on");
@@ -344,7 +364,7 @@ fn clients_without_the_token_do_not_block_a_scrape() {
     }
     let (disk, dir) = (filesystem(), memory());
     let secret = dir.path().join("token");
-    fs::write(&secret, "0123456789abcdef\n").unwrap();
+    private(&secret, "0123456789abcdef\n");
     let serve = Serve::start(&disk.name, &["--token-file", secret.to_str().unwrap()]);
     let request = format!("GET /favicon.ico HTTP/1.1\r\nHost: {}\r\n\r\n", serve.address);
     let connect = || {

@@ -9,7 +9,7 @@ use super::sys::Sys;
 
 mod switch;
 
-pub use switch::{MbStatsSwitch, restore};
+pub use switch::{MbStatsSwitch, left_on, restore};
 
 /// Maximum number of orders of a buddy bitmap: a group has at most 2^19 blocks (of 64 KiB).
 pub const ORDERS: usize = 20;

@@ -163,6 +163,9 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
     }
     let recorded_us = (start_us, pass.newest);
     // Report a period without events too: disks may have been busy all the time.
+    if pass.items == 0 && [from, to] == [None, None] && reader.ending().is_cut() {
+        bail!("{}: contains no complete second; {}", path.display(), reader.ending());
+    }
     if from_us > pass.newest || (pass.items == 0 && from_us == pass.newest) {
         bail!(
             "{}: nothing was recorded in that period; the recording covers {} to {}{}",

@@ -39,6 +39,7 @@ pub use self::update::Update;
 use crate::analysis::counters::{Counters, JournalCounters};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
+use crate::machine::mballoc;
 use crate::machine::topology::Topology;
 use crate::machine::{
     Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, modules, resolve, task,
@@ -224,6 +225,7 @@ impl Session {
         // Reading the kernel's symbols takes longer than everything up to loading the programs.
         let facts = thread::spawn(gather);
         let host = resolve(targets, &sys)?;
+        let restored = mballoc::restore(&sys);
         let watch = Watch::start(&sys, targets, &host);
         let topology = Topology::new(host);
         let tables = tables(&topology, options)?;
@@ -240,7 +242,7 @@ impl Session {
             traced,
             watch,
             preparation: None,
-            changes: VecDeque::new(),
+            changes: restored.into(),
             failed_update: None,
             states: Vec::new(),
             stopped: Vec::new(),

@@ -18,6 +18,7 @@ use super::parts::{self, Part};
 use super::select::{self, Diagnosis, Selection};
 use super::{gather, json, load, rules, table};
 use crate::analysis::snapshot::Snapshot;
+use crate::machine::mballoc;
 use crate::machine::signals::asked_to_end;
 use crate::machine::topology::Topology;
 use crate::machine::{Sys, resolve, resolve_all};
@@ -61,6 +62,12 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
         Topology { host, notes, ..Topology::default() }
     };
     let mut facts = gather::gather(&sys, &topology, stopped);
+    facts.notes.extend(mballoc::left_on(&sys, false).into_iter().map(|name| {
+        format!(
+            "{name}: a killed raidtrace left mb_stats on, which slows the allocator down: \
+             raidtrace top turns it off"
+        )
+    }));
     let (properties, notes) = kernel::probe(&sys, Some(&topology), false);
     let mut able = Ability::new(&properties, notes);
     let mut found = rules::check(&facts);

@@ -117,7 +117,7 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace serve --listen 0.0.0.0:9753 --token-file /etc/raidtrace/token
   curl http://127.0.0.1:9753/metrics                   the metrics that Prometheus scrapes
   pkill -USR1 -f 'raidtrace serve'                     write the last minutes now
-  raidtrace report /var/lib/raidtrace/raidtrace-20261124T042540Z-p99.rtrace
+  sudo raidtrace report /var/lib/raidtrace/raidtrace-20261124T042540Z-p99.rtrace
 
 Exit status: 0 done (also after Ctrl-C and SIGTERM), 1 failed, 2 usage.";
 

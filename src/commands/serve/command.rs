@@ -53,6 +53,12 @@ pub fn run(args: &Serve) -> Result<()> {
         (Some(cert), Some(key)) => Some(tls(cert, key)?),
         _ => None,
     };
+    if token.is_some() && tls.is_none() && !args.listen.ip().to_canonical().is_loopback() {
+        log_line(
+            "note: clients on other machines send the token unencrypted: add --tls-cert and \
+             --tls-key",
+        );
+    }
     let listener = listen(args)?;
     let end = asked_to_end()?;
     let asked = asked_to_dump()?;

@@ -67,8 +67,13 @@ impl Dumper {
                 dir.display()
             );
         }
-        rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK)
-            .with_context(|| format!("--dump-dir {} cannot be written", dir.display()))?;
+        rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK).with_context(|| {
+            format!(
+                "--dump-dir {} cannot be written: it must belong to the user that runs \
+                     raidtrace (the thread that writes has no capabilities, also as root)",
+                dir.display()
+            )
+        })?;
         remove_unfinished(&dir);
         let (jobs, received) = mpsc::sync_channel::<Dump>(1);
         let written = Arc::new(Mutex::new(Written::default()));

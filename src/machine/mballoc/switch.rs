@@ -66,22 +66,32 @@ impl Drop for MbStatsSwitch {
     }
 }
 
-/// Disables mb_stats of all filesystems for which a killed process left it on. Returns their kernel
-/// names.
+/// Disables mb_stats of all filesystems for which a killed process left it on. Returns a note for
+/// each.
 pub fn restore(sys: &Sys) -> Vec<String> {
-    let mut restored = Vec::new();
+    let note = |name| format!("{name}: a killed raidtrace left mb_stats on; it is off again");
+    left_on(sys, true).into_iter().map(note).collect()
+}
+
+/// Kernel names of all filesystems for which a killed process left mb_stats on. Disables it if
+/// `restore`.
+pub fn left_on(sys: &Sys, restore: bool) -> Vec<String> {
+    let mut names = Vec::new();
     for name in sys.names(STATE) {
         let state = sys.path(format!("{STATE}/{name}"));
         // Locked files are in use.
         let Ok(Some(mut file)) = lock(&state) else {
             continue;
         };
-        if was_off(&mut file, sys, &name) && fs::write(switch(sys, &name), "0").is_ok() {
-            restored.push(name);
+        let was_off = was_off(&mut file, sys, &name);
+        if was_off && (!restore || fs::write(switch(sys, &name), "0").is_ok()) {
+            names.push(name);
         }
-        let _ = fs::remove_file(&state);
+        if restore {
+            let _ = fs::remove_file(&state);
+        }
     }
-    restored
+    names
 }
 
 fn switch(sys: &Sys, name: &str) -> PathBuf {
@@ -136,7 +146,7 @@ fn lock(path: &PathBuf) -> io::Result<Option<File>> {
 mod tests {
     use std::fs;
 
-    use super::{MbStatsSwitch, restore};
+    use super::{MbStatsSwitch, left_on, restore};
     use crate::machine::tests::tree::Tree;
 
     const SWITCH: &str = "sys/fs/ext4/sda1/mb_stats";
@@ -179,7 +189,9 @@ mod tests {
     fn the_old_value_is_restored_after_a_kill() {
         let tree = Tree::new("");
         killed(&tree);
-        assert_eq!(restore(&tree.sys()), ["sda1"]);
+        assert_eq!(left_on(&tree.sys(), false), ["sda1"]);
+        let notes = restore(&tree.sys());
+        assert_eq!(notes, ["sda1: a killed raidtrace left mb_stats on; it is off again"]);
         assert_eq!((value(&tree).as_str(), tree.path(STATE).exists()), ("0", false));
         assert!(restore(&tree.sys()).is_empty());
         // A new switch also takes the old value from the state file.

@@ -98,10 +98,7 @@ impl AllocSampler {
         if found.is_empty() {
             bail!(no_ext4(targets, topology));
         }
-        let left_on: Vec<String> = mballoc::restore(&sys)
-            .into_iter()
-            .map(|name| format!("{name}: a killed raidtrace left mb_stats on; it is off again"))
-            .collect();
+        let left_on = mballoc::restore(&sys);
         let mut sampler = Self {
             sys,
             options,

@@ -29,6 +29,8 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::commands::serve::token::contents;
+
 /// Maximum number of connections.
 const CONNECTIONS: usize = 256;
 /// Maximum number of connections without the token from one address (IPv6: from one /64).
@@ -38,6 +40,8 @@ const PER_PEER: usize = 64;
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// Write timeout: a client must accept some bytes of the response within this time.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Maximum size of a PEM file.
+const PEM: u64 = 1 << 20;
 /// Maximum size of the headers of a request.
 const HEADERS: usize = 16 << 10;
 /// Pause after an error of accept(2), such as too many open files.
@@ -48,11 +52,14 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// # Errors
 /// A file cannot be read, or the key does not match the certificate.
 pub fn tls(cert: &Path, key: &Path) -> Result<TlsAcceptor> {
-    let chain = CertificateDer::pem_file_iter(cert)
-        .and_then(Iterator::collect)
-        .with_context(|| format!("--tls-cert {} cannot be read", cert.display()))?;
-    let secret = PrivateKeyDer::from_pem_file(key)
-        .with_context(|| format!("--tls-key {} cannot be read", key.display()))?;
+    let of_cert = || format!("--tls-cert {} cannot be read", cert.display());
+    let of_key = || format!("--tls-key {} cannot be read", key.display());
+    let (_, chain) = contents(cert, PEM).with_context(of_cert)?;
+    let chain = CertificateDer::pem_slice_iter(&chain)
+        .collect::<Result<Vec<_>, _>>()
+        .with_context(of_cert)?;
+    let (_, secret) = contents(key, PEM).with_context(of_key)?;
+    let secret = PrivateKeyDer::from_pem_slice(&secret).with_context(of_key)?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|config| config.with_no_client_auth().with_single_cert(chain, secret))
