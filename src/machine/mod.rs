@@ -32,6 +32,7 @@ pub mod modules;
 pub mod output;
 pub mod own;
 pub mod privileges;
+pub mod programs;
 pub mod signals;
 pub mod symbols;
 #[cfg(test)]

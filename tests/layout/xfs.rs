@@ -1,11 +1,12 @@
 //! `raidtrace layout` on XFS, on images that the real mkfs.xfs makes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::common::{raidtrace, run, skipped};
+use super::common::{self, EXE, raidtrace, root, run, skipped};
 use super::{GIB, fails, json, members};
 use tempfile::TempDir;
 
@@ -156,4 +157,23 @@ fn options_of_the_other_filesystem_are_refused() {
     }
     fails(&plan(&["--fs", "xfs", "--mkfs", "-d agsize=1"]), &["agsize"]);
     fails(&plan(&["--fs", "xfs", "--mkfs", "-g 32744"]), &["-g"]);
+}
+
+/// As root, a program is never taken from PATH, and mkfs.xfs is not run for a filesystem that
+/// exists.
+#[test]
+fn programs_of_path_are_not_run_as_root() {
+    if !root() {
+        return;
+    }
+    let dir = common::memory();
+    let (fake, marker) = (dir.path().join("mkfs.xfs"), dir.path().join("ran"));
+    fs::write(&fake, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
+    fs::set_permissions(&fake, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/sbin:/usr/bin:/sbin:/bin", dir.path().display());
+    let mut plan = Command::new(EXE);
+    plan.args(["layout", "--plan", "10T", "--fs", "xfs", "--level", "0", "--disks", "8"]);
+    let out = run(plan.env("PATH", path));
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(!marker.exists());
 }

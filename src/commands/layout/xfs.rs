@@ -15,6 +15,7 @@ use crate::analysis::placement::search::agsizes::{
 use crate::analysis::placement::target::Target;
 use crate::analysis::placement::{Skews, grow, report, words};
 use crate::fs::xfs;
+use crate::machine::programs;
 use crate::mkfs_xfs::{self, Defaults, Options, Release, Version};
 use crate::raid::Geometry;
 
@@ -23,13 +24,14 @@ const NEWEST: (u32, u32) = (7, 2);
 
 /// The release of this machine's mkfs.xfs.
 fn installed() -> Option<Release> {
-    let found = Command::new("mkfs.xfs").arg("-V").output().ok()?;
+    let found = Command::new(programs::find("mkfs.xfs")?).arg("-V").output().ok()?;
     String::from_utf8_lossy(&found.stdout).into_owned().split_whitespace().last()?.parse().ok()
 }
 
 /// The release to plan for, and how it was chosen.
 fn release(args: &Layout) -> Result<(Version, String)> {
-    let (release, source) = match (args.mkfs_version, installed()) {
+    let found = args.mkfs_version.is_none().then(installed).flatten();
+    let (release, source) = match (args.mkfs_version, found) {
         (Some(own), _) => (own, "--mkfs-version"),
         (None, Some(found)) => (found, "this machine's mkfs.xfs"),
         (None, None) => (Release(NEWEST.0, NEWEST.1), "no mkfs.xfs on this machine"),
@@ -123,24 +125,31 @@ fn planner(args: &Layout, target: &Target) -> Result<Planner> {
     let layout = target.array.options.layout_number().unwrap_or(0);
     let bytes = args.plan.unwrap_or(target.fs.bytes());
     let mut planner = Planner::new(args, &target.array.geometry, layout, bytes)?;
-    if args.plan.is_none() && target.fs.block_size != 4096 {
-        let own = planner.options.block_size;
-        planner.options.block_size = own.or(Some(target.fs.block_size));
-    }
+    planner.options = options_for(args, target)?;
     Ok(planner)
+}
+
+/// The options of `--mkfs`, with the block size of a filesystem that exists.
+fn options_for(args: &Layout, target: &Target) -> Result<Options> {
+    let mut options = options(args)?;
+    if args.plan.is_none() && target.fs.block_size != 4096 {
+        options.block_size = options.block_size.or(Some(target.fs.block_size));
+    }
+    Ok(options)
 }
 
 /// Advice for an uneven layout: the agsize to use.
 pub fn remedy(args: &Layout, target: &Target) -> String {
     let exists = args.plan.is_none();
     let found = suggested(target, &target.fs).and_then(|(bytes, skew)| {
-        let planner = planner(args, target).ok()?;
         let choice = AgSizeOptions::with(bytes);
-        let words = planner.words(choice);
+        let options = options_for(args, target).ok()?;
+        let words = options.with(choice.agsize, choice.no_align).words();
         let warning = words::xfs_warning(&target.fs, bytes);
         if exists {
             return Some((words, skew, warning));
         }
+        let planner = planner(args, target).ok()?;
         let fs = planner.plan(choice).ok()?;
         let skews = Skews::new(&fs, &target.array.geometry, &target.segments);
         Some((words, skews.worst(), warning))

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 use anyhow::{Context as _, Result, bail};
-use rustix::fs::{Access, access};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::machine::limits;
+use crate::machine::programs::{self, runs};
 use crate::machine::signals::Signals;
 
 /// Checks that the command exists. Called before anything is loaded.
@@ -18,7 +18,6 @@ pub fn find(command: &[OsString]) -> Result<()> {
     let Some(name) = command.first() else {
         return Ok(());
     };
-    let runs = |path: &Path| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     let found = if name.as_encoded_bytes().contains(&b'/') {
         runs(Path::new(name))
     } else {
@@ -44,16 +43,16 @@ pub fn for_user(command: &[OsString], as_root: bool) -> Result<Vec<OsString>> {
     if command.is_empty() || as_root || uid == 0 || !rustix::process::geteuid().is_root() {
         return Ok(command.to_vec());
     }
-    let mut wrapped: Vec<OsString> = vec!["setpriv".into()];
-    find(&wrapped).context(
+    let setpriv = programs::find("setpriv").context(
         "setpriv is needed to run the command as the user who called sudo (or use --as-root)",
     )?;
+    let mut wrapped: Vec<OsString> = vec![setpriv.into()];
     wrapped.push(format!("--reuid={uid}").into());
     wrapped.push(format!("--regid={gid}").into());
     wrapped.push("--init-groups".into());
     let passwd = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    if let Some((name, home)) = user(&passwd, uid) {
-        wrapped.push("env".into());
+    if let (Some((name, home)), Some(env)) = (user(&passwd, uid), programs::find("env")) {
+        wrapped.push(env.into());
         for (variable, value) in [("HOME", home), ("USER", name), ("LOGNAME", name)] {
             wrapped.push(format!("{variable}={value}").into());
         }
