@@ -1,6 +1,6 @@
 //! Command line arguments.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 
@@ -60,6 +60,23 @@ pub enum Command {
         /// Directory; created if it does not exist
         dir: PathBuf,
     },
+}
+
+impl Command {
+    /// True if the command reads only files that its arguments name, and nothing of this machine.
+    pub fn is_offline(&self) -> bool {
+        match self {
+            Self::Report(_) | Self::Export(_) | Self::Demo(_) | Self::Manual { .. } => true,
+            Self::Top(args) => args.replay.is_some(),
+            Self::Slow(args) => args.replay.is_some(),
+            Self::Alloc(args) => args.replay.is_some(),
+            Self::Layout(args) => {
+                let is_text = |name: &String| name == "-" || Path::new(name).is_file();
+                args.plan.is_some() || args.target.as_ref().is_some_and(is_text)
+            }
+            _ => false,
+        }
+    }
 }
 
 #[cfg(test)]

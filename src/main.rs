@@ -8,10 +8,11 @@ use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 use raidtrace::cli::{Cli, Command, manual, version};
 use raidtrace::commands::{alloc, doctor, export, layout, record, report, serve, slow, top};
-use raidtrace::machine::limits;
+use raidtrace::machine::{limits, privileges};
 use raidtrace::ui::text::clean;
 
 fn main() -> ExitCode {
+    privileges::lower();
     // Shell completion: with COMPLETE=bash, zsh or fish in the environment, this prints the
     // completions and exits.
     CompleteEnv::with_factory(Cli::command).complete();
@@ -23,6 +24,9 @@ fn main() -> ExitCode {
     }
     let cli = Cli::parse();
     limits::set_up();
+    if cli.command.is_offline() {
+        privileges::keep_for_files();
+    }
     let success = |()| ExitCode::SUCCESS;
     let result = match &cli.command {
         Command::Top(args) => top::command::run(args).map(success),

@@ -225,3 +225,55 @@ fn a_limit_on_the_size_of_files_is_an_error() {
     }
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
 }
+
+/// Capabilities of the binary or of a service do not open files that the user who names them may
+/// not read.
+#[test]
+fn capabilities_do_not_open_files_of_others() {
+    if !tracing() || !installed("setpriv") || !installed("mke2fs") {
+        return;
+    }
+    let disk = Loop::ext4(32 * MIB, &["-b", "4096"]);
+    let dir = memory();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let place = |name: &str, from: &str, mode| {
+        let path = dir.path().join(name);
+        fs::copy(from, &path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let exe = place("raidtrace", EXE, 0o755);
+    let (public, secret) = (place("public", DEMO, 0o644), place("secret", DEMO, 0o600));
+    let nobody = |args: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+        let all = "-all,+bpf,+perfmon,+dac_read_search,+syslog";
+        command.args([format!("--inh-caps={all}"), format!("--ambient-caps={all}")]);
+        run(command.arg(&exe).args(args))
+    };
+    assert_eq!(nobody(&["report", &public]).code(), Some(0));
+    for args in [
+        &["report", &secret][..],
+        &["report", &public, "--against", &secret],
+        &["export", &secret, "-f", "csv", "-o", "-"],
+        &["top", "--replay", &secret, "--batch"],
+        &["slow", "--replay", &secret, "--batch"],
+        &["alloc", "--replay", &secret, "--batch"],
+        &["layout", &secret],
+        &["layout", "--load", &secret],
+        &["doctor", "--acknowledged", &secret],
+        &["serve", &disk.name, "--token-file", &secret],
+        &["serve", &disk.name, "--tls-cert", &secret, "--tls-key", &secret],
+    ] {
+        let out = nobody(args);
+        assert!(!matches!(out.code(), None | Some(0)), "{args:?}: {out:?}");
+        assert!(out.stderr.contains("Permission denied"), "{args:?}: {out:?}");
+        assert_eq!(out.stdout, "", "{args:?}");
+    }
+    // Devices are read.
+    let out = nobody(&["top", &disk.name, "--json", "-n1", "-i0.2"]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(!out.stdout.contains("FS_IOC_GETFSMAP"), "{out:?}");
+    let out = nobody(&["layout", &disk.device()]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+}

@@ -564,6 +564,24 @@ fn a_killed_recorder_leaves_a_readable_file() {
     }
 }
 
+/// No thread keeps what root has, such as SYS_MODULE and SYS_PTRACE.
+#[test]
+fn threads_have_few_capabilities() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let (disk, dir) = (disk(), memory());
+    let file = dir.path().join("a.rtrace");
+    let recorder = record(&[&disk.device(), "-o", file.to_str().unwrap()]);
+    // Those of `serve`, and DAC_OVERRIDE and KILL.
+    until("threads with few capabilities", || {
+        let all = recorder.threads();
+        all.iter().any(|t| t.name == "raidtrace:write")
+            && all.iter().all(|t| t.no_new_privs && t.permitted & !0xc4_01a0_0026 == 0)
+    });
+    assert_eq!(recorder.end(Signal::TERM).code(), Some(0));
+}
+
 #[test]
 fn a_full_disk() {
     if !tracing() || !installed("mke2fs") {

@@ -133,6 +133,13 @@ fn metrics_match_the_kernels_figures() {
         assert!(serve.sum(&device) >= 100.0);
         assert_eq!(serve.sum("raidtrace_lost_events_total"), 0.0);
         assert_eq!(serve.sum("raidtrace_array_up"), 1.0);
+        for thread in serve.process.threads() {
+            // SYS_ADMIN, SYS_RESOURCE, SYS_NICE, DAC_READ_SEARCH, SYSLOG, PERFMON, BPF.
+            let none = ["raidtrace", "signals", "raidtrace:write", "raidtrace:dump"];
+            let has_none = none.contains(&thread.name.as_str()) || thread.name.starts_with("tokio");
+            let allowed = if has_none { 0 } else { 0xc4_01a0_0004 };
+            assert!(thread.no_new_privs && thread.permitted & !allowed == 0, "{thread:?}");
+        }
         // 503 if no interval has ended for 10 s: this machine may have been stopped.
         until("healthy state", || get(&serve.address, "/healthz").status == 200);
         let ended = serve.process.end(Signal::TERM);

@@ -13,6 +13,7 @@ pub mod dm;
 mod error;
 mod filesystems;
 pub mod handle;
+pub mod landlock;
 pub mod limits;
 pub mod mballoc;
 mod mdstat;

@@ -4,7 +4,10 @@
 
 use std::env;
 
-use rustix::thread::{CapabilitySet, capabilities, set_capabilities, set_no_new_privs};
+use rustix::process::geteuid;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
+};
 
 /// Needed capabilities: BPF and PERFMON to load and attach the programs, DAC_READ_SEARCH to read
 /// superblocks and to find paths (open_by_handle_at(2)), SYSLOG for the kernel's addresses
@@ -17,14 +20,15 @@ pub const NEEDED: CapabilitySet = CapabilitySet::BPF
 /// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for
 /// device mapper's tables, the BTF of kernel modules and the programs' run times; SYS_RESOURCE to
 /// lock memory for maps (kernels up to 5.10); SYS_NICE to raise the priority of the threads that
-/// drain events and write the recording; DAC_OVERRIDE for files in directories of other users; KILL
-/// for signals to another user's command.
+/// drain events and write the recording; DAC_OVERRIDE for files in directories of other users.
 const RELOAD: CapabilitySet = NEEDED
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_RESOURCE)
     .union(CapabilitySet::SYS_NICE)
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::KILL);
+    .union(CapabilitySet::DAC_OVERRIDE);
+
+/// Capabilities to open files of other users.
+const FILES: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
 
 const NAMES: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::BPF, "cap_bpf"),
@@ -69,9 +73,59 @@ fn names(set: CapabilitySet) -> Option<String> {
 }
 
 /// Gives up, in this thread and the threads that it starts, all capabilities except those needed to
-/// reload the programs and to read the machine.
+/// load the programs and to read the machine.
 pub fn keep_for_reload() {
     keep(RELOAD);
+}
+
+/// The same without those that only `record` needs: to write in directories of other users.
+pub fn keep_for_serving() {
+    keep(RELOAD.difference(CapabilitySet::DAC_OVERRIDE));
+}
+
+/// Gives up all capabilities except those of a thread that writes a recording.
+pub fn keep_for_writing() {
+    keep(CapabilitySet::DAC_OVERRIDE);
+}
+
+/// Keeps what [`keep_for_reload`] keeps, and the capability to signal another user's command.
+pub fn keep_for_command() {
+    keep(RELOAD.union(CapabilitySet::KILL));
+}
+
+/// For a command that reads only files that the user names: root keeps access to files of other
+/// users, another user keeps nothing.
+pub fn keep_for_files() {
+    keep(if geteuid().is_root() { FILES } else { CapabilitySet::empty() });
+}
+
+/// Makes capabilities on files ineffective, unless this is root. Files that the user names are then
+/// opened with the rights of the user, also if the binary or the service has CAP_DAC_READ_SEARCH.
+pub fn lower() {
+    if !geteuid().is_root() {
+        set_effective(|sets| sets.effective.difference(FILES));
+    }
+}
+
+/// Makes capabilities on files effective in this thread, to read devices, tracefs and paths of
+/// files.
+pub fn raise() {
+    set_effective(|sets| sets.effective.union(sets.permitted.intersection(FILES)));
+}
+
+/// Calls `read`, which opens no file that the user names, with capabilities on files.
+pub fn with_files<T>(read: impl FnOnce() -> T) -> T {
+    raise();
+    let result = read();
+    lower();
+    result
+}
+
+fn set_effective(effective: impl FnOnce(&CapabilitySets) -> CapabilitySet) {
+    if let Ok(mut sets) = capabilities(None) {
+        sets.effective = effective(&sets);
+        let _ = set_capabilities(None, sets);
+    }
 }
 
 /// Gives up all capabilities, in this thread and the threads that it starts.

@@ -18,6 +18,7 @@ use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::{Item, State, TOO_SLOW};
+use crate::machine::privileges;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -102,6 +103,7 @@ impl Writer {
         let thread = std::thread::Builder::new().name("raidtrace:write".to_owned()).spawn({
             let progress = Arc::clone(&progress);
             move || {
+                privileges::keep_for_writing();
                 for job in received {
                     match job {
                         Job::Batch(mut batch) => {

@@ -145,8 +145,10 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         let (orders, received) = orders::channel();
         let events = orders.clone();
         let body = move || {
-            let mut source = start()?;
+            privileges::raise();
+            // Before any other thread is started.
             privileges::keep_for_reload();
+            let mut source = start()?;
             watch_md(&mut source, events);
             let schedule = Schedule::new(first, period);
             let result = run(&mut source, schedule, &sender, &received);

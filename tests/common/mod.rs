@@ -220,6 +220,15 @@ impl Drop for Running {
     }
 }
 
+/// A thread of a process, from /proc/PID/task/TID/status.
+#[derive(Debug)]
+pub struct Thread {
+    pub name: String,
+    /// CapPrm
+    pub permitted: u64,
+    pub no_new_privs: bool,
+}
+
 /// A running `raidtrace top`, or another command of raidtrace.
 pub struct Top {
     process: Running,
@@ -245,6 +254,24 @@ impl Top {
             err: lines(child.stderr.take().unwrap()),
             process: Running(child),
         }
+    }
+
+    /// All threads of the process.
+    pub fn threads(&self) -> Vec<Thread> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.process.0.id())).unwrap();
+        let read = |task: std::io::Result<fs::DirEntry>| {
+            let status = fs::read_to_string(task.ok()?.path().join("status")).ok()?;
+            let value = |name: &str| {
+                let line = status.lines().find_map(|l| l.strip_prefix(name));
+                line.map(|l| l.trim().to_owned())
+            };
+            Some(Thread {
+                name: value("Name:")?,
+                permitted: u64::from_str_radix(&value("CapPrm:")?, 16).ok()?,
+                no_new_privs: value("NoNewPrivs:")? == "1",
+            })
+        };
+        tasks.filter_map(read).collect()
     }
 
     /// The next line.

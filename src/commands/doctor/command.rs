@@ -19,6 +19,7 @@ use super::select::{self, Diagnosis, Selection};
 use super::{gather, json, load, rules, table};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc;
+use crate::machine::privileges;
 use crate::machine::signals::asked_to_end;
 use crate::machine::topology::Topology;
 use crate::machine::{Sys, resolve, resolve_all};
@@ -38,7 +39,7 @@ const CRITICAL: u8 = 4;
 pub fn run(args: &Doctor) -> Result<ExitCode> {
     let sys = Sys::live();
     if args.kernel {
-        return report_kernel(&sys, args);
+        return privileges::with_files(|| report_kernel(&sys, args));
     }
     // Read the file first: an error should not come after the wait of --live.
     let acknowledged = args.acknowledged.as_deref();
@@ -48,9 +49,9 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
         acknowledged: acknowledged.map_or(Ok(Vec::new()), select::read)?,
     };
     let (host, stopped) = if args.targets.is_empty() {
-        resolve_all(&sys)?
+        privileges::with_files(|| resolve_all(&sys))?
     } else {
-        (resolve(&args.targets, &sys)?, Vec::new())
+        (privileges::with_files(|| resolve(&args.targets, &sys))?, Vec::new())
     };
     let topology = if rustix::process::geteuid().is_root() {
         Topology::new(host)
@@ -68,7 +69,8 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
              raidtrace top turns it off"
         )
     }));
-    let (properties, notes) = kernel::probe(&sys, Some(&topology), false);
+    let (properties, notes) =
+        privileges::with_files(|| kernel::probe(&sys, Some(&topology), false));
     let mut able = Ability::new(&properties, notes);
     let mut found = rules::check(&facts);
     found.extend(cannot_run(&able));

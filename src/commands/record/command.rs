@@ -91,7 +91,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
                 }
                 // Give up capabilities only now: starting the command needs them, to switch to the
                 // user who called sudo or, with --as-root, to pass them on.
-                privileges::keep_for_reload();
+                privileges::keep_for_command();
             }
         }
         if let Some(child) = &mut child

@@ -20,8 +20,8 @@ use super::rules::Rule;
 use super::token;
 use super::tracing::{ASK_PAUSE, INTERVAL, OPEN_ASK_PAUSE, Options, Shared, Tracing};
 use crate::machine::Sys;
-use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
+use crate::machine::{landlock, privileges};
 use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 
 /// Maximum number of concurrent downloads.
@@ -78,6 +78,7 @@ pub fn run(args: &Serve) -> Result<()> {
         let (ready, dumper) = std::sync::mpsc::channel();
         let engine = Engine::start(
             move || {
+                privileges::keep_for_serving();
                 let dumper = dumper.recv().context("starting the session")?;
                 Tracing::start(Sys::live(), &options, dumper, shared)
             },
@@ -85,6 +86,16 @@ pub fn run(args: &Serve) -> Result<()> {
             INTERVAL,
         )?;
         privileges::keep_none();
+        // The own use of CPU and memory, and time zones.
+        let readable = ["/proc/self", "/etc/localtime", "/usr/share/zoneinfo"];
+        if let Err(why) = landlock::allow_only(dump_dir.as_deref(), &readable)
+            && rustix::process::geteuid().is_root()
+        {
+            log_line(&format!(
+                "note: no Landlock ({why}): the threads that answer requests can open files of \
+                 root; run serve under another user, as the systemd unit does"
+            ));
+        }
         let started = dump_dir.map(|dir| Dumper::start(dir, dump_bytes));
         let _ = ready.send(started.transpose()?);
         engine

@@ -163,3 +163,15 @@ fn sizes_are_powers_of_two() {
         assert!(bucket + 1 == Sizes::BUCKETS || Sizes::from(bucket + 1) > u64::from(length));
     }
 }
+
+/// A recorder that was killed before its first second leaves a header and a state.
+#[test]
+fn a_recording_without_a_complete_second_says_that_it_is_truncated() {
+    let state = Item::State(Box::new(fixture::state(fixture::START)));
+    let whole = fixture::file_of(&[state], 500);
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    // Without the end marker.
+    file.write_all(&whole[..whole.len() - 8]).unwrap();
+    let why = gather(file.path(), None, None).err().unwrap().to_string();
+    assert!(why.contains("contains no complete second; the recording is truncated"), "{why}");
+}
