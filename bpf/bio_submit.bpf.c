@@ -42,13 +42,23 @@ static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned
 	return rt_is_journal_thread(comm) ? RT_ORIGIN_JOURNAL : RT_ORIGIN_FILE_DATA;
 }
 
-/* Emits the event of a bio that rt_count_task() counts. */
-static __always_inline void emit(__u32 pid, __u32 array, __u64 sector, __u64 inode, __u32 size,
-				 __u32 what)
+/* Emits the event of a bio that rt_count_task() counts. Returns its time; 0: no event. */
+static __always_inline __u64 emit(__u32 pid, __u32 array, __u64 sector, __u64 inode, __u32 size,
+				  __u32 what)
 {
-	if (rt_recording)
-		rt_emit_submission(rt_learned_key(array, sector), inode,
-				   (__u64)pid << 32 | size, what);
+	if (!rt_recording)
+		return 0;
+	return rt_emit_submission(rt_learned_key(array, sector), inode, (__u64)pid << 32 | size,
+				  what, 0);
+}
+
+/* Notes how a bio with REQ_NOWAIT was counted. bytes 0: not counted. */
+static __always_inline void note_nowait(const struct rt_nowait *bio)
+{
+	struct rt_nowait *n = rt_nowait(bio->bio);
+
+	if (n)
+		*n = *bio;
 }
 
 static __always_inline void set_flush_origin(__u32 array, __u32 origin)
@@ -158,7 +168,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &index);
 	__u32 opf = bio->bi_opf, op = rt_op_of(opf), size = bio->bi_iter.bi_size, origin, block, pid;
-	__u64 found, inode = 0, address = 0;
+	__u64 found, inode = 0, address = 0, now = 0;
 	bool anonymous;
 
 	if (!array)
@@ -166,12 +176,11 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 	if (array->flags & RT_ARRAY_CRYPT && (__u64)bio->bi_end_io == rt_crypt_end)
 		return 0;	/* already handled above dm-crypt */
 	pid = rt_submitter(arg, index);
-	rt_no_file(instance);	/* the bio has no file, unless rt_count_file() stores one */
 	if (!size) {
 		if (opf & RT_REQ_PREFLUSH) {
 			origin = flush_origin(array, arg);
 			set_flush_origin(index, origin);
-			rt_count_task(arg, pid, index, origin, RT_OP_FLUSH, 0, instance);
+			rt_count_task(pid, index, origin, RT_OP_FLUSH, 0, instance);
 			emit(pid, index, sector, 0, 0, rt_submitted(origin, RT_OP_FLUSH, opf));
 		}
 		return 0;
@@ -220,13 +229,25 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		rt_forget(rt_learned_key(index, sector), block, size);
 	}
 counted:
-	if (origin == RT_LATER)
-		return 0;
-	if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
-		set_flush_origin(index, origin);
-	rt_count_task(arg, pid, index, origin, op, size, instance);
-	emit(pid, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
-	     rt_submitted(origin, op, opf));
+	if (origin == RT_LATER) {
+		size = 0;	/* not counted if it is refused: it has no content then */
+	} else {
+		if (opf & (RT_REQ_PREFLUSH | RT_REQ_FUA))
+			set_flush_origin(index, origin);
+		rt_count_task(pid, index, origin, op, size, instance);
+		now = emit(pid, index, sector, origin == RT_ORIGIN_FILE_DATA ? inode : 0, size,
+			   rt_submitted(origin, op, opf));
+	}
+	if (opf & rt_req_nowait())
+		note_nowait(&(struct rt_nowait){
+			.bio = rt_peek((__u64)arg),
+			.task = rt_task_number(pid, index, origin, op),
+			.inode = inode,
+			.key = rt_learned_key(index, sector),
+			.now_ns = now,
+			.bytes = size,
+			.has_file = origin == RT_ORIGIN_FILE_DATA && op <= RT_OP_WRITE,
+		});
 	return 0;
 }
 

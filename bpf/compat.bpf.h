@@ -282,4 +282,10 @@ struct folio___nr_pages {
 	unsigned int _nr_pages;
 } __attribute__((preserve_access_index));
 
+/* REQ_NOWAIT */
+static __always_inline __u32 rt_req_nowait(void)
+{
+	return 1U << bpf_core_enum_value(enum req_flag_bits, __REQ_NOWAIT);
+}
+
 #endif

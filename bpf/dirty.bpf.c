@@ -28,7 +28,7 @@ static __always_inline void count(unsigned long long *ctx, __u32 array, __u32 or
 {
 	__u32 pid = (__u32)bpf_get_current_pid_tgid();
 
-	rt_count_task(ctx, pid, array, origin, RT_OP_DIRTY, bytes, RT_DIRTIES);
+	rt_count_task(pid, array, origin, RT_OP_DIRTY, bytes, RT_DIRTIES);
 }
 
 /*

@@ -70,7 +70,6 @@ __u64 rt_derived_file(__u64 number)
 
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid)
 {
-	struct inode *i = (struct inode *)inode;
 	struct rt_file_key key = { .array = what >> 8 & 0xffff, .op = what & 0xff, .pid = pid };
 	struct rt_file_key old_key;
 	struct rt_io old;
@@ -82,12 +81,9 @@ int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid)
 	p = bpf_map_lookup_elem(&rt_files_pending, &instance);
 	if (!p)
 		return 0;
-	if (inode && rt_is_regular(inode)) {
-		key.file.inode = BPF_CORE_READ(i, i_ino);
-		key.file.dev = BPF_CORE_READ(i, i_sb, s_dev);
-		key.file.generation = BPF_CORE_READ(i, i_generation);
+	if (rt_identify(inode, &key.file)) {
 		if (!bpf_map_lookup_elem(&rt_files, &key.file))
-			note_name(i, &key.file, instance);
+			note_name((struct inode *)inode, &key.file, instance);
 	} else {
 		inode = 0;
 	}

@@ -13,6 +13,19 @@ static __always_inline bool rt_is_regular(__u64 inode)
 	return (RT_PEEK((struct inode *)inode, i_mode) & RT_S_IFMT) == RT_S_IFREG;
 }
 
+/* Stores the identity of a regular file. False for other inodes, and for 0. */
+static __always_inline bool rt_identify(__u64 inode, struct rt_file_id *id)
+{
+	struct inode *i = (struct inode *)inode;
+
+	if (!inode || !rt_is_regular(inode))
+		return false;
+	id->inode = RT_PEEK(i, i_ino);
+	id->dev = RT_PEEK(RT_PEEK(i, i_sb), s_dev);
+	id->generation = RT_PEEK(i, i_generation);
+	return true;
+}
+
 /*
  * Inode found through the bio's completion function: for direct IO (fs/iomap/direct-io.c), whose
  * pages may be any memory, and for ext4's writeback (fs/ext4/page-io.c), whose pages may be
@@ -116,21 +129,6 @@ enum { RT_FILE_INSTANCE_SHIFT = 24 };
  */
 int rt_take_file(__u64 inode, __u32 what, __u64 bytes, __u32 pid);
 
-/*
- * Notes that the next bio has no file, until rt_count_file() notes its slot. If md refuses the bio,
- * rt_bio_refused then subtracts it from no file.
- */
-static __always_inline void rt_no_file(__u32 instance)
-{
-	struct rt_file_pending *p;
-
-	if (!rt_refusals)
-		return;
-	p = bpf_map_lookup_elem(&rt_files_pending, &instance);
-	if (p)
-		p->last_slot = RT_FILE_SLOTS;
-}
-
 /* pid: see rt_file_key. */
 static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __u64 bytes,
 					  __u32 pid, __u32 instance)
@@ -144,9 +142,7 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	if (!p)
 		return;
 	slot = rt_file_slot(inode, op, pid);
-	barrier_var(slot);	/* keeps the masks below, which the verifier needs, see rt_row() */
-	if (rt_refusals)
-		p->last_slot = slot & (RT_FILE_SLOTS - 1);
+	barrier_var(slot);	/* keeps the mask below, which the verifier needs, see rt_row() */
 	s = &p->slot[slot & (RT_FILE_SLOTS - 1)];
 	/* the address alone may be that of a file that has been deleted since */
 	if (s->address == inode && s->key.array == array && s->key.op == op &&

@@ -39,7 +39,6 @@ extern const volatile __u64 rt_chain_end;	/* bio_chain_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 extern const volatile __u32 rt_shadows;	/* bit mask of rt_seen_kinds that have a shadow program, see shadow.bpf.h */
 extern __u32 rt_shadows_attached;	/* attached shadow programs; userspace sets a bit before it attaches the program */
-extern const volatile __u32 rt_refusals;	/* 1 if rt_bio_refused is loaded */
 extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself, see rt_bump() */
 extern const volatile __u32 rt_members_max;	/* maximum number of members; rt_member_rows has twice as many entries, half for shadow programs */
 extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio() */
@@ -303,6 +302,27 @@ struct rt_files_pending_map {
 	__type(value, struct rt_file_pending);
 };
 extern struct rt_files_pending_map rt_files_pending SEC(".maps");
+
+/*
+ * Bios with REQ_NOWAIT that were counted last, by hash of the bio's address. An array, because a
+ * bio that is accepted, as most are, must cost no more than a few stores. A bio that is refused
+ * after another one has taken its entry stays counted.
+ */
+struct rt_nowaits_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << RT_NOWAIT_BITS);
+	__type(key, __u32);
+	__type(value, struct rt_nowait);
+};
+extern struct rt_nowaits_map rt_nowaits SEC(".maps");
+
+/*
+ * Refused bios, to be subtracted from those in rt_task_ios, rt_file_ios and the slots, which
+ * userspace reads before: so it never reads a refused bio without its refusal, except for bios in
+ * submission.
+ */
+extern struct rt_task_ios_map rt_task_refusals SEC(".maps");
+extern struct rt_file_ios_map rt_file_refusals SEC(".maps");
 
 /* Names of files, for files that are deleted before userspace looks up their path. */
 struct rt_files_map {

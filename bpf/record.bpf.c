@@ -21,6 +21,16 @@ static __always_inline void *this_ring(void)
 	return bpf_map_lookup_elem(&rt_events, &cpu);
 }
 
+/* Reserves an event; NULL if there is no room. */
+static __always_inline void *reserve(__u64 size)
+{
+	void *ring = this_ring(), *e = ring ? bpf_ringbuf_reserve(ring, size, 0) : (void *)0;
+
+	if (!e)
+		count_loss(RT_LOST_RING);
+	return e;
+}
+
 static __always_inline __u64 sector_of(__u64 sector_flags)
 {
 	return sector_flags << (64 - RT_EVENT_SECTOR_BITS) >> (64 - RT_EVENT_SECTOR_BITS);
@@ -154,65 +164,43 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 sector_
 __noinline int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 sector_flags, __u64 what)
 {
 	struct rt_event_request *e;
-	void *ring;
 
 	if (!rt_recording)
 		return 0;
 	if (what >> RT_WHAT_WALKED & 1 && rt_emit_walked(now, issue, start, sector_flags, what))
 		return 0;
-	ring = this_ring();
-	if (!ring) {
-		count_loss(RT_LOST_RING);
+	e = reserve(sizeof(*e));
+	if (!e)
 		return 0;
-	}
-	e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
-	if (!e) {
-		count_loss(RT_LOST_RING);
-		return 0;
-	}
 	fill(e, now, issue, start, sector_flags, what);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 
-__noinline int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32 what)
+__noinline __u64 rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32 what, __u64 now)
 {
-	struct inode *i = (struct inode *)inode;
 	struct rt_event_submission *e;
-	void *ring;
 
 	if (!rt_recording)
 		return 0;
-	ring = this_ring();
-	if (!ring) {
-		count_loss(RT_LOST_RING);
+	e = reserve(sizeof(*e));
+	if (!e)
 		return 0;
-	}
-	e = bpf_ringbuf_reserve(ring, sizeof(*e), 0);
-	if (!e) {
-		count_loss(RT_LOST_RING);
-		return 0;
-	}
-	e->kind = RT_EVENT_SUBMISSION;
+	e->kind = now ? RT_EVENT_REFUSED : RT_EVENT_SUBMISSION;
+	if (!now)
+		now = bpf_ktime_get_ns();
 	/* rt_submitted() */
 	e->op = what & 0xff;
 	e->origin = what >> 8 & RT_ORIGIN_MASK;
-	e->pad = 0;
-	e->flags = what >> 16;
+	e->nowait = what >> 31;
+	e->flags = what >> 16 & RT_EVENT_FLAGS;
 	e->array = key >> RT_LEARNED_ARRAY_SHIFT;
 	e->length = pid_bytes;
 	e->pid = pid_bytes >> 32;
-	e->now_ns = bpf_ktime_get_ns();
+	e->now_ns = now;
 	e->sector = rt_learned_sector(key);
-	e->file.inode = 0;
-	e->file.dev = 0;
-	e->file.generation = 0;
-	/* same condition as in rt_take_file() */
-	if (inode && rt_is_regular(inode)) {
-		e->file.inode = RT_PEEK(i, i_ino);
-		e->file.dev = RT_PEEK(RT_PEEK(i, i_sb), s_dev);
-		e->file.generation = RT_PEEK(i, i_generation);
-	}
+	__builtin_memset(&e->file, 0, sizeof(e->file));
+	rt_identify(inode, &e->file);
 	bpf_ringbuf_submit(e, BPF_RB_NO_WAKEUP);
-	return 0;
+	return now;
 }

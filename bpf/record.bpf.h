@@ -55,14 +55,17 @@ int rt_gather_run(__u32 which, __u32 origin, __u32 bytes);
 int rt_gather_member(__u32 which, __u32 member, __u64 sector);
 
 /*
- * Emits the event of a bio that has been counted for a task. key: rt_learned_key(). inode: address
- * of the file's inode, or 0. pid_bytes: pid << 32 | bytes. what: rt_submitted().
+ * Emits the event of a bio that has been counted for a task, and returns its time; 0: no event.
+ * key: rt_learned_key(). inode: address of the file's inode, or 0. pid_bytes: pid << 32 | bytes.
+ * what: rt_submitted(). now: 0; or, if the bio was refused, the time of its submission.
  */
-int rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32 what);
+__u64 rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u32 what, __u64 now);
 
+/* Bit 31: the bio can be refused. */
 static __always_inline __u32 rt_submitted(__u32 origin, __u32 op, __u32 opf)
 {
-	return rt_event_flags(opf) << 16 | origin << 8 | op;
+	return (__u32)!!(opf & rt_req_nowait()) << 31 | rt_event_flags(opf) << 16 |
+	       origin << 8 | op;
 }
 
 #endif

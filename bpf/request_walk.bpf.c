@@ -37,7 +37,7 @@ __noinline int rt_read_done(__u64 key, __u64 origin, __u32 remember)
 		rt_add_task(&task, &io);
 		if (rt_recording)
 			rt_emit_submission(key, 0, (__u64)task.pid << 32 | io.bytes,
-					   rt_submitted(origin, RT_OP_READ, 0));
+					   rt_submitted(origin, RT_OP_READ, 0), 0);
 	}
 	return 0;
 }

@@ -65,12 +65,18 @@ static __always_inline __u32 rt_submitter(unsigned long long *arg, __u32 array)
 /* Slow path of rt_count_task(): the slot has another key, or belongs to an earlier interval. */
 int rt_replace_task_slot(__u64 slot, __u64 wanted, __u64 bytes, __u32 instance);
 
-/*
- * Counts a bio for `pid`, as returned by rt_submitter(). arg: address of the tracepoint argument
- * that holds the bio.
- */
-static __always_inline void rt_count_task(unsigned long long *arg, __u32 pid, __u32 array,
-					  __u32 origin, __u32 op, __u64 bytes, __u32 instance)
+/* The entry of a bio in rt_nowaits. */
+static __always_inline struct rt_nowait *rt_nowait(__u64 bio)
+{
+	/* the multiplier is 2^64 divided by the golden ratio */
+	__u32 slot = bio * 0x9e3779b97f4a7c15ULL >> (64 - RT_NOWAIT_BITS);
+
+	return bpf_map_lookup_elem(&rt_nowaits, &slot);
+}
+
+/* Counts a bio for `pid`, as returned by rt_submitter(). */
+static __always_inline void rt_count_task(__u32 pid, __u32 array, __u32 origin, __u32 op,
+					  __u64 bytes, __u32 instance)
 {
 	__u64 slot = pid ^ origin << 2 ^ op;
 	__u64 wanted = rt_task_number(pid, array, origin, op);
@@ -83,10 +89,6 @@ static __always_inline void rt_count_task(unsigned long long *arg, __u32 pid, __
 	/* 64 bits and opaque, as in rt_row() */
 	barrier_var(slot);
 	slot &= RT_TASK_SLOTS - 1;
-	if (rt_refusals) {
-		p->last_bio = rt_peek((__u64)arg);
-		p->last_slot = slot;
-	}
 	s = &p->slot[slot];
 	if (s->key == wanted && s->io.bios && s->interval == rt_interval) {
 		rt_bump(s->io.bios, 1);

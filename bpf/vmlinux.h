@@ -47,6 +47,10 @@ enum {
 	BPF_RB_NO_WAKEUP = 1,
 };
 
+enum req_flag_bits {
+	__REQ_NOWAIT = 21,
+};
+
 /* include/uapi/linux/stat.h */
 enum {
 	RT_S_IFMT = 0170000,

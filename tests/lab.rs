@@ -132,8 +132,8 @@ use kernel_figures::{
     directory_read_in_split_requests, directory_read_through_the_device, ext4_is_a_module,
     ext4_is_loaded_later, external_journal_is_a_journal, flushes_of_a_neighbour_partition,
     flushes_through_device_mapper, nested_completions_are_counted, new_quota_blocks_are_metadata,
-    refused_writes_are_not_counted, tasks_without_ext4s_btf, throttled_by_blkio,
-    throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
+    refused_bios_are_not_counted, tasks_without_ext4s_btf, throttled_by_blkio, throttled_by_io_max,
+    throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
 /// Tests on a kernel. Those after `full` are left to `tools/test --full`; CONTRIBUTING has the
@@ -223,7 +223,7 @@ on_kernel! {
     throttled_by_io_max
     external_journal_is_a_journal
     new_quota_blocks_are_metadata
-    refused_writes_are_not_counted
+    refused_bios_are_not_counted
     slow_readers_have_their_writer
     slow_members_are_partitions
     slow_writes_have_their_limit

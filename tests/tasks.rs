@@ -10,11 +10,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use common::{
-    DEADLINE, Loop, MIB, Top, idle, installed, json, list, skipped, sum, tool, tracing, until,
+    DEADLINE, EXE, Loop, MIB, Top, idle, installed, json, list, raidtrace, skipped, sum, tool,
+    tracing, until,
 };
+use rustix::process::Signal;
 use serde_json::Value;
 
 #[repr(align(4096))]
@@ -107,6 +110,75 @@ fn more_tasks_than_a_table_holds_are_counted_once() {
         rows.filter(|r| r["op"] == "write").map(|r| r["submitted_bytes"].as_u64().unwrap()).sum()
     };
     assert_eq!(intervals.iter().map(submitted).sum::<u64>(), written);
+}
+
+/// Bytes that the tasks in a report or an interval have read.
+fn read(arrays: &Value) -> BTreeMap<&str, u64> {
+    let mut by_comm = BTreeMap::new();
+    for task in list(&arrays["arrays"][0]["tasks"]) {
+        let reads = list(&task["io"]).iter().filter(|io| io["op"] == "read");
+        let bytes: u64 = reads.map(|io| io["bytes"].as_u64().unwrap()).sum();
+        *by_comm.entry(task["comm"].as_str().unwrap()).or_default() += bytes;
+    }
+    by_comm
+}
+
+/// io_uring submits with REQ_NOWAIT. The disk refuses bios that are larger than a request, and
+/// those that find no tag; a worker of io_uring submits them again.
+#[test]
+fn bios_that_a_disk_refuses_are_counted_once() {
+    let uring = fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
+    if !(tracing() && installed("fio")) {
+        return;
+    }
+    if uring.is_ok_and(|disabled| disabled.trim() != "0") {
+        return skipped("io_uring is disabled");
+    }
+    let (device, dir) = (Loop::new(256 * MIB), common::memory());
+    let path = device.device();
+    fs::write(format!("/sys/block/{}/queue/max_sectors_kb", device.name), "512").unwrap();
+    idle(&device.name);
+    for (kind, size, options) in [
+        ("large", 200 * MIB, &["--rw=read", "--bs=1M", "--iodepth=4"][..]),
+        ("many", 64 * MIB, &["--rw=randread", "--bs=4k", "--iodepth=256"]),
+    ] {
+        let file = dir.path().join(kind);
+        let file = file.to_str().unwrap();
+        let (top, first) = Top::json(&["-i", "0.2", &path]);
+        let recorder = Top::start(Command::new(EXE).args(["record", &path, "-o", file]));
+        recorder.says("raidtrace: recording ");
+        let fio = ["--name=refused", "--direct=1", "--ioengine=io_uring"];
+        let (filename, bytes) = (format!("--filename={path}"), format!("--size={size}"));
+        tool("fio", &[&fio[..], &[filename.as_str(), bytes.as_str()], options].concat());
+        idle(&device.name);
+        top.line();
+        let mut intervals = vec![first];
+        intervals.extend(top.intervals());
+        let out = recorder.end(Signal::INT);
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        let report = raidtrace(&["report", "--json", file]);
+        let report: Value = serde_json::from_str(&report.stdout).unwrap();
+
+        let mut by_comm = BTreeMap::new();
+        for (comm, bytes) in intervals.iter().flat_map(read) {
+            *by_comm.entry(comm).or_default() += bytes;
+        }
+        assert!(by_comm.keys().any(|comm| comm.starts_with("iou-wrk")), "{kind}: {by_comm:?}");
+        let recorded = read(&report);
+        for by_comm in [&by_comm, &recorded] {
+            let of_fio = |(comm, _): &(&&str, &u64)| **comm == "fio" || comm.starts_with("iou-wrk");
+            let bytes: u64 = by_comm.iter().filter(of_fio).map(|(_, bytes)| bytes).sum();
+            assert_eq!(bytes, size, "{kind}: {by_comm:?}, recorded {recorded:?}");
+        }
+        assert!(sum(&intervals, "*", "read", "bytes") >= size, "{kind}");
+        let submitted: u64 = intervals
+            .iter()
+            .flat_map(|i| list(&i["arrays"][0]["amplification"]))
+            .filter(|row| row["op"] == "read")
+            .map(|row| row["submitted_bytes"].as_u64().unwrap())
+            .sum();
+        assert_eq!(submitted, by_comm.values().sum::<u64>(), "{kind}");
+    }
 }
 
 /// A file whose content is restored on drop.

@@ -11,6 +11,11 @@ enum rt_event_kinds {
 	RT_EVENT_REQUEST = 1,
 	RT_EVENT_PART = 2,	/* part of a request that is not complete yet, or has too many runs for one event */
 	RT_EVENT_SUBMISSION = 3,
+	/*
+	 * the bio of a submission was refused: array, sector and now_ns are those of the
+	 * submission, the other fields are 0
+	 */
+	RT_EVENT_REFUSED = 4,
 };
 
 /* A run: consecutive bytes of a request that have one origin, as sectors | origin << RT_RUN_SHIFT. */
@@ -40,7 +45,7 @@ struct rt_event_submission {
 	__u8 kind;
 	__u8 op;
 	__u8 origin;
-	__u8 pad;
+	__u8 nowait;		/* 1: RT_EVENT_REFUSED may follow */
 	__u16 flags;		/* REQ_* flags, packed by rt_event_flags() */
 	__u16 array;
 	__u32 length;

@@ -24,6 +24,7 @@ enum rt_limits {
 	RT_WORK = 32,		/* WORKER_DESC_LEN; 24 in older kernels */
 	RT_TASK_SLOTS = 64,	/* a power of two */
 	RT_FILE_SLOTS = 64,	/* a power of two */
+	RT_NOWAIT_BITS = 12,	/* log2 of the entries of rt_nowaits */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
 	RT_RUNS = 64,		/* maximum number of runs per event */
 	RT_COST_SHIFT = 5,	/* number of bits for the origin in a key of rt_costs */

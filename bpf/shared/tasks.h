@@ -49,8 +49,6 @@ struct rt_task_slot {
 
 struct rt_task_pending {
 	struct rt_task_slot slot[RT_TASK_SLOTS];
-	__u64 last_bio;		/* address of the bio that was counted last: rt_bio_refused subtracts it if md refuses the bio */
-	__u64 last_slot;	/* slot of that bio */
 };
 
 /* Key of rt_tasks. Includes the array, because a kworker serves several arrays under the same pid. */
@@ -99,7 +97,20 @@ struct rt_file_slot {
 
 struct rt_file_pending {
 	struct rt_file_slot slot[RT_FILE_SLOTS];
-	__u64 last_slot;	/* slot of the bio that was counted last; RT_FILE_SLOTS: that bio has no file */
+};
+
+/*
+ * A bio with REQ_NOWAIT as it was counted. rt_bio_refused subtracts it if the bio is refused.
+ * Kernel side only.
+ */
+struct rt_nowait {
+	__u64 bio;		/* address; 0: none */
+	__u64 task;		/* struct rt_task_key as one number, with interval 0 */
+	__u64 inode;		/* address of the struct inode, see rt_count_file(); 0: unknown */
+	__u64 key;		/* rt_learned_key(): array and sector */
+	__u64 now_ns;		/* time of its event; 0: no event was sent */
+	__u32 bytes;
+	__u32 has_file;		/* 1: counted by rt_count_file() */
 };
 
 /* Name of a file when it was first seen. */

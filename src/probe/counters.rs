@@ -7,7 +7,7 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::entries::{all_entries, operation, per_cpu, text};
-use super::files::{counts, drain};
+use super::files::{counts, drain, refused};
 use super::load::Probe;
 use super::member_ids::Cells;
 use super::object::{program_info, programs};
@@ -110,7 +110,11 @@ impl Probe {
                 let key = rt_task_key::read(&s.key.to_ne_bytes())?;
                 Some((task_key(&key)?, counts(&s.io)))
             });
-        for ((key, dirtied), io) in self.task_deltas.step(moved.into_iter(), pending) {
+        let refused = refused(&maps.rt_task_refusals, |key: &rt_task_key| {
+            (key.interval == self.interval, task_key(key))
+        })?;
+        let (moved, pending) = (moved.into_iter().chain(refused.0), pending.chain(refused.1));
+        for ((key, dirtied), io) in self.task_deltas.step(moved, pending) {
             let into = if dirtied { &mut counters.dirtied } else { &mut counters.tasks };
             into.insert(key, io);
         }

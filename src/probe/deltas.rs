@@ -59,9 +59,12 @@ impl<K: Copy + Eq + Hash> Deltas<K> {
             if let Some(pending) = pending {
                 add(&mut now, pending);
             }
+            // Negative: a bio that was reported has been refused since (`bpf/bio_refused.bpf.c`),
+            // or a slot could not be read. The next increase makes up for it.
+            let increase = |now: u64, before: u64| now.wrapping_sub(before).cast_signed().max(0);
             let fresh = TaskCounters {
-                bios: now.bios.saturating_sub(sum.reported.bios),
-                bytes: now.bytes.saturating_sub(sum.reported.bytes),
+                bios: increase(now.bios, sum.reported.bios).cast_unsigned(),
+                bytes: increase(now.bytes, sum.reported.bytes).cast_unsigned(),
             };
             sum.idle = if pending.is_some() { 0 } else { sum.idle + 1 };
             if fresh != TaskCounters::default() {
@@ -93,7 +96,7 @@ mod tests {
     }
 
     fn io(bios: u64) -> TaskCounters {
-        TaskCounters { bios, bytes: bios * 512 }
+        TaskCounters { bios, bytes: bios.wrapping_mul(512) }
     }
 
     fn step(
@@ -144,6 +147,18 @@ mod tests {
             assert_eq!(step(&mut l, &[], &[]), []);
         }
         assert!(l.sums.is_empty());
+    }
+
+    /// Counters of refused bios are negative. They may be read before the bios themselves.
+    #[test]
+    fn refused_bios_are_subtracted_once() {
+        let mut l = Deltas::default();
+        let minus = |n: u64| n.wrapping_neg();
+        assert_eq!(step(&mut l, &[(1, minus(2))], &[(1, 5)]), [(1, 3)]);
+        assert_eq!(step(&mut l, &[(1, minus(1))], &[(1, 5)]), [], "reported, then refused");
+        assert_eq!(step(&mut l, &[], &[(1, 8)]), [(1, 2)]);
+        assert_eq!(step(&mut l, &[(2, minus(1))], &[]), []);
+        assert_eq!(step(&mut l, &[], &[(2, 4)]), [(2, 3)]);
     }
 
     /// Two CPUs with two slots each submit bios of seven files at random. A reading reads the slots

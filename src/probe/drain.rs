@@ -49,7 +49,7 @@ pub(super) fn by_position(
             },
             // A run belongs to the completion before it.
             Event::Run(_) => {}
-            Event::Submitted(_) => early = false,
+            Event::Submitted(_) | Event::Refused(_) => early = false,
         }
         match &mut next {
             Some((_, aside)) if early => aside.push(event),

@@ -18,6 +18,7 @@ use crate::origin::{Op, Origin};
 const REQUEST: u8 = contract::EVENT_REQUEST as u8;
 const PART: u8 = contract::EVENT_PART as u8;
 const SUBMISSION: u8 = contract::EVENT_SUBMISSION as u8;
+const REFUSED: u8 = contract::EVENT_REFUSED as u8;
 const RUNS: u16 = contract::RUNS as u16;
 const RUNS_SENT: u16 = contract::RUNS_SENT as u16;
 /// Number of events drained at once, shared by the ring buffers; each drains at least 256. Bounds
@@ -33,6 +34,8 @@ pub enum Event {
     Run(Run),
     /// Submission of a bio to an array.
     Submitted(Submitted),
+    /// The bio of a submission was refused.
+    Refused(Refused),
 }
 
 /// A completed request, or a part of one.
@@ -92,6 +95,18 @@ pub struct Submitted {
     /// File whose data the bio holds; `None` for metadata, and if the file is unknown.
     pub file: Option<FileId>,
     /// Time of submission, or the time at which the origin was found.
+    pub now_ns: u64,
+    /// True if the bio has REQ_NOWAIT: a `Refused` may follow.
+    pub nowait: bool,
+}
+
+/// A refused bio. The fields are those of its [`Submitted`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Position of the array in the topology.
+    pub array: u32,
+    pub sector: ArraySector,
+    /// Time of submission.
     pub now_ns: u64,
 }
 
@@ -202,6 +217,7 @@ impl Event {
         match self {
             Self::Completed(c) => Some(c.now_ns),
             Self::Submitted(s) => Some(s.now_ns),
+            Self::Refused(r) => Some(r.now_ns),
             Self::Run(_) => None,
         }
     }
@@ -242,19 +258,26 @@ fn decode(bytes: &[u8], events: &mut Vec<Event>) -> Option<()> {
                 }));
             }
         }
-        SUBMISSION => {
+        kind @ (SUBMISSION | REFUSED) => {
             let wire = rt_event_submission::read(bytes)?;
+            let (array, sector) = (u32::from(wire.array), ArraySector(wire.sector));
+            let now_ns = wire.now_ns;
+            if kind == REFUSED {
+                events.push(Event::Refused(Refused { array, sector, now_ns }));
+                return Some(());
+            }
             let file = file_id(&wire.file);
             events.push(Event::Submitted(Submitted {
-                array: u32::from(wire.array),
+                array,
                 op: Op::from_u8(wire.op)?,
                 origin: Origin::from_u8(wire.origin)?,
                 flags: wire.flags,
-                sector: ArraySector(wire.sector),
+                sector,
                 length: wire.length,
                 pid: wire.pid,
                 file: (file.inode > 0).then_some(file),
-                now_ns: wire.now_ns,
+                now_ns,
+                nowait: wire.nowait != 0,
             }));
         }
         _ => return None,

@@ -31,7 +31,11 @@ impl Probe {
         let pending = slots
             .filter(|s| s.io.bios > 0 && s.version_first == s.version_last)
             .filter_map(|s| Some((file_key(&s.key)?, counts(&s.io))));
-        for ((key, dirtied_by), io) in self.file_deltas.step(moved.into_iter(), pending) {
+        let refused = refused(&maps.rt_file_refusals, |key: &rt_file_key| {
+            (key.interval == self.interval, file_key(key))
+        })?;
+        let (moved, pending) = (moved.into_iter().chain(refused.0), pending.chain(refused.1));
+        for ((key, dirtied_by), io) in self.file_deltas.step(moved, pending) {
             match (dirtied_by, key.file) {
                 (None, _) => {
                     counters.files.insert(key, io);
@@ -95,6 +99,30 @@ pub(super) fn drain<W: Wire, K>(
         table.delete_batch(&read, count as u32, MapFlags::ANY, MapFlags::ANY)?;
     }
     Ok(moved)
+}
+
+/// Counters of refused bios by key.
+type Refused<K> = Vec<(K, TaskCounters)>;
+
+/// Reads a table of refused bios as negative counters. Call this after the slots have been read.
+/// Removes the entries of earlier intervals, which come first. `key_of` returns true for an entry
+/// of this interval, which still grows, like a slot.
+pub(super) fn refused<W: Wire, K>(
+    table: &impl MapCore,
+    key_of: impl Fn(&W) -> (bool, Option<K>),
+) -> Result<(Refused<K>, Refused<K>)> {
+    let minus = |(key, io): (K, TaskCounters)| {
+        let (bios, bytes) = (io.bios.wrapping_neg(), io.bytes.wrapping_neg());
+        (key, TaskCounters { bios, bytes })
+    };
+    let ended = drain(table, |wire| match key_of(wire) {
+        (true, _) => None,
+        (false, key) => Some(key),
+    })?;
+    let rest = table.lookup_batch(table.max_entries(), MapFlags::ANY, MapFlags::ANY)?;
+    let growing =
+        rest.filter_map(|(key, io)| Some((key_of(&W::read(&key)?).1?, counts(&rt_io::read(&io)?))));
+    Ok((ended.into_iter().map(minus).collect(), growing.map(minus).collect()))
 }
 
 pub(super) fn counts(io: &rt_io) -> TaskCounters {

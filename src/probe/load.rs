@@ -321,7 +321,6 @@ fn load(
     rodata.rt_chain_end = address(facts.chain_end);
     rodata.rt_shadows = shadows(plan);
     rodata.rt_members_max = members as u32;
-    rodata.rt_refusals = u32::from(plan.has("rt_bio_refused"));
     rodata.rt_nesting = u32::from(!facts.guarded);
     rodata.rt_wait_end_io = address(facts.wait_end_io);
     rodata.rt_recording = u32::from(buffer.is_some());
@@ -347,6 +346,8 @@ fn load(
     resize(&mut open.maps.rt_tasks_pending, entries)?;
     resize(&mut open.maps.rt_files_pending, entries)?;
     resize(&mut open.maps.rt_file_names, entries)?;
+    resize(&mut open.maps.rt_task_refusals, 4096)?;
+    resize(&mut open.maps.rt_file_refusals, 4096)?;
     let cpus = libbpf_rs::num_possible_cpus().unwrap_or(1);
     resize(&mut open.maps.rt_events, cpus)?;
     let template = super::events::ring(buffer)?;

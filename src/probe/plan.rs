@@ -100,7 +100,7 @@ const BIO_COMPLETE: Choice = Choice::optional(
 );
 const REFUSED: Choice = Choice::optional(
     "rt_bio_refused",
-    "correction for bios that md refuses (REQ_NOWAIT), which count twice without it",
+    "correction for refused bios (REQ_NOWAIT, from io_uring), which count twice without it",
 );
 const QUOTA: Choice =
     Choice::optional("rt_quota_blocks", "recognition of new blocks of quota files");
@@ -217,19 +217,18 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
                 .to_owned(),
         );
     }
-    // RAID 4/5/6 needs the program as soon as a member fails.
-    if need.bio_based || need.stripes {
-        match facts.bio_complete {
-            Some(2) => plan.programs.push(Choice { attached: need.bio_based, ..BIO_COMPLETE }),
-            _ if !need.bio_based => {}
-            _ => plan.lacks(
-                BIO_COMPLETE,
-                "the tracepoint block_bio_complete has other arguments than raidtrace expects",
-            ),
+    if facts.bio_complete == Some(2) {
+        // RAID 4/5/6 needs the program as soon as a member fails.
+        if need.bio_based || need.stripes {
+            plan.programs.push(Choice { attached: need.bio_based, ..BIO_COMPLETE });
         }
-    }
-    if need.mirrors && facts.bio_complete == Some(2) {
         plan.programs.push(REFUSED);
+    } else {
+        let why = "the tracepoint block_bio_complete has other arguments than raidtrace expects";
+        if need.bio_based {
+            plan.lacks(BIO_COMPLETE, why);
+        }
+        plan.lacks(REFUSED, why);
     }
     if need.quota && (facts.free_blocks == Some(4) || facts.ext4_module_btf) {
         plan.programs.push(QUOTA);

@@ -201,6 +201,7 @@ impl<D: Storage> Recorder<D> {
                 // events from the new ones.
                 self.translator.end(since);
                 self.drain_before(since)?;
+                self.write_events(u64::MAX)?;
             }
             // After the update, events of removed members can no longer be translated.
             Some(Update::InPlace(_)) => self.drain_events(SWITCHOVER)?,
@@ -370,6 +371,7 @@ impl<D: Storage> Recorder<D> {
         self.writer.wait_for_disk();
         let last = self
             .drain_events(Duration::MAX)
+            .and_then(|()| Ok(self.write_events(u64::MAX)?))
             .and_then(|()| self.session.read())
             .and_then(|reading| self.sample(reading, true));
         let (snapshot, result) = match last {

@@ -9,7 +9,12 @@ use super::storage::Storage;
 use super::{FILES, Recorder};
 use crate::analysis::counters::TaskId;
 use crate::analysis::item::Item;
+use crate::probe::clock::monotonic_ns;
 use crate::probe::events::Event;
+
+/// Time in ns for which a submission is held that may be refused. A bio is refused while it is
+/// submitted, or, on RAID 0, when another part of it completes.
+const HOLD_NS: u64 = 100_000_000;
 
 impl<D: Storage> Recorder<D> {
     /// Drains events until there are no more, or for `at_most`.
@@ -30,17 +35,18 @@ impl<D: Storage> Recorder<D> {
     fn drain_some(&mut self) -> Result<Option<u64>> {
         let more = self.session.probe().drain(&mut self.events)?;
         let last = self.events.iter().rev().find_map(Event::time);
-        self.write_events()?;
+        self.write_events(monotonic_ns().saturating_sub(HOLD_NS))?;
         Ok(more.then_some(last.unwrap_or(0)))
     }
 
-    fn write_events(&mut self) -> io::Result<()> {
+    /// Writes the drained events, and the held submissions before `until`.
+    pub(super) fn write_events(&mut self, until: u64) -> io::Result<()> {
         let mut events = std::mem::take(&mut self.events);
         let mut result = Ok(());
         let (requests, submissions) = (&mut self.recorded.requests, &mut self.recorded.submissions);
         let (session, writer) = (&mut self.session, &mut self.writer);
         let (stored, last_task) = (&mut self.stored, &mut self.last_task);
-        let unknown = self.translator.translate(&events, |item| {
+        let mut write = |item: Item| {
             match &item {
                 Item::Request(_) => *requests += 1,
                 Item::Submission(s) => {
@@ -65,7 +71,9 @@ impl<D: Storage> Recorder<D> {
             if result.is_ok() {
                 result = writer.push(&item);
             }
-        });
+        };
+        let unknown = self.translator.translate(&events, &mut write);
+        self.translator.release(until, &mut write);
         events.clear();
         self.events = events;
         result?;

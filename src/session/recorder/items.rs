@@ -1,6 +1,7 @@
 //! Makes items of a recording from events of the programs: converts times to unix time, finds
 //! sectors of members and arrays, and the submission that a request belongs to.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -14,7 +15,7 @@ use crate::machine::topology::Topology;
 use crate::machine::topology::geometry;
 use crate::origin::Origin;
 pub use crate::probe::clock::monotonic_ns;
-use crate::probe::events::{Completed, Event, Run, Submitted};
+use crate::probe::events::{Completed, Event, Refused, Run, Submitted};
 use crate::raid::{Geometry, Mapping};
 
 /// Maximum depth of nested arrays.
@@ -85,6 +86,8 @@ pub struct Translator {
     members: Vec<Member>,
     arrays: Vec<Addresses>,
     join: Join,
+    /// Submissions that may still be refused, and their times in ns, which increase.
+    held: VecDeque<(u64, Submission)>,
     /// Only events from `since` until before `until` are translated, ns.
     since: u64,
     until: u64,
@@ -124,18 +127,20 @@ impl Translator {
                 })
                 .collect(),
             join: Join::default(),
+            held: VecDeque::new(),
             since,
             until: u64::MAX,
         }
     }
 
     /// Continues with another topology and events from `since` on. If `since` is 0, the arrays are
-    /// the same: keeps the submissions and translates all later events.
+    /// the same: keeps the submissions and translates all later events. Otherwise, the submissions
+    /// must have been released.
     pub fn continue_with(&mut self, topology: &Topology, since: u64) {
-        let (join, before) = (std::mem::take(&mut self.join), self.since);
-        *self = Self::new(topology, self.clock, since);
+        let new = Self::new(topology, self.clock, since);
+        let old = std::mem::replace(self, new);
         if since == 0 {
-            (self.join, self.since) = (join, before);
+            (self.join, self.held, self.since) = (old.join, old.held, old.since);
         }
     }
 
@@ -149,8 +154,8 @@ impl Translator {
         self.until = until;
     }
 
-    /// Translates events in their order, each followed by its parts. Drops requests of members that
-    /// are not in the topology, and returns their number.
+    /// Translates events in their order, each followed by its parts. Holds submissions that may be
+    /// refused. Drops requests of members that are not in the topology, and returns their number.
     pub fn translate(&mut self, events: &[Event], mut emit: impl FnMut(Item)) -> u64 {
         let mut unknown = 0;
         let mut rest = events.iter();
@@ -169,13 +174,35 @@ impl Translator {
                     let item = self.submission(s);
                     self.join.submitted(&item);
                     if (self.since..self.until).contains(&s.now_ns) {
-                        emit(Item::Submission(item));
+                        if s.nowait {
+                            self.held.push_back((s.now_ns, item));
+                        } else {
+                            emit(Item::Submission(item));
+                        }
                     }
                 }
+                Event::Refused(refused) => self.drop_refused(refused),
                 Event::Run(_) => {}
             }
         }
         unknown
+    }
+
+    /// Emits the held submissions before `until`, in ns of the monotonic clock.
+    pub fn release(&mut self, until: u64, mut emit: impl FnMut(Item)) {
+        let ready = self.held.partition_point(|(time, _)| *time < until);
+        for (_, item) in self.held.drain(..ready) {
+            emit(Item::Submission(item));
+        }
+    }
+
+    fn drop_refused(&mut self, r: &Refused) {
+        let first = self.held.partition_point(|(time, _)| *time < r.now_ns);
+        let mut same = self.held.range(first..).take_while(|(time, _)| *time == r.now_ns);
+        let bio = |s: &Submission| (s.array, s.array_sector) == (r.array, r.sector.0);
+        if let Some(at) = same.position(|(_, s)| bio(s)) {
+            self.held.remove(first + at);
+        }
     }
 
     fn submission(&self, s: &Submitted) -> Submission {

@@ -4,7 +4,7 @@ use crate::analysis::item::{Flags, Item, Part, Request};
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, HostTopology, Member};
 use crate::origin::{Op, Origin};
-use crate::probe::events::{Completed, Event, Run, Submitted};
+use crate::probe::events::{Completed, Event, Refused, Run, Submitted};
 
 /// RAID 0 of two partitions with chunks of 64 KiB.
 fn topology() -> Topology {
@@ -68,7 +68,13 @@ fn submitted(sector: u64, now_ns: u64) -> Event {
         pid: 42,
         file: None,
         now_ns,
+        nowait: false,
     })
+}
+
+fn nowait(sector: u64, now_ns: u64) -> Event {
+    let Event::Submitted(s) = submitted(sector, now_ns) else { unreachable!() };
+    Event::Submitted(Submitted { nowait: true, ..s })
 }
 
 fn items(translator: &mut Translator, events: &[Event]) -> Vec<Item> {
@@ -95,6 +101,31 @@ fn a_request_gets_its_array_sector_and_submitter() {
     assert_eq!((r.array_sector, r.pid), (Some(384), Some(42)));
     assert_eq!((r.queue_us, r.device_us), (Some(0), Some(999)));
     assert_eq!((r.length, r.bytes, r.flags), (16384, 16384, Flags::SYNC));
+}
+
+/// The refusal may be drained after its submission, and another submission may have the same time.
+#[test]
+fn refused_submissions_are_dropped() {
+    let refused =
+        |sector, now_ns| Event::Refused(Refused { array: 0, sector: ArraySector(sector), now_ns });
+    let mut translator = translator(0);
+    let released = |translator: &mut Translator, until| -> Vec<u64> {
+        let mut sectors = Vec::new();
+        translator.release(until, |item| {
+            let Item::Submission(s) = item else { unreachable!() };
+            sectors.push(s.array_sector);
+        });
+        sectors
+    };
+    let events = [nowait(1, 10), nowait(2, 20), refused(2, 20), nowait(3, 30), nowait(4, 30)];
+    assert_eq!(items(&mut translator, &events), []);
+    assert_eq!(released(&mut translator, 30), [1]);
+    // 5: the submission was lost, or has been released.
+    let events = [refused(3, 30), refused(5, 30), refused(1, 10), nowait(6, 40)];
+    assert_eq!(items(&mut translator, &events), []);
+    translator.continue_with(&topology(), 0);
+    assert_eq!(released(&mut translator, u64::MAX), [4, 6]);
+    assert_eq!(items(&mut translator, &[submitted(7, 50)]).len(), 1);
 }
 
 #[test]
