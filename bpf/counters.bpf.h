@@ -8,9 +8,15 @@
 
 /*
  * The program that runs. Selects its entry in per-CPU maps that several programs write to
- * (shadow.bpf.h, dirty.bpf.c).
+ * (shadow.bpf.h, dirty.bpf.c). Two programs that are loaded together have different entries: one
+ * may run while the other is interrupted or, if programs can be preempted, switched out.
  */
-enum { RT_FIRST = 0, RT_SHADOW = 1, RT_DIRTIES = 2 };
+enum {
+	RT_FIRST = 0,
+	RT_SHADOW = 1,
+	RT_DIRTY_METADATA = 2,	/* rt_dirty_handle or rt_dirty_block */
+	RT_DIRTY_DATA = 3,	/* rt_dirty_folio or rt_dirty_page */
+};
 
 /*
  * Adds to a counter of this CPU. If the kernel lets a program interrupt itself (before commit

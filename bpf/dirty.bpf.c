@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Metadata blocks and file data that tasks dirty, and that jbd2 and writeback write later. Counted in the tables of submitted
- * bios, under RT_OP_DIRTY. These programs use their own entries (RT_DIRTIES) of the per-CPU maps, for example rt_tasks_pending,
- * because an interrupt can submit a bio while one of them is running.
+ * Metadata blocks and file data that tasks dirty, and that jbd2 and writeback write later. Counted
+ * in the tables of submitted bios, under RT_OP_DIRTY. These programs use their own entries of the
+ * per-CPU maps, for example rt_tasks_pending, because an interrupt can submit a bio while one of
+ * them is running, and because one can be switched out (tracepoints since commit a46023d5616e,
+ * functions on preemptible kernels) while the other runs on that CPU.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -24,11 +26,9 @@ static __always_inline struct rt_dev *filesystem(__u32 dev)
 	return d && d->dirty_array ? d : NULL;
 }
 
-static __always_inline void count(unsigned long long *ctx, __u32 array, __u32 origin, __u64 bytes)
+static __always_inline void count(__u32 array, __u32 origin, __u64 bytes, __u32 instance)
 {
-	__u32 pid = (__u32)bpf_get_current_pid_tgid();
-
-	rt_count_task(pid, array, origin, RT_OP_DIRTY, bytes, RT_DIRTIES);
+	rt_count_task(bpf_get_current_pid_tgid(), array, origin, RT_OP_DIRTY, bytes, instance);
 }
 
 /*
@@ -47,7 +47,8 @@ int BPF_PROG(rt_dirty_handle, __u32 dev, int tid, unsigned int type, unsigned in
 		return 0;
 	d = filesystem(dev);
 	if (d)
-		count(ctx, d->dirty_array - 1, RT_ORIGIN_UNKNOWN, (__u64)dirtied * d->fs_block);
+		count(d->dirty_array - 1, RT_ORIGIN_UNKNOWN, (__u64)dirtied * d->fs_block,
+		      RT_DIRTY_METADATA);
 	return 0;
 }
 
@@ -98,13 +99,12 @@ int BPF_PROG(rt_dirty_block, void *handle, struct buffer_head *bh)
 		sector = d->fs_start + BPF_CORE_READ(bh, b_blocknr) * (size >> 9);
 		origin = origin_of(bh, d->fs_array - 1, sector, size);
 	}
-	count(ctx, d->dirty_array - 1, origin, size);
+	count(d->dirty_array - 1, origin, size, RT_DIRTY_METADATA);
 	return 0;
 }
 
 /* A page cache page of a file becomes dirty: folio_account_dirtied(). */
-static __always_inline int dirty_page(unsigned long long *ctx, struct address_space *mapping,
-				      __u64 bytes)
+static __always_inline int dirty_page(struct address_space *mapping, __u64 bytes)
 {
 	struct inode *inode;
 	struct rt_dev *d;
@@ -117,9 +117,9 @@ static __always_inline int dirty_page(unsigned long long *ctx, struct address_sp
 	d = filesystem(BPF_CORE_READ(inode, i_sb, s_dev));
 	if (!d)
 		return 0;
-	count(ctx, d->dirty_array - 1, RT_ORIGIN_FILE_DATA, bytes);
+	count(d->dirty_array - 1, RT_ORIGIN_FILE_DATA, bytes, RT_DIRTY_DATA);
 	rt_count_file((__u64)inode, d->dirty_array - 1, RT_OP_DIRTY, bytes,
-		      (__u32)bpf_get_current_pid_tgid(), RT_DIRTIES);
+		      bpf_get_current_pid_tgid(), RT_DIRTY_DATA);
 	return 0;
 }
 
@@ -139,12 +139,12 @@ static __always_inline __u64 folio_pages(__u64 folio)
 SEC("?tp_btf/writeback_dirty_folio")
 int BPF_PROG(rt_dirty_folio, void *folio, struct address_space *mapping)
 {
-	return dirty_page(ctx, mapping, rt_page_size() * folio_pages(rt_peek((__u64)&ctx[0])));
+	return dirty_page(mapping, rt_page_size() * folio_pages(rt_peek((__u64)&ctx[0])));
 }
 
 /* rt_dirty_folio up to 5.17. */
 SEC("?tp_btf/writeback_dirty_page")
 int BPF_PROG(rt_dirty_page, struct page *page, struct address_space *mapping)
 {
-	return dirty_page(ctx, mapping, rt_page_size());
+	return dirty_page(mapping, rt_page_size());
 }

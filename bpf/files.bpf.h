@@ -119,7 +119,7 @@ static __always_inline __u32 rt_file_slot(__u64 inode, __u32 op, __u32 pid)
 	return (inode >> 6 ^ inode >> 12 ^ op ^ pid) & (RT_FILE_SLOTS - 1);
 }
 
-/* Position of the instance (RT_FIRST, RT_SHADOW or RT_DIRTIES) in `what` of rt_take_file(). */
+/* Position of the instance (RT_FIRST, RT_SHADOW or RT_DIRTY_DATA) in `what` of rt_take_file(). */
 enum { RT_FILE_INSTANCE_SHIFT = 24 };
 
 /*

@@ -268,7 +268,7 @@ extern struct rt_task_ios_map rt_task_ios SEC(".maps");
 
 struct rt_tasks_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
+	__uint(max_entries, 4);		/* RT_FIRST to RT_DIRTY_DATA */
 	__type(key, __u32);
 	__type(value, struct rt_task_pending);
 };
@@ -297,7 +297,7 @@ extern struct rt_file_ios_map rt_file_ios SEC(".maps");
 
 struct rt_files_pending_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
+	__uint(max_entries, 4);		/* RT_FIRST to RT_DIRTY_DATA */
 	__type(key, __u32);
 	__type(value, struct rt_file_pending);
 };
@@ -336,7 +336,7 @@ extern struct rt_files_map rt_files SEC(".maps");
 /* Scratch memory: a name is too large for a stack. */
 struct rt_file_names_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 3);		/* RT_FIRST, RT_SHADOW, RT_DIRTIES */
+	__uint(max_entries, 4);		/* RT_FIRST to RT_DIRTY_DATA */
 	__type(key, __u32);
 	__type(value, struct rt_file);
 };

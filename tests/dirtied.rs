@@ -5,7 +5,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -14,6 +14,10 @@ use std::process::Command;
 use common::{
     EXE, Loop, MIB, Top, idle, installed, list, memory, raidtrace, tool, tracing, undisturbed,
 };
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use raidtrace::contract;
+use raidtrace::origin::Origin;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -101,6 +105,43 @@ fn written_later() -> Option<()> {
     }
     assert_eq!(of_data, 3 * MIB);
     Some(())
+}
+
+/// A program can be switched out in the middle of an addition, while another one runs on the same
+/// CPU: no two programs write to the same entry of a per-CPU map.
+#[test]
+fn metadata_and_data_are_dirtied_in_separate_entries() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
+    let (top, _) = Top::json(&[&disk.device(), "-i0.3"]);
+    for n in 0..50 {
+        fs::write(disk.mount.join(n.to_string()), "x").unwrap();
+    }
+    let mut entries = BTreeSet::new();
+    for info in MapInfoIter::default().filter(|m| m.name == "rt_tasks_pendin") {
+        let Ok(map) = MapHandle::from_map_id(info.id) else { continue };
+        for entry in 0..info.max_entries {
+            let cpus = map.lookup_percpu(&entry.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+            // `struct rt_task_slot`: `origin_op` of its key, and `io.bios`.
+            for slot in cpus.iter().flat_map(|cpu| cpu.chunks_exact(48)) {
+                if slot[24..32] != [0; 8] && u32::from(slot[14] & 7) == contract::OP_DIRTY {
+                    let is_data = slot[14] >> 3 == Origin::FileData as u8;
+                    entries.insert((info.id, entry, is_data));
+                }
+            }
+        }
+    }
+    top.intervals();
+    let count = |is_data: bool| entries.iter().filter(|(.., data)| *data == is_data).count();
+    if count(false) == 0 {
+        return common::skipped("this kernel does not describe the types of jbd2");
+    }
+    assert!(count(true) > 0, "{entries:?}");
+    let shared =
+        |&(map, entry, is_data): &(u32, u32, bool)| entries.contains(&(map, entry, !is_data));
+    assert!(!entries.iter().any(shared), "map, entry, data: {entries:?}");
 }
 
 /// Two tasks write two files: each pair of task and file has its own bytes.

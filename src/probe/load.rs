@@ -341,8 +341,8 @@ fn load(
     // A shadow program has an entry of its own.
     let entries = 1 + usize::from(facts.preemptible);
     resize(&mut open.maps.rt_stripes, entries)?;
-    // RT_DIRTIES is the last entry.
-    let entries = if tables.need.ext4 { 3 } else { entries };
+    // RT_DIRTY_DATA is the last entry.
+    let entries = if tables.need.ext4 { 4 } else { entries };
     resize(&mut open.maps.rt_tasks_pending, entries)?;
     resize(&mut open.maps.rt_files_pending, entries)?;
     resize(&mut open.maps.rt_file_names, entries)?;
