@@ -43,7 +43,7 @@ __noinline int rt_slow_end(__u32 kind)
 
 	if (!t || t->kind == RT_SLOW_JBD2)
 		return 0;
-	if (t->depth && (kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC)) {
+	if (t->depth && rt_slow_is_sync(kind)) {
 		t->depth--;
 		return 0;
 	}

@@ -7,9 +7,12 @@
 
 /* include/linux/fs.h, the same in 5.10 to 7.2 */
 enum {
+	RT_IOCB_DSYNC = 1 << 1,
 	RT_IOCB_APPEND = 1 << 4,	/* ki_pos is set later by the kernel */
 	RT_IOCB_DIRECT = 1 << 17,
+	RT_S_SYNC = 1 << 0,
 	RT_S_NOSEC = 1 << 12,
+	RT_SB_SYNCHRONOUS = 1 << 4,
 };
 
 /* Starts an operation of the current task; NULL if that is not possible. */
@@ -26,6 +29,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 	/* the slot may hold an older operation of this task whose end was missed */
 	t->pid = 0;
 	t->kind = kind;
+	t->syncs = 0;
 	t->flags = 0;
 	t->depth = 0;
 	t->sleeps = 0;
@@ -40,10 +44,18 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 	return t;
 }
 
+static __always_inline bool rt_slow_is_sync(__u32 kind)
+{
+	return kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC;
+}
+
 /*
  * Starts an operation on an inode; NULL if the inode is not on a traced filesystem, or if the
- * operation is a part of another one: ext4_sync_file() or xfs_file_fsync() in a synchronous write,
- * or a truncation in any operation. Not inline, so that its code exists once per file.
+ * operation is a part of the one in the slot: ext4_sync_file() or xfs_file_fsync() in a synchronous
+ * write, or a truncation, for example after a failed write, or in fallocate. Otherwise the operation
+ * in the slot has ended: the kernel skips a program that is switched out, also one at the end of an
+ * operation. So a stale synchronous write takes at most the syncs that it had left. Not inline, so
+ * that its code exists once per file.
  */
 static __noinline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u32 kind)
 {
@@ -52,14 +64,13 @@ static __noinline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u32 
 
 	if (!rt_slow_is_fs(inode->i_sb->s_dev))
 		return (void *)0;
-	if (t && t->kind != kind && t->inode == (__u64)inode &&
-	    (kind == RT_SLOW_FSYNC || kind == RT_SLOW_FDATASYNC)) {
+	if (t && t->syncs && t->inode == (__u64)inode && rt_slow_is_sync(kind)) {
+		t->syncs--;
 		t->depth++;
 		t->flags |= RT_SLOW_SYNCS;
 		return (void *)0;
 	}
-	/* other operations truncate too, for example after a failed write, or in fallocate */
-	if (t && kind == RT_SLOW_TRUNCATE)
+	if (t && kind == RT_SLOW_TRUNCATE && !rt_slow_is_sync(t->kind))
 		return (void *)0;
 	t = rt_slow_begin_at(pid, kind);
 	if (t)
@@ -83,8 +94,14 @@ static __always_inline void rt_slow_set_write(struct rt_slow_task *t, const stru
 {
 	t->position = iocb->ki_flags & RT_IOCB_APPEND ? inode->i_size : iocb->ki_pos;
 	t->bytes = from->count;
-	if (iocb->ki_flags & RT_IOCB_DIRECT)
+	/* generic_write_sync(): twice if a direct write continues as a buffered one */
+	if (iocb->ki_flags & RT_IOCB_DSYNC || inode->i_flags & RT_S_SYNC ||
+	    inode->i_sb->s_flags & RT_SB_SYNCHRONOUS)
+		t->syncs = 1;
+	if (iocb->ki_flags & RT_IOCB_DIRECT) {
 		t->flags |= RT_SLOW_DIRECT;
+		t->syncs *= 2;
+	}
 	if ((t->position | t->bytes) & (inode->i_sb->s_blocksize - 1))
 		t->flags |= RT_SLOW_UNALIGNED;
 	if (!(inode->i_flags & RT_S_NOSEC))

@@ -189,12 +189,17 @@ int BPF_PROG(rt_slow_switch, bool preempt, struct task_struct *prev, struct task
 	__u32 out = prev->pid, in = next->pid;
 	struct rt_slow_task *t = rt_slow_task(out);
 
-	/*
-	 * A task that is still runnable waits for a CPU only. schedule() calls __schedule() again if
-	 * the CPU is needed for another task after the wake-up.
-	 */
-	if (t && t->pid == out && out)
-		switch_out(out, t, preempt || !rt_task_state(prev));
+	if (t && t->pid == out && out) {
+		/* the program at the end of its operation was skipped */
+		if (prev->exit_state)
+			t->pid = 0;
+		/*
+		 * A task that is still runnable waits for a CPU only. schedule() calls __schedule()
+		 * again if the CPU is needed for another task after the wake-up.
+		 */
+		else
+			switch_out(out, t, preempt || !rt_task_state(prev));
+	}
 	t = rt_slow_task(in);
 	if (t && t->pid == in && in)
 		switch_in(in, t);

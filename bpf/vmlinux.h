@@ -84,6 +84,7 @@ struct css_set {
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
+	int exit_state;
 	int pid;
 	int tgid;
 	char comm[16];
@@ -194,6 +195,7 @@ struct iomap_dio {
 struct super_block {
 	u32 s_dev;
 	unsigned long s_blocksize;
+	unsigned long s_flags;
 	void *s_fs_info;
 };
 

@@ -10,6 +10,9 @@ use std::process::Command;
 use std::thread;
 
 use common::{EXE, Loop, MIB, Top, json, list, raidtrace, root, tracing, undisturbed, until};
+use libbpf_rs::query::MapInfoIter;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
+use raidtrace::contract;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -110,6 +113,42 @@ fn counted() -> Option<()> {
     let commits: usize = intervals.iter().map(|i| list(&i["commits"]).len()).sum();
     assert!(commits > 0);
     Some(())
+}
+
+/// If the kernel skips the program at the end of an operation, the slot of the task still holds
+/// that operation. Later syncs of the same file are no part of it.
+#[test]
+fn a_sync_after_an_operation_without_an_end_is_counted() {
+    if !root() || !tracing() {
+        return;
+    }
+    let disk = disk();
+    let file = fs::File::create(disk.mount.join("file")).unwrap();
+    let top = start(&["--json", "--threshold", "1us", &disk.device()]);
+    top.line();
+    // Leaves the address of the inode in the slot.
+    file.sync_all().unwrap();
+    let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+    let slot = tid % contract::SLOW_TASKS;
+    for info in MapInfoIter::default().filter(|m| m.name == "rt_slow_tasks") {
+        let Ok(map) = MapHandle::from_map_id(info.id) else { continue };
+        for kind in [contract::SLOW_WRITE, contract::SLOW_FSYNC, contract::SLOW_FALLOCATE] {
+            let mut task = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+            // `struct rt_slow_task`: `pid` and `kind`.
+            task[..4].copy_from_slice(&tid.to_ne_bytes());
+            task[4] = kind as u8;
+            map.update(&slot.to_ne_bytes(), &task, MapFlags::ANY).unwrap();
+            file.sync_data().unwrap();
+            file.sync_data().unwrap();
+        }
+    }
+    let out = top.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let intervals = json(&out.stdout);
+    let count = |op: &str| -> u64 {
+        intervals.iter().filter_map(|i| i["kinds"][op]["count"].as_u64()).sum()
+    };
+    assert_eq!((count("fsync"), count("fdatasync")), (1, 6));
 }
 
 /// Threads that all wait for commits at the same time.

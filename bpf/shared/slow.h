@@ -81,7 +81,8 @@ enum rt_slow_states {
 /* An operation or a commit in progress, in a slot of rt_slow_tasks. */
 struct rt_slow_task {
 	__u32 pid;		/* thread id; 0: none */
-	__u16 kind;
+	__u8 kind;
+	__u8 syncs;		/* number of syncs that are a part of this write and have not begun */
 	__u8 flags;
 	__u8 depth;		/* nesting depth of fsync in a synchronous write */
 	__u64 start_ns;

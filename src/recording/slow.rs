@@ -139,6 +139,7 @@ impl Interval {
             ("slots", s.lost.slots),
             ("tables", s.lost.tables),
             ("buffer", s.lost.events),
+            ("missed", s.lost.missed),
             ("member_io", s.lost.ios),
         ];
         let lost = lost.into_iter().filter(|(_, n)| *n > 0);
@@ -232,6 +233,7 @@ impl Interval {
                 slots: lost("slots"),
                 tables: lost("tables"),
                 events: lost("buffer"),
+                missed: lost("missed"),
                 ios: lost("member_io"),
             },
             names: reading.names,

@@ -271,6 +271,7 @@ impl SlowSampler {
                 slots: lost.slots - before.lost.slots,
                 tables: lost.tables - before.lost.tables + before.dropped,
                 events: lost.events - before.lost.events,
+                missed: lost.missed.saturating_sub(before.lost.missed),
                 ios: lost.ios - before.lost.ios,
             },
             overhead: overhead.since(before.overhead),

@@ -33,6 +33,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.lost.slots += next.lost.slots;
     sum.lost.tables += next.lost.tables;
     sum.lost.events += next.lost.events;
+    sum.lost.missed += next.lost.missed;
     sum.lost.ios += next.lost.ios;
     sum.overhead.add(next.overhead);
     sum.notes.clone_from(&next.notes);

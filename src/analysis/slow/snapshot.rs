@@ -39,6 +39,8 @@ pub struct SlowLost {
     pub tables: u64,
     /// Events for which the ring buffer had no room.
     pub events: u64,
+    /// Program runs that the kernel skipped (recursion).
+    pub missed: u64,
     /// IO of members that was dropped because a table had no room or because there was too much
     /// IO.
     pub ios: u64,
@@ -48,7 +50,7 @@ impl SlowLost {
     /// Total of missing operations, commits and events. Missing IO of members is not included,
     /// because it only helps to name a member.
     pub fn total(&self) -> u64 {
-        self.slots + self.tables + self.events
+        self.slots + self.tables + self.events + self.missed
     }
 }
 

@@ -153,6 +153,7 @@ mod tests {
         s.lost.ios = 7;
         assert!(summary(&s).ends_with("lost 0; 7 IO of members not measured"));
         s.lost.slots = 3;
-        assert!(summary(&s).starts_with("LOST 3; 1 slow"), "{}", summary(&s));
+        s.lost.missed = 2;
+        assert!(summary(&s).starts_with("LOST 5; 1 slow"), "{}", summary(&s));
     }
 }

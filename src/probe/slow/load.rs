@@ -64,6 +64,7 @@ pub struct SlowProbe {
     /// Stacks by their key in `rt_slow_stacks`. Its entries are never removed.
     pub(super) stacks: HashMap<u64, Stack>,
     pub(super) meter: Option<Meter>,
+    pub(super) programs: Vec<&'static str>,
     notes: Vec<String>,
     /// Filesystems for which the programs were planned.
     planned: Filesystems,
@@ -95,7 +96,8 @@ impl SlowProbe {
             Ok((skel, links))
         })?;
         let ring = Ring::new(&skel.maps.rt_slow_events, decode)?;
-        let meter = Meter::start(skel.object(), &plan.names());
+        let programs = plan.names();
+        let meter = Meter::start(skel.object(), &programs);
         let mut notes = plan.notes;
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
@@ -117,6 +119,7 @@ impl SlowProbe {
             functions: HashMap::new(),
             stacks: HashMap::new(),
             meter,
+            programs,
             notes,
             planned: of,
             devices: devices.clone(),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
+use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::events::Raw;
@@ -17,6 +18,7 @@ use crate::analysis::slow::event::{
 use crate::analysis::slow::snapshot::{KindSum, SlowLost};
 use crate::contract;
 use crate::probe::entries::per_cpu;
+use crate::probe::object::{program_info, programs};
 use crate::probe::overhead::Meter;
 use crate::probe::ring::ALL;
 use crate::probe::wire::{
@@ -98,6 +100,9 @@ impl SlowProbe {
             lost.tables += l.operations + l.commits;
             lost.events += l.events;
             lost.ios += l.bios + l.ios;
+        }
+        for (_, program) in programs(self.skel.object(), &self.programs) {
+            lost.missed += program_info(&program).map_or(0, |info| info.recursion_misses);
         }
         Ok(lost)
     }

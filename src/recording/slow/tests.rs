@@ -23,6 +23,7 @@ fn full() -> SlowSnapshot {
     let mut s = fixture::interval();
     s.clock_ns = 5_000 * fixture::MS;
     s.lost.slots = 3;
+    s.lost.missed = 2;
     s.lost.ios = 4;
     s.notes.push("a note".to_owned());
     s
