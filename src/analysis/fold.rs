@@ -121,8 +121,8 @@ pub struct Fold {
     previous: Sample,
     /// Pending charges by array number.
     pending: HashMap<u32, PendingCharges>,
-    /// Checks by array number and member index within the array.
-    checks: HashMap<(u32, u32), Uncounted>,
+    /// Checks by member name. They continue after a rebase.
+    checks: HashMap<String, Uncounted>,
     /// Total uncounted requests by member name since [`Fold::new`].
     uncounted: BTreeMap<String, u64>,
 }
@@ -139,7 +139,7 @@ impl Fold {
     }
 
     /// Starts the next interval at `start`, after cumulative counters restarted or numbers changed.
-    /// Keeps pending charges as long as the arrays are the same.
+    /// Keeps pending charges as long as the arrays are the same, and the checks of members.
     pub fn rebase(&mut self, start: Sample) {
         let names = |sample: &Sample| -> Vec<String> {
             sample.arrays.iter().map(|a| a.info.name.clone()).collect()
@@ -147,7 +147,8 @@ impl Fold {
         if names(&start) != names(&self.previous) {
             self.pending.clear();
         }
-        self.checks.clear();
+        let members = start.arrays.iter().flat_map(|a| &a.members);
+        self.checks.retain(|name, _| members.clone().any(|m| m.name == *name));
         self.previous = start;
     }
 
@@ -166,11 +167,10 @@ impl Fold {
                 let mut members: Vec<MemberSnapshot> = (first..)
                     .zip(&subject.members)
                     .map(|(id, member)| {
-                        let key = (number, id - first);
                         let before = was
                             .arrays
                             .get(number as usize)
-                            .and_then(|a| a.members.get(key.1 as usize)?.disk);
+                            .and_then(|a| a.members.get((id - first) as usize)?.disk);
                         let mut snapshot = MemberSnapshot {
                             name: member.name.clone(),
                             slot: member.slot,
@@ -184,9 +184,11 @@ impl Fold {
                             (&mut snapshot.disk, before, member.disk)
                         {
                             if let Some(kernel) = now.requests_before {
-                                let check =
-                                    checks.entry(key).or_insert(Uncounted::new(before.requests));
+                                let new = || Uncounted::new(before.requests);
+                                let check = checks.entry(member.name.clone()).or_insert_with(new);
                                 using.uncounted = check.grow(kernel, counted);
+                            } else {
+                                checks.remove(&member.name);
                             }
                             lost.count(Loss::Uncounted, using.uncounted);
                         }

@@ -13,24 +13,27 @@ pub struct Uncounted {
     counted: u64,
     /// Largest difference so far.
     found: u64,
+    /// Kernel count at the last call.
+    kernel: u64,
 }
 
 impl Uncounted {
     /// Starts counting at the kernel count `requests`.
     pub fn new(requests: u64) -> Self {
-        Self { base: requests, counted: 0, found: 0 }
+        Self { base: requests, counted: 0, found: 0, kernel: requests }
     }
 
     /// Returns the growth of the difference. `counted` is the number of requests counted by
     /// raidtrace since the last call; `before` is the kernel's count, read just before raidtrace's.
     pub fn grow(&mut self, before: u64, counted: u64) -> u64 {
-        let Some(kernel) = before.checked_sub(self.base) else {
+        if before < self.kernel {
             // A new device has the same name.
             *self = Self::new(before);
             return 0;
-        };
+        }
+        self.kernel = before;
         self.counted = self.counted.saturating_add(counted);
-        let growth = kernel.saturating_sub(self.counted).saturating_sub(self.found);
+        let growth = (before - self.base).saturating_sub(self.counted).saturating_sub(self.found);
         self.found += growth;
         growth
     }

@@ -97,6 +97,31 @@ fn requests_of_volumes_on_one_disk_are_added_up() {
 }
 
 #[test]
+fn requests_lost_in_a_reload_are_uncounted() {
+    let with = |second, ours: u64, kernel: u64| {
+        let mut sample = sample(second, ours, 0);
+        let disk = sample.arrays[0].members[1].disk.as_mut().unwrap();
+        (disk.requests, disk.requests_before) = (kernel + 9, Some(kernel));
+        sample
+    };
+    let mut fold = Fold::new(with(0, 0, 991));
+    let lost = |fold: &mut Fold, sample| fold.step(sample).lost[Loss::Uncounted];
+    assert_eq!(lost(&mut fold, with(1, 100, 1100)), 0);
+    // Of 150 requests until the next sample, the old programs count 20, and the new ones 100.
+    assert_eq!(lost(&mut fold, with(2, 120, 1120)), 0);
+    let mut base = with(2, 0, 1145);
+    fold.resume_disks(&mut base);
+    fold.rebase(base);
+    assert_eq!(lost(&mut fold, with(3, 100, 1250)), 30);
+    // A member that leaves and returns starts again.
+    let mut gone = with(3, 100, 1250);
+    gone.arrays[0].members.remove(1);
+    fold.rebase(gone);
+    fold.rebase(with(4, 100, 2000));
+    assert_eq!(lost(&mut fold, with(5, 200, 2112)), 3);
+}
+
+#[test]
 fn parity_that_completes_late_is_charged_to_its_cause() {
     let with = |tenths: u64, file: u64, journal: u64, completed: u64| {
         let mut sample = sample(0, 1, 0);
