@@ -132,7 +132,7 @@ static __always_inline int on_bio_complete(struct bio *bio, unsigned long long *
 		return 0;
 	index = e->index;
 	d = bpf_map_lookup_elem(&rt_devs, &index);
-	if (!d)
+	if (!d || !rt_counts_completion(RT_SEEN_BIO_COMPLETE))
 		return 0;
 	/* read as a number, because global functions take no pointers on 5.10 */
 	address = rt_peek((__u64)arg);

@@ -5,6 +5,7 @@
 
 #include "shared/hist.h"
 #include "dev_index.bpf.h"
+#include "generation.bpf.h"
 
 /*
  * The program that runs. Selects its entry in per-CPU maps that several programs write to

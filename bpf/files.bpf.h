@@ -139,7 +139,7 @@ static __always_inline void rt_count_file(__u64 inode, __u32 array, __u32 op, __
 	__u64 slot;
 
 	p = bpf_map_lookup_elem(&rt_files_pending, &instance);
-	if (!p)
+	if (!p || !rt_counts())
 		return;
 	slot = rt_file_slot(inode, op, pid);
 	barrier_var(slot);	/* keeps the mask below, which the verifier needs, see rt_row() */

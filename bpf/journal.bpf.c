@@ -90,8 +90,10 @@ int BPF_PROG(rt_checkpoint_done, __u32 dev, __u32 tid, struct transaction_chp_st
 		return 0;
 	}
 	now = bpf_ktime_get_ns();
-	__sync_fetch_and_add(&j->checkpoints, 1);
-	__sync_fetch_and_add(&j->wait_ns, now - begun);
+	if (rt_counts()) {
+		__sync_fetch_and_add(&j->checkpoints, 1);
+		__sync_fetch_and_add(&j->wait_ns, now - begun);
+	}
 	j->begun_ns = 0;
 	/*
 	 * only if this task removed the transaction: jbd2's thread would move the tail at the end of
@@ -120,7 +122,7 @@ int BPF_PROG(rt_log_tail, struct journal_s___rt *journal)
 	if (!j || j->pid != (__u32)bpf_get_current_pid_tgid())
 		return 0;
 	removed = j->removed_ns;
-	if (removed)
+	if (removed && rt_counts())
 		__sync_fetch_and_add(&j->wait_ns, bpf_ktime_get_ns() - removed);
 	j->removed_ns = 0;
 	return 0;

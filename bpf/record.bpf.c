@@ -181,7 +181,7 @@ __noinline __u64 rt_emit_submission(__u64 key, __u64 inode, __u64 pid_bytes, __u
 {
 	struct rt_event_submission *e;
 
-	if (!rt_recording)
+	if (!rt_recording || !rt_counts())
 		return 0;
 	e = reserve(sizeof(*e));
 	if (!e)

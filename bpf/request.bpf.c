@@ -195,7 +195,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	    rt_already_seen(instance, RT_SEEN_COMPLETE, rt_peek((__u64)arg) ^ rq->start_time_ns))
 		return 0;
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
-	if (!d || !d->nr_parts)
+	if (!d || !d->nr_parts || !rt_counts_completion(RT_SEEN_COMPLETE))
 		return 0;
 	if ((rq->cmd_flags & RT_REQ_OP_MASK) >= RT_REQ_OP_PASSTHROUGH)
 		return 0;	/* passthrough: no sectors, not in the disk statistics */

@@ -149,7 +149,7 @@ static __always_inline void charge_stripe(const struct rt_stripe *s, __u32 parit
 			continue;
 		key = base + origin;
 		cost = bpf_map_lookup_elem(&rt_costs, &key);
-		if (!cost || !s->total)
+		if (!cost || !s->total || !rt_counts())
 			continue;
 		if (parity)
 			cost->parity += bytes * s->bytes[origin] / s->total;

@@ -84,7 +84,7 @@ static __always_inline void rt_count_task(__u32 pid, __u32 array, __u32 origin, 
 	struct rt_task_slot *s;
 
 	p = bpf_map_lookup_elem(&rt_tasks_pending, &instance);
-	if (!p)
+	if (!p || !rt_counts())
 		return;
 	/* 64 bits and opaque, as in rt_row() */
 	barrier_var(slot);

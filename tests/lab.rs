@@ -296,6 +296,7 @@ on_kernel! {
     throttled_flush_of_the_journal
     ;
     full:
+    a_reload_loses_nothing
 }
 
 on_kernel! {
@@ -314,6 +315,7 @@ on_kernel! {
     linux_7_2 "7.2":
     ;
     full:
+    a_reload_loses_nothing
     every_level_agrees
     hooks_count_the_groups_of_a_search
     directory_read_through_the_device

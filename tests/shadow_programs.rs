@@ -30,7 +30,7 @@ fn counted(skipped: &[&str]) -> Counters {
     let mut plan = plan(&facts, tables.need).unwrap();
     plan.programs.retain(|c| !skipped.contains(&c.program));
     let programs = plan.programs.len();
-    let mut probe = Probe::start(&mut plan, &facts, &tables, false, None).unwrap();
+    let mut probe = Probe::start(&mut plan, &facts, &tables, false, None, None).unwrap();
     assert_eq!(plan.programs.len(), programs, "{:?}", plan.notes);
 
     #[repr(align(4096))]

@@ -5,13 +5,17 @@
 mod common;
 
 use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread::{self, JoinHandle};
 
 use common::{
     EXE, Loop, MIB, Output, Running, Top, Watch, Witness, cells, installed, json, list, memory,
-    mount_namespaces, own_comm, raidtrace, root, run, skipped, spawn, sum, table, tracing,
-    undisturbed,
+    mount_namespaces, own_comm, raidtrace, root, run, skipped, spawn, sum, table, tool, tracing,
+    undisturbed, until_idle,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -438,4 +442,63 @@ fn root_without_capabilities() {
     let disk = disk();
     let out = run(Command::new("setpriv").args(args).args([&disk.name, "-n1"]));
     fails(&out, &["missing: cap_bpf,cap_perfmon", "sudo setcap"]);
+}
+
+/// Direct reads of 4 KiB at random sectors of the second half of a disk, until dropped.
+struct Reads {
+    end: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Reads {
+    fn start(disk: &Loop, bytes: u64) -> Self {
+        let end = Arc::new(AtomicBool::new(false));
+        let read = |seed: u64| {
+            let mut options = File::options();
+            options.read(true).custom_flags(rustix::fs::OFlags::DIRECT.bits().cast_signed());
+            let (file, end) = (options.open(disk.device()).unwrap(), Arc::clone(&end));
+            thread::spawn(move || {
+                let mut buffer = vec![0; 8192];
+                let (at, mut random) = (buffer.as_ptr().align_offset(4096), seed);
+                while !end.load(Relaxed) {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(seed);
+                    let block = bytes / 8192 + (random >> 33) % (bytes / 8192);
+                    file.read_exact_at(&mut buffer[at..at + 4096], block * 4096).unwrap();
+                }
+            })
+        };
+        Self { threads: [1, 3, 5, 7].map(read).into(), end }
+    }
+}
+
+impl Drop for Reads {
+    fn drop(&mut self) {
+        self.end.store(true, Relaxed);
+        self.threads.drain(..).for_each(|t| t.join().unwrap());
+    }
+}
+
+/// Requests that complete while the programs are reloaded are counted once: the kernel counts as
+/// many as raidtrace, apart from those that it hides and `uncounted` has.
+#[test]
+fn a_reload_under_load_loses_no_request() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    for run in 0..3 {
+        let disk = Loop::new(64 * MIB);
+        let (top, _) = Top::json(&["-i", "0.2", &disk.device()]);
+        let (_, before) = until_idle(&top, &disk.name, None);
+        let reads = Reads::start(&disk, 64 * MIB);
+        let options = ["-q", "-F", "-E", "nodiscard", &disk.device(), "32M"];
+        tool("mke2fs", &options);
+        top.says("tracing reloaded");
+        drop(reads);
+        let (intervals, after) = until_idle(&top, &disk.name, None);
+        let lost = |i: &Value| i["lost"]["uncounted"].as_u64().unwrap_or(0);
+        let uncounted = intervals.iter().map(lost).sum::<u64>();
+        let counted = sum(&intervals, "*", "*", "requests");
+        println!("{run}: {} requests, {counted} counted, {uncounted} uncounted", after - before);
+        assert_eq!(after - before, counted + uncounted);
+    }
 }

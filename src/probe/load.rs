@@ -11,6 +11,7 @@ use super::btf::SLEEPING_RING;
 use super::clock::monotonic_ns;
 use super::deltas::Deltas;
 use super::events::Events;
+use super::generation::Generation;
 use super::log::{collect, keep, loader_error, refusal};
 use super::map_state::{MapState, Spare, Write};
 use super::member_ids::{MemberIds, Switchover};
@@ -68,7 +69,8 @@ pub struct Probe {
 impl Probe {
     /// Loads and attaches the programs of `plan`. Drops optional programs that the kernel refuses,
     /// with a note in the plan. `account` enables the estimate of the programs' cost. `buffer` is
-    /// the size of the ring buffers in bytes, for recordings only.
+    /// the size of the ring buffers in bytes, for recordings only. After programs of the generation
+    /// `after`, these count nothing until [`Generation::hand_over`].
     ///
     /// # Errors
     ///
@@ -79,6 +81,7 @@ impl Probe {
         tables: &Tables,
         account: bool,
         buffer: Option<u32>,
+        after: Option<&Generation>,
     ) -> Result<Self> {
         ensure!(buffer.is_none() || !facts.sleeping_ring, SLEEPING_RING);
         collect();
@@ -90,7 +93,7 @@ impl Probe {
         plan.notes.extend(note);
         let planned = plan.programs.iter().map(|c| c.program).collect();
         let skel = accepted(plan, |plan| {
-            load(plan, facts, tables, spare, rows, buffer).map_err(Refused::Load)
+            load(plan, facts, tables, (spare, rows), buffer, after).map_err(Refused::Load)
         })?;
         let mut probe = Self {
             arrays: tables.arrays.len() as u32,
@@ -123,6 +126,11 @@ impl Probe {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_attached_ns = monotonic_ns();
         }
+    }
+
+    /// The generation of these programs.
+    pub fn generation(&self) -> Result<Generation> {
+        Generation::new(&self.skel)
     }
 
     /// Detaches the programs. Their counters can still be read.
@@ -288,11 +296,14 @@ fn load(
     plan: &Plan,
     facts: &Facts,
     tables: &Tables,
-    spare: Spare,
-    rows: u32,
+    (spare, rows): (Spare, u32),
     buffer: Option<u32>,
+    after: Option<&Generation>,
 ) -> Result<RaidtraceSkel<'static>> {
     let mut open = object::open(RaidtraceSkelBuilder::default())?;
+    if let Some(after) = after {
+        after.precede(&mut open)?;
+    }
     let members = (tables.members.len() + spare.members as usize).max(1);
     let rodata = open.maps.rodata_data.as_deref_mut().context(NO_SETTINGS)?;
     rodata.rt_dev_mult = tables.mult;

@@ -30,6 +30,7 @@ mod entries;
 pub mod events;
 mod facts;
 mod files;
+mod generation;
 mod journals;
 mod load;
 mod log;
@@ -48,6 +49,7 @@ pub mod tables;
 mod tiles;
 
 pub use facts::Facts;
+pub use generation::Generation;
 pub use load::Probe;
 pub use log::log;
 pub use plan::{Dirtied, Need, Plan, plan};

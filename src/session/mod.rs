@@ -44,7 +44,7 @@ use crate::machine::topology::Topology;
 use crate::machine::{
     Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, modules, resolve, task,
 };
-use crate::probe::{Dirtied, Facts, Need, Probe, plan, tables::Tables};
+use crate::probe::{Dirtied, Facts, Generation, Need, Probe, plan, tables::Tables};
 use crate::session::watch::Watch;
 
 /// Number of changes kept as notes.
@@ -135,9 +135,11 @@ impl Traced {
         tables: Tables,
         options: SessionOptions,
         (modules, facts): (u64, Facts),
+        after: Option<&Generation>,
     ) -> Result<Self> {
         let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
-        let probe = Probe::start(&mut plan, &facts, &tables, options.account, options.buffer)?;
+        let (account, buffer) = (options.account, options.buffer);
+        let probe = Probe::start(&mut plan, &facts, &tables, account, buffer, after)?;
         Ok(Self {
             stats: stats(sys, &topology),
             uneven_groups: uneven_groups(&topology),
@@ -230,7 +232,7 @@ impl Session {
         let topology = Topology::new(host);
         let tables = tables(&topology, options)?;
         let facts = facts.join().unwrap_or_else(|_| gather());
-        let traced = Traced::start(&sys, topology, tables, options, facts)?;
+        let traced = Traced::start(&sys, topology, tables, options, facts, None)?;
         // A recording must not wait for paths: its ring buffer would fill.
         let paths =
             if options.buffer.is_some() { Paths::without_waiting() } else { Paths::default() };

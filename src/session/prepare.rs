@@ -13,6 +13,9 @@ use crate::machine::topology::Topology;
 use crate::machine::{Member, modules, task, with_lost};
 use crate::probe::{Facts, plan, tables::Tables};
 
+/// Time for which new programs run before they count. A request that was issued before they were
+/// attached and completes after the switchover has no device time.
+const OVERLAP: Duration = Duration::from_millis(100);
 /// Polling interval while another thread works.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -116,9 +119,12 @@ impl Session {
     /// Loads and attaches programs on another thread.
     fn load(&self, (topology, tables): (Topology, Tables)) -> JoinHandle<Result<Traced>> {
         let (sys, options) = (Arc::clone(&self.sys), self.options);
+        let running = self.traced.probe.generation();
         thread::spawn(move || {
             task::set_nice(0);
-            Traced::start(&sys, topology, tables, options, gather())
+            let new = Traced::start(&sys, topology, tables, options, gather(), Some(&running?))?;
+            thread::sleep(OVERLAP);
+            Ok(new)
         })
     }
 

@@ -192,15 +192,12 @@ impl<D: Storage> Recorder<D> {
     /// Writes the state of the host, applies an update, and begins the next piece of a rotated
     /// recording. Returns the snapshot since the last state, for the topology before `update`.
     fn write_state(&mut self, mut update: Option<Update>) -> Result<Snapshot> {
-        let mut since = monotonic_ns();
         let (reading, base) = self.session.read_with(update.as_mut())?;
         match update {
             None => {}
+            // The old programs emit no more events.
             Some(Update::Reload(_)) => {
-                // Old and new programs run: take events before `since` from the old ones, and later
-                // events from the new ones.
-                self.translator.end(since);
-                self.drain_before(since)?;
+                self.drain_events(Duration::MAX)?;
                 self.write_events(u64::MAX)?;
             }
             // After the update, events of removed members can no longer be translated.
@@ -209,12 +206,8 @@ impl<D: Storage> Recorder<D> {
         let is_last = matches!(update, Some(Update::Reload(_)));
         let (mut state, snapshot) = self.sample(reading, is_last)?;
         if let (Some(update), Some(base)) = (update, base) {
-            match update {
-                Update::Reload(_) => self.lost = Lost::default(),
-                Update::InPlace(_) => since = 0,
-            }
             self.session.apply(update);
-            self.translator.continue_with(self.session.topology(), since);
+            self.translator.continue_with(self.session.topology());
             state = self.restart(base)?;
             state.restart = false;
             self.stored.clear();

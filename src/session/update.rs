@@ -11,7 +11,7 @@ use crate::machine::topology::Topology;
 
 /// A change that the programs already count, for [`Session::apply`].
 pub enum Update {
-    /// New programs, attached. The old ones count until the update is applied.
+    /// New programs, attached. The old ones count until [`Session::read_with`].
     Reload(Box<Traced>),
     /// The same programs with changed tables: members were added, removed or changed.
     InPlace(Box<InPlaceUpdate>),
@@ -44,16 +44,21 @@ impl Session {
         self.members_hash.wrapping_add(self.md_events)
     }
 
-    /// Reads the counters, and the base of the counts under `update`. For an update in place, the
-    /// base has the time of the first reading. For a reload, the base is read right afterwards:
-    /// requests that complete in between are in neither.
+    /// Reads the counters, and the base of the counts under `update`, which has the same time. Each
+    /// request counts before or after the update.
     pub fn read_with(&mut self, update: Option<&mut Update>) -> Result<(Reading, Option<Reading>)> {
         match update {
             None => Ok((self.read()?, None)),
             Some(Update::Reload(new)) => {
-                let reading = self.read()?;
                 let base = new.probe.read()?;
-                Ok((reading, Some(self.reading(base, Vec::new()))))
+                // The kernel's count and the time before, because the old programs count nothing
+                // later.
+                let mut reading = self.reading(base, self.traced.completed());
+                self.traced.probe.generation()?.hand_over()?;
+                let old = self.traced.probe.read()?;
+                let counters = std::mem::replace(&mut reading.counters, old);
+                let base = Reading { counters, completed: Vec::new(), ..reading };
+                Ok((reading, Some(base)))
             }
             Some(Update::InPlace(_)) => {
                 let completed = self.traced.completed();

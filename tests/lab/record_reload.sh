@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Records a RAID 0 at full load and creates a RAID 5, for which raidtrace reloads its BPF programs. Leaves a.rtrace, record.err,
-# record.status, and stat: lines "NAME REQUESTS", the requests that each member of the RAID 0 completed during the recording.
+# Records a RAID 0 at full load, beside a top, and creates a RAID 5, for which both reload their BPF
+# programs. Leaves a.rtrace, record.err, record.status, what start_top() leaves, and stat: lines
+# "NAME REQUESTS", the requests that each member of the RAID 0 completed during the recording.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -21,6 +22,7 @@ filesystem md120
 dd if=/dev/zero of=/mnt/md120/file bs=1M count=64 oflag=direct status=none
 sync
 wait_idle 3
+start_top top
 raidtrace record --alloc -o /out/a.rtrace 2>/out/record.err &
 recorder=$!
 wait_for_line() { # PATTERN
@@ -51,6 +53,7 @@ wait_until 300 have_completed 1000
 array md121 256M 3 --level=5 --chunk=64 --bitmap=none
 filesystem md121
 wait_for_line 'tracing reloaded'
+wait_until 600 has_noted 'tracing reloaded' 1 /out/top.err "$pid"
 completed >/run/last
 wait_until 300 have_completed 1000
 kill "${jobs[@]}"
@@ -64,4 +67,5 @@ status=0
 kill -INT "$recorder"
 wait "$recorder" || status=$?
 echo "$status" >/out/record.status
-cat /out/record.err /out/stat
+stop_top
+cat /out/record.err /out/top.err /out/stat

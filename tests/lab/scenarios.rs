@@ -74,6 +74,8 @@ const FULL: &[Guest] = &[
     ("6.1", "device_read"),
     ("6.18", "alloc_hooks"),
     ("7.2", "alloc_hooks"),
+    ("7.2", "record_reload"),
+    ("7.3", "record_reload"),
     ("6.1", "dirtied"),
     ("6.1", "skew"),
     ("6.1", "xfs"),

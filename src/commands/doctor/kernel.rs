@@ -104,7 +104,7 @@ fn load_programs(
     notes: &mut Vec<String>,
 ) -> Result<Vec<&'static str>, String> {
     let mut plan = plan(facts, tables.need)?;
-    let result = Probe::start(&mut plan, facts, &tables, false, None);
+    let result = Probe::start(&mut plan, facts, &tables, false, None, None);
     notes.extend(tables.notes);
     notes.append(&mut plan.notes);
     match result {

@@ -10,7 +10,6 @@ use super::{FILES, Recorder};
 use crate::analysis::counters::TaskId;
 use crate::analysis::item::Item;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::events::Event;
 
 /// Time in ns for which a submission is held that may be refused. A bio is refused while it is
 /// submitted, or, on RAID 0, when another part of it completes.
@@ -20,23 +19,15 @@ impl<D: Storage> Recorder<D> {
     /// Drains events until there are no more, or for `at_most`.
     pub(super) fn drain_events(&mut self, at_most: Duration) -> Result<()> {
         let start = Instant::now();
-        while self.drain_some()?.is_some() && start.elapsed() < at_most {}
+        while self.drain_some()? && start.elapsed() < at_most {}
         Ok(())
     }
 
-    /// Drains the events before a time of the monotonic clock, in ns.
-    pub(super) fn drain_before(&mut self, end: u64) -> Result<()> {
-        while self.drain_some()?.is_some_and(|until| until < end) {}
-        Ok(())
-    }
-
-    /// Drains some events. Returns the time of the last one if there can be more, in ns of the
-    /// monotonic clock.
-    fn drain_some(&mut self) -> Result<Option<u64>> {
+    /// Drains some events. True if there can be more.
+    fn drain_some(&mut self) -> Result<bool> {
         let more = self.session.probe().drain(&mut self.events)?;
-        let last = self.events.iter().rev().find_map(Event::time);
         self.write_events(monotonic_ns().saturating_sub(HOLD_NS))?;
-        Ok(more.then_some(last.unwrap_or(0)))
+        Ok(more)
     }
 
     /// Writes the drained events, and the held submissions before `until`.

@@ -88,9 +88,10 @@ pub struct Translator {
     join: Join,
     /// Submissions that may still be refused, and their times in ns, which increase.
     held: VecDeque<(u64, Submission)>,
-    /// Only events from `since` until before `until` are translated, ns.
+    /// Only events from then on are translated, ns.
     since: u64,
-    until: u64,
+    /// Names of the arrays.
+    names: Vec<String>,
 }
 
 impl Translator {
@@ -129,29 +130,22 @@ impl Translator {
             join: Join::default(),
             held: VecDeque::new(),
             since,
-            until: u64::MAX,
+            names: all.iter().map(|a| a.name.clone()).collect(),
         }
     }
 
-    /// Continues with another topology and events from `since` on. If `since` is 0, the arrays are
-    /// the same: keeps the submissions and translates all later events. Otherwise, the submissions
-    /// must have been released.
-    pub fn continue_with(&mut self, topology: &Topology, since: u64) {
-        let new = Self::new(topology, self.clock, since);
-        let old = std::mem::replace(self, new);
-        if since == 0 {
-            (self.join, self.held, self.since) = (old.join, old.held, old.since);
+    /// Continues with another topology. Keeps the submissions, which refer to arrays by number,
+    /// unless a number now means another array.
+    pub fn continue_with(&mut self, topology: &Topology) {
+        let was = std::mem::replace(self, Self::new(topology, self.clock, self.since));
+        if self.names.iter().zip(&was.names).all(|(now, was)| now == was) {
+            (self.join, self.held) = (was.join, was.held);
         }
     }
 
     /// Sets the clock for later events.
     pub fn set_clock(&mut self, clock: Clock) {
         self.clock = clock;
-    }
-
-    /// Drops events from `until` on, in ns of the monotonic clock.
-    pub fn end(&mut self, until: u64) {
-        self.until = until;
     }
 
     /// Translates events in their order, each followed by its parts. Holds submissions that may be
@@ -165,15 +159,14 @@ impl Translator {
                     let count = usize::from(c.runs.unwrap_or(0));
                     let (runs, after) = rest.as_slice().split_at(count.min(rest.len()));
                     rest = after.iter();
-                    let in_time = (self.since..self.until).contains(&c.now_ns);
-                    if in_time && self.completed(c, runs, &mut emit).is_none() {
+                    if c.now_ns >= self.since && self.completed(c, runs, &mut emit).is_none() {
                         unknown += 1;
                     }
                 }
                 Event::Submitted(s) => {
                     let item = self.submission(s);
                     self.join.submitted(&item);
-                    if (self.since..self.until).contains(&s.now_ns) {
+                    if s.now_ns >= self.since {
                         if s.nowait {
                             self.held.push_back((s.now_ns, item));
                         } else {
