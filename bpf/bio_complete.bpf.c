@@ -34,7 +34,7 @@ __noinline __u32 rt_read_block(__u64 bio, __u32 index, __u64 sector, __u64 offse
 
 	if (!array)
 		return 0;
-	by_address = rt_array_origin(index, array, sector, RT_OP_READ);
+	by_address = rt_array_origin(index, array, sector, RT_OP_READ, 1);
 	origin = rt_found_origin(by_address);
 	block = rt_found_block(by_address) << 9;
 	if (!needs_content(RT_OP_READ, origin))

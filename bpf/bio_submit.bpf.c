@@ -185,7 +185,7 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		}
 		return 0;
 	}
-	found = rt_array_origin(index, array, sector, op);
+	found = rt_array_origin(index, array, sector, op, size >> 9);
 	origin = rt_found_origin(found);
 	/* block size in bytes; 512 means a fixed structure */
 	block = rt_found_block(found) << 9;

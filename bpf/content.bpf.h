@@ -71,15 +71,4 @@ static __always_inline __u64 rt_reader_bytes(__u64 value)
 	return (value >> RT_READ_SECTORS & RT_READ_SECTORS_MASK) << 9;
 }
 
-/* key: rt_learned_key() */
-static __always_inline void rt_learn(__u64 key, __u64 value)
-{
-	__u32 region = rt_region(key), eight = region / 8;
-	struct rt_regions *r = bpf_map_lookup_elem(&rt_regions, &eight);
-
-	if (r && !r->seen[region % 8])
-		r->seen[region % 8] = 1;
-	bpf_map_update_elem(&rt_learned, &key, &value, BPF_ANY);
-}
-
 #endif

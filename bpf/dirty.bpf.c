@@ -60,7 +60,7 @@ static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u6
 
 	if (!a)
 		return RT_ORIGIN_UNKNOWN;
-	origin = rt_found_origin(rt_array_origin(array, a, sector, RT_OP_WRITE));
+	origin = rt_found_origin(rt_array_origin(array, a, sector, RT_OP_WRITE, 1));
 	if (origin != RT_ORIGIN_FILE_DATA && origin != RT_ORIGIN_UNKNOWN)
 		return origin;
 	/* the page of a regular file, not a block device page: data=journal */

@@ -18,7 +18,7 @@ enum {
 /* A separate function, so that the verifier checks one block instead of RT_FREE_MAX blocks. */
 __noinline int rt_forget_block(__u64 key)
 {
-	if (rt_region_has_learned(rt_region(key)))
+	if (rt_filter_lanes(key) & 1)
 		bpf_map_delete_elem(&rt_learned, &key);
 	return 0;
 }

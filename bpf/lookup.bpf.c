@@ -26,9 +26,79 @@ __u32 rt_search(__u32 list, __u32 count, __u64 at)
 	return list;
 }
 
-__u64 rt_origin_at(__u32 member, __u64 sector, __u32 op)
+__u64 rt_filter_lanes(__u64 key)
 {
-	return rt_member_origin(member, sector, op);
+	__u64 *first = rt_filter_word(key, 0, rt_filter_copy);
+	__u64 *second = rt_filter_word(key, 1, rt_filter_copy);
+
+	if (!first || !second)
+		return ~0ULL;
+	return ((*first | *first >> 1) & (*second | *second >> 1) & 0x5555555555555555) >> rt_filter_shift(key);
+}
+
+/*
+ * Sectors from a block to the next one that may be learned, or to the end of the filter's word; 0: the block is learned. A separate
+ * function, so that the verifier checks one step instead of RT_FILTER_STEPS.
+ */
+__noinline __u64 rt_unlearned_step(__u64 key, __u32 log)
+{
+	__u64 lanes = rt_filter_lanes(key), skip, zero, mask = (1ULL << (log & 7)) - 1;
+	__u32 half;
+
+	if (lanes & 1)
+		return bpf_map_lookup_elem(&rt_learned, &key) ? 0 : mask + 1;
+	if (lanes) {
+		/* the lowest bit that is set, without branches that depend on the data */
+		skip = 0;
+		for (half = 32; half > 1; half /= 2) {
+			zero = ((lanes & ((1ULL << half) - 1)) - 1) >> 63;
+			lanes >>= zero * half;
+			skip += zero * half;
+		}
+	} else {
+		skip = 64 - rt_filter_shift(key);
+	}
+	return ((((key >> RT_FILTER_LANE) + skip / 2) << RT_FILTER_LANE) - key + mask) & ~mask;
+}
+
+/* Words and learned lanes that rt_learned_origin() visits. */
+enum { RT_FILTER_STEPS = 64 };
+
+__u64 rt_learned_origin(__u64 key, __u32 into, __u32 log, __u64 run, __u64 wanted)
+{
+	__u64 at = key, end = key + into + wanted, step, *learned;
+	__u32 i;
+
+	for (i = 0; i < RT_FILTER_STEPS && at < end; i++) {
+		step = rt_unlearned_step(at, log);
+		if (!step)
+			break;
+		at += step;
+	}
+	if (at > key)
+		return rt_found(RT_ORIGIN_FILE_DATA, rt_min(at - key - into, run));
+	learned = bpf_map_lookup_elem(&rt_learned, &key);
+	return rt_found(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, rt_min(run, (1U << (log & 7)) - into));
+}
+
+int rt_learn(__u64 key, __u64 value)
+{
+	__u32 i, shift = rt_filter_shift(key);
+	__u64 *word;
+
+	/* first the entry: userspace clears a copy of the filter before it reads the entries */
+	bpf_map_update_elem(&rt_learned, &key, &value, BPF_ANY);
+	for (i = 0; i < 4; i++) {
+		word = rt_filter_word(key, i & 1, i >> 1);
+		if (word && !(*(volatile __u64 *)word >> shift & 3))
+			__sync_fetch_and_add(word, 1ULL << shift);
+	}
+	return 0;
+}
+
+__u64 rt_origin_at(__u32 member, __u64 sector, __u32 op, __u64 wanted)
+{
+	return rt_member_origin(member, sector, op, wanted);
 }
 
 /* The outer array's member that is this nested array. Makes `sector` relative to that member. */
@@ -40,7 +110,7 @@ static __always_inline struct rt_member *outer_member(const struct rt_array *arr
 	return bpf_map_lookup_elem(&rt_members, &index);
 }
 
-__u64 rt_outermost_origin(__u32 a, __u64 sector, __u32 op)
+__u64 rt_outermost_origin(__u32 a, __u64 sector, __u32 op, __u64 wanted)
 {
 	struct rt_array *array = bpf_map_lookup_elem(&rt_arrays, &a);
 	__u64 at, run = ~0ULL >> RT_FOUND_RUN;
@@ -53,7 +123,7 @@ __u64 rt_outermost_origin(__u32 a, __u64 sector, __u32 op)
 		if (!array)
 			break;
 		if (!array->outer_member)
-			return rt_found_within(rt_array_origin(a, array, sector, op), run);
+			return rt_found_within(rt_array_origin(a, array, sector, op, wanted), run);
 		m = outer_member(array, &sector);
 		if (!m)
 			break;

@@ -70,22 +70,33 @@ static __always_inline __u64 rt_learned_sector(__u64 key)
 	return key << (64 - RT_LEARNED_ARRAY_SHIFT) >> (64 - RT_LEARNED_ARRAY_SHIFT);
 }
 
-/* Index into rt_regions for a key of rt_learned. */
-static __always_inline __u32 rt_region(__u64 key)
+/* The first or second (`which` is 0 or 1) word of rt_filter for a key of rt_learned. */
+static __always_inline __u64 *rt_filter_word(__u64 key, __u32 which, __u32 copy)
 {
-	__u32 region = rt_learned_sector(key) >> RT_REGION_SHIFT;
+	/* multiplicative hashing with 2^64 / golden ratio */
+	__u64 hash = (key >> RT_FILTER_LINE) * 0x9e3779b97f4a7c15;
+	__u32 line = hash >> (64 - RT_FILTER_LINES * (1 + which)) & ((1 << RT_FILTER_LINES) - 1);
+	__u32 i = (copy & 1) * RT_FILTER_WORDS + line * 8 + (key >> RT_FILTER_WORD & 7);
 
-	return (region + (__u32)(key >> RT_LEARNED_ARRAY_SHIFT) * 0x9e37) & (RT_REGIONS - 1);
+	return bpf_map_lookup_elem(&rt_filter, &i);
 }
 
-/* False for a region in which no block has been learned yet. */
-static __always_inline bool rt_region_has_learned(__u32 region)
+static __always_inline __u32 rt_filter_shift(__u64 key)
 {
-	__u32 eight = region / 8;
-	struct rt_regions *r = bpf_map_lookup_elem(&rt_regions, &eight);
-
-	return r && r->seen[region % 8];
+	return (key >> RT_FILTER_LANE & 31) * 2;
 }
+
+/* Sets an entry of rt_learned, and its lanes in rt_filter. */
+int rt_learn(__u64 key, __u64 value);
+
+/* Lanes from that of the key to the end of its word: bit 2 * n is 0 if no block in lane n is learned. */
+__u64 rt_filter_lanes(__u64 key);
+
+/*
+ * rt_dynamic_origin() if the filter does not answer at once. key: of the block's start. into: sectors from there, of which the
+ * result is at most `run` sectors. log: log2 of the sectors of a block.
+ */
+__u64 rt_learned_origin(__u64 key, __u32 into, __u32 log, __u64 run, __u64 wanted);
 
 static __always_inline __u64 rt_min(__u64 a, __u64 b)
 {
@@ -94,28 +105,28 @@ static __always_inline __u64 rt_min(__u64 a, __u64 b)
 
 /*
  * Origin of a block that does not belong to a fixed structure: the learned origin, or file data.
- * code: low byte of the boundary; into: sectors from the boundary to `sector`.
+ * code: low byte of the boundary; into: sectors from the boundary to `sector`; wanted: see rt_array_origin().
  */
 static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op, __u64 sector,
-					       __u64 into, __u64 run)
+					       __u64 into, __u64 run, __u64 wanted)
 {
 	__u32 log = code & 7, block = 1U << log;
-	__u64 size = (__u64)(code & (RT_DYNAMIC_XFS | 7)) << RT_FOUND_BLOCK, *learned;
-	__u64 key = rt_learned_key(index, sector);
+	__u64 size = (__u64)(code & (RT_DYNAMIC_XFS | 7)) << RT_FOUND_BLOCK, *word;
+	__u64 key = rt_learned_key(index, sector), last;
 
 	/* a discarded block is no longer metadata */
 	if (op > RT_OP_WRITE)
 		return rt_found(RT_ORIGIN_FILE_DATA, run) | size;
-	run = rt_min(run, (1ULL << RT_REGION_SHIFT) -
-			   (sector & ((1ULL << RT_REGION_SHIFT) - 1)));
-	if (!rt_region_has_learned(rt_region(key)))
-		return rt_found(RT_ORIGIN_FILE_DATA, run) | size;
-
+	wanted = rt_min(run, wanted);
+	last = key + wanted - 1;
 	into &= block - 1;
-	run = rt_min(run, block - into);
 	key -= into;
-	learned = bpf_map_lookup_elem(&rt_learned, &key);
-	return rt_found(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, run) | size;
+	/* the common small request: its lanes are in one word, and 0 */
+	word = rt_filter_word(key, 0, rt_filter_copy);
+	if (word && !((key ^ last) >> RT_FILTER_WORD) &&
+	    !(*word >> rt_filter_shift(key) << (62 - rt_filter_shift(last) + rt_filter_shift(key))))
+		return rt_found(RT_ORIGIN_FILE_DATA, wanted) | size;
+	return rt_learned_origin(key, into, log, run, wanted) | size;
 }
 
 static __always_inline __u64 rt_boundary_sector(__u64 boundary)
@@ -129,9 +140,11 @@ static __always_inline __u64 rt_boundary_sector(__u64 boundary)
  */
 __u32 rt_search(__u32 list, __u32 count, __u64 at);
 
-/* Origin of a sector of an array. */
+/*
+ * Origin of a sector of an array. wanted: the result need not be valid for more than this number of sectors, 1 or more.
+ */
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
-					     __u64 sector, __u32 op)
+					     __u64 sector, __u32 op, __u64 wanted)
 {
 	__u64 *first, *begin, *end, *count, at, tile, run;
 	struct rt_tiles *two;
@@ -183,7 +196,7 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	run = rt_boundary_sector(*end) - at;
 	if (code >= RT_DYNAMIC)
 		return rt_dynamic_origin(index, code, op, sector,
-					 at - rt_boundary_sector(*begin), run);
+					 at - rt_boundary_sector(*begin), run, wanted);
 	return rt_found(code, run);
 }
 
@@ -212,13 +225,13 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 }
 
 /* rt_member_origin() for rare callers. Not inline: saves stack in the caller. */
-__u64 rt_origin_at(__u32 member, __u64 sector, __u32 op);
+__u64 rt_origin_at(__u32 member, __u64 sector, __u32 op, __u64 wanted);
 
 /* Origin of a sector of an array. For a nested array, the lookup is in the outermost array. */
-__u64 rt_outermost_origin(__u32 array, __u64 sector, __u32 op);
+__u64 rt_outermost_origin(__u32 array, __u64 sector, __u32 op, __u64 wanted);
 
-/* Origin of a sector of a member. */
-static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 op)
+/* Origin of a sector of a member. wanted: see rt_array_origin(). */
+static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 op, __u64 wanted)
 {
 	struct rt_member *m = bpf_map_lookup_elem(&rt_members, &index);
 	struct rt_array *array;
@@ -244,9 +257,9 @@ static __always_inline __u64 rt_member_origin(__u32 index, __u64 sector, __u32 o
 	if (place.kind != RT_PLACE_DATA)
 		return rt_found(RT_ORIGIN_PARITY, place.run);
 	if (array->outer_member)
-		found = rt_outermost_origin(a, place.sector, op);
+		found = rt_outermost_origin(a, place.sector, op, wanted);
 	else
-		found = rt_array_origin(a, array, place.sector, op);
+		found = rt_array_origin(a, array, place.sector, op, wanted);
 	return rt_found_within(found, place.run);
 }
 

@@ -34,6 +34,7 @@ const volatile __u32 rt_nesting = 1;
 const volatile __u32 rt_members_max = 1;
 const volatile __u64 rt_wait_end_io = 1;
 __u32 rt_shadows_attached;
+__u32 rt_filter_copy;
 const volatile __u32 rt_zero;
 
 struct rt_dev_index_map rt_dev_index SEC(".maps");
@@ -43,7 +44,7 @@ struct rt_flush_origins_map rt_flush_origins SEC(".maps");
 struct rt_members_map rt_members SEC(".maps");
 struct rt_boundaries_map rt_boundaries SEC(".maps");
 struct rt_learned_map rt_learned SEC(".maps");
-struct rt_regions_map rt_regions SEC(".maps");
+struct rt_filter_map rt_filter SEC(".maps");
 struct rt_inflights_map rt_inflights SEC(".maps");
 struct rt_member_rows_map rt_member_rows SEC(".maps");
 struct rt_rows_map rt_rows SEC(".maps");

@@ -38,6 +38,7 @@ extern const volatile __u64 rt_xfs_log_end;	/* xlog_bio_end_io() */
 extern const volatile __u64 rt_chain_end;	/* bio_chain_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
 extern const volatile __u32 rt_shadows;	/* bit mask of rt_seen_kinds that have a shadow program, see shadow.bpf.h */
+extern __u32 rt_filter_copy;	/* copy of rt_filter in use: 0 or 1 */
 extern __u32 rt_shadows_attached;	/* attached shadow programs; userspace sets a bit before it attaches the program */
 extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself, see rt_bump() */
 extern const volatile __u32 rt_members_max;	/* maximum number of members; rt_member_rows has twice as many entries, half for shadow programs */
@@ -119,24 +120,31 @@ extern struct rt_tiles_map rt_tiles SEC(".maps");
  */
 struct rt_learned_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1 << 18);
+	__uint(max_entries, RT_LEARNED_MAX);
 	__type(key, __u64);
 	__type(value, __u64);
 };
 extern struct rt_learned_map rt_learned SEC(".maps");
 
 /*
- * A byte for each MiB (modulo the table), not 0 if a block in it was learned. Saves a lookup in
- * rt_learned for each block of large reads and writes of file data. Bytes are only ever set, so
- * CPUs need no atomic operations.
+ * A Bloom filter of rt_learned, which saves a lookup in it for each block of large reads and writes of file data. Each block
+ * sets two lanes, one in each of two lines. A line has 64 bytes and the lanes of consecutive blocks, so a request of 1 MiB reads
+ * two to four cache lines.
+ *
+ * Lanes are only set, also those of blocks that rt_learned has evicted. Therefore userspace rebuilds the copy that is not in use,
+ * and sets rt_filter_copy to it (src/probe/filter.rs). Programs set lanes in both copies.
+ *
+ * A lane is set by an atomic addition to a lane that was seen 0, because 5.10 has no atomic OR: two bits tolerate three CPUs that
+ * set the same lane within a few ns.
  */
-struct rt_regions_map {
+struct rt_filter_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RT_REGIONS / 8);
+	__uint(max_entries, 2 * RT_FILTER_WORDS);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct rt_regions);
+	__type(value, __u64);
 };
-extern struct rt_regions_map rt_regions SEC(".maps");
+extern struct rt_filter_map rt_filter SEC(".maps");
 
 struct rt_inflights_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -131,7 +131,7 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 		if (!part)
 			return;
 		origin = rt_found_origin(
-			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH));
+			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH, 1));
 	} else {
 		part = flushed_part(d, first ? BPF_CORE_READ(first, biotail) : NULL, &origin);
 		if (!part)
@@ -255,7 +255,7 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		 * The common request: one bio, one origin. The bio itself is not read, which would
 		 * be a cache miss: it was last written on the CPU that submitted it.
 		 */
-		found = rt_member_origin(member, sector, op);
+		found = rt_member_origin(member, sector, op, nr_bytes >> 9);
 		origin = rt_found_origin(found);
 		is_one_origin &= rt_found_run(found) >= nr_bytes >> 9;
 		if (is_one_origin && needs_content(op, origin) &&

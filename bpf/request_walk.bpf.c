@@ -196,7 +196,7 @@ __noinline int rt_walk_step(__u32 which)
 		origin = w->md_reason;
 		bytes = w->size;
 	} else {
-		found = rt_member_origin(w->member, w->sector, w->op);
+		found = rt_origin_at(w->member, w->sector, w->op, w->size >> 9);
 		origin = rt_found_origin(found);
 		run = rt_found_run(found);
 		bytes = run < (w->size >> 9) ? run << 9 : w->size;

@@ -16,7 +16,7 @@ static __always_inline bool needs_content(__u32 op, __u32 origin)
  */
 static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op, __u32 bytes)
 {
-	__u64 found = rt_origin_at(member, sector, op);
+	__u64 found = rt_origin_at(member, sector, op, bytes >> 9);
 
 	if (rt_found_run(found) >= bytes >> 9 && rt_found_origin(found) != RT_ORIGIN_UNKNOWN)
 		return rt_found_origin(found);

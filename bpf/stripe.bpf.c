@@ -48,7 +48,7 @@ __noinline int rt_add_dirty(__u64 first, __u64 sector, __u32 instance)
 		if (to > sector + RT_STRIPE_SECTORS)
 			to = sector + RT_STRIPE_SECTORS;
 		if (from < to) {
-			found = rt_outermost_origin(s->array, from, RT_OP_WRITE);
+			found = rt_outermost_origin(s->array, from, RT_OP_WRITE, 1);
 			origin = rt_found_origin(found) & 31;
 			barrier_var(origin);
 			s->bytes[origin & 31] += (to - from) << 9;
@@ -72,7 +72,7 @@ __noinline int rt_note_wanted(__u64 first, __u64 sector, __u32 instance)
 	if (sector < asked)
 		sector = asked;
 	if (s)
-		s->wanted = 1 + rt_found_origin(rt_outermost_origin(s->array, sector, RT_OP_READ));
+		s->wanted = 1 + rt_found_origin(rt_outermost_origin(s->array, sector, RT_OP_READ, 1));
 	return 0;
 }
 
@@ -168,7 +168,7 @@ static __always_inline __u32 by_address(const struct r5dev *dev, __u32 index, __
 
 	if (!array || !(array->flags & RT_ARRAY_RESHAPING))
 		return RT_BY_ADDRESS;
-	return rt_found_origin(rt_outermost_origin(index, RT_PEEK(dev, sector), op));
+	return rt_found_origin(rt_outermost_origin(index, RT_PEEK(dev, sector), op, 1));
 }
 
 /*
@@ -262,7 +262,7 @@ static __always_inline __u32 classify_reshaping(__u64 private, __u32 size, __u32
 		return RT_ORIGIN_UNKNOWN;
 	sector = RT_PEEK((struct r10bio *)private, sector);
 	for (i = 0; i < RT_RESHAPE_RUNS; i++) {
-		found = rt_outermost_origin(index, sector, op);
+		found = rt_outermost_origin(index, sector, op, left);
 		/* several origins: unknown, because the bytes of each would not be known */
 		if (i && rt_found_origin(found) != origin)
 			return RT_ORIGIN_UNKNOWN;

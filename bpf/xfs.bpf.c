@@ -230,7 +230,7 @@ __noinline int rt_xfs_forget(__u64 key, __u32 block, __u32 sectors)
 	if (block < 512)
 		return 0;
 	for (i = 0; i < RT_XFS_BLOCKS && i < sectors / (block >> 9); i++) {
-		if (rt_region_has_learned(rt_region(key)))
+		if (rt_filter_lanes(key) & 1)
 			bpf_map_delete_elem(&rt_learned, &key);
 		key += block >> 9;
 	}

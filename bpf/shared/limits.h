@@ -14,8 +14,13 @@ enum rt_limits {
 	RT_WALK_STEPS = 64,	/* steps per round of a walk over a request */
 	RT_WALK_ROUNDS = 32,	/* rounds per walk */
 	RT_PIECES = RT_WALK_STEPS * RT_WALK_ROUNDS,	/* maximum number of pieces of a request that are looked up */
-	RT_REGIONS = 1 << 17,	/* regions of 1 << RT_REGION_SHIFT sectors, see rt_regions */
-	RT_REGION_SHIFT = 11,	/* 2048 sectors, 1 MiB */
+	RT_LEARNED_MAX = 1 << 18,	/* blocks in rt_learned */
+	/* rt_filter: a lane has 2 bits and stands for 8 sectors, a word for 256, a line of 8 words for 2048 (1 MiB) */
+	RT_FILTER_LANE = 3,
+	RT_FILTER_WORD = 8,
+	RT_FILTER_LINE = 11,
+	RT_FILTER_LINES = 15,	/* log2 of the lines of a copy */
+	RT_FILTER_WORDS = 8 << RT_FILTER_LINES,	/* words of a copy */
 	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; rarely more than 6 are needed */
 	RT_TILE_SECTOR_BIAS = 128,	/* added to every sector in a tile's list, see src/probe/tiles.rs */
 	RT_REASON_WAYS = 4,	/* slots per entry of rt_reasons */

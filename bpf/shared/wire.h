@@ -192,11 +192,6 @@ struct rt_tiles {
 	__u32 list[2];
 };
 
-/* Value of rt_regions: eight regions, because a map value takes at least 8 bytes. */
-struct rt_regions {
-	__u8 seen[8];
-};
-
 /* Reasons of md's bios in flight; 0: free slot. See stripe.bpf.h. */
 struct rt_reasons {
 	__u64 way[RT_REASON_WAYS];

@@ -11,6 +11,7 @@ use super::btf::SLEEPING_RING;
 use super::clock::monotonic_ns;
 use super::deltas::Deltas;
 use super::events::Events;
+use super::filter::Filter;
 use super::generation::Generation;
 use super::log::{collect, keep, loader_error, refusal};
 use super::map_state::{MapState, Spare, Write};
@@ -61,6 +62,7 @@ pub struct Probe {
     pub(super) file_deltas: Deltas<(FileKey, Option<u32>)>,
     /// Events of a recording.
     pub(super) events: Option<Events>,
+    pub(super) filter: Filter,
     links: Vec<(&'static str, Link)>,
     /// Estimates the cost of the programs; `None` if it is not measured.
     pub(super) meter: Option<Meter>,
@@ -108,6 +110,7 @@ impl Probe {
             task_deltas: Deltas::default(),
             file_deltas: Deltas::default(),
             events: buffer.map(|_| Events::new(&skel, buffer)).transpose()?,
+            filter: Filter::new(&skel.maps.rt_filter)?,
             skel,
             links: Vec::new(),
             meter: None,
@@ -141,6 +144,20 @@ impl Probe {
     /// True if the programs are attached, that is until [`Self::detach`].
     pub fn is_attached(&self) -> bool {
         !self.links.is_empty()
+    }
+
+    /// Rebuilds the filter of learned blocks if many of its lanes may be obsolete. Call this between
+    /// readings, because it can take some 50 ms.
+    pub fn maintain_filter(&mut self) {
+        if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
+            self.filter.maintain(&self.skel.maps.rt_learned, &mut bss.rt_filter_copy);
+        }
+    }
+
+    /// Rebuilds the filter of learned blocks.
+    pub fn rebuild_filter(&mut self) -> Result<()> {
+        let bss = self.skel.maps.bss_data.as_deref_mut().context(NO_SETTINGS)?;
+        Ok(self.filter.rebuild(&self.skel.maps.rt_learned, &mut bss.rt_filter_copy)?)
     }
 
     fn fill(&mut self, tables: &Tables) -> Result<()> {

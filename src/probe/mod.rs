@@ -30,6 +30,7 @@ mod entries;
 pub mod events;
 mod facts;
 mod files;
+mod filter;
 mod generation;
 mod journals;
 mod load;

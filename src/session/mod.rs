@@ -335,6 +335,7 @@ impl Session {
                 }
             }
         }
+        self.traced.probe.maintain_filter();
         let first = self.members_hash == 0;
         self.members_hash = hash.finish();
         if first {

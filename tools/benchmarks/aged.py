@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Cost of a request before and after raidtrace has learned many blocks, in one process, on one file."""
+
+import contextlib
+import ctypes
+import json
+import mmap
+import os
+import pathlib
+import random
+import re
+import struct
+import subprocess
+import tempfile
+
+from .measure import Tool, binary, empty_program, end, fio, loops, raidtrace_lost, run, running
+
+LOADS = {"read 4k": ("randread", "4k"), "write 4k": ("randwrite", "4k"),
+         "read 512k": ("randread", "512k"), "write 512k": ("randwrite", "512k")}
+GIB = 1 << 30
+INODES = 1_000_000
+LEAVES = 60_000
+# bpf/shared/limits.h
+LEARNED_MAX, LINES = 1 << 18, 15
+WORDS = 8 << LINES
+
+
+def found(where):
+    """Reads a million inodes."""
+    run("find", f"{where}/tree", "-size", "+99G")
+
+
+def make_tree(where):
+    for n in range(INODES // 1000):
+        os.makedirs(f"{where}/tree/{n}")
+        for m in range(1000):
+            os.mknod(f"{where}/tree/{n}/{m}")
+
+
+def scattered(where):
+    """Files of 5 extents: a block of the extent tree for each, 1.3 MiB apart."""
+    os.mkdir(f"{where}/leaves")
+    for n in range(LEAVES):
+        if n % 1000 == 0:
+            os.mkdir(f"{where}/leaves/{n}")
+        fd = os.open(f"{where}/leaves/{n // 1000 * 1000}/{n}", os.O_CREAT | os.O_WRONLY)
+        for extent in range(5):
+            os.posix_fallocate(fd, extent << 20, 256 << 10)
+        os.close(fd)
+    run("sync")
+
+
+def bpf(command, attributes):
+    """bpf(2)"""
+    syscall = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
+    result = ctypes.CDLL(None, use_errno=True).syscall(syscall, command, attributes, len(attributes))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), "bpf")
+    return result
+
+
+def map_of(pid, name):
+    names = {m["id"]: m.get("name") for m in json.loads(run("bpftool", "--json", "map", "show"))}
+    for entry in pathlib.Path(f"/proc/{pid}/fdinfo").iterdir():
+        with contextlib.suppress(OSError):
+            for i in re.findall(r"^map_id:\s*(\d+)", entry.read_text(), re.M):
+                if names[int(i)] == name:
+                    return bpf(14, ctypes.create_string_buffer(struct.pack("IIIIIIII", int(i), 0, 0, 0, 0, 0, 0, 0)))
+    raise OSError(f"no map {name}")
+
+
+def keys(count, size, seed):
+    """Blocks of the first array, all over it."""
+    numbers = random.Random(seed)
+    return [numbers.randrange(size >> 12) << 3 for _ in range(count)]
+
+
+def fill(pid, size):
+    """rt_learned full, and as many more lanes of the filter set as it may have before it is rebuilt."""
+    learned, words = map_of(pid, "rt_learned"), map_of(pid, "rt_filter")
+    key, value = ctypes.c_uint64(), ctypes.c_uint64(2)
+    attributes = ctypes.create_string_buffer(struct.pack("IIQQQ", learned, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
+    full = keys(LEARNED_MAX, size, 1)
+    for key.value in full:
+        bpf(2, attributes)
+    with mmap.mmap(words, 16 * WORDS) as view:
+        lanes = memoryview(view).cast("Q")
+        for at in full + keys(LEARNED_MAX // 2, size, 2):
+            product = (at >> 11) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+            for which in range(2):
+                line = product >> 64 - LINES * (1 + which) & (1 << LINES) - 1
+                for copy in range(2):
+                    lanes[copy * WORDS + line * 8 + (at >> 8 & 7)] |= 1 << (at >> 3 & 31) * 2
+        lanes.release()
+    os.close(learned)
+    os.close(words)
+
+
+def cases():
+    """Name, size and mkfs command of a device, what fills it before, and what ages raidtrace."""
+    yield ("find", 40 * GIB, ("mkfs.xfs", "-q", "-f", "-K"), make_tree, lambda pid, where: found(where))
+    ext4 = ("mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
+    yield ("scattered", 100 * GIB, ext4, None, lambda pid, where: scattered(where))
+    yield ("month", 1024 * GIB, ext4, None, lambda pid, where: fill(pid, 1024 * GIB))
+
+
+def by_age(scratch, arguments, groups):
+    for name, size, mkfs, before, age in cases():
+        image = scratch / f"aged-{name}"
+        with loops([(image, size)]) as (device,):
+            run(*mkfs, device)
+            where = f"{image}.mnt"
+            os.mkdir(where)
+            run("mount", "-o", "noatime", device, where)
+            try:
+                path = f"{where}/file"
+                fio(path, "write", 2, "--size=128M", "--bs=128k", jobs=1)
+                if before:
+                    before(where)
+                run("umount", where)
+                run("mount", "-o", "noatime", device, where)
+                for load, tools in measure(device, path, lambda pid: age(pid, where), arguments).items():
+                    groups[f"{name}, {load}"] = tools
+            finally:
+                subprocess.run(["umount", where], check=False)
+        image.unlink()
+
+
+def measure(device, path, age, arguments):
+    """Tools "new" and "aged" for each load."""
+    disk = os.path.basename(device)
+    command = [binary(), "top", device, "--json", "--no-overhead"]
+    measured = {load: [Tool("new", command, 2, raidtrace_lost), Tool("aged", command, 2, raidtrace_lost)] for load in LOADS}
+    with tempfile.TemporaryFile("w+") as out, tempfile.NamedTemporaryFile("w+") as err, empty_program(disk) as baseline:
+        process = subprocess.Popen(command, stdout=out, stderr=err)
+        try:
+            measured["read 4k"][0].ready(process, err, disk)
+            for state in range(2):
+                if state:
+                    age(process.pid)
+                for _ in range(arguments.rounds):
+                    for load, (rw, size) in LOADS.items():
+                        measured[load][state].measure(
+                            process, baseline, disk, lambda: fio(path, rw, arguments.seconds, "--size=128M", f"--bs={size}"))
+        finally:
+            end(process)
+        out.seek(0)
+        lost = raidtrace_lost(out.read(), None)
+    for tools in measured.values():
+        for tool in tools:
+            tool.lost = lost
+    return measured
