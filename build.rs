@@ -184,7 +184,7 @@ fn compile(name: &str, object: &Path) -> Result<()> {
 /// so no other binary contains it.
 fn native(out: &Path) {
     cc::Build::new()
-        .file("bpf/native.c")
+        .file("bpf/test_native.c")
         .extra_warnings(true)
         .warnings_into_errors(true)
         .cargo_metadata(false)

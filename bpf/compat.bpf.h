@@ -133,6 +133,16 @@ static __always_inline __u32 rt_bio_segment_offset(struct bio *bio)
 	return rt_peek((__u64)&bio->bi_iter + offset);
 }
 
+/* True if the kernel has the fields that lead from a bio to the owner and content of its pages. */
+static __always_inline bool rt_has_pages(void)
+{
+	return bpf_core_field_exists(struct page, mapping) &&
+	       (bpf_core_field_exists(struct page, compound_head) ||
+		bpf_core_field_exists(struct page___compound_info, compound_info)) &&
+	       (bpf_core_field_exists(struct bvec_iter, bi_bvec_done) ||
+		bpf_core_field_exists(struct bvec_iter___bi_offset, bi_offset));
+}
+
 /*
  * commit e32cf5dfbe22 ("kthread: Generalize pf_io_worker so it can point to
  * struct kthread"): before it, set_child_tid pointed to a kthread's struct kthread.
@@ -172,11 +182,13 @@ struct dentry___d_alias {
 	struct hlist_node d_alias;
 } __attribute__((preserve_access_index));
 
+/* 0: unknown */
 static __always_inline __u32 rt_alias_offset(void)
 {
 	if (bpf_core_field_exists(struct dentry___d_alias, d_alias))
 		return bpf_core_field_offset(struct dentry___d_alias, d_alias);
-	return bpf_core_field_offset(struct dentry, d_u.d_alias);
+	return bpf_core_field_exists(struct dentry, d_u.d_alias) ?
+		bpf_core_field_offset(struct dentry, d_u.d_alias) : 0;
 }
 
 /*

@@ -10,6 +10,7 @@
 #include "maps.bpf.h"
 #include "lookup.bpf.h"
 #include "compat.bpf.h"
+#include "optional.bpf.h"
 #include "content.bpf.h"
 
 enum {
@@ -226,7 +227,7 @@ static __always_inline bool find_page(struct bio *bio, __u32 offset, struct bio_
 	bool known;
 	int i;
 
-	if (!last)
+	if (!last || !rt_has_pages())
 		return false;
 	known = offset && last->bio == (__u64)bio && last->first == first;
 	/* a bio may begin in the middle of a segment, for example the second part of a split bio */
@@ -302,6 +303,8 @@ __u64 rt_bio_metadata(__u64 bio, __u64 extent, __u64 blocks, __u32 content)
 	struct rt_buffer buffer = {};
 	__u32 size = extent;
 
+	if (!rt_has_pages())
+		return RT_ORIGIN_UNKNOWN;
 	rt_bio_buffer((struct bio *)bio, extent >> 32, size, content, &buffer);
 	if (!buffer.metadata)
 		return RT_NOT_METADATA;

@@ -198,13 +198,9 @@ static __always_inline struct rt_row *rt_row(__u32 member, __u32 origin, __u32 o
 	return bpf_map_lookup_elem(&rt_rows, &row);
 }
 
-enum { RT_EBUSY = 16, RT_EEXIST = 17 };
+enum { RT_EEXIST = 17 };
 
-/*
- * Adds to a table of struct rt_io; creates the entry if needed. Returns 0, -E2BIG if the
- * table is full, or -EBUSY in an interrupt that came while this CPU changed the same
- * bucket.
- */
+/* Adds to a table of struct rt_io; creates the entry if needed. Error: see rt_loss_reason(). */
 static __always_inline long rt_add_io(void *table, const void *key, const struct rt_io *add)
 {
 	struct rt_io *io = bpf_map_lookup_elem(table, key);
@@ -230,14 +226,14 @@ static __always_inline long rt_add_io(void *table, const void *key, const struct
  */
 extern __u64 rt_interval;
 
-/* Calls rt_add_io() and counts a failure as a loss: RT_LOST_BUSY for -EBUSY, else `reason`. */
-#define rt_add_or_lose(table, key, add, reason) do {			\
+/* Calls rt_add_io() and counts a failure as a loss: see rt_loss_reason(). */
+#define rt_add_or_lose(table, key, add, full) do {			\
 	long err_ = rt_add_io(table, key, add);				\
 									\
-	if (err_ == -RT_EBUSY)						\
-		count_loss(RT_LOST_BUSY);					\
+	if (err_ && rt_loss_reason(err_, full) == RT_LOST_BUSY)		\
+		count_loss(RT_LOST_BUSY);				\
 	else if (err_)							\
-		count_loss(reason);					\
+		count_loss(full);					\
 } while (0)
 
 static __always_inline void rt_count_us(__u32 *hist, __u64 ns)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The index of the traced devices: a hash table whose buckets have two entries. Pure arithmetic, also
- * compiled natively (native.c), to compare it with the Rust side (src/probe/dev_index.rs).
+ * compiled natively (test_native.c), to compare it with the Rust side (src/probe/dev_index.rs).
  */
 #ifndef RAIDTRACE_DEV_INDEX_BPF_H
 #define RAIDTRACE_DEV_INDEX_BPF_H

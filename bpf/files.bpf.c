@@ -9,6 +9,7 @@
 #include "maps.bpf.h"
 #include "counters.bpf.h"
 #include "compat.bpf.h"
+#include "optional.bpf.h"
 #include "files.bpf.h"
 
 static __always_inline void add_file(struct rt_file_key *key, const struct rt_io *add)
@@ -33,7 +34,7 @@ static __always_inline void note_name(struct inode *inode, const struct rt_file_
 	file->parent_generation = 0;
 	file->name[0] = 0;
 	file->links = BPF_CORE_READ(inode, i_nlink);
-	if (alias) {
+	if (alias && rt_alias_offset()) {
 		directory = BPF_CORE_READ(dentry, d_parent, d_inode);
 		/* a dentry that is its own parent was opened by handle: the directory is unknown */
 		if (directory && directory != inode) {
@@ -59,9 +60,9 @@ __u64 rt_derived_file(__u64 number)
 			break;
 		bio = (struct bio *)source;
 	}
-	inode = rt_end_io_inode((__u64)BPF_CORE_READ(bio, bi_end_io),
+	inode = rt_end_io_inode((__u64)bio, (__u64)BPF_CORE_READ(bio, bi_end_io),
 				BPF_CORE_READ(bio, bi_private));
-	if (inode)
+	if (inode || !rt_has_pages())
 		return inode;
 	vec = (__u64)BPF_CORE_READ(bio, bi_io_vec) +
 	      (__u64)BPF_CORE_READ(bio, bi_iter.bi_idx) * bpf_core_type_size(struct bio_vec);

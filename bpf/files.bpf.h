@@ -6,6 +6,7 @@
 #ifndef RAIDTRACE_FILES_BPF_H
 #define RAIDTRACE_FILES_BPF_H
 
+#include "counters.bpf.h"
 #include "peek.bpf.h"
 
 static __always_inline bool rt_is_regular(__u64 inode)
@@ -29,13 +30,22 @@ static __always_inline bool rt_identify(__u64 inode, struct rt_file_id *id)
 /*
  * Inode found through the bio's completion function: for direct IO (fs/iomap/direct-io.c), whose
  * pages may be any memory, and for ext4's writeback (fs/ext4/page-io.c), whose pages may be
- * encrypted copies.
+ * encrypted copies. bio: its address.
+ *
+ * 7.3 reads at most one block of a file by __iomap_dio_read_simple(). The bio is then a part of a
+ * struct iomap_dio_simple, and its pool is the only mark that synchronous and asynchronous reads share.
  */
-static __always_inline __u64 rt_end_io_inode(__u64 end, void *private)
+static __always_inline __u64 rt_end_io_inode(__u64 bio, __u64 end, void *private)
 {
+	struct kiocb *iocb = NULL;
+
 	if (end == rt_dio_end_io)
-		return (__u64)RT_PEEK(RT_PEEK(RT_PEEK((struct iomap_dio *)private, iocb), ki_filp),
-				      f_inode);
+		iocb = RT_PEEK((struct iomap_dio *)private, iocb);
+	else if (rt_dio_simple_pool != ~0ULL &&
+		 (__u64)RT_PEEK((struct bio *)bio, bi_pool) == rt_dio_simple_pool)
+		iocb = (struct kiocb *)rt_peek(bio - rt_dio_simple_iocb);
+	if (iocb)
+		return (__u64)RT_PEEK(RT_PEEK(iocb, ki_filp), f_inode);
 	/*
 	 * Without ext4's types, rt_ext4_end_io is ~0, which no function address equals. The verifier
 	 * does not know that, so the access has to be left out.
@@ -51,7 +61,11 @@ static __always_inline __u64 rt_end_io_inode(__u64 end, void *private)
  */
 enum { RT_ANONYMOUS_PAGE = 1 };
 
-/* Inode of the regular file whose page cache contains a page; 0: none; or RT_ANONYMOUS_PAGE. */
+/*
+ * Inode of the regular file whose page cache contains a page; 0: none; or RT_ANONYMOUS_PAGE, also
+ * for a file of a filesystem that is not on the traced devices: shared memory (shmem), or another
+ * file's mapping, can be the buffer of direct IO.
+ */
 static __always_inline __u64 rt_page_inode(__u64 page)
 {
 	__u64 mapping, inode;
@@ -65,7 +79,10 @@ static __always_inline __u64 rt_page_inode(__u64 page)
 	if (mapping & 3)	/* anonymous, movable */
 		return RT_ANONYMOUS_PAGE;
 	inode = (__u64)RT_PEEK((struct address_space *)mapping, host);
-	return inode && rt_is_regular(inode) ? inode : 0;
+	if (!inode || !rt_is_regular(inode))
+		return 0;
+	return rt_dev_entry(RT_PEEK(RT_PEEK((struct inode *)inode, i_sb), s_dev)) ?
+		inode : RT_ANONYMOUS_PAGE;
 }
 
 enum { RT_DM_LAYERS = 6 };	/* LVM on dm-crypt has three */
@@ -98,8 +115,8 @@ static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *ar
 {
 	__u64 end = (__u64)bio->bi_end_io, inode, page = 0, number = 0;
 
-	inode = rt_end_io_inode(end, bio->bi_private);
-	if (inode)
+	inode = rt_end_io_inode(rt_peek((__u64)arg), end, RT_PEEK(bio, bi_private));
+	if (inode || !rt_has_pages())
 		return inode;
 	if (bio->bi_iter.bi_idx || end == rt_dm_end_io || end == rt_crypt_end) {
 		bpf_probe_read_kernel(&number, sizeof(number), arg);

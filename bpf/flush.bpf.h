@@ -80,12 +80,16 @@ static __always_inline struct rt_part *flushed_part(struct rt_dev *d, struct bio
 /* Request for which blk-flush.c sent its own flush request; NULL: none. */
 static __always_inline struct request *flushed_request(struct request *rq)
 {
-	struct blk_flush_queue *fq = rq->mq_hctx->fq;
-	__u32 running = BPF_CORE_READ_BITFIELD(fq, flush_running_idx);
-	__u64 head = (__u64)fq + bpf_core_field_offset(struct blk_flush_queue, flush_queue) +
-		     (running & 1) * sizeof(struct list_head);
-	__u64 next = 0;
+	struct blk_flush_queue *fq = BPF_CORE_READ(rq, mq_hctx, fq);
+	__u64 head, next = 0;
+	__u32 running;
 
+	if (!bpf_core_field_exists(fq->flush_queue) ||
+	    !bpf_core_field_exists(fq->flush_running_idx))
+		return NULL;
+	running = BPF_CORE_READ_BITFIELD_PROBED(fq, flush_running_idx);
+	head = (__u64)fq + bpf_core_field_offset(struct blk_flush_queue, flush_queue) +
+	       (running & 1) * sizeof(struct list_head);
 	bpf_probe_read_kernel(&next, sizeof(next), (void *)head);
 	if (!next || next == head)
 		return NULL;

@@ -2,7 +2,7 @@
 /*
  * Maps member addresses to array addresses: the kernel side of src/raid/. Pure arithmetic on the
  * structures of the wire contract, without maps and helpers. Userspace has turned md's layouts into
- * tables. Also compiled natively (native.c), to compare it with the Rust side.
+ * tables. Also compiled natively (test_native.c), to compare it with the Rust side.
  *
  * Sectors are relative to the member's data area: the caller subtracts data_offset and the start of
  * the partition.

@@ -22,6 +22,8 @@ const volatile __u64 rt_stripe_syncing = 1;
 const volatile __u64 rt_stripe_expanding = 1;
 const volatile __u64 rt_stripe_expand_source = 1;
 const volatile __u64 rt_dio_end_io = 1;
+const volatile __u64 rt_dio_simple_pool = 1;
+const volatile __u64 rt_dio_simple_iocb;
 const volatile __u64 rt_ext4_end_io = 1;
 const volatile __u64 rt_dm_end_io = 1;
 const volatile __u32 rt_has_xfs = 1;

@@ -30,6 +30,8 @@ extern const volatile __u64 rt_stripe_syncing;		/* STRIPE_SYNCING */
 extern const volatile __u64 rt_stripe_expanding;	/* STRIPE_EXPANDING, STRIPE_EXPAND_READY */
 extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
 extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io() */
+extern const volatile __u64 rt_dio_simple_pool;	/* iomap_dio_simple_pool, a struct bio_set */
+extern const volatile __u64 rt_dio_simple_iocb;	/* bytes from iocb to bio in struct iomap_dio_simple */
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio() */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
 extern const volatile __u32 rt_has_xfs;	/* 1 if an array holds an XFS filesystem; 0 removes the code for it */
@@ -42,7 +44,7 @@ extern __u32 rt_filter_copy;	/* copy of rt_filter in use: 0 or 1 */
 extern __u32 rt_shadows_attached;	/* attached shadow programs; userspace sets a bit before it attaches the program */
 extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself, see rt_bump() */
 extern const volatile __u32 rt_members_max;	/* maximum number of members; rt_member_rows has twice as many entries, half for shadow programs */
-extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio() */
+extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(), bio_wait_end_io() */
 
 /*
  * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no three devices share a

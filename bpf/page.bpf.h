@@ -14,9 +14,13 @@
  */
 static __noinline bool rt_is_file_page(struct bio *bio)
 {
-	struct bio_vec *bv = bio->bi_io_vec;
-	struct page *page = bv->bv_page;
+	struct bio_vec *bv;
+	struct page *page;
 
+	if (!rt_has_pages())
+		return false;
+	bv = bio->bi_io_vec;
+	page = bv->bv_page;
 	if (bio->bi_iter.bi_idx || bv->bv_offset >= rt_page_size())
 		return false;
 	if (rt_peek((__u64)page + rt_page_head_offset()) & 1)

@@ -24,9 +24,20 @@ static __always_inline __u64 rt_peek(__u64 address)
 	return value;
 }
 
-/* Like BPF_CORE_READ() of one field, of up to 8 bytes. */
+/*
+ * Defined as 1 before this file is included if the lack of a field must stop the program: a 0 in
+ * place of its value would give wrong figures.
+ */
+#ifndef RT_FIELD_EXISTS
+#define RT_FIELD_EXISTS bpf_core_field_exists
+#endif
+
+/*
+ * Like BPF_CORE_READ() of one field, of up to 8 bytes; 0 if the kernel lacks the field. What is
+ * lost then: src/probe/fields.rs.
+ */
 #define RT_PEEK(pointer, field) \
-	((typeof((pointer)->field))rt_peek((__u64)(pointer) + \
-		bpf_core_field_offset(typeof(*(pointer)), field)))
+	((typeof((pointer)->field))(RT_FIELD_EXISTS(typeof(*(pointer)), field) ? \
+		rt_peek((__u64)(pointer) + bpf_core_field_offset(typeof(*(pointer)), field)) : 0))
 
 #endif

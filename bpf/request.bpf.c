@@ -14,6 +14,7 @@
 #include "lookup.bpf.h"
 #include "counters.bpf.h"
 #include "compat.bpf.h"
+#include "optional.bpf.h"
 #include "stripe.bpf.h"
 #include "page.bpf.h"
 #include "record.bpf.h"

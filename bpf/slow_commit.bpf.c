@@ -74,7 +74,8 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 	c->dev = dev;
 	c->journal_dev = BPF_CORE_READ(journal, j_dev, bd_dev);
 	c->tid = BPF_CORE_READ(transaction, t_tid);
-	c->timer = !BPF_CORE_READ(transaction, t_requested);
+	c->timer = bpf_core_field_exists(transaction->t_requested) &&
+		   !BPF_CORE_READ(transaction, t_requested);
 	c->state_ns[RT_SLOW_STARTED] = bpf_ktime_get_ns();
 	r = bpf_map_lookup_elem(&rt_slow_requests, &key);
 	if (r && r->tid == c->tid) {
@@ -142,9 +143,9 @@ int BPF_PROG(rt_slow_commit_stats, __u32 dev, __u64 tid, struct transaction_run_
 	if (!c || rt_is_null(stats))
 		return 0;
 	c->state_ns[RT_SLOW_TAIL] = bpf_ktime_get_ns();
-	c->handles = BPF_CORE_READ(stats, rs_handle_count);
-	c->blocks = BPF_CORE_READ(stats, rs_blocks);
-	c->logged = BPF_CORE_READ(stats, rs_blocks_logged);
+	c->handles = RT_PEEK(stats, rs_handle_count);
+	c->blocks = RT_PEEK(stats, rs_blocks);
+	c->logged = RT_PEEK(stats, rs_blocks_logged);
 	return 0;
 }
 

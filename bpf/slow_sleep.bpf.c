@@ -30,7 +30,7 @@ static __always_inline void note_state(__u32 pid, __u64 transaction, __u64 now)
 
 	if (!c)
 		return;
-	state = BPF_CORE_READ((struct transaction_s___rt *)transaction, t_state);
+	state = RT_PEEK((struct transaction_s___rt *)transaction, t_state);
 	/*
 	 * c->inode is the file whose page the commit was about to wait for. In these states all ordered
 	 * data has been written, so this sleep is not such a wait.

@@ -5,6 +5,7 @@
  * but its stripe_head. Therefore the reason is taken from the state of the stripe when ops_run_io()
  * submits the bio.
  */
+#define RT_FIELD_EXISTS(type, field) 1	/* instead of a wrong origin, no rt_md_submit */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>

@@ -9,13 +9,17 @@
 #include "maps.bpf.h"
 #include "counters.bpf.h"
 #include "compat.bpf.h"
+#include "optional.bpf.h"
 #include "tasks.bpf.h"
 
 __u64 rt_interval;
 
-static __always_inline struct worker *worker_of(struct task_struct *task)
+/* Description of a kworker's current work; NULL if the kernel does not describe its type. */
+static __always_inline const void *work_of(struct task_struct *task)
 {
-	return (struct worker *)BPF_CORE_READ(rt_kthread(task), data);
+	struct worker *worker = BPF_CORE_READ(rt_kthread(task), data);
+
+	return bpf_core_field_exists(worker->desc) ? &worker->desc : NULL;
 }
 
 /* Updates the entry of a task in rt_tasks if it has changed. */
@@ -33,7 +37,8 @@ static __always_inline void put_name(__u32 pid, __u32 array, const struct rt_tas
 		if (!differ)
 			return;
 	}
-	if (bpf_map_update_elem(&rt_tasks, &id, task, BPF_ANY) == -RT_EBUSY)
+	/* the table is never full: it drops the least recently used entry */
+	if (bpf_map_update_elem(&rt_tasks, &id, task, BPF_ANY))
 		count_loss(RT_LOST_BUSY);
 }
 
@@ -53,7 +58,7 @@ __noinline int rt_note_task(__u32 pid, __u32 array)
 	task.cgroup = bpf_get_current_cgroup_id();
 	bpf_get_current_comm(task.comm, sizeof(task.comm));
 	if (BPF_CORE_READ(current, flags) & RT_PF_WQ_WORKER)
-		bpf_core_read(task.work, sizeof(task.work), &worker_of(current)->desc);
+		bpf_probe_read_kernel(task.work, sizeof(task.work), work_of(current));
 	put_name(pid, array, &task);
 	return 0;
 }
@@ -102,7 +107,7 @@ static __always_inline bool is_throttle_worker(struct task_struct *task)
 {
 	char desc[16] = {};
 
-	bpf_core_read(desc, 9, &worker_of(task)->desc);
+	bpf_probe_read_kernel(desc, 9, work_of(task));
 	return *(__u64 *)desc == 0x646c746f7268746bULL /* "kthrotld" */ && !desc[8];
 }
 
@@ -116,7 +121,8 @@ static __always_inline struct task_struct *waiting_task(struct bio *bio)
 	    bpf_core_field_exists(struct iomap_dio, submit.waiter) &&
 	    BPF_CORE_READ((struct iomap_dio *)private, wait_for_completion))
 		return BPF_CORE_READ((struct iomap_dio *)private, submit.waiter);
-	if (end == rt_wait_end_io) {
+	if (end == rt_wait_end_io && bpf_core_field_exists(struct completion, wait.task_list) &&
+	    bpf_core_field_exists(struct swait_queue, task_list)) {
 		head = (__u64)private + bpf_core_field_offset(struct completion, wait.task_list);
 		first = (__u64)BPF_CORE_READ((struct list_head *)head, next);
 		if (first && first != head)

@@ -11,6 +11,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
+use std::process::Command;
 
 use common::{
     Loop, MIB, Top, drop_caches, idle, installed, keep_caches, list, tracing, undisturbed,
@@ -214,4 +215,31 @@ fn many_files_add_up() {
     // One inode or a few; every generation is a separate file.
     assert!(inodes < 20, "{generations:?}");
     assert!(again.len() > inodes, "{again:?}");
+}
+
+/// Shared memory is a file of tmpfs. As the buffer of direct IO, it is not the file that is read.
+#[test]
+fn a_buffer_in_shared_memory_is_not_the_file() {
+    if !tracing() || !installed("mke2fs") || !installed("fio") {
+        return;
+    }
+    let disk = Loop::ext4(256 * MIB, &[]);
+    let data = disk.mount.join("data");
+    let inode = write(&data, MIB);
+    idle(&disk.name);
+    let (top, _) = Top::json(&[&disk.device(), "-i0.3"]);
+    for (path, at) in [(data.to_str().unwrap(), "0"), (&*disk.device(), "200M")] {
+        let mut fio = Command::new("fio");
+        fio.args(["--name=shared", "--direct=1", "--rw=read", "--mem=shm", "--bs=64k"]);
+        fio.args([&format!("--filename={path}"), &format!("--offset={at}"), "--size=1M"]);
+        let out = fio.current_dir(&disk.mount).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    }
+    idle(&disk.name);
+    let read = top.intervals();
+    let rows = files(&read);
+    assert_eq!(rows.keys().collect::<Vec<_>>(), [&inode], "{rows:#?}");
+    assert_eq!(rows[&inode].0, MIB);
+    let (_, _, unattributed) = shares(&read);
+    assert!(unattributed >= MIB / 2, "{unattributed}");
 }

@@ -128,11 +128,12 @@ mod output;
 #[path = "lab/kernel_figures.rs"]
 mod kernel_figures;
 use kernel_figures::{
-    directory_read_after_a_sequential_read, directory_read_in_large_requests,
-    directory_read_in_split_requests, directory_read_through_the_device, ext4_is_a_module,
-    ext4_is_loaded_later, external_journal_is_a_journal, flushes_of_a_neighbour_partition,
-    flushes_through_device_mapper, nested_completions_are_counted, new_quota_blocks_are_metadata,
-    refused_bios_are_not_counted, tasks_without_ext4s_btf, throttled_by_blkio, throttled_by_io_max,
+    direct_reads_of_a_block_have_their_file, directory_read_after_a_sequential_read,
+    directory_read_in_large_requests, directory_read_in_split_requests,
+    directory_read_through_the_device, ext4_is_a_module, ext4_is_loaded_later,
+    external_journal_is_a_journal, flushes_of_a_neighbour_partition, flushes_through_device_mapper,
+    nested_completions_are_counted, new_quota_blocks_are_metadata, refused_bios_are_not_counted,
+    tasks_without_ext4s_btf, throttled_by_blkio, throttled_by_io_max,
     throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
@@ -280,6 +281,7 @@ on_kernel! {
     directory_read_through_the_device
     directory_read_in_split_requests
     directory_read_in_large_requests
+    direct_reads_of_a_block_have_their_file
     stripe_livelock_is_named
 }
 
@@ -293,6 +295,7 @@ on_kernel! {
     directory_read_after_a_sequential_read
     directory_read_in_split_requests
     directory_read_in_large_requests
+    direct_reads_of_a_block_have_their_file
     throttled_flush_of_the_journal
     ;
     full:
@@ -309,6 +312,7 @@ on_kernel! {
     directory_read_after_a_sequential_read
     directory_read_in_split_requests
     directory_read_in_large_requests
+    direct_reads_of_a_block_have_their_file
 }
 
 on_kernel! {
@@ -322,6 +326,7 @@ on_kernel! {
     directory_read_after_a_sequential_read
     directory_read_in_split_requests
     directory_read_in_large_requests
+    direct_reads_of_a_block_have_their_file
 }
 
 // The oldest kernel, and the oldest allocator for which raidtrace counts groups.

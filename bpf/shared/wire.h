@@ -250,12 +250,22 @@ enum rt_loss_reasons {
 	RT_LOST_FILES,		/* file table full */
 	RT_LOST_RING,		/* rt_events was full: an event is missing in the recording */
 	/*
-	 * in an interrupt, a hash bucket was locked or all scratch memory was in use; or a shadow
-	 * program could not determine the origin
+	 * a hash bucket was locked, by the code that an interrupt interrupted or for too long; in an
+	 * interrupt, all scratch memory was in use; or a shadow program could not determine the origin
 	 */
 	RT_LOST_BUSY,
 	RT_LOSS_REASONS,
 };
+
+/*
+ * Reason of a loss by the error of a hash table. full: the reason if the table is full, which only
+ * -E2BIG means. A locked bucket is -EBUSY, and since commit "bpf: Convert hashtab.c to
+ * rqspinlock", in 6.15, -EDEADLK or -ETIMEDOUT (kernel/bpf/rqspinlock.c).
+ */
+static inline __u32 rt_loss_reason(long err, __u32 full)
+{
+	return err == -7 /* -E2BIG */ ? full : RT_LOST_BUSY;
+}
 
 /* Per-CPU loss counters. */
 struct rt_loss {

@@ -145,7 +145,24 @@ impl<'de> Deserialize<'de> for Lost {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{Loss, Lost, TABLE};
+    use super::{Loss, Lost, TABLE, contract};
+
+    #[link(name = "raidtrace_native", kind = "static")]
+    unsafe extern "C" {
+        safe fn rt_native_loss(err: i64, full: u32) -> u32;
+    }
+
+    /// A locked bucket is not a full table: the advice for a full table is a shorter interval.
+    #[test]
+    fn only_a_full_table_loses_tasks_and_files() {
+        for full in [contract::LOST_TASKS, contract::LOST_FILES] {
+            assert_eq!(rt_native_loss(-7, full), full);
+            // EBUSY, EDEADLK, ETIMEDOUT; EEXIST: another CPU added and removed the entry.
+            for err in [-16, -35, -110, -17] {
+                assert_eq!(rt_native_loss(err, full), contract::LOST_BUSY, "{err}");
+            }
+        }
+    }
 
     /// A different count for each reason, from 1 on.
     pub(crate) fn every_loss() -> Lost {

@@ -3,8 +3,9 @@
 //! libbpf_rs reads only the kernel's types: it has no `btf__load_module_btf()`. Therefore this
 //! module calls libbpf directly.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsString};
 use std::ops::Range;
+use std::os::unix::ffi::OsStringExt as _;
 use std::slice;
 
 use libbpf_rs::btf::BtfKind;
@@ -19,6 +20,11 @@ pub(super) const NO_TYPES: &str = "this kernel does not describe its types (no \
 pub(super) const SLEEPING_RING: &str = "record, serve, slow and CPU samples need a BPF ring buffer, and the lock of this PREEMPT_RT \
      kernel's ring buffers can sleep where sleeping is not allowed: use a kernel with the commit \
      \"bpf: Use raw_spinlock_t in ringbuf\" (Linux 6.12, Debian 12's kernel); top needs none";
+
+/// A file with edited types instead of the kernel's, for tests of debug builds.
+pub(super) fn custom() -> Option<OsString> {
+    std::env::var_os("RAIDTRACE_BTF").filter(|_| cfg!(debug_assertions))
+}
 
 /// Types of the kernel and, if it is loaded, of one module.
 pub(super) struct Btf {
@@ -44,7 +50,10 @@ impl Btf {
         // SAFETY: `kernel` is checked for null; `module` refers to it, so `drop` frees `module`
         // first.
         unsafe {
-            let kernel = sys::btf__load_vmlinux_btf();
+            let kernel = match custom().and_then(|path| CString::new(path.into_vec()).ok()) {
+                Some(path) => sys::btf__parse(path.as_ptr(), std::ptr::null_mut()),
+                None => sys::btf__load_vmlinux_btf(),
+            };
             if kernel.is_null() {
                 return None;
             }
@@ -107,11 +116,6 @@ impl Btf {
         self.at(id).filter(|t| kind(t) == expected as u32)
     }
 
-    /// True if the structure has the member.
-    pub fn has_member(&self, structure: &str, member: &str) -> bool {
-        self.member_type(structure, member).is_some()
-    }
-
     /// Name of the type of a structure's member; empty for a pointer.
     fn member_type(&self, structure: &str, member: &str) -> Option<&str> {
         let found = self.find(structure, BtfKind::Struct)?;
@@ -124,8 +128,44 @@ impl Btf {
     /// True if the lock of ring buffers can sleep: a spinlock_t (before commit 8b62645b09f8) of
     /// PREEMPT_RT, where a spinlock is an rt_mutex with the name `lock`.
     pub fn has_sleeping_ring(&self) -> bool {
-        self.has_member("spinlock", "lock")
+        self.has_field("spinlock.lock")
             && self.member_type("bpf_ringbuf", "spinlock") == Some("spinlock_t")
+    }
+
+    /// True if the kernel has a field, for example "bio.bi_iter.bi_idx", or a structure.
+    pub fn has_field(&self, path: &str) -> bool {
+        self.offset(path).is_some()
+    }
+
+    /// Offset of a field in bytes; 0 for a structure.
+    pub fn offset(&self, path: &str) -> Option<u64> {
+        let mut names = path.split('.');
+        let mut at = (self.find(names.next()?, BtfKind::Struct)?, 0);
+        for name in names {
+            let (inner, bits) = self.member(at.0, name)?;
+            at = (inner, at.1 + bits);
+        }
+        Some(at.1 / 8)
+    }
+
+    /// Type and offset in bits of a member, which may be in an anonymous structure or union.
+    fn member(&self, outer: &sys::btf_type, name: &str) -> Option<(&sys::btf_type, u64)> {
+        if ![BtfKind::Struct as u32, BtfKind::Union as u32].contains(&kind(outer)) {
+            return None;
+        }
+        // SAFETY: the members of a structure or union follow its btf_type.
+        let members: &[sys::btf_member] = unsafe { records_after(outer) };
+        members.iter().find_map(|m| {
+            // SAFETY: libbpf returns an error for an invalid id.
+            let id = unsafe { sys::btf__resolve_type(self.all(), m.type_) };
+            let inner = self.at(u32::try_from(id).ok()?)?;
+            // The upper bits are the size of a bit field.
+            let bits = u64::from(m.offset & 0xff_ffff);
+            match self.name(m.name_off) {
+                "" => self.member(inner, name).map(|(found, more)| (found, bits + more)),
+                own => (own == name).then_some((inner, bits)),
+            }
+        })
     }
 
     /// Names and values of an enum.
@@ -202,9 +242,14 @@ mod tests {
             return;
         };
         assert!(btf.has("list_head", BtfKind::Struct) && !btf.has("list_head", BtfKind::Func));
-        assert!(btf.has_member("list_head", "prev") && !btf.has_member("list_head", "last"));
         assert_eq!(btf.member_type("list_head", "prev"), Some(""));
         assert_eq!(btf.member_type("task_struct", "pi_lock"), Some("raw_spinlock_t"));
+        assert!(btf.has_field("list_head.prev") && !btf.has_field("list_head.last"));
+        assert!(btf.has_field("bio.bi_iter.bi_sector") && !btf.has_field("no_such_struct.prev"));
+        assert!(btf.has_field("page.mapping"), "in an anonymous union");
+        assert_eq!(btf.offset("list_head.prev"), Some(8));
+        let (iter, size) = (btf.offset("bio.bi_iter"), btf.offset("bvec_iter.bi_size"));
+        assert_eq!(btf.offset("bio.bi_iter.bi_size"), iter.zip(size).map(|(a, b)| a + b));
         assert_eq!(btf.tracepoint_arguments("block_rq_complete"), Some(3));
         assert_eq!(btf.tracepoint_arguments("no_such_tracepoint"), None);
         let has_pidtype_pid = |e: Vec<(&str, i32)>| e.contains(&("PIDTYPE_PID", 0));

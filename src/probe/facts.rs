@@ -7,6 +7,7 @@ use std::thread;
 use libbpf_rs::btf::BtfKind;
 
 use super::btf::Btf;
+use super::fields;
 use super::md::Md;
 use super::symbols::KernelSymbols;
 use crate::machine::tracefs;
@@ -56,6 +57,12 @@ pub struct Facts {
     pub page_offset_base: u64,
     /// Address of the function `iomap_dio_bio_end_io`, which ends direct IO.
     pub dio_end_io: u64,
+    /// The kernel has `__iomap_dio_read_simple()` (7.3), and the address of the variable
+    /// `iomap_dio_simple_pool`, to which its bios belong.
+    pub dio_simple: bool,
+    pub dio_simple_pool: u64,
+    /// Bytes from `iocb` to `bio` in its `struct iomap_dio_simple`.
+    pub dio_simple_iocb: u64,
     /// Address of the function `ext4_end_bio`, which ends ext4's writeback.
     pub ext4_end_io: u64,
     /// Address of dm's function `clone_endio`.
@@ -78,6 +85,10 @@ pub struct Facts {
     /// The kernel skips a program that already runs on the CPU, instead of nesting it. Such
     /// kernels count skipped runs of raw tracepoints (`bpf_prog_inc_misses_counter`).
     pub guarded: bool,
+    /// For each entry of [`fields::LOST`]: the first field that the kernel lacks.
+    pub missing: fields::Missing,
+    /// Symbols of [`symbols::EXPECTED`](super::symbols::EXPECTED) that the kernel lacks.
+    pub absent: u32,
     /// A disk has several hardware queues. Its requests complete in an interrupt, which can
     /// interrupt another completion (`blk_mq_complete_request_remote()`).
     pub several_queues: bool,
@@ -93,10 +104,20 @@ impl Facts {
         let symbols = KernelSymbols::load();
         let mut facts = types.join().unwrap_or_else(|_| Self::types());
         facts.md.add_symbols(&symbols);
+        // Without CONFIG_KALLSYMS_ALL, the list has functions only: addresses of variables are
+        // unknown.
+        let variable = |name| match symbols.has("init_task") {
+            true => symbols.address(name),
+            false => u64::MAX,
+        };
+        let has = |module: &str| {
+            ["/sys/module", "/sys/fs"].iter().any(|dir| Path::new(dir).join(module).exists())
+        };
         Self {
-            vmemmap_base: symbols.address("vmemmap_base"),
-            page_offset_base: symbols.address("page_offset_base"),
+            vmemmap_base: variable("vmemmap_base"),
+            page_offset_base: variable("page_offset_base"),
             dio_end_io: symbols.address("iomap_dio_bio_end_io"),
+            dio_simple_pool: symbols.address("iomap_dio_simple_pool"),
             ext4_end_io: symbols.address("ext4_end_bio"),
             dm_end_io: symbols.address_in("dm_mod", "clone_endio"),
             wait_end_io: match symbols.address("submit_bio_wait_endio") {
@@ -106,6 +127,7 @@ impl Facts {
             xfs_buf_end: symbols.address("xfs_buf_bio_end_io"),
             xfs_log_end: symbols.address("xlog_bio_end_io"),
             chain_end: symbols.address("bio_chain_endio"),
+            absent: symbols.absent(has),
             guarded: symbols.has("bpf_prog_inc_misses_counter"),
             several_queues: several_queues(Path::new("/sys/block")),
             ..facts
@@ -128,6 +150,7 @@ impl Facts {
         let arguments = |tracepoint| btf.tracepoint_arguments(tracepoint);
         Self {
             btf: true,
+            missing: fields::missing(|field| btf.has_field(field)),
             md: Md::from_types(&btf),
             rq_issue: arguments("block_rq_issue"),
             rq_complete: arguments("block_rq_complete"),
@@ -138,6 +161,11 @@ impl Facts {
             checkpoint: arguments("jbd2_checkpoint"),
             checkpoint_stats: arguments("jbd2_checkpoint_stats"),
             log_tail: arguments("jbd2_update_log_tail"),
+            dio_simple: btf.has("iomap_dio_simple", BtfKind::Struct),
+            dio_simple_iocb: btf
+                .offset("iomap_dio_simple.bio")
+                .zip(btf.offset("iomap_dio_simple.iocb"))
+                .map_or(0, |(bio, iocb)| bio - iocb),
             dirty_folio: arguments("writeback_dirty_folio"),
             dirty_page: arguments("writeback_dirty_page"),
             xfs_types: (btf.has("xfs_buf_ops", BtfKind::Struct)
@@ -146,7 +174,7 @@ impl Facts {
             // Commit a46023d5616e leaves preemption on in tracepoints. It also adds a member to
             // this struct for the wait for their callers (kernel/tracepoint.c), the commit's only
             // trace in the kernel's types.
-            preemptible: btf.has_member("tp_transition_snapshot", "srcu_gp"),
+            preemptible: btf.has_field("tp_transition_snapshot.srcu_gp"),
             sleeping_ring: btf.has_sleeping_ring(),
             ..facts
         }

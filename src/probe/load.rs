@@ -341,6 +341,9 @@ fn load(
     rodata.rt_stripe_expanding = facts.md.stripe_expanding;
     rodata.rt_stripe_expand_source = facts.md.stripe_expand_source;
     rodata.rt_dio_end_io = address(facts.dio_end_io);
+    let simple = if facts.dio_simple_iocb == 0 { 0 } else { facts.dio_simple_pool };
+    rodata.rt_dio_simple_pool = address(simple);
+    rodata.rt_dio_simple_iocb = facts.dio_simple_iocb;
     rodata.rt_ext4_end_io = address(facts.ext4_end_io);
     rodata.rt_dm_end_io = address(facts.dm_end_io);
     rodata.rt_has_xfs = u32::from(tables.need.xfs);

@@ -29,6 +29,7 @@ mod drain;
 mod entries;
 pub mod events;
 mod facts;
+pub mod fields;
 mod files;
 mod filter;
 mod generation;

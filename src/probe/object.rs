@@ -8,6 +8,7 @@ use libbpf_rs::libbpf_sys::{bpf_prog_get_info_by_fd, bpf_prog_info};
 use libbpf_rs::skel::{OpenSkel, Skel as _, SkelBuilder};
 use libbpf_rs::{Link, Object, PrintLevel, Program};
 
+use super::btf::custom;
 use super::log::{keep, loader_error, refusal, short};
 
 /// A plan of programs.
@@ -66,7 +67,10 @@ pub(super) fn accepted<P: Planned, T>(
 
 /// Opens a BPF object. It borrows memory that is never freed, which avoids a self-referential
 /// struct.
-pub(super) fn open<B: SkelBuilder<'static>>(builder: B) -> Result<B::Output> {
+pub(super) fn open<B: SkelBuilder<'static>>(mut builder: B) -> Result<B::Output> {
+    if let Some(types) = custom() {
+        builder.object_builder_mut().btf_custom_path(types)?;
+    }
     let storage = Box::leak(Box::new_uninit());
     builder.open(storage).context("opening the BPF object")
 }

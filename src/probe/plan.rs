@@ -3,7 +3,9 @@
 
 use super::Facts;
 use super::btf::NO_TYPES;
+use super::fields::LOST;
 use super::object::Planned;
+use super::symbols::EXPECTED;
 
 /// A program of the BPF object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,6 +179,17 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         }
     }
+    for ((lost, _), field) in LOST.iter().zip(facts.missing) {
+        let Some(field) = field.map(|f| f.replace('?', "").replace('|', " or ")) else { continue };
+        if lost.is_empty() {
+            return Err(format!(
+                "this kernel's types have no field {field}, which raidtrace needs: please report \
+                 the kernel ({})",
+                rustix::system::uname().release().to_string_lossy()
+            ));
+        }
+        plan.notes.push(format!("no {lost}: this kernel's types have no field {field}"));
+    }
     let issue = if facts.rq_issue == Some(2) { ISSUE_Q } else { ISSUE };
     plan.programs.extend([issue, COMPLETE]);
     match facts.bio_queue {
@@ -198,6 +211,16 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
         plan.notes.push(
             "files of direct IO are not reported: the address of iomap_dio_bio_end_io is hidden \
              (kernel.kptr_restrict) or missing"
+                .to_owned(),
+        );
+    }
+    if facts.dio_simple
+        && matches!(facts.dio_simple_pool, 0 | u64::MAX)
+        && facts.bio_queue.is_some()
+    {
+        plan.notes.push(
+            "files of direct reads of up to one block are not reported: the address of \
+             iomap_dio_simple_pool is hidden (kernel.kptr_restrict) or missing (CONFIG_KALLSYMS_ALL)"
                 .to_owned(),
         );
     }
@@ -295,6 +318,20 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             }
         ));
     }
+    for (_, (name, module, lost)) in
+        (0..).zip(EXPECTED).filter(|(bit, _)| facts.absent >> bit & 1 != 0)
+    {
+        let used = match module {
+            "ext4" => need.ext4,
+            "xfs" => need.xfs,
+            "raid456" => need.stripes,
+            "raid1" | "raid10" => need.mirrors,
+            _ => true,
+        };
+        if used {
+            plan.notes.push(format!("no {lost}: the kernel's symbols lack {name} ({module})"));
+        }
+    }
     if need.mirrors && !facts.md.has_sync() && facts.md.hidden {
         plan.notes.push(format!(
             "RAID 1/10: a resync cannot be distinguished from IO of tasks ({hidden})"
@@ -343,6 +380,8 @@ impl Plan {
         self.programs.extend([CHECKPOINT, CHECKPOINT_DONE]);
         if facts.log_tail == Some(4) || facts.jbd2_module_btf {
             self.programs.push(LOG_TAIL);
+        } else {
+            self.lacks(LOG_TAIL, "no tracepoint jbd2_update_log_tail of four arguments");
         }
     }
 

@@ -11,10 +11,12 @@ use crate::machine::{Sys, modules};
 pub(super) const HIDDEN: u64 = u64::MAX;
 
 /// Symbols that [`super::facts`] and [`super::md`] need.
-const NAMES: [&str; 22] = [
+const NAMES: [&str; 24] = [
+    "init_task",
     "vmemmap_base",
     "page_offset_base",
     "iomap_dio_bio_end_io",
+    "iomap_dio_simple_pool",
     "ext4_end_bio",
     "clone_endio",
     "submit_bio_wait_endio",
@@ -34,6 +36,26 @@ const NAMES: [&str; 22] = [
     "end_sync_write",
     "end_reshape_read",
     "end_reshape_write",
+];
+
+/// What is lost without a symbol, in a kernel with this module; "" is the kernel itself.
+/// Symbols that only some kernels have are not here, and neither are those whose addresses
+/// [`super::plan`] examines.
+pub(super) const EXPECTED: [(&str, &str, &str); 14] = [
+    ("init_task", "", "origins of blocks in pages without a buffer head, until one has been seen"),
+    ("bio_chain_endio", "xfs", "origins of XFS's metadata in bios that are split"),
+    ("xlog_bio_end_io", "xfs", "recognition of XFS's log by its bios"),
+    ("ext4_end_bio", "ext4", "files of writes of encrypted files"),
+    ("clone_endio", "dm_mod", "files of IO through device mapper"),
+    ("crypt_endio", "dm_crypt", "tasks of IO through dm-crypt, which counts twice"),
+    ("raid5_end_read_request", "raid456", "reason of RAID 4/5/6 reads"),
+    ("raid5_end_write_request", "raid456", "reason of RAID 4/5/6 writes"),
+    ("raid10_end_read_request", "raid10", "origins of RAID 10 reads during a reshape"),
+    ("raid10_end_write_request", "raid10", "origins of RAID 10 writes during a reshape"),
+    ("end_sync_read", "raid1", "resync reads of RAID 1"),
+    ("end_sync_write", "raid1", "resync writes of RAID 1"),
+    ("end_sync_read", "raid10", "resync reads of RAID 10"),
+    ("end_sync_write", "raid10", "resync writes of RAID 10"),
 ];
 
 /// Addresses of the symbols in [`NAMES`] and [`functions()`]; absent symbols have no entry.
@@ -85,6 +107,14 @@ impl KernelSymbols {
         find(module).or_else(|| find("")).map_or(0, address)
     }
 
+    /// Bit mask of [`EXPECTED`]: symbols that the kernel, or a module that it has, lacks.
+    pub fn absent(&self, has: impl Fn(&str) -> bool) -> u32 {
+        (0..).zip(EXPECTED).fold(0, |mask, (bit, (name, module, _))| {
+            let lacks = self.address_in(module, name) == 0 && (module.is_empty() || has(module));
+            mask | u32::from(lacks) << bit
+        })
+    }
+
     /// True if the kernel has the symbol.
     pub fn has(&self, name: &str) -> bool {
         self.all(name).next().is_some()
@@ -97,7 +127,27 @@ fn address(symbol: &Named) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{HIDDEN, KernelSymbols};
+    use super::{EXPECTED, HIDDEN, KernelSymbols, NAMES};
+
+    /// One symbol is removed at a time.
+    #[test]
+    fn an_absent_symbol_of_a_module_that_is_loaded_is_found() {
+        let line = |(name, module, _): (&str, &str, &str)| match module {
+            "" => format!("ffffffff81000000 D {name}\n"),
+            module => format!("ffffffffc0000010 t {name}\t[{module}]\n"),
+        };
+        for (at, gone) in EXPECTED.into_iter().enumerate() {
+            assert!(NAMES.contains(&gone.0), "{gone:?}");
+            let rest: String = EXPECTED.into_iter().filter(|e| *e != gone).map(line).collect();
+            let symbols = KernelSymbols::parse(rest.as_bytes());
+            assert_eq!(symbols.absent(|_| true), 1 << at, "{gone:?}");
+            let core = u32::from(gone.1.is_empty()) << at;
+            assert_eq!(symbols.absent(|module| module != gone.1), core, "{gone:?}");
+        }
+        // In a kernel with all modules built in.
+        let names = NAMES.map(|name| format!("ffffffff81000000 t {name}\n")).concat();
+        assert_eq!(KernelSymbols::parse(names.as_bytes()).absent(|_| true), 0);
+    }
 
     #[test]
     fn absent_and_hidden_symbols_differ() {

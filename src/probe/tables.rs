@@ -302,6 +302,11 @@ impl Tables {
             outer_start: 0,
         });
         self.tiles.extend(tiles.list_indices(&table, lists));
+        // The programs look up the filesystem of a page's file here (`rt_page_inode()`).
+        for fs in &array.filesystems {
+            let main = fs.role.main().map_or(fs.dev, |main| main.dev);
+            devs.entry(main.kernel()).or_default();
+        }
         for (fs, layout) in known {
             let only = only_piece(fs, layout);
             let pieces = fs.segments.iter().map(|piece| piece.sectors);

@@ -5,7 +5,8 @@
 # filesystem is mounted, as by a backup or e2fsck -n: with large and small
 # requests, and after another sequential read of the device. Leaves CASE.out, and
 # in CASE.kernel, from block_rq_complete: directory BYTES, extent_tree BYTES, the
-# number of requests, and the largest one.
+# number of requests, and the largest one. Then direct reads of a file in single
+# blocks, by several engines of fio: Linux 7.3 has a path of its own for them.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -107,3 +108,15 @@ for name in "${cases[@]}"; do
 	rm "/out/$name.trace"
 	echo "$name: $(tr '\n' ' ' <"/out/$name.kernel")"
 done
+
+mount -o noatime,noinit_itable /dev/loop0 /mnt/fs
+dd if=/dev/zero of=/mnt/fs/data bs=1M count=4 conv=fsync status=none
+stat -c 'inode %i' /mnt/fs/data >/out/data
+for engine in psync libaio io_uring; do
+	start_top "direct_$engine" loop0
+	fio --name=direct --filename=/mnt/fs/data --direct=1 --rw=randread --bs=4k --io_size=1M --iodepth=8 \
+		--ioengine="$engine" --mem=shm --thread >"/out/fio_$engine"
+	wait_idle 1
+	stop_top
+done
+unmount /mnt/fs

@@ -198,7 +198,12 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
     let program = program().map_err(|e| failed("a copy of raidtrace", e))?;
 
-    let output = Command::new(Path::new(HOME).join("tools/vm"))
+    let mut vm = Command::new(Path::new(HOME).join("tools/vm"));
+    if scenario == "device_read" {
+        let Some(fio) = fio() else { return Ok(Err("no fio on this machine".to_owned())) };
+        vm.arg("--file").arg(fio);
+    }
+    let output = vm
         .args(["--memory", memory(scenario)])
         .args(["--timeout", TIMEOUT])
         .arg("--out")
@@ -222,6 +227,12 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
         Some(NOT_RUN) => Ok(Err(why_not(&output))),
         _ => Err(status_and_output(&output)),
     }
+}
+
+/// fio, which is not in the guests' root.
+fn fio() -> Option<PathBuf> {
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|dir| dir.join("fio")).find(|fio| fio.exists())
 }
 
 pub fn status_and_output(output: &Output) -> String {

@@ -131,6 +131,28 @@ pub(super) fn directory_read_after_a_sequential_read(kernel: &str) {
     device_read_agrees(kernel, "after_dd");
 }
 
+/// Direct reads of single blocks have their file and their task, whichever engine submits them.
+pub(super) fn direct_reads_of_a_block_have_their_file(kernel: &str) {
+    let Some(dir) = lab(kernel, "device_read") else {
+        return;
+    };
+    let inode = figures(&dir, "data")["inode"][0];
+    for engine in ["psync", "libaio", "io_uring"] {
+        let lines = lines(&dir, &format!("direct_{engine}"));
+        let arrays: Vec<&Value> = lines[1..].iter().flat_map(|l| each(l, "arrays")).collect();
+        let files = arrays.iter().flat_map(|a| each(a, "files"));
+        let files: Vec<_> = files.map(|f| (count(f, "inode"), count(f, "bytes"))).collect();
+        let ours: u64 = files.iter().filter(|f| f.0 == inode).map(|f| f.1).sum();
+        let tasks = arrays.iter().flat_map(|a| each(a, "tasks")).filter(|t| t["comm"] == "fio");
+        let io = tasks.flat_map(|t| each(t, "io")).filter(|io| io["origin"] == "file_data");
+        let read: u64 = io.map(|io| count(io, "bytes")).sum();
+        let lost: u64 = arrays.iter().map(|a| count(&a["files_unattributed"], "bytes")).sum();
+        println!("{engine}: {files:?}, fio {read}, unattributed {lost}");
+        assert_eq!((ours, read, lost), (1 << 20, 1 << 20, 0), "{engine}: {files:?}");
+        assert!(files.iter().all(|f| f.0 == inode), "{engine}: {files:?}");
+    }
+}
+
 /// Bios that start in the middle of a segment.
 pub(super) fn directory_read_in_split_requests(kernel: &str) {
     device_read_agrees(kernel, "small_64");

@@ -21,7 +21,7 @@ import tempfile
 from .measure import ROOT, binary, loops, prepare, tmpfs
 
 FILE = ROOT / "docs/measured/verifier.txt"
-KERNELS = ("6.1", "6.12", "6.18", "7.2")
+KERNELS = ("6.1", "6.12", "6.18", "7.2", "7.3")
 HOST = "here"
 GROWTH, MOST = 1.25, 500_000
 LINE = re.compile(r"^(rt_\w+): (\d+) instructions verified, (\d+) bytes", re.M)

@@ -28,7 +28,7 @@ SYNCS = {
 # Debian's 5.10 has no BTF for md, which shows the volume that a flush is for.
 VOLUME_KERNELS = tuple(kernel for kernel in KERNELS if not kernel.startswith("5.10"))
 # Debian's 5.10 has no BTF for xfs.
-XFS_KERNELS = ("6.1", "6.12", "7.2")
+XFS_KERNELS = ("6.1", "6.12", "7.2", "7.3")
 XFS_LEVELS = ("raid0", "raid1", "raid10", "raid5", "raid6")
 CORE = ("single", "raid0", "raid1", "raid10", "raid4", "raid5", "raid6")
 

@@ -134,7 +134,7 @@ impl Phase {
 }
 
 /// Functions and the phase of a stack that contains them, in order: the first match decides. The
-/// functions are those of 5.10 to 7.2. If a kernel has inlined a function, its caller matches.
+/// functions are those of 5.10 to 7.3. If a kernel has inlined a function, its caller matches.
 /// Specific waits come before the functions that call them.
 const RULES: &[(&str, Phase)] = &[
     ("shrink_node", Phase::Memory),
@@ -227,6 +227,7 @@ const RULES: &[(&str, Phase)] = &[
     ("wait_on_page_writeback", Phase::OwnData),
     ("__iomap_dio_rw", Phase::DirectIo),
     ("iomap_dio_rw", Phase::DirectIo),
+    ("__iomap_dio_read_simple", Phase::DirectIo),
     ("blk_io_schedule", Phase::DirectIo),
     ("filemap_read", Phase::DataRead),
     ("filemap_get_pages", Phase::DataRead),
@@ -235,6 +236,8 @@ const RULES: &[(&str, Phase)] = &[
     ("page_cache_ra_unbounded", Phase::DataRead),
     ("iomap_write_begin", Phase::DataRead),
     ("md_handle_request", Phase::ArraySuspended),
+    // 7.3: a bio that the task itself has submitted.
+    ("bio_await", Phase::DirectIo),
 ];
 
 /// Functions that lock an inode (i_rwsem). When the kernel walks the stack of another task, it

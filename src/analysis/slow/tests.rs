@@ -293,6 +293,12 @@ fn stacks_have_phases() {
             Phase::DirectIo,
         ),
         (
+            &["bio_await", "submit_bio_wait", "__iomap_dio_read_simple", "ext4_file_read_iter"],
+            Phase::DirectIo,
+        ),
+        (&["bio_await", "submit_bio_wait", "ext4_file_read_iter"], Phase::DirectIo),
+        (&["bio_await", "submit_bio_wait", "blkdev_issue_flush"], Phase::OwnFlush),
+        (
             &[
                 "io_schedule",
                 "bit_wait_io",

@@ -1,6 +1,8 @@
 use super::super::md::Md;
 use super::{Dirtied, Facts, Need, Planned as _, plan};
+use crate::probe::fields::LOST;
 use crate::probe::shadows::{SHADOWED, is_shadow};
+use crate::probe::symbols::EXPECTED;
 
 const MODERN: Facts = Facts {
     btf: true,
@@ -32,6 +34,9 @@ const MODERN: Facts = Facts {
     vmemmap_base: 0,
     page_offset_base: 0,
     dio_end_io: 1,
+    dio_simple: true,
+    dio_simple_pool: 1,
+    dio_simple_iocb: 64,
     ext4_end_io: 1,
     dm_end_io: 0,
     wait_end_io: 1,
@@ -47,6 +52,8 @@ const MODERN: Facts = Facts {
     ftrace: true,
     dirty_folio: Some(2),
     dirty_page: None,
+    missing: [None; LOST.len()],
+    absent: 0,
 };
 const PLAIN: Need = Need {
     stripes: false,
@@ -86,6 +93,15 @@ fn unknown_waiters_are_noted() {
     let plan = plan(&Facts { wait_end_io: 0, ..MODERN }, PLAIN).unwrap();
     assert_eq!(plan.notes.len(), 1);
     assert!(plan.notes[0].contains("bio_wait_end_io"), "{:?}", plan.notes);
+}
+
+#[test]
+fn simple_direct_reads_without_their_pool_are_noted() {
+    let notes = |facts: &Facts| plan(facts, PLAIN).unwrap().notes.join("; ");
+    let hidden = Facts { dio_simple_pool: u64::MAX, ..MODERN };
+    assert!(notes(&hidden).contains("iomap_dio_simple_pool"), "{}", notes(&hidden));
+    let older = Facts { dio_simple: false, dio_simple_pool: 0, ..MODERN };
+    assert_eq!(notes(&older), "");
 }
 
 #[test]
@@ -210,6 +226,60 @@ fn only_optional_programs_can_be_dropped() {
     assert!(p.without("rt_free_blocks", "EPERM"));
     assert!(!p.without("rt_free_blocks", "EPERM"));
     assert_eq!(p.notes.len(), 1);
+}
+
+#[test]
+fn a_missing_field_costs_its_figure_or_stops_with_its_name() {
+    for (at, (lost, fields)) in LOST.iter().enumerate() {
+        for field in fields.split(' ') {
+            let mut facts = MODERN;
+            facts.missing[at] = Some(field);
+            let name = field.replace('?', "").replace('|', " or ");
+            match plan(&facts, PLAIN) {
+                Ok(plan) => assert!(plan.notes[0].contains(lost) && plan.notes[0].contains(&name)),
+                Err(why) => assert!(lost.is_empty() && why.contains(&name), "{why}"),
+            }
+        }
+    }
+}
+
+/// One tracepoint is removed at a time.
+#[test]
+fn an_absent_tracepoint_costs_its_figure_or_stops_with_its_name() {
+    type Remove = fn(&mut Facts) -> &mut Option<usize>;
+    let tracepoints: [(&str, Remove); 9] = [
+        ("block_rq_issue", |f| &mut f.rq_issue),
+        ("block_rq_complete", |f| &mut f.rq_complete),
+        ("block_bio_queue", |f| &mut f.bio_queue),
+        ("block_bio_complete", |f| &mut f.bio_complete),
+        ("ext4", |f| &mut f.free_blocks),
+        ("journal", |f| &mut f.checkpoint),
+        ("journal", |f| &mut f.checkpoint_stats),
+        ("journal", |f| &mut f.log_tail),
+        ("file data that tasks dirty", |f| &mut f.dirty_folio),
+    ];
+    let all = Need { bio_based: true, ext4: true, journals: true, ..PLAIN };
+    let all = Need { dirtied: Dirtied::Counted, ..all };
+    assert_eq!(plan(&MODERN, all).unwrap().notes, [""; 0]);
+    for (name, remove) in tracepoints {
+        let mut facts = MODERN;
+        *remove(&mut facts) = None;
+        let said = plan(&facts, all).map_or_else(|why| why, |plan| plan.notes.join("; "));
+        assert!(said.contains(name), "{name}: {said}");
+    }
+}
+
+#[test]
+fn an_absent_symbol_costs_its_figure() {
+    let need = Need { ext4: true, xfs: true, stripes: true, mirrors: true, ..PLAIN };
+    for (bit, (name, module, lost)) in EXPECTED.into_iter().enumerate() {
+        let facts = Facts { absent: 1 << bit, ..MODERN };
+        let notes = |need| plan(&facts, need).unwrap().notes;
+        let note = notes(need).join("; ");
+        assert!(note.contains(name) && note.contains(lost) && note.contains(module), "{note}");
+        let always = ["", "dm_mod", "dm_crypt"].contains(&module);
+        assert_eq!(notes(PLAIN).is_empty(), !always, "{name}");
+    }
 }
 
 #[test]

@@ -16,6 +16,15 @@ pub struct Filesystems {
     pub xfs: bool,
 }
 
+/// The request and the state of a commit, and its numbers of handles and blocks.
+const COMMIT: [&str; 5] = [
+    "transaction_s.t_requested",
+    "transaction_s.t_state",
+    "transaction_run_stats_s.rs_handle_count",
+    "transaction_run_stats_s.rs_blocks",
+    "transaction_run_stats_s.rs_blocks_logged",
+];
+
 /// Properties of the running kernel. The rules that use them are in `plan`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SlowFacts {
@@ -26,6 +35,8 @@ pub struct SlowFacts {
     /// Filesystems whose types are described by BTF, built in or as modules: ext4 and jbd2, or
     /// XFS. Only those that are asked for.
     pub typed: Filesystems,
+    /// Fields that only give details of commits and that jbd2's types lack.
+    pub missing: Vec<&'static str>,
     /// RQF_FLUSH_SEQ of `request.rq_flags`. The bit differs between kernels.
     pub flush_seq: u32,
     /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
@@ -51,6 +62,8 @@ impl SlowFacts {
         let has = |name| types.iter().any(|t| t.has(name, BtfKind::Struct));
         facts.typed.ext4 = has("ext4_inode_info") && has("transaction_s");
         facts.typed.xfs = has("xfs_inode");
+        facts.missing = Vec::from(COMMIT);
+        facts.missing.retain(|f| facts.typed.ext4 && !types.iter().any(|t| t.has_field(f)));
         // include/linux/blk-mq.h: enumerators of an anonymous enum since 6.11, before that the
         // macro 1 << 4.
         let bit = kernel.kernel_enumerator("__RQF_FLUSH_SEQ").unwrap_or(4);

@@ -35,6 +35,10 @@ pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> 
     if wanted.xfs && !facts.typed.xfs {
         plan.drop(Of::Xfs, &untyped("XFS", "xfs"))?;
     }
+    for field in &facts.missing {
+        plan.notes
+            .push(format!("no details of commits: this kernel's types have no field {field}"));
+    }
     for hook in HOOKS.iter().filter(|h| h.required) {
         if let Some(why) = hook.on.iter().find_map(|on| missing(on, facts))
             && plan.is_wanted(hook)

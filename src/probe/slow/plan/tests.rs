@@ -17,6 +17,7 @@ fn complete() -> SlowFacts {
     });
     SlowFacts {
         flush_seq: 2,
+        missing: Vec::new(),
         btf: true,
         sleeping_ring: false,
         typed: BOTH,
@@ -46,6 +47,40 @@ fn a_complete_kernel_gets_one_variant_of_each_hook() {
         if let (Some(end), Some(start)) = (position("_out"), position("_in")) {
             assert!(end < start, "{:?}", hook.programs);
         }
+    }
+}
+
+#[test]
+fn an_absent_field_of_a_commit_is_noted() {
+    let facts = SlowFacts { missing: vec!["transaction_s.t_state"], ..complete() };
+    let notes = plan(&facts).unwrap().notes;
+    assert!(notes.len() == 1 && notes[0].contains("transaction_s.t_state"), "{notes:?}");
+}
+
+/// One hook point is removed at a time.
+#[test]
+fn an_absent_hook_costs_its_figure_or_stops_with_its_name() {
+    for on in points() {
+        let mut facts = complete();
+        let name = match *on {
+            On::AtLeast(name, _) | On::Exactly(name, _) => {
+                facts.tracepoints.remove(name);
+                name
+            }
+            On::Function(name) | On::FunctionOf(name, _) => {
+                facts.functions.remove(name);
+                name
+            }
+        };
+        let hooks = || HOOKS.iter().filter(|h| h.on.contains(on));
+        // Another hook gives the same, or a note does not name the hook.
+        let silent = hooks().all(|h| h.silent);
+        let said = super::plan(&facts, BOTH).map_or_else(|why| why, |p| p.notes.join("; "));
+        let gives = hooks().any(|h| said.contains(h.gives));
+        assert!(
+            said.contains(name) || silent && (gives || name.contains("wait")),
+            "{name}: {said}"
+        );
     }
 }
 

@@ -38,3 +38,10 @@ __u32 rt_native_bucket(__u64 us)
 {
 	return rt_bucket(us);
 }
+
+__u32 rt_native_loss(long err, __u32 full);
+
+__u32 rt_native_loss(long err, __u32 full)
+{
+	return rt_loss_reason(err, full);
+}
