@@ -40,7 +40,7 @@ pub enum Command {
     /// Summarize a recording: members, origins, latencies, processes, files, and hot spots
     #[command(after_help = report::args::EXAMPLES)]
     Report(report::args::Report),
-    /// Export a recording for other tools: Parquet, CSV, JSON, Perfetto, fio, blktrace
+    /// Export a recording for other tools: Parquet, CSV, JSON, Perfetto, fio
     #[command(after_help = export::args::EXAMPLES)]
     Export(export::args::Export),
     /// Show where a filesystem's metadata falls on the members of an array, and how evenly

@@ -1,5 +1,5 @@
-//! `raidtrace export -f perfetto`, `-f fio` and `-f blktrace`, read by the programs that they are
-//! for. Needs no root.
+//! `raidtrace export -f perfetto` and `-f fio`, read by the programs that they are for. Needs no
+//! root.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use common::{Output, installed, json, python, raidtrace, run, skipped};
@@ -149,76 +149,6 @@ fn perfetto_is_decoded_with_the_official_messages() {
     assert_eq!(decoded["tasks"], serde_json::json!(tasks));
 }
 
-/// Events as `member action time_ns sector sectors`, sorted by member; those of a member in order
-/// of time.
-fn events_of_rows() -> Vec<(String, Vec<String>)> {
-    let mut members: BTreeMap<String, Vec<(i64, String)>> = BTreeMap::new();
-    for row in rows("request") {
-        let end = time_us(&row);
-        let issue = row["device_us"].as_i64().map(|us| end - us);
-        let queue = issue.and_then(|issue| Some(issue - row["queue_us"].as_i64()?));
-        let events = members.entry(text(&row, "member").to_owned()).or_default();
-        for (action, at) in [("Q", queue), ("D", issue), ("C", Some(end))] {
-            let place = (number(&row, "sector"), number(&row, "length") / 512);
-            events.extend(at.map(|at| (at, format!("{action} {} {}", place.0, place.1))));
-        }
-    }
-    let lines = |mut events: Vec<(i64, String)>| {
-        events.sort();
-        let start = events[0].0;
-        let line = |(at, event): (i64, String)| format!("{} {event}", at - start);
-        events.into_iter().map(line).collect()
-    };
-    members.into_iter().map(|(member, e)| (member, lines(e))).collect()
-}
-
-#[test]
-fn blkparse_and_btt_read_the_events_of_each_member() {
-    if !installed("blkparse") || !installed("btt") {
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
-    let traces = dir.path().join("traces");
-    let out = export(DEMO, "blktrace", &traces);
-    assert_eq!(out.code(), Some(0), "{out:?}");
-    for (member, expected) in events_of_rows() {
-        let mut blkparse = Command::new("blkparse");
-        blkparse.current_dir(dir.path()).arg("-D").arg(&traces);
-        blkparse.args(["-i", &member, "-f", "%T %t %a %S %n\n", "-d", "binary"]);
-        let out = run(&mut blkparse);
-        assert_eq!(out.code(), Some(0), "{}", out.stderr);
-        let mut events = Vec::new();
-        for line in out.stdout.lines() {
-            let words: Vec<&str> = line.split(' ').collect();
-            if let [second, ns, action, sector, sectors] = words[..]
-                && let (Ok(second), Ok(ns)) = (second.parse::<i64>(), ns.parse::<i64>())
-            {
-                let us = second * 1_000_000 + ns / 1000;
-                events.push((us, format!("{us} {action} {sector} {sectors}")));
-            }
-        }
-        assert!(events.is_sorted_by_key(|(us, _)| *us), "{member}");
-        let sorted = |mut lines: Vec<String>| {
-            lines.sort();
-            lines
-        };
-        let events = events.into_iter().map(|(_, line)| line).collect();
-        assert_eq!(sorted(events), sorted(expected.clone()), "{member}");
-        let mut btt = Command::new("btt");
-        let out = run(btt.current_dir(dir.path()).args(["-i", "binary"]));
-        assert_eq!(out.code(), Some(0), "{}", out.stderr);
-        let line = out.stdout.lines().find(|l| l.starts_with("D2C"));
-        // btt ignores flushes, which have no sectors.
-        let issue = |e: &&String| e.contains(" D ") && !e.ends_with(" 0");
-        let pairs = expected.iter().filter(issue).count();
-        assert!(line.unwrap().ends_with(&format!(" {pairs}")), "{}", out.stdout);
-    }
-    // The stream of all members.
-    let pipe = "\"$0\" export \"$1\" -f blktrace -o - | blkparse -i - -q -f '%a\n' | grep -c '^C$'";
-    let out = run(Command::new("bash").args(["-c", pipe, common::EXE, DEMO]));
-    assert_eq!(out.stdout.trim(), rows("request").len().to_string(), "{out:?}");
-}
-
 #[test]
 fn fio_replays_the_submissions() {
     if !installed("fio") {
@@ -267,19 +197,12 @@ fn fio_replays_the_submissions() {
     assert!(syncs > 0);
 }
 
-/// Names in a directory.
-fn names(dir: &Path) -> Vec<PathBuf> {
-    let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
-    names.sort();
-    names
-}
-
 #[test]
 fn damaged_recordings_are_exported_up_to_the_damage() {
     let whole = fs::read(DEMO).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let cut = dir.path().join("cut.rtrace");
-    for format in ["perfetto", "fio", "blktrace"] {
+    for format in ["perfetto", "fio"] {
         fs::write(&cut, &whole[..whole.len() - 20_000]).unwrap();
         let to = dir.path().join(format);
         let out = export(cut.to_str().unwrap(), format, &to);
@@ -302,36 +225,6 @@ fn damaged_recordings_are_exported_up_to_the_damage() {
         assert_eq!(out.stderr.lines().count(), 1, "{out:?}");
         assert!(!to.exists());
     }
-    let half = names(&dir.path().join("blktrace"));
-    assert_eq!(half.len(), 12, "{half:?}");
-}
-
-#[test]
-fn a_directory_of_traces_is_replaced_only_with_force() {
-    let dir = tempfile::tempdir().unwrap();
-    let traces = dir.path().join("traces");
-    assert_eq!(export(DEMO, "blktrace", &traces).code(), Some(0));
-    let before = names(&traces);
-    assert_eq!(before.len(), 12);
-    assert!(before.iter().all(|name| name.to_str().unwrap().ends_with(".blktrace.0")));
-    // An existing file is an error, and --force replaces it.
-    let out = export(DEMO, "blktrace", &traces);
-    assert_eq!(out.code(), Some(1));
-    assert!(out.stderr.contains("already exists"), "{out:?}");
-    let out =
-        raidtrace(&["export", DEMO, "-f", "blktrace", "-o", traces.to_str().unwrap(), "--force"]);
-    assert_eq!(out.code(), Some(0), "{out:?}");
-    assert_eq!(names(&traces), before);
-    // A directory that already has one of the files keeps it and gets no others.
-    let other = dir.path().join("other");
-    fs::create_dir(&other).unwrap();
-    fs::write(other.join("loop9.blktrace.0"), "mine").unwrap();
-    assert_eq!(export(DEMO, "blktrace", &other).code(), Some(1));
-    assert_eq!(names(&other), [other.join("loop9.blktrace.0")]);
-    let file = dir.path().join("file");
-    fs::write(&file, "").unwrap();
-    let out = export(DEMO, "blktrace", &file);
-    assert!(out.stderr.contains("is not a directory"), "{out:?}");
 }
 
 #[test]
@@ -363,7 +256,7 @@ fn a_period_is_exported() {
         });
         numbers.unwrap()
     };
-    for format in ["perfetto", "fio", "blktrace"] {
+    for format in ["perfetto", "fio"] {
         let parts = [
             count(format, &["--to", "+10"]),
             count(format, &["--from", "+10", "--to", "+30"]),

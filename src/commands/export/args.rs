@@ -17,8 +17,6 @@ pub enum Format {
     Perfetto,
     /// An I/O log that fio replays: what was submitted to one array
     Fio,
-    /// A directory with a file per member, for blkparse and btt
-    Blktrace,
 }
 
 /// Arguments of `export`.
@@ -32,8 +30,7 @@ pub struct Export {
     #[arg(short, long, value_name = "FORMAT")]
     pub format: Format,
 
-    /// Output file, written as OUT.new and renamed when it is complete; - is standard output.
-    /// -f blktrace writes into a directory, or one stream of all members to -
+    /// Output file, written as OUT.new and renamed when it is complete; - is standard output
     #[arg(short, long, value_name = "OUT")]
     pub output: PathBuf,
 
@@ -41,8 +38,7 @@ pub struct Export {
     #[arg(long, value_name = "NAME")]
     pub array: Option<String>,
 
-    /// Start of the exported period, with -f perfetto, fio or blktrace: 11:47, +10, -30, or a full
-    /// time
+    /// Start of the exported period, with -f perfetto or fio: 11:47, +10, -30, or a full time
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<String>,
 
@@ -61,8 +57,6 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
   raidtrace export incident.rtrace -f perfetto --from 11:47 --to 11:49 -o a.pftrace
   raidtrace export incident.rtrace -f fio --array md127 -o load.iolog  for fio --read_iolog
-  raidtrace export incident.rtrace -f blktrace -o traces               for blkparse -D traces -i \
-                            sdb
 
 The rows of parquet, csv and ndjson are those of the recording: docs/recording.md. The other
 formats: docs/export.md. Exit status: 0 done, 1 failed or the recording is damaged (everything

@@ -1,20 +1,17 @@
 //! `raidtrace export`.
 
-use std::cell::RefCell;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
-use std::rc::Rc;
+use std::io;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as _;
 use clap::error::ErrorKind;
 
 use super::args::{Export, Format};
-use super::output::{self, Folder, buffered};
+use super::output::{self, buffered};
 use super::period::Period;
 use super::written::Written;
-use super::{blktrace, fio, lines, perfetto};
+use super::{fio, lines, perfetto};
 use crate::recording::reader::{Reader, Wanted};
 use crate::ui::text::clean;
 
@@ -23,11 +20,10 @@ pub fn run(args: &Export) -> Result<()> {
     if args.array.is_some() && args.format != Format::Fio {
         usage("--array is for -f fio; the other formats have all arrays");
     }
-    let events = [Format::Perfetto, Format::Fio, Format::Blktrace];
+    let events = [Format::Perfetto, Format::Fio];
     if (args.from.is_some() || args.to.is_some()) && !events.contains(&args.format) {
         usage(
-            "--from and --to are for -f perfetto, fio and blktrace; the other formats have the \
-             column time",
+            "--from and --to are for -f perfetto and fio; the other formats have the column time",
         );
     }
     if args.format == Format::Parquet && cfg!(not(feature = "export")) {
@@ -41,12 +37,7 @@ pub fn run(args: &Export) -> Result<()> {
         eprintln!("raidtrace: note: {}", clean(note));
     }
     let period = Period::new(&args.file, args.from.as_deref(), args.to.as_deref())?;
-    let written = match args.format {
-        Format::Blktrace if args.output != Path::new("-") => {
-            Some(to_folder(&mut reader, args, period)?)
-        }
-        _ => to_file(&mut reader, args, period)?,
-    };
+    let written = to_file(&mut reader, args, period)?;
     let Some(written) = written else {
         return Ok(());
     };
@@ -114,39 +105,11 @@ fn write(
             let name = clean(&args.output.to_string_lossy()).into_owned();
             Ok(fio::write(reader, period, array, &name, out)?)
         }
-        Format::Blktrace => {
-            let shared = Shared(Rc::new(RefCell::new(out)));
-            blktrace::write(reader, period, &mut |_| Ok(Box::new(shared.clone())))
-        }
     }
 }
 
 fn rows(count: u64) -> Written {
     Written { count, unit: "rows", ..Written::default() }
-}
-
-fn to_folder(reader: &mut Reader, args: &Export, period: Period) -> Result<Written> {
-    let mut folder = Folder::new(&args.output)?;
-    let sources = reader.files().to_vec();
-    let written =
-        blktrace::write(reader, period, &mut |name| folder.create(&sources, name, args.force))
-            .with_context(|| args.output.display().to_string())?;
-    folder.commit()?;
-    Ok(written)
-}
-
-/// One output of all members: blkparse reads such a stream with `-i -`.
-#[derive(Clone)]
-struct Shared(Rc<RefCell<BufWriter<File>>>);
-
-impl Write for Shared {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.borrow_mut().flush()
-    }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

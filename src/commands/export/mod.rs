@@ -2,7 +2,6 @@
 //! is a cargo feature (on by default).
 
 pub mod args;
-mod blktrace;
 pub mod command;
 mod fio;
 mod lines;

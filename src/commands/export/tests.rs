@@ -1,10 +1,8 @@
-//! The formats of events: Perfetto, fio, blktrace.
+//! The formats of events: Perfetto, fio.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
-use std::io::{self, Cursor, Write};
+use std::collections::HashMap;
+use std::io::Cursor;
 use std::path::Path;
-use std::rc::Rc;
 
 use prost::Message;
 
@@ -12,7 +10,7 @@ use super::args::Format;
 use super::perfetto::proto::{EventType, TracePacket};
 use super::period::Period;
 use super::written::Written;
-use super::{blktrace, fio, lines, perfetto};
+use super::{fio, lines, perfetto};
 use crate::analysis::item::{Flags, Item, Request, Submission};
 use crate::analysis::slow::fixture as slow;
 use crate::origin::{Op, Origin};
@@ -259,97 +257,10 @@ fn perfetto_forgets_texts_when_there_are_many() {
     assert!((2..=4).contains(&clears), "{clears}");
 }
 
-/// Files by name.
-type Files = Rc<RefCell<BTreeMap<String, Vec<u8>>>>;
-
-struct File(Files, String);
-
-impl Write for File {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let mut files = self.0.borrow_mut();
-        files.get_mut(&self.1).unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn traces(items: &[Item]) -> (BTreeMap<String, Vec<u8>>, Written) {
-    let files = Files::default();
-    let written = blktrace::write(&mut reader(items), Period::WHOLE, &mut |name| {
-        let new = files.borrow_mut().insert(name.to_owned(), Vec::new());
-        assert_eq!(new, None, "{name}");
-        Ok(Box::new(File(files.clone(), name.to_owned())))
-    })
-    .unwrap();
-    (files.take(), written)
-}
-
-#[test]
-fn blktrace_has_the_events_of_a_request_in_order_of_time() {
-    let second = Request {
-        error: true,
-        op: Op::Flush,
-        flags: Flags::PREFLUSH | Flags::SYNC,
-        length: 0,
-        queue_us: None,
-        ..request(60, Some(45))
-    };
-    let items = [
-        state(),
-        Item::Request(request(50, Some(20))),
-        Item::Request(second),
-        Item::Request(request(70, None)),
-    ];
-    let (files, written) = traces(&items);
-    let names: Vec<&str> = files.keys().map(String::as_str).collect();
-    let all = ["loop1", "loop2", "loop3", "loop4", "sda"];
-    assert_eq!(names, all.map(|name| format!("{name}.blktrace.0")));
-    let mut rest = files["loop1.blktrace.0"].as_slice();
-    let mut lines = Vec::new();
-    while let Some((event, after)) = rest.split_at_checked(48) {
-        let word = |at: usize| u32::from_le_bytes(event[at..at + 4].try_into().unwrap());
-        let long = |at: usize| u64::from_le_bytes(event[at..at + 8].try_into().unwrap());
-        assert_eq!(word(0), 0x6561_7407);
-        let (error, payload) = (word(44) & 0xffff, word(44) >> 16);
-        lines.push(format!(
-            "{} {:08x} at {} sector {} bytes {} device {:x} error {error:x}",
-            word(4),
-            word(28),
-            (long(8) / 1000) as i64 - START,
-            long(16),
-            word(24),
-            word(36),
-        ));
-        rest = &after[payload as usize..];
-    }
-    assert!(rest.is_empty());
-    insta::assert_snapshot!(lines.join("\n"));
-    insta::assert_snapshot!(written.notes.join("\n"), @r"
-    requests without Q and D events, because the time of their issue is unknown: 1
-    requests without a Q event, because the time of their allocation is unknown: 1
-    ");
-}
-
-#[test]
-fn blktrace_files_stay_in_their_directory() {
-    let mut hostile = fixture::state(START);
-    hostile.arrays[0].members[0].name = "../../etc/\u{1b}[2Jx".to_owned();
-    hostile.arrays[0].members[1].name = ".hidden".to_owned();
-    let (files, _) = traces(&[Item::State(Box::new(hostile))]);
-    for name in files.keys() {
-        assert!(!name.contains('/') && !name.starts_with('.'), "{name}");
-    }
-    assert!(files.contains_key("______etc___2Jx.blktrace.0"), "{:?}", files.keys());
-}
-
 #[test]
 fn an_empty_recording_has_no_events() {
     assert_eq!(trace(&[]).1.count, 0);
     assert_eq!(log(&[], "md127").0.lines().count(), 3);
-    assert!(traces(&[]).0.is_empty());
 }
 
 /// CSV and NDJSON have no character that a terminal acts on or hides, and a parser of JSON restores
