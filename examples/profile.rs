@@ -40,8 +40,8 @@ fn main() -> Result<()> {
         profile.stacks().count()
     );
     profile.write_folded(&mut BufWriter::new(File::create(&folded)?))?;
-    if let Some(svg) = arguments.next() {
-        profile.write_svg("CPU", &mut BufWriter::new(File::create(&svg)?))?;
+    if let Some(page) = arguments.next() {
+        profile.write_page("CPU", &mut BufWriter::new(File::create(&page)?))?;
     }
     Ok(())
 }
