@@ -11,6 +11,7 @@
 #include "compat.bpf.h"
 #include "optional.bpf.h"
 #include "files.bpf.h"
+#include "stripe.bpf.h"
 
 static __always_inline void add_file(struct rt_file_key *key, const struct rt_io *add)
 {
@@ -48,18 +49,25 @@ static __always_inline void note_name(struct inode *inode, const struct rt_file_
 	bpf_map_update_elem(&rt_files, id, file, BPF_ANY);
 }
 
-__u64 rt_derived_file(__u64 number)
+__u64 rt_dm_origin(__u64 bio)
 {
-	struct bio *bio = (struct bio *)number;
-	__u64 inode, vec, source;
+	__u64 source;
 	int i;
 
 	for (i = 0; i < RT_DM_LAYERS; i++) {
-		source = rt_dm_source(bio);
+		source = rt_dm_source((struct bio *)bio);
 		if (!source)
 			break;
-		bio = (struct bio *)source;
+		bio = source;
 	}
+	return bio;
+}
+
+__u64 rt_derived_file(__u64 number)
+{
+	struct bio *bio = (struct bio *)rt_dm_origin(number);
+	__u64 inode, vec;
+
 	inode = rt_end_io_inode((__u64)bio, (__u64)BPF_CORE_READ(bio, bi_end_io),
 				BPF_CORE_READ(bio, bi_private));
 	if (inode || !rt_has_pages())

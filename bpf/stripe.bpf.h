@@ -6,6 +6,8 @@
 #ifndef RAIDTRACE_STRIPE_BPF_H
 #define RAIDTRACE_STRIPE_BPF_H
 
+#include "peek.bpf.h"
+
 /* Not an origin: the address determines the origin. */
 enum { RT_BY_ADDRESS = 255 };
 
@@ -65,6 +67,12 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags);
 /* Reason of a stripe cache bio whose submission was not seen. */
 __u32 rt_unseen_reason(__u32 op, __u32 array);
 
+/*
+ * Bio that was submitted to the topmost dm device or disk, for a bio of a request: follows dm's
+ * clones and dm-crypt's bios, which refer to the bio that they were made for.
+ */
+__u64 rt_dm_origin(__u64 bio);
+
 /* Reason of a bio at its completion: an origin, or RT_BY_ADDRESS. */
 static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
 {
@@ -72,6 +80,10 @@ static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u
 	__u64 reason;
 	int i;
 
+	if (end_io == rt_dm_end_io || end_io == rt_crypt_end) {
+		bio = rt_dm_origin(bio);
+		end_io = (__u64)RT_PEEK((struct bio *)bio, bi_end_io);
+	}
 	if (rt_is_sync_bio(end_io))
 		return RT_ORIGIN_RESYNC;
 	if (!(flags & RT_PART_RESHAPE) && !rt_is_stripe_bio(end_io))

@@ -48,6 +48,10 @@ use containers::{
     volumes_of_a_ddf_container, volumes_of_an_imsm_container,
 };
 
+#[path = "lab/mapped.rs"]
+mod mapped;
+use mapped::members_on_device_mapper;
+
 #[path = "lab/module.rs"]
 mod module;
 use module::programs_load_where_ext4_is_a_module;
@@ -228,6 +232,7 @@ on_kernel! {
     slow_readers_have_their_writer
     slow_members_are_partitions
     slow_writes_have_their_limit
+    members_on_device_mapper
     ;
     full:
     metadata_matches_the_plan

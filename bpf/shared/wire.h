@@ -60,7 +60,7 @@ enum rt_dev_flags {
 	RT_DEV_STACKED = 2,
 	/* bios of at least one member on this disk are classified when md submits them (rt_part_flags) */
 	RT_DEV_CLASSIFIED = 4,
-	/* an array that is a member of another array: its bios are counted as requests of that member */
+	/* an array or a device mapper device that is a member: its bios are counted as requests of that member */
 	RT_DEV_NESTED = 8,
 	/* a RAID 4/5/6 with a missing member: content is examined when the array's bios complete, after reconstruction */
 	RT_DEV_REBUILDS = 16,

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::blocks::{Block, Blocks, Kind};
 use super::metadata;
-use super::project::Projector;
+use super::project::{Piece, Projector};
 use super::sys::{Sys, attribute, names, number, selected};
 use super::types::{Array, BeforeReshape, Member, QueueFacts};
 use crate::address::{DiskSector, MemberSector};
@@ -138,21 +138,27 @@ impl Reader<'_> {
             Kind::Partition { start, .. } => start,
             _ => 0,
         };
-        if !disk.is_base() {
+        let mapped = !disk.is_base();
+        let mut encrypted = false;
+        if mapped {
             // Device mapper below md. Requests can be mapped if the member is one contiguous piece
             // of one disk.
-            match self.projector.project(block).as_deref() {
+            match self.pieces(block).as_deref() {
                 Ok([one]) => {
                     disk = self.blocks.get(one.base).unwrap_or(disk);
                     start = one.base_sector;
+                    let mut layers = self.blocks.beneath(block.dev).into_iter();
+                    encrypted = layers.any(|b| self.projector.encrypts(b));
                 }
-                Ok(many) => self.notes.push(format!(
-                    "{}: this member is in {} pieces on the disks below: its requests cannot be \
-                     mapped",
-                    block.name,
-                    many.len()
-                )),
-                Err(why) => self.notes.push(format!("{}: {why}", block.name)),
+                found => {
+                    let why = found.err().map_or("in several pieces", String::as_str);
+                    self.notes.push(format!(
+                        "{}: its bios are counted, without device times, and of those that device \
+                         mapper splits only the last part, because its requests on the disks below \
+                         it cannot be mapped ({why})",
+                        block.name
+                    ));
+                }
             }
         }
         Member {
@@ -162,9 +168,22 @@ impl Reader<'_> {
             disk_name: disk.name.clone(),
             start: DiskSector(start),
             sectors: block.sectors,
+            mapped,
+            encrypted,
             queue: queue(&disk.dir),
             ..Member::default()
         }
+    }
+
+    /// Pieces of a device mapper device on the disks below it. `Err` is the reason why its requests
+    /// there are not counted: a kernel whose dm_mod is a module without BTF does not tell which bio
+    /// of md a request is for.
+    fn pieces(&self, block: &Block) -> Result<Vec<Piece>, String> {
+        let exists = |path| self.sys.path(path).exists();
+        if exists("/sys/module/dm_mod/initstate") && !exists("/sys/kernel/btf/dm_mod") {
+            return Err("no /sys/kernel/btf/dm_mod".into());
+        }
+        self.projector.project(block)
     }
 
     /// Reads a disk without md.

@@ -150,6 +150,11 @@ pub struct Member {
     pub bad_block_log: Option<(MemberSector, u64)>,
     /// Partial parity log: first sector and number of sectors.
     pub ppl: Option<(MemberSector, u64)>,
+    /// The member is a device mapper device, whose statistics are of bios. `disk` is the disk below
+    /// it that has all of it in one piece, or else the same device.
+    pub mapped: bool,
+    /// dm-crypt is between the member and `disk`.
+    pub encrypted: bool,
     /// `disk`, if it is another array of this [`HostTopology`] (a nested array).
     pub nested_array: Option<Dev>,
     /// Request queue of `disk`.

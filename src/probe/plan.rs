@@ -58,8 +58,8 @@ pub struct Need {
     pub md_submits: bool,
     /// An array has level 1 or 10.
     pub mirrors: bool,
-    /// An array is a member of another array, is below dm-crypt, or has blocks to reconstruct
-    /// (missing member of a RAID 4/5/6).
+    /// An array or a device mapper device is a member of an array, or an array is below or above
+    /// dm-crypt, or has blocks to reconstruct (missing member of a RAID 4/5/6).
     pub bio_based: bool,
     /// An ext4 filesystem is on an array.
     pub ext4: bool,

@@ -84,7 +84,10 @@ impl Tables {
             let number = number as u32;
             let own = devs.entry(array.dev.kernel()).or_default();
             own.0 = number as u16 + 1;
-            if array.rebuilds() {
+            // Members on dm-crypt carry cipher text when their requests complete; an array below
+            // dm-crypt always does.
+            let clear = !array.filesystems.iter().any(encrypted);
+            if clear && (array.rebuilds() || array.members.iter().any(|m| m.encrypted)) {
                 own.1.flags |= DEV_REBUILDS;
             }
             let geometry = geometry(array);
@@ -280,7 +283,8 @@ impl Tables {
         // Only the origin of the members' bios is unknown in this case, not that of the array's
         // bios.
         let unmapped = geometry.is_none() || array.reshape_position.is_some();
-        let crypt = array.filesystems.iter().any(encrypted);
+        let crypt = array.filesystems.iter().any(encrypted)
+            || array.members.iter().any(|member| member.encrypted);
         let ext = known.iter().any(|(_, layout)| layout.ext4().is_some());
         let xfs = known.iter().any(|(_, layout)| layout.is_xfs());
         self.arrays.push(rt_array {
@@ -391,7 +395,8 @@ impl Tables {
             return Ok(()); // removed from the machine, but still listed by md
         }
         // If the member is an array, its bios are counted.
-        if member.queue.bio_based && member.nested_array.is_none() {
+        let by_bio = member.mapped && member.dev == member.disk;
+        if member.queue.bio_based && member.nested_array.is_none() && !by_bio {
             self.notes.push(format!(
                 "{}: {} makes no requests (bio-based device): its IO is not traced",
                 array.name, member.disk_name
@@ -414,7 +419,8 @@ impl Tables {
             if member.queue.iostats {
                 d.flags |= DEV_START_TIME;
             }
-            if !member.queue.iostats {
+            // Device mapper keeps statistics of its own; on 5.10, its devices have iostats 0.
+            if !member.queue.iostats && !by_bio {
                 self.notes.push(format!(
                     "{0}: the kernel keeps no statistics (queue/iostats is 0), so time in queue \
                      and utilisation are missing: echo 1 > /sys/block/{0}/queue/iostats",
@@ -428,6 +434,13 @@ impl Tables {
             "raid1" | "raid10" => PART_MIRROR,
             _ => 0,
         };
+        let part = rt_part {
+            start: member.start.0,
+            end: member.start.0 + member.sectors,
+            member: id,
+            array: number as u16,
+            flags,
+        };
         let at = d.nr_parts as usize;
         if at == DISK_PARTS {
             return Err(format!(
@@ -436,20 +449,26 @@ impl Tables {
                 member.disk_name
             ));
         }
-        d.parts[at] = rt_part {
-            start: member.start.0,
-            end: member.start.0 + member.sectors,
-            member: id,
-            array: number as u16,
-            flags,
-        };
-        if flags & (PART_STRIPES | PART_RESHAPE) != 0 {
-            d.flags |= DEV_CLASSIFIED;
-        }
+        d.parts[at] = part;
+        d.nr_parts += 1;
         if member.other_volumes > 0 {
             d.flags |= DEV_VOLUMES;
         }
-        d.nr_parts += 1;
+        // md submits its bios to the device mapper device, and only clones of them get to the disk.
+        let own = if by_bio {
+            d.flags |= DEV_NESTED;
+            d
+        } else if member.mapped {
+            let own = &mut devs.entry(member.dev.kernel()).or_default().1;
+            own.parts[0] = rt_part { start: 0, end: member.sectors, ..part };
+            own.nr_parts = 1;
+            own
+        } else {
+            d
+        };
+        if flags & (PART_STRIPES | PART_RESHAPE) != 0 {
+            own.flags |= DEV_CLASSIFIED;
+        }
         Ok(())
     }
 }

@@ -1,6 +1,8 @@
 //! Tables of arrays in many configurations.
 
-use super::{ARRAY_CRYPT, ARRAY_RESHAPING, DEV_NESTED, DEV_STACKED, DEV_VOLUMES, Tables};
+use super::{
+    ARRAY_CRYPT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_NESTED, DEV_STACKED, DEV_VOLUMES, Tables,
+};
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 use crate::fs::ext4::{FsKind, Journal, Layout};
 use crate::fs::{Uuid, xfs};
@@ -93,6 +95,30 @@ fn a_nested_array_links_to_its_outer_array() {
     assert!(t.need.bio_based);
     let part = t.devs[usize::from(md3.index)].parts[0];
     assert_eq!((part.start, part.end, part.member), (64, 9064, 5));
+}
+
+/// md's bios are seen at a device mapper device, its requests on the disk below it, if there is
+/// one.
+#[test]
+fn members_on_device_mapper() {
+    let mut in_one_piece = member(0, 8, 0);
+    in_one_piece.dev = dev(252, 0);
+    in_one_piece.mapped = true;
+    in_one_piece.start = DiskSector(2048);
+    let mut in_pieces = member(1, 252, 1);
+    in_pieces.mapped = true;
+    in_pieces.queue.bio_based = true;
+    let t = tables(vec![array(5, "raid5", vec![in_one_piece, in_pieces, member(2, 8, 16)])]);
+    assert!(t.notes.is_empty() && t.need.bio_based, "{:?}", t.notes);
+    let found = |d: Dev| {
+        let entry = t.index.iter().find(|(_, e)| e.dev == d.kernel()).unwrap().1;
+        let part = t.devs[usize::from(entry.index)].parts[0];
+        (entry.flags & (DEV_CLASSIFIED | DEV_NESTED), part.start, part.end, part.member)
+    };
+    assert_eq!(found(dev(252, 0)), (DEV_CLASSIFIED, 0, 10_000, 0));
+    assert_eq!(found(dev(8, 0)), (0, 2048, 12_048, 0));
+    assert_eq!(found(dev(252, 1)), (DEV_CLASSIFIED | DEV_NESTED, 0, 10_000, 1));
+    assert_eq!(found(dev(8, 16)), (DEV_CLASSIFIED, 0, 10_000, 2));
 }
 
 /// Volumes of a container: members on the same device.

@@ -182,6 +182,7 @@ impl Traced {
             let queue = &member.queue;
             let same = queue.iostats
                 && !queue.bio_based
+                && !member.mapped
                 && member.nested_array.is_none()
                 && has_all_requests(member);
             file.as_ref().filter(|_| same)?.read().ok().map(|d| d.requests())

@@ -34,6 +34,7 @@ const DEFAULT: &[Guest] = &[
     ("5.10", "alloc_hooks"),
     ("6.12", "alloc_cold"),
     ("6.12", "ext4"),
+    ("6.12", "mapped"),
     ("6.12", "nowait"),
     ("6.12", "containers"),
     ("6.12", "dirtied"),
