@@ -233,6 +233,11 @@ struct dm_crypt_io___rt {
 	struct bio *base_bio;
 } __attribute__((preserve_access_index));
 
+/* drivers/md/md.h of 6.1, in the BTF of raid456. 5.10 and 6.12 have no such structure. */
+struct md_io_acct___rt {
+	struct bio *orig_bio;
+} __attribute__((preserve_access_index));
+
 /* drivers/md/md.h, in the BTF of the kernel or of the module md_mod */
 struct mddev___rt {
 	struct gendisk *gendisk;

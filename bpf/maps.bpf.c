@@ -12,6 +12,7 @@ const volatile __u64 rt_page_offset_base = 1;
 const volatile __u32 rt_reason_mask;
 const volatile __u64 rt_raid5_end_read = 1;
 const volatile __u64 rt_raid5_end_write = 1;
+const volatile __u64 rt_raid5_end_aligned = 1;
 const volatile __u64 rt_raid10_end_read = 1;
 const volatile __u64 rt_raid10_end_write = 1;
 const volatile __u64 rt_md_flush_end = 1;

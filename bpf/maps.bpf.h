@@ -19,6 +19,7 @@ extern const volatile __u32 rt_reason_mask;	/* entries of rt_reasons - 1 */
 /* Addresses of md's completion functions. */
 extern const volatile __u64 rt_raid5_end_read;
 extern const volatile __u64 rt_raid5_end_write;
+extern const volatile __u64 rt_raid5_end_aligned;	/* of reads that bypass the stripe cache */
 extern const volatile __u64 rt_raid10_end_read;
 extern const volatile __u64 rt_raid10_end_write;
 extern const volatile __u64 rt_md_flush_end;	/* completion function of md's own flushes */

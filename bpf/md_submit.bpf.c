@@ -43,7 +43,8 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	array_and_flags = part->array;
 	end = (__u64)bio->bi_end_io;
 	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
-		if (!(part->flags & RT_PART_RESHAPE && rt_is_raid10_bio(end)))
+		if (!(part->flags & RT_PART_RESHAPE &&
+		      (rt_is_raid10_bio(end) || end == rt_raid5_end_aligned)))
 			return 0;
 		array_and_flags |= RT_CLASSIFY_RESHAPING;
 	}

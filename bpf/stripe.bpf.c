@@ -14,6 +14,7 @@
 #include "stripe.bpf.h"
 #include "peek.bpf.h"
 #include "counters.bpf.h"
+#include "compat.bpf.h"
 #include "shadow.bpf.h"
 
 enum {
@@ -253,15 +254,27 @@ static __always_inline __u32 classify_stripe(__u64 bio, __u64 private, __u32 siz
  */
 enum { RT_RESHAPE_RUNS = 128 };
 
-/* Reason of a member bio of a RAID 10 during a reshape, from the array sector in its r10bio. */
-static __always_inline __u32 classify_reshaping(__u64 private, __u32 size, __u32 op, __u32 index)
+/*
+ * Reason of a member bio during a reshape, from its sector on the array: that of a RAID 10 is in
+ * its r10bio, that of a read that bypasses the stripe cache in the bio that it was cloned from
+ * (raid5_read_one_chunk()). md reads like this again when it has finished a reshape, before the
+ * geometry is reloaded. end: the bio's completion function.
+ */
+static __always_inline __u32 classify_reshaping(__u64 private, __u64 end, __u32 size, __u32 op,
+						__u32 index)
 {
 	__u64 sector, left = size >> 9, found, run;
 	__u32 origin = RT_ORIGIN_UNKNOWN, i;
 
-	if (!bpf_core_type_exists(struct r10bio))
+	if (end == rt_raid5_end_aligned && bpf_core_type_exists(struct stripe_head)) {
+		if (bpf_core_field_exists(struct md_io_acct___rt, orig_bio))
+			private = (__u64)RT_PEEK((struct md_io_acct___rt *)private, orig_bio);
+		sector = RT_PEEK((struct bio *)private, bi_iter.bi_sector);
+	} else if (bpf_core_type_exists(struct r10bio)) {
+		sector = RT_PEEK((struct r10bio *)private, sector);
+	} else {
 		return RT_ORIGIN_UNKNOWN;
-	sector = RT_PEEK((struct r10bio *)private, sector);
+	}
 	for (i = 0; i < RT_RESHAPE_RUNS; i++) {
 		found = rt_outermost_origin(index, sector, op, left);
 		/* several origins: unknown, because the bytes of each would not be known */
@@ -285,7 +298,8 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags)
 	__u64 reason;
 
 	if (array_and_flags & RT_CLASSIFY_RESHAPING)
-		reason = classify_reshaping(private, size, op, array);
+		reason = classify_reshaping(private, (__u64)RT_PEEK((struct bio *)bio, bi_end_io), size,
+					    op, array);
 	else
 		reason = classify_stripe(bio, private, size, op, array,
 				       array_and_flags & RT_CLASSIFY_SHADOW ? RT_SHADOW : RT_FIRST);

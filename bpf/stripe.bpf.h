@@ -48,7 +48,7 @@ static __always_inline bool rt_is_sync_bio(__u64 end_io)
 
 /* Flags of rt_classify()'s `array_and_flags`, in the bits above the array's index. */
 enum {
-	RT_CLASSIFY_RESHAPING = 1 << 16,	/* RAID 10 during a reshape */
+	RT_CLASSIFY_RESHAPING = 1 << 16,	/* during a reshape, not of the stripe cache */
 	RT_CLASSIFY_SHADOW = 1 << 17,	/* called by a shadow program */
 };
 
@@ -59,8 +59,9 @@ static __always_inline bool rt_is_raid10_bio(__u64 end_io)
 
 /*
  * Finds the reason of a bio at its submission to a member, and keeps it until the bio's completion.
- * The bio must belong to a stripe or, with RT_CLASSIFY_RESHAPING in `array_and_flags`, to a RAID 10. bio: a
- * number, see rt_bio_metadata(). array_and_flags: the array, and flags.
+ * The bio must belong to a stripe or, with RT_CLASSIFY_RESHAPING in `array_and_flags`, to a
+ * RAID 10, or bypass the stripe cache. bio: a number, see rt_bio_metadata(). array_and_flags: the
+ * array, and flags.
  */
 int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags);
 

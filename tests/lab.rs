@@ -900,6 +900,10 @@ fn array_is_reshaped(kernel: &str) {
     let last = case.lines.last().expect("a line");
     assert_eq!(last["arrays"][0]["disks"], 4);
     assert!(case.said.contains("3 -> 4 disks"));
+    // Reads between the end of the reshape and the reload bypass the stripe cache.
+    let read = |origin| bytes(&case.lines, "md121", "read", |o| o == origin);
+    let (data, unknown) = (read("file_data"), read("unknown"));
+    assert!(data >= 8 << 20 && unknown < 1 << 20, "{data} {unknown}");
 }
 
 /// A stopped array keeps its row and does not prevent tracing of a new one.

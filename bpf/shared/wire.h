@@ -49,7 +49,8 @@ struct rt_part {
 enum rt_part_flags {
 	RT_PART_STRIPES = 1,	/* RAID 4/5/6: bios of the stripe cache */
 	RT_PART_MIRROR = 2,	/* RAID 1/10: bios of a resync */
-	RT_PART_RESHAPE = 4,	/* bios of a RAID 10 during a reshape */
+	/* during a reshape: bios of a RAID 10, reads of RAID 4/5/6 that bypass the stripe cache */
+	RT_PART_RESHAPE = 4,
 	RT_PART_MD_REASONS = 7,	/* any of these */
 };
 

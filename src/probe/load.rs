@@ -331,6 +331,7 @@ fn load(
     rodata.rt_reason_mask = if tables.need.md_submits { REASONS - 1 } else { 0 };
     rodata.rt_raid5_end_read = facts.md.raid5_end_read;
     rodata.rt_raid5_end_write = facts.md.raid5_end_write;
+    rodata.rt_raid5_end_aligned = facts.md.raid5_end_aligned;
     rodata.rt_raid10_end_read = facts.md.raid10_end_read;
     rodata.rt_raid10_end_write = facts.md.raid10_end_write;
     rodata.rt_md_flush_end = facts.md.flush_end;

@@ -15,6 +15,8 @@ pub struct Md {
     pub raid5_end_read: u64,
     /// `bi_end_io` of the stripe cache's writes.
     pub raid5_end_write: u64,
+    /// `bi_end_io` of reads that bypass the stripe cache (chunk_aligned_read).
+    pub raid5_end_aligned: u64,
     /// `bi_end_io` of RAID 10 reads on behalf of tasks (drivers/md/raid10.c).
     pub raid10_end_read: u64,
     /// `bi_end_io` of RAID 10 writes on behalf of tasks.
@@ -45,6 +47,7 @@ impl Default for Md {
         Self {
             raid5_end_read: NOWHERE,
             raid5_end_write: NOWHERE,
+            raid5_end_aligned: NOWHERE,
             raid10_end_read: NOWHERE,
             raid10_end_write: NOWHERE,
             flush_end: NOWHERE,
@@ -102,6 +105,7 @@ impl Md {
         let mut last = |name| find(name).last().copied().unwrap_or(NOWHERE);
         self.raid5_end_read = last("raid5_end_read_request");
         self.raid5_end_write = last("raid5_end_write_request");
+        self.raid5_end_aligned = last("raid5_align_endio");
         self.raid10_end_read = last("raid10_end_read_request");
         self.raid10_end_write = last("raid10_end_write_request");
         self.flush_end = last("md_end_flush");

@@ -11,7 +11,7 @@ use crate::machine::{Sys, modules};
 pub(super) const HIDDEN: u64 = u64::MAX;
 
 /// Symbols that [`super::facts`] and [`super::md`] need.
-const NAMES: [&str; 24] = [
+const NAMES: [&str; 25] = [
     "init_task",
     "vmemmap_base",
     "page_offset_base",
@@ -27,6 +27,7 @@ const NAMES: [&str; 24] = [
     "bpf_prog_inc_misses_counter",
     "raid5_end_read_request",
     "raid5_end_write_request",
+    "raid5_align_endio",
     "raid10_end_read_request",
     "raid10_end_write_request",
     "md_end_flush",

@@ -430,10 +430,11 @@ impl Tables {
         }
         let flags = match array.level.as_str() {
             "raid4" | "raid5" | "raid6" => PART_STRIPES,
-            "raid10" if array.reshape_position.is_some() => PART_MIRROR | PART_RESHAPE,
             "raid1" | "raid10" => PART_MIRROR,
             _ => 0,
         };
+        let reshape = flags != 0 && array.level != "raid1" && array.reshape_position.is_some();
+        let flags = if reshape { flags | PART_RESHAPE } else { flags };
         let part = rt_part {
             start: member.start.0,
             end: member.start.0 + member.sectors,

@@ -48,6 +48,7 @@ stop_top
 # A reshape that adds a disk to a RAID 5.
 array md121 64M 3 --level=5 --chunk=64
 filesystem md121 -J size=4
+dd if=/dev/zero of=/mnt/md121/big bs=1M count=8 oflag=direct status=none
 truncate -s 64M /tmp/disk6
 losetup /dev/loop6 /tmp/disk6
 disks+=(loop6)
@@ -55,7 +56,14 @@ mdadm --quiet /dev/md121 --add /dev/loop6
 echo 2000 >/sys/block/md121/md/sync_speed_max
 start_top reshape md121
 wait_for_note 'a reshape has begun' mdadm --grow /dev/md121 --raid-devices=4
-wait_for_note 'the reshape has ended' sh -c 'echo 100000 >/sys/block/md121/md/sync_speed_max'
+# md reads past the stripe cache as soon as it has finished the reshape. raidtrace is stopped meanwhile,
+# so that it reloads its programs only after these reads.
+kill -STOP "$pid"
+echo 100000 >/sys/block/md121/md/sync_speed_max
+is_reshaped() { [ "$(<"/sys/block/md121/md/reshape_position")" = none ] && is_rebuilt md121; }
+wait_until 300 is_reshaped
+dd if=/mnt/md121/big of=/dev/null bs=64k iflag=direct status=none
+wait_for_note 'the reshape has ended' kill -CONT "$pid"
 write_files md121
 stop_top
 

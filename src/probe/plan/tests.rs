@@ -16,6 +16,7 @@ const MODERN: Facts = Facts {
         no_module_types: false,
         raid5_end_read: 1,
         raid5_end_write: 1,
+        raid5_end_aligned: 1,
         raid10_end_read: 1,
         raid10_end_write: 1,
         flush_end: 1,
