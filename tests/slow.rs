@@ -130,17 +130,21 @@ fn a_sync_after_an_operation_without_an_end_is_counted() {
     file.sync_all().unwrap();
     let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
     let slot = tid % contract::SLOW_TASKS;
-    for info in MapInfoIter::default().filter(|m| m.name == "rt_slow_tasks") {
-        let Ok(map) = MapHandle::from_map_id(info.id) else { continue };
-        for kind in [contract::SLOW_WRITE, contract::SLOW_FSYNC, contract::SLOW_FALLOCATE] {
-            let mut task = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
-            // `struct rt_slow_task`: `pid` and `kind`.
-            task[..4].copy_from_slice(&tid.to_ne_bytes());
-            task[4] = kind as u8;
-            map.update(&slot.to_ne_bytes(), &task, MapFlags::ANY).unwrap();
-            file.sync_data().unwrap();
-            file.sync_data().unwrap();
-        }
+    let fdinfo: String = fs::read_dir(format!("/proc/{}/fdinfo", top.pid()))
+        .unwrap()
+        .filter_map(|fd| fs::read_to_string(fd.ok()?.path()).ok())
+        .collect();
+    let map = MapInfoIter::default()
+        .find(|m| m.name == "rt_slow_tasks" && fdinfo.contains(&format!("map_id:\t{}\n", m.id)));
+    let map = MapHandle::from_map_id(map.unwrap().id).unwrap();
+    for kind in [contract::SLOW_WRITE, contract::SLOW_FSYNC, contract::SLOW_FALLOCATE] {
+        let mut task = map.lookup(&slot.to_ne_bytes(), MapFlags::ANY).unwrap().unwrap();
+        // `struct rt_slow_task`: `pid` and `kind`.
+        task[..4].copy_from_slice(&tid.to_ne_bytes());
+        task[4] = kind as u8;
+        map.update(&slot.to_ne_bytes(), &task, MapFlags::ANY).unwrap();
+        file.sync_data().unwrap();
+        file.sync_data().unwrap();
     }
     let out = top.end(Signal::INT);
     assert_eq!(out.code(), Some(0), "{out:?}");
