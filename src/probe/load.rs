@@ -118,7 +118,7 @@ impl Probe {
         probe.fill(tables)?;
         probe.attach(plan)?;
         if account {
-            probe.meter = Meter::start(probe.skel.object(), &probe.programs);
+            probe.meter = Meter::start(probe.skel.object(), &probe.programs, &mut plan.notes);
         }
         probe.set_attached_time();
         Ok(probe)

@@ -23,6 +23,7 @@ mod boundaries;
 mod btf;
 pub mod clock;
 mod counters;
+pub mod cpus;
 mod deltas;
 mod dev_index;
 mod drain;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use libbpf_rs::{Object, Program};
 
+use super::cpus::isolated;
 use super::object::{program_info, programs};
 use crate::analysis::snapshot::Overhead;
 use crate::machine::privileges;
@@ -25,6 +26,11 @@ use crate::machine::privileges;
 const PERIOD: Duration = Duration::from_secs(1);
 /// 2 % of a period: at 1,000 program runs per second, 20 runs are still measured each second.
 const SLICE: Duration = Duration::from_millis(20);
+
+/// Note if the overhead is not measured.
+const ISOLATED: &str = "the overhead is not measured: CPUs are isolated (isolcpus=, nohz_full=), \
+                        and to enable BPF statistics interrupts every CPU; with \
+                        kernel.bpf_stats_enabled=1 it is measured all the time";
 
 /// Measures loaded programs until it is dropped.
 pub(super) struct Meter {
@@ -37,16 +43,24 @@ pub(super) struct Meter {
 
 impl Meter {
     /// Measures these programs of an object. `None` if the kernel does not permit its statistics to
-    /// be enabled, or if a descriptor cannot be duplicated.
-    pub(super) fn start(object: &Object, names: &[&'static str]) -> Option<Self> {
+    /// be enabled, if a descriptor cannot be duplicated, or, with a note, if CPUs are isolated.
+    pub(super) fn start(
+        object: &Object,
+        names: &[&'static str],
+        notes: &mut Vec<String>,
+    ) -> Option<Self> {
         let owned = |(_, p): (_, Program<'_>)| p.as_fd().try_clone_to_owned().ok();
         let programs = programs(object, names).map(owned).collect::<Option<_>>()?;
         let mut slices = Slices { programs, open: None, sum: Sum::default() };
         let now = Instant::now();
+        let may_enable = isolated().is_empty();
         if always_enabled() {
             slices.open(now);
-        } else {
+        } else if may_enable {
             enable()?;
+        } else {
+            notes.push(ISOLATED.to_owned());
+            return None;
         }
         let shared = Arc::new(Mutex::new(slices));
         let (stop, stopped) = channel();
@@ -56,7 +70,7 @@ impl Meter {
             .spawn(move || {
                 // The capabilities kept for reloading are enough to enable and read BPF statistics.
                 privileges::keep_for_reload();
-                measure(&slices_of_thread, &stopped);
+                measure(&slices_of_thread, &stopped, may_enable);
             })
             .ok()?;
         Some(Self {
@@ -94,7 +108,7 @@ fn lock(shared: &Mutex<Slices>) -> std::sync::MutexGuard<'_, Slices> {
 
 /// Measures one slice per period until `stop` is disconnected. While statistics are enabled
 /// permanently, the slice stays open.
-fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>) {
+fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>, may_enable: bool) {
     let random = RandomState::new();
     let wait = |time| stop.recv_timeout(time) == Err(RecvTimeoutError::Timeout);
     // Start with a slice, so that a short first interval has one.
@@ -108,7 +122,7 @@ fn measure(shared: &Mutex<Slices>, stop: &Receiver<()>) {
             if slices.open.is_none() {
                 slices.open(Instant::now());
             }
-        } else if let Some(_enabled) = enable() {
+        } else if let Some(_enabled) = may_enable.then(enable).flatten() {
             lock(shared).open(Instant::now());
             let running = wait(SLICE);
             lock(shared).close(Instant::now());

@@ -1,7 +1,7 @@
 //! CPU profile: samples each CPU with a perf event on its clock, and drains the samples of
 //! `bpf/profile.bpf.c`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind};
 use std::os::fd::{AsRawFd as _, FromRawFd as _, IntoRawFd as _, OwnedFd};
 
@@ -13,6 +13,7 @@ use libbpf_rs::libbpf_sys::{
 use libbpf_rs::skel::OpenSkel as _;
 
 use super::btf::{Btf, SLEEPING_RING};
+use super::cpus::sampled;
 use super::entries::per_cpu;
 use super::log::{collect, loader_error, refusal};
 use super::object::{self, NO_SETTINGS};
@@ -79,8 +80,8 @@ pub struct Samples {
 }
 
 impl Samples {
-    /// Samples every online CPU `hertz` times a second. `softirqs` is the address range of
-    /// `handle_softirqs()`: softirqs in the idle task count as busy; `None` counts them as idle.
+    /// Samples every online CPU that is not isolated `hertz` times a second. `softirqs` is the
+    /// address range of `handle_softirqs()`: softirqs in the idle task count as busy; `None` counts them as idle.
     ///
     /// # Errors
     ///
@@ -89,7 +90,7 @@ impl Samples {
         if Btf::load("md_mod").is_some_and(|btf| btf.has_sleeping_ring()) {
             return Err(SLEEPING_RING.to_owned());
         }
-        let online = online();
+        let online = sampled();
         let mut events = Vec::new();
         for &cpu in &online {
             match open(cpu, hertz) {
@@ -136,7 +137,7 @@ impl Samples {
 
     /// Starts sampling CPUs that came online, and closes the events of CPUs that went offline.
     pub fn update_cpus(&mut self) {
-        let online = online();
+        let online = sampled();
         self.cpus.retain(|cpu, _| online.contains(cpu));
         for cpu in online {
             if !self.cpus.contains_key(&cpu)
@@ -292,29 +293,6 @@ fn explain(
         ),
         _ => format!("{what}: {e}: please report this line and `uname -r`"),
     }
-}
-
-/// Online CPUs; all possible CPUs if sysfs does not list them.
-fn online() -> BTreeSet<u32> {
-    let text = std::fs::read_to_string("/sys/devices/system/cpu/online");
-    let online = text.ok().and_then(|text| list(text.trim()));
-    online.unwrap_or_else(|| (0..libbpf_rs::num_possible_cpus().unwrap_or(1) as u32).collect())
-}
-
-/// `0-2,5` → 0, 1, 2, 5.
-fn list(text: &str) -> Option<BTreeSet<u32>> {
-    /// Larger than the maximum of CONFIG_NR_CPUS: 8192 on x86, 4096 on arm64.
-    const LIMIT: u32 = 1 << 16;
-    let mut all = BTreeSet::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last >= LIMIT {
-            return None;
-        }
-        all.extend(first..=last);
-    }
-    Some(all)
 }
 
 /// Appends a sample of the program; `None` if it is malformed.

@@ -9,6 +9,7 @@ use anyhow::Result;
 use crate::analysis::profile::sums::{Profile, Stack};
 use crate::machine::modules;
 use crate::machine::symbols::{self, Symbols};
+use crate::probe::cpus::isolated;
 use crate::probe::samples::{self, Sample, Samples};
 
 /// Symbolized stacks in the cache, which is cleared when it is full.
@@ -19,7 +20,10 @@ const CHECK: Duration = Duration::from_secs(1);
 /// Functions that run softirqs: the first since Linux 6.10, the second before.
 const SOFTIRQS: [&str; 2] = ["handle_softirqs", "__do_softirq"];
 
-/// Samples all CPUs until dropped.
+const ISOLATED: &str =
+    "isolated CPUs (isolcpus=, nohz_full=) are not sampled, because each sample interrupts the CPU";
+
+/// Samples all CPUs that are not isolated until dropped.
 pub struct CpuSampler {
     samples: Samples,
     new: Vec<Sample>,
@@ -106,7 +110,9 @@ impl CpuSampler {
 
     /// Limits of the samples, one line each.
     pub fn notes(&self) -> Vec<String> {
-        (!self.named()).then(|| hidden(symbols::why_hidden())).into_iter().collect()
+        let hidden = (!self.named()).then(|| hidden(symbols::why_hidden()));
+        let isolated = (!isolated().is_empty()).then(|| ISOLATED.to_owned());
+        hidden.into_iter().chain(isolated).collect()
     }
 }
 

@@ -82,8 +82,10 @@ impl AllocProbe {
 
     /// Estimates the cost of the programs from now on. False if the kernel does not permit it.
     pub fn account(&mut self) -> bool {
-        let meter = self.meter.take();
-        self.meter = meter.or_else(|| Meter::start(self.skel.object(), &self.programs));
+        if self.meter.is_none() {
+            let notes = &mut self.plan.notes;
+            self.meter = Meter::start(self.skel.object(), &self.programs, notes);
+        }
         self.meter.is_some()
     }
 

@@ -1,6 +1,6 @@
 use std::io::Error;
 
-use super::{BUFFER, FRAMES, RECORD, Sample, Stack, Wire as _, buffer, explain, list, rt_sample};
+use super::{BUFFER, FRAMES, RECORD, Sample, Stack, Wire as _, buffer, explain, rt_sample};
 
 fn decode(bytes: &[u8]) -> Option<Sample> {
     let mut samples = Vec::new();
@@ -46,16 +46,6 @@ fn the_buffer_holds_a_second() {
     assert!((64 * 99 * RECORD..2 * 64 * 99 * RECORD).contains(&many));
     assert!(many.is_power_of_two());
     assert_eq!(buffer(usize::MAX, 99), *BUFFER.end());
-}
-
-#[test]
-fn lists_of_cpus() {
-    let cpus = |text| list(text).map(|all| all.into_iter().collect::<Vec<_>>());
-    assert_eq!(cpus("0"), Some(vec![0]));
-    assert_eq!(cpus("0-2,5"), Some(vec![0, 1, 2, 5]));
-    for bad in ["", "x", "0-", "0-4000000000"] {
-        assert_eq!(cpus(bad), None, "{bad}");
-    }
 }
 
 #[test]

@@ -97,8 +97,8 @@ impl SlowProbe {
         })?;
         let ring = Ring::new(&skel.maps.rt_slow_events, decode)?;
         let programs = plan.names();
-        let meter = Meter::start(skel.object(), &programs);
         let mut notes = plan.notes;
+        let meter = Meter::start(skel.object(), &programs, &mut notes);
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
         if let (Some(bss), Some((begin, _))) =
