@@ -13,7 +13,7 @@ import struct
 import subprocess
 import tempfile
 
-from .measure import Tool, binary, empty_program, end, fio, loops, raidtrace_lost, run, running
+from .measure import PROGRAMS, Tool, binary, empty_program, end, fio, loops, raidtrace_lost, run, running
 
 LOADS = {"read 4k": ("randread", "4k"), "write 4k": ("randwrite", "4k"),
          "read 512k": ("randread", "512k"), "write 512k": ("randwrite", "512k")}
@@ -70,9 +70,9 @@ def map_of(pid, name):
 
 
 def keys(count, size, seed):
-    """Blocks of the first array, all over it."""
+    """Blocks all over the first array, except for its first GIBs, which hold the file of the load."""
     numbers = random.Random(seed)
-    return [numbers.randrange(size >> 12) << 3 for _ in range(count)]
+    return [numbers.randrange(64 * GIB >> 12, size >> 12) << 3 for _ in range(count)]
 
 
 def fill(pid, size):
@@ -149,4 +149,7 @@ def measure(device, path, age, arguments):
     for tools in measured.values():
         for tool in tools:
             tool.lost = lost
+            # the other programs run for everything on this machine
+            tool.detail = {name: ns for name, ns in tool.detail.items() if name in PROGRAMS}
+            tool.ns = [sum(turn) for turn in zip(*tool.detail.values())]
     return measured
