@@ -146,8 +146,8 @@ impl Probe {
         !self.links.is_empty()
     }
 
-    /// Rebuilds the filter of learned blocks if many of its lanes may be obsolete. Call this between
-    /// readings, because it can take some 50 ms.
+    /// Rebuilds the filter of learned blocks if many of its lanes may be obsolete. Call this
+    /// between readings, because it can take some 50 ms.
     pub fn maintain_filter(&mut self) {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             self.filter.maintain(&self.skel.maps.rt_learned, &mut bss.rt_filter_copy);

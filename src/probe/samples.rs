@@ -81,7 +81,8 @@ pub struct Samples {
 
 impl Samples {
     /// Samples every online CPU that is not isolated `hertz` times a second. `softirqs` is the
-    /// address range of `handle_softirqs()`: softirqs in the idle task count as busy; `None` counts them as idle.
+    /// address range of `handle_softirqs()`: softirqs in the idle task count as busy; `None` counts
+    /// them as idle.
     ///
     /// # Errors
     ///

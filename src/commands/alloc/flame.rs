@@ -1,5 +1,5 @@
-//! Flame graph as a page: comms at the bottom, each function above its caller, width proportional to
-//! samples.
+//! Flame graph as a page: comms at the bottom, each function above its caller, width proportional
+//! to samples.
 
 use std::io::{Error, ErrorKind, Result, Write};
 

@@ -244,7 +244,8 @@ fn dumps(dir: &Path) -> Vec<Found> {
 }
 
 /// Removes dumps until `bytes` are free: requested ones first, then those of rules, from the oldest
-/// on. The newest of each rule stays, and for a requested dump all of them. Returns the bytes freed.
+/// on. The newest of each rule stays, and for a requested dump all of them. Returns the number of
+/// bytes freed.
 fn free(dir: &Path, bytes: u64, is_asked: bool) -> u64 {
     let found = dumps(dir);
     let mut freed = 0;

@@ -60,8 +60,8 @@ impl Overlap {
     }
 }
 
-/// Maximum number of runs in a layout that is read: 48 MiB. A filesystem of 1 PiB made by mke2fs has
-/// fewer.
+/// Maximum number of runs in a layout that is read: 48 MiB. A filesystem of 1 PiB made by mke2fs
+/// has fewer.
 const MOST: usize = 1 << 21;
 
 /// Collects ranges in any order. With flex_bg the descriptors of adjacent groups name adjacent
