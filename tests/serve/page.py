@@ -159,6 +159,7 @@ def with_token(driver):
     token = os.path.join(scratch, "token")
     with open(token, "w", encoding="ascii") as file:
         file.write("0123456789abcdef\n")
+    os.chmod(token, 0o600)
     process, url = serve("--token-file", token)
     driver.get(url)
     wait(driver, "the question for the token", lambda d: d.find_element(By.ID, "token").is_displayed())
