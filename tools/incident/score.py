@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+"""Scores what raidtrace said about a played incident, against its declaration and the workload's own latency."""
+
+import dataclasses
+import datetime
+import json
+import re
+import statistics
+import subprocess
+
+LIMIT_SECONDS = 10  # from the first slow operation to the right sentence
+WARNINGS = ("warning", "slow", "stalled")
+
+
+@dataclasses.dataclass
+class Result:
+    incident: object
+    invalid: str = ""       # why there is no score
+    before_ms: float = 0.0  # length of the workload's operations, by_time(), in the healthy phase
+    during_ms: float = 0.0  # the same with the cause
+    seconds: float = -1     # to the right sentence; -1: never
+    said: str = ""          # the right sentence, or the last one during the cause
+    accused: list = dataclasses.field(default_factory=list)
+    alarms: int = 0         # intervals with a warning in healthy phases and in controls
+    report: str = ""        # first sentence of the recording
+    report_right: bool = False
+
+    @property
+    def right(self):
+        return not self.invalid and 0 <= self.seconds <= LIMIT_SECONDS
+
+
+@dataclasses.dataclass
+class Said:
+    """Verdict of one interval."""
+
+    time: float
+    sentence: str
+    warns: bool
+    accused: list
+
+
+def seconds_of(stamp):
+    return datetime.datetime.fromisoformat(stamp.replace("Z", "+00:00")).timestamp()
+
+
+def verdict(array):
+    """(sentence, warns, accused) of an array's JSON object."""
+    if v := array.get("verdict"):
+        return v["sentence"], v["severity"] in WARNINGS, v["accused"]
+    h = array.get("hotspot")
+    if not h:
+        return "", False, []
+    warns = h["severity"] in WARNINGS
+    blamed = warns and (h["kind"] in ("slow", "stalled") or "look at the disk" in h["headline"])
+    return h["headline"], warns, h["members"] if blamed else []
+
+
+def said(line):
+    """What one JSON line said of all arrays: the arrays with a warning first."""
+    parts = [verdict(array) for array in line["arrays"]]
+    warned = [p for p in parts if p[1]] or parts
+    return Said(
+        seconds_of(line["time"]) if "time" in line else 0.0,
+        "; ".join(p[0] for p in warned),
+        any(p[1] for p in parts),
+        [member for p in parts for member in p[2]],
+    )
+
+
+def is_right(incident, words):
+    return words.warns and all(re.search(pattern, words.sentence, re.I) for pattern in incident.declared.says)
+
+
+def innocent(incident, words):
+    """Accused members that are not at fault."""
+    return [m for m in words.accused if not any(re.fullmatch(fault, m) for fault in incident.declared.accused)]
+
+
+def latencies(where):
+    """(begin in s, length in ms) of the operations that wait, by fio's log: ms of the end, ns of latency."""
+    rows = []
+    for path in where.glob("victim*_lat*.log"):
+        for line in path.read_text().splitlines():
+            end, ns = line.split(",")[:2]
+            rows.append((int(end) / 1e3 - int(ns) / 1e9, int(ns) / 1e6))
+    return sorted(rows)
+
+
+def by_time(lengths):
+    """The median by time waited: one operation of 20 s outweighs a thousand of 10 ms."""
+    ordered = sorted(lengths)
+    half, total = sum(ordered) / 2, 0
+    for length in ordered:
+        total += length
+        if total >= half:
+            return length
+
+
+def marks(where):
+    return {name: float(at) for name, at in (line.split() for line in (where / "marks").read_text().splitlines())}
+
+
+def lines(path):
+    for line in path.read_text().splitlines():
+        try:
+            yield json.loads(line)
+        except json.JSONDecodeError:
+            pass  # the last line of a process that was killed
+
+
+def recorded(result, where, binary):
+    """What the recording says when it is opened elsewhere."""
+    done = subprocess.run([binary, "report", "--json", where / "incident.rtrace"], capture_output=True, text=True)
+    try:
+        words = said(json.loads(done.stdout.splitlines()[0]))
+    except (json.JSONDecodeError, IndexError, KeyError):
+        result.report = done.stderr.strip() or "no sentence"
+        return
+    result.report = words.sentence
+    if result.incident.healthy:
+        result.report_right = not words.warns
+    else:
+        result.report_right = is_right(result.incident, words) and not innocent(result.incident, words)
+
+
+def score(incident, where, binary, failure):
+    result = Result(incident, invalid=failure or "")
+    if result.invalid:
+        return result
+    try:
+        at = marks(where)
+        spoken = [said(line) for line in lines(where / "top.json")]
+    except (OSError, KeyError, ValueError) as error:
+        result.invalid = f"incomplete: {error}"
+        return result
+    if "end" not in at:
+        result.invalid = "the phases did not end"
+        return result
+
+    waits = latencies(where)
+    before = [ms for begun, ms in waits if at["healthy"] <= begun < at["cause"]]
+    during = [(begun, ms) for begun, ms in waits if at["cause"] <= begun + ms / 1e3 and begun < at["recovery"]]
+    if before:
+        result.before_ms = by_time(before)
+    if during:
+        result.during_ms = by_time(ms for _, ms in during)
+    recorded(result, where, binary)
+
+    if incident.healthy:
+        result.alarms = sum(s.warns for s in spoken if at["healthy"] <= s.time <= at["end"])
+        result.accused = sorted({m for s in spoken for m in s.accused if s.time >= at["healthy"]})
+        result.said = next((s.sentence for s in reversed(spoken) if s.warns and s.time >= at["healthy"]), spoken[-1].sentence)
+        return result
+
+    slow_ms = incident.declared.slower * result.before_ms
+    slow = [begun for begun, ms in during if ms > slow_ms and begun + ms / 1e3 > at["cause"]]
+    if not before or not slow or result.during_ms < slow_ms:
+        result.invalid = f"the cause did not take effect: {result.before_ms:.1f} ms before, {result.during_ms:.1f} ms during"
+        return result
+    first = max(slow[0], at["cause"])
+    result.alarms = sum(s.warns for s in spoken if at["healthy"] + 5 <= s.time < at["cause"])
+    sick = [s for s in spoken if first <= s.time <= at["recovery"] + 2]
+    result.accused = sorted({m for s in sick for m in innocent(incident, s)})
+    for words in sick:
+        if is_right(incident, words):
+            result.seconds, result.said = words.time - first, words.sentence
+            break
+    else:
+        result.said = sick[-1].sentence if sick else "nothing"
+    return result
+
+
+def row(result):
+    incident = result.incident
+    if result.invalid:
+        return f"| {incident.name} | - | | | | {result.invalid} |"
+    if incident.healthy:
+        mark = "alarmed" if result.alarms else "right"
+        return (f"| {incident.name} | {mark} | {result.alarms} | {' '.join(result.accused)} | "
+                f"{'right' if result.report_right else 'wrong'} | {result.said} |")
+    when = f"{result.seconds:.0f} s" if result.seconds >= 0 else "never"
+    mark = "right" if result.right else "late" if result.seconds >= 0 else "wrong"
+    return (f"| {incident.name} | {mark}, {when} | {result.before_ms:.1f}, {result.during_ms:.0f} ms | "
+            f"{' '.join(result.accused)} | {'right' if result.report_right else 'wrong'} | {result.said} |")
+
+
+def table(results):
+    incidents = [r for r in results if not r.incident.healthy]
+    controls = [r for r in results if r.incident.healthy]
+    valid = [r for r in incidents if not r.invalid]
+    text = []
+    if incidents:
+        text += ["| incident | first sentence | wait before, with the cause | innocent accused | recording | sentence |",
+                 "|---|---|---|---|---|---|", *map(row, incidents), ""]
+    if controls:
+        text += ["| control | verdict | intervals with a warning | accused | recording | sentence |", "|---|---|---|---|---|---|",
+                 *map(row, controls), ""]
+    times = sorted(r.seconds for r in valid if r.seconds >= 0)
+    text += [
+        f"* right first sentence within {LIMIT_SECONDS} s: {sum(r.right for r in valid)} of {len(valid)}"
+        + (f", median {statistics.median(times):.0f} s" if times else ""),
+        f"* recordings with the right first sentence: {sum(r.report_right for r in valid)} of {len(valid)}",
+        f"* incidents in which an innocent member was accused: {sum(bool(r.accused) for r in valid)}",
+        f"* controls with a warning: {sum(bool(r.alarms) for r in controls if not r.invalid)} of "
+        f"{sum(not r.invalid for r in controls)}",
+        f"* invalid: {sum(bool(r.invalid) for r in results)}",
+    ]
+    return "\n".join(text)
+
+
+def page(results, seconds):
+    return (
+        "# Incidents\n\nWritten by `tools/incidents --write`. Each incident is a file in `tests/incidents`, which declares the cause; "
+        "the wait is that of the workload itself: half of the waited time is in operations that take longer, before the cause and with it.\n\n"
+        f"{table(results)}\n\nAll were played in {seconds / 60:.0f} minutes.\n"
+    )
