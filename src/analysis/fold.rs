@@ -187,8 +187,6 @@ impl Fold {
                                 let new = || Uncounted::new(before.requests);
                                 let check = checks.entry(member.name.clone()).or_insert_with(new);
                                 using.uncounted = check.grow(kernel, counted);
-                            } else {
-                                checks.remove(&member.name);
                             }
                             lost.count(Loss::Uncounted, using.uncounted);
                         }
@@ -220,6 +218,9 @@ impl Fold {
                 }
             })
             .collect();
+        let all = || now.arrays.iter().flat_map(|a| &a.members);
+        let is_compared = |m: &MemberNow| m.disk.is_some_and(|d| d.requests_before.is_some());
+        checks.retain(|name, _| all().any(|m| m.name == *name && is_compared(m)));
         nested::fill_submitted(&mut arrays);
         for member in arrays.iter().flat_map(|a| &a.members) {
             let growth = member.disk.map_or(0, |d| d.uncounted);
