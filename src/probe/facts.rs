@@ -105,8 +105,8 @@ impl Facts {
         let mut facts = types.join().unwrap_or_else(|_| Self::types());
         facts.md.add_symbols(&symbols);
         // Without CONFIG_KALLSYMS_ALL, the list has functions only: addresses of variables are
-        // unknown.
-        let variable = |name| match symbols.has("init_task") {
+        // unknown, and needed if memory is at random addresses.
+        let variable = |name| match symbols.has("init_task") || symbols.has_fixed_memory() {
             true => symbols.address(name),
             false => u64::MAX,
         };

@@ -329,7 +329,8 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
             _ => true,
         };
         if used {
-            plan.notes.push(format!("no {lost}: the kernel's symbols lack {name} ({module})"));
+            let module = if module.is_empty() { "the kernel" } else { module };
+            plan.notes.push(format!("no {lost}: the symbols of {module} lack {name}"));
         }
     }
     if need.mirrors && !facts.md.has_sync() && facts.md.hidden {

@@ -11,7 +11,8 @@ use crate::machine::{Sys, modules};
 pub(super) const HIDDEN: u64 = u64::MAX;
 
 /// Symbols that [`super::facts`] and [`super::md`] need.
-const NAMES: [&str; 25] = [
+const NAMES: [&str; 26] = [
+    "_stext",
     "init_task",
     "vmemmap_base",
     "page_offset_base",
@@ -108,10 +109,17 @@ impl KernelSymbols {
         find(module).or_else(|| find("")).map_or(0, address)
     }
 
+    /// True if the kernel's text, and therefore its memory, is not at a random address (x86-64:
+    /// CONFIG_PHYSICAL_START, and kaslr_memory_enabled() in arch/x86/mm/kaslr.c).
+    pub fn has_fixed_memory(&self) -> bool {
+        self.address("_stext") == 0xffff_ffff_8100_0000
+    }
+
     /// Bit mask of [`EXPECTED`]: symbols that the kernel, or a module that it has, lacks.
     pub fn absent(&self, has: impl Fn(&str) -> bool) -> u32 {
         (0..).zip(EXPECTED).fold(0, |mask, (bit, (name, module, _))| {
             let lacks = self.address_in(module, name) == 0 && (module.is_empty() || has(module));
+            let lacks = lacks && (name != "init_task" || !self.has_fixed_memory());
             mask | u32::from(lacks) << bit
         })
     }
