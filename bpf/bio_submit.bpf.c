@@ -245,7 +245,7 @@ counted:
 			.inode = inode,
 			.key = rt_learned_key(index, sector),
 			.now_ns = now,
-			.bytes = size,
+			.bytes = rt_counts() ? size : 0,
 			.has_file = origin == RT_ORIGIN_FILE_DATA && op <= RT_OP_WRITE,
 		});
 	return 0;
