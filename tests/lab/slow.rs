@@ -166,7 +166,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     assert!(idle.len() >= 2, "{}", idle.len());
     let (mut starts, mut commits) = (Vec::new(), Vec::new());
     for operation in &idle {
-        let largest = &operation["phases"][0];
+        let largest = longest_wait(operation);
         assert_eq!(largest["phase"], "md_superblock", "{operation:#}");
         assert_eq!(largest["member"], "dm-1", "{operation:#}");
         starts.push(Times {
@@ -250,7 +250,7 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     // A truncation holds the transaction.
     let locked = named("locked", "fsync");
     assert_eq!(locked.len(), 1);
-    let largest = &locked[0]["phases"][0];
+    let largest = longest_wait(locked[0]);
     assert_eq!(largest["phase"], "transaction_locked", "{:#}", locked[0]);
     assert_eq!(largest["task"]["comm"], "rm", "{:#}", locked[0]);
     assert_eq!(largest["reason"], "truncate handle");
