@@ -56,8 +56,8 @@ mod tests {
         fn rt_native_dev(buckets: *mut rt_dev_bucket, mult: u64, dev: u32) -> u32;
     }
 
-    /// As many devices as can be watched, of these numbers: the programs find each of them, and no
-    /// other.
+    /// Asserts that an index with the first [`DEVS`] of `numbers` holds each of them, and that the
+    /// programs find no other device in it.
     fn all_are_found(name: &str, numbers: impl Iterator<Item = u32>) {
         let numbers: BTreeSet<u32> = numbers.filter(|n| *n != 0).take(DEVS as usize).collect();
         assert_eq!(numbers.len(), DEVS as usize, "{name}");

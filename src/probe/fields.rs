@@ -2,8 +2,8 @@
 //! kernel that lacks one of them load, apart from those of the first entry: they read 0, or leave
 //! out the figure. `tools/btf/selftest` and `tests/missing_fields.rs` check the list.
 
-/// What is lost without each of these fields; nothing can be traced without those of the first
-/// entry. `a|b`: one of these is needed, by kernel. `?a`: needed if the kernel has the structure.
+/// Figures, each with the fields that it needs. Nothing can be traced without those of the first
+/// entry. `a|b`: the kernel has one of these. `?a`: needed if the kernel has the structure.
 pub const LOST: [(&str, &str); 12] = [
     (
         "",

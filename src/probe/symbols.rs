@@ -40,8 +40,8 @@ const NAMES: [&str; 26] = [
     "end_reshape_write",
 ];
 
-/// What is lost without a symbol, in a kernel with this module; "" is the kernel itself.
-/// Symbols that only some kernels have are not here, and neither are those whose addresses
+/// Symbols with their modules ("": the kernel itself), and the figure that is lost without each.
+/// The list leaves out symbols that only some kernels have, and those whose addresses
 /// [`super::plan`] examines.
 pub(super) const EXPECTED: [(&str, &str, &str); 14] = [
     ("init_task", "", "origins of blocks in pages without a buffer head, until one has been seen"),

@@ -22,6 +22,7 @@ attempt() {
 	local on=$1 options=()
 	shift
 	for command in "$@"; do options+=(-c "$command"); done
+	# xfs_io fails when a write is refused, as is intended. The test asserts the numbers of both kinds.
 	xfs_io -d "${options[@]}" "/dev/$on" >/run/said 2>/run/errors || true
 	moved=$(awk -F'[ /]' -v sum="$moved" '/^wrote / { sum += $2 } END { print sum }' /run/said)
 	refused=$((refused + $(grep -c 'temporarily unavailable' /run/errors || true)))

@@ -159,8 +159,7 @@ fn options_of_the_other_filesystem_are_refused() {
     fails(&plan(&["--fs", "xfs", "--mkfs", "-g 32744"]), &["-g"]);
 }
 
-/// As root, a program is never taken from PATH, and mkfs.xfs is not run for a filesystem that
-/// exists.
+/// `layout` as root runs no program from PATH, and no mkfs.xfs for an existing filesystem.
 #[test]
 fn programs_of_path_are_not_run_as_root() {
     if !root() {
