@@ -15,21 +15,31 @@ pub struct Answer {
 
 /// Sends `METHOD PATH` with these header lines, and reads the whole response.
 pub fn ask(address: &str, method: &str, path: &str, headers: &[&str]) -> Answer {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    try_ask(address, method, path, headers).unwrap()
+}
+
+/// As [`ask`], but an error if the server closes the connection.
+pub fn try_ask(
+    address: &str,
+    method: &str,
+    path: &str,
+    headers: &[&str],
+) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
     let mut lines = vec![format!("{method} {path} HTTP/1.1")];
     if !headers.iter().any(|h| h.starts_with("Host:")) {
         lines.push(format!("Host: {address}"));
     }
     lines.extend(headers.iter().map(ToString::to_string));
     lines.push("Connection: close\r\n\r\n".to_owned());
-    stream.write_all(lines.join("\r\n").as_bytes()).unwrap();
+    stream.write_all(lines.join("\r\n").as_bytes())?;
     let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
+    stream.read_to_end(&mut answer)?;
     let text = String::from_utf8_lossy(&answer).into_owned();
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
     let status = head.split(' ').nth(1).and_then(|s| s.parse().ok());
-    Answer { status: status.unwrap_or(0), head: head.to_owned(), body: body.to_owned() }
+    Ok(Answer { status: status.unwrap_or(0), head: head.to_owned(), body: body.to_owned() })
 }
 
 /// `GET PATH`.

@@ -149,6 +149,8 @@ pub async fn serve(
                 continue;
             }
         };
+        // Requests that have arrived are read first: their token keeps their connection open.
+        tokio::task::yield_now().await;
         places.make_room(peer);
         let _ = stream.set_nodelay(true);
         let connection = Arc::new(Connection {
