@@ -144,7 +144,7 @@ read -r healthy sick after <seconds
 
 raidtrace top --json -i 1 >$out/top.json 2>$out/top.err &
 watchers=($!)
-wait_until 120 has_lines $out/top.json 2
+wait_until 600 has_lines $out/top.json 2
 sample &
 sampler=$!
 
@@ -155,7 +155,7 @@ sleep $((healthy - recorded_before))
 # The recording has the telling part only, so that it is small.
 raidtrace record -o $out/incident.rtrace --slow=50ms >$out/record.out 2>&1 &
 recorder=$!
-wait_until 120 [ -s $out/incident.rtrace ]
+wait_until 600 [ -s $out/incident.rtrace ]
 sleep "$recorded_before"
 mark cause
 . ./cause
