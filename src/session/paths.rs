@@ -17,6 +17,8 @@ const FRESH: Duration = Duration::from_secs(10);
 /// Longest wait of a sample for answers. After a timeout, samples do not wait for answers again
 /// until one has arrived.
 const WAIT: Duration = Duration::from_millis(250);
+/// Longest wait at the end of a recording, whose last paths are not asked for again.
+const LAST_WAIT: Duration = Duration::from_secs(2);
 /// Number of cached paths above which stale ones are dropped.
 const CACHED: usize = 4096;
 /// Shortest time between two reads of the mount table, which is read again for an unknown
@@ -53,9 +55,9 @@ impl Default for Paths {
 }
 
 impl Paths {
-    /// Waits for answers from now on.
+    /// Waits for answers from now on: a recording ends.
     pub fn wait_for_answers(&mut self) {
-        (self.wait, self.late) = (WAIT, false);
+        (self.wait, self.late) = (LAST_WAIT, false);
     }
 
     /// A cache that never waits. Answers are available at the next request.
