@@ -184,7 +184,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
         arrays: vec![Subject {
             info,
             members: (0..disks).map(member).collect(),
-            read_reason_uncertain: false,
+            ..Subject::default()
         }],
         ..State::default()
     }

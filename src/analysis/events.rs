@@ -125,7 +125,7 @@ impl Events {
         sums.finish();
         let interval = Duration::from_micros(to_us.saturating_sub(from_us).max(0) as u64);
         let state = sums.state.clone().or_else(|| self.before.clone());
-        self.before.clone_from(&state);
+        let earlier = std::mem::replace(&mut self.before, state.clone());
         let state = state.unwrap_or_default();
         let arrays = Arrays::new(&self.directory, &state, &sums);
         let mut end = Sample {
@@ -141,6 +141,11 @@ impl Events {
             arrays: end.arrays.clone(),
             ..Sample::default()
         };
+        for subject in &mut start.arrays {
+            let mut all = earlier.iter().flat_map(|state| &state.arrays);
+            let same = all.find(|a| a.info.name == subject.info.name);
+            subject.around = same.and_then(|a| a.around.clone());
+        }
         for member in start.arrays.iter_mut().flat_map(|a| &mut a.members) {
             member.disk = member.disk.map(|_| DiskCounters::default());
         }

@@ -70,6 +70,8 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
         dirtied_files: Files::default(),
         journal_stalls: Vec::new(),
         hotspot: None,
+        around: None,
+        verdict: None,
         slow: None,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::around::Around;
 use super::counters::{
     CellCounters, CellKey, CostCounters, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
 };
@@ -53,6 +54,9 @@ pub struct Subject {
     /// array in sync and idle, which it no longer is. Recordings call it `doubtful`.
     #[serde(rename = "doubtful")]
     pub read_reason_uncertain: bool,
+    /// Facts beside the members' requests, cumulative; `None` in recordings without them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub around: Option<Around>,
 }
 
 /// Current state of a member.
@@ -214,6 +218,11 @@ impl Fold {
                         now,
                     ),
                     journal_stalls: journal_stalls(&was, now, number),
+                    around: subject.around.as_ref().map(|now| {
+                        let same = was.arrays.iter().find(|a| a.info.name == subject.info.name);
+                        let before = same.and_then(|a| a.around.as_ref());
+                        now.since(before.unwrap_or(now))
+                    }),
                     ..ArraySnapshot::default()
                 }
             })

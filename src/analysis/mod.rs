@@ -5,6 +5,7 @@
 
 pub mod alloc;
 pub mod amplification;
+pub mod around;
 pub mod compare;
 pub mod counters;
 pub mod detail;
@@ -36,5 +37,6 @@ pub mod timeline;
 pub mod traffic;
 pub mod uncounted;
 pub mod units;
+pub mod verdict;
 pub mod waited;
 pub mod window;

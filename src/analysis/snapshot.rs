@@ -55,6 +55,10 @@ pub struct ArraySnapshot {
     pub journal_stalls: Vec<JournalStalls>,
     /// Hot spot, or a summary without one; `None` until it is computed.
     pub hotspot: Option<super::hotspot::Hotspot>,
+    /// Facts beside the members' requests, with the counters of the interval; `None` if unknown.
+    pub around: Option<super::around::Around>,
+    /// Who waits, how long and why; `None` without `around`.
+    pub verdict: Option<super::verdict::Verdict>,
     /// Sentence about the longest slow operation of the last ten seconds; `None` if there was
     /// none, or if slow operations are not traced.
     pub slow: Option<String>,

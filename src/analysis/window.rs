@@ -11,6 +11,7 @@ use super::hotspot;
 use super::snapshot::{
     ArraySnapshot, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
 };
+use super::verdict::Accounts;
 
 /// Length of the window of the live screen.
 pub const SPAN: Duration = Duration::from_secs(10);
@@ -19,17 +20,18 @@ pub const SPAN: Duration = Duration::from_secs(10);
 const PIECES: u32 = 10;
 
 /// The last snapshots, up to a span of time.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Window {
     span: Duration,
     pieces: VecDeque<Snapshot>,
     history: History,
+    accounts: Accounts,
 }
 
 impl Window {
     /// Creates a window of `span`. A window always has at least one interval, however long.
     pub fn new(span: Duration) -> Self {
-        Self { span, pieces: VecDeque::new(), history: History::default() }
+        Self { span, pieces: VecDeque::new(), ..Self::default() }
     }
 
     /// Adds `snapshot`, and fills in its hot spots and amplification over the window.
@@ -42,6 +44,12 @@ impl Window {
             array.hotspot = whole.map(|a| hotspot::find(a, merged.interval));
             array.amplification = whole.map(|a| Amplification::new(a, merged.interval));
         }
+        self.accounts.judge(snapshot);
+    }
+
+    /// Starts again at an earlier or later interval, and keeps what verdicts compare with.
+    pub fn restart(&mut self) {
+        (self.pieces, self.history) = (VecDeque::new(), History::default());
     }
 
     /// Adds an interval, and drops those older than the span.
@@ -190,6 +198,9 @@ fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, la
             disk.requests = disk.requests.saturating_add(old.requests);
             disk.uncounted = disk.uncounted.saturating_add(old.uncounted);
         }
+    }
+    if let (Some(now), Some(was)) = (&mut now.around, &was.around) {
+        now.merge(was);
     }
     for (kind, bytes) in was.submitted {
         let sum = now.submitted.entry(kind).or_default();

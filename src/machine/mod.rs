@@ -19,6 +19,7 @@ pub mod mballoc;
 mod mdstat;
 mod metadata;
 pub mod mounts;
+pub mod neighbours;
 mod nested;
 mod project;
 mod resolve;

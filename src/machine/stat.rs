@@ -14,10 +14,15 @@ use super::sys::Sys;
 pub struct DiskStat {
     /// Reads completed.
     pub reads: u64,
+    pub read_sectors: u64,
+    /// Sum of the times of the reads, ms.
+    pub read_ms: u64,
     /// Writes completed.
     pub writes: u64,
     /// Sectors written.
     pub write_sectors: u64,
+    /// Sum of the times of the writes, ms.
+    pub write_ms: u64,
     /// Requests in flight now.
     pub in_flight: u64,
     /// Milliseconds with at least one request in flight.
@@ -36,8 +41,11 @@ impl DiskStat {
         let at = |i: usize| fields.get(i).copied().unwrap_or(0);
         (fields.len() >= 11).then(|| Self {
             reads: at(0),
+            read_sectors: at(2),
+            read_ms: at(3),
             writes: at(4),
             write_sectors: at(6),
+            write_ms: at(7),
             in_flight: at(8),
             io_ticks_ms: at(9),
             discards: at(11),

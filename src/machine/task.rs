@@ -41,6 +41,23 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
+/// Number of voluntary context switches of a task in uninterruptible sleep; `None` in another state,
+/// if the task has exited, or if /proc belongs to another PID namespace. Two equal numbers mean that
+/// the task has not run in between.
+pub fn sleeps_since(sys: &Sys, pid: u32) -> Option<u64> {
+    let status = sys.text(&format!("/proc/{pid}/status")).filter(|_| sys.has_host_pids())?;
+    let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+    field("State:").filter(|state| state.starts_with('D'))?;
+    field("voluntary_ctxt_switches:")?.parse().ok()
+}
+
+/// Functions on a task's kernel stack, innermost first; empty without the permission to read it.
+pub fn stack(sys: &Sys, pid: u32) -> Vec<String> {
+    let text = sys.text(&format!("/proc/{pid}/stack")).unwrap_or_default();
+    let function = |line: &str| Some(line.split_once("] ")?.1.split('+').next()?.to_owned());
+    text.lines().filter_map(function).collect()
+}
+
 /// True for a kernel thread, which has no command line. `None` if the task has exited, or if /proc
 /// belongs to another PID namespace.
 pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {

@@ -71,12 +71,12 @@ pub fn state(time_us: i64) -> State {
             Subject {
                 info: array("md127", "raid0", 4),
                 members: (0..4).map(|i| member(format!("loop{}", i + 1), i)).collect(),
-                read_reason_uncertain: false,
+                ..Subject::default()
             },
             Subject {
                 info: array("sda", "single", 1),
                 members: vec![member("sda".to_owned(), 0)],
-                read_reason_uncertain: false,
+                ..Subject::default()
             },
         ],
         ..State::default()

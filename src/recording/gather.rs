@@ -25,12 +25,14 @@ use crate::analysis::snapshot::Snapshot;
 use crate::analysis::time;
 use crate::analysis::time::Span;
 use crate::analysis::timeline::{Fine, Pieces, Timeline};
+use crate::analysis::verdict::Worst;
 use crate::origin::Op;
 use crate::recording::alloc::Interval;
 use crate::recording::error::Ending;
 use crate::recording::header::Header;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::slow;
+use crate::recording::source::Source;
 
 /// Maximum number of losses listed one by one.
 const LOSSES: usize = 100;
@@ -181,7 +183,17 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
         );
     }
     let to_us = to_us.min(pass.newest);
-    Ok(pass.report(&reader, recorded_us, from_us, to_us))
+    let mut worst = Worst::default();
+    if pass.has_facts {
+        let second = Duration::from_secs(1);
+        let again = Source::new(Reader::open(path, Wanted::Figures)?, second, Box::new(|| None));
+        let ends = again.map(|snapshot| (snapshot.time.as_microsecond(), snapshot));
+        let period = ends.take_while(|(end, _)| *end <= to_us).filter(|(end, _)| *end > from_us);
+        period.for_each(|(_, snapshot)| worst.add(&snapshot));
+    }
+    let (mut report, series) = pass.report(&reader, recorded_us, from_us, to_us);
+    report.snapshot.arrays.iter_mut().for_each(|array| worst.lead(array));
+    Ok((report, series))
 }
 
 /// Sums of the pass.
@@ -206,6 +218,8 @@ struct Pass {
     errors: u64,
     losses: Vec<(i64, String)>,
     newest: i64,
+    /// True if states have the facts that verdicts need.
+    has_facts: bool,
     allocator: Option<Allocator>,
     slow: Option<SlowSnapshot>,
     invalid: u64,
@@ -236,6 +250,7 @@ impl Pass {
             errors: 0,
             losses: Vec::new(),
             newest: i64::MIN,
+            has_facts: false,
             allocator: None,
             slow: None,
             invalid: 0,
@@ -257,6 +272,7 @@ impl Pass {
             return;
         }
         if let Item::State(state) = item {
+            self.has_facts |= state.arrays.iter().any(|a| a.around.is_some());
             self.arrays.clear();
             for subject in &state.arrays {
                 let name = &subject.info.name;

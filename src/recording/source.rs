@@ -153,7 +153,7 @@ impl Source {
         self.events.disks.add_boundary(warm);
         self.spans = VecDeque::from([Span::new(warm)]);
         self.fold = Fold::new(Sample::default());
-        self.window = Window::new(window::SPAN);
+        self.window.restart();
         self.slow = Recent::default();
         (self.newest, self.begin, self.done) = (i64::MIN, warm, false);
         while self.spans.front().is_some_and(|s| s.from < until) && self.next().is_some() {}

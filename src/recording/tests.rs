@@ -12,6 +12,7 @@ use super::alloc::Interval;
 use super::header::{Array, Filesystem, Header, Member, Mount};
 use super::rows::{Device, Devices, StateRow};
 use crate::analysis::alloc::fixture;
+use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fold::{DiskCounters, MemberNow, Subject};
 use crate::analysis::item::{Item, State};
@@ -68,11 +69,34 @@ fn state() -> State {
                 }),
             }],
             read_reason_uncertain: true,
+            around: Some(around()),
         }],
         costs: vec![(0, Origin::Journal, CostCounters { parity: 5, rmw_read: 6 })],
         lost: every_loss(),
         overhead: Overhead { bpf_ns: 10, bpf_events: 11, measured_ns: 12, unmeasured_ns: 13 },
         notes: vec!["a note".to_owned()],
+    }
+}
+
+fn around() -> Around {
+    let io = |n| DeviceIo { requests: [n, 2], bytes: [3, 4], ms: [5, 6], in_flight: 7 };
+    Around {
+        io: io(1),
+        disks: vec![SharedDisk {
+            member: "sda1".to_owned(),
+            disk: "sda".to_owned(),
+            io: io(8),
+            others: vec![Neighbour { device: "sda2".into(), user: "swap".into(), io: io(9) }],
+        }],
+        sync_action: Some("check".to_owned()),
+        suspended: vec!["md127".to_owned()],
+        stripe_cache_full: true,
+        hung: vec![HungTask {
+            pid: 1,
+            comm: "mysqld".to_owned(),
+            ms: 2,
+            function: "md_handle_request".to_owned(),
+        }],
     }
 }
 

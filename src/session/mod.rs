@@ -11,6 +11,7 @@
 //! * [`alloc`], [`slow`]: intervals of `raidtrace alloc` and of `raidtrace slow`.
 
 pub mod alloc;
+mod around;
 pub mod cpus;
 pub mod engine;
 mod groups;
@@ -32,11 +33,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
+use self::around::Surroundings;
 use self::groups::uneven_groups;
 use self::paths::Paths;
 use self::prepare::{Preparation, tables};
 pub use self::update::Update;
-use crate::analysis::counters::{Counters, JournalCounters};
+use crate::analysis::counters::{Counters, JournalCounters, TaskId};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
 use crate::machine::mballoc;
@@ -70,6 +72,7 @@ pub struct Session {
     members_hash: u64,
     /// Number of md events.
     md_events: u64,
+    around: Surroundings,
     cgroups: Cgroups,
     paths: Paths,
     start: Instant,
@@ -251,6 +254,7 @@ impl Session {
             stopped: Vec::new(),
             members_hash: 0,
             md_events: 0,
+            around: Surroundings::default(),
             start: Instant::now(),
         })
     }
@@ -278,6 +282,11 @@ impl Session {
     /// The programs.
     pub fn probe(&mut self) -> &mut Probe {
         &mut self.traced.probe
+    }
+
+    /// Records that a task has submitted something: it is looked at if it then does not run.
+    pub fn submitted(&mut self, task: TaskId) {
+        self.around.submitted(task);
     }
 
     /// Makes later samples wait for paths. Call this after the last event was recorded.
@@ -347,6 +356,10 @@ impl Session {
             self.traced.probe.set_in_sync(number, in_sync)?;
             subject.read_reason_uncertain = !in_sync && !self.traced.reads_stripes;
         }
+        for key in counters.tasks.keys() {
+            self.around.submitted(key.id());
+        }
+        self.look_around(&mut arrays);
         // Append: existing arrays must keep their index.
         arrays.extend(
             self.stopped.iter().map(|info| Subject { info: info.clone(), ..Subject::default() }),
@@ -421,7 +434,7 @@ impl Session {
             ..array_info(topology, array)
         };
         self.states.push(state.ok());
-        Subject { info, members, read_reason_uncertain: false }
+        Subject { info, members, ..Subject::default() }
     }
 }
 

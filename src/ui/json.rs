@@ -22,6 +22,7 @@ use crate::analysis::lost::Lost;
 use crate::analysis::snapshot;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot};
 use crate::analysis::time;
+use crate::analysis::verdict::Verdict;
 use crate::origin::{Op, Origin};
 use crate::printable::hex;
 
@@ -92,6 +93,8 @@ pub(crate) struct Array<'a> {
     health: Option<&'a str>,
     filesystems: &'a [String],
     hotspot: Option<Hotspot<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'a Verdict>,
     /// The longest slow operation of the last ten seconds; only with --slow.
     #[serde(skip_serializing_if = "Option::is_none")]
     slow: Option<&'a str>,
@@ -306,6 +309,7 @@ impl<'a> Array<'a> {
             health: a.info.health.as_deref(),
             filesystems: &a.info.filesystems,
             hotspot: a.hotspot.as_ref().map(Hotspot::from),
+            verdict: a.verdict.as_ref(),
             slow: a.slow.as_deref(),
             members: a.members.iter().map(Member::from).collect(),
             tasks: a.tasks.iter().map(Task::from).collect(),

@@ -97,6 +97,11 @@ impl Severity {
 }
 
 impl Hotspot {
+    /// True if the hot spot is a cgroup's limit.
+    pub fn is_limit(&self) -> bool {
+        self.kind == Kind::Queued && self.members.is_empty()
+    }
+
     /// True if the hot spot delays IO. Shown with an exclamation mark.
     pub fn is_warning(&self) -> bool {
         self.severity >= Severity::Warning

@@ -6,7 +6,9 @@ use anyhow::Result;
 
 use super::output::Files;
 use super::summary::Summary;
-use crate::analysis::snapshot::Snapshot;
+use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
+use crate::analysis::verdict::Worst;
+use crate::analysis::window::Window;
 use crate::analysis::{hotspot, window};
 use crate::machine::Sys;
 use crate::session::Session;
@@ -40,6 +42,9 @@ pub struct Recording {
     limits: Limits,
     started: Instant,
     total: Option<Snapshot>,
+    /// For the verdicts.
+    window: Window,
+    worst: Worst,
 }
 
 impl Recording {
@@ -58,21 +63,23 @@ impl Recording {
             limits,
             started: Instant::now(),
             total: None,
+            window: Window::new(window::SPAN),
+            worst: Worst::default(),
         })
     }
+}
 
-    fn add(total: &mut Option<Snapshot>, snapshot: Snapshot) {
-        let total = match total {
-            Some(total) => {
-                window::merge(total, &snapshot);
-                total
-            }
-            None => total.insert(snapshot),
-        };
-        for array in &mut total.arrays {
-            array.tasks.truncate(LISTED);
-            array.files.busiest.truncate(LISTED);
+fn add(total: &mut Option<Snapshot>, snapshot: Snapshot) {
+    let total = match total {
+        Some(total) => {
+            window::merge(total, &snapshot);
+            total
         }
+        None => total.insert(snapshot),
+    };
+    for array in &mut total.arrays {
+        array.tasks.truncate(LISTED);
+        array.files.busiest.truncate(LISTED);
     }
 }
 
@@ -106,22 +113,34 @@ impl Source for Recording {
     }
 
     fn interval(&mut self) -> Result<()> {
-        let snapshot = self.recorder.interval()?;
-        Self::add(&mut self.total, snapshot);
+        let mut snapshot = self.recorder.interval()?;
+        self.window.evaluate(&mut snapshot);
+        self.worst.add(&snapshot);
+        add(&mut self.total, snapshot);
         Ok(())
     }
 
-    fn finish(mut self) -> Finished {
+    fn finish(self) -> Finished {
         let span = self.started.elapsed();
         let (files, recorded, last, result) = self.recorder.end();
-        if let Some(last) = last {
-            Self::add(&mut self.total, last);
+        let (mut window, mut worst, mut total) = (self.window, self.worst, self.total);
+        if let Some(mut last) = last {
+            window.evaluate(&mut last);
+            worst.add(&last);
+            add(&mut total, last);
         }
-        let arrays =
-            self.total.iter().flat_map(|total| total.arrays.iter().map(|a| (total.interval, a)));
-        let headlines = arrays
-            .map(|(over, a)| format!("{}: {}", a.info.name, hotspot::find(a, over).headline))
-            .collect();
+        let Some(mut total) = total else {
+            let headlines = Vec::new();
+            return Finished { files, summary: Summary { span, recorded, headlines }, result };
+        };
+        let over = total.interval;
+        let headline = |array: &mut ArraySnapshot| {
+            array.hotspot = Some(hotspot::find(array, over));
+            worst.lead(array);
+            let headline = array.hotspot.as_ref().map(|h| h.headline.as_str());
+            format!("{}: {}", array.info.name, headline.unwrap_or_default())
+        };
+        let headlines = total.arrays.iter_mut().map(headline).collect();
         Finished { files, summary: Summary { span, recorded, headlines }, result }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 
 use super::args::Top;
-use super::output::{Render, add};
+use super::output::{Render, Whole};
 use super::slow::Sentences;
 use crate::analysis::snapshot::Snapshot;
 use crate::commands::top::replay;
@@ -65,7 +65,8 @@ fn start(args: &Top) -> Result<Tracing> {
         move || {
             let mut sampler = Sampler::start(Sys::live(), &targets, account, dirtied)?;
             let slow = slow.map(|least| Sentences::start(&targets, sampler.session(), least));
-            Ok(Totals { slow: slow.transpose()?, sampler, keep_total: !json, total: None })
+            let total = (!json).then(Whole::default);
+            Ok(Totals { slow: slow.transpose()?, sampler, total })
         },
         first(args),
         period,
@@ -76,9 +77,8 @@ fn start(args: &Top) -> Result<Tracing> {
 struct Totals {
     sampler: Sampler,
     slow: Option<Sentences>,
-    /// True if the total is needed, that is without `--json`.
-    keep_total: bool,
-    total: Option<Snapshot>,
+    /// `None` if the total is not needed, that is with `--json`.
+    total: Option<Whole>,
 }
 
 impl Source for Totals {
@@ -114,14 +114,14 @@ impl Source for Totals {
         if let Some(slow) = &mut self.slow {
             slow.add_to(&mut snapshot, self.sampler.session())?;
         }
-        if self.keep_total {
-            add(&mut self.total, &snapshot);
+        if let Some(total) = &mut self.total {
+            total.add(&snapshot);
         }
         Ok(snapshot)
     }
 
     fn finish(self) -> Option<Snapshot> {
-        self.total
+        self.total?.finish()
     }
 }
 

@@ -43,8 +43,11 @@ impl<D: Storage> Recorder<D> {
                 Item::Submission(s) => {
                     *submissions += 1;
                     let task = TaskId { array: s.array, pid: s.pid };
-                    if task != *last_task && !writer.knows(task) {
-                        writer.task(task, &session.task_info(task));
+                    if task != *last_task {
+                        session.submitted(task);
+                        if !writer.knows(task) {
+                            writer.task(task, &session.task_info(task));
+                        }
                     }
                     *last_task = task;
                     if let Some(id) = s.file

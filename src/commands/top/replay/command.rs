@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
 use super::super::args::{Demo, Incident, Top};
-use super::super::output::{Render, add};
+use super::super::output::{Render, Whole};
 use super::screen;
 use crate::analysis::time;
 use crate::recording::reader::{Reader, Wanted};
@@ -93,12 +93,12 @@ fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {
 fn as_text(mut source: Source, options: &Options) -> Result<()> {
     let render: Render = if options.json { json::write } else { batch::write };
     let mut out = io::stdout().lock();
-    let (mut whole, mut printed) = (None, HashSet::new());
+    let (mut whole, mut printed) = (Whole::default(), HashSet::new());
     let mut left = options.count;
     for snapshot in source.by_ref() {
         print_new(&snapshot.notes, &mut printed);
         if !options.json {
-            add(&mut whole, &snapshot);
+            whole.add(&snapshot);
         }
         match render(&mut out, &snapshot) {
             Ok(()) => {}
@@ -112,6 +112,7 @@ fn as_text(mut source: Source, options: &Options) -> Result<()> {
     let Some(begin) = source.start_us() else {
         bail!("the recording contains no interval; {}", source.reader().ending());
     };
+    let whole = whole.finish();
     let length = whole.as_ref().map_or(Duration::ZERO, |w| w.interval);
     if let Some(whole) = whole.filter(|_| length > options.interval.mul_f64(1.5)) {
         let since = time::clock_both(begin, &time::local());

@@ -1,0 +1,145 @@
+//! Facts about an array that its members' requests do not show: the array's own statistics, other
+//! users of its disks, a resync, and tasks that have not returned from it.
+
+use serde::{Deserialize, Serialize};
+
+/// Facts at the end of an interval. Counters are cumulative in a sample, and those of the interval
+/// in a snapshot ([`Around::since`]).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Around {
+    /// The array's own stat file. Before 5.14 md counts no times.
+    pub io: DeviceIo,
+    /// Disks that not only the member uses, by name of the member.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub disks: Vec<SharedDisk>,
+    /// md/sync_action, unless `idle` or `frozen`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_action: Option<String>,
+    /// Suspended devices: members that device mapper has suspended, or the array itself if
+    /// md/suspend_lo and suspend_hi hold writes to a range.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub suspended: Vec<String>,
+    /// True if all stripes of a RAID 4/5/6 are in use (md/stripe_cache_active).
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub stripe_cache_full: bool,
+    /// Tasks that submitted to the array and have not run since, longest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hung: Vec<HungTask>,
+}
+
+/// Reads and writes, see Documentation/block/stat.rst.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DeviceIo {
+    /// Reads and writes completed.
+    pub requests: [u64; 2],
+    /// Bytes read and written.
+    pub bytes: [u64; 2],
+    /// Sum of the times of these reads and writes, ms.
+    pub ms: [u64; 2],
+    /// Requests in flight now.
+    pub in_flight: u32,
+}
+
+/// A disk below a member, if other devices use it, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SharedDisk {
+    /// Member of the array.
+    pub member: String,
+    /// Kernel name of the whole disk.
+    pub disk: String,
+    /// All IO of the disk.
+    pub io: DeviceIo,
+    /// Partitions of the disk that are not the member.
+    pub others: Vec<Neighbour>,
+}
+
+/// A partition beside a member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Neighbour {
+    /// Kernel name.
+    pub device: String,
+    /// What uses it: an array, a mount point, `swap`, a task; empty if unknown.
+    pub user: String,
+    pub io: DeviceIo,
+}
+
+/// A task in uninterruptible sleep.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HungTask {
+    pub pid: u32,
+    /// `comm`, printable.
+    pub comm: String,
+    /// Lower bound of the time since the task last ran, ms.
+    pub ms: u64,
+    /// Kernel function that the task waits in (/proc/PID/stack), outermost of those that
+    /// [`super::verdict`] knows; empty if unknown.
+    pub function: String,
+}
+
+impl DeviceIo {
+    /// Increase since `before`; `in_flight` is the present one.
+    pub fn since(&self, before: &Self) -> Self {
+        let less = |a: [u64; 2], b: [u64; 2]| {
+            // Counters of a device that was removed and added again start at 0.
+            if a[0] < b[0] || a[1] < b[1] { [0, 0] } else { [a[0] - b[0], a[1] - b[1]] }
+        };
+        Self {
+            requests: less(self.requests, before.requests),
+            bytes: less(self.bytes, before.bytes),
+            ms: less(self.ms, before.ms),
+            in_flight: self.in_flight,
+        }
+    }
+
+    /// Adds the counters of an earlier interval.
+    fn add(&mut self, earlier: &Self) {
+        for i in 0..2 {
+            self.requests[i] = self.requests[i].saturating_add(earlier.requests[i]);
+            self.bytes[i] = self.bytes[i].saturating_add(earlier.bytes[i]);
+            self.ms[i] = self.ms[i].saturating_add(earlier.ms[i]);
+        }
+    }
+}
+
+impl Around {
+    /// The facts with the counters since `before`; counters of devices that are not in `before` are
+    /// those since now.
+    pub fn since(&self, before: &Self) -> Self {
+        let mut now = self.clone();
+        now.io = self.io.since(&before.io);
+        now.pair(before, |io, was| {
+            let all = *io;
+            *io = all.since(was.unwrap_or(&all));
+        });
+        now
+    }
+
+    /// Adds the counters of the interval before.
+    pub fn merge(&mut self, earlier: &Self) {
+        self.io.add(&earlier.io);
+        self.pair(earlier, |io, was| {
+            if let Some(was) = was {
+                io.add(was);
+            }
+        });
+    }
+
+    /// Calls `each` with the counters of every disk and neighbour, and those of the same device in
+    /// `other`.
+    fn pair(&mut self, other: &Self, each: impl Fn(&mut DeviceIo, Option<&DeviceIo>)) {
+        for disk in &mut self.disks {
+            let was =
+                other.disks.iter().find(|d| (&d.member, &d.disk) == (&disk.member, &disk.disk));
+            each(&mut disk.io, was.map(|d| &d.io));
+            for neighbour in &mut disk.others {
+                let was = was.and_then(|d| d.others.iter().find(|n| n.device == neighbour.device));
+                each(&mut neighbour.io, was.map(|n| &n.io));
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The verdict of an array: how long tasks wait for it, where that time goes, and what to do.
+//!
+//! * [`kind`]: a verdict and its parts.
+//! * [`moment`]: the figures of one interval that the verdict needs, and sums of several.
+//! * [`evidence`]: the last seconds and the calm time before, with measures of them; [`cause`]
+//!   finds the cause.
+//! * [`words`]: the sentence and the actions. [`period`]: the verdict of a longer time.
+//!
+//! The verdict depends only on the moments before it, so a recording gives the same verdict as the
+//! live run, in whatever order it is read.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::hotspot::Hotspot;
+use super::snapshot::{ArraySnapshot, Snapshot};
+
+mod cause;
+mod evidence;
+mod kind;
+mod moment;
+mod period;
+#[cfg(test)]
+mod tests;
+mod words;
+
+pub use kind::{Cause, Kind, Part, Severity, Verdict, Waiting};
+use moment::{Moment, Sum};
+pub use period::Worst;
+
+/// Time that a task must have been asleep before its kernel stack is read.
+pub const HELD: Duration = Duration::from_secs(1);
+/// Time for which nothing completes until an array is stalled.
+const STALLED: Duration = Duration::from_secs(3);
+/// The last seconds, which are judged.
+const NOW: Duration = Duration::from_secs(3);
+/// Time that is kept to compare with.
+const MEMORY: Duration = Duration::from_secs(300);
+/// Calm time and waited-for requests without which there is nothing to compare with.
+const CALM: (Duration, f64) = (Duration::from_secs(8), 20.0);
+/// Shortest mean wait that can be slow, µs, and its least multiple of the wait before.
+const SLOW: (f64, f64) = (10_000.0, 3.0);
+/// Shortest mean wait that is slow if nothing is known of the time before, µs.
+const SLOW_ALONE: f64 = 100_000.0;
+/// Least number of tasks that wait, on average.
+const WAITING: f64 = 0.25;
+
+/// What a function of the kernel in which a task sleeps says about the cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitsIn(
+    /// Start of the function's name.
+    pub &'static str,
+    Kind,
+    /// Name of the cause.
+    &'static str,
+);
+
+/// Functions that a hung task's stack is searched for, the most telling first.
+pub const WAITS_IN: &[WaitsIn] = &[
+    // fs/super.c: sb_start_write() sleeps in percpu_rwsem_wait() while the filesystem is frozen.
+    WaitsIn("percpu_rwsem_wait", Kind::Filesystem, "frozen"),
+    WaitsIn("__percpu_down_read", Kind::Filesystem, "frozen"),
+    WaitsIn("__sb_start_write", Kind::Filesystem, "frozen"),
+    WaitsIn("md_write_start", Kind::Md, "superblock"),
+    WaitsIn("md_flush_request", Kind::Md, "flush"),
+    WaitsIn("raid5_get_active_stripe", Kind::Md, "stripe_cache"),
+    WaitsIn("wait_barrier", Kind::Md, "barrier"),
+    WaitsIn("_wait_barrier", Kind::Md, "barrier"),
+    WaitsIn("md_handle_request", Kind::Md, "suspended"),
+    WaitsIn("rq_qos_wait", Kind::CgroupLimit, "io.latency or writeback throttling"),
+    WaitsIn("blkcg_maybe_throttle", Kind::CgroupLimit, "io.latency or io.cost"),
+    WaitsIn("jbd2_log_wait_commit", Kind::Journal, "commit"),
+    WaitsIn("wait_transaction_locked", Kind::Journal, "commit"),
+    WaitsIn("add_transaction_credits", Kind::Journal, "full"),
+];
+
+/// Moments of all arrays by the time of their end. Times that are judged again replace themselves.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    arrays: HashMap<String, BTreeMap<Timestamp, Moment>>,
+}
+
+impl Accounts {
+    /// Adds an interval and fills in the verdicts. `hotspot` must be filled in: it names the work
+    /// of members.
+    pub fn judge(&mut self, snapshot: &mut Snapshot) {
+        let (now, over) = (snapshot.time, snapshot.interval);
+        for array in &mut snapshot.arrays {
+            let Some(moment) = Moment::new(array, over) else { continue };
+            let moments = self.arrays.entry(array.info.name.clone()).or_default();
+            moments.insert(now, moment);
+            let oldest = now.checked_sub(MEMORY).unwrap_or(Timestamp::MIN);
+            let known: Vec<(Timestamp, &Moment)> =
+                moments.range(oldest..=now).map(|(at, moment)| (*at, moment)).collect();
+            let verdict = cause::judge(array, &known);
+            lead(array, verdict);
+        }
+        let names = |s: &Snapshot, name: &str| s.arrays.iter().any(|a| a.info.name == name);
+        self.arrays.retain(|name, _| names(snapshot, name));
+        // A recording can be read again from an earlier time, so older moments stay for as long.
+        for moments in self.arrays.values_mut().filter(|m| m.len() > MOMENTS) {
+            moments.pop_first();
+        }
+    }
+}
+
+/// Maximum number of moments kept of an array.
+const MOMENTS: usize = 4096;
+
+/// Gives `array` the verdict, and makes the headline say the same.
+pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
+    if let Some(hotspot) = &mut array.hotspot {
+        if verdict.severity > Severity::None {
+            hotspot.lead_with(&verdict);
+        } else if hotspot.is_limit() {
+            verdict.severity = Severity::Slow;
+            verdict.cause =
+                Cause { kind: Kind::CgroupLimit, name: String::new(), share: hotspot.share };
+            verdict.sentence.clone_from(&hotspot.headline);
+        } else {
+            hotspot.is_not_waited_for();
+            verdict.sentence.clone_from(&hotspot.headline);
+        }
+    }
+    array.verdict = Some(verdict);
+}
+
+impl Hotspot {
+    /// Replaces the headline by the sentence of `verdict`.
+    fn lead_with(&mut self, verdict: &Verdict) {
+        use super::hotspot::{Kind as Spot, Severity as Level};
+        self.kind = match (verdict.severity, verdict.cause.kind) {
+            (Severity::Stalled, _) => Spot::Stalled,
+            (_, Kind::Member | Kind::Path) => Spot::Slow,
+            (_, Kind::Load) if self.kind == Spot::Saturated => Spot::Saturated,
+            _ => Spot::Queued,
+        };
+        self.severity = Level::Warning;
+        if self.kind != Spot::Saturated {
+            (self.members, self.origins, self.op) = (verdict.accused.clone(), Vec::new(), None);
+        }
+        self.headline.clone_from(&verdict.sentence);
+    }
+
+    /// No task waits long: busy or slow members are no warning.
+    fn is_not_waited_for(&mut self) {
+        use super::hotspot::{Kind as Spot, Severity as Level};
+        if matches!(self.kind, Spot::Saturated | Spot::Slow | Spot::Queued) {
+            self.severity = Level::Info;
+        }
+    }
+}

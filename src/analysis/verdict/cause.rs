@@ -1,0 +1,208 @@
+//! Compares the last seconds with the calm time before, and finds the cause.
+
+use jiff::Timestamp;
+
+use super::evidence::{Evidence, Found, GREW, median, quantile};
+use super::moment::Load;
+use super::words;
+use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
+use super::{Sum, Verdict, WAITING, WAITS_IN};
+use crate::analysis::snapshot::ArraySnapshot;
+use crate::analysis::units;
+
+/// Least share of the members' work of a resync or neighbour that is the cause.
+const SHARED: f64 = 0.3;
+/// Least multiple of the other members' time, or of its own earlier time, of a slow member.
+const SLOWER: f64 = 2.0;
+/// The same during a resync or beside a neighbour, which can delay one member more than others.
+const MUCH_SLOWER: f64 = 8.0;
+/// Least share of the waited time that is spent in md for md to be the cause.
+const IN_MD: f64 = 0.5;
+
+/// The verdict at the last of `known`, which are in order.
+pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
+    let Some((_, last)) = known.last() else { return Verdict::default() };
+    let mut start = known.len();
+    let mut span = std::time::Duration::ZERO;
+    while start > 0 && span < NOW.mul_f64(0.95) {
+        start -= 1;
+        span += known[start].1.over;
+    }
+    let now = Sum::of(known[start..].iter().map(|k| k.1));
+    let onset = onset(known, start);
+    let calm = &known[..onset.min(start)];
+    let before = Sum::of(calm.iter().map(|k| k.1));
+    let is_enough = before.seconds >= CALM.0.as_secs_f64() && before.requests() >= CALM.1;
+    let mut evidence = Evidence {
+        array,
+        last,
+        wait_us: now.mean_us().unwrap_or(0.0),
+        before_us: is_enough.then(|| median(means(calm))).flatten(),
+        since: (onset < known.len()).then(|| began(known, onset)).filter(|_| onset > 0),
+        before: is_enough.then_some(before),
+        now,
+        names: true,
+    };
+    let stuck: f64 =
+        known.iter().rev().take_while(|k| k.1.is_stuck()).map(|k| k.1.over.as_secs_f64()).sum();
+    if let Some(mut verdict) = stalled(&mut evidence, stuck) {
+        evidence.names = false;
+        verdict.anonymous = stalled(&mut evidence, stuck).map_or(String::new(), |v| v.sentence);
+        return verdict;
+    }
+    // Nothing has completed yet: it takes at least that long.
+    evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
+    let share = evidence.now.waited_share();
+    let share = share.or(evidence.before.as_ref().and_then(Sum::waited_share)).unwrap_or(0.0);
+    let waits = evidence.now.waits(share);
+    let limit = evidence.before_us.map_or(SLOW_ALONE, |us| (SLOW.1 * us).clamp(SLOW.0, SLOW_ALONE));
+    if waits < WAITING || evidence.wait_us < limit {
+        return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
+    }
+    let mut verdict = evidence.verdict(Severity::Slow, evidence.cause());
+    evidence.names = false;
+    verdict.anonymous = evidence.verdict(Severity::Slow, evidence.cause()).sentence;
+    verdict
+}
+
+/// Start of a moment.
+fn began(known: &[(Timestamp, &Moment)], at: usize) -> Timestamp {
+    let (end, moment) = known[at];
+    end.checked_sub(moment.over).unwrap_or(end)
+}
+
+/// Mean waits of the moments in which tasks waited, µs.
+fn means(moments: &[(Timestamp, &Moment)]) -> Vec<f64> {
+    moments.iter().filter_map(|k| Sum::of([k.1].into_iter()).mean_us()).collect()
+}
+
+/// Index of the first moment of the slow time that has not ended; the number of moments if the last
+/// one is not slow.
+fn onset(known: &[(Timestamp, &Moment)], start: usize) -> usize {
+    let low = quantile(means(&known[..start]), 0.2).unwrap_or(0.0);
+    let limit = (2.0 * low).max(SLOW.0);
+    let mut onset = known.len();
+    for (at, (_, moment)) in known.iter().enumerate().rev() {
+        let mean = Sum::of([*moment].into_iter()).mean_us();
+        if moment.is_stuck() || mean.is_some_and(|us| us >= limit) {
+            onset = at;
+        } else if onset.min(start) > at + 2 {
+            break;
+        }
+    }
+    onset
+}
+
+/// Verdict if nothing returns: `stuck` is the time for which the array has completed nothing.
+fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
+    let known = |function: &str| WAITS_IN.iter().find(|known| function.starts_with(known.0));
+    let last = evidence.last;
+    let longest = last.hung.iter().find(|h| known(&h.function).is_some());
+    let idle = evidence.now.is_idle();
+    let hung = longest.or(last.hung.first().filter(|_| idle || !last.suspended.is_empty()));
+    let seconds = hung.map_or(0.0, |h| h.ms as f64 / 1000.0).max(stuck);
+    if seconds < STALLED.as_secs_f64() {
+        return None;
+    }
+    evidence.wait_us = seconds * 1e6;
+    let name = &evidence.array.info.name;
+    let of = |kind, cause: &str| Cause { kind, name: cause.to_owned(), share: 1.0 };
+    let found = if last.suspended.contains(name) {
+        words::suspended_array(name, of(Kind::Md, "suspended"))
+    } else if let Some(member) = last.suspended.first() {
+        words::suspended_member(member, of(Kind::Member, member))
+    } else if let Some(known) = hung.and_then(|h| known(&h.function)) {
+        words::sleeps_in(evidence, known.0, of(known.1, known.2))
+    } else if hung.is_some() && stuck == 0.0 {
+        words::before_the_array(name, of(Kind::Filesystem, ""))
+    } else {
+        let sick = |m: &&Load| m.in_flight > 0 && m.completed == 0;
+        let sick: Vec<&Load> = evidence.now.members.iter().filter(sick).collect();
+        match &sick[..] {
+            [] => words::unexplained(of(Kind::Unexplained, "")),
+            [one] => words::hangs(one, evidence, of(Kind::Member, &one.name)),
+            all => words::all_hang(all, of(Kind::Path, "")),
+        }
+    };
+    Some(evidence.verdict(Severity::Stalled, found))
+}
+
+impl Evidence<'_> {
+    fn verdict(&self, severity: Severity, found: Found) -> Verdict {
+        let waiting = self.waiting();
+        Verdict {
+            severity,
+            sentence: words::sentence(self, severity, &waiting, &found.clause),
+            account: self.account(&found, waiting.us),
+            waiting,
+            cause: found.cause,
+            accused: found.accused,
+            actions: found.actions,
+            is_suspended: severity == Severity::Stalled && !self.last.suspended.is_empty(),
+            anonymous: String::new(),
+        }
+    }
+
+    fn cause(&self) -> Found {
+        let of = |kind, name: &str, share: f64| Cause { kind, name: name.to_owned(), share };
+        let array = &self.array.info.name;
+        let sum = |of: fn(&Load) -> f64| self.now.members.iter().map(of).sum::<f64>();
+        let (all, device) = (sum(Load::total).max(f64::MIN_POSITIVE), self.in_device());
+        let resync = sum(|m| m.resync) / all;
+        let is_resync = self.last.sync_action.is_some() && resync >= SHARED;
+        let shared = |m: &&Load| {
+            m.neighbour() >= SHARED * m.total() && self.grew(&m.name, GREW, Load::neighbour)
+        };
+        let us = |m: &Load| self.mean_us(m).unwrap_or(0.0);
+        let neighbour = self.now.members.iter().filter(shared);
+        let neighbour = neighbour.max_by(|a, b| us(a).total_cmp(&us(b)));
+        let is_disturbed = is_resync || neighbour.is_some();
+        let least = if is_disturbed { MUCH_SLOWER } else { SLOWER };
+        let grown = self.grown();
+        if let Some((members, times)) = self.slower()
+            && times >= least
+            && device >= IN_MD
+            && grown.is_none()
+        {
+            let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+            let cause = of(Kind::Member, &units::list(&names), device);
+            return words::slow_members(&members, self, cause);
+        }
+        if let Some(member) = neighbour
+            && (!is_resync || member.neighbour() / member.total() > resync)
+        {
+            let most = member.neighbours.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
+            let name = most.map_or("", |most| most.0);
+            let share = member.neighbour() / member.total();
+            return words::neighbour(member, self, of(Kind::Neighbour, name, share));
+        }
+        if is_resync {
+            return words::resync(self, of(Kind::Resync, array, resync));
+        }
+        if let Some((name, share)) = grown {
+            return words::load(self, of(Kind::Load, name, share));
+        }
+        if device < IN_MD {
+            return if self.last.stripe_cache_full {
+                words::stripe_cache(array, of(Kind::Md, "stripe_cache", 1.0 - device))
+            } else {
+                words::in_md(self, of(Kind::Md, "", 1.0 - device))
+            };
+        }
+        if self.before.is_none() {
+            let most = self.now.tasks.iter().max_by(|a, b| a.1.total_cmp(b.1));
+            let tasks: f64 = self.now.tasks.values().sum();
+            let (name, share) = most.map_or(("", 0.0), |(n, w)| (n.as_str(), w / tasks));
+            return words::load(self, of(Kind::Load, name, share));
+        }
+        let all_slower = self.now.members.iter().filter(|m| m.waited.requests > 0).all(|m| {
+            let was =
+                self.before.as_ref().and_then(|b| b.members.iter().find(|w| w.name == m.name));
+            was.is_some_and(|was| us(m) >= SLOWER * us(was))
+        });
+        if all_slower {
+            return words::path(self, of(Kind::Path, array, device));
+        }
+        words::unexplained(of(Kind::Unexplained, "", 1.0))
+    }
+}

@@ -1,0 +1,169 @@
+//! What is judged: the last seconds and the calm time before, and measures of them.
+
+use jiff::Timestamp;
+
+use super::moment::{Load, Moment, Sum};
+use super::{Cause, Kind, Part, Waiting};
+use crate::analysis::snapshot::ArraySnapshot;
+
+/// Least multiple of its earlier work that a neighbour or task does, if it is the cause.
+pub const GREW: f64 = 1.5;
+/// Least share of the array's work of a task that is the cause.
+const OF_THE_LOAD: f64 = 0.3;
+/// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
+const NO_MORE: f64 = 1.25;
+
+/// What is judged.
+pub struct Evidence<'a> {
+    pub array: &'a ArraySnapshot,
+    pub last: &'a Moment,
+    pub now: Sum,
+    /// The calm time before; `None` if it is too short.
+    pub before: Option<Sum>,
+    /// Mean wait in the calm time, µs.
+    pub before_us: Option<f64>,
+    /// Start of the slow time.
+    pub since: Option<Timestamp>,
+    /// Mean wait, µs.
+    pub wait_us: f64,
+    /// True if tasks are named.
+    pub names: bool,
+}
+
+/// The cause, its words and its share of the waited time.
+pub struct Found {
+    pub cause: Cause,
+    pub accused: Vec<String>,
+    /// The sentence after who waits and how long.
+    pub clause: String,
+    pub actions: Vec<String>,
+}
+
+pub fn quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() as f64 * part) as usize).or(values.last()).copied()
+}
+
+pub fn median(values: Vec<f64>) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
+impl Evidence<'_> {
+    pub fn waiting(&self) -> Waiting {
+        let mut tasks: Vec<(&String, &f64)> = self.now.waiting.iter().collect();
+        tasks.sort_by(|a, b| b.1.total_cmp(a.1));
+        let mut tasks: Vec<String> = tasks.into_iter().take(3).map(|t| t.0.clone()).collect();
+        if tasks.is_empty() {
+            tasks = self.last.hung.iter().map(|h| h.comm.clone()).collect();
+            tasks.dedup();
+        }
+        Waiting {
+            us: self.wait_us as u64,
+            before_us: self.before_us.map(|us| us as u64),
+            since: self.since.map(|at| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
+            tasks,
+        }
+    }
+
+    /// Mean time of a member's requests, µs.
+    pub fn mean_us(&self, member: &Load) -> Option<f64> {
+        member.mean_us(self.now.seconds)
+    }
+
+    /// The member whose requests take longest.
+    pub fn worst(&self) -> Option<&Load> {
+        let mean = |m: &Load| self.mean_us(m).unwrap_or(0.0);
+        self.now.members.iter().max_by(|a, b| mean(a).total_cmp(&mean(b)))
+    }
+
+    /// Share of the waited time in the device of the slowest member; the rest is spent in md. A
+    /// write to RAID 4/5/6 may wait for a read and then for a write.
+    pub fn in_device(&self) -> f64 {
+        let steps = match self.array.info.level.as_str() {
+            "raid4" | "raid5" | "raid6" => 2.0,
+            _ => 1.0,
+        };
+        let us = self.worst().and_then(|m| self.mean_us(m)).unwrap_or(0.0);
+        (steps * us / self.wait_us.max(1.0)).min(1.0)
+    }
+
+    pub fn account(&self, found: &Found, us: u64) -> Vec<Part> {
+        let device = if found.cause.kind == Kind::Unexplained { 0.0 } else { self.in_device() };
+        let shares: Vec<(&'static str, f64)> = match (&found.cause.kind, self.worst()) {
+            (Kind::Member | Kind::Path, _) => vec![("device", 1.0)],
+            (Kind::Resync | Kind::Neighbour | Kind::Load, Some(worst)) => {
+                let part = |work: f64| device * work / worst.total().max(f64::MIN_POSITIVE);
+                vec![
+                    ("device_own", part(worst.own)),
+                    ("device_resync", part(worst.resync)),
+                    ("device_neighbour", part(worst.neighbour())),
+                    ("md", 1.0 - device),
+                ]
+            }
+            (Kind::Md, _) => vec![("md", 1.0 - device), ("device", device)],
+            (Kind::CgroupLimit | Kind::Filesystem | Kind::Journal, _) => vec![("held", 1.0)],
+            _ => vec![("unexplained", 1.0 - device), ("device", device)],
+        };
+        let parts = shares.into_iter().filter(|s| s.1 > 0.0);
+        let mut parts: Vec<Part> =
+            parts.map(|(part, share)| Part { part, us: (share * us as f64) as u64 }).collect();
+        // What rounding has lost.
+        if let Some(largest) = parts.iter_mut().max_by_key(|p| p.us) {
+            let others = largest.us;
+            let all: u64 = parts.iter().map(|p| p.us).sum();
+            if let Some(largest) = parts.iter_mut().find(|p| p.us == others) {
+                largest.us += us.saturating_sub(all);
+            }
+        }
+        parts.sort_by_key(|p| std::cmp::Reverse(p.us));
+        parts
+    }
+
+    /// True if `of` the member `name` is at least `times` what it was in the calm time, or if there
+    /// was none.
+    pub fn grew(&self, name: &str, times: f64, of: impl Fn(&Load) -> f64) -> bool {
+        let now = self.now.rate(name, &of);
+        self.before.as_ref().is_none_or(|before| now >= times * before.rate(name, &of))
+    }
+
+    /// Members that take long, and how many times as long as the slowest other member, and as
+    /// before, they take at least. `None` if they have more work, or are most of the members.
+    pub fn slower(&self) -> Option<(Vec<&Load>, f64)> {
+        let longest = self.mean_us(self.worst()?)?;
+        let is_slow = |m: &&Load| self.mean_us(m).is_some_and(|us| us >= longest / 2.0);
+        let (slow, others): (Vec<&Load>, Vec<&Load>) = self.now.members.iter().partition(is_slow);
+        let least = slow.iter().filter_map(|m| self.mean_us(m)).fold(f64::INFINITY, f64::min);
+        let most = others.iter().filter_map(|m| self.mean_us(m)).fold(0.0, f64::max);
+        let alone = self.now.members.len() == 1;
+        let work = |of: &[&Load]| of.iter().map(|m| m.total()).fold(0.0, f64::max);
+        let more = if alone {
+            self.before.is_none() || self.grew(&slow[0].name, GREW, Load::total)
+        } else {
+            most == 0.0
+                || 2 * slow.len() > self.now.members.len()
+                || work(&slow) > NO_MORE * work(&others)
+        };
+        let was = |m: &&&Load| {
+            let same = |was: &&Load| was.name == m.name;
+            self.before.as_ref()?.members.iter().find(same)?.waited.mean_us()
+        };
+        let was = slow.iter().filter_map(|m| was(&m)).fold(0.0, f64::max);
+        let times = |other: f64| if other > 0.0 { least / other } else { f64::INFINITY };
+        (!more).then(|| (slow, times(most).min(times(was))))
+    }
+
+    /// The task whose work grew most, if it does much of the array's work now: its name, its share,
+    /// and its present work as a multiple of that before. `None` without a calm time.
+    pub fn grown(&self) -> Option<(&str, f64)> {
+        let before = self.before.as_ref()?;
+        let rate = |of: &Sum, name: &str| {
+            of.tasks.get(name).copied().unwrap_or(0.0) / of.seconds.max(f64::MIN_POSITIVE)
+        };
+        let all: f64 = self.now.tasks.values().sum();
+        let growth = |name: &&String| rate(&self.now, name) - rate(before, name);
+        let most = self.now.tasks.keys().max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
+        let share = self.now.tasks.get(most)? / all.max(f64::MIN_POSITIVE);
+        let is_more = rate(&self.now, most) >= GREW * rate(before, most);
+        (share >= OF_THE_LOAD && is_more).then_some((most, share))
+    }
+}

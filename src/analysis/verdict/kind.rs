@@ -1,0 +1,140 @@
+//! A verdict and its parts.
+
+use serde::Serialize;
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Severity {
+    /// Nobody waits long.
+    #[default]
+    None,
+    /// Tasks wait longer than before, or long.
+    Slow,
+    /// Nothing returns.
+    Stalled,
+}
+
+/// Kind of the cause (contract).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    #[default]
+    None,
+    /// Own tasks.
+    Load,
+    /// The disk itself.
+    Member,
+    /// Another user of the disk.
+    Neighbour,
+    Resync,
+    CgroupLimit,
+    Md,
+    Journal,
+    Filesystem,
+    /// What all disks have in common: adapter, SAN, host.
+    Path,
+    Unexplained,
+}
+
+impl Severity {
+    /// Name in metrics, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Slow => "slow",
+            Self::Stalled => "stalled",
+        }
+    }
+}
+
+impl Kind {
+    /// Name in metrics, as in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Load => "load",
+            Self::Member => "member",
+            Self::Neighbour => "neighbour",
+            Self::Resync => "resync",
+            Self::CgroupLimit => "cgroup_limit",
+            Self::Md => "md",
+            Self::Journal => "journal",
+            Self::Filesystem => "filesystem",
+            Self::Path => "path",
+            Self::Unexplained => "unexplained",
+        }
+    }
+}
+
+/// The cause.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Cause {
+    pub kind: Kind,
+    /// Name of the member, neighbour, array, task or part of md.
+    pub name: String,
+    /// Share of the waited time, 0.0..=1.0.
+    pub share: f64,
+}
+
+/// Who waits, and how long.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Waiting {
+    /// Mean time of a read or write that tasks waited for, seen at the array, µs.
+    pub us: u64,
+    /// The same in the calm time before, µs; `None` if it is not known.
+    pub before_us: Option<u64>,
+    /// Start of the slow time; `None` if it is not known.
+    pub since: Option<String>,
+    /// Names of tasks that wait.
+    pub tasks: Vec<String>,
+}
+
+/// A part of the waited time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Part {
+    /// `md`, `device`, `device_own`, `device_resync`, `device_neighbour`, `held` or `unexplained`.
+    pub part: &'static str,
+    pub us: u64,
+}
+
+/// A verdict (contract, see docs).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Verdict {
+    pub severity: Severity,
+    pub waiting: Waiting,
+    pub cause: Cause,
+    /// Members that are said to be at fault.
+    pub accused: Vec<String>,
+    /// One English sentence, without a full stop. Names in it are untrusted bytes.
+    pub sentence: String,
+    /// What to do, the best first.
+    pub actions: Vec<String>,
+    /// Parts that add up to [`Waiting::us`].
+    pub account: Vec<Part>,
+    /// True if md or device mapper holds the IO.
+    #[serde(skip)]
+    pub is_suspended: bool,
+    /// The sentence without names of tasks.
+    #[serde(skip)]
+    pub(super) anonymous: String,
+}
+
+impl Verdict {
+    /// Removes the names of tasks.
+    pub fn hide_tasks(&mut self) {
+        if self.severity == Severity::None || self.anonymous.is_empty() {
+            *self = Self::default(); // the headline has the words
+        }
+        self.waiting.tasks.clear();
+        self.sentence.clone_from(&self.anonymous);
+        if self.cause.kind == Kind::Load {
+            self.cause.name.clear();
+            self.actions.clear();
+        }
+    }
+
+    pub(super) fn rank(&self) -> (Severity, u64) {
+        (self.severity, self.waiting.us)
+    }
+}

@@ -1,0 +1,278 @@
+//! The figures of one interval that the verdict needs, and their sums.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::analysis::around::{Around, HungTask};
+use crate::analysis::recent::Waited;
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, TaskSnapshot};
+use crate::origin::{Op, Origin};
+
+/// Bytes that count as much work as a request.
+const REQUEST_BYTES: f64 = 65_536.0;
+/// Tasks of an interval that are kept, the largest.
+const TASKS: usize = 8;
+
+/// Figures of an array in one interval.
+#[derive(Clone, Debug, Default)]
+pub struct Moment {
+    pub over: Duration,
+    /// Reads and writes that the array completed, and the sum of their times, µs.
+    pub ended: [(f64, f64); 2],
+    /// Bios of tasks that wait for them, and of all tasks: reads and writes.
+    pub bios: [(f64, f64); 2],
+    pub in_flight: u32,
+    pub members: Vec<Load>,
+    /// Work of the array's tasks by name.
+    pub tasks: BTreeMap<String, f64>,
+    /// Names of tasks that wait for their IO, and their bios.
+    pub waiting: BTreeMap<String, f64>,
+    pub sync_action: Option<String>,
+    pub suspended: Vec<String>,
+    pub stripe_cache_full: bool,
+    pub hung: Vec<HungTask>,
+}
+
+/// Load of one member's disk. Work is in requests of 64 KiB: requests, and bytes over 64 KiB.
+#[derive(Clone, Debug, Default)]
+pub struct Load {
+    pub name: String,
+    /// Kernel name of the disk.
+    pub disk: String,
+    /// Work of the array, without resync.
+    pub own: f64,
+    pub resync: f64,
+    /// Work of other users of the disk, by name, with their user.
+    pub neighbours: BTreeMap<String, (String, f64)>,
+    /// Requests of the array, without resync, from their allocation to completion.
+    pub waited: Waited,
+    pub completed: u64,
+    pub in_flight: u32,
+}
+
+impl Load {
+    pub fn neighbour(&self) -> f64 {
+        self.neighbours.values().map(|n| n.1).sum()
+    }
+
+    pub fn total(&self) -> f64 {
+        self.own + self.resync + self.neighbour()
+    }
+
+    /// Mean time of the requests, µs. If the member completed none in `seconds` although some are
+    /// in flight, they have taken that long.
+    pub fn mean_us(&self, seconds: f64) -> Option<f64> {
+        let hangs = self.in_flight > 0 && self.completed == 0;
+        self.waited.mean_us().or_else(|| hangs.then_some(seconds * 1e6))
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.own += other.own;
+        self.resync += other.resync;
+        for (name, (user, work)) in &other.neighbours {
+            let sum = self.neighbours.entry(name.clone()).or_default();
+            sum.0.clone_from(user);
+            sum.1 += work;
+        }
+        self.waited.add(other.waited);
+        self.completed += other.completed;
+        self.in_flight = other.in_flight;
+    }
+}
+
+fn work(requests: u64, bytes: u64) -> f64 {
+    requests as f64 + bytes as f64 / REQUEST_BYTES
+}
+
+fn load(member: &MemberSnapshot, around: &Around) -> Load {
+    let mut load = Load { name: member.name.clone(), ..Load::default() };
+    load.disk.clone_from(&load.name);
+    for cell in &member.io {
+        let done = work(cell.requests, cell.bytes);
+        if cell.origin == Origin::Resync {
+            load.resync += done;
+        } else {
+            load.own += done;
+            if matches!(cell.op, Op::Read | Op::Write) {
+                load.waited.add(cell.measured());
+            }
+        }
+    }
+    if let Some(disk) = member.disk {
+        (load.completed, load.in_flight) = (disk.requests, disk.in_flight);
+    }
+    if let Some(shared) = around.disks.iter().find(|d| d.member == load.name) {
+        let sum = |two: [u64; 2]| two[0].saturating_add(two[1]);
+        let all = work(sum(shared.io.requests), sum(shared.io.bytes));
+        let mut rest = all - load.own - load.resync;
+        for other in &shared.others {
+            let done = work(sum(other.io.requests), sum(other.io.bytes));
+            rest -= done;
+            load.neighbours.insert(other.device.clone(), (other.user.clone(), done));
+        }
+        // Requests that split or merge are counted differently: ignore a small rest.
+        if rest > 0.1 * all {
+            load.neighbours.insert(shared.disk.clone(), (String::new(), rest));
+        }
+        load.disk.clone_from(&shared.disk);
+    }
+    load
+}
+
+/// Name of a task.
+fn name(task: &TaskSnapshot) -> String {
+    String::from_utf8_lossy(&task.comm).into_owned()
+}
+
+impl Moment {
+    /// `None` without the facts of [`Around`].
+    pub fn new(array: &ArraySnapshot, over: Duration) -> Option<Self> {
+        let around = array.around.as_ref()?;
+        let present = array.members.iter().filter(|m| m.is_present());
+        let mut moment = Self {
+            over,
+            in_flight: around.io.in_flight,
+            members: present.map(|m| load(m, around)).collect(),
+            sync_action: around.sync_action.clone(),
+            suspended: around.suspended.clone(),
+            stripe_cache_full: around.stripe_cache_full,
+            hung: around.hung.clone(),
+            ..Self::default()
+        };
+        for (i, ended) in moment.ended.iter_mut().enumerate() {
+            *ended = (around.io.requests[i] as f64, around.io.ms[i] as f64 * 1000.0);
+        }
+        let mut waited = Waited::default();
+        moment.members.iter().for_each(|m| waited.add(m.waited));
+        // md counts no times before 5.14.
+        if moment.ended.iter().all(|e| e.1 == 0.0) {
+            let us = waited.mean_us().unwrap_or(0.0);
+            moment.ended.iter_mut().for_each(|e| e.1 = e.0 * us);
+        }
+        let mut tasks: Vec<&TaskSnapshot> = array.tasks.iter().collect();
+        tasks.sort_by_key(|t| std::cmp::Reverse(t.size()));
+        for (rank, task) in tasks.into_iter().enumerate() {
+            let waits = task.role.is_none() || task.is_throttled();
+            let mut done = 0.0;
+            for io in &task.io {
+                let i = match io.op {
+                    Op::Read => 0,
+                    Op::Write => 1,
+                    _ => continue,
+                };
+                let bios = io.bios as f64;
+                moment.bios[i].1 += bios;
+                if waits {
+                    moment.bios[i].0 += bios;
+                    *moment.waiting.entry(name(task)).or_default() += bios;
+                    done += work(io.bios, io.bytes);
+                }
+            }
+            done += task.dirtied.iter().map(|io| work(0, io.bytes)).sum::<f64>();
+            if done > 0.0 && rank < TASKS {
+                *moment.tasks.entry(name(task)).or_default() += done;
+            }
+        }
+        Some(moment)
+    }
+
+    /// True if the array has IO in flight and completed none.
+    pub fn is_stuck(&self) -> bool {
+        let disks = self.members.iter().any(|m| m.in_flight > 0);
+        self.ended.iter().all(|e| e.0 == 0.0) && (self.in_flight > 0 || disks)
+    }
+}
+
+/// The sum of several moments.
+#[derive(Clone, Debug, Default)]
+pub struct Sum {
+    pub seconds: f64,
+    ended: [(f64, f64); 2],
+    bios: [(f64, f64); 2],
+    /// Requests in flight at the ends of the moments, times their lengths.
+    in_flight: f64,
+    pub members: Vec<Load>,
+    pub tasks: BTreeMap<String, f64>,
+    pub waiting: BTreeMap<String, f64>,
+}
+
+impl Sum {
+    pub fn of<'a>(moments: impl Iterator<Item = &'a Moment>) -> Self {
+        let mut sum = Self::default();
+        for moment in moments {
+            let seconds = moment.over.as_secs_f64();
+            sum.seconds += seconds;
+            sum.in_flight += f64::from(moment.in_flight) * seconds;
+            for i in 0..2 {
+                sum.ended[i].0 += moment.ended[i].0;
+                sum.ended[i].1 += moment.ended[i].1;
+                sum.bios[i].0 += moment.bios[i].0;
+                sum.bios[i].1 += moment.bios[i].1;
+            }
+            for load in &moment.members {
+                match sum.members.iter_mut().find(|m| m.name == load.name) {
+                    Some(all) => all.add(load),
+                    None => sum.members.push(load.clone()),
+                }
+            }
+            for (all, some) in
+                [(&mut sum.tasks, &moment.tasks), (&mut sum.waiting, &moment.waiting)]
+            {
+                for (name, work) in some {
+                    *all.entry(name.clone()).or_default() += work;
+                }
+            }
+        }
+        sum
+    }
+
+    /// Number of reads and writes that tasks waited for, and the sum of their times, µs: `op` 0 or
+    /// 1. Bios of writeback and jbd2 take as long as those of the tasks beside them.
+    fn of_op(&self, op: usize) -> (f64, f64) {
+        let (waited, all) = self.bios[op];
+        let share = if all > 0.0 { waited / all } else { 0.0 };
+        (self.ended[op].0 * share, self.ended[op].1 * share)
+    }
+
+    /// True if no read or write was submitted or completed.
+    pub fn is_idle(&self) -> bool {
+        self.ended.iter().chain(&self.bios).all(|pair| *pair == (0.0, 0.0))
+    }
+
+    pub fn requests(&self) -> f64 {
+        self.of_op(0).0 + self.of_op(1).0
+    }
+
+    pub fn us(&self) -> f64 {
+        self.of_op(0).1 + self.of_op(1).1
+    }
+
+    /// Mean time of a read or write that tasks waited for, µs.
+    pub fn mean_us(&self) -> Option<f64> {
+        let requests = self.requests();
+        (requests > 0.0).then(|| self.us() / requests)
+    }
+
+    /// Share of the array's bios that tasks wait for; `None` without bios.
+    pub fn waited_share(&self) -> Option<f64> {
+        let (waited, all) = (self.bios[0].0 + self.bios[1].0, self.bios[0].1 + self.bios[1].1);
+        (all > 0.0).then(|| waited / all)
+    }
+
+    /// Number of tasks' reads and writes that are waited for at a time, on average: of those that
+    /// have ended, or of those in flight if `share` of them are waited for.
+    pub fn waits(&self, share: f64) -> f64 {
+        (self.us() / 1e6).max(self.in_flight * share) / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// `reads` or `writes`: those that took most of the time.
+    pub fn op(&self) -> &'static str {
+        if self.of_op(0).1 > self.of_op(1).1 { "reads" } else { "writes" }
+    }
+
+    /// Work per second of the member `name`.
+    pub fn rate(&self, name: &str, of: impl Fn(&Load) -> f64) -> f64 {
+        let member = self.members.iter().find(|m| m.name == name);
+        member.map_or(0.0, |m| of(m) / self.seconds.max(f64::MIN_POSITIVE))
+    }
+}

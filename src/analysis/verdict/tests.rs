@@ -1,0 +1,333 @@
+use jiff::Timestamp;
+use proptest::prelude::*;
+use std::time::Duration;
+
+use super::{Accounts, Kind, Severity, Verdict};
+use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
+use crate::analysis::fixture;
+use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskIo, TaskSnapshot};
+use crate::analysis::window::Window;
+use crate::origin::{Op, Origin};
+
+/// A second of a RAID 5 of `disks`: `writes` by postgres, each of `array_ms` at the array and of
+/// `disk_ms` on the members.
+fn second(disks: usize, writes: u64, array_ms: u64, disk_ms: u64) -> ArraySnapshot {
+    let cell = || fixture::cell(Origin::FileData, Op::Write, writes, writes * 8192, disk_ms * 1000);
+    let mut array = fixture::array((0..disks).map(|i| fixture::member(i, vec![cell()])).collect());
+    array.info.name = "md0".to_owned();
+    array.info.level = if disks == 1 { "single" } else { "raid5" }.to_owned();
+    for member in &mut array.members {
+        if let Some(disk) = &mut member.disk {
+            disk.in_flight = 0;
+        }
+    }
+    array.tasks = vec![task("postgres", writes, writes * 8192)];
+    array.around = Some(Around {
+        io: DeviceIo {
+            requests: [0, writes],
+            bytes: [0, writes * 8192],
+            ms: [0, writes * array_ms],
+            in_flight: 0,
+        },
+        ..Around::default()
+    });
+    array
+}
+
+fn task(comm: &str, bios: u64, bytes: u64) -> TaskSnapshot {
+    TaskSnapshot {
+        pid: 7,
+        comm: comm.as_bytes().to_vec(),
+        cgroup: None,
+        role: None,
+        io: vec![TaskIo { origin: Origin::FileData, op: Op::Write, bios, bytes }],
+        dirtied: Vec::new(),
+        dirtied_files: Default::default(),
+    }
+}
+
+struct Play {
+    window: Window,
+    at: i64,
+}
+
+impl Play {
+    fn new() -> Self {
+        Self { window: Window::new(Duration::from_secs(10)), at: 1_800_000_000 }
+    }
+
+    /// Plays `seconds` of `array`, and returns the last verdict.
+    fn for_seconds(&mut self, seconds: i64, array: &ArraySnapshot) -> Verdict {
+        let mut last = None;
+        for _ in 0..seconds {
+            self.at += 1;
+            let mut snapshot = snapshot(array.clone(), self.at);
+            self.window.evaluate(&mut snapshot);
+            last = snapshot.arrays[0].verdict.take();
+        }
+        let verdict = last.unwrap();
+        let sum: u64 = verdict.account.iter().map(|p| p.us).sum();
+        assert!(verdict.account.is_empty() || sum == verdict.waiting.us, "{verdict:?}");
+        verdict
+    }
+
+    /// The same after 20 healthy seconds.
+    fn after_calm(array: &ArraySnapshot) -> Verdict {
+        let mut play = Self::new();
+        let calm = second(array.members.len(), 60, 10, 8);
+        assert_eq!(play.for_seconds(20, &calm).severity, Severity::None);
+        play.for_seconds(4, array)
+    }
+}
+
+fn snapshot(array: ArraySnapshot, at: i64) -> Snapshot {
+    let mut snapshot = fixture::snapshot(array);
+    snapshot.time = Timestamp::from_second(at).unwrap();
+    snapshot.interval = Duration::from_secs(1);
+    snapshot
+}
+
+fn around(array: &mut ArraySnapshot) -> &mut Around {
+    array.around.as_mut().unwrap()
+}
+
+#[track_caller]
+fn is(verdict: &Verdict, severity: Severity, kind: Kind, accused: &[&str], words: &[&str]) {
+    assert_eq!((verdict.severity, verdict.cause.kind), (severity, kind), "{verdict:#?}");
+    assert_eq!(verdict.accused, accused, "{verdict:#?}");
+    for word in words {
+        assert!(verdict.sentence.contains(word), "{word}: {verdict:#?}");
+    }
+}
+
+#[test]
+fn one_slow_disk_is_accused() {
+    let mut array = second(4, 12, 90, 8);
+    array.members[2].io = vec![fixture::cell(Origin::FileData, Op::Write, 12, 12 * 8192, 80_000)];
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Member, &["loop3"], &["writes to md0 take 90ms", "loop3"]);
+    assert_eq!(verdict.waiting.tasks, ["postgres"]);
+    assert!(verdict.actions[0].contains("smartctl -a /dev/loop3"));
+    // A disk alone is compared with its own past.
+    let verdict = Play::after_calm(&second(1, 10, 100, 95));
+    is(&verdict, Severity::Slow, Kind::Member, &["loop1"], &["(10ms before"]);
+}
+
+#[test]
+fn several_slow_disks_are_accused_with_their_figures_unless_they_are_most() {
+    let mut array = second(4, 12, 120, 8);
+    let slow = |ms: u64| vec![fixture::cell(Origin::FileData, Op::Write, 12, 12 * 8192, ms * 1000)];
+    (array.members[1].io, array.members[2].io) = (slow(60), slow(80));
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Member, &["loop2", "loop3"], &["loop2 in", "loop3 in"]);
+    array.members[0].io = slow(70);
+    assert!(Play::after_calm(&array).accused.is_empty());
+}
+
+#[test]
+fn a_task_that_does_more_than_before_is_the_cause_although_the_disks_do_no_more() {
+    let mut array = second(4, 3, 600, 130);
+    array.tasks.push(task("export", 30, 30 << 16));
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Load, &[], &["export does 9", "more than before"]);
+}
+
+#[test]
+fn a_disk_with_more_work_is_not_accused() {
+    let mut array = second(4, 12, 90, 8);
+    let io = fixture::cell(Origin::FileData, Op::Write, 300, 300 * 65536, 80_000);
+    array.members[2].io = vec![io];
+    array.tasks.push(task("export", 300, 300 * 65536));
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Load, &[], &["export"]);
+    assert_eq!(verdict.cause.name, "export");
+}
+
+#[test]
+fn all_disks_slow_is_what_they_share() {
+    let verdict = Play::after_calm(&second(4, 10, 110, 100));
+    is(&verdict, Severity::Slow, Kind::Path, &[], &["all 4 members"]);
+}
+
+#[test]
+fn a_rebuild_is_the_cause() {
+    let mut array = second(5, 8, 150, 90);
+    around(&mut array).sync_action = Some("recover".to_owned());
+    array.info.health = Some("degraded, recover 7.5 %".to_owned());
+    for (slot, member) in array.members.iter_mut().enumerate() {
+        let op = if slot == 4 { Op::Write } else { Op::Read };
+        member.io.push(fixture::cell(Origin::Resync, op, 100, 100 * 65536, 60_000));
+    }
+    // The new disk takes longer, as its queue has only writes.
+    array.members[4].io[0] = fixture::cell(Origin::FileData, Op::Write, 8, 65536, 300_000);
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Resync, &[], &["rebuild", "7.5 %", "(10ms before"]);
+    assert!(verdict.actions[0].contains("sync_speed_max"));
+    let parts: Vec<_> = verdict.account.iter().map(|p| p.part).collect();
+    assert!(parts.contains(&"device_resync"), "{parts:?}");
+}
+
+#[test]
+fn a_neighbour_on_the_disk_is_named_and_the_disk_is_not() {
+    let mut array = second(3, 8, 200, 10);
+    array.members[2].io = vec![fixture::cell(Origin::FileData, Op::Write, 8, 65536, 190_000)];
+    let io = |requests, bytes| DeviceIo {
+        requests: [0, requests],
+        bytes: [0, bytes],
+        ..DeviceIo::default()
+    };
+    around(&mut array).disks = vec![SharedDisk {
+        member: "loop3".to_owned(),
+        disk: "vdc".to_owned(),
+        io: io(208, 14 << 20),
+        others: vec![Neighbour {
+            device: "vdc2".to_owned(),
+            user: "copy (pid 77)".to_owned(),
+            io: io(200, 13 << 20),
+        }],
+    }];
+    let verdict = Play::after_calm(&array);
+    let words = ["vdc2 (copy (pid 77))", "loop3 shares"];
+    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &words);
+    assert_eq!(verdict.cause.name, "vdc2");
+    // Without the partition, the rest of the disk's work is of the disk's own users.
+    around(&mut array).disks[0].others.clear();
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["vdc has"]);
+}
+
+#[test]
+fn time_in_md_is_not_blamed_on_the_disks() {
+    let mut array = second(4, 20, 120, 8);
+    is(&Play::after_calm(&array), Severity::Slow, Kind::Md, &[], &["in md"]);
+    around(&mut array).stripe_cache_full = true;
+    is(&Play::after_calm(&array), Severity::Slow, Kind::Md, &[], &["stripe cache"]);
+}
+
+#[test]
+fn a_hang_is_seen_while_nothing_completes() {
+    let mut array = second(4, 0, 0, 0);
+    array.members.iter_mut().for_each(|m| m.io.clear());
+    array.tasks.clear();
+    around(&mut array).io.in_flight = 1;
+    if let Some(disk) = &mut array.members[1].disk {
+        (disk.in_flight, disk.requests) = (3, 0);
+    }
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Stalled, Kind::Member, &["loop2"], &["3 requests in flight"]);
+    around(&mut array).suspended = vec!["loop2".to_owned()];
+    is(&Play::after_calm(&array), Severity::Stalled, Kind::Member, &["loop2"], &["suspended"]);
+    // md holds the writes: they are in flight nowhere.
+    array.members[1].disk.as_mut().unwrap().in_flight = 0;
+    let hung = |function: &str, ms| HungTask {
+        pid: 7,
+        comm: "postgres".to_owned(),
+        ms,
+        function: function.to_owned(),
+    };
+    let facts = around(&mut array);
+    facts.io.in_flight = 0;
+    facts.suspended = vec!["md0".to_owned()];
+    facts.hung = vec![hung("md_handle_request", 14_000)];
+    let verdict = Play::after_calm(&array);
+    let words = ["postgres (pid 7) has waited 14 s for md0", "md0 is suspended"];
+    is(&verdict, Severity::Stalled, Kind::Md, &[], &words);
+    let facts = around(&mut array);
+    (facts.suspended, facts.hung) = (Vec::new(), vec![hung("percpu_rwsem_wait", 5_000)]);
+    is(&Play::after_calm(&array), Severity::Stalled, Kind::Filesystem, &[], &["frozen"]);
+    // Without the permission to read the stack.
+    around(&mut array).hung = vec![hung("", 5_000)];
+    is(&Play::after_calm(&array), Severity::Stalled, Kind::Filesystem, &[], &["frozen"]);
+    // Asleep in something else, while the array serves others.
+    let mut array = second(4, 60, 10, 8);
+    around(&mut array).hung = vec![hung("rpc_wait_bit_killable", 60_000)];
+    assert_eq!(Play::after_calm(&array).severity, Severity::None);
+}
+
+#[test]
+fn nobody_waits_for_writeback() {
+    let mut array = second(3, 100, 500, 90);
+    array.tasks[0].role = Some("writeback of md0".to_owned());
+    let mut play = Play::new();
+    assert_eq!(play.for_seconds(60, &array).severity, Severity::None);
+    // Nor for a few requests.
+    array.tasks[0].io[0].bios = 99;
+    array.tasks.push(task("ls", 1, 4096));
+    array.around.as_mut().unwrap().io.ms = [0, 1000];
+    assert_eq!(play.for_seconds(60, &array).severity, Severity::None);
+}
+
+#[test]
+fn without_a_calm_time_only_long_waits_are_slow() {
+    let mut play = Play::new();
+    assert_eq!(play.for_seconds(60, &second(4, 20, 50, 40)).severity, Severity::None);
+    let mut play = Play::new();
+    let verdict = play.for_seconds(3, &second(4, 5, 400, 390));
+    assert_eq!(verdict.severity, Severity::Slow);
+    assert_eq!(verdict.waiting.before_us, None);
+}
+
+#[test]
+fn the_time_before_is_kept_through_a_long_incident() {
+    let mut play = Play::new();
+    play.for_seconds(60, &second(4, 60, 10, 8));
+    let verdict = play.for_seconds(120, &second(4, 10, 110, 100));
+    assert_eq!((verdict.severity, verdict.waiting.before_us), (Severity::Slow, Some(10_000)));
+    let since = Timestamp::from_second(play.at - 120).unwrap();
+    assert_eq!(verdict.waiting.since, Some(since.to_string()));
+    assert_eq!(play.for_seconds(4, &second(4, 60, 10, 8)).severity, Severity::None);
+}
+
+#[test]
+fn the_headline_says_what_the_verdict_says() {
+    let mut accounts = Window::new(Duration::from_secs(10));
+    let mut play = |array: ArraySnapshot, at| {
+        let mut snapshot = snapshot(array, at);
+        accounts.evaluate(&mut snapshot);
+        snapshot.arrays.remove(0)
+    };
+    for at in 0..20 {
+        play(second(4, 60, 10, 8), at);
+    }
+    let array = (20..24).map(|at| play(second(4, 10, 110, 100), at)).last().unwrap();
+    let hotspot = array.hotspot.unwrap();
+    assert!(hotspot.is_warning());
+    assert_eq!(hotspot.headline, array.verdict.unwrap().sentence);
+}
+
+#[test]
+fn a_time_that_is_judged_again_gets_the_same_verdict() {
+    let states = |at: i64| if at < 30 { second(4, 60, 10, 8) } else { second(4, 10, 110, 100) };
+    let mut accounts = Accounts::default();
+    let mut judge = |at| {
+        let mut snapshot = snapshot(states(at), at);
+        accounts.judge(&mut snapshot);
+        snapshot.arrays[0].verdict.take().unwrap()
+    };
+    let all: Vec<Verdict> = (0..40).map(&mut judge).collect();
+    for at in [12, 35, 31, 39] {
+        assert_eq!(judge(at), all[at as usize]);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_figures_panic(
+        rows in prop::collection::vec((any::<[u64; 6]>(), 0u64..4, any::<bool>()), 1..20),
+    ) {
+        let mut play = Play::new();
+        for ([n, ms, bytes, requests, a, b], disks, is_hung) in rows {
+            let mut array = second(disks as usize, 3, 5, 7);
+            array.tasks = vec![task("x", a, b)];
+            let facts = around(&mut array);
+            facts.io = DeviceIo { requests: [n, requests], bytes: [bytes, a], ms: [ms, b], in_flight: n as u32 };
+            facts.disks = vec![SharedDisk { member: "loop1".into(), disk: "vda".into(), io: facts.io, others: Vec::new() }];
+            facts.sync_action = is_hung.then(|| "check".to_owned());
+            if is_hung {
+                facts.hung = vec![HungTask { ms: n, ..HungTask::default() }];
+            }
+            let verdict = play.for_seconds(1, &array);
+            prop_assert_eq!(verdict.severity > Severity::None, !verdict.sentence.is_empty() && verdict.cause.kind != Kind::None);
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! The sentence and the actions.
+
+use super::evidence::{Evidence, Found};
+use super::moment::Load;
+use super::{Cause, Severity, Waiting};
+use crate::analysis::units;
+
+/// Action for a disk that is said to be at fault.
+fn look_at(disk: &str) -> Vec<String> {
+    vec![format!("look at the disk itself: smartctl -a /dev/{disk}; dmesg")]
+}
+
+fn latency(us: f64) -> String {
+    units::latency(Some(us as u64))
+}
+
+/// `writes to md0 take 96ms (9.9ms before 22:04:50Z): ...`
+pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause: &str) -> String {
+    let array = &e.array.info.name;
+    let since = e.since.map(|at| at.strftime("%H:%M:%SZ").to_string());
+    if severity == Severity::Stalled {
+        let seconds = units::seconds_about(std::time::Duration::from_micros(waiting.us));
+        let who = match e.last.hung.first() {
+            Some(hung) if e.names => {
+                format!("{} (pid {}) has waited {seconds} for {array}", hung.comm, hung.pid)
+            }
+            Some(_) => format!("a task has waited {seconds} for {array}"),
+            None => format!("{array} has completed nothing for {seconds}"),
+        };
+        return format!("{who}: {clause}");
+    }
+    let before = match (e.before_us, since) {
+        (Some(us), Some(since)) => format!(" ({} before {since})", latency(us)),
+        (Some(us), None) => format!(" ({} before)", latency(us)),
+        (None, _) => String::new(),
+    };
+    format!("{} to {array} take {}{before}: {clause}", e.now.op(), latency(e.wait_us))
+}
+
+fn found(cause: Cause, clause: String, actions: Vec<String>) -> Found {
+    Found { cause, accused: Vec::new(), clause, actions }
+}
+
+pub fn suspended_array(array: &str, cause: Cause) -> Found {
+    let clause = format!("{array} is suspended (md/suspend_lo, suspend_hi); no member has its IO");
+    let actions = vec![format!(
+        "find what suspended it (mdadm --grow?); if nothing does: echo 0 > \
+         /sys/block/{array}/md/suspend_hi"
+    )];
+    found(cause, clause, actions)
+}
+
+pub fn suspended_member(member: &str, cause: Cause) -> Found {
+    let clause = format!("{member} is suspended by device mapper and holds its requests");
+    let actions = vec![format!(
+        "find what suspended it (lvm, a snapshot?); if nothing does: dmsetup resume /dev/{member}"
+    )];
+    Found { accused: vec![member.to_owned()], ..found(cause, clause, actions) }
+}
+
+/// For a task that sleeps in a known function.
+pub fn sleeps_in(e: &Evidence<'_>, function: &str, cause: Cause) -> Found {
+    let array = &e.array.info.name;
+    let (clause, action) = match cause.name.as_str() {
+        "frozen" => (
+            "the filesystem is frozen".to_owned(),
+            "find what froze it (fsfreeze, a snapshot); if nothing does: fsfreeze -u MOUNTPOINT"
+                .to_owned(),
+        ),
+        "suspended" => (
+            format!("{array} takes no IO (it sleeps in {function})"),
+            format!("look at /sys/block/{array}/md: array_state, suspend_lo, suspend_hi"),
+        ),
+        name => (
+            format!("it sleeps in {function} ({})", name.replace('_', " ")),
+            "raidtrace slow shows what it waits for".to_owned(),
+        ),
+    };
+    found(cause, clause, vec![action])
+}
+
+/// For a task that sleeps while nothing is in flight.
+pub fn before_the_array(array: &str, cause: Cause) -> Found {
+    let clause = format!(
+        "nothing is in flight on {array}, so it waits before its IO gets there: for a frozen \
+         filesystem (fsfreeze, a snapshot), a lock, or a limit of its cgroup"
+    );
+    let actions = vec![
+        "cat /proc/PID/stack of that task; if it has percpu_rwsem_wait: fsfreeze -u MOUNTPOINT"
+            .to_owned(),
+    ];
+    found(cause, clause, actions)
+}
+
+pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
+    let others = e.now.members.len().saturating_sub(1);
+    let beside = if others > 0 { ", the other members are not" } else { "" };
+    let requests = if member.in_flight == 1 { "request" } else { "requests" };
+    let clause = format!(
+        "{} has {} {requests} in flight and completes none{beside}",
+        member.name, member.in_flight
+    );
+    Found { accused: vec![member.name.clone()], ..found(cause, clause, look_at(&member.disk)) }
+}
+
+pub fn all_hang(members: &[&Load], cause: Cause) -> Found {
+    let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+    let clause = format!("{} complete nothing: look at what they share", units::list(&names));
+    found(cause, clause, vec!["check the host adapter, cables or SAN path; dmesg".to_owned()])
+}
+
+pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found {
+    let one = |m: &&Load| format!("{} in {}", m.name, latency(e.mean_us(m).unwrap_or(0.0)));
+    let each: Vec<String> = members.iter().map(one).collect();
+    let others = e.now.members.iter().filter(|m| members.iter().all(|slow| slow.name != m.name));
+    let others = others.filter_map(|m| e.mean_us(m)).reduce(f64::max);
+    let beside = others.map_or_else(
+        || ", with no more work than before".to_owned(),
+        |most| format!(", the other members in {} or less, with no less work", latency(most)),
+    );
+    let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+    let clause = match &each[..] {
+        [one] => one.replacen(" in ", " answers in ", 1) + &beside,
+        all => format!("slow are {}{beside}", units::list(all)),
+    };
+    let accused = names.iter().map(|&name| name.to_owned()).collect();
+    let disk = members.first().map_or("", |m| m.disk.as_str());
+    Found { accused, ..found(cause, clause, look_at(disk)) }
+}
+
+pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
+    let user = member.neighbours.get(&cause.name).map_or("", |n| n.0.as_str());
+    let who = if user.is_empty() { cause.name.clone() } else { format!("{} ({user})", cause.name) };
+    let whose = if member.name == member.disk {
+        String::new()
+    } else {
+        format!(", which {} shares", member.name)
+    };
+    let clause = format!(
+        "{who} has {} of the work of the disk {}{whose}",
+        units::percent(cause.share),
+        member.disk
+    );
+    let (name, array) = (&cause.name, &e.array.info.name);
+    let stop = if user.starts_with("md") {
+        format!("slow down what uses {user}, or move it to other disks than those of {array}")
+    } else {
+        format!("stop or limit what uses {name} (io.max of its cgroup), or move it")
+    };
+    found(cause, clause, vec![stop])
+}
+
+pub fn resync(e: &Evidence<'_>, cause: Cause) -> Found {
+    let array = &e.array.info.name;
+    let action = e.last.sync_action.as_deref().unwrap_or_default();
+    let what = match action {
+        "recover" => "rebuild (recovery)",
+        other => other,
+    };
+    let health = e.array.info.health.as_deref();
+    let done = health.map_or(String::new(), |h| format!(" ({h})"));
+    let clause = format!(
+        "the {what} of {array} does {} of its members' work{done}",
+        units::percent(cause.share)
+    );
+    let speed = format!(
+        "echo 1000 > /sys/block/{array}/md/sync_speed_max (KiB/s of a disk; undo: echo system)"
+    );
+    let mut actions = vec![speed];
+    if matches!(action, "check" | "repair") {
+        actions.push(format!("stop it: echo idle > /sys/block/{array}/md/sync_action"));
+    }
+    found(cause, clause, actions)
+}
+
+pub fn stripe_cache(array: &str, cause: Cause) -> Found {
+    let clause = format!(
+        "all stripes of its stripe cache are in use ({} of the time in md)",
+        units::percent(cause.share)
+    );
+    let actions = vec![format!(
+        "echo 4096 > /sys/block/{array}/md/stripe_cache_size (a page of memory per disk and entry)"
+    )];
+    found(cause, clause, actions)
+}
+
+pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
+    let us = e.now.members.iter().filter_map(|m| m.waited.mean_us()).fold(0.0, f64::max);
+    let clause = format!("its members answer in {}, the rest of the time is in md", latency(us));
+    found(cause, clause, vec!["raidtrace slow shows what in md".to_owned()])
+}
+
+pub fn load(e: &Evidence<'_>, cause: Cause) -> Found {
+    let who = if e.names { cause.name.as_str() } else { "one of its tasks" };
+    let more = if e.before.is_some() { ", more than before" } else { "" };
+    let skew = e.array.hotspot.as_ref().filter(|h| h.is_warning() && !h.origins.is_empty());
+    let why = skew.map_or(String::new(), |h| format!("; {}", h.headline));
+    let part = units::percent(cause.share);
+    let clause = format!("{who} does {part} of the array's work{more}{why}");
+    let actions = vec![format!("limit or move the work of {who} (io.max of its cgroup, ionice)")];
+    found(cause, clause, actions)
+}
+
+pub fn path(e: &Evidence<'_>, cause: Cause) -> Found {
+    let mut each: Vec<f64> = e.now.members.iter().filter_map(|m| m.waited.mean_us()).collect();
+    each.sort_by(f64::total_cmp);
+    let (least, most) = (each.first().copied().unwrap_or(0.0), each.last().copied().unwrap_or(0.0));
+    let clause = format!(
+        "all {} members answer slowly ({} to {}), with no more work than before",
+        each.len(),
+        latency(least),
+        latency(most)
+    );
+    let actions =
+        vec!["look at what the disks share: host adapter, SAN, hypervisor, CPU time".to_owned()];
+    found(cause, clause, actions)
+}
+
+pub fn unexplained(cause: Cause) -> Found {
+    let actions = vec!["raidtrace slow shows what the tasks wait for".to_owned()];
+    found(cause, "the figures do not show why".to_owned(), actions)
+}

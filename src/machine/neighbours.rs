@@ -1,0 +1,71 @@
+//! Devices that share a disk with a member of an array, and who uses them.
+
+use std::time::{Duration, Instant};
+
+use super::mounts;
+use super::sys::{Sys, attribute, names};
+use super::types::Dev;
+
+/// Time limit of the search for a process: hosts with many containers can have a million open
+/// files.
+const TIME: Duration = Duration::from_millis(100);
+
+/// Kernel names of the other partitions of `disk`, or of the other volumes on it if the member
+/// itself is a volume.
+pub fn others_on(sys: &Sys, disk: &str, member: &str) -> Vec<String> {
+    let dir = sys.path("/sys/block").join(disk);
+    let mut others = names(&dir);
+    others.retain(|name| dir.join(name).join("partition").exists());
+    if !others.iter().any(|name| name == member) {
+        others.extend(names(dir.join("holders")));
+    }
+    others.retain(|name| name != member);
+    others
+}
+
+/// Directory with the stat file of a disk or partition.
+pub fn disk_of(sys: &Sys, name: &str) -> Option<String> {
+    let path = std::fs::canonicalize(sys.path("/sys/class/block").join(name)).ok()?;
+    let parent = path.parent()?.file_name()?.to_str()?.to_owned();
+    path.join("partition").exists().then_some(parent)
+}
+
+/// What uses a device: an array or volume on it, a mount point, `swap`, or a process that has it
+/// open; empty if unknown.
+pub fn user_of(sys: &Sys, name: &str) -> String {
+    let dir = sys.path("/sys/class/block").join(name);
+    if let Some(holder) = names(dir.join("holders")).into_iter().next() {
+        return holder;
+    }
+    let dev = attribute(dir.join("dev")).and_then(|text| Dev::parse(&text));
+    let mounts = mounts::read(sys).unwrap_or_default();
+    if let Some(line) = mounts.iter().find(|m| Some(m.dev) == dev) {
+        return line.mount.path.display().to_string();
+    }
+    let node = format!("/dev/{name}");
+    let swaps = sys.text("/proc/swaps").unwrap_or_default();
+    if swaps.lines().any(|line| line.split_whitespace().next() == Some(&node)) {
+        return "swap".to_owned();
+    }
+    opener(sys, &node).unwrap_or_default()
+}
+
+/// `dd (pid 4711)`: a process that has the device open.
+fn opener(sys: &Sys, node: &str) -> Option<String> {
+    let start = Instant::now();
+    let own = std::process::id();
+    for dir in sys.names("/proc") {
+        let Ok(pid) = dir.parse::<u32>() else { continue };
+        if start.elapsed() > TIME {
+            return None;
+        }
+        let is_it = |fd: &String| {
+            let link = std::fs::read_link(sys.path(format!("/proc/{pid}/fd/{fd}")));
+            link.is_ok_and(|path| path.as_os_str() == node)
+        };
+        if pid != own && sys.names(&format!("/proc/{pid}/fd")).iter().any(is_it) {
+            return Some(format!("{} (pid {pid})", sys.text(&format!("/proc/{pid}/comm"))?));
+        }
+    }
+    None
+}

@@ -1,0 +1,205 @@
+//! Reads the facts of [`Around`] once an interval.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, Instant};
+
+use super::Session;
+use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
+use crate::analysis::counters::{THROTTLED, TaskId};
+use crate::analysis::fold::Subject;
+use crate::analysis::verdict::{HELD, WAITS_IN};
+use crate::machine::{Array, ArrayState, DiskStat, StatFile, Sys, neighbours, task};
+use crate::printable::sanitize;
+
+/// Interval of the search for other users of the disks.
+const SEARCH: Duration = Duration::from_secs(10);
+/// Time for which a task that has submitted something is looked at.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// Maximum number of these tasks.
+const TASKS: usize = 256;
+/// Maximum number of hung tasks of an array in the facts.
+const HUNG: usize = 4;
+
+/// Open files and tasks to look at.
+#[derive(Default)]
+pub struct Surroundings {
+    /// Stat files by kernel name; `None` if there is none.
+    stats: HashMap<String, Option<StatFile>>,
+    /// Other devices by disk and member, and their users.
+    others: HashMap<(String, String), Vec<(String, String)>>,
+    searched: Option<Instant>,
+    /// Tasks that submitted in this interval.
+    new: HashSet<TaskId>,
+    /// Tasks that submitted recently, and when.
+    tasks: HashMap<TaskId, Seen>,
+}
+
+struct Seen {
+    last: Instant,
+    /// Context switches in uninterruptible sleep, and when that number was first read.
+    sleeps: Option<(u64, Instant)>,
+    function: String,
+}
+
+impl Surroundings {
+    /// Records that a task has submitted something.
+    pub fn submitted(&mut self, id: TaskId) {
+        if id.pid & THROTTLED == 0 && self.new.len() < TASKS {
+            self.new.insert(id);
+        }
+    }
+
+    /// Looks for tasks that have not run since they submitted something.
+    fn look(&mut self, sys: &Sys, now: Instant) {
+        let new = std::mem::take(&mut self.new);
+        self.tasks.retain(|id, seen| {
+            !new.contains(id)
+                && match (task::sleeps_since(sys, id.pid), seen.sleeps) {
+                    (Some(count), Some((same, since))) if count == same => {
+                        if seen.function.is_empty() && now - since >= HELD {
+                            let stack = task::stack(sys, id.pid);
+                            let known = WAITS_IN.iter().map(|known| known.0);
+                            let known = known.filter(|f| stack.iter().any(|on| on.starts_with(f)));
+                            let function = known.map(str::to_owned).next();
+                            seen.function =
+                                function.or(stack.into_iter().next()).unwrap_or_default();
+                        }
+                        true
+                    }
+                    (Some(count), _) => {
+                        (seen.sleeps, seen.function) = (Some((count, now)), String::new());
+                        true
+                    }
+                    (None, _) => {
+                        seen.sleeps = None;
+                        now - seen.last < REMEMBERED
+                    }
+                }
+        });
+        for id in new {
+            let seen = Seen { last: now, sleeps: None, function: String::new() };
+            self.tasks.insert(id, seen);
+        }
+    }
+
+    fn hung(&self, sys: &Sys, array: u32, now: Instant) -> Vec<HungTask> {
+        let one = |(id, seen): (&TaskId, &Seen)| {
+            let ms = u64::try_from((now - seen.sleeps?.1).as_millis()).ok()?;
+            let comm = task::comm(sys, id.pid).unwrap_or_default();
+            let comm = sanitize(&comm);
+            (id.array == array && ms > 0).then(|| HungTask {
+                pid: id.pid,
+                comm,
+                ms,
+                function: seen.function.clone(),
+            })
+        };
+        let mut hung: Vec<HungTask> = self.tasks.iter().filter_map(one).collect();
+        // A kernel thread such as jbd2 waits for the same, on behalf of the tasks.
+        hung.sort_by_key(|hung| {
+            let is_kernel = task::is_kernel_thread(sys, hung.pid) == Some(true);
+            (is_kernel, std::cmp::Reverse(hung.ms), hung.pid)
+        });
+        hung.truncate(HUNG);
+        hung
+    }
+
+    fn io(&mut self, sys: &Sys, name: &str) -> Option<DeviceIo> {
+        let open = || {
+            let disk = neighbours::disk_of(sys, name);
+            let (disk, part) = disk.as_deref().map_or((name, None), |disk| (disk, Some(name)));
+            StatFile::open(sys, disk, part).ok()
+        };
+        let file = self.stats.entry(name.to_owned()).or_insert_with(open);
+        let stat = file.as_ref().and_then(|f| f.read().ok());
+        if stat.is_none() {
+            self.stats.remove(name); // removed and added again, or soon
+        }
+        stat.as_ref().map(device_io)
+    }
+
+    fn disks(&mut self, sys: &Sys, array: &Array) -> Vec<SharedDisk> {
+        let mut disks = Vec::new();
+        for member in array.members.iter().filter(|m| m.disk_name != m.name) {
+            let key = (member.disk_name.clone(), member.name.clone());
+            let others = self.others.entry(key.clone()).or_insert_with(|| find(sys, &key));
+            let others = others.clone();
+            let Some(io) = self.io(sys, &member.disk_name) else { continue };
+            let one = |(device, user): (String, String)| {
+                Some(Neighbour { io: self.io(sys, &device)?, device, user })
+            };
+            let others = others.into_iter().filter_map(one).collect();
+            disks.push(SharedDisk { member: key.1, disk: key.0, io, others });
+        }
+        disks
+    }
+
+    /// Looks up the other devices and their users again, now and then.
+    fn search(&mut self, sys: &Sys, now: Instant) {
+        if self.searched.is_some_and(|last| now - last < SEARCH) {
+            return;
+        }
+        self.searched = Some(now);
+        for (key, others) in &mut self.others {
+            *others = find(sys, key);
+        }
+    }
+}
+
+/// Other devices on a disk, and their users, for a disk and a member.
+fn find(sys: &Sys, (disk, member): &(String, String)) -> Vec<(String, String)> {
+    let found = neighbours::others_on(sys, disk, member).into_iter();
+    found
+        .map(|name| (neighbours::user_of(sys, &name), name))
+        .map(|(user, name)| (name, user))
+        .collect()
+}
+
+fn device_io(stat: &DiskStat) -> DeviceIo {
+    DeviceIo {
+        requests: [stat.reads, stat.writes],
+        bytes: [stat.read_sectors, stat.write_sectors].map(|n| n.saturating_mul(512)),
+        ms: [stat.read_ms, stat.write_ms],
+        in_flight: u32::try_from(stat.in_flight).unwrap_or(u32::MAX),
+    }
+}
+
+impl Session {
+    /// Fills in the facts of all arrays.
+    pub(super) fn look_around(&mut self, subjects: &mut [Subject]) {
+        let now = Instant::now();
+        let (sys, around) = (&*self.sys, &mut self.around);
+        around.search(sys, now);
+        around.look(sys, now);
+        let arrays = self.traced.topology.host.arrays.iter().zip(&self.states);
+        for ((array, state), (subject, number)) in arrays.zip(subjects.iter_mut().zip(0..)) {
+            let Some(io) = around.io(sys, &array.name) else { continue };
+            let action = state.as_ref().and_then(|s: &ArrayState| s.sync_action.clone());
+            subject.around = Some(Around {
+                io,
+                disks: around.disks(sys, array),
+                sync_action: action.filter(|a| a != "idle" && a != "frozen"),
+                suspended: suspended(sys, array),
+                stripe_cache_full: md(sys, array, "stripe_cache_active")
+                    .zip(md(sys, array, "stripe_cache_size"))
+                    .is_some_and(|(active, size)| active >= size),
+                hung: around.hung(sys, number, now),
+            });
+        }
+    }
+}
+
+/// Members that device mapper has suspended, and the array if md holds writes.
+fn suspended(sys: &Sys, array: &Array) -> Vec<String> {
+    let members = array.members.iter().map(|m| &m.name).filter(|name| sys.is_suspended(name));
+    let mut names: Vec<String> = members.cloned().collect();
+    if md(sys, array, "suspend_lo") < md(sys, array, "suspend_hi") {
+        names.push(array.name.clone());
+    }
+    names
+}
+
+/// A number in the md directory of an array.
+fn md(sys: &Sys, array: &Array, file: &str) -> Option<u64> {
+    sys.number(&format!("/sys/block/{}/md/{file}", array.name))
+}
