@@ -75,7 +75,7 @@ pub struct Serve {
         long,
         value_name = "RULE,...",
         value_delimiter = ',',
-        default_value = "busy=95%,lost,degraded"
+        default_value = "stalled,slow-array,lost,degraded"
     )]
     pub dump_on: Vec<Rule>,
 

@@ -330,7 +330,26 @@ impl Families {
                 label("members", members),
             ])?;
         }
-        Ok(())
+        let mut info = encoder.encode_descriptor(
+            "raidtrace_verdict",
+            "Severity and cause of what tasks wait for",
+            None,
+            MetricType::Info,
+        )?;
+        let verdicts = || arrays.iter().filter_map(|(name, a)| Some((name, a.verdict.as_ref()?)));
+        for (name, verdict) in verdicts() {
+            info.encode_info(&[
+                label("array", name),
+                label("severity", verdict.severity.name()),
+                label("cause", verdict.cause.kind.name()),
+            ])?;
+        }
+        gauges(
+            encoder,
+            "raidtrace_wait_seconds",
+            "Mean time of a read or write that tasks waited for, over the last 3 s",
+            verdicts().map(|(name, v)| ([label("array", name)], v.waiting.us as f64 / 1e6)),
+        )
     }
 
     fn tasks(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {

@@ -10,6 +10,7 @@ use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::analysis::units;
+use crate::analysis::verdict::{Kind, Severity, Verdict};
 use crate::machine::ArrayState;
 use crate::ui::typed::short_time;
 
@@ -37,6 +38,49 @@ pub enum Rule {
     Lost,
     /// An array has lost a member.
     Degraded,
+    /// The verdict on an array.
+    Verdict(Judged),
+}
+
+/// Verdicts that a rule waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Judged {
+    /// Nothing returns.
+    Stalled,
+    /// Tasks wait much longer than before, for any reason.
+    Slow,
+    /// Because of a resync, rebuild or check.
+    Resync,
+    /// Because of another user of the disks.
+    Neighbour,
+    /// Because md or device mapper holds the IO.
+    Suspended,
+}
+
+/// Rules on verdicts by name.
+const JUDGED: [(&str, Judged); 5] = [
+    ("stalled", Judged::Stalled),
+    ("slow-array", Judged::Slow),
+    ("rebuild-slow", Judged::Resync),
+    ("neighbour", Judged::Neighbour),
+    ("suspended", Judged::Suspended),
+];
+
+impl Judged {
+    fn name(self) -> &'static str {
+        JUDGED.iter().find(|j| j.1 == self).map_or("", |j| j.0)
+    }
+
+    fn is(self, verdict: &Verdict) -> bool {
+        let kind = verdict.cause.kind;
+        match self {
+            Self::Stalled => verdict.severity == Severity::Stalled,
+            Self::Slow => verdict.severity > Severity::None,
+            Self::Resync => kind == Kind::Resync,
+            Self::Neighbour => kind == Kind::Neighbour,
+            Self::Suspended => verdict.is_suspended,
+        }
+    }
 }
 
 impl Rule {
@@ -49,6 +93,7 @@ impl Rule {
             Self::Slow(_) => "slow",
             Self::Lost => "lost",
             Self::Degraded => "degraded",
+            Self::Verdict(judged) => judged.name(),
         }
     }
 }
@@ -60,7 +105,7 @@ impl fmt::Display for Rule {
             Self::Skew(skew) => write!(f, "skew={skew}"),
             Self::Busy(share) => write!(f, "busy={}%", share * 100.0),
             Self::Slow(time) => write!(f, "slow={}", Short(*time)),
-            Self::Lost | Self::Degraded => f.write_str(self.name()),
+            Self::Lost | Self::Degraded | Self::Verdict(_) => f.write_str(self.name()),
         }
     }
 }
@@ -104,10 +149,19 @@ impl FromStr for Rule {
             }
             ("lost", None) => Ok(Self::Lost),
             ("degraded", None) => Ok(Self::Degraded),
-            _ => Err("a rule is p99=TIME, slow=TIME, skew=FACTOR, busy=PERCENT, lost or degraded"
-                .to_owned()),
+            (name, None) => {
+                let judged = JUDGED.iter().find(|j| j.0 == name);
+                judged.map(|j| Self::Verdict(j.1)).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
         }
     }
+}
+
+fn wrong() -> String {
+    "a rule is stalled, slow-array, rebuild-slow, neighbour, suspended, p99=TIME, slow=TIME, \
+     skew=FACTOR, busy=PERCENT, lost or degraded"
+        .to_owned()
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -228,6 +282,10 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
             })
         }
         Rule::Slow(_) => array.slow.clone(),
+        Rule::Verdict(judged) => {
+            let verdict = array.verdict.as_ref().filter(|v| judged.is(v))?;
+            Some(verdict.sentence.clone())
+        }
         Rule::Lost | Rule::Degraded => None,
     }
 }

@@ -9,6 +9,7 @@ use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::hotspot::{self, Hotspot};
 use crate::analysis::lost::Lost;
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, MemberSnapshot, Overhead, Snapshot};
+use crate::analysis::verdict::Verdict;
 use crate::machine::ArrayState;
 use crate::origin::{Op, Origin};
 use crate::ui::text::sanitize;
@@ -114,6 +115,8 @@ pub struct ArrayTotals {
     /// Ratio of the busiest member's load to the mean of all present members, in the last seconds.
     pub skews: Vec<(Origin, Op, f64)>,
     pub hotspot: Option<Hotspot>,
+    /// Last verdict.
+    pub verdict: Option<Verdict>,
     /// Last state of md; `None` for a plain disk or a stopped array.
     pub state: Option<ArrayState>,
     /// Time since the array was last in a snapshot.
@@ -209,6 +212,7 @@ impl Totals {
         let over = window.arrays.iter().find(|a| a.info.name == array.info.name);
         totals.skews = over.map_or_else(Vec::new, hotspot::skews);
         totals.hotspot.clone_from(&array.hotspot);
+        totals.verdict.clone_from(&array.verdict);
     }
 
     fn add_member(&mut self, array: &ArraySnapshot, member: &MemberSnapshot, interval: Duration) {

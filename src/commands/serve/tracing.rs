@@ -16,6 +16,7 @@ use super::totals::Totals;
 use crate::analysis::hotspot;
 use crate::analysis::item::WRITTEN_BECAUSE;
 use crate::analysis::snapshot::Snapshot;
+use crate::analysis::verdict;
 use crate::analysis::window::{self, Window};
 use crate::machine::{ArrayState, Sys};
 use crate::probe::Dirtied;
@@ -172,6 +173,10 @@ fn without_tasks(snapshot: &mut Snapshot, window: &mut Snapshot) {
         array.tasks.clear();
         let over = window.arrays.iter().find(|a| a.info.name == array.info.name);
         array.hotspot = over.map(|over| hotspot::find(over, window.interval));
+        if let Some(mut verdict) = array.verdict.take() {
+            verdict.hide_tasks();
+            verdict::lead(array, verdict);
+        }
     }
 }
 
