@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 pub mod manual;
 pub mod version;
 
-use crate::commands::{alloc, doctor, export, layout, record, report, serve, slow, top};
+use crate::commands::{alloc, doctor, export, layout, record, report, serve, slow, top, why};
 
 /// Which disk of this md array is busy, with which kind of filesystem block or md write, and on
 /// whose behalf.
@@ -25,6 +25,9 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Say whether storage is slow here, for whom, since when, why, and what to do
+    #[command(after_help = why::args::EXAMPLES)]
+    Why(why::args::Why),
     /// Show the live screen: members, origins, processes, latencies
     #[command(after_help = top::args::EXAMPLES)]
     Top(top::args::Top),
@@ -69,6 +72,7 @@ impl Command {
             Self::Report(_) | Self::Export(_) | Self::Demo(_) | Self::Manual { .. } => true,
             Self::Top(args) => args.replay.is_some(),
             Self::Slow(args) => args.replay.is_some(),
+            Self::Why(args) => args.replay.is_some(),
             Self::Alloc(args) => args.replay.is_some(),
             Self::Layout(args) => {
                 let is_text = |name: &String| name == "-" || Path::new(name).is_file();

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::CompleteEnv;
 use raidtrace::cli::{Cli, Command, manual, version};
-use raidtrace::commands::{alloc, doctor, export, layout, record, report, serve, slow, top};
+use raidtrace::commands::{alloc, doctor, export, layout, record, report, serve, slow, top, why};
 use raidtrace::machine::{limits, privileges};
 use raidtrace::ui::text::clean;
 
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
     }
     let success = |()| ExitCode::SUCCESS;
     let result = match &cli.command {
+        Command::Why(args) => why::command::run(args),
         Command::Top(args) => top::command::run(args).map(success),
         Command::Slow(args) => slow::command::run(args).map(success),
         Command::Layout(args) => layout::command::run(args),

@@ -10,3 +10,4 @@ pub mod report;
 pub mod serve;
 pub mod slow;
 pub mod top;
+pub mod why;

@@ -1,0 +1,103 @@
+//! Watches, or reads a recording, and prints the answer.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+
+use super::answer;
+use super::args::Why;
+use crate::analysis::snapshot::Snapshot;
+use crate::analysis::verdict::{Severity, Worst};
+use crate::analysis::window;
+use crate::machine::Sys;
+use crate::machine::privileges;
+use crate::machine::signals::asked_to_end;
+use crate::probe::Dirtied;
+use crate::recording::gather;
+use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
+use crate::session::sampler::Sampler;
+use crate::ui::lines::{print_new, success_if_nobody_reads};
+
+/// Length of an interval.
+const SECOND: Duration = Duration::from_secs(1);
+/// Status of slow and of stalled storage.
+const SLOW: u8 = 3;
+const STALLED: u8 = 4;
+
+/// Prints the answer, which is the exit status, too.
+pub fn run(args: &Why) -> Result<ExitCode> {
+    let whole = match &args.replay {
+        Some(file) => recorded(file, args)?,
+        None => watch(args)?,
+    };
+    let mut out = io::stdout().lock();
+    let written = if args.json {
+        answer::write_json(&mut out, &whole, &args.targets)
+    } else {
+        answer::write(&mut out, &whole)
+    };
+    success_if_nobody_reads(written)?;
+    Ok(match answer::severity(&whole) {
+        Severity::None => ExitCode::SUCCESS,
+        Severity::Slow => ExitCode::from(SLOW),
+        Severity::Stalled => ExitCode::from(STALLED),
+    })
+}
+
+/// The period of a recording as one interval.
+fn recorded(file: &Path, args: &Why) -> Result<Snapshot> {
+    let report = gather::gather(file, args.from.as_deref(), args.to.as_deref())?;
+    if report.snapshot.arrays.iter().all(|a| a.verdict.is_none()) {
+        bail!(
+            "{}: the recording has no verdicts, because it was made by an older raidtrace or on \
+             a kernel without statistics: see raidtrace report",
+            file.display()
+        );
+    }
+    Ok(report.snapshot)
+}
+
+/// Watches for the duration, or until a signal. Returns that time as one interval.
+fn watch(args: &Why) -> Result<Snapshot> {
+    if let Some(why) = privileges::missing_message("why") {
+        bail!(why);
+    }
+    let runtime = runtime()?;
+    let mut end = asked_to_end()?;
+    let targets = args.targets.clone();
+    let start = move || Sampler::start(Sys::live(), &targets, true, Dirtied::Counted);
+    let mut engine = Engine::start(start, SECOND.min(args.duration), SECOND)?;
+    privileges::keep_none();
+    let (mut whole, mut worst): (Option<Snapshot>, _) = (None, Worst::default());
+    let mut printed = HashSet::new();
+    runtime.block_on(async {
+        while let Some(tick) = engine.tick_or_last(&mut end).await {
+            let snapshot = match tick {
+                Tick::Started { notes, .. } | Tick::Notes(notes) => {
+                    print_new(&notes, &mut printed);
+                    continue;
+                }
+                Tick::Interval(snapshot) => snapshot,
+            };
+            worst.add(&snapshot);
+            let whole = match &mut whole {
+                Some(whole) => {
+                    window::join(whole, &snapshot, window::alike);
+                    whole
+                }
+                None => whole.insert(snapshot),
+            };
+            if whole.interval + SECOND / 2 >= args.duration {
+                break;
+            }
+        }
+    });
+    engine.end(Some(PATIENCE))?.result?;
+    let mut whole = whole.context("ended before the first second")?;
+    whole.arrays.iter_mut().for_each(|array| worst.lead(array));
+    Ok(whole)
+}
