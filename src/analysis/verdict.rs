@@ -39,7 +39,7 @@ const NOW: Duration = Duration::from_secs(3);
 /// Time that is kept to compare with.
 const MEMORY: Duration = Duration::from_secs(300);
 /// Calm time and waited-for requests without which there is nothing to compare with.
-const CALM: (Duration, f64) = (Duration::from_secs(8), 20.0);
+const CALM: (Duration, f64) = (Duration::from_secs(6), 20.0);
 /// Shortest mean wait that can be slow, µs, and its least multiple of the wait before.
 const SLOW: (f64, f64) = (10_000.0, 3.0);
 /// Shortest mean wait that is slow if nothing is known of the time before, µs.

@@ -41,9 +41,9 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Number of voluntary context switches of a task in uninterruptible sleep; `None` in another state,
-/// if the task has exited, or if /proc belongs to another PID namespace. Two equal numbers mean that
-/// the task has not run in between.
+/// Number of voluntary context switches of a task in uninterruptible sleep; `None` in another
+/// state, if the task has exited, or if /proc belongs to another PID namespace. Two equal numbers
+/// mean that the task has not run in between.
 pub fn sleeps_since(sys: &Sys, pid: u32) -> Option<u64> {
     let status = sys.text(&format!("/proc/{pid}/status")).filter(|_| sys.has_host_pids())?;
     let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);

@@ -133,7 +133,7 @@ sample() {
 	done
 }
 
-recorded_before=8 recorded_after=16 # seconds
+recorded_before=12 recorded_after=16 # seconds
 
 mark() { echo "$1 $EPOCHREALTIME" >>$out/marks; }
 

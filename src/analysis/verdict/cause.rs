@@ -1,5 +1,7 @@
 //! Compares the last seconds with the calm time before, and finds the cause.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 
 use super::evidence::{Evidence, Found, GREW, median, quantile};
@@ -10,6 +12,12 @@ use super::{Sum, Verdict, WAITING, WAITS_IN};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
 
+/// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
+const SAME: f64 = 0.1;
+/// Time in which the tasks are looked for: what they dirtied is written for seconds.
+const RECENT: Duration = Duration::from_secs(10);
+/// Size up to which a read or write is expected to take no longer than a small one, bytes.
+const LARGE: f64 = 262_144.0;
 /// Least share of the members' work of a resync or neighbour that is the cause.
 const SHARED: f64 = 0.3;
 /// Least multiple of the other members' time, or of its own earlier time, of a slow member.
@@ -22,17 +30,15 @@ const IN_MD: f64 = 0.5;
 /// The verdict at the last of `known`, which are in order.
 pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     let Some((_, last)) = known.last() else { return Verdict::default() };
-    let mut start = known.len();
-    let mut span = std::time::Duration::ZERO;
-    while start > 0 && span < NOW.mul_f64(0.95) {
-        start -= 1;
-        span += known[start].1.over;
-    }
+    let start = last_seconds(known, NOW);
     let now = Sum::of(known[start..].iter().map(|k| k.1));
+    let recent = Sum::of(known[last_seconds(known, RECENT)..].iter().map(|k| k.1));
     let onset = onset(known, start);
     let calm = &known[..onset.min(start)];
     let before = Sum::of(calm.iter().map(|k| k.1));
-    let is_enough = before.seconds >= CALM.0.as_secs_f64() && before.requests() >= CALM.1;
+    let is_enough = before.seconds >= CALM.0.as_secs_f64()
+        && before.requests() >= CALM.1
+        && (recent.waiting.is_empty() || before.still_waits(&recent) >= SAME);
     let mut evidence = Evidence {
         array,
         last,
@@ -41,21 +47,33 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
         since: (onset < known.len()).then(|| began(known, onset)).filter(|_| onset > 0),
         before: is_enough.then_some(before),
         now,
+        recent,
         names: true,
     };
-    let stuck: f64 =
-        known.iter().rev().take_while(|k| k.1.is_stuck()).map(|k| k.1.over.as_secs_f64()).sum();
+    // What is in flight may have been submitted at the end of the first such moment.
+    let stuck = known.iter().rev().take_while(|k| k.1.is_stuck()).map(|k| k.1.over.as_secs_f64());
+    let stuck: f64 = stuck.collect::<Vec<f64>>().iter().rev().skip(1).sum();
     if let Some(mut verdict) = stalled(&mut evidence, stuck) {
         evidence.names = false;
         verdict.anonymous = stalled(&mut evidence, stuck).map_or(String::new(), |v| v.sentence);
         return verdict;
     }
-    // Nothing has completed yet: it takes at least that long.
-    evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
     let share = evidence.now.waited_share();
     let share = share.or(evidence.before.as_ref().and_then(Sum::waited_share)).unwrap_or(0.0);
+    // Nothing has been submitted, because the tasks wait for what was submitted before.
+    if let Some(us) =
+        evidence.now.mean_of_all_us().filter(|_| evidence.now.waited_share().is_none())
+        && share > 0.0
+    {
+        evidence.wait_us = us;
+    }
+    // Nothing has completed yet: it takes at least that long.
+    if stuck >= 2.0 {
+        evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
+    }
     let waits = evidence.now.waits(share);
-    let limit = evidence.before_us.map_or(SLOW_ALONE, |us| (SLOW.1 * us).clamp(SLOW.0, SLOW_ALONE));
+    let alone = SLOW_ALONE * (evidence.now.mean_bytes() / LARGE).max(1.0);
+    let limit = evidence.before_us.map_or(alone, |us| (SLOW.1 * us).clamp(SLOW.0, alone));
     if waits < WAITING || evidence.wait_us < limit {
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
@@ -63,6 +81,17 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     evidence.names = false;
     verdict.anonymous = evidence.verdict(Severity::Slow, evidence.cause()).sentence;
     verdict
+}
+
+/// Index of the first of the last moments that cover `span`.
+fn last_seconds(known: &[(Timestamp, &Moment)], span: Duration) -> usize {
+    let mut start = known.len();
+    let mut covered = Duration::ZERO;
+    while start > 0 && covered < span.mul_f64(0.95) {
+        start -= 1;
+        covered += known[start].1.over;
+    }
+    start
 }
 
 /// Start of a moment.
@@ -151,7 +180,9 @@ impl Evidence<'_> {
         let resync = sum(|m| m.resync) / all;
         let is_resync = self.last.sync_action.is_some() && resync >= SHARED;
         let shared = |m: &&Load| {
-            m.neighbour() >= SHARED * m.total() && self.grew(&m.name, GREW, Load::neighbour)
+            m.neighbour() > 0.0
+                && m.neighbour() >= SHARED * m.total()
+                && self.grew(&m.name, GREW, Load::neighbour)
         };
         let us = |m: &Load| self.mean_us(m).unwrap_or(0.0);
         let neighbour = self.now.members.iter().filter(shared);
@@ -161,7 +192,7 @@ impl Evidence<'_> {
         let grown = self.grown();
         if let Some((members, times)) = self.slower()
             && times >= least
-            && device >= IN_MD
+            && (device >= IN_MD || times >= MUCH_SLOWER)
             && grown.is_none()
         {
             let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
@@ -180,7 +211,7 @@ impl Evidence<'_> {
             return words::resync(self, of(Kind::Resync, array, resync));
         }
         if let Some((name, share)) = grown {
-            return words::load(self, of(Kind::Load, name, share));
+            return words::load(self, true, of(Kind::Load, name, share));
         }
         if device < IN_MD {
             return if self.last.stripe_cache_full {
@@ -193,7 +224,7 @@ impl Evidence<'_> {
             let most = self.now.tasks.iter().max_by(|a, b| a.1.total_cmp(b.1));
             let tasks: f64 = self.now.tasks.values().sum();
             let (name, share) = most.map_or(("", 0.0), |(n, w)| (n.as_str(), w / tasks));
-            return words::load(self, of(Kind::Load, name, share));
+            return words::load(self, false, of(Kind::Load, name, share));
         }
         let all_slower = self.now.members.iter().filter(|m| m.waited.requests > 0).all(|m| {
             let was =

@@ -10,6 +10,8 @@ use crate::analysis::snapshot::ArraySnapshot;
 pub const GREW: f64 = 1.5;
 /// Least share of the array's work of a task that is the cause.
 const OF_THE_LOAD: f64 = 0.3;
+/// Members differ by chance by up to this.
+const PEERS: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
 const NO_MORE: f64 = 1.25;
 
@@ -18,6 +20,8 @@ pub struct Evidence<'a> {
     pub array: &'a ArraySnapshot,
     pub last: &'a Moment,
     pub now: Sum,
+    /// The last ten seconds.
+    pub recent: Sum,
     /// The calm time before; `None` if it is too short.
     pub before: Option<Sum>,
     /// Mean wait in the calm time, µs.
@@ -126,8 +130,9 @@ impl Evidence<'_> {
         self.before.as_ref().is_none_or(|before| now >= times * before.rate(name, &of))
     }
 
-    /// Members that take long, and how many times as long as the slowest other member, and as
-    /// before, they take at least. `None` if they have more work, or are most of the members.
+    /// Members that take long, and how many times as long as [`PEERS`] times the slowest other
+    /// member, and as before, they take at least. `None` if they have more work, or are most of the
+    /// members.
     pub fn slower(&self) -> Option<(Vec<&Load>, f64)> {
         let longest = self.mean_us(self.worst()?)?;
         let is_slow = |m: &&Load| self.mean_us(m).is_some_and(|us| us >= longest / 2.0);
@@ -136,12 +141,14 @@ impl Evidence<'_> {
         let most = others.iter().filter_map(|m| self.mean_us(m)).fold(0.0, f64::max);
         let alone = self.now.members.len() == 1;
         let work = |of: &[&Load]| of.iter().map(|m| m.total()).fold(0.0, f64::max);
-        let more = if alone {
-            self.before.is_none() || self.grew(&slow[0].name, GREW, Load::total)
+        if !alone && 2 * slow.len() > self.now.members.len() {
+            return None;
+        }
+        // Without requests on the others, the members are compared with their own past.
+        let more = if most == 0.0 {
+            self.before.is_none() || slow.iter().any(|m| self.grew(&m.name, GREW, Load::total))
         } else {
-            most == 0.0
-                || 2 * slow.len() > self.now.members.len()
-                || work(&slow) > NO_MORE * work(&others)
+            work(&slow) > NO_MORE * work(&others)
         };
         let was = |m: &&&Load| {
             let same = |was: &&Load| was.name == m.name;
@@ -149,7 +156,7 @@ impl Evidence<'_> {
         };
         let was = slow.iter().filter_map(|m| was(&m)).fold(0.0, f64::max);
         let times = |other: f64| if other > 0.0 { least / other } else { f64::INFINITY };
-        (!more).then(|| (slow, times(most).min(times(was))))
+        (!more).then(|| (slow, (times(most) / PEERS).min(times(was))))
     }
 
     /// The task whose work grew most, if it does much of the array's work now: its name, its share,
@@ -159,11 +166,12 @@ impl Evidence<'_> {
         let rate = |of: &Sum, name: &str| {
             of.tasks.get(name).copied().unwrap_or(0.0) / of.seconds.max(f64::MIN_POSITIVE)
         };
-        let all: f64 = self.now.tasks.values().sum();
-        let growth = |name: &&String| rate(&self.now, name) - rate(before, name);
-        let most = self.now.tasks.keys().max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
-        let share = self.now.tasks.get(most)? / all.max(f64::MIN_POSITIVE);
-        let is_more = rate(&self.now, most) >= GREW * rate(before, most);
+        let now = &self.recent;
+        let all: f64 = now.tasks.values().sum();
+        let growth = |name: &&String| rate(now, name) - rate(before, name);
+        let most = now.tasks.keys().max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
+        let share = now.tasks.get(most)? / all.max(f64::MIN_POSITIVE);
+        let is_more = rate(now, most) >= GREW * rate(before, most);
         (share >= OF_THE_LOAD && is_more).then_some((most, share))
     }
 }

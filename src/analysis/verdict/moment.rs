@@ -10,6 +10,8 @@ use crate::origin::{Op, Origin};
 
 /// Bytes that count as much work as a request.
 const REQUEST_BYTES: f64 = 65_536.0;
+/// Least number of tasks' own writes for a write of jbd2, for tasks to wait for the journal.
+const OF_THE_JOURNAL: f64 = 0.1;
 /// Tasks of an interval that are kept, the largest.
 const TASKS: usize = 8;
 
@@ -21,6 +23,10 @@ pub struct Moment {
     pub ended: [(f64, f64); 2],
     /// Bios of tasks that wait for them, and of all tasks: reads and writes.
     pub bios: [(f64, f64); 2],
+    /// Writes of jbd2, which are in the second number of `bios`.
+    pub journal: f64,
+    /// Bytes of the reads and writes that the array completed.
+    pub bytes: f64,
     pub in_flight: u32,
     pub members: Vec<Load>,
     /// Work of the array's tasks by name.
@@ -88,12 +94,14 @@ fn load(member: &MemberSnapshot, around: &Around) -> Load {
     let mut load = Load { name: member.name.clone(), ..Load::default() };
     load.disk.clone_from(&load.name);
     for cell in &member.io {
-        let done = work(cell.requests, cell.bytes);
+        // A discard has many bytes, none of which moves.
+        let moves = matches!(cell.op, Op::Read | Op::Write);
+        let done = work(cell.requests, if moves { cell.bytes } else { 0 });
         if cell.origin == Origin::Resync {
             load.resync += done;
         } else {
             load.own += done;
-            if matches!(cell.op, Op::Read | Op::Write) {
+            if moves {
                 load.waited.add(cell.measured());
             }
         }
@@ -141,6 +149,7 @@ impl Moment {
         };
         for (i, ended) in moment.ended.iter_mut().enumerate() {
             *ended = (around.io.requests[i] as f64, around.io.ms[i] as f64 * 1000.0);
+            moment.bytes += around.io.bytes[i] as f64;
         }
         let mut waited = Waited::default();
         moment.members.iter().for_each(|m| waited.add(m.waited));
@@ -149,31 +158,48 @@ impl Moment {
             let us = waited.mean_us().unwrap_or(0.0);
             moment.ended.iter_mut().for_each(|e| e.1 = e.0 * us);
         }
+        moment.add_tasks(array);
+        Some(moment)
+    }
+
+    fn add_tasks(&mut self, array: &ArraySnapshot) {
         let mut tasks: Vec<&TaskSnapshot> = array.tasks.iter().collect();
         tasks.sort_by_key(|t| std::cmp::Reverse(t.size()));
+        // On XFS it is not known who dirtied what writeback writes.
+        let is_known = tasks.iter().any(|t| !t.dirtied.is_empty());
         for (rank, task) in tasks.into_iter().enumerate() {
-            let waits = task.role.is_none() || task.is_throttled();
+            let role = task.role.as_deref().unwrap_or_default();
+            let waits = role.is_empty() || task.is_throttled();
+            let (is_journal, writes) = (role.starts_with("jbd2 journal"), task.writes_for_others());
             let mut done = 0.0;
             for io in &task.io {
+                let bios = io.bios as f64;
                 let i = match io.op {
                     Op::Read => 0,
                     Op::Write => 1,
-                    _ => continue,
+                    _ => {
+                        done += bios;
+                        continue;
+                    }
                 };
-                let bios = io.bios as f64;
-                moment.bios[i].1 += bios;
+                self.bios[i].1 += bios;
+                if is_journal {
+                    self.journal += bios;
+                }
                 if waits {
-                    moment.bios[i].0 += bios;
-                    *moment.waiting.entry(name(task)).or_default() += bios;
+                    self.bios[i].0 += bios;
+                    *self.waiting.entry(name(task)).or_default() += bios;
+                }
+                if waits || writes && !is_journal && !is_known {
                     done += work(io.bios, io.bytes);
                 }
             }
             done += task.dirtied.iter().map(|io| work(0, io.bytes)).sum::<f64>();
             if done > 0.0 && rank < TASKS {
-                *moment.tasks.entry(name(task)).or_default() += done;
+                let name = if waits { name(task) } else { role.to_owned() };
+                *self.tasks.entry(name).or_default() += done;
             }
         }
-        Some(moment)
     }
 
     /// True if the array has IO in flight and completed none.
@@ -189,6 +215,8 @@ pub struct Sum {
     pub seconds: f64,
     ended: [(f64, f64); 2],
     bios: [(f64, f64); 2],
+    journal: f64,
+    bytes: f64,
     /// Requests in flight at the ends of the moments, times their lengths.
     in_flight: f64,
     pub members: Vec<Load>,
@@ -202,6 +230,8 @@ impl Sum {
         for moment in moments {
             let seconds = moment.over.as_secs_f64();
             sum.seconds += seconds;
+            sum.journal += moment.journal;
+            sum.bytes += moment.bytes;
             sum.in_flight += f64::from(moment.in_flight) * seconds;
             for i in 0..2 {
                 sum.ended[i].0 += moment.ended[i].0;
@@ -226,12 +256,33 @@ impl Sum {
         sum
     }
 
-    /// Number of reads and writes that tasks waited for, and the sum of their times, µs: `op` 0 or
-    /// 1. Bios of writeback and jbd2 take as long as those of the tasks beside them.
+    /// Bios that tasks wait for, and all: reads or writes. Tasks that write themselves, for an
+    /// fsync, wait for the journal, too; nobody is known to wait for a commit of written-back data.
+    fn bios(&self, op: usize) -> (f64, f64) {
+        let (own, all) = self.bios[op];
+        let journal =
+            if op == 1 && own >= OF_THE_JOURNAL * self.journal { self.journal } else { 0.0 };
+        (own + journal, all)
+    }
+
+    /// Number of reads or writes that tasks waited for, and the sum of their times, µs. Bios of
+    /// writeback take as long as those of the tasks beside them.
     fn of_op(&self, op: usize) -> (f64, f64) {
-        let (waited, all) = self.bios[op];
+        let (waited, all) = self.bios(op);
         let share = if all > 0.0 { waited / all } else { 0.0 };
         (self.ended[op].0 * share, self.ended[op].1 * share)
+    }
+
+    /// Mean size of the array's reads and writes, bytes.
+    pub fn mean_bytes(&self) -> f64 {
+        self.bytes / (self.ended[0].0 + self.ended[1].0).max(1.0)
+    }
+
+    /// Share of the waited-for bios of tasks that also wait in `later`.
+    pub fn still_waits(&self, later: &Self) -> f64 {
+        let same = self.waiting.iter().filter(|(name, _)| later.waiting.contains_key(*name));
+        let all: f64 = self.waiting.values().sum();
+        same.map(|(_, bios)| bios).sum::<f64>() / all.max(1.0)
     }
 
     /// True if no read or write was submitted or completed.
@@ -255,14 +306,21 @@ impl Sum {
 
     /// Share of the array's bios that tasks wait for; `None` without bios.
     pub fn waited_share(&self) -> Option<f64> {
-        let (waited, all) = (self.bios[0].0 + self.bios[1].0, self.bios[0].1 + self.bios[1].1);
-        (all > 0.0).then(|| waited / all)
+        let (reads, writes) = (self.bios(0), self.bios(1));
+        let all = reads.1 + writes.1;
+        (all > 0.0).then(|| (reads.0 + writes.0) / all)
     }
 
     /// Number of tasks' reads and writes that are waited for at a time, on average: of those that
     /// have ended, or of those in flight if `share` of them are waited for.
     pub fn waits(&self, share: f64) -> f64 {
         (self.us() / 1e6).max(self.in_flight * share) / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// Mean time of all reads and writes, µs.
+    pub fn mean_of_all_us(&self) -> Option<f64> {
+        let (requests, us) = (self.ended[0].0 + self.ended[1].0, self.ended[0].1 + self.ended[1].1);
+        (requests > 0.0).then(|| us / requests)
     }
 
     /// `reads` or `writes`: those that took most of the time.

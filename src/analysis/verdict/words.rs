@@ -190,9 +190,10 @@ pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
     found(cause, clause, vec!["raidtrace slow shows what in md".to_owned()])
 }
 
-pub fn load(e: &Evidence<'_>, cause: Cause) -> Found {
+/// `has_grown`: the task does more than before.
+pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Found {
     let who = if e.names { cause.name.as_str() } else { "one of its tasks" };
-    let more = if e.before.is_some() { ", more than before" } else { "" };
+    let more = if has_grown { ", more than before" } else { "" };
     let skew = e.array.hotspot.as_ref().filter(|h| h.is_warning() && !h.origins.is_empty());
     let why = skew.map_or(String::new(), |h| format!("; {}", h.headline));
     let part = units::percent(cause.share);
