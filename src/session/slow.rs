@@ -58,6 +58,7 @@ pub struct SlowSampler {
 /// Cumulative figures at the end of the previous interval.
 #[derive(Default)]
 struct Before {
+    /// Sums of all intervals since the programs were attached.
     kinds: BTreeMap<Kind, KindSum>,
     lost: SlowLost,
     overhead: Overhead,
@@ -142,6 +143,8 @@ impl SlowSampler {
     /// # Errors
     /// The events or sums cannot be read.
     pub fn interval(&mut self, session: &Session) -> Result<SlowSnapshot> {
+        // Before the events, which the programs send after they have added to the sums.
+        let kinds = self.probe.sums()?;
         self.drain_now()?;
         // Wait for the commits of the last operations. More operations can end meanwhile.
         let mut seen = 0;
@@ -153,7 +156,7 @@ impl SlowSampler {
             thread::sleep(SETTLE);
             self.drain_now()?;
         }
-        self.snapshot(session)
+        self.snapshot(session, &kinds)
     }
 
     /// Adds the paths of files, and then advice, to an interval. Waits up to `patience` for paths,
@@ -206,7 +209,11 @@ impl SlowSampler {
         Ok(())
     }
 
-    fn snapshot(&mut self, session: &Session) -> Result<SlowSnapshot> {
+    fn snapshot(
+        &mut self,
+        session: &Session,
+        kinds: &BTreeMap<Kind, KindSum>,
+    ) -> Result<SlowSnapshot> {
         let now = Instant::now();
         let interval = now - std::mem::replace(&mut self.started, now);
         let topology = session.topology();
@@ -245,25 +252,23 @@ impl SlowSampler {
             commit.flushes = flushes(commit, &ios);
         }
         commits.sort_by_key(Commit::start_ns);
-        self.follow(&current)?;
-        let kinds = self.probe.sums()?;
         let mut listed: BTreeMap<Kind, u64> = BTreeMap::new();
         for slow in &operations {
             *listed.entry(slow.operation.kind).or_default() += 1;
         }
         let lost = self.probe.lost()?;
         let overhead = self.probe.overhead();
-        let before = std::mem::replace(
-            &mut self.before,
-            Before { kinds: kinds.clone(), lost, overhead, dropped: 0 },
-        );
-        Ok(SlowSnapshot {
+        let mut reported = std::mem::take(&mut self.before.kinds);
+        let kinds = since(kinds, &mut reported, &listed);
+        let new = Before { kinds: reported, lost, overhead, dropped: 0 };
+        let before = std::mem::replace(&mut self.before, new);
+        let snapshot = SlowSnapshot {
             time: jiff::Timestamp::now(),
             clock_ns: monotonic_ns(),
             interval,
             threshold: self.threshold,
             operations,
-            kinds: since(&kinds, &before.kinds, &listed),
+            kinds,
             commits,
             advice: Vec::new(),
             names,
@@ -276,7 +281,9 @@ impl SlowSampler {
             },
             overhead: overhead.since(before.overhead),
             notes: self.probe.notes().to_vec(),
-        })
+        };
+        self.follow(&current)?;
+        Ok(snapshot)
     }
 }
 
@@ -287,22 +294,21 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, limit: usize) {
     all.push_back(new);
 }
 
-/// Sums of an interval. Numbers of slow operations come from `listed`, because an operation that
-/// ends together with the interval can be in the programs' sums of the next interval.
+/// Sums of an interval, which are added to `reported`. `now`: the programs' sums, read before the
+/// events in `listed`. An operation that ended in between is counted with its event, and not again
+/// when it is in the sums.
 fn since(
     now: &BTreeMap<Kind, KindSum>,
-    was: &BTreeMap<Kind, KindSum>,
+    reported: &mut BTreeMap<Kind, KindSum>,
     listed: &BTreeMap<Kind, u64>,
 ) -> BTreeMap<Kind, KindSum> {
     let one = |(kind, now): (&Kind, &KindSum)| {
-        let was = was.get(kind).copied().unwrap_or_default();
+        let before = reported.entry(*kind).or_default();
         let slow = listed.get(kind).copied().unwrap_or(0);
-        let sum = KindSum {
-            count: now.count.saturating_sub(was.count).max(slow),
-            ns: now.ns.saturating_sub(was.ns),
-            slow,
-        };
-        (sum.count > 0).then_some((*kind, sum))
+        let count = now.count.saturating_sub(before.count).max(slow);
+        let sum = KindSum { count, ns: now.ns.saturating_sub(before.ns), slow };
+        (before.count, before.ns) = (before.count + count, now.ns);
+        (count > 0).then_some((*kind, sum))
     };
     now.iter().filter_map(one).collect()
 }
@@ -330,4 +336,29 @@ fn ios_between(ios: &[MemberIo], from: u64, to: u64, place: Option<&Place>) -> V
     let later = ios.partition_point(|io| io.end_ns <= from);
     let on = |io: &&MemberIo| io.start_ns < to && place.is_none_or(|p| p.members.contains(&io.dev));
     ios[later..].iter().filter(on).copied().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of operations of three intervals with 100 each, all slow.
+    fn counts(sums: [u64; 3], listed: [u64; 3]) -> [u64; 3] {
+        let mut reported = BTreeMap::new();
+        let mut sums = sums.into_iter().zip(listed).map(|(count, slow)| {
+            let now = BTreeMap::from([(Kind::Fsync, KindSum { count, ns: 1000 * count, slow })]);
+            let sums = since(&now, &mut reported, &BTreeMap::from([(Kind::Fsync, slow)]));
+            assert_eq!(sums[&Kind::Fsync].slow, slow);
+            sums[&Kind::Fsync].count
+        });
+        std::array::from_fn(|_| sums.next().unwrap())
+    }
+
+    #[test]
+    fn an_operation_that_ends_between_sums_and_events_counts_once() {
+        assert_eq!(counts([100, 200, 300], [100, 100, 100]), [100, 100, 100]);
+        assert_eq!(counts([92, 200, 298], [100, 100, 100]), [100, 100, 100]);
+        assert_eq!(counts([100, 200, 300], [108, 92, 100]), [108, 92, 100]);
+        assert_eq!(counts([100, 200, 300], [8, 9, 0]), [100, 100, 100]);
+    }
 }
