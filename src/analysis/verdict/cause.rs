@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::evidence::{Evidence, Found, GREW, median, quantile};
 use super::moment::Load;
 use super::words;
-use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
+use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, SLOW_FLASH, STALLED, Severity};
 use super::{Sum, Verdict, WAITING, WAITS_IN};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
@@ -73,7 +73,7 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     }
     let waits = evidence.now.waits(share);
     let alone = SLOW_ALONE * (evidence.now.mean_bytes() / LARGE).max(1.0);
-    let limit = evidence.before_us.map_or(alone, |us| (SLOW.1 * us).clamp(SLOW.0, alone));
+    let limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
     if waits < WAITING || evidence.wait_us < limit {
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
@@ -94,6 +94,12 @@ fn last_seconds(known: &[(Timestamp, &Moment)], span: Duration) -> usize {
     start
 }
 
+/// Shortest slow wait after a calm time in which it was `before_us`, µs.
+fn slow_from(before_us: f64) -> f64 {
+    let flash = (SLOW_FLASH.1 * before_us).max(SLOW_FLASH.0);
+    (SLOW.1 * before_us).max(SLOW.0.min(flash))
+}
+
 /// Start of a moment.
 fn began(known: &[(Timestamp, &Moment)], at: usize) -> Timestamp {
     let (end, moment) = known[at];
@@ -109,7 +115,7 @@ fn means(moments: &[(Timestamp, &Moment)]) -> Vec<f64> {
 /// one is not slow.
 fn onset(known: &[(Timestamp, &Moment)], start: usize) -> usize {
     let low = quantile(means(&known[..start]), 0.2).unwrap_or(0.0);
-    let limit = (2.0 * low).max(SLOW.0);
+    let limit = slow_from(low).min(2.0 * low.max(SLOW.0));
     let mut onset = known.len();
     for (at, (_, moment)) in known.iter().enumerate().rev() {
         let mean = Sum::of([*moment].into_iter()).mean_us();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::analysis::around::{Around, HungTask};
 use crate::analysis::recent::Waited;
-use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, TaskSnapshot};
+use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskSnapshot};
 use crate::origin::{Op, Origin};
 
 /// Bytes that count as much work as a request.
@@ -123,6 +123,17 @@ fn load(member: &MemberSnapshot, around: &Around) -> Load {
             load.neighbours.insert(shared.disk.clone(), (String::new(), rest));
         }
         load.disk.clone_from(&shared.disk);
+        return load;
+    }
+    // md reads each byte of a read from one member only.
+    let own = |c: &&Cell| c.op == Op::Read && !matches!(c.origin, Origin::Resync | Origin::RmwRead);
+    let reads = member.io.iter().filter(own);
+    let reads = reads.fold((0, 0), |sum, c| (sum.0 + c.requests, sum.1 + c.bytes));
+    let foreign = reads.1.saturating_sub(around.io.bytes[0]) as f64 / (reads.1 as f64).max(1.0);
+    if foreign > 0.5 {
+        let rest = foreign * work(reads.0, reads.1);
+        load.own -= rest;
+        load.neighbours.insert(load.disk.clone(), (String::new(), rest));
     }
     load
 }

@@ -193,7 +193,12 @@ fn a_neighbour_on_the_disk_is_named_and_the_disk_is_not() {
     // Without the partition, the rest of the disk's work is of the disk's own users.
     around(&mut array).disks[0].others.clear();
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["vdc has"]);
+    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["IO that is not md0's", "disk vdc"]);
+    // A whole disk is read behind the array, which has no reads.
+    let mut array = second(3, 8, 200, 10);
+    array.members[2].io.push(fixture::cell(Origin::FileData, Op::Read, 90, 90 << 19, 190_000));
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["IO that is not md0's", "disk loop3"]);
 }
 
 #[test]

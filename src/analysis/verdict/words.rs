@@ -130,7 +130,11 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found 
 
 pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
     let user = member.neighbours.get(&cause.name).map_or("", |n| n.0.as_str());
-    let who = if user.is_empty() { cause.name.clone() } else { format!("{} ({user})", cause.name) };
+    let who = match user {
+        _ if cause.name == member.disk => format!("IO that is not {}'s", e.array.info.name),
+        "" => cause.name.clone(),
+        user => format!("{} ({user})", cause.name),
+    };
     let whose = if member.name == member.disk {
         String::new()
     } else {
