@@ -134,7 +134,9 @@ impl Verdict {
         }
     }
 
-    pub(super) fn rank(&self) -> (Severity, u64) {
-        (self.severity, self.waiting.us)
+    /// Order of verdicts, the worst last. A cause that was found says more than a longer wait
+    /// without one.
+    pub(super) fn rank(&self) -> (Severity, bool, u64) {
+        (self.severity, self.cause.kind != Kind::Unexplained, self.waiting.us)
     }
 }

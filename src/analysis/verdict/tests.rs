@@ -2,7 +2,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 use std::time::Duration;
 
-use super::{Accounts, Kind, Severity, Verdict};
+use super::{Accounts, Kind, Severity, Verdict, Worst};
 use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::fixture;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskIo, TaskSnapshot};
@@ -313,6 +313,35 @@ fn a_time_that_is_judged_again_gets_the_same_verdict() {
     for at in [12, 35, 31, 39] {
         assert_eq!(judge(at), all[at as usize]);
     }
+}
+
+#[test]
+fn a_period_has_its_worst_verdict_and_says_when() {
+    let verdict = |kind, us, sentence: &str| Verdict {
+        severity: if kind == Kind::None { Severity::None } else { Severity::Slow },
+        cause: super::Cause { kind, ..Default::default() },
+        waiting: super::Waiting { us, ..Default::default() },
+        sentence: sentence.to_owned(),
+        ..Verdict::default()
+    };
+    let mut worst = Worst::default();
+    for (at, verdict) in [
+        (1, verdict(Kind::None, 10, "")),
+        (2, verdict(Kind::Member, 50, "vdc")),
+        (3, verdict(Kind::Member, 40, "vdb")),
+        (4, verdict(Kind::Unexplained, 90, "unknown")),
+        (5, verdict(Kind::None, 10, "")),
+    ] {
+        let mut snapshot = snapshot(second(4, 60, 10, 8), at);
+        snapshot.arrays[0].verdict = Some(verdict);
+        worst.add(&snapshot);
+    }
+    let mut whole = second(4, 60, 10, 8);
+    whole.hotspot = Some(crate::analysis::hotspot::find(&whole, Duration::from_secs(5)));
+    worst.lead(&mut whole);
+    let sentence = whole.verdict.unwrap().sentence;
+    assert_eq!(sentence, "00:00:01Z to 00:00:04Z (3 of 5 s slow): vdc");
+    assert_eq!(whole.hotspot.unwrap().headline, sentence);
 }
 
 proptest! {
