@@ -237,9 +237,11 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     });
     agree("rwsem_down_read_slowpath()", &times.collect::<Vec<_>>());
     for operation in &readers {
-        let longest = longest_wait(operation);
-        assert_eq!(longest["phase"], "inode_lock", "{operation:#}");
-        let reason = longest["reason"].as_str().unwrap_or_default();
+        // On a busy machine the direct IO after the lock can take longer than the wait for it.
+        let phases = operation["phases"].as_array().expect("phases");
+        let lock = phases.iter().find(|p| p["phase"] == "inode_lock");
+        let lock = lock.unwrap_or_else(|| panic!("no wait for the lock: {operation:#}"));
+        let reason = lock["reason"].as_str().unwrap_or_default();
         blamed += usize::from(reason.starts_with("direct write that extends the file"));
     }
     // Before 5.19 there are no contention events, so the holder is unknown.
