@@ -23,7 +23,8 @@ pub struct Advice {
 }
 
 /// Settings of an array in /sys/block/ARRAY/md; `None` if a file is missing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MdSettings {
     /// safe_mode_delay in seconds.
     pub safe_mode_delay: Option<String>,
@@ -339,7 +340,9 @@ pub fn resync(array: &str, md: &MdSettings) -> Option<Advice> {
     let slower = now.map_or(SLOW, |now| (now / 2).clamp(1, SLOW));
     let path = format!("/sys/block/{array}/md");
     let undo = |file: &str, value: &Option<String>| {
-        let old = value.as_deref().unwrap_or_default().strip_suffix(" (local)").unwrap_or("system");
+        let old = value.as_deref().unwrap_or_default().strip_suffix(" (local)");
+        // In a recording it can be any text.
+        let old = old.filter(|old| old.parse::<u64>().is_ok()).unwrap_or("system");
         format!("echo {old} > {path}/{file}")
     };
     let mut commands = vec![format!("echo {slower} > {path}/sync_speed_max")];

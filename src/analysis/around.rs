@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::advice::slow::MdSettings;
+
 /// Facts at the end of an interval. Counters are cumulative in a sample, and those of the interval
 /// in a snapshot ([`Around::since`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +25,9 @@ pub struct Around {
     /// True if all stripes of a RAID 4/5/6 are in use (md/stripe_cache_active).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stripe_cache_full: bool,
+    /// For advice; only with `sync_action` or `stripe_cache_full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settings: Option<MdSettings>,
     /// Tasks that submitted to the array and have not run since, longest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hung: Vec<HungTask>,
@@ -62,7 +67,8 @@ pub struct SharedDisk {
 pub struct Neighbour {
     /// Kernel name.
     pub device: String,
-    /// What uses it: an array, a mount point, `swap`, a task; empty if unknown.
+    /// Its user: an array or volume on it, the mount point of its filesystem, `swap`, or a process
+    /// that has it open; empty if unknown.
     pub user: String,
     pub io: DeviceIo,
 }
@@ -76,8 +82,8 @@ pub struct HungTask {
     pub comm: String,
     /// Lower bound of the time since the task last ran, ms.
     pub ms: u64,
-    /// Kernel function that the task waits in (/proc/PID/stack), outermost of those that
-    /// [`super::verdict`] knows; empty if unknown.
+    /// Kernel function on the task's stack (/proc/PID/stack): the first of
+    /// [`super::verdict::WAITS_IN`], else the innermost; empty if unknown.
     pub function: String,
 }
 

@@ -57,7 +57,7 @@ pub struct ArraySnapshot {
     pub hotspot: Option<super::hotspot::Hotspot>,
     /// Facts beside the members' requests, with the counters of the interval; `None` if unknown.
     pub around: Option<super::around::Around>,
-    /// Who waits, how long and why; `None` without `around`.
+    /// The time that tasks wait for the array, and its cause; `None` without `around`.
     pub verdict: Option<super::verdict::Verdict>,
     /// Sentence about the longest slow operation of the last ten seconds; `None` if there was
     /// none, or if slow operations are not traced.

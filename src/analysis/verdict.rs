@@ -49,7 +49,7 @@ const SLOW_ALONE: f64 = 100_000.0;
 /// Least number of tasks that wait, on average.
 const WAITING: f64 = 0.25;
 
-/// What a function of the kernel in which a task sleeps says about the cause.
+/// A kernel function in which tasks sleep, and the cause that this shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitsIn(
     /// Start of the function's name.

@@ -23,7 +23,7 @@ pub fn others_on(sys: &Sys, disk: &str, member: &str) -> Vec<String> {
     others
 }
 
-/// Directory with the stat file of a disk or partition.
+/// The disk of a partition; `None` for a whole disk.
 pub fn disk_of(sys: &Sys, name: &str) -> Option<String> {
     let path = std::fs::canonicalize(sys.path("/sys/class/block").join(name)).ok()?;
     let parent = path.parent()?.file_name()?.to_str()?.to_owned();

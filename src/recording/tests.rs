@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use super::alloc::Interval;
 use super::header::{Array, Filesystem, Header, Member, Mount};
 use super::rows::{Device, Devices, StateRow};
+use crate::advice::slow::MdSettings;
 use crate::analysis::alloc::fixture;
 use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::counters::CostCounters;
@@ -91,6 +92,10 @@ fn around() -> Around {
         sync_action: Some("check".to_owned()),
         suspended: vec!["md127".to_owned()],
         stripe_cache_full: true,
+        settings: Some(MdSettings {
+            sync_speed_max: Some("1500 (local)".to_owned()),
+            ..MdSettings::default()
+        }),
         hung: vec![HungTask {
             pid: 1,
             comm: "mysqld".to_owned(),

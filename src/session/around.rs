@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use super::Session;
+use super::{Session, md_settings};
 use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::counters::{THROTTLED, TaskId};
 use crate::analysis::fold::Subject;
@@ -23,8 +23,8 @@ const HUNG: usize = 4;
 /// Open files and tasks to look at.
 #[derive(Default)]
 pub struct Surroundings {
-    /// Stat files by kernel name; `None` if there is none.
-    stats: HashMap<String, Option<StatFile>>,
+    /// Open stat files by kernel name.
+    stats: HashMap<String, StatFile>,
     /// Other devices by disk and member, and their users.
     others: HashMap<(String, String), Vec<(String, String)>>,
     searched: Option<Instant>,
@@ -105,15 +105,14 @@ impl Surroundings {
     }
 
     fn io(&mut self, sys: &Sys, name: &str) -> Option<DeviceIo> {
-        let open = || {
+        if !self.stats.contains_key(name) {
             let disk = neighbours::disk_of(sys, name);
             let (disk, part) = disk.as_deref().map_or((name, None), |disk| (disk, Some(name)));
-            StatFile::open(sys, disk, part).ok()
-        };
-        let file = self.stats.entry(name.to_owned()).or_insert_with(open);
-        let stat = file.as_ref().and_then(|f| f.read().ok());
+            self.stats.insert(name.to_owned(), StatFile::open(sys, disk, part).ok()?);
+        }
+        let stat = self.stats.get(name)?.read().ok();
         if stat.is_none() {
-            self.stats.remove(name); // removed and added again, or soon
+            self.stats.remove(name); // the device was removed, and may be added again
         }
         stat.as_ref().map(device_io)
     }
@@ -148,11 +147,11 @@ impl Surroundings {
 
 /// Other devices on a disk, and their users, for a disk and a member.
 fn find(sys: &Sys, (disk, member): &(String, String)) -> Vec<(String, String)> {
-    let found = neighbours::others_on(sys, disk, member).into_iter();
-    found
-        .map(|name| (neighbours::user_of(sys, &name), name))
-        .map(|(user, name)| (name, user))
-        .collect()
+    let with_user = |name: String| {
+        let user = neighbours::user_of(sys, &name);
+        (name, user)
+    };
+    neighbours::others_on(sys, disk, member).into_iter().map(with_user).collect()
 }
 
 fn device_io(stat: &DiskStat) -> DeviceIo {
@@ -175,14 +174,18 @@ impl Session {
         for ((array, state), (subject, number)) in arrays.zip(subjects.iter_mut().zip(0..)) {
             let Some(io) = around.io(sys, &array.name) else { continue };
             let action = state.as_ref().and_then(|s: &ArrayState| s.sync_action.clone());
+            let action = action.filter(|a| a != "idle" && a != "frozen");
+            let is_full = md(sys, array, "stripe_cache_active")
+                .zip(md(sys, array, "stripe_cache_size"))
+                .is_some_and(|(active, size)| active >= size);
+            let advise = action.is_some() || is_full;
             subject.around = Some(Around {
                 io,
                 disks: around.disks(sys, array),
-                sync_action: action.filter(|a| a != "idle" && a != "frozen"),
+                sync_action: action,
                 suspended: suspended(sys, array),
-                stripe_cache_full: md(sys, array, "stripe_cache_active")
-                    .zip(md(sys, array, "stripe_cache_size"))
-                    .is_some_and(|(active, size)| active >= size),
+                stripe_cache_full: is_full,
+                settings: advise.then(|| md_settings::read(sys, &array.name)),
                 hung: around.hung(sys, number, now),
             });
         }

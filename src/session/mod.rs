@@ -16,6 +16,7 @@ pub mod cpus;
 pub mod engine;
 mod groups;
 pub mod header;
+mod md_settings;
 mod paths;
 mod prepare;
 pub mod recorder;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::evidence::{Evidence, Found, GREW, median, quantile};
-use super::moment::Load;
+use super::moment::{Load, Waits};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, SLOW_FLASH, STALLED, Severity};
 use super::{Sum, Verdict, WAITING, WAITS_IN};
@@ -29,41 +29,44 @@ const IN_MD: f64 = 0.5;
 
 /// The verdict at the last of `known`, which are in order.
 pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
-    let Some((_, last)) = known.last() else { return Verdict::default() };
+    let (Some((_, last)), Some(around)) = (known.last(), &array.around) else {
+        return Verdict::default();
+    };
     let start = last_seconds(known, NOW);
-    let now = Sum::of(known[start..].iter().map(|k| k.1));
-    let recent = Sum::of(known[last_seconds(known, RECENT)..].iter().map(|k| k.1));
+    let now = Sum::of(&known[start..]);
+    let recent = Sum::of(&known[last_seconds(known, RECENT)..]);
     let onset = onset(known, start);
     let calm = &known[..onset.min(start)];
-    let before = Sum::of(calm.iter().map(|k| k.1));
-    let is_enough = before.seconds >= CALM.0.as_secs_f64()
-        && before.requests() >= CALM.1
-        && (recent.waiting.is_empty() || before.still_waits(&recent) >= SAME);
+    let mut calm_waits = Waits::default();
+    calm.iter().for_each(|k| calm_waits.add(&k.1.waits));
+    let is_enough = calm_waits.seconds >= CALM.0.as_secs_f64()
+        && calm_waits.requests() >= CALM.1
+        && (recent.waiting.is_empty() || still_wait(calm, &recent) >= SAME);
     let mut evidence = Evidence {
         array,
         last,
-        wait_us: now.mean_us().unwrap_or(0.0),
+        around,
+        wait_us: now.waits.mean_us().unwrap_or(0.0),
         before_us: is_enough.then(|| median(means(calm))).flatten(),
         since: (onset < known.len()).then(|| began(known, onset)).filter(|_| onset > 0),
-        before: is_enough.then_some(before),
+        before: None,
         now,
         recent,
         names: true,
     };
-    // What is in flight may have been submitted at the end of the first such moment.
-    let stuck = known.iter().rev().take_while(|k| k.1.is_stuck()).map(|k| k.1.over.as_secs_f64());
+    // The first moment without completions: its requests may have been submitted at its end.
+    let stuck = known.iter().rev().take_while(|k| k.1.is_stuck()).map(|k| k.1.waits.seconds);
     let stuck: f64 = stuck.collect::<Vec<f64>>().iter().rev().skip(1).sum();
     if let Some(mut verdict) = stalled(&mut evidence, stuck) {
         evidence.names = false;
         verdict.anonymous = stalled(&mut evidence, stuck).map_or(String::new(), |v| v.sentence);
         return verdict;
     }
-    let share = evidence.now.waited_share();
-    let share = share.or(evidence.before.as_ref().and_then(Sum::waited_share)).unwrap_or(0.0);
-    // Nothing has been submitted, because the tasks wait for what was submitted before.
-    if let Some(us) =
-        evidence.now.mean_of_all_us().filter(|_| evidence.now.waited_share().is_none())
-        && share > 0.0
+    let waits = evidence.now.waits;
+    let share = waits.waited_share().or(calm_waits.waited_share().filter(|_| is_enough));
+    // Nothing was submitted, because the tasks wait for what they submitted before.
+    if let (None, Some(us)) = (waits.waited_share(), waits.mean_of_all_us())
+        && share > Some(0.0)
     {
         evidence.wait_us = us;
     }
@@ -71,16 +74,26 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     if stuck >= 2.0 {
         evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
     }
-    let waits = evidence.now.waits(share);
-    let alone = SLOW_ALONE * (evidence.now.mean_bytes() / LARGE).max(1.0);
+    let alone = SLOW_ALONE * (waits.mean_bytes() / LARGE).max(1.0);
     let limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
-    if waits < WAITING || evidence.wait_us < limit {
+    if waits.waiting(share.unwrap_or(0.0)) < WAITING || evidence.wait_us < limit {
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
+    evidence.before = is_enough.then(|| Sum::of(calm));
     let mut verdict = evidence.verdict(Severity::Slow, evidence.cause());
     evidence.names = false;
     verdict.anonymous = evidence.verdict(Severity::Slow, evidence.cause()).sentence;
     verdict
+}
+
+/// Share of the waited-for bios in `calm` whose tasks still wait.
+fn still_wait(calm: &[(Timestamp, &Moment)], recent: &Sum) -> f64 {
+    let (mut same, mut all) = (0.0, 0.0);
+    for (name, bios) in calm.iter().flat_map(|k| &k.1.waiting) {
+        all += bios;
+        same += if recent.waiting.contains_key(name) { *bios } else { 0.0 };
+    }
+    same / f64::max(all, 1.0)
 }
 
 /// Index of the first of the last moments that cover `span`.
@@ -108,7 +121,7 @@ fn began(known: &[(Timestamp, &Moment)], at: usize) -> Timestamp {
 
 /// Mean waits of the moments in which tasks waited, µs.
 fn means(moments: &[(Timestamp, &Moment)]) -> Vec<f64> {
-    moments.iter().filter_map(|k| Sum::of([k.1].into_iter()).mean_us()).collect()
+    moments.iter().filter_map(|k| k.1.waits.mean_us()).collect()
 }
 
 /// Index of the first moment of the slow time that has not ended; the number of moments if the last
@@ -118,7 +131,7 @@ fn onset(known: &[(Timestamp, &Moment)], start: usize) -> usize {
     let limit = slow_from(low).min(2.0 * low.max(SLOW.0));
     let mut onset = known.len();
     for (at, (_, moment)) in known.iter().enumerate().rev() {
-        let mean = Sum::of([*moment].into_iter()).mean_us();
+        let mean = moment.waits.mean_us();
         if moment.is_stuck() || mean.is_some_and(|us| us >= limit) {
             onset = at;
         } else if onset.min(start) > at + 2 {
@@ -133,7 +146,7 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
     let known = |function: &str| WAITS_IN.iter().find(|known| function.starts_with(known.0));
     let last = evidence.last;
     let longest = last.hung.iter().find(|h| known(&h.function).is_some());
-    let idle = evidence.now.is_idle();
+    let idle = evidence.now.waits.is_idle();
     let hung = longest.or(last.hung.first().filter(|_| idle || !last.suspended.is_empty()));
     let seconds = hung.map_or(0.0, |h| h.ms as f64 / 1000.0).max(stuck);
     if seconds < STALLED.as_secs_f64() {
@@ -184,7 +197,7 @@ impl Evidence<'_> {
         let sum = |of: fn(&Load) -> f64| self.now.members.iter().map(of).sum::<f64>();
         let (all, device) = (sum(Load::total).max(f64::MIN_POSITIVE), self.in_device());
         let resync = sum(|m| m.resync) / all;
-        let is_resync = self.last.sync_action.is_some() && resync >= SHARED;
+        let is_resync = self.around.sync_action.is_some() && resync >= SHARED;
         let shared = |m: &&Load| {
             m.neighbour() > 0.0
                 && m.neighbour() >= SHARED * m.total()
@@ -220,8 +233,8 @@ impl Evidence<'_> {
             return words::load(self, true, of(Kind::Load, name, share));
         }
         if device < IN_MD {
-            return if self.last.stripe_cache_full {
-                words::stripe_cache(array, of(Kind::Md, "stripe_cache", 1.0 - device))
+            return if self.around.stripe_cache_full {
+                words::stripe_cache(self, of(Kind::Md, "stripe_cache", 1.0 - device))
             } else {
                 words::in_md(self, of(Kind::Md, "", 1.0 - device))
             };
@@ -233,8 +246,7 @@ impl Evidence<'_> {
             return words::load(self, false, of(Kind::Load, name, share));
         }
         let all_slower = self.now.members.iter().filter(|m| m.waited.requests > 0).all(|m| {
-            let was =
-                self.before.as_ref().and_then(|b| b.members.iter().find(|w| w.name == m.name));
+            let was = self.before.as_ref().and_then(|b| b.member(&m.name));
             was.is_some_and(|was| us(m) >= SLOWER * us(was))
         });
         if all_slower {

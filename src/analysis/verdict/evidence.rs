@@ -1,9 +1,10 @@
-//! What is judged: the last seconds and the calm time before, and measures of them.
+//! Figures of the last seconds and of the calm time before, and comparisons of them.
 
 use jiff::Timestamp;
 
 use super::moment::{Load, Moment, Sum};
 use super::{Cause, Kind, Part, Waiting};
+use crate::analysis::around::Around;
 use crate::analysis::snapshot::ArraySnapshot;
 
 /// Least multiple of its earlier work that a neighbour or task does, if it is the cause.
@@ -15,14 +16,16 @@ const PEERS: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
 const NO_MORE: f64 = 1.25;
 
-/// What is judged.
+/// What a verdict is computed from.
 pub struct Evidence<'a> {
     pub array: &'a ArraySnapshot,
     pub last: &'a Moment,
+    /// Facts of the last interval.
+    pub around: &'a Around,
     pub now: Sum,
     /// The last ten seconds.
     pub recent: Sum,
-    /// The calm time before; `None` if it is too short.
+    /// The calm time before; `None` if it is too short, or nothing is slow.
     pub before: Option<Sum>,
     /// Mean wait in the calm time, µs.
     pub before_us: Option<f64>,
@@ -71,7 +74,7 @@ impl Evidence<'_> {
 
     /// Mean time of a member's requests, µs.
     pub fn mean_us(&self, member: &Load) -> Option<f64> {
-        member.mean_us(self.now.seconds)
+        member.mean_us(self.now.waits.seconds)
     }
 
     /// The member whose requests take longest.
@@ -112,12 +115,9 @@ impl Evidence<'_> {
         let mut parts: Vec<Part> =
             parts.map(|(part, share)| Part { part, us: (share * us as f64) as u64 }).collect();
         // What rounding has lost.
+        let all: u64 = parts.iter().map(|p| p.us).sum();
         if let Some(largest) = parts.iter_mut().max_by_key(|p| p.us) {
-            let others = largest.us;
-            let all: u64 = parts.iter().map(|p| p.us).sum();
-            if let Some(largest) = parts.iter_mut().find(|p| p.us == others) {
-                largest.us += us.saturating_sub(all);
-            }
+            largest.us += us.saturating_sub(all);
         }
         parts.sort_by_key(|p| std::cmp::Reverse(p.us));
         parts
@@ -150,22 +150,17 @@ impl Evidence<'_> {
         } else {
             work(&slow) > NO_MORE * work(&others)
         };
-        let was = |m: &&&Load| {
-            let same = |was: &&Load| was.name == m.name;
-            self.before.as_ref()?.members.iter().find(same)?.waited.mean_us()
-        };
-        let was = slow.iter().filter_map(|m| was(&m)).fold(0.0, f64::max);
+        let was = slow.iter().filter_map(|m| self.before.as_ref()?.member(&m.name));
+        let was = was.filter_map(|m| m.waited.mean_us()).fold(0.0, f64::max);
         let times = |other: f64| if other > 0.0 { least / other } else { f64::INFINITY };
         (!more).then(|| (slow, (times(most) / PEERS).min(times(was))))
     }
 
-    /// The task whose work grew most, if it does much of the array's work now: its name, its share,
-    /// and its present work as a multiple of that before. `None` without a calm time.
+    /// Name of the task whose work grew most, and its share of the array's work, if that is large.
+    /// `None` without a calm time.
     pub fn grown(&self) -> Option<(&str, f64)> {
         let before = self.before.as_ref()?;
-        let rate = |of: &Sum, name: &str| {
-            of.tasks.get(name).copied().unwrap_or(0.0) / of.seconds.max(f64::MIN_POSITIVE)
-        };
+        let rate = |of: &Sum, name: &str| of.per_second(of.tasks.get(name).copied().unwrap_or(0.0));
         let now = &self.recent;
         let all: f64 = now.tasks.values().sum();
         let growth = |name: &&String| rate(now, name) - rate(before, name);

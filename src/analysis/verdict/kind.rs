@@ -1,10 +1,9 @@
 //! A verdict and its parts.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Nobody waits long.
     #[default]
@@ -16,8 +15,7 @@ pub enum Severity {
 }
 
 /// Kind of the cause (contract).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     #[default]
     None,
@@ -38,7 +36,7 @@ pub enum Kind {
 }
 
 impl Severity {
-    /// Name in metrics, as in JSON.
+    /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -49,7 +47,7 @@ impl Severity {
 }
 
 impl Kind {
-    /// Name in metrics, as in JSON.
+    /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -64,6 +62,18 @@ impl Kind {
             Self::Path => "path",
             Self::Unexplained => "unexplained",
         }
+    }
+}
+
+impl Serialize for Severity {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::analysis::around::{Around, HungTask};
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskSnapshot};
@@ -15,28 +17,35 @@ const OF_THE_JOURNAL: f64 = 0.1;
 /// Tasks of an interval that are kept, the largest.
 const TASKS: usize = 8;
 
+/// Reads and writes of an array, and which of them tasks wait for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waits {
+    /// Length, seconds.
+    pub seconds: f64,
+    /// Reads and writes that the array completed, and the sum of their times, µs.
+    ended: [(f64, f64); 2],
+    /// Bios of tasks that wait for them, and of all tasks: reads and writes.
+    bios: [(f64, f64); 2],
+    /// Writes of jbd2, which are in the second number of `bios`.
+    journal: f64,
+    /// Bytes of the reads and writes that the array completed.
+    bytes: f64,
+    /// Requests in flight at the end, times the length.
+    in_flight: f64,
+}
+
 /// Figures of an array in one interval.
 #[derive(Clone, Debug, Default)]
 pub struct Moment {
     pub over: Duration,
-    /// Reads and writes that the array completed, and the sum of their times, µs.
-    pub ended: [(f64, f64); 2],
-    /// Bios of tasks that wait for them, and of all tasks: reads and writes.
-    pub bios: [(f64, f64); 2],
-    /// Writes of jbd2, which are in the second number of `bios`.
-    pub journal: f64,
-    /// Bytes of the reads and writes that the array completed.
-    pub bytes: f64,
-    pub in_flight: u32,
+    pub waits: Waits,
     pub members: Vec<Load>,
-    /// Work of the array's tasks by name.
+    /// Work of the array's largest tasks by name.
     pub tasks: BTreeMap<String, f64>,
-    /// Names of tasks that wait for their IO, and their bios.
+    /// Names of the largest tasks that wait for their IO, and their bios.
     pub waiting: BTreeMap<String, f64>,
-    pub sync_action: Option<String>,
-    pub suspended: Vec<String>,
-    pub stripe_cache_full: bool,
     pub hung: Vec<HungTask>,
+    pub suspended: Vec<String>,
 }
 
 /// Load of one member's disk. Work is in requests of 64 KiB: requests, and bytes over 64 KiB.
@@ -81,7 +90,7 @@ impl Load {
             sum.1 += work;
         }
         self.waited.add(other.waited);
-        self.completed += other.completed;
+        self.completed = self.completed.saturating_add(other.completed);
         self.in_flight = other.in_flight;
     }
 }
@@ -128,7 +137,9 @@ fn load(member: &MemberSnapshot, around: &Around) -> Load {
     // md reads each byte of a read from one member only.
     let own = |c: &&Cell| c.op == Op::Read && !matches!(c.origin, Origin::Resync | Origin::RmwRead);
     let reads = member.io.iter().filter(own);
-    let reads = reads.fold((0, 0), |sum, c| (sum.0 + c.requests, sum.1 + c.bytes));
+    let reads = reads.fold((0u64, 0u64), |sum, c| {
+        (sum.0.saturating_add(c.requests), sum.1.saturating_add(c.bytes))
+    });
     let foreign = reads.1.saturating_sub(around.io.bytes[0]) as f64 / (reads.1 as f64).max(1.0);
     if foreign > 0.5 {
         let rest = foreign * work(reads.0, reads.1);
@@ -143,6 +154,87 @@ fn name(task: &TaskSnapshot) -> String {
     String::from_utf8_lossy(&task.comm).into_owned()
 }
 
+impl Waits {
+    pub fn add(&mut self, other: &Self) {
+        for i in 0..2 {
+            self.ended[i].0 += other.ended[i].0;
+            self.ended[i].1 += other.ended[i].1;
+            self.bios[i].0 += other.bios[i].0;
+            self.bios[i].1 += other.bios[i].1;
+        }
+        self.seconds += other.seconds;
+        self.journal += other.journal;
+        self.bytes += other.bytes;
+        self.in_flight += other.in_flight;
+    }
+
+    /// Bios that tasks wait for, and all: reads or writes. Tasks that write themselves, for an
+    /// fsync, wait for the journal, too; nobody is known to wait for a commit of written-back data.
+    fn bios(&self, op: usize) -> (f64, f64) {
+        let (own, all) = self.bios[op];
+        let journal =
+            if op == 1 && own >= OF_THE_JOURNAL * self.journal { self.journal } else { 0.0 };
+        (own + journal, all)
+    }
+
+    /// Number of reads or writes that tasks waited for, and the sum of their times, µs. Bios of
+    /// writeback take as long as those of the tasks beside them.
+    fn of_op(&self, op: usize) -> (f64, f64) {
+        let (waited, all) = self.bios(op);
+        let share = if all > 0.0 { waited / all } else { 0.0 };
+        (self.ended[op].0 * share, self.ended[op].1 * share)
+    }
+
+    /// Mean size of the array's reads and writes, bytes.
+    pub fn mean_bytes(&self) -> f64 {
+        self.bytes / (self.ended[0].0 + self.ended[1].0).max(1.0)
+    }
+
+    /// True if no read or write was submitted or completed.
+    pub fn is_idle(&self) -> bool {
+        self.ended.iter().chain(&self.bios).all(|pair| *pair == (0.0, 0.0))
+    }
+
+    /// Number of reads and writes that tasks waited for.
+    pub fn requests(&self) -> f64 {
+        self.of_op(0).0 + self.of_op(1).0
+    }
+
+    fn us(&self) -> f64 {
+        self.of_op(0).1 + self.of_op(1).1
+    }
+
+    /// Mean time of a read or write that tasks waited for, µs.
+    pub fn mean_us(&self) -> Option<f64> {
+        let requests = self.requests();
+        (requests > 0.0).then(|| self.us() / requests)
+    }
+
+    /// Share of the array's bios that tasks wait for; `None` without bios.
+    pub fn waited_share(&self) -> Option<f64> {
+        let (reads, writes) = (self.bios(0), self.bios(1));
+        let all = reads.1 + writes.1;
+        (all > 0.0).then(|| (reads.0 + writes.0) / all)
+    }
+
+    /// Number of tasks' reads and writes that are waited for at a time, on average: of those that
+    /// have ended, or of those in flight if `share` of them are waited for.
+    pub fn waiting(&self, share: f64) -> f64 {
+        (self.us() / 1e6).max(self.in_flight * share) / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// Mean time of all reads and writes, µs.
+    pub fn mean_of_all_us(&self) -> Option<f64> {
+        let (requests, us) = (self.ended[0].0 + self.ended[1].0, self.ended[0].1 + self.ended[1].1);
+        (requests > 0.0).then(|| us / requests)
+    }
+
+    /// `reads` or `writes`: those that took most of the time.
+    pub fn op(&self) -> &'static str {
+        if self.of_op(0).1 > self.of_op(1).1 { "reads" } else { "writes" }
+    }
+}
+
 impl Moment {
     /// `None` without the facts of [`Around`].
     pub fn new(array: &ArraySnapshot, over: Duration) -> Option<Self> {
@@ -150,24 +242,24 @@ impl Moment {
         let present = array.members.iter().filter(|m| m.is_present());
         let mut moment = Self {
             over,
-            in_flight: around.io.in_flight,
             members: present.map(|m| load(m, around)).collect(),
-            sync_action: around.sync_action.clone(),
-            suspended: around.suspended.clone(),
-            stripe_cache_full: around.stripe_cache_full,
             hung: around.hung.clone(),
+            suspended: around.suspended.clone(),
             ..Self::default()
         };
-        for (i, ended) in moment.ended.iter_mut().enumerate() {
+        let waits = &mut moment.waits;
+        waits.seconds = over.as_secs_f64();
+        waits.in_flight = f64::from(around.io.in_flight) * waits.seconds;
+        for (i, ended) in waits.ended.iter_mut().enumerate() {
             *ended = (around.io.requests[i] as f64, around.io.ms[i] as f64 * 1000.0);
-            moment.bytes += around.io.bytes[i] as f64;
+            waits.bytes += around.io.bytes[i] as f64;
         }
-        let mut waited = Waited::default();
-        moment.members.iter().for_each(|m| waited.add(m.waited));
         // md counts no times before 5.14.
-        if moment.ended.iter().all(|e| e.1 == 0.0) {
+        if waits.ended.iter().all(|e| e.1 == 0.0) {
+            let mut waited = Waited::default();
+            moment.members.iter().for_each(|m| waited.add(m.waited));
             let us = waited.mean_us().unwrap_or(0.0);
-            moment.ended.iter_mut().for_each(|e| e.1 = e.0 * us);
+            waits.ended.iter_mut().for_each(|e| e.1 = e.0 * us);
         }
         moment.add_tasks(array);
         Some(moment)
@@ -193,13 +285,15 @@ impl Moment {
                         continue;
                     }
                 };
-                self.bios[i].1 += bios;
+                self.waits.bios[i].1 += bios;
                 if is_journal {
-                    self.journal += bios;
+                    self.waits.journal += bios;
                 }
                 if waits {
-                    self.bios[i].0 += bios;
-                    *self.waiting.entry(name(task)).or_default() += bios;
+                    self.waits.bios[i].0 += bios;
+                    if rank < TASKS {
+                        *self.waiting.entry(name(task)).or_default() += bios;
+                    }
                 }
                 if waits || writes && !is_journal && !is_known {
                     done += work(io.bios, io.bytes);
@@ -216,49 +310,32 @@ impl Moment {
     /// True if the array has IO in flight and completed none.
     pub fn is_stuck(&self) -> bool {
         let disks = self.members.iter().any(|m| m.in_flight > 0);
-        self.ended.iter().all(|e| e.0 == 0.0) && (self.in_flight > 0 || disks)
+        self.waits.ended.iter().all(|e| e.0 == 0.0) && (self.waits.in_flight > 0.0 || disks)
     }
 }
 
 /// The sum of several moments.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
-    pub seconds: f64,
-    ended: [(f64, f64); 2],
-    bios: [(f64, f64); 2],
-    journal: f64,
-    bytes: f64,
-    /// Requests in flight at the ends of the moments, times their lengths.
-    in_flight: f64,
+    pub waits: Waits,
     pub members: Vec<Load>,
     pub tasks: BTreeMap<String, f64>,
     pub waiting: BTreeMap<String, f64>,
 }
 
 impl Sum {
-    pub fn of<'a>(moments: impl Iterator<Item = &'a Moment>) -> Self {
+    pub fn of(moments: &[(Timestamp, &Moment)]) -> Self {
         let mut sum = Self::default();
-        for moment in moments {
-            let seconds = moment.over.as_secs_f64();
-            sum.seconds += seconds;
-            sum.journal += moment.journal;
-            sum.bytes += moment.bytes;
-            sum.in_flight += f64::from(moment.in_flight) * seconds;
-            for i in 0..2 {
-                sum.ended[i].0 += moment.ended[i].0;
-                sum.ended[i].1 += moment.ended[i].1;
-                sum.bios[i].0 += moment.bios[i].0;
-                sum.bios[i].1 += moment.bios[i].1;
-            }
+        for (_, moment) in moments {
+            sum.waits.add(&moment.waits);
             for load in &moment.members {
                 match sum.members.iter_mut().find(|m| m.name == load.name) {
                     Some(all) => all.add(load),
                     None => sum.members.push(load.clone()),
                 }
             }
-            for (all, some) in
-                [(&mut sum.tasks, &moment.tasks), (&mut sum.waiting, &moment.waiting)]
-            {
+            let names = [(&mut sum.tasks, &moment.tasks), (&mut sum.waiting, &moment.waiting)];
+            for (all, some) in names {
                 for (name, work) in some {
                     *all.entry(name.clone()).or_default() += work;
                 }
@@ -267,81 +344,18 @@ impl Sum {
         sum
     }
 
-    /// Bios that tasks wait for, and all: reads or writes. Tasks that write themselves, for an
-    /// fsync, wait for the journal, too; nobody is known to wait for a commit of written-back data.
-    fn bios(&self, op: usize) -> (f64, f64) {
-        let (own, all) = self.bios[op];
-        let journal =
-            if op == 1 && own >= OF_THE_JOURNAL * self.journal { self.journal } else { 0.0 };
-        (own + journal, all)
+    /// The member of this name.
+    pub fn member(&self, name: &str) -> Option<&Load> {
+        self.members.iter().find(|m| m.name == name)
     }
 
-    /// Number of reads or writes that tasks waited for, and the sum of their times, µs. Bios of
-    /// writeback take as long as those of the tasks beside them.
-    fn of_op(&self, op: usize) -> (f64, f64) {
-        let (waited, all) = self.bios(op);
-        let share = if all > 0.0 { waited / all } else { 0.0 };
-        (self.ended[op].0 * share, self.ended[op].1 * share)
-    }
-
-    /// Mean size of the array's reads and writes, bytes.
-    pub fn mean_bytes(&self) -> f64 {
-        self.bytes / (self.ended[0].0 + self.ended[1].0).max(1.0)
-    }
-
-    /// Share of the waited-for bios of tasks that also wait in `later`.
-    pub fn still_waits(&self, later: &Self) -> f64 {
-        let same = self.waiting.iter().filter(|(name, _)| later.waiting.contains_key(*name));
-        let all: f64 = self.waiting.values().sum();
-        same.map(|(_, bios)| bios).sum::<f64>() / all.max(1.0)
-    }
-
-    /// True if no read or write was submitted or completed.
-    pub fn is_idle(&self) -> bool {
-        self.ended.iter().chain(&self.bios).all(|pair| *pair == (0.0, 0.0))
-    }
-
-    pub fn requests(&self) -> f64 {
-        self.of_op(0).0 + self.of_op(1).0
-    }
-
-    pub fn us(&self) -> f64 {
-        self.of_op(0).1 + self.of_op(1).1
-    }
-
-    /// Mean time of a read or write that tasks waited for, µs.
-    pub fn mean_us(&self) -> Option<f64> {
-        let requests = self.requests();
-        (requests > 0.0).then(|| self.us() / requests)
-    }
-
-    /// Share of the array's bios that tasks wait for; `None` without bios.
-    pub fn waited_share(&self) -> Option<f64> {
-        let (reads, writes) = (self.bios(0), self.bios(1));
-        let all = reads.1 + writes.1;
-        (all > 0.0).then(|| (reads.0 + writes.0) / all)
-    }
-
-    /// Number of tasks' reads and writes that are waited for at a time, on average: of those that
-    /// have ended, or of those in flight if `share` of them are waited for.
-    pub fn waits(&self, share: f64) -> f64 {
-        (self.us() / 1e6).max(self.in_flight * share) / self.seconds.max(f64::MIN_POSITIVE)
-    }
-
-    /// Mean time of all reads and writes, µs.
-    pub fn mean_of_all_us(&self) -> Option<f64> {
-        let (requests, us) = (self.ended[0].0 + self.ended[1].0, self.ended[0].1 + self.ended[1].1);
-        (requests > 0.0).then(|| us / requests)
-    }
-
-    /// `reads` or `writes`: those that took most of the time.
-    pub fn op(&self) -> &'static str {
-        if self.of_op(0).1 > self.of_op(1).1 { "reads" } else { "writes" }
-    }
-
-    /// Work per second of the member `name`.
+    /// Work of the member `name`, per second.
     pub fn rate(&self, name: &str, of: impl Fn(&Load) -> f64) -> f64 {
-        let member = self.members.iter().find(|m| m.name == name);
-        member.map_or(0.0, |m| of(m) / self.seconds.max(f64::MIN_POSITIVE))
+        self.per_second(self.member(name).map_or(0.0, of))
+    }
+
+    /// `sum` per second.
+    pub fn per_second(&self, sum: f64) -> f64 {
+        sum / self.waits.seconds.max(f64::MIN_POSITIVE)
     }
 }

@@ -3,6 +3,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 use super::{Accounts, Kind, Severity, Verdict, Worst};
+use crate::advice::slow::MdSettings;
 use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::fixture;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskIo, TaskSnapshot};
@@ -152,7 +153,12 @@ fn all_disks_slow_is_what_they_share() {
 #[test]
 fn a_rebuild_is_the_cause() {
     let mut array = second(5, 8, 150, 90);
-    around(&mut array).sync_action = Some("recover".to_owned());
+    let facts = around(&mut array);
+    facts.sync_action = Some("recover".to_owned());
+    facts.settings = Some(MdSettings {
+        sync_speed_max: Some("200000 (system)".to_owned()),
+        ..MdSettings::default()
+    });
     array.info.health = Some("degraded, recover 7.5 %".to_owned());
     for (slot, member) in array.members.iter_mut().enumerate() {
         let op = if slot == 4 { Op::Write } else { Op::Read };
@@ -162,7 +168,8 @@ fn a_rebuild_is_the_cause() {
     array.members[4].io[0] = fixture::cell(Origin::FileData, Op::Write, 8, 65536, 300_000);
     let verdict = Play::after_calm(&array);
     is(&verdict, Severity::Slow, Kind::Resync, &[], &["rebuild", "7.5 %", "(10ms before"]);
-    assert!(verdict.actions[0].contains("sync_speed_max"));
+    assert!(verdict.actions[0].contains("echo 10000 > /sys/block/md0/md/sync_speed_max"));
+    assert!(verdict.actions[0].contains("Undone with: echo system"), "{verdict:?}");
     let parts: Vec<_> = verdict.account.iter().map(|p| p.part).collect();
     assert!(parts.contains(&"device_resync"), "{parts:?}");
 }
@@ -205,8 +212,13 @@ fn a_neighbour_on_the_disk_is_named_and_the_disk_is_not() {
 fn time_in_md_is_not_blamed_on_the_disks() {
     let mut array = second(4, 20, 120, 8);
     is(&Play::after_calm(&array), Severity::Slow, Kind::Md, &[], &["in md"]);
-    around(&mut array).stripe_cache_full = true;
-    is(&Play::after_calm(&array), Severity::Slow, Kind::Md, &[], &["stripe cache"]);
+    let facts = around(&mut array);
+    facts.stripe_cache_full = true;
+    let entries = Some("8192".to_owned());
+    facts.settings = Some(MdSettings { stripe_cache_size: entries, ..MdSettings::default() });
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Md, &[], &["stripe cache"]);
+    assert!(verdict.actions[0].contains("echo 16384 >"), "not a smaller one: {verdict:?}");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::evidence::{Evidence, Found};
 use super::moment::Load;
 use super::{Cause, Severity, Waiting};
+use crate::advice::slow::{self as advice, Advice};
 use crate::analysis::units;
 
 /// Action for a disk that is said to be at fault.
@@ -34,7 +35,7 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
         (Some(us), None) => format!(" ({} before)", latency(us)),
         (None, _) => String::new(),
     };
-    format!("{} to {array} take {}{before}: {clause}", e.now.op(), latency(e.wait_us))
+    format!("{} to {array} take {}{before}: {clause}", e.now.waits.op(), latency(e.wait_us))
 }
 
 fn found(cause: Cause, clause: String, actions: Vec<String>) -> Found {
@@ -110,26 +111,27 @@ pub fn all_hang(members: &[&Load], cause: Cause) -> Found {
 }
 
 pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found {
-    let one = |m: &&Load| format!("{} in {}", m.name, latency(e.mean_us(m).unwrap_or(0.0)));
-    let each: Vec<String> = members.iter().map(one).collect();
-    let others = e.now.members.iter().filter(|m| members.iter().all(|slow| slow.name != m.name));
+    let time = |m: &Load| latency(e.mean_us(m).unwrap_or(0.0));
+    let accused: Vec<String> = members.iter().map(|m| m.name.clone()).collect();
+    let others = e.now.members.iter().filter(|m| !accused.contains(&m.name));
     let others = others.filter_map(|m| e.mean_us(m)).reduce(f64::max);
     let beside = others.map_or_else(
         || ", with no more work than before".to_owned(),
         |most| format!(", the other members in {} or less, with no less work", latency(most)),
     );
-    let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
-    let clause = match &each[..] {
-        [one] => one.replacen(" in ", " answers in ", 1) + &beside,
-        all => format!("slow are {}{beside}", units::list(all)),
+    let each: Vec<String> = members.iter().map(|m| format!("{} in {}", m.name, time(m))).collect();
+    let clause = match members {
+        [one] => format!("{} answers in {}{beside}", one.name, time(one)),
+        _ => format!("these members are slow: {}{beside}", units::list(&each)),
     };
-    let accused = names.iter().map(|&name| name.to_owned()).collect();
     let disk = members.first().map_or("", |m| m.disk.as_str());
     Found { accused, ..found(cause, clause, look_at(disk)) }
 }
 
 pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
     let user = member.neighbours.get(&cause.name).map_or("", |n| n.0.as_str());
+    // A process is a task, too.
+    let user = if e.names || !user.contains("(pid ") { user } else { "" };
     let who = match user {
         _ if cause.name == member.disk => format!("IO that is not {}'s", e.array.info.name),
         "" => cause.name.clone(),
@@ -154,10 +156,15 @@ pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
     found(cause, clause, vec![stop])
 }
 
+/// Advice in one line.
+fn action(advice: Advice) -> String {
+    format!("{}: {} ({})", advice.text, advice.commands.join(" && "), advice.risk)
+}
+
 pub fn resync(e: &Evidence<'_>, cause: Cause) -> Found {
     let array = &e.array.info.name;
-    let action = e.last.sync_action.as_deref().unwrap_or_default();
-    let what = match action {
+    let name = e.around.sync_action.as_deref().unwrap_or_default();
+    let what = match name {
         "recover" => "rebuild (recovery)",
         other => other,
     };
@@ -167,25 +174,22 @@ pub fn resync(e: &Evidence<'_>, cause: Cause) -> Found {
         "the {what} of {array} does {} of its members' work{done}",
         units::percent(cause.share)
     );
-    let speed = format!(
-        "echo 1000 > /sys/block/{array}/md/sync_speed_max (KiB/s of a disk; undo: echo system)"
-    );
-    let mut actions = vec![speed];
-    if matches!(action, "check" | "repair") {
+    let slower = e.around.settings.as_ref().and_then(|md| advice::resync(array, md));
+    let mut actions: Vec<String> = slower.map(action).into_iter().collect();
+    if matches!(name, "check" | "repair") {
         actions.push(format!("stop it: echo idle > /sys/block/{array}/md/sync_action"));
     }
     found(cause, clause, actions)
 }
 
-pub fn stripe_cache(array: &str, cause: Cause) -> Found {
+pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Found {
     let clause = format!(
         "all stripes of its stripe cache are in use ({} of the time in md)",
         units::percent(cause.share)
     );
-    let actions = vec![format!(
-        "echo 4096 > /sys/block/{array}/md/stripe_cache_size (a page of memory per disk and entry)"
-    )];
-    found(cause, clause, actions)
+    let entries = e.around.settings.as_ref().and_then(|md| md.stripe_cache_size.as_deref());
+    let larger = advice::stripe_cache(&e.array.info.name, entries);
+    found(cause, clause, larger.map(action).into_iter().collect())
 }
 
 pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
@@ -198,7 +202,9 @@ pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
 pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Found {
     let who = if e.names { cause.name.as_str() } else { "one of its tasks" };
     let more = if has_grown { ", more than before" } else { "" };
-    let skew = e.array.hotspot.as_ref().filter(|h| h.is_warning() && !h.origins.is_empty());
+    // The headline of a skew names a task, too.
+    let skew =
+        e.array.hotspot.as_ref().filter(|h| e.names && h.is_warning() && !h.origins.is_empty());
     let why = skew.map_or(String::new(), |h| format!("; {}", h.headline));
     let part = units::percent(cause.share);
     let clause = format!("{who} does {part} of the array's work{more}{why}");

@@ -8,10 +8,12 @@ use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::units;
 use crate::analysis::verdict::{Severity, Verdict};
 use crate::ui::json::{Losses, round, write_line};
-use crate::ui::text::clean;
+use crate::ui::text::{clean, wrap};
 
-/// Actions that are printed.
-const ACTIONS: usize = 3;
+/// Width of the text: that of the narrowest usual terminal.
+const COLUMNS: usize = 80;
+/// Number of lines that more actions and other arrays do not exceed.
+const LINES: usize = 10;
 /// Least share of a part of the time that is printed.
 const PART: f64 = 0.05;
 
@@ -40,43 +42,58 @@ fn fast(array: &ArraySnapshot, verdict: &Verdict) -> String {
     }
 }
 
-/// Writes the answer as text.
+/// Writes the answer as text: [`LINES`] lines, if the first five parts fit.
 pub fn write(out: &mut impl Write, whole: &Snapshot) -> io::Result<()> {
     let Some((array, verdict)) = worst(whole) else {
         return writeln!(out, "no array has statistics to judge by");
     };
-    let names: Vec<&str> = array.info.filesystems.iter().map(String::as_str).collect();
-    let on = if names.is_empty() { String::new() } else { format!(", {}", names.join("; ")) };
-    let state = match verdict.severity {
-        Severity::None => "FAST",
-        Severity::Slow => "SLOW",
-        Severity::Stalled => "STALLED",
-    };
-    let line = |out: &mut dyn Write, text: &str| writeln!(out, "{}", clean(text));
-    line(out, &format!("{state}  {} ({}{on})", array.info.name, array.info.level))?;
+    let mut lines = Vec::new();
+    let on: String = array.info.filesystems.iter().map(|fs| format!(", {fs}")).collect();
+    let state = verdict.severity.name().to_uppercase().replace("NONE", "FAST");
+    add(&mut lines, &format!("{state}  {} ({}{on})", array.info.name, array.info.level));
+    let mut rest = Vec::new();
     if verdict.severity == Severity::None {
-        line(out, &fast(array, verdict))?;
+        add(&mut lines, &fast(array, verdict));
     } else {
-        line(out, &verdict.sentence)?;
+        add(&mut lines, &verdict.sentence);
         if !verdict.waiting.tasks.is_empty() {
-            line(out, &format!("waits: {}", verdict.waiting.tasks.join(", ")))?;
+            add(&mut lines, &format!("waits: {}", verdict.waiting.tasks.join(", ")));
         }
         let all = verdict.waiting.us.max(1) as f64;
         let parts = verdict.account.iter().filter(|p| p.us as f64 >= PART * all);
         let parts: Vec<String> = parts
             .map(|p| format!("{} {}", p.part.replace('_', ", "), units::percent(p.us as f64 / all)))
             .collect();
-        line(out, &format!("where the time goes: {}", parts.join("; ")))?;
-        for (n, action) in verdict.actions.iter().take(ACTIONS).enumerate() {
-            line(out, &format!("{} {action}", if n == 0 { "do:" } else { "or:" }))?;
+        if !parts.is_empty() {
+            add(&mut lines, &format!("where the time goes: {}", parts.join("; ")));
+        }
+        let mut actions = verdict.actions.iter();
+        if let Some(action) = actions.next() {
+            add(&mut lines, &format!("do: {action}"));
+        }
+        rest.extend(actions.map(|action| format!("or: {action}")));
+    }
+    let others = verdicts(whole).filter(|(other, _)| other.info.name != array.info.name);
+    rest.extend(others.map(|(other, verdict)| match verdict.severity {
+        Severity::None => fast(other, verdict),
+        _ => verdict.sentence.clone(),
+    }));
+    for text in rest {
+        let mut more = Vec::new();
+        add(&mut more, &text);
+        if lines.len() + more.len() < LINES {
+            lines.append(&mut more);
         }
     }
-    for (other, verdict) in verdicts(whole).filter(|(a, _)| a.info.name != array.info.name).take(3)
-    {
-        let slow = verdict.severity > Severity::None;
-        line(out, &if slow { verdict.sentence.clone() } else { fast(other, verdict) })?;
-    }
-    line(out, &measured(whole))
+    add(&mut lines, &measured(whole));
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// Adds `text` in lines of [`COLUMNS`], all but the first indented.
+fn add(lines: &mut Vec<String>, text: &str) {
+    let wrapped = wrap(&clean(text), COLUMNS - 2, usize::MAX);
+    let indented = |(n, line): (usize, String)| if n == 0 { line } else { format!("  {line}") };
+    lines.extend(wrapped.into_iter().enumerate().map(indented));
 }
 
 /// `measured for 15 s, 0.2 % of a CPU, nothing lost`
@@ -118,4 +135,41 @@ pub fn write_json(out: &mut impl Write, whole: &Snapshot, targets: &[String]) ->
         lost: Losses::from(whole.lost),
     };
     write_line(out, &answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::analysis::fixture;
+    use crate::analysis::verdict::{Kind, Part, Severity, Verdict};
+
+    #[test]
+    fn ten_lines_of_80_columns() {
+        let mut snapshot = fixture::raid0(4);
+        let mut verdict = Verdict::default();
+        verdict.severity = Severity::Slow;
+        (verdict.waiting.us, verdict.waiting.tasks) = (96_000, vec!["postgres".to_owned()]);
+        verdict.cause.kind = Kind::Resync;
+        verdict.sentence = "writes to md127 take 96ms (9.9ms before 22:04:50Z): the rebuild \
+                            (recovery) of md127 does 90 % of its members' work (degraded)"
+            .to_owned();
+        verdict.actions = vec!["slow the resync down ".repeat(9), "stop it ".repeat(20)];
+        verdict.account = vec![Part { part: "device_resync", us: 96_000 }];
+        snapshot.arrays[0].verdict = Some(verdict);
+        for n in 0..20 {
+            let mut other = snapshot.arrays[0].clone();
+            other.info.name = format!("md{n}");
+            other.verdict = Some(Verdict::default());
+            snapshot.arrays.push(other);
+        }
+        let mut out = Vec::new();
+        write(&mut out, &snapshot).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 10, "{text}");
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(lines[0].starts_with("SLOW  md127 (raid0"), "{text}");
+        assert!(text.contains("where the time goes: device, resync 100 %"), "{text}");
+        assert!(lines[9].starts_with("measured for 1 s"), "{text}");
+    }
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::limits;
 use crate::advice::kernel::Kernel;
-use crate::advice::slow::{DirtyLimits, IoLimit, MdSettings};
+use crate::advice::slow::{DirtyLimits, IoLimit};
 use crate::analysis::slow::advice::Facts;
 use crate::analysis::slow::names::Names;
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Mount, Sys};
 use crate::probe::slow::Device;
-use crate::session::Session;
+use crate::session::{Session, md_settings};
 
 /// Facts that advice depends on.
 pub(super) fn facts(session: &Session) -> Facts {
@@ -19,17 +19,7 @@ pub(super) fn facts(session: &Session) -> Facts {
     let mut facts =
         Facts { version: kernel.version(), dirty: dirty_limits(sys), ..Facts::default() };
     for array in &session.topology().host.arrays {
-        let value = |file: &str| {
-            let text = sys.text(&format!("/sys/block/{}/md/{file}", array.name))?;
-            Some(text.trim().to_owned())
-        };
-        let md = MdSettings {
-            safe_mode_delay: value("safe_mode_delay"),
-            stripe_cache_size: value("stripe_cache_size"),
-            sync_speed_max: value("sync_speed_max"),
-            sync_speed_min: value("sync_speed_min"),
-            sync_speed: value("sync_speed"),
-        };
+        let md = md_settings::read(sys, &array.name);
         facts.arrays.insert(array.name.clone(), md);
         for fs in &array.filesystems {
             if let Some(mount) = fs.mounts.first() {
