@@ -17,9 +17,9 @@ pub mod wire;
 #[cfg(test)]
 pub(crate) mod fixtures;
 #[cfg(test)]
-mod properties;
+mod properties_tests;
 #[cfg(test)]
-mod tables;
+mod tables_tests;
 
 use crate::address::{ArraySector, DataSector};
 pub use params::{GeometryError, Level, Params};
