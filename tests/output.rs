@@ -10,7 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{EXE, Loop, MIB, Output, SetOnDrop, Top, installed, memory, raidtrace, run, tracing};
+use common::{
+    EXE, Loop, MIB, Output, SetOnDrop, Top, installed, memory, raidtrace, run, tool, tracing,
+};
 use rustix::process::{Signal, geteuid};
 
 const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/commands/top/replay/demo.rtrace");
@@ -230,7 +232,7 @@ fn a_limit_on_the_size_of_files_is_an_error() {
 /// not read.
 #[test]
 fn capabilities_do_not_open_files_of_others() {
-    if !tracing() || !installed("setpriv") || !installed("mke2fs") {
+    if !tracing() || !installed("setpriv") || !installed("mke2fs") || !installed("setcap") {
         return;
     }
     let disk = Loop::ext4(32 * MIB, &["-b", "4096"]);
@@ -243,12 +245,11 @@ fn capabilities_do_not_open_files_of_others() {
         path.to_str().unwrap().to_owned()
     };
     let exe = place("raidtrace", EXE, 0o755);
+    tool("setcap", &["cap_bpf,cap_perfmon,cap_dac_read_search,cap_syslog=ep", &exe]);
     let (public, secret) = (place("public", DEMO, 0o644), place("secret", DEMO, 0o600));
     let nobody = |args: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        let all = "-all,+bpf,+perfmon,+dac_read_search,+syslog";
-        command.args([format!("--inh-caps={all}"), format!("--ambient-caps={all}")]);
         run(command.arg(&exe).args(args))
     };
     assert_eq!(nobody(&["report", &public]).code(), Some(0));
@@ -261,7 +262,9 @@ fn capabilities_do_not_open_files_of_others() {
         &["alloc", "--replay", &secret, "--batch"],
         &["layout", &secret],
         &["layout", "--load", &secret],
+        &["layout", &disk.device(), "--load", &secret],
         &["doctor", "--acknowledged", &secret],
+        &["doctor", "--load", &secret],
         &["serve", &disk.name, "--token-file", &secret],
         &["serve", &disk.name, "--tls-cert", &secret, "--tls-key", &secret],
     ] {

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::net::TcpStream;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -274,6 +274,51 @@ fn a_slow_operation_writes_the_last_minutes() {
     // The rule's message names a file, so /api/interval leaves it out without --with-paths.
     let interval = get(&serve.address, "/api/interval").body;
     assert!(interval.contains("slow=1us") && !interval.contains("fsync of"), "{interval}");
+}
+
+/// As root, threads that answer requests run as the owner of --dump-dir, or as nobody.
+#[test]
+fn threads_that_answer_are_not_root() {
+    if !tracing() {
+        return;
+    }
+    let (disk, dir) = (filesystem(), memory());
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let dumps = dir.path().join("dumps");
+    fs::create_dir(&dumps).unwrap();
+    std::os::unix::fs::chown(&dumps, Some(1234), Some(1234)).unwrap();
+    let path = dumps.to_str().unwrap();
+    for (args, uid) in
+        [(&["--dump-dir", path, "--with-paths"][..], 1234), (&["--keep", "0"], 65534)]
+    {
+        let serve = Serve::start(&disk.name, args);
+        serve.settled();
+        assert_eq!(get(&serve.address, "/dumps").status, if uid == 1234 { 200 } else { 404 });
+        // Capabilities are raised for moments, to look up paths of files.
+        until("threads with few capabilities", || {
+            serve.process.threads().iter().all(|t| {
+                let (allowed, user) = match t.name.as_str() {
+                    "signals" | "raidtrace:write" | "mdstat" => (0, 0),
+                    "raidtrace:trace" => (0xc4_01a0_0004, 0),
+                    "raidtrace:paths" => (1 << 2, 0),
+                    "overhead" => (1 << 21 | 1 << 39, 0),
+                    _ => (0, uid),
+                };
+                println!("{t:?}");
+                let few = t.permitted & !allowed == 0 && t.opens_nothing() && t.no_new_privs;
+                few && t.uid == user
+            })
+        });
+        if uid == 1234 {
+            serve.process.signal(Signal::USR1);
+            serve.process.says("the last minutes are in ");
+            let list = get(&serve.address, "/dumps").body;
+            let name = list.split('"').nth(3).unwrap();
+            assert_eq!(fs::metadata(dumps.join(name)).unwrap().uid(), 1234);
+            assert_eq!(get(&serve.address, &format!("/dumps/{name}")).status, 200);
+        }
+        assert_eq!(serve.process.end(Signal::TERM).code(), Some(0));
+    }
 }
 
 #[test]

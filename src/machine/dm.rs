@@ -10,6 +10,7 @@ use std::io;
 
 use rustix::ioctl::{self, opcode};
 
+use super::privileges::raised;
 use super::types::Dev;
 
 /// One entry of a table.
@@ -109,12 +110,13 @@ impl DmTables for Ioctl {
         // Open read-only: a user other than root then needs CAP_DAC_READ_SEARCH, not
         // CAP_DAC_OVERRIDE. The ioctl itself requires CAP_SYS_ADMIN (ctl_ioctl(),
         // drivers/md/dm-ioctl.c).
-        let control = File::open("/dev/mapper/control")?;
+        let control = raised(|| File::open("/dev/mapper/control"))?;
         let mut size = 64 << 10;
         while size <= LARGEST {
             // u64 for the alignment of struct dm_ioctl.
             let mut words = vec![0u64; size / 8];
-            let answer = table_status(&control, dev, bytemuck::cast_slice_mut(&mut words));
+            let buffer = bytemuck::cast_slice_mut(&mut words);
+            let answer = raised(|| table_status(&control, dev, buffer));
             // Wipe a dm-crypt key. Without black_box the compiler would remove the dead store.
             words.fill(0);
             std::hint::black_box(&words);

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Stat, fstat, open, statat};
 use rustix::io::Errno;
 
 use super::mounts::{self, MountLine};
+use super::privileges::raised;
 use super::sys::Sys;
 use super::types::Dev;
 
@@ -69,7 +70,7 @@ impl Mounts {
     pub fn find(&self, wanted: &Wanted) -> io::Result<Found> {
         let mut why = io::Error::from(io::ErrorKind::NotFound);
         for mount in self.for_device(wanted.dev) {
-            match find(&mount, wanted) {
+            match raised(|| find(&mount, wanted)) {
                 Ok(found) => return Ok(found),
                 Err(e) => why = e,
             }

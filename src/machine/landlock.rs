@@ -1,11 +1,13 @@
 //! Landlock (Documentation/userspace-api/landlock.rst, Linux 5.13): limits the files that a thread,
-//! and the threads that it starts, can open. Without capabilities uid 0 still owns most files.
+//! and the threads that it starts, can open, and their connections and signals. Without
+//! capabilities uid 0 still owns most files.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::ptr;
 
 /// Access rights of files and directories (include/uapi/linux/landlock.h).
 const WRITE_FILE: u64 = 1 << 1;
@@ -13,10 +15,25 @@ const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
 const REMOVE_FILE: u64 = 1 << 5;
 const MAKE_REG: u64 = 1 << 8;
-/// All rights of the first version, which includes running programs.
-const ALL: u64 = (1 << 13) - 1;
+const TRUNCATE: u64 = 1 << 14;
+/// Number of rights in each version of the interface, from version 1, which includes running
+/// programs: then renames between directories, truncation, and ioctls of devices.
+const RIGHTS: [u32; 5] = [13, 14, 15, 15, 16];
+/// LANDLOCK_CREATE_RULESET_VERSION
+const VERSION: libc::c_int = 1;
 /// LANDLOCK_RULE_PATH_BENEATH
 const BENEATH: libc::c_int = 1;
+
+/// `struct landlock_ruleset_attr`: rights that only rules allow. Versions before 4 and 6 accept
+/// the others if they are 0.
+#[repr(C)]
+struct Ruleset {
+    files: u64,
+    /// To bind and to connect a TCP socket.
+    network: u64,
+    /// To connect to abstract Unix sockets, and to signal processes outside.
+    scopes: u64,
+}
 
 /// `struct landlock_path_beneath_attr`
 #[repr(C, packed)]
@@ -26,25 +43,21 @@ struct Beneath {
 }
 
 /// Allows this thread to write files in `writable` and to read those in it and in `readable`, and
-/// no others. Paths that do not exist are left out. Needs no_new_privs.
+/// no others, to open no TCP connection, and to signal no other process. Paths that do not exist
+/// are left out. Needs no_new_privs.
 ///
 /// # Errors
 /// The kernel has no Landlock, or it is disabled.
 pub fn allow_only(writable: Option<&Path>, readable: &[&str]) -> io::Result<()> {
-    let handled = ALL;
-    // SAFETY: the attribute is a u64 that lives through the call, with its size.
-    let rules = checked(unsafe {
-        libc::syscall(
-            libc::SYS_landlock_create_ruleset,
-            &raw const handled,
-            size_of_val(&handled),
-            0,
-        )
-    })?;
+    let version = version()?;
+    let files = (1 << RIGHTS[version.clamp(1, RIGHTS.len()) - 1]) - 1;
+    let since = |first| if version >= first { 3 } else { 0 };
+    let handled = Ruleset { files, network: since(4), scopes: since(6) };
+    let rules = create(&raw const handled, size_of_val(&handled), 0)?;
     // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     let rules = unsafe { OwnedFd::from_raw_fd(rules) };
     let readable = readable.iter().map(|path| (Path::new(path), READ_FILE | READ_DIR));
-    let rights = READ_FILE | READ_DIR | WRITE_FILE | REMOVE_FILE | MAKE_REG;
+    let rights = (READ_FILE | READ_DIR | WRITE_FILE | REMOVE_FILE | MAKE_REG | TRUNCATE) & files;
     for (path, allowed) in readable.chain(writable.map(|path| (path, rights))) {
         let Ok(parent) = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path) else {
             continue;
@@ -54,6 +67,16 @@ pub fn allow_only(writable: Option<&Path>, readable: &[&str]) -> io::Result<()> 
     // SAFETY: takes a descriptor and flags.
     checked(unsafe { libc::syscall(libc::SYS_landlock_restrict_self, rules.as_raw_fd(), 0) })?;
     Ok(())
+}
+
+/// Version of the interface.
+fn version() -> io::Result<usize> {
+    Ok(create(ptr::null(), 0, VERSION)? as usize)
+}
+
+fn create(rules: *const Ruleset, size: usize, flags: libc::c_int) -> io::Result<libc::c_int> {
+    // SAFETY: callers pass null, or rules that live through the call, with their size.
+    checked(unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, rules, size, flags) })
 }
 
 fn add(rules: &OwnedFd, parent: &File, allowed: u64) -> io::Result<()> {
@@ -78,8 +101,12 @@ fn checked(result: libc::c_long) -> io::Result<libc::c_int> {
 mod tests {
     use std::fs;
     use std::io::ErrorKind;
+    use std::net::TcpStream;
 
-    use super::allow_only;
+    use rustix::io::Errno;
+    use rustix::process::{Pid, test_kill_process};
+
+    use super::{allow_only, version};
     use crate::machine::privileges;
 
     #[test]
@@ -103,6 +130,14 @@ mod tests {
             ];
             let kinds = refused.map(|r| r.unwrap_err().kind());
             assert_eq!(kinds, [ErrorKind::PermissionDenied; 3]);
+            let version = version().unwrap();
+            if version >= 4 {
+                let connected = TcpStream::connect(("127.0.0.1", 9));
+                assert_eq!(connected.unwrap_err().kind(), ErrorKind::PermissionDenied);
+            }
+            if version >= 6 {
+                assert_eq!(test_kill_process(Pid::INIT), Err(Errno::PERM));
+            }
         });
         thread.join().unwrap();
     }

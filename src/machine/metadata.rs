@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::blocks::Blocks;
 use super::container;
+use super::privileges::raised;
 use super::superblock::{self, Superblock, Version};
 use super::sys::{Sys, attribute, number};
 use super::types::{Array, Member};
@@ -54,7 +55,7 @@ pub(super) fn fill(
             let disk = blocks.disk_of(block);
             let bytes: Option<u64> = number(disk.dir.join("queue/logical_block_size"));
             let path = sys.path(format!("/dev/{}", block.name.replace('!', "/")));
-            let raw = superblock::read(&path, sb_sector)?;
+            let raw = raised(|| superblock::read(&path, sb_sector))?;
             let logical = bytes.unwrap_or(512) / 512;
             let sectors = member.sectors;
             Ok(superblock::parse(version, &raw, sb_sector, sectors, logical))

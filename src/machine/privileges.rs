@@ -2,11 +2,15 @@
 //!
 //! Each thread has its own capabilities. A new thread inherits those of the thread that starts it.
 
-use std::env;
+use std::mem::replace;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::{env, io};
 
-use rustix::process::geteuid;
+use rustix::process::{Gid, Uid, geteuid};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_no_new_privs,
+    CapabilitySet, capabilities, set_capabilities, set_no_new_privs, set_thread_groups,
+    set_thread_res_gid, set_thread_res_uid,
 };
 
 /// Needed capabilities: BPF and PERFMON to load and attach the programs, DAC_READ_SEARCH to read
@@ -27,8 +31,15 @@ const RELOAD: CapabilitySet = NEEDED
     .union(CapabilitySet::SYS_NICE)
     .union(CapabilitySet::DAC_OVERRIDE);
 
-/// Capabilities to open files of other users.
-const FILES: CapabilitySet = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
+/// Capabilities that stay effective in a thread that keeps them: up to Linux 5.18 each read of a
+/// map needs CAP_BPF. None of these opens files.
+const EFFECTIVE: CapabilitySet = CapabilitySet::BPF
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::SYS_RESOURCE)
+    .union(CapabilitySet::SYS_NICE);
+
+/// uid and gid of nobody on every distribution (the kernel's overflowuid).
+const NOBODY: u32 = 65534;
 
 const NAMES: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::BPF, "cap_bpf"),
@@ -37,9 +48,9 @@ const NAMES: [(CapabilitySet, &str); 4] = [
     (CapabilitySet::SYSLOG, "cap_syslog"),
 ];
 
-/// True if this thread has all `wanted` capabilities.
+/// True if this thread has all `wanted` capabilities, effective or not.
 pub fn has(wanted: CapabilitySet) -> bool {
-    capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
+    capabilities(None).is_ok_and(|sets| sets.permitted.contains(wanted))
 }
 
 /// Error message if capabilities to load programs are missing: one line that names them and says
@@ -51,7 +62,7 @@ pub fn missing_message(subcommand: &str) -> Option<String> {
         return None;
     }
     let for_loading = CapabilitySet::BPF.union(CapabilitySet::PERFMON);
-    let has = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.effective);
+    let has = capabilities(None).map_or(CapabilitySet::empty(), |sets| sets.permitted);
     let missing = names(for_loading.difference(has))?;
     let executable = env::current_exe().unwrap_or_else(|_| "raidtrace".into());
     Some(format!(
@@ -73,71 +84,114 @@ fn names(set: CapabilitySet) -> Option<String> {
 }
 
 /// Gives up, in this thread and the threads that it starts, all capabilities except those needed to
-/// load the programs and to read the machine.
+/// load the programs and to read the machine. Those that open files are effective only in
+/// [`raised`].
 pub fn keep_for_reload() {
-    keep(RELOAD);
+    keep(RELOAD, EFFECTIVE);
 }
 
 /// The same without those that only `record` needs: to write in directories of other users.
 pub fn keep_for_serving() {
-    keep(RELOAD.difference(CapabilitySet::DAC_OVERRIDE));
+    keep(RELOAD.difference(CapabilitySet::DAC_OVERRIDE), EFFECTIVE);
 }
 
-/// Gives up all capabilities except those of a thread that writes a recording.
+/// Gives up all capabilities except that of root to write files in directories of other users.
 pub fn keep_for_writing() {
-    keep(CapabilitySet::DAC_OVERRIDE);
+    keep(of_root(CapabilitySet::DAC_OVERRIDE), CapabilitySet::all());
 }
 
-/// Keeps what [`keep_for_reload`] keeps, and the capability to signal another user's command.
+/// Capabilities to use for files that the user names: those of root, but not those that the binary
+/// or a service has.
+fn of_root(capabilities: CapabilitySet) -> CapabilitySet {
+    if geteuid().is_root() { capabilities } else { CapabilitySet::empty() }
+}
+
+/// Keeps only the capabilities to enable and to read the run times of programs.
+pub fn keep_for_statistics() {
+    keep(CapabilitySet::SYS_ADMIN.union(CapabilitySet::BPF), EFFECTIVE);
+}
+
+/// Keeps only the capability to find paths of files, for [`raised`].
+pub fn keep_for_paths() {
+    keep(CapabilitySet::DAC_READ_SEARCH, EFFECTIVE);
+}
+
+/// Keeps only the capabilities to signal another user's command, and to remove an incomplete file.
 pub fn keep_for_command() {
-    keep(RELOAD.union(CapabilitySet::KILL));
+    keep(CapabilitySet::KILL.union(of_root(CapabilitySet::DAC_OVERRIDE)), CapabilitySet::all());
 }
 
 /// For a command that reads only files that the user names: root keeps access to files of other
 /// users, another user keeps nothing.
 pub fn keep_for_files() {
-    keep(if geteuid().is_root() { FILES } else { CapabilitySet::empty() });
+    let files = CapabilitySet::DAC_READ_SEARCH.union(CapabilitySet::DAC_OVERRIDE);
+    keep(of_root(files), files);
 }
 
-/// Makes capabilities on files ineffective, unless this is root. Files that the user names are then
+/// Makes all capabilities ineffective, unless this is root. Files that the user names are then
 /// opened with the rights of the user, also if the binary or the service has CAP_DAC_READ_SEARCH.
 pub fn lower() {
     if !geteuid().is_root() {
-        set_effective(|sets| sets.effective.difference(FILES));
+        let _ = set_effective(CapabilitySet::empty());
     }
 }
 
-/// Makes capabilities on files effective in this thread, to read devices, tracefs and paths of
-/// files.
-pub fn raise() {
-    set_effective(|sets| sets.effective.union(sets.permitted.intersection(FILES)));
+/// Calls `call`, which opens no file that the user names, with all capabilities of this thread:
+/// for devices, tracefs, symbols, paths of files, and programs.
+pub fn raised<T>(call: impl FnOnce() -> T) -> T {
+    with(CapabilitySet::all(), call)
 }
 
-/// Calls `read`, which opens no file that the user names, with capabilities on files.
-pub fn with_files<T>(read: impl FnOnce() -> T) -> T {
-    raise();
-    let result = read();
-    lower();
+/// Calls `write`, which writes files in directories of other users, if this is root.
+pub fn writing<T>(write: impl FnOnce() -> T) -> T {
+    with(of_root(CapabilitySet::DAC_OVERRIDE), write)
+}
+
+fn with<T>(wanted: CapabilitySet, call: impl FnOnce() -> T) -> T {
+    let before = set_effective(wanted);
+    let result = call();
+    if let Ok(before) = before {
+        let _ = set_effective(before);
+    }
     result
 }
 
-fn set_effective(effective: impl FnOnce(&CapabilitySets) -> CapabilitySet) {
-    if let Ok(mut sets) = capabilities(None) {
-        sets.effective = effective(&sets);
-        let _ = set_capabilities(None, sets);
+/// Makes those of `wanted` effective that are permitted. Returns those that were effective.
+fn set_effective(wanted: CapabilitySet) -> rustix::io::Result<CapabilitySet> {
+    let mut sets = capabilities(None)?;
+    let before = replace(&mut sets.effective, wanted & sets.permitted);
+    set_capabilities(None, sets)?;
+    Ok(before)
+}
+
+/// Makes this thread, and the threads that it starts, run as the owner of `dir`, or as nobody
+/// without one, if this is root. Other threads keep their user: glibc's setuid() changes all.
+///
+/// # Errors
+/// CAP_SETUID or CAP_SETGID is missing.
+pub fn leave_root(dir: Option<&Path>) -> io::Result<()> {
+    let owner = dir.and_then(|dir| dir.metadata().ok());
+    let (uid, gid) = owner.map_or((NOBODY, NOBODY), |of| (of.uid(), of.gid()));
+    if uid != 0 && geteuid().is_root() {
+        let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+        set_thread_groups(&[])?;
+        set_thread_res_gid(gid, gid, gid)?;
+        set_thread_res_uid(uid, uid, uid)?;
     }
+    Ok(())
 }
 
 /// Gives up all capabilities, in this thread and the threads that it starts.
 pub fn keep_none() {
-    keep(CapabilitySet::empty());
+    keep(CapabilitySet::empty(), CapabilitySet::empty());
 }
 
-/// Ignores errors: a thread may always give up capabilities.
-fn keep(kept: CapabilitySet) {
+/// Keeps those of `kept`, and makes those of `effective` effective. Ignores errors: a thread may
+/// always give up capabilities.
+fn keep(kept: CapabilitySet, effective: CapabilitySet) {
     if let Ok(mut sets) = capabilities(None) {
-        sets.effective &= kept;
         sets.permitted &= kept;
+        sets.effective = sets.permitted & effective;
         sets.inheritable = CapabilitySet::empty();
         let _ = set_capabilities(None, sets);
     }

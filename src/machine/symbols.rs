@@ -98,7 +98,7 @@ impl<'a> Line<'a> {
 
 /// Opens /proc/kallsyms. Reading it takes 40 ms, because the kernel formats some 100,000 lines.
 pub fn open(sys: &Sys) -> io::Result<File> {
-    File::open(sys.path("/proc/kallsyms"))
+    privileges::raised(|| File::open(sys.path("/proc/kallsyms")))
 }
 
 /// Calls `on` for each symbol. Skips lines that are not symbols.

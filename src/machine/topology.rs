@@ -10,6 +10,7 @@ use anyhow::{anyhow, bail};
 
 use crate::fs::ext4::{self, FsKind, identify};
 use crate::fs::{Layout, xfs};
+use crate::machine::privileges::raised;
 use crate::machine::{Array, Dev, DeviceRole, Filesystem, HostTopology, MainDevice};
 use crate::raid::{Geometry, Level, Params};
 
@@ -39,12 +40,12 @@ impl Topology {
         for array in &mut host.arrays {
             // fsck, resize2fs and an unmount in progress also cause IO.
             for fs in std::mem::take(&mut array.unmounted) {
-                if !is_below_mounted(&fs, array) && topology.read_unmounted(&fs) {
+                if !is_below_mounted(&fs, array) && raised(|| topology.read_unmounted(&fs)) {
                     array.filesystems.push(fs);
                 }
             }
             for fs in &array.filesystems {
-                topology.read(fs, &roles);
+                raised(|| topology.read(fs, &roles));
             }
         }
         topology.host = host;

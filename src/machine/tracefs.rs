@@ -4,11 +4,13 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 
+use super::privileges::raised;
+
 /// The list of functions that ftrace can hook, one name a line; `None` without ftrace or tracefs.
 pub fn functions() -> Option<File> {
     ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"]
         .iter()
-        .find_map(|dir| File::open(format!("{dir}/available_filter_functions")).ok())
+        .find_map(|dir| raised(|| File::open(format!("{dir}/available_filter_functions"))).ok())
 }
 
 /// Those functions of the list whose name is `wanted`; `None` if the list is empty or cannot be

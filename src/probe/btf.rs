@@ -11,6 +11,8 @@ use std::slice;
 use libbpf_rs::btf::BtfKind;
 use libbpf_rs::libbpf_sys as sys;
 
+use crate::machine::privileges::raised;
+
 /// Error for a kernel without types.
 pub(super) const NO_TYPES: &str = "this kernel does not describe its types (no \
                                    /sys/kernel/btf/vmlinux): raidtrace needs a kernel built with \
@@ -40,7 +42,7 @@ pub(super) struct Btf {
 pub(super) fn sees_modules() -> bool {
     let mut id = 0;
     // SAFETY: the kernel writes only `id`.
-    unsafe { sys::bpf_btf_get_next_id(0, &raw mut id) == 0 }
+    raised(|| unsafe { sys::bpf_btf_get_next_id(0, &raw mut id) == 0 })
 }
 
 impl Btf {

@@ -10,6 +10,7 @@ use libbpf_rs::{Link, Object, PrintLevel, Program};
 
 use super::btf::custom;
 use super::log::{keep, loader_error, refusal, short};
+use crate::machine::privileges::raised;
 
 /// A plan of programs.
 pub(super) trait Planned {
@@ -86,7 +87,7 @@ pub(super) fn load<O: OpenSkel<'static>>(mut open: O, names: &[&'static str]) ->
         let wanted = names.iter().any(|name| program.name() == *name);
         program.set_autoload(wanted);
     }
-    let loaded = open.load().context("loading the BPF object")?;
+    let loaded = raised(|| open.load()).context("loading the BPF object")?;
     for (name, program) in programs(loaded.object(), names) {
         if let Some(info) = program_info(&program) {
             let (verified, bytes) = (info.verified_insns, info.jited_prog_len);
@@ -103,7 +104,7 @@ pub(super) fn attach(object: &Object, name: &'static str) -> Result<(&'static st
         .progs_mut()
         .find(|p| p.name() == name)
         .context("the BPF object has no such program on this architecture")?;
-    Ok((name, program.attach()?))
+    Ok((name, raised(|| program.attach())?))
 }
 
 /// These programs of an object, with their names.

@@ -18,7 +18,7 @@ use libbpf_rs::{Object, Program};
 use super::cpus::isolated;
 use super::object::{program_info, programs};
 use crate::analysis::snapshot::Overhead;
-use crate::machine::privileges;
+use crate::machine::privileges::{self, raised};
 
 /// Each period has one slice, at a random time, so that periodic load cannot line up with the
 /// slices. Enabling and disabling patches the kernel's text, which interrupts every CPU, so a
@@ -68,8 +68,7 @@ impl Meter {
         let thread = thread::Builder::new()
             .name("overhead".to_owned())
             .spawn(move || {
-                // The capabilities kept for reloading are enough to enable and read BPF statistics.
-                privileges::keep_for_reload();
+                privileges::keep_for_statistics();
                 measure(&slices_of_thread, &stopped, may_enable);
             })
             .ok()?;
@@ -146,10 +145,9 @@ fn always_enabled() -> bool {
 
 /// Enables the kernel's BPF statistics until the descriptor is closed (bpf(2), BPF_ENABLE_STATS).
 fn enable() -> Option<OwnedFd> {
+    use libbpf_rs::libbpf_sys::{BPF_STATS_RUN_TIME, bpf_enable_stats};
     // SAFETY: no pointers are passed; the result is checked before it becomes a descriptor.
-    let fd = unsafe {
-        libbpf_rs::libbpf_sys::bpf_enable_stats(libbpf_rs::libbpf_sys::BPF_STATS_RUN_TIME)
-    };
+    let fd = raised(|| unsafe { bpf_enable_stats(BPF_STATS_RUN_TIME) });
     if fd < 0 {
         return None;
     }

@@ -22,6 +22,7 @@ use super::ring::{ALL, Ring};
 use super::wire::{Wire, rt_sample, rt_sample_ticks};
 use crate::contract;
 use crate::machine::Sys;
+use crate::machine::privileges::raised;
 
 const FRAMES: usize = contract::SAMPLE_FRAMES as usize;
 const KERNEL: u16 = contract::SAMPLE_KERNEL as u16;
@@ -217,9 +218,10 @@ fn open(cpu: u32, hertz: u32) -> Result<OwnedFd, Error> {
     attr.set_disabled(1);
     attr.set_freq(1);
     let (any_task, no_group): (libc::pid_t, libc::c_int) = (-1, -1);
+    // Debian's perf_event_paranoid of 3 wants CAP_SYS_ADMIN instead of CAP_PERFMON.
     // SAFETY: the kernel reads `size` bytes of `attr`; the result is checked before it becomes a
     // descriptor.
-    let fd = unsafe {
+    let fd = raised(|| unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,
             &raw const attr,
@@ -228,7 +230,7 @@ fn open(cpu: u32, hertz: u32) -> Result<OwnedFd, Error> {
             no_group,
             libc::c_ulong::from(PERF_FLAG_FD_CLOEXEC),
         )
-    };
+    });
     if fd < 0 {
         return Err(Error::last_os_error());
     }

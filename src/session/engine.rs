@@ -145,7 +145,6 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         let (orders, received) = orders::channel();
         let events = orders.clone();
         let body = move || {
-            privileges::raise();
             // Before any other thread is started.
             privileges::keep_for_reload();
             let mut source = start()?;
@@ -252,9 +251,10 @@ fn watch_md(source: &mut impl Source, events: orders::Sender<Order>) {
     let Some(mdstat) = Mdstat::open(source.session().sys()) else {
         return;
     };
-    let _ = thread::Builder::new()
-        .name("mdstat".to_owned())
-        .spawn(move || while mdstat.wait(None) && events.send(Order::MdEvent).is_ok() {});
+    let _ = thread::Builder::new().name("mdstat".to_owned()).spawn(move || {
+        privileges::keep_none();
+        while mdstat.wait(None) && events.send(Order::MdEvent).is_ok() {}
+    });
 }
 
 /// Schedule of the ends of intervals.

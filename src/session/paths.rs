@@ -6,8 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::analysis::files::FileId;
-use crate::machine::Sys;
 use crate::machine::handle::{Found, Mounts, Wanted};
+use crate::machine::{Sys, privileges};
 
 /// Name of the thread. A lookup can read directories and inodes from the disk, so it must identify
 /// raidtrace: 15 bytes at most (TASK_COMM_LEN).
@@ -147,6 +147,7 @@ impl Finder {
         std::thread::Builder::new()
             .name(THREAD.to_owned())
             .spawn(move || {
+                privileges::keep_for_paths();
                 let sys = Sys::live();
                 let (mut mounts, mut read) = (Mounts::read(&sys), Instant::now());
                 for (id, wanted) in receiver {

@@ -10,6 +10,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::fs::Identity;
+use crate::machine::privileges::raised;
 use crate::machine::topology::device_path;
 use crate::machine::{
     Array, Dev, Filesystem, HostError, HostTopology, StatFile, Sys, differences, resolve_again,
@@ -111,7 +112,7 @@ impl Watch {
                 let Some(was) = self.accepted.filesystems.get(&fs.dev) else {
                     continue; // new: reported by `differences`
                 };
-                let Ok(now) = identity(sys, fs) else {
+                let Ok(now) = raised(|| identity(sys, fs)) else {
                     continue;
                 };
                 if now == *was {
@@ -188,7 +189,7 @@ impl Observed {
                 self.written.insert(array.dev, written);
             }
             for fs in mapped(array) {
-                let found = identity(sys, fs).unwrap_or_default();
+                let found = raised(|| identity(sys, fs)).unwrap_or_default();
                 self.filesystems.insert(fs.dev, found);
             }
         }

@@ -226,7 +226,19 @@ pub struct Thread {
     pub name: String,
     /// CapPrm
     pub permitted: u64,
+    /// CapEff
+    pub effective: u64,
+    /// Effective user id.
+    pub uid: u32,
     pub no_new_privs: bool,
+}
+
+impl Thread {
+    /// True if the capabilities to open files of others, to see the kernel's symbols, and of an
+    /// administrator are not effective: DAC_OVERRIDE, DAC_READ_SEARCH, SYSLOG, SYS_ADMIN.
+    pub fn opens_nothing(&self) -> bool {
+        self.effective & (1 << 1 | 1 << 2 | 1 << 34 | 1 << 21) == 0
+    }
 }
 
 /// A running `raidtrace top`, or another command of raidtrace.
@@ -268,6 +280,8 @@ impl Top {
             Some(Thread {
                 name: value("Name:")?,
                 permitted: u64::from_str_radix(&value("CapPrm:")?, 16).ok()?,
+                effective: u64::from_str_radix(&value("CapEff:")?, 16).ok()?,
+                uid: value("Uid:")?.split_whitespace().nth(1)?.parse().ok()?,
                 no_new_privs: value("NoNewPrivs:")? == "1",
             })
         };

@@ -13,7 +13,6 @@ use super::geometry::{ArrayOptions, fits};
 use crate::address::{ArraySector, FsSector};
 use crate::fs::ext4::{self, E2Image, FsKind, NOT_IN_E2IMAGE, identify, is_e2image, is_qcow2};
 use crate::fs::xfs;
-use crate::machine::privileges;
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, DeviceRole, Segment, Sys, resolve};
 use crate::raid::Geometry;
@@ -88,7 +87,7 @@ impl Target {
             let fs = read_file(path).with_context(|| name.to_owned())?;
             return Self::on_array(name, fs, options);
         }
-        let found = privileges::with_files(|| find_device(name))?;
+        let found = find_device(name)?;
         if options.is_any() {
             return Self::on_array(name, found.fs, options);
         }

@@ -54,7 +54,8 @@ pub fn run(args: &Alloc) -> Result<()> {
         args.interval,
         args.interval,
     )?;
-    privileges::keep_for_reload();
+    // To write files in directories of other users at the end.
+    privileges::keep_for_writing();
     let profile = runtime.block_on(async {
         if on_screen {
             on_the_screen(engine, args, end).await

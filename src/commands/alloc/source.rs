@@ -17,6 +17,7 @@ use crate::analysis::item::{Item, State};
 use crate::analysis::profile::Profile;
 use crate::machine::Sys;
 use crate::machine::output::{Output, Pending};
+use crate::machine::privileges::writing;
 use crate::probe::Dirtied;
 use crate::recording::alloc::Interval;
 use crate::recording::header::Header;
@@ -150,7 +151,7 @@ impl Record {
             pending.as_mut().map_or(Ok(()), Pending::commit)?;
             Ok::<_, io::Error>(writer)
         };
-        let writer = begin().with_context(|| format!("creating {name}"))?;
+        let writer = writing(begin).with_context(|| format!("creating {name}"))?;
         Ok(Self { writer, name })
     }
 

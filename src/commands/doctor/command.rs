@@ -39,7 +39,7 @@ const CRITICAL: u8 = 4;
 pub fn run(args: &Doctor) -> Result<ExitCode> {
     let sys = Sys::live();
     if args.kernel {
-        return privileges::with_files(|| report_kernel(&sys, args));
+        return privileges::raised(|| report_kernel(&sys, args));
     }
     // Read the file first: an error should not come after the wait of --live.
     let acknowledged = args.acknowledged.as_deref();
@@ -49,9 +49,9 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
         acknowledged: acknowledged.map_or(Ok(Vec::new()), select::read)?,
     };
     let (host, stopped) = if args.targets.is_empty() {
-        privileges::with_files(|| resolve_all(&sys))?
+        resolve_all(&sys)?
     } else {
-        (privileges::with_files(|| resolve(&args.targets, &sys))?, Vec::new())
+        (resolve(&args.targets, &sys)?, Vec::new())
     };
     let topology = if rustix::process::geteuid().is_root() {
         Topology::new(host)
@@ -69,8 +69,7 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
              raidtrace top turns it off"
         )
     }));
-    let (properties, notes) =
-        privileges::with_files(|| kernel::probe(&sys, Some(&topology), false));
+    let (properties, notes) = privileges::raised(|| kernel::probe(&sys, Some(&topology), false));
     let mut able = Ability::new(&properties, notes);
     let mut found = rules::check(&facts);
     found.extend(cannot_run(&able));

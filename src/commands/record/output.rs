@@ -18,6 +18,7 @@ use anyhow::{Context as _, Error, Result, bail};
 pub use self::pieces::NextPiece;
 use self::pieces::Pieces;
 use crate::machine::output::{Destination, Target, folder, sync_folder};
+use crate::machine::privileges::writing;
 use crate::recording::files::parts;
 use crate::recording::join::join;
 use crate::recording::output::{Opening, Output};
@@ -210,10 +211,11 @@ impl Storage for Files {
         &mut self,
         begin: impl FnOnce(Box<dyn Output>, bool) -> io::Result<Writer>,
     ) -> Result<Writer> {
-        self.create(|file| {
+        let begin = |file: File| {
             let is_file = file.metadata()?.is_file();
             begin(Box::new(file), is_file)
-        })
+        };
+        writing(|| self.create(begin))
     }
 
     fn next_piece(&self) -> Option<(NextPiece, Opening)> {
@@ -230,7 +232,7 @@ impl Storage for Files {
     }
 
     fn finish(&mut self) -> Result<Option<u64>> {
-        self.join_pieces()
+        writing(|| self.join_pieces())
     }
 }
 

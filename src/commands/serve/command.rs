@@ -85,15 +85,17 @@ pub fn run(args: &Serve) -> Result<()> {
             INTERVAL,
             INTERVAL,
         )?;
+        let left = privileges::leave_root(dump_dir.as_deref());
         privileges::keep_none();
         // The own use of CPU and memory, and time zones.
         let readable = ["/proc/self", "/etc/localtime", "/usr/share/zoneinfo"];
-        if let Err(why) = landlock::allow_only(dump_dir.as_deref(), &readable)
+        let limited = landlock::allow_only(dump_dir.as_deref(), &readable);
+        if let Err(why) = left.and(limited)
             && rustix::process::geteuid().is_root()
         {
             log_line(&format!(
-                "note: no Landlock ({why}): the threads that answer requests can open files of \
-                 root; run serve under another user, as the systemd unit does"
+                "note: the threads that answer requests can open files of root ({why}): run serve \
+                 under another user, as the systemd unit does"
             ));
         }
         let started = dump_dir.map(|dir| Dumper::start(dir, dump_bytes));
@@ -125,7 +127,8 @@ pub fn run(args: &Serve) -> Result<()> {
 }
 
 fn listen(args: &Serve) -> Result<TcpListener> {
-    let listener = TcpListener::bind(args.listen).with_context(|| {
+    // With CAP_NET_BIND_SERVICE, ports below 1024 too.
+    let listener = privileges::raised(|| TcpListener::bind(args.listen)).with_context(|| {
         format!(
             "cannot listen on {}: another raidtrace serve or another program may use the port (ss \
              -ltnp); choose another port with --listen",

@@ -69,8 +69,8 @@ impl Dumper {
         }
         rustix::fs::access(&dir, rustix::fs::Access::WRITE_OK).with_context(|| {
             format!(
-                "--dump-dir {} cannot be written: it must belong to the user that runs \
-                     raidtrace (the thread that writes has no capabilities, also as root)",
+                "--dump-dir {} cannot be written: its owner, or another user who runs raidtrace, \
+                 needs write permission (the thread that writes runs as the owner)",
                 dir.display()
             )
         })?;
