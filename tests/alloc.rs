@@ -11,6 +11,7 @@ use std::process::Command;
 
 use common::{
     EXE, Loop, MIB, Top, installed, json, list, memory, raidtrace, root, tracing, undisturbed,
+    until,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -261,6 +262,53 @@ fn record_stores_allocator_intervals() {
         .filter_map(|io| io["bytes"].as_u64())
         .sum();
     assert_eq!(written, FILES * BLOCKS * 4096);
+}
+
+/// Every live command restores what a killed process left, and `doctor` reports it.
+#[test]
+fn mb_stats_is_restored_after_a_kill() {
+    if !tracing() || !installed("mke2fs") {
+        return;
+    }
+    let (disk, dir) = (disk(), memory());
+    let switch = format!("/sys/fs/ext4/{}/mb_stats", disk.name);
+    if fs::read_to_string(&switch).is_err() {
+        return common::skipped("no mb_stats here");
+    }
+    let alloc = start(&["--json", "--mb-stats", &disk.device()]);
+    alloc.line();
+    let state = format!("/run/raidtrace/mb_stats/{}", disk.name);
+    let left = fs::read_to_string(&state).unwrap();
+    drop(alloc.end(Signal::KILL));
+    let file = dir.path().join("a.rtrace");
+    // Raidtrace of another test restores it too.
+    let leave = || {
+        fs::write(&state, &left).unwrap();
+        fs::write(&switch, "1").unwrap();
+    };
+    until("a finding", || {
+        leave();
+        raidtrace(&["doctor", &disk.name, "--json"]).stdout.contains("\"alloc-counted\"")
+    });
+    for args in [
+        &["record", &disk.name, "--duration", "1s", "-o", file.to_str().unwrap()][..],
+        &["top", &disk.name, "--json", "-i0.1", "-n1"],
+        &["slow", &disk.name, "--json", "-i0.1", "-n1"],
+        &["alloc", &disk.device(), "--json", "-i0.1", "-n1"],
+        &["serve", &disk.name, "--listen", "127.0.0.1:0", "--keep", "0"],
+    ] {
+        leave();
+        let live = Top::start(Command::new(EXE).args(args));
+        let out = if args[0] == "serve" {
+            live.says("serving ");
+            live.end(Signal::TERM)
+        } else {
+            live.ends()
+        };
+        assert_eq!(out.code(), Some(0), "{out:?}");
+        assert_eq!(fs::read_to_string(&switch).unwrap().trim(), "0", "{args:?}");
+        assert!(fs::metadata(&state).is_err(), "{args:?}");
+    }
 }
 
 #[test]

@@ -15,8 +15,9 @@ use super::finding::{Finding, Severity};
 use super::kernel::{self, Ability};
 use super::live;
 use super::parts::{self, Part};
+use super::rules::{self, allocator};
 use super::select::{self, Diagnosis, Selection};
-use super::{gather, json, load, rules, table};
+use super::{gather, json, load, table};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc;
 use crate::machine::privileges;
@@ -63,15 +64,10 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
         Topology { host, notes, ..Topology::default() }
     };
     let mut facts = gather::gather(&sys, &topology, stopped);
-    facts.notes.extend(mballoc::left_on(&sys, false).into_iter().map(|name| {
-        format!(
-            "{name}: a killed raidtrace left mb_stats on, which slows the allocator down: \
-             raidtrace top turns it off"
-        )
-    }));
     let (properties, notes) = privileges::raised(|| kernel::probe(&sys, Some(&topology), false));
     let mut able = Ability::new(&properties, notes);
     let mut found = rules::check(&facts);
+    found.extend(mballoc::left_on(&sys, false).iter().map(|name| allocator::counted(name)));
     found.extend(cannot_run(&able));
     let mut live = None;
     if let Some((option, measured)) = measure(args, &sys, &facts) {

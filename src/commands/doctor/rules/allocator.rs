@@ -30,6 +30,23 @@ pub fn check(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> 
     found.into_iter().flatten().collect()
 }
 
+/// mb_stats of the filesystem on `device`, which a killed process left on.
+pub fn counted(device: &str) -> Finding {
+    let file = format!("/sys/fs/ext4/{device}/mb_stats");
+    let mut finding = Finding::warning(
+        "alloc-counted",
+        format!("a killed raidtrace left ext4's counters of allocations on {device} enabled"),
+    )
+    .seen(format!("{file} is 1, and /run/raidtrace/mb_stats/{device} has no owner"))
+    .why("the counters are shared by all CPUs, which slows each allocation down")
+    .command(format!("echo 0 > {file}"))
+    .risk("none; every live command of raidtrace does the same when it starts")
+    .not_when("another program reads the counters")
+    .source("Linux, fs/ext4/mballoc.c, sbi->s_mb_stats");
+    finding.filesystem = Some(device.to_owned());
+    finding
+}
+
 fn groups(fs: &FsFacts) -> u32 {
     fs.superblock.as_ref().map_or(0, |sb| sb.groups)
 }

@@ -2,7 +2,7 @@
 
 mod align;
 pub(super) mod allocation_groups;
-mod allocator;
+pub mod allocator;
 pub mod bitmap;
 mod direct;
 mod errors;
@@ -59,6 +59,7 @@ const FILESYSTEM: [OnFilesystem; 9] = [
 
 /// Names of all rules, sorted: the values of `--ignore`. docs/doctor.md describes each.
 pub const IDS: &[&str] = &[
+    "alloc-counted",
     "alloc-linear",
     "alloc-spreading",
     "alloc-stripe-livelock",
