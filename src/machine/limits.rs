@@ -7,6 +7,8 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use super::Sys;
+
 /// Action of SIGXFSZ and limit on open files at the start of the process.
 static BEFORE: OnceLock<(libc::sighandler_t, Rlimit)> = OnceLock::new();
 
@@ -38,9 +40,34 @@ pub fn is_full(kind: io::ErrorKind) -> bool {
     matches!(kind, StorageFull | QuotaExceeded | FileTooLarge)
 }
 
+/// Memory limit of the cgroup of this process; `None` without one, or without cgroup v2.
+pub fn memory(sys: &Sys) -> Option<u64> {
+    let own = sys.text("/proc/self/cgroup")?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    sys.number(&format!("/sys/fs/cgroup{path}/memory.max"))
+}
+
 /// Explanation of EMFILE.
 pub fn open_files() -> String {
     let limit = getrlimit(Resource::Nofile).current;
     let limit = limit.map_or_else(|| "unlimited".to_owned(), |n| n.to_string());
     format!("the limit on open files is {limit}: raise it (ulimit -Hn, or LimitNOFILE= of a unit)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory;
+    use crate::machine::tests::tree::Tree;
+
+    #[test]
+    fn the_limit_of_the_own_cgroup() {
+        let tree = Tree::new("");
+        assert_eq!(memory(&tree.sys()), None);
+        tree.write("proc/self/cgroup", "1:cpu:/\n0::/system.slice/raidtrace.service\n");
+        let file = "sys/fs/cgroup/system.slice/raidtrace.service/memory.max";
+        tree.write(file, "max\n");
+        assert_eq!(memory(&tree.sys()), None);
+        tree.write(file, "536870912\n");
+        assert_eq!(memory(&tree.sys()), Some(512 << 20));
+    }
 }

@@ -19,9 +19,10 @@ use super::http::routes::router;
 use super::rules::Rule;
 use super::token;
 use super::tracing::{ASK_PAUSE, INTERVAL, OPEN_ASK_PAUSE, Options, Shared, Tracing};
+use crate::analysis::units;
 use crate::machine::Sys;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
-use crate::machine::{landlock, privileges};
+use crate::machine::{landlock, limits, privileges};
 use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 
 /// Maximum number of concurrent downloads.
@@ -58,6 +59,19 @@ pub fn run(args: &Serve) -> Result<()> {
             "note: clients on other machines send the token unencrypted: add --tls-cert and \
              --tls-key",
         );
+    }
+    // The recording, up to two copies that are being written, and the rest of the process.
+    let needed = 3 * args.keep_bytes + (300 << 20);
+    if let Some(limit) = limits::memory(&Sys::live()).filter(|limit| *limit < needed)
+        && !args.keep.is_zero()
+    {
+        log_line(&format!(
+            "note: this service may use {}, and the kernel ends it if it uses more; with \
+             --keep-bytes {} it needs up to {needed} bytes: set MemoryMax={needed} (systemctl edit \
+             raidtrace), or reduce --keep-bytes",
+            units::size(limit),
+            units::size(args.keep_bytes)
+        ));
     }
     let listener = listen(args)?;
     let end = asked_to_end()?;
