@@ -27,6 +27,10 @@ const MOST_ARRAYS: usize = 4096;
 /// hour; if sysfs hangs, a state can be late by minutes. A row later than this has a damaged time.
 const LONGEST_GAP_US: i64 = 2 * 3_600_000_000;
 
+/// Latest possible time, the end of the year 9999. With times from 1970 to then, differences cannot
+/// overflow.
+const LATEST_US: i64 = 253_402_300_799_999_999;
+
 /// Cached number that was not looked up yet.
 const NOT_LOOKED_UP: u32 = u32::MAX;
 /// Cached number of a name that is not in the last state.
@@ -184,9 +188,8 @@ impl Names {
         let kind = kind?;
         let sets_time = matches!(kind, Kind::State | Kind::Alloc | Kind::Slow);
         let latest = self.newest_us.map_or(i64::MAX, |us| us.saturating_add(LONGEST_GAP_US));
-        let item = (sets_time || time_us <= latest)
-            .then(|| self.item_of_kind(kind, time_us, batch, row))
-            .flatten();
+        let is_possible = (0..=LATEST_US).contains(&time_us) && (sets_time || time_us <= latest);
+        let item = is_possible.then(|| self.item_of_kind(kind, time_us, batch, row)).flatten();
         if sets_time && item.is_some() {
             self.newest_us = self.newest_us.max(Some(time_us));
         }

@@ -207,7 +207,8 @@ fn a_disk_that_completes_nothing_leads_the_headline() {
 fn a_row_whose_time_jumps_is_invalid() {
     let items = fixture::items(600, 4);
     let at = items.iter().rposition(|item| matches!(item, Item::Request(_))).unwrap();
-    for (jump_us, invalid) in [(3 * 3_600_000_000, 1), (86_400_000_000, 1), (i64::MAX / 2, 1)] {
+    let jumps = [3 * 3_600_000_000, 86_400_000_000, i64::MAX / 2, i64::MIN / 2];
+    for jump_us in jumps {
         let mut damaged = items.clone();
         if let Item::Request(request) = &mut damaged[at] {
             request.time_us += jump_us;
@@ -215,7 +216,7 @@ fn a_row_whose_time_jumps_is_invalid() {
         let mut source = source(&damaged, Duration::from_millis(100));
         let intervals = source.by_ref().count();
         assert!(intervals < 100, "{intervals} intervals after a jump of {jump_us} us");
-        assert_eq!(source.reader().invalid_rows(), invalid);
+        assert_eq!(source.reader().invalid_rows(), 1, "{jump_us}");
     }
 }
 
