@@ -1,8 +1,5 @@
 //! `Reader` on hostile recordings: no panic, no endless reading, nothing but what a recording may
 //! hold.
-//!
-//! A good seed: the beginning of `src/commands/top/replay/demo.rtrace`, in
-//! `fuzz/corpus/recording/`.
 
 #![no_main]
 

@@ -1,8 +1,6 @@
 //! `xfs::Layout::read` on hostile images: no panic, and the promises of its ranges kept.
 //!
-//! An input is the beginning of an image of 16 MiB. A good seed: `truncate -s 300M seed && mkfs.xfs
-//! -m crc=0 seed`, then its first 128 KiB, in `fuzz/corpus/xfs_layout/`; the size of the data
-//! device is made to fit.
+//! An input is the beginning of an image of 16 MiB; the size of the data device is made to fit.
 
 #![no_main]
 

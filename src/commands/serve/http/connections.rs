@@ -79,6 +79,10 @@ pub struct Connection {
 }
 
 impl Connection {
+    pub fn new(peer: IpAddr, used: u64) -> Self {
+        Self { peer, is_authorised: AtomicBool::new(false), used: AtomicU64::new(used) }
+    }
+
     /// Marks the connection as one of a client that has the token.
     pub fn authorise(&self) {
         self.is_authorised.store(true, Ordering::Relaxed);
@@ -153,11 +157,7 @@ pub async fn serve(
         tokio::task::yield_now().await;
         places.make_room(peer);
         let _ = stream.set_nodelay(true);
-        let connection = Arc::new(Connection {
-            peer,
-            is_authorised: AtomicBool::new(false),
-            used: AtomicU64::new(clock.fetch_add(1, Ordering::Relaxed)),
-        });
+        let connection = Arc::new(Connection::new(peer, clock.fetch_add(1, Ordering::Relaxed)));
         open.fetch_add(1, Ordering::Relaxed);
         let counted = Open(Arc::clone(&open));
         let (tls, router, clock) = (tls.clone(), router.clone(), Arc::clone(&clock));
@@ -181,7 +181,8 @@ pub async fn serve(
     }
 }
 
-async fn serve_connection(
+/// Answers the requests on `stream`. `clock` numbers requests, see [`Connection`].
+pub async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite,
     router: Router,
     connection: Arc<Connection>,
