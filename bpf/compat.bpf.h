@@ -16,6 +16,17 @@
  */
 #define rt_is_null(argument) (!(argument))
 
+static __always_inline __u32 rt_disk_number(struct gendisk *disk)
+{
+	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
+}
+
+/* The same for a disk given as an integer, not as a BTF pointer. */
+static __always_inline __u32 rt_read_disk_number(struct gendisk *disk)
+{
+	return BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+}
+
 /*
  * commit f3fa33acca9f ("block: remove the ->rq_disk field in struct request"): the disk of a
  * request is found through its queue.
@@ -222,7 +233,18 @@ struct ext4_io_end___rt {
 /* Types of drivers/md/dm-core.h and dm-crypt.c, which are usually modules too. */
 struct dm_io___rt {
 	struct bio *orig_bio;
+	unsigned int sectors;
 } __attribute__((preserve_access_index));
+
+/*
+ * Commit 7dd76d1feec7 ("dm: improve bio splitting and associated IO accounting") added
+ * dm_io.sectors: since then, device mapper trims a bio to the part that it has not sent on. Before, it
+ * split the bio, and both parts were completed.
+ */
+static __always_inline bool rt_dm_trims(void)
+{
+	return bpf_core_field_exists(struct dm_io___rt, sectors);
+}
 
 struct dm_target_io___rt {
 	struct dm_io___rt *io;

@@ -123,11 +123,6 @@ static __always_inline __u32 rt_member_flush_origin(__u32 member)
 	return RT_ORIGIN_UNKNOWN;
 }
 
-static __always_inline __u32 rt_disk_number(struct gendisk *disk)
-{
-	return (__u32)disk->major << 20 | (__u32)disk->first_minor;
-}
-
 /* Increments a field of this CPU's struct rt_loss. */
 #define rt_bump_loss(field) do {					\
 	__u32 zero_ = 0;						\

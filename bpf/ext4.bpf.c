@@ -23,28 +23,34 @@ __noinline int rt_forget_block(__u64 key)
 	return 0;
 }
 
+/* rt_learned_key() of a block of a filesystem that is in one piece; ~0: it is not, or not traced. */
+static __always_inline __u64 key_of(struct super_block *sb, __u64 block)
+{
+	struct rt_dev *d = rt_dev_of(sb->s_dev);
+
+	if (!d || !d->fs_array)	/* fs_array: index + 1; 0: none */
+		return ~0ULL;
+	return rt_learned_key(d->fs_array - 1, d->fs_start + block * (sb->s_blocksize >> 9));
+}
+
 SEC("?tp_btf/ext4_free_blocks")
 int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long count, int flags)
 {
 	struct super_block *sb;
 	__u64 key;
-	struct rt_dev *d;
-	__u32 index, size, i;
+	__u32 i;
 
 	if (rt_is_null(inode))
 		return 0;
 	sb = inode->i_sb;
 	if (!(flags & RT_EXT4_FREE_BLOCKS_METADATA))
 		return 0;
-	d = rt_dev_of(sb->s_dev);
-	if (!d || !d->fs_array)	/* fs_array: index + 1; 0: none */
+	key = key_of(sb, block);
+	if (!~key)
 		return 0;
-	index = d->fs_array - 1;
-	size = sb->s_blocksize >> 9;
-	key = rt_learned_key(index, d->fs_start + block * size);
 	for (i = 0; i < RT_FREE_MAX && i < count; i++) {
 		rt_forget_block(key);
-		key += size;
+		key += sb->s_blocksize >> 9;
 	}
 	return 0;
 }
@@ -64,9 +70,8 @@ int BPF_PROG(rt_quota_blocks, struct ext4_allocation_request *ar, __u64 block)
 {
 	struct super_block *sb;
 	struct inode *inode;
-	__u32 index, size, i;
-	struct rt_dev *d;
 	__u64 key;
+	__u32 i;
 
 	if (rt_is_null(ar))
 		return 0;
@@ -74,15 +79,12 @@ int BPF_PROG(rt_quota_blocks, struct ext4_allocation_request *ar, __u64 block)
 	if (inode->i_ino != RT_EXT4_USR_QUOTA_INO && inode->i_ino != RT_EXT4_GRP_QUOTA_INO)
 		return 0;
 	sb = inode->i_sb;
-	d = rt_dev_of(sb->s_dev);
-	if (!d || !d->fs_array)	/* fs_array: index + 1; 0: none */
+	key = key_of(sb, block);
+	if (!~key)
 		return 0;
-	index = d->fs_array - 1;
-	size = sb->s_blocksize >> 9;
-	key = rt_learned_key(index, d->fs_start + block * size);
 	for (i = 0; i < RT_QUOTA_MAX && i < ar->len; i++) {
 		rt_learn(key, RT_ORIGIN_OTHER_METADATA);
-		key += size;
+		key += sb->s_blocksize >> 9;
 	}
 	return 0;
 }

@@ -31,11 +31,6 @@ static __always_inline void *reserve(__u64 size)
 	return e;
 }
 
-static __always_inline __u64 sector_of(__u64 sector_flags)
-{
-	return sector_flags << (64 - RT_EVENT_SECTOR_BITS) >> (64 - RT_EVENT_SECTOR_BITS);
-}
-
 /* sector_flags: sector | flags << RT_EVENT_SECTOR_BITS; what: rt_what() and the flags after RT_WHAT_ORIGIN. */
 static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 issue, __u64 start,
 				 __u64 sector_flags, __u64 what)
@@ -49,7 +44,7 @@ static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 is
 	e->length = what;
 	e->member = what >> RT_WHAT_MEMBER;
 	e->now_ns = now;
-	e->sector = sector_of(sector_flags);
+	e->sector = sector_flags << (64 - RT_EVENT_SECTOR_BITS) >> (64 - RT_EVENT_SECTOR_BITS);
 	e->issue_ns = issue;
 	e->start_ns = start;
 }
@@ -67,6 +62,14 @@ static __always_inline void send(struct rt_gather *g)
 	if (!ring || bpf_ringbuf_output(ring, g, sizeof(g->event) + runs * sizeof(g->run[0]),
 					BPF_RB_NO_WAKEUP))
 		count_loss(RT_LOST_RING);
+}
+
+/* Sends the runs so far as a part of the request. */
+static __always_inline void send_part(struct rt_gather *g, __u64 now)
+{
+	g->event.now_ns = now;
+	send(g);
+	g->partly_sent = 1;
 }
 
 __noinline int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op)
@@ -92,9 +95,7 @@ __noinline int rt_gather_run(__u32 which, __u32 origin, __u32 bytes)
 	if (!rt_recording || !g)
 		return 0;
 	if (g->event.runs >= RT_RUNS) {
-		g->event.now_ns = bpf_ktime_get_ns();
-		send(g);
-		g->partly_sent = 1;
+		send_part(g, bpf_ktime_get_ns());
 		g->event.sector += g->event.length >> 9;
 		g->event.length = 0;
 		g->event.runs = 0;
@@ -113,11 +114,8 @@ __noinline int rt_gather_member(__u32 which, __u32 member, __u64 sector)
 
 	if (!rt_recording || !g)
 		return 0;
-	if (g->event.runs) {
-		g->event.now_ns = bpf_ktime_get_ns();
-		send(g);
-		g->partly_sent = 1;
-	}
+	if (g->event.runs)
+		send_part(g, bpf_ktime_get_ns());
 	g->event.member = member;
 	g->event.sector = sector;
 	g->event.length = 0;
@@ -148,8 +146,7 @@ __noinline int rt_emit_walked(__u64 now, __u64 issue, __u64 start, __u64 sector_
 	 * runs
 	 */
 	if (g->partly_sent) {
-		g->event.now_ns = now;
-		send(g);
+		send_part(g, now);
 		runs = RT_RUNS_SENT;
 	}
 	fill(&g->event, now, issue, start, sector_flags, what);

@@ -102,6 +102,16 @@ static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u6
 		count_loss(RT_LOST_ROWS);
 }
 
+/* Adds a run of bytes of one origin. Not inline: rt_walk_step(), in the deepest call chain, has no stack left. */
+static __noinline void add_run(__u32 which, struct rt_walk *w, __u32 origin, __u64 bytes)
+{
+	if (!bytes)
+		return;
+	add_bytes(w->member, origin, w->op, bytes);
+	if (rt_recording)
+		rt_gather_run(which, origin, bytes);
+}
+
 /* Goes to the next bio of the request; returns false if there is none. */
 static __always_inline bool next_bio(struct rt_walk *w)
 {
@@ -136,7 +146,6 @@ static __always_inline bool next_bio(struct rt_walk *w)
 __noinline int rt_walk_part(__u32 which)
 {
 	struct rt_walk *w = bpf_map_lookup_elem(&rt_walks, &which);
-	struct gendisk *disk;
 	struct rt_part *part;
 	struct rt_dev *d;
 	__u64 sector;
@@ -144,8 +153,7 @@ __noinline int rt_walk_part(__u32 which)
 	if (!w)
 		return 1;
 	sector = w->sector + w->start;
-	disk = rt_number_disk(w->current);
-	d = rt_dev_of(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor));
+	d = rt_dev_of(rt_read_disk_number(rt_number_disk(w->current)));
 	if (!d) {
 		w->sectors = ~0ULL;	/* the bios of a cloned request refer to the stacked disk: all belong to one member */
 		return 0;
@@ -158,13 +166,9 @@ __noinline int rt_walk_part(__u32 which)
 	w->sectors = part->end - part->start;
 	if (part->member == w->member)
 		return 0;
-	if (w->bytes)
-		add_bytes(w->member, w->origin, w->op, w->bytes);
-	if (rt_recording) {
-		if (w->bytes)
-			rt_gather_run(which, w->origin, w->bytes);
+	add_run(which, w, w->origin, w->bytes);
+	if (rt_recording)
 		rt_gather_member(which, part->member, sector);
-	}
 	w->bytes = 0;
 	w->member = part->member;
 	w->array = part->array;
@@ -216,11 +220,7 @@ __noinline int rt_walk_step(__u32 which)
 		w->first = origin;
 	w->pieces++;
 	if (origin != w->origin) {
-		if (w->bytes) {
-			add_bytes(w->member, w->origin, w->op, w->bytes);
-			if (rt_recording)
-				rt_gather_run(which, w->origin, w->bytes);
-		}
+		add_run(which, w, w->origin, w->bytes);
 		w->origin = origin;
 		w->bytes = 0;
 	}
@@ -284,15 +284,9 @@ __noinline __u32 rt_walk_end(__u32 which)
 
 	if (!w)
 		return RT_ORIGIN_UNKNOWN;
-	if (w->bytes) {
-		add_bytes(w->member, w->origin, w->op, w->bytes);
-		if (rt_recording)
-			rt_gather_run(which, w->origin, w->bytes);
-	}
+	add_run(which, w, w->origin, w->bytes);
 	if (w->left + w->size) {
-		add_bytes(w->member, RT_ORIGIN_UNKNOWN, w->op, w->left + w->size);
-		if (rt_recording)
-			rt_gather_run(which, RT_ORIGIN_UNKNOWN, w->left + w->size);
+		add_run(which, w, RT_ORIGIN_UNKNOWN, w->left + w->size);
 		count_loss(RT_LOST_PIECES);
 	}
 	if (!rt_recording) {

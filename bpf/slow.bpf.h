@@ -168,19 +168,11 @@ static __always_inline struct rt_slow_last_write *rt_slow_last_write(__u64 host)
 }
 
 /* A bio in flight, by its address. */
-struct rt_slow_bio {
-	__u64 start_ns;
-	__u32 dev;
-	__u32 bytes;
-	__u32 flags;
-	__u32 pre_read;
-};
-
 struct rt_slow_bios_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_SLOW_BIOS);
 	__type(key, __u64);
-	__type(value, struct rt_slow_bio);
+	__type(value, struct rt_slow_io);
 };
 extern struct rt_slow_bios_map rt_slow_bios SEC(".maps");
 

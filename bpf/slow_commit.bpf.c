@@ -16,6 +16,16 @@ static __always_inline struct rt_slow_commit *current_commit(void)
 	return bpf_map_lookup_elem(&rt_slow_commits, &pid);
 }
 
+/* The current commit reaches a state. Returns it; NULL: none. */
+static __always_inline struct rt_slow_commit *reach(__u32 state)
+{
+	struct rt_slow_commit *c = current_commit();
+
+	if (c)
+		c->state_ns[state] = bpf_ktime_get_ns();
+	return c;
+}
+
 SEC("?fentry/__jbd2_log_start_commit")
 int BPF_PROG(rt_slow_request, struct journal_s___rt *journal, __u32 tid)
 {
@@ -97,12 +107,11 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 SEC("?tp_btf/jbd2_commit_locking")
 int BPF_PROG(rt_slow_commit_lock, struct journal_s___rt *journal)
 {
-	struct rt_slow_commit *c = current_commit();
+	struct rt_slow_commit *c = reach(RT_SLOW_LOCKED);
 	__u32 dev, pid;
 
 	if (!c)
 		return 0;
-	c->state_ns[RT_SLOW_LOCKED] = bpf_ktime_get_ns();
 	dev = c->dev;
 	pid = c->pid;
 	if (!bpf_map_update_elem(&rt_slow_locked, &dev, &pid, BPF_NOEXIST))
@@ -113,12 +122,11 @@ int BPF_PROG(rt_slow_commit_lock, struct journal_s___rt *journal)
 SEC("?tp_btf/jbd2_commit_flushing")
 int BPF_PROG(rt_slow_commit_flush)
 {
-	struct rt_slow_commit *c = current_commit();
+	struct rt_slow_commit *c = reach(RT_SLOW_FLUSHING);
 	__u32 dev;
 
 	if (!c)
 		return 0;
-	c->state_ns[RT_SLOW_FLUSHING] = bpf_ktime_get_ns();
 	dev = c->dev;
 	if (!bpf_map_delete_elem(&rt_slow_locked, &dev))
 		__sync_fetch_and_add(&rt_slow_locks, -1);
@@ -128,21 +136,17 @@ int BPF_PROG(rt_slow_commit_flush)
 SEC("?tp_btf/jbd2_commit_logging")
 int BPF_PROG(rt_slow_commit_log)
 {
-	struct rt_slow_commit *c = current_commit();
-
-	if (c)
-		c->state_ns[RT_SLOW_LOGGING] = bpf_ktime_get_ns();
+	reach(RT_SLOW_LOGGING);
 	return 0;
 }
 
 SEC("?tp_btf/jbd2_run_stats")
 int BPF_PROG(rt_slow_commit_stats, __u32 dev, __u64 tid, struct transaction_run_stats_s___rt *stats)
 {
-	struct rt_slow_commit *c = current_commit();
+	struct rt_slow_commit *c = reach(RT_SLOW_TAIL);
 
 	if (!c || rt_is_null(stats))
 		return 0;
-	c->state_ns[RT_SLOW_TAIL] = bpf_ktime_get_ns();
 	c->handles = RT_PEEK(stats, rs_handle_count);
 	c->blocks = RT_PEEK(stats, rs_blocks);
 	c->logged = RT_PEEK(stats, rs_blocks_logged);
@@ -154,13 +158,12 @@ int BPF_PROG(rt_slow_commit_end)
 {
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_current(pid);
-	struct rt_slow_commit *c = current_commit();
+	struct rt_slow_commit *c = reach(RT_SLOW_ENDED);
 
 	if (t && t->kind == RT_SLOW_JBD2)
 		t->pid = 0;
 	if (!c)
 		return 0;
-	c->state_ns[RT_SLOW_ENDED] = bpf_ktime_get_ns();
 	c->off_cpu.missed_ns += t ? t->no_entry_ns : 0;
 	c->event = RT_SLOW_EVENT_COMMIT;
 	if (bpf_ringbuf_output(&rt_slow_events, c, sizeof(*c), 0))

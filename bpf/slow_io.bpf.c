@@ -20,7 +20,6 @@ enum {
 /* Device number of a bio before remapping: that of the partition if it is traced, else that of the disk. */
 static __always_inline __u32 bio_device(struct bio *bio)
 {
-	struct gendisk *disk;
 	__u32 dev;
 
 	if (rt_bio_has_part()) {
@@ -28,8 +27,7 @@ static __always_inline __u32 bio_device(struct bio *bio)
 		if (rt_slow_device(dev))
 			return dev;
 	}
-	disk = rt_bio_disk(bio);
-	return (__u32)disk->major << 20 | disk->first_minor;
+	return rt_disk_number(rt_bio_disk(bio));
 }
 
 /* Records when the journal's thread submits the commit record, which is preceded by a flush. */
@@ -72,7 +70,7 @@ static __always_inline int submitted(struct bio *bio)
 {
 	bool flush = bio->bi_opf & (RT_BIO_FUA | RT_BIO_PREFLUSH);
 	__u64 key = (__u64)bio;
-	struct rt_slow_bio b = {};
+	struct rt_slow_io b = { .event = RT_SLOW_EVENT_IO };
 	__u32 what;
 
 	if (!flush && !rt_slow_bio_based)
@@ -118,20 +116,15 @@ static __always_inline void send(const struct rt_slow_io *e)
  */
 static __always_inline int completed(__u64 bio)
 {
-	struct rt_slow_io e = { .event = RT_SLOW_EVENT_IO };
-	struct rt_slow_bio *b;
+	struct rt_slow_io e, *b;
 
 	if (!rt_slow_in_flight)
 		return 0;
 	b = bpf_map_lookup_elem(&rt_slow_bios, &bio);
 	if (!b)
 		return 0;
-	e.dev = b->dev;
-	e.start_ns = b->start_ns;
+	e = *b;
 	e.end_ns = bpf_ktime_get_ns();
-	e.bytes = b->bytes;
-	e.flags = b->flags;
-	e.pre_read = b->pre_read;
 	if (!bpf_map_delete_elem(&rt_slow_bios, &bio)) {
 		__sync_fetch_and_add(&rt_slow_in_flight, -1);
 		send(&e);
@@ -178,7 +171,7 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 	disk = rt_rq_disk(rq);
 	if (!disk)
 		return 0;
-	e.dev = (__u32)disk->major << 20 | disk->first_minor;
+	e.dev = rt_disk_number(disk);
 	if (!(rt_slow_device(e.dev) & RT_SLOW_DISK))
 		return 0;
 	/* A disk can have members of several arrays: the bio has the partition. */

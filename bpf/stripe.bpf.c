@@ -153,10 +153,7 @@ static __always_inline void charge_stripe(const struct rt_stripe *s, __u32 parit
 		cost = bpf_map_lookup_elem(&rt_costs, &key);
 		if (!cost || !s->total || !rt_counts())
 			continue;
-		if (parity)
-			cost->parity += bytes * s->bytes[origin] / s->total;
-		else
-			cost->rmw_read += bytes * s->bytes[origin] / s->total;
+		*(parity ? &cost->parity : &cost->rmw_read) += bytes * s->bytes[origin] / s->total;
 	}
 }
 
@@ -306,13 +303,13 @@ int rt_classify(__u64 bio, __u32 size, __u32 op, __u32 array_and_flags)
 	reasons = rt_reasons_of(bio);
 	if (!reasons)
 		return 0;
-	for (i = RT_REASON_WAYS; i-- > 0;) {
+	for (i = 0; i < RT_REASON_WAYS; i++) {
 		if (!reasons->way[i])
 			at = i;
-	}
-	for (i = 0; i < RT_REASON_WAYS; i++) {
-		if (rt_reason_is_for(reasons->way[i], bio))
-			at = i;
+		if (!rt_reason_is_for(reasons->way[i], bio))
+			continue;
+		at = i;
+		break;
 	}
 	reasons->way[at & (RT_REASON_WAYS - 1)] =
 		bio << (64 - RT_REASON_SHIFT) >> (64 - RT_REASON_SHIFT) |
