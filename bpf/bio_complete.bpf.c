@@ -78,17 +78,33 @@ static __always_inline void on_filesystem(struct bio *bio, __u64 address, __u32 
 	}
 }
 
-/* Counts a completed bio of a nested array, like a request on a disk. */
+/*
+ * Counts a completed bio of a nested array or a device mapper device that is a member, like a request on a
+ * disk. Of a bio that device mapper has split, the one kept at its submission.
+ */
 static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_dev *d, __u32 instance)
 {
-	struct rt_part *part = rt_part_at(d, bio->bi_iter.bi_sector);
 	__u32 op = rt_op_of(bio->bi_opf), size = bio->bi_iter.bi_size, origin;
+	__u64 sector = bio->bi_iter.bi_sector, trimmed;
+	struct rt_kept_bio *k = rt_kept_bio(address);
+	struct rt_part *part;
 	struct rt_row *row;
 
+	if (k && k->bio == address) {
+		k->bio = 0;
+		trimmed = sector - RT_PEEK((struct bio *)k->copy, bi_iter.bi_sector);
+		/* otherwise another bio has taken the entry meanwhile */
+		if (RT_PEEK((struct bio *)k->copy, bi_iter.bi_size) == size + (trimmed << 9)) {
+			address = k->copy;
+			sector -= trimmed;
+			size += trimmed << 9;
+		}
+	}
+	part = rt_part_at(d, sector);
 	if (!part)
 		return;
 	if (size && instance == RT_SHADOW) {
-		origin = rt_one_origin(part->member, bio->bi_iter.bi_sector - part->start, op, size);
+		origin = rt_one_origin(part->member, sector - part->start, op, size);
 		row = rt_row(part->member, origin, op, instance);
 		if (row)
 			rt_bump(row->bytes, size);
@@ -110,7 +126,7 @@ static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_
 		count_loss(RT_LOST_ROWS);
 	if (rt_recording)
 		rt_emit_request(bpf_ktime_get_ns(), 0, 0,
-				(size ? bio->bi_iter.bi_sector : 0) |
+				(size ? sector : 0) |
 				rt_event_flags(bio->bi_opf) << RT_EVENT_SECTOR_BITS,
 				rt_what(part->member, origin, op, size) |
 				1ULL << RT_WHAT_NESTED_ARRAY |

@@ -3,24 +3,6 @@
 #ifndef RAIDTRACE_FLUSH_BPF_H
 #define RAIDTRACE_FLUSH_BPF_H
 
-/*
- * Member that a bio without a sector was submitted to. Up to 5.11, a bio does not keep its
- * partition (rt_bio_has_part()): the first member of the disk stands for all of them.
- */
-static __always_inline struct rt_part *part_of(struct rt_dev *d, struct bio *bio)
-{
-	__u64 start = rt_bio_part_start(bio);
-	__u32 i;
-
-	for (i = 0; i < RT_DISK_PARTS; i++) {
-		if (i >= d->nr_parts)
-			break;
-		if (d->parts[i].start == start)
-			return &d->parts[i];
-	}
-	return rt_bio_has_part() ? NULL : &d->parts[0];
-}
-
 enum { OTHER_ARRAY = ~0U };
 
 /*
@@ -33,7 +15,6 @@ static __always_inline __u32 flushing_array(struct bio *bio)
 	__u64 end = (__u64)BPF_CORE_READ(bio, bi_end_io), pool = (__u64)BPF_CORE_READ(bio, bi_pool);
 	struct mddev___rt *mddev = NULL;
 	struct rt_dev_entry *e;
-	struct gendisk *disk;
 
 	if (bpf_core_field_exists(struct mddev___rt, bio_set) && end == rt_md_flush_end) {
 		pool -= bpf_core_field_offset(struct mddev___rt, bio_set);
@@ -44,35 +25,49 @@ static __always_inline __u32 flushing_array(struct bio *bio)
 	}
 	if (!mddev)
 		return 0;
-	disk = BPF_CORE_READ(mddev, gendisk);
-	e = rt_dev_entry(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor));
+	e = rt_dev_entry(rt_read_disk_number(BPF_CORE_READ(mddev, gendisk)));
 	return e && e->array ? e->array : OTHER_ARRAY;
 }
 
-/* Member that a flush without a sector is counted for. bio: the bio that asked for it; NULL: none. */
+/*
+ * Device that md submitted a flush to: the disk, or a member on device mapper. Only the latter shows the
+ * member: the flush on the disk has the bio's sector or that of a target, or 0 (__send_empty_flush()). *bio:
+ * the bio that asked for the flush; becomes the one that md submitted.
+ */
+static __always_inline struct rt_dev *flushed_dev(struct rt_dev *d, struct bio **bio)
+{
+	__u64 source = rt_dm_origin((__u64)*bio);
+	struct rt_dev *own = rt_dev_of(rt_read_disk_number(rt_number_disk(source)));
+
+	/* also if device mapper is above a disk without md */
+	if (source == (__u64)*bio || !own || !own->nr_parts)
+		return d;
+	*bio = (struct bio *)source;
+	return own;
+}
+
+/*
+ * Member that a flush without a sector is counted for: by the volume or the partition of the bio that asked for
+ * it. Without a bio, or up to 5.11, which does not keep its partition (rt_bio_has_part()), the first member of
+ * the disk stands for all of them.
+ */
 static __always_inline struct rt_part *flushed_part(struct rt_dev *d, struct bio *bio, __u32 *origin)
 {
-	struct rt_part *part = &d->parts[0];
-	__u32 array = 0, i;
+	__u32 volumes = d->flags & RT_DEV_VOLUMES, array = volumes ? flushing_array(bio) : 0, i;
+	bool several = d->nr_parts > 1 || d->parts[0].start;
+	struct rt_part *part = array || (rt_bio_has_part() && bio && several) ? NULL : &d->parts[0];
+	__u64 start = rt_bio_part_start(bio);
 
 	*origin = RT_ORIGIN_UNKNOWN;
-	if (d->flags & RT_DEV_VOLUMES) {
-		array = flushing_array(bio);
-		if (!array)
-			return part_of(d, bio);
-		part = NULL;
-		for (i = 0; i < RT_DISK_PARTS; i++) {
-			if (i >= d->nr_parts)
-				break;
-			if (d->parts[i].array + 1U == array) {
-				part = &d->parts[i];
-				break;
-			}
+	for (i = 0; i < RT_DISK_PARTS; i++) {
+		if (i >= d->nr_parts)
+			break;
+		if (array ? d->parts[i].array + 1U == array : d->parts[i].start == start) {
+			part = &d->parts[i];
+			break;
 		}
-	} else if (bio && (d->nr_parts > 1 || part->start)) {
-		part = part_of(d, bio);
 	}
-	if (part)
+	if (part && (array || !volumes))
 		*origin = rt_member_flush_origin(part->member);
 	return part;
 }

@@ -64,6 +64,7 @@ struct rt_task_ios_map rt_task_ios SEC(".maps");
 struct rt_tasks_pending_map rt_tasks_pending SEC(".maps");
 struct rt_tasks_map rt_tasks SEC(".maps");
 struct rt_nowaits_map rt_nowaits SEC(".maps");
+struct rt_kept_bios_map rt_kept_bios SEC(".maps");
 struct rt_task_ios_map rt_task_refusals SEC(".maps");
 struct rt_file_ios_map rt_file_refusals SEC(".maps");
 struct rt_file_ios_map rt_file_ios SEC(".maps");

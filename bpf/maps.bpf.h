@@ -328,6 +328,25 @@ struct rt_nowaits_map {
 extern struct rt_nowaits_map rt_nowaits SEC(".maps");
 
 /*
+ * Bios of more than a page in flight on device mapper devices that are members, by hash of the bio's address.
+ * If another bio takes the entry, only the part that device mapper splits off last is counted.
+ */
+struct rt_kept_bios_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);		/* set before load */
+	__type(key, __u32);
+	__type(value, struct rt_kept_bio);
+};
+extern struct rt_kept_bios_map rt_kept_bios SEC(".maps");
+
+static __always_inline struct rt_kept_bio *rt_kept_bio(__u64 bio)
+{
+	__u32 slot = bio * 0x9e3779b97f4a7c15ULL >> (64 - RT_KEPT_BITS);
+
+	return bpf_map_lookup_elem(&rt_kept_bios, &slot);
+}
+
+/*
  * Refused bios, to be subtracted from those in rt_task_ios, rt_file_ios and the slots, which
  * userspace reads before: so it never reads a refused bio without its refusal, except for bios in
  * submission.

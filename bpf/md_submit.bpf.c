@@ -18,6 +18,19 @@
 #include "peek.bpf.h"
 #include "shadow.bpf.h"
 
+/* Keeps a bio that device mapper may split, for on_nested(). */
+static __always_inline void keep_bio(__u64 bio)
+{
+	struct rt_kept_bio *k = rt_kept_bio(bio);
+
+	if (!k)
+		return;
+	k->bio = 0;
+	k->copy = (__u64)k->bytes;
+	bpf_probe_read_kernel(k->bytes, sizeof(k->bytes), (void *)bio);
+	k->bio = bio;
+}
+
 /* arg: address of the tracepoint argument that holds the bio */
 static __always_inline int on_member(struct bio *bio, unsigned long long *arg, __u32 instance)
 {
@@ -40,7 +53,13 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 	part = rt_part_at(d, bio->bi_iter.bi_sector);
 	if (!part)
 		return 0;
+	/* read as a number, because global functions take no pointers on 5.10 */
+	address = rt_peek((__u64)arg);
 	array_and_flags = part->array;
+	/* the reason of a bio during a reshape is kept by the bio's own address */
+	if (e->flags & RT_DEV_NESTED && !e->array && rt_dm_trims() && !(part->flags & RT_PART_RESHAPE) &&
+	    rt_op_of(bio->bi_opf) <= RT_OP_WRITE && bio->bi_iter.bi_size > 1U << rt_page_shift)
+		keep_bio(address);
 	end = (__u64)bio->bi_end_io;
 	if (!(part->flags & RT_PART_STRIPES && rt_is_stripe_bio(end))) {
 		if (!(part->flags & RT_PART_RESHAPE &&
@@ -48,8 +67,6 @@ static __always_inline int on_member(struct bio *bio, unsigned long long *arg, _
 			return 0;
 		array_and_flags |= RT_CLASSIFY_RESHAPING;
 	}
-	/* read as a number, because global functions take no pointers on 5.10 */
-	address = rt_peek((__u64)arg);
 	if (instance == RT_SHADOW)
 		array_and_flags |= RT_CLASSIFY_SHADOW;
 	rt_classify(address, bio->bi_iter.bi_size, rt_op_of(bio->bi_opf), array_and_flags);

@@ -121,20 +121,22 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 				      struct rt_inflight *f, __u64 now, __u32 instance)
 {
 	struct request *first = flushed_request(rq);
+	/* biotail, because bio is already NULL for the flush that follows the data */
+	struct bio *bio = first ? BPF_CORE_READ(first, biotail) : NULL;
+	struct rt_dev *own = flushed_dev(d, &bio);
 	struct rt_part *part;
 	__u64 sector;
 	__u32 origin;
 
-	/* biotail, because bio is already NULL for the flush that follows the data */
-	if (first && BPF_CORE_READ(first, biotail, bi_io_vec)) {
-		sector = BPF_CORE_READ(first, __sector);
-		part = rt_part_at(d, sector);
+	if (bio && BPF_CORE_READ(bio, bi_io_vec)) {
+		sector = own == d ? BPF_CORE_READ(first, __sector) : BPF_CORE_READ(bio, bi_iter.bi_sector);
+		part = rt_part_at(own, sector);
 		if (!part)
 			return;
 		origin = rt_found_origin(
 			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH, 1));
 	} else {
-		part = flushed_part(d, first ? BPF_CORE_READ(first, biotail) : NULL, &origin);
+		part = flushed_part(own, bio, &origin);
 		if (!part)
 			return;
 	}
@@ -153,12 +155,14 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 instance)
 {
+	struct bio *bio = (struct bio *)rt_peek((__u64)&rq->bio);
+	struct rt_dev *own = flushed_dev(d, &bio);
 	struct rt_part *part;
 	__u32 origin;
 
 	if (rq->nr_phys_segments)
 		return;
-	part = flushed_part(d, rq->bio, &origin);
+	part = flushed_part(own, bio, &origin);
 	if (!part)
 		return;
 	if (rt_recording)

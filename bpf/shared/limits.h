@@ -30,6 +30,8 @@ enum rt_limits {
 	RT_TASK_SLOTS = 64,	/* a power of two */
 	RT_FILE_SLOTS = 64,	/* a power of two */
 	RT_NOWAIT_BITS = 12,	/* log2 of the entries of rt_nowaits */
+	RT_KEPT_BITS = 12,	/* log2 of the entries of rt_kept_bios */
+	RT_BIO_BYTES = 176,	/* more than up to struct bio's bi_io_vec */
 	RT_FILE_NAME = 256,	/* NAME_MAX and a NUL */
 	RT_RUNS = 64,		/* maximum number of runs per event */
 	RT_COST_SHIFT = 5,	/* number of bits for the origin in a key of rt_costs */

@@ -166,6 +166,16 @@ struct rt_walk {
 };
 
 /*
+ * A bio as md submitted it to a device mapper device that is a member: device mapper trims what it splits
+ * off. Kernel side only.
+ */
+struct rt_kept_bio {
+	__u64 bio;		/* address; 0: none */
+	__u64 copy;		/* address of `bytes` */
+	__u8 bytes[RT_BIO_BYTES];
+};
+
+/*
  * Scratch entries for walks: one for requests and one for bios of nested arrays, each twice,
  * because an interrupt may complete a request in the middle of the walk of another one.
  */

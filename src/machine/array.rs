@@ -153,9 +153,8 @@ impl Reader<'_> {
                 found => {
                     let why = found.err().map_or("in several pieces", String::as_str);
                     self.notes.push(format!(
-                        "{}: its bios are counted, without device times, and of those that device \
-                         mapper splits only the last part, because its requests on the disks below \
-                         it cannot be mapped ({why})",
+                        "{}: its bios are counted, without device times, because its requests on \
+                         the disks below it cannot be mapped ({why})",
                         block.name
                     ));
                 }

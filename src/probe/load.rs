@@ -24,7 +24,7 @@ use super::skel::{RaidtraceSkel, RaidtraceSkelBuilder};
 use super::tables::Tables;
 use super::wire::{Wire, rt_dev_bucket, rt_row, rt_tiles};
 use crate::analysis::counters::{FileKey, TaskKey};
-use crate::contract::{COST_SHIFT, DEV_WAYS};
+use crate::contract::{COST_SHIFT, DEV_WAYS, KEPT_BITS};
 
 /// Counter rows per member and CPU. Most arrays use 10 to 20 of the 150 cells.
 const ROWS_PER_MEMBER: u32 = 32;
@@ -367,6 +367,8 @@ fn load(
     resize(&mut open.maps.rt_boundaries, tables.boundaries.len())?;
     resize(&mut open.maps.rt_tiles, tables.tiles.len().div_ceil(2))?;
     resize(&mut open.maps.rt_reasons, if tables.need.md_submits { REASONS as usize } else { 1 })?;
+    let kept = tables.need.md_submits && tables.need.bio_based;
+    resize(&mut open.maps.rt_kept_bios, if kept { 1 << KEPT_BITS } else { 1 })?;
     let slots = tables.slots + spare.slots;
     resize(&mut open.maps.rt_inflights, slots as usize)?;
     resize(&mut open.maps.rt_rows, rows as usize)?;

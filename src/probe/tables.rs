@@ -467,7 +467,7 @@ impl Tables {
         } else {
             d
         };
-        if flags & (PART_STRIPES | PART_RESHAPE) != 0 {
+        if by_bio || flags & (PART_STRIPES | PART_RESHAPE) != 0 {
             own.flags |= DEV_CLASSIFIED;
         }
         Ok(())

@@ -108,6 +108,11 @@ fn members_on_device_mapper() {
     let mut in_pieces = member(1, 252, 1);
     in_pieces.mapped = true;
     in_pieces.queue.bio_based = true;
+    // Device mapper may split bios of any level: `rt_md_submit` keeps them.
+    let mirror = tables(vec![array(1, "raid1", vec![in_pieces.clone(), member(1, 8, 16)])]);
+    assert!(mirror.need.md_submits);
+    let flags: Vec<_> = mirror.devs.iter().filter(|d| d.nr_parts > 0).map(|d| d.flags).collect();
+    assert_eq!(flags.iter().map(|f| f & DEV_CLASSIFIED).sum::<u32>(), DEV_CLASSIFIED);
     let t = tables(vec![array(5, "raid5", vec![in_one_piece, in_pieces, member(2, 8, 16)])]);
     assert!(t.notes.is_empty() && t.need.bio_based, "{:?}", t.notes);
     let found = |d: Dev| {
