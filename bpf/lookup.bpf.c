@@ -26,14 +26,23 @@ __u32 rt_search(__u32 list, __u32 count, __u64 at)
 	return list;
 }
 
+/* Inline: the deepest call chain, of rt_rq_complete, has no stack left for another frame. */
+static __always_inline __u64 filter_lanes(__u64 key)
+{
+	__u64 lanes = 0x5555555555555555, *word;
+	__u32 i;
+
+	for (i = 0; i < RT_FILTER_HASHES; i++) {
+		word = rt_filter_word(key, i, rt_filter_copy);
+		if (word)
+			lanes &= *word | *word >> 1;
+	}
+	return lanes >> rt_filter_shift(key);
+}
+
 __u64 rt_filter_lanes(__u64 key)
 {
-	__u64 *first = rt_filter_word(key, 0, rt_filter_copy);
-	__u64 *second = rt_filter_word(key, 1, rt_filter_copy);
-
-	if (!first || !second)
-		return ~0ULL;
-	return ((*first | *first >> 1) & (*second | *second >> 1) & 0x5555555555555555) >> rt_filter_shift(key);
+	return filter_lanes(key);
 }
 
 /*
@@ -42,7 +51,7 @@ __u64 rt_filter_lanes(__u64 key)
  */
 __noinline __u64 rt_unlearned_step(__u64 key, __u32 log)
 {
-	__u64 lanes = rt_filter_lanes(key), skip, zero, mask = (1ULL << (log & 7)) - 1;
+	__u64 lanes = filter_lanes(key), skip, zero, mask = (1ULL << (log & 7)) - 1;
 	__u32 half;
 
 	if (lanes & 1)
@@ -88,8 +97,8 @@ int rt_learn(__u64 key, __u64 value)
 
 	/* first the entry: userspace clears a copy of the filter before it reads the entries */
 	bpf_map_update_elem(&rt_learned, &key, &value, BPF_ANY);
-	for (i = 0; i < 4; i++) {
-		word = rt_filter_word(key, i & 1, i >> 1);
+	for (i = 0; i < 2 * RT_FILTER_HASHES; i++) {
+		word = rt_filter_word(key, i >> 1, i);
 		if (word && !(*(volatile __u64 *)word >> shift & 3))
 			__sync_fetch_and_add(word, 1ULL << shift);
 	}

@@ -70,12 +70,14 @@ static __always_inline __u64 rt_learned_sector(__u64 key)
 	return key << (64 - RT_LEARNED_ARRAY_SHIFT) >> (64 - RT_LEARNED_ARRAY_SHIFT);
 }
 
-/* The first or second (`which` is 0 or 1) word of rt_filter for a key of rt_learned. */
+/* One of the RT_FILTER_HASHES words of rt_filter for a key of rt_learned. */
 static __always_inline __u64 *rt_filter_word(__u64 key, __u32 which, __u32 copy)
 {
 	/* multiplicative hashing with 2^64 / golden ratio */
 	__u64 hash = (key >> RT_FILTER_LINE) * 0x9e3779b97f4a7c15;
-	__u32 line = hash >> (64 - RT_FILTER_LINES * (1 + which)) & ((1 << RT_FILTER_LINES) - 1);
+	/* the lower half, which the array does not change, by the upper half */
+	__u64 both = hash ^ hash >> 32;
+	__u32 line = both >> (64 - RT_FILTER_LINES * (1 + which)) & ((1 << RT_FILTER_LINES) - 1);
 	__u32 i = (copy & 1) * RT_FILTER_WORDS + line * 8 + (key >> RT_FILTER_WORD & 7);
 
 	return bpf_map_lookup_elem(&rt_filter, &i);

@@ -19,7 +19,8 @@ enum rt_limits {
 	RT_FILTER_LANE = 3,
 	RT_FILTER_WORD = 8,
 	RT_FILTER_LINE = 11,
-	RT_FILTER_LINES = 15,	/* log2 of the lines of a copy */
+	RT_FILTER_LINES = 16,	/* log2 of the lines of a copy */
+	RT_FILTER_HASHES = 3,	/* lines of a key */
 	RT_FILTER_WORDS = 8 << RT_FILTER_LINES,	/* words of a copy */
 	RT_RANGE_STEPS = 24,	/* binary search over a tile's boundaries; rarely more than 6 are needed */
 	RT_TILE_SECTOR_BIAS = 128,	/* added to every sector in a tile's list, see src/probe/tiles.rs */

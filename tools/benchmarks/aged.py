@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Cost of a request before and after raidtrace has learned many blocks, in one process, on one file."""
+"""Cost of a request before and after raidtrace has learned many blocks, in one process, on one file. The two states alternate,
+because the machine's other load changes meanwhile: what was learned is put into the maps and removed again."""
 
 import contextlib
 import ctypes
+import errno
 import json
 import mmap
 import os
@@ -21,7 +23,7 @@ GIB = 1 << 30
 INODES = 1_000_000
 LEAVES = 60_000
 # bpf/shared/limits.h
-LEARNED_MAX, LINES = 1 << 18, 15
+LEARNED_MAX, LINES, HASHES = 1 << 18, 16, 3
 WORDS = 8 << LINES
 
 
@@ -69,31 +71,72 @@ def map_of(pid, name):
     raise OSError(f"no map {name}")
 
 
+class Learned:
+    """The maps of learned blocks of a raidtrace process."""
+
+    LOOKUP, UPDATE, DELETE = 24, 26, 27  # BPF_MAP_*_BATCH
+
+    def __init__(self, pid):
+        self.blocks, filter_map = map_of(pid, "rt_learned"), map_of(pid, "rt_filter")
+        self.view = mmap.mmap(filter_map, 16 * WORDS)
+        os.close(filter_map)
+
+    def batch(self, command, keys, values, count, position=None):
+        """Number of entries done. position: (in, out) of a lookup."""
+        first, then = position or (None, None)
+        address = lambda it: ctypes.addressof(it) if it is not None else 0  # noqa: E731
+        attributes = ctypes.create_string_buffer(
+            struct.pack("QQQQIIQQ", address(first), address(then), address(keys), address(values), count, self.blocks, 0, 0))
+        try:
+            bpf(command, attributes)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise
+        return struct.unpack_from("I", attributes, 32)[0]
+
+    def entries(self):
+        """{key: value}"""
+        found, size = {}, 4096
+        keys, values, position = (ctypes.c_uint64 * size)(), (ctypes.c_uint64 * size)(), ctypes.c_uint64()
+        first = None
+        while count := self.batch(self.LOOKUP, keys, values, size, (first, position)):
+            found.update(zip(keys[:count], values[:count]))
+            first = position
+        return found
+
+    def state(self):
+        """Entries and words of the filter. Of the copy with fewer lanes: the other one has obsolete ones, and is not in use."""
+        copies = self.view[: 8 * WORDS], self.view[8 * WORDS :]
+        return self.entries(), min(copies, key=lambda copy: int.from_bytes(copy, "little").bit_count())
+
+    def put(self, state):
+        entries, words = state
+        old = list(self.entries())
+        self.batch(self.DELETE, (ctypes.c_uint64 * len(old))(*old), None, len(old)) if old else None
+        count = len(entries)
+        if count:
+            self.batch(self.UPDATE, (ctypes.c_uint64 * count)(*entries), (ctypes.c_uint64 * count)(*entries.values()), count)
+        self.view[:] = words + words
+
+
 def keys(count, size, seed):
     """Blocks all over the first array, except for its first GIBs, which hold the file of the load."""
     numbers = random.Random(seed)
     return [numbers.randrange(64 * GIB >> 12, size >> 12) << 3 for _ in range(count)]
 
 
-def fill(pid, size):
+def month(pid, size):
     """rt_learned full, and as many more lanes of the filter set as it may have before it is rebuilt."""
-    learned, words = map_of(pid, "rt_learned"), map_of(pid, "rt_filter")
-    key, value = ctypes.c_uint64(), ctypes.c_uint64(2)
-    attributes = ctypes.create_string_buffer(struct.pack("IIQQQ", learned, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
-    full = keys(LEARNED_MAX, size, 1)
-    for key.value in full:
-        bpf(2, attributes)
-    with mmap.mmap(words, 16 * WORDS) as view:
-        lanes = memoryview(view).cast("Q")
-        for at in full + keys(LEARNED_MAX // 2, size, 2):
-            product = (at >> 11) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
-            for which in range(2):
-                line = product >> 64 - LINES * (1 + which) & (1 << LINES) - 1
-                for copy in range(2):
-                    lanes[copy * WORDS + line * 8 + (at >> 8 & 7)] |= 1 << (at >> 3 & 31) * 2
-        lanes.release()
-    os.close(learned)
-    os.close(words)
+    words, full = bytearray(8 * WORDS), keys(LEARNED_MAX, size, 1)
+    lanes = memoryview(words).cast("Q")
+    for at in full + keys(LEARNED_MAX // 2, size, 2):
+        product = (at >> 11) * 0x9E3779B97F4A7C15 & (1 << 64) - 1
+        product ^= product >> 32
+        for which in range(HASHES):
+            line = product >> 64 - LINES * (1 + which) & (1 << LINES) - 1
+            lanes[line * 8 + (at >> 8 & 7)] |= 1 << (at >> 3 & 31) * 2
+    lanes.release()
+    Learned(pid).put((dict.fromkeys(full, 2), bytes(words)))
 
 
 def cases():
@@ -101,7 +144,7 @@ def cases():
     yield ("find", 40 * GIB, ("mkfs.xfs", "-q", "-f", "-K"), make_tree, lambda pid, where: found(where))
     ext4 = ("mke2fs", "-q", "-F", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard")
     yield ("scattered", 100 * GIB, ext4, None, lambda pid, where: scattered(where))
-    yield ("month", 1024 * GIB, ext4, None, lambda pid, where: fill(pid, 1024 * GIB))
+    yield ("month", 1024 * GIB, ext4, None, lambda pid, where: month(pid, 1024 * GIB))
 
 
 def by_age(scratch, arguments, groups):
@@ -135,11 +178,14 @@ def measure(device, path, age, arguments):
         process = subprocess.Popen(command, stdout=out, stderr=err)
         try:
             measured["read 4k"][0].ready(process, err, disk)
-            for state in range(2):
-                if state:
-                    age(process.pid)
-                for _ in range(arguments.rounds):
-                    for load, (rw, size) in LOADS.items():
+            learned = Learned(process.pid)
+            states = [learned.state()]
+            age(process.pid)
+            states.append(learned.state())
+            for turn in range(arguments.rounds):
+                for load, (rw, size) in LOADS.items():
+                    for state in (0, 1) if turn % 2 else (1, 0):
+                        learned.put(states[state])
                         measured[load][state].measure(
                             process, baseline, disk, lambda: fio(path, rw, arguments.seconds, "--size=128M", f"--bs={size}"))
         finally:

@@ -13,14 +13,17 @@ memory, with two jobs at queue depth 32, in turns; the best turn of each counts:
   aged     requests of 4 and 512 KiB on a file of 128 MiB, in one process of raidtrace, before and
            after it has learned many blocks: a find over a million inodes of an XFS; 60,000
            scattered extent blocks of an ext4; and as many blocks on 1 TiB as it can learn, with
-           as many obsolete ones as its filter can have (a month)
+           as many obsolete ones as its filter can have (a month). The two states alternate, and
+           the median of the ratios counts
 
-Target: within each group the most expensive is at most 10 % above the cheapest; aged, 30 %. The
-images take about 4 GiB of memory.
+Target: within each group the most expensive is at most 10 % above the cheapest; aged at most 30 %
+above new. The images take about 4 GiB of memory.
 """
 
 import contextlib
 import os
+from operator import truediv
+from statistics import median
 
 from .aged import by_age
 from .measure import Tool, binary, bpf_statistics, ext4, fio, loops, machine_state, prepare, raidtrace_lost, run, tmpfs
@@ -95,9 +98,11 @@ def report(groups, aged):
                 return 1
             each = " ".join(f"{name} {min(ns):.0f}" for name, ns in sorted(t.detail.items()) if min(ns) >= 0.5)
             print(f"  {t.name:18}{min(t.ns):12.0f}{max(t.iops):10.0f}{t.lost:6}  {each}")
-        costs = [min(t.ns) for t in tools]
-        spread = max(costs) / min(costs)
-        target = AGED if group in aged else FLAT
-        checks.append((f"{group}: most expensive over cheapest {spread:.2f} (target {target:.2f})", spread <= target))
+        if group in aged:
+            ratio, target, what = median(map(truediv, tools[1].ns, tools[0].ns)), AGED, "aged over new"
+        else:
+            costs = [min(t.ns) for t in tools]
+            ratio, target, what = max(costs) / min(costs), FLAT, "most expensive over cheapest"
+        checks.append((f"{group}: {what} {ratio:.2f} (target {target:.2f})", ratio <= target))
     print(machine_state())
     return print_checks(checks)
