@@ -11,6 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use common::{
     EXE, Loop, MIB, Output, Running, Top, Watch, Witness, cells, installed, json, list, memory,
@@ -485,20 +486,56 @@ fn a_reload_under_load_loses_no_request() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
-    for run in 0..3 {
+    for _ in 0..3 {
         let disk = Loop::new(64 * MIB);
-        let (top, _) = Top::json(&["-i", "0.2", &disk.device()]);
-        let (_, before) = until_idle(&top, &disk.name, None);
-        let reads = Reads::start(&disk, 64 * MIB);
-        let options = ["-q", "-F", "-E", "nodiscard", &disk.device(), "32M"];
-        tool("mke2fs", &options);
-        top.says("tracing reloaded");
-        drop(reads);
-        let (intervals, after) = until_idle(&top, &disk.name, None);
-        let lost = |i: &Value| i["lost"]["uncounted"].as_u64().unwrap_or(0);
-        let uncounted = intervals.iter().map(lost).sum::<u64>();
-        let counted = sum(&intervals, "*", "*", "requests");
-        println!("{run}: {} requests, {counted} counted, {uncounted} uncounted", after - before);
-        assert_eq!(after - before, counted + uncounted);
+        reloads(&disk, 1, || Reads::start(&disk, 64 * MIB));
     }
+}
+
+#[test]
+#[ignore = "in tools/test --full"]
+fn ten_reloads_at_full_load_lose_no_request() {
+    if !tracing() || !installed("mke2fs") || !installed("fio") {
+        return;
+    }
+    let disk = Loop::new(64 * MIB);
+    let device = format!("--filename={}", disk.device());
+    reloads(&disk, 10, || {
+        let fio =
+            ["--name=reads", &device, "--rw=randread", "--offset=32M", "--bs=4k", "--direct=1"];
+        let engine = ["--ioengine=libaio", "--iodepth=64", "--numjobs=2", "--thread"];
+        let endless = ["--time_based", "--runtime=1d", "--gtod_reduce=1", "--output=/dev/null"];
+        Running(spawn(Command::new("fio").args(fio).args(engine).args(endless)))
+    });
+}
+
+/// Formats the first half of a disk `times` times during a load on the other half, and compares
+/// raidtrace's numbers of requests with the kernel's.
+fn reloads<T>(disk: &Loop, times: usize, load: impl Fn() -> T) {
+    /// Longer than the pauses after a reload, which then do not get longer (`Pace::reloaded()`).
+    const PAUSE: Duration = Duration::from_secs(17);
+    let (top, _) = Top::json(&["-i", "0.2", &disk.device()]);
+    let (_, before) = until_idle(&top, &disk.name, None);
+    let begun = Instant::now();
+    let load = load();
+    for time in 0..times {
+        if time > 0 {
+            thread::sleep(PAUSE);
+        }
+        // Another layout each time.
+        let block = ["1024", "2048", "4096"][time % 3];
+        tool("mke2fs", &["-q", "-F", "-b", block, "-E", "nodiscard", &disk.device(), "32M"]);
+        top.says("tracing reloaded");
+    }
+    drop(load);
+    let seconds = begun.elapsed().as_secs_f64();
+    let (intervals, after) = until_idle(&top, &disk.name, None);
+    let lost = |i: &Value| i["lost"]["uncounted"].as_u64().unwrap_or(0);
+    let uncounted = intervals.iter().map(lost).sum::<u64>();
+    let (kernel, counted) = (after - before, sum(&intervals, "*", "*", "requests"));
+    let rate = kernel as f64 / seconds;
+    println!(
+        "{times} reloads: {kernel} requests, {counted} counted, {uncounted} uncounted, {rate:.0} IOPS"
+    );
+    assert_eq!(kernel, counted + uncounted);
 }
