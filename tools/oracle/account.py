@@ -156,28 +156,30 @@ class KernelAccount:
         failed = event[6] != "0"
         if failed:
             raise Unusable(f"a request failed: {line.strip()}")
-        if op == "write" and not count and not self.stack.has_md:
+        if op == "write" and not count and (not self.stack.has_md or member.on_dm):
             # A write that completes again after its flush, or an empty write that only requests a flush. The sector of
-            # the latter is 0, or since 5.17 0 remapped by device mapper (drivers/md/dm-linear.c, linear_map()).
+            # the latter is 0, or since 5.17 0 remapped by device mapper (drivers/md/dm-linear.c, linear_map()), or that
+            # of a write with a flush (drivers/md/dm.c, __send_empty_flush()).
             self.account.requests[member.name, "perhaps"] += 1
         elif counts_as_request(op, sector, count):
             self.account.requests[member.name, KIND[op]] += 1
             if dev in self.joining:
                 self.account.early[member.name, KIND[op]] += 1
-        first = 1
-        while count:
-            label, run = self.labels.take(dev, op, sector)
-            run = min(run, count)
-            for origin, length in self.origins(array, member, op, label, sector, run):
-                if op == "discard" and origin in DYNAMIC_KINDS and origin not in FIXED:
-                    origin = DYNAMIC  # the block's content is gone
-                if dev in self.joining:
-                    origin = NO_ORIGIN
-                self.account.bytes[member.name, op, origin] += length * 512
-                self.account.first[member.name, op, origin] += first
-                first = 0
-            sector += run
-            count -= run
+        first, labelled = 1, member.number if member.stripes else dev
+        for sector, count in member.places(sector, count):
+            while count:
+                label, run = self.labels.take(labelled, op, sector)
+                run = min(run, count)
+                for origin, length in self.origins(array, member, op, label, sector, run):
+                    if op == "discard" and origin in DYNAMIC_KINDS and origin not in FIXED:
+                        origin = DYNAMIC  # the block's content is gone
+                    if dev in self.joining:
+                        origin = NO_ORIGIN
+                    self.account.bytes[member.name, op, origin] += length * 512
+                    self.account.first[member.name, op, origin] += first
+                    first = 0
+                sector += run
+                count -= run
 
     @staticmethod
     def holds(member, sector):

@@ -90,8 +90,38 @@ class Member:
     md: list = field(default_factory=list)  # (first sector, sectors, origin), sorted
     data_sectors: int = FAR
     begin: int = 0  # first sector on its disk
-    number: str = ""  # device number of the partition, if it is one
+    number: str = ""  # device number of the partition or the device mapper device, if it is one
+    on_dm: bool = False
+    stripes: tuple = ()  # of a striped device: sectors of a chunk, first sector of each leg on the disk, sectors of a leg
     rest: str = "raw"  # origin outside data and metadata
+
+
+    def places(self, sector, count):
+        """(sector, sectors) for each piece of sectors of the disk: on the disk or, for a striped member, on the member."""
+        if not self.stripes:
+            yield sector, count
+            return
+        chunk, legs, length = self.stripes
+        while count:
+            leg = next((leg for leg, first in enumerate(legs) if first <= sector < first + length), None)
+            if leg is None:
+                raise Unusable(f"{self.name}: sector {sector} is not on a leg")
+            row, rest = divmod(sector - legs[leg], chunk)
+            run = min(count, chunk - rest)
+            yield (row * len(legs) + leg) * chunk + rest, run
+            sector += run
+            count -= run
+
+    def mapped(self, table):
+        """Reads a table of device mapper with one target: "0 N linear 7:0 2048"."""
+        _, size, kind, *words = table.split()
+        if kind == "striped":
+            count, chunk, *legs = words
+            self.dev, self.stripes = legs[0], (int(chunk), list(map(int, legs[1::2])), int(size) // int(count))
+        elif kind in ("linear", "crypt"):
+            self.dev, self.begin = words[0 if kind == "linear" else 3], int(words[1 if kind == "linear" else 4])
+        else:
+            raise Unusable(f"{self.name}: device mapper target {kind}")
 
 
 @dataclass
@@ -239,6 +269,9 @@ def read_array(directory, breakage=None):
             member.number = dev
             member.dev, begin = partition.read_text().split()
             member.begin = int(begin)
+        if (table := directory / f"table.{name}").exists():
+            member.number, member.on_dm = dev, True
+            member.mapped(table.read_text())
         # A failed member's superblock is out of date: the highest event count is current.
         layouts[int(words(examine, "Events"))] = read_layout(level, examine)
         members.append(member)

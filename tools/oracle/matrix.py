@@ -13,6 +13,7 @@ LEVELS = (
 )  # fmt: skip
 STACKS = ("partitions", "partition", "lvm", "crypt")
 BESIDE = "neighbour"  # a filesystem on another partition of a member's disk
+MEMBERS = ("on-linear", "on-striped", "on-crypt")  # device mapper devices that are members
 WORKLOADS = (
     "storm", "fio_random_direct", "fio_random_buffered", "fio_sequential_direct", "fio_sequential_buffered", "fsyncs", "falloc",
     "discard", "raw", "cold", "mkfs_again", "lazy_init", "dir_linear", "indirect",
@@ -25,7 +26,7 @@ SYNCS = {
     "raid5": ("resync", "check", "repair", "recovery", "replace", "reshape", "turnover"),
     "raid6": ("resync", "check", "repair", "recovery", "replace", "reshape"),
 }
-# Debian's 5.10 has no BTF for md, which shows the volume that a flush is for.
+# Debian's 5.10 has no BTF for md, which shows the volume that a flush is for, and none for dm_mod.
 VOLUME_KERNELS = tuple(kernel for kernel in KERNELS if not kernel.startswith("5.10"))
 # Debian's 5.10 has no BTF for xfs.
 XFS_KERNELS = ("6.1", "6.12", "7.2", "7.3")
@@ -64,6 +65,9 @@ def matrix():
         levels = ("raid0", "raid10", "raid5") if stack == "partitions" else ("single", "raid0", "raid10", "raid5")
         yield from (Cell(level, stack, "mix", ("stacks",)) for level in levels)
     yield from (Cell(level, BESIDE, "mix", ("stacks",)) for level in ("raid1", "raid5"))
+    for stack in MEMBERS:
+        yield from (Cell(level, stack, "mix", ("members",), VOLUME_KERNELS) for level in ("raid1", "raid5", "raid6", "raid10"))
+    yield from (Cell(level, "on-linear", "check", ("members",), VOLUME_KERNELS) for level in ("raid1", "raid5", "raid6", "raid10"))
     yield Cell("raid01", "whole", "mix", ("stacks",))
     yield Cell("ddf", "whole", "mix", ("stacks",), VOLUME_KERNELS)
     for workload in ("every_kind", "mix", "remount"):

@@ -82,6 +82,8 @@ describe_arrays() {
 			dir=$(readlink -f "/sys/class/block/$member")
 			if [ -e "$dir/partition" ]; then
 				echo "$(<"${dir%/*}/dev") $(<"$dir/start")" >"$to/partition.$member"
+			elif [ -e "$dir/dm" ]; then
+				dmsetup table "$(<"$dir/dm/name")" >"$to/table.$member"
 			fi
 		done
 		sort -u -o "$to/members" "$to/members"

@@ -20,9 +20,23 @@ parts() {
 		neighbour)
 			partition "/dev/loop$i" 2048 133120
 			devices+=("/dev/loop${i}p2") ;;
+		on-*)
+			mapping "${stack#on-}" "$(($(blockdev --getsz "/dev/loop$i") - 8192))" "/dev/loop$i" | dmsetup create "on-$i"
+			dmsetup mknodes
+			devices+=("/dev/mapper/on-$i") ;;
 		*) devices+=("/dev/loop$i") ;;
 		esac
 	done
+}
+
+# mapping KIND SECTORS DISK: the table of a device mapper device on the disk.
+mapping() {
+	case $1 in
+	linear) echo "0 $2 linear $3 4096" ;;
+	striped) echo "0 $2 striped 2 32 $3 2048 $3 $((4096 + $2 / 2))" ;;
+	crypt) echo "0 $2 crypt aes-xts-plain64 $(printf '%064d' 7) 0 $3 4096" ;;
+	*) die "no mapping $1" ;;
+	esac
 }
 
 # partition DISK FIRST-SECTOR...: a partition table. Each partition ends where the next begins.

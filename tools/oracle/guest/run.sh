@@ -105,6 +105,7 @@ clean() {
 	for ((each = 199; each >= 100; each--)); do
 		if [ -e "/sys/block/md$each" ]; then mdadm --stop "/dev/md$each"; fi
 	done
+	dmsetup remove_all  # members
 	losetup -D
 	rm -f /tmp/disk* /run/backup*
 	echo 0 >/sys/kernel/tracing/events/enable

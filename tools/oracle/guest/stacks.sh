@@ -23,7 +23,7 @@ stack() {
 	all=$(blockdev --getsz "$base")
 	third=$((all / 3 / 2048 * 2048))
 	case $1 in
-	whole | partitions | neighbour) volume "$b" "$base" "0 $all 0" ;;
+	whole | partitions | neighbour | on-*) volume "$b" "$base" "0 $all 0" ;;
 	partition)
 		partition "$base" 2048
 		volume "$b" "${base}p1" "2048 $((all - 2048)) 0" ;;
