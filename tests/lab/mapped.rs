@@ -19,7 +19,7 @@ pub fn members_on_device_mapper(kernel: &str) {
             *sums.entry(key).or_default() += count(row, "bytes");
         }
     }
-    println!("{sums:#?}");
+    println!("{sums:?}");
     for (array, did) in figures(&dir, "expected") {
         let sum = |origin, op| sums.get(&(array.as_str(), origin, op)).copied().unwrap_or(0);
         let [level, writes, checked] = did[..] else { panic!("{did:?}") };

@@ -133,8 +133,8 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let parity: Vec<_> = of("fdatasync").chain(direct()).collect();
     for operation in &parity {
         println!("reads for parity: {} ms of {operation}", us(operation, "pre_read") / 1e3);
-        assert_eq!(longest_wait(operation)["phase"], "pre_read");
     }
+    holds_for_nearly_all(&parity, |o| longest_wait(o)["phase"] == "pre_read");
     // dm-delay counts 60 ms in ticks of 4 ms, the first of which has already started; on a busy
     // machine 54.4 ms were seen. It also adds time.
     holds_for_nearly_all(&parity, |o| us(o, "pre_read") >= 52e3);
@@ -151,10 +151,9 @@ pub(super) fn slow_arrays_have_their_causes(kernel: &str) {
     let case = Case::new(&dir, "throttled");
     // Throttled operations of a large write. On a busy machine, other operations wait for the
     // journal.
-    let is_throttled = |o: &&Value| us(o, "throttled") > 10e3;
-    let throttled = case.operations.iter().find(is_throttled);
-    let longest = longest_wait(throttled.expect("a throttled write"));
-    assert_eq!(longest["phase"], "throttled");
+    let is_throttled =
+        |o: &Value| us(o, "throttled") > 10e3 && longest_wait(o)["phase"] == "throttled";
+    assert!(case.operations.iter().any(is_throttled), "a throttled write");
     case.agrees("write", &["throttled"], &[], &["balance_dirty_pages"], THRESHOLD);
     let locks = ["inode_lock", "block_map_lock"];
     case.agrees("write", &locks, &[], &["rwsem_down_write_slowpath"], THRESHOLD);
