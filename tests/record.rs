@@ -585,7 +585,7 @@ fn threads_have_few_capabilities() {
                     "raidtrace:paths" => 1 << 2,
                     "overhead" => 1 << 21 | 1 << 39,
                     // DAC_OVERRIDE, to name the complete file.
-                    _ => 0xc4_01a0_0006,
+                    _ => 0xc4_01a8_0006,
                 };
                 let writes = matches!(t.name.as_str(), "raidtrace" | "raidtrace:write");
                 t.no_new_privs && t.permitted & !allowed == 0 && (writes || t.opens_nothing())

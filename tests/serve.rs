@@ -134,10 +134,10 @@ fn metrics_match_the_kernels_figures() {
         assert_eq!(serve.sum("raidtrace_lost_events_total"), 0.0);
         assert_eq!(serve.sum("raidtrace_array_up"), 1.0);
         for thread in serve.process.threads() {
-            // SYS_ADMIN, SYS_RESOURCE, SYS_NICE, DAC_READ_SEARCH, SYSLOG, PERFMON, BPF.
+            // SYS_ADMIN, SYS_RESOURCE, SYS_NICE, SYS_PTRACE, DAC_READ_SEARCH, SYSLOG, PERFMON, BPF.
             let none = ["raidtrace", "signals", "raidtrace:write", "raidtrace:dump"];
             let has_none = none.contains(&thread.name.as_str()) || thread.name.starts_with("tokio");
-            let allowed = if has_none { 0 } else { 0xc4_01a0_0004 };
+            let allowed = if has_none { 0 } else { 0xc4_01a8_0004 };
             assert!(thread.no_new_privs && thread.permitted & !allowed == 0, "{thread:?}");
         }
         // 503 if no interval has ended for 10 s: this machine may have been stopped.
@@ -299,7 +299,7 @@ fn threads_that_answer_are_not_root() {
             serve.process.threads().iter().all(|t| {
                 let (allowed, user) = match t.name.as_str() {
                     "signals" | "raidtrace:write" | "mdstat" => (0, 0),
-                    "raidtrace:trace" => (0xc4_01a0_0004, 0),
+                    "raidtrace:trace" => (0xc4_01a8_0004, 0),
                     "raidtrace:paths" => (1 << 2, 0),
                     "overhead" => (1 << 21 | 1 << 39, 0),
                     _ => (0, uid),

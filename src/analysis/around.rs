@@ -1,6 +1,8 @@
 //! Facts about an array that its members' requests do not show: the array's own statistics, other
 //! users of its disks, a resync, and tasks that have not returned from it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::advice::slow::MdSettings;
@@ -15,6 +17,9 @@ pub struct Around {
     /// Disks that not only the member uses, by name of the member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<SharedDisk>,
+    /// Processes that have a member's whole disk open, by kernel name of the disk.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub openers: BTreeMap<String, String>,
     /// md/sync_action, unless `idle` or `frozen`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_action: Option<String>,

@@ -1,5 +1,6 @@
 //! Devices that share a disk with a member of an array, and who uses them.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::mounts;
@@ -30,8 +31,7 @@ pub fn disk_of(sys: &Sys, name: &str) -> Option<String> {
     path.join("partition").exists().then_some(parent)
 }
 
-/// What uses a device: an array or volume on it, a mount point, `swap`, or a process that has it
-/// open; empty if unknown.
+/// What uses a device: an array or volume on it, a mount point, or `swap`; empty if unknown.
 pub fn user_of(sys: &Sys, name: &str) -> String {
     let dir = sys.path("/sys/class/block").join(name);
     if let Some(holder) = names(dir.join("holders")).into_iter().next() {
@@ -47,25 +47,27 @@ pub fn user_of(sys: &Sys, name: &str) -> String {
     if swaps.lines().any(|line| line.split_whitespace().next() == Some(&node)) {
         return "swap".to_owned();
     }
-    opener(sys, &node).unwrap_or_default()
+    String::new()
 }
 
-/// `dd (pid 4711)`: a process that has the device open.
-fn opener(sys: &Sys, node: &str) -> Option<String> {
-    let start = Instant::now();
-    let own = std::process::id();
+/// `dd (pid 4711)`: a process that has the device open, for each of `devices` that has one, except
+/// this process. Needs CAP_SYS_PTRACE for processes of others.
+pub fn openers(sys: &Sys, devices: &BTreeSet<String>) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let (start, own) = (Instant::now(), std::process::id());
     for dir in sys.names("/proc") {
         let Ok(pid) = dir.parse::<u32>() else { continue };
         if start.elapsed() > TIME {
-            return None;
+            break;
         }
-        let is_it = |fd: &String| {
+        for fd in sys.names(&format!("/proc/{pid}/fd")) {
             let link = std::fs::read_link(sys.path(format!("/proc/{pid}/fd/{fd}")));
-            link.is_ok_and(|path| path.as_os_str() == node)
-        };
-        if pid != own && sys.names(&format!("/proc/{pid}/fd")).iter().any(is_it) {
-            return Some(format!("{} (pid {pid})", sys.text(&format!("/proc/{pid}/comm"))?));
+            let name = link.ok().and_then(|to| Some(to.strip_prefix("/dev").ok()?.to_owned()));
+            let device = name.and_then(|name| devices.get(name.to_str()?)).filter(|_| pid != own);
+            if let Some((device, comm)) = device.zip(sys.text(&format!("/proc/{pid}/comm"))) {
+                found.insert(device.clone(), format!("{comm} (pid {pid})"));
+            }
         }
     }
-    None
+    found
 }

@@ -24,11 +24,13 @@ pub const NEEDED: CapabilitySet = CapabilitySet::BPF
 /// [`NEEDED`], and capabilities that are used while programs may be loaded again: SYS_ADMIN for
 /// device mapper's tables, the BTF of kernel modules and the programs' run times; SYS_RESOURCE to
 /// lock memory for maps (kernels up to 5.10); SYS_NICE to raise the priority of the threads that
-/// drain events and write the recording; DAC_OVERRIDE for files in directories of other users.
+/// drain events and write the recording; SYS_PTRACE for kernel stacks of tasks that hang, and to
+/// find processes that use a member's disk; DAC_OVERRIDE for files in directories of other users.
 const RELOAD: CapabilitySet = NEEDED
     .union(CapabilitySet::SYS_ADMIN)
     .union(CapabilitySet::SYS_RESOURCE)
     .union(CapabilitySet::SYS_NICE)
+    .union(CapabilitySet::SYS_PTRACE)
     .union(CapabilitySet::DAC_OVERRIDE);
 
 /// Capabilities that stay effective in a thread that keeps them: up to Linux 5.18 each read of a

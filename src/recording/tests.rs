@@ -2,6 +2,7 @@
 //! stay readable: a change here may add fields, but must never rename or remove one.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::Path;
 
@@ -89,6 +90,7 @@ fn around() -> Around {
             io: io(8),
             others: vec![Neighbour { device: "sda2".into(), user: "swap".into(), io: io(9) }],
         }],
+        openers: BTreeMap::from([("sda".to_owned(), "dd (pid 3)".to_owned())]),
         sync_action: Some("check".to_owned()),
         suspended: vec!["md127".to_owned()],
         stripe_cache_full: true,

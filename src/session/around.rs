@@ -1,6 +1,6 @@
 //! Reads the facts of [`Around`] once an interval.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::{Session, md_settings};
@@ -8,6 +8,7 @@ use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk}
 use crate::analysis::counters::{THROTTLED, TaskId};
 use crate::analysis::fold::Subject;
 use crate::analysis::verdict::{HELD, WAITS_IN};
+use crate::machine::privileges::raised;
 use crate::machine::{Array, ArrayState, DiskStat, StatFile, Sys, neighbours, task};
 use crate::printable::sanitize;
 
@@ -27,6 +28,8 @@ pub struct Surroundings {
     stats: HashMap<String, StatFile>,
     /// Other devices by disk and member, and their users.
     others: HashMap<(String, String), Vec<(String, String)>>,
+    /// Processes that have one of the disks, or of the other devices, open.
+    openers: BTreeMap<String, String>,
     searched: Option<Instant>,
     /// Tasks that submitted in this interval.
     new: HashSet<TaskId>,
@@ -57,7 +60,7 @@ impl Surroundings {
                 && match (task::sleeps_since(sys, id.pid), seen.sleeps) {
                     (Some(count), Some((same, since))) if count == same => {
                         if seen.function.is_empty() && now - since >= HELD {
-                            let stack = task::stack(sys, id.pid);
+                            let stack = raised(|| task::stack(sys, id.pid));
                             let known = WAITS_IN.iter().map(|known| known.0);
                             let known = known.filter(|f| stack.iter().any(|on| on.starts_with(f)));
                             let function = known.map(str::to_owned).next();
@@ -124,17 +127,22 @@ impl Surroundings {
             let others = self.others.entry(key.clone()).or_insert_with(|| find(sys, &key));
             let others = others.clone();
             let Some(io) = self.io(sys, &member.disk_name) else { continue };
-            let one = |(device, user): (String, String)| {
-                Some(Neighbour { io: self.io(sys, &device)?, device, user })
-            };
-            let others = others.into_iter().filter_map(one).collect();
+            let mut known = Vec::new();
+            for (device, mut user) in others {
+                let Some(io) = self.io(sys, &device) else { continue };
+                if user.is_empty() {
+                    user = self.openers.get(&device).cloned().unwrap_or_default();
+                }
+                known.push(Neighbour { device, user, io });
+            }
+            let others = known;
             disks.push(SharedDisk { member: key.1, disk: key.0, io, others });
         }
         disks
     }
 
     /// Looks up the other devices and their users again, now and then.
-    fn search(&mut self, sys: &Sys, now: Instant) {
+    fn search(&mut self, sys: &Sys, arrays: &[Array], now: Instant) {
         if self.searched.is_some_and(|last| now - last < SEARCH) {
             return;
         }
@@ -142,6 +150,11 @@ impl Surroundings {
         for (key, others) in &mut self.others {
             *others = find(sys, key);
         }
+        let others = self.others.values().flatten();
+        let unknown = others.filter(|other| other.1.is_empty()).map(|other| other.0.clone());
+        let members = arrays.iter().flat_map(|a| &a.members).map(|m| m.disk_name.clone());
+        let devices = members.chain(unknown).collect();
+        self.openers = raised(|| neighbours::openers(sys, &devices));
     }
 }
 
@@ -168,7 +181,7 @@ impl Session {
     pub(super) fn look_around(&mut self, subjects: &mut [Subject]) {
         let now = Instant::now();
         let (sys, around) = (&*self.sys, &mut self.around);
-        around.search(sys, now);
+        around.search(sys, &self.traced.topology.host.arrays, now);
         around.look(sys, now);
         let arrays = self.traced.topology.host.arrays.iter().zip(&self.states);
         for ((array, state), (subject, number)) in arrays.zip(subjects.iter_mut().zip(0..)) {
@@ -186,10 +199,17 @@ impl Session {
                 suspended: suspended(sys, array),
                 stripe_cache_full: is_full,
                 settings: advise.then(|| md_settings::read(sys, &array.name)),
+                openers: openers(array, &around.openers),
                 hung: around.hung(sys, number, now),
             });
         }
     }
+}
+
+/// Those of the disks of `array`.
+fn openers(array: &Array, all: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let disks = array.members.iter().map(|m| &m.disk_name);
+    disks.filter_map(|disk| Some((disk.clone(), all.get(disk)?.clone()))).collect()
 }
 
 /// Members that device mapper has suspended, and the array if md holds writes.

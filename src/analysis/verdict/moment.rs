@@ -117,7 +117,9 @@ fn load(member: &MemberSnapshot, around: &Around) -> Load {
     }
     if let Some(disk) = member.disk {
         (load.completed, load.in_flight) = (disk.requests, disk.in_flight);
+        load.queued = f64::from(disk.in_flight) * seconds;
     }
+    let opener = |disk: &str| around.openers.get(disk).cloned().unwrap_or_default();
     if let Some(shared) = around.disks.iter().find(|d| d.member == load.name) {
         let sum = |two: [u64; 2]| two[0].saturating_add(two[1]);
         let all = work(sum(shared.io.requests), sum(shared.io.bytes));
@@ -129,7 +131,7 @@ fn load(member: &MemberSnapshot, around: &Around) -> Load {
         }
         // Requests that split or merge are counted differently: ignore a small rest.
         if rest > 0.1 * all {
-            load.neighbours.insert(shared.disk.clone(), (String::new(), rest));
+            load.neighbours.insert(shared.disk.clone(), (opener(&shared.disk), rest));
         }
         load.disk.clone_from(&shared.disk);
         return load;
@@ -144,7 +146,7 @@ fn load(member: &MemberSnapshot, around: &Around) -> Load {
     if foreign > 0.5 {
         let rest = foreign * work(reads.0, reads.1);
         load.own -= rest;
-        load.neighbours.insert(load.disk.clone(), (String::new(), rest));
+        load.neighbours.insert(load.disk.clone(), (opener(&load.disk), rest));
     }
     load
 }

@@ -133,7 +133,10 @@ pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
     // A process is a task, too.
     let user = if e.names || !user.contains("(pid ") { user } else { "" };
     let who = match user {
-        _ if cause.name == member.disk => format!("IO that is not {}'s", e.array.info.name),
+        "" if cause.name == member.disk => format!("IO that is not {}'s", e.array.info.name),
+        user if cause.name == member.disk => {
+            format!("IO that is not {}'s (open in {user})", e.array.info.name)
+        }
         "" => cause.name.clone(),
         user => format!("{} ({user})", cause.name),
     };
