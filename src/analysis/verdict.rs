@@ -47,7 +47,7 @@ const SLOW_FLASH: (f64, f64) = (5_000.0, 10.0);
 /// Shortest mean wait that is slow if nothing is known of the time before, µs.
 const SLOW_ALONE: f64 = 100_000.0;
 /// Least number of tasks that wait, on average.
-const WAITING: f64 = 0.25;
+const WAITING: f64 = 0.1;
 
 /// A kernel function in which tasks sleep, and the cause that this shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -196,8 +196,13 @@ impl Evidence<'_> {
         let array = &self.array.info.name;
         let sum = |of: fn(&Load) -> f64| self.now.members.iter().map(of).sum::<f64>();
         let (all, device) = (sum(Load::total).max(f64::MIN_POSITIVE), self.in_device());
-        let resync = sum(|m| m.resync) / all;
-        let is_resync = self.around.sync_action.is_some() && resync >= SHARED;
+        let of_worst = self.worst().map_or(0.0, |m| m.resync / m.total().max(f64::MIN_POSITIVE));
+        let resync = (sum(|m| m.resync) / all).max(of_worst);
+        // md's barrier lets no write into the area that is being resynced.
+        let is_held = matches!(self.array.info.level.as_str(), "raid1" | "raid10")
+            && device < IN_MD
+            && resync > 0.0;
+        let is_resync = self.around.sync_action.is_some() && (resync >= SHARED || is_held);
         let shared = |m: &&Load| {
             m.neighbour() > 0.0
                 && m.neighbour() >= SHARED * m.total()
@@ -227,7 +232,9 @@ impl Evidence<'_> {
             return words::neighbour(member, self, of(Kind::Neighbour, name, share));
         }
         if is_resync {
-            return words::resync(self, of(Kind::Resync, array, resync));
+            let at_barrier = resync < SHARED;
+            let share = if at_barrier { 1.0 - device } else { resync };
+            return words::resync(self, at_barrier, of(Kind::Resync, array, share));
         }
         if let Some((name, share)) = grown {
             return words::load(self, true, of(Kind::Load, name, share));

@@ -90,7 +90,8 @@ impl Evidence<'_> {
             "raid4" | "raid5" | "raid6" => 2.0,
             _ => 1.0,
         };
-        let us = self.worst().and_then(|m| self.mean_us(m)).unwrap_or(0.0);
+        let us = |m: &Load| m.queue_us(self.now.waits.seconds);
+        let us = self.now.members.iter().map(us).fold(0.0, f64::max);
         (steps * us / self.wait_us.max(1.0)).min(1.0)
     }
 

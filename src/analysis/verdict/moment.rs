@@ -63,6 +63,8 @@ pub struct Load {
     pub waited: Waited,
     pub completed: u64,
     pub in_flight: u32,
+    /// Requests in flight at the ends of intervals, times their lengths, seconds.
+    queued: f64,
 }
 
 impl Load {
@@ -81,6 +83,13 @@ impl Load {
         self.waited.mean_us().or_else(|| hangs.then_some(seconds * 1e6))
     }
 
+    /// Mean time of the disk's requests, µs: the mean of those that completed, or, by Little's law,
+    /// the number in flight for each that completes in a second, whichever is longer.
+    pub fn queue_us(&self, seconds: f64) -> f64 {
+        let queued = if self.completed > 0 { self.queued / self.completed as f64 } else { 0.0 };
+        self.mean_us(seconds).unwrap_or(0.0).max(queued * 1e6)
+    }
+
     fn add(&mut self, other: &Self) {
         self.own += other.own;
         self.resync += other.resync;
@@ -92,6 +101,7 @@ impl Load {
         self.waited.add(other.waited);
         self.completed = self.completed.saturating_add(other.completed);
         self.in_flight = other.in_flight;
+        self.queued += other.queued;
     }
 }
 
@@ -99,7 +109,7 @@ fn work(requests: u64, bytes: u64) -> f64 {
     requests as f64 + bytes as f64 / REQUEST_BYTES
 }
 
-fn load(member: &MemberSnapshot, around: &Around) -> Load {
+fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
     let mut load = Load { name: member.name.clone(), ..Load::default() };
     load.disk.clone_from(&load.name);
     for cell in &member.io {
@@ -244,7 +254,7 @@ impl Moment {
         let present = array.members.iter().filter(|m| m.is_present());
         let mut moment = Self {
             over,
-            members: present.map(|m| load(m, around)).collect(),
+            members: present.map(|m| load(m, around, over.as_secs_f64())).collect(),
             hung: around.hung.clone(),
             suspended: around.suspended.clone(),
             ..Self::default()
@@ -291,7 +301,8 @@ impl Moment {
                 if is_journal {
                     self.waits.journal += bios;
                 }
-                if waits {
+                // A worker reads for a task that waits: of dm-crypt, for example.
+                if waits || i == 0 && task.is_worker() {
                     self.waits.bios[i].0 += bios;
                     if rank < TASKS {
                         *self.waiting.entry(name(task)).or_default() += bios;
@@ -303,7 +314,11 @@ impl Moment {
             }
             done += task.dirtied.iter().map(|io| work(0, io.bytes)).sum::<f64>();
             if done > 0.0 && rank < TASKS {
-                let name = if waits { name(task) } else { role.to_owned() };
+                let name = match role {
+                    _ if waits => name(task),
+                    "kernel worker" => format!("writeback of {}", array.info.name),
+                    role => role.to_owned(),
+                };
                 *self.tasks.entry(name).or_default() += done;
             }
         }

@@ -164,7 +164,8 @@ fn action(advice: Advice) -> String {
     format!("{}: {} ({})", advice.text, advice.commands.join(" && "), advice.risk)
 }
 
-pub fn resync(e: &Evidence<'_>, cause: Cause) -> Found {
+/// `at_barrier`: it holds IO in md, and does little work.
+pub fn resync(e: &Evidence<'_>, at_barrier: bool, cause: Cause) -> Found {
     let array = &e.array.info.name;
     let name = e.around.sync_action.as_deref().unwrap_or_default();
     let what = match name {
@@ -173,10 +174,12 @@ pub fn resync(e: &Evidence<'_>, cause: Cause) -> Found {
     };
     let health = e.array.info.health.as_deref();
     let done = health.map_or(String::new(), |h| format!(" ({h})"));
-    let clause = format!(
-        "the {what} of {array} does {} of its members' work{done}",
-        units::percent(cause.share)
-    );
+    let share = units::percent(cause.share);
+    let clause = if at_barrier {
+        format!("the {what} of {array}{done} holds IO at its barrier ({share} of the time in md)")
+    } else {
+        format!("the {what} of {array} does {share} of its members' work{done}")
+    };
     let slower = e.around.settings.as_ref().and_then(|md| advice::resync(array, md));
     let mut actions: Vec<String> = slower.map(action).into_iter().collect();
     if matches!(name, "check" | "repair") {
