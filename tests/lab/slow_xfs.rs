@@ -83,7 +83,7 @@ pub(super) fn slow_operations_on_xfs_have_their_causes(kernel: &str) {
     // Another task's fsync may wait as long, for the log.
     let fsyncs = of(&case, "fsync");
     let writer = fsyncs.iter().find(|o| o["path"] == "/mnt/md120/big");
-    assert_eq!(longest_wait(&writer.expect("an fsync"))["phase"], "own_data");
+    assert_eq!(longest_wait(writer.expect("an fsync"))["phase"], "own_data");
     compare(&case, "fsync", &["own_data"], &["file_write_and_wait_range"]);
 
     let case = Case::new(&dir, "cold");

@@ -1,5 +1,6 @@
 use jiff::Timestamp;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Accounts, Kind, Severity, Verdict, Worst};
@@ -206,6 +207,11 @@ fn a_neighbour_on_the_disk_is_named_and_the_disk_is_not() {
     array.members[2].io.push(fixture::cell(Origin::FileData, Op::Read, 90, 90 << 19, 190_000));
     let verdict = Play::after_calm(&array);
     is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["IO that is not md0's", "disk loop3"]);
+    around(&mut array).openers = BTreeMap::from([("loop3".to_owned(), "dd (pid 3)".to_owned())]);
+    let mut verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["not md0's (open in dd (pid 3))"]);
+    verdict.hide_tasks();
+    assert!(!verdict.sentence.contains("dd"), "{verdict:?}");
 }
 
 #[test]
@@ -219,6 +225,32 @@ fn time_in_md_is_not_blamed_on_the_disks() {
     let verdict = Play::after_calm(&array);
     is(&verdict, Severity::Slow, Kind::Md, &[], &["stripe cache"]);
     assert!(verdict.actions[0].contains("echo 16384 >"), "not a smaller one: {verdict:?}");
+}
+
+#[test]
+fn the_barrier_of_a_resync_is_not_only_md() {
+    let mut array = second(4, 6, 60, 8);
+    array.info.level = "raid10".to_owned();
+    around(&mut array).sync_action = Some("recover".to_owned());
+    array.members[2].io.push(fixture::cell(Origin::Resync, Op::Read, 1, 65536, 9_000));
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Resync, &[], &["holds IO at its barrier (84 %"]);
+}
+
+/// The few requests that complete fast do not say that the time is in md.
+#[test]
+fn requests_in_a_queue_are_in_the_device() {
+    let mut array = second(4, 10, 400, 10);
+    let mut worker = task("kworker/u8:1+xfs-cil", 100, 100 << 20);
+    worker.role = Some("kernel worker".to_owned());
+    array.tasks.push(worker);
+    for disk in array.members.iter_mut().filter_map(|m| m.disk.as_mut()) {
+        disk.in_flight = 40;
+    }
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, Kind::Load, &[], &["writeback of md0 does"]);
+    array.tasks.pop();
+    assert_ne!(Play::after_calm(&array).cause.kind, Kind::Md);
 }
 
 #[test]
