@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2034,SC2317,SC1091
+# shellcheck shell=bash disable=SC2016,SC2034,SC2317,SC1091
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # The guest's part of tools/incidents: plays the phases of an incident, which are in files of the current directory
@@ -43,9 +43,9 @@ raid() {
 # hdd NAME SIZE-MB MILLISECONDS: /dev/NAME, a disk with this time for each request, one at a time.
 hdd() {
 	local dir=/sys/kernel/config/nullb/$1
-	mkdir -p /sys/kernel/config
-	mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
-	[ -d /sys/kernel/config/nullb ] || modprobe null_blk nr_devices=0 || die 'no null_blk'
+	[ -d /sys/module/null_blk ] || modprobe null_blk nr_devices=0 || die 'no null_blk'
+	# its directory comes with the module
+	[ -d /sys/kernel/config/nullb ] || mount -t configfs none /sys/kernel/config || die 'no configfs'
 	mkdir "$dir"
 	echo "$2" >"$dir/size"
 	echo 1 >"$dir/memory_backed"
@@ -94,6 +94,13 @@ database() {
 	sync
 	named postgres fio --time_based --runtime=3600 --write_lat_log="$out/victim" --log_unix_epoch=1 \
 		--output="$out/victim.fio" "${options[@]}" >/dev/null 2>&1 &
+}
+
+# hungry NAME: a process with 90 MB that it changes all the time, of which a cgroup lets it keep 40 MB; the rest is swapped.
+hungry() {
+	mkdir -p "$cgroups/hungry"
+	echo 40M >"$cgroups/hungry/memory.max"
+	in_cgroup hungry named "$1" bash -c 'for i in {0..89}; do printf -v a[i] %01000000d 0; done; while :; do for i in {0..89}; do a[i]=${a[i]:1}1; done; done' &
 }
 
 # timed COMMAND...: a line of the victim's log for each run of the command.
