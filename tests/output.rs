@@ -260,6 +260,7 @@ fn capabilities_do_not_open_files_of_others() {
         &["top", "--replay", &secret, "--batch"],
         &["slow", "--replay", &secret, "--batch"],
         &["alloc", "--replay", &secret, "--batch"],
+        &["why", "--replay", &secret],
         &["layout", &secret],
         &["layout", "--load", &secret],
         &["layout", &disk.device(), "--load", &secret],

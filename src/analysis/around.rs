@@ -14,6 +14,9 @@ use crate::advice::slow::MdSettings;
 pub struct Around {
     /// The array's own stat file. Before 5.14 md counts no times.
     pub io: DeviceIo,
+    /// In a snapshot: what the array had counted before the interval, since it was assembled.
+    #[serde(skip)]
+    pub earlier: DeviceIo,
     /// Disks that not only the member uses, by name of the member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<SharedDisk>,
@@ -123,6 +126,7 @@ impl Around {
     pub fn since(&self, before: &Self) -> Self {
         let mut now = self.clone();
         now.io = self.io.since(&before.io);
+        now.earlier = before.io;
         now.pair(before, |io, was| {
             let all = *io;
             *io = all.since(was.unwrap_or(&all));

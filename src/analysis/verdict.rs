@@ -46,8 +46,9 @@ const SLOW: (f64, f64) = (20_000.0, 3.0);
 const SLOW_FLASH: (f64, f64) = (5_000.0, 10.0);
 /// Shortest mean wait that is slow if nothing is known of the time before, µs.
 const SLOW_ALONE: f64 = 100_000.0;
-/// Least number of tasks that wait, on average.
-const WAITING: f64 = 0.1;
+/// Least number of tasks that wait, on average; and the same if the wait is twice as long as one
+/// that is slow: few waits differ by chance.
+const WAITING: (f64, f64) = (0.25, 0.1);
 
 /// A kernel function in which tasks sleep, and the cause that this shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

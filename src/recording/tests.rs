@@ -84,6 +84,7 @@ fn around() -> Around {
     let io = |n| DeviceIo { requests: [n, 2], bytes: [3, 4], ms: [5, 6], in_flight: 7 };
     Around {
         io: io(1),
+        earlier: DeviceIo::default(),
         disks: vec![SharedDisk {
             member: "sda1".to_owned(),
             disk: "sda".to_owned(),

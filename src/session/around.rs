@@ -194,6 +194,7 @@ impl Session {
             let advise = action.is_some() || is_full;
             subject.around = Some(Around {
                 io,
+                earlier: DeviceIo::default(),
                 disks: around.disks(sys, array),
                 sync_action: action,
                 suspended: suspended(sys, array),

@@ -18,6 +18,7 @@ mod groups;
 pub mod header;
 mod md_settings;
 mod paths;
+pub mod period;
 mod prepare;
 pub mod recorder;
 pub mod sampler;

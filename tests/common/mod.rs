@@ -234,8 +234,9 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// True if the capabilities to open files of others, to see the kernel's symbols, and of an
-    /// administrator are not effective: DAC_OVERRIDE, DAC_READ_SEARCH, SYSLOG, SYS_ADMIN, SYS_PTRACE.
+    /// True if the capabilities to open files of others, to see the kernel's symbols and other
+    /// processes, and of an administrator are not effective: DAC_OVERRIDE, DAC_READ_SEARCH, SYSLOG,
+    /// SYS_PTRACE, SYS_ADMIN.
     pub fn opens_nothing(&self) -> bool {
         self.effective & (1 << 1 | 1 << 2 | 1 << 34 | 1 << 21 | 1 << 19) == 0
     }

@@ -14,6 +14,8 @@ use crate::analysis::units;
 
 /// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
 const SAME: f64 = 0.1;
+/// Multiple of the usual time that is slow if nothing is known of the time before.
+const UNUSUAL: f64 = 10.0;
 /// Time in which the tasks are looked for: what they dirtied is written for seconds.
 const RECENT: Duration = Duration::from_secs(10);
 /// Size up to which a read or write is expected to take no longer than a small one, bytes.
@@ -50,6 +52,7 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
         before_us: is_enough.then(|| median(means(calm))).flatten(),
         since: (onset < known.len()).then(|| began(known, onset)).filter(|_| onset > 0),
         before: None,
+        usual_us: now.waits.usual_us(&around.earlier).filter(|_| !is_enough),
         now,
         recent,
         names: true,
@@ -74,9 +77,11 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     if stuck >= 2.0 {
         evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
     }
-    let alone = SLOW_ALONE * (waits.mean_bytes() / LARGE).max(1.0);
+    let usual = evidence.usual_us.map_or(SLOW_ALONE, |us| UNUSUAL * us);
+    let alone = usual.clamp(SLOW_FLASH.0, SLOW_ALONE) * (waits.mean_bytes() / LARGE).max(1.0);
     let limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
-    if waits.waiting(share.unwrap_or(0.0)) < WAITING || evidence.wait_us < limit {
+    let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
+    if waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit {
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
     evidence.before = is_enough.then(|| Sum::of(calm));

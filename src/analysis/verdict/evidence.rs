@@ -29,6 +29,8 @@ pub struct Evidence<'a> {
     pub before: Option<Sum>,
     /// Mean wait in the calm time, µs.
     pub before_us: Option<f64>,
+    /// Without a calm time: mean since the array was assembled, µs.
+    pub usual_us: Option<f64>,
     /// Start of the slow time.
     pub since: Option<Timestamp>,
     /// Mean wait, µs.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::analysis::around::{Around, HungTask};
+use crate::analysis::around::{Around, DeviceIo, HungTask};
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskSnapshot};
 use crate::origin::{Op, Origin};
@@ -14,6 +14,8 @@ use crate::origin::{Op, Origin};
 const REQUEST_BYTES: f64 = 65_536.0;
 /// Least number of tasks' own writes for a write of jbd2, for tasks to wait for the journal.
 const OF_THE_JOURNAL: f64 = 0.1;
+/// Reads and writes of an array from whose mean time the usual time is known.
+const USUAL: u64 = 100_000;
 /// Tasks of an interval that are kept, the largest.
 const TASKS: usize = 8;
 
@@ -233,6 +235,16 @@ impl Waits {
     /// have ended, or of those in flight if `share` of them are waited for.
     pub fn waiting(&self, share: f64) -> f64 {
         (self.us() / 1e6).max(self.in_flight * share) / self.seconds.max(f64::MIN_POSITIVE)
+    }
+
+    /// Mean time that these reads and writes took before, in µs, by what the array had counted
+    /// since it was assembled; `None` if that is too little to compare with.
+    pub fn usual_us(&self, earlier: &DeviceIo) -> Option<f64> {
+        let usual = |op: usize| earlier.ms[op] as f64 * 1000.0 / earlier.requests[op].max(1) as f64;
+        let all = earlier.requests[0].saturating_add(earlier.requests[1]);
+        let (reads, writes) = (self.of_op(0).0, self.of_op(1).0);
+        let us = (reads * usual(0) + writes * usual(1)) / (reads + writes).max(1.0);
+        (all >= USUAL && us > 0.0).then_some(us)
     }
 
     /// Mean time of all reads and writes, µs.

@@ -314,6 +314,21 @@ fn without_a_calm_time_only_long_waits_are_slow() {
     let verdict = play.for_seconds(3, &second(4, 5, 400, 390));
     assert_eq!(verdict.severity, Severity::Slow);
     assert_eq!(verdict.waiting.before_us, None);
+    // The kernel has counted since the array was assembled.
+    let mut array = second(4, 20, 50, 40);
+    let facts = around(&mut array);
+    facts.earlier = DeviceIo { requests: [0, 200_000], ms: [0, 400_000], ..DeviceIo::default() };
+    let verdict = Play::new().for_seconds(3, &array);
+    is(&verdict, Severity::Slow, Kind::Load, &[], &["take 50ms (2ms on average until now)"]);
+    around(&mut array).earlier.requests = [0, 60_000];
+    assert_eq!(Play::new().for_seconds(3, &array).severity, Severity::None);
+}
+
+/// A database of few commits.
+#[test]
+fn few_waits_must_be_longer() {
+    let severity = |ms| Play::after_calm(&second(4, 3, ms, ms)).severity;
+    assert_eq!((severity(40), severity(70)), (Severity::None, Severity::Slow));
 }
 
 #[test]

@@ -33,7 +33,9 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
     let before = match (e.before_us, since) {
         (Some(us), Some(since)) => format!(" ({} before {since})", latency(us)),
         (Some(us), None) => format!(" ({} before)", latency(us)),
-        (None, _) => String::new(),
+        (None, _) => e
+            .usual_us
+            .map_or_else(String::new, |us| format!(" ({} on average until now)", latency(us))),
     };
     format!("{} to {array} take {}{before}: {clause}", e.now.waits.op(), latency(e.wait_us))
 }

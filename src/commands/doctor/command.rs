@@ -7,7 +7,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use super::args::Doctor;
 use super::facts::Facts;
@@ -21,10 +21,9 @@ use super::{gather, json, load, table};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc;
 use crate::machine::privileges;
-use crate::machine::signals::asked_to_end;
 use crate::machine::topology::Topology;
 use crate::machine::{Sys, resolve, resolve_all};
-use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
+use crate::session::period;
 use crate::session::sampler::Sampler;
 use crate::ui::lines::success_if_closed;
 
@@ -144,22 +143,9 @@ fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
     if !rustix::process::geteuid().is_root() {
         bail!("loading programs into the kernel requires root");
     }
-    let runtime = runtime()?;
-    let mut end = asked_to_end()?;
     let names: Vec<String> = facts.arrays.iter().map(|a| a.array.name.clone()).collect();
     let start = move || Sampler::start(Sys::live(), &names, false, crate::probe::Dirtied::No);
-    let mut engine = Engine::start(start, period, period)?;
-    let measured = runtime.block_on(async {
-        while let Some(tick) = engine.tick_or_last(&mut end).await {
-            if let Tick::Interval(snapshot) = tick {
-                return Some(snapshot);
-            }
-        }
-        None
-    });
-    let ended = engine.end(Some(PATIENCE))?;
-    ended.result?;
-    measured.context("no interval was measured")
+    period::watch(start, period, |_| {})
 }
 
 /// Flushes the output. A closed pipe (`| head`) is not an error.

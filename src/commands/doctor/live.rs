@@ -11,6 +11,7 @@ use super::finding::{Finding, Severity};
 use super::rules::{bitmap, journal, list, plural};
 use crate::analysis::placement::UNEVEN_FROM;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
+use crate::analysis::verdict::{self, Part};
 use crate::analysis::{hotspot, units};
 use crate::origin::{Op, Origin};
 
@@ -124,6 +125,7 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
         };
         let rows: Vec<Row> = COMPARED.iter().filter_map(|o| row(of, measured, *o)).collect();
         let mut on_array: Vec<Finding> = rows.iter().filter_map(|r| disagrees(of, r)).collect();
+        on_array.extend(slow(measured));
         on_array.extend(skewed(measured, &rows, over));
         on_array.extend(hot_bitmap(of, measured, over));
         on_array.extend(stalled(of, measured, over));
@@ -131,6 +133,21 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
         live.rows.extend(rows);
     }
     (live, found)
+}
+
+/// The verdict, if tasks wait long.
+fn slow(measured: &ArraySnapshot) -> Option<Finding> {
+    let verdict = measured.verdict.as_ref().filter(|v| v.severity > verdict::Severity::None)?;
+    let stalled = verdict.severity == verdict::Severity::Stalled;
+    let part = |p: &Part| format!("{}: {}", p.part.replace('_', ", "), units::latency(Some(p.us)));
+    Some(
+        Finding::warning("live-slow", &verdict.sentence)
+            .raise_if(stalled, Severity::Critical)
+            .seen_all(verdict.account.iter().map(part))
+            .figure("waited_us", verdict.waiting.us)
+            .why(verdict.actions.join("; or "))
+            .source("raidtrace, measured"),
+    )
 }
 
 /// Filesystems whose tasks waited for room in the journal.

@@ -4,26 +4,21 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use super::answer;
 use super::args::Why;
 use crate::analysis::snapshot::Snapshot;
-use crate::analysis::verdict::{Severity, Worst};
-use crate::analysis::window;
+use crate::analysis::verdict::Severity;
 use crate::machine::Sys;
 use crate::machine::privileges;
-use crate::machine::signals::asked_to_end;
 use crate::probe::Dirtied;
 use crate::recording::gather;
-use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
+use crate::session::period;
 use crate::session::sampler::Sampler;
 use crate::ui::lines::{print_new, success_if_nobody_reads};
 
-/// Length of an interval.
-const SECOND: Duration = Duration::from_secs(1);
 /// Status of slow and of stalled storage.
 const SLOW: u8 = 3;
 const STALLED: u8 = 4;
@@ -66,38 +61,8 @@ fn watch(args: &Why) -> Result<Snapshot> {
     if let Some(why) = privileges::missing_message("why") {
         bail!(why);
     }
-    let runtime = runtime()?;
-    let mut end = asked_to_end()?;
     let targets = args.targets.clone();
     let start = move || Sampler::start(Sys::live(), &targets, true, Dirtied::Counted);
-    let mut engine = Engine::start(start, SECOND.min(args.duration), SECOND)?;
-    privileges::keep_none();
-    let (mut whole, mut worst): (Option<Snapshot>, _) = (None, Worst::default());
     let mut printed = HashSet::new();
-    runtime.block_on(async {
-        while let Some(tick) = engine.tick_or_last(&mut end).await {
-            let snapshot = match tick {
-                Tick::Started { notes, .. } | Tick::Notes(notes) => {
-                    print_new(&notes, &mut printed);
-                    continue;
-                }
-                Tick::Interval(snapshot) => snapshot,
-            };
-            worst.add(&snapshot);
-            let whole = match &mut whole {
-                Some(whole) => {
-                    window::join(whole, &snapshot, window::alike);
-                    whole
-                }
-                None => whole.insert(snapshot),
-            };
-            if whole.interval + SECOND / 2 >= args.duration {
-                break;
-            }
-        }
-    });
-    engine.end(Some(PATIENCE))?.result?;
-    let mut whole = whole.context("ended before the first second")?;
-    whole.arrays.iter_mut().for_each(|array| worst.lead(array));
-    Ok(whole)
+    period::watch(start, args.duration, |notes| print_new(notes, &mut printed))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{compare, raise_severity};
 use crate::analysis::fixture::{array, cell, member, snapshot};
 use crate::analysis::snapshot::{Cell, JournalStalls, Snapshot};
+use crate::analysis::verdict::{self, Verdict};
 use crate::commands::doctor::facts::Space;
 use crate::commands::doctor::finding::Severity;
 use crate::commands::doctor::tests::Machine;
@@ -49,6 +50,26 @@ fn writes_as_predicted_by_the_layout() {
     let calm = |slot: usize| if slot.is_multiple_of(4) { 90 } else { 0 };
     let (_, found) = compare(&machine.facts(), &snapshot_with(calm, none));
     assert_eq!((found[0].id, found[0].severity), ("live-skew", Severity::Info));
+}
+
+#[test]
+fn what_tasks_wait_for_is_a_finding() {
+    let machine = Machine::new("raid0", 12, None);
+    let mut snapshot = snapshot_with(|_| 0, none);
+    let mut verdict = Verdict::default();
+    verdict.sentence = "writes to md0 take 96ms".to_owned();
+    snapshot.arrays[0].verdict = Some(verdict.clone());
+    assert_eq!(ids(&machine, &snapshot), [""; 0]);
+    for (slow, severity) in [
+        (verdict::Severity::Slow, Severity::Warning),
+        (verdict::Severity::Stalled, Severity::Critical),
+    ] {
+        verdict.severity = slow;
+        snapshot.arrays[0].verdict = Some(verdict.clone());
+        let (_, found) = compare(&machine.facts(), &snapshot);
+        assert_eq!((found[0].id, found[0].severity), ("live-slow", severity));
+        assert_eq!(found[0].title, "writes to md0 take 96ms");
+    }
 }
 
 /// A skew of the layout is a warning only if members saturate.

@@ -93,6 +93,7 @@ pub const IDS: &[&str] = &[
     "layout-stride-inert",
     "live-disagrees",
     "live-skew",
+    "live-slow",
     "member-bad-blocks",
     "member-faulty",
     "member-read-errors",
