@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::evidence::{Evidence, Found, GREW, median, quantile};
 use super::moment::{Load, Waits};
 use super::words;
-use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, SLOW_FLASH, STALLED, Severity};
+use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{Sum, Verdict, WAITING, WAITS_IN};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
@@ -78,7 +78,7 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
         evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
     }
     let usual = evidence.usual_us.map_or(SLOW_ALONE, |us| UNUSUAL * us);
-    let alone = usual.clamp(SLOW_FLASH.0, SLOW_ALONE) * (waits.mean_bytes() / LARGE).max(1.0);
+    let alone = usual.clamp(SLOW[2].0, SLOW_ALONE) * (waits.mean_bytes() / LARGE).max(1.0);
     let limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     if waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit {
@@ -114,8 +114,7 @@ fn last_seconds(known: &[(Timestamp, &Moment)], span: Duration) -> usize {
 
 /// Shortest slow wait after a calm time in which it was `before_us`, µs.
 fn slow_from(before_us: f64) -> f64 {
-    let flash = (SLOW_FLASH.1 * before_us).max(SLOW_FLASH.0);
-    (SLOW.1 * before_us).max(SLOW.0.min(flash))
+    SLOW.into_iter().map(|(us, times)| us.max(times * before_us)).fold(f64::INFINITY, f64::min)
 }
 
 /// Start of a moment.
@@ -133,7 +132,7 @@ fn means(moments: &[(Timestamp, &Moment)]) -> Vec<f64> {
 /// one is not slow.
 fn onset(known: &[(Timestamp, &Moment)], start: usize) -> usize {
     let low = quantile(means(&known[..start]), 0.2).unwrap_or(0.0);
-    let limit = slow_from(low).min(2.0 * low.max(SLOW.0));
+    let limit = slow_from(low).min(2.0 * low.max(SLOW[1].0));
     let mut onset = known.len();
     for (at, (_, moment)) in known.iter().enumerate().rev() {
         let mean = moment.waits.mean_us();

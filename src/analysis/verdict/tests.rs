@@ -327,8 +327,8 @@ fn without_a_calm_time_only_long_waits_are_slow() {
 /// A database of few commits.
 #[test]
 fn few_waits_must_be_longer() {
-    let severity = |ms| Play::after_calm(&second(4, 3, ms, ms)).severity;
-    assert_eq!((severity(40), severity(70)), (Severity::None, Severity::Slow));
+    let severity = |ms| Play::after_calm(&second(4, 2, ms, ms)).severity;
+    assert_eq!((severity(60), severity(90)), (Severity::None, Severity::Slow));
 }
 
 #[test]
