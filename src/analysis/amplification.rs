@@ -22,11 +22,11 @@ type Weights = Vec<(Origin, u64)>;
 impl Amplification {
     /// Amplification of `array`, whose figures cover the time `over`.
     pub fn new(array: &ArraySnapshot, over: Duration) -> Self {
-        let mut rows: BTreeMap<(Origin, Op), Row> = BTreeMap::new();
+        let mut rows = Rows { rows: BTreeMap::new(), copies: copies(&array.info) };
         let cells = array.members.iter().flat_map(|m| &m.io);
         let moved = sum_by(cells.map(|c| ((c.origin, c.op), c.bytes)));
         for (&(origin, op), &bytes) in &array.submitted {
-            row(&mut rows, origin, op).submitted = bytes;
+            rows.row(origin, op).submitted = bytes;
         }
         // On a nested array, parity submitted by the outer array is data.
         let shared = |origin: Origin, op| {
@@ -38,29 +38,46 @@ impl Amplification {
         let (divided, own): (Vec<_>, Vec<_>) =
             moved.iter().partition(|&(&(origin, op), _)| shared(origin, op).is_some());
         for (&(origin, op), &bytes) in own {
-            row(&mut rows, origin, op).data = bytes;
+            rows.row(origin, op).data = bytes;
         }
         // Weigh by written bytes only, independent of the order of the charges.
-        let written = rows.clone();
+        let written = rows.rows.clone();
         for (&(origin, op), &bytes) in divided {
             let Some((charge, by)) = shared(origin, op) else {
                 continue;
             };
             let weights = weights(array, &written, origin, by);
             if weights.is_empty() {
-                row(&mut rows, origin, op).charge(charge, bytes);
+                rows.row(origin, op).charge(charge, bytes);
             }
             for (origin, part) in split(bytes, &weights) {
-                row(&mut rows, origin, by).charge(charge, part);
+                rows.row(origin, by).charge(charge, part);
             }
         }
         let has_bytes = |r: &Row| r.submitted > 0 || r.below() > 0;
-        Self { rows: rows.into_values().filter(has_bytes).collect(), over }
+        Self { rows: rows.rows.into_values().filter(has_bytes).collect(), over }
     }
 }
 
-fn row(rows: &mut BTreeMap<(Origin, Op), Row>, origin: Origin, op: Op) -> &mut Row {
-    rows.entry((origin, op)).or_insert_with(|| Row::new(origin, op))
+struct Rows {
+    rows: BTreeMap<(Origin, Op), Row>,
+    copies: Option<u32>,
+}
+
+impl Rows {
+    fn row(&mut self, origin: Origin, op: Op) -> &mut Row {
+        self.rows.entry((origin, op)).or_insert_with(|| Row::new(origin, op, self.copies))
+    }
+}
+
+/// Maximum number of members that move a byte of data; `None` for RAID 4/5/6, which read what a
+/// missing member has from all others.
+fn copies(info: &ArrayInfo) -> Option<u32> {
+    match info.level.as_str() {
+        "single" | "raid0" | "linear" => Some(1),
+        "raid1" | "raid10" => Some(info.disks.max(1)),
+        _ => None,
+    }
 }
 
 /// Weights from the stripe costs counted by the BPF programs. Without costs, weights are the bytes

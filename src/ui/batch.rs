@@ -201,8 +201,7 @@ pub(crate) fn write_costs(
     let Some(amplification) = &array.amplification else {
         return Ok(());
     };
-    let mut costly: Vec<_> =
-        amplification.rows.iter().filter(|r| r.factor().is_some_and(|f| f >= 1.05)).collect();
+    let mut costly: Vec<_> = amplification.rows.iter().filter(|r| r.costs_more()).collect();
     costly.sort_by_key(|r| std::cmp::Reverse(r.below()));
     for row in costly.iter().take(limit) {
         writeln!(

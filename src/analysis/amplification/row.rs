@@ -36,13 +36,18 @@ pub struct Row {
     pub md_bitmap: u64,
     /// Bytes written to the journal device or PPL.
     pub md_journal: u64,
+    /// Maximum number of members that move a submitted byte as data; `None` if it is not known.
+    pub(super) copies: Option<u32>,
 }
+
+/// Data for each submitted byte and copy from which most was submitted before.
+const BEFORE: f64 = 1.05;
 
 /// Field of [`Row`] for bytes that md adds.
 pub(super) type Charge = fn(&mut Row) -> &mut u64;
 
 impl Row {
-    pub(super) fn new(origin: Origin, op: Op) -> Self {
+    pub(super) fn new(origin: Origin, op: Op, copies: Option<u32>) -> Self {
         Self {
             origin,
             op,
@@ -52,6 +57,7 @@ impl Row {
             rmw_read: 0,
             md_bitmap: 0,
             md_journal: 0,
+            copies,
         }
     }
 
@@ -67,9 +73,19 @@ impl Row {
         self.share(self.below())
     }
 
-    /// `bytes` per submitted byte; `None` without submitted bytes.
+    /// `bytes` per submitted byte; `None` without submitted bytes, or if more was completed than
+    /// was submitted meanwhile.
     pub fn share(&self, bytes: u64) -> Option<f64> {
-        (self.submitted > 0).then(|| bytes as f64 / self.submitted as f64)
+        let submitted = self.submitted as f64;
+        let fits = |copies| self.data as f64 <= BEFORE * f64::from(copies) * submitted;
+        (submitted > 0.0 && self.copies.is_none_or(fits)).then(|| bytes as f64 / submitted)
+    }
+
+    /// True if members move more than was submitted; on RAID 1 and 10, if they move more than
+    /// copies.
+    pub fn costs_more(&self) -> bool {
+        let is_copied = self.copies.is_some_and(|n| n > 1) && self.below() == self.data;
+        !is_copied && self.factor().is_some_and(|f| f >= 1.05)
     }
 
     /// True for md's member bytes without submitted bytes: background work, and parity, pre-reads,
@@ -102,7 +118,8 @@ impl Row {
 impl Amplification {
     /// Sum of all origins for `op`, without work not caused by IO to the array.
     pub fn total(&self, op: Op) -> Row {
-        let mut total = Row::new(Origin::Unknown, op);
+        let copies = self.rows.first().and_then(|r| r.copies);
+        let mut total = Row::new(Origin::Unknown, op, copies);
         self.rows.iter().filter(|r| r.op == op && !r.is_md_background()).for_each(|r| total.add(r));
         total
     }

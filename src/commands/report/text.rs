@@ -176,7 +176,7 @@ fn array_section(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> i
         }
     }
     let costs = array.amplification.iter().flat_map(|l| &l.rows);
-    if costs.into_iter().any(|r| r.factor().is_some_and(|f| f >= 1.05)) {
+    if costs.into_iter().any(|r| r.costs_more()) {
         section(out, "Amplification")?;
         batch::write_costs(out, array, snapshot, ROWS)?;
     }
