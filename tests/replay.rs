@@ -224,6 +224,29 @@ fn from_and_to_select_a_period() {
 }
 
 /// By member: requests counted by the kernel, and busy microseconds.
+/// A replay of a period has the intervals of the whole replay, which its verdicts compare with.
+#[test]
+fn a_replay_has_a_period() {
+    let dir = Folder::new();
+    let file = dir.file("demo.rtrace", DEMO);
+    let replay =
+        |options: &[&str]| raidtrace(&[&["top", "--replay", &file, "--json"], options].concat());
+    let whole = replay(&[]).stdout;
+    let all: Vec<&str> = whole.lines().collect();
+    assert!(all.len() > 6, "{}", all.len());
+    let part = replay(&["--from", "+2.5", "--to", "+4.5"]);
+    assert_eq!(part.code(), Some(0), "{part:?}");
+    let some: Vec<&str> = part.stdout.lines().collect();
+    let first = all.iter().position(|line| *line == some[0]).expect("the same interval");
+    assert!(first > 0 && (2..=4).contains(&some.len()), "{first}, {}", some.len());
+    assert_eq!(some[..], all[first..first + some.len()]);
+    let text = raidtrace(&["top", "--replay", &file, "--batch", "--from", "-3"]).stdout;
+    assert!(text.contains("total, since"), "{text}");
+    fails(&replay(&["--from", "+1000"]), &["no interval in that period"]);
+    fails(&replay(&["--to", "2001-01-01T00:00:00Z"]), &["is before the recording"]);
+    fails(&replay(&["--from", "+4", "--to", "+2"]), &["must be before"]);
+}
+
 type Disks = BTreeMap<String, (u64, i64)>;
 
 fn disks(lines: &str) -> Disks {

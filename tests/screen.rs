@@ -131,6 +131,11 @@ fn disk() -> Loop {
     Loop::ext4(64 * MIB, &["-b", "4096"])
 }
 
+/// True if the headline has a figure. On a busy machine, tasks may wait long for the disk.
+fn is_busy(screen: &str) -> bool {
+    ["of the time", " take ", " has waited "].iter().any(|words| screen.contains(words))
+}
+
 fn work(disk: &Loop) {
     for d in 0..20 {
         let dir = disk.mount.join(d.to_string());
@@ -153,7 +158,7 @@ fn keys_and_sizes() {
     start(&terminal, dir.path(), &disk.name);
     let screen = terminal.wait("busy disk", |screen| {
         work(&disk);
-        screen.contains("of the time")
+        is_busy(screen)
     });
     assert!(screen.contains("1 members") && screen.contains("q quit"), "{screen}");
     assert!(screen.contains("/mnt (loop"), "{screen}");
@@ -217,7 +222,7 @@ fn every_way_to_end_top() {
         start(&terminal, dir.path(), &disk.name);
         terminal.wait("busy disk", |screen| {
             work(&disk);
-            screen.contains("of the time")
+            is_busy(screen)
         });
         if end.len() > 1 && end.chars().all(char::is_uppercase) {
             let shell = fs::read_to_string(dir.path().join("pid")).unwrap();

@@ -91,6 +91,48 @@ pub struct Period<'a> {
     pub options: (&'static str, &'static str),
 }
 
+impl Period<'_> {
+    /// Start and end in the recording `path`, µs since 1970; `i64::MIN` and `i64::MAX` without.
+    ///
+    /// # Errors
+    /// The recording is empty or cannot be read, or the period is not in it.
+    pub fn find(self, path: &Path) -> Result<(i64, i64)> {
+        if self.from.is_none() && self.to.is_none() {
+            return Ok((i64::MIN, i64::MAX));
+        }
+        let first = Reader::open(path, Wanted::Figures)?.next_item();
+        let Some(first) = first else { bail!("{}: contains no events", path.display()) };
+        self.bounds(path, first.time_us())
+    }
+
+    /// The same, if the start of the recording is known.
+    fn bounds(self, path: &Path, start_us: i64) -> Result<(i64, i64)> {
+        let Self { from, to, options } = self;
+        let mut span = Span::new(start_us);
+        if [from, to].into_iter().flatten().any(time::needs_end) {
+            span.end_us = Some(Reader::open(path, Wanted::Figures)?.last_time());
+        }
+        let zone = time::local();
+        let from_us = match from {
+            Some(text) => span.begin(text, &zone).map_err(anyhow::Error::msg)?,
+            None => start_us,
+        };
+        let to_us = match to {
+            Some(text) => span.parse(text, &zone).map_err(anyhow::Error::msg)?,
+            None => i64::MAX,
+        };
+        if let Some(text) = to.filter(|_| to_us <= start_us) {
+            let start = time::clock_both(start_us, &zone);
+            let to = options.1;
+            bail!("{to} {text} is before the recording, which starts at {start}");
+        }
+        if from_us >= to_us {
+            bail!("{} must be before {}", options.0, options.1);
+        }
+        Ok((from_us, to_us))
+    }
+}
+
 /// Reads the recording from `from` to `to`, by default from its start to its end.
 pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
     let options = ("--from", "--to");
@@ -119,7 +161,7 @@ enum Extra {
 }
 
 fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series)> {
-    let Period { from, to, options } = period;
+    let Period { from, to, .. } = period;
     let wanted = match extra {
         Extra::Detail => Wanted::Addresses,
         Extra::None | Extra::Series => Wanted::Figures,
@@ -131,27 +173,8 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
         bail!("{}: contains no events; {}", path.display(), reader.ending());
     };
     let start_us = first.time_us();
-    let mut span = Span::new(start_us);
-    if [from, to].into_iter().flatten().any(time::needs_end) {
-        span.end_us = Some(Reader::open(path, Wanted::Figures)?.last_time());
-    }
     let zone = time::local();
-    let from_us = match from {
-        Some(text) => span.begin(text, &zone).map_err(anyhow::Error::msg)?,
-        None => start_us,
-    };
-    let to_us = match to {
-        Some(text) => span.parse(text, &zone).map_err(anyhow::Error::msg)?,
-        None => i64::MAX,
-    };
-    if let Some(text) = to.filter(|_| to_us <= start_us) {
-        let start = time::clock_both(start_us, &zone);
-        let to = options.1;
-        bail!("{to} {text} is before the recording, which starts at {start}");
-    }
-    if from_us >= to_us {
-        bail!("{} must be before {}", options.0, options.1);
-    }
+    let (from_us, to_us) = period.bounds(path, start_us)?;
     let from_us = from_us.max(start_us);
     let mut pass = Pass::new(start_us, from_us, to_us);
     pass.series = (extra == Extra::Series).then(|| Collector::new(from_us));

@@ -82,6 +82,8 @@ pub struct Source {
     reopen: Reopen,
     /// End of the recording, once known.
     end: Option<i64>,
+    /// Start and end of the period that is returned.
+    period: (i64, i64),
 }
 
 /// Opens a recording again; `None` if that fails.
@@ -93,6 +95,7 @@ impl Source {
         Self {
             reopen,
             end: None,
+            period: (i64::MIN, i64::MAX),
             reader,
             interval_us: us(interval).max(1),
             events: Events::default(),
@@ -106,6 +109,13 @@ impl Source {
             marks: Vec::new(),
             begins: Vec::new(),
         }
+    }
+
+    /// Returns only intervals that overlap `period`. Earlier ones are read, because verdicts
+    /// compare with them.
+    pub fn between(mut self, period: (i64, i64)) -> Self {
+        self.period = period;
+        self
     }
 
     pub fn reader(&self) -> &Reader {
@@ -246,7 +256,8 @@ impl Source {
         }
         let note = self.reader.note().map(str::to_owned);
         snapshot.notes.extend(note);
-        if self.begins.last().is_none_or(|&b| b < span.from) && self.begins.len() < BEGINS {
+        let is_new = self.begins.last().is_none_or(|&b| b < span.from);
+        if is_new && to > self.period.0 && self.begins.len() < BEGINS {
             self.begins.push(span.from);
         }
         snapshot
@@ -271,9 +282,17 @@ impl Iterator for Source {
             if due.is_some_and(ready) || self.done {
                 let span = self.spans.pop_front()?;
                 let to = span.to.unwrap_or(self.newest);
+                if span.from >= self.period.1 {
+                    self.done = true;
+                    self.spans.clear();
+                    return None;
+                }
                 // The remainder after the last state is usually empty.
                 if to > span.from {
-                    return Some(self.snapshot(span, to));
+                    let snapshot = self.snapshot(span, to);
+                    if to > self.period.0 {
+                        return Some(snapshot);
+                    }
                 }
                 continue;
             }

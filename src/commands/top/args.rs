@@ -36,6 +36,15 @@ pub struct Top {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"])]
     pub replay: Option<PathBuf>,
 
+    /// Start of the period of the recording: 11:47, 2026-11-22T11:47:30Z, +90 (from the start), -5m
+    /// (before the end)
+    #[arg(long, value_name = "TIME", requires = "replay", allow_hyphen_values = true)]
+    pub from: Option<String>,
+
+    /// End of the period
+    #[arg(long, value_name = "TIME", requires = "replay", allow_hyphen_values = true)]
+    pub to: Option<String>,
+
     /// Also name the longest file operation of at least 100 ms, or TIME, and its cause; for
     /// details see raidtrace slow
     #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = short_time)]

@@ -13,6 +13,7 @@ use super::super::args::{Demo, Incident, Top};
 use super::super::output::{Render, Whole};
 use super::screen;
 use crate::analysis::time;
+use crate::recording::gather::Period;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::{Reopen, Source};
 use crate::session::engine::runtime;
@@ -38,6 +39,8 @@ impl Incident {
 }
 
 struct Options {
+    /// Start and end, µs since 1970.
+    period: (i64, i64),
     interval: Duration,
     count: Option<u64>,
     batch: bool,
@@ -46,8 +49,14 @@ struct Options {
 
 /// Shows the recording `file`.
 pub fn run(file: &Path, args: &Top) -> Result<()> {
-    let options =
-        Options { interval: args.interval, count: args.count, batch: args.batch, json: args.json };
+    let (from, to) = (args.from.as_deref(), args.to.as_deref());
+    let options = Options {
+        period: Period { from, to, options: ("--from", "--to") }.find(file)?,
+        interval: args.interval,
+        count: args.count,
+        batch: args.batch,
+        json: args.json,
+    };
     let reader = Reader::open(file, Wanted::Figures)?;
     let file = file.to_owned();
     let again = move || Reader::open(&file, Wanted::Figures).ok();
@@ -60,8 +69,13 @@ pub fn demo(args: &Demo) -> Result<()> {
         return list();
     }
     let recording: Arc<[u8]> = args.incident.recording()?.into();
-    let options =
-        Options { interval: args.interval, count: None, batch: args.batch, json: args.json };
+    let options = Options {
+        period: (i64::MIN, i64::MAX),
+        interval: args.interval,
+        count: None,
+        batch: args.batch,
+        json: args.json,
+    };
     let open = move || {
         let input = Box::new(Cursor::new(Arc::clone(&recording)));
         Reader::new(input, Path::new("demo"), Wanted::Figures)
@@ -79,7 +93,7 @@ fn list() -> Result<()> {
 }
 
 fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {
-    let source = Source::new(reader, options.interval, again);
+    let source = Source::new(reader, options.interval, again).between(options.period);
     if !options.batch && !options.json && io::stdout().is_terminal() {
         return runtime()?.block_on(async {
             let end = crate::machine::signals::asked_to_end()?;
@@ -110,7 +124,8 @@ fn as_text(mut source: Source, options: &Options) -> Result<()> {
         }
     }
     let Some(begin) = source.start_us() else {
-        bail!("the recording contains no interval; {}", source.reader().ending());
+        let inside = if options.period.0 > i64::MIN { " in that period" } else { "" };
+        bail!("the recording contains no interval{inside}; {}", source.reader().ending());
     };
     let whole = whole.finish();
     let length = whole.as_ref().map_or(Duration::ZERO, |w| w.interval);
