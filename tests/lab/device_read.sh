@@ -6,7 +6,7 @@
 # requests, and after another sequential read of the device. Leaves CASE.out, and
 # in CASE.kernel, from block_rq_complete: directory BYTES, extent_tree BYTES, the
 # number of requests, and the largest one. Then direct reads of a file in single
-# blocks, by several engines of fio: Linux 7.3 has a path of its own for them.
+# blocks on ext4 and XFS, by several engines of fio: Linux 7.3 has a path of its own for them.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -109,14 +109,24 @@ for name in "${cases[@]}"; do
 	echo "$name: $(tr '\n' ' ' <"/out/$name.kernel")"
 done
 
-mount -o noatime,noinit_itable /dev/loop0 /mnt/fs
-dd if=/dev/zero of=/mnt/fs/data bs=1M count=4 conv=fsync status=none
-stat -c 'inode %i' /mnt/fs/data >/out/data
-for engine in psync libaio io_uring; do
-	start_top "direct_$engine" loop0
-	fio --name=direct --filename=/mnt/fs/data --direct=1 --rw=randread --bs=4k --io_size=1M --iodepth=8 \
-		--ioengine="$engine" --mem=shm --thread >"/out/fio_$engine"
-	wait_idle 1
-	stop_top
-done
-unmount /mnt/fs
+# direct_reads DEVICE FILESYSTEM MOUNT-OPTIONS: of a file of 4 MiB on it, once by each engine.
+direct_reads() {
+	mount -o "$3" "/dev/$1" /mnt/fs
+	dd if=/dev/zero of=/mnt/fs/data bs=1M count=4 conv=fsync status=none
+	stat -c "$2 %i" /mnt/fs/data >>/out/data
+	for engine in psync libaio io_uring; do
+		start_top "direct_$2_$engine" "$1"
+		fio --name=direct --filename=/mnt/fs/data --direct=1 --rw=randread --bs=4k --io_size=1M --iodepth=8 \
+			--ioengine="$engine" --mem=shm --thread >"/out/fio_$2_$engine"
+		wait_idle 1
+		stop_top
+	done
+	unmount /mnt/fs
+}
+
+direct_reads loop0 ext4 noatime,noinit_itable
+truncate -s 512M /tmp/disk1
+losetup /dev/loop1 /tmp/disk1
+disks=(loop1)
+mkfs.xfs -q /dev/loop1
+direct_reads loop1 xfs noatime

@@ -136,9 +136,12 @@ pub(super) fn direct_reads_of_a_block_have_their_file(kernel: &str) {
     let Some(dir) = lab(kernel, "device_read") else {
         return;
     };
-    let inode = figures(&dir, "data")["inode"][0];
-    for engine in ["psync", "libaio", "io_uring"] {
-        let lines = lines(&dir, &format!("direct_{engine}"));
+    let inodes = figures(&dir, "data");
+    let filesystems = ["ext4", "xfs"].into_iter();
+    let each_engine = |fs| ["psync", "libaio", "io_uring"].map(|engine| (fs, engine));
+    for (fs, engine) in filesystems.flat_map(each_engine) {
+        let inode = inodes[fs][0];
+        let lines = lines(&dir, &format!("direct_{fs}_{engine}"));
         let arrays: Vec<&Value> = lines[1..].iter().flat_map(|l| each(l, "arrays")).collect();
         let files = arrays.iter().flat_map(|a| each(a, "files"));
         let files: Vec<_> = files.map(|f| (count(f, "inode"), count(f, "bytes"))).collect();
@@ -147,9 +150,9 @@ pub(super) fn direct_reads_of_a_block_have_their_file(kernel: &str) {
         let io = tasks.flat_map(|t| each(t, "io")).filter(|io| io["origin"] == "file_data");
         let read: u64 = io.map(|io| count(io, "bytes")).sum();
         let lost: u64 = arrays.iter().map(|a| count(&a["files_unattributed"], "bytes")).sum();
-        println!("{engine}: {files:?}, fio {read}, unattributed {lost}");
-        assert_eq!((ours, read, lost), (1 << 20, 1 << 20, 0), "{engine}: {files:?}");
-        assert!(files.iter().all(|f| f.0 == inode), "{engine}: {files:?}");
+        println!("{fs}, {engine}: {files:?}, fio {read}, unattributed {lost}");
+        assert_eq!((ours, read, lost), (1 << 20, 1 << 20, 0), "{fs}, {engine}: {files:?}");
+        assert!(files.iter().all(|f| f.0 == inode), "{fs}, {engine}: {files:?}");
     }
 }
 

