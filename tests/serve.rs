@@ -276,7 +276,8 @@ fn a_slow_operation_writes_the_last_minutes() {
     assert!(interval.contains("slow=1us") && !interval.contains("fsync of"), "{interval}");
 }
 
-/// As root, threads that answer requests run as the owner of --dump-dir, or as nobody.
+/// If `serve` is started as root, the threads that answer requests run as the owner of --dump-dir,
+/// or as nobody.
 #[test]
 fn threads_that_answer_are_not_root() {
     if !tracing() {

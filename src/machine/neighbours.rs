@@ -31,7 +31,7 @@ pub fn disk_of(sys: &Sys, name: &str) -> Option<String> {
     path.join("partition").exists().then_some(parent)
 }
 
-/// What uses a device: an array or volume on it, a mount point, or `swap`; empty if unknown.
+/// User of a device: an array or volume on it, a mount point, or `swap`; empty if unknown.
 pub fn user_of(sys: &Sys, name: &str) -> String {
     let dir = sys.path("/sys/class/block").join(name);
     if let Some(holder) = names(dir.join("holders")).into_iter().next() {

@@ -40,8 +40,9 @@ pub struct Row {
     pub(super) copies: Option<u32>,
 }
 
-/// Data for each submitted byte and copy from which most was submitted before.
-const BEFORE: f64 = 1.05;
+/// Moved bytes for each submitted byte up to which the two are equal: some are in flight at the
+/// start and at the end.
+const IN_FLIGHT: f64 = 1.05;
 
 /// Field of [`Row`] for bytes that md adds.
 pub(super) type Charge = fn(&mut Row) -> &mut u64;
@@ -77,7 +78,7 @@ impl Row {
     /// was submitted meanwhile.
     pub fn share(&self, bytes: u64) -> Option<f64> {
         let submitted = self.submitted as f64;
-        let fits = |copies| self.data as f64 <= BEFORE * f64::from(copies) * submitted;
+        let fits = |copies| self.data as f64 <= IN_FLIGHT * f64::from(copies) * submitted;
         (submitted > 0.0 && self.copies.is_none_or(fits)).then(|| bytes as f64 / submitted)
     }
 
@@ -85,7 +86,7 @@ impl Row {
     /// copies.
     pub fn costs_more(&self) -> bool {
         let is_copied = self.copies.is_some_and(|n| n > 1) && self.below() == self.data;
-        !is_copied && self.factor().is_some_and(|f| f >= 1.05)
+        !is_copied && self.factor().is_some_and(|f| f >= IN_FLIGHT)
     }
 
     /// True for md's member bytes without submitted bytes: background work, and parity, pre-reads,

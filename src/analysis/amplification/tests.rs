@@ -139,7 +139,7 @@ fn parity_of_discards_is_charged_to_discards() {
     assert_eq!(rows[&(FileData, Op::Write)].factor(), Some(1.0));
 }
 
-/// What completes in a window may have been submitted before it.
+/// Requests that complete in a window may have been submitted before it.
 #[test]
 fn more_data_than_was_submitted_has_no_factor() {
     use Origin::{FileData, MdBitmap};

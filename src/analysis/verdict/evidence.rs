@@ -16,7 +16,7 @@ const PEERS: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
 const NO_MORE: f64 = 1.25;
 
-/// What a verdict is computed from.
+/// Figures that a verdict is computed from.
 pub struct Evidence<'a> {
     pub array: &'a ArraySnapshot,
     pub last: &'a Moment,

@@ -326,10 +326,12 @@ impl Moment {
             }
             done += task.dirtied.iter().map(|io| work(0, io.bytes)).sum::<f64>();
             if done > 0.0 && rank < TASKS {
-                let name = match role {
-                    _ if waits => name(task),
-                    "kernel worker" => format!("writeback of {}", array.info.name),
-                    role => role.to_owned(),
+                let name = if waits {
+                    name(task)
+                } else if task.is_worker() {
+                    format!("writeback of {}", array.info.name)
+                } else {
+                    role.to_owned()
                 };
                 *self.tasks.entry(name).or_default() += done;
             }

@@ -145,7 +145,8 @@ fn slow(measured: &ArraySnapshot) -> Option<Finding> {
             .raise_if(stalled, Severity::Critical)
             .seen_all(verdict.account.iter().map(part))
             .figure("waited_us", verdict.waiting.us)
-            .why(verdict.actions.join("; or "))
+            .seen_all(verdict.actions.iter().map(|action| format!("to do: {action}")))
+            .why("this is the time of a read or write that tasks wait for, and where it goes")
             .source("raidtrace, measured"),
     )
 }
