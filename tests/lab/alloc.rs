@@ -139,6 +139,11 @@ impl Figures {
         numbers.sum()
     }
 
+    /// Groups at most that skipped program runs left out: all of a search's 512 groups if the run at its start was skipped.
+    fn left_out(&self) -> u64 {
+        512 * self.0.iter().filter_map(|i| i["lost"]["events"].as_u64()).sum::<u64>()
+    }
+
     /// Groups by criterion: `looked` or `refused`.
     fn groups(&self, of: &str) -> [u64; 5] {
         let mut sum = [0; 5];
@@ -184,7 +189,8 @@ fn considered(path: PathBuf) -> [u64; 5] {
     by_criterion(path, "groups_considered:")
 }
 
-/// Asserts that raidtrace's groups considered by criterion are within 2 % of mb_stats.
+/// Asserts that raidtrace's groups considered by criterion are within 2 % of mb_stats. Fewer are accepted if raidtrace says that
+/// program runs were skipped: the kernel does not run a program on a CPU where it interrupted the same program of another task.
 fn counted_as_by_ext4(dir: &Path, name: &str, figures: &Figures) -> [u64; 5] {
     assert!(figures.0.iter().all(|i| i["sources"]["groups"] == "fentry"));
     let [before, after] =
@@ -194,9 +200,12 @@ fn counted_as_by_ext4(dir: &Path, name: &str, figures: &Figures) -> [u64; 5] {
         let truth = after[criterion] - before[criterion];
         // The journal or a directory may have allocated in another group after mb_stats was read.
         let most = (truth as f64 * 0.02).max(2.0);
+        let within = looked as f64 <= truth as f64 + most
+            && (looked + figures.left_out()) as f64 >= truth as f64 - most;
         assert!(
-            truth.abs_diff(looked) as f64 <= most,
-            "{name}, criterion {criterion}: {looked}, ext4 says {truth}"
+            within,
+            "{name}, criterion {criterion}: {looked}, ext4 says {truth}; {} may be left out",
+            figures.left_out()
         );
     }
     assert!(figures.groups("refused").iter().sum::<u64>() <= looked.iter().sum());
@@ -244,7 +253,9 @@ pub(super) fn hooks_count_the_groups_of_a_search(kernel: &str) {
         let (mean, truth) = (looked as f64 / searches as f64, groups as f64 / hits as f64);
         println!("{kernel}, {name}: {mean:.1} a search ({looked} in {searches}), ext4 {truth:.1}");
         assert!(hits >= 30 && truth > 64.0, "{groups} in {hits}: nothing to compare");
-        assert!((mean / truth - 1.0).abs() < 0.02, "{mean}, ext4 says {truth}");
+        let left_out = figures.left_out() as f64 / searches as f64;
+        let within = mean < truth * 1.02 && mean + left_out > truth * 0.98;
+        assert!(within, "{mean}, ext4 says {truth}; {left_out} may be left out");
         // mb_stats is enabled, so it is in every interval, and all figures agree.
         let said = figures.sum("/mb_stats/groups");
         assert!(said >= groups && said <= groups + groups / 50 + 2, "{said}, {groups}");
