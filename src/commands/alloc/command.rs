@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use super::args::Alloc;
 use super::outputs::{outputs, write_stacks};
 use super::source::{Allocator, Total};
-use super::state::{Shown, State};
+use super::state::State;
 use super::view::VIEWS;
 use super::{replay, screen, text};
 use crate::analysis::alloc::{AllocSnapshot, figures};
@@ -100,7 +100,7 @@ fn write(args: &Alloc, out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Re
     }
 }
 
-type Tracing = Engine<Shown, Result<Total>>;
+type Tracing = Engine<AllocSnapshot, Result<Total>>;
 
 /// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
 /// total. Returns the stacks.
@@ -133,7 +133,7 @@ async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Prof
     }
     // The duration starts when counting starts.
     let end = lasts(end, args.duration);
-    let result = print_intervals(&mut engine, args.count, end, |(snapshot, _)| {
+    let result = print_intervals(&mut engine, args.count, end, |snapshot| {
         intervals += 1;
         print_new(&figures::notes(&snapshot), &mut printed);
         write(args, &mut out, &snapshot)

@@ -4,7 +4,7 @@
 //!   [`outputs`]: optional output files.
 //! * [`state`], [`view`], [`screen`]: the screen.
 //! * [`text`]: an interval as text; [`replay`]: reads intervals from a recording.
-//! * [`tree`], [`folded`], [`flame`]: stack samples as a tree, as folded lines, as a flame graph.
+//! * [`folded`], [`flame`]: stack samples as folded lines, as a flame graph.
 
 pub mod args;
 pub mod command;
@@ -16,5 +16,4 @@ mod screen;
 mod source;
 mod state;
 mod text;
-pub mod tree;
 mod view;

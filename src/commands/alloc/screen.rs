@@ -7,12 +7,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use ratatui::Frame;
 
-use super::state::{Shown, State};
-use super::tree::Tree;
+use super::state::State;
 use super::view::{self, VIEWS};
 use crate::analysis::alloc::AllocSnapshot;
 use crate::analysis::alloc::window;
-use crate::analysis::profile::Profile;
 use crate::recording::alloc::Recorded;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
@@ -21,13 +19,13 @@ use crate::ui::screen::{App, run_app};
 use crate::ui::state::{Action, Position, Replay};
 
 impl App for State {
-    type Snapshot = Shown;
+    type Snapshot = AllocSnapshot;
 
     fn on_key(&mut self, key: Key) -> Action {
         Self::on_key(self, key)
     }
 
-    fn observe(&mut self, shown: &Shown) {
+    fn observe(&mut self, shown: &AllocSnapshot) {
         Self::observe(self, shown);
     }
 
@@ -43,7 +41,7 @@ impl App for State {
         self.paused && self.replay.is_none()
     }
 
-    fn draw(&self, frame: &mut Frame<'_>, shown: Option<&Shown>, palette: Palette) {
+    fn draw(&self, frame: &mut Frame<'_>, shown: Option<&AllocSnapshot>, palette: Palette) {
         view::draw(frame, self, shown, palette);
     }
 }
@@ -67,49 +65,32 @@ pub async fn replay(
 /// Intervals in memory, positioned by their index.
 struct Recording {
     intervals: Vec<AllocSnapshot>,
-    /// Stacks of each interval.
-    stacks: Vec<Profile>,
-    /// Sum of the stacks up to `at`.
-    sum: Profile,
     /// Index of the displayed interval; `None` before the first step.
     at: Option<usize>,
     /// The window that ends with `at`.
-    shown: Option<Arc<Shown>>,
+    shown: Option<Arc<AllocSnapshot>>,
 }
 
 impl Recording {
     fn new(recorded: Vec<Recorded>) -> Result<Self> {
-        let recorded = recorded.into_iter().map(|r| (r.snapshot, r.stacks));
-        let (intervals, stacks): (Vec<_>, Vec<_>) = recorded.unzip();
+        let intervals: Vec<_> = recorded.into_iter().map(|r| r.snapshot).collect();
         if intervals.is_empty() {
             bail!("there is no interval to show");
         }
-        Ok(Self { intervals, stacks, sum: Profile::default(), at: None, shown: None })
+        Ok(Self { intervals, at: None, shown: None })
     }
 
     fn go(&mut self, to: usize) {
         let at = to.min(self.intervals.len() - 1);
         if self.at != Some(at) {
-            // Show the sum of the stacks since the start, as on a live screen.
-            let first = match self.at {
-                Some(was) if was < at => was + 1,
-                _ => 0,
-            };
-            if first == 0 {
-                self.sum = Profile::default();
-            }
-            for stacks in &self.stacks[first..=at] {
-                self.sum.merge(stacks);
-            }
-            let window = window::last(&self.intervals[..=at]);
-            self.shown = window.map(|s| Arc::new((s, Tree::new(&self.sum))));
+            self.shown = window::last(&self.intervals[..=at]).map(Arc::new);
         }
         self.at = Some(at);
     }
 }
 
 impl Playback for Recording {
-    type Snapshot = Shown;
+    type Snapshot = AllocSnapshot;
 
     fn step(&mut self) -> Result<()> {
         self.go(self.at.map_or(0, |at| at + 1));
@@ -124,7 +105,7 @@ impl Playback for Recording {
         Ok(())
     }
 
-    fn shown(&self) -> Option<Arc<Shown>> {
+    fn shown(&self) -> Option<Arc<AllocSnapshot>> {
         self.shown.clone()
     }
 
@@ -141,7 +122,7 @@ impl Playback for Recording {
 
 #[cfg(test)]
 mod tests {
-    use super::{Recording, Tree, VIEWS, window};
+    use super::{Recording, VIEWS, window};
     use crate::analysis::alloc::AllocSnapshot;
     use crate::analysis::alloc::fixture;
     use crate::analysis::alloc::window::Window;
@@ -220,20 +201,17 @@ mod tests {
         for s in &all {
             recording.step().unwrap();
             let shown = lines(&window.push(s.clone()));
-            assert_eq!(lines(&recording.shown().unwrap().0), shown);
+            assert_eq!(lines(&recording.shown().unwrap()), shown);
             assert_eq!(recording.length(), s.interval);
             live.push(shown);
-            let stacks = Tree::new(&seed()).total * live.len() as u64;
-            assert_eq!(recording.shown().unwrap().1.total, stacks);
         }
-        let last = &recording.shown().unwrap().0;
+        let last = &recording.shown().unwrap();
         assert_eq!(last.interval, window::LENGTH);
         assert!(last.filesystems[0].reason.is_some());
         for (by, at) in [(-1, 23), (-10, 13), (-10, 3)] {
             step(&mut recording, by);
             let shown = recording.shown().unwrap();
-            assert_eq!(lines(&shown.0), live[at], "{at}");
-            assert_eq!(shown.1.total, Tree::new(&seed()).total * (at as u64 + 1));
+            assert_eq!(lines(&shown), live[at], "{at}");
         }
     }
 

@@ -8,8 +8,6 @@ use std::io;
 use anyhow::{Context as _, Result};
 
 use super::outputs::Out;
-use super::state::Shown;
-use super::tree::Tree;
 use crate::analysis::alloc::AllocSnapshot;
 use crate::analysis::alloc::window::Window;
 use crate::analysis::alloc::{fold, reason};
@@ -84,7 +82,7 @@ impl Allocator {
 }
 
 impl Source for Allocator {
-    type Interval = Shown;
+    type Interval = AllocSnapshot;
     type Total = Result<Total>;
 
     fn session(&mut self) -> &mut Session {
@@ -108,7 +106,7 @@ impl Source for Allocator {
         self.disks.update()
     }
 
-    fn interval(&mut self) -> Result<Shown> {
+    fn interval(&mut self) -> Result<AllocSnapshot> {
         let disks = self.disks.interval()?;
         let snapshot = self.sampler.interval(self.disks.session(), &disks)?;
         match &mut self.total {
@@ -122,8 +120,8 @@ impl Source for Allocator {
             record.write(&Interval::item(&snapshot, self.sampler.last())?)?;
         }
         Ok(match &mut self.window {
-            Some(window) => (window.push(snapshot), Tree::new(self.sampler.whole())),
-            None => (snapshot, Tree::default()),
+            Some(window) => window.push(snapshot),
+            None => snapshot,
         })
     }
 

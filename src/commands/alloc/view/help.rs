@@ -3,17 +3,15 @@
 use ratatui::text::Line;
 
 use super::VIEWS;
-use crate::analysis::alloc::figures;
-use crate::commands::alloc::state::Shown;
+use crate::analysis::alloc::{AllocSnapshot, figures};
 use crate::ui::palette::Palette;
 use crate::ui::pen::{Pen, help_keys, help_notes};
 use crate::ui::tabs::Tabs;
 use crate::ui::text::{clean, wrap};
 
 /// Keys and their effect, listed after the keys that select views.
-const KEYS: [(&str, &str); 7] = [
+const KEYS: [(&str, &str); 6] = [
     ("↑ ↓  j k", "scroll, or select a row; PgUp PgDn g G go further"),
-    ("Enter  Space", "in the stacks view: fold or unfold; ← folds, → unfolds"),
     ("p  Space", "pause the display, or resume"),
     ("+  -", "longer, shorter interval"),
     ("← →", "in a recording: previous, next interval"),
@@ -33,10 +31,15 @@ const FIGURES: [&str; 9] = [
 ];
 
 /// Draws the window, scrolled by `tabs`.
-pub(super) fn draw(pen: &mut Pen<'_>, tabs: &Tabs, shown: Option<&Shown>, palette: Palette) {
+pub(super) fn draw(
+    pen: &mut Pen<'_>,
+    tabs: &Tabs,
+    shown: Option<&AllocSnapshot>,
+    palette: Palette,
+) {
     const COLUMNS: u16 = 78;
     let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
-    let (notes, sources) = shown.map_or_else(Default::default, |(s, _)| {
+    let (notes, sources) = shown.map_or_else(Default::default, |s| {
         let sources = figures::sources(s);
         (figures::notes(s), sources)
     });

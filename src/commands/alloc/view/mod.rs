@@ -12,15 +12,13 @@ mod groups;
 mod help;
 mod overview;
 mod tables;
-mod tree;
 
 use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::state::{Shown, State};
+use super::state::State;
 use super::text::{headline, name, shape, unbroken};
-use super::tree::Tree;
 use crate::analysis::alloc::figures::notes;
 use crate::analysis::alloc::{AllocSnapshot, FsAlloc};
 use crate::analysis::units;
@@ -30,38 +28,39 @@ use crate::ui::text::{clean, cut, wrap};
 
 pub(super) struct View {
     pub title: &'static str,
-    /// Keys of this view, for the footer.
-    hint: &'static str,
     draw: fn(&mut Pen<'_>, &Scene<'_>),
 }
 
 impl View {
     const fn new(title: &'static str, draw: fn(&mut Pen<'_>, &Scene<'_>)) -> Self {
-        Self { title, hint: "↑↓ scroll", draw }
+        Self { title, draw }
     }
 }
 
 /// All views, in the order of their digits.
-pub(super) const VIEWS: [View; 6] = [
+pub(super) const VIEWS: [View; 5] = [
     View::new("overview", overview::draw),
     View::new("groups", groups::draw),
     View::new("processes", tables::tasks),
     View::new("files", tables::files),
     View::new("CPU", tables::cpu),
-    View { hint: "Enter fold", ..View::new("stacks", tree::draw) },
 ];
 
 /// Input of a view.
 struct Scene<'a> {
     state: &'a State,
     snapshot: &'a AllocSnapshot,
-    tree: &'a Tree,
     fs: &'a FsAlloc,
     palette: Palette,
 }
 
 /// Draws the whole screen. `shown` is `None` until the first interval has ended.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, palette: Palette) {
+pub(super) fn draw(
+    frame: &mut Frame<'_>,
+    state: &State,
+    shown: Option<&AllocSnapshot>,
+    palette: Palette,
+) {
     let area = frame.area();
     let mut pen = Pen::new(frame.buffer_mut(), area);
     if !pen.is_large_enough() {
@@ -69,12 +68,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, state: &State, shown: Option<&Shown>, 
     }
     let footer_area = pen.take_bottom(1);
     state.tabs.set_rows(1);
-    state.set_selected(None);
-    match shown.map(|(s, tree)| (s, tree, s.filesystems.get(state.filesystem))) {
+    match shown.map(|s| (s, s.filesystems.get(state.filesystem))) {
         None => pen.text("measuring the first interval ...", Style::new()),
-        Some((.., None)) => pen.text("no ext4 filesystem is left", palette.alarm()),
-        Some((snapshot, tree, Some(fs))) => {
-            let scene = Scene { state, snapshot, tree, fs, palette };
+        Some((_, None)) => pen.text("no ext4 filesystem is left", palette.alarm()),
+        Some((snapshot, Some(fs))) => {
+            let scene = Scene { state, snapshot, fs, palette };
             header(&mut pen, &scene);
             (VIEWS[state.tabs.shown()].draw)(&mut pen, &scene);
         }
@@ -137,13 +135,13 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 /// The most important keys.
-fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Palette) {
-    let own = VIEWS[state.tabs.shown()].hint;
+fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&AllocSnapshot>, palette: Palette) {
+    let own = "↑↓ scroll";
     let mut hints = match state.replay {
         Some(_) => vec!["q quit", "? help", "Tab view", "← → step", "p pause", own],
         None => vec!["q quit", "? help", "Tab view", "p pause", "+ - interval", own],
     };
-    if shown.is_some_and(|(s, _)| s.filesystems.len() > 1) {
+    if shown.is_some_and(|s| s.filesystems.len() > 1) {
         hints.insert(3, "a filesystem");
     }
     if state.help.is_some() {
@@ -153,7 +151,7 @@ fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&Shown>, palette: Pale
         Some(_) => String::new(),
         None => format!("every {}", units::seconds(state.interval)),
     };
-    let notes = shown.map_or(0, |(s, _)| notes(s).len());
+    let notes = shown.map_or(0, |s| notes(s).len());
     pen::footer(pen, &hints, notes, &right, palette);
 }
 

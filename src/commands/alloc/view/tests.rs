@@ -1,11 +1,8 @@
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{VIEWS, draw};
-use crate::analysis::alloc::Source;
-use crate::analysis::alloc::{figures, fixture};
-use crate::commands::alloc::state::{Shown, State};
-use crate::commands::alloc::tree::{Node, Tree};
+use crate::analysis::alloc::{AllocSnapshot, Source, figures, fixture};
+use crate::commands::alloc::state::State;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 use crate::ui::text::{is_hidden, width};
@@ -15,41 +12,6 @@ use ratatui::buffer::Buffer;
 use ratatui::style::Color;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (120, 40), (40, 10)];
-
-fn node(name: &str, own: u64, children: Vec<Node>) -> Node {
-    let total = own + children.iter().map(|c| c.total).sum::<u64>();
-    Node { name: Arc::from(name), own, total, children }
-}
-
-/// Sample stacks: a flush worker in the allocator, and nginx.
-fn tree() -> Tree {
-    let regular = node(
-        "ext4_mb_regular_allocator",
-        3,
-        vec![node("ext4_mb_good_group", 87, vec![]), node("ext4_get_group_info", 4, vec![])],
-    );
-    let mut flush = node("ext4_mb_new_blocks", 0, vec![regular]);
-    for name in [
-        "ext4_ext_map_blocks",
-        "ext4_map_blocks",
-        "ext4_writepages",
-        "do_writepages",
-        "__writeback_single_inode",
-        "writeback_sb_inodes",
-        "wb_writeback",
-        "wb_workfn",
-        "process_one_work",
-        "worker_thread",
-        "kthread",
-        "ret_from_fork",
-        "kworker/u32:1+flush-9:3",
-    ] {
-        flush = node(name, 0, vec![flush]);
-    }
-    let read = node("vfs_read", 9, vec![node("ext4_file_read_iter", 2, vec![])]);
-    let nginx = node("nginx", 0, vec![read, node("tcp_sendmsg", 19, vec![])]);
-    Tree { total: flush.total + nginx.total, comms: vec![flush, nginx] }
-}
 
 fn key(c: char) -> Key {
     match c {
@@ -65,7 +27,7 @@ fn key(c: char) -> Key {
     }
 }
 
-fn screen(shown: &Shown, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
+fn screen(shown: &AllocSnapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
     let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
     let mut put = |state: &State| {
@@ -98,17 +60,17 @@ fn text(buffer: &Buffer) -> String {
     out
 }
 
-fn drawn(shown: &Shown, keys: &str, size: (u16, u16)) -> String {
+fn drawn(shown: &AllocSnapshot, keys: &str, size: (u16, u16)) -> String {
     text(&screen(shown, keys, size, Depth::Indexed))
 }
 
-fn all() -> [(&'static str, Shown); 5] {
+fn all() -> [(&'static str, AllocSnapshot); 5] {
     [
-        ("linear", (fixture::linear(), tree())),
-        ("healthy", (fixture::healthy(), tree())),
-        ("degraded", (fixture::degraded(), Tree::default())),
-        ("empty", (fixture::empty(), Tree::default())),
-        ("huge", (fixture::huge(), tree())),
+        ("linear", fixture::linear()),
+        ("healthy", fixture::healthy()),
+        ("degraded", fixture::degraded()),
+        ("empty", fixture::empty()),
+        ("huge", fixture::huge()),
     ]
 }
 
@@ -128,28 +90,25 @@ fn every_view_at_every_size() {
 
 #[test]
 fn help_and_special_screens() {
-    let (linear, cold) = ((fixture::linear(), tree()), (fixture::cold(), Tree::default()));
+    let (linear, cold) = (fixture::linear(), fixture::cold());
     insta::assert_snapshot!("help", drawn(&linear, "?", (80, 24)));
-    insta::assert_snapshot!(
-        "help_with_notes",
-        drawn(&(fixture::degraded(), tree()), "?", (80, 24))
-    );
+    insta::assert_snapshot!("help_with_notes", drawn(&fixture::degraded(), "?", (80, 24)));
     insta::assert_snapshot!("help_40x10", drawn(&linear, "?", (40, 10)));
     // `j` scrolls down: the last note is reachable on the smallest screen.
-    let mut noted = (fixture::degraded(), tree());
-    noted.0.notes = (0..9).map(|i| format!("note {i}: {}", "x ".repeat(60))).collect();
+    let mut noted = fixture::degraded();
+    noted.notes = (0..9).map(|i| format!("note {i}: {}", "x ".repeat(60))).collect();
     let lines: Vec<String> =
         (0..140).map(|n| drawn(&noted, &format!("?{}", "j".repeat(n)), (40, 10))).collect();
     assert!(lines.iter().any(|s| s.contains("note 8")) && lines[139].contains("none: "));
     insta::assert_snapshot!("paused", drawn(&linear, "p", (80, 24)));
     insta::assert_snapshot!("cold", drawn(&cold, "", (80, 24)));
-    insta::assert_snapshot!("livelock", drawn(&(fixture::livelock(), tree()), "", (80, 24)));
-    insta::assert_snapshot!("second", drawn(&(fixture::huge(), tree()), "a3jj", (80, 24)));
+    insta::assert_snapshot!("livelock", drawn(&fixture::livelock(), "", (80, 24)));
+    insta::assert_snapshot!("second", drawn(&fixture::huge(), "a3jj", (80, 24)));
     let tiny = drawn(&linear, "", (39, 9));
     assert!(tiny.starts_with("too small: 39x9, needs 40x10"), "{tiny}");
     let mut none = fixture::empty();
     none.filesystems.clear();
-    let text = drawn(&(none, Tree::default()), "", (80, 24));
+    let text = drawn(&none, "", (80, 24));
     assert!(text.starts_with("no ext4 filesystem is left"), "{text}");
 }
 
@@ -159,7 +118,7 @@ fn figures_that_are_not_counted_are_not_zero() {
     for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
         s.sources.insert(figure, Source::None);
     }
-    let overview = drawn(&(s, Tree::default()), "1", (80, 24));
+    let overview = drawn(&s, "1", (80, 24));
     assert!(overview.contains("allocations are not counted (see the notes)"), "{overview}");
     assert!(!overview.contains("nothing was allocated"), "{overview}");
     let line = overview.lines().find(|l| l.starts_with("allocations"));
@@ -168,7 +127,7 @@ fn figures_that_are_not_counted_are_not_zero() {
 
 #[test]
 fn differing_counts_add_a_note() {
-    let [same, differs] = [false, true].map(|half| (fixture::counted_twice(half), Tree::default()));
+    let [same, differs] = [false, true].map(|half| fixture::counted_twice(half));
     let screen = drawn(&differs, "1", (120, 40));
     assert!(screen.contains("1 note: ?") && screen.contains("more than 20 % apart"), "{screen}");
     let screen = drawn(&same, "1", (120, 40));
@@ -189,33 +148,17 @@ fn differing_counts_add_a_note() {
 fn each_filesystem_has_its_own_source_of_free_extents() {
     let mut s = fixture::linear();
     s.sources.insert(figures::FRAGMENTATION, Source::MbStructs);
-    let linear = drawn(&(s, Tree::default()), "2G", (80, 24));
+    let linear = drawn(&s, "2G", (80, 24));
     assert!(!linear.contains("groups in memory"), "{linear}");
     let mut s = fixture::healthy();
     s.sources.insert(figures::FRAGMENTATION, Source::MbGroups);
-    let healthy = drawn(&(s, Tree::default()), "2G", (80, 24));
+    let healthy = drawn(&s, "2G", (80, 24));
     assert!(healthy.contains("groups in memory"), "{healthy}");
 }
 
 #[test]
-fn stacks_fold_and_unfold() {
-    let shown = (fixture::linear(), tree());
-    let has = |keys: &str, name: &str| drawn(&shown, keys, (120, 40)).contains(name);
-    // Hot stacks are unfolded by default.
-    assert!(has("6", "▸ nginx") && has("6", "ext4_mb_good_group"));
-    assert!(!has("6", "tcp_sendmsg"));
-    assert!(has("6G\n", "tcp_sendmsg") && has("6G ", "tcp_sendmsg") && has("6Gl", "tcp_sendmsg"));
-    assert!(!has("6G\n\n", "tcp_sendmsg") && !has("6Glh", "tcp_sendmsg"));
-    assert!(has("6\n", "▸ kworker") && !has("6\n", "kthread"));
-    // In the stacks view, Space folds; in all other views, it pauses.
-    assert!(!has("6 ", "PAUSED") && has("2 ", "PAUSED"));
-    // A stack stays folded after a switch to another view and back.
-    assert!(!has("6\n1\t\t\t\t\t", "kthread"));
-}
-
-#[test]
 fn scrolling_stops_at_the_last_line() {
-    let shown = (fixture::linear(), tree());
+    let shown = fixture::linear();
     let bottom = drawn(&shown, "2G", (80, 24));
     assert!(bottom.contains("groups by their largest free extent"), "{bottom}");
     let down = format!("2{}", "j".repeat(200));
@@ -238,8 +181,8 @@ fn keys_that_change_the_interval() {
 
 #[test]
 fn no_color_draws_the_same_text_without_a_colour() {
-    for keys in ["", "2", "3", "4", "5", "6", "?"] {
-        let shown = (fixture::linear(), tree());
+    for keys in ["", "2", "3", "4", "5", "?"] {
+        let shown = fixture::linear();
         let plain = screen(&shown, keys, (80, 24), Depth::None);
         assert_eq!(text(&plain), drawn(&shown, keys, (80, 24)));
         for cell in plain.content() {
@@ -262,12 +205,10 @@ fn untrusted_text_is_sanitized_at_every_size() {
     fs.reason.as_mut().unwrap().risk = Some(name.clone());
     evil.criteria = vec![name.clone(); 5];
     evil.cpu.as_mut().unwrap().hottest = Some((name.clone(), 9));
-    let stack = node(&name, 1, vec![node(&name, 3, vec![])]);
-    let stacks = Tree { total: 4, comms: vec![stack] };
-    let mut shown: Vec<Shown> = all().into_iter().map(|s| s.1).collect();
-    shown.push((evil, stacks));
+    let mut shown: Vec<AllocSnapshot> = all().into_iter().map(|s| s.1).collect();
+    shown.push(evil);
     for shown in &shown {
-        for keys in ["", "2G", "3G", "4jj", "5G", "6G\n", "?", "a2", "p"] {
+        for keys in ["", "2G", "3G", "4jj", "5G", "?", "a2", "p"] {
             for size in [
                 (0, 0),
                 (1, 1),
