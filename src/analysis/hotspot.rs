@@ -1,8 +1,8 @@
 //! The headline at the top of the screen: the worst problem of an array and its cause.
 //!
-//! [`symptom`] finds the problem: a member that is busy all the time, is far slower than the
-//! others, or whose queue grows. The headline states the problem and its cause: the origin, its
-//! skew, and the task. A skew that delays no IO is only information. [`super::window`] sets the
+//! [`symptom`] finds the problem: a member that is busy all the time, or that hangs. The headline
+//! states the problem and its cause: the origin, its skew, and the task; how long tasks wait is the
+//! matter of [`super::verdict`]. A skew that delays no IO is only information. [`super::window`] sets the
 //! evaluated time.
 
 mod burst;

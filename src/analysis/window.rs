@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(hotspot.over, 2 * SECOND);
         // Busy for half of the time now; the same members and origins are named.
         let before = busy.arrays[0].hotspot.clone().unwrap();
-        assert_eq!((before.kind, hotspot.kind), (Kind::Saturated, Kind::Slow));
+        assert_eq!((before.kind, hotspot.kind), (Kind::Saturated, Kind::Uneven));
         assert_eq!(before.members, hotspot.members);
         assert_eq!(before.origins, hotspot.origins);
     }

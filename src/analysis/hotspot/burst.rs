@@ -10,15 +10,6 @@ use crate::analysis::recent::Waited;
 pub const SATURATED: f64 = 0.9;
 /// Minimum length of a burst. A shorter burst is a journal commit or a short writeback.
 const MIN_LENGTH: Duration = Duration::from_secs(2);
-/// Minimum number of requests that tasks waited for.
-const ENOUGH_WAITED: u64 = 16;
-/// Minimum time of a request during a harmful burst, as a multiple of the time outside the burst.
-const HARMFUL_MULTIPLE: f64 = 2.0;
-/// Minimum time of a request during a harmful burst, µs.
-const HARMFUL_US: f64 = 10_000.0;
-/// Assumed time of a request outside a burst if it is unknown, µs.
-const USUAL_US: f64 = 25_000.0;
-
 /// Sums over the recent intervals in which a member was saturated, and over the other intervals.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Burst {
@@ -32,16 +23,13 @@ pub struct Burst {
     pub waited: Waited,
     /// Requests that tasks waited for in the other intervals.
     pub otherwise: Waited,
-    /// Mean time of a request in the other intervals, µs. This is the lower median over the
-    /// intervals, because a burst begins and ends within an interval. `None` without requests.
-    pub otherwise_us: Option<f64>,
 }
 
 impl Burst {
     /// Sums up the last intervals.
     pub fn new(recent: &[Recent]) -> Self {
         let mut burst = Self::default();
-        let (mut busy, mut usual_us) = (0.0, Vec::new());
+        let mut busy = 0.0;
         for interval in recent {
             burst.of = burst.of.saturating_add(interval.interval);
             match interval.utilisation.filter(|&u| u >= SATURATED) {
@@ -50,15 +38,9 @@ impl Burst {
                     burst.waited.add(interval.waited);
                     busy += utilisation * interval.interval.as_secs_f64();
                 }
-                None => {
-                    burst.otherwise.add(interval.waited);
-                    usual_us.extend(interval.waited.mean_us());
-                }
+                None => burst.otherwise.add(interval.waited),
             }
         }
-        // The lower of the two middle values is less likely to include part of a burst.
-        usual_us.sort_by(f64::total_cmp);
-        burst.otherwise_us = usual_us.get(usual_us.len().saturating_sub(1) / 2).copied();
         burst.utilisation = busy / burst.lasted.as_secs_f64().max(f64::MIN_POSITIVE);
         burst
     }
@@ -66,20 +48,6 @@ impl Burst {
     /// True if the burst lasted long enough to be reported.
     pub fn is_significant(&self) -> bool {
         self.lasted >= MIN_LENGTH && self.lasted < self.of
-    }
-
-    /// Mean times of a request that tasks waited for, during and outside the burst, µs; `None` if
-    /// the burst is harmless. `others_us` is the mean time on the other members.
-    pub(super) fn delays(&self, others_us: Option<f64>) -> Option<(f64, Option<f64>)> {
-        if !self.is_significant() || self.waited.requests < ENOUGH_WAITED {
-            return None;
-        }
-        let enough = self.otherwise.requests >= ENOUGH_WAITED;
-        let otherwise_us = self.otherwise_us.filter(|_| enough).or(others_us);
-        let waited_us = self.waited.mean_us()?;
-        let usual_us = otherwise_us.unwrap_or(USUAL_US);
-        (waited_us >= HARMFUL_US && waited_us >= HARMFUL_MULTIPLE * usual_us)
-            .then_some((waited_us, otherwise_us))
     }
 }
 
@@ -114,8 +82,7 @@ mod tests {
         });
         let burst = Burst::new(&recent);
         assert_eq!(burst.lasted, Duration::from_secs(4));
-        assert_eq!(burst.otherwise_us.map(f64::round), Some(300.0));
-        let (waited_us, otherwise_us) = burst.delays(None).unwrap();
-        assert_eq!((waited_us.round(), otherwise_us.map(f64::round)), (56_000.0, Some(300.0)));
+        assert_eq!(burst.waited.mean_us().map(f64::round), Some(56_000.0));
+        assert_eq!(burst.otherwise.requests, 451);
     }
 }

@@ -10,7 +10,6 @@ use super::words::{and_more, from_task, subject};
 use super::work::{hint, mostly, work, write_cost};
 use super::{ENOUGH_REQUESTS, Hotspot, Kind, units};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
-use crate::origin::plural;
 
 /// Minimum skew at which the busiest member is named.
 const NAMED_FROM: f64 = 1.5;
@@ -55,34 +54,6 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             };
             evidence.on(Kind::Stalled, members, text)
         }
-        Symptom::Burst { members, cause, least, lasted, of, waited_us, otherwise_us } => {
-            let latency = |us: f64| units::latency(Some(us as u64));
-            let all = evidence.present.len();
-            let lead = format!(
-                "{} busy {} for {}{} of {}, when requests that tasks wait for took {} (mean){}",
-                if members.len() == all && all > 1 {
-                    evidence.everyone("were")
-                } else {
-                    subject(&evidence.names(members), "was", "were")
-                },
-                units::percent(*least),
-                if members.len() > 1 { "at least " } else { "" },
-                units::seconds_about(*lasted).trim_end_matches(" s"),
-                units::seconds_about(*of),
-                latency(*waited_us),
-                otherwise_us.map_or(String::new(), |us| format!(", {} otherwise", latency(us))),
-            );
-            let kind = cause.map_or(Kind::Saturated, kind);
-            let mut hotspot = evidence.on(kind, members, lead);
-            match cause {
-                Some(cause) => evidence.add_cause(hotspot, members, *cause),
-                None => {
-                    hotspot.headline +=
-                        &format!("; {}", work(evidence.array, &evidence.present, evidence.over));
-                    hotspot
-                }
-            }
-        }
         Symptom::Saturated { members, cause, least, others } => {
             let lead = format!(
                 "{} busy {}, the others {}",
@@ -93,17 +64,6 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             evidence.add_cause(evidence.on(kind(*cause), members, lead), members, *cause)
         }
         Symptom::Full { members, least } => evidence.full(members, *least),
-        Symptom::Slow { members, op, p99_us, median_us, cause } => {
-            let lead = format!(
-                "{} slow: p99 of {} {}{} in the device, the other members' median is {}",
-                subject(&evidence.names(members), "is", "are"),
-                plural(*op),
-                if members.len() == 1 { "" } else { "up to " },
-                units::latency(Some(*p99_us)),
-                units::latency(Some(*median_us)),
-            );
-            evidence.add_cause(evidence.on(Kind::Slow, members, lead), members, *cause)
-        }
         Symptom::Waiting { members, wait_us, device_us } => {
             let these = evidence.members(members);
             let works = members.iter().filter_map(|&i| figures[i].device_us);
@@ -123,17 +83,6 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
                 ),
             )
         }
-        Symptom::Growing { member, from, to } => evidence.on(
-            Kind::Queued,
-            &[*member],
-            format!(
-                "the queue of {} grows: {from} to {to} requests in flight within {}{}; {}",
-                evidence.present[*member].name,
-                units::seconds(evidence.over),
-                busy(figures, &[*member]),
-                work(evidence.array, &[evidence.present[*member]], evidence.over),
-            ),
-        ),
     }
 }
 
@@ -155,14 +104,6 @@ pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut headline: Strin
 fn of_the_time(least: f64, count: usize) -> String {
     let more = if count > 1 && least < 1.0 { " or more" } else { "" };
     format!("{} of the time{more}", units::percent(least))
-}
-
-/// `, busy 40 % of the time`; empty if unknown.
-fn busy(figures: &[Figures], members: &[usize]) -> String {
-    let known = members.iter().filter_map(|&i| figures[i].utilisation);
-    known
-        .reduce(f64::max)
-        .map_or(String::new(), |u| format!(", busy {} of the time", units::percent(u)))
 }
 
 /// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty if there was no
@@ -269,15 +210,15 @@ impl Evidence<'_> {
                 format!(": {times}, {}", work(self.array, &these, self.over))
             }
             (Cause::Longer(times), _) => format!(
-                ", with no more work: a request takes {} as long there, so look at the disk itself",
+                ", with no more work: a request takes {} as long there",
                 units::factor(Some(times))
             ),
             (Cause::Elsewhere, _) if members.iter().any(|i| self.untraced.contains(i)) => {
                 format!("; {}", self.not_traced())
             }
-            (Cause::Elsewhere, _) => ", with no more of the array's work: look at the disk \
-                                      itself, and for other load on it"
-                .to_owned(),
+            (Cause::Elsewhere, _) => {
+                ", with no more of the array's work: look for other load".to_owned()
+            }
         };
         hotspot
     }

@@ -21,13 +21,6 @@ const ALL_BUSY: f64 = 0.8;
 const MORE_WORK: f64 = 1.25;
 /// Minimum number of measured requests for latencies to be significant.
 const ENOUGH_MEASURED: u64 = 64;
-/// Minimum p99 of a slow member, as a multiple of the other members' median p99.
-const SLOW: f64 = 4.0;
-/// Minimum difference between these two, µs: 40 µs against 10 µs is not a problem.
-const SLOW_BY_US: u64 = 500;
-/// Minimum mean time of a request on a slow member, as a multiple of the other members' mean: one
-/// late request in a hundred does not make a disk slow.
-const SLOW_MEAN: f64 = 1.5;
 /// Minimum mean wait before issue, µs, of requests that are held back.
 const WAITS_US: f64 = 10_000.0;
 /// Requests whose median wait is at least this multiple of the member's busy time cannot have
@@ -40,17 +33,6 @@ const WAITS: f64 = 2.0;
 const WORKS: f64 = 0.5;
 /// Minimum share of the evaluated time that the recent intervals must cover to be used.
 const COVERS: f64 = 0.75;
-/// A queue grows if in this share of all pairs of intervals, more requests are in flight in the
-/// later interval.
-const GROWS: f64 = 0.85;
-/// Minimum number of intervals of a growing queue. Fewer may be a single burst.
-const GROWS_FOR: usize = 6;
-/// Minimum requests in flight in the last third of the intervals of a growing queue, as a multiple
-/// of the first third.
-const GROWS_TO: f64 = 2.0;
-/// Minimum number of requests by which the last third exceeds the first third.
-const GROWS_BY: f64 = 8.0;
-
 /// Minimum length of a stall. A large request alone does not take this long.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
@@ -66,8 +48,6 @@ pub struct Figures {
     /// Mean time of reads and writes from allocation to completion, µs; `None`: too few were
     /// measured.
     pub mean_us: Option<f64>,
-    /// 99 % of reads, and of writes, were in the device for less than this, µs.
-    pub p99_us: [Option<u64>; 2],
     /// Mean time of reads and writes before they were issued, and in the device, µs; `None`: too
     /// few were measured.
     pub times_us: Option<(f64, f64)>,
@@ -77,8 +57,6 @@ pub struct Figures {
     pub device_us: Option<f64>,
     /// Time with a request in flight, µs; `None` if unknown.
     pub busy_us: Option<f64>,
-    /// Requests in flight at the end of each recent interval, oldest first.
-    pub in_flight: Vec<u32>,
     /// Recent intervals in which the member was saturated.
     pub burst: Burst,
     /// Stall: requests were in flight and none completed. `None` without a stall, or if it was too
@@ -102,33 +80,6 @@ pub enum Symptom {
     },
     /// Every member whose utilisation is known is busy all the time.
     Full { members: Vec<usize>, least: f64 },
-    /// Members take several times as long as the others for the same operation.
-    Slow {
-        members: Vec<usize>,
-        op: Op,
-        /// p99 of the slowest member.
-        p99_us: u64,
-        /// Median of the other members.
-        median_us: u64,
-        cause: Cause,
-    },
-    /// Members are saturated for part of the time, and requests that tasks wait for take longer
-    /// during that time.
-    Burst {
-        members: Vec<usize>,
-        /// `None` if every member is saturated.
-        cause: Option<Cause>,
-        /// Mean utilisation of the least busy of `members` during the burst.
-        least: f64,
-        /// Length of the shortest burst.
-        lasted: Duration,
-        /// Length of the intervals evaluated.
-        of: Duration,
-        /// Mean time of a request that tasks waited for during the burst, µs.
-        waited_us: f64,
-        /// Mean time of such a request outside the burst, µs; `None` if unknown.
-        otherwise_us: Option<f64>,
-    },
     /// Requests wait although the members are not saturated.
     Waiting {
         members: Vec<usize>,
@@ -143,8 +94,6 @@ pub enum Symptom {
         /// Longest stall, with the requests in flight of all `members`.
         stall: Stall,
     },
-    /// More and more requests are in flight on a member that is not saturated.
-    Growing { member: usize, from: u32, to: u32 },
 }
 
 /// Reason why some members have the problem and others do not.
@@ -170,10 +119,6 @@ impl Figures {
             all
         };
         let enough = |h: &Hist| h.count() >= ENOUGH_MEASURED;
-        let p99 = |op| {
-            let hist = hist(&[op], false);
-            enough(&hist).then(|| hist.quantile(0.99)).flatten()
-        };
         let both = [Op::Read, Op::Write];
         let (queue, device) = (hist(&both, true), hist(&both, false));
         let measured = enough(&device);
@@ -189,11 +134,9 @@ impl Figures {
             requests: traffic.requests().saturating_sub(traffic.empty_writes) as f64,
             bytes: traffic.moved_bytes() as f64,
             mean_us: measured.then_some(times.0 + times.1),
-            p99_us: both.map(p99),
             times_us: measured.then_some(times),
             queue_p50_us: queue.quantile(0.5).filter(|_| measured),
             device_us: measured.then(|| member.io.iter().map(Cell::device_us).sum()),
-            in_flight: recent.iter().filter_map(|r| r.in_flight).collect(),
             burst: Burst::new(recent),
             stalled: stall(member, over),
         }
@@ -241,49 +184,11 @@ fn others_us(all: &[Figures], i: usize) -> Option<f64> {
     median(others.filter_map(|o| all[o].mean_us))
 }
 
-/// Returns the worst problem, in this order: stalled members; members saturated all or part of the
-/// time; slow members; requests that wait for something other than the disk; a growing queue. A
-/// member of unknown utilisation is neither saturated nor idle.
+/// Returns the worst problem, in this order: stalled members; saturated members; requests that wait
+/// for something other than the disk. How long tasks wait is the matter of the verdict. A member of
+/// unknown utilisation is neither saturated nor idle.
 pub fn find_symptom(all: &[Figures]) -> Symptom {
-    stalled(all)
-        .or_else(|| saturated(all))
-        .or_else(|| bursts(all))
-        .or_else(|| slow(all))
-        .or_else(|| waiting(all))
-        .or_else(|| growing(all))
-        .unwrap_or(Symptom::None)
-}
-
-/// Members that are saturated part of the time while tasks wait for them.
-fn bursts(all: &[Figures]) -> Option<Symptom> {
-    let times = |i: usize| {
-        let others = (0..all.len()).filter(|&o| o != i);
-        let mean_us = |o: usize| {
-            let (mut both, burst) = (all[o].burst.waited, all[o].burst);
-            both.add(burst.otherwise);
-            both.mean_us()
-        };
-        all[i].burst.delays(median(others.filter_map(mean_us)))
-    };
-    let delayed: Vec<(usize, (f64, Option<f64>))> = (0..all.len())
-        .filter(|&i| !all[i].is_held())
-        .filter_map(|i| Some((i, times(i)?)))
-        .collect();
-    let (_, (waited_us, otherwise_us)) =
-        delayed.iter().copied().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let members: Vec<usize> = delayed.iter().map(|d| d.0).collect();
-    let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
-    let shortest = members.iter().map(|&i| all[i].burst).min_by_key(|b| b.lasted)?;
-    let least = members.iter().map(|&i| all[i].burst.utilisation);
-    Some(Symptom::Burst {
-        cause: (!rest.is_empty()).then(|| find_cause(all, &members, &rest)),
-        least: least.fold(1.0, f64::min),
-        lasted: shortest.lasted,
-        of: shortest.of,
-        waited_us,
-        otherwise_us,
-        members,
-    })
+    stalled(all).or_else(|| saturated(all)).or_else(|| waiting(all)).unwrap_or(Symptom::None)
 }
 
 fn stalled(all: &[Figures]) -> Option<Symptom> {
@@ -347,55 +252,9 @@ pub fn find_cause(all: &[Figures], members: &[usize], rest: &[usize]) -> Cause {
     }
 }
 
-fn slow(all: &[Figures]) -> Option<Symptom> {
-    let of = |(at, op): (usize, Op)| {
-        let each: Vec<(usize, u64)> =
-            (0..all.len()).filter_map(|i| Some((i, all[i].p99_us[at]?))).collect();
-        let worst = each.iter().max_by_key(|e| e.1)?;
-        let others = each.iter().filter(|e| e.0 != worst.0);
-        let typical = median(others.map(|e| e.1))?;
-        let others_mean = others_us(all, worst.0);
-        let is_slow = |&(i, us): &(usize, u64)| {
-            us as f64 >= SLOW * typical as f64
-                && us.saturating_sub(typical) >= SLOW_BY_US
-                && all[i].mean_us >= others_mean.map(|us| SLOW_MEAN * us)
-        };
-        let (members, others): (Vec<_>, Vec<_>) = each.iter().copied().partition(is_slow);
-        let median = median(others.iter().map(|e| e.1))?;
-        let members: Vec<usize> = members.into_iter().map(|e| e.0).collect();
-        (!members.is_empty()).then_some((members, op, worst.1, median))
-    };
-    let both = [(0, Op::Read), (1, Op::Write)].into_iter().filter_map(of);
-    let (members, op, p99_us, median_us) = both.max_by_key(|s| s.2)?;
-    let rest: Vec<usize> = (0..all.len()).filter(|i| !members.contains(i)).collect();
-    Some(Symptom::Slow { cause: find_cause(all, &members, &rest), members, op, p99_us, median_us })
-}
-
 fn waiting(all: &[Figures]) -> Option<Symptom> {
     let members: Vec<usize> = (0..all.len()).filter(|&i| all[i].is_held()).collect();
     let figures = members.iter().filter_map(|&i| all[i].times_us);
     let (wait_us, device_us) = figures.max_by(|a, b| a.0.total_cmp(&b.0))?;
     Some(Symptom::Waiting { members, wait_us, device_us })
-}
-
-fn growing(all: &[Figures]) -> Option<Symptom> {
-    let grows = |i: usize| {
-        let samples = &all[i].in_flight;
-        let count = samples.len();
-        if count < GROWS_FOR {
-            return None;
-        }
-        let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
-        let grown = pairs.filter(|&(a, b)| samples[a] < samples[b]).count();
-        let third = count / 3;
-        let mean = |part: &[u32]| part.iter().map(|&v| f64::from(v)).sum::<f64>() / third as f64;
-        let (first, last) = (mean(&samples[..third]), mean(&samples[count - third..]));
-        let grows = grown as f64 >= GROWS * (count * (count - 1) / 2) as f64
-            && last >= GROWS_TO * first
-            && last - first >= GROWS_BY;
-        grows.then_some((i, first, last))
-    };
-    let (member, from, to) =
-        (0..all.len()).filter_map(grows).max_by(|a, b| (a.2 - a.1).total_cmp(&(b.2 - b.1)))?;
-    Some(Symptom::Growing { member, from: from.round() as u32, to: to.round() as u32 })
 }

@@ -263,34 +263,6 @@ fn a_skew_is_information_without_a_symptom() {
 }
 
 #[test]
-fn a_slow_disk_precedes_unevenness() {
-    let array = |bitmaps: u64| {
-        with_cells(12, |i| {
-            let us = if i == 6 { 80_000 } else { 900 };
-            let bitmaps = if i == 0 { bitmaps } else { 0 };
-            vec![cell(Origin::FileData, Op::Write, 1000, 4 << 20, us), bitmap(bitmaps)]
-        })
-    };
-    assert_eq!(headline_of(&array(300)).kind, Kind::Slow);
-    assert_eq!(headline_of(&array(3000)).kind, Kind::Slow);
-}
-
-/// Latencies are compared by operation: a member that alone gets slow flushes and discards is not
-/// slow, because its reads are as fast as those of the others.
-#[test]
-fn operations_are_compared_separately() {
-    let array = with_cells(4, |i| {
-        let mut io = vec![cell(Origin::FileData, Op::Read, 500, 500 * 4096, 900)];
-        if i == 2 {
-            io.push(cell(Origin::Journal, Op::Flush, 400, 0, 60_000));
-            io.push(cell(Origin::FileData, Op::Discard, 400, 400 << 20, 60_000));
-        }
-        io
-    });
-    assert_ne!(headline_of(&array).kind, Kind::Slow);
-}
-
-#[test]
 fn spares_and_faulty_members_do_not_lower_the_mean() {
     let mut array = with_cells(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
     array.members[2].slot = None;

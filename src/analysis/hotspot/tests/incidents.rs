@@ -1,10 +1,8 @@
 //! Headlines for incidents with figures as from iostat.
 
 use super::Kind;
-use super::{SECOND, headline_of};
+use super::headline_of;
 use crate::analysis::fixture::{array, cell, member};
-use crate::analysis::recent::Recent;
-use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
 use crate::origin::{Op, Origin};
 
@@ -47,11 +45,6 @@ fn task(pid: u32, comm: &str, role: Option<&str>, io: &[(Origin, Op, u64, u64)])
 fn incidents() {
     use Op::{Discard, Flush, Read, Write};
     use Origin::{BlockBitmap, FileData, Journal, MdBitmap, Parity, Resync, RmwRead};
-
-    let slow_mirror = measured("raid1", 2, |i| {
-        let (busy, us) = if i == 0 { (0.85, 45_000) } else { (0.2, 4_000) };
-        (busy, vec![io(FileData, Read, 500, 16, us), io(FileData, Write, 200, 8, 3_000)])
-    });
 
     let mut resync = measured("raid5", 4, |i| {
         let copies = if i == 3 {
@@ -155,31 +148,7 @@ fn incidents() {
         task(43, "backup", None, &[(FileData, Read, 3_000, 64)]),
     ];
 
-    // A commit takes two seconds in ten, and reads of a database wait for it.
-    let mut commits = measured("raid1", 2, |_| {
-        (0.3, vec![io(FileData, Read, 900, 16, 6_000), io(Journal, Write, 300, 64, 9_000)])
-    });
-    for member in &mut commits.members {
-        let second = |n: u32| Recent {
-            interval: SECOND,
-            utilisation: Some(if n.is_multiple_of(5) { 1.0 } else { 0.1 }),
-            in_flight: Some(1),
-            waited: Waited {
-                requests: 90,
-                us: 90.0 * if n.is_multiple_of(5) { 60_000.0 } else { 4_000.0 },
-            },
-        };
-        member.recent = (0..10).map(second).collect();
-    }
-
     for (what, array, kind, headline) in [
-        (
-            "a mirror whose one disk is slow",
-            slow_mirror,
-            Kind::Slow,
-            "loop1 is slow: p99 of reads 328ms in the device, the other members' median is 33ms, \
-             with no more work: a request takes 8.9x as long there, so look at the disk itself",
-        ),
         (
             "a database beside a resync",
             resync,
@@ -250,14 +219,6 @@ fn incidents() {
             "the array is saturated: all 6 members are busy 99 % of the time or more, evenly; \
              mostly rmw_read reads (50 % of the bytes), from mysqld (pid 42); writes cost 6.0x, \
              3.0x of it pre-reads",
-        ),
-        (
-            "commits, in seconds",
-            commits,
-            Kind::Saturated,
-            "both members were busy 100 % for at least 2 of 10 s, when requests that tasks wait \
-             for took 60ms (mean), 4ms otherwise; mostly journal writes (57 % of the bytes); \
-             reads take 11ms (mean)",
         ),
     ] {
         let hotspot = headline_of(&array);

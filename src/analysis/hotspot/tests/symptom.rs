@@ -24,15 +24,6 @@ fn headlines_start_with_the_symptom() {
         let disk = m.disk.as_mut().unwrap();
         (disk.requests, disk.in_flight) = (0, 1);
     }
-    let mut growing = with(2, |_| 0.6, |_| vec![data(1000)]);
-    growing.members[1].recent = [2, 4, 3, 9, 12, 14, 30, 41, 52]
-        .map(|n| Recent {
-            interval: SECOND,
-            utilisation: Some(0.6),
-            in_flight: Some(n),
-            ..Recent::default()
-        })
-        .into();
     let mut held = with(2, |_| 0.004, |_| vec![data(64)]);
     for m in &mut held.members {
         m.io[0].queue = cell(Origin::FileData, Op::Write, 64, 0, 90_000).device;
@@ -57,14 +48,6 @@ fn headlines_start_with_the_symptom() {
     let waits = cell(Origin::FileData, Op::Read, 500, 0, 30_000).device;
     scheduler.members[0].io[0].queue = waits;
     for (what, array, kind, headline) in [
-        (
-            "saturated half of the time",
-            bursts(80_000.0),
-            Kind::Saturated,
-            "loop2 was busy 100 % for 5 of 10 s, when requests that tasks wait for took 80ms \
-             (mean), 6ms otherwise: it has 6.0x the work of each other, mostly file_data reads \
-             (100 % of the bytes)",
-        ),
         (
             "saturated half of the time, and no task waits longer",
             bursts(7_000.0),
@@ -92,14 +75,7 @@ fn headlines_start_with_the_symptom() {
             slow(0.99),
             Kind::Slow,
             "loop7 is busy 99 % of the time, the others 30 %, with no more work: a request takes \
-             43x as long there, so look at the disk itself",
-        ),
-        (
-            "slow",
-            slow(0.6),
-            Kind::Slow,
-            "loop7 is slow: p99 of reads 328ms in the device, the other members' median is 7.2ms, \
-             with no more work: a request takes 43x as long there, so look at the disk itself",
+             43x as long there",
         ),
         (
             "1.5 times the time is not slow",
@@ -139,7 +115,7 @@ fn headlines_start_with_the_symptom() {
             with(4, at(1, 0.97, 0.1), |_| vec![data(1000)]),
             Kind::Saturated,
             "loop2 is busy 97 % of the time, the others 10 %, with no more of the array's work: \
-             look at the disk itself, and for other load on it",
+             look for other load",
         ),
         (
             "more work of all origins",
@@ -167,13 +143,6 @@ fn headlines_start_with_the_symptom() {
             stalled,
             Kind::Stalled,
             "loop3 completes nothing: 1 request in flight, none completed in 10 s",
-        ),
-        (
-            "grows",
-            growing,
-            Kind::Queued,
-            "the queue of loop2 grows: 3 to 41 requests in flight within 10 s, busy 60 % of the \
-             time; mostly file_data writes (100 % of the bytes)",
         ),
         (
             "held back",
