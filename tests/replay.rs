@@ -242,7 +242,7 @@ fn a_replay_has_a_period() {
     assert_eq!(some[..], all[first..first + some.len()]);
     let text = raidtrace(&["top", "--replay", &file, "--batch", "--from", "-3"]).stdout;
     assert!(text.contains("total, since"), "{text}");
-    fails(&replay(&["--from", "+1000"]), &["no interval in that period"]);
+    fails(&replay(&["--from", "+1000"]), &["the recording covers 20"]);
     fails(&replay(&["--to", "2001-01-01T00:00:00Z"]), &["is before the recording"]);
     fails(&replay(&["--from", "+4", "--to", "+2"]), &["must be before"]);
 }

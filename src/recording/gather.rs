@@ -102,7 +102,12 @@ impl Period<'_> {
         }
         let first = Reader::open(path, Wanted::Figures)?.next_item();
         let Some(first) = first else { bail!("{}: contains no events", path.display()) };
-        self.bounds(path, first.time_us())
+        let (from_us, to_us) = self.bounds(path, first.time_us())?;
+        let last_us = Reader::open(path, Wanted::Figures)?.last_time();
+        if from_us > last_us {
+            bail!(nothing(path, first.time_us(), last_us));
+        }
+        Ok((from_us, to_us))
     }
 
     /// The same, if the start of the recording is known.
@@ -131,6 +136,22 @@ impl Period<'_> {
         }
         Ok((from_us, to_us))
     }
+}
+
+/// Message for a period without intervals in a recording from `first_us` to `last_us`.
+fn nothing(path: &Path, first_us: i64, last_us: i64) -> String {
+    let zone = time::local();
+    let local = if time::is_utc(first_us, &zone) {
+        String::new()
+    } else {
+        format!(" (local {})", time::period_in(first_us, last_us, &zone))
+    };
+    format!(
+        "{}: nothing was recorded in that period; the recording covers {} to {}{local}",
+        path.display(),
+        time::rfc3339(first_us),
+        time::rfc3339(last_us),
+    )
 }
 
 /// Reads the recording from `from` to `to`, by default from its start to its end.
@@ -173,7 +194,6 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
         bail!("{}: contains no events; {}", path.display(), reader.ending());
     };
     let start_us = first.time_us();
-    let zone = time::local();
     let (from_us, to_us) = period.bounds(path, start_us)?;
     let from_us = from_us.max(start_us);
     let mut pass = Pass::new(start_us, from_us, to_us);
@@ -192,18 +212,7 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
         bail!("{}: contains no complete second; {}", path.display(), reader.ending());
     }
     if from_us > pass.newest || (pass.items == 0 && from_us == pass.newest) {
-        bail!(
-            "{}: nothing was recorded in that period; the recording covers {} to {}{}",
-            path.display(),
-            time::rfc3339(recorded_us.0),
-            time::rfc3339(recorded_us.1),
-            if time::is_utc(start_us, &zone) {
-                String::new()
-            } else {
-                let local = time::period_in(recorded_us.0, recorded_us.1, &zone);
-                format!(" (local {local})")
-            }
-        );
+        bail!(nothing(path, start_us, pass.newest));
     }
     let to_us = to_us.min(pass.newest);
     let mut worst = Worst::default();

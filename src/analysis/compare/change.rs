@@ -7,6 +7,9 @@ use crate::origin::{Op, Origin};
 /// Accepted share of false differences among those reported as significant (false discovery rate).
 pub const FALSE_DISCOVERIES: f64 = 0.05;
 
+/// Multiple of a time that is not called noise, however few requests show it.
+const LARGE: f64 = 3.0;
+
 /// Subject of a difference.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
@@ -166,6 +169,15 @@ impl Change {
         let excludes_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
         self.estimate.interval.is_some_and(excludes_zero)
             && self.adjusted.is_some_and(|q| q <= FALSE_DISCOVERIES)
+    }
+
+    /// True if a difference that is not beyond noise may be one all the same: its confidence
+    /// interval does not include 0, or it is large and rests on few requests, such as a p99.
+    pub fn is_undecided(&self) -> bool {
+        let excludes_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
+        let is_large = matches!(self.figure.unit(), Unit::Us | Unit::UsPerMib)
+            && self.times().ln().abs() >= LARGE.ln();
+        !self.is_significant() && (self.estimate.interval.is_some_and(excludes_zero) || is_large)
     }
 
     /// `after` over `before`; infinite if `before` is 0.

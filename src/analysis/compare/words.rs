@@ -48,17 +48,18 @@ pub fn difference(change: &Change) -> String {
 }
 
 /// The difference for a table: `-51 points (-55 to -47)`; `noise (-1 to +2)` if it is not beyond
-/// noise; without an interval if there is none.
+/// noise, or `undecided (-1 to +70)`; without an interval if there is none.
 pub fn difference_short(change: &Change) -> String {
     let long = difference(change);
+    let noise = if change.is_undecided() { "undecided" } else { "noise" };
     let Some((difference, interval)) = long.split_once(", 95 % interval ") else {
         return match change.estimate.p {
-            Some(_) if !change.is_significant() => "noise".to_owned(),
+            Some(_) if !change.is_significant() => noise.to_owned(),
             _ => long,
         };
     };
     match change.is_significant() {
         true => format!("{difference} ({interval})"),
-        false => format!("noise ({interval})"),
+        false => format!("{noise} ({interval})"),
     }
 }

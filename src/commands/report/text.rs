@@ -9,6 +9,7 @@ use super::lines::{COLUMNS, sentence, shares, wrapped};
 use super::{allocator, chart, slow};
 use crate::analysis::hotspot::Kind;
 use crate::analysis::item::WRITTEN_BECAUSE;
+use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::snapshot::{ArraySnapshot, Cell};
 use crate::analysis::time;
 use crate::analysis::units;
@@ -42,14 +43,16 @@ pub fn notes(report: &Report) -> Vec<&String> {
 pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<()> {
     let mut text = Vec::new();
     head(&mut text, path, report)?;
+    // After the first verdict, because they show what it means.
+    let mut operations = report.slow.as_ref();
     for array in &report.snapshot.arrays {
         writeln!(text)?;
-        array_section(&mut text, report, array)?;
+        array_section(&mut text, report, array, operations.take())?;
     }
     if let Some(allocator) = &report.allocator {
         allocator::write(&mut text, allocator)?;
     }
-    if let Some(operations) = &report.slow {
+    if let Some(operations) = operations {
         slow::write(&mut text, operations)?;
     }
     // Cut lines: tables shared with the live screen may be wider.
@@ -142,7 +145,12 @@ fn local_times(out: &mut Vec<u8>, report: &Report) -> io::Result<()> {
     Ok(())
 }
 
-fn array_section(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> io::Result<()> {
+fn array_section(
+    out: &mut Vec<u8>,
+    report: &Report,
+    array: &ArraySnapshot,
+    operations: Option<&SlowSnapshot>,
+) -> io::Result<()> {
     let snapshot = &report.snapshot;
     let secs = rows::seconds(snapshot.interval);
     wrapped(out, "", &header::subject(array))?;
@@ -152,9 +160,13 @@ fn array_section(out: &mut Vec<u8>, report: &Report, array: &ArraySnapshot) -> i
     if let Some(hotspot) = &array.hotspot {
         let mark = if hotspot.is_warning() { "!" } else { " " };
         sentence(out, mark, &hotspot.headline)?;
-        if hotspot.kind == Kind::Idle {
-            return Ok(());
-        }
+    }
+    if let Some(operations) = operations {
+        slow::write(out, operations)?;
+        writeln!(out)?;
+    }
+    if array.hotspot.as_ref().is_some_and(|h| h.kind == Kind::Idle) {
+        return Ok(());
     }
     wrapped(out, "  ", &header::measured(snapshot, array))?;
     chart::write(out, &report.timeline, array)?;
