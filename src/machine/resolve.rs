@@ -17,7 +17,8 @@ use super::types::{Array, Dev, HostTopology};
 
 /// Resolves `targets` to arrays, and to disks as arrays with one member. A target is an array,
 /// member, disk, partition, device mapper device or mount point. Without targets: all md arrays
-/// with a mounted filesystem, or else all disks with one. Includes nested and outer arrays.
+/// with a mounted filesystem, or else all running ones, or else all disks with a mounted filesystem.
+/// Includes nested and outer arrays.
 ///
 /// # Errors
 /// A target does not exist or has no disk below; without targets, no disk has a mounted filesystem.
@@ -260,7 +261,8 @@ impl<'a> Machine<'a> {
         ))
     }
 
-    /// Arrays with mounted filesystems, or else disks with mounted filesystems.
+    /// Arrays with mounted filesystems, or else all running arrays (databases and virtual machines
+    /// use some without one), or else disks with mounted filesystems.
     fn default(&self) -> Result<BTreeSet<Dev>, HostError> {
         let arrays = self.mounted_bases(&|_, b| b.kind == Kind::Md { container: false });
         // Read-only images: every snap is a loop device with a squashfs.
@@ -270,7 +272,15 @@ impl<'a> Machine<'a> {
                 .any(|t| m.mounts.first().is_some_and(|f| f.fstype == *t))
         };
         let disks = self.mounted_bases(&|m, b| !matches!(b.kind, Kind::Md { .. }) && !image(m));
-        [arrays, disks].into_iter().find(|found| !found.is_empty()).ok_or(HostError::Nothing)
+        [arrays, self.running_arrays(), disks]
+            .into_iter()
+            .find(|found| !found.is_empty())
+            .ok_or(HostError::Nothing)
+    }
+
+    fn running_arrays(&self) -> BTreeSet<Dev> {
+        let arrays = self.blocks.arrays().into_iter();
+        arrays.filter(|array| is_running(&array_state(array))).map(|array| array.dev).collect()
     }
 
     /// Arrays and disks below mounted filesystems, filtered by `keep`.

@@ -12,7 +12,7 @@ use crate::ui::typed::{seconds, short_time};
 #[derive(Args, Debug)]
 pub struct Top {
     /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
-    /// filesystem, or every disk that does if there is none
+    /// filesystem, or else every running one, or else every disk that holds one
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 

@@ -54,8 +54,7 @@ fn partitions_dm_and_links() {
     ] {
         assert_eq!(tree.names(&[target]).as_deref(), Ok(expected), "{target}");
     }
-    // Without an array with a mounted filesystem: the disk with one.
-    assert_eq!(tree.names(&[]).as_deref(), Ok("sda"));
+    assert_eq!(tree.names(&[]).as_deref(), Ok("md0"), "nothing on it is mounted");
     tree.add("mount 253:0 /lv ext4 /dev/mapper/vg-lv rw");
     assert_eq!(tree.names(&[]).as_deref(), Ok("md0"));
 }
@@ -89,6 +88,15 @@ fn errors_have_a_reason_and_a_remedy() {
     says(tree.names(&["md126"]), &["container", "md125"]);
     says(tree.names(&["zero"]), &["nothing beneath"]);
     assert_eq!(tree.names(&["md125"]).as_deref(), Ok("md125"));
+}
+
+/// A database or a virtual machine on the array itself; the root filesystem is on another disk.
+#[test]
+fn an_array_without_a_filesystem_is_chosen_before_disks() {
+    let tree = raid0_of_12();
+    let mounted = tree.names(&[]);
+    std::fs::write(tree.path("proc/self/mountinfo"), "").unwrap();
+    assert_eq!(tree.names(&[]), mounted);
 }
 
 #[test]
