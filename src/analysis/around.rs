@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::advice::slow::MdSettings;
 
+/// Maximum number of names in [`Around::asleep`] of several intervals.
+const MAX_ASLEEP: usize = 32;
+
 /// Facts at the end of an interval. Counters are cumulative in a sample, and those of the interval
 /// in a snapshot ([`Around::since`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +23,10 @@ pub struct Around {
     /// Disks that not only the member uses, by name of the member.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub disks: Vec<SharedDisk>,
+    /// Statistics of the members that are device-mapper devices, by name: what a target does with a
+    /// request is not in the time of the disks below.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub mapped: BTreeMap<String, DeviceIo>,
     /// Processes that have a member's whole disk open, by kernel name of the disk.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub openers: BTreeMap<String, String>,
@@ -39,6 +46,9 @@ pub struct Around {
     /// Tasks that submitted to the array and have not run since, longest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hung: Vec<HungTask>,
+    /// What tasks waited for, by name, longest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub asleep: Vec<Asleep>,
 }
 
 /// Reads and writes, see Documentation/block/stat.rst.
@@ -95,6 +105,38 @@ pub struct HungTask {
     pub function: String,
 }
 
+/// What the tasks of a name waited for in the kernel, from samples of their state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Asleep {
+    /// `comm`, printable.
+    pub comm: String,
+    /// True for kernel threads.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_kernel: bool,
+    /// Estimated time in uninterruptible sleep, ms, by function as in [`HungTask::function`]. Times
+    /// of tasks that sleep side by side add up.
+    pub ms: BTreeMap<String, u64>,
+    /// Voluntary context switches.
+    pub sleeps: u64,
+}
+
+impl Asleep {
+    /// Time in uninterruptible sleep, ms.
+    pub fn total_ms(&self) -> u64 {
+        self.ms.values().sum()
+    }
+
+    /// Adds those of the same name in another interval.
+    pub fn add(&mut self, other: &Self) {
+        for (function, ms) in &other.ms {
+            let sum = self.ms.entry(function.clone()).or_default();
+            *sum = sum.saturating_add(*ms);
+        }
+        self.sleeps = self.sleeps.saturating_add(other.sleeps);
+    }
+}
+
 impl DeviceIo {
     /// Increase since `before`; `in_flight` is the present one.
     pub fn since(&self, before: &Self) -> Self {
@@ -137,6 +179,13 @@ impl Around {
     /// Adds the counters of the interval before.
     pub fn merge(&mut self, earlier: &Self) {
         self.io.add(&earlier.io);
+        for earlier in &earlier.asleep {
+            if let Some(asleep) = self.asleep.iter_mut().find(|a| a.comm == earlier.comm) {
+                asleep.add(earlier);
+            } else if self.asleep.len() < MAX_ASLEEP {
+                self.asleep.push(earlier.clone());
+            }
+        }
         self.pair(earlier, |io, was| {
             if let Some(was) = was {
                 io.add(was);
@@ -147,6 +196,9 @@ impl Around {
     /// Calls `each` with the counters of every disk and neighbour, and those of the same device in
     /// `other`.
     fn pair(&mut self, other: &Self, each: impl Fn(&mut DeviceIo, Option<&DeviceIo>)) {
+        for (name, io) in &mut self.mapped {
+            each(io, other.mapped.get(name));
+        }
         for disk in &mut self.disks {
             let was =
                 other.disks.iter().find(|d| (&d.member, &d.disk) == (&disk.member, &disk.disk));

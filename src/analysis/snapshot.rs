@@ -207,10 +207,11 @@ impl TaskSnapshot {
         self.role.as_deref().unwrap_or_default().ends_with(THROTTLED_ROLE)
     }
 
-    /// True for jbd2, writeback and other workers, which submit what other tasks have dirtied.
+    /// True for jbd2, xfsaild, writeback and other workers, which submit what other tasks have dirtied.
     pub fn writes_for_others(&self) -> bool {
         let role = self.role.as_deref().unwrap_or_default();
-        role.starts_with("jbd2 journal") || role.starts_with("writeback") || self.is_worker()
+        let roles = ["jbd2 journal", "writeback", "XFS metadata writeback"];
+        roles.iter().any(|start| role.starts_with(start)) || self.is_worker()
     }
 
     /// True for a kernel worker that was not writing back when its name was read.

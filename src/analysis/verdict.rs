@@ -3,7 +3,7 @@
 //! * [`kind`]: a verdict and its parts.
 //! * [`moment`]: the figures of one interval that the verdict needs, and sums of several.
 //! * [`evidence`]: the last seconds and the calm time before, with measures of them; [`cause`]
-//!   finds the cause.
+//!   finds the cause. [`held`]: what tasks wait for before their IO reaches the array.
 //! * [`words`]: the sentence and the actions. [`period`]: the verdict of a longer time.
 //!
 //! The verdict depends only on the moments before it, so a recording gives the same verdict as the
@@ -19,6 +19,7 @@ use super::snapshot::{ArraySnapshot, Snapshot};
 
 mod cause;
 mod evidence;
+mod held;
 mod kind;
 mod moment;
 mod period;
@@ -26,12 +27,11 @@ mod period;
 mod tests;
 mod words;
 
+pub use held::WAITS_IN;
 pub use kind::{Cause, Kind, Part, Severity, Verdict, Waiting};
 use moment::{Moment, Sum};
 pub use period::Worst;
 
-/// Time that a task must have been asleep before its kernel stack is read.
-pub const HELD: Duration = Duration::from_secs(1);
 /// Time for which nothing completes until an array is stalled.
 const STALLED: Duration = Duration::from_secs(3);
 /// The last seconds, which are judged.
@@ -48,35 +48,6 @@ const SLOW_ALONE: f64 = 100_000.0;
 /// Least number of tasks that wait, on average; and the same if the wait is twice as long as one
 /// that is slow: few waits differ by chance.
 const WAITING: (f64, f64) = (0.25, 0.1);
-
-/// A kernel function in which tasks sleep, and the cause that this shows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WaitsIn(
-    /// Start of the function's name.
-    pub &'static str,
-    Kind,
-    /// Name of the cause.
-    &'static str,
-);
-
-/// Functions that a hung task's stack is searched for, the most telling first.
-pub const WAITS_IN: &[WaitsIn] = &[
-    // fs/super.c: sb_start_write() sleeps in percpu_rwsem_wait() while the filesystem is frozen.
-    WaitsIn("percpu_rwsem_wait", Kind::Filesystem, "frozen"),
-    WaitsIn("__percpu_down_read", Kind::Filesystem, "frozen"),
-    WaitsIn("__sb_start_write", Kind::Filesystem, "frozen"),
-    WaitsIn("md_write_start", Kind::Md, "superblock"),
-    WaitsIn("md_flush_request", Kind::Md, "flush"),
-    WaitsIn("raid5_get_active_stripe", Kind::Md, "stripe_cache"),
-    WaitsIn("wait_barrier", Kind::Md, "barrier"),
-    WaitsIn("_wait_barrier", Kind::Md, "barrier"),
-    WaitsIn("md_handle_request", Kind::Md, "suspended"),
-    WaitsIn("rq_qos_wait", Kind::CgroupLimit, "io.latency or writeback throttling"),
-    WaitsIn("blkcg_maybe_throttle", Kind::CgroupLimit, "io.latency or io.cost"),
-    WaitsIn("jbd2_log_wait_commit", Kind::Journal, "commit"),
-    WaitsIn("wait_transaction_locked", Kind::Journal, "commit"),
-    WaitsIn("add_transaction_credits", Kind::Journal, "full"),
-];
 
 /// Moments of all arrays by the time of their end. Times that are judged again replace themselves.
 #[derive(Debug, Default)]
@@ -114,7 +85,10 @@ const MOMENTS: usize = 4096;
 /// Gives `array` the verdict, and makes the headline say the same.
 pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
     if let Some(hotspot) = &mut array.hotspot {
-        if verdict.severity > Severity::None {
+        // Samples of what tasks sleep in do not show a limit, which holds what they submitted.
+        let is_vague = verdict.severity < Severity::Stalled
+            && (verdict.cause.kind == Kind::Unexplained || verdict.cause.name == held::COMMIT);
+        if verdict.severity > Severity::None && !(is_vague && hotspot.is_limit()) {
             hotspot.lead_with(&verdict);
         } else if hotspot.is_limit() {
             verdict.severity = Severity::Slow;

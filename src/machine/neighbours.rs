@@ -31,11 +31,15 @@ pub fn disk_of(sys: &Sys, name: &str) -> Option<String> {
     path.join("partition").exists().then_some(parent)
 }
 
-/// User of a device: an array or volume on it, a mount point, or `swap`; empty if unknown.
+/// User of a device: an array or volume on it with its user (`md1, swap`), a mount point, or `swap`;
+/// empty if unknown.
 pub fn user_of(sys: &Sys, name: &str) -> String {
     let dir = sys.path("/sys/class/block").join(name);
     if let Some(holder) = names(dir.join("holders")).into_iter().next() {
-        return holder;
+        return match user_of(sys, &holder) {
+            user if user.is_empty() => holder,
+            user => format!("{holder}, {user}"),
+        };
     }
     let dev = attribute(dir.join("dev")).and_then(|text| Dev::parse(&text));
     let mounts = mounts::read(sys).unwrap_or_default();

@@ -41,14 +41,24 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
-/// Number of voluntary context switches of a task in uninterruptible sleep; `None` in another
-/// state, if the task has exited, or if /proc belongs to another PID namespace. Two equal numbers
-/// mean that the task has not run in between.
-pub fn sleeps_since(sys: &Sys, pid: u32) -> Option<u64> {
+/// Whether a task sleeps. Two equal values in uninterruptible sleep mean that the task has not run
+/// in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sleep {
+    /// State D: it waits for a disk or a lock in the kernel.
+    pub is_uninterruptible: bool,
+    /// Number of voluntary context switches.
+    pub switches: u64,
+}
+
+/// State of a task; `None` if the task has exited, or if /proc belongs to another PID namespace.
+pub fn sleep(sys: &Sys, pid: u32) -> Option<Sleep> {
     let status = sys.text(&format!("/proc/{pid}/status")).filter(|_| sys.has_host_pids())?;
     let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
-    field("State:").filter(|state| state.starts_with('D'))?;
-    field("voluntary_ctxt_switches:")?.parse().ok()
+    Some(Sleep {
+        is_uninterruptible: field("State:")?.starts_with('D'),
+        switches: field("voluntary_ctxt_switches:")?.parse().ok()?,
+    })
 }
 
 /// Functions on a task's kernel stack, innermost first; empty without the permission to read it.

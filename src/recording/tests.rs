@@ -14,7 +14,7 @@ use super::header::{Array, Filesystem, Header, Member, Mount};
 use super::rows::{Device, Devices, StateRow};
 use crate::advice::slow::MdSettings;
 use crate::analysis::alloc::fixture;
-use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
+use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fold::{DiskCounters, MemberNow, Subject};
 use crate::analysis::item::{Item, State};
@@ -91,6 +91,7 @@ fn around() -> Around {
             io: io(8),
             others: vec![Neighbour { device: "sda2".into(), user: "swap".into(), io: io(9) }],
         }],
+        mapped: BTreeMap::from([("dm-0".to_owned(), io(10))]),
         openers: BTreeMap::from([("sda".to_owned(), "dd (pid 3)".to_owned())]),
         sync_action: Some("check".to_owned()),
         suspended: vec!["md127".to_owned()],
@@ -104,6 +105,12 @@ fn around() -> Around {
             comm: "mysqld".to_owned(),
             ms: 2,
             function: "md_handle_request".to_owned(),
+        }],
+        asleep: vec![Asleep {
+            comm: "jbd2/md127-8".to_owned(),
+            is_kernel: true,
+            ms: BTreeMap::from([("jbd2_log_wait_commit".to_owned(), 3)]),
+            sleeps: 4,
         }],
     }
 }

@@ -1,26 +1,17 @@
 //! Reads the facts of [`Around`] once an interval.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
+use super::asleep::Sleepers;
 use super::{Session, md_settings};
-use crate::analysis::around::{Around, DeviceIo, HungTask, Neighbour, SharedDisk};
-use crate::analysis::counters::{THROTTLED, TaskId};
+use crate::analysis::around::{Around, DeviceIo, Neighbour, SharedDisk};
 use crate::analysis::fold::Subject;
-use crate::analysis::verdict::{HELD, WAITS_IN};
 use crate::machine::privileges::raised;
-use crate::machine::{Array, ArrayState, DiskStat, StatFile, Sys, neighbours, task};
-use crate::printable::sanitize;
+use crate::machine::{Array, ArrayState, DiskStat, StatFile, Sys, neighbours};
 
 /// Interval of the search for other users of the disks.
 const SEARCH: Duration = Duration::from_secs(10);
-/// Time for which a task that has submitted something is looked at.
-const REMEMBERED: Duration = Duration::from_secs(10);
-/// Maximum number of these tasks.
-const TASKS: usize = 256;
-/// Maximum number of hung tasks of an array in the facts.
-const HUNG: usize = 4;
-
 /// Open files and tasks to look at.
 #[derive(Default)]
 pub struct Surroundings {
@@ -31,82 +22,10 @@ pub struct Surroundings {
     /// Processes that have one of the disks, or of the other devices, open.
     openers: BTreeMap<String, String>,
     searched: Option<Instant>,
-    /// Tasks that submitted in this interval.
-    new: HashSet<TaskId>,
-    /// Tasks that submitted recently, and when.
-    tasks: HashMap<TaskId, Seen>,
-}
-
-struct Seen {
-    last: Instant,
-    /// Context switches in uninterruptible sleep, and when that number was first read.
-    sleeps: Option<(u64, Instant)>,
-    function: String,
+    pub sleepers: Sleepers,
 }
 
 impl Surroundings {
-    /// Records that a task has submitted something.
-    pub fn submitted(&mut self, id: TaskId) {
-        if id.pid & THROTTLED == 0 && self.new.len() < TASKS {
-            self.new.insert(id);
-        }
-    }
-
-    /// Looks for tasks that have not run since they submitted something.
-    fn look(&mut self, sys: &Sys, now: Instant) {
-        let new = std::mem::take(&mut self.new);
-        self.tasks.retain(|id, seen| {
-            !new.contains(id)
-                && match (task::sleeps_since(sys, id.pid), seen.sleeps) {
-                    (Some(count), Some((same, since))) if count == same => {
-                        if seen.function.is_empty() && now - since >= HELD {
-                            let stack = raised(|| task::stack(sys, id.pid));
-                            let known = WAITS_IN.iter().map(|known| known.0);
-                            let known = known.filter(|f| stack.iter().any(|on| on.starts_with(f)));
-                            let function = known.map(str::to_owned).next();
-                            seen.function =
-                                function.or(stack.into_iter().next()).unwrap_or_default();
-                        }
-                        true
-                    }
-                    (Some(count), _) => {
-                        (seen.sleeps, seen.function) = (Some((count, now)), String::new());
-                        true
-                    }
-                    (None, _) => {
-                        seen.sleeps = None;
-                        now - seen.last < REMEMBERED
-                    }
-                }
-        });
-        for id in new {
-            let seen = Seen { last: now, sleeps: None, function: String::new() };
-            self.tasks.insert(id, seen);
-        }
-    }
-
-    fn hung(&self, sys: &Sys, array: u32, now: Instant) -> Vec<HungTask> {
-        let one = |(id, seen): (&TaskId, &Seen)| {
-            let ms = u64::try_from((now - seen.sleeps?.1).as_millis()).ok()?;
-            let comm = task::comm(sys, id.pid).unwrap_or_default();
-            let comm = sanitize(&comm);
-            (id.array == array && ms > 0).then(|| HungTask {
-                pid: id.pid,
-                comm,
-                ms,
-                function: seen.function.clone(),
-            })
-        };
-        let mut hung: Vec<HungTask> = self.tasks.iter().filter_map(one).collect();
-        // A kernel thread such as jbd2 waits for the same, on behalf of the tasks.
-        hung.sort_by_key(|hung| {
-            let is_kernel = task::is_kernel_thread(sys, hung.pid) == Some(true);
-            (is_kernel, std::cmp::Reverse(hung.ms), hung.pid)
-        });
-        hung.truncate(HUNG);
-        hung
-    }
-
     fn io(&mut self, sys: &Sys, name: &str) -> Option<DeviceIo> {
         if !self.stats.contains_key(name) {
             let disk = neighbours::disk_of(sys, name);
@@ -139,6 +58,11 @@ impl Surroundings {
             disks.push(SharedDisk { member: key.1, disk: key.0, io, others });
         }
         disks
+    }
+
+    fn mapped(&mut self, sys: &Sys, array: &Array) -> BTreeMap<String, DeviceIo> {
+        let members = array.members.iter().filter(|m| m.name.starts_with("dm-"));
+        members.filter_map(|m| Some((m.name.clone(), self.io(sys, &m.name)?))).collect()
     }
 
     /// Looks up the other devices and their users again, now and then.
@@ -182,7 +106,7 @@ impl Session {
         let now = Instant::now();
         let (sys, around) = (&*self.sys, &mut self.around);
         around.search(sys, &self.traced.topology.host.arrays, now);
-        around.look(sys, now);
+        around.sleepers.look(sys, now);
         let arrays = self.traced.topology.host.arrays.iter().zip(&self.states);
         for ((array, state), (subject, number)) in arrays.zip(subjects.iter_mut().zip(0..)) {
             let Some(io) = around.io(sys, &array.name) else { continue };
@@ -196,12 +120,14 @@ impl Session {
                 io,
                 earlier: DeviceIo::default(),
                 disks: around.disks(sys, array),
+                mapped: around.mapped(sys, array),
                 sync_action: action,
                 suspended: suspended(sys, array),
                 stripe_cache_full: is_full,
                 settings: advise.then(|| md_settings::read(sys, &array.name)),
                 openers: openers(array, &around.openers),
-                hung: around.hung(sys, number, now),
+                hung: around.sleepers.hung(number, now),
+                asleep: around.sleepers.take(number),
             });
         }
     }

@@ -311,7 +311,8 @@ fn run<S: Source>(
         if notes != sent && ticks.try_send(Tick::Notes(notes.clone())).is_ok() {
             sent = notes;
         }
-        let waits = [source.drain_every(), source.session().next_check()];
+        let look = source.session().look_at_tasks();
+        let waits = [source.drain_every(), source.session().next_check(), look];
         let wait = waits.into_iter().flatten().fold(wait, Duration::min);
         match orders.recv_timeout(wait) {
             Ok(Order::Interval(period)) => {

@@ -12,6 +12,7 @@
 
 pub mod alloc;
 mod around;
+mod asleep;
 pub mod cpus;
 pub mod engine;
 mod groups;
@@ -40,7 +41,7 @@ use self::groups::uneven_groups;
 use self::paths::Paths;
 use self::prepare::{Preparation, tables};
 pub use self::update::Update;
-use crate::analysis::counters::{Counters, JournalCounters, TaskId};
+use crate::analysis::counters::{Counters, JournalCounters, TaskId, TaskKey};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
 use crate::machine::mballoc;
@@ -286,9 +287,16 @@ impl Session {
         &mut self.traced.probe
     }
 
-    /// Records that a task has submitted something: it is looked at if it then does not run.
+    /// Records that a task has submitted something: what it waits for is looked at.
     pub fn submitted(&mut self, task: TaskId) {
-        self.around.submitted(task);
+        self.around.sleepers.add([task], Instant::now());
+    }
+
+    /// Looks at what tasks wait for, if it is time. Returns the time until the next look.
+    fn look_at_tasks(&mut self) -> Option<Duration> {
+        let now = Instant::now();
+        self.around.sleepers.look(&self.sys, now);
+        self.around.sleepers.next(now)
     }
 
     /// Makes later samples wait for paths. Call this after the last event was recorded.
@@ -358,9 +366,8 @@ impl Session {
             self.traced.probe.set_in_sync(number, in_sync)?;
             subject.read_reason_uncertain = !in_sync && !self.traced.reads_stripes;
         }
-        for key in counters.tasks.keys() {
-            self.around.submitted(key.id());
-        }
+        let tasks = counters.tasks.keys().chain(counters.dirtied.keys());
+        self.around.sleepers.add(tasks.map(TaskKey::id), Instant::now());
         self.look_around(&mut arrays);
         // Append: existing arrays must keep their index.
         arrays.extend(

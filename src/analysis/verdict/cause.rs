@@ -5,10 +5,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::evidence::{Evidence, Found, GREW, median, quantile};
+use super::held::{
+    BARRIER, COMMIT, DIRTY_LIMIT, HELD, Held, SUSPENDED, held, known as waits_in, sleep_us,
+};
 use super::moment::{Load, Waits};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
-use super::{Sum, Verdict, WAITING, WAITS_IN};
+use super::{Sum, Verdict, WAITING};
+use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
 
@@ -16,8 +20,16 @@ use crate::analysis::units;
 const SAME: f64 = 0.1;
 /// Multiple of the usual time that is slow if nothing is known of the time before.
 const UNUSUAL: f64 = 10.0;
-/// Time in which the tasks are looked for: what they dirtied is written for seconds.
+/// Times in which the tasks are looked for. What they dirtied is written within seconds, or up to
+/// half a minute later (vm.dirty_expire_centisecs).
 const RECENT: Duration = Duration::from_secs(10);
+const BACKLOG: Duration = Duration::from_secs(30);
+/// Time after which a task that has not run is still waiting for what it submitted before.
+const HANGS: Duration = Duration::from_secs(1);
+/// Least share of the array's work of a task that has only itself to wait for.
+const MOST: f64 = 0.5;
+/// Shortest mean sleep that samples can tell, µs.
+const LEAST_SLEEP: f64 = 1_000.0;
 /// Size up to which a read or write is expected to take no longer than a small one, bytes.
 const LARGE: f64 = 262_144.0;
 /// Least share of the members' work of a resync or neighbour that is the cause.
@@ -26,8 +38,12 @@ const SHARED: f64 = 0.3;
 const SLOWER: f64 = 2.0;
 /// The same during a resync or beside a neighbour, which can delay one member more than others.
 const MUCH_SLOWER: f64 = 8.0;
+/// Least share of the slowest member's time that all take if what they share is slow.
+const ALIKE: f64 = 0.2;
 /// Least share of the waited time that is spent in md for md to be the cause.
 const IN_MD: f64 = 0.5;
+/// Least number of tasks of a name that sleep, on average, to be judged by samples.
+const ASLEEP: f64 = 0.5;
 
 /// The verdict at the last of `known`, which are in order.
 pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
@@ -37,7 +53,8 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     let start = last_seconds(known, NOW);
     let now = Sum::of(&known[start..]);
     let recent = Sum::of(&known[last_seconds(known, RECENT)..]);
-    let onset = onset(known, start);
+    let backlog = Sum::of(&known[last_seconds(known, BACKLOG)..]);
+    let onset = onset(known, start, |m| m.waits.mean_us(), Moment::is_stuck);
     let calm = &known[..onset.min(start)];
     let mut calm_waits = Waits::default();
     calm.iter().for_each(|k| calm_waits.add(&k.1.waits));
@@ -55,6 +72,8 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
         usual_us: now.waits.usual_us(&around.earlier).filter(|_| !is_enough),
         now,
         recent,
+        backlog,
+        asleep: None,
         names: true,
     };
     // The first moment without completions: its requests may have been submitted at its end.
@@ -66,9 +85,16 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
         return verdict;
     }
     let waits = evidence.now.waits;
-    let share = waits.waited_share().or(calm_waits.waited_share().filter(|_| is_enough));
-    // Nothing was submitted, because the tasks wait for what they submitted before.
-    if let (None, Some(us)) = (waits.waited_share(), waits.mean_of_all_us())
+    // Nothing was submitted, or only for others, because the tasks wait for what they submitted
+    // before.
+    let hangs = |hung: &HungTask| {
+        Duration::from_millis(hung.ms) >= HANGS && evidence.recent.waiting.contains_key(&hung.comm)
+    };
+    let own = waits.waited_share().filter(|share| *share > 0.0 || !last.hung.iter().any(hangs));
+    let earlier = || evidence.recent.waits.waited_share().filter(|share| *share > 0.0);
+    let calm_share = || calm_waits.waited_share().filter(|_| is_enough);
+    let share = own.or_else(earlier).or_else(calm_share);
+    if let (None, Some(us)) = (own, waits.mean_of_all_us())
         && share > Some(0.0)
     {
         evidence.wait_us = us;
@@ -81,10 +107,13 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     let alone = usual.clamp(SLOW[2].0, SLOW_ALONE) * (waits.mean_bytes() / LARGE).max(1.0);
     let limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
-    if waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit {
+    let is_fast = waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit;
+    if !is_fast {
+        evidence.before = is_enough.then(|| Sum::of(calm));
+    } else if !evidence.sleeps_long(known, start) {
+        evidence.before = None;
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
-    evidence.before = is_enough.then(|| Sum::of(calm));
     let mut verdict = evidence.verdict(Severity::Slow, evidence.cause());
     evidence.names = false;
     verdict.anonymous = evidence.verdict(Severity::Slow, evidence.cause()).sentence;
@@ -128,17 +157,27 @@ fn means(moments: &[(Timestamp, &Moment)]) -> Vec<f64> {
     moments.iter().filter_map(|k| k.1.waits.mean_us()).collect()
 }
 
-/// Index of the first moment of the slow time that has not ended; the number of moments if the last
-/// one is not slow.
-fn onset(known: &[(Timestamp, &Moment)], start: usize) -> usize {
-    let low = quantile(means(&known[..start]), 0.2).unwrap_or(0.0);
+/// Index of the first moment of the slow time that has not ended, by the mean waits; the number of
+/// moments if the last one is not slow.
+fn onset(
+    known: &[(Timestamp, &Moment)],
+    start: usize,
+    mean: impl Fn(&Moment) -> Option<f64>,
+    is_stuck: impl Fn(&Moment) -> bool,
+) -> usize {
+    let calm = known[..start].iter().filter_map(|k| mean(k.1)).collect();
+    let low = quantile(calm, 0.2).unwrap_or(0.0);
     let limit = slow_from(low).min(2.0 * low.max(SLOW[1].0));
-    let mut onset = known.len();
+    let (mut onset, mut calm) = (known.len(), 0);
     for (at, (_, moment)) in known.iter().enumerate().rev() {
-        let mean = moment.waits.mean_us();
-        if moment.is_stuck() || mean.is_some_and(|us| us >= limit) {
-            onset = at;
-        } else if onset.min(start) > at + 2 {
+        let us = mean(moment);
+        if is_stuck(moment) || us.is_some_and(|us| us >= limit) {
+            (onset, calm) = (at, 0);
+        } else if us.is_some() || !moment.waits.is_in_flight() {
+            // Else nothing that is waited for has ended: that is neither slow nor calm.
+            calm += 1;
+        }
+        if at < start && calm > 2 {
             break;
         }
     }
@@ -147,23 +186,25 @@ fn onset(known: &[(Timestamp, &Moment)], start: usize) -> usize {
 
 /// Verdict if nothing returns: `stuck` is the time for which the array has completed nothing.
 fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
-    let known = |function: &str| WAITS_IN.iter().find(|known| function.starts_with(known.0));
     let last = evidence.last;
-    let longest = last.hung.iter().find(|h| known(&h.function).is_some());
-    let idle = evidence.now.waits.is_idle();
+    let idle = evidence.now.waits.is_idle() && !evidence.now.waits.is_in_flight();
+    // A commit waits for IO in turn.
+    let tells =
+        |h: &&HungTask| waits_in(&h.function).is_some_and(|known| known.2 != COMMIT || idle);
+    let longest = last.hung.iter().find(tells);
     let hung = longest.or(last.hung.first().filter(|_| idle || !last.suspended.is_empty()));
     let seconds = hung.map_or(0.0, |h| h.ms as f64 / 1000.0).max(stuck);
     if seconds < STALLED.as_secs_f64() {
         return None;
     }
-    evidence.wait_us = seconds * 1e6;
+    let wait_us = std::mem::replace(&mut evidence.wait_us, seconds * 1e6);
     let name = &evidence.array.info.name;
     let of = |kind, cause: &str| Cause { kind, name: cause.to_owned(), share: 1.0 };
     let found = if last.suspended.contains(name) {
-        words::suspended_array(name, of(Kind::Md, "suspended"))
+        words::suspended_array(name, of(Kind::Md, SUSPENDED))
     } else if let Some(member) = last.suspended.first() {
         words::suspended_member(member, of(Kind::Member, member))
-    } else if let Some(known) = hung.and_then(|h| known(&h.function)) {
+    } else if let Some(known) = hung.and_then(|h| waits_in(&h.function)) {
         words::sleeps_in(evidence, known.0, of(known.1, known.2))
     } else if hung.is_some() && stuck == 0.0 {
         words::before_the_array(name, of(Kind::Filesystem, ""))
@@ -171,7 +212,11 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
         let sick = |m: &&Load| m.in_flight > 0 && m.completed == 0;
         let sick: Vec<&Load> = evidence.now.members.iter().filter(sick).collect();
         match &sick[..] {
-            [] => words::unexplained(of(Kind::Unexplained, "")),
+            [] => {
+                // All members complete something now and then: slow, rather.
+                evidence.wait_us = wait_us;
+                return None;
+            }
             [one] => words::hangs(one, evidence, of(Kind::Member, &one.name)),
             all => words::all_hang(all, of(Kind::Path, "")),
         }
@@ -195,16 +240,83 @@ impl Evidence<'_> {
         }
     }
 
+    /// True if a task sleeps longer in the kernel than before, although the reads and writes of the
+    /// array are not longer: an fsync takes several of them, and tasks wait before their IO gets
+    /// there.
+    fn sleeps_long(&mut self, known: &[(Timestamp, &Moment)], start: usize) -> bool {
+        let asleep = self.now.asleep.values().filter(|a| !a.is_kernel);
+        let tasks = asleep.map(|a| (a.total_ms(), a.comm.clone()));
+        let long = self.now.waits.seconds * 1000.0 * ASLEEP;
+        let mut tasks: Vec<(u64, String)> = tasks.filter(|task| task.0 as f64 >= long).collect();
+        tasks.sort_by(|a, b| b.cmp(a));
+        tasks.into_iter().any(|(_, comm)| self.sleeps_longer(&comm, known, start))
+    }
+
+    fn sleeps_longer(&mut self, comm: &str, known: &[(Timestamp, &Moment)], start: usize) -> bool {
+        let submits = known.iter().any(|k| k.1.waiting.contains_key(comm));
+        let mean = |m: &Moment| {
+            let asleep = m.asleep.iter().find(|a| a.comm == comm)?;
+            let bios = m.waiting.get(comm).copied().unwrap_or(0.0);
+            Some(sleep_us(asleep, submits.then_some(bios)))
+        };
+        let bios = self.now.waiting.get(comm).copied().unwrap_or(0.0);
+        let asleep = self.now.asleep.get(comm);
+        let us = asleep.map_or(0.0, |a| sleep_us(a, submits.then_some(bios)));
+        if us < SLOW[2].0 {
+            return false;
+        }
+        let onset = onset(known, start, mean, |_| false);
+        let calm = &known[..onset.min(start)];
+        let seconds = calm.iter().filter(|k| mean(k.1).is_some()).map(|k| k.1.waits.seconds);
+        let is_enough = seconds.sum::<f64>() >= CALM.0.as_secs_f64();
+        // The sum, because a task with little IO does not sleep in most samples.
+        let mut all = Asleep::default();
+        calm.iter().flat_map(|k| &k.1.asleep).filter(|a| a.comm == comm).for_each(|a| all.add(a));
+        let bios = calm.iter().filter_map(|k| k.1.waiting.get(comm)).sum();
+        let before = is_enough.then(|| sleep_us(&all, submits.then_some(bios)).max(LEAST_SLEEP));
+        // A task that has just begun is only known to be held if it does not wait for its own IO.
+        let held = held(&self.now, |other| other == comm).filter(|held| held.share >= HELD);
+        let by = held.map(|held| held.by.2);
+        let is_odd = by.is_some_and(|by| ![DIRTY_LIMIT, COMMIT].contains(&by));
+        if us < before.map_or(if is_odd { SLOW_ALONE } else { f64::INFINITY }, slow_from) {
+            return false;
+        }
+        self.before = is_enough.then(|| Sum::of(calm));
+        // A task waits for its own work, or for the limit of what it dirties itself.
+        let is_most = self.largest().is_some_and(|most| most.0 == comm && most.1 >= MOST);
+        let is_own = self.grown().is_some_and(|grown| grown.0 == comm);
+        if is_own || is_most && by == Some(DIRTY_LIMIT) {
+            return false;
+        }
+        self.since = (onset < known.len()).then(|| began(known, onset)).filter(|_| onset > 0);
+        (self.wait_us, self.before_us, self.usual_us) = (us, before, None);
+        self.asleep = Some((comm.to_owned(), submits));
+        true
+    }
+
+    /// What holds the waiting tasks, without the one that does more than before.
+    fn held(&self) -> Option<Held> {
+        let grown = self.grown().map(|grown| grown.0);
+        let waits =
+            |comm: &str| self.asleep.as_ref().map_or(Some(comm) != grown, |task| task.0 == comm);
+        held(&self.now, waits).filter(|held| held.share >= HELD)
+    }
+
     fn cause(&self) -> Found {
         let of = |kind, name: &str, share: f64| Cause { kind, name: name.to_owned(), share };
         let array = &self.array.info.name;
+        if self.last.suspended.contains(array) {
+            return words::suspended_array(array, of(Kind::Md, SUSPENDED, 1.0));
+        }
         let sum = |of: fn(&Load) -> f64| self.now.members.iter().map(of).sum::<f64>();
         let (all, device) = (sum(Load::total).max(f64::MIN_POSITIVE), self.in_device());
         let of_worst = self.worst().map_or(0.0, |m| m.resync / m.total().max(f64::MIN_POSITIVE));
         let resync = (sum(|m| m.resync) / all).max(of_worst);
         // md's barrier lets no write into the area that is being resynced.
+        let held_by = self.held();
+        let at_barrier = held_by.filter(|held| held.by.2 == BARRIER);
         let is_held = matches!(self.array.info.level.as_str(), "raid1" | "raid10")
-            && device < IN_MD
+            && (device < IN_MD || at_barrier.is_some())
             && resync > 0.0;
         let is_resync = self.around.sync_action.is_some() && (resync >= SHARED || is_held);
         let shared = |m: &&Load| {
@@ -213,13 +325,21 @@ impl Evidence<'_> {
                 && self.grew(&m.name, GREW, Load::neighbour)
         };
         let us = |m: &Load| self.mean_us(m).unwrap_or(0.0);
-        let neighbour = self.now.members.iter().filter(shared);
-        let neighbour = neighbour.max_by(|a, b| us(a).total_cmp(&us(b)));
+        let longest = |of: &'_ Sum| -> Option<usize> {
+            let at = (0..of.members.len()).filter(|at| shared(&&of.members[*at]));
+            at.max_by(|a, b| us(&of.members[*a]).total_cmp(&us(&of.members[*b])))
+        };
+        // Requests that wait behind those of a neighbour complete seconds later.
+        let neighbour = longest(&self.now).map(|at| &self.now.members[at]);
+        let neighbour = neighbour.or(longest(&self.recent).map(|at| &self.recent.members[at]));
         let is_disturbed = is_resync || neighbour.is_some();
         let least = if is_disturbed { MUCH_SLOWER } else { SLOWER };
         let grown = self.grown();
+        let has_neighbour =
+            |m: &&Load| shared(m) || self.recent.member(&m.name).is_some_and(|m| shared(&m));
         if let Some((members, times)) = self.slower()
             && times >= least
+            && !members.iter().any(has_neighbour)
             && (device >= IN_MD || times >= MUCH_SLOWER)
             && grown.is_none()
         {
@@ -236,33 +356,45 @@ impl Evidence<'_> {
             return words::neighbour(member, self, of(Kind::Neighbour, name, share));
         }
         if is_resync {
-            let at_barrier = resync < SHARED;
-            let share = if at_barrier { 1.0 - device } else { resync };
-            return words::resync(self, at_barrier, of(Kind::Resync, array, share));
+            let share = match at_barrier {
+                Some(held) => held.share,
+                None if resync < SHARED => 1.0 - device,
+                None => resync,
+            };
+            let is_barrier = at_barrier.is_some() || resync < SHARED;
+            return words::resync(self, is_barrier, of(Kind::Resync, array, share));
+        }
+        if let Some(held) = held_by.filter(|held| held.by.2 != COMMIT) {
+            if held.by.2 == "stripe_cache" {
+                return words::stripe_cache(self, of(Kind::Md, held.by.2, held.share));
+            }
+            return words::held(self, &held, grown, of(held.by.1, held.by.2, held.share));
         }
         if let Some((name, share)) = grown {
             return words::load(self, true, of(Kind::Load, name, share));
         }
-        if device < IN_MD {
+        if device < IN_MD && self.asleep.is_none() {
             return if self.around.stripe_cache_full {
                 words::stripe_cache(self, of(Kind::Md, "stripe_cache", 1.0 - device))
             } else {
                 words::in_md(self, of(Kind::Md, "", 1.0 - device))
             };
         }
-        if self.before.is_none() {
-            let most = self.now.tasks.iter().max_by(|a, b| a.1.total_cmp(b.1));
-            let tasks: f64 = self.now.tasks.values().sum();
-            let (name, share) = most.map_or(("", 0.0), |(n, w)| (n.as_str(), w / tasks));
+        if let Some((name, share)) = self.largest().filter(|_| self.before.is_none()) {
             return words::load(self, false, of(Kind::Load, name, share));
         }
+        let worst = self.worst().map_or(0.0, us);
         let all_slower = self.now.members.iter().filter(|m| m.waited.requests > 0).all(|m| {
             let was = self.before.as_ref().and_then(|b| b.member(&m.name));
-            was.is_some_and(|was| us(m) >= SLOWER * us(was))
+            was.is_some_and(|was| us(m) >= SLOWER * us(was)) && us(m) >= ALIKE * worst
         });
-        if all_slower {
+        let more = self.now.members.iter().any(|m| self.grew(&m.name, GREW, Load::total));
+        if all_slower && !more {
             return words::path(self, of(Kind::Path, array, device));
         }
-        words::unexplained(of(Kind::Unexplained, "", 1.0))
+        if let Some(held) = held_by.filter(|_| self.asleep.is_some()) {
+            return words::held(self, &held, None, of(held.by.1, held.by.2, held.share));
+        }
+        words::unexplained(self, of(Kind::Unexplained, "", 1.0))
     }
 }

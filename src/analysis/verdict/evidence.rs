@@ -11,6 +11,12 @@ use crate::analysis::snapshot::ArraySnapshot;
 pub const GREW: f64 = 1.5;
 /// Least share of the array's work of a task that is the cause.
 const OF_THE_LOAD: f64 = 0.3;
+/// Least share of the array's earlier work by which that task's work grew: beside tasks that are
+/// held up, small ones have a large share.
+const ADDED: f64 = 0.3;
+/// Least multiple of its earlier time after which a member is slow although it does more than the
+/// others, which only wait for it, if it does no more than before.
+const STRANDED: f64 = 8.0;
 /// Members differ by chance by up to this.
 const PEERS: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
@@ -25,6 +31,8 @@ pub struct Evidence<'a> {
     pub now: Sum,
     /// The last ten seconds.
     pub recent: Sum,
+    /// The last half minute: what was dirtied then may be written now.
+    pub backlog: Sum,
     /// The calm time before; `None` if it is too short, or nothing is slow.
     pub before: Option<Sum>,
     /// Mean wait in the calm time, µs.
@@ -35,6 +43,9 @@ pub struct Evidence<'a> {
     pub since: Option<Timestamp>,
     /// Mean wait, µs.
     pub wait_us: f64,
+    /// Name of the task whose sleep is [`Evidence::wait_us`], and true if it is that for each of
+    /// its bios. `None` if it is the time of the array's reads and writes.
+    pub asleep: Option<(String, bool)>,
     /// True if tasks are named.
     pub names: bool,
 }
@@ -94,7 +105,8 @@ impl Evidence<'_> {
         };
         let us = |m: &Load| m.queue_us(self.now.waits.seconds);
         let us = self.now.members.iter().map(us).fold(0.0, f64::max);
-        (steps * us / self.wait_us.max(1.0)).min(1.0)
+        let io = if self.asleep.is_some() { self.now.waits.mean_us() } else { None };
+        (steps * us / io.unwrap_or(self.wait_us).max(1.0)).min(1.0)
     }
 
     pub fn account(&self, found: &Found, us: u64) -> Vec<Part> {
@@ -148,28 +160,45 @@ impl Evidence<'_> {
             return None;
         }
         // Without requests on the others, the members are compared with their own past.
-        let more = if most == 0.0 {
-            self.before.is_none() || slow.iter().any(|m| self.grew(&m.name, GREW, Load::total))
-        } else {
-            work(&slow) > NO_MORE * work(&others)
-        };
         let was = slow.iter().filter_map(|m| self.before.as_ref()?.member(&m.name));
         let was = was.filter_map(|m| m.waited.mean_us()).fold(0.0, f64::max);
         let times = |other: f64| if other > 0.0 { least / other } else { f64::INFINITY };
+        let grew = |least: f64| {
+            self.before.is_none() || slow.iter().any(|m| self.grew(&m.name, least, Load::total))
+        };
+        let more = if most == 0.0 {
+            grew(GREW)
+        } else {
+            work(&slow) > NO_MORE * work(&others) && (grew(1.0) || times(was) < STRANDED)
+        };
         (!more).then(|| (slow, (times(most) / PEERS).min(times(was))))
     }
 
     /// Name of the task whose work grew most, and its share of the array's work, if that is large.
     /// `None` without a calm time.
     pub fn grown(&self) -> Option<(&str, f64)> {
+        [&self.recent, &self.now, &self.backlog].into_iter().find_map(|sum| self.grown_in(sum))
+    }
+
+    fn grown_in<'b>(&self, now: &'b Sum) -> Option<(&'b str, f64)> {
         let before = self.before.as_ref()?;
         let rate = |of: &Sum, name: &str| of.per_second(of.tasks.get(name).copied().unwrap_or(0.0));
-        let now = &self.recent;
         let all: f64 = now.tasks.values().sum();
         let growth = |name: &&String| rate(now, name) - rate(before, name);
         let most = now.tasks.keys().max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
         let share = now.tasks.get(most)? / all.max(f64::MIN_POSITIVE);
-        let is_more = rate(now, most) >= GREW * rate(before, most);
-        (share >= OF_THE_LOAD && is_more).then_some((most, share))
+        let all_before = before.per_second(before.tasks.values().sum());
+        let is_more =
+            rate(now, most) >= GREW * rate(before, most) && growth(&most) >= ADDED * all_before;
+        (share >= OF_THE_LOAD && is_more).then_some((most.as_str(), share))
+    }
+
+    /// Name of the task with the most work, and its share of the array's work.
+    pub fn largest(&self) -> Option<(&str, f64)> {
+        let sums = [&self.now, &self.recent, &self.backlog];
+        let tasks = sums.into_iter().map(|sum| &sum.tasks).find(|tasks| !tasks.is_empty())?;
+        let all: f64 = tasks.values().sum();
+        let (name, work) = tasks.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        Some((name, work / all.max(f64::MIN_POSITIVE)))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::analysis::around::{Around, DeviceIo, HungTask};
+use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask};
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskSnapshot};
 use crate::origin::{Op, Origin};
@@ -47,6 +47,7 @@ pub struct Moment {
     /// Names of the largest tasks that wait for their IO, and their bios.
     pub waiting: BTreeMap<String, f64>,
     pub hung: Vec<HungTask>,
+    pub asleep: Vec<Asleep>,
     pub suspended: Vec<String>,
 }
 
@@ -131,9 +132,15 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
         (load.completed, load.in_flight) = (disk.requests, disk.in_flight);
         load.queued = f64::from(disk.in_flight) * seconds;
     }
+    let sum = |two: [u64; 2]| two[0].saturating_add(two[1]);
+    // The times of a mapped device include those of a resync.
+    if let Some(io) = around.mapped.get(&load.name).filter(|_| load.resync == 0.0) {
+        load.waited = Waited { requests: sum(io.requests), us: sum(io.ms) as f64 * 1000.0 };
+        (load.completed, load.in_flight) = (sum(io.requests), io.in_flight);
+        load.queued = f64::from(io.in_flight) * seconds;
+    }
     let opener = |disk: &str| around.openers.get(disk).cloned().unwrap_or_default();
     if let Some(shared) = around.disks.iter().find(|d| d.member == load.name) {
-        let sum = |two: [u64; 2]| two[0].saturating_add(two[1]);
         let all = work(sum(shared.io.requests), sum(shared.io.bytes));
         let mut rest = all - load.own - load.resync;
         for other in &shared.others {
@@ -209,6 +216,11 @@ impl Waits {
         self.ended.iter().chain(&self.bios).all(|pair| *pair == (0.0, 0.0))
     }
 
+    /// True if requests were in flight at the end.
+    pub fn is_in_flight(&self) -> bool {
+        self.in_flight > 0.0
+    }
+
     /// Number of reads and writes that tasks waited for.
     pub fn requests(&self) -> f64 {
         self.of_op(0).0 + self.of_op(1).0
@@ -268,6 +280,7 @@ impl Moment {
             over,
             members: present.map(|m| load(m, around, over.as_secs_f64())).collect(),
             hung: around.hung.clone(),
+            asleep: around.asleep.clone(),
             suspended: around.suspended.clone(),
             ..Self::default()
         };
@@ -352,6 +365,8 @@ pub struct Sum {
     pub members: Vec<Load>,
     pub tasks: BTreeMap<String, f64>,
     pub waiting: BTreeMap<String, f64>,
+    /// What tasks waited for, by name.
+    pub asleep: BTreeMap<String, Asleep>,
 }
 
 impl Sum {
@@ -363,6 +378,12 @@ impl Sum {
                 match sum.members.iter_mut().find(|m| m.name == load.name) {
                     Some(all) => all.add(load),
                     None => sum.members.push(load.clone()),
+                }
+            }
+            for asleep in &moment.asleep {
+                match sum.asleep.get_mut(&asleep.comm) {
+                    Some(all) => all.add(asleep),
+                    None => _ = sum.asleep.insert(asleep.comm.clone(), asleep.clone()),
                 }
             }
             let names = [(&mut sum.tasks, &moment.tasks), (&mut sum.waiting, &moment.waiting)];

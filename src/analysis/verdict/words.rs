@@ -1,8 +1,9 @@
 //! The sentence and the actions.
 
 use super::evidence::{Evidence, Found};
+use super::held::Held;
 use super::moment::Load;
-use super::{Cause, Severity, Waiting};
+use super::{Cause, Kind, Severity, Waiting};
 use crate::advice::slow::{self as advice, Advice};
 use crate::analysis::units;
 
@@ -37,7 +38,16 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
             .usual_us
             .map_or_else(String::new, |us| format!(" ({} on average until now)", latency(us))),
     };
-    format!("{} to {array} take {}{before}: {clause}", e.now.waits.op(), latency(e.wait_us))
+    let us = latency(e.wait_us);
+    let Some((task, submits)) = &e.asleep else {
+        return format!("{} to {array} take {us}{before}: {clause}", e.now.waits.op());
+    };
+    let who = if e.names { format!("{task} waits") } else { "tasks wait".to_owned() };
+    let each = match (submits, e.now.waits.op()) {
+        (false, _) => "at a time".to_owned(),
+        (true, op) => format!("for each {} to {array}", op.trim_end_matches('s')),
+    };
+    format!("{who} {us} {each}{before}: {clause}")
 }
 
 fn found(cause: Cause, clause: String, actions: Vec<String>) -> Found {
@@ -80,6 +90,57 @@ pub fn sleeps_in(e: &Evidence<'_>, function: &str, cause: Cause) -> Found {
         ),
     };
     found(cause, clause, vec![action])
+}
+
+/// For tasks that are held most of the time before their IO reaches the array. `grown`: a task that
+/// does more than before, and its share of the array's work.
+pub fn held(e: &Evidence<'_>, held: &Held, grown: Option<(&str, f64)>, cause: Cause) -> Found {
+    let array = &e.array.info.name;
+    let what = match (held.by.1, held.by.2) {
+        (Kind::Filesystem, "frozen") => "the filesystem is frozen",
+        (Kind::Filesystem, _) => "the limit of dirty pages holds it (balance_dirty_pages)",
+        (Kind::Journal, "full") => "the journal has no room for a new handle",
+        (Kind::Journal, "commit") => "it waits for commits of the journal",
+        (Kind::Journal, "locked") => "a commit of the journal lets no handle start",
+        (Kind::Journal, _) => {
+            "the commit of the journal waits for data of files, as data=ordered writes them first"
+        }
+        (Kind::Md, "stripe_cache") => "no stripe of md's stripe cache is free",
+        (Kind::Md, "barrier") => "md's barrier holds it",
+        (Kind::Md, "superblock") => "md writes its superblocks first",
+        (Kind::Md, "flush") => "md flushes one at a time",
+        _ => "",
+    };
+    let what = if what.is_empty() {
+        format!("{} holds it", held.by.2.replace('_', " "))
+    } else {
+        what.to_owned()
+    };
+    let share = units::percent(held.share);
+    let more = grown.map_or(String::new(), |(name, part)| {
+        let who = if e.names { name } else { "one task" };
+        format!("; {who} does {} of {array}'s work, more than before", units::percent(part))
+    });
+    let clause = format!("{what} ({share} of the time asleep){more}");
+    let mut actions = match (held.by.1, held.by.2) {
+        (Kind::Journal, "full" | "locked") => vec![
+            "make the journal larger (raidtrace doctor advises a size), or create fewer files"
+                .to_owned(),
+        ],
+        (Kind::Filesystem, "frozen") => vec![
+            "find what froze it (fsfreeze, a snapshot); if nothing does: fsfreeze -u MOUNTPOINT"
+                .to_owned(),
+        ],
+        (Kind::Filesystem, _) => vec![
+            "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup"
+                .to_owned(),
+        ],
+        _ => vec!["raidtrace slow shows what the tasks wait for".to_owned()],
+    };
+    if let Some((name, _)) = grown.filter(|_| e.names) {
+        actions.insert(0, format!("limit or move the work of {name} (io.max of its cgroup)"));
+    }
+    found(cause, clause, actions)
 }
 
 /// For a task that sleeps while nothing is in flight.
@@ -178,7 +239,7 @@ pub fn resync(e: &Evidence<'_>, at_barrier: bool, cause: Cause) -> Found {
     let done = health.map_or(String::new(), |h| format!(" ({h})"));
     let share = units::percent(cause.share);
     let clause = if at_barrier {
-        format!("the {what} of {array}{done} holds IO at its barrier ({share} of the time in md)")
+        format!("the {what} of {array}{done} holds IO at its barrier ({share} of the time)")
     } else {
         format!("the {what} of {array} does {share} of its members' work{done}")
     };
@@ -235,7 +296,12 @@ pub fn path(e: &Evidence<'_>, cause: Cause) -> Found {
     found(cause, clause, actions)
 }
 
-pub fn unexplained(cause: Cause) -> Found {
+pub fn unexplained(e: &Evidence<'_>, cause: Cause) -> Found {
     let actions = vec!["raidtrace slow shows what the tasks wait for".to_owned()];
-    found(cause, "the figures do not show why".to_owned(), actions)
+    let io = e.now.waits.mean_us().filter(|_| e.asleep.is_some());
+    let clause = io.map_or_else(
+        || "the figures do not show why".to_owned(),
+        |us| format!("its reads and writes take {}, the rest is before them", latency(us)),
+    );
+    found(cause, clause, actions)
 }

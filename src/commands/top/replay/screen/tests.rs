@@ -210,3 +210,43 @@ fn a_key_ends_a_search() {
         assert!((0..2_000_000).contains(&moved), "{keys}: {moved}");
     }
 }
+
+/// Every view of every incident's recording, six seconds after the cause.
+#[test]
+fn views_of_recorded_incidents() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents/recorded");
+    let causes = std::fs::read_to_string(folder.join("causes")).unwrap();
+    let mut drawn_views = 0;
+    for (name, cause) in causes.lines().filter_map(|line| line.split_once(' ')) {
+        let bytes = std::fs::read(folder.join(format!("{name}.rtrace"))).unwrap();
+        let mut player = player(bytes.leak());
+        let until_us = (cause.parse::<f64>().unwrap() * 1e6) as i64 + 6_000_000;
+        while player.time_us() < until_us && !player.replay().position.ended {
+            press(&mut player, ">");
+        }
+        let shown = player.recording.shown().unwrap();
+        let headline = shown.arrays[0].hotspot.as_ref().map_or("", |h| &h.headline[..]);
+        let start: String = headline.chars().take(30).collect();
+        for (at, view) in view::VIEWS.iter().enumerate() {
+            press(&mut player, &(at + 1).to_string());
+            let screen = drawn(&player, 80, 24);
+            // All views begin with the same sentence.
+            assert!(screen.contains(&start), "{name}, {}: {headline}\n{screen}", view.title);
+            if SNAPSHOTS.contains(&(name, view.title)) {
+                insta::assert_snapshot!(format!("{name}_{}", view.title), screen);
+                drawn_views += 1;
+            }
+        }
+    }
+    assert_eq!(drawn_views, SNAPSHOTS.len());
+}
+
+/// A view of each kind, and its incident.
+const SNAPSHOTS: [(&str, &str); 6] = [
+    ("slow-raid1", "members"),
+    ("check-raid5", "origins"),
+    ("big-writer", "processes"),
+    ("hang-raid5", "latency"),
+    ("reader", "files"),
+    ("control-steady", "amplification"),
+];

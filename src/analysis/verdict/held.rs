@@ -1,0 +1,119 @@
+//! What tasks wait for before their IO reaches the array, from samples of their kernel stacks.
+
+use std::collections::BTreeMap;
+
+use super::Kind;
+use super::moment::Sum;
+use crate::analysis::around::Asleep;
+
+/// A kernel function in which tasks sleep, and the cause that this shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitsIn(
+    /// Start of the function's name.
+    pub &'static str,
+    pub Kind,
+    /// Name of the cause.
+    pub &'static str,
+);
+
+/// Name of the wait of writers while too many pages are dirty.
+pub const DIRTY_LIMIT: &str = "dirty_limit";
+/// Name of the wait for md's barrier, which keeps writes out of the area that is resynced.
+pub const BARRIER: &str = "barrier";
+/// Name of any other wait for md: for a suspended range, if the array has one.
+pub const SUSPENDED: &str = "suspended";
+/// Name of the wait for a commit, which in turn waits for IO.
+pub const COMMIT: &str = "commit";
+/// Name of the wait of a commit for the data of files (data=ordered).
+const ORDERED: &str = "ordered_data";
+
+/// Functions that a stack is searched for, the most telling first.
+pub const WAITS_IN: &[WaitsIn] = &[
+    // fs/super.c: sb_start_write() sleeps in percpu_rwsem_wait() while the filesystem is frozen.
+    WaitsIn("percpu_rwsem_wait", Kind::Filesystem, "frozen"),
+    WaitsIn("__percpu_down_read", Kind::Filesystem, "frozen"),
+    WaitsIn("__sb_start_write", Kind::Filesystem, "frozen"),
+    WaitsIn("balance_dirty_pages", Kind::Filesystem, DIRTY_LIMIT),
+    WaitsIn("md_write_start", Kind::Md, "superblock"),
+    WaitsIn("md_flush_request", Kind::Md, "flush"),
+    WaitsIn("raid5_get_active_stripe", Kind::Md, "stripe_cache"),
+    WaitsIn("wait_barrier", Kind::Md, BARRIER),
+    WaitsIn("_wait_barrier", Kind::Md, BARRIER),
+    WaitsIn("wait_read_barrier", Kind::Md, BARRIER),
+    WaitsIn("regular_request_wait", Kind::Md, BARRIER),
+    WaitsIn("md_handle_request", Kind::Md, SUSPENDED),
+    WaitsIn("rq_qos_wait", Kind::CgroupLimit, "io.latency or writeback throttling"),
+    WaitsIn("blkcg_maybe_throttle", Kind::CgroupLimit, "io.latency or io.cost"),
+    // fs/jbd2/commit.c and the callbacks of fs/ext4/super.c: jbd2 writes ordered data, and waits.
+    WaitsIn("journal_finish_inode_data_buffers", Kind::Journal, ORDERED),
+    WaitsIn("jbd2_journal_finish_inode_data_buffers", Kind::Journal, ORDERED),
+    WaitsIn("ext4_journal_finish_inode_data_buffers", Kind::Journal, ORDERED),
+    WaitsIn("jbd2_journal_submit_inode_data_buffers", Kind::Journal, ORDERED),
+    WaitsIn("ext4_journal_submit_inode_data_buffers", Kind::Journal, ORDERED),
+    WaitsIn("ext4_normal_submit_inode_data_buffers", Kind::Journal, ORDERED),
+    // fs/jbd2/checkpoint.c: a handle waits until a checkpoint has made room.
+    WaitsIn("__jbd2_log_wait_for_space", Kind::Journal, "full"),
+    WaitsIn("jbd2_log_wait_commit", Kind::Journal, COMMIT),
+    WaitsIn("wait_transaction_locked", Kind::Journal, "locked"),
+    WaitsIn("add_transaction_credits", Kind::Journal, "full"),
+    // fs/xfs/xfs_log.c: a transaction waits until the log has room.
+    WaitsIn("xlog_grant_head_wait", Kind::Journal, "full"),
+    // fs/xfs/xfs_log.c: fsync and O_DSYNC wait until the log is written.
+    WaitsIn("xlog_wait_on_iclog", Kind::Journal, COMMIT),
+    WaitsIn("xfs_log_force", Kind::Journal, COMMIT),
+];
+
+/// The entry of a function; `None` if the function is not in the table.
+pub fn known(function: &str) -> Option<&'static WaitsIn> {
+    WAITS_IN.iter().find(|known| function.starts_with(known.0))
+}
+
+/// Least share of the time asleep of what holds tasks, or a commit.
+pub const HELD: f64 = 0.5;
+
+/// What holds tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct Held {
+    pub by: &'static WaitsIn,
+    /// Share of the tasks' time asleep.
+    pub share: f64,
+}
+
+/// Time asleep of tasks, ms, and the entry of what they sleep in longest with its time.
+type Longest = (u64, Option<(&'static WaitsIn, u64)>);
+
+fn longest<'a>(tasks: impl Iterator<Item = &'a Asleep>) -> Longest {
+    let (mut all, mut by) = (0, BTreeMap::<_, (u64, &'static WaitsIn)>::new());
+    for (function, ms) in tasks.flat_map(|a| &a.ms) {
+        all += ms;
+        if let Some(found) = known(function) {
+            by.entry((found.1.name(), found.2)).or_insert((0, found)).0 += ms;
+        }
+    }
+    let most = by.into_values().max_by_key(|(ms, _)| *ms);
+    (all, most.map(|(ms, found)| (found, ms)))
+}
+
+/// What holds the tasks `who` most of the time; `None` if they wait for IO.
+pub fn held(now: &Sum, who: impl Fn(&str) -> bool) -> Option<Held> {
+    let (all, most) = longest(now.asleep.values().filter(|a| !a.is_kernel && who(&a.comm)));
+    let (mut by, ms) = most.filter(|most| most.0.2 != SUSPENDED)?;
+    let mut share = ms as f64 / (all as f64).max(1.0);
+    if by.2 == COMMIT {
+        // The commit waits for data of files, for md, or for its own IO.
+        let (all, most) = longest(now.asleep.values().filter(|a| a.is_kernel));
+        let part = |ms: u64| ms as f64 / (all as f64).max(1.0);
+        if let Some((behind, ms)) = most.filter(|m| m.0.2 != COMMIT && part(m.1) >= HELD) {
+            by = behind;
+            share *= part(ms);
+        }
+    }
+    Some(Held { by, share })
+}
+
+/// Mean time that tasks sleep, µs: for each of their bios, or, without `bios`, each time. A task
+/// that is held wakes up several times for one bio.
+pub fn sleep_us(asleep: &Asleep, bios: Option<f64>) -> f64 {
+    let sleeps = asleep.sleeps.max(1) as f64;
+    asleep.total_ms() as f64 * 1000.0 / bios.map_or(sleeps, |bios| sleeps.min(bios.max(1.0)))
+}

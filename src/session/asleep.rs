@@ -1,0 +1,237 @@
+//! Samples what tasks that use the arrays wait for in the kernel: five times a second their state
+//! and, if they are in uninterruptible sleep, their stack. No program is attached for this.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::time::{Duration, Instant};
+
+use crate::analysis::around::{Asleep, HungTask};
+use crate::analysis::counters::{THROTTLED, TaskId};
+use crate::analysis::verdict::WAITS_IN;
+use crate::machine::privileges::raised;
+use crate::machine::{Sys, task};
+use crate::printable::sanitize;
+
+/// Time between two looks.
+const PERIOD: Duration = Duration::from_millis(200);
+/// Maximum number of tasks at a look: about 0.5 % of a CPU.
+const MAX_AT_A_LOOK: usize = 16;
+/// Time that a sample stands for at most.
+const MAX_SAMPLE: Duration = Duration::from_secs(1);
+/// Time for which a task that has submitted or dirtied something is looked at.
+const REMEMBERED: Duration = Duration::from_secs(10);
+/// Maximum number of these tasks.
+const MAX_TASKS: usize = 256;
+/// Maximum number of hung tasks, and of names of waiting tasks, of an array in the facts.
+const MAX_FACTS: usize = 4;
+
+/// Tasks to look at, and what was seen in this interval.
+#[derive(Default)]
+pub struct Sleepers {
+    tasks: BTreeMap<TaskId, Seen>,
+    /// The task that was looked at last.
+    last: Option<TaskId>,
+    due: Option<Instant>,
+    /// By array and name.
+    sums: BTreeMap<(u32, String), Asleep>,
+}
+
+/// A task that submitted or dirtied something.
+struct Seen {
+    /// When it last did.
+    active: Instant,
+    look: Option<Look>,
+    is_kernel: bool,
+    comm: String,
+}
+
+/// The last look at a task.
+struct Look {
+    at: Instant,
+    state: task::Sleep,
+    /// When a look first had this state.
+    since: Instant,
+    /// What it sleeps in.
+    function: String,
+}
+
+impl Sleepers {
+    /// Adds tasks that have submitted or dirtied something.
+    pub fn add(&mut self, tasks: impl IntoIterator<Item = TaskId>, now: Instant) {
+        for id in tasks.into_iter().filter(|id| id.pid & THROTTLED == 0) {
+            if let Some(seen) = self.tasks.get_mut(&id) {
+                seen.active = now;
+            } else if self.tasks.len() < MAX_TASKS {
+                let new = Seen { active: now, look: None, is_kernel: false, comm: String::new() };
+                self.tasks.insert(id, new);
+            }
+        }
+    }
+
+    /// Time until the next look; `None` without tasks.
+    pub fn next(&self, now: Instant) -> Option<Duration> {
+        let due = self.due.map_or(Duration::ZERO, |due| due.saturating_duration_since(now));
+        (!self.tasks.is_empty()).then_some(due)
+    }
+
+    /// Looks at some of the tasks if it is time.
+    pub fn look(&mut self, sys: &Sys, now: Instant) {
+        if self.due.is_some_and(|due| now < due) {
+            return;
+        }
+        self.due = Some(now + PERIOD);
+        let after = self.last.map_or(Unbounded, Excluded);
+        let ids = self.tasks.range((after, Unbounded)).chain(&self.tasks).map(|(id, _)| *id);
+        let ids: Vec<TaskId> = ids.take(MAX_AT_A_LOOK.min(self.tasks.len())).collect();
+        for id in ids {
+            self.last = Some(id);
+            if !self.look_at(sys, id, now) {
+                self.tasks.remove(&id);
+            }
+        }
+    }
+
+    /// False if the task is to be forgotten.
+    fn look_at(&mut self, sys: &Sys, id: TaskId, now: Instant) -> bool {
+        let Some(seen) = self.tasks.get_mut(&id) else { return false };
+        let Some(state) = task::sleep(sys, id.pid) else { return false };
+        let before = seen.look.take();
+        if before.is_none() {
+            seen.is_kernel = task::is_kernel_thread(sys, id.pid) == Some(true);
+            seen.comm = sanitize(&task::comm(sys, id.pid).unwrap_or_default());
+        }
+        let same = before.as_ref().filter(|b| b.state == state && state.is_uninterruptible);
+        let since = same.map_or(now, |b| b.since);
+        let function = match same {
+            Some(same) => same.function.clone(),
+            None if state.is_uninterruptible => function(sys, id.pid),
+            None => String::new(),
+        };
+        let over = before.as_ref().map_or(PERIOD, |b| now - b.at).min(MAX_SAMPLE);
+        let sleeps = before.map_or(0, |b| state.switches.saturating_sub(b.state.switches));
+        let sum = self.sums.entry((id.array, seen.comm.clone())).or_default();
+        sum.comm.clone_from(&seen.comm);
+        sum.is_kernel = seen.is_kernel;
+        sum.sleeps += sleeps;
+        if state.is_uninterruptible {
+            let ms = u64::try_from(over.as_millis()).unwrap_or(u64::MAX);
+            *sum.ms.entry(function.clone()).or_default() += ms;
+        }
+        let sleeps = state.is_uninterruptible;
+        seen.look = Some(Look { at: now, state, since, function });
+        sleeps || now - seen.active < REMEMBERED
+    }
+
+    /// Tasks of an array that have not run since two looks or more, longest first.
+    pub fn hung(&self, array: u32, now: Instant) -> Vec<HungTask> {
+        let one = |(id, seen): (&TaskId, &Seen)| {
+            let look = seen.look.as_ref().filter(|look| look.state.is_uninterruptible)?;
+            let ms = u64::try_from((now - look.since).as_millis()).ok()?;
+            let (comm, function) = (seen.comm.clone(), look.function.clone());
+            let hung = HungTask { pid: id.pid, comm, ms, function };
+            (id.array == array && look.at > look.since).then_some((seen.is_kernel, hung))
+        };
+        let mut hung: Vec<(bool, HungTask)> = self.tasks.iter().filter_map(one).collect();
+        // A kernel thread such as jbd2 waits for the same, on behalf of the tasks.
+        hung.sort_by_key(|(is_kernel, hung)| (*is_kernel, std::cmp::Reverse(hung.ms), hung.pid));
+        hung.into_iter().map(|hung| hung.1).take(MAX_FACTS).collect()
+    }
+
+    /// What the tasks of an array waited for since the last call, longest first.
+    pub fn take(&mut self, array: u32) -> Vec<Asleep> {
+        let sums = self.sums.range_mut((array, String::new())..);
+        let sums = sums.take_while(|(key, _)| key.0 == array).map(|(_, sum)| std::mem::take(sum));
+        // Of kernel threads, only those that commit a journal say what others wait for.
+        let in_table = |f: &String| WAITS_IN.iter().any(|known| known.0 == f);
+        let tells =
+            |a: &Asleep| !a.is_kernel || a.comm.starts_with("jbd2/") || a.ms.keys().any(in_table);
+        let mut taken: Vec<Asleep> =
+            sums.filter(|a| tells(a) && (a.total_ms() > 0 || a.sleeps > 0)).collect();
+        self.sums.retain(|key, _| key.0 != array);
+        taken.sort_by_key(|a| (std::cmp::Reverse(a.total_ms()), a.comm.clone()));
+        taken.truncate(2 * MAX_FACTS);
+        taken
+    }
+}
+
+/// The first of [`WAITS_IN`] on the stack of a task, else the innermost function.
+fn function(sys: &Sys, pid: u32) -> String {
+    let stack = raised(|| task::stack(sys, pid));
+    let known = WAITS_IN.iter().map(|known| known.0);
+    let mut known = known.filter(|f| stack.iter().any(|on| on.starts_with(f)));
+    let innermost = || stack.first().cloned().unwrap_or_default();
+    known.next().map_or_else(innermost, str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::{PERIOD, Sleepers};
+    use crate::analysis::counters::{THROTTLED, TaskId};
+    use crate::machine::tests::tree::Tree;
+
+    fn status(tree: &Tree, state: &str, switches: u64) {
+        let text = format!("Name:\tx\nState:\t{state}\nvoluntary_ctxt_switches:\t{switches}\n");
+        tree.write("proc/7/status", &text);
+    }
+
+    #[test]
+    fn what_a_task_sleeps_in_is_counted() {
+        let tree = Tree::new("");
+        tree.write("proc/7/comm", "postgres\n");
+        tree.write("proc/7/cmdline", "postgres");
+        let stack = "[<0>] io_schedule+0x1/0x2\n[<0>] add_transaction_credits+0x1/0x2\n";
+        tree.write("proc/7/stack", stack);
+        status(&tree, "D (disk sleep)", 10);
+        let (sys, mut sleepers, mut now) = (tree.sys(), Sleepers::default(), Instant::now());
+        let id = TaskId { array: 1, pid: 7 };
+        let throttled = TaskId { array: 1, pid: THROTTLED | 7 };
+        sleepers.add([id, throttled, TaskId { array: 1, pid: 8 }], now);
+        assert_eq!(sleepers.next(now), Some(Duration::ZERO));
+        for _ in 0..3 {
+            sleepers.look(&sys, now);
+            sleepers.look(&sys, now); // it is not time
+            now += PERIOD;
+        }
+        let hung = sleepers.hung(1, now);
+        let longest: Vec<_> = hung.iter().map(|h| (h.pid, h.ms, &h.function[..])).collect();
+        assert_eq!(longest, [(7, 600, "add_transaction_credits")]);
+        assert!(sleepers.hung(0, now).is_empty());
+        // It has run, and sleeps again; then it runs.
+        status(&tree, "D (disk sleep)", 15);
+        sleepers.look(&sys, now);
+        assert!(sleepers.hung(1, now).is_empty());
+        status(&tree, "R (running)", 16);
+        now += PERIOD;
+        sleepers.look(&sys, now);
+        assert!(sleepers.take(0).is_empty());
+        let taken = sleepers.take(1);
+        let [asleep] = &taken[..] else { panic!("{taken:?}") };
+        assert_eq!((&asleep.comm[..], asleep.is_kernel, asleep.sleeps), ("postgres", false, 6));
+        assert_eq!(asleep.ms["add_transaction_credits"], 800);
+        assert!(sleepers.take(1).is_empty());
+        // A task that does nothing more is forgotten.
+        now += super::REMEMBERED;
+        sleepers.look(&sys, now);
+        assert_eq!(sleepers.next(now), None);
+    }
+
+    #[test]
+    fn all_of_many_tasks_are_looked_at() {
+        let tree = Tree::new("");
+        for pid in 0..40 {
+            let at = |file: &str| format!("proc/{pid}/{file}");
+            tree.write(&at("status"), "State:\tD\nvoluntary_ctxt_switches:\t1\n");
+            tree.write(&at("comm"), &format!("task{pid}\n"));
+            tree.write(&at("cmdline"), "x");
+        }
+        let (sys, mut sleepers, mut now) = (tree.sys(), Sleepers::default(), Instant::now());
+        sleepers.add((0..40).map(|pid| TaskId { array: 0, pid }), now);
+        for _ in 0..3 {
+            sleepers.look(&sys, now);
+            now += PERIOD;
+        }
+        assert_eq!(sleepers.sums.len(), 40);
+    }
+}
