@@ -222,9 +222,9 @@ mod tests {
         let tree = Tree::new("");
         for pid in 0..40 {
             let at = |file: &str| format!("proc/{pid}/{file}");
-            tree.write(&at("status"), "State:\tD\nvoluntary_ctxt_switches:\t1\n");
-            tree.write(&at("comm"), &format!("task{pid}\n"));
-            tree.write(&at("cmdline"), "x");
+            tree.write(at("status"), "State:\tD\nvoluntary_ctxt_switches:\t1\n");
+            tree.write(at("comm"), format!("task{pid}\n"));
+            tree.write(at("cmdline"), "x");
         }
         let (sys, mut sleepers, mut now) = (tree.sys(), Sleepers::default(), Instant::now());
         sleepers.add((0..40).map(|pid| TaskId { array: 0, pid }), now);

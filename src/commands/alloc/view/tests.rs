@@ -127,7 +127,7 @@ fn figures_that_are_not_counted_are_not_zero() {
 
 #[test]
 fn differing_counts_add_a_note() {
-    let [same, differs] = [false, true].map(|half| fixture::counted_twice(half));
+    let [same, differs] = [false, true].map(fixture::counted_twice);
     let screen = drawn(&differs, "1", (120, 40));
     assert!(screen.contains("1 note: ?") && screen.contains("more than 20 % apart"), "{screen}");
     let screen = drawn(&same, "1", (120, 40));
