@@ -5,7 +5,6 @@
 //! matter of [`super::verdict`]. A skew that delays no IO is only information. [`super::window`] sets the
 //! evaluated time.
 
-mod burst;
 mod headline;
 mod kind;
 mod limit;

@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use super::burst::SATURATED;
 use super::spread::Spread;
-use super::symptom::{Cause, Figures, Symptom};
+use super::symptom::{Cause, Figures, SATURATED, Symptom};
 use super::uneven::{Uneven, uneven};
 use super::words::{and_more, from_task, subject};
 use super::work::{hint, mostly, work, write_cost};
@@ -104,30 +103,6 @@ pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut headline: Strin
 fn of_the_time(least: f64, count: usize) -> String {
     let more = if count > 1 && least < 1.0 { " or more" } else { "" };
     format!("{} of the time{more}", units::percent(least))
-}
-
-/// ` (100 % in 5 of 10 s, when requests that tasks wait for took 7ms)`; empty if there was no
-/// burst.
-fn burst(figures: &Figures) -> String {
-    let burst = &figures.burst;
-    if !burst.is_significant() {
-        return String::new();
-    }
-    let waited = match burst.waited.mean_us() {
-        Some(us) => {
-            let took = units::latency(Some(us as u64));
-            format!(", when requests that tasks wait for took {took}")
-        }
-        // No task waited, provided that waits were measured at all.
-        None if burst.otherwise.requests > 0 => ", when no task waited for it".to_owned(),
-        None => String::new(),
-    };
-    format!(
-        " ({} in {} of {}{waited})",
-        units::percent(burst.utilisation),
-        units::seconds_about(burst.lasted).trim_end_matches(" s"),
-        units::seconds_about(burst.of),
-    )
 }
 
 /// Kind of a hot spot of busy members.
@@ -329,10 +304,7 @@ impl Evidence<'_> {
     /// known.
     fn busiest(&self, figures: &[Figures]) -> String {
         let known = || figures.iter().enumerate().filter_map(|(i, f)| Some((i, f.utilisation?)));
-        // Prefer the member with the longest burst to the one with the highest mean.
-        let key = |f: &Figures| Some(f.burst.lasted).filter(|_| f.burst.is_significant());
-        let most = known()
-            .max_by(|a, b| key(&figures[a.0]).cmp(&key(&figures[b.0])).then(a.1.total_cmp(&b.1)));
+        let most = known().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((busiest, most)) = most else {
             return "utilisation is not known".to_owned();
         };
@@ -352,12 +324,10 @@ impl Evidence<'_> {
                 units::latency(Some(us as u64))
             ),
             _ if self.present.len() == 1 => {
-                format!("not saturated: busy {share} of the time{}", burst(&figures[busiest]))
+                format!("not saturated: busy {share} of the time")
             }
             _ => format!(
-                "no member is saturated: the busiest, {name}, is busy {share} of the \
-                 time{}{unknown}",
-                burst(&figures[busiest])
+                "no member is saturated: the busiest, {name}, is busy {share} of the time{unknown}"
             ),
         }
     }

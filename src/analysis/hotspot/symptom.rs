@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use super::burst::{Burst, SATURATED};
 use crate::analysis::hist::Hist;
 use crate::analysis::recent::Stall;
 use crate::analysis::snapshot::{Cell, DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
+/// Minimum utilisation, according to io_ticks, of a saturated member.
+pub const SATURATED: f64 = 0.9;
 /// Mean time of a request, µs, below which utilisation alone does not prove saturation: a disk that
 /// works in parallel can be busy all the time and still take more requests (iostat(1) on `%util` of
 /// RAID arrays and SSDs).
@@ -31,8 +32,6 @@ const WAITS: f64 = 2.0;
 /// the member's busy time. io_ticks starts when a request is allocated, so for the rest of the busy
 /// time requests waited and none was in the device.
 const WORKS: f64 = 0.5;
-/// Minimum share of the evaluated time that the recent intervals must cover to be used.
-const COVERS: f64 = 0.75;
 /// Minimum length of a stall. A large request alone does not take this long.
 const STALLED_AFTER: Duration = Duration::from_secs(5);
 
@@ -57,8 +56,6 @@ pub struct Figures {
     pub device_us: Option<f64>,
     /// Time with a request in flight, µs; `None` if unknown.
     pub busy_us: Option<f64>,
-    /// Recent intervals in which the member was saturated.
-    pub burst: Burst,
     /// Stall: requests were in flight and none completed. `None` without a stall, or if it was too
     /// short.
     pub stalled: Option<Stall>,
@@ -124,10 +121,6 @@ impl Figures {
         let measured = enough(&device);
         let times = (queue.mean().unwrap_or(0.0), device.mean().unwrap_or(0.0));
         let utilisation = member.utilisation();
-        // Use the history only if it covers the same time.
-        let recent = member.recent(over);
-        let covered: Duration = recent.iter().map(|r| r.interval).sum();
-        let recent = if covered >= over.mul_f64(COVERS) { recent } else { &[] };
         Self {
             utilisation,
             busy_us: utilisation.map(|u| u * over.as_micros() as f64),
@@ -137,7 +130,6 @@ impl Figures {
             times_us: measured.then_some(times),
             queue_p50_us: queue.quantile(0.5).filter(|_| measured),
             device_us: measured.then(|| member.io.iter().map(Cell::device_us).sum()),
-            burst: Burst::new(recent),
             stalled: stall(member, over),
         }
     }

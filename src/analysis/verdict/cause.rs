@@ -340,6 +340,7 @@ impl Evidence<'_> {
         if let Some((members, times)) = self.slower()
             && times >= least
             && !members.iter().any(has_neighbour)
+            && (members.len() == 1 || words::carriers(self).is_empty())
             && (device >= IN_MD || times >= MUCH_SLOWER)
             && grown.is_none()
         {

@@ -15,7 +15,8 @@ const OF_THE_LOAD: f64 = 0.3;
 /// held up, small ones have a large share.
 const ADDED: f64 = 0.3;
 /// Least multiple of its earlier time after which a member is slow although it does more than the
-/// others, which only wait for it, if it does no more than before.
+/// others now, which only wait for it, if it does no more than before, nor than they over a longer
+/// time.
 const STRANDED: f64 = 8.0;
 /// Members differ by chance by up to this.
 const PEERS: f64 = 1.5;
@@ -155,7 +156,6 @@ impl Evidence<'_> {
         let least = slow.iter().filter_map(|m| self.mean_us(m)).fold(f64::INFINITY, f64::min);
         let most = others.iter().filter_map(|m| self.mean_us(m)).fold(0.0, f64::max);
         let alone = self.now.members.len() == 1;
-        let work = |of: &[&Load]| of.iter().map(|m| m.total()).fold(0.0, f64::max);
         if !alone && 2 * slow.len() > self.now.members.len() {
             return None;
         }
@@ -169,7 +169,14 @@ impl Evidence<'_> {
         let more = if most == 0.0 {
             grew(GREW)
         } else {
-            work(&slow) > NO_MORE * work(&others) && (grew(1.0) || times(was) < STRANDED)
+            let is_more = |sum: &Sum| {
+                let of = |these: &[&Load]| -> f64 {
+                    let each = these.iter().filter_map(|m| sum.member(&m.name));
+                    each.map(Load::total).fold(0.0, f64::max)
+                };
+                of(&slow) > NO_MORE * of(&others)
+            };
+            is_more(&self.now) && (grew(1.0) || times(was) < STRANDED || is_more(&self.backlog))
         };
         (!more).then(|| (slow, (times(most) / PEERS).min(times(was))))
     }

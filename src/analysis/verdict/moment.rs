@@ -172,7 +172,10 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
 
 /// Name of a task.
 fn name(task: &TaskSnapshot) -> String {
-    String::from_utf8_lossy(&task.comm).into_owned()
+    match &task.comm[..] {
+        [] => "an ended task".to_owned(),
+        comm => String::from_utf8_lossy(comm).into_owned(),
+    }
 }
 
 impl Waits {

@@ -5,7 +5,10 @@ use super::held::Held;
 use super::moment::Load;
 use super::{Cause, Kind, Severity, Waiting};
 use crate::advice::slow::{self as advice, Advice};
+use crate::analysis::hotspot::skews;
+use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
+use crate::origin::plural;
 
 /// Action for a disk that is said to be at fault.
 fn look_at(disk: &str) -> Vec<String> {
@@ -267,6 +270,46 @@ pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
     found(cause, clause, vec!["raidtrace slow shows what in md".to_owned()])
 }
 
+/// `; up to 400ms on vda and vde, with 97 % of inode_table writes, 8ms on the others`, if a few members
+/// take longest and have more of some origins' work, a quarter of theirs, in the last interval;
+/// else empty.
+pub fn carriers(e: &Evidence<'_>) -> String {
+    let us = |name: &str| e.now.member(name).and_then(|m| e.mean_us(m)).unwrap_or(0.0);
+    let members = &e.array.members;
+    let longest = members.iter().map(|m| us(&m.name)).fold(0.0, f64::max);
+    let (slow, others): (Vec<_>, Vec<_>) =
+        members.iter().partition(|m| us(&m.name) >= longest / 2.0);
+    if slow.is_empty() || 2 * slow.len() > members.len() {
+        return String::new();
+    }
+    let fair = slow.len() as f64 / members.len() as f64;
+    let (mut most, mut sum) = (None, 0.0);
+    for (origin, op, _) in skews(e.array) {
+        let of = |these: &[&MemberSnapshot]| -> u64 {
+            let cells = these.iter().flat_map(|m| &m.io);
+            cells.filter(|c| (c.origin, c.op) == (origin, op)).map(|c| c.requests).sum()
+        };
+        let (here, all) = (of(&slow) as f64, (of(&slow) + of(&others)) as f64);
+        let excess = here - fair * all;
+        let is_skewed = here >= 2.0 * fair * all;
+        sum += if is_skewed { here } else { 0.0 };
+        if is_skewed && most.as_ref().is_none_or(|(least, _)| excess > *least) {
+            let what = format!("{} of {origin} {}", units::percent(here / all), plural(op));
+            most = Some((excess, what));
+        }
+    }
+    let all: u64 = slow.iter().flat_map(|m| &m.io).map(|c| c.requests).sum();
+    let Some((_, what)) = most.filter(|_| 4.0 * sum >= all as f64) else { return String::new() };
+    let names: Vec<&str> = slow.iter().map(|m| m.name.as_str()).collect();
+    let rest = others.iter().map(|m| us(&m.name)).fold(0.0, f64::max);
+    format!(
+        "; up to {} on {}, with {what}, {} on the others",
+        latency(longest),
+        units::list(&names),
+        latency(rest)
+    )
+}
+
 /// `has_grown`: the task does more than before.
 pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Found {
     let who = if e.names { cause.name.as_str() } else { "one of its tasks" };
@@ -274,7 +317,7 @@ pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Found {
     // The headline of a skew names a task, too.
     let skew =
         e.array.hotspot.as_ref().filter(|h| e.names && h.is_warning() && !h.origins.is_empty());
-    let why = skew.map_or(String::new(), |h| format!("; {}", h.headline));
+    let why = skew.map_or_else(|| carriers(e), |h| format!("; {}", h.headline));
     let part = units::percent(cause.share);
     let clause = format!("{who} does {part} of the array's work{more}{why}");
     let actions = vec![format!("limit or move the work of {who} (io.max of its cgroup, ionice)")];

@@ -130,31 +130,6 @@ fn a_stall_leads_the_headline() {
 }
 
 #[test]
-fn headline_reports_seconds_of_saturation() {
-    let mut items = fixture::items(8000, 20);
-    for item in &mut items {
-        if let Item::State(state) = item {
-            // loop1 is busy in the first five seconds.
-            let disk = state.arrays[0].members[0].disk.as_mut().unwrap();
-            disk.io_ticks_ms = (((state.time_us - fixture::START) / 1000) as u64).min(5000);
-            let others = state.arrays.iter_mut().flat_map(|a| &mut a.members).skip(1);
-            others.flat_map(|m| &mut m.disk).for_each(|d| d.in_flight = 0);
-        }
-    }
-    items.retain(|i| match i {
-        Item::Request(r) => r.device_us.is_some_and(|us| us < 500) && r.member != 0,
-        Item::Part(_) => false,
-        _ => true,
-    });
-    let file = file(&items);
-    let report = gather(file.path(), None, None).unwrap();
-    let headline = &report.snapshot.arrays[0].hotspot.as_ref().unwrap().headline;
-    let expected =
-        "no member is saturated: the busiest, loop1, is busy 25 % of the time (100 % in 5 of 20 s)";
-    assert!(headline.starts_with(expected), "{headline}");
-}
-
-#[test]
 fn sizes_are_powers_of_two() {
     let buckets = [(0, 0), (1, 1), (511, 1), (512, 2), (4096, 5), (4097, 5), (u32::MAX, 24)];
     for (length, bucket) in buckets {

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use crate::analysis::hotspot::burst::Burst;
 use crate::analysis::hotspot::symptom::{Cause, Figures, Symptom, find_symptom};
 use crate::analysis::recent::Stall;
-use crate::analysis::recent::Waited;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -38,25 +36,6 @@ fn all_but(count: usize, one: Figures, at: usize, other: Figures) -> Vec<Figures
     let mut all = vec![one; count];
     all[at] = other;
     all
-}
-
-impl Figures {
-    /// Adds a burst of `seconds` in ten. Requests that tasks wait for take `waited_us` in it and
-    /// `otherwise_us` outside it; 0: no such requests.
-    fn bursts(self, seconds: u32, waited_us: f64, otherwise_us: f64) -> Self {
-        let waited = |us: f64| match us {
-            0.0 => Waited::default(),
-            us => Waited { requests: 100, us: 100.0 * us },
-        };
-        let burst = Burst {
-            lasted: seconds * SECOND,
-            of: 10 * SECOND,
-            utilisation: 1.0,
-            waited: waited(waited_us),
-            otherwise: waited(otherwise_us),
-        };
-        Self { burst, ..self }
-    }
 }
 
 fn stall(seconds: u32, in_flight: u32, is_over: bool) -> Stall {
@@ -218,21 +197,6 @@ fn cases() {
                 Figures { stalled: Some(stall(7, 3, false)), ..busy(0.2) },
             ],
             Symptom::Stalled { members: vec![1, 2], stall: stall(7, 5, false) },
-        ),
-        (
-            "one saturated second of ten is a commit",
-            all_but(4, busy(0.1), 1, with_work(0.2, 4.0).bursts(1, 80_000.0, 6_000.0)),
-            Symptom::None,
-        ),
-        (
-            "five seconds of writeback, for which no task waits",
-            all_but(4, busy(0.1), 1, with_work(0.5, 4.0).bursts(5, 0.0, 6_000.0)),
-            Symptom::None,
-        ),
-        (
-            "five seconds in which reads take no longer",
-            all_but(4, busy(0.1), 1, with_work(0.5, 4.0).bursts(5, 9_000.0, 6_000.0)),
-            Symptom::None,
         ),
     ] {
         let mut found = find_symptom(&figures);

@@ -3,8 +3,7 @@
 use super::Kind;
 use super::{SECOND, data, headline_of, with, with_cells};
 use crate::analysis::fixture::cell;
-use crate::analysis::recent::Waited;
-use crate::analysis::recent::{Recent, Stall};
+use crate::analysis::recent::Stall;
 use crate::analysis::snapshot::{TaskIo, TaskSnapshot};
 use crate::origin::{Op, Origin};
 
@@ -28,34 +27,12 @@ fn headlines_start_with_the_symptom() {
     for m in &mut held.members {
         m.io[0].queue = cell(Origin::FileData, Op::Write, 64, 0, 90_000).device;
     }
-    // Alternating busy and idle seconds; reads take `slow_us` in the busy ones.
-    let bursts = |slow_us: f64| {
-        let mut array = with(4, at(1, 0.5, 0.1), |i| {
-            vec![cell(Origin::FileData, Op::Read, if i == 1 { 600 } else { 100 }, 4 << 20, 900)]
-        });
-        let interval = |busy: bool| Recent {
-            interval: SECOND,
-            utilisation: Some(f64::from(u8::from(busy))),
-            in_flight: Some(1),
-            waited: Waited { requests: 60, us: 60.0 * if busy { slow_us } else { 6_000.0 } },
-        };
-        array.members[1].recent = (0..10).map(|n| interval(n % 2 == 0)).collect();
-        array
-    };
     let mut over = with(4, |_| 0.3, |_| vec![data(1000)]);
     over.members[3].stall = Some(Stall { lasted: 42 * SECOND, in_flight: 1, is_over: true });
     let mut scheduler = with(2, at(0, 0.99, 0.1), |_| reads(900));
     let waits = cell(Origin::FileData, Op::Read, 500, 0, 30_000).device;
     scheduler.members[0].io[0].queue = waits;
     for (what, array, kind, headline) in [
-        (
-            "saturated half of the time, and no task waits longer",
-            bursts(7_000.0),
-            Kind::Even,
-            "no member is saturated: the busiest, loop2, is busy 50 % of the time (100 % in 5 of \
-             10 s, when requests that tasks wait for took 7ms); the load is even, 1.0x the mean \
-             on the busiest",
-        ),
         (
             "hung once",
             over,

@@ -245,8 +245,8 @@ fn views_of_recorded_incidents() {
 const SNAPSHOTS: [(&str, &str); 6] = [
     ("slow-raid1", "members"),
     ("check-raid5", "origins"),
-    ("big-writer", "processes"),
+    ("check-raid1", "processes"),
     ("hang-raid5", "latency"),
-    ("reader", "files"),
-    ("control-steady", "amplification"),
+    ("neighbour-partition", "files"),
+    ("control-reads", "amplification"),
 ];
