@@ -75,12 +75,17 @@ xfs() {
 
 # named NAME COMMAND...: runs a copy of the command under another name, as the task that raidtrace shows.
 named() {
-	local name=$1 program
-	program=$(type -P "$2") || die "no $2"
+	local name=$1
+	named_copy "$name" "$2"
 	shift 2
-	mkdir -p /tmp/named
-	[ -e "/tmp/named/$name" ] || cp "$program" "/tmp/named/$name"
 	"/tmp/named/$name" "$@"
+}
+
+named_copy() { # NAME PROGRAM
+	local program
+	program=$(type -P "$2") || die "no $2"
+	mkdir -p /tmp/named
+	[ -e "/tmp/named/$1" ] || cp "$program" "/tmp/named/$1"
 }
 
 # database DIR FIO-OPTIONS...: the workload that waits. Small synchronous writes, each of them with its time in victim_lat.
@@ -96,11 +101,13 @@ database() {
 		--output="$out/victim.fio" "${options[@]}" >/dev/null 2>&1 &
 }
 
-# hungry NAME: a process with 90 MB that it changes all the time, of which a cgroup lets it keep 40 MB; the rest is swapped.
+# hungry NAME: a process with 90 MB, of which a cgroup lets it keep 40 MB; the rest is swapped out, and in again.
 hungry() {
 	mkdir -p "$cgroups/hungry"
 	echo 40M >"$cgroups/hungry/memory.max"
-	in_cgroup hungry named "$1" bash -c 'for i in {0..89}; do printf -v a[i] %01000000d 0; done; while :; do for i in {0..89}; do a[i]=${a[i]:1}1; done; done' &
+	# tail keeps what may be its last line.
+	in_cgroup hungry bash -c 'while :; do head -c 90000000 /dev/zero | "$0" >/dev/null; done' "/tmp/named/$1" &
+	hungry=$!
 }
 
 # timed COMMAND...: a line of the victim's log for each run of the command.
@@ -140,7 +147,7 @@ sample() {
 	done
 }
 
-recorded_before=12 recorded_after=16 # seconds
+recorded_before=8 recorded_after=12 # seconds
 
 mark() { echo "$1 $EPOCHREALTIME" >>$out/marks; }
 

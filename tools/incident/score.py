@@ -22,6 +22,7 @@ class Result:
     said: str = ""          # the right sentence, or the last one during the cause
     accused: list = dataclasses.field(default_factory=list)
     alarms: int = 0         # intervals with a warning in healthy phases and in controls
+    true_alarms: int = 0    # those of a control in which its own workload was slow
     report: str = ""        # first sentence of the recording
     report_right: bool = False
 
@@ -109,9 +110,24 @@ def lines(path):
             pass  # the last line of a process that was killed
 
 
-def recorded(result, where, binary):
+def disturbed(waits, begin, end):
+    """True for the times at which a control's own workload took three times as long as usual: the machine below was busy."""
+    usual = statistics.median([ms for begun, ms in waits if begin <= begun < end] or [0])
+
+    def at(time):
+        # An alarm is about the last 3 s, and may be printed a second or two later.
+        for back in range(3):
+            lately = [ms for begun, ms in waits if time - back - 3 <= begun + ms / 1e3 <= time - back]
+            if lately and statistics.mean(lately) >= 3 * usual:
+                return True
+        return False
+    return at
+
+
+def recorded(result, where, binary, recording=None):
     """What the recording says when it is opened elsewhere."""
-    done = subprocess.run([binary, "report", "--json", where / "incident.rtrace"], capture_output=True, text=True)
+    recording = recording or where / "incident.rtrace"
+    done = subprocess.run([binary, "report", "--json", recording], capture_output=True, text=True)
     try:
         words = said(json.loads(done.stdout.splitlines()[0]))
     except (json.JSONDecodeError, IndexError, KeyError):
@@ -119,7 +135,7 @@ def recorded(result, where, binary):
         return
     result.report = words.sentence
     if result.incident.healthy:
-        result.report_right = not words.warns
+        result.report_right = not words.warns  # or see true_alarms
     else:
         result.report_right = is_right(result.incident, words) and not innocent(result.incident, words)
 
@@ -148,7 +164,11 @@ def score(incident, where, binary, failure):
     recorded(result, where, binary)
 
     if incident.healthy:
-        result.alarms = sum(s.warns for s in spoken if at["healthy"] <= s.time <= at["end"])
+        is_slow = disturbed(waits, at["healthy"], at["end"])
+        alarms = [s for s in spoken if s.warns and at["healthy"] <= s.time <= at["end"]]
+        result.alarms = sum(not is_slow(s.time) for s in alarms)
+        result.true_alarms = len(alarms) - result.alarms
+        result.report_right |= result.true_alarms > 0
         result.accused = sorted({m for s in spoken for m in s.accused if s.time >= at["healthy"]})
         result.said = next((s.sentence for s in reversed(spoken) if s.warns and s.time >= at["healthy"]), spoken[-1].sentence)
         return result
@@ -177,7 +197,8 @@ def row(result):
         return f"| {incident.name} | - | | | | {result.invalid} |"
     if incident.healthy:
         mark = "alarmed" if result.alarms else "right"
-        return (f"| {incident.name} | {mark} | {result.alarms} | {' '.join(result.accused)} | "
+        alarms = f"{result.alarms}, {result.true_alarms} while its workload was slow" if result.true_alarms else result.alarms
+        return (f"| {incident.name} | {mark} | {alarms} | {' '.join(result.accused)} | "
                 f"{'right' if result.report_right else 'wrong'} | {result.said} |")
     when = f"{result.seconds:.0f} s" if result.seconds >= 0 else "never"
     mark = "right" if result.right else "late" if result.seconds >= 0 else "wrong"
