@@ -2,8 +2,8 @@
 //!
 //! [`symptom`] finds the problem: a member that is busy all the time, or that hangs. The headline
 //! states the problem and its cause: the origin, its skew, and the task; how long tasks wait is the
-//! matter of [`super::verdict`]. A skew that delays no IO is only information. [`super::window`] sets the
-//! evaluated time.
+//! matter of [`super::verdict`]. A skew that delays no IO is only information. [`super::window`]
+//! sets the evaluated time.
 
 mod headline;
 mod kind;

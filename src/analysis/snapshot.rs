@@ -207,7 +207,7 @@ impl TaskSnapshot {
         self.role.as_deref().unwrap_or_default().ends_with(THROTTLED_ROLE)
     }
 
-    /// True for jbd2, xfsaild, writeback and other workers, which submit what other tasks have dirtied.
+    /// True for jbd2, xfsaild, writeback and other workers, which submit what others have dirtied.
     pub fn writes_for_others(&self) -> bool {
         let role = self.role.as_deref().unwrap_or_default();
         let roles = ["jbd2 journal", "writeback", "XFS metadata writeback"];

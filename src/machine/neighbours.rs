@@ -31,8 +31,8 @@ pub fn disk_of(sys: &Sys, name: &str) -> Option<String> {
     path.join("partition").exists().then_some(parent)
 }
 
-/// User of a device: an array or volume on it with its user (`md1, swap`), a mount point, or `swap`;
-/// empty if unknown.
+/// User of a device: an array or volume on it with its user (`md1, swap`), a mount point, or
+/// `swap`; empty if unknown.
 pub fn user_of(sys: &Sys, name: &str) -> String {
     let dir = sys.path("/sys/class/block").join(name);
     if let Some(holder) = names(dir.join("holders")).into_iter().next() {

@@ -17,8 +17,8 @@ use super::types::{Array, Dev, HostTopology};
 
 /// Resolves `targets` to arrays, and to disks as arrays with one member. A target is an array,
 /// member, disk, partition, device mapper device or mount point. Without targets: all md arrays
-/// with a mounted filesystem, or else all running ones, or else all disks with a mounted filesystem.
-/// Includes nested and outer arrays.
+/// with a mounted filesystem, or else all running ones, or else all disks with a mounted
+/// filesystem. Includes nested and outer arrays.
 ///
 /// # Errors
 /// A target does not exist or has no disk below; without targets, no disk has a mounted filesystem.

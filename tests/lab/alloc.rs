@@ -139,7 +139,8 @@ impl Figures {
         numbers.sum()
     }
 
-    /// Groups at most that skipped program runs left out: all of a search's 512 groups if the run at its start was skipped.
+    /// Groups at most that skipped program runs left out: all of a search's 512 groups if the run
+    /// at its start was skipped.
     fn left_out(&self) -> u64 {
         512 * self.0.iter().filter_map(|i| i["lost"]["events"].as_u64()).sum::<u64>()
     }
@@ -189,8 +190,9 @@ fn considered(path: PathBuf) -> [u64; 5] {
     by_criterion(path, "groups_considered:")
 }
 
-/// Asserts that raidtrace's groups considered by criterion are within 2 % of mb_stats. Fewer are accepted if raidtrace says that
-/// program runs were skipped: the kernel does not run a program on a CPU where it interrupted the same program of another task.
+/// Asserts that raidtrace's groups considered by criterion are within 2 % of mb_stats. Fewer are
+/// accepted if raidtrace says that program runs were skipped: the kernel does not run a program on
+/// a CPU where it interrupted the same program of another task.
 fn counted_as_by_ext4(dir: &Path, name: &str, figures: &Figures) -> [u64; 5] {
     assert!(figures.0.iter().all(|i| i["sources"]["groups"] == "fentry"));
     let [before, after] =

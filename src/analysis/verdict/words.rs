@@ -270,9 +270,9 @@ pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
     found(cause, clause, vec!["raidtrace slow shows what in md".to_owned()])
 }
 
-/// `; up to 400ms on vda and vde, with 97 % of inode_table writes, 8ms on the others`, if a few members
-/// take longest and have more of some origins' work, a quarter of theirs, in the last interval;
-/// else empty.
+/// `; up to 400ms on vda and vde, with 97 % of inode_table writes, 8ms on the others`, if a few
+/// members take longest and have more of some origins' work, a quarter of theirs, in the last
+/// interval; else empty.
 pub fn carriers(e: &Evidence<'_>) -> String {
     let us = |name: &str| e.now.member(name).and_then(|m| e.mean_us(m)).unwrap_or(0.0);
     let members = &e.array.members;
