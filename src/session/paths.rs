@@ -18,7 +18,7 @@ const FRESH: Duration = Duration::from_secs(10);
 /// until one has arrived.
 const WAIT: Duration = Duration::from_millis(250);
 /// Longest wait at the end of a recording, whose last paths are not asked for again.
-const LAST_WAIT: Duration = Duration::from_secs(2);
+const LAST_WAIT: Duration = Duration::from_secs(5);
 /// Number of cached paths above which stale ones are dropped.
 const CACHED: usize = 4096;
 /// Shortest time between two reads of the mount table, which is read again for an unknown

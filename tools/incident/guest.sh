@@ -147,7 +147,7 @@ sample() {
 	done
 }
 
-recorded_before=8 recorded_after=12 # seconds
+recorded_before=11 recorded_after=12 # seconds; report --against needs ten
 
 mark() { echo "$1 $EPOCHREALTIME" >>$out/marks; }
 
