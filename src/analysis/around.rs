@@ -46,7 +46,7 @@ pub struct Around {
     /// Tasks that submitted to the array and have not run since, longest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hung: Vec<HungTask>,
-    /// What tasks waited for, by name, longest first.
+    /// Time asleep of tasks by name, longest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asleep: Vec<Asleep>,
 }
@@ -105,7 +105,7 @@ pub struct HungTask {
     pub function: String,
 }
 
-/// What the tasks of a name waited for in the kernel, from samples of their state.
+/// Time that the tasks of one name slept in the kernel, from samples of their state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Asleep {

@@ -1,12 +1,11 @@
 //! Utilisation and queue of each member over the last intervals: for sparklines, and to detect
-//! bursts, growing queues and stalled disks.
+//! stalled disks.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::recent::{INTERVALS, Recent, Stall, Waited};
 use super::snapshot::{Cell, DiskUse, MemberSnapshot, Snapshot};
-use super::waited::Submitters;
 
 impl MemberSnapshot {
     /// Share of the interval with at least one request in flight, 0.0..=1.0; `None` if unknown.
@@ -38,11 +37,10 @@ impl MemberSnapshot {
     }
 }
 
-/// Last intervals of every member, and recent submitters of every array.
+/// Last intervals of every member.
 #[derive(Debug, Default)]
 pub struct History {
     members: HashMap<(String, String), Track>,
-    submitters: HashMap<String, Submitters>,
 }
 
 /// Last intervals of one member.
@@ -72,24 +70,15 @@ impl History {
     pub fn record(&mut self, snapshot: &mut Snapshot) {
         let interval = snapshot.interval;
         let mut known = std::mem::take(&mut self.members);
-        let mut submitters = std::mem::take(&mut self.submitters);
         for array in &mut snapshot.arrays {
             let name = &array.info.name;
-            let mut submitter = submitters.remove(name).unwrap_or_default();
-            submitter.record(&array.tasks);
             for member in &mut array.members {
                 let key = (name.clone(), member.name.clone());
                 let mut track = known.remove(&key).unwrap_or_default();
-                let mut waited = Waited::default();
-                let cells = member.io.iter();
-                cells
-                    .filter(|c| submitter.are_waited_for(c.origin, c.op))
-                    .for_each(|c| waited.add(c.measured()));
                 track.recent.push_back(Recent {
                     interval,
                     utilisation: member.utilisation(),
                     in_flight: member.disk.map(|d| d.in_flight),
-                    waited,
                 });
                 while track.recent.len() > INTERVALS {
                     track.recent.pop_front();
@@ -98,7 +87,6 @@ impl History {
                 member.stall = track.stall(member.disk, interval);
                 self.members.insert(key, track);
             }
-            self.submitters.insert(name.clone(), submitter);
         }
     }
 }
@@ -144,7 +132,6 @@ mod tests {
             assert_eq!(first.recent.len(), (n + 1).min(INTERVALS));
             let last = first.recent.last().unwrap();
             assert_eq!((last.in_flight, last.utilisation), (Some(n as u32), None));
-            assert!(last.waited.requests > 0);
             assert_eq!(second.recent.last().unwrap().in_flight, None);
             assert_eq!(first.recent(10 * SECOND).len(), (n + 1).min(10));
             assert!(first.recent(SECOND / 2).is_empty());

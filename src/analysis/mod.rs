@@ -38,5 +38,4 @@ pub mod traffic;
 pub mod uncounted;
 pub mod units;
 pub mod verdict;
-pub mod waited;
 pub mod window;

@@ -15,8 +15,6 @@ pub struct Recent {
     pub utilisation: Option<f64>,
     /// Requests in flight at the interval's end; `None` where the statistics cannot be read.
     pub in_flight: Option<u32>,
-    /// Requests that tasks waited for.
-    pub waited: Waited,
 }
 
 /// Count and total time of measured requests that tasks waited for.

@@ -3,7 +3,7 @@
 //! * [`kind`]: a verdict and its parts.
 //! * [`moment`]: the figures of one interval that the verdict needs, and sums of several.
 //! * [`evidence`]: the last seconds and the calm time before, with measures of them; [`cause`]
-//!   finds the cause. [`held`]: what tasks wait for before their IO reaches the array.
+//!   finds the cause. [`held`]: waits before IO reaches the array.
 //! * [`words`]: the sentence and the actions. [`period`]: the verdict of a longer time.
 //!
 //! The verdict depends only on the moments before it, so a recording gives the same verdict as the
@@ -85,7 +85,7 @@ const MOMENTS: usize = 4096;
 /// Gives `array` the verdict, and makes the headline say the same.
 pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
     if let Some(hotspot) = &mut array.hotspot {
-        // Samples of what tasks sleep in do not show a limit, which holds what they submitted.
+        // A limit holds bios that tasks have submitted, so their stacks do not show it.
         let is_vague = verdict.severity < Severity::Stalled
             && (verdict.cause.kind == Kind::Unexplained || verdict.cause.name == held::COMMIT);
         if verdict.severity > Severity::None && !(is_vague && hotspot.is_limit()) {

@@ -1,5 +1,5 @@
-//! Samples what tasks that use the arrays wait for in the kernel: five times a second their state
-//! and, if they are in uninterruptible sleep, their stack. No program is attached for this.
+//! Samples tasks that use the arrays five times a second: their state and, in uninterruptible
+//! sleep, their kernel stack. No program is attached for this.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
@@ -25,7 +25,7 @@ const MAX_TASKS: usize = 256;
 /// Maximum number of hung tasks, and of names of waiting tasks, of an array in the facts.
 const MAX_FACTS: usize = 4;
 
-/// Tasks to look at, and what was seen in this interval.
+/// Tasks to look at, and their time asleep in this interval.
 #[derive(Default)]
 pub struct Sleepers {
     tasks: BTreeMap<TaskId, Seen>,
@@ -51,7 +51,7 @@ struct Look {
     state: task::Sleep,
     /// When a look first had this state.
     since: Instant,
-    /// What it sleeps in.
+    /// Kernel function in which it sleeps.
     function: String,
 }
 
@@ -137,7 +137,7 @@ impl Sleepers {
         hung.into_iter().map(|hung| hung.1).take(MAX_FACTS).collect()
     }
 
-    /// What the tasks of an array waited for since the last call, longest first.
+    /// Time asleep of an array's tasks since the last call, longest first.
     pub fn take(&mut self, array: u32) -> Vec<Asleep> {
         let sums = self.sums.range_mut((array, String::new())..);
         let sums = sums.take_while(|(key, _)| key.0 == array).map(|(_, sum)| std::mem::take(sum));

@@ -287,12 +287,12 @@ impl Session {
         &mut self.traced.probe
     }
 
-    /// Records that a task has submitted something: what it waits for is looked at.
+    /// Records that a task has submitted something: its sleeps are sampled.
     pub fn submitted(&mut self, task: TaskId) {
         self.around.sleepers.add([task], Instant::now());
     }
 
-    /// Looks at what tasks wait for, if it is time. Returns the time until the next look.
+    /// Samples sleeping tasks, if it is time. Returns the time until the next look.
     fn look_at_tasks(&mut self) -> Option<Duration> {
         let now = Instant::now();
         self.around.sleepers.look(&self.sys, now);

@@ -47,8 +47,10 @@ def text_table(rows):
     return "\n".join(map(line, [COLUMNS, *rows]))
 
 
-def output(binary, *arguments):
-    done = subprocess.run([binary, *arguments], capture_output=True, text=True)
+def output(binary, recording, *arguments):
+    """What a command prints, started beside the recording, so that no path of this machine is in it."""
+    words = [recording.name if word == recording else word for word in arguments]
+    done = subprocess.run([binary, *words], capture_output=True, text=True, cwd=recording.parent)
     return done.stdout.rstrip()
 
 
@@ -70,12 +72,12 @@ def page(incident, where, recording, binary):
         parts.append(f"{what[0].upper()}{what[1:]}: {len(lengths) / (end - begin):.0f} operations a second, {shown}.\n")
         parts.append(f"```text\n{text_table(iostat(where, begin, end))}\n```\n")
     cause, end = stamp(at["cause"]), stamp(at["cause"] + 12)
-    parts += ["## What raidtrace says\n", f"```console\n$ raidtrace why --replay {name}\n{output(binary, 'why', '--replay', recording)}\n```\n"]
-    batch = output(binary, "top", "--replay", recording, "--batch", "--from", stamp(at["cause"] + 6), "--to", stamp(at["cause"] + 8))
+    parts += ["## What raidtrace says\n", f"```console\n$ raidtrace why --replay {name}\n{output(binary, recording, 'why', '--replay', recording)}\n```\n"]
+    batch = output(binary, recording, "top", "--replay", recording, "--batch", "--from", stamp(at["cause"] + 6), "--to", stamp(at["cause"] + 8))
     first = batch.split("\n\n")[0]
     parts += ["The same seconds in `top --replay`:\n", f"```text\n{first}\n```\n"]
-    parts += [f"Declared before it was played: {incident.declared.waits} waits; the cause is {incident.declared.name}.\n"]
-    against = output(binary, "report", recording, "--from", cause, "--to", end, "--against", recording, "--against-to", cause)
+    parts += [f"Declared before it was played: what waits is {incident.declared.waits}; the cause is {incident.declared.name}.\n"]
+    against = output(binary, recording, "report", recording, "--from", cause, "--to", end, "--against", recording, "--against-to", cause)
     lines = against.splitlines()[:24]
     parts += ["## What changed\n", "The seconds with the cause, compared with those before:\n",
               "```console\n$ raidtrace report after.rtrace --against before.rtrace\n" + "\n".join(lines) + "\n```\n"]

@@ -57,7 +57,7 @@ def check(incident, recording, cause, binary, folder):
     """Faults of what raidtrace says of a recording, one line each."""
     faults = []
     result = score.Result(incident)
-    score.recorded(result, recording.parent, binary, recording)
+    score.recorded(result, recording, binary)
     if not result.report_right:
         faults.append(f"report says: {result.report}")
     # One engine: all views of a file begin with the same sentence.

@@ -30,6 +30,10 @@ class Result:
     def right(self):
         return not self.invalid and 0 <= self.seconds <= LIMIT_SECONDS
 
+    @property
+    def passed(self):
+        return not self.invalid and (self.alarms == 0 if self.incident.healthy else self.right)
+
 
 @dataclasses.dataclass
 class Said:
@@ -124,9 +128,8 @@ def disturbed(waits, begin, end):
     return at
 
 
-def recorded(result, where, binary, recording=None):
+def recorded(result, recording, binary):
     """What the recording says when it is opened elsewhere."""
-    recording = recording or where / "incident.rtrace"
     done = subprocess.run([binary, "report", "--json", recording], capture_output=True, text=True)
     try:
         words = said(json.loads(done.stdout.splitlines()[0]))
@@ -135,7 +138,7 @@ def recorded(result, where, binary, recording=None):
         return
     result.report = words.sentence
     if result.incident.healthy:
-        result.report_right = not words.warns  # or see true_alarms
+        result.report_right = not words.warns
     else:
         result.report_right = is_right(result.incident, words) and not innocent(result.incident, words)
 
@@ -161,14 +164,14 @@ def score(incident, where, binary, failure):
         result.before_ms = by_time(before)
     if during:
         result.during_ms = by_time(ms for _, ms in during)
-    recorded(result, where, binary)
+    recorded(result, where / "incident.rtrace", binary)
 
     if incident.healthy:
         is_slow = disturbed(waits, at["healthy"], at["end"])
         alarms = [s for s in spoken if s.warns and at["healthy"] <= s.time <= at["end"]]
         result.alarms = sum(not is_slow(s.time) for s in alarms)
         result.true_alarms = len(alarms) - result.alarms
-        result.report_right |= result.true_alarms > 0
+        result.report_right = result.report_right or result.true_alarms > 0
         result.accused = sorted({m for s in spoken for m in s.accused if s.time >= at["healthy"]})
         result.said = next((s.sentence for s in reversed(spoken) if s.warns and s.time >= at["healthy"]), spoken[-1].sentence)
         return result

@@ -294,7 +294,8 @@ impl Evidence<'_> {
         true
     }
 
-    /// What holds the waiting tasks, without the one that does more than before.
+    /// The wait before their IO in which the tasks spend most of their time asleep, without the task
+    /// that does more than before.
     fn held(&self) -> Option<Held> {
         let grown = self.grown().map(|grown| grown.0);
         let waits =

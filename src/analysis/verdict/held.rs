@@ -1,4 +1,4 @@
-//! What tasks wait for before their IO reaches the array, from samples of their kernel stacks.
+//! Waits of tasks before their IO reaches the array, from samples of their kernel stacks.
 
 use std::collections::BTreeMap;
 
@@ -68,10 +68,10 @@ pub fn known(function: &str) -> Option<&'static WaitsIn> {
     WAITS_IN.iter().find(|known| function.starts_with(known.0))
 }
 
-/// Least share of the time asleep of what holds tasks, or a commit.
+/// Least share of the time asleep of tasks, or of a commit, of a wait that is the cause.
 pub const HELD: f64 = 0.5;
 
-/// What holds tasks.
+/// The wait in which tasks spend most of their time asleep.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
     pub by: &'static WaitsIn,
@@ -94,7 +94,7 @@ fn longest<'a>(tasks: impl Iterator<Item = &'a Asleep>) -> Longest {
     (all, most.map(|(ms, found)| (found, ms)))
 }
 
-/// What holds the tasks `who` most of the time; `None` if they wait for IO.
+/// The wait of the tasks `who`; `None` if they wait for IO most of the time.
 pub fn held(now: &Sum, who: impl Fn(&str) -> bool) -> Option<Held> {
     let (all, most) = longest(now.asleep.values().filter(|a| !a.is_kernel && who(&a.comm)));
     let (mut by, ms) = most.filter(|most| most.0.2 != SUSPENDED)?;

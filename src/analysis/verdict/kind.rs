@@ -90,7 +90,8 @@ pub struct Cause {
 /// Who waits, and how long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Waiting {
-    /// Mean time of a read or write that tasks waited for, seen at the array, µs.
+    /// Mean time of a read or write that tasks waited for, seen at the array, µs; or the mean time
+    /// that a task sleeps for each of its bios, as the sentence says.
     pub us: u64,
     /// The same in the calm time before, µs; `None` if it is not known.
     pub before_us: Option<u64>,

@@ -368,7 +368,7 @@ pub struct Sum {
     pub members: Vec<Load>,
     pub tasks: BTreeMap<String, f64>,
     pub waiting: BTreeMap<String, f64>,
-    /// What tasks waited for, by name.
+    /// Time asleep of tasks, by name.
     pub asleep: BTreeMap<String, Asleep>,
 }
 

@@ -7,7 +7,6 @@ use proptest::prelude::*;
 use super::SECOND;
 use super::{Kind, find};
 use crate::analysis::fixture::{array, cell, member};
-use crate::analysis::recent::Waited;
 use crate::analysis::recent::{Recent, Stall};
 use crate::analysis::snapshot::{Cell, DiskUse};
 use crate::origin::{Op, Origin};
@@ -42,12 +41,10 @@ proptest! {
         for (member, (_, spare, utilisation, queue)) in array.members.iter_mut().zip(&members) {
             member.slot = member.slot.filter(|_| !spare);
             member.disk = Some(DiskUse { in_flight: 3, utilisation: *utilisation, ..DiskUse::default() });
-            let waited = Waited { requests: 50, us: utilisation * 1e6 };
             let recent = |&in_flight: &Option<u32>| Recent {
                 interval: SECOND,
                 utilisation: in_flight.map(|n| f64::from(n) / f64::from(u32::MAX)),
                 in_flight,
-                waited,
             };
             let lasted = Duration::from_secs_f64(utilisation.abs().clamp(0.0, 1e9));
             member.stall = spare.then_some(Stall { lasted, in_flight: u32::MAX, is_over: *spare });
