@@ -36,6 +36,22 @@ fn a_recording_without_facts_has_no_answer() {
     assert!(out.stderr.contains("raidtrace report"), "{out:?}");
 }
 
+/// The rest may have been slow.
+#[test]
+fn a_cut_recording_is_not_fast() {
+    let whole = fs::read("tests/incidents/recorded/slow-raid1.rtrace").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("a.rtrace");
+    let why = |bytes: &[u8]| {
+        fs::write(&file, bytes).unwrap();
+        raidtrace(&["why", "--replay", file.to_str().unwrap()])
+    };
+    assert_eq!(why(&whole).code(), Some(3));
+    let out = why(&whole[..60_000]);
+    assert_eq!((out.code(), &out.stdout[..]), (Some(1), ""), "{out:?}");
+    assert!(out.stderr.contains("nothing is slow in what can be read"), "{out:?}");
+}
+
 /// Without load, live and in a recording.
 #[test]
 fn an_idle_disk_is_fast() {
