@@ -294,8 +294,8 @@ impl Evidence<'_> {
         true
     }
 
-    /// The wait before their IO in which the tasks spend most of their time asleep, without the task
-    /// that does more than before.
+    /// The wait before their IO in which the tasks spend most of their time asleep, without the
+    /// task that does more than before.
     fn held(&self) -> Option<Held> {
         let grown = self.grown().map(|grown| grown.0);
         let waits =
