@@ -36,8 +36,7 @@ static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned
 	if (!(flags & RT_PF_KTHREAD))
 		return RT_ORIGIN_FILE_DATA;
 	if (flags & RT_PF_WQ_WORKER)
-		return rt_worker_flushes_journal(rt_peek((__u64)arg)) ? RT_ORIGIN_JOURNAL :
-									RT_ORIGIN_FILE_DATA;
+		return rt_worker_flush_origin(rt_peek((__u64)arg));
 	bpf_get_current_comm(comm, sizeof(comm));
 	return rt_is_journal_thread(comm) ? RT_ORIGIN_JOURNAL : RT_ORIGIN_FILE_DATA;
 }

@@ -177,16 +177,17 @@ __noinline __u32 rt_worker_submits(__u64 number, __u32 array)
 	return pid;
 }
 
-__noinline int rt_worker_flushes_journal(__u64 number)
+/* Origin of a flush that a kworker submits, see flush_origin(); unknown if its task does not wait yet. */
+__noinline __u32 rt_worker_flush_origin(__u64 number)
 {
 	struct task_struct *current = (struct task_struct *)bpf_get_current_task(), *waiter;
 	char comm[RT_COMM] = {};
 
 	if (!is_throttle_worker(current))
-		return 0;
+		return RT_ORIGIN_FILE_DATA;
 	waiter = waiting_task((struct bio *)number);
 	if (!waiter)
-		return 0;
+		return RT_ORIGIN_UNKNOWN;
 	bpf_core_read(comm, sizeof(comm), &waiter->comm);
-	return rt_is_journal_thread(comm);
+	return rt_is_journal_thread(comm) ? RT_ORIGIN_JOURNAL : RT_ORIGIN_FILE_DATA;
 }

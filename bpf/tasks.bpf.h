@@ -38,8 +38,8 @@ int rt_note_task(__u32 pid, __u32 array);
 /* Pid of the task for which a kworker submits a bio, see rt_submitter(). */
 __u32 rt_worker_submits(__u64 bio, __u32 array);
 
-/* 1 if jbd2 waits for the empty flush that blk-throttle's kworker submits. */
-int rt_worker_flushes_journal(__u64 bio);
+/* Origin of an empty flush that a kworker submits. */
+__u32 rt_worker_flush_origin(__u64 bio);
 
 /* jbd2/DEVICE-INODE (fs/jbd2/journal.c) */
 static __always_inline bool rt_is_journal_thread(const char *comm)

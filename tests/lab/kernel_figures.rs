@@ -288,7 +288,8 @@ pub(super) fn throttled_by_blkio(kernel: &str) {
     throttled(kernel, "tasks_v1", "limited_v1", "/");
 }
 
-/// jbd2's flush has the journal's origin, although a kworker submits it.
+/// jbd2's flush has the journal's origin, although a kworker submits it; or none, if it does so
+/// before jbd2 waits for it.
 pub(super) fn throttled_flush_of_the_journal(kernel: &str) {
     let Some(dir) = lab(kernel, "tasks_v1") else {
         return;
@@ -298,9 +299,10 @@ pub(super) fn throttled_flush_of_the_journal(kernel: &str) {
     println!("{sums:?}");
     let flushes = |origin| sums.get(&("loop0", origin, "flush")).map_or(0, |s| s.0);
     assert_eq!(flushes("file_data"), 0, "nobody called fsync");
-    assert!(flushes("journal") >= 6, "each commit ends with one");
+    assert!(flushes("journal") + flushes("unknown") >= 6, "each commit ends with one");
     for row in rows(&lines).iter().filter(|r| r.op == "flush") {
-        assert_eq!(row.origin, "journal", "{}", row.comm);
+        let origin = if row.comm == "throttled" { "unknown" } else { "journal" };
+        assert_eq!(row.origin, origin, "{}", row.comm);
     }
 }
 
