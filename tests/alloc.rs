@@ -111,7 +111,8 @@ fn allocations_are_counted() {
 }
 
 /// `None` if all paths are missing, because raidtrace waits for a lookup for 250 ms only, or if an
-/// allocation took long for no reason in the allocator, because its task did not run.
+/// allocation took long for no reason in the allocator, because its task did not run, or if the
+/// kernel skipped a program because it ran on the same CPU already.
 fn counted() -> Option<()> {
     let disk = disk();
     let top = start(&["--json", "-i", "0.5", &disk.device()]);
@@ -136,16 +137,14 @@ fn counted() -> Option<()> {
         files.iter().filter(|f| f["inode"] == inode).map(|f| f["blocks"].as_u64().unwrap()).sum();
     assert!(blocks == BLOCKS || blocks == 0 && files.len() as u64 >= FILES - 2, "{files:?}");
     let stopped = all.iter().any(|fs| fs["reason"]["id"] == "slow_unexplained");
-    if stopped || files.iter().all(|f| f["path"].is_null()) {
+    let skipped = intervals.iter().any(|interval| interval["lost"]["events"] != 0);
+    if stopped || skipped || files.iter().all(|f| f["path"].is_null()) {
         return None;
     }
     let named = files.iter().filter(|f| f["path"].as_str().is_some_and(|p| p.contains("/file")));
     assert!(named.count() > 0, "{files:?}");
     assert!(all.iter().any(|fs| !list(&fs["tasks"]).is_empty()));
     assert!(all.iter().all(|fs| fs["reason"].is_null()), "a healthy filesystem");
-    for interval in &intervals {
-        assert_eq!(interval["lost"]["events"], 0, "{interval}");
-    }
     Some(())
 }
 

@@ -124,7 +124,9 @@ async fn an_interval_lasts_until_the_consumer_takes_it() {
     let ended = engine.end(None).unwrap();
     ended.result.unwrap();
     assert!(completed >= 300);
-    assert_eq!((sum, ended.total), (completed, completed));
+    // After seconds, raidtrace reads the superblock again, because the disk was written to.
+    assert!((completed..completed + 3).contains(&sum), "{sum} of {completed}");
+    assert_eq!(sum, ended.total);
 }
 
 #[tokio::test(flavor = "current_thread")]
