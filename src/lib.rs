@@ -14,7 +14,6 @@
 //! * [`advice`]: kernel facts and remedies shared by `doctor` and `alloc`.
 //! * [`machine`]: devices, arrays, members, mounts and tasks of this machine.
 //! * [`mke2fs`]: layouts that mke2fs would create.
-//! * [`mkfs_xfs`]: geometries that mkfs.xfs would create.
 //! * [`fs`]: on-disk layouts of filesystems.
 //! * [`raid`]: mapping between array and member addresses. Pure.
 //! * [`origin`]: origins and operations. [`contract`]: constants and structures shared with the BPF
@@ -36,7 +35,6 @@ pub mod contract;
 pub mod fs;
 pub mod machine;
 pub mod mke2fs;
-pub mod mkfs_xfs;
 pub mod origin;
 pub mod printable;
 pub mod probe;

@@ -33,7 +33,7 @@ const LAYERS: [&str; 14] = [
     "analysis",
     "advice",
     "machine",
-    "mke2fs mkfs_xfs",
+    "mke2fs",
     "fs",
     "raid",
     "origin contract address printable",

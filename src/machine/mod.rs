@@ -1,8 +1,8 @@
 //! Block devices, md arrays and their members, filesystems, mounts and tasks of this machine.
 //!
 //! Reads sysfs, /proc, device mapper tables and md superblocks into plain data ([`HostTopology`]).
-//! Runs no other program. File contents are not trusted: nothing here panics, and unreadable
-//! information is left out with a note.
+//! Runs no other program, except for mkfs.xfs to ask what it would do. File contents are not
+//! trusted: nothing here panics, and unreadable information is left out with a note.
 
 mod array;
 mod blocks;
@@ -18,6 +18,7 @@ pub mod limits;
 pub mod mballoc;
 mod mdstat;
 mod metadata;
+pub mod mkfs_xfs;
 pub mod mounts;
 pub mod neighbours;
 mod nested;

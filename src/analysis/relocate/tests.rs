@@ -1,3 +1,6 @@
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use proptest::prelude::*;
 
 use super::figures::CLASSES;
@@ -8,8 +11,8 @@ use super::{Bio, Direction, Disks, Figures, Groups, Service, Side};
 use crate::address::ArraySector;
 use crate::analysis::placement::{FIXED, Filesystem};
 use crate::fs::xfs;
+use crate::machine::mkfs_xfs;
 use crate::mke2fs::{Conf, Options, plan};
-use crate::mkfs_xfs;
 use crate::origin::Origin;
 use crate::raid::{Geometry, Level, Params};
 
@@ -35,16 +38,12 @@ fn side(options: &Options, bytes: u64, stripe: u64) -> Side {
     side
 }
 
-/// An XFS of 64 GiB.
+/// An XFS of 64 GiB. mkfs.xfs is asked once for each of the few options.
 fn xfs(options: &str) -> xfs::Geometry {
-    let defaults = mkfs_xfs::Defaults {
-        version: mkfs_xfs::Version::V6_1,
-        cpus: 1,
-        rotational: true,
-        physical_sector: 512,
-    };
-    let options = mkfs_xfs::Options::parse(options).unwrap();
-    mkfs_xfs::plan(BYTES, 512 << 10, 7, &options, &defaults).unwrap()
+    static MADE: Mutex<BTreeMap<String, xfs::Geometry>> = Mutex::new(BTreeMap::new());
+    let device = mkfs_xfs::Device { bytes: BYTES, chunk: 512 << 10, disks: 7, sector: 512 };
+    let plan = || mkfs_xfs::Options::parse(options).unwrap().plan(device).unwrap();
+    MADE.lock().unwrap().entry(options.to_owned()).or_insert_with(plan).clone()
 }
 
 fn xfs_options() -> impl Strategy<Value = String> {

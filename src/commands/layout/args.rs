@@ -9,7 +9,6 @@ use crate::ui::completion;
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::size;
 use crate::mke2fs::Options;
-use crate::mkfs_xfs::Release;
 
 /// Arguments of `layout`.
 #[derive(Args, Debug)]
@@ -36,14 +35,10 @@ pub struct Layout {
     )]
     pub fs: Kind,
 
-    /// Options of mkfs.xfs, with --fs xfs, or with --search or --load on an XFS: '-d agsize=1g -m
-    /// rmapbt=0'
+    /// Options of mkfs.xfs, which is asked for the layout, with --fs xfs, or with --search or
+    /// --load on an XFS: '-d agsize=1g -m rmapbt=0'
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     pub mkfs: Option<String>,
-
-    /// Release of xfsprogs for --fs xfs, by default that of this machine's mkfs.xfs: 6.13
-    #[arg(long, value_name = "X.Y")]
-    pub mkfs_version: Option<Release>,
 
     /// Lay the load of a recording onto another array or other options of mkfs: requests and bytes
     /// on each member

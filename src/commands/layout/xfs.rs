@@ -1,7 +1,5 @@
 //! XFS: plans with the rules of mkfs.xfs, advice, and `--search`.
 
-use std::process::Command;
-
 use anyhow::{Result, anyhow};
 use serde_json::json;
 
@@ -15,46 +13,11 @@ use crate::analysis::placement::search::agsizes::{
 use crate::analysis::placement::target::Target;
 use crate::analysis::placement::{Skews, grow, report, words};
 use crate::fs::xfs;
-use crate::machine::programs;
-use crate::mkfs_xfs::{self, Defaults, Options, Release, Version};
+use crate::machine::mkfs_xfs::{self, Device, Options};
 use crate::raid::Geometry;
 
-/// A release whose rules plans follow without mkfs.xfs on this machine.
-const NEWEST: (u32, u32) = (7, 2);
-
-/// The release of this machine's mkfs.xfs.
-fn installed() -> Option<Release> {
-    let found = Command::new(programs::find("mkfs.xfs")?).arg("-V").output().ok()?;
-    String::from_utf8_lossy(&found.stdout).into_owned().split_whitespace().last()?.parse().ok()
-}
-
-/// The release to plan for, and how it was chosen.
-fn release(args: &Layout) -> Result<(Version, String)> {
-    let found = args.mkfs_version.is_none().then(installed).flatten();
-    let (release, source) = match (args.mkfs_version, found) {
-        (Some(own), _) => (own, "--mkfs-version"),
-        (None, Some(found)) => (found, "this machine's mkfs.xfs"),
-        (None, None) => (Release(NEWEST.0, NEWEST.1), "no mkfs.xfs on this machine"),
-    };
-    let version = Version::from_release(release.0, release.1).ok_or_else(|| {
-        anyhow!(
-            "mkfs.xfs {release} ({source}): plans follow xfsprogs 6.0 and later; choose one with \
-             --mkfs-version"
-        )
-    })?;
-    Ok((version, format!("planned as by mkfs.xfs {release} ({source})")))
-}
-
-/// Properties of the device and the machine that mkfs.xfs takes defaults from.
-pub fn defaults(args: &Layout) -> Result<Defaults> {
-    Ok(Defaults {
-        version: release(args)?.0,
-        cpus: std::thread::available_parallelism()
-            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-        rotational: true,
-        physical_sector: 4096,
-    })
-}
+/// Sectors of a disk for which a filesystem is planned.
+pub const PHYSICAL_SECTOR: u32 = 4096;
 
 /// The options of `--mkfs`.
 pub fn options(args: &Layout) -> Result<Options> {
@@ -62,44 +25,42 @@ pub fn options(args: &Layout) -> Result<Options> {
 }
 
 /// Limits of a plan.
-fn note(args: &Layout) -> Result<String> {
-    let (version, release) = release(args)?;
-    let others = if version >= Version::V6_13 {
-        ". On other disks mkfs.xfs chooses agsize by the number of CPUs: plan it with --mkfs '-d \
-         concurrency=CPUS'"
-    } else {
-        ""
-    };
-    Ok(format!("{release}, for rotational disks with physical sectors of 4 KiB{others}"))
+fn note() -> String {
+    match mkfs_xfs::release() {
+        Some(release) => format!(
+            "planned by this machine's mkfs.xfs {release}, for rotational disks with physical \
+             sectors of 4 KiB. From 6.8 on, mkfs.xfs chooses agsize on other disks by the number \
+             of CPUs: plan it with --mkfs '-d concurrency=CPUS'"
+        ),
+        None => "no mkfs.xfs on this machine: only the groups follow from -d agsize; the log and \
+                 features are assumed"
+            .to_owned(),
+    }
 }
 
 /// Plans of mkfs.xfs for one array.
 struct Planner {
-    bytes: u64,
-    /// Chunk in bytes; 0 without chunks.
-    chunk: u64,
-    /// Chunks of data in a stripe.
-    disks: u32,
+    device: Device,
     options: Options,
-    defaults: Defaults,
 }
 
 impl Planner {
     fn new(args: &Layout, geometry: &Geometry, layout: u32, bytes: u64) -> Result<Self> {
         Ok(Self {
-            bytes,
-            chunk: geometry.chunk_sectors().unwrap_or(0) * 512,
-            disks: data_disks(geometry.level(), geometry.disks(), layout),
+            device: Device {
+                bytes,
+                chunk: geometry.chunk_sectors().unwrap_or(0) * 512,
+                disks: data_disks(geometry.level(), geometry.disks(), layout),
+                sector: PHYSICAL_SECTOR,
+            },
             options: options(args)?,
-            defaults: defaults(args)?,
         })
     }
 
     /// The filesystem with the user's options and those of a choice.
     fn plan(&self, choice: AgSizeOptions) -> Result<Filesystem, String> {
         let options = self.options.with(choice.agsize, choice.no_align);
-        let geometry =
-            mkfs_xfs::plan(self.bytes, self.chunk, self.disks, &options, &self.defaults)?;
+        let geometry = options.plan(self.device)?;
         Ok(Filesystem::from_xfs(xfs::Layout::from_geometry(geometry)))
     }
 
@@ -117,7 +78,7 @@ pub fn planned(args: &Layout, bytes: u64) -> Result<Target> {
     let fs = planner.plan(AgSizeOptions::default()).map_err(|e| anyhow!(e))?;
     let name = format!("mkfs.xfs {}", planner.options.words());
     let mut target = Target::on_array(name.trim_end(), fs, &args.array)?;
-    target.notes.push(note(args)?);
+    target.notes.push(note());
     Ok(target)
 }
 
@@ -132,8 +93,9 @@ fn planner(args: &Layout, target: &Target) -> Result<Planner> {
 /// The options of `--mkfs`, with the block size of a filesystem that exists.
 fn options_for(args: &Layout, target: &Target) -> Result<Options> {
     let mut options = options(args)?;
-    if args.plan.is_none() && target.fs.block_size != 4096 {
-        options.block_size = options.block_size.or(Some(target.fs.block_size));
+    let is_other = args.plan.is_none() && target.fs.block_size != 4096;
+    if is_other && !options.has('b', "size") {
+        options.add('b', format!("size={}", target.fs.block_size));
     }
     Ok(options)
 }

@@ -10,7 +10,7 @@
 //! * `ag`: the headers of an AG, for the roots of its btrees. `device`: the log device and the
 //!   realtime device.
 //! * `layout`: the complete layout. `mount`: the geometry from a mount point. `identity`: detects
-//!   another filesystem.
+//!   another filesystem. `printed`: the geometry in the output of mkfs.xfs.
 
 mod ag;
 mod device;
@@ -18,6 +18,7 @@ mod geometry;
 mod identity;
 mod layout;
 mod mount;
+mod printed;
 mod superblock;
 #[cfg(test)]
 mod tests;
@@ -26,3 +27,4 @@ pub use device::Device;
 pub use geometry::{Features, Geometry, Log, MAX_AGS, MIN_AG_BYTES, ag_count};
 pub use identity::{identity, mounted_identity};
 pub use layout::{Layout, ROOTS_AT_MKFS};
+pub use printed::printed;

@@ -3,21 +3,14 @@
 use super::source::Source;
 use crate::analysis::placement::Filesystem;
 use crate::fs::xfs;
+use crate::machine::mkfs_xfs::{self, Device};
 use crate::mke2fs::{self, Conf};
-use crate::mkfs_xfs::{self, Defaults};
 
 /// Options of the mkfs of a kind of filesystem.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Options {
     Ext4(mke2fs::Options),
-    Xfs(Box<mkfs_xfs::Options>),
-}
-
-/// Defaults for options that are not given.
-pub struct Machine {
-    /// mke2fs.conf.
-    pub conf: Conf,
-    pub defaults: Defaults,
+    Xfs(mkfs_xfs::Options),
 }
 
 impl Options {
@@ -42,7 +35,7 @@ impl Options {
     ///
     /// # Errors
     /// An option contradicts it, so that the load would not be the recorded one.
-    pub fn pinned(&self, source: &Source) -> Result<Self, String> {
+    pub fn pinned(&self, source: &Source, device: Device) -> Result<Self, String> {
         let block = source.fs.block_size;
         match self {
             Self::Ext4(options) => {
@@ -54,30 +47,27 @@ impl Options {
             }
             Self::Xfs(options) => {
                 let recorded = source.xfs.as_ref().ok_or("the recording has no XFS")?;
-                Ok(Self::Xfs(Box::new(pinned(options, recorded)?)))
+                Ok(Self::Xfs(pinned(options, recorded, device)?))
             }
         }
     }
 
-    /// The filesystem that mkfs makes in `bytes` on an array with chunks of `chunk` bytes and
-    /// `disks` data disks.
+    /// The filesystem that mkfs makes on a device, with the defaults of `conf` (mke2fs.conf).
     ///
     /// # Errors
     /// mkfs would refuse the options.
     pub fn plan(
         &self,
-        bytes: u64,
-        chunk: u64,
-        disks: u32,
-        machine: &Machine,
+        device: Device,
+        conf: &Conf,
     ) -> Result<(Filesystem, Option<xfs::Geometry>), String> {
         match self {
             Self::Ext4(options) => {
-                let layout = mke2fs::plan(bytes, chunk, options, &machine.conf)?;
+                let layout = mke2fs::plan(device.bytes, device.chunk, options, conf)?;
                 Ok((Filesystem::new(layout), None))
             }
             Self::Xfs(options) => {
-                let geometry = mkfs_xfs::plan(bytes, chunk, disks, options, &machine.defaults)?;
+                let geometry = options.plan(device)?;
                 let layout = xfs::Layout::from_geometry(geometry.clone());
                 Ok((Filesystem::from_xfs(layout), Some(geometry)))
             }
@@ -89,47 +79,33 @@ impl Options {
 fn pinned(
     options: &mkfs_xfs::Options,
     recorded: &xfs::Geometry,
+    device: Device,
 ) -> Result<mkfs_xfs::Options, String> {
-    fn pin<T: Copy + PartialEq + std::fmt::Display>(
-        option: &mut Option<T>,
-        name: &str,
-        recorded: T,
-        default: T,
-    ) -> Result<(), String> {
-        match *option {
-            Some(own) if own != recorded => Err(format!(
-                "{name}={own}: the recorded filesystem has {recorded}, and the load would be \
-                 another with {own}"
-            )),
-            Some(_) => Ok(()),
-            None => {
-                *option = Some(recorded).filter(|r| *r != default);
-                Ok(())
-            }
-        }
-    }
     let mut options = options.clone();
-    let has = recorded.features;
-    let own = &mut options;
-    pin(&mut own.block_size, "-b size", recorded.block_size, 4096)?;
-    // The default is the sector size of the device.
-    pin(&mut own.sector_size, "-s size", recorded.sector_size, 0)?;
-    let v5 = recorded.version == 5;
-    let inode = if v5 { 512 } else { 256 };
-    pin(&mut own.inode_size, "-i size", recorded.inode_size, inode)?;
-    // Its default depends on the release.
-    let rmapbt = if v5 { None } else { Some(false) };
-    let mut features = [
-        (&mut own.crc, "-m crc", v5, Some(true)),
-        (&mut own.finobt, "-m finobt", has.finobt, Some(v5)),
-        (&mut own.rmapbt, "-m rmapbt", has.rmapbt, rmapbt),
-        (&mut own.reflink, "-m reflink", has.reflink, Some(v5)),
-    ];
-    for (option, name, recorded, default) in &mut features {
-        let mut number = option.map(u8::from);
-        let default = default.map_or(2, u8::from);
-        pin(&mut number, name, u8::from(*recorded), default)?;
-        **option = number.map(|n| n == 1);
+    let made = options.plan(device)?;
+    let parts = |geometry: &xfs::Geometry| {
+        let has = geometry.features;
+        [
+            ('b', "size", geometry.block_size),
+            ('s', "size", geometry.sector_size),
+            ('i', "size", geometry.inode_size),
+            ('m', "crc", u32::from(geometry.version == 5)),
+            ('m', "finobt", has.finobt.into()),
+            ('m', "rmapbt", has.rmapbt.into()),
+            ('m', "reflink", has.reflink.into()),
+        ]
+    };
+    for ((letter, name, recorded), (.., made)) in parts(recorded).into_iter().zip(parts(&made)) {
+        if recorded == made {
+            continue;
+        }
+        if options.has(letter, name) {
+            return Err(format!(
+                "-{letter} {name}={made}: the recorded filesystem has {recorded}, and the load \
+                 would be another with {made}"
+            ));
+        }
+        options.add(letter, format!("{name}={recorded}"));
     }
     Ok(options)
 }

@@ -26,7 +26,7 @@ use crate::mke2fs::Conf;
 use crate::recording::reader::{Reader, Wanted};
 use crate::ui::text::clean;
 use findings::Findings;
-use mkfs::{Machine, Options};
+use mkfs::Options;
 use pass::Pass;
 use plan::Plan;
 use source::Source;
@@ -39,13 +39,13 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
     let reader = Reader::open(path, Wanted::Everything)?;
     let named = |why: String| anyhow!("{}: {why}", path.display());
     let source = Source::choose(reader.header(), args.target.as_deref()).map_err(named)?;
-    let machine = Machine { conf: Conf::from_machine(), defaults: xfs::defaults(args)? };
+    let conf = Conf::from_machine();
     let options = options(args, &source)?;
     if args.search {
-        let found = search::run(&args.array, path, reader, &source, &options, &machine)?;
+        let found = search::run(&args.array, path, reader, &source, &options, &conf)?;
         return print(args, || found.lines(), || found.object());
     }
-    let plan = Plan::new(&source, &args.array, &options, &machine).map_err(|e| anyhow!(e))?;
+    let plan = Plan::new(&source, &args.array, &options, &conf).map_err(|e| anyhow!(e))?;
     let mut pass = Pass::new(&source, std::slice::from_ref(&plan))?;
     let mut notes = pass.read(reader).map_err(named)?;
     notes.extend(plan.notes(&source));
@@ -72,7 +72,7 @@ fn options(args: &Layout, source: &Source) -> Result<Options> {
                 clean(&source.name)
             ));
         }
-        return Ok(Options::Xfs(Box::new(xfs::options(args)?)));
+        return Ok(Options::Xfs(xfs::options(args)?));
     }
     if args.mkfs.is_some() {
         return Err(anyhow!(

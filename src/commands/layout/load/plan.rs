@@ -1,11 +1,14 @@
 //! The planned array and filesystem.
 
-use super::mkfs::{Machine, Options};
+use super::mkfs::Options;
 use super::source::{Source, used_stripe};
 use crate::analysis::placement::Filesystem;
 use crate::analysis::placement::geometry::{ArrayOptions, data_disks, fits};
 use crate::analysis::relocate::{Groups, Prepared, Side};
+use crate::commands::layout::xfs::PHYSICAL_SECTOR;
 use crate::fs::xfs;
+use crate::machine::mkfs_xfs::Device;
+use crate::mke2fs::Conf;
 use crate::raid::{Geometry, Level, Params};
 
 pub struct Plan {
@@ -35,7 +38,7 @@ impl Plan {
         source: &Source,
         array: &ArrayOptions,
         options: &Options,
-        machine: &Machine,
+        conf: &Conf,
     ) -> Result<Self, String> {
         let (geometry, layout, is_other_array) = geometry(source, array)?;
         let start = match array.fs_offset {
@@ -56,10 +59,11 @@ impl Plan {
             (false, _) => source.fs.bytes(),
         };
         let chunk = geometry.chunk_sectors().unwrap_or(0) * 512;
-        let pinned = options.pinned(source)?;
-        let block = u64::from(source.fs.block_size);
         let data = data_disks(geometry.level(), geometry.disks(), layout);
-        let (mut fs, xfs) = pinned.plan(bytes, chunk, data, machine)?;
+        let device = Device { bytes, chunk, disks: data, sector: PHYSICAL_SECTOR };
+        let pinned = options.pinned(source, device)?;
+        let block = u64::from(source.fs.block_size);
+        let (mut fs, xfs) = pinned.plan(device, conf)?;
         if fs.block_size != source.fs.block_size {
             return Err(format!(
                 "the planned filesystem has blocks of {}, the recorded one of {block}: add -b \
@@ -97,14 +101,11 @@ impl Plan {
     ///
     /// # Errors
     /// mkfs would refuse the options.
-    pub fn made(
-        &self,
-        options: &Options,
-        bytes: u64,
-        machine: &Machine,
-    ) -> Result<Filesystem, String> {
+    pub fn made(&self, options: &Options, bytes: u64, conf: &Conf) -> Result<Filesystem, String> {
         let chunk = self.geometry.chunk_sectors().unwrap_or(0) * 512;
-        let (fs, _) = options.plan(bytes, chunk, self.data_disks, machine)?;
+        let disks = self.data_disks;
+        let device = Device { bytes, chunk, disks, sector: PHYSICAL_SECTOR };
+        let (fs, _) = options.plan(device, conf)?;
         Ok(fs)
     }
 

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 
 use super::findings::{array_words, busiest, percent};
-use super::mkfs::{Machine, Options};
+use super::mkfs::Options;
 use super::pass::{Laid, Pass};
 use super::plan::Plan;
 use super::source::Source;
@@ -19,6 +19,7 @@ use crate::analysis::placement::target::{Target, TargetArray, whole};
 use crate::analysis::relocate::{Direction, Figures};
 use crate::commands::layout::found::{NEW_ONLY, check_striped};
 use crate::commands::layout::table::wrapped;
+use crate::mke2fs::Conf;
 use crate::recording::reader::Reader;
 use crate::ui::text;
 
@@ -63,14 +64,14 @@ pub fn run(
     reader: Reader,
     source: &Source,
     options: &Options,
-    machine: &Machine,
+    conf: &Conf,
 ) -> Result<Found> {
-    let base = Plan::new(source, array, options, machine).map_err(|e| anyhow!(e))?;
+    let base = Plan::new(source, array, options, conf).map_err(|e| anyhow!(e))?;
     let geometry = base.geometry.clone();
     check_striped(&geometry)?;
-    let options = candidates(source, &base, machine)?;
+    let options = candidates(source, &base, conf)?;
     let mut plans = vec![base];
-    let planned = |options: &Options| Plan::new(source, array, options, machine).ok();
+    let planned = |options: &Options| Plan::new(source, array, options, conf).ok();
     plans.extend(options.iter().filter_map(planned));
     let mut pass = Pass::new(source, &plans)?;
     let mut notes = pass.read(reader).map_err(|why| anyhow!("{}: {why}", path.display()))?;
@@ -104,7 +105,7 @@ pub fn run(
 }
 
 /// The best candidates by static counts, other than the user's options.
-fn candidates(source: &Source, base: &Plan, machine: &Machine) -> Result<Vec<Options>> {
+fn candidates(source: &Source, base: &Plan, conf: &Conf) -> Result<Vec<Options>> {
     let target = Target {
         name: source.name.clone(),
         fs: base.fs.clone(),
@@ -120,16 +121,15 @@ fn candidates(source: &Source, base: &Plan, machine: &Machine) -> Result<Vec<Opt
     let bytes = base.fs.bytes();
     let all: Vec<Options> = match &base.options {
         Options::Ext4(options) => {
-            let search = Search::on(&target, bytes, options, &machine.conf);
+            let search = Search::on(&target, bytes, options, conf);
             let (all, _) = search.run().map_err(|e| anyhow!(e))?;
             all.into_iter().map(|c| Options::Ext4(c.options)).collect()
         }
         Options::Xfs(options) => {
-            let with = |choice: AgSizeOptions| {
-                Options::Xfs(Box::new(options.with(choice.agsize, choice.no_align)))
-            };
+            let with =
+                |choice: AgSizeOptions| Options::Xfs(options.with(choice.agsize, choice.no_align));
             let plan =
-                |choice| -> Result<Filesystem, String> { base.made(&with(choice), bytes, machine) };
+                |choice| -> Result<Filesystem, String> { base.made(&with(choice), bytes, conf) };
             let (all, _) = agsizes::compare(&target, &plan).map_err(|e| anyhow!(e))?;
             all.into_iter().map(|c| with(c.options)).collect()
         }

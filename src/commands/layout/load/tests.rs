@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::findings::Findings;
-use super::mkfs::{Machine, Options as Mkfs};
+use super::mkfs::Options as Mkfs;
 use super::pass::Pass;
 use super::plan::Plan;
 use super::source::Source;
@@ -17,25 +17,12 @@ use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::snapshot::ArrayInfo;
 use crate::commands::layout::table::write_lines;
 use crate::mke2fs::{Conf, Options, plan};
-use crate::mkfs_xfs::{Defaults, Version};
 use crate::origin::{Op, Origin};
 use crate::raid::Level;
 use crate::recording::fixture::{START, Shared};
 use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::writer::{self, Writer};
-
-fn machine() -> Machine {
-    Machine {
-        conf: Conf::compiled_in(),
-        defaults: Defaults {
-            version: Version::V7_2,
-            cpus: 1,
-            rotational: true,
-            physical_sector: 4096,
-        },
-    }
-}
 
 /// Sectors of each of eight members: 64 GiB in total.
 const MEMBER: u64 = 8 << 21;
@@ -207,7 +194,7 @@ fn found<'a>(
     group: Option<u32>,
 ) -> Findings<'a> {
     let options = Options { group, ..Options::default() };
-    let plan = Plan::new(source, array, &Mkfs::Ext4(options), &machine()).unwrap();
+    let plan = Plan::new(source, array, &Mkfs::Ext4(options), &Conf::compiled_in()).unwrap();
     let mut pass = Pass::new(source, std::slice::from_ref(&plan)).unwrap();
     let notes = pass.read(reader(&header(), items, true)).unwrap();
     let (submissions, seconds) = (pass.submissions, pass.seconds());
@@ -339,9 +326,13 @@ fn a_truncated_layout_is_completed_if_mke2fs_makes_it() {
 
 fn read(header: &Header, items: &[Item], ends: bool) -> Result<Vec<String>, String> {
     let source = source();
-    let plan =
-        Plan::new(&source, &ArrayOptions::default(), &Mkfs::Ext4(Options::default()), &machine())
-            .unwrap();
+    let plan = Plan::new(
+        &source,
+        &ArrayOptions::default(),
+        &Mkfs::Ext4(Options::default()),
+        &Conf::compiled_in(),
+    )
+    .unwrap();
     let mut pass = Pass::new(&source, std::slice::from_ref(&plan)).unwrap();
     pass.read(reader(header, items, ends))
 }
@@ -384,7 +375,9 @@ fn gaps_and_missing_submissions_are_reported() {
 fn wrong_plans_are_refused() {
     let source = source();
     let error = |array: ArrayOptions, options: Options| {
-        Plan::new(&source, &array, &Mkfs::Ext4(options), &machine()).err().expect("an error")
+        Plan::new(&source, &array, &Mkfs::Ext4(options), &Conf::compiled_in())
+            .err()
+            .expect("an error")
     };
     let array = ArrayOptions::default;
     let chunk = ArrayOptions { chunk: Some(12 << 10), level: Some(Level::Raid5), ..array() };
@@ -414,9 +407,8 @@ fn xfs_header() -> Header {
 }
 
 fn xfs_plan(source: &Source, options: &str) -> Result<Plan, String> {
-    let options = crate::mkfs_xfs::Options::parse(options)?;
-    let options = Mkfs::Xfs(Box::new(options));
-    Plan::new(source, &ArrayOptions::default(), &options, &machine())
+    let options = Mkfs::Xfs(crate::machine::mkfs_xfs::Options::parse(options)?);
+    Plan::new(source, &ArrayOptions::default(), &options, &Conf::compiled_in())
 }
 
 #[test]
@@ -426,7 +418,7 @@ fn an_xfs_is_laid_out() {
     assert_eq!(source.start, FIRST);
     let plan = xfs_plan(&source, "-d agsize=4293918720").unwrap();
     // Its sectors are those of the recorded one, not of the disk.
-    assert_eq!(plan.words, "-s size=512 -m rmapbt=0 -d agsize=4293918720");
+    assert_eq!(plan.words, "-d agsize=4293918720 -s size=512");
     assert!(plan.notes(&source).is_empty());
     let mut pass = Pass::new(&source, std::slice::from_ref(&plan)).unwrap();
     let mut items = vec![state()];
@@ -453,7 +445,7 @@ fn an_xfs_with_another_load_is_refused() {
     let source = Source::choose(&header, None).unwrap();
     for (options, why) in [
         ("-b size=1k", "-b size=1024: the recorded filesystem has 4096"),
-        ("-m rmapbt=1", "-m rmapbt=1"),
+        ("-m rmapbt=1", "-m rmapbt=1: the recorded filesystem has 0"),
         ("-d agcount=33", "33 allocation groups, the recorded one 16"),
         ("-d agsize=1", "agsize"),
     ] {

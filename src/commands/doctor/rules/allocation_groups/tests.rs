@@ -10,17 +10,16 @@ use crate::commands::doctor::finding::{Finding, Severity};
 use crate::commands::doctor::rules::skew::check;
 use crate::fs::xfs::Layout;
 use crate::machine::Array;
-use crate::mkfs_xfs::{Defaults, Options, Version, plan};
+use crate::machine::mkfs_xfs::{Device, Options};
 use crate::raid::Level;
 
 const SEVEN: u64 = 46_883_364_864 << 10;
 
 fn facts(level: Level, disks: u32, bytes: u64) -> FsFacts {
     let array = ArrayOptions { level: Some(level), disks: Some(disks), ..ArrayOptions::default() };
-    let data = crate::analysis::placement::geometry::data_disks(level, disks, 0x102);
-    let defaults =
-        Defaults { version: Version::V7_2, cpus: 1, rotational: true, physical_sector: 4096 };
-    let geometry = plan(bytes, 512 << 10, data, &Options::default(), &defaults).unwrap();
+    let disks = crate::analysis::placement::geometry::data_disks(level, disks, 0x102);
+    let device = Device { bytes, chunk: 512 << 10, disks, sector: 4096 };
+    let geometry = Options::default().plan(device).unwrap();
     let fs = Filesystem::from_xfs(Layout::from_geometry(geometry));
     let mut target = Target::on_array("md0", fs, &array).unwrap();
     target.segments = whole(ArraySector(0));
