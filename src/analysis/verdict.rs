@@ -4,7 +4,7 @@
 //! * [`moment`]: the figures of one interval that the verdict needs, and sums of several.
 //! * [`evidence`]: the last seconds and the calm time before, with measures of them; [`cause`]
 //!   finds the cause. [`held`]: waits before IO reaches the array.
-//! * [`words`]: the sentence and the actions. [`period`]: the verdict of a longer time.
+//! * [`words`]: the sentence; [`actions`]: what to do. [`period`]: the verdict of a longer time.
 //!
 //! The verdict depends only on the moments before it, so a recording gives the same verdict as the
 //! live run, in whatever order it is read.
@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use super::hotspot::Hotspot;
 use super::snapshot::{ArraySnapshot, Snapshot};
 
+mod actions;
 mod cause;
 mod evidence;
 mod held;
@@ -28,8 +29,8 @@ mod tests;
 mod words;
 
 pub use held::WAITS_IN;
-pub use kind::{Cause, Kind, Part, Severity, Verdict, Waiting};
-use moment::{Moment, Sum};
+pub use kind::{Action, Cause, Kind, Part, Severity, Verdict, Waiting};
+use moment::{Moment, Sum, Waits};
 pub use period::Worst;
 
 /// Time for which nothing completes until an array is stalled.
@@ -53,6 +54,8 @@ const WAITING: (f64, f64) = (0.25, 0.1);
 #[derive(Debug, Default)]
 pub struct Accounts {
     arrays: HashMap<String, BTreeMap<Timestamp, Moment>>,
+    /// Waits of the arrays by hour since 1970, of the last day.
+    hours: HashMap<String, BTreeMap<i64, Waits>>,
 }
 
 impl Accounts {
@@ -63,15 +66,24 @@ impl Accounts {
         for array in &mut snapshot.arrays {
             let Some(moment) = Moment::new(array, over) else { continue };
             let moments = self.arrays.entry(array.info.name.clone()).or_default();
-            moments.insert(now, moment);
+            let hours = self.hours.entry(array.info.name.clone()).or_default();
+            let (hour, waits) = (now.as_second().div_euclid(3600), moment.waits);
+            if moments.insert(now, moment).is_none() {
+                hours.entry(hour).or_default().add(&waits);
+            }
+            while hours.first_key_value().is_some_and(|(oldest, _)| *oldest < hour - 24) {
+                hours.pop_first();
+            }
+            let yesterday = hours.get(&(hour - 24)).filter(|of| of.requests() >= CALM.1);
             let oldest = now.checked_sub(MEMORY).unwrap_or(Timestamp::MIN);
             let known: Vec<(Timestamp, &Moment)> =
                 moments.range(oldest..=now).map(|(at, moment)| (*at, moment)).collect();
-            let verdict = cause::judge(array, &known);
+            let verdict = cause::judge(array, &known, yesterday.and_then(Waits::mean_us));
             lead(array, verdict);
         }
         let names = |s: &Snapshot, name: &str| s.arrays.iter().any(|a| a.info.name == name);
         self.arrays.retain(|name, _| names(snapshot, name));
+        self.hours.retain(|name, _| names(snapshot, name));
         // A recording can be read again from an earlier time, so older moments stay for as long.
         for moments in self.arrays.values_mut().filter(|m| m.len() > MOMENTS) {
             moments.pop_first();

@@ -18,6 +18,8 @@ use crate::analysis::units;
 
 /// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
 const SAME: f64 = 0.1;
+/// What [`Evidence::usual`] is in `serve` after a day.
+const YESTERDAY: &str = "at this hour yesterday";
 /// Multiple of the usual time that is slow if nothing is known of the time before.
 const UNUSUAL: f64 = 10.0;
 /// Times in which the tasks are looked for. What they dirtied is written within seconds, or up to
@@ -45,8 +47,13 @@ const IN_MD: f64 = 0.5;
 /// Least number of tasks of a name that sleep, on average, to be judged by samples.
 const ASLEEP: f64 = 0.5;
 
-/// The verdict at the last of `known`, which are in order.
-pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
+/// The verdict at the last of `known`, which are in order. `yesterday_us`: the mean wait in the
+/// same hour of the day before.
+pub fn judge(
+    array: &ArraySnapshot,
+    known: &[(Timestamp, &Moment)],
+    yesterday_us: Option<f64>,
+) -> Verdict {
     let (Some((_, last)), Some(around)) = (known.last(), &array.around) else {
         return Verdict::default();
     };
@@ -61,6 +68,8 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     let is_enough = calm_waits.seconds >= CALM.0.as_secs_f64()
         && calm_waits.requests() >= CALM.1
         && (recent.waiting.is_empty() || still_wait(calm, &recent) >= SAME);
+    let usual = || now.waits.usual_us(&around.earlier).map(|us| (us, "on average until now"));
+    let yesterday = yesterday_us.map(|us| (us, YESTERDAY));
     let mut evidence = Evidence {
         array,
         last,
@@ -69,7 +78,7 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
         before_us: is_enough.then(|| median(means(calm))).flatten(),
         since: (onset < known.len()).then(|| began(known, onset)).filter(|_| onset > 0),
         before: None,
-        usual_us: now.waits.usual_us(&around.earlier).filter(|_| !is_enough),
+        usual: yesterday.or_else(usual).filter(|_| !is_enough),
         now,
         recent,
         backlog,
@@ -103,13 +112,24 @@ pub fn judge(array: &ArraySnapshot, known: &[(Timestamp, &Moment)]) -> Verdict {
     if stuck >= 2.0 {
         evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
     }
-    let usual = evidence.usual_us.map_or(SLOW_ALONE, |us| UNUSUAL * us);
-    let alone = usual.clamp(SLOW[2].0, SLOW_ALONE) * (waits.mean_bytes() / LARGE).max(1.0);
-    let limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
+    let large = (waits.mean_bytes() / LARGE).max(1.0);
+    let alone = match evidence.usual {
+        Some((us, YESTERDAY)) => slow_from(us).min(SLOW_ALONE),
+        Some((us, _)) => (UNUSUAL * us).clamp(SLOW[2].0, SLOW_ALONE),
+        None => SLOW_ALONE,
+    } * large;
+    let mut limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
+    // It has become slow over hours.
+    let than_yesterday = yesterday_us.map_or(f64::INFINITY, |us| slow_from(us) * large);
+    let is_drift = evidence.wait_us < limit && evidence.wait_us >= than_yesterday;
+    if is_drift {
+        (evidence.before_us, evidence.since, evidence.usual) = (None, None, yesterday);
+        limit = than_yesterday;
+    }
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     let is_fast = waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit;
     if !is_fast {
-        evidence.before = is_enough.then(|| Sum::of(calm));
+        evidence.before = (is_enough && !is_drift).then(|| Sum::of(calm));
     } else if !evidence.sleeps_long(known, start) {
         evidence.before = None;
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
@@ -201,7 +221,7 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
     let name = &evidence.array.info.name;
     let of = |kind, cause: &str| Cause { kind, name: cause.to_owned(), share: 1.0 };
     let found = if last.suspended.contains(name) {
-        words::suspended_array(name, of(Kind::Md, SUSPENDED))
+        words::suspended_array(evidence, of(Kind::Md, SUSPENDED))
     } else if let Some(member) = last.suspended.first() {
         words::suspended_member(member, of(Kind::Member, member))
     } else if let Some(known) = hung.and_then(|h| waits_in(&h.function)) {
@@ -289,7 +309,7 @@ impl Evidence<'_> {
             return false;
         }
         self.since = (onset < known.len()).then(|| began(known, onset)).filter(|_| onset > 0);
-        (self.wait_us, self.before_us, self.usual_us) = (us, before, None);
+        (self.wait_us, self.before_us, self.usual) = (us, before, None);
         self.asleep = Some((comm.to_owned(), submits));
         true
     }
@@ -307,7 +327,7 @@ impl Evidence<'_> {
         let of = |kind, name: &str, share: f64| Cause { kind, name: name.to_owned(), share };
         let array = &self.array.info.name;
         if self.last.suspended.contains(array) {
-            return words::suspended_array(array, of(Kind::Md, SUSPENDED, 1.0));
+            return words::suspended_array(self, of(Kind::Md, SUSPENDED, 1.0));
         }
         let sum = |of: fn(&Load) -> f64| self.now.members.iter().map(of).sum::<f64>();
         let (all, device) = (sum(Load::total).max(f64::MIN_POSITIVE), self.in_device());

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::moment::{Load, Moment, Sum};
-use super::{Cause, Kind, Part, Waiting};
+use super::{Action, Cause, Kind, Part, Waiting};
 use crate::analysis::around::Around;
 use crate::analysis::snapshot::ArraySnapshot;
 
@@ -38,8 +38,9 @@ pub struct Evidence<'a> {
     pub before: Option<Sum>,
     /// Mean wait in the calm time, µs.
     pub before_us: Option<f64>,
-    /// Without a calm time: mean since the array was assembled, µs.
-    pub usual_us: Option<f64>,
+    /// Without a calm time: the mean in the same hour of the day before, or since the array was
+    /// assembled, µs, and which of them.
+    pub usual: Option<(f64, &'static str)>,
     /// Start of the slow time.
     pub since: Option<Timestamp>,
     /// Mean wait, µs.
@@ -57,7 +58,7 @@ pub struct Found {
     pub accused: Vec<String>,
     /// The sentence after who waits and how long.
     pub clause: String,
-    pub actions: Vec<String>,
+    pub actions: Vec<Action>,
 }
 
 pub fn quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {

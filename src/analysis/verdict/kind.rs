@@ -109,6 +109,39 @@ pub struct Part {
     pub us: u64,
 }
 
+/// Something to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Action {
+    /// The change, with its command. Names in it are untrusted bytes.
+    pub text: String,
+    /// Risk and how to undo it; empty if it changes nothing.
+    pub risk: String,
+    /// Case in which it should not be done; empty if there is none.
+    pub not_when: String,
+}
+
+impl std::fmt::Display for Action {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)?;
+        if !self.risk.is_empty() {
+            write!(f, " ({})", self.risk)?;
+        }
+        if !self.not_when.is_empty() {
+            write!(f, "; not when {}", self.not_when)?;
+        }
+        Ok(())
+    }
+}
+
+/// Name of a task that ended before its name was read, and start of that of writeback.
+pub const ENDED: &str = "an ended task";
+pub const WRITEBACK: &str = "writeback of ";
+
+/// True for the name of work whose task is not known.
+fn is_unknown(name: &str) -> bool {
+    name == ENDED || name.starts_with(WRITEBACK)
+}
+
 /// A verdict (contract, see docs).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Verdict {
@@ -119,8 +152,8 @@ pub struct Verdict {
     pub accused: Vec<String>,
     /// One English sentence, without a full stop. Names in it are untrusted bytes.
     pub sentence: String,
-    /// What to do, the best first.
-    pub actions: Vec<String>,
+    /// What to do, the best first, at most three.
+    pub actions: Vec<Action>,
     /// Parts that add up to [`Waiting::us`].
     pub account: Vec<Part>,
     /// True if md or device mapper holds the IO.
@@ -146,8 +179,13 @@ impl Verdict {
     }
 
     /// Order of verdicts, the worst last. A cause that was found says more than a longer wait
-    /// without one.
-    pub(super) fn rank(&self) -> (Severity, bool, u64) {
-        (self.severity, self.cause.kind != Kind::Unexplained, self.waiting.us)
+    /// without one, and a task more than what writes for an unknown one.
+    pub(super) fn rank(&self) -> (Severity, u8, u64) {
+        let certainty = match self.cause.kind {
+            Kind::Unexplained => 0,
+            Kind::Load if is_unknown(&self.cause.name) => 1,
+            _ => 2,
+        };
+        (self.severity, certainty, self.waiting.us)
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::kind::{ENDED, WRITEBACK};
 use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask};
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskSnapshot};
@@ -173,7 +174,7 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
 /// Name of a task.
 fn name(task: &TaskSnapshot) -> String {
     match &task.comm[..] {
-        [] => "an ended task".to_owned(),
+        [] => ENDED.to_owned(),
         comm => String::from_utf8_lossy(comm).into_owned(),
     }
 }
@@ -345,7 +346,7 @@ impl Moment {
                 let name = if waits {
                     name(task)
                 } else if task.is_worker() {
-                    format!("writeback of {}", array.info.name)
+                    format!("{WRITEBACK}{}", array.info.name)
                 } else {
                     role.to_owned()
                 };

@@ -102,6 +102,27 @@ fn is(verdict: &Verdict, severity: Severity, kind: Kind, accused: &[&str], words
     }
 }
 
+/// A wait that has grown too slowly for the last minutes to show it.
+#[test]
+fn slow_compared_with_the_same_hour_of_the_day_before() {
+    let mut play = Play::new();
+    let calm = second(4, 60, 8, 6);
+    play.for_seconds(60, &calm);
+    play.at += 86_400 - 60;
+    let slow = second(4, 60, 45, 40);
+    for _ in 0..2 {
+        // At first nothing is known of the minutes before; then they are as slow.
+        let verdict = play.for_seconds(320, &slow);
+        let words = ["writes to md0 take 45ms (8ms at this hour yesterday): "];
+        assert_eq!(verdict.severity, Severity::Slow, "{verdict:?}");
+        assert!(verdict.sentence.starts_with(words[0]), "{verdict:?}");
+        assert_eq!(verdict.waiting.before_us, None);
+    }
+    // An hour that is as slow as the day before is not.
+    play.at += 86_400 - 640;
+    assert_eq!(play.for_seconds(30, &slow).severity, Severity::None);
+}
+
 #[test]
 fn one_slow_disk_is_accused() {
     let mut array = second(4, 12, 90, 8);
@@ -109,7 +130,7 @@ fn one_slow_disk_is_accused() {
     let verdict = Play::after_calm(&array);
     is(&verdict, Severity::Slow, Kind::Member, &["loop3"], &["writes to md0 take 90ms", "loop3"]);
     assert_eq!(verdict.waiting.tasks, ["postgres"]);
-    assert!(verdict.actions[0].contains("smartctl -a /dev/loop3"));
+    assert!(verdict.actions[0].to_string().contains("smartctl -a /dev/loop3"));
     // A disk alone is compared with its own past.
     let verdict = Play::after_calm(&second(1, 10, 100, 95));
     is(&verdict, Severity::Slow, Kind::Member, &["loop1"], &["(10ms before"]);
@@ -184,8 +205,10 @@ fn a_rebuild_is_the_cause() {
     array.members[4].io[0] = fixture::cell(Origin::FileData, Op::Write, 8, 65536, 300_000);
     let verdict = Play::after_calm(&array);
     is(&verdict, Severity::Slow, Kind::Resync, &[], &["rebuild", "7.5 %", "(10ms before"]);
-    assert!(verdict.actions[0].contains("echo 10000 > /sys/block/md0/md/sync_speed_max"));
-    assert!(verdict.actions[0].contains("Undone with: echo system"), "{verdict:?}");
+    assert!(
+        verdict.actions[0].to_string().contains("echo 10000 > /sys/block/md0/md/sync_speed_max")
+    );
+    assert!(verdict.actions[0].to_string().contains("Undone with: echo system"), "{verdict:?}");
     let parts: Vec<_> = verdict.account.iter().map(|p| p.part).collect();
     assert!(parts.contains(&"device_resync"), "{parts:?}");
 }
@@ -239,7 +262,10 @@ fn time_in_md_is_not_blamed_on_the_disks() {
     facts.settings = Some(MdSettings { stripe_cache_size: entries, ..MdSettings::default() });
     let verdict = Play::after_calm(&array);
     is(&verdict, Severity::Slow, Kind::Md, &[], &["stripe cache"]);
-    assert!(verdict.actions[0].contains("echo 16384 >"), "not a smaller one: {verdict:?}");
+    assert!(
+        verdict.actions[0].to_string().contains("echo 16384 >"),
+        "not a smaller one: {verdict:?}"
+    );
 }
 
 #[test]
@@ -274,7 +300,7 @@ fn what_holds_tasks_before_their_io_is_the_cause() {
     ];
     is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
     assert!(verdict.waiting.since.is_some());
-    assert!(verdict.actions[0].contains("make the journal larger"), "{verdict:?}");
+    assert!(verdict.actions[0].to_string().contains("make the journal larger"), "{verdict:?}");
     // Most of the sleep is IO.
     let sleeps = [("add_transaction_credits", 200), ("io_schedule", 700)];
     around(&mut held).asleep = vec![asleep("postgres", &sleeps, 3)];
@@ -344,7 +370,7 @@ fn a_commit_that_waits_for_data_is_not_only_a_commit() {
     let verdict = Play::after_calm(&array);
     let words = ["data of files", "dump does 94 % of md0's work"];
     is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
-    assert!(verdict.actions[0].contains("dump"), "{verdict:?}");
+    assert!(verdict.actions[0].to_string().contains("dump"), "{verdict:?}");
     // A commit that waits for its own IO is no cause.
     let own = asleep("jbd2/md0-8", &[("io_schedule", 900)], 9);
     around(&mut array).asleep = vec![commit, own];

@@ -1,19 +1,14 @@
-//! The sentence and the actions.
+//! The sentence.
 
+use super::actions;
 use super::evidence::{Evidence, Found};
 use super::held::Held;
 use super::moment::Load;
-use super::{Cause, Kind, Severity, Waiting};
-use crate::advice::slow::{self as advice, Advice};
+use super::{Action, Cause, Kind, Severity, Waiting};
 use crate::analysis::hotspot::skews;
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
 use crate::origin::plural;
-
-/// Action for a disk that is said to be at fault.
-fn look_at(disk: &str) -> Vec<String> {
-    vec![format!("look at the disk itself: smartctl -a /dev/{disk}; dmesg")]
-}
 
 fn latency(us: f64) -> String {
     units::latency(Some(us as u64))
@@ -37,9 +32,9 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
     let before = match (e.before_us, since) {
         (Some(us), Some(since)) => format!(" ({} before {since})", latency(us)),
         (Some(us), None) => format!(" ({} before)", latency(us)),
-        (None, _) => e
-            .usual_us
-            .map_or_else(String::new, |us| format!(" ({} on average until now)", latency(us))),
+        (None, _) => {
+            e.usual.map_or_else(String::new, |(us, when)| format!(" ({} {when})", latency(us)))
+        }
     };
     let us = latency(e.wait_us);
     let Some((task, submits)) = &e.asleep else {
@@ -53,46 +48,36 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
     format!("{who} {us} {each}{before}: {clause}")
 }
 
-fn found(cause: Cause, clause: String, actions: Vec<String>) -> Found {
+fn found(cause: Cause, clause: String, actions: Vec<Action>) -> Found {
     Found { cause, accused: Vec::new(), clause, actions }
 }
 
-pub fn suspended_array(array: &str, cause: Cause) -> Found {
+pub fn suspended_array(e: &Evidence<'_>, cause: Cause) -> Found {
+    let array = &e.array.info.name;
     let clause = format!("{array} is suspended (md/suspend_lo, suspend_hi); no member has its IO");
-    let actions = vec![format!(
-        "find what suspended it (mdadm --grow?); if nothing does: echo 0 > \
-         /sys/block/{array}/md/suspend_hi"
-    )];
-    found(cause, clause, actions)
+    found(cause, clause, actions::suspended_array(e))
 }
 
 pub fn suspended_member(member: &str, cause: Cause) -> Found {
     let clause = format!("{member} is suspended by device mapper and holds its requests");
-    let actions = vec![format!(
-        "find what suspended it (lvm, a snapshot?); if nothing does: dmsetup resume /dev/{member}"
-    )];
+    let actions = actions::suspended_member(member);
     Found { accused: vec![member.to_owned()], ..found(cause, clause, actions) }
 }
 
 /// For a task that sleeps in a known function.
 pub fn sleeps_in(e: &Evidence<'_>, function: &str, cause: Cause) -> Found {
     let array = &e.array.info.name;
-    let (clause, action) = match cause.name.as_str() {
-        "frozen" => (
-            "the filesystem is frozen".to_owned(),
-            "find what froze it (fsfreeze, a snapshot); if nothing does: fsfreeze -u MOUNTPOINT"
-                .to_owned(),
-        ),
-        "suspended" => (
-            format!("{array} takes no IO (it sleeps in {function})"),
-            format!("look at /sys/block/{array}/md: array_state, suspend_lo, suspend_hi"),
-        ),
+    let (clause, actions) = match cause.name.as_str() {
+        "frozen" => ("the filesystem is frozen".to_owned(), actions::frozen()),
+        "suspended" => {
+            (format!("{array} takes no IO (it sleeps in {function})"), actions::suspended_array(e))
+        }
         name => (
             format!("it sleeps in {function} ({})", name.replace('_', " ")),
-            "raidtrace slow shows what it waits for".to_owned(),
+            actions::show("what it waits for"),
         ),
     };
-    found(cause, clause, vec![action])
+    found(cause, clause, actions)
 }
 
 /// For tasks that are held most of the time before their IO reaches the array. `grown`: a task that
@@ -125,25 +110,8 @@ pub fn held(e: &Evidence<'_>, held: &Held, grown: Option<(&str, f64)>, cause: Ca
         format!("; {who} does {} of {array}'s work, more than before", units::percent(part))
     });
     let clause = format!("{what} ({share} of the time asleep){more}");
-    let mut actions = match (held.by.1, held.by.2) {
-        (Kind::Journal, "full" | "locked") => vec![
-            "make the journal larger (raidtrace doctor advises a size), or create fewer files"
-                .to_owned(),
-        ],
-        (Kind::Filesystem, "frozen") => vec![
-            "find what froze it (fsfreeze, a snapshot); if nothing does: fsfreeze -u MOUNTPOINT"
-                .to_owned(),
-        ],
-        (Kind::Filesystem, _) => vec![
-            "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup"
-                .to_owned(),
-        ],
-        _ => vec!["raidtrace slow shows what the tasks wait for".to_owned()],
-    };
-    if let Some((name, _)) = grown.filter(|_| e.names) {
-        actions.insert(0, format!("limit or move the work of {name} (io.max of its cgroup)"));
-    }
-    found(cause, clause, actions)
+    let task = grown.filter(|_| e.names).map(|(name, _)| name);
+    found(cause, clause, actions::held(held.by.1, held.by.2, task))
 }
 
 /// For a task that sleeps while nothing is in flight.
@@ -152,11 +120,7 @@ pub fn before_the_array(array: &str, cause: Cause) -> Found {
         "nothing is in flight on {array}, so it waits before its IO gets there: for a frozen \
          filesystem (fsfreeze, a snapshot), a lock, or a limit of its cgroup"
     );
-    let actions = vec![
-        "cat /proc/PID/stack of that task; if it has percpu_rwsem_wait: fsfreeze -u MOUNTPOINT"
-            .to_owned(),
-    ];
-    found(cause, clause, actions)
+    found(cause, clause, actions::before_the_array())
 }
 
 pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
@@ -167,13 +131,16 @@ pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
         "{} has {} {requests} in flight and completes none{beside}",
         member.name, member.in_flight
     );
-    Found { accused: vec![member.name.clone()], ..found(cause, clause, look_at(&member.disk)) }
+    Found {
+        accused: vec![member.name.clone()],
+        ..found(cause, clause, actions::look_at(&member.disk))
+    }
 }
 
 pub fn all_hang(members: &[&Load], cause: Cause) -> Found {
     let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
     let clause = format!("{} complete nothing: look at what they share", units::list(&names));
-    found(cause, clause, vec!["check the host adapter, cables or SAN path; dmesg".to_owned()])
+    found(cause, clause, actions::path("check the host adapter, cables or SAN path; dmesg"))
 }
 
 pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found {
@@ -191,7 +158,7 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found 
         _ => format!("these members are slow: {}{beside}", units::list(&each)),
     };
     let disk = members.first().map_or("", |m| m.disk.as_str());
-    Found { accused, ..found(cause, clause, look_at(disk)) }
+    Found { accused, ..found(cause, clause, actions::look_at(disk)) }
 }
 
 pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
@@ -216,18 +183,8 @@ pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
         units::percent(cause.share),
         member.disk
     );
-    let (name, array) = (&cause.name, &e.array.info.name);
-    let stop = if user.starts_with("md") {
-        format!("slow down what uses {user}, or move it to other disks than those of {array}")
-    } else {
-        format!("stop or limit what uses {name} (io.max of its cgroup), or move it")
-    };
-    found(cause, clause, vec![stop])
-}
-
-/// Advice in one line.
-fn action(advice: Advice) -> String {
-    format!("{}: {} ({})", advice.text, advice.commands.join(" && "), advice.risk)
+    let actions = actions::neighbour(&cause.name, user, &e.array.info.name);
+    found(cause, clause, actions)
 }
 
 /// `at_barrier`: it holds IO in md, and does little work.
@@ -246,12 +203,7 @@ pub fn resync(e: &Evidence<'_>, at_barrier: bool, cause: Cause) -> Found {
     } else {
         format!("the {what} of {array} does {share} of its members' work{done}")
     };
-    let slower = e.around.settings.as_ref().and_then(|md| advice::resync(array, md));
-    let mut actions: Vec<String> = slower.map(action).into_iter().collect();
-    if matches!(name, "check" | "repair") {
-        actions.push(format!("stop it: echo idle > /sys/block/{array}/md/sync_action"));
-    }
-    found(cause, clause, actions)
+    found(cause, clause, actions::resync(e, name))
 }
 
 pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Found {
@@ -259,15 +211,13 @@ pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Found {
         "all stripes of its stripe cache are in use ({} of the time in md)",
         units::percent(cause.share)
     );
-    let entries = e.around.settings.as_ref().and_then(|md| md.stripe_cache_size.as_deref());
-    let larger = advice::stripe_cache(&e.array.info.name, entries);
-    found(cause, clause, larger.map(action).into_iter().collect())
+    found(cause, clause, actions::stripe_cache(e))
 }
 
 pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
     let us = e.now.members.iter().filter_map(|m| m.waited.mean_us()).fold(0.0, f64::max);
     let clause = format!("its members answer in {}, the rest of the time is in md", latency(us));
-    found(cause, clause, vec!["raidtrace slow shows what in md".to_owned()])
+    found(cause, clause, actions::show("what in md"))
 }
 
 /// `; up to 400ms on vda and vde, with 97 % of inode_table writes, 8ms on the others`, if a few
@@ -320,7 +270,10 @@ pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Found {
     let why = skew.map_or_else(|| carriers(e), |h| format!("; {}", h.headline));
     let part = units::percent(cause.share);
     let clause = format!("{who} does {part} of the array's work{more}{why}");
-    let actions = vec![format!("limit or move the work of {who} (io.max of its cgroup, ionice)")];
+    let mut actions = actions::load(who);
+    if !why.is_empty() {
+        actions.push(actions::spread(&e.array.info.name));
+    }
     found(cause, clause, actions)
 }
 
@@ -334,17 +287,15 @@ pub fn path(e: &Evidence<'_>, cause: Cause) -> Found {
         latency(least),
         latency(most)
     );
-    let actions =
-        vec!["look at what the disks share: host adapter, SAN, hypervisor, CPU time".to_owned()];
-    found(cause, clause, actions)
+    let look = "look at what the disks share: host adapter, SAN, hypervisor, CPU time";
+    found(cause, clause, actions::path(look))
 }
 
 pub fn unexplained(e: &Evidence<'_>, cause: Cause) -> Found {
-    let actions = vec!["raidtrace slow shows what the tasks wait for".to_owned()];
     let io = e.now.waits.mean_us().filter(|_| e.asleep.is_some());
     let clause = io.map_or_else(
         || "the figures do not show why".to_owned(),
         |us| format!("its reads and writes take {}, the rest is before them", latency(us)),
     );
-    found(cause, clause, actions)
+    found(cause, clause, actions::show("what the tasks wait for"))
 }

@@ -141,7 +141,7 @@ pub fn write_json(out: &mut impl Write, whole: &Snapshot, targets: &[String]) ->
 mod tests {
     use super::write;
     use crate::analysis::fixture;
-    use crate::analysis::verdict::{Kind, Part, Severity, Verdict};
+    use crate::analysis::verdict::{Action, Kind, Part, Severity, Verdict};
 
     #[test]
     fn ten_lines_of_80_columns() {
@@ -153,7 +153,8 @@ mod tests {
         verdict.sentence = "writes to md127 take 96ms (9.9ms before 22:04:50Z): the rebuild \
                             (recovery) of md127 does 90 % of its members' work (degraded)"
             .to_owned();
-        verdict.actions = vec!["slow the resync down ".repeat(9), "stop it ".repeat(20)];
+        let action = |text: &str, n| Action { text: text.repeat(n), ..Action::default() };
+        verdict.actions = vec![action("slow the resync down ", 9), action("stop it ", 20)];
         verdict.account = vec![Part { part: "device_resync", us: 96_000 }];
         snapshot.arrays[0].verdict = Some(verdict);
         for n in 0..20 {

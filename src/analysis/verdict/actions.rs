@@ -1,0 +1,143 @@
+//! What to do for each cause, the best first, with its risk and the case in which it is wrong. An
+//! action that the figures show to be wrong is left out.
+
+use super::evidence::Evidence;
+use super::{Action, Kind};
+use crate::advice::slow::{self as advice, Advice};
+use crate::analysis::snapshot::DiskUse;
+
+/// Share of the time that a member is busy from which on more stripes only wait longer.
+const BUSY: f64 = 0.9;
+
+impl From<Advice> for Action {
+    fn from(advice: Advice) -> Self {
+        let text = format!("{}: {}", advice.text, advice.commands.join(" && "));
+        Self { text, risk: advice.risk, not_when: advice.not_when }
+    }
+}
+
+fn look(text: impl Into<String>) -> Action {
+    Action { text: text.into(), ..Action::default() }
+}
+
+fn change(text: String, not_when: &str) -> Action {
+    Action { text, not_when: not_when.to_owned(), ..Action::default() }
+}
+
+/// For a disk that is said to be at fault.
+pub fn look_at(disk: &str) -> Vec<Action> {
+    vec![look(format!("look at the disk itself: smartctl -a /dev/{disk}; dmesg"))]
+}
+
+/// For what the disks share.
+pub fn path(text: &str) -> Vec<Action> {
+    vec![look(text)]
+}
+
+/// For waits that `raidtrace slow` explains.
+pub fn show(what: &str) -> Vec<Action> {
+    vec![look(format!("raidtrace slow shows {what}"))]
+}
+
+pub fn suspended_array(e: &Evidence<'_>) -> Vec<Action> {
+    let md = format!("/sys/block/{}/md", e.array.info.name);
+    // The reshape itself suspends what it moves.
+    if e.around.sync_action.as_deref() == Some("reshape") {
+        let text =
+            format!("wait for the reshape; if it stands still: {md}/reshape_position, dmesg");
+        return vec![look(text)];
+    }
+    let text = format!(
+        "find what suspended it (mdadm --grow?); if nothing does: echo 0 > {md}/suspend_hi"
+    );
+    vec![change(text, "mdadm still runs: it moves the data of that range")]
+}
+
+pub fn suspended_member(member: &str) -> Vec<Action> {
+    let text = format!(
+        "find what suspended it (lvm, a snapshot?); if nothing does: dmsetup resume /dev/{member}"
+    );
+    vec![change(text, "lvm still runs: it may be in the middle of a change of tables")]
+}
+
+pub fn frozen() -> Vec<Action> {
+    let text = "find what froze it (fsfreeze, a snapshot); if nothing does: fsfreeze -u MOUNTPOINT";
+    vec![change(text.to_owned(), "a snapshot or a backup is being taken: it would be inconsistent")]
+}
+
+pub fn before_the_array() -> Vec<Action> {
+    vec![look(
+        "cat /proc/PID/stack of that task; if it has percpu_rwsem_wait: fsfreeze -u MOUNTPOINT",
+    )]
+}
+
+/// For waits before IO reaches the array. `grown`: a task that does more than before.
+pub fn held(kind: Kind, by: &str, grown: Option<&str>) -> Vec<Action> {
+    let mut actions = match (kind, by) {
+        (Kind::Journal, "full" | "locked") => vec![change(
+            "make the journal larger (raidtrace doctor advises a size), or create fewer files"
+                .to_owned(),
+            "the filesystem cannot be unmounted: tune2fs requires that",
+        )],
+        (Kind::Filesystem, "frozen") => frozen(),
+        (Kind::Filesystem, _) => vec![look(
+            "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup",
+        )],
+        _ => show("what the tasks wait for"),
+    };
+    if let Some(name) = grown {
+        actions.insert(0, limit(name));
+    }
+    actions
+}
+
+fn limit(who: &str) -> Action {
+    let text = format!("limit or move the work of {who} (io.max of its cgroup, ionice)");
+    change(text, "it is what has to be fast")
+}
+
+pub fn load(who: &str) -> Vec<Action> {
+    vec![limit(who)]
+}
+
+/// For blocks that few members hold.
+pub fn spread(array: &str) -> Action {
+    let text =
+        format!("raidtrace layout {array} shows what the members hold, and how to spread it");
+    change(text, "the filesystem cannot be made anew")
+}
+
+/// `name` and `user`: the device with the other work, and who uses it.
+pub fn neighbour(name: &str, user: &str, array: &str) -> Vec<Action> {
+    let text = if user.starts_with("md") {
+        format!("slow down what uses {user}, or move it to other disks than those of {array}")
+    } else {
+        format!("stop or limit what uses {name} (io.max of its cgroup), or move it")
+    };
+    vec![change(text, "it matters more than what waits")]
+}
+
+/// `name`: md's sync_action.
+pub fn resync(e: &Evidence<'_>, name: &str) -> Vec<Action> {
+    let array = &e.array.info.name;
+    let slower = e.around.settings.as_ref().and_then(|md| advice::resync(array, md));
+    let mut actions: Vec<Action> = slower.map(Action::from).into_iter().collect();
+    if matches!(name, "check" | "repair") {
+        actions.push(Action {
+            text: format!("stop it: echo idle > /sys/block/{array}/md/sync_action"),
+            risk: format!("the rest is not checked. Undone with: echo {name} > that file"),
+            not_when: "a disk has reported errors".to_owned(),
+        });
+    }
+    actions
+}
+
+pub fn stripe_cache(e: &Evidence<'_>) -> Vec<Action> {
+    let is_busy = |disk: &DiskUse| disk.utilisation >= BUSY;
+    if e.array.members.iter().filter_map(|m| m.disk.as_ref()).any(is_busy) {
+        return show("which stripes wait: the members are busy all the time");
+    }
+    let entries = e.around.settings.as_ref().and_then(|md| md.stripe_cache_size.as_deref());
+    let larger = advice::stripe_cache(&e.array.info.name, entries).map(Action::from);
+    larger.into_iter().map(|larger| Action { not_when: String::new(), ..larger }).collect()
+}
