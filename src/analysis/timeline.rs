@@ -39,7 +39,7 @@ pub struct Pieces {
     io: Vec<(u64, u64)>,
     /// Number of states per piece, and in the current piece.
     states: (u32, u32),
-    /// Latencies and addresses, for an HTML page.
+    /// Latencies and addresses.
     detail: Option<Detail>,
 }
 
@@ -51,13 +51,11 @@ struct Piece {
     counts: Counts,
 }
 
-/// A timeline with more and shorter intervals, latencies and addresses: for a page.
+/// A timeline with more and shorter intervals, and addresses: for a page.
 #[derive(Debug, Default)]
 pub struct Fine {
     /// The intervals.
     pub timeline: Timeline,
-    /// Times in the device, by interval and member number.
-    pub latencies: Vec<Vec<Hist>>,
     /// Names of arrays.
     pub arrays: Vec<String>,
     /// Addresses of the requests, by array.
@@ -74,6 +72,8 @@ pub struct Timeline {
     /// Names of array and member, by member number.
     pub names: Vec<(String, String)>,
     pub intervals: Vec<Interval>,
+    /// Times in the device, by interval and member number; empty without [`Pieces::with_detail`].
+    pub latencies: Vec<Vec<Hist>>,
 }
 
 /// Work of the members in one interval.
@@ -107,6 +107,14 @@ impl Work {
         let most = self.io.iter().max_by_key(|io| (io.2, io.3))?;
         let all = self.requests();
         (all > 0).then(|| (most.0, most.1, most.2 as f64 / all as f64))
+    }
+}
+
+impl Timeline {
+    /// 99th percentile of a member's times in the device in an interval, µs; `None` if none is
+    /// known.
+    pub fn p99_us(&self, interval: usize, member: usize) -> Option<u64> {
+        self.latencies.get(interval)?.get(member)?.quantile(0.99)
     }
 }
 
@@ -245,26 +253,34 @@ impl Pieces {
     /// Returns the intervals. Call it after `Disks::end`.
     pub fn timeline(&self, events: &Events) -> Timeline {
         let (length_s, joined) = self.joined(INTERVALS);
-        intervals(events, length_s, joined)
+        self.intervals(events, length_s, joined)
     }
 
-    /// Returns finer intervals, latencies and addresses. Call it after `Disks::end`; empty without
+    /// Returns finer intervals and addresses. Call it after `Disks::end`; empty without
     /// [`Pieces::with_detail`].
     pub fn fine(&self, events: &Events) -> Fine {
         let Some(detail) = &self.detail else {
             return Fine::default();
         };
         let (length_s, joined) = self.joined(FINE_INTERVALS);
-        let (members, arrays) = (events.members().count(), events.arrays().len());
+        let arrays = events.arrays().len();
         let counts = || joined.iter().map(|piece| &piece.counts);
         let by_address = |counts: &Counts| (0..arrays).map(|a| counts.by_address(a)).collect();
         Fine {
-            latencies: counts().map(|c| c.latencies(members)).collect(),
             by_address: counts().map(by_address).collect(),
             arrays: events.arrays().to_vec(),
             addresses: detail.addresses(),
-            timeline: intervals(events, length_s, joined),
+            timeline: self.intervals(events, length_s, joined),
         }
+    }
+
+    /// Adds the disk figures to the pieces.
+    fn intervals(&self, events: &Events, length_s: i64, joined: Vec<Piece>) -> Timeline {
+        let names: Vec<_> = events.members().map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
+        let counted = joined.iter().filter(|_| self.detail.is_some());
+        let latencies = counted.map(|piece| piece.counts.latencies(names.len())).collect();
+        let intervals = joined.into_iter().map(|piece| interval(events, names.len(), piece));
+        Timeline { length_s, intervals: intervals.collect(), names, latencies }
     }
 
     /// Joins pieces into at most `most` intervals. Also returns their length in seconds.
@@ -315,25 +331,20 @@ fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
     })
 }
 
-/// Adds the disk figures to the pieces.
-fn intervals(events: &Events, length_s: i64, joined: Vec<Piece>) -> Timeline {
-    let names: Vec<_> = events.members().map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
-    let intervals = joined.into_iter().map(|piece| {
-        let mut members = vec![Work::default(); names.len()];
-        let disks = events.disks.between(piece.from, piece.to);
-        for (work, disk) in members.iter_mut().zip(disks) {
-            work.disk = disk;
+fn interval(events: &Events, members: usize, piece: Piece) -> Interval {
+    let mut members = vec![Work::default(); members];
+    let disks = events.disks.between(piece.from, piece.to);
+    for (work, disk) in members.iter_mut().zip(disks) {
+        work.disk = disk;
+    }
+    for ((number, origin, op), (requests, bytes)) in piece.io {
+        if let (Some(work), Some(origin), Some(op)) =
+            (members.get_mut(number as usize), Origin::from_u8(origin), Op::from_u8(op))
+        {
+            work.io.push((origin, op, requests, bytes));
         }
-        for ((number, origin, op), (requests, bytes)) in piece.io {
-            if let (Some(work), Some(origin), Some(op)) =
-                (members.get_mut(number as usize), Origin::from_u8(origin), Op::from_u8(op))
-            {
-                work.io.push((origin, op, requests, bytes));
-            }
-        }
-        Interval { from_us: piece.from, to_us: piece.to, members }
-    });
-    Timeline { length_s, intervals: intervals.collect(), names }
+    }
+    Interval { from_us: piece.from, to_us: piece.to, members }
 }
 
 impl Piece {

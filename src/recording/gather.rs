@@ -74,7 +74,7 @@ pub struct Report {
 /// Figures that only the HTML page shows.
 #[derive(Debug, Default)]
 pub struct Detail {
-    /// Intervals, latencies and addresses.
+    /// Intervals and addresses.
     pub fine: Fine,
     /// Kernel stacks sampled with the allocator; empty without them.
     pub stacks: Profile,
@@ -199,7 +199,6 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
     let mut pass = Pass::new(start_us, from_us, to_us);
     pass.series = (extra == Extra::Series).then(|| Collector::new(from_us));
     if extra == Extra::Detail {
-        pass.pieces = pass.pieces.with_detail();
         pass.stacks = Some(Profile::default());
     }
     pass.item(&first);
@@ -270,7 +269,7 @@ impl Pass {
             rows_from_us: if from_us > start_us { from_us } else { i64::MIN },
             to_us,
             events,
-            pieces: Pieces::new(from_us),
+            pieces: Pieces::new(from_us).with_detail(),
             series: None,
             sums: IntervalCounters::default(),
             arrays: Vec::new(),

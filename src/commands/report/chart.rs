@@ -1,9 +1,9 @@
-//! The timeline as text: a row of columns for each member, and the busiest interval.
+//! The timelines as text: a row of columns for each member, and the busiest interval.
 
 use std::io::{self, Write};
 
 use super::lines::{length, wrapped};
-use crate::analysis::snapshot::ArraySnapshot;
+use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::time;
 use crate::analysis::timeline::{Interval, Timeline};
 use crate::analysis::units;
@@ -20,78 +20,87 @@ struct Row<'a> {
     name: &'a str,
     number: usize,
     each: Vec<f64>,
+    /// Mean over all intervals, weighted by length.
     mean: f64,
     most: f64,
 }
 
-/// Writes the utilisation of each member of `array` over time. Writes nothing for a single
-/// interval.
-pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> io::Result<()> {
+/// Rows of the members of `array`, of the busiest if there are many, and the others.
+fn rows<'a>(
+    timeline: &'a Timeline,
+    array: &'a ArraySnapshot,
+    value: impl Fn(usize, &Interval, usize) -> f64,
+) -> (Vec<Row<'a>>, Vec<Row<'a>>) {
     let intervals = &timeline.intervals;
-    if intervals.len() < 2 {
-        return Ok(());
-    }
-    let mut rows: Vec<Row<'_>> = array
-        .members
-        .iter()
-        .filter_map(|member| {
-            let own = |(a, m): &(String, String)| *a == array.info.name && *m == member.name;
-            let number = timeline.names.iter().position(own)?;
-            let each: Vec<f64> = intervals.iter().map(|i| i.utilisation(number)).collect();
-            Some(Row {
-                name: &member.name,
-                number,
-                mean: mean(intervals, &each),
-                most: each.iter().copied().fold(0.0, f64::max),
-                each,
-            })
-        })
-        .collect();
-    let most = rows.iter().map(|r| r.most).fold(0.0, f64::max);
-    if most == 0.0 {
-        return Ok(());
-    }
-    writeln!(
-        out,
-        "Timeline: utilisation, about {} per column, full height {}",
-        length(timeline.length_s),
-        units::percent(most)
-    )?;
+    let row = |member: &'a MemberSnapshot| {
+        let own = |(a, m): &(String, String)| *a == array.info.name && *m == member.name;
+        let number = timeline.names.iter().position(own)?;
+        let each = intervals.iter().enumerate().map(|(at, i)| value(at, i, number));
+        let each: Vec<f64> = each.collect();
+        let mean = mean(intervals, &each);
+        let most = each.iter().copied().fold(0.0, f64::max);
+        Some(Row { name: &member.name, number, each, mean, most })
+    };
+    let mut rows: Vec<Row<'_>> = array.members.iter().filter_map(row).collect();
     let mut rest = Vec::new();
     if rows.len() > MEMBERS {
         rows.sort_by(|a, b| b.mean.total_cmp(&a.mean));
         rest = rows.split_off(BUSIEST);
         rows.sort_by_key(|r| r.number);
     }
+    (rows, rest)
+}
+
+/// Writes the utilisation of each member of `array` over time, and the p99 of its times in the
+/// device. Writes nothing for a single interval.
+pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> io::Result<()> {
+    let intervals = &timeline.intervals;
+    let length = length(timeline.length_s);
+    if intervals.len() < 2 {
+        return Ok(());
+    }
+    let busy = rows(timeline, array, |_, interval, number| interval.utilisation(number));
+    let most = busy.0.iter().chain(&busy.1).map(|r| r.most).fold(0.0, f64::max);
+    if most == 0.0 {
+        return Ok(());
+    }
+    let height = units::percent(most);
+    writeln!(out, "Timeline: utilisation, about {length} per column, full height {height}")?;
+    draw(out, &busy, most, intervals.len(), &units::percent_short)?;
+    busiest(out, intervals, busy.0.iter().chain(&busy.1), most)?;
+    let us = |at, number| timeline.p99_us(at, number).unwrap_or(0) as f64;
+    let p99 = rows(timeline, array, |at, _, number| us(at, number));
+    let most = p99.0.iter().chain(&p99.1).map(|r| r.most).fold(0.0, f64::max);
+    if most == 0.0 {
+        return Ok(());
+    }
+    let latency = |us: f64| units::latency(Some(us as u64));
+    let height = latency(most);
+    writeln!(out, "Timeline: p99 of the time in the device, full height {height}")?;
+    draw(out, &p99, most, intervals.len(), &latency)
+}
+
+fn draw(
+    out: &mut Vec<u8>,
+    (rows, rest): &(Vec<Row<'_>>, Vec<Row<'_>>),
+    most: f64,
+    columns: usize,
+    text: &dyn Fn(f64) -> String,
+) -> io::Result<()> {
     let width = rows.iter().map(|r| r.name.chars().count()).max().unwrap_or(0).clamp(6, 14);
-    writeln!(
-        out,
-        "  {} {} {:>5} {:>5}",
-        left("member", width),
-        " ".repeat(intervals.len()),
-        "mean",
-        "most"
-    )?;
-    for row in &rows {
+    let space = " ".repeat(columns);
+    writeln!(out, "  {} {space} {:>5} {:>5}", left("member", width), "mean", "most")?;
+    for row in rows {
         let columns: String = row.each.iter().map(|v| column(v / most)).collect();
-        writeln!(
-            out,
-            "  {} {columns} {} {}",
-            left(&clean(row.name), width),
-            right(&units::percent_short(row.mean), 5),
-            right(&units::percent_short(row.most), 5),
-        )?;
+        let name = left(&clean(row.name), width);
+        let [mean, most] = [row.mean, row.most].map(|value| right(&text(value), 5));
+        writeln!(out, "  {name} {columns} {mean} {most}")?;
     }
     if !rest.is_empty() {
-        let most = rest.iter().map(|r| r.most).fold(0.0, f64::max);
-        writeln!(
-            out,
-            "  and {} more members, each at most {}",
-            rest.len(),
-            units::percent_short(most)
-        )?;
+        let most = text(rest.iter().map(|r| r.most).fold(0.0, f64::max));
+        writeln!(out, "  and {} more members, each at most {most}", rest.len())?;
     }
-    busiest(out, intervals, rows.iter().chain(&rest), most)
+    Ok(())
 }
 
 /// `  busiest: loop1 31% from 09:12:24.100Z to 09:12:25.200Z: inode_table write 83% of its
@@ -127,7 +136,6 @@ fn busiest<'r, 'a: 'r>(
     wrapped(out, "  ", &line)
 }
 
-/// Mean over all intervals, weighted by length.
 fn mean(intervals: &[Interval], each: &[f64]) -> f64 {
     let lengths = intervals.iter().map(|i| (i.to_us - i.from_us) as f64);
     let busy: f64 = lengths.clone().zip(each).map(|(l, v)| l * v).sum();

@@ -78,6 +78,8 @@ struct IntervalArray<'a> {
 struct IntervalMember<'a> {
     name: &'a str,
     disk: IntervalDisk,
+    /// Of the times in the device.
+    p99_us: Option<u64>,
     io: Vec<IntervalIo>,
 }
 
@@ -178,7 +180,7 @@ fn local(report: &Report) -> Local {
 
 fn timeline(report: &Report) -> Vec<Interval<'_>> {
     let names = &report.timeline.names;
-    let arrays = |interval: &timeline::Interval| -> Vec<IntervalArray<'_>> {
+    let arrays = |at: usize, interval: &timeline::Interval| -> Vec<IntervalArray<'_>> {
         let mut arrays: Vec<IntervalArray<'_>> = Vec::new();
         for (number, (array, name)) in names.iter().enumerate() {
             let Some(work) = interval.members.get(number) else {
@@ -191,6 +193,7 @@ fn timeline(report: &Report) -> Vec<Interval<'_>> {
                     requests: work.disk.requests,
                     uncounted: work.disk.uncounted,
                 },
+                p99_us: report.timeline.p99_us(at, number),
                 io: work
                     .io
                     .iter()
@@ -211,11 +214,12 @@ fn timeline(report: &Report) -> Vec<Interval<'_>> {
     };
     let intervals = report.timeline.intervals.iter();
     intervals
-        .map(|interval| Interval {
+        .enumerate()
+        .map(|(at, interval)| Interval {
             from: time::rfc3339(interval.from_us),
             to: time::rfc3339(interval.to_us),
             interval_s: round(interval.to_us.saturating_sub(interval.from_us) as f64 / 1e6),
-            arrays: arrays(interval),
+            arrays: arrays(at, interval),
         })
         .collect()
 }

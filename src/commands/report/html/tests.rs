@@ -122,7 +122,7 @@ fn requests_by_address_and_by_time_are_those_of_the_recording() {
         })
     };
     let measured = requests().filter(|r| r.device_us.is_some()).count() as u64;
-    let in_pictures: u64 = fine.latencies.iter().flatten().map(|h| h.count()).sum();
+    let in_pictures: u64 = fine.timeline.latencies.iter().flatten().map(|h| h.count()).sum();
     assert_eq!(in_pictures, measured);
     let placed = requests().filter(|r| r.array_sector.is_some()).count() as u64;
     let addresses = fine.addresses.iter();

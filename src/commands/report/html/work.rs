@@ -77,7 +77,7 @@ impl<'a> Work<'a> {
         Self {
             array,
             intervals: &fine.timeline.intervals,
-            latencies: &fine.latencies,
+            latencies: &fine.timeline.latencies,
             names: &fine.timeline.names,
             origins,
             has_rest,
