@@ -177,13 +177,12 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 	begin = bpf_map_lookup_elem(&rt_boundaries, &i);
 	i++;
 	end = bpf_map_lookup_elem(&rt_boundaries, &i);
-	if (!begin || !end)
-		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	/*
 	 * rare: the boundary tried first is usually right, because most sectors of a group come
 	 * after its metadata
 	 */
-	if (at < rt_boundary_sector(*begin) || at >= rt_boundary_sector(*end)) {
+	if (begin && end &&
+	    (at < rt_boundary_sector(*begin) || at >= rt_boundary_sector(*end))) {
 		count = bpf_map_lookup_elem(&rt_boundaries, &list);
 		if (!count)
 			return rt_found(RT_ORIGIN_UNKNOWN, 1);
@@ -191,9 +190,9 @@ static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array 
 		begin = bpf_map_lookup_elem(&rt_boundaries, &i);
 		i++;
 		end = bpf_map_lookup_elem(&rt_boundaries, &i);
-		if (!begin || !end)
-			return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	}
+	if (!begin || !end)
+		return rt_found(RT_ORIGIN_UNKNOWN, 1);
 	code = *begin & 0xff;
 	run = rt_boundary_sector(*end) - at;
 	if (code >= RT_DYNAMIC)
@@ -223,7 +222,7 @@ static __always_inline __u64 rt_md_origin(const struct rt_member *m, __u64 secto
 		return rt_found(RT_ORIGIN_MD_JOURNAL,
 			      m->journal.start + m->journal.sectors - sector);
 	/* 4 KiB at a time, because md's areas are aligned to that */
-	return rt_found(RT_ORIGIN_RAW, 8 - (sector & 7));
+	return rt_found(RT_ORIGIN_RAW, 8 - sector % 8);
 }
 
 /* rt_member_origin() for rare callers. Not inline: saves stack in the caller. */

@@ -212,6 +212,7 @@ on_kernel! {
     md_metadata_is_found
     journal_device_and_ppl
     member_replaced
+    swap_is_an_origin
     a_recording_matches_top
     a_reload_loses_nothing
     doctor_finds_the_skew
@@ -1002,4 +1003,19 @@ fn member_replaced(kernel: &str) {
     assert!(found.contains_key(&key("md_superblock")));
     assert!(found.keys().any(|(m, o, _)| m == "loop15" && o == "parity"));
     assert!(!found.contains_key(&key("raw")), "data is not raw");
+}
+
+/// Swap space that is taken into use while top runs: its bytes are those that the kernel counts.
+fn swap_is_an_origin(kernel: &str) {
+    let Some(found) = places_case(kernel, "swap") else {
+        return;
+    };
+    let dir = lab(kernel, "places").expect("the same run");
+    let written: u64 = text(dir.join("swap.written")).trim().parse().expect("bytes");
+    assert!(written > 16 << 20, "{written}");
+    for member in ["loop16", "loop17"] {
+        let key = |origin: &str| (member.to_owned(), origin.to_owned(), "write".to_owned());
+        assert_eq!(found.get(&key("swap")), Some(&written), "{found:?}");
+        assert_eq!(found.get(&key("raw")), None, "{found:?}");
+    }
 }

@@ -38,7 +38,8 @@
 	X(21, INODE_BTREE, inode_btree, filesystem) \
 	X(22, INODE_CLUSTER, inode_cluster, filesystem) \
 	X(23, RMAP_BTREE, rmap_btree, filesystem) \
-	X(24, REFCOUNT_BTREE, refcount_btree, filesystem)
+	X(24, REFCOUNT_BTREE, refcount_btree, filesystem) \
+	X(25, SWAP, swap, else)
 
 /* Y(number, CONSTANT, name) */
 #define RT_OPS(Y) \

@@ -6,6 +6,7 @@ use super::range::SectorRange;
 use super::uuid::Uuid;
 use super::{ext4, xfs};
 use crate::address::{FsBlock, FsSector};
+use crate::origin::Origin;
 
 /// Structures with a fixed location in a filesystem.
 #[derive(Clone, Debug)]
@@ -15,21 +16,28 @@ pub enum Layout {
     Xfs(Box<xfs::Layout>),
     /// Log or realtime device of an XFS.
     XfsDevice(xfs::Device),
+    /// Swap space on a whole device, in pages of 4 KiB.
+    Swap {
+        pages: u64,
+    },
 }
+
+/// Bytes of a page of swap space. On machines with larger pages it is their unit of IO only.
+const PAGE: u32 = 4096;
 
 impl Layout {
     /// The layout of an ext2, ext3 or ext4.
     pub fn ext4(&self) -> Option<&ext4::Layout> {
         match self {
             Self::Ext4(layout) => Some(layout),
-            Self::Xfs(_) | Self::XfsDevice(_) => None,
+            Self::Xfs(_) | Self::XfsDevice(_) | Self::Swap { .. } => None,
         }
     }
 
     pub fn xfs(&self) -> Option<&xfs::Layout> {
         match self {
             Self::Xfs(layout) => Some(layout),
-            Self::Ext4(_) | Self::XfsDevice(_) => None,
+            Self::Ext4(_) | Self::XfsDevice(_) | Self::Swap { .. } => None,
         }
     }
 
@@ -38,11 +46,12 @@ impl Layout {
         matches!(self, Self::Xfs(_) | Self::XfsDevice(_))
     }
 
-    /// `ext2`, `ext3`, `ext4`, an external journal, or `XFS`.
+    /// `ext2`, `ext3`, `ext4`, an external journal, `XFS`, or swap space.
     pub fn kind(&self) -> ext4::FsKind {
         match self {
             Self::Ext4(layout) => layout.kind,
             Self::Xfs(_) | Self::XfsDevice(_) => ext4::FsKind::Xfs,
+            Self::Swap { .. } => ext4::FsKind::Swap,
         }
     }
 
@@ -57,6 +66,7 @@ impl Layout {
             Self::Ext4(layout) => layout.block_size,
             Self::Xfs(layout) => layout.geometry.block_size,
             Self::XfsDevice(device) => device.block_size,
+            Self::Swap { .. } => PAGE,
         }
     }
 
@@ -71,6 +81,7 @@ impl Layout {
             Self::Ext4(layout) => layout.blocks,
             Self::Xfs(layout) => layout.geometry.blocks,
             Self::XfsDevice(device) => device.blocks,
+            Self::Swap { pages } => *pages,
         }
     }
 
@@ -85,6 +96,7 @@ impl Layout {
             Self::Ext4(layout) => layout.superblock.as_ref().map(|s| s.uuid),
             Self::Xfs(layout) => Some(layout.geometry.uuid),
             Self::XfsDevice(device) => Some(device.uuid),
+            Self::Swap { .. } => None,
         }
     }
 
@@ -97,6 +109,11 @@ impl Layout {
             }
             Self::Xfs(layout) => Cow::Borrowed(&layout.ranges),
             Self::XfsDevice(device) => Cow::Owned(device.log.into_iter().collect()),
+            Self::Swap { .. } => Cow::Owned(vec![SectorRange {
+                first: FsSector(0),
+                count: self.end().0,
+                origin: Origin::Swap,
+            }]),
         }
     }
 
@@ -105,7 +122,7 @@ impl Layout {
         match self {
             Self::Ext4(layout) => &layout.notes,
             Self::Xfs(layout) => &layout.notes,
-            Self::XfsDevice(_) => &[],
+            Self::XfsDevice(_) | Self::Swap { .. } => &[],
         }
     }
 }

@@ -4,7 +4,7 @@
 //! count as differences, unless reads must rebuild blocks. Removed members and arrays do not count
 //! either, because they have no IO.
 
-use super::types::{Array, Dev, Filesystem, HostTopology, Member};
+use super::types::{Array, Dev, DeviceRole, Filesystem, HostTopology, Member};
 
 /// Adds the failed and removed members of `then` to `now`. Such a member may be re-added while its
 /// slot is free, and its IO is then attributed from the first request. Leaves out members that
@@ -188,6 +188,10 @@ fn filesystem_changes(
                     continue;
                 }
                 changes.push(format!("{} was moved or resized", fs.name));
+            }
+            Some(before) if (before.role == DeviceRole::Swap) != (fs.role == DeviceRole::Swap) => {
+                let is = if fs.role == DeviceRole::Swap { "is" } else { "is no longer" };
+                changes.push(format!("{} {is} swap", fs.name));
             }
             // The main device's array reports the mount.
             Some(before) if role_is_reported(&before, fs, host) => {}

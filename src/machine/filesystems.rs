@@ -90,8 +90,27 @@ pub(super) fn all(sys: &Sys, blocks: &Blocks, lines: &[MountLine]) -> Vec<Mounte
     let others: Vec<Mounted> =
         all.iter().flat_map(|main| other_devices(sys, blocks, main)).collect();
     all.extend(others);
+    all.extend(swaps(sys, blocks));
     all.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
     all
+}
+
+/// Devices with swap space in use. Compressed memory (zram) is no storage.
+fn swaps(sys: &Sys, blocks: &Blocks) -> Vec<Mounted> {
+    let table = sys.text("/proc/swaps").unwrap_or_default();
+    let device = |line: &str| {
+        let mut words = line.split_whitespace();
+        let path = words.next().filter(|_| words.next() == Some("partition"))?;
+        let block = blocks.get(device_at(sys, blocks, Path::new(path))?)?;
+        (!block.name.starts_with("zram")).then(|| Mounted {
+            dev: block.dev,
+            name: block.name.clone(),
+            mounts: Vec::new(),
+            bases: blocks.bases(block.dev).iter().map(|b| b.dev).collect(),
+            role: DeviceRole::Swap,
+        })
+    };
+    table.lines().filter_map(device).collect()
 }
 
 /// The log and realtime devices of a mounted XFS, which its mount options name.

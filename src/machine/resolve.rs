@@ -13,7 +13,7 @@ use super::nested;
 use super::project::Projector;
 use super::state::{ArrayState, is_running};
 use super::sys::{Sys, attribute, names, natural};
-use super::types::{Array, Dev, HostTopology};
+use super::types::{Array, Dev, DeviceRole, HostTopology};
 
 /// Resolves `targets` to arrays, and to disks as arrays with one member. A target is an array,
 /// member, disk, partition, device mapper device or mount point. Without targets: all md arrays
@@ -271,7 +271,9 @@ impl<'a> Machine<'a> {
                 .iter()
                 .any(|t| m.mounts.first().is_some_and(|f| f.fstype == *t))
         };
-        let disks = self.mounted_bases(&|m, b| !matches!(b.kind, Kind::Md { .. }) && !image(m));
+        let disks = self.mounted_bases(&|m, b| {
+            !matches!(b.kind, Kind::Md { .. }) && !image(m) && m.role != DeviceRole::Swap
+        });
         [arrays, self.running_arrays(), disks]
             .into_iter()
             .find(|found| !found.is_empty())

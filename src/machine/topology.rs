@@ -60,6 +60,11 @@ impl Topology {
         if self.layouts.contains_key(&fs.dev) {
             return;
         }
+        if fs.role == DeviceRole::Swap {
+            let sectors = fs.segments.iter().map(|segment| segment.end().0).max().unwrap_or(0);
+            self.layouts.insert(fs.dev, Layout::Swap { pages: sectors / 8 });
+            return;
+        }
         if let Some(main) = fs.role.main() {
             match other_device(fs, main) {
                 Some(layout) => {
@@ -134,6 +139,7 @@ impl Topology {
     pub fn describe(&self, fs: &Filesystem) -> String {
         let part = match &fs.role {
             DeviceRole::Main => "",
+            DeviceRole::Swap => return described(format!("swap on {}", fs.name), fs),
             DeviceRole::Log(_) => "log of ",
             DeviceRole::Realtime(_) => "realtime device of ",
         };
@@ -143,7 +149,7 @@ impl Topology {
             None => format!("on {}, not mounted", fs.name),
         };
         let kind = fs.mounts.first().map_or("", |m| m.fstype.as_str());
-        let mut line = match self.layouts.get(&fs.dev) {
+        let line = match self.layouts.get(&fs.dev) {
             Some(layout) => {
                 let mut line = format!(
                     "{part}{} {mounted}, {} KiB blocks",
@@ -159,18 +165,23 @@ impl Topology {
                     Layout::Xfs(layout) => {
                         line.push_str(&format!(", {} AGs", layout.geometry.ag_count));
                     }
-                    Layout::XfsDevice(_) => {}
+                    Layout::XfsDevice(_) | Layout::Swap { .. } => {}
                 }
                 line
             }
             None => format!("{part}{kind} {mounted}, layout not known"),
         };
-        for step in &fs.stack {
-            line.push_str(", ");
-            line.push_str(step);
-        }
-        line
+        described(line, fs)
     }
+}
+
+/// Adds the layers below a filesystem.
+fn described(mut line: String, fs: &Filesystem) -> String {
+    for step in &fs.stack {
+        line.push_str(", ");
+        line.push_str(step);
+    }
+    line
 }
 
 /// Device node `/dev/NAME`. sysfs replaces the `/` in names such as `cciss/c0d0` by `!`.
@@ -236,7 +247,7 @@ fn other_device(fs: &Filesystem, main: &MainDevice) -> Option<Layout> {
     let read = || xfs::Layout::read(&File::open(device_path(&main.name)).ok()?).ok();
     let geometry = asked.or_else(read)?.geometry;
     let device = match fs.role {
-        DeviceRole::Main => None,
+        DeviceRole::Main | DeviceRole::Swap => None,
         DeviceRole::Log(_) => geometry.log_device(),
         DeviceRole::Realtime(_) => geometry.realtime_device(),
     };

@@ -201,7 +201,7 @@ pub struct Filesystem {
     pub role: DeviceRole,
 }
 
-/// Role of a block device in a filesystem. Only XFS uses several devices.
+/// Role of a block device. Only XFS uses several devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum DeviceRole {
     /// It holds the filesystem, or all of it but its log or realtime blocks.
@@ -211,13 +211,15 @@ pub enum DeviceRole {
     Log(MainDevice),
     /// The realtime device (`rtdev=`) of an XFS.
     Realtime(MainDevice),
+    /// Swap space in use (/proc/swaps).
+    Swap,
 }
 
 impl DeviceRole {
     /// The main device, for the device of a log or of realtime blocks.
     pub fn main(&self) -> Option<&MainDevice> {
         match self {
-            Self::Main => None,
+            Self::Main | Self::Swap => None,
             Self::Log(main) | Self::Realtime(main) => Some(main),
         }
     }

@@ -232,7 +232,7 @@ impl Tables {
                     Layout::Ext4(_) => "directory, extent_tree and xattr blocks",
                     Layout::Xfs(_) => "btrees, inode_cluster, directory and xattr blocks",
                     // All of a log is in one range, and realtime blocks are file_data.
-                    Layout::XfsDevice(_) => continue,
+                    Layout::XfsDevice(_) | Layout::Swap { .. } => continue,
                 };
                 self.notes.push(format!(
                     "{}: encrypted, and on {} in several pieces or in part: its {blocks} are \

@@ -17,7 +17,7 @@ pub fn uneven_groups(topology: &Topology) -> BTreeMap<String, UnevenGroups> {
             layout @ Layout::Xfs(_) => {
                 agsize::uneven(&Filesystem::from_layout(layout.clone())?, &fs.segments, &on)
             }
-            Layout::Ext4(_) | Layout::XfsDevice(_) => None,
+            Layout::Ext4(_) | Layout::XfsDevice(_) | Layout::Swap { .. } => None,
         };
         Some((array.name.clone(), array.filesystems.iter().find_map(uneven)?))
     });

@@ -87,11 +87,12 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
         DeviceRole::Main => layout.map_or(mounted.to_owned(), Layout::name),
         DeviceRole::Log(_) => format!("{mounted}_log"),
         DeviceRole::Realtime(_) => format!("{mounted}_realtime"),
+        DeviceRole::Swap => "swap".to_owned(),
     };
     // Others look a filesystem up by its mount point, and must find its main device.
     let mounts = match fs.role {
         DeviceRole::Main => fs.mounts.as_slice(),
-        DeviceRole::Log(_) | DeviceRole::Realtime(_) => &[],
+        DeviceRole::Log(_) | DeviceRole::Realtime(_) | DeviceRole::Swap => &[],
     };
     Filesystem {
         name: fs.name.clone(),
@@ -117,7 +118,7 @@ fn parameters(layout: &Layout) -> Map<String, Value> {
     let all = match layout {
         Layout::Ext4(layout) => ext4_parameters(layout),
         Layout::Xfs(layout) => xfs_parameters(&layout.geometry),
-        Layout::XfsDevice(_) => Value::Null,
+        Layout::XfsDevice(_) | Layout::Swap { .. } => Value::Null,
     };
     match all {
         Value::Object(all) => all,

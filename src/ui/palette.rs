@@ -78,6 +78,7 @@ const fn mark(origin: Origin) -> (char, u32, Color) {
         Origin::InodeCluster => ('C', 0xBB_CC33, Color::Yellow),
         Origin::RmapBtree => ('R', 0x99_4455, Color::Red),
         Origin::RefcountBtree => ('U', 0x99_7700, Color::Red),
+        Origin::Swap => ('W', 0x66_4422, Color::Magenta),
         Origin::Raw => ('#', 0xBB_BBBB, Color::White),
         Origin::Unknown => ('?', 0xFF_FFFF, Color::White),
     }

@@ -93,3 +93,20 @@ wait_until 300 is_replaced md125 loop12
 work md125
 wait_idle 3
 stop_top
+
+# Swap space is noticed, and all of its IO is swap.
+disks+=(loop15)
+array md126 200M 2 --level=1
+mkswap /dev/md126
+echo +memory >/sys/fs/cgroup/cgroup.subtree_control
+mkdir -p /sys/fs/cgroup/swaps /memory
+echo 32M >/sys/fs/cgroup/swaps/memory.max
+mount -t tmpfs -o size=200M none /memory
+wait_idle 4
+start_top swap md126
+wait_for_note 'md126 is swap' swapon /dev/md126
+written=$(awk '{ print $7 }' /sys/block/md126/stat)
+in_cgroup /sys/fs/cgroup/swaps dd if=/dev/urandom of=/memory/file bs=1M count=64 status=none    # zeros are not swapped out
+wait_idle 3
+echo $((($(awk '{ print $7 }' /sys/block/md126/stat) - written) * 512)) >/out/swap.written
+stop_top

@@ -104,12 +104,13 @@ impl Filesystem {
         }
     }
 
-    /// A filesystem of any kind; `None` for a device that only holds a log or realtime blocks.
+    /// A filesystem of any kind; `None` for a device that only holds a log or realtime blocks,
+    /// or swap space.
     pub fn from_layout(layout: fs::Layout) -> Option<Self> {
         match layout {
             fs::Layout::Ext4(layout) => Some(Self::new(*layout)),
             fs::Layout::Xfs(layout) => Some(Self::from_xfs(*layout)),
-            fs::Layout::XfsDevice(_) => None,
+            fs::Layout::XfsDevice(_) | fs::Layout::Swap { .. } => None,
         }
     }
 

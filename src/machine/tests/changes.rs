@@ -243,6 +243,38 @@ fn traced_disks_stay_unless_they_become_members() {
     assert_eq!(now.arrays[0].name, "md7");
 }
 
+/// Swap space in use has its role; zram and swap files have none.
+#[test]
+fn swap_on_an_array_and_on_a_partition() {
+    let tree = Tree::new(
+        "disk sda 8:0 2000
+        disk zram0 254:0 2000
+        part sda1 8:1 600 disk=sda number=1 start=100
+        md md1 9:1 1000 level=raid1 raid_disks=1 array_state=clean
+        member md1 sda1 slot=0 state=in_sync size=500",
+    );
+    let targets = ["md1".to_owned()];
+    let look = |tree: &Tree, targets: &[String]| {
+        resolve_again(targets, &HostTopology::default(), &tree.sys(), false).unwrap()
+    };
+    let then = look(&tree, &targets);
+    assert!(then.arrays[0].filesystems.is_empty());
+    tree.write(
+        "proc/swaps",
+        "Filename Type Size Used Priority\n/dev/md1 partition 500 0 -2\n\
+         /dev/zram0 partition 999 0 100\n/srv/swap file 999 0 -3\n",
+    );
+    let now = look(&tree, &targets);
+    let [swap] = &now.arrays[0].filesystems[..] else { panic!("{:?}", now.arrays[0]) };
+    assert_eq!((swap.name.as_str(), &swap.role), ("md1", &DeviceRole::Swap));
+    assert_eq!(swap.segments[0].sectors, 1000);
+    assert_eq!(differences(&then, &now), ["md1: md1 is swap"]);
+    assert_eq!(differences(&now, &then), ["md1: md1 is no longer swap"]);
+    // An array that holds swap is in use, a disk for it alone is not traced without its name.
+    assert_eq!(look(&tree, &[]).arrays.len(), 1);
+    assert_eq!(look(&tree, &["zram0".to_owned()]).arrays[0].filesystems.len(), 0);
+}
+
 /// Each device of an XFS has its role while it is mounted, and one line reports the mount.
 #[test]
 fn the_log_and_realtime_devices_of_an_xfs() {

@@ -45,6 +45,7 @@ fn dark(origin: Origin) -> u32 {
         Origin::MdSuperblock => 0x7A_6AD8,
         Origin::Superblock => 0xC0_5A8C,
         Origin::Resync => 0x3F_A060,
+        Origin::Swap => 0xA8_7A50,
         other => palette::rgb(other),
     }
 }
