@@ -10,6 +10,7 @@ pub mod compare;
 pub mod counters;
 pub mod detail;
 pub mod events;
+pub mod fail_slow;
 pub mod file_id;
 pub mod files;
 #[cfg(test)]

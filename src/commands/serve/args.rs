@@ -70,12 +70,13 @@ pub struct Serve {
 
     /// Rules: p99=TIME (of a member, over 10 s), slow=TIME (an operation on a file, as raidtrace
     /// slow), skew=FACTOR (of a hot spot), busy=PERCENT (of a member, while the others are at most
-    /// half as busy), lost (events), degraded (an array loses a member)
+    /// half as busy), fail-slow (a member, for an hour), lost (events), degraded (an array loses a
+    /// member)
     #[arg(
         long,
         value_name = "RULE,...",
         value_delimiter = ',',
-        default_value = "stalled,slow-array,lost,degraded"
+        default_value = "stalled,slow-array,fail-slow,lost,degraded"
     )]
     pub dump_on: Vec<Rule>,
 

@@ -349,6 +349,15 @@ impl Families {
             "raidtrace_wait_seconds",
             "Mean time of a read or write that tasks waited for, over the last 3 s",
             verdicts().map(|(name, v)| ([label("array", name)], v.waiting.us as f64 / 1e6)),
+        )?;
+        let slow = self.0.totals.fail_slow.iter();
+        gauges(
+            encoder,
+            "raidtrace_member_fail_slow_ratio",
+            "Time of a member over that of its peers at the same throughput, of one that is slower",
+            slow.map(|(array, of)| {
+                ([label("array", array), label("member", &of.member)], of.ratio)
+            }),
         )
     }
 

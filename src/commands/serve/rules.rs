@@ -1,11 +1,12 @@
 //! Rules that trigger a dump of the flight recorder.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use crate::analysis::fail_slow::FailSlow;
 use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
@@ -16,6 +17,8 @@ use crate::ui::typed::short_time;
 
 /// Minimum time before a rule fires again for the same array.
 const PAUSE: Duration = Duration::from_secs(300);
+/// The same for `fail-slow`, which holds until the disk is replaced.
+const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Period of the utilisation for `busy`.
 const BUSY: Duration = Duration::from_secs(10);
 /// Minimum number of requests for a 99th percentile.
@@ -38,6 +41,8 @@ pub enum Rule {
     Lost,
     /// An array has lost a member.
     Degraded,
+    /// A member has been slower than its peers at the same throughput for an hour.
+    FailSlow,
     /// The verdict on an array.
     Verdict(Judged),
 }
@@ -93,6 +98,7 @@ impl Rule {
             Self::Slow(_) => "slow",
             Self::Lost => "lost",
             Self::Degraded => "degraded",
+            Self::FailSlow => "fail-slow",
             Self::Verdict(judged) => judged.name(),
         }
     }
@@ -105,7 +111,9 @@ impl fmt::Display for Rule {
             Self::Skew(skew) => write!(f, "skew={skew}"),
             Self::Busy(share) => write!(f, "busy={}%", share * 100.0),
             Self::Slow(time) => write!(f, "slow={}", Short(*time)),
-            Self::Lost | Self::Degraded | Self::Verdict(_) => f.write_str(self.name()),
+            Self::Lost | Self::Degraded | Self::FailSlow | Self::Verdict(_) => {
+                f.write_str(self.name())
+            }
         }
     }
 }
@@ -149,6 +157,7 @@ impl FromStr for Rule {
             }
             ("lost", None) => Ok(Self::Lost),
             ("degraded", None) => Ok(Self::Degraded),
+            ("fail-slow", None) => Ok(Self::FailSlow),
             (name, None) => {
                 let judged = JUDGED.iter().find(|j| j.0 == name);
                 judged.map(|j| Self::Verdict(j.1)).ok_or_else(wrong)
@@ -160,7 +169,7 @@ impl FromStr for Rule {
 
 fn wrong() -> String {
     "a rule is stalled, slow-array, rebuild-slow, neighbour, suspended, p99=TIME, slow=TIME, \
-     skew=FACTOR, busy=PERCENT, lost or degraded"
+     skew=FACTOR, busy=PERCENT, fail-slow, lost or degraded"
         .to_owned()
 }
 
@@ -193,6 +202,7 @@ impl Rules {
         &mut self,
         snapshot: &Snapshot,
         window: &Snapshot,
+        fail_slow: &BTreeMap<String, FailSlow>,
         states: impl Iterator<Item = (&'a str, &'a ArrayState)>,
         recorder_lost: u64,
         now: Instant,
@@ -204,6 +214,11 @@ impl Rules {
                 if let Some(why) = over.and_then(|over| finding(*rule, array, over)) {
                     found.push((*rule, array.info.name.clone(), why));
                 }
+            }
+            if *rule == Rule::FailSlow {
+                let slow =
+                    |(array, of): (&String, &FailSlow)| (*rule, array.clone(), of.sentence());
+                found.extend(fail_slow.iter().map(slow));
             }
             if *rule == Rule::Lost {
                 // Ignore `Uncounted`, which a change of the host can cause.
@@ -227,7 +242,10 @@ impl Rules {
                 found.push((Rule::Degraded, array.to_owned(), why));
             }
         }
-        self.fired.retain(|_, at| now.saturating_duration_since(*at) < PAUSE);
+        self.fired.retain(|(rule, _), at| {
+            let pause = if *rule == Rule::FailSlow.name() { DAY } else { PAUSE };
+            now.saturating_duration_since(*at) < pause
+        });
         let mut fired = Vec::new();
         for (rule, array, why) in found {
             let key = (rule.name(), array.clone());
@@ -286,7 +304,7 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
             let verdict = array.verdict.as_ref().filter(|v| judged.is(v))?;
             Some(verdict.sentence.clone())
         }
-        Rule::Lost | Rule::Degraded => None,
+        Rule::Lost | Rule::Degraded | Rule::FailSlow => None,
     }
 }
 
@@ -299,9 +317,11 @@ fn p99(member: &MemberSnapshot) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::{Duration, Instant};
 
     use super::{Rule, Rules};
+    use crate::analysis::fail_slow::FailSlow;
     use crate::analysis::fixture::{array, cell, member, snapshot};
     use crate::machine::ArrayState;
     use crate::origin::{Op, Origin};
@@ -329,7 +349,8 @@ mod tests {
         let begun = Instant::now();
         let mut check = |us, after| {
             let now = begun + Duration::from_secs(after);
-            let fired = rules.check(&slow(us), &slow(us), std::iter::empty(), 0, now);
+            let (none, states) = (BTreeMap::new(), std::iter::empty());
+            let fired = rules.check(&slow(us), &slow(us), &none, states, 0, now);
             fired.into_iter().map(|f| f.why).collect::<Vec<_>>()
         };
         assert_eq!(check(1000, 0), Vec::<String>::new());
@@ -339,13 +360,35 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_disk_fires_once_a_day() {
+        let empty = snapshot(array(Vec::new()));
+        let mut rules = Rules::new(vec!["fail-slow".parse().unwrap()]);
+        let slow = FailSlow { member: "sdc".into(), op: Op::Write, ratio: 2.13, us: 24_000.0 };
+        let found = BTreeMap::from([("md0".to_owned(), slow)]);
+        let begun = Instant::now();
+        let mut check = |hours: u64| {
+            let now = begun + Duration::from_secs(3600 * hours);
+            let fired = rules.check(&empty, &empty, &found, std::iter::empty(), 0, now);
+            fired.into_iter().map(|f| f.why).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            check(0),
+            [
+                "sdc answers writes in 24ms (median of the last two hours), 2.1x what its peers take at \
+              the same throughput"
+            ]
+        );
+        assert_eq!((check(23).len(), check(25).len()), (0, 1));
+    }
+
+    #[test]
     fn an_array_degraded_at_the_start_does_not_fire() {
         let mut rules = Rules::new(vec![Rule::Degraded]);
         let empty = snapshot(array(Vec::new()));
         let mut check = |degraded| {
             let state = ArrayState { degraded, ..ArrayState::default() };
             let states = [("md1", &state)].into_iter();
-            rules.check(&empty, &empty, states, 0, Instant::now()).len()
+            rules.check(&empty, &empty, &BTreeMap::new(), states, 0, Instant::now()).len()
         };
         assert_eq!((check(1), check(1), check(2)), (0, 0, 1));
     }
@@ -354,8 +397,10 @@ mod tests {
     fn rows_lost_by_the_recorder_fire_the_rule() {
         let empty = snapshot(array(Vec::new()));
         let mut rules = Rules::new(vec![Rule::Lost]);
-        let mut check =
-            |lost| rules.check(&empty, &empty, std::iter::empty(), lost, Instant::now()).len();
+        let mut check = |lost| {
+            let (none, states) = (BTreeMap::new(), std::iter::empty());
+            rules.check(&empty, &empty, &none, states, lost, Instant::now()).len()
+        };
         assert_eq!((check(0), check(3)), (0, 1));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analysis::counters::CostCounters;
+use crate::analysis::fail_slow::FailSlow;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::hotspot::{self, Hotspot};
 use crate::analysis::lost::Lost;
@@ -140,6 +141,8 @@ pub struct Totals {
     pub members: BTreeMap<MemberKey, MemberTotals>,
     /// Sums of tasks by array, task name, origin and operation. Empty unless requested.
     pub tasks: BTreeMap<TaskKey, TaskTotals>,
+    /// Members that are slower than their peers, by array.
+    pub fail_slow: BTreeMap<String, FailSlow>,
     pub lost: Lost,
     /// Time in raidtrace's programs.
     pub overhead: Overhead,

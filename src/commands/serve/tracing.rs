@@ -13,6 +13,7 @@ use super::flight::Memory;
 use super::rules::{Fired, Rule, Rules};
 use super::timeline::Timeline;
 use super::totals::Totals;
+use crate::analysis::fail_slow::Peers;
 use crate::analysis::hotspot;
 use crate::analysis::item::WRITTEN_BECAUSE;
 use crate::analysis::snapshot::Snapshot;
@@ -190,6 +191,7 @@ pub struct Tracing {
     tracer: Tracer,
     shared: Arc<Shared>,
     rules: Rules,
+    peers: Peers,
     with_tasks: bool,
     dumper: Option<Dumper>,
     /// Pending dump after rules have fired: due time, name of the first rule, and findings.
@@ -230,6 +232,7 @@ impl Tracing {
             tracer,
             shared,
             rules: Rules::new(options.rules.clone()),
+            peers: Peers::default(),
             with_tasks: options.with_tasks,
             dumper,
             pending: None,
@@ -356,9 +359,11 @@ impl Source for Tracing {
             without_tasks(&mut snapshot, &mut merged);
         }
         let states = self.states();
+        self.peers.add(&snapshot);
         {
             let mut totals = lock(&self.shared.totals);
             totals.add(&snapshot, &merged, self.with_tasks);
+            totals.fail_slow.clone_from(self.peers.found());
             for (array, state) in &states {
                 totals.set_state(array, state.clone());
             }
@@ -367,7 +372,8 @@ impl Source for Tracing {
         let known =
             states.iter().filter_map(|(array, state)| Some((array.as_str(), state.as_ref()?)));
         let recorder_lost = self.recorder_lost();
-        let fired = self.rules.check(&snapshot, &merged, known, recorder_lost, now);
+        let fail_slow = self.peers.found();
+        let fired = self.rules.check(&snapshot, &merged, fail_slow, known, recorder_lost, now);
         self.note(fired, now);
         self.dump(now)?;
         let update_failed = self.session().update_failed();
