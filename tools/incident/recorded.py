@@ -9,6 +9,9 @@ import subprocess
 from incident import score
 
 MAX_BYTES = 200 * 1024
+MAX_DEMOS = 600 * 1024  # of the recordings that are part of raidtrace
+# Seconds before and after the cause: the longest period whose recording is not larger is kept.
+PERIODS = ((11, 30), (9, 11), (7, 9), (6, 7), (5, 5), (4, 4))
 # Of these all exports are made.
 EXPORTED = ("check-raid5", "control-steady", "frozen", "hang-raid5", "neighbour-reader", "slow-raid1")
 FORMATS = ("csv", "ndjson", "parquet", "perfetto", "fio")
@@ -23,7 +26,7 @@ def causes(folder):
 
 
 def keep(results, out, folder, repack):
-    """Copies the recordings of valid incidents, smaller. Prints what is not kept."""
+    """Copies the recordings of valid incidents, smaller, and cut where that is not enough. Prints what is not kept."""
     folder.mkdir(exist_ok=True)
     times = causes(folder)
     for result in results:
@@ -32,15 +35,34 @@ def keep(results, out, folder, repack):
             print(f"{name}: not kept: {result.invalid}")
             continue
         kept = folder / f"{name}.rtrace"
-        subprocess.run([repack, out / name / "incident.rtrace", kept], check=True, stdout=subprocess.DEVNULL)
-        if (size := kept.stat().st_size) > MAX_BYTES:
+        cause = score.marks(out / name)["cause"]
+        for before, after in PERIODS:
+            period = (str(cause - before), str(cause + after))
+            subprocess.run([repack, out / name / "incident.rtrace", kept, *period], check=True, stdout=subprocess.DEVNULL)
+            if kept.stat().st_size <= MAX_BYTES:
+                times[name] = cause
+                break
+        else:
+            print(f"{name}: not kept: {kept.stat().st_size} bytes of {before} s before and {after} s after the cause")
             kept.unlink()
             times.pop(name, None)
-            print(f"{name}: not kept: {size} bytes")
-            continue
-        times[name] = score.marks(out / name)["cause"]
     text = "".join(f"{name} {at:.3f}\n" for name, at in sorted(times.items()))
     (folder / "causes").write_text(text)
+
+
+def demos(folder, code, repack):
+    """Cuts and compresses the recordings that are part of raidtrace, whose names are in its code."""
+    times = causes(folder)
+    target = code.parent / "demo"
+    target.mkdir(exist_ok=True)
+    for old in target.iterdir():
+        old.unlink()
+    for name in re.findall(r'incident!\("([^"]+)"', code.read_text()):
+        first, last = times[name] - 8, times[name] + 6
+        kept = target / f"{name}.rtrace.zst"
+        subprocess.run([repack, folder / f"{name}.rtrace", kept, str(first), str(last)], check=True, stdout=subprocess.DEVNULL)
+        print(f"{kept.stat().st_size:7} {name}")
+    print(f"{sum(path.stat().st_size for path in target.iterdir()):7} bytes, at most {MAX_DEMOS}")
 
 
 def run(binary, *arguments):
