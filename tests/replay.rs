@@ -14,7 +14,7 @@ use std::process::Command;
 use common::{Output, python, raidtrace, run, skipped, tool};
 use serde_json::Value;
 
-/// Recording that `demo` shows.
+/// A recording of 39 s.
 const DEMO: &[u8] = include_bytes!("../src/commands/top/replay/demo.rtrace");
 
 struct Folder(tempfile::TempDir);
@@ -72,53 +72,38 @@ fn report(file: &str) -> String {
     out.stdout
 }
 
+/// Each demo begins calm and then has the same verdict as `why`.
 #[test]
-fn the_demo_shows_a_skew() {
-    let out = raidtrace(&["demo", "--batch"]);
-    assert_eq!(out.code(), Some(0), "{out:?}");
-    assert!(out.stdout.contains("md127 raid0, 12 disks, 512 KiB chunk, 1.2 TiB"));
-    let whole = out.stdout.split("total, since").nth(1).unwrap();
-    assert!(whole.contains("loop1, loop5 and loop9 carry all of them"), "{whole}");
-    let json = raidtrace(&["demo", "--json"]);
-    assert_eq!(json.code(), Some(0));
-    let first: Value = serde_json::from_str(json.stdout.lines().next().unwrap()).unwrap();
-    assert_eq!(first["schema"], "raidtrace.top/1");
-}
-
-/// All metadata of allocation groups is on the first of seven members.
-#[test]
-fn the_demo_of_xfs_names_one_member() {
-    let out = raidtrace(&["demo", "xfs", "--batch"]);
-    assert_eq!(out.code(), Some(0), "{out:?}");
-    let whole = out
-        .stdout
-        .split("total, since")
-        .nth(1)
-        .unwrap()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
-    for words in [
-        "loop1 carries",
-        "all 44 allocation groups start there, only a new mkfs.xfs -d agsize=1099510579200 \
-         changes that",
-    ] {
-        assert!(whole.contains(words), "{whole}");
+fn demos_are_incidents() {
+    let out = raidtrace(&["demo", "--list"]);
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    let names: Vec<&str> = out.stdout.lines().filter_map(|l| l.split_whitespace().next()).collect();
+    assert_eq!((names.len(), names[0]), (10, "bitmaps-3-of-12"));
+    for name in names {
+        let out = raidtrace(&["demo", name, "--json"]);
+        assert_eq!(out.code(), Some(0), "{name}: {out:?}");
+        let lines: Vec<Value> = common::json(&out.stdout);
+        assert!((12..=16).contains(&lines.len()), "{name}: {} seconds", lines.len());
+        assert_eq!(lines[0]["schema"], "raidtrace.top/1");
+        let severity = |line: &Value| {
+            let arrays = line["arrays"].as_array().unwrap();
+            arrays.iter().any(|a| a["verdict"]["severity"] != "none")
+        };
+        assert!(!severity(&lines[1]), "{name} begins calm");
+        assert!(lines[8..].iter().any(severity), "{name} becomes slow");
     }
 }
 
 #[test]
-fn demos_are_listed() {
-    let out = raidtrace(&["demo", "--list"]);
-    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
-    let names: Vec<&str> = out.stdout.lines().filter_map(|l| l.split_whitespace().next()).collect();
-    assert_eq!(names, ["ext4", "xfs"]);
-    assert!(out.stdout.lines().all(|l| l.contains("touch on a RAID")), "{}", out.stdout);
-    let first = raidtrace(&["demo", "ext4", "--json"]);
-    assert_eq!(first.stdout, raidtrace(&["demo", "--json"]).stdout);
+fn a_demo_as_text() {
+    let out = raidtrace(&["demo", "--batch"]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(out.stdout.contains("md0 raid0, 12 disks, 512 KiB chunk"), "{}", out.stdout);
+    let first = raidtrace(&["demo", "bitmaps-3-of-12", "--batch"]);
+    assert_eq!(first.stdout, out.stdout);
     let unknown = raidtrace(&["demo", "btrfs"]);
     assert_eq!(unknown.code(), Some(2));
-    assert!(unknown.stderr.contains("[possible values: ext4, xfs]"), "{}", unknown.stderr);
+    assert!(unknown.stderr.contains("possible values: bitmaps-3-of-12, "), "{}", unknown.stderr);
 }
 
 #[test]

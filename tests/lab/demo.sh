@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Creates the recording of `raidtrace demo`: touch creates 20,000 files on a RAID 0 of 12 disks (loop1 to loop12) with a chunk of
+# Creates a recording that tests use: touch creates 20,000 files on a RAID 0 of 12 disks (loop1 to loop12) with a chunk of
 # 512 KiB and mkfs.ext4 without options. tools/vm --file target/release/raidtrace --file tests/lab/lib.sh
 # --file tools/oracle/guest/guest.sh --out DIR 6.12 tests/lab/demo.sh leaves DIR/demo.rtrace; then
 # cargo run --example repack -- DIR/demo.rtrace src/commands/top/replay/demo.rtrace

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Makes the recording behind `raidtrace demo xfs`: 19,200 touch in 400 directories on a RAID 5 of seven disks of 8 TB (loop1 to
+# Makes a recording that tests and docs/layout.md use: 19,200 touch in 400 directories on a RAID 5 of seven disks of 8 TB (loop1 to
 # loop7) with mdadm's defaults and mkfs.xfs without options; then the same on an XFS with the agsize that raidtrace layout suggests.
 # tools/vm --memory 5000 --timeout 900 --file target/release/raidtrace --file tests/lab/lib.sh
 # --file tools/oracle/guest/guest.sh --out DIR 6.12 tests/lab/demo_xfs.sh

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+
+use super::replay::demo::names;
 
 use crate::ui::completion;
 use crate::ui::typed::{seconds, short_time};
@@ -60,22 +62,12 @@ pub struct Top {
     pub dirtied_origins: bool,
 }
 
-/// The recordings that are part of raidtrace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Incident {
-    /// 20,000 touch on a RAID 0 of 12 disks: bitmaps and inode tables of ext4 on three of them
-    #[default]
-    Ext4,
-    /// 19,200 touch on a RAID 5 of seven disks: all allocation groups of XFS start on one of them
-    Xfs,
-}
-
 /// Arguments of `demo`.
 #[derive(Args, Debug)]
 pub struct Demo {
     /// The incident
-    #[arg(value_name = "NAME", default_value = "ext4")]
-    pub incident: Incident,
+    #[arg(value_name = "NAME", default_value = names()[0], hide_possible_values = true, value_parser = names())]
+    pub incident: String,
 
     /// List the incidents
     #[arg(long, conflicts_with_all = ["incident", "batch", "json", "interval"])]

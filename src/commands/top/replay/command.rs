@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use clap::ValueEnum;
 
-use super::super::args::{Demo, Incident, Top};
+use super::super::args::{Demo, Top};
 use super::super::output::{Render, Whole};
+use super::demo::INCIDENTS;
 use super::screen;
 use crate::analysis::time;
 use crate::recording::gather::Period;
@@ -20,23 +20,6 @@ use crate::session::engine::runtime;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
-
-impl Incident {
-    /// The recording. Compressed as a whole, because the header of a recording, which has the
-    /// layout, is not.
-    ///
-    /// # Errors
-    /// It cannot be decompressed.
-    pub fn recording(self) -> Result<Vec<u8>> {
-        let compressed = match self {
-            // Made by tests/lab/demo.sh.
-            Self::Ext4 => &include_bytes!("ext4.rtrace.zst")[..],
-            // Made by tests/lab/demo_xfs.sh.
-            Self::Xfs => include_bytes!("xfs.rtrace.zst"),
-        };
-        zstd::decode_all(compressed).context("decompressing the recording")
-    }
-}
 
 struct Options {
     /// Start and end, µs since 1970.
@@ -68,7 +51,9 @@ pub fn demo(args: &Demo) -> Result<()> {
     if args.list {
         return list();
     }
-    let recording: Arc<[u8]> = args.incident.recording()?.into();
+    let incident = INCIDENTS.iter().find(|incident| incident.name == args.incident);
+    let incident = incident.context("there is no such incident: see --list")?;
+    let recording: Arc<[u8]> = incident.recording()?.into();
     let options = Options {
         period: (i64::MIN, i64::MAX),
         interval: args.interval,
@@ -84,12 +69,8 @@ pub fn demo(args: &Demo) -> Result<()> {
 }
 
 fn list() -> Result<()> {
-    let values = Incident::value_variants().iter();
-    let lines: String = values
-        .filter_map(ValueEnum::to_possible_value)
-        .map(|v| format!("{:6}{}\n", v.get_name(), v.get_help().cloned().unwrap_or_default()))
-        .collect();
-    success_if_nobody_reads(io::stdout().write_all(lines.as_bytes()))
+    let lines = INCIDENTS.iter().map(|i| format!("{:16} {}\n", i.name, i.what));
+    success_if_nobody_reads(io::stdout().write_all(lines.collect::<String>().as_bytes()))
 }
 
 fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {

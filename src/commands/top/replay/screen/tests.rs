@@ -6,7 +6,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::Recording;
-use crate::commands::top::args::Incident;
+use crate::commands::top::replay::demo::INCIDENTS;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::Source;
 use crate::ui::keys::Key;
@@ -161,17 +161,19 @@ fn screens() {
     insta::assert_snapshot!("replay_typing", drawn(&player, 80, 12));
 }
 
-/// Tests use the recording without compression.
+/// What `raidtrace demo` shows: the first seconds with the cause.
 #[test]
-fn the_demo_is_the_recording_of_the_tests() {
-    let embedded = Incident::Ext4.recording().unwrap();
-    assert!(embedded == include_bytes!("../demo.rtrace"));
+fn screens_of_the_demo() {
+    let mut player = player(INCIDENTS[0].recording().unwrap().leak());
+    press(&mut player, ">>>>>>>>>");
+    insta::assert_snapshot!("demo_80x24", drawn(&player, 80, 24));
+    insta::assert_snapshot!("demo_120x40", drawn(&player, 120, 40));
 }
 
 /// The case of XFS, while it is busiest.
 #[test]
 fn screens_of_xfs() {
-    let recording = Incident::Xfs.recording().unwrap();
+    let recording = zstd::decode_all(&include_bytes!("../xfs.rtrace.zst")[..]).unwrap();
     let mut player = player(recording.leak());
     press(&mut player, ">>>>>>>");
     insta::assert_snapshot!("xfs_80x24", drawn(&player, 80, 24));
