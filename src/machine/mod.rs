@@ -9,6 +9,7 @@ mod blocks;
 mod cgroup;
 mod change;
 mod container;
+pub mod crowded;
 pub mod dm;
 mod error;
 mod filesystems;

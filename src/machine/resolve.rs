@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use super::array::Reader;
 use super::blocks::{Block, Blocks, Kind};
 use super::container::container_of;
+use super::crowded;
 use super::error::HostError;
 use super::filesystems::{self, Mounted};
 use super::mounts::{self, MountLine};
@@ -63,7 +64,8 @@ pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), H
 
 /// Resolves `targets` again during a session. Missing targets are left out. Running arrays of
 /// `known` are kept even if their mount point is gone. Without targets, arrays with a newly mounted
-/// filesystem are added, but no disks: snaps and container images come and go. With `superblocks`,
+/// filesystem are added, but no disks: snaps and container images come and go. Arrays without room
+/// are left out ([`crowded`]). With `superblocks`,
 /// reads the members' superblocks as [`resolve`] does. Without `superblocks`, accesses no disk; the
 /// result is for [`super::differences`].
 ///
@@ -98,7 +100,7 @@ pub fn resolve_again(
         .collect();
     let disks = disks.iter().map(|a| a.dev);
     chosen.extend(disks.filter(|dev| !members.contains(dev)));
-    Ok(machine.describe(&chosen, superblocks))
+    Ok(crowded::leave_out(sys, &known.arrays, machine.describe(&chosen, superblocks)))
 }
 
 struct Machine<'a> {

@@ -15,7 +15,7 @@ use crate::machine::{Array, Dev, DeviceRole, Filesystem, HostTopology, MainDevic
 use crate::raid::{Geometry, Level, Params};
 
 /// Arrays and filesystem layouts to trace.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Topology {
     /// The arrays, their members and filesystems.
     pub host: HostTopology,

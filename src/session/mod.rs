@@ -44,6 +44,7 @@ pub use self::update::Update;
 use crate::analysis::counters::{Counters, JournalCounters, TaskId, TaskKey};
 use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
+use crate::machine::crowded;
 use crate::machine::mballoc;
 use crate::machine::topology::Topology;
 use crate::machine::{
@@ -233,7 +234,7 @@ impl Session {
     pub fn start(sys: Sys, targets: &[String], options: SessionOptions) -> Result<Self> {
         // Reading the kernel's symbols takes longer than everything up to loading the programs.
         let facts = thread::spawn(gather);
-        let host = resolve(targets, &sys)?;
+        let host = crowded::leave_out(&sys, &[], resolve(targets, &sys)?);
         let restored = mballoc::restore(&sys);
         let watch = Watch::start(&sys, targets, &host);
         let topology = Topology::new(host);

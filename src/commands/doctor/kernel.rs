@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::rules::plural;
 use crate::machine::topology::Topology;
-use crate::machine::{Sys, task};
+use crate::machine::{Sys, crowded, task};
 use crate::probe::{self, Need, Plan, Probe, plan, tables::Tables};
 
 /// Modules whose types raidtrace uses.
@@ -86,7 +86,8 @@ pub fn probe(sys: &Sys, topology: Option<&Topology>, load: bool) -> (Properties,
     let facts = &properties.facts;
     let mut notes = Vec::new();
     if let Some(topology) = topology.filter(|_| properties.root) {
-        let tables = Tables::new(topology);
+        let host = crowded::leave_out(sys, &[], topology.host.clone());
+        let tables = Tables::new(&Topology { host, ..topology.clone() });
         if load {
             let loaded = tables.and_then(|t| load_programs(facts, t, &mut notes));
             properties.loaded = Some(loaded);

@@ -1,7 +1,8 @@
 //! Targets, and errors for invalid ones.
 
 use super::tree::{Tree, raid0_of_12};
-use crate::machine::StatFile;
+use crate::machine::crowded::leave_out;
+use crate::machine::{HostTopology, StatFile, resolve_again};
 
 fn says(result: Result<String, String>, parts: &[&str]) {
     let text = result.unwrap_err();
@@ -125,4 +126,42 @@ fn statistics_of_a_removed_disk() {
     assert_eq!(stat.read().map(|s| s.reads), Ok(2));
     let gone = StatFile::open(&tree.sys(), "vda", Some("vda9")).unwrap_err();
     assert_eq!(gone.to_string(), "vda9 was removed from this machine");
+}
+
+/// 17 arrays on 17 partitions of two disks, as NAS systems make them: the two with the least IO are
+/// left out, and a later look keeps those that are traced.
+#[test]
+fn more_slices_than_a_disk_can_carry() {
+    let mut text = "disk sda 8:0 100000\ndisk sdb 8:32 100000\n".to_owned();
+    for n in 1..=17 {
+        let start = n * 1000;
+        text += &format!(
+            "part sda{n} 8:{n} 900 disk=sda number={n} start={start}\n\
+             part sdb{n} 8:{} 900 disk=sdb number={n} start={start}\n\
+             md md{n} 9:{n} 800 level=raid1 raid_disks=2 array_state=clean\n\
+             member md{n} sda{n} slot=0 state=in_sync size=400\n\
+             member md{n} sdb{n} slot=1 state=in_sync size=400\n",
+            32 + n
+        );
+    }
+    let tree = Tree::new(&text);
+    let stat = |n: u32, sectors: u32| {
+        tree.write(format!("sys/block/md{n}/stat"), format!("1 0 {sectors} 0 1 0 0 0 0 0 0\n"));
+    };
+    (1..=17).for_each(|n| stat(n, if n == 5 || n == 16 { 1 } else { 1000 }));
+    let host = tree.resolve(&[]).unwrap();
+    let traced = leave_out(&tree.sys(), &[], host.clone());
+    let names = |host: &HostTopology| -> Vec<String> {
+        host.arrays.iter().map(|array| array.name.clone()).collect()
+    };
+    assert_eq!(names(&traced).len(), 15);
+    assert!(!names(&traced).iter().any(|name| name == "md5" || name == "md16"));
+    let note = traced.notes.last().unwrap();
+    assert!(note.starts_with("not traced: md5, md16, which had less IO"), "{note}");
+    // Another array has less IO now.
+    stat(5, 5000);
+    let again = resolve_again(&[], &traced, &tree.sys(), false).unwrap();
+    assert_eq!(names(&again), names(&traced));
+    let few = leave_out(&tree.sys(), &[], tree.resolve(&["md5", "md16"]).unwrap());
+    assert_eq!(names(&few), ["md5", "md16"]);
 }
