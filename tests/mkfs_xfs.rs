@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::process::Command;
+use std::io::Write as _;
+use std::process::{Command, Stdio};
 
 use raidtrace::fs::xfs::{Geometry, Log, printed};
 use raidtrace::machine::mkfs_xfs::{Device, Options, release};
@@ -180,4 +181,32 @@ fn damaged_text() {
             assert_eq!(got.check(), Ok(()));
         }
     }
+}
+
+/// What xfs_info prints, as somebody pasted it into a mail.
+#[test]
+fn pasted_output_is_a_layout() {
+    let text = "Hello,\r\n> meta-data=/dev/md127             isize=512    agcount=44, agsize=268435328 blks\r\n\
+                >          =                       sectsz=4096  attr=2, projid32bit=1\r\n\
+                >          =                       crc=1        finobt=1, sparse=1, rmapbt=0\r\n\
+                >          =                       reflink=1    bigtime=1 inobtcount=1 nrext64=0\r\n\
+                > data     =                       bsize=4096   blocks=11720841216, imaxpct=5\r\n\
+                >          =                       sunit=128    swidth=768 blks\r\n\
+                > naming   =version 2              bsize=4096   ascii-ci=0, ftype=1\r\n\
+                > log      =internal log           bsize=4096   blocks=521728, version=2\r\n\
+                >          =                       sectsz=4096  sunit=1 blks, lazy-count=1\r\n\
+                > realtime =none                   extsz=4096   blocks=0, rtextents=0\r\n";
+    let mut layout = Command::new(env!("CARGO_BIN_EXE_raidtrace"))
+        .args(["layout", "-", "--level", "5", "--disks", "7", "--chunk", "512K", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    layout.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let out = layout.wait_with_output().unwrap();
+    assert!(out.status.success());
+    let object: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(object["allocation_groups"], 44);
+    assert_eq!(object["skew"]["ag_headers"], 7.0);
+    assert!(object["notes"].to_string().contains("place of the log"), "{object}");
 }

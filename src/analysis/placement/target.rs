@@ -1,7 +1,7 @@
 //! Finds the filesystem and the array that a command line names.
 
 use std::fs::{self, File};
-use std::io::{self, BufReader, Read as _};
+use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
 
@@ -16,6 +16,9 @@ use crate::fs::xfs;
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, DeviceRole, Segment, Sys, resolve};
 use crate::raid::Geometry;
+
+/// Maximum size of the output of xfs_info, quoted in a mail.
+const MAX_TEXT: u64 = 1 << 20;
 
 /// A filesystem on an array.
 pub struct Target {
@@ -72,15 +75,15 @@ pub fn whole(array_sector: ArraySector) -> Vec<Segment> {
 
 impl Target {
     /// Finds a filesystem by name: a device, mount point or image, or `-` for the output of
-    /// dumpe2fs on standard input.
+    /// dumpe2fs or xfs_info on standard input.
     ///
     /// # Errors
     /// If there is no filesystem, or `options` do not describe an array.
     pub fn find(name: &str, options: &ArrayOptions) -> Result<Self> {
         if name == "-" {
             let text = BufReader::with_capacity(1 << 16, io::stdin().lock());
-            let fs = dumpe2fs::read(text).map_err(|e| anyhow!("standard input: {e}"))?;
-            return Self::on_array("dumpe2fs", fs, options);
+            let (name, fs) = read_text(text).map_err(|e| anyhow!("standard input: {e}"))?;
+            return Self::on_array(name, fs, options);
         }
         let path = Path::new(name);
         if fs::metadata(path).is_ok_and(|m| m.is_file()) {
@@ -122,14 +125,33 @@ impl Target {
     }
 }
 
-/// Reads an image, an e2image or the output of dumpe2fs.
+/// Reads the output of dumpe2fs or xfs_info, and returns which it is.
+fn read_text(mut text: impl BufRead) -> Result<(&'static str, Filesystem), String> {
+    let head = text.fill_buf().map_err(|e| e.to_string())?;
+    if !xfs::is_printed(&String::from_utf8_lossy(head)) {
+        return dumpe2fs::read(text).map(|fs| ("dumpe2fs", fs));
+    }
+    let mut all = Vec::new();
+    text.take(MAX_TEXT).read_to_end(&mut all).map_err(|e| e.to_string())?;
+    let geometry = xfs::printed(&String::from_utf8_lossy(&all), None)?;
+    let mut fs = Filesystem::from_xfs(xfs::Layout::from_geometry(geometry));
+    fs.notes.push(
+        "xfs_info does not print the place of the log: it is taken to be in the middle group, as \
+         after mkfs.xfs"
+            .to_owned(),
+    );
+    Ok(("xfs_info", fs))
+}
+
+/// Reads an image, an e2image, or the output of dumpe2fs or xfs_info.
 fn read_file(path: &Path) -> Result<Filesystem> {
     let file = File::open(path).context("cannot be opened")?;
     let mut head = Vec::new();
     (&file).take(4096).read_to_end(&mut head).context("cannot be read")?;
-    if dumpe2fs::is_text(&head) {
+    if dumpe2fs::is_text(&head) || xfs::is_printed(&String::from_utf8_lossy(&head)) {
         let file = File::open(path).context("cannot be opened")?;
-        return dumpe2fs::read(BufReader::with_capacity(1 << 16, file)).map_err(|e| anyhow!(e));
+        let read = read_text(BufReader::with_capacity(1 << 16, file));
+        return read.map(|(_, fs)| fs).map_err(|e| anyhow!(e));
     }
     if is_qcow2(&file) {
         bail!("QCOW2 images are not supported: convert the image with e2image -r FILE RAW");

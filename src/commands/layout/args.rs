@@ -13,8 +13,8 @@ use crate::mke2fs::Options;
 /// Arguments of `layout`.
 #[derive(Args, Debug)]
 pub struct Layout {
-    /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs on
-    /// standard input; with --load the array, device or mount point in the recording, if it has
+    /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs or
+    /// xfs_info on standard input; with --load the array, device or mount point in the recording, if it has
     /// several
     #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present_any = ["plan", "load"], add = completion::targets_or_files())]
     pub target: Option<String>,
@@ -109,6 +109,7 @@ pub const EXAMPLES: &str = "Examples:
   sudo raidtrace layout /srv                          a mounted filesystem, on the array below it
   raidtrace layout disk.img --level 0 --disks 12      an image or e2image on this array
   dumpe2fs /dev/md0 | raidtrace layout - --level 5 --disks 4 --chunk 64K
+  xfs_info /srv | raidtrace layout - --level 5 --disks 7   an XFS, from what someone pasted
   sudo raidtrace layout md0 --check --max-skew 1.5    for scripts: status 3 if the skew is higher
   raidtrace layout --plan 27T --level 5 --disks 4 -g 32744   what mkfs.ext4 -g 32744 would create
   raidtrace layout --plan 27T --level 5 --disks 4 --search   which options are better

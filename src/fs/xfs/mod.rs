@@ -27,4 +27,4 @@ pub use device::Device;
 pub use geometry::{Features, Geometry, Log, MAX_AGS, MIN_AG_BYTES, ag_count};
 pub use identity::{identity, mounted_identity};
 pub use layout::{Layout, ROOTS_AT_MKFS};
-pub use printed::printed;
+pub use printed::{is_printed, printed};

@@ -1,4 +1,4 @@
-//! The geometry that mkfs.xfs prints (`xfs_report_geom`, libfrog/fsgeom.c), and what follows from
+//! The geometry that mkfs.xfs and xfs_info print (`xfs_report_geom`, libfrog/fsgeom.c), and what follows from
 //! it: the alignment of inodes and the place of the log. Comments cite functions of xfsprogs. Pure.
 
 use super::geometry::{Features, Geometry, Log};
@@ -14,19 +14,25 @@ fn number(text: &str, section: &str, field: &str) -> Result<u64, String> {
     let mut now = "";
     for line in text.lines() {
         let Some((name, fields)) = line.split_once('=') else { continue };
-        if !name.trim().is_empty() {
-            now = name.trim();
+        let name = name.trim_matches([' ', '\t', '>', '|']);
+        if !name.is_empty() {
+            now = name;
         }
         let of = |word: &str| word.strip_prefix(field)?.strip_prefix('=')?.parse().ok();
-        let mut words = fields.split([' ', ',']);
+        let mut words = fields.split([' ', ',', '\t', '\r']);
         if let Some(value) = words.find_map(of).filter(|_| now == section) {
             return Ok(value);
         }
     }
-    Err(format!("mkfs.xfs did not print {field} of {section}"))
+    Err(format!("no {field} of {section} in the output of mkfs.xfs or xfs_info"))
 }
 
-/// The filesystem that mkfs.xfs describes in `text`. `log_group` is the AG of the log
+/// True if `text` has the first line of the output.
+pub fn is_printed(text: &str) -> bool {
+    text.contains("meta-data=")
+}
+
+/// The filesystem that mkfs.xfs or xfs_info describes in `text`, which may be quoted in a mail. `log_group` is the AG of the log
 /// (`-l agnum=`), by default the middle one.
 ///
 /// # Errors
@@ -34,7 +40,7 @@ fn number(text: &str, section: &str, field: &str) -> Result<u64, String> {
 pub fn printed(text: &str, log_group: Option<u32>) -> Result<Geometry, String> {
     let narrow = |section, field| {
         let value = number(text, section, field)?;
-        u32::try_from(value).map_err(|_| format!("mkfs.xfs printed {field}={value}"))
+        u32::try_from(value).map_err(|_| format!("{field}={value} of {section} is impossible"))
     };
     let has = |field| number(text, "meta-data", field).map(|value| value == 1);
     let has_crc = has("crc")?;
@@ -60,7 +66,7 @@ pub fn printed(text: &str, log_group: Option<u32>) -> Result<Geometry, String> {
     };
     geometry.check()?;
     geometry.inode_align = inode_align(&geometry, has("sparse")?);
-    if text.lines().any(|line| line.starts_with("log") && line.contains("=internal")) {
+    if text.lines().any(|line| line.contains("log ") && line.contains("=internal")) {
         let group = log_group.unwrap_or(geometry.ag_count / 2);
         geometry.log = internal_log(&geometry, group, narrow("log", "sunit")?)?;
         geometry.check()?;
