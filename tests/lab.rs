@@ -184,12 +184,6 @@ on_kernel! {
     slow_operations_have_their_causes
     blocks_of_xfs_have_their_origins
     slow_operations_on_xfs_have_their_causes
-    the_suggested_agsize_is_even
-    volumes_of_a_ddf_container
-    one_traced_volume_of_two
-    metadata_of_a_ddf_container
-    volumes_of_an_imsm_container
-    logs_of_an_imsm_container
     capabilities_are_given_up
     each_capability_has_its_use
     volumes_need_sys_admin
@@ -201,10 +195,6 @@ on_kernel! {
     amplification_of_small_files
     amplification_adds_up
     filesystem_changes
-    xfs_is_grown_and_made_anew
-    xfs_is_frozen_and_shut_down
-    devices_of_xfs_belong_to_it
-    alloc_refuses_an_xfs
     members_change
     members_change_within_an_interval
     array_is_reshaped
@@ -236,6 +226,16 @@ on_kernel! {
     members_on_device_mapper
     ;
     full:
+    the_suggested_agsize_is_even
+    volumes_of_a_ddf_container
+    one_traced_volume_of_two
+    metadata_of_a_ddf_container
+    volumes_of_an_imsm_container
+    logs_of_an_imsm_container
+    xfs_is_grown_and_made_anew
+    xfs_is_frozen_and_shut_down
+    devices_of_xfs_belong_to_it
+    alloc_refuses_an_xfs
     metadata_matches_the_plan
     recommended_options_are_even
     first_files_use_the_goal
