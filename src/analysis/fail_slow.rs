@@ -234,9 +234,10 @@ mod tests {
     }
 
     /// Minutes of an array of `disks` disks whose times differ by chance (30 %), by disk (5 %),
-    /// with the load (which follows the hour of the day, and is uneven), and in bursts of 20 minutes in
-    /// which a disk is five times as slow. From minute `from` on the last disk is `times` as slow.
-    /// Returns the minutes in which one is found, and its name in the last of them.
+    /// with the load (which follows the hour of the day, and is uneven), and in bursts of 20
+    /// minutes in which a disk is five times as slow. `slow`: the minute from which on the last
+    /// disk takes that many times as long. Returns the minutes in which one is found, and its name
+    /// in the last of them.
     fn run(disks: usize, minutes: usize, seed: u64, slow: (usize, f64)) -> (usize, String) {
         let mut numbers = Numbers(seed);
         let bias: Vec<f64> = (0..disks).map(|_| (0.05 * numbers.normal()).exp()).collect();

@@ -14,8 +14,8 @@ use crate::mke2fs::Options;
 #[derive(Args, Debug)]
 pub struct Layout {
     /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs or
-    /// xfs_info on standard input; with --load the array, device or mount point in the recording, if it has
-    /// several
+    /// xfs_info on standard input; with --load the array, device or mount point in the recording,
+    /// if it has several
     #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present_any = ["plan", "load"], add = completion::targets_or_files())]
     pub target: Option<String>,
 

@@ -1,5 +1,6 @@
-//! The geometry that mkfs.xfs and xfs_info print (`xfs_report_geom`, libfrog/fsgeom.c), and what follows from
-//! it: the alignment of inodes and the place of the log. Comments cite functions of xfsprogs. Pure.
+//! The geometry that mkfs.xfs and xfs_info print (`xfs_report_geom`, libfrog/fsgeom.c), and what
+//! follows from it: the alignment of inodes and the place of the log. Comments cite functions of
+//! xfsprogs. Pure.
 
 use super::geometry::{Features, Geometry, Log};
 use crate::address::FsBlock;
@@ -32,8 +33,8 @@ pub fn is_printed(text: &str) -> bool {
     text.contains("meta-data=")
 }
 
-/// The filesystem that mkfs.xfs or xfs_info describes in `text`, which may be quoted in a mail. `log_group` is the AG of the log
-/// (`-l agnum=`), by default the middle one.
+/// The filesystem that mkfs.xfs or xfs_info describes in `text`, which may be quoted in a mail.
+/// `log_group` is the AG of the log (`-l agnum=`), by default the middle one.
 ///
 /// # Errors
 /// A field is missing or impossible.
