@@ -8,6 +8,7 @@ use super::evidence::{Evidence, Found, GREW, median, quantile};
 use super::held::{
     BARRIER, COMMIT, DIRTY_LIMIT, HELD, Held, SUSPENDED, held, known as waits_in, sleep_us,
 };
+use super::kind::CERTAIN;
 use super::moment::{Load, Waits};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
@@ -20,6 +21,8 @@ use crate::analysis::units;
 const SAME: f64 = 0.1;
 /// What [`Evidence::usual`] is in `serve` after a day.
 const YESTERDAY: &str = "at this hour yesterday";
+/// Moments for which a cause is remembered.
+const REMEMBERED: u32 = 5;
 /// Multiple of the usual time that is slow if nothing is known of the time before.
 const UNUSUAL: f64 = 10.0;
 /// Times in which the tasks are looked for. What they dirtied is written within seconds, or up to
@@ -53,6 +56,17 @@ pub fn judge(
     array: &ArraySnapshot,
     known: &[(Timestamp, &Moment)],
     yesterday_us: Option<f64>,
+) -> Verdict {
+    judge_back(array, known, yesterday_us, REMEMBERED)
+}
+
+/// The verdict, with a cause that was found in one of the last `back` moments if there is none now,
+/// or only work whose task is not known: what a task dirties is written in bursts.
+fn judge_back(
+    array: &ArraySnapshot,
+    known: &[(Timestamp, &Moment)],
+    yesterday_us: Option<f64>,
+    back: u32,
 ) -> Verdict {
     let (Some((_, last)), Some(around)) = (known.last(), &array.around) else {
         return Verdict::default();
@@ -134,10 +148,25 @@ pub fn judge(
         evidence.before = None;
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
-    let mut verdict = evidence.verdict(Severity::Slow, evidence.cause());
-    evidence.names = false;
-    verdict.anonymous = evidence.verdict(Severity::Slow, evidence.cause()).sentence;
-    verdict
+    let verdict = evidence.slow(Evidence::cause);
+    if verdict.certainty() == CERTAIN || back == 0 {
+        return verdict;
+    }
+    let earlier = judge_back(array, &known[..known.len() - 1], yesterday_us, back - 1);
+    // Anything but a load is known by what is going on now.
+    let is_known = earlier.cause.kind == Kind::Load && earlier.certainty() > verdict.certainty();
+    let is_same = earlier.severity == Severity::Slow
+        && earlier.waiting.since.is_some()
+        && earlier.waiting.since == verdict.waiting.since;
+    if !(is_known && is_same) {
+        return verdict;
+    }
+    evidence.slow(|evidence| Found {
+        cause: earlier.cause.clone(),
+        accused: Vec::new(),
+        clause: earlier.clauses[usize::from(!evidence.names)].clone(),
+        actions: earlier.actions.clone(),
+    })
 }
 
 /// Share of the waited-for bios in `calm` whose tasks still wait.
@@ -245,6 +274,19 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
 }
 
 impl Evidence<'_> {
+    /// The verdict of a slow array, with and without names of tasks.
+    fn slow(&mut self, find: impl Fn(&Self) -> Found) -> Verdict {
+        let found = find(self);
+        let named = found.clause.clone();
+        let mut verdict = self.verdict(Severity::Slow, found);
+        self.names = false;
+        let found = find(self);
+        verdict.clauses = [named, found.clause.clone()];
+        verdict.anonymous = self.verdict(Severity::Slow, found).sentence;
+        self.names = true;
+        verdict
+    }
+
     fn verdict(&self, severity: Severity, found: Found) -> Verdict {
         let waiting = self.waiting();
         Verdict {
@@ -257,6 +299,7 @@ impl Evidence<'_> {
             actions: found.actions,
             is_suspended: severity == Severity::Stalled && !self.last.suspended.is_empty(),
             anonymous: String::new(),
+            clauses: Default::default(),
         }
     }
 

@@ -133,6 +133,9 @@ impl std::fmt::Display for Action {
     }
 }
 
+/// [`Verdict::certainty`] of a cause that names what is at work.
+pub(super) const CERTAIN: u8 = 2;
+
 /// Name of a task that ended before its name was read, and start of that of writeback.
 pub const ENDED: &str = "an ended task";
 pub const WRITEBACK: &str = "writeback of ";
@@ -162,6 +165,9 @@ pub struct Verdict {
     /// The sentence without names of tasks.
     #[serde(skip)]
     pub(super) anonymous: String,
+    /// The cause in words, with and without names of tasks.
+    #[serde(skip)]
+    pub(super) clauses: [String; 2],
 }
 
 impl Verdict {
@@ -181,11 +187,15 @@ impl Verdict {
     /// Order of verdicts, the worst last. A cause that was found says more than a longer wait
     /// without one, and a task more than what writes for an unknown one.
     pub(super) fn rank(&self) -> (Severity, u8, u64) {
-        let certainty = match self.cause.kind {
+        (self.severity, self.certainty(), self.waiting.us)
+    }
+
+    /// 0 without a cause, 1 for work whose task is not known, else [`CERTAIN`].
+    pub(super) fn certainty(&self) -> u8 {
+        match self.cause.kind {
             Kind::Unexplained => 0,
             Kind::Load if is_unknown(&self.cause.name) => 1,
-            _ => 2,
-        };
-        (self.severity, certainty, self.waiting.us)
+            _ => CERTAIN,
+        }
     }
 }

@@ -102,6 +102,23 @@ fn is(verdict: &Verdict, severity: Severity, kind: Kind, accused: &[&str], words
     }
 }
 
+/// The task that dirtied what writeback writes is named for seconds.
+#[test]
+fn a_task_is_remembered() {
+    let with = |name: &str, blocks: u64| {
+        let mut array = second(4, 60, 90, 80);
+        array.tasks.push(task(name, 60, blocks << 16));
+        array
+    };
+    let mut worker = with("kworker/u8:1+flush-9:0", 9000);
+    worker.tasks[1].role = Some("writeback of md0".to_owned());
+    let mut play = Play::new();
+    play.for_seconds(20, &second(4, 60, 10, 8));
+    is(&play.for_seconds(3, &with("dump", 300)), Severity::Slow, Kind::Load, &[], &["dump does"]);
+    is(&play.for_seconds(3, &worker), Severity::Slow, Kind::Load, &[], &["dump does"]);
+    is(&play.for_seconds(6, &worker), Severity::Slow, Kind::Load, &[], &["writeback of md0 does"]);
+}
+
 /// A wait that has grown too slowly for the last minutes to show it.
 #[test]
 fn slow_compared_with_the_same_hour_of_the_day_before() {
