@@ -97,9 +97,12 @@ const MOMENTS: usize = 4096;
 /// Gives `array` the verdict, and makes the headline say the same.
 pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
     if let Some(hotspot) = &mut array.hotspot {
-        // A limit holds bios that tasks have submitted, so their stacks do not show it.
+        // A limit holds bios that tasks have submitted, so their stacks do not show it. Without a
+        // calm time a load is only the largest one.
         let is_vague = verdict.severity < Severity::Stalled
-            && (verdict.cause.kind == Kind::Unexplained || verdict.cause.name == held::COMMIT);
+            && (verdict.cause.kind == Kind::Unexplained
+                || verdict.cause.name == held::COMMIT
+                || verdict.cause.kind == Kind::Load && verdict.waiting.before_us.is_none());
         if verdict.severity > Severity::None && !(is_vague && hotspot.is_limit()) {
             hotspot.lead_with(&verdict);
         } else if hotspot.is_limit() {
