@@ -107,7 +107,8 @@ pub fn role(comm: &[u8], device: impl Fn(&str) -> Option<String>) -> Option<Stri
         return Some("ext4 multiple mount protection".to_owned());
     }
     if name.starts_with("md") {
-        let (array, what) = name.split_once('_')?;
+        // The name of an array can contain `_` (md_home, md_d0); a task's name ends after 15 bytes.
+        let (array, what) = name.rsplit_once('_')?;
         return Some(match what {
             "resync" => format!("resync of {array}"),
             "reshape" => format!("reshape of {array}"),
@@ -173,6 +174,8 @@ mod tests {
             ("kworker/0:1", Some("kernel worker")),
             ("md127_resync", Some("resync of md127")),
             ("md5_raid5", Some("md thread of md5")),
+            ("md_home_resync", Some("resync of md_home")),
+            ("md_d0_raid1", Some("md thread of md_d0")),
             ("ext4lazyinit", Some("lazy inode table initialisation")),
             ("migration/0", None),
         ] {
