@@ -30,6 +30,14 @@ fn group_line(line: &str) -> Option<&str> {
     line.strip_prefix("Group ").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// True for the line of group 0 in another language: `Gruppe 0: (Blöcke 0-32767)`. The header is
+/// not translated.
+fn is_translated(line: &str) -> bool {
+    let head = line.split_once('(').map_or("", |(head, _)| head.trim_end_matches([' ', ':']));
+    let words = head.rsplit_once(' ').filter(|(_, number)| *number == "0");
+    words.is_some_and(|(word, _)| !word.is_empty() && !word.contains(':') && word != "Group")
+}
+
 /// First block and count of `1-151`, `1179` or `0x1-0x97` at the start of `text`.
 fn span(text: &str) -> Option<(u64, u64)> {
     let end =
@@ -60,6 +68,8 @@ struct Groups {
     ranges: Collector,
     /// Highest block of all ranges.
     last: u64,
+    /// True if the groups are in another language.
+    is_translated: bool,
 }
 
 impl Groups {
@@ -81,7 +91,9 @@ impl Groups {
             let Some((before, rest)) = lower.split_once(item) else {
                 continue;
             };
-            if self.count == 0 || !before.starts_with(' ') {
+            // At the start of the line or after another item.
+            if self.count == 0 || !matches!(before.trim_end().as_bytes().last(), None | Some(b','))
+            {
                 continue;
             }
             let (first, count) = span(rest).ok_or_else(|| {
@@ -109,9 +121,10 @@ pub fn read(mut text: impl BufRead) -> Result<Filesystem, String> {
     let mut line = Vec::with_capacity(LINE);
     while next_line(&mut text, &mut line).map_err(|e| format!("cannot be read: {e}"))? {
         let line = String::from_utf8_lossy(&line);
-        // Strip mail quotes.
-        let line = line.trim_start_matches("> ").trim_end_matches('\r');
+        // Mails and forums quote lines, and lose or change the space before them.
+        let line = line.trim_start_matches([' ', '\t', '>', '|']).trim_end_matches('\r');
         if groups.count == 0 && group_line(line).is_none() {
+            groups.is_translated |= is_translated(line);
             header.read(line);
         } else {
             groups.read(line)?;
@@ -132,6 +145,11 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     let table_blocks = header.required("Inode blocks per group", 1..=1 << 20)?;
     let per_flex = header.number("Flex block group size", 1..=1 << 31)?.unwrap_or(1);
     let optional = |name| header.number(name, 0..=u32_max).map(|n| n.unwrap_or(0));
+    if listed.is_translated {
+        return Err(
+            "its groups are in another language: repeat with LC_ALL=C dumpe2fs DEVICE".to_owned()
+        );
+    }
     if listed.count == 0 {
         return without_groups(header);
     }

@@ -17,6 +17,8 @@ use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, DeviceRole, Segment, Sys, resolve};
 use crate::raid::Geometry;
 
+/// Bytes of a file in which the output of dumpe2fs or xfs_info begins: a mail may be above it.
+const HEAD: u64 = 64 << 10;
 /// Maximum size of the output of xfs_info, quoted in a mail.
 const MAX_TEXT: u64 = 1 << 20;
 
@@ -147,14 +149,19 @@ fn read_text(mut text: impl BufRead) -> Result<(&'static str, Filesystem), Strin
 fn read_file(path: &Path) -> Result<Filesystem> {
     let file = File::open(path).context("cannot be opened")?;
     let mut head = Vec::new();
-    (&file).take(4096).read_to_end(&mut head).context("cannot be read")?;
+    (&file).take(HEAD).read_to_end(&mut head).context("cannot be read")?;
     if dumpe2fs::is_text(&head) || xfs::is_printed(&String::from_utf8_lossy(&head)) {
         let file = File::open(path).context("cannot be opened")?;
         let read = read_text(BufReader::with_capacity(1 << 16, file));
         return read.map(|(_, fs)| fs).map_err(|e| anyhow!(e));
     }
     if is_qcow2(&file) {
-        bail!("QCOW2 images are not supported: convert the image with e2image -r FILE RAW");
+        let version = head.get(4..8).map_or(0, |v| u32::from_be_bytes([v[0], v[1], v[2], v[3]]));
+        let e2image = if version == 2 { ", or e2image -r FILE RAW if e2image made it" } else { "" };
+        bail!(
+            "QCOW2 images are not supported: convert it with qemu-img convert -O raw FILE \
+             RAW{e2image}"
+        );
     }
     if matches!(identify(&file), Ok(Some(FsKind::Xfs))) {
         return Ok(Filesystem::from_xfs(xfs::Layout::read(&file)?));

@@ -73,6 +73,32 @@ fn current_versions_hexadecimal_numbers_and_mail_quotes() {
     assert_eq!(read(text(&hex).as_bytes()).unwrap().ranges, want);
 }
 
+/// As mails and forums change it.
+#[test]
+fn pasted_text() {
+    let want = read(text(OLD).as_bytes()).unwrap().ranges;
+    let each = |change: fn(&str) -> String| -> String {
+        text(OLD).lines().map(|line| change(line) + "\n").collect()
+    };
+    let mail = "On Monday: somebody wrote (to the list):\n".repeat(150);
+    for pasted in [
+        each(|line| line.trim_start().to_owned()),
+        each(|line| line.replace("  ", "\t")),
+        each(|line| format!(">> {line}")),
+        each(|line| format!("    | {line}")),
+        format!("{mail}{}", each(|line| format!("> {line}"))),
+    ] {
+        assert_eq!(read(pasted.as_bytes()).unwrap().ranges, want, "{pasted}");
+    }
+    let german = OLD
+        .replace("Group ", "Gruppe ")
+        .replace("Blocks", "Blöcke")
+        .replace("Block bitmap at", "Block-Bitmap bei");
+    assert!(read(text(&german).as_bytes()).unwrap_err().contains("LC_ALL=C dumpe2fs"));
+    let header = text("Check interval:           0 (<none>)\n");
+    assert!(!read(header.as_bytes()).unwrap_err().contains("language"));
+}
+
 #[test]
 fn errors_name_what_is_missing() {
     let error = |text: &str| read(text.as_bytes()).unwrap_err();
