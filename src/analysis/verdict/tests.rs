@@ -102,6 +102,23 @@ fn is(verdict: &Verdict, severity: Severity, kind: Kind, accused: &[&str], words
     }
 }
 
+/// Without a calm time, the task that does most is no better cause than a limit that holds it.
+#[test]
+fn a_limit_is_a_better_cause_than_the_largest_load() {
+    let mut array = second(4, 60, 150, 140);
+    let mut play = Play::new();
+    let verdict = play.for_seconds(4, &array);
+    is(&verdict, Severity::Slow, Kind::Load, &[], &["postgres does 100 %"]);
+    let mut limit = crate::analysis::hotspot::find(&array, Duration::from_secs(5));
+    limit.kind = crate::analysis::hotspot::Kind::Queued;
+    limit.members.clear();
+    limit.headline = "cgroup /db is held back by its I/O limit".to_owned();
+    array.hotspot = Some(limit);
+    super::lead(&mut array, verdict);
+    let verdict = array.verdict.unwrap();
+    is(&verdict, Severity::Slow, Kind::CgroupLimit, &[], &["cgroup /db is held back"]);
+}
+
 /// The task that dirtied what writeback writes is named for seconds.
 #[test]
 fn a_task_is_remembered() {
