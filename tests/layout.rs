@@ -299,8 +299,12 @@ fn invalid_input() {
     fails(&of(&cut), &["s_magic"]);
     fs::write(&cut, b"").unwrap();
     fails(&of(&cut), &["s_magic"]);
-    fs::write(&cut, [b"QFI\xfb", &[0; 4096][..]].concat()).unwrap();
-    fails(&of(&cut), &["e2image -r"]);
+    // e2image makes version 2, QEMU version 3.
+    for (version, command) in [(2, "e2image -r FILE RAW"), (3, "qemu-img convert -O raw FILE RAW")]
+    {
+        fs::write(&cut, [b"QFI\xfb\0\0\0", &[version][..], &[0; 4096][..]].concat()).unwrap();
+        fails(&of(&cut), &[command]);
+    }
     fs::write(&cut, [b"\0\0\0\0Ext2 Image 1.0\0", &[0; 100][..]].concat()).unwrap();
     fails(&of(&cut), &["e2image"]);
     fails(&of(Path::new("/no/such/image")), &["no such device"]);
