@@ -187,7 +187,7 @@ impl Options {
             device.sector,
             total.min(count * blocks),
             device.chunk / 4096,
-            device.chunk / 4096 * u64::from(device.disks),
+            (device.chunk / 4096).saturating_mul(device.disks.into()),
         );
         printed(&text, None)
     }

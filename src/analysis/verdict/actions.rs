@@ -1,5 +1,5 @@
-//! What to do for each cause, the best first, with its risk and the case in which it is wrong. An
-//! action that the figures show to be wrong is left out.
+//! What to do about each cause, best first, each with its risk and the case in which not to do it.
+//! An action that the figures show to be wrong is left out.
 
 use super::evidence::Evidence;
 use super::{Action, Kind};
@@ -104,7 +104,7 @@ pub fn load(who: &str) -> Vec<Action> {
 pub fn spread(array: &str) -> Action {
     let text =
         format!("raidtrace layout {array} shows what the members hold, and how to spread it");
-    change(text, "the filesystem cannot be made anew")
+    change(text, "the filesystem cannot be created again")
 }
 
 /// `name` and `user`: the device with the other work, and who uses it.

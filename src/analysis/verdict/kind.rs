@@ -155,7 +155,7 @@ pub struct Verdict {
     pub accused: Vec<String>,
     /// One English sentence, without a full stop. Names in it are untrusted bytes.
     pub sentence: String,
-    /// What to do, the best first, at most three.
+    /// Actions, best first; at most three.
     pub actions: Vec<Action>,
     /// Parts that add up to [`Waiting::us`].
     pub account: Vec<Part>,

@@ -78,7 +78,7 @@ struct IntervalArray<'a> {
 struct IntervalMember<'a> {
     name: &'a str,
     disk: IntervalDisk,
-    /// Of the times in the device.
+    /// 99th percentile of the times in the device, µs.
     p99_us: Option<u64>,
     io: Vec<IntervalIo>,
 }

@@ -373,10 +373,8 @@ mod tests {
         };
         assert_eq!(
             check(0),
-            [
-                "sdc answers writes in 24ms (median of the last two hours), 2.1x what its peers take at \
-              the same throughput"
-            ]
+            ["sdc answers writes in 24ms (median of the last two hours), 2.1x what its peers \
+                 take at the same throughput"]
         );
         assert_eq!((check(23).len(), check(25).len()), (0, 1));
     }

@@ -73,7 +73,7 @@ fn current_versions_hexadecimal_numbers_and_mail_quotes() {
     assert_eq!(read(text(&hex).as_bytes()).unwrap().ranges, want);
 }
 
-/// As mails and forums change it.
+/// A mail or a forum has changed the spaces and added quotes.
 #[test]
 fn pasted_text() {
     let want = read(text(OLD).as_bytes()).unwrap().ranges;
