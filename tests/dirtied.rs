@@ -150,17 +150,26 @@ fn two_tasks_dirty_two_files() {
     if !tracing() || !installed("mke2fs") {
         return;
     }
-    undisturbed(|| {
-        let disk = Loop::ext4(64 * MIB, &["-b", "4096"]);
-        disk.sync();
-        idle(&disk.name);
-        let (top, _) = Top::json(&[&disk.device(), "-i0.3"]);
-        let wrote = two_writers(&disk);
-        disk.sync();
-        idle(&disk.name);
-        assert_eq!(with_paths(pairs(&top.intervals()))?, wrote);
-        Some(())
-    });
+    undisturbed(|| two_files_on(Loop::ext4(64 * MIB, &["-b", "4096"])));
+    if installed("mkfs.xfs") {
+        undisturbed(|| {
+            let mut disk = Loop::new(320 * MIB);
+            tool("mkfs.xfs", &["-q", &disk.device()]);
+            disk.mount();
+            two_files_on(disk)
+        });
+    }
+}
+
+fn two_files_on(disk: Loop) -> Option<()> {
+    disk.sync();
+    idle(&disk.name);
+    let (top, _) = Top::json(&[&disk.device(), "-i0.3"]);
+    let wrote = two_writers(&disk);
+    disk.sync();
+    idle(&disk.name);
+    assert_eq!(with_paths(pairs(&top.intervals()))?, wrote);
+    Some(())
 }
 
 /// An interval with more files than fit into the table: the number is reported, and the bytes still

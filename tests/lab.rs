@@ -119,6 +119,10 @@ use slow_xfs::slow_operations_on_xfs_have_their_causes;
 mod dirtied;
 use dirtied::dirtied_blocks_have_their_task;
 
+#[path = "lab/nvme.rs"]
+mod nvme;
+use nvme::{nvme_multipath_agrees, nvme_paths_come_and_go};
+
 #[path = "lab/rt.rs"]
 mod rt;
 use rt::{
@@ -165,6 +169,8 @@ on_kernel! {
     raid5_agrees
     a_falsified_geometry_is_detected
     every_level_agrees
+    nvme_multipath_agrees
+    nvme_paths_come_and_go
     ends_cleanly
     member_removed
     member_added
@@ -256,6 +262,8 @@ on_kernel! {
     slow_arrays_have_their_causes
     ;
     full:
+    nvme_multipath_agrees
+    nvme_paths_come_and_go
     skew_by_default
     skew_gone_with_g_32744
     skew_agrees
@@ -305,6 +313,8 @@ on_kernel! {
     throttled_flush_of_the_journal
     ;
     full:
+    nvme_multipath_agrees
+    nvme_paths_come_and_go
     a_reload_loses_nothing
 }
 

@@ -27,6 +27,10 @@ pub struct Around {
     /// request is not in the time of the disks below.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mapped: BTreeMap<String, DeviceIo>,
+    /// Statistics of the paths of members on NVMe multipath, if there are several, by name of the
+    /// member and of the path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub paths: BTreeMap<String, BTreeMap<String, DeviceIo>>,
     /// Processes that have a member's whole disk open, by kernel name of the disk.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub openers: BTreeMap<String, String>,
@@ -198,6 +202,10 @@ impl Around {
     fn pair(&mut self, other: &Self, each: impl Fn(&mut DeviceIo, Option<&DeviceIo>)) {
         for (name, io) in &mut self.mapped {
             each(io, other.mapped.get(name));
+        }
+        for (member, paths) in &mut self.paths {
+            let was = other.paths.get(member);
+            paths.iter_mut().for_each(|(name, io)| each(io, was.and_then(|was| was.get(name))));
         }
         for disk in &mut self.disks {
             let was =

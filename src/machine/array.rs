@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::blocks::{Block, Blocks, Kind};
 use super::metadata;
+use super::nvme;
 use super::project::{Piece, Projector};
 use super::sys::{Sys, attribute, names, number, selected};
 use super::types::{Array, BeforeReshape, Member, QueueFacts};
@@ -160,6 +161,7 @@ impl Reader<'_> {
                 }
             }
         }
+        let paths = nvme::read(self.sys, &disk.name);
         Member {
             name: block.name.clone(),
             dev: block.dev,
@@ -169,7 +171,8 @@ impl Reader<'_> {
             sectors: block.sectors,
             mapped,
             encrypted,
-            queue: queue(&disk.dir),
+            queue: nvme::numbered(&paths).unwrap_or_else(|| queue(&disk.dir)),
+            paths,
             ..Member::default()
         }
     }
@@ -220,7 +223,7 @@ fn is_replacement(member: &Member) -> bool {
 }
 
 /// Reads properties of a request queue. `dir` is /sys/block/X.
-fn queue(dir: &Path) -> QueueFacts {
+pub(super) fn queue(dir: &Path) -> QueueFacts {
     let tags: Vec<u32> = names(dir.join("mq"))
         .iter()
         .filter_map(|hctx| number(dir.join("mq").join(hctx).join("nr_tags")))

@@ -163,6 +163,7 @@ fn mapping(level: &str, m: &Member) -> impl PartialEq + use<> {
         (m.data_offset, m.new_data_offset, m.data_sectors * u64::from(sizes_may_differ)),
         (m.sb_offset, m.bitmap, m.ppl),
         (m.queue.nr_hw_queues, m.queue.nr_tags, m.queue.iostats, m.queue.bio_based),
+        m.paths.clone(),
     )
 }
 

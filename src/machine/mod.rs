@@ -23,6 +23,7 @@ pub mod mkfs_xfs;
 pub mod mounts;
 pub mod neighbours;
 mod nested;
+pub mod nvme;
 mod project;
 mod resolve;
 mod stat;
@@ -55,5 +56,5 @@ pub use state::{ArrayState, MemberState};
 pub use sys::Sys;
 pub use types::{
     Array, BeforeReshape, Dev, DeviceRole, Filesystem, HostTopology, MainDevice, Member, Mount,
-    QueueFacts, Segment,
+    NvmePath, QueueFacts, Segment,
 };

@@ -6,6 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use super::HostError;
+use super::nvme;
 use super::sys::Sys;
 
 /// Counters since the disk was added, except [`DiskStat::in_flight`]. A sector is 512 bytes.
@@ -37,7 +38,10 @@ pub struct DiskStat {
 impl DiskStat {
     /// Parses the file; `None` if it has fewer than the eleven fields that every kernel prints.
     pub fn parse(text: &str) -> Option<Self> {
-        let fields: Vec<u64> = text.split_whitespace().map_while(|w| w.parse().ok()).collect();
+        Self::of(&fields(text))
+    }
+
+    fn of(fields: &[u64]) -> Option<Self> {
         let at = |i: usize| fields.get(i).copied().unwrap_or(0);
         (fields.len() >= 11).then(|| Self {
             reads: at(0),
@@ -47,7 +51,7 @@ impl DiskStat {
             write_sectors: at(6),
             write_ms: at(7),
             in_flight: at(8),
-            io_ticks_ms: at(9),
+            io_ticks_ms: at(IO_TICKS),
             discards: at(11),
             discard_sectors: at(13),
             flushes: at(15),
@@ -62,11 +66,13 @@ impl DiskStat {
     }
 }
 
-/// Open stat file of a disk or partition.
+/// Open stat file of a disk or partition, or those of the paths of an NVMe multipath head: it
+/// counts nothing up to 6.1, and nothing for its partitions, which therefore have the disk's
+/// counters.
 #[derive(Debug)]
 pub struct StatFile {
     name: String,
-    file: File,
+    files: Vec<File>,
 }
 
 impl StatFile {
@@ -76,12 +82,17 @@ impl StatFile {
     /// [`HostError::Removed`] if the disk does not exist.
     pub fn open(sys: &Sys, disk: &str, partition: Option<&str>) -> Result<Self, HostError> {
         let name = partition.unwrap_or(disk);
-        let mut path = sys.path("/sys/block").join(disk);
+        let top = sys.path("/sys/block");
+        let paths = nvme::paths_of(sys, disk);
+        let files: Vec<File> =
+            paths.iter().filter_map(|path| File::open(top.join(path).join("stat")).ok()).collect();
+        if !files.is_empty() {
+            return Ok(Self { name: name.to_owned(), files });
+        }
+        let mut path = top.join(disk);
         path.extend(partition);
-        Ok(Self {
-            file: File::open(path.join("stat")).map_err(|e| failed(name, &e))?,
-            name: name.to_string(),
-        })
+        let file = File::open(path.join("stat")).map_err(|e| failed(name, &e))?;
+        Ok(Self { name: name.to_owned(), files: vec![file] })
     }
 
     /// Current counters.
@@ -89,12 +100,35 @@ impl StatFile {
     /// # Errors
     /// [`HostError::Removed`] if the disk was removed.
     pub fn read(&self) -> Result<DiskStat, HostError> {
-        // 17 numbers of at most 20 digits.
-        let mut buffer = [0u8; 512];
-        let n = self.file.read_at(&mut buffer, 0).map_err(|e| failed(&self.name, &e))?;
-        let text = std::str::from_utf8(&buffer[..n]).ok();
+        let (mut sum, mut error) = (Vec::new(), None);
+        for file in &self.files {
+            // 17 numbers of at most 20 digits.
+            let mut buffer = [0u8; 512];
+            match file.read_at(&mut buffer, 0) {
+                Ok(n) => {
+                    add(&mut sum, &fields(std::str::from_utf8(&buffer[..n]).unwrap_or_default()))
+                }
+                // A path may have been removed.
+                Err(e) => error = Some(failed(&self.name, &e)),
+            }
+        }
         let why = "not the counters of Documentation/block/stat.rst";
-        text.and_then(DiskStat::parse).ok_or_else(|| unreadable(&self.name, why))
+        DiskStat::of(&sum).ok_or_else(|| error.unwrap_or_else(|| unreadable(&self.name, why)))
+    }
+}
+
+/// Position of the time with requests in flight.
+const IO_TICKS: usize = 9;
+
+fn fields(text: &str) -> Vec<u64> {
+    text.split_whitespace().map_while(|word| word.parse().ok()).collect()
+}
+
+/// Adds the fields of another path to a disk, which is busy for at least as long as either path.
+fn add(sum: &mut Vec<u64>, fields: &[u64]) {
+    sum.resize(sum.len().max(fields.len()), 0);
+    for (at, (sum, field)) in sum.iter_mut().zip(fields).enumerate() {
+        *sum = if at == IO_TICKS { (*sum).max(*field) } else { sum.saturating_add(*field) };
     }
 }
 

@@ -157,7 +157,19 @@ pub struct Member {
     pub encrypted: bool,
     /// `disk`, if it is another array of this [`HostTopology`] (a nested array).
     pub nested_array: Option<Dev>,
-    /// Request queue of `disk`.
+    /// Request queue of `disk`; for the head of NVMe multipath those of its paths together.
+    pub queue: QueueFacts,
+    /// Paths of `disk`, if it is the head of NVMe multipath; else empty.
+    pub paths: Vec<NvmePath>,
+}
+
+/// A path of an NVMe drive: a hidden disk (`nvme0c1n1`) that gets requests of the head (`nvme0n1`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NvmePath {
+    /// Kernel name.
+    pub name: String,
+    /// Device number, from /proc/diskstats; 0:0 if the kernel does not print it (5.10).
+    pub dev: Dev,
     pub queue: QueueFacts,
 }
 
@@ -176,7 +188,7 @@ pub struct QueueFacts {
     /// True for a rotating disk (queue/rotational).
     pub rotational: bool,
     /// True for a driver that takes bios and makes no requests (zram, brd, md, most of device
-    /// mapper, NVMe multipath heads): request tracepoints never fire.
+    /// mapper, NVMe multipath heads whose paths have no number): request tracepoints never fire.
     pub bio_based: bool,
 }
 

@@ -376,7 +376,7 @@ fn load(
     let entries = 1 + usize::from(facts.preemptible);
     resize(&mut open.maps.rt_stripes, entries)?;
     // RT_DIRTY_DATA is the last entry.
-    let entries = if tables.need.ext4 { 4 } else { entries };
+    let entries = if tables.need.ext4 || tables.need.xfs { 4 } else { entries };
     resize(&mut open.maps.rt_tasks_pending, entries)?;
     resize(&mut open.maps.rt_files_pending, entries)?;
     resize(&mut open.maps.rt_file_names, entries)?;

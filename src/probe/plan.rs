@@ -256,8 +256,11 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if need.quota && (facts.free_blocks == Some(4) || facts.ext4_module_btf) {
         plan.programs.push(QUOTA);
     }
-    if need.ext4 && need.dirtied != Dirtied::No {
-        plan.dirtied(facts, need.dirtied == Dirtied::ByOrigin);
+    if need.dirtied != Dirtied::No && need.ext4 {
+        plan.dirtied_metadata(facts, need.dirtied == Dirtied::ByOrigin);
+    }
+    if need.dirtied != Dirtied::No && (need.ext4 || need.xfs) {
+        plan.dirtied_data(facts);
     }
     if need.ext4 && need.journals {
         plan.journals(facts);
@@ -349,7 +352,7 @@ impl Plan {
 
     /// Hooks the function that dirties a block if origins are wanted and the kernel permits it.
     /// Otherwise hooks the end of a handle.
-    fn dirtied(&mut self, facts: &Facts, by_origin: bool) {
+    fn dirtied_metadata(&mut self, facts: &Facts, by_origin: bool) {
         let typed = facts.handle_stats == Some(8) || facts.jbd2_module_btf;
         if typed && by_origin && facts.ftrace {
             self.programs.push(DIRTY_BLOCK);
@@ -362,6 +365,10 @@ impl Plan {
             let why = "this kernel does not describe the types of its module jbd2";
             self.lacks(DIRTY_HANDLE, why);
         }
+    }
+
+    /// Hooks the tracepoint of a page of any filesystem that becomes dirty.
+    fn dirtied_data(&mut self, facts: &Facts) {
         if facts.dirty_folio == Some(2) {
             self.programs.push(DIRTY_FOLIO);
         } else if facts.dirty_page == Some(2) {

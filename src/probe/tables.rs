@@ -20,7 +20,7 @@ use crate::contract::{
 use crate::fs::ext4::features::ro_compat;
 use crate::fs::{Layout, SectorRange, Uuid};
 use crate::machine::topology::{Topology, geometry};
-use crate::machine::{Array, Dev, Filesystem, Member, Segment};
+use crate::machine::{Array, Dev, Filesystem, Member, QueueFacts, Segment};
 use crate::raid::Geometry;
 
 pub(super) const DEVS: usize = contract::DEVS as usize;
@@ -106,6 +106,7 @@ impl Tables {
         }
         tables.boundaries = lists.into_words();
         tables.stack(&topology.host.arrays, &mut devs);
+        tables.paths(&topology.host.arrays, &mut devs);
         if devs.len() > DEVS {
             return Err(format!(
                 "{} disks and arrays are more than raidtrace can watch at once ({DEVS}): name \
@@ -334,6 +335,44 @@ impl Tables {
         }
     }
 
+    /// Reserves the in-flight slots of a disk.
+    fn queue(&mut self, d: &mut rt_dev, name: &str, queue: &QueueFacts) {
+        d.depth = queue.nr_tags;
+        d.nr_slots = queue.nr_tags.saturating_mul(queue.nr_hw_queues);
+        if self.slots.saturating_add(d.nr_slots) > SLOTS {
+            self.notes.push(format!(
+                "{name}: too many requests in flight to time them all: device times are missing"
+            ));
+            d.nr_slots = 0;
+        }
+        d.slot_base = self.slots;
+        self.slots += d.nr_slots;
+        if queue.iostats {
+            d.flags |= DEV_START_TIME;
+        }
+    }
+
+    /// Gives each path of an NVMe multipath head the head's members, and slots of its own. The bios
+    /// of its requests have the head's sectors, but not its partitions: a flush that md sent is
+    /// counted for the array's member, as on a disk with several volumes.
+    fn paths(&mut self, arrays: &[Array], devs: &mut Watched) {
+        for member in arrays.iter().flat_map(|a| &a.members) {
+            let Some(&(_, head)) = devs.get(&member.disk.kernel()) else { continue };
+            for path in &member.paths {
+                let number = path.dev.kernel();
+                if number == 0 || devs.contains_key(&number) {
+                    continue; // another member is on the same disk
+                }
+                let has_parts = head.nr_parts > 1 || head.parts[0].start != 0;
+                let flags = head.flags & !(DEV_START_TIME | DEV_CLASSIFIED);
+                let flags = flags | if has_parts { DEV_VOLUMES } else { 0 };
+                let mut d = rt_dev { flags, ..head };
+                self.queue(&mut d, &path.name, &path.queue);
+                devs.insert(number, (0, d));
+            }
+        }
+    }
+
     fn member(
         &mut self,
         array: &Array,
@@ -397,28 +436,18 @@ impl Tables {
         // If the member is an array, its bios are counted.
         let by_bio = member.mapped && member.dev == member.disk;
         if member.queue.bio_based && member.nested_array.is_none() && !by_bio {
+            let why = match &member.paths[..] {
+                [] => "bio-based device",
+                _ => "NVMe multipath, whose paths have no number on this kernel",
+            };
             self.notes.push(format!(
-                "{}: {} makes no requests (bio-based device): its IO is not traced",
+                "{}: {} makes no requests ({why}): its IO is not traced",
                 array.name, member.disk_name
             ));
         }
-        let slots = self.slots;
         let d = &mut devs.entry(member.disk.kernel()).or_default().1;
         if d.nr_parts == 0 {
-            d.depth = member.queue.nr_tags;
-            d.nr_slots = member.queue.nr_tags.saturating_mul(member.queue.nr_hw_queues);
-            if slots.saturating_add(d.nr_slots) > SLOTS {
-                self.notes.push(format!(
-                    "{}: too many requests in flight to time them all: device times are missing",
-                    member.disk_name
-                ));
-                d.nr_slots = 0;
-            }
-            d.slot_base = slots;
-            self.slots += d.nr_slots;
-            if member.queue.iostats {
-                d.flags |= DEV_START_TIME;
-            }
+            self.queue(d, &member.disk_name, &member.queue);
             // Device mapper keeps statistics of its own; on 5.10, its devices have iostats 0.
             if !member.queue.iostats && !by_bio {
                 self.notes.push(format!(

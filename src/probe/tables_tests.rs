@@ -1,13 +1,14 @@
 //! Tables of arrays in many configurations.
 
 use super::{
-    ARRAY_CRYPT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_NESTED, DEV_STACKED, DEV_VOLUMES, Tables,
+    ARRAY_CRYPT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_NESTED, DEV_STACKED, DEV_START_TIME,
+    DEV_VOLUMES, Tables,
 };
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 use crate::fs::ext4::{FsKind, Journal, Layout};
 use crate::fs::{Uuid, xfs};
 use crate::machine::topology::Topology;
-use crate::machine::{Array, Dev, Filesystem, HostTopology, Member, QueueFacts, Segment};
+use crate::machine::{Array, Dev, Filesystem, HostTopology, Member, NvmePath, QueueFacts, Segment};
 
 pub(in crate::probe) fn dev(major: u32, minor: u32) -> Dev {
     Dev { major, minor }
@@ -337,4 +338,31 @@ fn another_filesystem_of_the_same_layout_needs_other_programs() {
 fn blocks_of_xfs_and_ext4_on_one_array_have_their_own_codes() {
     let codes: Vec<u64> = xfs_tables(1, true).boundaries.iter().map(|b| b & 255).collect();
     assert!(codes.contains(&43) && codes.contains(&35), "{codes:?}");
+}
+
+/// Each path of an NVMe drive has the members of the head, and slots of its own.
+#[test]
+fn paths_of_nvme_multipath() {
+    let path = |minor, nr_tags| NvmePath {
+        name: format!("nvme0c{minor}n1"),
+        dev: dev(259, minor),
+        queue: QueueFacts { nr_hw_queues: 2, nr_tags, iostats: true, ..QueueFacts::default() },
+    };
+    let mut head = member(0, 259, 9);
+    head.queue = QueueFacts { iostats: true, ..QueueFacts::default() };
+    head.paths = vec![path(0, 64), path(1, 32)];
+    let whole = tables(vec![array(0, "raid1", vec![head.clone(), member(1, 8, 16)])]);
+    // By device number: 8:16, 9:0, 259:0, 259:1, 259:9.
+    let [first, second, of_head] = [2, 3, 4].map(|at| whole.devs[at]);
+    assert_eq!((first.depth, first.nr_slots, second.depth, second.nr_slots), (64, 128, 32, 64));
+    assert_eq!((of_head.nr_slots, of_head.nr_parts), (0, 1));
+    assert_ne!(first.slot_base, second.slot_base);
+    for path in [first, second] {
+        assert_eq!((path.nr_parts, path.parts[0].member, path.flags), (1, 0, DEV_START_TIME));
+    }
+    // Partitions of the head.
+    (head.dev, head.start) = (dev(259, 10), DiskSector(2048));
+    let parts = tables(vec![array(0, "raid1", vec![head, member(1, 8, 16)])]);
+    assert_eq!(parts.devs[2].parts[0].start, 2048);
+    assert_eq!(parts.devs[2].flags, DEV_START_TIME | DEV_VOLUMES);
 }

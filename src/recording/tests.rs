@@ -92,6 +92,10 @@ fn around() -> Around {
             others: vec![Neighbour { device: "sda2".into(), user: "swap".into(), io: io(9) }],
         }],
         mapped: BTreeMap::from([("dm-0".to_owned(), io(10))]),
+        paths: BTreeMap::from([(
+            "nvme0n1".to_owned(),
+            BTreeMap::from([("nvme0c0n1".to_owned(), io(11))]),
+        )]),
         openers: BTreeMap::from([("sda".to_owned(), "dd (pid 3)".to_owned())]),
         sync_action: Some("check".to_owned()),
         suspended: vec!["md127".to_owned()],

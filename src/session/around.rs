@@ -65,6 +65,16 @@ impl Surroundings {
         members.filter_map(|m| Some((m.name.clone(), self.io(sys, &m.name)?))).collect()
     }
 
+    fn paths(&mut self, sys: &Sys, array: &Array) -> BTreeMap<String, BTreeMap<String, DeviceIo>> {
+        let members = array.members.iter().filter(|m| m.paths.len() > 1);
+        let each = members.map(|member| {
+            let paths = member.paths.iter();
+            let paths = paths.filter_map(|p| Some((p.name.clone(), self.io(sys, &p.name)?)));
+            (member.name.clone(), paths.collect())
+        });
+        each.collect()
+    }
+
     /// Looks up the other devices and their users again, now and then.
     fn search(&mut self, sys: &Sys, arrays: &[Array], now: Instant) {
         if self.searched.is_some_and(|last| now - last < SEARCH) {
@@ -121,6 +131,7 @@ impl Session {
                 earlier: DeviceIo::default(),
                 disks: around.disks(sys, array),
                 mapped: around.mapped(sys, array),
+                paths: around.paths(sys, array),
                 sync_action: action,
                 suspended: suspended(sys, array),
                 stripe_cache_full: is_full,

@@ -46,6 +46,7 @@ use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
 use crate::machine::crowded;
 use crate::machine::mballoc;
+use crate::machine::nvme;
 use crate::machine::topology::Topology;
 use crate::machine::{
     Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, modules, resolve, task,
@@ -190,6 +191,8 @@ impl Traced {
             let same = queue.iostats
                 && !queue.bio_based
                 && !member.mapped
+                // The kernel has no counters of a partition there.
+                && (member.paths.is_empty() || member.dev == member.disk)
                 && member.nested_array.is_none()
                 && has_all_requests(member);
             file.as_ref().filter(|_| same)?.read().ok().map(|d| d.requests())
@@ -349,6 +352,8 @@ impl Session {
         let mut arrays: Vec<Subject> = (0..self.traced.topology.host.arrays.len())
             .map(|number| self.subject(number, &mut hash))
             .collect();
+        // The kernel reports no event of a path of NVMe multipath.
+        nvme::paths(&self.sys).hash(&mut hash);
         for (subject, completed) in arrays.iter_mut().zip(completed) {
             for (member, completed) in subject.members.iter_mut().zip(completed) {
                 if let Some(disk) = &mut member.disk {
@@ -401,6 +406,9 @@ impl Session {
                 (&member.name, member.slot).hash(hash);
             }
             now.reshape_position.is_some().hash(hash);
+            // md reports no event when a write-intent bitmap is added or removed.
+            let location = format!("/sys/block/{}/md/bitmap/location", array.name);
+            self.sys.text(&location).hash(hash);
         }
         let health = match &state {
             Ok(state) => state.health(),

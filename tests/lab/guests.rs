@@ -203,6 +203,9 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
         let Some(fio) = fio() else { return Ok(Err("no fio on this machine".to_owned())) };
         vm.arg("--file").arg(fio);
     }
+    if scenario == "nvme" {
+        (0..6).for_each(|_| _ = vm.args(["--nvme", "1G,paths=2"]));
+    }
     let output = vm
         .args(["--memory", memory(scenario)])
         .args(["--timeout", TIMEOUT])

@@ -48,6 +48,7 @@ const DEFAULT: &[Guest] = &[
     ("6.12", "nowait"),
     ("6.12", "dirtied"),
     ("6.12", "turnover"),
+    ("6.12", "nvme"),
     ("6.12", "xfs"),
 ];
 
@@ -80,6 +81,8 @@ const FULL: &[Guest] = &[
     ("6.1", "skew"),
     ("6.1", "xfs"),
     ("6.12", "agsize"),
+    ("6.1", "nvme"),
+    ("7.3", "nvme"),
     ("6.1", "agree"),
 ];
 

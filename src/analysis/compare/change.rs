@@ -146,8 +146,6 @@ pub struct Change {
     /// p value adjusted for the number of figures that were compared, see
     /// [`super::significance::adjusted`].
     pub adjusted: Option<f64>,
-    /// Probability that a request after took longer than one before; only with [`Figure::P50`].
-    pub superiority: Option<f64>,
 }
 
 impl Change {
@@ -159,7 +157,6 @@ impl Change {
             figure,
             estimate,
             adjusted: None,
-            superiority: None,
         })
     }
 
@@ -205,11 +202,7 @@ pub fn latency(subject: &Subject, op: Op, latency: Option<Latency>) -> Vec<Chang
     let Some(latency) = latency else {
         return Vec::new();
     };
-    let p50 = Change::new(subject.clone(), Figure::P50(op), latency.p50).map(|mut change| {
-        change.superiority = Some(latency.superiority);
-        change
-    });
-    let p99 = latency.p99;
-    let p99 = p99.and_then(|p99| Change::new(subject.clone(), Figure::P99(op), p99));
+    let p50 = Change::new(subject.clone(), Figure::P50(op), latency.p50);
+    let p99 = latency.p99.and_then(|p99| Change::new(subject.clone(), Figure::P99(op), p99));
     p50.into_iter().chain(p99).collect()
 }

@@ -2,7 +2,6 @@
 
 use super::estimate::{Design, Estimate, deltas, interval, p};
 use super::fine::{Sparse, quantile};
-use super::ranks;
 
 /// Minimum number of measured requests, before and after, for the median to be compared.
 const ENOUGH: f64 = 32.0;
@@ -12,12 +11,10 @@ const ENOUGH_P99: f64 = 200.0;
 /// Device times before and after, µs.
 #[derive(Clone, Debug)]
 pub struct Latency {
-    /// Median. Its p value is the larger one of the bootstrap and of the rank test.
+    /// Median.
     pub p50: Estimate,
     /// 99th percentile; `None` if too few requests were measured.
     pub p99: Option<Estimate>,
-    /// Probability that a request after took longer than one before, see [`ranks::Ranks`].
-    pub superiority: f64,
 }
 
 /// A series for each of `buckets`: its count in each interval.
@@ -49,7 +46,6 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
     if least < ENOUGH {
         return None;
     }
-    let ranks = ranks::test(&totals[0], &totals[1])?;
     // Median and 99th percentile of a resample; NaN if it has no requests.
     let quantiles =
         |counts: &[f64]| [0.5, 0.99].map(|q| quantile(&buckets, counts, q).unwrap_or(f64::NAN));
@@ -76,13 +72,6 @@ pub fn compare(design: Option<Design<'_>>, before: &[Sparse], after: &[Sparse]) 
         }
         estimate
     };
-    let mut p50 = estimate(0, 0.5);
-    // Medians and ranks may point in opposite directions if the shapes differ.
-    let agree = (ranks.superiority - 0.5) * p50.difference().unwrap_or(0.0) >= 0.0;
-    p50.p = p50.p.map(|p| if agree { p.max(ranks.p) } else { 1.0 });
-    Some(Latency {
-        p50,
-        p99: (least >= ENOUGH_P99).then(|| estimate(1, 0.99)),
-        superiority: ranks.superiority,
-    })
+    let p99 = (least >= ENOUGH_P99).then(|| estimate(1, 0.99));
+    Some(Latency { p50: estimate(0, 0.5), p99 })
 }

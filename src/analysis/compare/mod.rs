@@ -1,8 +1,8 @@
 //! Compares two recordings: what changed, by how much, and which differences are noise.
 //!
 //! * [`series`]: figures of each interval of a recording, collected in the same pass as its report.
-//! * [`fine`]: histograms of device times. [`resample`]: moving-block bootstrap. [`ranks`]:
-//!   Mann-Whitney test. [`significance`]: p values, and control of the false discovery rate.
+//! * [`fine`]: histograms of device times. [`resample`]: moving-block bootstrap.
+//!   [`significance`]: p values, and control of the false discovery rate.
 //! * [`pairs`]: which array and member of one recording corresponds to which of the other.
 //! * [`estimate`], [`latency`]: one difference with its confidence interval. [`change`]: its
 //!   subject and unit.
@@ -17,7 +17,6 @@ mod figures;
 pub mod fine;
 mod latency;
 pub mod pairs;
-pub mod ranks;
 pub mod resample;
 pub mod series;
 pub mod significance;

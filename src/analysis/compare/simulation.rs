@@ -110,16 +110,13 @@ fn latencies(numbers: &mut Numbers, times: f64) -> Latency {
 
 #[test]
 fn equal_latencies_give_few_false_alarms_and_a_change_of_20_percent_is_found() {
-    let (mut p99, mut ranks) = (0, 0);
+    let mut p99 = 0;
     let p50 = share(60, |numbers| {
         let found = latencies(numbers, 1.0);
         p99 += u32::from(is_found(found.p99.unwrap().p));
-        // The rank test alone takes the requests of an interval for independent.
-        ranks += u32::from((found.superiority - 0.5).abs() > 1.96 / (6.0 * 3000.0f64).sqrt());
         is_found(found.p50.p)
     });
     assert!(p50 <= 0.12 && p99 <= 8, "{p50} {p99}");
-    assert!(ranks > 12, "{ranks}");
     let mut p99 = 0;
     let p50 = share(12, |numbers| {
         let found = latencies(numbers, 1.2);

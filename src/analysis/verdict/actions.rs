@@ -83,6 +83,7 @@ pub fn held(kind: Kind, by: &str, grown: Option<&str>) -> Vec<Action> {
         (Kind::Filesystem, _) => vec![look(
             "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup",
         )],
+        (Kind::Lock, _) => show("the lock's file, who holds it and for how long"),
         _ => show("what the tasks wait for"),
     };
     if let Some(name) = grown {
@@ -130,6 +131,25 @@ pub fn resync(e: &Evidence<'_>, name: &str) -> Vec<Action> {
         });
     }
     actions
+}
+
+/// `array`: kernel name.
+pub fn bitmap(array: &str) -> Vec<Action> {
+    let text = format!(
+        "let a bit cover more: mdadm --grow --bitmap=none /dev/{array} && \
+         mdadm --grow --bitmap=internal --bitmap-chunk=1G /dev/{array}"
+    );
+    let risk = "after a crash more is resynced; a crash between the commands resyncs everything";
+    let not_when = "a resync runs, or a member is missing";
+    vec![Action { text, risk: risk.to_owned(), not_when: not_when.to_owned() }]
+}
+
+pub fn journal(array: &str) -> Vec<Action> {
+    let text = format!(
+        "look for data=journal in the mount options of the filesystem on {array}; without it: \
+         raidtrace top, view 3, shows whose files change"
+    );
+    vec![look(text)]
 }
 
 pub fn stripe_cache(e: &Evidence<'_>) -> Vec<Action> {

@@ -6,10 +6,11 @@ use jiff::Timestamp;
 
 use super::evidence::{Evidence, Found, GREW, median, quantile};
 use super::held::{
-    BARRIER, COMMIT, DIRTY_LIMIT, HELD, Held, SUSPENDED, held, known as waits_in, sleep_us,
+    BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HELD, Held, INODE, SUSPENDED, held, known as waits_in,
+    sleep_us,
 };
 use super::kind::CERTAIN;
-use super::moment::{Load, Waits};
+use super::moment::{ADDED, Load, Waits};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{Sum, Verdict, WAITING};
@@ -43,8 +44,15 @@ const SHARED: f64 = 0.3;
 const SLOWER: f64 = 2.0;
 /// The same during a resync or beside a neighbour, which can delay one member more than others.
 const MUCH_SLOWER: f64 = 8.0;
+/// Least multiple of the bytes moved before that is more work, whatever the number of requests.
+const MUCH_MORE: f64 = 3.0;
 /// Least share of the slowest member's time that all take if what they share is slow.
 const ALIKE: f64 = 0.2;
+/// Least share of the array's work of added writes that are the cause.
+const ADDED_PART: f64 = 0.3;
+/// Shortest mean wait that is slow then, µs, and its least multiple of the wait before, by index in
+/// [`ADDED`]: the cause is known. A journal is also written more often for a while.
+const ADDED_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
 /// Least share of the waited time that is spent in md for md to be the cause.
 const IN_MD: f64 = 0.5;
 /// Least number of tasks of a name that sleep, on average, to be judged by samples.
@@ -141,9 +149,15 @@ fn judge_back(
         limit = than_yesterday;
     }
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
+    if let Some(us) = evidence.before_us
+        && let Some((at, _)) = added(&evidence.now, &Sum::calm(calm))
+    {
+        let (least, times) = ADDED_SLOW[at];
+        limit = limit.min(least.max(times * us));
+    }
     let is_fast = waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit;
     if !is_fast {
-        evidence.before = (is_enough && !is_drift).then(|| Sum::of(calm));
+        evidence.before = (is_enough && !is_drift).then(|| Sum::calm(calm));
     } else if !evidence.sleeps_long(known, start) {
         evidence.before = None;
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
@@ -167,6 +181,18 @@ fn judge_back(
         clause: earlier.clauses[usize::from(!evidence.names)].clone(),
         actions: earlier.actions.clone(),
     })
+}
+
+/// The kind of added writes that is much of the work on the members, and twice the share that it
+/// was before: its index in [`ADDED`], and its share.
+fn added(now: &Sum, before: &Sum) -> Option<(usize, f64)> {
+    let share = |sum: &Sum, at: usize| {
+        let of = |part: &dyn Fn(&Load) -> f64| sum.members.iter().map(part).sum::<f64>();
+        of(&|m| m.added[at]) / of(&|m| m.own).max(f64::MIN_POSITIVE)
+    };
+    let shares = (0..ADDED.len()).map(|at| (at, share(now, at)));
+    let most = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    (most.1 >= ADDED_PART.max(2.0 * share(before, most.0))).then_some(most)
 }
 
 /// Share of the waited-for bios in `calm` whose tasks still wait.
@@ -237,9 +263,10 @@ fn onset(
 fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
     let last = evidence.last;
     let idle = evidence.now.waits.is_idle() && !evidence.now.waits.is_in_flight();
-    // A commit waits for IO in turn.
-    let tells =
-        |h: &&HungTask| waits_in(&h.function).is_some_and(|known| known.2 != COMMIT || idle);
+    // A commit, and a task with a lock, wait for IO in turn.
+    let tells = |h: &&HungTask| {
+        waits_in(&h.function).is_some_and(|known| ![COMMIT, INODE].contains(&known.2) || idle)
+    };
     let longest = last.hung.iter().find(tells);
     let hung = longest.or(last.hung.first().filter(|_| idle || !last.suspended.is_empty()));
     let seconds = hung.map_or(0.0, |h| h.ms as f64 / 1000.0).max(stuck);
@@ -253,8 +280,8 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
         words::suspended_array(evidence, of(Kind::Md, SUSPENDED))
     } else if let Some(member) = last.suspended.first() {
         words::suspended_member(member, of(Kind::Member, member))
-    } else if let Some(known) = hung.and_then(|h| waits_in(&h.function)) {
-        words::sleeps_in(evidence, known.0, of(known.1, known.2))
+    } else if let Some((hung, known)) = hung.and_then(|h| Some((h, waits_in(&h.function)?))) {
+        words::sleeps_in(evidence, &hung.function, of(known.1, known.2))
     } else if hung.is_some() && stuck == 0.0 {
         words::before_the_array(name, of(Kind::Filesystem, ""))
     } else {
@@ -340,11 +367,11 @@ impl Evidence<'_> {
         // A task that has just begun is only known to be held if it does not wait for its own IO.
         let held = held(&self.now, |other| other == comm).filter(|held| held.share >= HELD);
         let by = held.map(|held| held.by.2);
-        let is_odd = by.is_some_and(|by| ![DIRTY_LIMIT, COMMIT].contains(&by));
+        let is_odd = by.is_some_and(|by| ![DIRTY_LIMIT, COMMIT, INODE].contains(&by));
         if us < before.map_or(if is_odd { SLOW_ALONE } else { f64::INFINITY }, slow_from) {
             return false;
         }
-        self.before = is_enough.then(|| Sum::of(calm));
+        self.before = is_enough.then(|| Sum::calm(calm));
         // A task waits for its own work, or for the limit of what it dirties itself.
         let is_most = self.largest().is_some_and(|most| most.0 == comm && most.1 >= MOST);
         let is_own = self.grown().is_some_and(|grown| grown.0 == comm);
@@ -405,8 +432,8 @@ impl Evidence<'_> {
             && times >= least
             && !members.iter().any(has_neighbour)
             && (members.len() == 1 || words::carriers(self).is_empty())
-            && (device >= IN_MD || times >= MUCH_SLOWER)
-            && grown.is_none()
+            // More work would delay the other members, too.
+            && (device >= IN_MD && grown.is_none() || times >= MUCH_SLOWER)
         {
             let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
             let cause = of(Kind::Member, &units::list(&names), device);
@@ -429,11 +456,22 @@ impl Evidence<'_> {
             let is_barrier = at_barrier.is_some() || resync < SHARED;
             return words::resync(self, is_barrier, of(Kind::Resync, array, share));
         }
-        if let Some(held) = held_by.filter(|held| held.by.2 != COMMIT) {
+        // Whoever has the lock may wait for slow IO.
+        let is_cause = |held: &Held| match held.by.2 {
+            COMMIT => false,
+            INODE => self.asleep.is_some(),
+            _ => true,
+        };
+        if let Some(held) = held_by.filter(is_cause) {
             if held.by.2 == "stripe_cache" {
                 return words::stripe_cache(self, of(Kind::Md, held.by.2, held.share));
             }
             return words::held(self, &held, grown, of(held.by.1, held.by.2, held.share));
+        }
+        let added = self.before.as_ref().and_then(|before| added(&self.now, before));
+        if let Some((at, share)) = added {
+            let (kind, name) = [(Kind::Md, BITMAP), (Kind::Journal, "writes")][at];
+            return words::added(self, ADDED[at], of(kind, name, share));
         }
         if let Some((name, share)) = grown {
             return words::load(self, true, of(Kind::Load, name, share));
@@ -453,7 +491,13 @@ impl Evidence<'_> {
             let was = self.before.as_ref().and_then(|b| b.member(&m.name));
             was.is_some_and(|was| us(m) >= SLOWER * us(was)) && us(m) >= ALIKE * worst
         });
-        let more = self.now.members.iter().any(|m| self.grew(&m.name, GREW, Load::total));
+        // Small requests and flushes before, large ones now: more work in bytes.
+        let bytes = |of: &Sum, name: &str| of.rate(name, |m| m.bytes);
+        let more = self.now.members.iter().any(|m| {
+            let before = self.before.as_ref().map_or(0.0, |before| bytes(before, &m.name));
+            self.grew(&m.name, GREW, Load::total)
+                || bytes(&self.recent, &m.name) >= MUCH_MORE * before
+        });
         if all_slower && !more {
             return words::path(self, of(Kind::Path, array, device));
         }

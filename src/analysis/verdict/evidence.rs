@@ -125,7 +125,9 @@ impl Evidence<'_> {
                 ]
             }
             (Kind::Md, _) => vec![("md", 1.0 - device), ("device", device)],
-            (Kind::CgroupLimit | Kind::Filesystem | Kind::Journal, _) => vec![("held", 1.0)],
+            (Kind::CgroupLimit | Kind::Filesystem | Kind::Journal | Kind::Lock, _) => {
+                vec![("held", 1.0)]
+            }
             _ => vec![("unexplained", 1.0 - device), ("device", device)],
         };
         let parts = shares.into_iter().filter(|s| s.1 > 0.0);

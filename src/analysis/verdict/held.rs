@@ -24,6 +24,10 @@ pub const BARRIER: &str = "barrier";
 pub const SUSPENDED: &str = "suspended";
 /// Name of the wait for a commit, which in turn waits for IO.
 pub const COMMIT: &str = "commit";
+/// Name of the writes of md's write-intent bitmap, which precede writes of data.
+pub const BITMAP: &str = "bitmap";
+/// Name of the wait for an inode's lock, which in turn may be held while IO is waited for.
+pub const INODE: &str = "inode";
 /// Name of the wait of a commit for the data of files (data=ordered).
 const ORDERED: &str = "ordered_data";
 
@@ -63,9 +67,30 @@ pub const WAITS_IN: &[WaitsIn] = &[
     WaitsIn("xfs_log_force", Kind::Journal, COMMIT),
 ];
 
+/// Functions that take an inode's lock (`i_rwsem`, ext4's `i_data_sem`, XFS's `i_lock`). For a task
+/// that waits for it they are innermost: /proc/PID/stack leaves out those of the lock itself
+/// (`in_sched_functions()`, kernel/sched/core.c). Elsewhere on a stack they say nothing.
+const LOCKS: &[&str] = &[
+    "ext4_file_read_iter",
+    "ext4_file_write_iter",
+    "ext4_buffered_write_iter",
+    "ext4_dio_read_iter",
+    "ext4_dio_write_iter",
+    "ext4_map_blocks",
+    "xfs_ilock",
+    "iterate_dir",
+    "lookup_slow",
+    "path_openat",
+    "filename_create",
+    "do_unlinkat",
+];
+const LOCK: WaitsIn = WaitsIn("", Kind::Lock, INODE);
+
 /// The entry of a function; `None` if the function is not in the table.
 pub fn known(function: &str) -> Option<&'static WaitsIn> {
-    WAITS_IN.iter().find(|known| function.starts_with(known.0))
+    let found = WAITS_IN.iter().find(|known| function.starts_with(known.0));
+    let is_lock = || LOCKS.iter().any(|lock| function.starts_with(lock));
+    found.or_else(|| is_lock().then_some(&LOCK))
 }
 
 /// Least share of the time asleep of tasks, or of a commit, of a wait that is the cause.
@@ -87,7 +112,7 @@ fn longest<'a>(tasks: impl Iterator<Item = &'a Asleep>) -> Longest {
     for (function, ms) in tasks.flat_map(|a| &a.ms) {
         all += ms;
         if let Some(found) = known(function) {
-            by.entry((found.1.name(), found.2)).or_insert((0, found)).0 += ms;
+            by.entry(found.2).or_insert((0, found)).0 += ms;
         }
     }
     let most = by.into_values().max_by_key(|(ms, _)| *ms);

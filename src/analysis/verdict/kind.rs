@@ -1,9 +1,10 @@
 //! A verdict and its parts.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 /// How bad it is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Nobody waits long.
     #[default]
@@ -15,7 +16,8 @@ pub enum Severity {
 }
 
 /// Kind of the cause (contract).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Kind {
     #[default]
     None,
@@ -29,6 +31,8 @@ pub enum Kind {
     CgroupLimit,
     Md,
     Journal,
+    /// A lock of a file or directory.
+    Lock,
     Filesystem,
     /// What all disks have in common: adapter, SAN, host.
     Path,
@@ -58,22 +62,11 @@ impl Kind {
             Self::CgroupLimit => "cgroup_limit",
             Self::Md => "md",
             Self::Journal => "journal",
+            Self::Lock => "lock",
             Self::Filesystem => "filesystem",
             Self::Path => "path",
             Self::Unexplained => "unexplained",
         }
-    }
-}
-
-impl Serialize for Severity {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl Serialize for Kind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
     }
 }
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::evidence::median;
 use super::kind::{ENDED, WRITEBACK};
 use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask};
 use crate::analysis::recent::Waited;
-use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskSnapshot};
+use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskIo, TaskSnapshot};
 use crate::origin::{Op, Origin};
 
 /// Bytes that count as much work as a request.
@@ -17,6 +18,8 @@ const REQUEST_BYTES: f64 = 65_536.0;
 const OF_THE_JOURNAL: f64 = 0.1;
 /// Reads and writes of an array from whose mean time the usual time is known.
 const USUAL: u64 = 100_000;
+/// Origins of writes that precede those of the data, or repeat them.
+pub const ADDED: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
 /// Tasks of an interval that are kept, the largest.
 const TASKS: usize = 8;
 
@@ -60,9 +63,15 @@ pub struct Load {
     pub disk: String,
     /// Work of the array, without resync.
     pub own: f64,
+    /// Parts of that: writes of md's write-intent bitmap, and of a filesystem's journal.
+    pub added: [f64; 2],
     pub resync: f64,
+    /// Bytes read and written by the array.
+    pub bytes: f64,
     /// Work of other users of the disk, by name, with their user.
     pub neighbours: BTreeMap<String, (String, f64)>,
+    /// Reads and writes of its paths, if it has several (NVMe multipath), by kernel name.
+    pub paths: BTreeMap<String, Waited>,
     /// Requests of the array, without resync, from their allocation to completion.
     pub waited: Waited,
     pub completed: u64,
@@ -96,11 +105,16 @@ impl Load {
 
     fn add(&mut self, other: &Self) {
         self.own += other.own;
+        self.added.iter_mut().zip(other.added).for_each(|(sum, more)| *sum += more);
         self.resync += other.resync;
+        self.bytes += other.bytes;
         for (name, (user, work)) in &other.neighbours {
             let sum = self.neighbours.entry(name.clone()).or_default();
             sum.0.clone_from(user);
             sum.1 += work;
+        }
+        for (path, waited) in &other.paths {
+            self.paths.entry(path.clone()).or_default().add(*waited);
         }
         self.waited.add(other.waited);
         self.completed = self.completed.saturating_add(other.completed);
@@ -120,10 +134,14 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
         // A discard has many bytes, none of which moves.
         let moves = matches!(cell.op, Op::Read | Op::Write);
         let done = work(cell.requests, if moves { cell.bytes } else { 0 });
+        load.bytes += if moves { cell.bytes as f64 } else { 0.0 };
         if cell.origin == Origin::Resync {
             load.resync += done;
         } else {
             load.own += done;
+            if let Some(at) = ADDED.iter().position(|origin| *origin == cell.origin) {
+                load.added[at] += done;
+            }
             if moves {
                 load.waited.add(cell.measured());
             }
@@ -140,6 +158,10 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
         (load.completed, load.in_flight) = (sum(io.requests), io.in_flight);
         load.queued = f64::from(io.in_flight) * seconds;
     }
+    let of_path =
+        |io: &DeviceIo| Waited { requests: sum(io.requests), us: sum(io.ms) as f64 * 1e3 };
+    let paths = around.paths.get(&load.name).into_iter().flatten();
+    load.paths = paths.map(|(name, io)| (name.clone(), of_path(io))).collect();
     let opener = |disk: &str| around.openers.get(disk).cloned().unwrap_or_default();
     if let Some(shared) = around.disks.iter().find(|d| d.member == load.name) {
         let all = work(sum(shared.io.requests), sum(shared.io.bytes));
@@ -269,9 +291,9 @@ impl Waits {
         (requests > 0.0).then(|| us / requests)
     }
 
-    /// `reads` or `writes`: those that took most of the time.
-    pub fn op(&self) -> &'static str {
-        if self.of_op(0).1 > self.of_op(1).1 { "reads" } else { "writes" }
+    /// `reads` or `writes`: those that took most of the time; and its preposition.
+    pub fn op(&self) -> (&'static str, &'static str) {
+        if self.of_op(0).1 > self.of_op(1).1 { ("reads", "from") } else { ("writes", "to") }
     }
 }
 
@@ -309,9 +331,14 @@ impl Moment {
     fn add_tasks(&mut self, array: &ArraySnapshot) {
         let mut tasks: Vec<&TaskSnapshot> = array.tasks.iter().collect();
         tasks.sort_by_key(|t| std::cmp::Reverse(t.size()));
-        // On XFS it is not known who dirtied what writeback writes.
-        let is_known = tasks.iter().any(|t| !t.dirtied.is_empty());
-        for (rank, task) in tasks.into_iter().enumerate() {
+        // Without jbd2's handles it is not known who dirtied the metadata that is written back.
+        let dirtied = || tasks.iter().flat_map(|t| &t.dirtied);
+        let known = [
+            dirtied().any(|io| io.origin != Origin::FileData),
+            dirtied().any(|io| io.origin == Origin::FileData),
+        ];
+        let is_known = |io: &TaskIo| known[0] || known[1] && io.origin == Origin::FileData;
+        for (rank, task) in tasks.iter().enumerate() {
             let role = task.role.as_deref().unwrap_or_default();
             let waits = role.is_empty() || task.is_throttled();
             let (is_journal, writes) = (role.starts_with("jbd2 journal"), task.writes_for_others());
@@ -337,7 +364,7 @@ impl Moment {
                         *self.waiting.entry(name(task)).or_default() += bios;
                     }
                 }
-                if waits || writes && !is_journal && !is_known {
+                if waits || writes && !is_journal && !is_known(io) {
                     done += work(io.bios, io.bytes);
                 }
             }
@@ -395,6 +422,20 @@ impl Sum {
                 for (name, work) in some {
                     *all.entry(name.clone()).or_default() += work;
                 }
+            }
+        }
+        sum
+    }
+
+    /// The sum of a calm time. The mean times of its members are the medians of the moments' means:
+    /// a busy minute among them does not count more than a quiet one.
+    pub fn calm(moments: &[(Timestamp, &Moment)]) -> Self {
+        let mut sum = Self::of(moments);
+        for member in &mut sum.members {
+            let loads = moments.iter().flat_map(|k| &k.1.members);
+            let means = loads.filter(|m| m.name == member.name).filter_map(|m| m.waited.mean_us());
+            if let Some(us) = median(means.collect()) {
+                member.waited.us = us * member.waited.requests as f64;
             }
         }
         sum

@@ -11,6 +11,8 @@ use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskIo, TaskSnapshot};
 use crate::analysis::window::Window;
 use crate::origin::{Op, Origin};
 
+mod asleep;
+
 /// A second of a RAID 5 of `disks`: `writes` by postgres, each of `array_ms` at the array and of
 /// `disk_ms` on the members.
 fn second(disks: usize, writes: u64, array_ms: u64, disk_ms: u64) -> ArraySnapshot {
@@ -317,98 +319,33 @@ fn asleep(comm: &str, ms: &[(&str, u64)], sleeps: u64) -> Asleep {
     Asleep { comm: comm.to_owned(), is_kernel: comm.starts_with("jbd2/"), ms, sleeps }
 }
 
-/// The array's figures do not change: what waits does not get there.
+/// A database that has just begun, on a disk that has become slow. Minutes ago, a copy made all
+/// members slow for a while.
 #[test]
-fn what_holds_tasks_before_their_io_is_the_cause() {
-    let mut calm = second(4, 60, 10, 8);
-    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 600)], 60)];
-    let mut held = second(4, 10, 10, 8);
-    let sleeps = [("add_transaction_credits", 700), ("io_schedule", 200)];
-    around(&mut held).asleep = vec![asleep("postgres", &sleeps, 3)];
+fn more_work_does_not_slow_one_member_down() {
     let mut play = Play::new();
-    play.for_seconds(20, &calm);
-    let verdict = play.for_seconds(4, &held);
-    let words = [
-        "postgres waits 300ms for each write to md0 (10ms before",
-        "no room for a new handle (78 %",
-    ];
-    is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
-    assert!(verdict.waiting.since.is_some());
-    assert!(verdict.actions[0].to_string().contains("make the journal larger"), "{verdict:?}");
-    // Most of the sleep is IO.
-    let sleeps = [("add_transaction_credits", 200), ("io_schedule", 700)];
-    around(&mut held).asleep = vec![asleep("postgres", &sleeps, 3)];
-    assert_ne!(play.for_seconds(4, &held).cause.kind, Kind::Journal);
-    // A writer that fills the page cache is throttled from its start on.
-    let writer = asleep("dump", &[("balance_dirty_pages", 900)], 5);
-    around(&mut calm).asleep.push(writer.clone());
-    let mut play = Play::new();
-    assert_eq!(play.for_seconds(20, &calm).severity, Severity::None);
-    // A task that was not throttled before is.
-    around(&mut held).asleep = vec![asleep("postgres", &[("balance_dirty_pages", 900)], 3), writer];
-    held.tasks.push(task("dump", 100, 100 << 20));
-    let verdict = play.for_seconds(4, &held);
-    is(&verdict, Severity::Slow, Kind::Filesystem, &[], &["postgres waits", "dirty pages"]);
-}
-
-/// An fsync is several writes, most of them to fast members.
-#[test]
-fn long_sleeps_are_slow_although_the_mean_write_is_not() {
-    let mut calm = second(4, 60, 3, 3);
-    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 900)], 30)];
-    let mut array = second(4, 20, 15, 3);
-    array.members[2].io = vec![fixture::cell(Origin::FileData, Op::Write, 5, 5 * 8192, 110_000)];
-    around(&mut array).asleep = vec![asleep("postgres", &[("io_schedule", 900)], 6)];
-    let mut play = Play::new();
-    play.for_seconds(20, &calm);
+    play.for_seconds(5, &second(4, 400, 20, 400));
+    let mut calm = second(4, 4, 5, 4);
+    calm.tasks.clear();
+    calm.tasks.push(task("mount", 4, 4 * 8192));
+    play.for_seconds(60, &calm);
+    play.for_seconds(10, &second(4, 4, 5, 4));
+    let mut array = second(4, 8, 150, 4);
+    array.members[1].io = vec![fixture::cell(Origin::FileData, Op::Write, 8, 8 * 8192, 250_000)];
     let verdict = play.for_seconds(4, &array);
-    let words =
-        ["postgres waits 150ms for each write to md0 (30ms before", "loop3 answers in 131ms"];
-    is(&verdict, Severity::Slow, Kind::Member, &["loop3"], &words);
-    // The task that does more waits for its own work.
-    let mut play = Play::new();
-    play.for_seconds(20, &calm);
-    array.tasks = vec![task("postgres", 600, 600 << 16)];
-    assert_eq!(play.for_seconds(4, &array).severity, Severity::None);
-    // Without a time before, it is not known whether that is long.
-    array.tasks = vec![task("postgres", 20, 20 << 16)];
-    assert_eq!(Play::new().for_seconds(4, &array).severity, Severity::None);
+    is(&verdict, Severity::Slow, Kind::Member, &["loop2"], &["loop2 answers in"]);
 }
 
-/// md counts the time of a write of RAID 10 from the barrier on.
+/// A drive of which one path is slow.
 #[test]
-fn tasks_at_the_barrier_wait_for_the_resync() {
-    let mut calm = second(4, 60, 3, 3);
-    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 900)], 100)];
-    let mut array = second(4, 10, 12, 10);
-    array.info.level = "raid10".to_owned();
-    array.members[2].io.push(fixture::cell(Origin::Resync, Op::Read, 1, 65536, 9_000));
-    let facts = around(&mut array);
-    facts.sync_action = Some("recover".to_owned());
-    let sleeps = [("wait_barrier", 700), ("io_schedule", 200)];
-    facts.asleep = vec![asleep("postgres", &sleeps, 6)];
-    let mut play = Play::new();
-    play.for_seconds(20, &calm);
-    let verdict = play.for_seconds(4, &array);
-    is(&verdict, Severity::Slow, Kind::Resync, &[], &["holds IO at its barrier (78 %"]);
-}
-
-#[test]
-fn a_commit_that_waits_for_data_is_not_only_a_commit() {
-    let mut array = second(2, 10, 300, 100);
-    array.info.level = "raid1".to_owned();
-    array.tasks.push(task("dump", 100, 100 << 20));
-    let commit = asleep("postgres", &[("jbd2_log_wait_commit", 900)], 2);
-    let data = [("jbd2_journal_finish_inode_data_buffers", 800), ("io_schedule", 100)];
-    around(&mut array).asleep = vec![commit.clone(), asleep("jbd2/md0-8", &data, 9)];
-    let verdict = Play::after_calm(&array);
-    let words = ["data of files", "dump does 94 % of md0's work"];
-    is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
-    assert!(verdict.actions[0].to_string().contains("dump"), "{verdict:?}");
-    // A commit that waits for its own IO is no cause.
-    let own = asleep("jbd2/md0-8", &[("io_schedule", 900)], 9);
-    around(&mut array).asleep = vec![commit, own];
-    is(&Play::after_calm(&array), Severity::Slow, Kind::Load, &[], &["dump does"]);
+fn a_slow_path_is_named() {
+    let mut array = second(2, 60, 150, 8);
+    array.members[1].io = vec![fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 145_000)];
+    let path = |ms: u64| DeviceIo { requests: [0, 30], ms: [0, 30 * ms], ..DeviceIo::default() };
+    let paths = [("nvme0c0n1".to_owned(), path(2)), ("nvme0c1n1".to_owned(), path(280))];
+    around(&mut array).paths.insert("loop2".to_owned(), paths.into());
+    let words = ["loop2 answers in", "its path nvme0c1n1 takes 280ms, the others 2ms or less"];
+    is(&Play::after_calm(&array), Severity::Slow, Kind::Member, &["loop2"], &words);
 }
 
 /// The few requests that complete fast do not say that the time is in md.

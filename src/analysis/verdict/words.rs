@@ -8,7 +8,10 @@ use super::{Action, Cause, Kind, Severity, Waiting};
 use crate::analysis::hotspot::skews;
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
-use crate::origin::plural;
+use crate::origin::{Origin, plural};
+
+/// Least multiple of the time of a drive's other paths that a slow path takes.
+const PATH: f64 = 4.0;
 
 fn latency(us: f64) -> String {
     units::latency(Some(us as u64))
@@ -38,12 +41,13 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
     };
     let us = latency(e.wait_us);
     let Some((task, submits)) = &e.asleep else {
-        return format!("{} to {array} take {us}{before}: {clause}", e.now.waits.op());
+        let (op, to) = e.now.waits.op();
+        return format!("{op} {to} {array} take {us}{before}: {clause}");
     };
     let who = if e.names { format!("{task} waits") } else { "tasks wait".to_owned() };
     let each = match (submits, e.now.waits.op()) {
         (false, _) => "at a time".to_owned(),
-        (true, op) => format!("for each {} to {array}", op.trim_end_matches('s')),
+        (true, (op, to)) => format!("for each {} {to} {array}", op.trim_end_matches('s')),
     };
     format!("{who} {us} {each}{before}: {clause}")
 }
@@ -93,6 +97,7 @@ pub fn held(e: &Evidence<'_>, held: &Held, grown: Option<(&str, f64)>, cause: Ca
         (Kind::Journal, _) => {
             "the commit of the journal waits for data of files, as data=ordered writes them first"
         }
+        (Kind::Lock, _) => "it waits for the lock of a file or directory that others hold",
         (Kind::Md, "stripe_cache") => "no stripe of md's stripe cache is free",
         (Kind::Md, "barrier") => "md's barrier holds it",
         (Kind::Md, "superblock") => "md writes its superblocks first",
@@ -154,11 +159,26 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found 
     );
     let each: Vec<String> = members.iter().map(|m| format!("{} in {}", m.name, time(m))).collect();
     let clause = match members {
-        [one] => format!("{} answers in {}{beside}", one.name, time(one)),
+        [one] => format!("{} answers in {}{beside}{}", one.name, time(one), slow_path(one)),
         _ => format!("these members are slow: {}{beside}", units::list(&each)),
     };
     let disk = members.first().map_or("", |m| m.disk.as_str());
     Found { accused, ..found(cause, clause, actions::look_at(disk)) }
+}
+
+/// `; its path nvme0c1n1 takes 120ms, the others 300µs or less`, if one path of a drive is much
+/// slower than its other paths.
+fn slow_path(member: &Load) -> String {
+    let mut each: Vec<(f64, &String)> =
+        member.paths.iter().filter_map(|(name, waited)| Some((waited.mean_us()?, name))).collect();
+    each.sort_by(|a, b| b.0.total_cmp(&a.0));
+    match &each[..] {
+        [(us, path), (next, _), ..] if *us >= PATH * next => {
+            let (us, next) = (latency(*us), latency(*next));
+            format!("; its path {path} takes {us}, the others {next} or less")
+        }
+        _ => String::new(),
+    }
 }
 
 pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
@@ -212,6 +232,22 @@ pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Found {
         units::percent(cause.share)
     );
     found(cause, clause, actions::stripe_cache(e))
+}
+
+/// For writes that precede those of the data, or repeat them.
+pub fn added(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Found {
+    let array = &e.array.info.name;
+    let is_bitmap = origin == Origin::MdBitmap;
+    let (what, why) = if is_bitmap {
+        ("write-intent bitmap", "writes wait for it first")
+    } else {
+        ("journal", "data goes there, too (data=journal), or many more files change")
+    };
+    let clause = format!(
+        "the {what} of {array} does {} of its members' work, more than before: {why}",
+        units::percent(cause.share)
+    );
+    found(cause, clause, if is_bitmap { actions::bitmap(array) } else { actions::journal(array) })
 }
 
 pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {

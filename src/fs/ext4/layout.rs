@@ -151,13 +151,6 @@ impl Layout {
             notes: Vec::new(),
         })
     }
-
-    /// Origin of `block`; `None` for a block without a fixed purpose.
-    pub fn origin_of(&self, block: FsBlock) -> Option<Origin> {
-        let after = self.ranges.partition_point(|r| r.first <= block);
-        let range = self.ranges.get(after.checked_sub(1)?)?;
-        (block < range.end()).then_some(range.origin)
-    }
 }
 
 /// Descriptors with invalid block numbers, for one kind of metadata.

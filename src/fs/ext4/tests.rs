@@ -16,6 +16,14 @@ const TABLES: u32 = 40;
 const TREE: u32 = 70;
 const JOURNAL: u32 = 200;
 
+impl Layout {
+    /// Origin of `block`; `None` for a block without a fixed purpose.
+    pub fn origin_of(&self, block: FsBlock) -> Option<Origin> {
+        let range = self.ranges.iter().find(|range| (range.first..range.end()).contains(&block))?;
+        Some(range.origin)
+    }
+}
+
 struct Image(Vec<u8>);
 
 impl Image {

@@ -179,6 +179,10 @@ fn dirtied_data_is_hooked_if_wanted_and_permitted() {
     ] {
         assert_eq!(programs(&facts, dirtied), expected, "{dirtied:?}");
     }
+    let xfs = Need { xfs: true, dirtied: Dirtied::Counted, ..PLAIN };
+    let plan = plan(&MODERN, xfs).unwrap();
+    let dirty = plan.programs.iter().map(|c| c.program).filter(|p| p.starts_with("rt_dirty"));
+    assert_eq!(dirty.collect::<Vec<_>>(), [folio], "XFS has no handles of jbd2");
 }
 
 #[test]

@@ -140,6 +140,9 @@ pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
             if !member.queue.bio_based {
                 devices.entry(member.disk.kernel()).or_default().disk = true;
             }
+            for path in member.paths.iter().filter(|path| path.dev.kernel() != 0) {
+                devices.entry(path.dev.kernel()).or_default().disk = true;
+            }
         }
     }
     devices
@@ -152,7 +155,9 @@ pub(super) fn names(topology: &Topology) -> Names {
         let filesystems = array.filesystems.iter().map(|fs| (fs.dev, &fs.name));
         let members = array.members.iter().map(|m| (m.dev, &m.name));
         let disks = array.members.iter().map(|m| (m.disk, &m.disk_name));
-        for (dev, name) in disks.chain(filesystems).chain(members) {
+        let paths =
+            array.members.iter().flat_map(|m| m.paths.iter().map(|p| (p.dev, &m.disk_name)));
+        for (dev, name) in paths.chain(disks).chain(filesystems).chain(members) {
             names.devices.insert(dev.kernel(), name.clone());
         }
     }

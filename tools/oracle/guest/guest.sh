@@ -103,11 +103,20 @@ describe_filesystem() {
 	printf '%d:%d\n' "0x$(stat -L -c %t "$device")" "0x$(stat -L -c %T "$device")" >"$to/dev"
 }
 
+# statistics DISK: those of the kernel. The head of NVMe multipath counts nothing up to 6.1: the sum over its paths.
+statistics() {
+	case $1 in
+	nvme*) awk '{ for (i = 1; i <= NF; i++) sum[i] += $i } END { for (i = 1; i <= NF; i++) printf "%d ", sum[i]; print "" }' \
+		/sys/block/"${1%n*}"c*n"${1##*n}"/stat ;;
+	*) cat "/sys/block/$1/stat" ;;
+	esac
+}
+
 # snapshot LABEL: disk statistics of all members.
 snapshot() {
 	local disk figures
 	for disk in "${disks[@]}"; do
-		read -r figures <"/sys/block/$disk/stat"
+		read -r figures < <(statistics "$disk")
 		echo "$1 $disk $figures"
 	done >>"$out/stat"
 }
@@ -118,7 +127,7 @@ wait_idle() {
 	while :; do
 		now='' in_flight=0
 		for disk in "${disks[@]}"; do
-			read -r -a f <"/sys/block/$disk/stat"
+			read -r -a f < <(statistics "$disk")
 			now+="${f[0]},${f[4]},${f[8]},${f[11]},${f[15]} "
 			in_flight=$((in_flight + f[8]))
 		done
@@ -179,6 +188,18 @@ start_events() {
 	echo 1 >"$tracing/events/block/block_rq_complete/enable"
 }
 
+# name_heads: gives the requests in the trace that were on paths of NVMe multipath, hidden disks, the numbers of the heads.
+# /proc/diskstats has the numbers of the paths.
+name_heads() {
+	local major minor path edits=()
+	while read -r major minor path _; do
+		if [[ $path =~ ^(nvme[0-9]+)c[0-9]+(n[0-9]+)$ ]]; then
+			edits+=(-e "s/block_rq_complete: $major,$minor /block_rq_complete: $(tr : , <"/sys/block/${BASH_REMATCH[1]}${BASH_REMATCH[2]}/dev") /")
+		fi
+	done </proc/diskstats
+	if [ "${#edits[@]}" -gt 0 ]; then sed -i "${edits[@]}" "$out/trace"; fi
+}
+
 stop_events() {
 	local event
 	for event in block/block_rq_complete block/block_bio_remap ext4/ext4_free_blocks truth/submit truth/xfs; do
@@ -186,6 +207,7 @@ stop_events() {
 	done
 	cat "$tracing/trace" >"$out/trace"
 	cat "$tracing"/per_cpu/cpu*/stats >"$out/trace.stats"
+	name_heads
 	# Removing the event empties the buffer.
 	if [ -e "$tracing/events/truth" ]; then echo >"$tracing/kprobe_events"; fi
 }

@@ -96,14 +96,11 @@ struct Line<'a> {
     p: Option<f64>,
     p_adjusted: Option<f64>,
     significant: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    superiority: Option<f64>,
 }
 
 #[derive(Serialize)]
 struct Method {
     bootstrap: &'static str,
-    rank_test: &'static str,
     multiple_comparisons: &'static str,
     false_discovery_rate: f64,
     confidence: f64,
@@ -131,7 +128,6 @@ pub fn write(out: &mut impl Write, compared: &Compared<'_>) -> io::Result<()> {
             operations: comparison.operations.iter().map(line).collect(),
             method: Method {
                 bootstrap: "moving blocks",
-                rank_test: "Mann-Whitney",
                 multiple_comparisons: "Benjamini-Hochberg",
                 false_discovery_rate: crate::analysis::compare::change::FALSE_DISCOVERIES,
                 confidence: 0.95,
@@ -209,7 +205,6 @@ fn line(change: &Change) -> Line<'_> {
         p: estimate.p.map(digits),
         p_adjusted: change.adjusted.map(digits),
         significant: change.is_significant(),
-        superiority: change.superiority.map(digits),
         ..Line::default()
     };
     match &change.subject {

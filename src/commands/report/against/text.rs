@@ -169,9 +169,9 @@ pub fn method_text(method: &Method) -> String {
          95 % intervals and p values: moving-block bootstrap over {n} intervals of {s:.1} s \
          before and {m} of {t:.1} s after, {RESAMPLES} resamples of blocks of {b} and {c} \
          intervals, because successive intervals depend on each other; Student's t with degrees \
-         of freedom from the number of blocks. A median also has to pass a Mann-Whitney rank test \
-         with correction for ties. A difference that lasts for a whole recording, such as a load \
-         that depends on the time of day, cannot be distinguished from an effect of the change.",
+         of freedom from the number of blocks. A difference that lasts for a whole recording, \
+         such as a load that depends on the time of day, cannot be distinguished from an effect of \
+         the change.",
         method.different, method.tested
     )
 }

@@ -1,0 +1,152 @@
+//! Tasks that sleep before their IO reaches the array, and writes that md adds.
+
+use super::{Kind, Play, Severity, around, asleep, is, second, task};
+use crate::analysis::fixture;
+use crate::origin::{Op, Origin};
+
+/// The array's figures do not change: what waits does not get there.
+#[test]
+fn what_holds_tasks_before_their_io_is_the_cause() {
+    let mut calm = second(4, 60, 10, 8);
+    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 600)], 60)];
+    let mut held = second(4, 10, 10, 8);
+    let sleeps = [("add_transaction_credits", 700), ("io_schedule", 200)];
+    around(&mut held).asleep = vec![asleep("postgres", &sleeps, 3)];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    let verdict = play.for_seconds(4, &held);
+    let words = [
+        "postgres waits 300ms for each write to md0 (10ms before",
+        "no room for a new handle (78 %",
+    ];
+    is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
+    assert!(verdict.waiting.since.is_some());
+    assert!(verdict.actions[0].to_string().contains("make the journal larger"), "{verdict:?}");
+    // Most of the sleep is IO.
+    let sleeps = [("add_transaction_credits", 200), ("io_schedule", 700)];
+    around(&mut held).asleep = vec![asleep("postgres", &sleeps, 3)];
+    assert_ne!(play.for_seconds(4, &held).cause.kind, Kind::Journal);
+    // A writer that fills the page cache is throttled from its start on.
+    let writer = asleep("dump", &[("balance_dirty_pages", 900)], 5);
+    around(&mut calm).asleep.push(writer.clone());
+    let mut play = Play::new();
+    assert_eq!(play.for_seconds(20, &calm).severity, Severity::None);
+    // A task that was not throttled before is.
+    around(&mut held).asleep = vec![asleep("postgres", &[("balance_dirty_pages", 900)], 3), writer];
+    held.tasks.push(task("dump", 100, 100 << 20));
+    let verdict = play.for_seconds(4, &held);
+    is(&verdict, Severity::Slow, Kind::Filesystem, &[], &["postgres waits", "dirty pages"]);
+}
+
+/// An fsync is several writes, most of them to fast members.
+#[test]
+fn long_sleeps_are_slow_although_the_mean_write_is_not() {
+    let mut calm = second(4, 60, 3, 3);
+    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 900)], 30)];
+    let mut array = second(4, 20, 15, 3);
+    array.members[2].io = vec![fixture::cell(Origin::FileData, Op::Write, 5, 5 * 8192, 110_000)];
+    around(&mut array).asleep = vec![asleep("postgres", &[("io_schedule", 900)], 6)];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    let verdict = play.for_seconds(4, &array);
+    let words =
+        ["postgres waits 150ms for each write to md0 (30ms before", "loop3 answers in 131ms"];
+    is(&verdict, Severity::Slow, Kind::Member, &["loop3"], &words);
+    // The task that does more waits for its own work.
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    array.tasks = vec![task("postgres", 600, 600 << 16)];
+    assert_eq!(play.for_seconds(4, &array).severity, Severity::None);
+    // Without a time before, it is not known whether that is long.
+    array.tasks = vec![task("postgres", 20, 20 << 16)];
+    assert_eq!(Play::new().for_seconds(4, &array).severity, Severity::None);
+}
+
+/// md counts the time of a write of RAID 10 from the barrier on.
+#[test]
+fn tasks_at_the_barrier_wait_for_the_resync() {
+    let mut calm = second(4, 60, 3, 3);
+    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 900)], 100)];
+    let mut array = second(4, 10, 12, 10);
+    array.info.level = "raid10".to_owned();
+    array.members[2].io.push(fixture::cell(Origin::Resync, Op::Read, 1, 65536, 9_000));
+    let facts = around(&mut array);
+    facts.sync_action = Some("recover".to_owned());
+    let sleeps = [("wait_barrier", 700), ("io_schedule", 200)];
+    facts.asleep = vec![asleep("postgres", &sleeps, 6)];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    let verdict = play.for_seconds(4, &array);
+    is(&verdict, Severity::Slow, Kind::Resync, &[], &["holds IO at its barrier (78 %"]);
+}
+
+#[test]
+fn a_commit_that_waits_for_data_is_not_only_a_commit() {
+    let mut array = second(2, 10, 300, 100);
+    array.info.level = "raid1".to_owned();
+    array.tasks.push(task("dump", 100, 100 << 20));
+    let commit = asleep("postgres", &[("jbd2_log_wait_commit", 900)], 2);
+    let data = [("jbd2_journal_finish_inode_data_buffers", 800), ("io_schedule", 100)];
+    around(&mut array).asleep = vec![commit.clone(), asleep("jbd2/md0-8", &data, 9)];
+    let verdict = Play::after_calm(&array);
+    let words = ["data of files", "dump does 94 % of md0's work"];
+    is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
+    assert!(verdict.actions[0].to_string().contains("dump"), "{verdict:?}");
+    // A commit that waits for its own IO is no cause.
+    let own = asleep("jbd2/md0-8", &[("io_schedule", 900)], 9);
+    around(&mut array).asleep = vec![commit, own];
+    is(&Play::after_calm(&array), Severity::Slow, Kind::Load, &[], &["dump does"]);
+}
+
+/// Readers wait for the lock, whose holder writes to disks that are fast.
+#[test]
+fn a_lock_is_the_cause_if_the_io_is_fast() {
+    let mut calm = second(2, 60, 10, 8);
+    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 600)], 60)];
+    let mut array = second(2, 60, 10, 8);
+    array.tasks.push(task("loader", 100, 51_200));
+    let sleeps = [("ext4_file_read_iter", 800), ("io_schedule", 100)];
+    around(&mut array).asleep = vec![asleep("postgres", &sleeps, 9)];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    let verdict = play.for_seconds(4, &array);
+    let words = ["postgres waits 100ms", "lock of a file or directory", "loader does"];
+    is(&verdict, Severity::Slow, Kind::Lock, &[], &words);
+    // Whoever has the lock waits for a slow disk.
+    let mut slow = second(2, 60, 300, 8);
+    slow.members[1].io = vec![fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 280_000)];
+    around(&mut slow).asleep = vec![asleep("postgres", &sleeps, 9)];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    is(&play.for_seconds(4, &slow), Severity::Slow, Kind::Member, &["loop2"], &[]);
+}
+
+/// Writes take less than twice as long, because each waits for a write of the bitmap.
+#[test]
+fn a_new_bitmap_is_the_cause() {
+    let with_bitmap = |writes: u64, ms: u64| {
+        let mut array = second(2, 60, ms, 8);
+        array.info.level = "raid1".to_owned();
+        for member in &mut array.members {
+            let cell = fixture::cell(Origin::MdBitmap, Op::Write, writes, writes * 4096, 8_000);
+            member.io.push(cell);
+        }
+        array
+    };
+    let mut play = Play::new();
+    assert_eq!(play.for_seconds(20, &with_bitmap(2, 10)).severity, Severity::None);
+    assert_eq!(play.for_seconds(4, &with_bitmap(2, 18)).severity, Severity::None);
+    let verdict = play.for_seconds(4, &with_bitmap(60, 18));
+    is(
+        &verdict,
+        Severity::Slow,
+        Kind::Md,
+        &[],
+        &["the write-intent bitmap of md0 does 49 % of its"],
+    );
+    assert!(verdict.actions[0].to_string().contains("--bitmap-chunk=1G"), "{verdict:?}");
+    // A bitmap that was there before is not what changed.
+    let mut play = Play::new();
+    play.for_seconds(20, &with_bitmap(40, 10));
+    assert_eq!(play.for_seconds(4, &with_bitmap(60, 18)).severity, Severity::None);
+}
