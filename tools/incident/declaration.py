@@ -53,6 +53,8 @@ class Incident:
     memory: int = 1536  # MiB
     append: str = ""
     programs: list = dataclasses.field(default_factory=lambda: ["fio"])
+    postgresql: bool = False  # the guest has PostgreSQL and a small database
+    serve: bool = False       # raidtrace serve runs, too, and its dumps are scored
     groups: list = dataclasses.field(default_factory=list)
 
     @property

@@ -101,6 +101,32 @@ database() {
 		--output="$out/victim.fio" "${options[@]}" >/dev/null 2>&1 &
 }
 
+# postgresql DIR CLIENTS: PostgreSQL with its data in DIR, and clients of pgbench, each of which commits one small
+# transaction after another. Times of the transactions are in the victim's log.
+postgresql() {
+	local dir=$1 clients=$2 bin
+	bin=$(echo /usr/lib/postgresql/*/bin)
+	cp -r cluster "$dir/cluster"
+	chown -R 65534:65534 "$dir/cluster"
+	chmod 700 "$dir/cluster"
+	chmod 1777 /tmp
+	sync
+	setpriv --reuid 65534 --regid 65534 --clear-groups "$bin/postgres" -D "$dir/cluster" >"$out/postgresql.log" 2>&1 &
+	answers() { "$bin/pgbench" -h /tmp -U postgres -S -t 1 postgres >/dev/null 2>&1; }
+	wait_until 300 answers
+	(cd "$out" && exec "$bin/pgbench" -h /tmp -U postgres -N --no-vacuum -c "$clients" -T 3600 --log --log-prefix=pgbench postgres) >"$out/pgbench.out" 2>&1 &
+	logs() { compgen -G "$out/pgbench.*[0-9]" >/dev/null; }
+	wait_until 300 logs
+}
+
+# Transactions of pgbench as lines of fio's log: end in ms, and length in ns.
+pgbench_log() {
+	local file
+	for file in "$out"/pgbench.*[0-9]; do
+		if [ -e "$file" ]; then awk '{ printf "%.0f, %.0f, 1, 0, 0\n", $5 * 1e3 + $6 / 1e3, $3 * 1e3 }' "$file"; fi
+	done >"$out/victim_lat.1.log"
+}
+
 # hungry NAME: a process with 90 MB, of which a cgroup lets it keep 40 MB; the rest is swapped out, and in again.
 hungry() {
 	mkdir -p "$cgroups/hungry"
@@ -164,6 +190,12 @@ sampler=$!
 
 . ./load
 sleep 3
+# Now, because files that are laid out are a reason to write the last minutes, too.
+if [ -e serve ]; then
+	raidtrace serve --dump-dir $out/dumps >$out/serve.out 2>&1 &
+	watchers+=($!)
+	wait_until 600 grep -q http $out/serve.out
+fi
 mark healthy
 sleep $((healthy - recorded_before))
 # The recording has the telling part only, so that it is small.
@@ -184,7 +216,9 @@ mark end
 kill "$sampler"
 for watcher in "${watchers[@]}"; do kill -INT "$watcher"; done
 wait "${watchers[@]}"
-# fio writes its log at the end.
+# fio and pgbench write their logs at the end.
+pkill -INT pgbench 2>/dev/null
 pkill -INT postgres 2>/dev/null || killall -INT postgres 2>/dev/null
 for _ in {1..100}; do pidof postgres >/dev/null || break; sleep 0.2; done
+if [ -e "$out/pgbench.out" ]; then pgbench_log; fi
 exit 0

@@ -12,7 +12,7 @@ MAX_BYTES = 200 * 1024
 MAX_DEMOS = 600 * 1024  # of the recordings that are part of raidtrace
 # Seconds before and after the cause: the longest period whose recording is not larger is kept.
 PERIODS = ((11, 30), (9, 11), (7, 9), (6, 7), (5, 5), (4, 4))
-# Of these all exports are made.
+# Of these all exports are made, of the others one each.
 EXPORTED = ("check-raid5", "control-steady", "frozen", "hang-raid5", "neighbour-reader", "slow-raid1")
 FORMATS = ("csv", "ndjson", "parquet", "perfetto", "fio")
 
@@ -75,15 +75,14 @@ def one_line(text):
     return " ".join(text.split())
 
 
-def check(incident, recording, cause, binary, folder):
+def check(incident, recording, cause, binary, folder, formats):
     """Faults of what raidtrace says of a recording, one line each."""
     faults = []
-    result = score.Result(incident)
-    score.recorded(result, recording, binary)
-    if not result.report_right:
-        faults.append(f"report says: {result.report}")
+    report, is_right = score.recorded(incident, recording, binary)
+    if not is_right:
+        faults.append(f"report says: {report}")
     # One engine: all views of a file begin with the same sentence.
-    sentence = one_line(result.report.split("; writes to", 1)[0])[:120]
+    sentence = one_line(report.split("; writes to", 1)[0])[:120]
     _, page, _ = run(binary, "report", "--html", "-", recording)
     if html(sentence) not in one_line(page):
         faults.append(f"the HTML page does not say: {sentence}")
@@ -101,12 +100,12 @@ def check(incident, recording, cause, binary, folder):
         if not any(score.is_right(incident, s) and s.time <= cause + score.LIMIT_SECONDS for s in sick):
             faults.append(f"not named within {score.LIMIT_SECONDS} s")
         faults += [f"accused: {m}" for m in sorted({m for s in sick for m in score.innocent(incident, s)})]
-    if incident.name in EXPORTED:
-        for form in FORMATS:
-            path = folder / f"{incident.name}.{form}"
-            status, _, error = run(binary, "export", recording, "-f", form, "-o", path)
-            if status or not path.exists():
-                faults.append(f"export -f {form} ends with {status}: {error.strip()}")
+    for form in formats:
+        path = folder / f"{incident.name}.{form}"
+        array = ("--array", "md0") if form == "fio" else ()
+        status, _, error = run(binary, "export", recording, "-f", form, "-o", path, *array)
+        if status or not path.exists():
+            faults.append(f"export -f {form} ends with {status}: {error.strip()}")
     return faults
 
 
@@ -122,7 +121,9 @@ def check_all(incidents, folder, binary, scratch):
     present = [i for i in incidents if i.name in at]
     found = {}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        jobs = {i.name: pool.submit(check, i, folder / f"{i.name}.rtrace", at[i.name], binary, scratch) for i in present}
+        formats = (FORMATS if i.name in EXPORTED else [FORMATS[number % len(FORMATS)]] for number, i in enumerate(present))
+        jobs = {i.name: pool.submit(check, i, folder / f"{i.name}.rtrace", at[i.name], binary, scratch, each)
+                for i, each in zip(present, formats)}
         found = {name: job.result() for name, job in jobs.items()}
     new = {name: faults for name, faults in found.items() if faults and name not in known}
     for name, faults in new.items():

@@ -25,6 +25,7 @@ class Result:
     true_alarms: int = 0    # those of a control in which its own workload was slow
     report: str = ""        # first sentence of the recording
     report_right: bool = False
+    dump: str = ""          # "right", "wrong" or "none": what serve wrote during the cause says
 
     @property
     def right(self):
@@ -102,6 +103,22 @@ def by_time(lengths):
             return length
 
 
+def first_slow_second(operations, slow_ms, begin, end):
+    """Begin of the first slow operation of the first two seconds in each of which most of the waited time is in slow
+    operations: a command that changes an array may hold it for a moment."""
+    def slow_begins(second):
+        inside = [(begun, ms) for begun, ms in operations if begun < second + 1 and begun + ms / 1e3 >= second]
+        is_slow = inside and by_time(ms for _, ms in inside) >= slow_ms
+        return [begun for begun, ms in inside if ms >= slow_ms] if is_slow else []
+
+    second = begin
+    while second < end:
+        if (begins := slow_begins(second)) and slow_begins(second + 1):
+            return max(begin, min(begins))
+        second += 1
+    return None
+
+
 def marks(where):
     return {name: float(at) for name, at in (line.split() for line in (where / "marks").read_text().splitlines())}
 
@@ -128,19 +145,23 @@ def disturbed(waits, begin, end):
     return at
 
 
-def recorded(result, recording, binary):
-    """What the recording says when it is opened elsewhere."""
+def recorded(incident, recording, binary):
+    """What the recording says when it is opened elsewhere, and whether that is right."""
     done = subprocess.run([binary, "report", "--json", recording], capture_output=True, text=True)
     try:
         words = said(json.loads(done.stdout.splitlines()[0]))
     except (json.JSONDecodeError, IndexError, KeyError):
-        result.report = done.stderr.strip() or "no sentence"
-        return
-    result.report = words.sentence
-    if result.incident.healthy:
-        result.report_right = not words.warns
-    else:
-        result.report_right = is_right(result.incident, words) and not innocent(result.incident, words)
+        return done.stderr.strip() or "no sentence", False
+    if incident.healthy:
+        return words.sentence, not words.warns
+    return words.sentence, is_right(incident, words) and not innocent(incident, words)
+
+
+def dumped(incident, where, binary):
+    """What the dumps of raidtrace serve say: "none" without one."""
+    dumps = sorted((where / "dumps").glob("*.rtrace"))
+    says = [recorded(incident, dump, binary) for dump in dumps]
+    return "none" if not says else "right" if says[0][1] else f"wrong: {says[0][0]}"
 
 
 def score(incident, where, binary, failure):
@@ -164,7 +185,9 @@ def score(incident, where, binary, failure):
         result.before_ms = by_time(before)
     if during:
         result.during_ms = by_time(ms for _, ms in during)
-    recorded(result, where / "incident.rtrace", binary)
+    result.report, result.report_right = recorded(incident, where / "incident.rtrace", binary)
+    if incident.serve:
+        result.dump = dumped(incident, where, binary)
 
     if incident.healthy:
         is_slow = disturbed(waits, at["healthy"], at["end"])
@@ -177,11 +200,10 @@ def score(incident, where, binary, failure):
         return result
 
     slow_ms = incident.declared.slower * result.before_ms
-    slow = [begun for begun, ms in during if ms > slow_ms and begun + ms / 1e3 > at["cause"]]
-    if not before or not slow or result.during_ms < slow_ms:
+    first = first_slow_second(during, slow_ms, at["cause"], at["recovery"]) if before else None
+    if first is None or result.during_ms < slow_ms:
         result.invalid = f"the cause did not take effect: {result.before_ms:.1f} ms before, {result.during_ms:.1f} ms during"
         return result
-    first = max(slow[0], at["cause"])
     result.alarms = sum(s.warns for s in spoken if at["healthy"] + 5 <= s.time < at["cause"])
     sick = [s for s in spoken if first <= s.time <= at["recovery"] + 2]
     result.accused = sorted({m for s in sick for m in innocent(incident, s)})
@@ -197,7 +219,7 @@ def score(incident, where, binary, failure):
 def row(result):
     incident = result.incident
     if result.invalid:
-        return f"| {incident.name} | - | | | | {result.invalid} |"
+        return f"| {incident.name} | - | | | | | {result.invalid} |"
     if incident.healthy:
         mark = "alarmed" if result.alarms else "right"
         alarms = f"{result.alarms}, {result.true_alarms} while its workload was slow" if result.true_alarms else result.alarms
@@ -206,7 +228,7 @@ def row(result):
     when = f"{result.seconds:.0f} s" if result.seconds >= 0 else "never"
     mark = "right" if result.right else "late" if result.seconds >= 0 else "wrong"
     return (f"| {incident.name} | {mark}, {when} | {result.before_ms:.1f}, {result.during_ms:.0f} ms | "
-            f"{' '.join(result.accused)} | {'right' if result.report_right else 'wrong'} | {result.said} |")
+            f"{' '.join(result.accused)} | {'right' if result.report_right else 'wrong'} | {result.dump} | {result.said} |")
 
 
 def table(results):
@@ -215,8 +237,8 @@ def table(results):
     valid = [r for r in incidents if not r.invalid]
     text = []
     if incidents:
-        text += ["| incident | first sentence | wait before, with the cause | innocent accused | recording | sentence |",
-                 "|---|---|---|---|---|---|", *map(row, incidents), ""]
+        text += ["| incident | first sentence | wait before, with the cause | innocent accused | recording | dump | sentence |",
+                 "|---|---|---|---|---|---|---|", *map(row, incidents), ""]
     if controls:
         text += ["| control | verdict | intervals with a warning | accused | recording | sentence |", "|---|---|---|---|---|---|",
                  *map(row, controls), ""]
@@ -225,6 +247,7 @@ def table(results):
         f"* right first sentence within {LIMIT_SECONDS} s: {sum(r.right for r in valid)} of {len(valid)}"
         + (f", median {statistics.median(times):.0f} s" if times else ""),
         f"* recordings with the right first sentence: {sum(r.report_right for r in valid)} of {len(valid)}",
+        f"* dumps of `serve` with the right first sentence: {sum(r.dump == 'right' for r in valid)} of {sum(r.incident.serve for r in valid)}",
         f"* incidents in which an innocent member was accused: {sum(bool(r.accused) for r in valid)}",
         f"* controls with a warning: {sum(bool(r.alarms) for r in controls if not r.invalid)} of "
         f"{sum(not r.invalid for r in controls)}",

@@ -9,6 +9,7 @@ use super::Recording;
 use crate::commands::top::replay::demo::INCIDENTS;
 use crate::recording::reader::{Reader, Wanted};
 use crate::recording::source::Source;
+use crate::ui::batch;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 use crate::ui::player::Playback as _;
@@ -213,42 +214,62 @@ fn a_key_ends_a_search() {
     }
 }
 
-/// Every view of every incident's recording, six seconds after the cause.
-#[test]
-fn views_of_recorded_incidents() {
+/// The recording of an incident, six seconds after its cause.
+fn incident(name: &str) -> Player {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents/recorded");
     let causes = std::fs::read_to_string(folder.join("causes")).unwrap();
-    let mut drawn_views = 0;
-    for (name, cause) in causes.lines().filter_map(|line| line.split_once(' ')) {
-        let bytes = std::fs::read(folder.join(format!("{name}.rtrace"))).unwrap();
-        let mut player = player(bytes.leak());
-        let until_us = (cause.parse::<f64>().unwrap() * 1e6) as i64 + 6_000_000;
-        while player.time_us() < until_us && !player.replay().position.ended {
-            press(&mut player, ">");
-        }
+    let cause = causes.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let bytes = std::fs::read(folder.join(format!("{name}.rtrace"))).unwrap();
+    let mut player = player(bytes.leak());
+    let until_us = (cause.unwrap().parse::<f64>().unwrap() * 1e6) as i64 + 6_000_000;
+    while player.time_us() < until_us && !player.replay().position.ended {
+        press(&mut player, ">");
+    }
+    player
+}
+
+fn all_views(player: &mut Player, (columns, lines): (u16, u16)) -> String {
+    let each = view::VIEWS.iter().enumerate().map(|(at, view)| {
+        press(player, &(at + 1).to_string());
+        let screen = drawn(player, columns, lines);
+        let lines = screen.lines().map(|line| line.trim_matches('"').trim_end());
+        let screen: String = lines.flat_map(|line| [line, "\n"]).collect();
+        format!("=== {}\n{screen}\n", view.title)
+    });
+    each.collect()
+}
+
+/// `top --batch` and every view of every incident. The files are in tests/incidents/screens.
+#[test]
+fn views_of_recorded_incidents() {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path("../../../../../tests/incidents/screens");
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    let _bound = settings.bind_to_scope();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/incidents/recorded");
+    let causes = std::fs::read_to_string(folder.join("causes")).unwrap();
+    for name in causes.lines().filter_map(|line| line.split(' ').next()) {
+        let mut player = incident(name);
         let shown = player.recording.shown().unwrap();
         let headline = shown.arrays[0].hotspot.as_ref().map_or("", |h| &h.headline[..]);
         let start: String = headline.chars().take(30).collect();
-        for (at, view) in view::VIEWS.iter().enumerate() {
-            press(&mut player, &(at + 1).to_string());
-            let screen = drawn(&player, 80, 24);
-            // All views begin with the same sentence.
-            assert!(screen.contains(&start), "{name}, {}: {headline}\n{screen}", view.title);
-            if SNAPSHOTS.contains(&(name, view.title)) {
-                insta::assert_snapshot!(format!("{name}_{}", view.title), screen);
-                drawn_views += 1;
-            }
+        let mut batch = Vec::new();
+        batch::write(&mut batch, &shown).unwrap();
+        let views = all_views(&mut player, (80, 24));
+        // All views begin with the same sentence.
+        for view in views.split("\n=== ") {
+            assert!(view.contains(&start), "{name}: {headline}\n{view}");
         }
+        insta::assert_snapshot!(name, String::from_utf8(batch).unwrap() + "\n" + &views);
     }
-    assert_eq!(drawn_views, SNAPSHOTS.len());
 }
 
-/// A view of each kind, and its incident.
-const SNAPSHOTS: [(&str, &str); 6] = [
-    ("slow-raid1", "members"),
-    ("check-raid5", "origins"),
-    ("check-raid1", "processes"),
-    ("hang-raid5", "latency"),
-    ("neighbour-partition", "files"),
-    ("control-reads", "amplification"),
-];
+/// Twelve members on large and small screens.
+#[test]
+fn views_at_every_size() {
+    for (columns, lines) in [(120, 40), (200, 50), (40, 12), (20, 5)] {
+        let views = all_views(&mut incident("bitmaps-3-of-12"), (columns, lines));
+        insta::assert_snapshot!(format!("views_{columns}x{lines}"), views);
+    }
+}
