@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Kind;
+use super::Kind::{self, CgroupLimit, Filesystem, Journal, Md};
 use super::moment::Sum;
 use crate::analysis::around::Asleep;
 
@@ -34,37 +34,39 @@ const ORDERED: &str = "ordered_data";
 /// Functions that a stack is searched for, the most telling first.
 pub const WAITS_IN: &[WaitsIn] = &[
     // fs/super.c: sb_start_write() sleeps in percpu_rwsem_wait() while the filesystem is frozen.
-    WaitsIn("percpu_rwsem_wait", Kind::Filesystem, "frozen"),
-    WaitsIn("__percpu_down_read", Kind::Filesystem, "frozen"),
-    WaitsIn("__sb_start_write", Kind::Filesystem, "frozen"),
-    WaitsIn("balance_dirty_pages", Kind::Filesystem, DIRTY_LIMIT),
-    WaitsIn("md_write_start", Kind::Md, "superblock"),
-    WaitsIn("md_flush_request", Kind::Md, "flush"),
-    WaitsIn("raid5_get_active_stripe", Kind::Md, "stripe_cache"),
-    WaitsIn("wait_barrier", Kind::Md, BARRIER),
-    WaitsIn("_wait_barrier", Kind::Md, BARRIER),
-    WaitsIn("wait_read_barrier", Kind::Md, BARRIER),
-    WaitsIn("regular_request_wait", Kind::Md, BARRIER),
-    WaitsIn("md_handle_request", Kind::Md, SUSPENDED),
-    WaitsIn("rq_qos_wait", Kind::CgroupLimit, "io.latency or writeback throttling"),
-    WaitsIn("blkcg_maybe_throttle", Kind::CgroupLimit, "io.latency or io.cost"),
+    WaitsIn("percpu_rwsem_wait", Filesystem, "frozen"),
+    WaitsIn("__percpu_down_read", Filesystem, "frozen"),
+    WaitsIn("__sb_start_write", Filesystem, "frozen"),
+    WaitsIn("balance_dirty_pages", Filesystem, DIRTY_LIMIT),
+    WaitsIn("md_write_start", Md, "superblock"),
+    WaitsIn("md_flush_request", Md, "flush"),
+    WaitsIn("raid5_get_active_stripe", Md, "stripe_cache"),
+    WaitsIn("wait_barrier", Md, BARRIER),
+    WaitsIn("_wait_barrier", Md, BARRIER),
+    WaitsIn("wait_read_barrier", Md, BARRIER),
+    WaitsIn("regular_request_wait", Md, BARRIER),
+    WaitsIn("md_handle_request", Md, SUSPENDED),
+    // block/blk-iocost.c and, for io.latency and wbt, block/blk-rq-qos.c.
+    WaitsIn("ioc_rqos_throttle", CgroupLimit, "io.cost"),
+    WaitsIn("rq_qos_wait", CgroupLimit, "io.latency or writeback throttling"),
+    WaitsIn("blkcg_maybe_throttle", CgroupLimit, "io.latency or io.cost"),
     // fs/jbd2/commit.c and the callbacks of fs/ext4/super.c: jbd2 writes ordered data, and waits.
-    WaitsIn("journal_finish_inode_data_buffers", Kind::Journal, ORDERED),
-    WaitsIn("jbd2_journal_finish_inode_data_buffers", Kind::Journal, ORDERED),
-    WaitsIn("ext4_journal_finish_inode_data_buffers", Kind::Journal, ORDERED),
-    WaitsIn("jbd2_journal_submit_inode_data_buffers", Kind::Journal, ORDERED),
-    WaitsIn("ext4_journal_submit_inode_data_buffers", Kind::Journal, ORDERED),
-    WaitsIn("ext4_normal_submit_inode_data_buffers", Kind::Journal, ORDERED),
+    WaitsIn("journal_finish_inode_data_buffers", Journal, ORDERED),
+    WaitsIn("jbd2_journal_finish_inode_data_buffers", Journal, ORDERED),
+    WaitsIn("ext4_journal_finish_inode_data_buffers", Journal, ORDERED),
+    WaitsIn("jbd2_journal_submit_inode_data_buffers", Journal, ORDERED),
+    WaitsIn("ext4_journal_submit_inode_data_buffers", Journal, ORDERED),
+    WaitsIn("ext4_normal_submit_inode_data_buffers", Journal, ORDERED),
     // fs/jbd2/checkpoint.c: a handle waits until a checkpoint has made room.
-    WaitsIn("__jbd2_log_wait_for_space", Kind::Journal, "full"),
-    WaitsIn("jbd2_log_wait_commit", Kind::Journal, COMMIT),
-    WaitsIn("wait_transaction_locked", Kind::Journal, "locked"),
-    WaitsIn("add_transaction_credits", Kind::Journal, "full"),
+    WaitsIn("__jbd2_log_wait_for_space", Journal, "full"),
+    WaitsIn("jbd2_log_wait_commit", Journal, COMMIT),
+    WaitsIn("wait_transaction_locked", Journal, "locked"),
+    WaitsIn("add_transaction_credits", Journal, "full"),
     // fs/xfs/xfs_log.c: a transaction waits until the log has room.
-    WaitsIn("xlog_grant_head_wait", Kind::Journal, "full"),
+    WaitsIn("xlog_grant_head_wait", Journal, "full"),
     // fs/xfs/xfs_log.c: fsync and O_DSYNC wait until the log is written.
-    WaitsIn("xlog_wait_on_iclog", Kind::Journal, COMMIT),
-    WaitsIn("xfs_log_force", Kind::Journal, COMMIT),
+    WaitsIn("xlog_wait_on_iclog", Journal, COMMIT),
+    WaitsIn("xfs_log_force", Journal, COMMIT),
 ];
 
 /// Functions that take an inode's lock (`i_rwsem`, ext4's `i_data_sem`, XFS's `i_lock`). For a task
