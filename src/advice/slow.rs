@@ -397,6 +397,23 @@ pub fn io_limit(limit: &IoLimit) -> Advice {
     }
 }
 
+/// io.cost or io.latency holds requests of the task's cgroup back, on a member.
+pub fn cgroup_limit(knob: &str, pid: u32) -> Advice {
+    Advice {
+        text: format!(
+            "raise io.weight of the task's cgroup, or look at {knob}, which holds it back"
+        ),
+        commands: vec![
+            format!("cat /proc/{pid}/cgroup"),
+            format!("grep -rs . --include='{knob}*' --include=io.weight /sys/fs/cgroup"),
+        ],
+        risk: "none: the commands only read".to_owned(),
+        not_when: "the limit protects other tasks on purpose".to_owned(),
+        source: "block/blk-iocost.c, blk-iolatency.c; Documentation/admin-guide/cgroup-v2.rst"
+            .into(),
+    }
+}
+
 impl DirtyLimits {
     /// The setting that restores the limit of writeback.
     fn old_background(&self) -> String {

@@ -1,5 +1,7 @@
 //! BPF programs, their hook points, and the figures that they give.
 
+use On::{AtLeast, Exactly, Function, FunctionOf};
+
 /// Hook point of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum On {
@@ -79,36 +81,32 @@ pub const ORDERED: &str = "files whose ordered data a commit waits for";
 pub const HOOKS: [Hook; 30] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
-        &[On::AtLeast("sched_waking", 1), On::AtLeast("sched_switch", 3)],
+        &[AtLeast("sched_waking", 1), AtLeast("sched_switch", 3)],
         "sleeps of tasks",
     )),
     hook(
         &["rt_slow_bio_done"],
-        &[On::AtLeast("block_bio_complete", 2)],
+        &[AtLeast("block_bio_complete", 2)],
         "IO of members without requests",
     ),
-    hook(&["rt_slow_rq_done"], &[On::AtLeast("block_rq_complete", 3)], "IO of members"),
-    silent(hook(&["rt_slow_bio_queue"], &[On::Exactly("block_bio_queue", 1)], IO)),
-    silent(hook(&["rt_slow_bio_queue_q"], &[On::Exactly("block_bio_queue", 2)], IO)),
-    ext4(silent(hook(&["rt_slow_folio_wait"], &[On::AtLeast("folio_wait_writeback", 2)], ORDERED))),
-    ext4(silent(hook(
-        &["rt_slow_page_wait"],
-        &[On::AtLeast("wait_on_page_writeback", 2)],
-        ORDERED,
-    ))),
+    hook(&["rt_slow_rq_done"], &[AtLeast("block_rq_complete", 3)], "IO of members"),
+    silent(hook(&["rt_slow_bio_queue"], &[Exactly("block_bio_queue", 1)], IO)),
+    silent(hook(&["rt_slow_bio_queue_q"], &[Exactly("block_bio_queue", 2)], IO)),
+    ext4(silent(hook(&["rt_slow_folio_wait"], &[AtLeast("folio_wait_writeback", 2)], ORDERED))),
+    ext4(silent(hook(&["rt_slow_page_wait"], &[AtLeast("wait_on_page_writeback", 2)], ORDERED))),
     ext4(hook(
         &["rt_slow_ordered"],
-        &[On::Function("ext4_journal_finish_inode_data_buffers")],
+        &[Function("ext4_journal_finish_inode_data_buffers")],
         "bytes of ordered data",
     )),
     ext4(hook(
         &["rt_slow_request"],
-        &[On::Function("__jbd2_log_start_commit")],
+        &[Function("__jbd2_log_start_commit")],
         "tasks that request commits",
     )),
     ext4(hook(
         &["rt_slow_handle"],
-        &[On::AtLeast("jbd2_handle_stats", 5)],
+        &[AtLeast("jbd2_handle_stats", 5)],
         "tasks that hold a transaction",
     )),
     ext4(required(hook(
@@ -121,38 +119,38 @@ pub const HOOKS: [Hook; 30] = [
             "rt_slow_commit_start",
         ],
         &[
-            On::AtLeast("jbd2_end_commit", 1),
-            On::AtLeast("jbd2_run_stats", 3),
-            On::AtLeast("jbd2_commit_logging", 1),
-            On::AtLeast("jbd2_commit_flushing", 1),
-            On::AtLeast("jbd2_commit_locking", 1),
-            On::AtLeast("jbd2_start_commit", 2),
+            AtLeast("jbd2_end_commit", 1),
+            AtLeast("jbd2_run_stats", 3),
+            AtLeast("jbd2_commit_logging", 1),
+            AtLeast("jbd2_commit_flushing", 1),
+            AtLeast("jbd2_commit_locking", 1),
+            AtLeast("jbd2_start_commit", 2),
         ],
         "commits",
     ))),
     hook(
         &["rt_slow_lock_end", "rt_slow_lock_begin"],
-        &[On::AtLeast("contention_end", 1), On::AtLeast("contention_begin", 2)],
+        &[AtLeast("contention_end", 1), AtLeast("contention_begin", 2)],
         "holders of inode locks",
     ),
     ext4(hook(
         &["rt_slow_read_out", "rt_slow_read_in"],
-        &[On::Function("ext4_file_read_iter")],
+        &[Function("ext4_file_read_iter")],
         "reads",
     )),
     ext4(hook(
         &["rt_slow_write_out", "rt_slow_write_in"],
-        &[On::Function("ext4_file_write_iter")],
+        &[Function("ext4_file_write_iter")],
         "writes",
     )),
     ext4(hook(
         &["rt_slow_fallocate_out", "rt_slow_fallocate_in"],
-        &[On::Function("ext4_fallocate")],
+        &[Function("ext4_fallocate")],
         "fallocate",
     )),
     ext4(hook(
         &["rt_slow_truncate_out", "rt_slow_truncate_in"],
-        &[On::Function("ext4_truncate")],
+        &[Function("ext4_truncate")],
         "truncation",
     )),
     ext4(silent(hook(
@@ -164,11 +162,7 @@ pub const HOOKS: [Hook; 30] = [
             "rt_slow_rename_out",
             "rt_slow_rename_in",
         ],
-        &[
-            On::Function("ext4_create"),
-            On::FunctionOf("ext4_mkdir", 4),
-            On::Function("ext4_rename2"),
-        ],
+        &[Function("ext4_create"), FunctionOf("ext4_mkdir", 4), Function("ext4_rename2")],
         CREATE,
     ))),
     ext4(silent(hook(
@@ -180,56 +174,48 @@ pub const HOOKS: [Hook; 30] = [
             "rt_slow_rename_out",
             "rt_slow_rename_in_dir",
         ],
-        &[
-            On::Function("ext4_create"),
-            On::FunctionOf("ext4_mkdir", 3),
-            On::Function("ext4_rename2"),
-        ],
+        &[Function("ext4_create"), FunctionOf("ext4_mkdir", 3), Function("ext4_rename2")],
         CREATE,
     ))),
-    ext4(hook(
-        &["rt_slow_unlink_out", "rt_slow_unlink_in"],
-        &[On::Function("ext4_unlink")],
-        "unlink",
-    )),
+    ext4(hook(&["rt_slow_unlink_out", "rt_slow_unlink_in"], &[Function("ext4_unlink")], "unlink")),
     hook(
         &["rt_slow_syncfs_out", "rt_slow_syncfs_in", "rt_slow_ksync_out", "rt_slow_ksync_in"],
-        &[On::Function("sync_filesystem"), On::Function("ksys_sync")],
+        &[Function("sync_filesystem"), Function("ksys_sync")],
         "sync and syncfs",
     ),
     hook(
         &["rt_slow_range_out", "rt_slow_range_in"],
-        &[On::Function("sync_file_range")],
+        &[Function("sync_file_range")],
         "sync_file_range",
     ),
     ext4(required(hook(
         &["rt_slow_sync_out", "rt_slow_sync_in"],
-        &[On::AtLeast("ext4_sync_file_exit", 1), On::AtLeast("ext4_sync_file_enter", 2)],
+        &[AtLeast("ext4_sync_file_exit", 1), AtLeast("ext4_sync_file_enter", 2)],
         "fsync",
     ))),
     xfs(hook(
         &["rt_slow_xfs_grant"],
-        &[On::AtLeast("xfs_log_grant_sleep", 1)],
+        &[AtLeast("xfs_log_grant_sleep", 1)],
         "threads that free space in XFS's log",
     )),
     xfs(hook(
         &["rt_slow_xfs_read_out", "rt_slow_xfs_read_in"],
-        &[On::Function("xfs_file_read_iter")],
+        &[Function("xfs_file_read_iter")],
         "reads of XFS",
     )),
     xfs(hook(
         &["rt_slow_xfs_write_out", "rt_slow_xfs_write_in"],
-        &[On::Function("xfs_file_write_iter")],
+        &[Function("xfs_file_write_iter")],
         "writes of XFS",
     )),
     xfs(hook(
         &["rt_slow_xfs_fallocate_out", "rt_slow_xfs_fallocate_in"],
-        &[On::Function("xfs_file_fallocate")],
+        &[Function("xfs_file_fallocate")],
         "fallocate of XFS",
     )),
     xfs(hook(
         &["rt_slow_xfs_truncate_out", "rt_slow_xfs_truncate_in"],
-        &[On::FunctionOf("xfs_vn_setattr_size", 3)],
+        &[FunctionOf("xfs_vn_setattr_size", 3)],
         "truncation of XFS",
     )),
     xfs(hook(
@@ -241,21 +227,17 @@ pub const HOOKS: [Hook; 30] = [
             "rt_slow_xfs_rename_out",
             "rt_slow_xfs_rename_in",
         ],
-        &[
-            On::Function("xfs_vn_create"),
-            On::FunctionOf("xfs_vn_mkdir", 4),
-            On::Function("xfs_vn_rename"),
-        ],
+        &[Function("xfs_vn_create"), FunctionOf("xfs_vn_mkdir", 4), Function("xfs_vn_rename")],
         "create, mkdir and rename of XFS",
     )),
     xfs(hook(
         &["rt_slow_xfs_unlink_out", "rt_slow_xfs_unlink_in"],
-        &[On::Function("xfs_vn_unlink")],
+        &[Function("xfs_vn_unlink")],
         "unlink of XFS",
     )),
     xfs(required(hook(
         &["rt_slow_xfs_sync_out", "rt_slow_xfs_sync_in"],
-        &[On::FunctionOf("xfs_file_fsync", 4)],
+        &[FunctionOf("xfs_file_fsync", 4)],
         "fsync of XFS",
     ))),
 ];

@@ -93,6 +93,17 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
         .map(|m| m.name.as_str())
         .collect();
     let left = match redundancy_left(array) {
+        // NAS boxes make a RAID 1 with a slot for each bay.
+        Redundancy::Left(copies @ 1..)
+            if array.level == "raid1" && faulty.is_empty() && array.degraded > copies + 1 =>
+        {
+            let title = format!("{} of {} slots have a disk", copies + 1, array.raid_disks);
+            let finding = Finding::info("array-slots", title)
+                .seen(format!("md/degraded is {}, and no member faulty", array.degraded))
+                .why("NAS boxes make a slot for each bay; the copies that there are agree")
+                .source(MD);
+            return vec![finding];
+        }
         _ if array.array_state == "broken" => None,
         Redundancy::None if faulty.is_empty() => return Vec::new(),
         Redundancy::None => None,

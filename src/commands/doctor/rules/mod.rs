@@ -70,6 +70,7 @@ pub const IDS: &[&str] = &[
     "array-repaired",
     "array-reshape-interrupted",
     "array-resync-pending",
+    "array-slots",
     "array-stopped",
     "array-syncing",
     "array-unchecked",

@@ -31,6 +31,21 @@ fn degraded() {
     }
 }
 
+/// A NAS makes its RAID 1 with a slot for each bay.
+#[test]
+fn slots_that_never_had_a_disk() {
+    let machine = |slots: u32, missing: u32| {
+        Machine::new("raid1", 4, Some(32744)).with(&format!(
+            "file sys/block/md0/md/raid_disks {slots}
+            file sys/block/md0/md/degraded {missing}"
+        ))
+    };
+    let finding = machine(24, 20).only("array-slots");
+    assert_eq!((finding.severity, &*finding.title), (Severity::Info, "4 of 24 slots have a disk"));
+    assert!(finding.commands.is_empty());
+    assert_eq!(machine(5, 1).only("array-degraded").severity, Severity::Warning);
+}
+
 #[test]
 fn degraded_and_rebuilding() {
     let found = Machine::raid6()
