@@ -161,7 +161,7 @@ impl Reader<'_> {
                 }
             }
         }
-        let paths = nvme::read(self.sys, &disk.name);
+        let paths = nvme::read(self.sys, &disk.name, queue);
         Member {
             name: block.name.clone(),
             dev: block.dev,
@@ -223,7 +223,7 @@ fn is_replacement(member: &Member) -> bool {
 }
 
 /// Reads properties of a request queue. `dir` is /sys/block/X.
-pub(super) fn queue(dir: &Path) -> QueueFacts {
+fn queue(dir: &Path) -> QueueFacts {
     let tags: Vec<u32> = names(dir.join("mq"))
         .iter()
         .filter_map(|hctx| number(dir.join("mq").join(hctx).join("nr_tags")))

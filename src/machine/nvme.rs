@@ -3,8 +3,8 @@
 //! (drivers/nvme/host/multipath.c).
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use super::array::queue;
 use super::sys::{Sys, names, natural};
 use super::types::{Dev, NvmePath, QueueFacts};
 
@@ -34,8 +34,8 @@ pub(super) fn paths_of(sys: &Sys, disk: &str) -> Vec<String> {
     found
 }
 
-/// Reads the paths of a disk.
-pub(super) fn read(sys: &Sys, disk: &str) -> Vec<NvmePath> {
+/// Reads the paths of a disk. `queue` reads the queue of a disk in this directory.
+pub(super) fn read(sys: &Sys, disk: &str, queue: fn(&Path) -> QueueFacts) -> Vec<NvmePath> {
     let mut names = paths_of(sys, disk);
     if names.is_empty() {
         return Vec::new();

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::evidence::{Evidence, Found, GREW, median, quantile};
+use super::evidence::{Evidence, Found, GREW};
 use super::held::{
     BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HELD, Held, INODE, SUSPENDED, held, known as waits_in,
     sleep_us,
 };
 use super::kind::CERTAIN;
-use super::moment::{ADDED, Load, Waits};
+use super::moment::{ADDED, Load, Waits, median, quantile};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{Sum, Verdict, WAITING};
@@ -150,7 +150,8 @@ fn judge_back(
     }
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     if let Some(us) = evidence.before_us
-        && let Some((at, _)) = added(&evidence.now, &Sum::calm(calm))
+        && let Some((at, share)) = added(&evidence.now)
+        && share >= 2.0 * share_of_added(&Sum::of(calm), at)
     {
         let (least, times) = ADDED_SLOW[at];
         limit = limit.min(least.max(times * us));
@@ -183,16 +184,16 @@ fn judge_back(
     })
 }
 
-/// The kind of added writes that is much of the work on the members, and twice the share that it
-/// was before: its index in [`ADDED`], and its share.
-fn added(now: &Sum, before: &Sum) -> Option<(usize, f64)> {
-    let share = |sum: &Sum, at: usize| {
-        let of = |part: &dyn Fn(&Load) -> f64| sum.members.iter().map(part).sum::<f64>();
-        of(&|m| m.added[at]) / of(&|m| m.own).max(f64::MIN_POSITIVE)
-    };
-    let shares = (0..ADDED.len()).map(|at| (at, share(now, at)));
-    let most = shares.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    (most.1 >= ADDED_PART.max(2.0 * share(before, most.0))).then_some(most)
+/// The kind of added writes that is much of the work on the members: its index in [`ADDED`], and its
+/// share.
+fn added(now: &Sum) -> Option<(usize, f64)> {
+    let shares = (0..ADDED.len()).map(|at| (at, share_of_added(now, at)));
+    shares.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 >= ADDED_PART)
+}
+
+fn share_of_added(sum: &Sum, at: usize) -> f64 {
+    let of = |part: &dyn Fn(&Load) -> f64| sum.members.iter().map(part).sum::<f64>();
+    of(&|m| m.added[at]) / of(&|m| m.own).max(f64::MIN_POSITIVE)
 }
 
 /// Share of the waited-for bios in `calm` whose tasks still wait.
@@ -468,8 +469,10 @@ impl Evidence<'_> {
             }
             return words::held(self, &held, grown, of(held.by.1, held.by.2, held.share));
         }
-        let added = self.before.as_ref().and_then(|before| added(&self.now, before));
-        if let Some((at, share)) = added {
+        if let Some((at, share)) = added(&self.now)
+            && let Some(before) = &self.before
+            && share >= 2.0 * share_of_added(before, at)
+        {
             let (kind, name) = [(Kind::Md, BITMAP), (Kind::Journal, "writes")][at];
             return words::added(self, ADDED[at], of(kind, name, share));
         }

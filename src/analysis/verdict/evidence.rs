@@ -61,15 +61,6 @@ pub struct Found {
     pub actions: Vec<Action>,
 }
 
-pub fn quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get((values.len() as f64 * part) as usize).or(values.last()).copied()
-}
-
-pub fn median(values: Vec<f64>) -> Option<f64> {
-    quantile(values, 0.5)
-}
-
 impl Evidence<'_> {
     pub fn waiting(&self) -> Waiting {
         let mut tasks: Vec<(&String, &f64)> = self.now.waiting.iter().collect();

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::evidence::median;
 use super::kind::{ENDED, WRITEBACK};
 use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask};
 use crate::analysis::recent::Waited;
@@ -389,6 +388,15 @@ impl Moment {
     }
 }
 
+pub fn quantile(mut values: Vec<f64>, part: f64) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get((values.len() as f64 * part) as usize).or(values.last()).copied()
+}
+
+pub fn median(values: Vec<f64>) -> Option<f64> {
+    quantile(values, 0.5)
+}
+
 /// The sum of several moments.
 #[derive(Clone, Debug, Default)]
 pub struct Sum {
@@ -431,10 +439,12 @@ impl Sum {
     /// a busy minute among them does not count more than a quiet one.
     pub fn calm(moments: &[(Timestamp, &Moment)]) -> Self {
         let mut sum = Self::of(moments);
+        let mut means = BTreeMap::<&str, Vec<f64>>::new();
+        for load in moments.iter().flat_map(|k| &k.1.members) {
+            means.entry(&load.name).or_default().extend(load.waited.mean_us());
+        }
         for member in &mut sum.members {
-            let loads = moments.iter().flat_map(|k| &k.1.members);
-            let means = loads.filter(|m| m.name == member.name).filter_map(|m| m.waited.mean_us());
-            if let Some(us) = median(means.collect()) {
+            if let Some(us) = means.remove(&*member.name).and_then(median) {
                 member.waited.us = us * member.waited.requests as f64;
             }
         }
