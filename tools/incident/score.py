@@ -257,8 +257,10 @@ def table(results):
 
 
 def page(results, seconds):
+    """`seconds`: time in which they were played; 0 if they were played before."""
+    played = f"\n\nAll were played in {seconds / 60:.0f} minutes." if seconds else ""
     return (
         "# Incidents\n\nWritten by `tools/incidents --write`. Each incident is a file in `tests/incidents`, which declares the cause; "
         "the wait is that of the workload itself: half of the waited time is in operations that take longer, before the cause and with it.\n\n"
-        f"{table(results)}\n\nAll were played in {seconds / 60:.0f} minutes.\n"
+        f"{table(results)}{played}\n"
     )

@@ -184,8 +184,8 @@ fn judge_back(
     })
 }
 
-/// The kind of added writes that is much of the work on the members: its index in [`ADDED`], and its
-/// share.
+/// The kind of added writes that is much of the work on the members: its index in [`ADDED`], and
+/// its share.
 fn added(now: &Sum) -> Option<(usize, f64)> {
     let shares = (0..ADDED.len()).map(|at| (at, share_of_added(now, at)));
     shares.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 >= ADDED_PART)
