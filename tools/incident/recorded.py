@@ -102,8 +102,10 @@ def check(incident, recording, cause, binary, folder, formats):
         faults += [f"accused: {m}" for m in sorted({m for s in sick for m in score.innocent(incident, s)})]
     for form in formats:
         path = folder / f"{incident.name}.{form}"
-        array = ("--array", "md0") if form == "fio" else ()
-        status, _, error = run(binary, "export", recording, "-f", form, "-o", path, *array)
+        export = (binary, "export", recording, "-f", form, "-o", path)
+        status, _, error = run(*export)
+        if "several arrays" in error:
+            status, _, error = run(*export, "--array", "md0")
         if status or not path.exists():
             faults.append(f"export -f {form} ends with {status}: {error.strip()}")
     return faults

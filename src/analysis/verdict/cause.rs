@@ -44,8 +44,6 @@ const SHARED: f64 = 0.3;
 const SLOWER: f64 = 2.0;
 /// The same during a resync or beside a neighbour, which can delay one member more than others.
 const MUCH_SLOWER: f64 = 8.0;
-/// Least multiple of the bytes moved before that is more work, whatever the number of requests.
-const MUCH_MORE: f64 = 3.0;
 /// Least share of the slowest member's time that all take if what they share is slow.
 const ALIKE: f64 = 0.2;
 /// Least share of the array's work of added writes that are the cause.
@@ -53,6 +51,8 @@ const ADDED_PART: f64 = 0.3;
 /// Shortest mean wait that is slow then, µs, and its least multiple of the wait before, by index in
 /// [`ADDED`]: the cause is known. A journal is also written more often for a while.
 const ADDED_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
+/// Least share of the wait that a slow member's requests take; a wait may be for several of them.
+const EXPLAINS: f64 = 0.2;
 /// Least share of the waited time that is spent in md for md to be the cause.
 const IN_MD: f64 = 0.5;
 /// Least number of tasks of a name that sleep, on average, to be judged by samples.
@@ -433,6 +433,7 @@ impl Evidence<'_> {
             && times >= least
             && !members.iter().any(has_neighbour)
             && (members.len() == 1 || words::carriers(self).is_empty())
+            && members.iter().any(|m| us(m) >= EXPLAINS * self.wait_us)
             // More work would delay the other members, too.
             && (device >= IN_MD && grown.is_none() || times >= MUCH_SLOWER)
         {
@@ -499,7 +500,7 @@ impl Evidence<'_> {
         let more = self.now.members.iter().any(|m| {
             let before = self.before.as_ref().map_or(0.0, |before| bytes(before, &m.name));
             self.grew(&m.name, GREW, Load::total)
-                || bytes(&self.recent, &m.name) >= MUCH_MORE * before
+                || bytes(&self.recent, &m.name) >= 2.0 * GREW * before
         });
         if all_slower && !more {
             return words::path(self, of(Kind::Path, array, device));

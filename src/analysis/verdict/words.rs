@@ -10,9 +10,6 @@ use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
 use crate::origin::{Origin, plural};
 
-/// Least multiple of the time of a drive's other paths that a slow path takes.
-const PATH: f64 = 4.0;
-
 fn latency(us: f64) -> String {
     units::latency(Some(us as u64))
 }
@@ -166,14 +163,14 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found 
     Found { accused, ..found(cause, clause, actions::look_at(disk)) }
 }
 
-/// `; its path nvme0c1n1 takes 120ms, the others 300µs or less`, if one path of a drive is much
-/// slower than its other paths.
+/// `; its path nvme0c1n1 takes 120ms, the others 300µs or less`, if one path of a drive takes
+/// four times as long as its others.
 fn slow_path(member: &Load) -> String {
     let mut each: Vec<(f64, &String)> =
         member.paths.iter().filter_map(|(name, waited)| Some((waited.mean_us()?, name))).collect();
     each.sort_by(|a, b| b.0.total_cmp(&a.0));
     match &each[..] {
-        [(us, path), (next, _), ..] if *us >= PATH * next => {
+        [(us, path), (next, _), ..] if *us >= 4.0 * next => {
             let (us, next) = (latency(*us), latency(*next));
             format!("; its path {path} takes {us}, the others {next} or less")
         }

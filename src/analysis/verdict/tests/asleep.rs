@@ -150,3 +150,17 @@ fn a_new_bitmap_is_the_cause() {
     play.for_seconds(20, &with_bitmap(40, 10));
     assert_eq!(play.for_seconds(4, &with_bitmap(60, 18)).severity, Severity::None);
 }
+
+/// Requests take longer than before, but that is a small part of the wait.
+#[test]
+fn a_member_that_does_not_explain_the_wait_is_innocent() {
+    let mut calm = second(1, 600, 1, 1);
+    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 600)], 600)];
+    let mut array = second(1, 40, 3, 3);
+    let sleeps = [("ioc_rqos_throttle", 800), ("io_schedule", 100)];
+    around(&mut array).asleep = vec![asleep("postgres", &sleeps, 40)];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    let verdict = play.for_seconds(4, &array);
+    is(&verdict, Severity::Slow, Kind::CgroupLimit, &[], &["io.cost holds it (89 %"]);
+}
