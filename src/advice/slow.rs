@@ -397,15 +397,21 @@ pub fn io_limit(limit: &IoLimit) -> Advice {
     }
 }
 
-/// io.cost or io.latency holds requests of the task's cgroup back, on a member.
-pub fn cgroup_limit(knob: &str, pid: u32) -> Advice {
+/// Commands that replace the write-intent bitmap of an array by an internal one with large chunks.
+pub fn larger_bitmap_chunks(array: &str) -> [String; 2] {
+    [
+        format!("mdadm --grow --bitmap=none {array}"),
+        format!("mdadm --grow --bitmap=internal --bitmap-chunk=1G {array}"),
+    ]
+}
+
+/// A limit of the task's cgroup holds its requests back, on a member. `files` configure it.
+pub fn cgroup_limit(limit: &str, files: &str, pid: u32) -> Advice {
     Advice {
-        text: format!(
-            "raise io.weight of the task's cgroup, or look at {knob}, which holds it back"
-        ),
+        text: format!("look at {limit} of the cgroups: it holds this task's requests back"),
         commands: vec![
             format!("cat /proc/{pid}/cgroup"),
-            format!("grep -rs . --include='{knob}*' --include=io.weight /sys/fs/cgroup"),
+            format!("grep -rs . --include='{files}' /sys/fs/cgroup"),
         ],
         risk: "none: the commands only read".to_owned(),
         not_when: "the limit protects other tasks on purpose".to_owned(),

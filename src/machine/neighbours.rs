@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use super::mounts;
+use super::nvme;
 use super::sys::{Sys, attribute, names};
 use super::types::Dev;
 
@@ -15,8 +16,10 @@ const TIME: Duration = Duration::from_millis(100);
 /// itself is a volume.
 pub fn others_on(sys: &Sys, disk: &str, member: &str) -> Vec<String> {
     let dir = sys.path("/sys/block").join(disk);
+    // The kernel counts nothing for partitions of NVMe multipath.
+    let has_partitions = nvme::paths_of(sys, disk).is_empty();
     let mut others = names(&dir);
-    others.retain(|name| dir.join(name).join("partition").exists());
+    others.retain(|name| has_partitions && dir.join(name).join("partition").exists());
     if !others.iter().any(|name| name == member) {
         others.extend(names(dir.join("holders")));
     }
@@ -74,4 +77,24 @@ pub fn openers(sys: &Sys, devices: &BTreeSet<String>) -> BTreeMap<String, String
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::others_on;
+    use crate::machine::tests::tree::Tree;
+
+    /// The kernel has no statistics of a partition of an NVMe multipath head: those of the disk
+    /// would make each of them a neighbour with all of its work.
+    #[test]
+    fn partitions_of_a_multipath_head_are_no_neighbours() {
+        let tree = Tree::new("");
+        for number in ["1", "2"] {
+            tree.write(format!("sys/block/nvme0n1/nvme0n1p{number}/partition"), number);
+        }
+        let others = || others_on(&tree.sys(), "nvme0n1", "nvme0n1p2");
+        assert_eq!(others(), ["nvme0n1p1"]);
+        tree.write("sys/block/nvme0c0n1/hidden", "1");
+        assert!(others().is_empty(), "{:?}", others());
+    }
 }

@@ -157,7 +157,7 @@ pub struct Member {
     pub encrypted: bool,
     /// `disk`, if it is another array of this [`HostTopology`] (a nested array).
     pub nested_array: Option<Dev>,
-    /// Request queue of `disk`; for the head of NVMe multipath those of its paths together.
+    /// Request queue of `disk`; for the head of NVMe multipath that of a path, without its tags.
     pub queue: QueueFacts,
     /// Paths of `disk`, if it is the head of NVMe multipath; else empty.
     pub paths: Vec<NvmePath>,

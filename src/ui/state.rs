@@ -4,7 +4,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::keys::Key;
+use super::keys::Key::{
+    self, Back, Char, Down, End, Enter, Esc, Home, Interrupt, Left, PageDown, PageUp, Right, Up,
+};
 use super::rows::{Filter, Measure};
 use super::tabs::Tabs;
 use crate::analysis::snapshot::Snapshot;
@@ -188,7 +190,7 @@ impl State {
 
     /// Handles a key.
     pub fn on_key(&mut self, key: Key) -> Action {
-        if key == Key::Interrupt {
+        if key == Interrupt {
             return Action::Quit;
         }
         match self.overlay {
@@ -199,8 +201,8 @@ impl State {
             Overlay::Origins(at) => self.on_list_key(key, at),
             Overlay::Help(page) => {
                 self.overlay = match key {
-                    Key::Down | Key::Right | Key::PageDown => Overlay::Help(page.wrapping_add(1)),
-                    Key::Up | Key::Left | Key::PageUp => Overlay::Help(page.wrapping_sub(1)),
+                    Down | Right | PageDown => Overlay::Help(page.wrapping_add(1)),
+                    Up | Left | PageUp => Overlay::Help(page.wrapping_sub(1)),
                     // Any other key closes help.
                     _ => Overlay::None,
                 };
@@ -214,18 +216,18 @@ impl State {
         let replay = self.replay.as_mut()?;
         if let Some(typed) = &mut replay.typed {
             match key {
-                Key::Char(c) if typed.len() < 32 => typed.push(c),
-                Key::Back => {
+                Char(c) if typed.len() < 32 => typed.push(c),
+                Back => {
                     typed.pop();
                 }
-                Key::Enter => {
+                Enter => {
                     let typed = replay.typed.take().unwrap_or_default();
                     return Some(Action::Replay(Replay::Time(typed)));
                 }
-                Key::Esc => replay.typed = None,
+                Esc => replay.typed = None,
                 // h and l are decoded as arrows.
-                Key::Left => typed.push('h'),
-                Key::Right => typed.push('l'),
+                Left => typed.push('h'),
+                Right => typed.push('l'),
                 _ => {}
             }
             return Some(Action::Draw);
@@ -236,22 +238,22 @@ impl State {
             Some(Action::Replay(request))
         };
         match key {
-            Key::Right => pause(Replay::Step(1)),
-            Key::Left => pause(Replay::Step(-1)),
-            Key::PageDown => pause(Replay::Step(10)),
-            Key::PageUp => pause(Replay::Step(-10)),
-            Key::Char('n') => pause(Replay::Hotspot { forwards: true }),
-            Key::Char('N') => pause(Replay::Hotspot { forwards: false }),
-            Key::Char('t') => {
+            Right => pause(Replay::Step(1)),
+            Left => pause(Replay::Step(-1)),
+            PageDown => pause(Replay::Step(10)),
+            PageUp => pause(Replay::Step(-10)),
+            Char('n') => pause(Replay::Hotspot { forwards: true }),
+            Char('N') => pause(Replay::Hotspot { forwards: false }),
+            Char('t') => {
                 replay.typed = Some(String::new());
                 Some(Action::Draw)
             }
-            Key::Char('+' | '=') => {
+            Char('+' | '=') => {
                 let faster = SPEEDS.iter().find(|&&s| s > replay.speed);
                 replay.speed = *faster.unwrap_or(&replay.speed);
                 Some(Action::Draw)
             }
-            Key::Char('-' | '_') => {
+            Char('-' | '_') => {
                 let slower = SPEEDS.iter().rev().find(|&&s| s < replay.speed);
                 replay.speed = *slower.unwrap_or(&replay.speed);
                 Some(Action::Draw)
@@ -263,15 +265,15 @@ impl State {
     fn on_list_key(&mut self, key: Key, at: usize) -> Action {
         let choices = self.choices();
         self.overlay = match key {
-            Key::Up => Overlay::Origins(at.saturating_sub(1)),
-            Key::Down => Overlay::Origins((at + 1).min(choices.len())),
-            Key::Home | Key::PageUp => Overlay::Origins(0),
-            Key::End | Key::PageDown => Overlay::Origins(choices.len()),
-            Key::Enter | Key::Char(' ') => {
+            Up => Overlay::Origins(at.saturating_sub(1)),
+            Down => Overlay::Origins((at + 1).min(choices.len())),
+            Home | PageUp => Overlay::Origins(0),
+            End | PageDown => Overlay::Origins(choices.len()),
+            Enter | Char(' ') => {
                 self.filter.origin = at.checked_sub(1).and_then(|i| choices.get(i).copied());
                 Overlay::None
             }
-            Key::Esc | Key::Char('q' | 'f') => Overlay::None,
+            Esc | Char('q' | 'f') => Overlay::None,
             _ => return Action::Nothing,
         };
         Action::Draw
@@ -280,35 +282,33 @@ impl State {
     fn on_view_key(&mut self, key: Key) -> Action {
         let last_member = self.known.members.saturating_sub(1);
         match key {
-            Key::Left if self.selects_member.get() => self.member = self.member.saturating_sub(1),
-            Key::Right if self.selects_member.get() => {
-                self.member = (self.member + 1).min(last_member)
-            }
-            Key::Char('o') => self.filter.op = next(&self.known.ops, self.filter.op),
-            Key::Char('f') => {
+            Left if self.selects_member.get() => self.member = self.member.saturating_sub(1),
+            Right if self.selects_member.get() => self.member = (self.member + 1).min(last_member),
+            Char('o') => self.filter.op = next(&self.known.ops, self.filter.op),
+            Char('f') => {
                 let chosen = self.choices().iter().position(|&o| Some(o) == self.filter.origin);
                 self.overlay = Overlay::Origins(chosen.map_or(0, |i| i + 1));
             }
-            Key::Char('x') => self.filter = Filter::default(),
-            Key::Char('m') => {
+            Char('x') => self.filter = Filter::default(),
+            Char('m') => {
                 self.measure = match self.measure {
                     Measure::Requests => Measure::Bytes,
                     Measure::Bytes => Measure::Requests,
                 }
             }
-            Key::Char(' ' | 'p') => self.paused = !self.paused,
-            Key::Char('+' | '=') => {
+            Char(' ' | 'p') => self.paused = !self.paused,
+            Char('+' | '=') => {
                 return change_interval(&mut self.interval, true);
             }
-            Key::Char('-' | '_') => {
+            Char('-' | '_') => {
                 return change_interval(&mut self.interval, false);
             }
-            Key::Char('a' | ']') => self.array = (self.array + 1) % self.known.arrays.max(1),
-            Key::Char('[') => {
+            Char('a' | ']') => self.array = (self.array + 1) % self.known.arrays.max(1),
+            Char('[') => {
                 self.array = (self.array + self.known.arrays.max(1) - 1) % self.known.arrays.max(1)
             }
-            Key::Char('?') => self.overlay = Overlay::Help(0),
-            Key::Char('q') | Key::Esc => return Action::Quit,
+            Char('?') => self.overlay = Overlay::Help(0),
+            Char('q') | Esc => return Action::Quit,
             _ if self.tabs.on_key(key) => {}
             _ => return Action::Nothing,
         }

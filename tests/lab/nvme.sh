@@ -5,7 +5,6 @@
 # (begin of lib.sh), and a filesystem on a drive without md. Then a path of a drive goes while it is traced: paths.out.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
-shopt -s extglob
 modprobe nvme 2>/dev/null || true # or built in
 
 # A head has the number of the first controller that was found.

@@ -190,7 +190,7 @@ sampler=$!
 
 . ./load
 sleep 3
-# Now, because files that are laid out are a reason to write the last minutes, too.
+# Starts after the load has written its files, because serve would write a dump for that, too.
 if [ -e serve ]; then
 	raidtrace serve --dump-dir $out/dumps >$out/serve.out 2>&1 &
 	watchers+=($!)

@@ -77,9 +77,6 @@ def page(incident, where, recording, binary):
     first = batch.split("\n\n")[0]
     parts += ["The same seconds in `top --replay`:\n", f"```text\n{first}\n```\n"]
     parts += [f"Declared before it was played: what waits is {incident.declared.waits}; the cause is {incident.declared.name}.\n"]
-    allocator = where / "alloc.out"
-    if allocator.exists():
-        parts += ["The allocator, while the cause lasted:\n", f"```console\n$ raidtrace alloc /pg --batch\n{allocator.read_text().rstrip()}\n```\n"]
     against = output(binary, recording, "report", recording, "--from", cause, "--to", end, "--against", recording, "--against-to", cause)
     lines = against.splitlines()[:24]
     parts += ["## What changed\n", "The seconds with the cause, compared with those before:\n",

@@ -12,7 +12,7 @@ MAX_BYTES = 200 * 1024
 MAX_DEMOS = 600 * 1024  # of the recordings that are part of raidtrace
 # Seconds before and after the cause: the longest period whose recording is not larger is kept.
 PERIODS = ((11, 30), (9, 11), (7, 9), (6, 7), (5, 5), (4, 4))
-# Of these all exports are made, of the others one each.
+# Exported in every format; each of the other recordings is exported in one.
 EXPORTED = ("check-raid5", "control-steady", "frozen", "hang-raid5", "neighbour-reader", "slow-raid1")
 FORMATS = ("csv", "ndjson", "parquet", "perfetto", "fio")
 

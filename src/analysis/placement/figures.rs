@@ -3,17 +3,21 @@
 
 use super::filesystem::{Filesystem, Groups};
 use crate::origin::Origin;
+use crate::origin::Origin::{
+    AgHeader, BlockBitmap, ExtentTree, FreeSpaceBtree, GroupDescriptors, InodeBitmap, InodeBtree,
+    InodeCluster, InodeTable, Journal, OtherMetadata, RefcountBtree, RmapBtree, Superblock,
+};
 
 /// Origins with fixed locations in ext2, ext3 and ext4, in the order of the tables.
 pub const FIXED: [Origin; 8] = [
-    Origin::BlockBitmap,
-    Origin::InodeBitmap,
-    Origin::InodeTable,
-    Origin::GroupDescriptors,
-    Origin::Superblock,
-    Origin::Journal,
-    Origin::ExtentTree,
-    Origin::OtherMetadata,
+    BlockBitmap,
+    InodeBitmap,
+    InodeTable,
+    GroupDescriptors,
+    Superblock,
+    Journal,
+    ExtentTree,
+    OtherMetadata,
 ];
 
 /// Sectors on a member.
@@ -34,7 +38,7 @@ impl Member {
 
     /// Sectors of block and inode bitmaps.
     pub fn bitmaps(&self) -> u64 {
-        self.sectors_of(Origin::BlockBitmap) + self.sectors_of(Origin::InodeBitmap)
+        self.sectors_of(BlockBitmap) + self.sectors_of(InodeBitmap)
     }
 }
 
@@ -59,39 +63,32 @@ pub struct Figures {
 /// Figures of ext2, ext3 and ext4.
 pub static EXT4: Figures = Figures {
     origins: &FIXED,
-    allocation_origins: &[Origin::BlockBitmap, Origin::InodeBitmap],
+    allocation_origins: &[BlockBitmap, InodeBitmap],
     allocation: |m| m.bitmaps(),
-    alone: &[|m| m.sectors_of(Origin::BlockBitmap), |m| m.sectors_of(Origin::InodeBitmap)],
+    alone: &[|m| m.sectors_of(BlockBitmap), |m| m.sectors_of(InodeBitmap)],
     names: ["bitmaps", "inode tables"],
     keys: ["bitmaps", "inode_table_heads"],
 };
 
 /// Btrees of an allocation group. Their roots are after its header at mkfs, and move when they
 /// grow.
-const BTREES: [Origin; 4] =
-    [Origin::FreeSpaceBtree, Origin::InodeBtree, Origin::RmapBtree, Origin::RefcountBtree];
+const BTREES: [Origin; 4] = [FreeSpaceBtree, InodeBtree, RmapBtree, RefcountBtree];
 
 /// Figures of XFS. Superblock copies are not written in use, so they are not part of a figure.
 pub static XFS: Figures = Figures {
     origins: &[
-        Origin::Superblock,
-        Origin::AgHeader,
-        Origin::FreeSpaceBtree,
-        Origin::InodeBtree,
-        Origin::RmapBtree,
-        Origin::RefcountBtree,
-        Origin::InodeCluster,
-        Origin::Journal,
-        Origin::OtherMetadata,
+        Superblock,
+        AgHeader,
+        FreeSpaceBtree,
+        InodeBtree,
+        RmapBtree,
+        RefcountBtree,
+        InodeCluster,
+        Journal,
+        OtherMetadata,
     ],
-    allocation_origins: &[
-        Origin::AgHeader,
-        Origin::FreeSpaceBtree,
-        Origin::InodeBtree,
-        Origin::RmapBtree,
-        Origin::RefcountBtree,
-    ],
-    allocation: |m| m.sectors_of(Origin::AgHeader),
+    allocation_origins: &[AgHeader, FreeSpaceBtree, InodeBtree, RmapBtree, RefcountBtree],
+    allocation: |m| m.sectors_of(AgHeader),
     alone: &[|m| BTREES.iter().map(|&o| m.sectors_of(o)).sum()],
     names: ["AG headers", "first inodes"],
     keys: ["ag_headers", "first_inodes"],
@@ -127,7 +124,7 @@ impl Filesystem {
     /// Number of pieces that `sectors` of an origin can be spread in.
     pub fn pieces(&self, origin: Origin, sectors: u64) -> u64 {
         match self.groups {
-            Some(Groups::Allocation(g)) if origin != Origin::Journal => g.count.into(),
+            Some(Groups::Allocation(g)) if origin != Journal => g.count.into(),
             _ => sectors / self.block_sectors(),
         }
     }

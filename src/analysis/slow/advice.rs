@@ -101,8 +101,10 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
         Phase::DirectIo if slow.operation.kind == Kind::Write => io_limit('w', part, slow, facts),
         Phase::DirectIo | Phase::DataRead => io_limit('r', part, slow, facts),
         Phase::Throttled => Some(slow::throttled(&facts.dirty)),
-        Phase::IoCost => Some(slow::cgroup_limit("io.cost", slow.operation.task.pid)),
-        Phase::IoLatency => Some(slow::cgroup_limit("io.latency", slow.operation.task.pid)),
+        Phase::IoCost => Some(slow::cgroup_limit("io.cost", "io.[cw]*", slow.operation.task.pid)),
+        Phase::IoLatency => {
+            Some(slow::cgroup_limit("io.latency", "io.latency", slow.operation.task.pid))
+        }
         Phase::InodeLock => lock(&slow.operation.lock, facts),
         _ => None,
     }

@@ -1,5 +1,5 @@
-//! What to do about each cause, best first, each with its risk and the case in which not to do it.
-//! An action that the figures show to be wrong is left out.
+//! The actions that a verdict advises for each cause, best first, with their risk and `not_when`.
+//! Actions that the figures contradict are left out.
 
 use super::evidence::Evidence;
 use super::{Action, Kind};
@@ -135,10 +135,8 @@ pub fn resync(e: &Evidence<'_>, name: &str) -> Vec<Action> {
 
 /// `array`: kernel name.
 pub fn bitmap(array: &str) -> Vec<Action> {
-    let text = format!(
-        "let a bit cover more: mdadm --grow --bitmap=none /dev/{array} && \
-         mdadm --grow --bitmap=internal --bitmap-chunk=1G /dev/{array}"
-    );
+    let commands = advice::larger_bitmap_chunks(&format!("/dev/{array}"));
+    let text = format!("let a bit cover more: {}", commands.join(" && "));
     let risk = "after a crash more is resynced; a crash between the commands resyncs everything";
     let not_when = "a resync runs, or a member is missing";
     vec![Action { text, risk: risk.to_owned(), not_when: not_when.to_owned() }]

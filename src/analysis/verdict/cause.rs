@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::evidence::{Evidence, Found, GREW};
+use super::evidence::{Evidence, Found, GREW, extra, share_of_extra};
 use super::held::{
     BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HELD, Held, INODE, SUSPENDED, held, known as waits_in,
     sleep_us,
 };
 use super::kind::CERTAIN;
-use super::moment::{ADDED, Load, Waits, median, quantile};
+use super::moment::{EXTRA_WRITES, Load, Waits, median, quantile};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{Sum, Verdict, WAITING};
@@ -46,11 +46,9 @@ const SLOWER: f64 = 2.0;
 const MUCH_SLOWER: f64 = 8.0;
 /// Least share of the slowest member's time that all take if what they share is slow.
 const ALIKE: f64 = 0.2;
-/// Least share of the array's work of added writes that are the cause.
-const ADDED_PART: f64 = 0.3;
-/// Shortest mean wait that is slow then, µs, and its least multiple of the wait before, by index in
-/// [`ADDED`]: the cause is known. A journal is also written more often for a while.
-const ADDED_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
+/// Shortest mean wait that is slow if extra writes are the cause, µs, and its least multiple of the
+/// wait before, by index in [`EXTRA_WRITES`]. A journal is also written more often for a while.
+const EXTRA_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
 /// Least share of the wait that a slow member's requests take; a wait may be for several of them.
 const EXPLAINS: f64 = 0.2;
 /// Least share of the waited time that is spent in md for md to be the cause.
@@ -148,14 +146,14 @@ fn judge_back(
         (evidence.before_us, evidence.since, evidence.usual) = (None, None, yesterday);
         limit = than_yesterday;
     }
-    let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     if let Some(us) = evidence.before_us
-        && let Some((at, share)) = added(&evidence.now)
-        && share >= 2.0 * share_of_added(&Sum::of(calm), at)
+        && let Some((at, share)) = extra(&evidence.now)
+        && share >= 2.0 * share_of_extra(&Sum::of(calm), at)
     {
-        let (least, times) = ADDED_SLOW[at];
-        limit = limit.min(least.max(times * us));
+        let (shortest, times) = EXTRA_SLOW[at];
+        limit = limit.min(shortest.max(times * us));
     }
+    let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     let is_fast = waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit;
     if !is_fast {
         evidence.before = (is_enough && !is_drift).then(|| Sum::calm(calm));
@@ -182,18 +180,6 @@ fn judge_back(
         clause: earlier.clauses[usize::from(!evidence.names)].clone(),
         actions: earlier.actions.clone(),
     })
-}
-
-/// The kind of added writes that is much of the work on the members: its index in [`ADDED`], and
-/// its share.
-fn added(now: &Sum) -> Option<(usize, f64)> {
-    let shares = (0..ADDED.len()).map(|at| (at, share_of_added(now, at)));
-    shares.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 >= ADDED_PART)
-}
-
-fn share_of_added(sum: &Sum, at: usize) -> f64 {
-    let of = |part: &dyn Fn(&Load) -> f64| sum.members.iter().map(part).sum::<f64>();
-    of(&|m| m.added[at]) / of(&|m| m.own).max(f64::MIN_POSITIVE)
 }
 
 /// Share of the waited-for bios in `calm` whose tasks still wait.
@@ -470,12 +456,12 @@ impl Evidence<'_> {
             }
             return words::held(self, &held, grown, of(held.by.1, held.by.2, held.share));
         }
-        if let Some((at, share)) = added(&self.now)
+        if let Some((at, share)) = extra(&self.now)
             && let Some(before) = &self.before
-            && share >= 2.0 * share_of_added(before, at)
+            && share >= 2.0 * share_of_extra(before, at)
         {
             let (kind, name) = [(Kind::Md, BITMAP), (Kind::Journal, "writes")][at];
-            return words::added(self, ADDED[at], of(kind, name, share));
+            return words::extra(self, EXTRA_WRITES[at], of(kind, name, share));
         }
         if let Some((name, share)) = grown {
             return words::load(self, true, of(Kind::Load, name, share));

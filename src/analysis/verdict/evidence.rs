@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::moment::{Load, Moment, Sum};
+use super::moment::{EXTRA_WRITES, Load, Moment, Sum};
 use super::{Action, Cause, Kind, Part, Waiting};
 use crate::analysis::around::Around;
 use crate::analysis::snapshot::ArraySnapshot;
@@ -22,6 +22,9 @@ const STRANDED: f64 = 8.0;
 const PEERS: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
 const NO_MORE: f64 = 1.25;
+
+/// Least share of the array's work of extra writes that are the cause.
+const EXTRA_PART: f64 = 0.3;
 
 /// Figures that a verdict is computed from.
 pub struct Evidence<'a> {
@@ -59,6 +62,18 @@ pub struct Found {
     /// The sentence after who waits and how long.
     pub clause: String,
     pub actions: Vec<Action>,
+}
+
+/// The kind of extra writes that is much of the work on the members: its index in
+/// [`EXTRA_WRITES`], and its share.
+pub fn extra(now: &Sum) -> Option<(usize, f64)> {
+    let shares = (0..EXTRA_WRITES.len()).map(|at| (at, share_of_extra(now, at)));
+    shares.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 >= EXTRA_PART)
+}
+
+pub fn share_of_extra(sum: &Sum, at: usize) -> f64 {
+    let of = |part: &dyn Fn(&Load) -> f64| sum.members.iter().map(part).sum::<f64>();
+    of(&|m| m.extra[at]) / of(&|m| m.own).max(f64::MIN_POSITIVE)
 }
 
 impl Evidence<'_> {

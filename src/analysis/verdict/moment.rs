@@ -18,7 +18,7 @@ const OF_THE_JOURNAL: f64 = 0.1;
 /// Reads and writes of an array from whose mean time the usual time is known.
 const USUAL: u64 = 100_000;
 /// Origins of writes that precede those of the data, or repeat them.
-pub const ADDED: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
+pub const EXTRA_WRITES: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
 /// Tasks of an interval that are kept, the largest.
 const TASKS: usize = 8;
 
@@ -63,7 +63,7 @@ pub struct Load {
     /// Work of the array, without resync.
     pub own: f64,
     /// Parts of that: writes of md's write-intent bitmap, and of a filesystem's journal.
-    pub added: [f64; 2],
+    pub extra: [f64; 2],
     pub resync: f64,
     /// Bytes read and written by the array.
     pub bytes: f64,
@@ -104,7 +104,7 @@ impl Load {
 
     fn add(&mut self, other: &Self) {
         self.own += other.own;
-        self.added.iter_mut().zip(other.added).for_each(|(sum, more)| *sum += more);
+        self.extra.iter_mut().zip(other.extra).for_each(|(sum, more)| *sum += more);
         self.resync += other.resync;
         self.bytes += other.bytes;
         for (name, (user, work)) in &other.neighbours {
@@ -138,8 +138,8 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
             load.resync += done;
         } else {
             load.own += done;
-            if let Some(at) = ADDED.iter().position(|origin| *origin == cell.origin) {
-                load.added[at] += done;
+            if let Some(at) = EXTRA_WRITES.iter().position(|origin| *origin == cell.origin) {
+                load.extra[at] += done;
             }
             if moves {
                 load.waited.add(cell.measured());

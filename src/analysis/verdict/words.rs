@@ -232,7 +232,7 @@ pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Found {
 }
 
 /// For writes that precede those of the data, or repeat them.
-pub fn added(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Found {
+pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Found {
     let array = &e.array.info.name;
     let is_bitmap = origin == Origin::MdBitmap;
     let (what, why) = if is_bitmap {

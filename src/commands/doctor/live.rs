@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::facts::{ArrayFacts, Bitmap, Facts};
 use super::finding::{Finding, Severity};
 use super::rules::{bitmap, journal, list, plural};
+use crate::advice::slow::larger_bitmap_chunks;
 use crate::analysis::placement::UNEVEN_FROM;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::analysis::verdict::{self, Part};
@@ -349,7 +350,8 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
     let Bitmap::Internal { chunk, time_base } = of.bitmap else {
         return Some(finding);
     };
-    let replace = (chunk < bitmap::CHUNK && of.container().is_none()).then(|| bitmap::replace(of));
+    let replace = (chunk < bitmap::CHUNK && of.container().is_none())
+        .then(|| larger_bitmap_chunks(&of.path()));
     let longer = (time_base < TIME_BASE)
         .then(|| format!("echo {TIME_BASE} > {}", of.sysfs("md/bitmap/time_base")));
     let risk = match (&longer, &replace) {

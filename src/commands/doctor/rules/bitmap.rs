@@ -1,10 +1,11 @@
 //! The write-intent bitmap: missing, in a file, or with small chunks.
 
+use crate::advice::slow::larger_bitmap_chunks;
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, Bitmap};
 use crate::commands::doctor::finding::Finding;
 
-/// Bytes of a chunk in the commands of [`replace`].
+/// Bytes of a chunk in the commands of [`larger_bitmap_chunks`].
 pub const CHUNK: u64 = 1 << 30;
 /// Smallest bitmap chunk that mdadm chooses, bytes (super1.c, add_internal_bitmap1).
 const MIN_CHUNK: u64 = 64 << 20;
@@ -48,15 +49,6 @@ pub fn check(array: &ArrayFacts) -> Vec<Finding> {
     found
 }
 
-/// Commands that replace the bitmap by an internal one with large chunks.
-pub fn replace(array: &ArrayFacts) -> [String; 2] {
-    let dev = array.path();
-    [
-        format!("mdadm --grow --bitmap=none {dev}"),
-        format!("mdadm --grow --bitmap=internal --bitmap-chunk=1G {dev}"),
-    ]
-}
-
 fn in_file(array: &ArrayFacts, path: &str) -> Finding {
     Finding::warning("bitmap-file", "the write-intent bitmap is in a file on another filesystem")
         .seen(match path {
@@ -69,7 +61,7 @@ fn in_file(array: &ArrayFacts, path: &str) -> Finding {
         )
         // mdadm 4.4 finds no bitmap in a file. location_store(), md-bitmap.c, removes it.
         .command(format!("echo none > {}", array.sysfs("md/bitmap/location")))
-        .command(replace(array)[1].clone())
+        .command(larger_bitmap_chunks(&array.path())[1].clone())
         .risk(
             "a crash between the two commands causes a full resync; an internal bitmap costs a \
              write and a flush on every member before the first write to a clean chunk",
@@ -106,7 +98,7 @@ fn small_chunks(array: &ArrayFacts, chunk: u64, time_base: u64) -> Option<Findin
                  1000 random writes to a RAID 5 of 256 GiB members cost 923 bitmap writes per \
                  member with chunks of 64 MiB and 346 with 1 GiB",
             )
-            .commands(replace(array))
+            .commands(larger_bitmap_chunks(&array.path()))
             .risk(
                 "a crash between the two commands causes a full resync; later crashes cost a \
                  longer resync. Replacing a disk takes as long as before",
@@ -134,7 +126,7 @@ fn none(array: &ArrayFacts, bytes: u64) -> Finding {
              and later create a bitmap only on request; earlier versions create one by default on \
              members over 100 GiB",
         )
-        .command(replace(array)[1].clone())
+        .command(larger_bitmap_chunks(&array.path())[1].clone())
         .risk(
             "a write and a flush on every member before the first write to a clean chunk; undone \
              with --bitmap=none",
