@@ -29,7 +29,7 @@ fn main() -> Result<()> {
         (
             "raidtrace_slow",
             "slow_maps slow_operation slow_namespace slow_xfs slow_sleep slow_commit slow_lock \
-             slow_io",
+             slow_io slow_async",
         ),
     ] {
         programs(output, names, &out)?;

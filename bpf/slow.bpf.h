@@ -11,6 +11,7 @@ extern const volatile __u64 rt_slow_threshold;	/* ns */
 extern const volatile __u64 rt_slow_io_ns;
 extern const volatile __u64 rt_slow_page_shift;
 extern const volatile __u32 rt_slow_flush_seq;	/* RQF_FLUSH_SEQ */
+extern const volatile bool rt_slow_async_ends;	/* the programs at iomap_dio_complete are attached */
 
 /* Not 0 if a traced member takes bios, not requests. */
 extern __u64 rt_slow_bio_based;
@@ -47,6 +48,33 @@ struct rt_slow_operations_map {
 	__type(value, struct rt_slow_operation);
 };
 extern struct rt_slow_operations_map rt_slow_operations SEC(".maps");
+
+/* Asynchronous operations in progress, by the address of the kiocb. */
+struct rt_slow_async_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_ASYNC);
+	__type(key, __u64);
+	__type(value, struct rt_slow_async);
+};
+extern struct rt_slow_async_map rt_slow_async SEC(".maps");
+
+/* Up to 6.1: the kiocb of each struct iomap_dio that is being completed, and freed. */
+struct rt_slow_dios_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, __u64);
+};
+extern struct rt_slow_dios_map rt_slow_dios SEC(".maps");
+
+/* Sleeps of their submission. The value is the event that will be sent. */
+struct rt_slow_submissions_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_SUBMISSIONS);
+	__type(key, __u64);
+	__type(value, struct rt_slow_operation);
+};
+extern struct rt_slow_submissions_map rt_slow_submissions SEC(".maps");
 
 /* Commits in progress, by the id of the journal's thread. The value is the event that will be sent. */
 struct rt_slow_commits_map {
@@ -187,7 +215,7 @@ extern struct rt_slow_events_map rt_slow_events SEC(".maps");
 
 struct rt_slow_sums_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, RT_SLOW_KINDS);
+	__uint(max_entries, 2 * RT_SLOW_KINDS);
 	__type(key, __u32);
 	__type(value, struct rt_slow_sum);
 };

@@ -11,6 +11,7 @@ const volatile __u64 rt_slow_threshold;
 const volatile __u64 rt_slow_io_ns;
 const volatile __u64 rt_slow_page_shift;
 const volatile __u32 rt_slow_flush_seq;
+const volatile bool rt_slow_async_ends;
 __u64 rt_slow_bio_based;
 __u64 rt_slow_raid5_end_read;
 __u64 rt_slow_stripe_syncing;
@@ -21,6 +22,9 @@ __u64 rt_slow_in_flight;
 
 struct rt_slow_tasks_map rt_slow_tasks SEC(".maps");
 struct rt_slow_operations_map rt_slow_operations SEC(".maps");
+struct rt_slow_async_map rt_slow_async SEC(".maps");
+struct rt_slow_submissions_map rt_slow_submissions SEC(".maps");
+struct rt_slow_dios_map rt_slow_dios SEC(".maps");
 struct rt_slow_commits_map rt_slow_commits SEC(".maps");
 struct rt_slow_zero_map rt_slow_zero SEC(".maps");
 struct rt_slow_stacks_map rt_slow_stacks SEC(".maps");

@@ -24,12 +24,7 @@ int BPF_PROG(rt_slow_create_in_dir, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/ext4_create")
-int BPF_PROG(rt_slow_create_out)
-{
-	rt_slow_end(RT_SLOW_CREATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_create_out, "ext4_create", RT_SLOW_CREATE)
 
 SEC("?fentry/ext4_mkdir")
 int BPF_PROG(rt_slow_mkdir_in, void *idmap, struct inode *dir)
@@ -45,12 +40,7 @@ int BPF_PROG(rt_slow_mkdir_in_dir, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/ext4_mkdir")
-int BPF_PROG(rt_slow_mkdir_out)
-{
-	rt_slow_end(RT_SLOW_CREATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_mkdir_out, "ext4_mkdir", RT_SLOW_CREATE)
 
 SEC("?fentry/ext4_rename2")
 int BPF_PROG(rt_slow_rename_in, void *idmap, struct inode *dir)
@@ -66,12 +56,7 @@ int BPF_PROG(rt_slow_rename_in_dir, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/ext4_rename2")
-int BPF_PROG(rt_slow_rename_out)
-{
-	rt_slow_end(RT_SLOW_RENAME);
-	return 0;
-}
+RT_SLOW_END(rt_slow_rename_out, "ext4_rename2", RT_SLOW_RENAME)
 
 SEC("?fentry/ext4_unlink")
 int BPF_PROG(rt_slow_unlink_in, struct inode *dir)
@@ -80,12 +65,7 @@ int BPF_PROG(rt_slow_unlink_in, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/ext4_unlink")
-int BPF_PROG(rt_slow_unlink_out)
-{
-	rt_slow_end(RT_SLOW_UNLINK);
-	return 0;
-}
+RT_SLOW_END(rt_slow_unlink_out, "ext4_unlink", RT_SLOW_UNLINK)
 
 /* Called by syncfs(2), and for each filesystem that is unmounted or frozen, but not by sync(2). */
 SEC("?fentry/sync_filesystem")
@@ -102,12 +82,7 @@ int BPF_PROG(rt_slow_syncfs_in, struct super_block *sb)
 	return 0;
 }
 
-SEC("?fexit/sync_filesystem")
-int BPF_PROG(rt_slow_syncfs_out)
-{
-	rt_slow_end(RT_SLOW_SYNC);
-	return 0;
-}
+RT_SLOW_END(rt_slow_syncfs_out, "sync_filesystem", RT_SLOW_SYNC)
 
 SEC("?fentry/ksys_sync")
 int BPF_PROG(rt_slow_ksync_in)
@@ -116,9 +91,4 @@ int BPF_PROG(rt_slow_ksync_in)
 	return 0;
 }
 
-SEC("?fexit/ksys_sync")
-int BPF_PROG(rt_slow_ksync_out)
-{
-	rt_slow_end(RT_SLOW_SYNC);
-	return 0;
-}
+RT_SLOW_END(rt_slow_ksync_out, "ksys_sync", RT_SLOW_SYNC)

@@ -55,8 +55,6 @@ __noinline int rt_slow_end(__u32 kind)
 	if (sum) {
 		sum->count++;
 		sum->ns += ns;
-		if (ns > sum->longest_ns)
-			sum->longest_ns = ns;
 		sum->slow += ns >= rt_slow_threshold;
 	}
 	if (ns >= rt_slow_threshold) {
@@ -104,9 +102,9 @@ int BPF_PROG(rt_slow_read_in, struct kiocb *iocb, struct iov_iter *to)
 }
 
 SEC("?fexit/ext4_file_read_iter")
-int BPF_PROG(rt_slow_read_out)
+int BPF_PROG(rt_slow_read_out, struct kiocb *iocb, struct iov_iter *to, __s64 result)
 {
-	rt_slow_end(RT_SLOW_READ);
+	rt_slow_end_async(RT_SLOW_READ, result);
 	return 0;
 }
 
@@ -137,15 +135,16 @@ int BPF_PROG(rt_slow_write_in, struct kiocb *iocb, struct iov_iter *from)
 	rt_slow_set_write(t, iocb, from, inode);
 	if (t->position + t->bytes > (__u64)inode->i_size)
 		t->flags |= RT_SLOW_EXTENDS;
+	rt_slow_set_iocb(t, iocb);
 	if (!(t->flags & RT_SLOW_DIRECT))
 		note_write((__u64)inode, t->pid);
 	return 0;
 }
 
 SEC("?fexit/ext4_file_write_iter")
-int BPF_PROG(rt_slow_write_out)
+int BPF_PROG(rt_slow_write_out, struct kiocb *iocb, struct iov_iter *from, __s64 result)
 {
-	rt_slow_end(RT_SLOW_WRITE);
+	rt_slow_end_async(RT_SLOW_WRITE, result);
 	return 0;
 }
 
@@ -161,12 +160,7 @@ int BPF_PROG(rt_slow_fallocate_in, struct file *file, int mode, __s64 offset, __
 	return 0;
 }
 
-SEC("?fexit/ext4_fallocate")
-int BPF_PROG(rt_slow_fallocate_out)
-{
-	rt_slow_end(RT_SLOW_FALLOCATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_fallocate_out, "ext4_fallocate", RT_SLOW_FALLOCATE)
 
 SEC("?fentry/sync_file_range")
 int BPF_PROG(rt_slow_range_in, struct file *file, __s64 position, __s64 bytes)
@@ -180,12 +174,7 @@ int BPF_PROG(rt_slow_range_in, struct file *file, __s64 position, __s64 bytes)
 	return 0;
 }
 
-SEC("?fexit/sync_file_range")
-int BPF_PROG(rt_slow_range_out)
-{
-	rt_slow_end(RT_SLOW_RANGE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_range_out, "sync_file_range", RT_SLOW_RANGE)
 
 /*
  * truncate(2), ftruncate(2) and open(2) with O_TRUNC call it with i_rwsem held. The eviction of a
@@ -199,9 +188,4 @@ int BPF_PROG(rt_slow_truncate_in, struct inode *inode)
 	return 0;
 }
 
-SEC("?fexit/ext4_truncate")
-int BPF_PROG(rt_slow_truncate_out)
-{
-	rt_slow_end(RT_SLOW_TRUNCATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_truncate_out, "ext4_truncate", RT_SLOW_TRUNCATE)

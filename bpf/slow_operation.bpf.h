@@ -37,6 +37,7 @@ static __always_inline struct rt_slow_task *rt_slow_begin_at(__u32 pid, __u16 ki
 	t->no_entry_ns = 0;
 	t->dev = 0;
 	t->inode = 0;
+	t->iocb = 0;
 	t->position = 0;
 	t->bytes = 0;
 	t->start_ns = bpf_ktime_get_ns();
@@ -57,7 +58,7 @@ static __always_inline bool rt_slow_is_sync(__u32 kind)
  * operation. So a stale synchronous write takes at most the syncs that it had left. Not inline, so
  * that its code exists once per file.
  */
-static __noinline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u32 kind)
+static __noinline __attribute__((unused)) struct rt_slow_task *rt_slow_begin(struct inode *inode, __u32 kind)
 {
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_current(pid);
@@ -78,6 +79,17 @@ static __noinline struct rt_slow_task *rt_slow_begin(struct inode *inode, __u32 
 	return t;
 }
 
+/* The current task's operation is a read or write of t->iocb, which is asynchronous. Always returns 0. */
+int rt_slow_begin_async(void);
+
+static __always_inline void rt_slow_set_iocb(struct rt_slow_task *t, const struct kiocb *iocb)
+{
+	if (iocb->ki_complete && rt_slow_async_ends) {
+		t->iocb = (__u64)iocb;
+		rt_slow_begin_async();
+	}
+}
+
 /* Describes the read of the operation that has just started. */
 static __always_inline void rt_slow_set_read(struct rt_slow_task *t, const struct kiocb *iocb,
 					     const struct iov_iter *to)
@@ -86,6 +98,7 @@ static __always_inline void rt_slow_set_read(struct rt_slow_task *t, const struc
 	t->bytes = to->count;
 	if (iocb->ki_flags & RT_IOCB_DIRECT)
 		t->flags |= RT_SLOW_DIRECT;
+	rt_slow_set_iocb(t, iocb);
 }
 
 /* Describes the write of the operation that has just started, except RT_SLOW_EXTENDS. */
@@ -113,5 +126,17 @@ static __always_inline void rt_slow_set_write(struct rt_slow_task *t, const stru
  * is verified once.
  */
 int rt_slow_end(__u32 kind);
+
+/* A program that does so at the end of a function. */
+#define RT_SLOW_END(name, function, kind)		\
+	SEC("?fexit/" function)				\
+	int name(void *ctx)				\
+	{						\
+		rt_slow_end(kind);			\
+		return 0;				\
+	}
+
+/* The same at the end of a read or write, which may be asynchronous and go on. */
+int rt_slow_end_async(__u32 kind, __s64 result);
 
 #endif

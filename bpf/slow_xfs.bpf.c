@@ -53,9 +53,9 @@ int BPF_PROG(rt_slow_xfs_read_in, struct kiocb *iocb, struct iov_iter *to)
 }
 
 SEC("?fexit/xfs_file_read_iter")
-int BPF_PROG(rt_slow_xfs_read_out)
+int BPF_PROG(rt_slow_xfs_read_out, struct kiocb *iocb, struct iov_iter *to, __s64 result)
 {
-	rt_slow_end(RT_SLOW_READ);
+	rt_slow_end_async(RT_SLOW_READ, result);
 	return 0;
 }
 
@@ -71,13 +71,14 @@ int BPF_PROG(rt_slow_xfs_write_in, struct kiocb *iocb, struct iov_iter *from)
 	/* xfs_file_write_checks() zeroes the range between, with the lock held exclusively */
 	if (t->position > (__u64)inode->i_size)
 		t->flags |= RT_SLOW_EXTENDS;
+	rt_slow_set_iocb(t, iocb);
 	return 0;
 }
 
 SEC("?fexit/xfs_file_write_iter")
-int BPF_PROG(rt_slow_xfs_write_out)
+int BPF_PROG(rt_slow_xfs_write_out, struct kiocb *iocb, struct iov_iter *from, __s64 result)
 {
-	rt_slow_end(RT_SLOW_WRITE);
+	rt_slow_end_async(RT_SLOW_WRITE, result);
 	return 0;
 }
 
@@ -93,12 +94,7 @@ int BPF_PROG(rt_slow_xfs_fallocate_in, struct file *file, int mode, __s64 offset
 	return 0;
 }
 
-SEC("?fexit/xfs_file_fallocate")
-int BPF_PROG(rt_slow_xfs_fallocate_out)
-{
-	rt_slow_end(RT_SLOW_FALLOCATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_xfs_fallocate_out, "xfs_file_fallocate", RT_SLOW_FALLOCATE)
 
 /*
  * Called by truncate(2), ftruncate(2) and open(2) with O_TRUNC with i_rwsem held. The blocks of a deleted file
@@ -111,12 +107,7 @@ int BPF_PROG(rt_slow_xfs_truncate_in, void *idmap, struct dentry *dentry)
 	return 0;
 }
 
-SEC("?fexit/xfs_vn_setattr_size")
-int BPF_PROG(rt_slow_xfs_truncate_out)
-{
-	rt_slow_end(RT_SLOW_TRUNCATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_xfs_truncate_out, "xfs_vn_setattr_size", RT_SLOW_TRUNCATE)
 
 SEC("?fentry/xfs_vn_create")
 int BPF_PROG(rt_slow_xfs_create_in, void *idmap, struct inode *dir)
@@ -125,12 +116,7 @@ int BPF_PROG(rt_slow_xfs_create_in, void *idmap, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/xfs_vn_create")
-int BPF_PROG(rt_slow_xfs_create_out)
-{
-	rt_slow_end(RT_SLOW_CREATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_xfs_create_out, "xfs_vn_create", RT_SLOW_CREATE)
 
 SEC("?fentry/xfs_vn_mkdir")
 int BPF_PROG(rt_slow_xfs_mkdir_in, void *idmap, struct inode *dir)
@@ -139,12 +125,7 @@ int BPF_PROG(rt_slow_xfs_mkdir_in, void *idmap, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/xfs_vn_mkdir")
-int BPF_PROG(rt_slow_xfs_mkdir_out)
-{
-	rt_slow_end(RT_SLOW_CREATE);
-	return 0;
-}
+RT_SLOW_END(rt_slow_xfs_mkdir_out, "xfs_vn_mkdir", RT_SLOW_CREATE)
 
 SEC("?fentry/xfs_vn_rename")
 int BPF_PROG(rt_slow_xfs_rename_in, void *idmap, struct inode *dir)
@@ -153,12 +134,7 @@ int BPF_PROG(rt_slow_xfs_rename_in, void *idmap, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/xfs_vn_rename")
-int BPF_PROG(rt_slow_xfs_rename_out)
-{
-	rt_slow_end(RT_SLOW_RENAME);
-	return 0;
-}
+RT_SLOW_END(rt_slow_xfs_rename_out, "xfs_vn_rename", RT_SLOW_RENAME)
 
 SEC("?fentry/xfs_vn_unlink")
 int BPF_PROG(rt_slow_xfs_unlink_in, struct inode *dir)
@@ -167,12 +143,7 @@ int BPF_PROG(rt_slow_xfs_unlink_in, struct inode *dir)
 	return 0;
 }
 
-SEC("?fexit/xfs_vn_unlink")
-int BPF_PROG(rt_slow_xfs_unlink_out)
-{
-	rt_slow_end(RT_SLOW_UNLINK);
-	return 0;
-}
+RT_SLOW_END(rt_slow_xfs_unlink_out, "xfs_vn_unlink", RT_SLOW_UNLINK)
 
 /* A task is about to wait for space in the log, which the AIL's thread frees: it writes metadata back. */
 SEC("?tp_btf/xfs_log_grant_sleep")

@@ -80,6 +80,7 @@ struct css_set {
 };
 
 struct task_struct {
+	struct task_struct *group_leader;
 	unsigned int __state;
 	unsigned int flags;
 	int exit_state;
@@ -177,6 +178,7 @@ struct iov_iter {
 struct kiocb {
 	struct file *ki_filp;
 	s64 ki_pos;
+	void *ki_complete;	/* a function; NULL: the caller waits */
 	int ki_flags;
 };
 

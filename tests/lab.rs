@@ -107,6 +107,10 @@ use slow_md::slow_arrays_have_their_causes;
 mod slow_files;
 use slow_files::slow_readers_have_their_writer;
 
+#[path = "lab/slow_async.rs"]
+mod slow_async;
+use slow_async::asynchronous_io_ends_when_it_completes;
+
 #[path = "lab/slow_parts.rs"]
 mod slow_parts;
 use slow_parts::{slow_members_are_partitions, slow_writes_have_their_limit};
@@ -229,6 +233,7 @@ on_kernel! {
     slow_readers_have_their_writer
     slow_members_are_partitions
     slow_writes_have_their_limit
+    asynchronous_io_ends_when_it_completes
     members_on_device_mapper
     ;
     full:
@@ -262,6 +267,7 @@ on_kernel! {
     slow_arrays_have_their_causes
     ;
     full:
+    asynchronous_io_ends_when_it_completes
     nvme_multipath_agrees
     nvme_paths_come_and_go
     skew_by_default
@@ -313,6 +319,7 @@ on_kernel! {
     throttled_flush_of_the_journal
     ;
     full:
+    asynchronous_io_ends_when_it_completes
     nvme_multipath_agrees
     nvme_paths_come_and_go
     a_reload_loses_nothing
@@ -352,6 +359,7 @@ on_kernel! {
     hooks_count_the_groups_of_a_search
     ;
     full:
+    asynchronous_io_ends_when_it_completes
 }
 
 // Debian's plain (not cloud) flavour, where ext4 is a module: with and without the module's BTF.

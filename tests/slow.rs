@@ -9,7 +9,9 @@ use std::io::Write as _;
 use std::process::Command;
 use std::thread;
 
-use common::{EXE, Loop, MIB, Top, json, list, raidtrace, root, tracing, undisturbed, until};
+use common::{
+    EXE, Loop, MIB, Top, installed, json, list, raidtrace, root, tracing, undisturbed, until,
+};
 use libbpf_rs::query::MapInfoIter;
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle};
 use raidtrace::contract;
@@ -113,6 +115,45 @@ fn counted() -> Option<()> {
     let commits: usize = intervals.iter().map(|i| list(&i["commits"]).len()).sum();
     assert!(commits > 0);
     Some(())
+}
+
+/// Reads and writes whose submitter does not wait are counted once each, and last until they
+/// complete, in whichever context.
+#[test]
+fn asynchronous_io_is_counted_when_it_completes() {
+    if !root() || !tracing() || !installed("fio") {
+        return;
+    }
+    let disk = disk();
+    fs::write(disk.mount.join("file"), vec![1; 4 * MIB as usize]).unwrap();
+    disk.sync();
+    let top = start(&["--json", "--threshold", "1us", &disk.device()]);
+    top.line();
+    for engine in ["libaio", "io_uring"] {
+        let mut fio = Command::new("fio");
+        fio.args(["--name=direct", "--direct=1", "--rw=randrw", "--bs=4k", "--filesize=4M"]);
+        fio.args(["--iodepth=8", "--number_ios=400", "--output=/dev/null"]);
+        fio.arg(format!("--ioengine={engine}"))
+            .arg(format!("--filename={}", disk.mount.join("file").display()));
+        assert!(fio.status().unwrap().success());
+    }
+    let out = top.end(Signal::INT);
+    let intervals = json(&out.stdout);
+    assert!(intervals.iter().all(|i| i["lost"]["events"] == 0), "{out:?}");
+    let operations = operations(&intervals);
+    let direct: Vec<_> = operations.into_iter().filter(|o| o["direct"] == true).collect();
+    assert_eq!(direct.len(), 800, "{:?}", out.stderr);
+    let counted = |op: &str| -> u64 {
+        intervals.iter().filter_map(|i| i["kinds"][op]["count"].as_u64()).sum()
+    };
+    assert!(counted("read") + counted("write") >= 800);
+    for o in direct {
+        let phases = list(&o["phases"]);
+        let sum: u64 = phases.iter().filter_map(|p| p["us"].as_u64()).sum();
+        assert_eq!(Some(sum), o["total_us"].as_u64(), "{o:#}");
+        assert!(phases.iter().any(|p| p["phase"] == "direct_io"), "{o:#}");
+        assert_eq!(o["bytes"], 4096, "{o:#}");
+    }
 }
 
 /// If the kernel skips the program at the end of an operation, the slot of the task still holds

@@ -12,6 +12,8 @@ enum rt_slow_limits {
 	RT_SLOW_TASKS = 1 << 16,	/* slots of rt_slow_tasks, indexed by the low bits of a thread id */
 	RT_SLOW_OPERATIONS = 12288,	/* concurrent operations that have slept */
 	RT_SLOW_SLEEPS = 16,		/* distinct stacks kept per operation or commit; a power of two */
+	RT_SLOW_ASYNC = 65536,		/* concurrent asynchronous reads and writes */
+	RT_SLOW_SUBMISSIONS = 4096,	/* those of them whose submission has slept */
 	RT_SLOW_COMMITS = 64,		/* concurrent commits */
 	RT_SLOW_STATES = 8,		/* number of enum rt_slow_states */
 	RT_SLOW_HOLDERS = 4,		/* handles kept per commit that the commit waited for */
@@ -95,6 +97,26 @@ struct rt_slow_task {
 	__u64 woken_ns;		/* end of the current sleep, when the task gets on a run queue; 0: not yet woken */
 	__u64 no_entry_ns;	/* total of the sleeps without an entry in rt_slow_operations */
 	__u64 stack;		/* stack key of the current sleep, or RT_SLOW_PREEMPTED; 0: not taken */
+	__u64 iocb;		/* address of the kiocb, if it is asynchronous; 0: it is not */
+};
+
+/* An asynchronous read or write. */
+struct rt_slow_async {
+	__u64 start_ns;
+	__u64 attempt_ns;	/* start of the last call of read_iter or write_iter; equal to start_ns if it was the only one */
+	__u64 queued_ns;	/* end of that call; 0: it has not returned, or the operation is tried again */
+	__u64 end_ns;		/* 0: not yet */
+	__u64 inode;		/* address of the inode */
+	__u64 position;
+	__u64 bytes;
+	__u64 barrier;
+	__u32 pid, tgid;	/* of the first call */
+	__u8 comm[RT_COMM];
+	__u8 kind;
+	__u8 flags;
+	__u8 again;		/* 1: the last call could not do it without waiting */
+	__u8 slept;		/* 1: rt_slow_submissions has an entry */
+	__u32 pad;
 };
 
 /* All sleeps of an operation or commit with the same stack. */
@@ -141,6 +163,7 @@ struct rt_slow_operation {
 	__u8 flags;
 	__u8 pad;
 	__u64 start_ns, end_ns;
+	__u64 attempt_ns, queued_ns;	/* as in struct rt_slow_async; 0 for other operations */
 	__u64 inode;		/* inode number */
 	__u32 generation;
 	__u32 dev;		/* device of the filesystem, major << 20 | minor */
@@ -219,11 +242,10 @@ enum rt_slow_events {
 	RT_SLOW_EVENT_IO = 3,
 };
 
-/* Per-CPU totals of all operations of a kind. */
+/* Per-CPU totals of all operations of a kind; from index RT_SLOW_KINDS on, of the asynchronous ones. */
 struct rt_slow_sum {
 	__u64 count;
 	__u64 ns;
-	__u64 longest_ns;
 	__u64 slow;		/* operations that took at least rt_slow_threshold */
 };
 

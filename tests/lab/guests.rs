@@ -199,7 +199,7 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     let program = program().map_err(|e| failed("a copy of raidtrace", e))?;
 
     let mut vm = Command::new(Path::new(HOME).join("tools/vm"));
-    if scenario == "device_read" {
+    if ["device_read", "slow_async"].contains(&scenario) {
         let Some(fio) = fio() else { return Ok(Err("no fio on this machine".to_owned())) };
         vm.arg("--file").arg(fio);
     }

@@ -9,6 +9,7 @@ pub type Guest = (&'static str, &'static str);
 
 /// Guests of every run, longest first, so that the last ones end at the same time.
 const DEFAULT: &[Guest] = &[
+    ("6.12", "slow_async"),
     ("6.12", "slow_xfs"),
     ("6.12", "slow_files"),
     ("6.12", "alloc_full"),
@@ -82,6 +83,9 @@ const FULL: &[Guest] = &[
     ("6.1", "xfs"),
     ("6.12", "agsize"),
     ("6.1", "nvme"),
+    ("5.10", "slow_async"),
+    ("6.1", "slow_async"),
+    ("7.3", "slow_async"),
     ("7.3", "nvme"),
     ("6.1", "agree"),
 ];

@@ -102,6 +102,8 @@ pub enum Phase {
     DataRead,
     /// The operation's own direct IO.
     DirectIo,
+    /// io_uring could not do it without waiting, and left it to a worker.
+    UringWorker,
     /// Writeback by a flush thread, on behalf of a sync.
     Writeback,
     /// Memory reclaim.
@@ -166,6 +168,7 @@ impl Phase {
             MetadataRead => "reading metadata",
             DataRead => "reading data",
             DirectIo => "direct IO",
+            UringWorker => "a worker of io_uring",
             Writeback => "writeback of all dirty data",
             Memory => "memory reclaim",
             Other => "other waits",
@@ -323,6 +326,7 @@ const RULES: &[(&str, Phase)] = {
 const INNERMOST: &[(&str, Phase)] = {
     use Phase::*;
     &[
+        ("io_wq_submit_work", UringWorker),
         ("md_handle_request", ArraySuspended),
         ("raid5_read_one_chunk", ArraySuspended),
         ("chunk_aligned_read", ArraySuspended),

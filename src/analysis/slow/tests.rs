@@ -327,6 +327,8 @@ fn stacks_have_phases() {
             Phase::DirectIo,
         ),
         (&["bio_await", "submit_bio_wait", "ext4_file_read_iter"], Phase::DirectIo),
+        (&["io_wq_submit_work"], Phase::UringWorker),
+        (&["nap", "io_wq_submit_work", "io_worker_handle_work"], Phase::Other),
         (&["bio_await", "submit_bio_wait", "blkdev_issue_flush"], Phase::OwnFlush),
         (
             &[

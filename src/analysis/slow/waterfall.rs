@@ -197,7 +197,7 @@ impl Waterfall {
             }
             Phase::JournalBlocks => {
                 if let Some(until) = commit.record_ns.or_else(|| commit.reached(State::Record)) {
-                    culprit.waited(until, ios, |b| b.write && !b.flush);
+                    culprit.waited((0, until), ios, |b| b.write && !b.flush);
                 }
             }
             Phase::PreviousCommit | Phase::CommitStart | Phase::JournalBuffer => {
@@ -260,7 +260,10 @@ impl Waterfall {
                     Phase::DirectIo => op.kind == Kind::Write,
                     _ => false,
                 };
-                culprit.waited(sleep.last_ns, ios, |b| b.write == write);
+                // The operation's own IO began after it. With many in flight, that of others ends
+                // all the time.
+                let from = if phase == Phase::DirectIo { op.start_ns } else { 0 };
+                culprit.waited((from, sleep.last_ns), ios, |b| b.write == write);
             }
             Phase::InodeLock => {
                 culprit.task.clone_from(&op.lock.holder);
@@ -277,7 +280,7 @@ impl Waterfall {
                 let span = (sleep.first_ns, sleep.last_ns);
                 culprit.longest(span, ios, |b| b.flush || b.fua);
                 if culprit.member.is_none() {
-                    culprit.waited(sleep.last_ns, ios, |b| b.write);
+                    culprit.waited((0, sleep.last_ns), ios, |b| b.write);
                 }
             }
             _ => {}
@@ -306,11 +309,18 @@ impl Culprit {
     }
 
     /// Sets the member whose IO ended last before the waiting task continued at `until`, and the
-    /// longest concurrent IO of another member.
-    fn waited(&mut self, until: u64, ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
-        let just_ended = until.saturating_sub(WAKE_UP_NS)..=until;
+    /// longest concurrent IO of another member. If the IO is known to have begun at `from` or
+    /// later, the longest since then counts: a worker may complete it much later.
+    fn waited(
+        &mut self,
+        (from, until): (u64, u64),
+        ios: &[MemberIo],
+        is: impl Fn(&MemberIo) -> bool,
+    ) {
+        let since = if from > 0 { from } else { until.saturating_sub(WAKE_UP_NS) };
         let among = || ios.iter().filter(|b| is(b));
-        let last = among().filter(|b| just_ended.contains(&b.end_ns)).max_by_key(|b| b.end_ns);
+        let ended = among().filter(|b| (since..=until).contains(&b.end_ns) && b.start_ns >= from);
+        let last = ended.max_by_key(|b| if from > 0 { b.total_ns() } else { b.end_ns });
         if let Some(last) = last.filter(|b| self.is_shorter_than(b)) {
             let span = (last.start_ns, last.end_ns);
             self.set(last, among().filter(|b| b.overlaps(span)));

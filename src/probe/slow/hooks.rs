@@ -74,11 +74,17 @@ const fn xfs(hook: Hook) -> Hook {
 
 /// Figures that either of two hooks gives.
 pub const CREATE: &str = "create, mkdir and rename";
+/// Figure that either of two hooks gives; the first one is used if a kernel has both.
+pub const ASYNC: &str = "asynchronous direct IO";
+/// Starts of asynchronous direct IO, for kernels that allow no hooks on the functions of
+/// [`READS_AND_WRITES`].
+pub const ASYNC_STARTS: &str = "starts of asynchronous direct IO";
+pub const READS_AND_WRITES: [&str; 4] = ["reads", "writes", "reads of XFS", "writes of XFS"];
 pub const IO: &str = "IO of members";
 pub const ORDERED: &str = "files whose ordered data a commit waits for";
 
 /// All hooks, in order of attachment.
-pub const HOOKS: [Hook; 30] = [
+pub const HOOKS: [Hook; 33] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
         &[AtLeast("sched_waking", 1), AtLeast("sched_switch", 3)],
@@ -133,6 +139,17 @@ pub const HOOKS: [Hook; 30] = [
         &[AtLeast("contention_end", 1), AtLeast("contention_begin", 2)],
         "holders of inode locks",
     ),
+    silent(hook(
+        &["rt_slow_dio_done", "rt_slow_dio_done_too"],
+        &[AtLeast("iomap_dio_complete", 3)],
+        ASYNC,
+    )),
+    silent(hook(
+        &["rt_slow_dio_out", "rt_slow_dio_out_too", "rt_slow_dio_in", "rt_slow_dio_in_too"],
+        &[FunctionOf("iomap_dio_complete", 1)],
+        ASYNC,
+    )),
+    silent(hook(&["rt_slow_dio_begin"], &[AtLeast("iomap_dio_rw_begin", 2)], ASYNC_STARTS)),
     ext4(hook(
         &["rt_slow_read_out", "rt_slow_read_in"],
         &[Function("ext4_file_read_iter")],

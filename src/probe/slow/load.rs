@@ -9,6 +9,7 @@ use libbpf_rs::{Link, MapCore as _, MapFlags};
 
 use super::events::{Raw, decode};
 use super::facts::{Filesystems, SlowFacts};
+use super::hooks::ASYNC;
 use super::plan::{SlowPlan, plan};
 use super::skel::{RaidtraceSlowSkel, RaidtraceSlowSkelBuilder};
 use crate::analysis::slow::event::Stack;
@@ -24,6 +25,9 @@ use crate::probe::wire::Wire as _;
 /// Least value of `rt_slow_io_ns`, the minimum duration in ns of reported IO of members. Flushes,
 /// FUA writes and reads for parity are reported from `RT_SHORT_NS` (`bpf/slow_io.bpf.c`) on.
 const SHORTEST_IO_NS: u64 = 1_000_000;
+
+const LATE_STARTS: &str = "reads and writes are those of asynchronous direct IO, without the wait \
+    for the inode's lock";
 
 /// Role of a block device in the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,7 +101,9 @@ impl SlowProbe {
         })?;
         let ring = Ring::new(&skel.maps.rt_slow_events, decode)?;
         let programs = plan.names();
+        let late = plan.has_late_starts().then_some(LATE_STARTS.to_owned());
         let mut notes = plan.notes;
+        notes.extend(late);
         let meter = Meter::start(skel.object(), &programs, &mut notes);
         // Load symbols after attaching, so that they include the trampolines.
         let symbols = Symbols::load();
@@ -193,6 +199,7 @@ fn load(
     rodata.rt_slow_threshold = threshold_ns;
     rodata.rt_slow_io_ns = (threshold_ns / 8).max(SHORTEST_IO_NS);
     rodata.rt_slow_flush_seq = facts.flush_seq;
+    rodata.rt_slow_async_ends = plan.gives(ASYNC);
     rodata.rt_slow_page_shift = u64::from(rustix::param::page_size().trailing_zeros());
     object::load(open, &plan.names())
 }

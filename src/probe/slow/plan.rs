@@ -1,7 +1,9 @@
 //! Selects the programs to load from the kernel facts. Pure.
 
 use super::facts::{Filesystems, SlowFacts};
-use super::hooks::{CREATE, HOOKS, Hook, IO, ORDERED, Of, On};
+use super::hooks::{
+    ASYNC, ASYNC_STARTS, CREATE, HOOKS, Hook, IO, ORDERED, Of, On, READS_AND_WRITES,
+};
 use crate::probe::btf::{NO_TYPES, SLEEPING_RING};
 use crate::probe::object::Planned;
 
@@ -52,15 +54,15 @@ pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> 
         }
         let missing = hook.on.iter().find_map(|on| missing(on, facts));
         match missing {
+            None if hook.gives == ASYNC && plan.gives(ASYNC) => {}
             None => plan.hooks.push(hook),
             Some(_) if hook.silent => {}
             Some(why) => plan.notes.push(format!("no {}: {why}", hook.gives)),
         }
     }
-    let either = [(IO, true), (ORDERED, plan.of.ext4), (CREATE, plan.of.ext4)];
+    let either = [(IO, true), (ASYNC, true), (ORDERED, plan.of.ext4), (CREATE, plan.of.ext4)];
     for (gives, _) in either.into_iter().filter(|(_, wanted)| *wanted) {
-        let given = |h: &&Hook| h.gives == gives && h.silent;
-        if !plan.hooks.iter().copied().any(|h| given(&h)) {
+        if !plan.hooks.iter().any(|h| h.gives == gives && h.silent) {
             plan.notes.push(format!("no {gives}: this kernel has no hook for them"));
         }
     }
@@ -97,6 +99,19 @@ fn missing(on: &On, facts: &SlowFacts) -> Option<String> {
 }
 
 impl SlowPlan {
+    /// True if programs that give these figures are loaded.
+    pub fn gives(&self, figures: &str) -> bool {
+        self.hooks.iter().any(|h| h.gives == figures)
+    }
+
+    /// True if asynchronous direct IO of a filesystem starts in iomap_dio_rw(), because functions
+    /// of the filesystem cannot be hooked.
+    pub fn has_late_starts(&self) -> bool {
+        let hooked = READS_AND_WRITES.iter().filter(|figures| self.gives(figures)).count();
+        let wanted = 2 * (usize::from(self.of.ext4) + usize::from(self.of.xfs));
+        hooked < wanted && self.gives(ASYNC) && self.gives(ASYNC_STARTS)
+    }
+
     fn is_wanted(&self, hook: &Hook) -> bool {
         match hook.of {
             Of::Any => true,
@@ -129,7 +144,9 @@ impl SlowPlan {
 
 impl Planned for SlowPlan {
     fn names(&self) -> Vec<&'static str> {
-        self.hooks.iter().flat_map(|h| h.programs).copied().collect()
+        let late = self.has_late_starts();
+        let used = self.hooks.iter().filter(|h| late || h.gives != ASYNC_STARTS);
+        used.flat_map(|h| h.programs).copied().collect()
     }
 
     /// Drops the hook of the program, and the filesystem whose operations need it.

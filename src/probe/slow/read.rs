@@ -77,8 +77,8 @@ impl SlowProbe {
     /// The map cannot be read.
     pub fn sums(&self) -> Result<BTreeMap<Kind, KindSum>> {
         let mut all = BTreeMap::new();
-        for wire in 0..contract::SLOW_KINDS {
-            let Some(kind) = kind(wire) else { continue };
+        for wire in 0..2 * contract::SLOW_KINDS {
+            let Some(kind) = kind(wire % contract::SLOW_KINDS) else { continue };
             let sum: &mut KindSum = all.entry(kind).or_default();
             for s in per_cpu::<rt_slow_sum>(&self.skel.maps.rt_slow_sums, wire)? {
                 sum.count += s.count;
@@ -101,7 +101,10 @@ impl SlowProbe {
             lost.events += l.events;
             lost.ios += l.bios + l.ios;
         }
-        for (_, program) in programs(self.skel.object(), &self.programs) {
+        // Of the two programs at the end of asynchronous IO, one does what the other misses.
+        let alone: Vec<_> =
+            self.programs.iter().copied().filter(|p| !p.starts_with("rt_slow_dio_")).collect();
+        for (_, program) in programs(self.skel.object(), &alone) {
             lost.missed += program_info(&program).map_or(0, |info| info.recursion_misses);
         }
         Ok(lost)
@@ -167,8 +170,28 @@ impl SlowProbe {
             flags: flags(o.flags),
             lock: lock(&o.lock),
             pusher: (o.pusher != 0).then(|| task(o.pusher, &o.pusher_comm)),
-            off: self.off(&o.off_cpu),
+            off: self.waits(o),
         })
+    }
+
+    /// Sleeps of an operation. What an asynchronous one waits for while no task sleeps is a sleep
+    /// in the function that would wait for it.
+    fn waits(&mut self, o: &rt_slow_operation) -> OffCpu {
+        let mut off = self.off(&o.off_cpu);
+        let mut add = |function: &str, first_ns: u64, last_ns: u64| {
+            let ns = last_ns.saturating_sub(first_ns);
+            let stack = Some([Arc::from(function)].into());
+            off.sleeps.push(Sleep { stack, count: 1, ns, first_ns, last_ns });
+        };
+        if o.attempt_ns > o.start_ns {
+            let direct = flags(o.flags).direct || o.kind != contract::SLOW_READ as u16;
+            let function = if direct { "io_wq_submit_work" } else { "filemap_read" };
+            add(function, o.start_ns, o.attempt_ns);
+        }
+        if o.queued_ns > 0 {
+            add("iomap_dio_rw", o.queued_ns, o.end_ns);
+        }
+        off
     }
 
     fn commit(&mut self, c: &rt_slow_commit) -> Commit {

@@ -78,7 +78,8 @@ fn an_absent_hook_costs_its_figure_or_stops_with_its_name() {
         let said = super::plan(&facts, BOTH).map_or_else(|why| why, |p| p.notes.join("; "));
         let gives = hooks().any(|h| said.contains(h.gives));
         assert!(
-            said.contains(name) || silent && (gives || name.contains("wait")),
+            said.contains(name)
+                || silent && (gives || name.contains("wait") || name.starts_with("iomap")),
             "{name}: {said}"
         );
     }
@@ -94,6 +95,28 @@ fn without_fentry_a_note_names_each_missing_figure() {
     {
         assert!(plan.notes.iter().any(|n| n.starts_with(missing)), "{missing}: {:?}", plan.notes);
     }
+}
+
+#[test]
+fn the_end_of_asynchronous_io_has_one_variant() {
+    let has = |plan: &SlowPlan, program: &str| plan.names().contains(&program);
+    let mut facts = complete();
+    facts.functions.insert("iomap_dio_complete", 1);
+    let newer = plan(&facts).unwrap();
+    assert!(has(&newer, "rt_slow_dio_done") && !has(&newer, "rt_slow_dio_out"));
+    // Functions of the filesystem mark the start.
+    assert!(!has(&newer, "rt_slow_dio_begin"));
+    facts.tracepoints.remove("iomap_dio_complete");
+    let older = plan(&facts).unwrap();
+    assert!(has(&older, "rt_slow_dio_out") && older.notes.is_empty(), "{:?}", older.notes);
+    facts.functions.clear();
+    let neither = plan(&facts).unwrap();
+    assert!(!has(&neither, "rt_slow_dio_begin"));
+    let notes = &neither.notes;
+    assert!(notes.iter().any(|n| n.starts_with("no asynchronous direct IO:")), "{notes:?}");
+    let no_functions = SlowFacts { functions: [].into(), ..complete() };
+    let late = plan(&no_functions).unwrap();
+    assert!(has(&late, "rt_slow_dio_begin") && has(&late, "rt_slow_dio_done_too"));
 }
 
 #[test]
