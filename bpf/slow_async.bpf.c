@@ -239,19 +239,20 @@ int BPF_PROG(rt_slow_dio_begin, struct kiocb *iocb, struct iov_iter *iter)
 }
 
 /*
- * 6.12 and later; after unwritten extents are converted and O_DSYNC's flush. Two programs, because the kernel skips
- * a program in an interrupt of itself: a disk's interrupt during the completion by a thread. It does not skip the other one.
+ * 6.12 and later; after unwritten extents are converted and O_DSYNC's flush. A read without a result is tried again.
+ * Two programs, because the kernel skips a program in an interrupt of itself: a disk's interrupt during the
+ * completion by a thread. It does not skip the other one.
  */
 SEC("?tp_btf/iomap_dio_complete")
 int BPF_PROG(rt_slow_dio_done, struct kiocb *iocb, int error, __s64 result)
 {
-	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, result);
+	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error == -RT_EAGAIN || !result ? -RT_EAGAIN : result);
 }
 
 SEC("?tp_btf/iomap_dio_complete")
 int BPF_PROG(rt_slow_dio_done_too, struct kiocb *iocb, int error, __s64 result)
 {
-	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, result);
+	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error == -RT_EAGAIN || !result ? -RT_EAGAIN : result);
 }
 
 static __always_inline int dio_in(struct iomap_dio *dio)
