@@ -14,7 +14,6 @@
 enum {
 	RT_EAGAIN = 11,
 	RT_EIOCBQUEUED = 529,		/* include/linux/errno.h */
-	RT_NO_POSITION = -1,
 	RT_IOCB_WRITE = 1 << 18,	/* include/linux/fs.h, the same in 5.10 to 7.3 */
 };
 
@@ -195,18 +194,13 @@ __noinline int rt_slow_end_async(__u32 kind, __s64 result)
 	return 0;
 }
 
-/* position: of the kiocb, which has advanced if the operation has succeeded; RT_NO_POSITION: unknown */
-static __noinline int completed(__u64 iocb, __s64 result, __u64 position)
+static __noinline int completed(__u64 iocb, __s64 result)
 {
 	struct rt_slow_async *a = bpf_map_lookup_elem(&rt_slow_async, &iocb);
 
 	if (!a || a->end_ns)
 		return 0;
-	/*
-	 * io_uring tries it again. Linux 7.3 reads a single block in a way of its own, whose event does not have this
-	 * result.
-	 */
-	if (result == -RT_EAGAIN || (result >= 0 && position == a->position)) {
+	if (result == -RT_EAGAIN) {	/* io_uring tries it again */
 		a->again = 1;
 		return 0;
 	}
@@ -245,19 +239,20 @@ int BPF_PROG(rt_slow_dio_begin, struct kiocb *iocb, struct iov_iter *iter)
 }
 
 /*
- * 6.12 and later; after unwritten extents are converted and O_DSYNC's flush. Two programs, because the kernel skips a program in an interrupt of itself: a disk's interrupt during the
- * completion by a thread. It does not skip the other one.
+ * 6.12 and later; after unwritten extents are converted and O_DSYNC's flush. Two programs, because the kernel skips a
+ * program in an interrupt of itself: a disk's interrupt during the completion by a thread. It does not skip the other
+ * one.
  */
 SEC("?tp_btf/iomap_dio_complete")
 int BPF_PROG(rt_slow_dio_done, struct kiocb *iocb, int error, __s64 result)
 {
-	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error ?: result, iocb->ki_pos);
+	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error ?: result);
 }
 
 SEC("?tp_btf/iomap_dio_complete")
 int BPF_PROG(rt_slow_dio_done_too, struct kiocb *iocb, int error, __s64 result)
 {
-	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error ?: result, iocb->ki_pos);
+	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error ?: result);
 }
 
 static __always_inline int dio_in(struct iomap_dio *dio)
@@ -275,7 +270,7 @@ static __always_inline int dio_out(struct iomap_dio *dio, __s64 result)
 
 	if (!iocb)
 		return 0;
-	completed(*iocb, result, RT_NO_POSITION);
+	completed(*iocb, result);
 	bpf_map_delete_elem(&rt_slow_dios, &key);
 	return 0;
 }

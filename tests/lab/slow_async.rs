@@ -26,9 +26,8 @@ fn mean_of(ms: &[f64]) -> f64 {
     ms.iter().sum::<f64>() / ms.len().max(1) as f64
 }
 
-/// Times in ms from the last call of read_iter or write_iter for a kiocb to its ki_complete, by kind
-/// and thread: `fio-812 [001] ..... 61.31: ext4_file_read_iter: (ext4_file_read_iter+0x4/0x1c0)
-/// iocb=0xffff...`.
+/// Times in ms from the last call of read_iter or write_iter for a kiocb to its ki_complete, by
+/// kind and thread: `fio-812 [001] ..... 61.31: ext4_file_read_iter: (...) iocb=0xffff...`.
 fn traced(trace: &str) -> BTreeMap<(String, u64), Vec<f64>> {
     let (mut open, mut done) = (BTreeMap::new(), BTreeMap::<_, Vec<f64>>::new());
     for line in trace.lines().filter(|l| !l.starts_with('#')) {
