@@ -16,6 +16,8 @@ INSTEAD = {
     "ext4_mb_scan_groups_xa_range": None,
     "folio_wait_writeback": "wait_on_page_writeback",  # since 5.16
     "wait_on_page_writeback": "folio_wait_writeback",
+    "iomap_dio_complete": None,  # a tracepoint of 6.12; before it, the function of that name
+    "iomap_dio_rw_begin": None,
     "writeback_dirty_folio": "writeback_dirty_page",  # since 5.18
     "writeback_dirty_page": "writeback_dirty_folio",
 }
