@@ -23,17 +23,17 @@ static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 	/* without sleeps a quarter suffices, of which userspace knows the rest to be 0 */
 	__u64 size = a->slept ? sizeof(struct rt_slow_operation) :
 				__builtin_offsetof(struct rt_slow_operation, off_cpu.sleeps);
-	struct rt_slow_operation *o = bpf_map_lookup_elem(&rt_slow_submissions, &iocb);
+	struct rt_slow_operation *o;
 	struct inode *inode = (struct inode *)a->inode;
 	__u32 zero = 0;
 	void *none;
 
-	if (!o) {
+	if (!a->slept) {
 		none = bpf_map_lookup_elem(&rt_slow_zero, &zero);
 		if (none)
 			bpf_map_update_elem(&rt_slow_submissions, &iocb, none, BPF_ANY);
-		o = bpf_map_lookup_elem(&rt_slow_submissions, &iocb);
 	}
+	o = bpf_map_lookup_elem(&rt_slow_submissions, &iocb);
 	if (!o) {
 		rt_slow_lost(operations);
 		return 0;
@@ -126,6 +126,7 @@ __noinline int rt_slow_begin_async(void)
 	}
 	if (old && old->again && old->inode == t->inode && old->position == t->position && old->kind == t->kind) {
 		old->attempt_ns = t->start_ns;
+		old->queued_ns = 0;
 		old->again = 0;
 		return 0;
 	}

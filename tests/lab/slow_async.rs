@@ -8,7 +8,7 @@ use super::output::{count, each, lines, word};
 use super::slow::holds_for_nearly_all;
 use super::{lab, text};
 
-/// What the faster members take for a request.
+/// Service time of the faster members.
 const FASTEST_MS: f64 = 5.0;
 
 /// Direct reads or writes of a job.

@@ -101,7 +101,8 @@ impl SlowProbe {
             lost.events += l.events;
             lost.ios += l.bios + l.ios;
         }
-        // Of the two programs at the end of asynchronous IO, one does what the other misses.
+        // The end of asynchronous IO has two programs: a run that the kernel skips is done by the
+        // other one.
         let alone: Vec<_> =
             self.programs.iter().copied().filter(|p| !p.starts_with("rt_slow_dio_")).collect();
         for (_, program) in programs(self.skel.object(), &alone) {
