@@ -18,6 +18,7 @@
 #include "request_walk.bpf.h"
 #include "shadow.bpf.h"
 #include "xfs.bpf.h"
+#include "page.bpf.h"
 
 /* Maximum number of blocks of a bio that are examined. */
 enum { RT_READ_BLOCKS = 64 };
@@ -79,6 +80,26 @@ static __always_inline void on_filesystem(struct bio *bio, __u64 address, __u32 
 }
 
 /*
+ * Origin of a bio for which the kernel has skipped the first program. address: that of the bio, or of its kept copy; sector: relative
+ * to the member.
+ */
+static __always_inline __u32 shadow_origin(struct bio *bio, __u64 address, const struct rt_part *part,
+					   __u64 sector, __u32 size)
+{
+	__u64 end = (__u64)RT_PEEK((struct bio *)address, bi_end_io);
+	__u32 op = rt_op_of(bio->bi_opf), reason = RT_BY_ADDRESS;
+
+	if (part->flags)
+		reason = rt_md_reason(address, end, op, part->array, part->flags);
+	if (reason != RT_BY_ADDRESS)
+		return reason;
+	/* the content of a read through the device's page cache decides, which shadow programs do not examine */
+	if (op == RT_OP_READ && (bio->bi_status || !rt_is_file_page(bio)))
+		return rt_no_origin();
+	return rt_one_origin(part->member, sector, op, size);
+}
+
+/*
  * Counts a completed bio of a nested array or a device mapper device that is a member, like a request on a
  * disk. Of a bio that device mapper has split, the one kept at its submission.
  */
@@ -104,7 +125,7 @@ static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_
 	if (!part)
 		return;
 	if (size && instance == RT_SHADOW) {
-		origin = rt_one_origin(part->member, sector - part->start, op, size);
+		origin = shadow_origin(bio, address, part, sector - part->start, size);
 		row = rt_row(part->member, origin, op, instance);
 		if (row)
 			rt_bump(row->bytes, size);

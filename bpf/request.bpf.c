@@ -237,12 +237,10 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		 * does.
 		 */
 		if (is_one_bio && !flags &&
-		    (op != RT_OP_READ || (!error && rt_is_file_page(bio)))) {
+		    (op != RT_OP_READ || (!error && rt_is_file_page(bio))))
 			origin = rt_one_origin(member, sector, op, nr_bytes);
-		} else {
-			origin = RT_ORIGIN_UNKNOWN;
-			count_loss(RT_LOST_BUSY);	/* counted, without its origin */
-		}
+		else
+			origin = rt_no_origin();
 		is_one_origin = true;
 		goto counted;
 	}

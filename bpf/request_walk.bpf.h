@@ -9,6 +9,13 @@ static __always_inline bool needs_content(__u32 op, __u32 origin)
 	       (origin == RT_ORIGIN_FILE_DATA || origin == RT_ORIGIN_UNKNOWN);
 }
 
+/* A shadow program counts without an origin: a loss. */
+static __always_inline __u32 rt_no_origin(void)
+{
+	count_loss(RT_LOST_BUSY);
+	return RT_ORIGIN_UNKNOWN;
+}
+
 /*
  * Origin of `bytes` for a shadow program: by address if they all have one origin, else unknown and
  * counted as a loss. Shadow programs neither walk over bios nor read content, because verifying
@@ -20,8 +27,7 @@ static __always_inline __u32 rt_one_origin(__u32 member, __u64 sector, __u32 op,
 
 	if (rt_found_run(found) >= bytes >> 9 && rt_found_origin(found) != RT_ORIGIN_UNKNOWN)
 		return rt_found_origin(found);
-	count_loss(RT_LOST_BUSY);
-	return RT_ORIGIN_UNKNOWN;
+	return rt_no_origin();
 }
 
 /*

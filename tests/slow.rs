@@ -139,14 +139,20 @@ fn asynchronous_io_is_counted_when_it_completes() {
     }
     let out = top.end(Signal::INT);
     let intervals = json(&out.stdout);
-    assert!(intervals.iter().all(|i| i["lost"]["events"] == 0), "{out:?}");
+    let lost = |of: fn(&Value) -> &Value| -> u64 {
+        intervals.iter().filter_map(|i| of(&i["lost"]).as_u64()).sum()
+    };
+    // On a busy machine, the kernel skips a program that was switched out in the middle.
+    let missed = lost(|l| &l["reasons"]["missed"]);
+    assert_eq!(lost(|l| &l["events"]), missed, "{out:?}");
+    let all = 800 - missed..=800;
     let operations = operations(&intervals);
     let direct: Vec<_> = operations.into_iter().filter(|o| o["direct"] == true).collect();
-    assert_eq!(direct.len(), 800, "{:?}", out.stderr);
+    assert!(all.contains(&(direct.len() as u64)), "{} and {missed} missed", direct.len());
     let counted = |op: &str| -> u64 {
         intervals.iter().filter_map(|i| i["kinds"][op]["count"].as_u64()).sum()
     };
-    assert!(counted("read") + counted("write") >= 800);
+    assert!(counted("read") + counted("write") >= *all.start());
     for o in direct {
         let phases = list(&o["phases"]);
         let sum: u64 = phases.iter().filter_map(|p| p["us"].as_u64()).sum();

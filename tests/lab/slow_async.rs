@@ -22,10 +22,6 @@ fn direct<'a>(intervals: &'a [Value], job: &str, op: &str) -> Vec<&'a Value> {
     .collect()
 }
 
-fn mean_of(ms: &[f64]) -> f64 {
-    ms.iter().sum::<f64>() / ms.len().max(1) as f64
-}
-
 /// Times in ms from the last call of read_iter or write_iter for a kiocb to its ki_complete, by
 /// kind and thread: `fio-812 [001] ..... 61.31: ext4_file_read_iter: (...) iocb=0xffff...`.
 fn traced(trace: &str) -> BTreeMap<(String, u64), Vec<f64>> {
@@ -87,7 +83,8 @@ pub(super) fn asynchronous_io_ends_when_it_completes(kernel: &str) {
             let theirs = &fio["jobs"][0][op];
             let ours = direct(&intervals, job, op);
             let total = |o: &Value| o["total_us"].as_f64().expect("total_us");
-            let mean = mean_of(&ours.iter().map(|o| total(o) / 1e3).collect::<Vec<_>>());
+            let mut totals: Vec<_> = ours.iter().map(|o| total(o) / 1e3).collect();
+            let mean = totals.iter().sum::<f64>() / totals.len().max(1) as f64;
             let expected = theirs["lat_ns"]["mean"].as_f64().expect("mean") / 1e6;
             // docs/slow.md, Limits: the first attempt is counted, too.
             if kernel == "7.3" && op == "read" && !job.contains("libaio") {
@@ -101,10 +98,14 @@ pub(super) fn asynchronous_io_ends_when_it_completes(kernel: &str) {
             // Some calls are missing, or were made by threads of io_uring.
             let pid = ours.first().and_then(|o| o["pid"].as_u64()).expect("a thread");
             let calls = trace.get(&(op.to_owned(), pid)).filter(|ms| ms.len() == ours.len());
-            if let Some(kernel) = calls.map(|ms| mean_of(ms)) {
-                println!("  the kernel's calls: {kernel:.2} ms");
-                let slack = f64::max(2.0, kernel * 0.05);
-                assert!((mean - kernel).abs() <= slack, "{job} {op}: {mean} ms, {kernel} ms");
+            if let Some(mut calls) = calls.cloned() {
+                calls.sort_by(f64::total_cmp);
+                totals.sort_by(f64::total_cmp);
+                // Between the two hooks, a guest may have lost its virtual CPU.
+                let far =
+                    |(ms, kernel): &(&f64, &f64)| (*ms - *kernel).abs() > kernel.max(40.0) * 0.05;
+                let far: Vec<_> = totals.iter().zip(&calls).filter(far).collect();
+                assert!(far.len() * 8 <= totals.len(), "{job} {op}: {far:?}");
                 compared += 1;
             }
             let shortest = ours.iter().map(|o| total(o)).fold(f64::MAX, f64::min) / 1e3;
