@@ -86,11 +86,10 @@ static __always_inline void on_filesystem(struct bio *bio, __u64 address, __u32 
 static __always_inline __u32 shadow_origin(struct bio *bio, __u64 address, const struct rt_part *part,
 					   __u64 sector, __u32 size)
 {
-	__u64 end = (__u64)RT_PEEK((struct bio *)address, bi_end_io);
-	__u32 op = rt_op_of(bio->bi_opf), reason = RT_BY_ADDRESS;
+	__u32 op = rt_op_of(bio->bi_opf);
+	__u32 reason = rt_md_reason(address, (__u64)RT_PEEK((struct bio *)address, bi_end_io), op,
+				    part->array, part->flags);
 
-	if (part->flags)
-		reason = rt_md_reason(address, end, op, part->array, part->flags);
 	if (reason != RT_BY_ADDRESS)
 		return reason;
 	/* the content of a read through the device's page cache decides, which shadow programs do not examine */

@@ -40,11 +40,9 @@ int BPF_PROG(rt_free_blocks, struct inode *inode, __u64 block, unsigned long cou
 	__u64 key;
 	__u32 i;
 
-	if (rt_is_null(inode))
+	if (rt_is_null(inode) || !(flags & RT_EXT4_FREE_BLOCKS_METADATA))
 		return 0;
 	sb = inode->i_sb;
-	if (!(flags & RT_EXT4_FREE_BLOCKS_METADATA))
-		return 0;
 	key = key_of(sb, block);
 	if (!~key)
 		return 0;

@@ -10,61 +10,19 @@
 #include "slow_operation.bpf.h"
 
 /* since 5.12, create, mkdir and rename have an additional first argument (user namespace, mount idmap) */
-SEC("?fentry/ext4_create")
-int BPF_PROG(rt_slow_create_in, void *idmap, struct inode *dir)
-{
-	rt_slow_begin(dir, RT_SLOW_CREATE);
-	return 0;
-}
-
-SEC("?fentry/ext4_create")
-int BPF_PROG(rt_slow_create_in_dir, struct inode *dir)
-{
-	rt_slow_begin(dir, RT_SLOW_CREATE);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_create_in, "ext4_create", rt_slow_begin, RT_SLOW_CREATE, void *idmap)
+RT_SLOW_DIRECTORY(rt_slow_create_in_dir, "ext4_create", rt_slow_begin, RT_SLOW_CREATE)
 RT_SLOW_END(rt_slow_create_out, "ext4_create", RT_SLOW_CREATE)
 
-SEC("?fentry/ext4_mkdir")
-int BPF_PROG(rt_slow_mkdir_in, void *idmap, struct inode *dir)
-{
-	rt_slow_begin(dir, RT_SLOW_CREATE);
-	return 0;
-}
-
-SEC("?fentry/ext4_mkdir")
-int BPF_PROG(rt_slow_mkdir_in_dir, struct inode *dir)
-{
-	rt_slow_begin(dir, RT_SLOW_CREATE);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_mkdir_in, "ext4_mkdir", rt_slow_begin, RT_SLOW_CREATE, void *idmap)
+RT_SLOW_DIRECTORY(rt_slow_mkdir_in_dir, "ext4_mkdir", rt_slow_begin, RT_SLOW_CREATE)
 RT_SLOW_END(rt_slow_mkdir_out, "ext4_mkdir", RT_SLOW_CREATE)
 
-SEC("?fentry/ext4_rename2")
-int BPF_PROG(rt_slow_rename_in, void *idmap, struct inode *dir)
-{
-	rt_slow_begin(dir, RT_SLOW_RENAME);
-	return 0;
-}
-
-SEC("?fentry/ext4_rename2")
-int BPF_PROG(rt_slow_rename_in_dir, struct inode *dir)
-{
-	rt_slow_begin(dir, RT_SLOW_RENAME);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_rename_in, "ext4_rename2", rt_slow_begin, RT_SLOW_RENAME, void *idmap)
+RT_SLOW_DIRECTORY(rt_slow_rename_in_dir, "ext4_rename2", rt_slow_begin, RT_SLOW_RENAME)
 RT_SLOW_END(rt_slow_rename_out, "ext4_rename2", RT_SLOW_RENAME)
 
-SEC("?fentry/ext4_unlink")
-int BPF_PROG(rt_slow_unlink_in, struct inode *dir)
-{
-	rt_slow_begin(dir, RT_SLOW_UNLINK);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_unlink_in, "ext4_unlink", rt_slow_begin, RT_SLOW_UNLINK)
 RT_SLOW_END(rt_slow_unlink_out, "ext4_unlink", RT_SLOW_UNLINK)
 
 /* Called by syncfs(2), and for each filesystem that is unmounted or frozen, but not by sync(2). */

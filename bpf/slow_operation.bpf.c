@@ -167,10 +167,10 @@ int BPF_PROG(rt_slow_range_in, struct file *file, __s64 position, __s64 bytes)
 {
 	struct rt_slow_task *t = rt_slow_begin(file->f_inode, RT_SLOW_RANGE);
 
-	if (!t)
-		return 0;
-	t->position = position;
-	t->bytes = bytes;
+	if (t) {
+		t->position = position;
+		t->bytes = bytes;
+	}
 	return 0;
 }
 

@@ -136,7 +136,16 @@ int rt_slow_end(__u32 kind);
 		return 0;				\
 	}
 
-/* The same at the end of a read or write, which may be asynchronous and go on. */
+/* A program at the start of an operation on the directory that is the last argument. begin: rt_slow_begin() or the like */
+#define RT_SLOW_DIRECTORY(name, function, begin, kind, args...)	\
+	SEC("?fentry/" function)				\
+	int BPF_PROG(name, ##args, struct inode *dir)		\
+	{							\
+		begin(dir, kind);				\
+		return 0;					\
+	}
+
+/* Like rt_slow_end(), at the end of a read or write, which may be asynchronous and go on. */
 int rt_slow_end_async(__u32 kind, __s64 result);
 
 #endif

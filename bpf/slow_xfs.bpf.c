@@ -109,40 +109,16 @@ int BPF_PROG(rt_slow_xfs_truncate_in, void *idmap, struct dentry *dentry)
 
 RT_SLOW_END(rt_slow_xfs_truncate_out, "xfs_vn_setattr_size", RT_SLOW_TRUNCATE)
 
-SEC("?fentry/xfs_vn_create")
-int BPF_PROG(rt_slow_xfs_create_in, void *idmap, struct inode *dir)
-{
-	begin(dir, RT_SLOW_CREATE);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_xfs_create_in, "xfs_vn_create", begin, RT_SLOW_CREATE, void *idmap)
 RT_SLOW_END(rt_slow_xfs_create_out, "xfs_vn_create", RT_SLOW_CREATE)
 
-SEC("?fentry/xfs_vn_mkdir")
-int BPF_PROG(rt_slow_xfs_mkdir_in, void *idmap, struct inode *dir)
-{
-	begin(dir, RT_SLOW_CREATE);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_xfs_mkdir_in, "xfs_vn_mkdir", begin, RT_SLOW_CREATE, void *idmap)
 RT_SLOW_END(rt_slow_xfs_mkdir_out, "xfs_vn_mkdir", RT_SLOW_CREATE)
 
-SEC("?fentry/xfs_vn_rename")
-int BPF_PROG(rt_slow_xfs_rename_in, void *idmap, struct inode *dir)
-{
-	begin(dir, RT_SLOW_RENAME);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_xfs_rename_in, "xfs_vn_rename", begin, RT_SLOW_RENAME, void *idmap)
 RT_SLOW_END(rt_slow_xfs_rename_out, "xfs_vn_rename", RT_SLOW_RENAME)
 
-SEC("?fentry/xfs_vn_unlink")
-int BPF_PROG(rt_slow_xfs_unlink_in, struct inode *dir)
-{
-	begin(dir, RT_SLOW_UNLINK);
-	return 0;
-}
-
+RT_SLOW_DIRECTORY(rt_slow_xfs_unlink_in, "xfs_vn_unlink", begin, RT_SLOW_UNLINK)
 RT_SLOW_END(rt_slow_xfs_unlink_out, "xfs_vn_unlink", RT_SLOW_UNLINK)
 
 /* A task is about to wait for space in the log, which the AIL's thread frees: it writes metadata back. */
