@@ -64,15 +64,15 @@ __noinline int rt_note_task(__u32 pid, __u32 array)
 }
 
 /*
- * True if a name is known for the IO of a kworker. What it dirties in other work does not replace that name: ext4-rsv-conversion, for
+ * True for a kworker that has written back. What it dirties in other work does not replace the name of that: ext4-rsv-conversion, for
  * example, runs in the worker that has just written the data.
  */
-static __always_inline bool has_submitted_as_worker(const struct rt_task_key *key)
+static __always_inline bool has_written_back(const struct rt_task_key *key)
 {
 	struct rt_task_id id = { .pid = key->pid, .array = key->array };
 	struct rt_task *task = bpf_map_lookup_elem(&rt_tasks, &id);
 
-	return task && task->work[0];
+	return task && task->work[0] == 'f';	/* flush-MAJOR:MINOR */
 }
 
 __noinline int rt_replace_task_slot(__u64 at, __u64 wanted, __u64 bytes, __u32 instance)
@@ -87,7 +87,7 @@ __noinline int rt_replace_task_slot(__u64 at, __u64 wanted, __u64 bytes, __u32 i
 	if (!p)
 		return 0;
 	s = &p->slot[at & (RT_TASK_SLOTS - 1)];
-	if ((key->origin_op & 7) != RT_OP_DIRTY || !has_submitted_as_worker(key))
+	if ((key->origin_op & 7) != RT_OP_DIRTY || !has_written_back(key))
 		rt_note_task(key->pid, key->array);
 	if (s->key == wanted && s->io.bios) {
 		rt_bump(s->io.bios, 1);
