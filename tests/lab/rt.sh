@@ -78,10 +78,13 @@ for i in "${members[@]}"; do delay "slow$i" "loop$i" 100 0 0; done
 graph __rwbase_read_lock rwbase_write_lock
 begin_slow readers -t 5ms md121
 jobs=()
-for job in 1 2 3; do
-	for ((i = 0; i < 10; i++)); do dd if=shared of=/dev/null bs=4k count=1 skip="$job" iflag=direct status=none; done &
+# Two readers read again at once, at whatever moment the third one begins.
+for job in 1 2; do
+	dd if=shared of=/dev/null bs=4k count=10 skip="$job" iflag=direct status=none &
 	jobs+=($!)
 done
+for ((i = 0; i < 10; i++)); do dd if=shared of=/dev/null bs=4k count=1 iflag=direct status=none; done &
+jobs+=($!)
 for ((i = 0; i < 10; i++)); do dd if=/dev/zero of=shared bs=4k count=1 seek="$i" conv=notrunc status=none; done
 wait "${jobs[@]}"
 end_slow
