@@ -145,7 +145,7 @@ fn recorded(commit: &Commit, record: u64) -> Option<u64> {
 }
 
 /// Start of the first and end of the last sleep of the journal's thread for ordered data.
-fn ordered(commit: &Commit) -> Option<(u64, u64)> {
+pub(super) fn ordered(commit: &Commit) -> Option<(u64, u64)> {
     slept_in(commit, |stack| {
         stack.iter().any(|f| {
             matches!(

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::commit::flushes;
-use super::event::{Commit, Kind, LockWait, Operation, Purpose, STATES, Sleep};
+use super::event::{Commit, Kind, LockWait, MemberIo, Operation, Purpose, STATES, Sleep};
 use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, pre_read, sleep, task};
 use super::phase::{Phase, classify};
 use super::sentence::sentence;
@@ -118,6 +118,24 @@ fn reads_for_parity_are_a_part_of_the_wait_for_writes() {
     assert_eq!((culprit.member, culprit.other_members_ns), (Some((SDC, 40 * MS)), 30 * MS));
 }
 
+/// A write of data, between these times in ms.
+fn write(dev: u32, from: u64, to: u64) -> MemberIo {
+    MemberIo { flush: false, ..flush(dev, from, to) }
+}
+
+#[test]
+fn the_last_write_is_the_cause_only_if_it_explains_the_wait() {
+    let wait = ["io_schedule", "folio_wait_writeback", "ext4_sync_file"];
+    let op = fsync(100, vec![sleep(&wait, 0, 100)]);
+    let member = |from| {
+        let ios = [write(SDA, 60, 99), write(SDC, 20, 25), write(SDC, from, 100)];
+        Waterfall::new(&op, &[], &ios).parts[&Phase::OwnData].culprit.member
+    };
+    // 10 ms in two IOs
+    assert_eq!(member(95), Some((SDC, 5 * MS)));
+    assert_eq!(member(96), None);
+}
+
 #[test]
 fn reads_for_parity_are_a_part_of_the_wait_for_the_journal() {
     let mut commit = commit([0, 1, 2, 3, 4, 80, 90, 91]);
@@ -166,9 +184,13 @@ fn ordered_data_names_its_file_and_external_journals_flush_first() {
         ),
     ];
     let op = fsync(111, vec![sleep(WAIT, 0, 111)]);
-    let waterfall = Waterfall::new(&op, &[&commit], &[]);
-    assert_eq!(waterfall.parts[&Phase::OrderedData].ns, 60 * MS);
-    assert_eq!(waterfall.parts[&Phase::OrderedData].culprit.file.map(|f| f.inode), Some(13));
+    // The last write belongs to the journal.
+    let ios = [write(SDA, 20, 40), write(SDC, 20, 69), write(SDA, 70, 99)];
+    let waterfall = Waterfall::new(&op, &[&commit], &ios);
+    let ordered = &waterfall.parts[&Phase::OrderedData];
+    assert_eq!(ordered.ns, 60 * MS);
+    assert_eq!(ordered.culprit.file.map(|f| f.inode), Some(13));
+    assert_eq!(ordered.culprit.member, Some((SDC, 49 * MS)));
     assert_eq!(waterfall.parts[&Phase::DataFlush].ns, 15 * MS);
 }
 

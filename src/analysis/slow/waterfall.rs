@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::commit::cut;
+use super::commit::{cut, ordered};
 use super::event::{Commit, Holder, Kind, MemberIo, Operation, Request, Sleep, Stack, State, Task};
 use super::phase::{Phase, classify};
 use crate::analysis::files::FileId;
@@ -111,7 +111,7 @@ impl Waterfall {
     /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for parity, and returns
     /// its length. `ns` is the time asleep within `span`.
     fn add_pre_reads(&mut self, span: (u64, u64), ns: u64, ios: &[MemberIo]) -> u64 {
-        let in_flight = pre_reads(span, ios);
+        let in_flight = in_flight(span, ios, |b| b.pre_read);
         let length = span.1.saturating_sub(span.0);
         // Several waits with other work between them cannot be divided.
         if in_flight == 0 || length > ns + ns / 4 + GAPS_NS {
@@ -171,6 +171,7 @@ impl Waterfall {
     /// Finds the cause of a phase of a commit.
     fn blame_commit(&mut self, phase: Phase, commit: &Commit, ios: &[MemberIo]) {
         let culprit = &mut self.parts.entry(phase).or_default().culprit;
+        let is_data = |b: &MemberIo| b.write && !b.flush;
         match phase {
             Phase::TransactionLocked => {
                 if let Some(Holder { task, handle, .. }) = commit.holders.last() {
@@ -183,6 +184,10 @@ impl Waterfall {
                 culprit.file = longest.map(|o| o.file);
                 culprit.task = longest.and_then(|o| o.writer.clone());
                 culprit.bytes = longest.and_then(|o| o.bytes);
+                if let Some(span) = ordered(commit) {
+                    culprit.waited((0, span.1), ios, is_data);
+                    culprit.forget_unless_busy(span, ios, is_data);
+                }
             }
             Phase::JournalBlocks | Phase::CommitFlush | Phase::CommitRecord
                 if commit.journal.is_some() =>
@@ -197,7 +202,7 @@ impl Waterfall {
             }
             Phase::JournalBlocks => {
                 if let Some(until) = commit.record_ns.or_else(|| commit.reached(State::Record)) {
-                    culprit.waited((0, until), ios, |b| b.write && !b.flush);
+                    culprit.waited((0, until), ios, is_data);
                 }
             }
             Phase::PreviousCommit | Phase::CommitStart | Phase::JournalBuffer => {
@@ -264,6 +269,9 @@ impl Waterfall {
                 // all the time.
                 let from = if phase == Phase::DirectIo { op.start_ns } else { 0 };
                 culprit.waited((from, sleep.last_ns), ios, |b| b.write == write);
+                if phase == Phase::OwnData {
+                    culprit.forget_unless_busy((sleep.first_ns, sleep.last_ns), ios, |b| b.write);
+                }
             }
             Phase::InodeLock => {
                 culprit.task.clone_from(&op.lock.holder);
@@ -327,6 +335,20 @@ impl Culprit {
         }
     }
 
+    /// Forgets the member if its IO was in flight in less than a tenth of the time: the end of the
+    /// last of many short IOs is no cause.
+    fn forget_unless_busy(
+        &mut self,
+        span: (u64, u64),
+        ios: &[MemberIo],
+        is: impl Fn(&MemberIo) -> bool,
+    ) {
+        self.member.take_if(|(dev, _)| {
+            let busy = in_flight(span, ios, |b| b.dev == *dev && is(b));
+            busy < span.1.saturating_sub(span.0) / 10
+        });
+    }
+
     /// Sets the member with the longest IO between two times, and the longest IO of another member.
     fn longest(&mut self, span: (u64, u64), ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) {
         let among = || ios.iter().filter(|b| is(b) && b.overlaps(span));
@@ -350,10 +372,10 @@ impl Culprit {
     }
 }
 
-/// Time in ns between `from` and `to` with at least one read for parity in flight.
-fn pre_reads((from, to): (u64, u64), ios: &[MemberIo]) -> u64 {
-    let reads = ios.iter().filter(|b| b.pre_read && b.overlaps((from, to)));
-    let mut spans: Vec<(u64, u64)> = reads.map(|b| (b.start_ns, b.end_ns.min(to))).collect();
+/// Time in ns between `from` and `to` with at least one such IO in flight.
+fn in_flight((from, to): (u64, u64), ios: &[MemberIo], is: impl Fn(&MemberIo) -> bool) -> u64 {
+    let ios = ios.iter().filter(|b| is(b) && b.overlaps((from, to)));
+    let mut spans: Vec<(u64, u64)> = ios.map(|b| (b.start_ns, b.end_ns.min(to))).collect();
     spans.sort_unstable();
     let (mut ns, mut until) = (0, from);
     for (start, end) in spans {

@@ -44,7 +44,7 @@ pub(super) fn draw(
         (figures::notes(s), sources)
     });
     let mut lines = help_notes(&notes, room, palette);
-    lines.extend(help_keys(&VIEWS.map(|v| v.title), &KEYS, room, palette));
+    lines.extend(help_keys(&VIEWS.map(|v| v.0), &KEYS, room, palette));
     lines.push(Line::default());
     for figure in FIGURES {
         lines.extend(wrap(figure, room, 9).into_iter().map(Line::from));

@@ -26,28 +26,20 @@ use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends};
 use crate::ui::text::{clean, cut, wrap};
 
-pub(super) struct View {
-    pub title: &'static str,
-    draw: fn(&mut Pen<'_>, &Scene<'_>),
-}
-
-impl View {
-    const fn new(title: &'static str, draw: fn(&mut Pen<'_>, &Scene<'_>)) -> Self {
-        Self { title, draw }
-    }
-}
+/// Title, and what draws the view.
+pub(super) type View = (&'static str, fn(&mut Pen<'_>, &Scene<'_>));
 
 /// All views, in the order of their digits.
 pub(super) const VIEWS: [View; 5] = [
-    View::new("overview", overview::draw),
-    View::new("groups", groups::draw),
-    View::new("processes", tables::tasks),
-    View::new("files", tables::files),
-    View::new("CPU", tables::cpu),
+    ("overview", overview::draw),
+    ("groups", groups::draw),
+    ("processes", tables::tasks),
+    ("files", tables::files),
+    ("CPU", tables::cpu),
 ];
 
 /// Input of a view.
-struct Scene<'a> {
+pub(super) struct Scene<'a> {
     state: &'a State,
     snapshot: &'a AllocSnapshot,
     fs: &'a FsAlloc,
@@ -74,7 +66,7 @@ pub(super) fn draw(
         Some((snapshot, Some(fs))) => {
             let scene = Scene { state, snapshot, fs, palette };
             header(&mut pen, &scene);
-            (VIEWS[state.tabs.shown()].draw)(&mut pen, &scene);
+            VIEWS[state.tabs.shown()].1(&mut pen, &scene);
         }
     }
     let buffer = frame.buffer_mut();
@@ -129,7 +121,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         let mark = if i == 0 { mark } else { "  " };
         pen.text(&format!("{mark}{line}"), style);
     }
-    let titles = VIEWS.map(|v| v.title);
+    let titles = VIEWS.map(|v| v.0);
     let tabs = pen::tabs(&titles, state.tabs.shown(), columns, palette);
     pen.line(&Line::from(tabs));
 }

@@ -83,7 +83,7 @@ fn every_view_at_every_size() {
                 sheet.push_str(&format!("--- {name}\n"));
                 sheet.push_str(&drawn(&shown, &(i + 1).to_string(), size));
             }
-            insta::assert_snapshot!(format!("{}_{}x{}", view.title, size.0, size.1), sheet);
+            insta::assert_snapshot!(format!("{}_{}x{}", view.0, size.0, size.1), sheet);
         }
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn draw(
     let notes = snapshot.map(|s| s.notes.as_slice()).unwrap_or_default();
     let mut lines = help_notes(notes, room, palette);
     lines.push(Line::styled("keys", palette.title()));
-    lines.extend(help_keys(&VIEWS.map(|v| v.title), &KEYS, room, palette));
+    lines.extend(help_keys(&VIEWS.map(|v| v.0), &KEYS, room, palette));
     lines.push(Line::default());
     lines.push(Line::styled("figures", palette.title()));
     lines.extend(FIGURES.into_iter().map(Line::raw));

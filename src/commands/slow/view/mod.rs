@@ -18,29 +18,21 @@ use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends};
 use crate::ui::text::{clean, cut, wrap};
 
-pub(super) struct View {
-    pub title: &'static str,
-    draw: fn(&mut Pen<'_>, &Scene<'_>),
-}
-
-impl View {
-    const fn new(title: &'static str, draw: fn(&mut Pen<'_>, &Scene<'_>)) -> Self {
-        Self { title, draw }
-    }
-}
+/// Title, and what draws the view.
+pub(super) type View = (&'static str, fn(&mut Pen<'_>, &Scene<'_>));
 
 /// All views, in the order of their digits.
 pub(super) const VIEWS: [View; 6] = [
-    View::new("operations", operations::draw),
-    View::new("files", groups::files),
-    View::new("processes", groups::tasks),
-    View::new("phases", groups::phases),
-    View::new("journal", journal::draw),
-    View::new("locks", groups::locks),
+    ("operations", operations::draw),
+    ("files", groups::files),
+    ("processes", groups::tasks),
+    ("phases", groups::phases),
+    ("journal", journal::draw),
+    ("locks", groups::locks),
 ];
 
 /// Input of a view.
-struct Scene<'a> {
+pub(super) struct Scene<'a> {
     state: &'a State,
     snapshot: &'a SlowSnapshot,
     palette: Palette,
@@ -69,7 +61,7 @@ pub(super) fn draw(
                 Some(tabs) => operations::open(&mut pen, &scene, tabs),
                 None => {
                     header(&mut pen, &scene);
-                    (VIEWS[state.tabs.shown()].draw)(&mut pen, &scene);
+                    VIEWS[state.tabs.shown()].1(&mut pen, &scene);
                 }
             }
         }
@@ -113,7 +105,7 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         let mark = if i == 0 { mark } else { "  " };
         pen.text(&format!("{mark}{line}"), style);
     }
-    let titles = VIEWS.map(|v| v.title);
+    let titles = VIEWS.map(|v| v.0);
     let tabs = pen::tabs(&titles, state.tabs.shown(), columns, palette);
     pen.line(&Line::from(tabs));
 }
