@@ -547,6 +547,41 @@ print(json.dumps([[a, b, int(c), int(d)] for a, b, c, d in rows]))";
 }
 
 #[test]
+fn duckdb_answers_the_queries_of_the_docs() {
+    if !exports() {
+        return;
+    }
+    let Some(python) = python("duckdb") else {
+        return skipped("DuckDB's Python package is not on this machine (tools/setup --lab)");
+    };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folder = Folder::new();
+    let recording = root.join("tests/incidents/recorded/postgresql-slow-member.rtrace");
+    let table = folder.path("incident.parquet").display().to_string();
+    let recording = recording.display().to_string();
+    let out = raidtrace(&["export", &recording, "-f", "parquet", "-o", &table]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let script = "import duckdb, json, re, sys
+text = open(sys.argv[1]).read()
+def answer(sql):
+    found = duckdb.sql(sql)
+    cells = ([str('' if v is None else v) for v in row] for row in [found.columns, *found.fetchall()])
+    return ''.join(' | '.join(row).rstrip() + '\\n' for row in cells)
+queries = re.findall(r'```sql\n(.*?)```\n```text\n(.*?)```', text, re.S)
+print(json.dumps([[sql, shown, answer(sql)] for sql, shown in queries]))";
+    let docs = root.join("docs/queries.md");
+    let mut command = Command::new(python);
+    command.args(["-c", script]).arg(docs).current_dir(folder.path("."));
+    let out = run(&mut command);
+    assert_eq!(out.code(), Some(0), "{}", out.stderr);
+    let queries: Vec<(String, String, String)> = serde_json::from_str(&out.stdout).unwrap();
+    assert_eq!(queries.len(), 10);
+    for (sql, shown, answer) in queries {
+        assert_eq!(shown, answer, "{sql}");
+    }
+}
+
+#[test]
 fn pyarrow_polars_and_pandas_read_the_recording_as_it_is() {
     let folder = Folder::new();
     let file = folder.file("a.rtrace", DEMO);
