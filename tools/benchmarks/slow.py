@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Cost of raidtrace slow.
 
-Two loads, each with and without the programs in turns: two processes that wake each other up, which
-switches the context as often as possible and calls no filesystem; and fsync in a loop on ext4 in memory.
-The run time of the programs is from the kernel's BPF statistics, which add 50 ns or more to each run. The target
-for an fsync uses this run time, because the time of the loop itself varies by more than the target.
+Three loads, each with and without the programs in turns: two processes that wake each other up, which
+switches the context as often as possible and calls no filesystem; fsync in a loop on ext4 in memory; and
+asynchronous direct reads there (libaio, 32 in flight), as many as the CPUs can do.
+The run time of the programs is from the kernel's BPF statistics, which add 50 ns or more to each run. The targets
+for an fsync and for reads use this run time, because what the loops reach varies by more than the targets.
 """
 
 import contextlib
@@ -15,11 +16,13 @@ import statistics
 import subprocess
 import time
 
-from .measure import ATTACH_TIMEOUT, binary, ext4, loaded, loops, prepare, tmpfs
+from .measure import ATTACH_TIMEOUT, binary, bpf_statistics, ext4, fio, loaded, loops, prepare, tmpfs
 
 SWITCHES = 100_000  # per second
 SHARE = 0.01  # of all CPUs at SWITCHES
 SLOWER = 0.03  # of an fsync
+ASYNCHRONOUS = 100_000  # reads per second
+FEWER = 0.03  # of all CPUs, and so of what they can read, at ASYNCHRONOUS
 STATISTICS_NS = 50  # minimum that BPF statistics add to each run
 
 
@@ -88,45 +91,73 @@ def tracing(where):
             process.communicate()
 
 
+def in_programs(pid, work):
+    """Result of work(), and by program its seconds and runs meanwhile."""
+    with bpf_statistics():
+        before = loaded(pid)
+        result = work()
+        after = loaded(pid)
+    took = {}
+    for i, (name, ns, runs) in after.items():
+        # The kernel cuts names: several programs may have the same one.
+        was, sums = before[i], took.get(name, (0, 0))
+        took[name] = (sums[0] + (ns - was[1]) / 1e9, sums[1] + runs - was[2])
+    return result, took
+
+
+def without_statistics(spent, runs):
+    return spent - runs * STATISTICS_NS / 1e9
+
+
 def slow(arguments):
-    prepare("bpftool", "mke2fs", "losetup")
-    statistics_switch = pathlib.Path("/proc/sys/kernel/bpf_stats_enabled")
-    switch_ns, without, with_, in_programs, rate = [], [], [], [], 0
+    prepare("bpftool", "mke2fs", "losetup", "fio")
+    seconds, cpus = arguments.seconds, os.cpu_count()
+    switch, syncs, reads = [], [], []
+    fsync_us, iops = ([], []), ([], [])  # without, with
     with tmpfs() as scratch, loops([(scratch / "disk", 1 << 30)]) as (device,), ext4(device, scratch / "mnt") as mount:
-        file = mount / "file"
+        file, data = mount / "file", mount / "data"
         fsyncs(file, 0.5)
+        fio(data, "write", 2, "--size=128M", "--bs=128k", jobs=1)
+
+        def read():
+            return fio(data, "randread", seconds, "--size=128M")
+
         for _ in range(arguments.rounds):
-            without.append(fsyncs(file, arguments.seconds))
+            fsync_us[0].append(fsyncs(file, seconds) * 1e6)
+            iops[0].append(read())
             with tracing(mount) as pid:
-                with_.append(fsyncs(file, arguments.seconds))
-                statistics_switch.write_text("1")
-                before = loaded(pid)
-                each = fsyncs(file, arguments.seconds)
-                after = loaded(pid)
-                spent = sum(ns - before[i][1] for i, (_, ns, _) in after.items() if i in before)
-                runs = sum(n - before[i][2] for i, (_, _, n) in after.items() if i in before)
-                calls = arguments.seconds / each
-                in_programs.append((spent / 1e9 / calls, runs / calls, each))
-                before = loaded(pid)
-                rate = ping_pong(arguments.seconds)
-                after = loaded(pid)
-                statistics_switch.write_text("0")
+                fsync_us[1].append(fsyncs(file, seconds) * 1e6)
+                iops[1].append(read())
+                each, took = in_programs(pid, lambda: fsyncs(file, seconds))
+                spent, runs = map(sum, zip(*took.values()))
+                syncs.append((spent * each / seconds, runs * each / seconds, each))
+                rate, took = in_programs(pid, read)
+                spent, runs = map(sum, zip(*took.values()))
+                reads.append((spent / rate / seconds, runs / rate / seconds))
+                rate, took = in_programs(pid, lambda: ping_pong(seconds))
                 # Most switches include a wake-up.
-                took = {name: (ns - before[i][1], runs - before[i][2]) for i, (name, ns, runs) in after.items() if i in before}
-                total = sum(took[name][0] for name in ("rt_slow_switch", "rt_slow_waking"))
-                switch_ns.append(total / max(took["rt_slow_switch"][1], 1))
-    each = statistics.median(switch_ns)
-    share = each * SWITCHES / 1e9 / os.cpu_count()
-    spent, runs, fsync = (statistics.median(values) for values in zip(*in_programs))
-    slower = (spent - runs * STATISTICS_NS / 1e9) / fsync
-    print(f"context switch: {each:.0f} ns in the programs of switch and wake-up, statistics included ({rate:.0f} switches a second here)")
+                total = took["rt_slow_switch"][0] + took["rt_slow_waking"][0]
+                switch.append((total / max(took["rt_slow_switch"][1], 1), rate))
+    median = statistics.median
+    each, rate = map(median, zip(*switch))
+    share = each * SWITCHES / cpus
+    spent, runs, fsync = map(median, zip(*syncs))
+    slower = without_statistics(spent, runs) / fsync
+    print(f"context switch: {1e9 * each:.0f} ns in the programs of switch and wake-up, statistics included ({rate:.0f} switches a second here)")
     print(
-        f"fsync: {1e6 * statistics.median(without):.1f} us without, {1e6 * statistics.median(with_):.1f} us with; "
+        f"fsync: {median(fsync_us[0]):.1f} us without, {median(fsync_us[1]):.1f} us with; "
         f"{1e6 * spent:.2f} us in {runs:.0f} runs of programs, of which statistics take {1e-3 * runs * STATISTICS_NS:.2f} us"
     )
+    spent, runs = map(median, zip(*reads))
+    fewer = without_statistics(spent, runs) * ASYNCHRONOUS / cpus
+    print(
+        f"asynchronous read: {median(iops[0]):.0f} a second without, {median(iops[1]):.0f} with; "
+        f"{1e9 * spent:.0f} ns in {runs:.1f} runs of programs, of which statistics take {runs * STATISTICS_NS:.0f} ns"
+    )
     checks = [
-        (f"{100 * share:.2f} % of {os.cpu_count()} CPUs at {SWITCHES} switches a second (target {100 * SHARE:.0f} %)", share <= SHARE),
+        (f"{100 * share:.2f} % of {cpus} CPUs at {SWITCHES} switches a second (target {100 * SHARE:.0f} %)", share <= SHARE),
         (f"{100 * slower:.1f} % of an fsync on a disk in memory are in the programs (target {100 * SLOWER:.0f} %)", slower <= SLOWER),
+        (f"{100 * fewer:.1f} % of {cpus} CPUs at {ASYNCHRONOUS} asynchronous reads a second (target {100 * FEWER:.0f} %)", fewer <= FEWER),
     ]
     for text, ok in checks:
         print(f"{'ok' if ok else 'MISS'}: {text}")
