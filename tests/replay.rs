@@ -567,7 +567,7 @@ def answer(sql):
     found = duckdb.sql(sql)
     cells = ([str('' if v is None else v) for v in row] for row in [found.columns, *found.fetchall()])
     return ''.join(' | '.join(row).rstrip() + '\\n' for row in cells)
-queries = re.findall(r'```sql\n(.*?)```\n```text\n(.*?)```', text, re.S)
+queries = re.findall(r'```sql\\n(.*?)```\\n```text\\n(.*?)```', text, re.S)
 print(json.dumps([[sql, shown, answer(sql)] for sql, shown in queries]))";
     let docs = root.join("docs/queries.md");
     let mut command = Command::new(python);

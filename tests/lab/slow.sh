@@ -72,11 +72,11 @@ wait_idle 1
 for i in 0 1 2; do delay "slow$i" "loop$i" 1000 0 0; done
 rm fragmented &
 remover=$!
-# rm truncates the file once it has no name.
-is_unlinked() {
-	[ ! -e fragmented ]
+# rm truncates the file once it has no name, and reads its extents with the handle open.
+is_truncating() {
+	grep -q ext4_truncate "/proc/$remover/stack"
 }
-wait_until 120 is_unlinked
+wait_until 120 is_truncating
 synced locked
 wait "$remover"
 for i in 0 1 2; do delay "slow$i" "loop$i" 0 0 0; done
