@@ -26,6 +26,10 @@ const GUEST_MIB: u64 = 4096;
 /// Limit for a guest in seconds, many times the longest run on an idle machine. The scripts' own
 /// waits have shorter limits and name what they wait for.
 const TIMEOUT: &str = "3000";
+/// Scenarios that compare times. A guest's clock counts its instructions there, so that it stands
+/// still while this machine runs something else, and does not wait for timers.
+const COUNTS_INSTRUCTIONS: [&str; 8] =
+    ["slow", "slow_async", "slow_files", "slow_md", "slow_parts", "slow_unended", "slow_xfs", "rt"];
 /// Pseudo-scenario: the core group of `tools/truth`, which boots its own guests.
 pub const CORE: &str = "truth";
 
@@ -199,12 +203,15 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     let program = program().map_err(|e| failed("a copy of raidtrace", e))?;
 
     let mut vm = Command::new(Path::new(HOME).join("tools/vm"));
-    if ["device_read", "slow_async"].contains(&scenario) {
+    if ["device_read", "slow_async", "slow_unended"].contains(&scenario) {
         let Some(fio) = fio() else { return Ok(Err("no fio on this machine".to_owned())) };
         vm.arg("--file").arg(fio);
     }
     if scenario == "nvme" {
         (0..6).for_each(|_| _ = vm.args(["--nvme", "1G,paths=2"]));
+    }
+    if COUNTS_INSTRUCTIONS.contains(&scenario) {
+        vm.args(["--icount", "0"]);
     }
     let output = vm
         .args(["--memory", memory(scenario)])

@@ -43,7 +43,7 @@ def guest(arguments):
         load_binary = f"{scratch}/dirtied"
         run("cc", "-O2", "-o", load_binary, str(pathlib.Path(__file__).with_suffix(".c")))
         lines = subprocess.run(
-            [ROOT / "tools/vm", "--icount", "--timeout", "1800",
+            [ROOT / "tools/vm", "--icount", "0", "--cpus", "1", "--timeout", "1800",
              "--file", f"{binary()}:/lab/raidtrace", "--file", load_binary,
              arguments.guest, pathlib.Path(__file__).with_suffix(".sh"), str(number), str(FILES), "1"],
             stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
