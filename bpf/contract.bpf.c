@@ -64,6 +64,7 @@ struct {
 	struct rt_alloc_task_key alloc_task_key;
 	struct rt_sample sample;
 	struct rt_sample_ticks sample_ticks;
+	struct rt_slow_async slow_async;
 	struct rt_slow_operation slow_operation;
 	struct rt_slow_commit slow_commit;
 	struct rt_slow_io slow_io;

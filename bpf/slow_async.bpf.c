@@ -20,6 +20,8 @@ enum {
 /* Sends an operation that was slow. The details of its submission, if there are any, are in rt_slow_submissions. */
 static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 {
+	/* while one that has not ended is sent, its completion may send it too; not the address of a kiocb */
+	__u64 key = a->slept || a->end_ns ? iocb : RT_SLOW_TASKS;
 	/* without sleeps a quarter suffices, of which userspace knows the rest to be 0 */
 	__u64 size = a->slept ? sizeof(struct rt_slow_operation) :
 				__builtin_offsetof(struct rt_slow_operation, off_cpu.sleeps);
@@ -31,9 +33,9 @@ static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 	if (!a->slept) {
 		none = bpf_map_lookup_elem(&rt_slow_zero, &zero);
 		if (none)
-			bpf_map_update_elem(&rt_slow_submissions, &iocb, none, BPF_ANY);
+			bpf_map_update_elem(&rt_slow_submissions, &key, none, BPF_ANY);
 	}
-	o = bpf_map_lookup_elem(&rt_slow_submissions, &iocb);
+	o = bpf_map_lookup_elem(&rt_slow_submissions, &key);
 	if (!o) {
 		rt_slow_lost(operations);
 		return 0;
@@ -55,6 +57,8 @@ static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 	o->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	if (bpf_ringbuf_output(&rt_slow_events, o, size, 0))
 		rt_slow_lost(events);
+	if (!a->slept)
+		bpf_map_delete_elem(&rt_slow_submissions, &key);
 	return 0;
 }
 
@@ -83,10 +87,21 @@ static __noinline int finish(__u64 iocb)
 		if (sum)
 			__sync_fetch_and_add(&sum->slow, 1);
 		send(iocb, &a);
-		bpf_map_delete_elem(&rt_slow_submissions, &iocb);
-	} else if (a.slept) {
-		bpf_map_delete_elem(&rt_slow_submissions, &iocb);
 	}
+	if (a.slept)
+		bpf_map_delete_elem(&rt_slow_submissions, &iocb);
+	return 0;
+}
+
+__noinline int rt_slow_send_async(__u64 iocb)
+{
+	struct rt_slow_async a, *found = bpf_map_lookup_elem(&rt_slow_async, &iocb);
+
+	if (!found)
+		return 0;
+	a = *found;
+	if (!a.end_ns)
+		send(iocb, &a);
 	return 0;
 }
 

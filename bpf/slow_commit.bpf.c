@@ -80,6 +80,7 @@ int BPF_PROG(rt_slow_commit_start, struct journal_s___rt *journal,
 	c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
 	if (!c)
 		return 0;
+	c->event = RT_SLOW_EVENT_COMMIT;
 	c->pid = pid;
 	c->dev = dev;
 	c->journal_dev = BPF_CORE_READ(journal, j_dev, bd_dev);
@@ -165,7 +166,6 @@ int BPF_PROG(rt_slow_commit_end)
 	if (!c)
 		return 0;
 	c->off_cpu.missed_ns += t ? t->no_entry_ns : 0;
-	c->event = RT_SLOW_EVENT_COMMIT;
 	if (bpf_ringbuf_output(&rt_slow_events, c, sizeof(*c), 0))
 		rt_slow_lost(events);
 	bpf_map_delete_elem(&rt_slow_commits, &pid);

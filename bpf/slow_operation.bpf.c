@@ -6,23 +6,20 @@
 #include "compat.bpf.h"
 #include "slow_operation.bpf.h"
 
-/* Completes the event and sends it. */
-static __always_inline void send(struct rt_slow_operation *o, const struct rt_slow_task *t,
-				 __u64 now)
+/* Completes the event of an operation of a thread and sends it. now: 0 if the operation has not ended */
+static __always_inline void send(struct rt_slow_operation *o, const struct rt_slow_task *t, __u32 pid, __u64 now)
 {
 	struct inode *inode = (struct inode *)t->inode;
-	__u64 id = bpf_get_current_pid_tgid();
 
 	o->event = RT_SLOW_EVENT_OPERATION;
-	o->pid = id;
-	o->tgid = id >> 32;
+	o->pid = pid;
 	o->kind = t->kind;
 	o->flags = t->flags;
 	o->start_ns = t->start_ns;
 	o->end_ns = now;
+	o->since_ns = t->since_ns;
 	o->position = t->position;
 	o->bytes = t->bytes;
-	bpf_get_current_comm(o->comm, sizeof(o->comm));
 	o->dev = t->dev;
 	if (inode) {
 		o->inode = BPF_CORE_READ(inode, i_ino);
@@ -61,7 +58,9 @@ __noinline int rt_slow_end(__u32 kind)
 		o = rt_slow_details(t, pid);
 		if (o) {
 			o->off_cpu.missed_ns += t->no_entry_ns;
-			send(o, t, now);
+			o->tgid = bpf_get_current_pid_tgid() >> 32;
+			bpf_get_current_comm(o->comm, sizeof(o->comm));
+			send(o, t, pid, now);
 		}
 	}
 	if (t->sleeps)
@@ -189,3 +188,57 @@ int BPF_PROG(rt_slow_truncate_in, struct inode *inode)
 }
 
 RT_SLOW_END(rt_slow_truncate_out, "ext4_truncate", RT_SLOW_TRUNCATE)
+
+/* Sends the operation or the commit of a slot of rt_slow_tasks that has not ended. The task may end it meanwhile. */
+static __noinline int send_slot(__u32 slot)
+{
+	struct rt_slow_task *t = bpf_map_lookup_elem(&rt_slow_tasks, &slot);
+	struct rt_slow_operation *o = (void *)0;
+	struct rt_slow_commit *c;
+	__u64 key = slot;	/* not the address of a kiocb */
+	__u32 pid, zero = 0;
+	void *none;
+
+	if (!t)
+		return 0;
+	pid = t->pid;
+	if (!pid)
+		return 0;
+	if (t->kind == RT_SLOW_JBD2) {
+		c = bpf_map_lookup_elem(&rt_slow_commits, &pid);
+		if (c && bpf_ringbuf_output(&rt_slow_events, c, sizeof(*c), 0))
+			rt_slow_lost(events);
+		return 0;
+	}
+	if (bpf_ktime_get_ns() - t->start_ns < rt_slow_threshold)
+		return 0;
+	if (t->sleeps)
+		o = bpf_map_lookup_elem(&rt_slow_operations, &pid);
+	if (!o) {
+		none = bpf_map_lookup_elem(&rt_slow_zero, &zero);
+		if (!none || bpf_map_update_elem(&rt_slow_submissions, &key, none, BPF_ANY))
+			return 0;
+		o = bpf_map_lookup_elem(&rt_slow_submissions, &key);
+	}
+	if (o)
+		send(o, t, pid, 0);
+	bpf_map_delete_elem(&rt_slow_submissions, &key);
+	return 0;
+}
+
+/*
+ * Not attached: userspace runs it for each RT_SLOW_PART slots of rt_slow_tasks, of which the first argument is the first, and for
+ * kiocbs of rt_slow_async that have been submitted (the second argument).
+ */
+SEC("?raw_tp")
+int rt_slow_unended(__u64 *ctx)
+{
+	__u32 i, first = ctx[0];
+	__u64 iocb = ctx[1];
+
+	if (iocb)
+		return rt_slow_send_async(iocb);
+	for (i = 0; i < RT_SLOW_PART; i++)
+		send_slot(first + i);
+	return 0;
+}

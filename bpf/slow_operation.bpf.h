@@ -148,4 +148,7 @@ int rt_slow_end(__u32 kind);
 /* Like rt_slow_end(), at the end of a read or write, which may be asynchronous and go on. */
 int rt_slow_end_async(__u32 kind, __s64 result);
 
+/* Sends an asynchronous operation that has not ended. Always returns 0. */
+int rt_slow_send_async(__u64 iocb);
+
 #endif

@@ -111,6 +111,10 @@ use slow_files::slow_readers_have_their_writer;
 mod slow_async;
 use slow_async::asynchronous_io_ends_when_it_completes;
 
+#[path = "lab/slow_unended.rs"]
+mod slow_unended;
+use slow_unended::unended_operations_are_listed;
+
 #[path = "lab/slow_parts.rs"]
 mod slow_parts;
 use slow_parts::{slow_members_are_partitions, slow_writes_have_their_limit};
@@ -232,6 +236,7 @@ on_kernel! {
     refused_bios_are_not_counted
     slow_readers_have_their_writer
     slow_members_are_partitions
+    unended_operations_are_listed
     slow_writes_have_their_limit
     asynchronous_io_ends_when_it_completes
     members_on_device_mapper
@@ -268,6 +273,7 @@ on_kernel! {
     ;
     full:
     asynchronous_io_ends_when_it_completes
+    unended_operations_are_listed
     nvme_multipath_agrees
     nvme_paths_come_and_go
     skew_by_default
@@ -320,6 +326,7 @@ on_kernel! {
     ;
     full:
     asynchronous_io_ends_when_it_completes
+    unended_operations_are_listed
     nvme_multipath_agrees
     nvme_paths_come_and_go
     a_reload_loses_nothing
@@ -360,6 +367,7 @@ on_kernel! {
     ;
     full:
     asynchronous_io_ends_when_it_completes
+    unended_operations_are_listed
 }
 
 // Debian's plain (not cloud) flavour, where ext4 is a module: with and without the module's BTF.

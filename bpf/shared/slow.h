@@ -10,6 +10,7 @@
 
 enum rt_slow_limits {
 	RT_SLOW_TASKS = 1 << 16,	/* slots of rt_slow_tasks, indexed by the low bits of a thread id */
+	RT_SLOW_PART = 1 << 10,		/* slots in a run of rt_slow_unended */
 	RT_SLOW_OPERATIONS = 12288,	/* concurrent operations that have slept */
 	RT_SLOW_SLEEPS = 16,		/* distinct stacks kept per operation or commit; a power of two */
 	RT_SLOW_ASYNC = 65536,		/* concurrent asynchronous reads and writes */
@@ -155,14 +156,15 @@ struct rt_slow_lock {
 	__u8 comm[RT_COMM], current_comm[RT_COMM];
 };
 
-/* Event of an operation that took at least rt_slow_threshold. */
+/* Event of an operation that took at least rt_slow_threshold, or of one that has taken as long and has not ended. */
 struct rt_slow_operation {
 	__u32 event;		/* RT_SLOW_EVENT_OPERATION */
 	__u32 pid, tgid;
 	__u16 kind;
 	__u8 flags;
 	__u8 pad;
-	__u64 start_ns, end_ns;
+	__u64 start_ns, end_ns;	/* end_ns is 0 if it has not ended */
+	__u64 since_ns;		/* start of the current sleep, if it has not ended; 0: it does not sleep */
 	__u64 attempt_ns, queued_ns;	/* as in struct rt_slow_async; 0 for other operations */
 	__u64 inode;		/* inode number */
 	__u32 generation;
@@ -199,7 +201,7 @@ struct rt_slow_inode {
 	__u8 comm[RT_COMM];	/* name of the writer */
 };
 
-/* Event of a commit, sent at its end. */
+/* Event of a commit, sent at its end, and by rt_slow_unended. */
 struct rt_slow_commit {
 	__u32 event;		/* RT_SLOW_EVENT_COMMIT */
 	__u32 pid;		/* thread of the journal */

@@ -41,6 +41,12 @@ pub fn comm(sys: &Sys, pid: u32) -> Option<Vec<u8>> {
     Some(name)
 }
 
+/// Process id of a thread; `None` as for [`sleep`].
+pub fn process(sys: &Sys, pid: u32) -> Option<u32> {
+    let status = sys.text(&format!("/proc/{pid}/status")).filter(|_| sys.has_host_pids())?;
+    status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()
+}
+
 /// Whether a task sleeps. Two equal values in uninterruptible sleep mean that the task has not run
 /// in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

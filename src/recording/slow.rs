@@ -12,7 +12,7 @@ use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::item::Item;
 use crate::analysis::slow::advice::Found;
 use crate::analysis::slow::event::{Kind, Task};
-use crate::analysis::slow::names::Names;
+use crate::analysis::slow::names::{Names, Slow};
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::printable::{escape, sanitize};
 
@@ -42,6 +42,12 @@ pub struct Interval {
     threshold_us: u64,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     operations: Vec<OperationLine>,
+    /// Operations that have not ended, at most 256, and the number of all of them. `total_us` is
+    /// their age.
+    #[serde(default, deserialize_with = "at_most::<_, _, ROWS>")]
+    unended: Vec<OperationLine>,
+    #[serde(default)]
+    unended_count: u64,
     /// All operations that ended, slow or not.
     kinds: BTreeMap<String, KindLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
@@ -153,6 +159,8 @@ impl Interval {
             interval_s: s.interval.as_secs_f64(),
             threshold_us: u64::try_from(s.threshold.as_micros()).unwrap_or(u64::MAX),
             operations: s.operations.iter().map(|o| OperationLine::new(o, s)).collect(),
+            unended: s.unended.iter().map(|o| OperationLine::new(o, s)).collect(),
+            unended_count: s.unended_count,
             kinds: s.kinds.iter().map(kind).collect(),
             commits: s.commits.iter().map(|c| CommitLine::new(c, s)).collect(),
             advice: s.advice.clone(),
@@ -207,8 +215,11 @@ impl Interval {
             reading.names.devices.insert(dev, name.clone());
             reading.numbers.insert(name, dev);
         }
-        let operations: Result<_, String> =
-            self.operations.into_iter().map(|o| o.read(&mut reading)).collect();
+        let mut operations = |lines: Vec<OperationLine>, unended| -> Result<Vec<Slow>, String> {
+            lines.into_iter().map(|line| line.read(unended, &mut reading)).collect()
+        };
+        let unended = operations(self.unended, true)?;
+        let operations = operations(self.operations, false)?;
         let commits: Result<_, String> =
             self.commits.into_iter().map(|c| c.read(&mut reading)).collect();
         let mut kinds = BTreeMap::new();
@@ -225,7 +236,9 @@ impl Interval {
             clock_ns: u64::try_from(time_us).unwrap_or(0).saturating_mul(1000),
             interval,
             threshold: Duration::from_micros(self.threshold_us),
-            operations: operations?,
+            operations,
+            unended,
+            unended_count: self.unended_count,
             kinds,
             commits: commits?,
             advice: self.advice,

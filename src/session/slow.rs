@@ -17,12 +17,14 @@ use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::slow::{Device, SlowProbe};
+use crate::probe::slow::{Device, SlowProbe, Unended};
 use crate::session::Session;
 
+mod earlier;
 mod host;
 mod limits;
 
+use earlier::Earlier;
 use host::{Place, add_journals, devices, facts, io_limits, names, places};
 
 /// Interval of draining the events' buffer.
@@ -53,6 +55,7 @@ pub struct SlowSampler {
     before: Before,
     /// Operations of the last interval that may have held a lock.
     holders: Holders,
+    earlier: Earlier,
 }
 
 /// Cumulative figures at the end of the previous interval.
@@ -95,6 +98,7 @@ impl SlowSampler {
             drained: Instant::now(),
             before: Before::default(),
             holders: Holders::default(),
+            earlier: Earlier::default(),
         })
     }
 
@@ -145,6 +149,15 @@ impl SlowSampler {
     pub fn interval(&mut self, session: &Session) -> Result<SlowSnapshot> {
         // Before the events, which the programs send after they have added to the sums.
         let kinds = self.probe.sums()?;
+        let mut unended = self.probe.unended(session.sys(), &mut self.events)?;
+        let known = unended.operations.iter().map(|o| o.task.pid).collect();
+        let least = u64::try_from(self.threshold.as_nanos()).unwrap_or(u64::MAX);
+        let devices = self.probe.devices();
+        let is_traced = |dev: u32| devices.get(&dev).is_some_and(|d| d.is_filesystem());
+        let others = self.earlier.look(session.sys(), &known, is_traced, (least, monotonic_ns()));
+        unended.count += others.len() as u64;
+        unended.operations.extend(others);
+        unended.operations.sort_by_key(|o| o.start_ns);
         self.drain_now()?;
         // Wait for the commits of the last operations. More operations can end meanwhile.
         let mut seen = 0;
@@ -156,7 +169,7 @@ impl SlowSampler {
             thread::sleep(SETTLE);
             self.drain_now()?;
         }
-        self.snapshot(session, &kinds)
+        self.snapshot(session, &kinds, unended)
     }
 
     /// Adds the paths of files, and then advice, to an interval. Waits up to `patience` for paths,
@@ -178,6 +191,7 @@ impl SlowSampler {
             self.drain(session)?;
             snapshot.names.files = session.locate(files.iter().copied());
         }
+        snapshot.names.files.extend(self.earlier.files.clone());
         if snapshot.operations.is_empty() {
             return Ok(());
         }
@@ -213,6 +227,7 @@ impl SlowSampler {
         &mut self,
         session: &Session,
         kinds: &BTreeMap<Kind, KindSum>,
+        unended: Unended,
     ) -> Result<SlowSnapshot> {
         let now = Instant::now();
         let interval = now - std::mem::replace(&mut self.started, now);
@@ -227,19 +242,23 @@ impl SlowSampler {
         commits.sort_by_key(|c| c.start_ns());
         let mut ios: Vec<MemberIo> = self.ios.iter().copied().collect();
         ios.sort_unstable_by_key(|io| io.end_ns);
-        let mut operations: Vec<Slow> = self
-            .operations
-            .drain(..)
-            .map(|operation| {
-                let place = places.get(&operation.dev);
-                let (commits, ios) = overlapping(&operation, place, &commits, &ios);
-                let mut waterfall = Waterfall::new(&operation, &commits, &ios);
-                if let Some(log) = place.and_then(|p| p.log) {
-                    waterfall.log_is_on(log);
-                }
-                Slow { waterfall, array: place.map(|p| p.array.clone()), operation }
-            })
-            .collect();
+        let slow = |operation: Operation, unended, commits: &[&Commit], ios: &[MemberIo]| {
+            let place = places.get(&operation.dev);
+            let (commits, ios) = overlapping(&operation, place, commits, ios);
+            let mut waterfall = Waterfall::new(&operation, &commits, &ios);
+            if let Some(log) = place.and_then(|p| p.log) {
+                waterfall.log_is_on(log);
+            }
+            if let Some(place) = place.filter(|_| unended) {
+                place.name_member(&mut waterfall, session.sys());
+            }
+            Slow { waterfall, array: place.map(|p| p.array.clone()), unended, operation }
+        };
+        let mut operations: Vec<Slow> =
+            self.operations.drain(..).map(|o| slow(o, false, &commits, &ios)).collect();
+        commits.extend(&unended.commits);
+        let all = [&ios[..], &unended.ios].concat();
+        let open = unended.operations.into_iter().map(|o| slow(o, true, &commits, &all)).collect();
         operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
         self.holders.explain(&mut operations);
         let new = std::mem::take(&mut self.new_commits);
@@ -268,6 +287,8 @@ impl SlowSampler {
             interval,
             threshold: self.threshold,
             operations,
+            unended: open,
+            unended_count: unended.count,
             kinds,
             commits,
             advice: Vec::new(),

@@ -35,10 +35,12 @@ pub enum Kind {
     Create,
     /// sync_file_range(2): writes data only.
     SyncFileRange,
+    /// Another system call; only of operations that have not ended.
+    Other,
 }
 
 impl Kind {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Fsync,
         Self::Fdatasync,
         Self::Sync,
@@ -50,6 +52,7 @@ impl Kind {
         Self::Unlink,
         Self::Create,
         Self::SyncFileRange,
+        Self::Other,
     ];
 
     /// Name in text and JSON.
@@ -66,6 +69,7 @@ impl Kind {
             Self::Unlink => "unlink",
             Self::Create => "create",
             Self::SyncFileRange => "sync_file_range",
+            Self::Other => "other",
         }
     }
 }

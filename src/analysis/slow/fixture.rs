@@ -146,10 +146,32 @@ pub fn interval() -> SlowSnapshot {
         time: jiff::Timestamp::from_second(1_795_521_601).unwrap_or_default(),
         interval: std::time::Duration::from_secs(1),
         threshold: std::time::Duration::from_millis(10),
-        operations: vec![Slow { operation, waterfall, array: Some("md127".to_owned()) }],
+        operations: vec![Slow {
+            operation,
+            waterfall,
+            unended: false,
+            array: Some("md127".to_owned()),
+        }],
         kinds: [(Kind::Fsync, sum)].into(),
         commits: vec![commit],
         names,
         ..SlowSnapshot::default()
     }
+}
+
+/// An fsync of 2.4 s so far, which waits for md's superblock.
+pub fn unended() -> Slow {
+    let operation = fsync(2400, vec![sleep(&["io_schedule", "md_write_start"], 0, 2400)]);
+    let flush = MemberIo {
+        dev: SDC,
+        start_ns: 0,
+        end_ns: 2400 * MS,
+        flush: true,
+        fua: true,
+        write: true,
+        bytes: 4096,
+        pre_read: false,
+    };
+    let waterfall = Waterfall::new(&operation, &[], &[flush]);
+    Slow { operation, waterfall, unended: true, array: Some("md127".to_owned()) }
 }

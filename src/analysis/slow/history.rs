@@ -16,6 +16,8 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.operations.extend(next.operations.iter().cloned());
     sum.operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
     sum.operations.truncate(OPERATIONS);
+    sum.unended.clone_from(&next.unended);
+    sum.unended_count = next.unended_count;
     for (kind, more) in &next.kinds {
         sum.kinds.entry(*kind).or_default().add(*more);
     }
@@ -39,7 +41,8 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.notes.clone_from(&next.notes);
     // Drop paths of files that no longer appear.
     let sum_of = &*sum;
-    let own = sum_of.operations.iter().filter_map(|s| s.operation.file);
+    let all = sum_of.unended.iter().chain(&sum_of.operations);
+    let own = all.filter_map(|s| s.operation.file);
     let ordered = sum_of.commits.iter().flat_map(|c| c.ordered.iter().map(|o| o.file));
     let used: std::collections::HashSet<_> = own.chain(ordered).collect();
     sum.names.files.retain(|id, _| used.contains(id));

@@ -13,6 +13,8 @@ pub struct Slow {
     pub operation: Operation,
     /// Phases of the operation.
     pub waterfall: Waterfall,
+    /// It has not ended. Its length is its age.
+    pub unended: bool,
     /// Name of the array or disk that holds the filesystem; `None` for a sync of all filesystems.
     pub array: Option<String>,
 }

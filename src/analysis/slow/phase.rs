@@ -114,6 +114,36 @@ pub enum Phase {
 
 impl Phase {
     /// Words for a sentence and for the waterfall.
+    /// True for a wait that ends with IO of members.
+    pub fn is_io(self) -> bool {
+        use Phase::*;
+        matches!(
+            self,
+            OwnData
+                | PreRead
+                | MdSuperblock
+                | MdBitmap
+                | DataFlush
+                | OwnFlush
+                | OrderedSubmit
+                | JournalSubmit
+                | OrderedData
+                | JournalBlocks
+                | CommitFlush
+                | CommitRecord
+                | CommitTail
+                | CilPush
+                | LogIo
+                | BufferLock
+                | MetadataRead
+                | DataRead
+                | DirectIo
+                | Writeback
+                | PageLock
+                | StripeCache
+        )
+    }
+
     pub fn words(self) -> &'static str {
         use Phase::*;
         match self {

@@ -27,8 +27,8 @@ impl Recent {
     /// Adds the longest operation of each array in an interval.
     pub fn add(&mut self, interval: &SlowSnapshot) {
         let mut seen = BTreeSet::new();
-        // Longest first.
-        for slow in &interval.operations {
+        // Each longest first.
+        for slow in interval.unended.iter().chain(&interval.operations) {
             let Some(array) = &slow.array else { continue };
             if !seen.insert(array) {
                 continue;

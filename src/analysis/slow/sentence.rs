@@ -30,7 +30,8 @@ pub fn time(ns: u64) -> String {
 /// other 11 members 4 ms)`.
 pub fn sentence(slow: &Slow, names: &Names) -> String {
     let total = slow.operation.total_ns();
-    let mut text = format!("{}: {}", subject(slow, names), time(total));
+    let so_far = if slow.unended { " so far" } else { "" };
+    let mut text = format!("{}: {}{so_far}", subject(slow, names), time(total));
     let longest = slow.waterfall.longest();
     let large =
         longest.iter().filter(|(_, part)| part.ns as f64 >= SHARE * total as f64).take(MOST);

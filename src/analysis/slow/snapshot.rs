@@ -67,6 +67,11 @@ pub struct SlowSnapshot {
     pub threshold: Duration,
     /// Operations that ended in the interval and took at least the threshold, longest first.
     pub operations: Vec<Slow>,
+    /// Operations that have not ended and have taken at least the threshold, oldest first: at most
+    /// 256.
+    pub unended: Vec<Slow>,
+    /// Number of all such operations.
+    pub unended_count: u64,
     /// All operations, by kind.
     pub kinds: BTreeMap<Kind, KindSum>,
     /// Commits that ended in the interval, in order of their starts.
@@ -86,7 +91,7 @@ pub struct SlowSnapshot {
 impl SlowSnapshot {
     /// At most `most` files that appear in the interval, those of the longest operations first.
     pub fn files(&self, most: usize) -> BTreeSet<FileId> {
-        let own = self.operations.iter().filter_map(|s| s.operation.file);
+        let own = self.unended.iter().chain(&self.operations).filter_map(|s| s.operation.file);
         let ordered = self.commits.iter().flat_map(|c| &c.ordered).map(|o| o.file);
         let mut files = BTreeSet::new();
         for file in own.chain(ordered) {

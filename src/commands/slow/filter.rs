@@ -25,6 +25,13 @@ impl Filter {
         let mut operations = std::mem::take(&mut snapshot.operations);
         operations.retain(|slow| self.keeps(slow, snapshot));
         snapshot.operations = operations;
+        let before = snapshot.unended.len();
+        let mut unended = std::mem::take(&mut snapshot.unended);
+        unended.retain(|slow| self.keeps(slow, snapshot));
+        if unended.len() < before {
+            snapshot.unended_count = unended.len() as u64;
+        }
+        snapshot.unended = unended;
         if let Some(threshold) = self.threshold {
             snapshot.threshold = snapshot.threshold.max(threshold);
         }

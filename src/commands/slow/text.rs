@@ -13,6 +13,8 @@ use crate::ui::json::write_line;
 
 /// Maximum number of operations listed per interval, longest first.
 const LISTED: usize = 20;
+/// Maximum number of those that have not ended.
+const UNENDED: usize = 5;
 /// Maximum number of operations listed in a total.
 const IN_TOTAL: usize = 5;
 
@@ -20,7 +22,7 @@ const IN_TOTAL: usize = 5;
 /// operations, and advice.
 pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     writeln!(out, "{}", summary(snapshot))?;
-    for slow in snapshot.operations.iter().take(IN_TOTAL) {
+    for slow in snapshot.unended.iter().chain(&snapshot.operations).take(IN_TOTAL) {
         writeln!(out, "  {}", clean(&sentence(slow, &snapshot.names)))?;
     }
     write_advice(out, snapshot)
@@ -38,7 +40,8 @@ pub fn write_as(args: &Args, out: &mut impl Write, snapshot: &SlowSnapshot) -> i
 pub fn write(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     let time = snapshot.time.strftime("%H:%M:%SZ");
     writeln!(out, "{time}  {}", summary(snapshot))?;
-    for slow in snapshot.operations.iter().take(LISTED) {
+    for slow in snapshot.unended.iter().take(UNENDED).chain(snapshot.operations.iter().take(LISTED))
+    {
         operation(out, slow, snapshot)?;
     }
     let more = snapshot.operations.len().saturating_sub(LISTED);
@@ -63,8 +66,8 @@ fn write_advice(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()>
     Ok(())
 }
 
-/// `2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812 (mean 20 µs); 3 commits;
-/// lost 0`.
+/// `1 NOT ENDED; 2 slow (10 ms or more): fsync 2 of 40 (mean 3.1 ms), write 0 of 812 (mean 20 µs);
+/// 3 commits; lost 0`.
 pub fn summary(snapshot: &SlowSnapshot) -> String {
     let kinds: Vec<String> = snapshot
         .kinds
@@ -88,8 +91,12 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
         0 => (String::new(), "; lost 0"),
         n => (format!("LOST {}; ", units::count(n as f64)), ""),
     };
+    let unended = match snapshot.unended_count {
+        0 => String::new(),
+        n => format!("{} NOT ENDED; ", units::count(n as f64)),
+    };
     format!(
-        "{}{} slow ({} or more): {kinds}; {commits}{}{ios}",
+        "{}{unended}{} slow ({} or more): {kinds}; {commits}{}{ios}",
         lost.0,
         snapshot.operations.len(),
         time(u64::try_from(snapshot.threshold.as_nanos()).unwrap_or(u64::MAX)),
@@ -99,7 +106,8 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
 
 fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::Result<()> {
     let total = slow.operation.total_ns();
-    writeln!(out, "  {:>7}  {}", time(total), subject(slow, &snapshot.names))?;
+    let so_far = if slow.unended { "not ended: " } else { "" };
+    writeln!(out, "  {:>7}  {so_far}{}", time(total), subject(slow, &snapshot.names))?;
     let mut rest = (0, 0);
     for (phase, part) in slow.waterfall.longest() {
         if part.ns * 100 < total {
@@ -132,8 +140,8 @@ fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::
 
 #[cfg(test)]
 mod tests {
-    use super::{summary, write_total};
-    use crate::analysis::slow::fixture::interval;
+    use super::{summary, write, write_total};
+    use crate::analysis::slow::fixture::{interval, unended};
 
     #[test]
     fn a_total_lists_the_longest_operations() {
@@ -144,6 +152,19 @@ mod tests {
         let text = String::from_utf8(out).unwrap();
         let sentences = text.matches("fsync of /srv/db/redo.log by mysqld(812)");
         assert_eq!(sentences.count(), 5, "{text}");
+    }
+
+    #[test]
+    fn operations_that_have_not_ended_come_first() {
+        let mut s = interval();
+        (s.unended, s.unended_count) = (vec![unended(); 6], 312);
+        let mut out = Vec::new();
+        write(&mut out, &s).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("312 NOT ENDED; 1 slow"), "{text}");
+        assert_eq!(lines[1], "    2.4 s  not ended: fsync of /srv/db/redo.log by mysqld(812)");
+        assert_eq!(text.matches("not ended: ").count(), 5, "{text}");
     }
 
     #[test]

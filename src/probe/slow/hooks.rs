@@ -83,13 +83,17 @@ pub const READS_AND_WRITES: [&str; 4] = ["reads", "writes", "reads of XFS", "wri
 pub const IO: &str = "IO of members";
 pub const ORDERED: &str = "files whose ordered data a commit waits for";
 
+/// The program that userspace runs. It is not attached.
+pub const UNENDED: &str = "rt_slow_unended";
+
 /// All hooks, in order of attachment.
-pub const HOOKS: [Hook; 33] = [
+pub const HOOKS: [Hook; 34] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
         &[AtLeast("sched_waking", 1), AtLeast("sched_switch", 3)],
         "sleeps of tasks",
     )),
+    hook(&[UNENDED], &[], "operations that have not ended"),
     hook(
         &["rt_slow_bio_done"],
         &[AtLeast("block_bio_complete", 2)],

@@ -9,7 +9,7 @@ use libbpf_rs::{Link, MapCore as _, MapFlags};
 
 use super::events::{Raw, decode};
 use super::facts::{Filesystems, SlowFacts};
-use super::hooks::ASYNC;
+use super::hooks::{ASYNC, UNENDED};
 use super::plan::{SlowPlan, plan};
 use super::skel::{RaidtraceSlowSkel, RaidtraceSlowSkelBuilder};
 use crate::analysis::slow::event::Stack;
@@ -92,7 +92,7 @@ impl SlowProbe {
             let mut skel = load(plan, &facts, threshold).map_err(Refused::Load)?;
             insert(&mut skel, devices).map_err(Refused::Other)?;
             let mut links = Vec::new();
-            for name in plan.names() {
+            for name in plan.names().into_iter().filter(|name| *name != UNENDED) {
                 links.push(
                     object::attach(skel.object(), name).map_err(|e| Refused::Attach(name, e))?,
                 );

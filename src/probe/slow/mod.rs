@@ -7,9 +7,11 @@ mod hooks;
 mod load;
 mod plan;
 mod read;
+mod unended;
 
 pub use facts::{Filesystems, SlowFacts};
 pub use load::{Device, SlowProbe};
 pub use plan::{SlowPlan, plan};
+pub use unended::Unended;
 
 skeleton!(skel, "/raidtrace_slow.skel.rs");

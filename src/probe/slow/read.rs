@@ -62,13 +62,17 @@ impl SlowProbe {
         let mut drained = Vec::new();
         self.ring.drain(ALL, &mut drained)?;
         for raw in drained {
-            events.extend(match raw {
-                Raw::Io(b) => Some(Event::MemberIo(io(&b))),
-                Raw::Commit(c) => Some(Event::Commit(Box::new(self.commit(&c)))),
-                Raw::Operation(o) => self.operation(&o).map(|o| Event::Operation(Box::new(o))),
-            });
+            events.extend(self.event(raw));
         }
         Ok(())
+    }
+
+    pub(super) fn event(&mut self, raw: Raw) -> Option<Event> {
+        Some(match raw {
+            Raw::Io(b) => Event::MemberIo(io(&b)),
+            Raw::Commit(c) => Event::Commit(Box::new(self.commit(&c))),
+            Raw::Operation(o) => Event::Operation(Box::new(self.operation(&o)?)),
+        })
     }
 
     /// All operations since the start, by kind.
@@ -156,7 +160,7 @@ impl SlowProbe {
     }
 
     /// `None` for an unknown kind.
-    fn operation(&mut self, o: &rt_slow_operation) -> Option<Operation> {
+    pub(super) fn operation(&mut self, o: &rt_slow_operation) -> Option<Operation> {
         let file = FileId { dev: o.dev, inode: o.inode, generation: o.generation };
         Some(Operation {
             kind: kind(u32::from(o.kind))?,
@@ -195,7 +199,7 @@ impl SlowProbe {
         off
     }
 
-    fn commit(&mut self, c: &rt_slow_commit) -> Commit {
+    pub(super) fn commit(&mut self, c: &rt_slow_commit) -> Commit {
         let seen = |ns: u64| (ns != 0).then_some(ns);
         let mut state_ns = [None; STATES];
         for (state, ns) in state_ns.iter_mut().zip(c.state_ns) {
@@ -260,7 +264,7 @@ fn lock(l: &rt_slow_lock) -> LockWait {
     }
 }
 
-fn io(b: &rt_slow_io) -> MemberIo {
+pub(super) fn io(b: &rt_slow_io) -> MemberIo {
     MemberIo {
         dev: b.dev,
         start_ns: b.start_ns,

@@ -122,7 +122,7 @@ impl OperationLine {
         }
     }
 
-    pub fn read(self, reading: &mut Reading) -> Result<Slow, String> {
+    pub fn read(self, unended: bool, reading: &mut Reading) -> Result<Slow, String> {
         let dev = match &self.filesystem {
             Some(name) => reading.device(name)?,
             None => 0,
@@ -157,6 +157,7 @@ impl OperationLine {
                 off: OffCpu::default(),
             },
             waterfall: Waterfall { parts: parts? },
+            unended,
             array: self.array,
         })
     }

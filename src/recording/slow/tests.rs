@@ -26,6 +26,7 @@ fn full() -> SlowSnapshot {
     s.lost.missed = 2;
     s.lost.ios = 4;
     s.notes.push("a note".to_owned());
+    (s.unended, s.unended_count) = (vec![fixture::unended()], 7);
     s
 }
 
@@ -36,6 +37,8 @@ fn written_intervals_are_read_back() {
     assert_eq!(json(&read), json(&s));
     assert_eq!(read.operations[0].waterfall, s.operations[0].waterfall);
     assert_eq!((read.lost, &read.kinds), (s.lost, &s.kinds));
+    assert_eq!(read.unended[0].waterfall, s.unended[0].waterfall);
+    assert!(read.unended[0].unended && !read.operations[0].unended);
     let (a, b) = (&read.operations[0].operation, &s.operations[0].operation);
     assert_eq!((a.total_ns(), &a.task, a.file), (b.total_ns(), &b.task, b.file));
     assert_eq!(read.wall(a.start_ns), s.wall(b.start_ns));

@@ -7,6 +7,7 @@ use crate::advice::kernel::Kernel;
 use crate::advice::slow::{DirtyLimits, IoLimit};
 use crate::analysis::slow::advice::Facts;
 use crate::analysis::slow::names::Names;
+use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Mount, Sys};
 use crate::probe::slow::Device;
@@ -83,8 +84,31 @@ fn dirty_limits(sys: &Sys) -> DirtyLimits {
 pub(super) struct Place {
     pub array: String,
     pub members: BTreeSet<u32>,
+    /// The members without their disks.
+    own: BTreeSet<u32>,
     /// Device of an external log of XFS (`logdev=`).
     pub log: Option<u32>,
+}
+
+impl Place {
+    /// Names the member in the longest phase of an operation that has not ended, if it waits for IO
+    /// and only this member has IO in flight.
+    pub fn name_member(&self, waterfall: &mut Waterfall, sys: &Sys) {
+        let Some((phase, _)) = waterfall.longest().first().copied() else { return };
+        let Some(part) = waterfall.parts.get_mut(&phase) else { return };
+        if !phase.is_io() || part.culprit.member.is_some() || part.culprit.journal.is_some() {
+            return;
+        }
+        let is_busy = |dev: &&u32| {
+            let inflight = format!("/sys/dev/block/{}:{}/inflight", **dev >> 20, **dev & 0xf_ffff);
+            let text = sys.text(&inflight).unwrap_or_default();
+            text.split_whitespace().any(|n| n != "0")
+        };
+        let mut busy = self.own.iter().filter(is_busy);
+        if let (Some(dev), None) = (busy.next(), busy.next()) {
+            part.culprit.member = Some((*dev, part.ns));
+        }
+    }
 }
 
 pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
@@ -100,12 +124,14 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
             let place = places.entry(fs.dev.kernel()).or_insert_with(|| Place {
                 array: array.name.clone(),
                 members: BTreeSet::new(),
+                own: BTreeSet::new(),
                 log: fs.mounts.first().and_then(external_log),
             });
             if !is_nested(array) {
                 place.array.clone_from(&array.name);
             }
             let leaves = array.members.iter().filter(|m| !is_array(m.dev));
+            place.own.extend(leaves.clone().map(|m| m.dev.kernel()));
             place.members.extend(leaves.flat_map(|m| [m.dev.kernel(), m.disk.kernel()]));
         }
     }
@@ -175,6 +201,37 @@ pub(super) fn add_journals(names: &mut Names, journals: impl Iterator<Item = u32
         let name = text.lines().find_map(|line| line.strip_prefix("DEVNAME="));
         if let Some(name) = name {
             names.devices.insert(dev, name.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{BTreeSet, Place};
+    use crate::analysis::slow::fixture::{SDA, SDC, fsync, sleep};
+    use crate::analysis::slow::phase::Phase;
+    use crate::analysis::slow::waterfall::Waterfall;
+    use crate::machine::tests::tree::Tree;
+
+    #[test]
+    fn the_only_member_with_io_in_flight_is_named() {
+        let tree = Tree::new("");
+        let members = BTreeSet::from([SDA, SDC]);
+        let place = Place { array: String::new(), own: members.clone(), members, log: None };
+        for (function, sda, sdc, named) in [
+            ("iomap_dio_rw", "0 0", "       0        3", Some(SDC)),
+            ("iomap_dio_rw", "1 0", "0 3", None),
+            ("iomap_dio_rw", "0 0", "0 0", None),
+            ("rwsem_down_write_slowpath", "0 0", "0 3", None),
+        ] {
+            tree.write("sys/dev/block/8:0/inflight", sda);
+            tree.write("sys/dev/block/8:32/inflight", sdc);
+            let operation = fsync(100, vec![sleep(&["schedule", function], 0, 100)]);
+            let mut waterfall = Waterfall::new(&operation, &[], &[]);
+            place.name_member(&mut waterfall, &tree.sys());
+            let part = waterfall.parts.get(&Phase::DirectIo);
+            let member = part.and_then(|p| p.culprit.member);
+            assert_eq!(member.map(|(dev, _)| dev), named, "{function} {sda} {sdc}");
         }
     }
 }

@@ -32,10 +32,11 @@ impl Row {
         let op = &slow.operation;
         let largest = slow.waterfall.longest();
         let how = if op.flags.direct { "direct " } else { "" };
+        let so_far = if slow.unended { " so far" } else { "" };
         Self {
             us: op.total_ns() / 1000,
             time: s.wall(op.start_ns).strftime("%H:%M:%S").to_string(),
-            op: format!("{how}{}", op.kind.name()),
+            op: format!("{how}{}{so_far}", op.kind.name()),
             task: task(&op.task),
             phase: largest.first().map(|(phase, _)| phase.words().to_owned()).unwrap_or_default(),
             file: match &op.file {
@@ -49,7 +50,7 @@ impl Row {
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let (s, palette, tabs) = (scene.snapshot, scene.palette, &scene.state.tabs);
-    let rows: Vec<Row> = s.operations.iter().map(|o| Row::new(o, s)).collect();
+    let rows: Vec<Row> = listed(s).map(|o| Row::new(o, s)).collect();
     let columns = Columns(vec![
         Column::latency("took", 6, 9, |r: &Row| Some(r.us)),
         Column::name("start", 8, 4, |r: &Row| r.time.clone()).gap(2),
@@ -69,10 +70,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     }
 }
 
+/// Operations that have not ended, then the longest.
+fn listed(s: &SlowSnapshot) -> impl Iterator<Item = &Slow> {
+    s.unended.iter().chain(&s.operations)
+}
+
 fn selected<'a>(scene: &Scene<'a>) -> Option<&'a Slow> {
-    let operations = &scene.snapshot.operations;
-    let last = operations.len().checked_sub(1)?;
-    operations.get(scene.state.tabs.row().min(last))
+    let last = listed(scene.snapshot).count().checked_sub(1)?;
+    listed(scene.snapshot).nth(scene.state.tabs.row().min(last))
 }
 
 /// Draws the waterfall of the selected operation on the whole screen.

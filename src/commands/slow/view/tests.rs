@@ -69,6 +69,17 @@ fn the_waterfall_opens_and_closes() {
 }
 
 #[test]
+fn operations_that_have_not_ended_come_first() {
+    let mut slow = interval();
+    let open = crate::analysis::slow::fixture::unended();
+    (slow.unended, slow.unended_count) = (vec![open], 1);
+    for size in SIZES {
+        let name = format!("unended_{}x{}", size.0, size.1);
+        insta::assert_snapshot!(name, drawn(Some(&slow), "", size));
+    }
+}
+
+#[test]
 fn help_names_keys_and_notes() {
     let mut slow = interval();
     slow.notes =
