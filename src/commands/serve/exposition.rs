@@ -350,6 +350,13 @@ impl Families {
             "Mean time of a read or write that tasks waited for, over the last 3 s",
             verdicts().map(|(name, v)| ([label("array", name)], v.waiting.us as f64 / 1e6)),
         )?;
+        let hung = arrays.iter().filter_map(|(name, a)| Some((name, a.hung_ms?)));
+        gauges(
+            encoder,
+            "raidtrace_hung_task_seconds",
+            "Time for which a task that used the array has not run, asleep in the kernel: the longest",
+            hung.map(|(name, ms)| ([label("array", name)], ms as f64 / 1e3)),
+        )?;
         let slow = self.0.totals.fail_slow.iter();
         gauges(
             encoder,

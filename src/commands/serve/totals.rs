@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::analysis::around::Around;
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fail_slow::FailSlow;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
@@ -118,6 +119,9 @@ pub struct ArrayTotals {
     pub hotspot: Option<Hotspot>,
     /// Last verdict.
     pub verdict: Option<Verdict>,
+    /// Time for which a task that used the array has been asleep in the kernel without running, the
+    /// longest, in ms.
+    pub hung_ms: Option<u64>,
     /// Last state of md; `None` for a plain disk or a stopped array.
     pub state: Option<ArrayState>,
     /// Time since the array was last in a snapshot.
@@ -216,6 +220,8 @@ impl Totals {
         totals.skews = over.map_or_else(Vec::new, hotspot::skews);
         totals.hotspot.clone_from(&array.hotspot);
         totals.verdict.clone_from(&array.verdict);
+        let hung = |a: &Around| a.hung.iter().map(|h| h.ms).max().unwrap_or(0);
+        totals.hung_ms = array.around.as_ref().map(hung);
     }
 
     fn add_member(&mut self, array: &ArraySnapshot, member: &MemberSnapshot, interval: Duration) {
@@ -310,6 +316,7 @@ mod tests {
     use std::time::Duration;
 
     use super::{OTHER, TASKS, Totals, family};
+    use crate::analysis::around::{Around, HungTask};
     use crate::analysis::fixture::raid0;
     use crate::machine::ArrayState;
 
@@ -356,6 +363,24 @@ mod tests {
             assert!(totals.tasks.len() <= TASKS + 2 * task.io.len(), "{}", totals.tasks.len());
         }
         assert!(totals.dropped_series > 0 && other > 0);
+    }
+
+    #[test]
+    fn the_longest_hung_task_counts() {
+        let mut snapshot = raid0(2);
+        let name = snapshot.arrays[0].info.name.clone();
+        let hung = |ms: &[u64]| {
+            let task = |ms: &u64| HungTask { ms: *ms, ..HungTask::default() };
+            Around { hung: ms.iter().map(task).collect(), ..Around::default() }
+        };
+        for (around, expected) in
+            [(None, None), (Some(hung(&[])), Some(0)), (Some(hung(&[400, 3100])), Some(3100))]
+        {
+            snapshot.arrays[0].around = around;
+            let mut totals = Totals::default();
+            totals.add(&snapshot, &snapshot, true);
+            assert_eq!(totals.arrays[&name].hung_ms, expected);
+        }
     }
 
     #[test]
