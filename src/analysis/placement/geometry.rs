@@ -148,6 +148,19 @@ impl ArrayOptions {
     /// # Errors
     /// Like [`ArrayOptions::geometry`].
     pub fn with_disks(&self, disks: Option<u32>) -> Result<Geometry, String> {
+        self.with_members(disks, vec![MEMBER_SECTORS])
+    }
+
+    /// Geometry of the array with another number of disks, and members of these sizes in sectors:
+    /// one size for all, or one for each.
+    ///
+    /// # Errors
+    /// Like [`ArrayOptions::geometry`].
+    pub fn with_members(
+        &self,
+        disks: Option<u32>,
+        member_sectors: Vec<u64>,
+    ) -> Result<Geometry, String> {
         let level = match (self.level, self.is_any()) {
             (Some(level), _) => level,
             (None, false) => Level::Single,
@@ -178,7 +191,7 @@ impl ArrayOptions {
             layout,
             disks,
             chunk_sectors: (chunk / 512) as u32,
-            member_sectors: vec![MEMBER_SECTORS],
+            member_sectors,
         });
         geometry.map_err(|e| match e {
             GeometryError::Disks { .. } => format!("--disks: {level} cannot have {disks}"),

@@ -4,11 +4,10 @@ use serde_json::{Map, Value, json};
 
 use crate::analysis::placement::report::{self, Report};
 use crate::analysis::placement::spread::Member;
-use crate::analysis::placement::{Groups, Skews};
+use crate::analysis::placement::{Skews, Target};
 
 pub fn object(report: &Report) -> Value {
     let (target, fs) = (&report.target, &report.target.fs);
-    let geometry = &target.array.geometry;
     let figures = fs.figures();
     let mut skews = Map::new();
     for &origin in figures.origins {
@@ -20,11 +19,7 @@ pub fn object(report: &Report) -> Value {
         "schema": "raidtrace.layout/1",
         "target": target.name,
         "array": target.array.name,
-        "level": geometry.level().name(),
-        "disks": geometry.disks(),
-        "chunk_bytes": geometry.chunk_sectors().unwrap_or(0) * 512,
         "filesystem": fs.kind,
-        "bytes": fs.bytes(),
         "block_bytes": fs.block_size,
         "blocks": fs.blocks,
         "members": members(report),
@@ -39,26 +34,33 @@ pub fn object(report: &Report) -> Value {
         "advice": report.advice,
         "notes": report::notes(target).collect::<Vec<_>>(),
     });
-    let sizes = match fs.groups {
-        Some(Groups::Allocation(g)) => json!({
-            "allocation_groups": g.count,
-            "blocks_per_group": g.blocks,
-            "agsize_bytes": g.sectors * 512,
-        }),
-        _ => {
-            let groups = fs.block_groups();
-            json!({
-                "blocks_per_group": groups.map(|g| g.blocks),
-                "groups": groups.map(|g| g.count),
-                "groups_per_flex": groups.map(|g| g.per_flex),
-                "inode_table_blocks": groups.map(|g| g.table_blocks),
-            })
-        }
-    };
-    if let (Value::Object(object), Value::Object(mut sizes)) = (&mut object, sizes) {
+    if let (Value::Object(object), Value::Object(mut sizes)) = (&mut object, sizes(target)) {
         object.append(&mut sizes);
     }
     object
+}
+
+/// The array, and the sizes of the filesystem and its groups.
+pub fn sizes(target: &Target) -> Value {
+    let (geometry, fs) = (&target.array.geometry, &target.fs);
+    let mut sizes = json!({
+        "level": geometry.level().name(),
+        "disks": geometry.disks(),
+        "chunk_bytes": geometry.chunk_sectors().unwrap_or(0) * 512,
+        "bytes": fs.bytes(),
+    });
+    if let Some(groups) = fs.allocation_groups() {
+        sizes["allocation_groups"] = json!(groups.count);
+        sizes["blocks_per_group"] = json!(groups.blocks);
+        sizes["agsize_bytes"] = json!(groups.sectors * 512);
+    } else {
+        let groups = fs.block_groups();
+        sizes["blocks_per_group"] = json!(groups.map(|g| g.blocks));
+        sizes["groups"] = json!(groups.map(|g| g.count));
+        sizes["groups_per_flex"] = json!(groups.map(|g| g.per_flex));
+        sizes["inode_table_blocks"] = json!(groups.map(|g| g.table_blocks));
+    }
+    sizes
 }
 
 /// The skews of the two figures, and the worst of all.

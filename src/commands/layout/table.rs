@@ -13,6 +13,7 @@ use crate::analysis::placement::spread::{Figure, Member, skew};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 use crate::origin::Origin;
+use crate::raid::Geometry;
 use crate::ui::lines::success_if_nobody_reads;
 use crate::ui::text;
 
@@ -107,18 +108,24 @@ pub fn about(target: &Target) -> [String; 2] {
         None => {}
     }
     let name = target.array.name.as_deref();
-    let mut second =
-        format!("on {}{}", name.map_or(String::new(), |n| format!("{n}, ")), geometry.level());
-    if geometry.disks() > 1 {
-        second.push_str(&format!(" of {} disks", geometry.disks()));
-    }
-    if let Some(chunk) = geometry.chunk_sectors() {
-        second.push_str(&format!(", {} chunks", units::size(chunk * 512)));
-    }
+    let named = name.map_or(String::new(), |n| format!("{n}, "));
+    let mut second = format!("on {named}{}", array_words(geometry));
     if name.is_none() && geometry.disks() > 1 {
         second.push_str(" (from the command line)");
     }
     [first, second]
+}
+
+/// `raid5 of 8 disks, 512 KiB chunks`.
+pub fn array_words(geometry: &Geometry) -> String {
+    let mut words = geometry.level().to_string();
+    if geometry.disks() > 1 {
+        words.push_str(&format!(" of {} disks", geometry.disks()));
+    }
+    if let Some(chunk) = geometry.chunk_sectors() {
+        words.push_str(&format!(", {} chunks", units::size(chunk * 512)));
+    }
+    words
 }
 
 /// A bar in half columns. The value `most` takes `columns`.
