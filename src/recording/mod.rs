@@ -9,12 +9,14 @@
 //!   joins pieces of a recording to one file.
 //! * [`alloc`], [`slow`]: intervals of the ext4 allocator and of slow operations, as JSON in the
 //!   column `text`.
+//! * [`described`]: arrays and filesystems of a header, for computations.
 //! * [`source`]: a series of snapshots, forwards and backwards. [`gather`]: one pass over a whole
 //!   recording.
 
 pub mod alloc;
 mod batch;
 mod columns;
+pub mod described;
 mod encode;
 pub mod error;
 pub(crate) mod files;

