@@ -25,7 +25,7 @@ const NOT_RUN: i32 = 120;
 const GUEST_MIB: u64 = 4096;
 /// Limit for a guest in seconds, many times the longest run on an idle machine. The scripts' own
 /// waits have shorter limits and name what they wait for.
-const TIMEOUT: &str = "3000";
+const TIMEOUT: &str = "4500";
 /// Scenarios that compare times. A guest's clock counts its instructions there, so that it stands
 /// still while this machine runs something else, and does not wait for timers.
 const COUNTS_INSTRUCTIONS: [&str; 8] =

@@ -100,7 +100,13 @@ dd if=/dev/md120 of=/dev/null bs=64k count=100 iflag=direct status=none
 # The health of the session does not depend on the host's clock.
 date -s "@$(($(date +%s) + 3600))" >/dev/null
 wait_counted
+# On a busy machine, programs are loaded for what was seen while md assembled it; until the next look the array is not up.
 figures last
+is_up() {
+	get /metrics >"$out/last.metrics"
+	grep -q '^raidtrace_array_up{array="md120"} 1' "$out/last.metrics"
+}
+wait_until 300 is_up
 grep -E '^(Cap|NoNewPrivs)' "/proc/$serve/status" >"$out/capabilities"
 get /healthz >"$out/health"
 status=0
