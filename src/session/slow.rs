@@ -17,7 +17,7 @@ use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::slow::{Device, SlowProbe, Unended};
+use crate::probe::slow::{DESCRIBED, Device, SlowProbe, Unended};
 use crate::session::Session;
 
 mod earlier;
@@ -150,14 +150,15 @@ impl SlowSampler {
         // Before the events, which the programs send after they have added to the sums.
         let kinds = self.probe.sums()?;
         let mut unended = self.probe.unended(session.sys(), &mut self.events)?;
-        let known = unended.operations.iter().map(|o| o.task.pid).collect();
         let least = u64::try_from(self.threshold.as_nanos()).unwrap_or(u64::MAX);
         let devices = self.probe.devices();
         let is_traced = |dev: u32| devices.get(&dev).is_some_and(|d| d.is_filesystem());
-        let others = self.earlier.look(session.sys(), &known, is_traced, (least, monotonic_ns()));
+        let others =
+            self.earlier.look(session.sys(), &unended.threads, is_traced, (least, monotonic_ns()));
         unended.count += others.len() as u64;
         unended.operations.extend(others);
         unended.operations.sort_by_key(|o| o.start_ns);
+        unended.operations.truncate(DESCRIBED);
         self.drain_now()?;
         // Wait for the commits of the last operations. More operations can end meanwhile.
         let mut seen = 0;

@@ -53,7 +53,8 @@ pub struct Piece {
     pub sector: u64,
     /// Length in sectors.
     pub sectors: u64,
-    /// Of parity and of reads for it: number of members after that with P in the stripe.
+    /// Distance of the member from the one with P in the stripe, in members; `None` for other data
+    /// than parity and the reads for it.
     pub parity: Option<u32>,
     /// True if a request begins with the bytes of this origin.
     pub is_request: bool,

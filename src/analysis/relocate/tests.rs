@@ -63,7 +63,7 @@ fn any_xfs() -> impl Strategy<Value = Filesystem> {
     made.prop_map(|(size, log)| xfs(&format!("{size} {log}")))
 }
 
-/// What a sector is for; `FileData` if it has no fixed purpose.
+/// Origin of a sector; `FileData` if the sector has no fixed purpose.
 fn kind(fs: &Filesystem, sector: u64) -> Origin {
     let after = fs.ranges.partition_point(|r| r.first.0 <= sector);
     let range = after.checked_sub(1).map(|i| fs.ranges[i]);
@@ -240,7 +240,7 @@ fn a_block_keeps_its_group_and_its_offset() {
         for kind in [Origin::BlockBitmap, Origin::InodeBitmap, Origin::FileData] {
             let today = first(&fs[0], kind, 8 * 16);
             assert_eq!(place(today, turn), first(&fs[1], kind, group), "{kind} {turn}");
-            // Of the second group, where ext4 begins with regular files.
+            // The second group of the flex group, in which ext4 begins with regular files.
             let today = first(&fs[0], kind, 8 * 16 + 1);
             assert_eq!(place(today, turn), first(&fs[1], kind, group + 1), "{kind} {turn}");
         }

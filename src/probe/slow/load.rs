@@ -69,7 +69,7 @@ pub struct SlowProbe {
     pub(super) stacks: HashMap<u64, Stack>,
     pub(super) meter: Option<Meter>,
     pub(super) programs: Vec<&'static str>,
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
     /// Filesystems for which the programs were planned.
     planned: Filesystems,
     devices: BTreeMap<u32, Device>,

@@ -12,6 +12,6 @@ mod unended;
 pub use facts::{Filesystems, SlowFacts};
 pub use load::{Device, SlowProbe};
 pub use plan::{SlowPlan, plan};
-pub use unended::Unended;
+pub use unended::{DESCRIBED, Unended, asleep};
 
 skeleton!(skel, "/raidtrace_slow.skel.rs");

@@ -1,5 +1,6 @@
 //! Operations and commits that have not ended, as if they ended now.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -10,7 +11,6 @@ use super::events::Raw;
 use super::hooks::UNENDED;
 use super::load::SlowProbe;
 use super::read::io;
-
 use crate::analysis::slow::event::{Commit, Event, MemberIo, Operation, Sleep, Stack, State};
 use crate::contract;
 use crate::machine::privileges::raised;
@@ -19,8 +19,8 @@ use crate::probe::clock::monotonic_ns;
 use crate::probe::ring::ALL;
 use crate::probe::wire::{Wire as _, rt_slow_async, rt_slow_io};
 
-/// Maximum number of asynchronous operations, the oldest, and of tasks that are described.
-const DESCRIBED: usize = 256;
+/// Maximum number of operations that are described, the oldest.
+pub const DESCRIBED: usize = 256;
 
 /// Operations and commits that have not ended.
 #[derive(Default)]
@@ -29,13 +29,16 @@ pub struct Unended {
     pub operations: Vec<Operation>,
     /// Number of all such operations.
     pub count: u64,
+    /// Threads of all such operations, but those that have been submitted and go on without one.
+    pub threads: BTreeSet<u32>,
     pub commits: Vec<Commit>,
     /// Flushes and FUA writes of members, and all IO of those that take bios.
     pub ios: Vec<MemberIo>,
 }
 
 impl SlowProbe {
-    /// Finds the operations that have not ended. Appends what has ended meanwhile to `events`.
+    /// Finds the operations that have not ended. Appends what has ended meanwhile to `events`. If the
+    /// kernel does not run the program, a note says so, and nothing is found from then on.
     ///
     /// # Errors
     /// The buffer or a map cannot be read.
@@ -44,18 +47,17 @@ impl SlowProbe {
         if !self.programs.contains(&UNENDED) {
             return Ok(found);
         }
-        for first in (0..contract::SLOW_TASKS).step_by(contract::SLOW_PART as usize) {
-            self.send([u64::from(first), 0])?;
-            self.ring.drain(ALL, &mut raws)?;
+        let iocbs = self.old_iocbs(monotonic_ns())?;
+        let described = iocbs.len().min(DESCRIBED);
+        found.count = (iocbs.len() - described) as u64;
+        let parts = (0..contract::SLOW_TASKS).step_by(contract::SLOW_PART as usize);
+        let calls = parts.map(|first| [u64::from(first), 0]);
+        let calls = calls.chain(iocbs[..described].iter().map(|iocb| [0, *iocb]));
+        if let Err(error) = self.send(calls, &mut raws) {
+            self.programs.retain(|program| *program != UNENDED);
+            self.notes.push(format!("no operations that have not ended: {error:#}"));
         }
         let now = monotonic_ns();
-        let iocbs = self.old_iocbs(now)?;
-        found.count = iocbs.len() as u64;
-        for iocb in iocbs.into_iter().take(DESCRIBED) {
-            self.send([0, iocb])?;
-            found.count -= 1;
-        }
-        self.ring.drain(ALL, &mut raws)?;
         let bios = &self.skel.maps.rt_slow_bios;
         for (_, value) in bios.lookup_batch(bios.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
             let io = rt_slow_io::read(&value).map(|b| MemberIo { end_ns: now, ..io(&b) });
@@ -77,6 +79,7 @@ impl SlowProbe {
             }
         }
         found.count += open.len() as u64;
+        found.threads = open.iter().map(|o| o.pid).collect();
         open.sort_by_key(|o| o.start_ns);
         for mut o in open.into_iter().take(DESCRIBED) {
             o.end_ns = now.max(o.start_ns);
@@ -99,13 +102,15 @@ impl SlowProbe {
         Ok(found)
     }
 
-    /// Runs the program that sends what has not ended.
-    fn send(&self, arguments: [u64; 2]) -> Result<()> {
-        let mut arguments = arguments.map(u64::to_ne_bytes).concat();
+    /// Runs the program that sends what has not ended, with each of these arguments.
+    fn send(&self, calls: impl Iterator<Item = [u64; 2]>, raws: &mut Vec<Raw>) -> Result<()> {
         let mut programs = self.skel.object().progs_mut();
-        if let Some(program) = programs.find(|p| p.name() == UNENDED) {
+        let Some(program) = programs.find(|p| p.name() == UNENDED) else { return Ok(()) };
+        for arguments in calls {
+            let mut arguments = arguments.map(u64::to_ne_bytes).concat();
             let context_in = Some(&mut arguments[..]);
             raised(|| program.test_run(ProgramInput { context_in, ..ProgramInput::default() }))?;
+            self.ring.drain(ALL, raws)?;
         }
         Ok(())
     }
@@ -132,7 +137,7 @@ impl SlowProbe {
 }
 
 /// The current sleep of a task.
-fn asleep(sys: &Sys, pid: u32, since: u64, now: u64) -> Sleep {
+pub fn asleep(sys: &Sys, pid: u32, since: u64, now: u64) -> Sleep {
     let functions = if sys.has_host_pids() { raised(|| task::stack(sys, pid)) } else { Vec::new() };
     let stack: Stack = functions.iter().map(|f| Arc::from(f.as_str())).collect();
     Sleep {

@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::ffi::OsStringExt as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::analysis::files::{FileId, FileLocation};
-use crate::analysis::slow::event::{Flags, Kind, LockWait, OffCpu, Operation, Sleep, Stack, Task};
+use crate::analysis::slow::event::{Flags, Kind, LockWait, OffCpu, Operation, Task};
 use crate::machine::privileges::raised;
 use crate::machine::{Dev, Sys, task};
+use crate::probe::slow::asleep;
 
 /// Maximum time of a look. The next one continues where it ended.
 const LOOK: Duration = Duration::from_millis(10);
@@ -28,9 +28,9 @@ const KINDS: [(&str, Kind); 7] = [
 /// Threads in uninterruptible sleep.
 #[derive(Default)]
 pub(super) struct Earlier {
-    /// Number of voluntary context switches, and when a look first found it.
+    /// Number of voluntary context switches, and the time in ns at which a look first found it.
     seen: BTreeMap<u32, (u64, u64)>,
-    /// Threads that the next look begins after.
+    /// The process with which the last look ended.
     after: u32,
     /// Files of the operations.
     pub files: HashMap<FileId, FileLocation>,
@@ -111,11 +111,10 @@ fn file(sys: &Sys, pid: u32) -> Option<(FileId, Vec<u8>)> {
 }
 
 fn operation(sys: &Sys, pid: u32, file: FileId, (from, to): (u64, u64)) -> Operation {
-    let functions = raised(|| task::stack(sys, pid));
-    let is = |part: &str| functions.iter().any(|f| f.contains(part));
+    let sleep = asleep(sys, pid, from, to);
+    let is = |part: &str| sleep.stack.iter().flat_map(|s| s.iter()).any(|f| f.contains(part));
     let kind = KINDS.iter().find(|(part, _)| is(part)).map_or(Kind::Other, |(_, kind)| *kind);
-    let stack: Stack = functions.iter().map(|f| Arc::from(f.as_str())).collect();
-    let sleep = Sleep { stack: Some(stack), count: 1, ns: to - from, first_ns: from, last_ns: to };
+    let direct = is("dio");
     Operation {
         kind,
         task: Task { pid, comm: task::comm(sys, pid).unwrap_or_default() },
@@ -126,7 +125,7 @@ fn operation(sys: &Sys, pid: u32, file: FileId, (from, to): (u64, u64)) -> Opera
         end_ns: to,
         position: 0,
         bytes: 0,
-        flags: Flags { direct: is("dio"), ..Flags::default() },
+        flags: Flags { direct, ..Flags::default() },
         lock: LockWait::default(),
         pusher: None,
         off: OffCpu { sleeps: vec![sleep], ..OffCpu::default() },

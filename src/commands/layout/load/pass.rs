@@ -131,7 +131,7 @@ impl<'a> Pass<'a> {
                 continue;
             };
             let piece = Piece { op, origin, sector, sectors, parity, is_request };
-            // Of the plan with the most: a search has several.
+            // A search has several plans: the maximum over them counts.
             self.homeless += self.lanes.iter_mut().map(|lane| lane.add(piece)).max().unwrap_or(0);
         }
         true
