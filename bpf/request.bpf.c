@@ -146,12 +146,21 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 }
 
 /*
+ * True if the driver got this request, which has no data bytes: blk_mq_start_request() has set its
+ * deadline, which blk_mq_rq_ctx_init() had cleared. Only a request with segments can have been sent.
+ */
+static __always_inline bool was_sent(struct request *rq)
+{
+	return rq->nr_phys_segments && (!bpf_core_field_exists(rq->deadline) || rq->deadline);
+}
+
+/*
  * Counts a completed request without data bytes. The request either only asked for a flush, which
  * the kernel's statistics count as a write of 0 sectors; or this is the second completion of a
  * write whose FUA or PREFLUSH was emulated (blk-flush.c), which has been counted already. Only the
- * second kind had segments. The bio does not distinguish the two: since 6.18, the first completion
- * changes only the bio's size, and dm's bio for the flush before a write is a clone of that write's
- * bio, with its sector and pages (__send_empty_flush(), up to 6.10).
+ * second kind was sent to the driver. The bio does not distinguish the two: since 6.18, the first
+ * completion changes only the bio's size, and dm-crypt's bio for the flush before a write is a clone
+ * of that write's bio, with its sector and pages (__send_empty_flush()); since 7.2 it has segments.
  */
 static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 instance)
 {
@@ -160,7 +169,7 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 	struct rt_part *part;
 	__u32 origin;
 
-	if (rq->nr_phys_segments)
+	if (was_sent(rq))
 		return;
 	part = flushed_part(own, bio, &origin);
 	if (!part)

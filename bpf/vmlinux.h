@@ -286,6 +286,7 @@ struct request {
 	struct bio *biotail;
 	struct list_head queuelist;
 	u64 start_time_ns;
+	unsigned long deadline;
 };
 
 /* fs/ext4/ext4.h and mballoc.h: in the BTF of the kernel, or of the module ext4 */

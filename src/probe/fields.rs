@@ -4,7 +4,7 @@
 
 /// Figures, each with the fields that it needs. Nothing can be traced without those of the first
 /// entry. `a|b`: the kernel has one of these. `?a`: needed if the kernel has the structure.
-pub const LOST: [(&str, &str); 12] = [
+pub const LOST: [(&str, &str); 13] = [
     (
         "",
         "request.__sector request.__data_len request.cmd_flags request.bio request.biotail \
@@ -21,6 +21,7 @@ pub const LOST: [(&str, &str); 12] = [
         "origins of flushes",
         "blk_mq_hw_ctx.fq blk_flush_queue.flush_queue blk_flush_queue.flush_running_idx",
     ),
+    ("flushes before writes of device mapper's devices, as writes of 0 bytes", "request.deadline"),
     (
         "files of buffered IO, and origins of ext4's blocks without a fixed location (they are \
          unknown)",

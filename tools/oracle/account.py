@@ -166,7 +166,7 @@ class KernelAccount:
             if dev in self.joining:
                 self.account.early[member.name, KIND[op]] += 1
         first, labelled = 1, member.number if member.stripes else dev
-        for sector, count in member.places(sector, count):
+        for sector, count in member.places(dev, sector, count):
             while count:
                 label, run = self.labels.take(labelled, op, sector)
                 run = min(run, count)

@@ -92,21 +92,26 @@ class Member:
     begin: int = 0  # first sector on its disk
     number: str = ""  # device number of the partition or the device mapper device, if it is one
     on_dm: bool = False
-    stripes: tuple = ()  # of a striped device: sectors of a chunk, first sector of each leg on the disk, sectors of a leg
+    stripes: tuple = ()  # of a striped device: sectors of a chunk, (disk, first sector) of each leg, sectors of a leg
     rest: str = "raw"  # origin outside data and metadata
 
 
-    def places(self, sector, count):
-        """(sector, sectors) for each piece of sectors of the disk: on the disk or, for a striped member, on the member."""
+    @property
+    def disks(self):
+        """Device numbers of its disks; one, except for a striped member."""
+        return [dev for dev, _ in self.stripes[1]] if self.stripes else [self.dev]
+
+    def places(self, dev, sector, count):
+        """(sector, sectors) for each piece of sectors of a disk: on the disk or, for a striped member, on the member."""
         if not self.stripes:
             yield sector, count
             return
         chunk, legs, length = self.stripes
         while count:
-            leg = next((leg for leg, first in enumerate(legs) if first <= sector < first + length), None)
+            leg = next((i for i, (disk, first) in enumerate(legs) if disk == dev and first <= sector < first + length), None)
             if leg is None:
-                raise Unusable(f"{self.name}: sector {sector} is not on a leg")
-            row, rest = divmod(sector - legs[leg], chunk)
+                raise Unusable(f"{self.name}: sector {sector} of {dev} is not on a leg")
+            row, rest = divmod(sector - legs[leg][1], chunk)
             run = min(count, chunk - rest)
             yield (row * len(legs) + leg) * chunk + rest, run
             sector += run
@@ -117,7 +122,8 @@ class Member:
         _, size, kind, *words = table.split()
         if kind == "striped":
             count, chunk, *legs = words
-            self.dev, self.stripes = legs[0], (int(chunk), list(map(int, legs[1::2])), int(size) // int(count))
+            places = list(zip(legs[::2], map(int, legs[1::2])))
+            self.dev, self.stripes = legs[0], (int(chunk), places, int(size) // int(count))
         elif kind in ("linear", "crypt"):
             self.dev, self.begin = words[0 if kind == "linear" else 3], int(words[1 if kind == "linear" else 4])
         else:

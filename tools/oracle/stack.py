@@ -57,7 +57,8 @@ class Stack:
         for array in self.arrays.values():
             for member in array.members:
                 if not member.name.startswith("md"):
-                    found.setdefault(member.dev, []).append((array, member))
+                    for dev in dict.fromkeys(member.disks):
+                        found.setdefault(dev, []).append((array, member))
         return found
 
     def of_member(self, array, member, sector, count):

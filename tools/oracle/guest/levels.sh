@@ -6,6 +6,7 @@
 # parts COUNT: members for the stack, in $devices.
 parts() {
 	local count=$1 i
+	if [ "$stack" = on-striped ]; then add_disks "$count" "$size"; fi # the second legs
 	add_disks "$count" "$size"
 	# Create mismatches for repair, in blocks that the filesystem does not read before it writes them.
 	if [ "$workload" = repair ]; then
@@ -21,7 +22,8 @@ parts() {
 			partition "/dev/loop$i" 2048 133120
 			devices+=("/dev/loop${i}p2") ;;
 		on-*)
-			mapping "${stack#on-}" "$(($(blockdev --getsz "/dev/loop$i") - 8192))" "/dev/loop$i" | dmsetup create "on-$i"
+			mapping "${stack#on-}" "$(($(blockdev --getsz "/dev/loop$i") - 8192))" "/dev/loop$i" "/dev/loop$((i - count))" |
+				dmsetup create "on-$i"
 			dmsetup mknodes
 			devices+=("/dev/mapper/on-$i") ;;
 		*) devices+=("/dev/loop$i") ;;
@@ -29,11 +31,13 @@ parts() {
 	done
 }
 
-# mapping KIND SECTORS DISK: the table of a device mapper device on the disk.
+# mapping KIND SECTORS DISK OTHER: the table of a device mapper device on the disk; if it is striped, also on another one. With
+# both legs on one disk, 6.18 and later send a write that has data and a flush to the disk unmapped (stripe_map()): md's
+# superblock was found in front of the first leg.
 mapping() {
 	case $1 in
 	linear) echo "0 $2 linear $3 4096" ;;
-	striped) echo "0 $2 striped 2 32 $3 2048 $3 $((4096 + $2 / 2))" ;;
+	striped) echo "0 $2 striped 2 32 $3 2048 $4 $((4096 + $2 / 2))" ;;
 	crypt) echo "0 $2 crypt aes-xts-plain64 $(printf '%064d' 7) 0 $3 4096" ;;
 	*) die "no mapping $1" ;;
 	esac
