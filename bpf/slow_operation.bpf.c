@@ -189,8 +189,11 @@ int BPF_PROG(rt_slow_truncate_in, struct inode *inode)
 
 RT_SLOW_END(rt_slow_truncate_out, "ext4_truncate", RT_SLOW_TRUNCATE)
 
-/* Sends the operation or the commit of a slot of rt_slow_tasks that has not ended. The task may end it meanwhile. */
-static __noinline int send_slot(__u32 slot)
+/*
+ * Sends the operation or the commit of a slot of rt_slow_tasks that has not ended. The task may end it
+ * meanwhile. Global, so that it is verified once and not for each slot.
+ */
+__noinline int rt_slow_send_slot(__u32 slot)
 {
 	struct rt_slow_task *t = bpf_map_lookup_elem(&rt_slow_tasks, &slot);
 	struct rt_slow_operation *o = (void *)0;
@@ -239,6 +242,6 @@ int rt_slow_unended(__u64 *ctx)
 	if (iocb)
 		return rt_slow_send_async(iocb);
 	for (i = 0; i < RT_SLOW_PART; i++)
-		send_slot(first + i);
+		rt_slow_send_slot(first + i);
 	return 0;
 }
