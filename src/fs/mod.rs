@@ -2,7 +2,7 @@
 //!
 //! * `layout`: the layout of either kind; `range`: its ranges. `identity`: distinguishes
 //!   filesystems; `detect`: reads the identity of either kind.
-//! * `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`:
+//! * `partitions`: partition tables. `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`:
 //!   errors.
 
 mod detect;
@@ -11,6 +11,7 @@ pub mod ext4;
 mod identity;
 mod layout;
 mod mount;
+mod partitions;
 mod range;
 mod read;
 mod uuid;
@@ -19,6 +20,7 @@ pub mod xfs;
 pub use error::Error;
 pub use identity::Identity;
 pub use layout::Layout;
+pub use partitions::{Partition, partitions};
 pub use range::SectorRange;
 pub(crate) use read::Fields;
 pub use read::ReadAt;

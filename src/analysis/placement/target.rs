@@ -1,6 +1,6 @@
 //! Finds the filesystem and the array that a command line names.
 
-use std::fs::{self, File};
+use std::fs::{File, metadata};
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::Path;
@@ -11,14 +11,17 @@ use super::dumpe2fs;
 use super::filesystem::Filesystem;
 use super::geometry::{ArrayOptions, fits};
 use crate::address::{ArraySector, FsSector};
+use crate::analysis::units;
 use crate::fs::ext4::{self, E2Image, FsKind, NOT_IN_E2IMAGE, identify, is_e2image, is_qcow2};
-use crate::fs::xfs;
+use crate::fs::{self, Partition, xfs};
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, DeviceRole, Segment, Sys, resolve};
 use crate::raid::Geometry;
 
 /// Bytes of a file in which the output of dumpe2fs or xfs_info begins: a mail may be above it.
 const HEAD: u64 = 64 << 10;
+/// Maximum number of partitions that an error names.
+const MAX_PARTITIONS: usize = 8;
 /// Maximum size of the output of xfs_info, quoted in a mail.
 const MAX_TEXT: u64 = 1 << 20;
 
@@ -88,7 +91,7 @@ impl Target {
             return Self::on_array(name, fs, options);
         }
         let path = Path::new(name);
-        if fs::metadata(path).is_ok_and(|m| m.is_file()) {
+        if metadata(path).is_ok_and(|m| m.is_file()) {
             let fs = read_file(path).with_context(|| name.to_owned())?;
             return Self::on_array(name, fs, options);
         }
@@ -163,8 +166,13 @@ fn read_file(path: &Path) -> Result<Filesystem> {
              RAW{e2image}"
         );
     }
-    if matches!(identify(&file), Ok(Some(FsKind::Xfs))) {
-        return Ok(Filesystem::from_xfs(xfs::Layout::read(&file)?));
+    match identify(&file) {
+        Ok(Some(FsKind::Xfs)) => return Ok(Filesystem::from_xfs(xfs::Layout::read(&file)?)),
+        Ok(Some(FsKind::Partitioned)) => {
+            let found = fs::partitions(&file).ok().flatten().unwrap_or_default();
+            bail!("{}", partitioned(&found));
+        }
+        _ => {}
     }
     if !is_e2image(&file) {
         return Ok(Filesystem::new(ext4::Layout::read(&file)?));
@@ -183,10 +191,27 @@ fn read_file(path: &Path) -> Result<Filesystem> {
     Ok(fs)
 }
 
+/// Why an image of a whole disk cannot be read, and what can be.
+fn partitioned(found: &[Partition]) -> String {
+    let mut names: Vec<String> = found
+        .iter()
+        .take(MAX_PARTITIONS)
+        .map(|p| format!("{} of {} at byte {}", p.number, units::size(p.bytes), p.start))
+        .collect();
+    if found.len() > MAX_PARTITIONS {
+        names.push(format!("{} others", found.len() - MAX_PARTITIONS));
+    }
+    let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    format!(
+        "a whole disk with a partition table (partitions: {names}): losetup --find --show \
+         --partscan FILE prints a device; then name its partition, for example /dev/loop0p1"
+    )
+}
+
 /// Device number of a block device, or of the filesystem that contains a path.
 fn device_of(name: &str) -> Option<Dev> {
     let dev = |path: &Path| {
-        let meta = fs::metadata(path).ok()?;
+        let meta = metadata(path).ok()?;
         let dev = if meta.file_type().is_block_device() { meta.rdev() } else { meta.dev() };
         Some(Dev { major: rustix::fs::major(dev), minor: rustix::fs::minor(dev) })
     };

@@ -5,6 +5,7 @@ use std::fmt;
 use std::io;
 
 use super::features::{compat, incompat, ro_compat};
+use crate::fs::partitions::partitions;
 use crate::fs::read::{Fields, ReadAt};
 
 /// Content of a device.
@@ -28,6 +29,15 @@ pub enum FsKind {
     Luks,
     /// A member of an md array (superblock 0.90, 1.0, 1.1 or 1.2).
     MdMember,
+    /// A member of a DDF or IMSM (Intel) container.
+    ContainerMember,
+    Bcache,
+    Bcachefs,
+    Jfs,
+    Gfs2,
+    Zfs,
+    /// A whole disk with a GPT or DOS partition table.
+    Partitioned,
 }
 
 impl fmt::Display for FsKind {
@@ -43,6 +53,13 @@ impl fmt::Display for FsKind {
             Self::Lvm2 => "an LVM2 physical volume",
             Self::Luks => "a LUKS container",
             Self::MdMember => "a member of an md array",
+            Self::ContainerMember => "a member of a DDF or IMSM container",
+            Self::Bcache => "a bcache device",
+            Self::Bcachefs => "bcachefs",
+            Self::Jfs => "JFS",
+            Self::Gfs2 => "GFS2",
+            Self::Zfs => "a member of a ZFS pool",
+            Self::Partitioned => "a whole disk with a partition table",
         })
     }
 }
@@ -53,6 +70,15 @@ pub(super) const EXT_MAGIC: u16 = 0xef53;
 pub(super) const EXT_SUPERBLOCK_AT: u64 = 1024;
 /// `MD_SB_MAGIC`, include/uapi/linux/raid/md_p.h.
 const MD_MAGIC: u32 = 0xa92b_4efc;
+/// `DDF_HEADER_MAGIC` (mdadm, super-ddf.c), in the last sector.
+const DDF_MAGIC: [u8; 4] = [0xde, 0x11, 0xde, 0x11];
+/// `MPB_SIGNATURE` (mdadm, super-intel.c), in the last but one sector of 512 bytes.
+const IMSM_SIGNATURE: &[u8] = b"Intel Raid ISM ";
+/// Magics at byte 4120: those of bcache (include/uapi/linux/bcache.h) and bcachefs.
+const BCACHE: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
+const BCACHEFS: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
+/// Magic of an uberblock of ZFS, whose first label has them from 128 to 256 KiB (`UBERBLOCK_MAGIC`).
+const ZFS_MAGIC: u64 = 0x00ba_b10c;
 
 /// Features of ext2 and ext3 according to libblkid (superblocks/ext.c).
 const EXT3_RO_COMPAT: u32 = ro_compat::SPARSE_SUPER | ro_compat::LARGE_FILE | ro_compat::BTREE_DIR;
@@ -99,6 +125,10 @@ pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
             return Ok(Some(FsKind::MdMember));
         }
     }
+    let from_end = |bytes: u64| size.checked_sub(bytes).unwrap_or(u64::MAX);
+    if has(from_end(512), &DDF_MAGIC)? || has(from_end(1024), IMSM_SIGNATURE)? {
+        return Ok(Some(FsKind::ContainerMember));
+    }
     // The label may be in any of the first four sectors (lvm2, lib/label/label.h).
     for sector in 0..4 {
         if has(sector * 512, b"LABELONE")? && has(sector * 512 + 24, b"LVM2 001")? {
@@ -109,6 +139,10 @@ pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
         (0, &b"LUKS\xba\xbe"[..], FsKind::Luks),
         (0, b"XFSB", FsKind::Xfs),
         (0x1_0040, b"_BHRfS_M", FsKind::Btrfs),
+        (4120, BCACHE, FsKind::Bcache),
+        (4120, BCACHEFS, FsKind::Bcachefs),
+        (0x8000, b"JFS1", FsKind::Jfs),
+        (0x1_0000, b"\x01\x16\x19\x70\0\0\0\x01", FsKind::Gfs2),
     ] {
         if has(at, magic)? {
             return Ok(Some(kind));
@@ -126,7 +160,13 @@ pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
             return Ok(Some(FsKind::Swap));
         }
     }
-    Ok(None)
+    for at in (128 << 10..256 << 10).step_by(1024) {
+        if has(at, &ZFS_MAGIC.to_le_bytes())? || has(at, &ZFS_MAGIC.to_be_bytes())? {
+            return Ok(Some(FsKind::Zfs));
+        }
+    }
+    // Last: a filesystem may have been made over a table.
+    Ok(partitions(dev)?.map(|_| FsKind::Partitioned))
 }
 
 #[cfg(test)]
@@ -148,6 +188,20 @@ mod tests {
         assert_eq!(with(4086, b"SWAPSPACE2"), Some(FsKind::Swap));
         assert_eq!(with(65526, b"SWAPSPACE2"), Some(FsKind::Swap));
         assert_eq!(with(1080, &[0x53, 0xef]), Some(FsKind::Ext2));
+        let end = 256 << 10;
+        assert_eq!(with(end - 512, &[0xde, 0x11, 0xde, 0x11]), Some(FsKind::ContainerMember));
+        assert_eq!(
+            with(end - 1024, b"Intel Raid ISM Cfg Sig. 1.3.00"),
+            Some(FsKind::ContainerMember)
+        );
+        assert_eq!(with(4120, super::BCACHE), Some(FsKind::Bcache));
+        assert_eq!(with(4120, super::BCACHEFS), Some(FsKind::Bcachefs));
+        assert_eq!(with(0x8000, b"JFS1"), Some(FsKind::Jfs));
+        assert_eq!(with(0x1_0000, &[1, 0x16, 0x19, 0x70, 0, 0, 0, 1]), Some(FsKind::Gfs2));
+        for magic in [super::ZFS_MAGIC.to_le_bytes(), super::ZFS_MAGIC.to_be_bytes()] {
+            assert_eq!(with(130 << 10, &magic), Some(FsKind::Zfs));
+        }
+        assert_eq!(with(512, b"EFI PART"), Some(FsKind::Partitioned));
         let md = 0xa92b_4efc_u32.to_le_bytes();
         for at in [0, 4096, (256 << 10) - 8192, 192 << 10] {
             assert_eq!(with(at, &md), Some(FsKind::MdMember), "at {at}");
