@@ -250,6 +250,9 @@ impl SlowSampler {
             if let Some(log) = place.and_then(|p| p.log) {
                 waterfall.log_is_on(log);
             }
+            if place.is_some_and(|p| !p.reshaped) {
+                waterfall.not_reshaped();
+            }
             if let Some(place) = place.filter(|_| unended) {
                 place.name_member(&mut waterfall, session.sys());
             }

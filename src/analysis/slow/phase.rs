@@ -287,13 +287,6 @@ const RULES: &[(&str, Phase)] = {
         ("__xfs_iunpin_wait", JournalBuffer),
         ("xfs_buf_wait_unpin", JournalBuffer),
         ("xfs_qm_dqunpin_wait", JournalBuffer),
-        ("dquot_acquire", Quota),
-        ("dquot_commit", Quota),
-        ("dquot_release", Quota),
-        ("dqget", Quota),
-        ("xfs_trans_dqresv", Quota),
-        ("xfs_trans_unreserve_and_mod_dquots", Quota),
-        ("xfs_dqlock2", Quota),
         ("percpu_rwsem_wait", Frozen),
         ("__percpu_down_read", Frozen),
         ("inode_dio_wait", DirectDrain),
@@ -318,6 +311,14 @@ const RULES: &[(&str, Phase)] = {
         ("ext4_xattr_block_get", MetadataRead),
         ("xfs_buf_read_map", MetadataRead),
         ("xfs_buf_iowait", MetadataRead),
+        // After reads: the task that holds the record may read it.
+        ("dquot_acquire", Quota),
+        ("dquot_commit", Quota),
+        ("dquot_release", Quota),
+        ("dqget", Quota),
+        ("xfs_trans_dqresv", Quota),
+        ("xfs_trans_unreserve_and_mod_dquots", Quota),
+        ("xfs_dqlock2", Quota),
         ("sync_inodes_sb", Writeback),
         ("wb_wait_for_completion", Writeback),
         ("writeback_inodes_sb", Writeback),
@@ -363,7 +364,8 @@ const INNERMOST: &[(&str, Phase)] = {
         ("raid5_make_request", Reshape),
         ("raid10_write_request", Reshape),
         ("make_discard_request", Overlap),
-        ("raid1_read_request", WriteBehind),
+        // wait_read_barrier(). Up to 6.1 also write-behind, if only write-mostly members are left.
+        ("raid1_read_request", ReadRepair),
     ]
 };
 
@@ -469,9 +471,14 @@ pub fn classify<S: AsRef<str>>(stack: &[S]) -> Phase {
     if let Some((_, phase)) = innermost {
         return *phase;
     }
+    let has = |function| names.contains(&function);
     // Before it writes to a log on another device, XFS flushes the device of the data.
-    if names.contains(&"blkdev_issue_flush") && names.contains(&"xlog_write_iclog") {
+    if has("blkdev_issue_flush") && has("xlog_write_iclog") {
         return Phase::DataFlush;
+    }
+    // kiocb_write_and_wait(), which makes its last call a jump.
+    if has("filemap_write_and_wait_range") && has("__iomap_dio_rw") {
+        return Phase::MixedIo;
     }
     let found = RULES.iter().find(|(function, _)| names.contains(function));
     found.map_or(Phase::Other, |(_, phase)| *phase)

@@ -291,7 +291,7 @@ fn stacks_have_phases() {
         (&["make_stripe_request", "raid5_make_request", "md_handle_request"], Phase::Overlap),
         (&["raid5_make_request", "md_handle_request"], Phase::Reshape),
         (&["regular_request_wait", "raid10_write_request"], Phase::Reshape),
-        (&["raid1_read_request", "raid1_make_request"], Phase::WriteBehind),
+        (&["raid1_read_request", "raid1_make_request"], Phase::ReadRepair),
         (&["wait_for_serialization", "raid1_write_request"], Phase::WriteBehind),
         (&["md_wait_for_blocked_rdev", "raid10_write_request"], Phase::BlockedMember),
         (&["wait_read_barrier", "raid1_read_request"], Phase::ReadRepair),
@@ -303,8 +303,13 @@ fn stacks_have_phases() {
         (&["mempool_alloc_noprof", "alloc_r1bio", "raid1_write_request"], Phase::Memory),
         (&["nothing_known", "md_handle_request"], Phase::Other),
         (&["dquot_acquire", "ext4_acquire_dquot", "ext4_create"], Phase::Quota),
+        (&["bit_wait_io", "ext4_bread", "v2_read_dquot", "dquot_acquire"], Phase::MetadataRead),
         (&["xfs_dqlock2", "xfs_trans_dqresv", "xfs_trans_reserve_quota_bydquots"], Phase::Quota),
         (&["percpu_rwsem_wait", "__percpu_down_read", "ext4_evict_inode"], Phase::Frozen),
+        (
+            &["folio_wait_writeback", "filemap_write_and_wait_range", "__iomap_dio_rw"],
+            Phase::MixedIo,
+        ),
         (&["folio_wait_writeback", "kiocb_invalidate_pages", "__iomap_dio_rw"], Phase::MixedIo),
         (&["ext4_fc_wait_inode_state", "ext4_fc_del", "ext4_clear_inode"], Phase::FastCommit),
         (&["jbd2_journal_release_jbd_inode", "ext4_clear_inode"], Phase::OrderedData),
@@ -470,5 +475,18 @@ proptest! {
         let waterfall = Waterfall::new(&op, &commits, &ios);
         let total: u64 = waterfall.parts.values().map(|p| p.ns).sum();
         prop_assert_eq!(total, op.total_ns());
+    }
+}
+
+#[test]
+fn an_earlier_write_has_its_member_and_is_no_reshape() {
+    for (function, phase) in
+        [("raid5_make_request", Phase::Overlap), ("bitmap_unplug", Phase::MdBitmap)]
+    {
+        let operation = fsync(100, vec![sleep(&[function, "md_handle_request"], 0, 90)]);
+        let mut waterfall = Waterfall::new(&operation, &[], &[flush(SDC, 10, 89)]);
+        waterfall.not_reshaped();
+        let part = &waterfall.parts[&phase];
+        assert_eq!((part.ns, part.culprit.member), (90 * MS, Some((SDC, 79 * MS))), "{function}");
     }
 }

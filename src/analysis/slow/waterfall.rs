@@ -97,6 +97,16 @@ impl Waterfall {
         }
     }
 
+    /// RAID 5 waits for a reshape and, if the compiler has inlined the functions in between, for an
+    /// earlier write in the same function. Here the array is not being reshaped.
+    pub fn not_reshaped(&mut self) {
+        if let Some(reshape) = self.parts.remove(&Phase::Reshape) {
+            let part = self.parts.entry(Phase::Overlap).or_default();
+            part.ns += reshape.ns;
+            part.culprit = reshape.culprit;
+        }
+    }
+
     /// Phases, longest first.
     pub fn longest(&self) -> Vec<(Phase, &Part)> {
         let mut parts: Vec<_> = self.parts.iter().map(|(p, part)| (*p, part)).collect();
@@ -272,6 +282,11 @@ impl Waterfall {
                 if phase == Phase::OwnData {
                     culprit.forget_unless_busy((sleep.first_ns, sleep.last_ns), ios, |b| b.write);
                 }
+            }
+            Phase::MdBitmap | Phase::WriteBehind | Phase::Overlap | Phase::Reshape => {
+                let is = |b: &MemberIo| b.write || b.flush;
+                culprit.waited((0, sleep.last_ns), ios, is);
+                culprit.forget_unless_busy((sleep.first_ns, sleep.last_ns), ios, is);
             }
             Phase::InodeLock => {
                 culprit.task.clone_from(&op.lock.holder);

@@ -88,6 +88,8 @@ pub(super) struct Place {
     own: BTreeSet<u32>,
     /// Device of an external log of XFS (`logdev=`).
     pub log: Option<u32>,
+    /// True if an array is being reshaped.
+    pub reshaped: bool,
 }
 
 impl Place {
@@ -126,7 +128,9 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
                 members: BTreeSet::new(),
                 own: BTreeSet::new(),
                 log: fs.mounts.first().and_then(external_log),
+                reshaped: false,
             });
+            place.reshaped |= array.reshape_position.is_some();
             if !is_nested(array) {
                 place.array.clone_from(&array.name);
             }
@@ -217,7 +221,8 @@ mod tests {
     fn the_only_member_with_io_in_flight_is_named() {
         let tree = Tree::new("");
         let members = BTreeSet::from([SDA, SDC]);
-        let place = Place { array: String::new(), own: members.clone(), members, log: None };
+        let own = members.clone();
+        let place = Place { array: String::new(), own, members, log: None, reshaped: false };
         for (function, sda, sdc, named) in [
             ("iomap_dio_rw", "0 0", "       0        3", Some(SDC)),
             ("iomap_dio_rw", "1 0", "0 3", None),
