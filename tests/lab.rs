@@ -111,9 +111,17 @@ use slow_files::slow_readers_have_their_writer;
 mod slow_async;
 use slow_async::asynchronous_io_ends_when_it_completes;
 
+#[path = "lab/slow_databases.rs"]
+mod slow_databases;
+use slow_databases::slow_statements_have_their_io;
+
 #[path = "lab/slow_unended.rs"]
 mod slow_unended;
 use slow_unended::unended_operations_are_listed;
+
+#[path = "lab/slow_waits.rs"]
+mod slow_waits;
+use slow_waits::waits_have_their_names;
 
 #[path = "lab/slow_parts.rs"]
 mod slow_parts;
@@ -239,6 +247,8 @@ on_kernel! {
     unended_operations_are_listed
     slow_writes_have_their_limit
     asynchronous_io_ends_when_it_completes
+    slow_statements_have_their_io
+    waits_have_their_names
     members_on_device_mapper
     ;
     full:
@@ -273,6 +283,7 @@ on_kernel! {
     ;
     full:
     asynchronous_io_ends_when_it_completes
+    slow_statements_have_their_io
     unended_operations_are_listed
     nvme_multipath_agrees
     nvme_paths_come_and_go
@@ -325,6 +336,7 @@ on_kernel! {
     throttled_flush_of_the_journal
     ;
     full:
+    slow_statements_have_their_io
     asynchronous_io_ends_when_it_completes
     unended_operations_are_listed
     nvme_multipath_agrees

@@ -28,8 +28,18 @@ const GUEST_MIB: u64 = 4096;
 const TIMEOUT: &str = "4500";
 /// Scenarios that compare times. A guest's clock counts its instructions there, so that it stands
 /// still while this machine runs something else, and does not wait for timers.
-const COUNTS_INSTRUCTIONS: [&str; 8] =
-    ["slow", "slow_async", "slow_files", "slow_md", "slow_parts", "slow_unended", "slow_xfs", "rt"];
+const COUNTS_INSTRUCTIONS: [&str; 10] = [
+    "slow",
+    "slow_async",
+    "slow_databases",
+    "slow_files",
+    "slow_md",
+    "slow_parts",
+    "slow_unended",
+    "slow_waits",
+    "slow_xfs",
+    "rt",
+];
 /// Pseudo-scenario: the core group of `tools/truth`, which boots its own guests.
 pub const CORE: &str = "truth";
 
@@ -203,9 +213,15 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     let program = program().map_err(|e| failed("a copy of raidtrace", e))?;
 
     let mut vm = Command::new(Path::new(HOME).join("tools/vm"));
-    if ["device_read", "slow_async", "slow_unended"].contains(&scenario) {
+    if ["device_read", "slow_async", "slow_unended", "slow_waits"].contains(&scenario) {
         let Some(fio) = fio() else { return Ok(Err("no fio on this machine".to_owned())) };
         vm.arg("--file").arg(fio);
+    }
+    if scenario == "slow_databases" {
+        match databases().map_err(|e| failed("tools/incident/databases.py", e))? {
+            Ok(files) => vm.args(files),
+            Err(why) => return Ok(Err(why)),
+        };
     }
     if scenario == "nvme" {
         (0..6).for_each(|_| _ = vm.args(["--nvme", "1G,paths=2"]));
@@ -243,6 +259,16 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
 fn fio() -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|dir| dir.join("fio")).find(|fio| fio.exists())
+}
+
+/// Arguments of tools/vm for the databases, or the reason why one is missing.
+fn databases() -> std::io::Result<Result<Vec<String>, String>> {
+    let output = Command::new(Path::new(HOME).join("tools/incident/databases.py"))
+        .arg(Path::new(SCRATCH).join("databases"))
+        .args(["postgresql", "mariadb"])
+        .output()?;
+    let lines = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect();
+    Ok(if output.status.success() { Ok(lines) } else { Err(why_not(&output)) })
 }
 
 pub fn status_and_output(output: &Output) -> String {

@@ -5,8 +5,10 @@ use ratatui::backend::TestBackend;
 
 use super::{VIEWS, draw};
 use crate::analysis::slow::fixture::interval;
+use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::commands::slow::state::State;
+use crate::recording::slow::Interval;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 
@@ -77,6 +79,19 @@ fn operations_that_have_not_ended_come_first() {
         let name = format!("unended_{}x{}", size.0, size.1);
         insta::assert_snapshot!(name, drawn(Some(&slow), "", size));
     }
+}
+
+/// Two intervals of `tests/lab/slow_databases.sh`, with commits of PostgreSQL and of MariaDB.
+#[test]
+fn commits_of_databases() {
+    let mut slow = SlowSnapshot::default();
+    for line in include_str!("databases.jsonl").lines() {
+        let json: serde_json::Value = serde_json::from_str(line).unwrap();
+        let time: jiff::Timestamp = json["time"].as_str().unwrap().parse().unwrap();
+        let interval = Interval::parse(time.as_microsecond(), line).unwrap();
+        history::add(&mut slow, &interval);
+    }
+    insta::assert_snapshot!("databases_80x24", drawn(Some(&slow), "j", (80, 24)));
 }
 
 #[test]
