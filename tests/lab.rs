@@ -63,7 +63,7 @@ mod scenarios;
 mod layout_load;
 use layout_load::{
     load_on_raid0_is_predicted, load_on_raid5_is_predicted, load_on_xfs_on_raid0_is_predicted,
-    load_on_xfs_on_raid5_is_predicted, the_search_finds_even_options,
+    load_on_xfs_on_raid5_is_predicted,
 };
 
 #[path = "lab/placement.rs"]
@@ -266,7 +266,6 @@ on_kernel! {
     recommended_options_are_even
     first_files_use_the_goal
     load_on_raid0_is_predicted
-    the_search_finds_even_options
     load_on_raid5_is_predicted
     load_on_xfs_on_raid0_is_predicted
     load_on_xfs_on_raid5_is_predicted

@@ -103,23 +103,6 @@ fn busiest(shares: &Shares) -> f64 {
     members.values().copied().fold(0.0, f64::max) / sum
 }
 
-/// Options that lower the busiest member's writes from 45 % to 14 %, where even is 12.5 %.
-pub(super) fn the_search_finds_even_options(kernel: &str) {
-    let Some(dir) = lab(kernel, "layout_load") else {
-        return;
-    };
-    let found = load(&dir, RAID0[0].0, &["--search"]);
-    let candidates = found["candidates"].as_array().expect("candidates").iter();
-    let share = |which: &str| {
-        let mut one = candidates.clone().filter(|c| c[which] == true);
-        let share = &one.next().expect(which)["busiest"]["write_share"];
-        share.as_f64().expect("share")
-    };
-    let (base, best) = (share("base"), share("recommended"));
-    println!("{base:.3} {best:.3}: {}", found["command"]);
-    assert!(base > 0.4 && best < 0.2, "{base} {best}");
-}
-
 fn load_is_predicted(kernel: &str, cases: &Cases) {
     let Some(dir) = lab(kernel, "layout_load") else {
         return;

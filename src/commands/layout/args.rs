@@ -42,11 +42,14 @@ pub struct Layout {
 
     /// Lay the load of a recording onto another array or other options of mkfs: requests and bytes
     /// on each member
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["plan", "grow_to", "all", "svg", "check", "data_offset"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["plan", "search", "grow_to", "all", "svg", "check", "data_offset"]
+    )]
     pub load: Option<PathBuf>,
 
-    /// Compare options of mkfs for this array and size, with --load for that load, and recommend
-    /// the best
+    /// Compare options of mkfs for this array and size, and recommend the best
     #[arg(long, conflicts_with_all = ["svg", "all"])]
     pub search: bool,
 
@@ -55,7 +58,7 @@ pub struct Layout {
     pub grow_to: Option<u32>,
 
     /// Print one JSON object (schema raidtrace.layout/1, with --search layout-search/1, with
-    /// --load layout-load/1 or layout-load-search/1)
+    /// --load layout-load/1)
     #[arg(long)]
     pub json: bool,
 
@@ -116,6 +119,5 @@ pub const EXAMPLES: &str = "Examples:
   raidtrace layout --plan 48T --fs xfs --level 5 --disks 7   the agsize for mkfs.xfs
   raidtrace layout --load incident.rtrace -g 32744    where would this load have gone
   raidtrace layout --load incident.rtrace --level 6 --disks 8   on another array
-  raidtrace layout --load incident.rtrace --search    which options are better for this load
 
 Exit status: 0 done, 1 an error, 2 usage, 3 (with --check) a skew above --max-skew.";

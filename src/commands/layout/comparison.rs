@@ -57,7 +57,6 @@ impl<'t> Comparison<'t, '_> {
             base: position(self.base),
             best: position(self.recommended()),
             none_better: "no options are better: try another number of disks or another chunk",
-            by_load: None,
             grown: self.grown.as_ref().map(|(disks, _)| (*disks, "")),
             notes: notes.chain(self.counted).map(str::to_owned).collect(),
         }

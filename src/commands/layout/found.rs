@@ -25,8 +25,6 @@ pub struct Found<'a> {
     pub best: usize,
     /// Reason to keep the user's options although they are uneven.
     pub none_better: &'static str,
-    /// Reason for the recommendation, if it is not the skews, and what else the JSON object has.
-    pub by_load: Option<(String, Value)>,
     /// Number of disks after growing, and a remark on the skews of the grown filesystem.
     pub grown: Option<(u32, &'static str)>,
     /// Limits of the figures.
@@ -62,9 +60,6 @@ impl Found<'_> {
 
     /// Reason for the recommendation.
     fn reason(&self) -> String {
-        if let Some((reason, _)) = &self.by_load {
-            return reason.clone();
-        }
         let (base, best) = (&self.rows[self.base].skews, &self.rows[self.best].skews);
         if self.best == self.base {
             let worst = best.worst();
@@ -146,7 +141,7 @@ impl Found<'_> {
             }
             object
         };
-        let mut object = json!({
+        json!({
             "schema": "raidtrace.layout-search/1",
             "level": geometry.level().name(),
             "disks": geometry.disks(),
@@ -157,13 +152,7 @@ impl Found<'_> {
             "command": self.command(),
             "reason": self.reason(),
             "notes": self.notes,
-        });
-        if let (Value::Object(object), Some((_, Value::Object(more)))) =
-            (&mut object, &self.by_load)
-        {
-            object.extend(more.clone());
-        }
-        object
+        })
     }
 }
 

@@ -156,7 +156,6 @@ pub fn compare<'a>(
         base,
         best: recommended(&all, base),
         none_better: "no agsize is better: try another number of disks or another chunk",
-        by_load: None,
         grown: grown.map(|grown| (grown.disks(), "; agsize stays")),
         notes: report::notes(target).cloned().collect(),
     })

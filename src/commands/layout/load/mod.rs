@@ -1,12 +1,11 @@
 //! `layout --load`: the load of a recording, laid onto another array or other mkfs options.
 //!
 //! * `plan`: the planned array and filesystem. `pass`: reads the recording once. `output`: its
-//!   figures. `search`: `--search --load`.
+//!   figures.
 
 mod output;
 mod pass;
 mod plan;
-mod search;
 #[cfg(test)]
 mod tests;
 
@@ -48,18 +47,9 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
         None => Options::Ext4(args.mke2fs.clone()),
     };
     let conf = Conf::from_machine();
-    let plan = |options: &Options| Plan::new(&source, &args.array, options, &conf);
-    let mut plans = vec![plan(&options).map_err(|e| anyhow!(e))?];
-    if args.search {
-        let options = search::candidates(&plans[0], &conf)?;
-        plans.extend(options.iter().filter_map(|options| plan(options).ok()));
-    }
+    let plan = Plan::new(&source, &args.array, &options, &conf).map_err(|e| anyhow!(e))?;
     let today = source.side().map_err(named)?;
-    let (pass, notes) = Pass::read(reader, &source, &today, &plans).map_err(named)?;
-    if args.search {
-        let found = search::found(&path, &plans, &pass, notes);
-        return print(args, || found.lines(), || found.object());
-    }
-    let found = Findings { path, plan: &plans[0], pass: &pass, notes };
+    let (pass, notes) = Pass::read(reader, &source, &today, &plan).map_err(named)?;
+    let found = Findings { path, plan: &plan, pass: &pass, notes };
     print(args, || found.lines(), || found.object())
 }

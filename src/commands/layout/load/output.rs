@@ -40,7 +40,7 @@ pub struct Findings<'a> {
 }
 
 /// Share of the member with the most, 0 to 1.
-pub fn busiest(members: &[Member], figure: impl Fn(&Member) -> u64) -> f64 {
+fn busiest(members: &[Member], figure: impl Fn(&Member) -> u64) -> f64 {
     let most = members.iter().map(&figure).max().unwrap_or(0);
     most as f64 / total(members.iter().map(figure)).max(1) as f64
 }
@@ -52,7 +52,7 @@ fn total(figures: impl Iterator<Item = u64>) -> u64 {
 impl Findings<'_> {
     /// Members, recorded and planned.
     fn columns(&self) -> [&[Member]; 2] {
-        [&self.pass.recorded, self.pass.lanes.first().map_or(&[], |lane| &lane.members)]
+        [&self.pass.recorded, &self.pass.lane.members]
     }
 
     /// The operation whose recorded requests are most uneven.

@@ -1,4 +1,4 @@
-//! One pass over a recording: its requests, and the same requests on each planned layout.
+//! One pass over a recording: its requests, and the same requests on the planned layout.
 
 use super::plan::Plan;
 use crate::address::DataSector;
@@ -22,8 +22,8 @@ pub struct Pass<'a> {
     pub source: &'a Described,
     /// The requests in the recording, by member.
     pub recorded: Vec<Member>,
-    /// The same on each planned layout.
-    pub lanes: Vec<Lane<'a>>,
+    /// The same on the planned layout.
+    pub lane: Lane<'a>,
     /// By the recorder's member number: slot on the array of `source`.
     slots: Vec<Option<usize>>,
     /// First and last request, µs.
@@ -43,13 +43,12 @@ impl<'a> Pass<'a> {
         mut reader: Reader,
         source: &'a Described,
         today: &'a Side,
-        plans: &'a [Plan],
+        plan: &'a Plan,
     ) -> Result<(Self, Vec<String>), String> {
-        let lane = |p: &'a Plan| Lane::new(today, &p.side, &p.target.array.geometry, p.start);
         let mut pass = Self {
             source,
             recorded: vec![Member::default(); source.data_offsets.len()],
-            lanes: plans.iter().map(lane).collect(),
+            lane: Lane::new(today, &plan.side, &plan.target.array.geometry, plan.start),
             slots: Vec::new(),
             span_us: (i64::MAX, i64::MIN),
             outside: 0,
@@ -59,9 +58,9 @@ impl<'a> Pass<'a> {
         while let Some(item) = reader.next_item() {
             match item {
                 Item::Request(r) => {
-                    pass.lanes.iter_mut().for_each(|lane| lane.begin(r.device_us.unwrap_or(0)));
-                    let device_us = Some(r.device_us.unwrap_or(0));
-                    if pass.add((r.member, r.sector, r.bytes), (r.origin, r.op), device_us) {
+                    let device_us = r.device_us.unwrap_or(0);
+                    pass.lane.begin(device_us);
+                    if pass.add((r.member, r.sector, r.bytes), (r.origin, r.op), Some(device_us)) {
                         let (first, last) = pass.span_us;
                         pass.span_us = (first.min(r.time_us), last.max(r.time_us));
                     }
@@ -131,8 +130,7 @@ impl<'a> Pass<'a> {
                 continue;
             };
             let piece = Piece { op, origin, sector, sectors, parity, is_request };
-            // A search has several plans: the maximum over them counts.
-            self.homeless += self.lanes.iter_mut().map(|lane| lane.add(piece)).max().unwrap_or(0);
+            self.homeless += self.lane.add(piece);
         }
         true
     }

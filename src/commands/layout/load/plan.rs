@@ -15,8 +15,6 @@ pub struct Plan {
     /// Options of mkfs; those that the user does not give are its defaults.
     pub options: Options,
     pub target: Target,
-    /// Size and stripes of the array, for mkfs.
-    pub device: Device,
     /// True if the array is not the recorded one.
     pub is_other_array: bool,
     pub side: Side,
@@ -103,6 +101,6 @@ impl Plan {
             fs,
         };
         let side = Side::new(&target.fs)?;
-        Ok(Self { options, target, device, is_other_array, side, start })
+        Ok(Self { options, target, is_other_array, side, start })
     }
 }

@@ -183,7 +183,7 @@ fn found(
     let plan = plan_of(source, array, Options { group, ..Options::default() });
     let today = source.side().unwrap();
     let reader = reader(&header(), items, true);
-    let (pass, notes) = Pass::read(reader, source, &today, std::slice::from_ref(&plan)).unwrap();
+    let (pass, notes) = Pass::read(reader, source, &today, &plan).unwrap();
     let found = Findings { path: "a.rtrace".to_owned(), plan: &plan, pass: &pass, notes };
     let mut out = Vec::new();
     write_lines(&mut out, found.lines()).unwrap();
@@ -325,8 +325,9 @@ fn a_truncated_layout_is_completed_if_mke2fs_makes_it() {
 
 fn read(items: &[Item], ends: bool) -> Result<String, String> {
     let source = source();
-    let (today, plans) = (source.side().unwrap(), Vec::new());
-    let (_, notes) = Pass::read(reader(&header(), items, ends), &source, &today, &plans)?;
+    let plan = plan_of(&source, &ArrayOptions::default(), Options::default());
+    let today = source.side().unwrap();
+    let (_, notes) = Pass::read(reader(&header(), items, ends), &source, &today, &plan)?;
     Ok(notes.join("\n"))
 }
 
@@ -351,12 +352,11 @@ fn gaps_and_missing_requests_are_reported() {
     assert!(notes.contains("truncated") || notes.is_empty(), "{notes:?}");
 }
 
-/// The recorded members, and the planned ones on `plans`.
-fn laid(source: &Described, header: &Header, items: &[Item], plans: &[Plan]) -> Vec<Vec<Load>> {
+/// The recorded members, and the planned ones.
+fn laid(source: &Described, header: &Header, items: &[Item], plan: &Plan) -> [Vec<Load>; 2] {
     let today = source.side().unwrap();
-    let (pass, _) = Pass::read(reader(header, items, true), source, &today, plans).unwrap();
-    let planned = pass.lanes.iter().map(|lane| lane.members.clone());
-    std::iter::once(pass.recorded.clone()).chain(planned).collect()
+    let (pass, _) = Pass::read(reader(header, items, true), source, &today, plan).unwrap();
+    [pass.recorded.clone(), pass.lane.members.clone()]
 }
 
 fn bytes(members: &[Load]) -> Vec<u64> {
@@ -366,8 +366,8 @@ fn bytes(members: &[Load]) -> Vec<u64> {
 #[test]
 fn only_the_load_is_laid_out() {
     let source = source();
-    let plans = [plan_of(&source, &ArrayOptions::default(), Options::default())];
-    let before = laid(&source, &header(), &items(), &plans);
+    let plan = plan_of(&source, &ArrayOptions::default(), Options::default());
+    let before = laid(&source, &header(), &items(), &plan);
     let mut more = items();
     // Of md itself, a flush, a discard.
     more.push(request(2000, Op::Write, Origin::MdSuperblock, FIRST, 4096));
@@ -382,7 +382,7 @@ fn only_the_load_is_laid_out() {
         sector: 8,
         bytes: 4096,
     }));
-    let after = laid(&source, &header(), &more, &plans);
+    let after = laid(&source, &header(), &more, &plan);
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(bytes(before), bytes(after));
     }
@@ -419,8 +419,8 @@ fn the_same_array_has_the_same_load() {
                 items.push(item);
             }
         }
-        let plans = [plan_of(&source, &ArrayOptions::default(), Options::default())];
-        let laid = laid(&source, &header, &items, &plans);
+        let plan = plan_of(&source, &ArrayOptions::default(), Options::default());
+        let laid = laid(&source, &header, &items, &plan);
         assert!(bytes(&laid[0]).iter().all(|bytes| *bytes > 0), "{level}: {:?}", bytes(&laid[0]));
         assert_eq!(bytes(&laid[0]), bytes(&laid[1]), "{level}");
     }
@@ -477,7 +477,7 @@ fn an_xfs_is_laid_out() {
         let sector = FIRST + ag * 8 * 1_048_448 + 1;
         items.push(request(ag as i64, Op::Write, Origin::AgHeader, sector, 512));
     }
-    let laid = laid(&source, &header, &items, &[plan]);
+    let laid = laid(&source, &header, &items, &plan);
     // 8191 chunks apart: even. 8190 chunks apart, 6 modulo 8: every second member.
     assert_eq!(bytes(&laid[0]), [1024; 8]);
     assert_eq!(bytes(&laid[1]), [2048, 0, 2048, 0, 2048, 0, 2048, 0]);
