@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 pub use self::allocator::{Allocator, Busiest};
 pub use self::sizes::Sizes;
 use crate::analysis::amplification::Amplification;
-use crate::analysis::compare::series::{Collector, Series};
+use crate::analysis::compare::series::Series;
 use crate::analysis::events::{Events, IntervalCounters};
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::hotspot;
@@ -168,7 +168,7 @@ pub fn gather_detailed(path: &Path, from: Option<&str>, to: Option<&str>) -> Res
     Ok(read(path, period, Extra::Detail)?.0)
 }
 
-/// [`gather`], with the figures of each interval.
+/// [`gather`], with the sums of each interval.
 pub fn gather_series(path: &Path, period: Period<'_>) -> Result<(Report, Series)> {
     read(path, period, Extra::Series)
 }
@@ -197,7 +197,6 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
     let (from_us, to_us) = period.bounds(path, start_us)?;
     let from_us = from_us.max(start_us);
     let mut pass = Pass::new(start_us, from_us, to_us);
-    pass.series = (extra == Extra::Series).then(|| Collector::new(from_us));
     if extra == Extra::Detail {
         pass.stacks = Some(Profile::default());
     }
@@ -214,15 +213,27 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
         bail!(nothing(path, start_us, pass.newest));
     }
     let to_us = to_us.min(pass.newest);
-    let mut worst = Worst::default();
-    if pass.has_facts {
+    let (mut worst, mut series) = (Worst::default(), Series::default());
+    let is_series = extra == Extra::Series;
+    if pass.has_facts || is_series {
         let second = Duration::from_secs(1);
-        let again = Source::new(Reader::open(path, Wanted::Figures)?, second, Box::new(|| None));
-        let ends = again.map(|snapshot| (snapshot.time.as_microsecond(), snapshot));
-        let period = ends.take_while(|(end, _)| *end <= to_us).filter(|(end, _)| *end > from_us);
-        period.for_each(|(_, snapshot)| worst.add(&snapshot));
+        let reader = Reader::open(path, Wanted::Figures)?;
+        let mut again = Source::new(reader, second, Box::new(|| None));
+        while let Some(snapshot) = again.next() {
+            let end = snapshot.time.as_microsecond();
+            if end > to_us {
+                break;
+            }
+            if end > from_us && pass.has_facts {
+                worst.add(&snapshot);
+            }
+            let length = i64::try_from(snapshot.interval.as_micros()).unwrap_or(i64::MAX);
+            if is_series && end.saturating_sub(length) >= from_us {
+                series.add(&snapshot, again.operations());
+            }
+        }
     }
-    let (mut report, series) = pass.report(&reader, recorded_us, from_us, to_us);
+    let mut report = pass.report(&reader, recorded_us, from_us, to_us);
     report.snapshot.arrays.iter_mut().for_each(|array| worst.lead(array));
     Ok((report, series))
 }
@@ -237,8 +248,6 @@ struct Pass {
     events: Events,
     sums: IntervalCounters,
     pieces: Pieces,
-    /// Only for [`gather_series`].
-    series: Option<Collector>,
     /// Index into `names` for each current member number.
     arrays: Vec<usize>,
     names: Vec<String>,
@@ -270,7 +279,6 @@ impl Pass {
             to_us,
             events,
             pieces: Pieces::new(from_us).with_detail(),
-            series: None,
             sums: IntervalCounters::default(),
             arrays: Vec::new(),
             names: Vec::new(),
@@ -318,17 +326,11 @@ impl Pass {
             // The counters of a state are cumulative: it replaces all earlier ones.
             if time <= self.from_us {
                 self.events.add_first_state(item);
-                if let Some(series) = &mut self.series {
-                    series.first_state(state);
-                }
             } else if time <= self.to_us {
                 self.items += 1;
                 self.events.push(&mut self.sums, item);
                 if time < self.to_us {
                     self.pieces.state(&mut self.events, time);
-                    if let Some(series) = &mut self.series {
-                        series.state(&mut self.events, state);
-                    }
                 }
             } else {
                 self.events.add_outside(item);
@@ -344,9 +346,6 @@ impl Pass {
             return;
         }
         self.pieces.add(&self.events, item);
-        if let Some(series) = &mut self.series {
-            series.add(&self.events, item);
-        }
         self.items += 1;
         match item {
             Item::Request(r) => {
@@ -379,9 +378,6 @@ impl Pass {
             }
             Item::Slow { time_us, json } => {
                 let interval = slow::Interval::parse(*time_us, json)?;
-                if let Some(series) = &mut self.series {
-                    series.slow(&interval.kinds);
-                }
                 slow_history::add(self.slow.get_or_insert_default(), &interval);
             }
             _ => {}
@@ -395,16 +391,11 @@ impl Pass {
         recorded_us: (i64, i64),
         from_us: i64,
         to_us: i64,
-    ) -> (Report, Series) {
+    ) -> Report {
         self.pieces.finish(&mut self.events, to_us);
-        if let Some(series) = &mut self.series {
-            series.finish(&mut self.events, to_us);
-        }
         self.events.disks.end(self.newest);
         let (start, end) = self.events.samples(self.sums, from_us, to_us, reader);
         let timeline = self.pieces.timeline(&self.events);
-        let series = self.series.take();
-        let series = series.map(|series| series.series(&self.events, reader));
         let detail =
             self.stacks.map(|stacks| Detail { fine: self.pieces.fine(&self.events), stacks });
         let mut fold = Fold::new(Sample::default());
@@ -420,7 +411,7 @@ impl Pass {
             Op::ALL.into_iter().zip(by_op).map(|(op, sizes)| ((name.clone(), op), sizes))
         });
         let has_requests = |s: &Sizes| s.requests.iter().any(|&n| n > 0);
-        let report = Report {
+        Report {
             header: reader.header().clone(),
             recorded_us,
             from_us,
@@ -437,8 +428,7 @@ impl Pass {
             slow: self.slow,
             ending: reader.ending().clone(),
             detail,
-        };
-        (report, series.unwrap_or_default())
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //! statistics, written once a second), so that disk statistics match them exactly. Items may be out
 //! of order: an interval is returned when items [`SLACK_US`] after its end have been read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use crate::analysis::events::{Events, IntervalCounters, NameLookup, SLACK_US};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::Item;
+use crate::analysis::slow::event::Kind;
 use crate::analysis::slow::recent::Recent;
+use crate::analysis::slow::snapshot::KindSum;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
 use crate::analysis::window::Window;
@@ -70,6 +72,9 @@ pub struct Source {
     fold: Fold,
     window: Window,
     slow: Recent,
+    /// Operations by kind, with the end of the recorded interval: those read ahead.
+    ahead: VecDeque<(i64, BTreeMap<Kind, KindSum>)>,
+    operations: BTreeMap<Kind, KindSum>,
     /// Time of the newest item so far.
     newest: i64,
     /// Start of the first interval after a seek. Older items are in no interval.
@@ -103,6 +108,8 @@ impl Source {
             fold: Fold::new(Sample::default()),
             window: Window::new(window::SPAN),
             slow: Recent::default(),
+            ahead: VecDeque::new(),
+            operations: BTreeMap::new(),
             newest: i64::MIN,
             begin: i64::MIN,
             done: false,
@@ -116,6 +123,12 @@ impl Source {
     pub fn between(mut self, period: (i64, i64)) -> Self {
         self.period = period;
         self
+    }
+
+    /// Operations on files in the last interval returned, slow or not. Empty if they were not
+    /// recorded.
+    pub fn operations(&self) -> &BTreeMap<Kind, KindSum> {
+        &self.operations
     }
 
     pub fn reader(&self) -> &Reader {
@@ -165,6 +178,7 @@ impl Source {
         self.fold = Fold::new(Sample::default());
         self.window.restart();
         self.slow = Recent::default();
+        self.ahead.clear();
         (self.newest, self.begin, self.done) = (i64::MIN, warm, false);
         while self.spans.front().is_some_and(|s| s.from < until) && self.next().is_some() {}
         Ok(())
@@ -190,6 +204,7 @@ impl Source {
             && let Ok(interval) = Interval::parse(*time_us, json)
         {
             self.slow.add(&interval);
+            self.ahead.push_back((*time_us, interval.kinds));
         }
         let state = matches!(item, Item::State(_));
         if self.spans.is_empty() {
@@ -253,6 +268,14 @@ impl Source {
         self.window.evaluate(&mut snapshot);
         for array in &mut snapshot.arrays {
             array.slow = self.slow.longest(&array.info.name, to);
+        }
+        self.operations.clear();
+        while self.ahead.front().is_some_and(|(end, _)| *end <= to)
+            && let Some((_, kinds)) = self.ahead.pop_front()
+        {
+            for (kind, sum) in kinds {
+                self.operations.entry(kind).or_default().add(sum);
+            }
         }
         let note = self.reader.note().map(str::to_owned);
         snapshot.notes.extend(note);

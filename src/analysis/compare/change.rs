@@ -1,74 +1,50 @@
 //! A difference between two recordings: its subject, its figure and its uncertainty.
 
-use super::estimate::Estimate;
-use super::latency::Latency;
+use serde::{Serialize, Serializer};
+
+use super::bootstrap::{Estimate, six_digits};
+use super::series::{Part, Quantity};
 use crate::origin::{Op, Origin};
 
 /// Accepted share of false differences among those reported as significant (false discovery rate).
-pub const FALSE_DISCOVERIES: f64 = 0.05;
-
+pub const MAX_FALSE_DISCOVERIES: f64 = 0.05;
 /// Multiple of a time that is not called noise, however few requests show it.
-const LARGE: f64 = 3.0;
+const MIN_LARGE_RATIO: f64 = 3.0;
 
-/// Subject of a difference.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Subject of a difference. Names are untrusted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "subject", rename_all = "snake_case")]
 pub enum Subject {
     /// IO submitted to the array.
     Load,
     /// The array as a whole.
     Array,
-    Member {
-        /// md's raid_disk, if both have one.
-        slot: Option<u32>,
-        /// Name before; untrusted.
-        before: String,
-        /// Name after; untrusted.
-        after: String,
-    },
+    /// A member, with md's raid_disk if both have the same, and its names before and after.
+    Member { slot: Option<u32>, member_before: String, member_after: String },
     /// An origin and operation on all members.
-    Origin(Origin, Op),
-    /// A task by name; untrusted, printable.
-    Task(String),
-    /// A file by path; untrusted, printable.
-    File(String),
+    Origin { origin: Origin, op: Op },
+    /// A task by name.
+    Task { task: String },
+    /// A file by path.
+    File { path: String },
     /// A kind of operation on files: `fsync`.
-    Operation(&'static str),
+    Operation { operation: &'static str },
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Figure {
-    /// Bios submitted per second.
-    Bios,
-    /// Requests completed per second.
-    Requests,
-    /// Bytes read and written per second.
-    Bytes,
-    /// Reads as a share of the bytes submitted.
-    ReadShare,
-    /// Share of the time with a request in flight.
-    Utilisation,
-    /// Utilisation of the busiest member.
-    BusiestUtilisation,
-    /// Mean utilisation of the members.
-    MeanUtilisation,
-    /// Share of the bytes that the members of the array read and wrote.
-    Share,
-    /// Median of the device time of requests of this operation.
-    P50(Op),
-    /// 99th percentile of the device time.
-    P99(Op),
-    /// Load of the busiest member over the mean.
-    Skew,
-    /// Time in which members had a request in flight, for each MiB submitted to the array.
-    DiskTime,
-    /// Bytes moved by the members for each byte submitted.
-    Amplification,
-    /// Operations per second.
-    Operations,
-    /// Mean time of an operation.
-    MeanTime,
-    /// Share of the operations that took at least the threshold.
-    SlowShare,
+impl Subject {
+    /// The sums of the subject in the recording before (0) or after (1).
+    pub(super) fn part(&self, side: usize) -> Part {
+        match self.clone() {
+            Self::Load => Part::Load,
+            Self::Array => Part::Array,
+            Self::Member { member_before, .. } if side == 0 => Part::Member(member_before),
+            Self::Member { member_after, .. } => Part::Member(member_after),
+            Self::Origin { origin, op } => Part::Origin(origin, op),
+            Self::Task { task } => Part::Task(task),
+            Self::File { path } => Part::File(path),
+            Self::Operation { operation } => Part::Operation(operation),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,128 +57,139 @@ pub enum Unit {
     Share,
     /// Microseconds.
     Us,
-    /// Microseconds per MiB.
-    UsPerMib,
     /// A factor.
     Times,
 }
 
-impl Figure {
-    /// Name in JSON, name in text, unit, and weight in the order of differences: what delays IO
-    /// comes before what only counts it.
-    fn properties(self) -> (&'static str, &'static str, Unit, f64) {
-        match self {
-            Self::Bios => ("bios_per_s", "bios/s", Unit::Rate, 1.0),
-            Self::Requests => ("requests_per_s", "requests/s", Unit::Rate, 1.0),
-            Self::Bytes => ("bytes_per_s", "MiB/s", Unit::Bytes, 1.0),
-            Self::ReadShare => ("read_share", "share of reads", Unit::Share, 1.0),
-            Self::Utilisation => ("utilisation", "busy", Unit::Share, 3.0),
-            Self::BusiestUtilisation => ("busiest_utilisation", "busiest member", Unit::Share, 3.0),
-            Self::MeanUtilisation => {
-                ("mean_utilisation", "mean of members, busy", Unit::Share, 1.0)
-            }
-            Self::Share => ("share_of_bytes", "share of bytes", Unit::Share, 1.0),
-            Self::P50(_) => ("device_p50_us", "p50", Unit::Us, 1.5),
-            Self::P99(_) => ("device_p99_us", "p99", Unit::Us, 2.0),
-            Self::Skew => ("skew", "skew", Unit::Times, 1.5),
-            Self::DiskTime => ("disk_us_per_mib", "disk time per MiB", Unit::UsPerMib, 1.5),
-            Self::Amplification => ("amplification", "amplification", Unit::Times, 1.5),
-            Self::Operations => ("operations_per_s", "operations/s", Unit::Rate, 1.0),
-            Self::MeanTime => ("mean_us", "mean time", Unit::Us, 2.0),
-            Self::SlowShare => ("slow_share", "slow", Unit::Share, 2.0),
-        }
-    }
+/// Denominator of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Over {
+    /// Length of the recording in seconds.
+    Seconds,
+    /// Another sum of the same subject.
+    Own(Quantity),
+    /// A sum of all members.
+    Array(Quantity),
+    /// A sum of what was submitted to the array.
+    Load(Quantity),
+}
 
+/// A figure: a sum over a recording divided by another one, or (without `sums`) a maximum or a
+/// quantile that `differences.rs` computes.
+#[derive(Debug)]
+pub struct Figure {
     /// Name in JSON.
-    pub fn name(self) -> &'static str {
-        self.properties().0
-    }
-
+    pub name: &'static str,
     /// Name in text, without the operation.
-    pub fn label(self) -> &'static str {
-        self.properties().1
-    }
+    pub label: &'static str,
+    pub unit: Unit,
+    /// Weight in the order of differences: what delays IO comes before what only counts it.
+    weight: f64,
+    pub(super) sums: Option<(Quantity, Over, f64)>,
+}
 
-    pub fn unit(self) -> Unit {
-        self.properties().2
-    }
+const US_PER_MIB: f64 = 1e6 * (1 << 20) as f64;
 
-    /// Operation of the requests whose times are compared.
-    pub fn op(self) -> Option<Op> {
-        match self {
-            Self::P50(op) | Self::P99(op) => Some(op),
-            _ => None,
-        }
+type Sums = (Quantity, Over, f64);
+
+/// Defines the figures, one on each line.
+macro_rules! figures {
+    ($($id:ident: $name:literal, $label:literal, $unit:ident, $weight:literal, $sums:expr;)+) => {$(
+        pub static $id: Figure =
+            Figure { name: $name, label: $label, unit: Unit::$unit, weight: $weight, sums: $sums };
+    )+};
+}
+
+const fn sums(part: Quantity, over: Over) -> Option<Sums> {
+    Some((part, over, 1.0))
+}
+
+figures! {
+    BIOS: "bios_per_s", "bios/s", Rate, 1.0, sums(Quantity::Bios, Over::Seconds);
+    REQUESTS: "requests_per_s", "requests/s", Rate, 1.0, sums(Quantity::Count, Over::Seconds);
+    BYTES: "bytes_per_s", "MiB/s", Bytes, 1.0, sums(Quantity::Bytes, Over::Seconds);
+    READ_SHARE: "read_share", "share of reads", Share, 1.0,
+        sums(Quantity::ReadBytes, Over::Own(Quantity::Bytes));
+    UTILISATION: "utilisation", "busy", Share, 3.0, sums(Quantity::Busy, Over::Seconds);
+    BUSIEST_UTILISATION: "busiest_utilisation", "busiest member", Share, 3.0, None;
+    MEAN_UTILISATION: "mean_utilisation", "mean of members, busy", Share, 1.0, None;
+    SHARE: "share_of_bytes", "share of bytes", Share, 1.0,
+        sums(Quantity::Bytes, Over::Array(Quantity::Bytes));
+    P50: "device_p50_us", "p50", Us, 1.5, None;
+    P99: "device_p99_us", "p99", Us, 2.0, None;
+    SKEW: "skew", "skew", Times, 1.5, None;
+    DISK_TIME: "disk_us_per_mib", "disk time per MiB", Us, 1.5,
+        Some((Quantity::Busy, Over::Load(Quantity::Bytes), US_PER_MIB));
+    AMPLIFICATION: "amplification", "amplification", Times, 1.5,
+        sums(Quantity::WrittenBelow, Over::Own(Quantity::Written));
+    OPERATIONS: "operations_per_s", "operations/s", Rate, 1.0,
+        sums(Quantity::Count, Over::Seconds);
+    MEAN_TIME: "mean_us", "mean time", Us, 2.0, sums(Quantity::Time, Over::Own(Quantity::Count));
+    SLOW_SHARE: "slow_share", "slow", Share, 2.0,
+        sums(Quantity::SlowCount, Over::Own(Quantity::Count));
+}
+
+impl PartialEq for Figure {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.name.serialize(to)
     }
 }
 
 /// A difference.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Change {
+    #[serde(flatten)]
     pub subject: Subject,
-    pub figure: Figure,
-    /// Figure before and after, with the confidence interval of the difference.
+    /// Operation of the requests whose times are compared, unless the subject has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub op: Option<Op>,
+    pub figure: &'static Figure,
+    #[serde(flatten)]
     pub estimate: Estimate,
-    /// p value adjusted for the number of figures that were compared, see
-    /// [`super::significance::adjusted`].
-    pub adjusted: Option<f64>,
+    /// p value adjusted for the number of figures that were compared.
+    #[serde(serialize_with = "six_digits")]
+    pub p_adjusted: Option<f64>,
+    /// True if the difference is beyond noise: it is among those of which at most
+    /// [`MAX_FALSE_DISCOVERIES`] are false. Its interval does not include 0.
+    pub significant: bool,
 }
 
 impl Change {
-    /// Creates a difference. `None` if the figure is undefined, or 0, both before and after.
-    pub fn new(subject: Subject, figure: Figure, estimate: Estimate) -> Option<Self> {
-        let is_something = |v: Option<f64>| v.is_some_and(|v| v != 0.0);
-        (is_something(estimate.before) || is_something(estimate.after)).then_some(Self {
-            subject,
-            figure,
-            estimate,
-            adjusted: None,
-        })
-    }
-
-    /// True if the difference is beyond noise: its confidence interval does not include 0, and it
-    /// is among the differences of which at most [`FALSE_DISCOVERIES`] are false.
-    pub fn is_significant(&self) -> bool {
-        let excludes_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
-        self.estimate.interval.is_some_and(excludes_zero)
-            && self.adjusted.is_some_and(|q| q <= FALSE_DISCOVERIES)
-    }
-
     /// True if a difference that is not beyond noise may be one all the same: its confidence
     /// interval does not include 0, or it is large and rests on few requests, such as a p99.
     pub fn is_undecided(&self) -> bool {
         let excludes_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
-        let is_large = matches!(self.figure.unit(), Unit::Us | Unit::UsPerMib)
-            && self.times().ln().abs() >= LARGE.ln();
-        !self.is_significant() && (self.estimate.interval.is_some_and(excludes_zero) || is_large)
+        let is_large = self.figure.unit == Unit::Us && self.size() >= MIN_LARGE_RATIO.ln();
+        !self.significant && (self.estimate.interval.is_some_and(excludes_zero) || is_large)
     }
 
-    /// `after` over `before`; infinite if `before` is 0.
-    fn times(&self) -> f64 {
-        let estimate = &self.estimate;
-        estimate.ratio().unwrap_or(match estimate.after {
-            Some(after) if after > 0.0 => f64::INFINITY,
-            _ => 1.0,
-        })
+    /// True if the figure differs by at least the factor `by`.
+    pub fn is_beyond(&self, by: f64) -> bool {
+        let (before, after) = (self.estimate.before, self.estimate.after);
+        before.zip(after).is_some_and(|(b, a)| b * by <= a || a * by <= b)
+    }
+
+    /// Logarithm of the ratio, without its sign; infinite if the figure was 0.
+    pub fn size(&self) -> f64 {
+        match (self.estimate.ratio, self.estimate.after) {
+            (Some(ratio), _) => ratio.ln().abs(),
+            (None, Some(after)) if after > 0.0 => f64::INFINITY,
+            _ => 0.0,
+        }
     }
 
     /// Sort key: larger for more important differences.
     pub fn importance(&self) -> f64 {
-        let size = match self.figure.unit() {
-            Unit::Share => 5.0 * self.estimate.difference().unwrap_or(0.0).abs(),
-            _ => self.times().ln().abs().min(3.0),
+        let size = match self.figure.unit {
+            Unit::Share => 5.0 * self.estimate.difference.unwrap_or(0.0).abs(),
+            _ => self.size().min(3.0),
         };
-        let size = size * self.figure.properties().3;
-        if self.is_significant() { size + 1000.0 } else { size }
+        size * self.figure.weight + if self.significant { 1000.0 } else { 0.0 }
     }
-}
-
-/// Differences of a latency.
-pub fn latency(subject: &Subject, op: Op, latency: Option<Latency>) -> Vec<Change> {
-    let Some(latency) = latency else {
-        return Vec::new();
-    };
-    let p50 = Change::new(subject.clone(), Figure::P50(op), latency.p50);
-    let p99 = latency.p99.and_then(|p99| Change::new(subject.clone(), Figure::P99(op), p99));
-    p50.into_iter().chain(p99).collect()
 }

@@ -1,163 +1,97 @@
 //! Finds the array and the members in one recording that correspond to those in another.
 
-use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot};
+use serde::Serialize;
+
+use super::change::Subject;
+use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
 
 /// Reason for a pair of arrays.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The user asked for it.
-    Asked,
+    Option,
     /// They have the same name.
     Name,
     /// They are the only ones of their kind (md arrays, plain disks) that are left.
-    Only,
-    /// They are in the same place in the order of names.
-    Order,
+    OnlyOne,
 }
 
 /// Pairs of arrays, by index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
-    /// Array before, array after, and the reason.
-    pub pairs: Vec<(usize, usize, Reason)>,
-    /// Arrays of the recording before that have no partner.
-    pub before: Vec<usize>,
-    /// Arrays of the recording after that have no partner.
-    pub after: Vec<usize>,
+    /// Array before and after, and the reason.
+    pub pairs: Vec<([usize; 2], Reason)>,
+    /// Arrays of the recordings before and after that have no partner.
+    pub left: [Vec<usize>; 2],
 }
 
-/// Pairs arrays: those in `asked` (name before, name after), then by name, then the rest in order,
-/// md arrays and plain disks separately.
+/// Pairs arrays, before and after: those in `asked` (name before, name after), then by name. If one
+/// md array, or one plain disk, is left in each recording, these two are a pair.
 ///
 /// # Errors
 ///
 /// A sentence if `asked` names an array that is not in the recording, or names one twice.
-pub fn arrays(
-    before: &[&ArrayInfo],
-    after: &[&ArrayInfo],
-    asked: &[(String, String)],
-) -> Result<Pairs, String> {
-    let mut pairs = Pairs {
-        before: (0..before.len()).collect(),
-        after: (0..after.len()).collect(),
-        ..Pairs::default()
-    };
-    let find = |all: &[&ArrayInfo], left: &[usize], name: &str, which: &str| {
-        let known = all.iter().position(|a| a.name == name).ok_or_else(|| {
-            let names: Vec<&str> = all.iter().map(|a| a.name.as_str()).collect();
+pub fn arrays(all: [&[&ArrayInfo]; 2], asked: &[(String, String)]) -> Result<Pairs, String> {
+    let left = all.map(|infos| (0..infos.len()).collect());
+    let mut pairs = Pairs { left, pairs: Vec::new() };
+    let find = |pairs: &Pairs, side: usize, name: &str| {
+        let which = ["BEFORE", "AFTER"][side];
+        let known = all[side].iter().position(|a| a.name == name).ok_or_else(|| {
+            let names: Vec<&str> = all[side].iter().map(|a| a.name.as_str()).collect();
             format!("--pair: {which} has no array {name}; it has {}", units::list(&names))
         })?;
-        if left.contains(&known) {
-            Ok(known)
-        } else {
-            Err(format!("--pair names {name} of {which} twice"))
-        }
+        let is_left = pairs.left[side].contains(&known);
+        is_left.then_some(known).ok_or_else(|| format!("--pair names {name} of {which} twice"))
     };
     for (b, a) in asked {
-        let b = find(before, &pairs.before, b, "BEFORE")?;
-        let a = find(after, &pairs.after, a, "AFTER")?;
-        pairs.join(b, a, Reason::Asked);
+        let both = [find(&pairs, 0, b)?, find(&pairs, 1, a)?];
+        pairs.join(both, Reason::Option);
     }
-    for b in pairs.before.clone() {
-        let same = |&&a: &&usize| before[b].name == after[a].name;
-        if let Some(&a) = pairs.after.iter().find(same) {
-            pairs.join(b, a, Reason::Name);
+    for b in pairs.left[0].clone() {
+        let same = |&&a: &&usize| all[0][b].name == all[1][a].name;
+        if let Some(&a) = pairs.left[1].iter().find(same) {
+            pairs.join([b, a], Reason::Name);
         }
     }
     for single in [false, true] {
-        let left = |all: &[&ArrayInfo], left: &[usize]| -> Vec<usize> {
-            let alike = |&&i: &&usize| (all[i].level == "single") == single;
-            left.iter().filter(alike).copied().collect()
-        };
-        let (b, a) = (left(before, &pairs.before), left(after, &pairs.after));
-        let reason = if b.len() == 1 && a.len() == 1 { Reason::Only } else { Reason::Order };
-        for (b, a) in b.into_iter().zip(a) {
-            pairs.join(b, a, reason);
+        let alike = [0, 1].map(|side| -> Vec<usize> {
+            let left = pairs.left[side].iter().copied();
+            left.filter(|&i| (all[side][i].level == "single") == single).collect()
+        });
+        if let [[b], [a]] = alike.each_ref().map(Vec::as_slice) {
+            pairs.join([*b, *a], Reason::OnlyOne);
         }
     }
-    pairs.pairs.sort_by_key(|p| p.1);
+    pairs.pairs.sort_by_key(|p| p.0[1]);
     Ok(pairs)
 }
 
 impl Pairs {
-    fn join(&mut self, before: usize, after: usize, reason: Reason) {
-        self.before.retain(|&i| i != before);
-        self.after.retain(|&i| i != after);
-        self.pairs.push((before, after, reason));
+    fn join(&mut self, both: [usize; 2], reason: Reason) {
+        for (left, joined) in self.left.iter_mut().zip(both) {
+            left.retain(|&i| i != joined);
+        }
+        self.pairs.push((both, reason));
     }
 }
 
-/// Pairs members, by index: by slot, and those without a slot by name. Empty if the numbers of
-/// members that are present differ: a slot then has another part of the array.
-pub fn members(before: &ArraySnapshot, after: &ArraySnapshot) -> Vec<(usize, usize)> {
+/// Pairs members by slot, and those without a slot by name. Empty if the numbers of members that
+/// are present differ: a slot then has another part of the array.
+pub fn members([before, after]: [&ArraySnapshot; 2]) -> Vec<Subject> {
     let present = |array: &ArraySnapshot| array.members.iter().filter(|m| m.is_present()).count();
     if present(before) != present(after) {
         return Vec::new();
     }
-    let mut pairs = Vec::new();
-    for (b, was) in before.members.iter().enumerate() {
-        let same = |now: &crate::analysis::snapshot::MemberSnapshot| match (was.slot, now.slot) {
+    let pairs = before.members.iter().filter_map(|was| {
+        let same = |now: &&MemberSnapshot| match (was.slot, now.slot) {
             (None, None) => was.name == now.name,
             (was, now) => was == now,
         };
-        if let Some(a) = after.members.iter().position(same) {
-            pairs.push((b, a));
-        }
-    }
-    pairs
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{Reason, arrays};
-    use crate::analysis::snapshot::ArrayInfo;
-
-    fn infos(names: &[&str]) -> Vec<ArrayInfo> {
-        let info = |name: &&str| ArrayInfo {
-            name: (*name).to_owned(),
-            level: if name.starts_with("md") { "raid0" } else { "single" }.to_owned(),
-            ..ArrayInfo::default()
-        };
-        names.iter().map(info).collect()
-    }
-
-    fn pair(before: &[&str], after: &[&str], asked: &[(&str, &str)]) -> Result<String, String> {
-        let (b, a) = (infos(before), infos(after));
-        let (b, a): (Vec<_>, Vec<_>) = (b.iter().collect(), a.iter().collect());
-        let asked: Vec<_> = asked.iter().map(|(x, y)| ((*x).to_owned(), (*y).to_owned())).collect();
-        let found = arrays(&b, &a, &asked)?;
-        let pairs = found.pairs.iter().map(|&(x, y, reason)| {
-            let how = match reason {
-                Reason::Asked => '!',
-                Reason::Name => '=',
-                Reason::Only => '~',
-                Reason::Order => '?',
-            };
-            format!("{}{how}{}", before[x], after[y])
-        });
-        let only = found.before.iter().map(|&i| format!("-{}", before[i]));
-        let more = found.after.iter().map(|&i| format!("+{}", after[i]));
-        let all: Vec<String> = pairs.chain(only).chain(more).collect();
-        Ok(all.join(" "))
-    }
-
-    #[test]
-    fn arrays_are_paired_by_name_then_in_order() {
-        for (before, after, asked, expected) in [
-            (&["md0", "sda"][..], &["md0", "sda"][..], &[][..], "md0=md0 sda=sda"),
-            (&["md0", "sda"], &["md127", "sdb"], &[], "md0~md127 sda~sdb"),
-            (&["md0", "md1"], &["md126", "md127"], &[], "md0?md126 md1?md127"),
-            (&["md0", "md1"], &["md1"], &[], "md1=md1 -md0"),
-            (&["sda"], &["md0"], &[], "-sda +md0"),
-            (&["sda"], &["md0"], &[("sda", "md0")], "sda!md0"),
-            (&["md0", "md1"], &["md0", "md1"], &[("md0", "md1")], "md1~md0 md0!md1"),
-        ] {
-            assert_eq!(pair(before, after, asked).as_deref(), Ok(expected));
-        }
-        let wrong = pair(&["md0", "md1"], &["md0"], &[("md3", "md0")]);
-        assert_eq!(wrong.unwrap_err(), "--pair: BEFORE has no array md3; it has md0 and md1");
-        let twice = pair(&["md0", "md1"], &["md0"], &[("md0", "md0"), ("md1", "md0")]);
-        assert_eq!(twice.unwrap_err(), "--pair names md0 of AFTER twice");
-    }
+        let now = after.members.iter().find(same)?;
+        let (member_before, member_after) = (was.name.clone(), now.name.clone());
+        Some(Subject::Member { slot: was.slot, member_before, member_after })
+    });
+    pairs.collect()
 }

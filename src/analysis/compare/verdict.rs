@@ -1,63 +1,92 @@
 //! Answers "did it help?" in one sentence.
 
-use super::change::{Change, Figure, Subject};
-use super::comparison::{ArrayComparison, Verdict};
-use super::words::{difference, value};
-use crate::analysis::units;
+use serde::Serialize;
+
+use super::change::{self as figure, Change, Figure, Subject};
+use super::differences::ArrayComparison;
+use super::words::{difference, values};
 use crate::origin::{io_name, plural};
 
 /// Minimum relative difference of the load that makes utilisations incomparable.
-const LOAD: f64 = 1.1;
+const MIN_LOAD_RATIO: f64 = 1.1;
 /// Minimum difference of the share of reads for the load to count as another kind of load.
-const MIX: f64 = 0.1;
+const MIN_READ_SHARE: f64 = 0.1;
 /// Minimum relative difference of a latency or of the disk time to affect the verdict.
-const RELATIVE: f64 = 1.05;
+const MIN_TIME_RATIO: f64 = 1.05;
 /// Minimum difference of a utilisation to affect the verdict.
-const POINTS: f64 = 0.01;
+const MIN_POINTS: f64 = 0.01;
 /// Minimum relative difference of a skew or a p99 to be named.
-const NAMED: f64 = 1.2;
+const MIN_NAMED_RATIO: f64 = 1.2;
+
+/// Answer to "did the change help?"
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Utilisation or latency are lower, and neither is higher.
+    Better,
+    /// Utilisation or latency are higher, and neither is lower.
+    Worse,
+    /// Some are lower, some are higher.
+    Mixed,
+    /// No difference beyond noise, or only small ones, in utilisation and latency.
+    Same,
+    /// The load is unknown, or it differs, which may explain the other differences.
+    LoadDiffers,
+    /// Too few intervals to tell differences from noise.
+    TooShort,
+    /// The members were idle before and after.
+    NoRequests,
+}
 
 /// Returns the verdict on an array, and the sentence.
 pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
-    let name = match (&array.before.name, &array.after.name) {
-        (was, now) if was == now => now.clone(),
-        (was, now) => format!("{was} -> {now}"),
-    };
-    let find = |subject: &Subject, figure| {
+    let name = array.name();
+    let find = |subject: Subject, figure: &Figure| {
         let mut changes = array.changes.iter();
-        changes.find(|c| c.subject == *subject && c.figure == figure)
+        changes.find(|c| c.subject == subject && c.figure == figure)
     };
-    let Some(busiest) = find(&Subject::Array, Figure::BusiestUtilisation) else {
+    let Some(busiest) = find(Subject::Array, &figure::BUSIEST_UTILISATION) else {
         return (Verdict::NoRequests, format!("{name}: its members were idle before and after"));
     };
-    let load = Load {
-        bytes: find(&Subject::Load, Figure::Bytes),
-        bios: find(&Subject::Load, Figure::Bios),
-        reads: find(&Subject::Load, Figure::ReadShare),
+    let several = find(Subject::Array, &figure::MEAN_UTILISATION).is_some();
+    let disk_time = find(Subject::Array, &figure::DISK_TIME);
+    let bios = find(Subject::Load, &figure::BIOS);
+    let load = find(Subject::Load, &figure::BYTES).or(bios);
+    let reads = find(Subject::Load, &figure::READ_SHARE);
+    let is_other = |c: &&Change| c.significant && c.is_beyond(MIN_LOAD_RATIO);
+    let is_mixed = |c: &&Change| {
+        c.significant && c.estimate.difference.is_some_and(|d| d.abs() >= MIN_READ_SHARE)
     };
-    let disk_time = find(&Subject::Array, Figure::DiskTime);
-    let verdict = if busiest.estimate.p.is_none() {
-        Verdict::TooShort
-    } else if load.is_another_kind() || load.is_unknown() {
-        Verdict::LoadDiffers
-    } else {
-        decide(array, busiest, disk_time, load.more())
+    let other_load = load.filter(is_other);
+    // With about the same bytes, but more or fewer bios, or another share of reads, neither
+    // latencies nor the disk time for each MiB are comparable.
+    let is_other_kind =
+        other_load.is_none() && bios.filter(is_other).or(reads.filter(is_mixed)).is_some();
+    let verdict = match load {
+        _ if busiest.estimate.p.is_none() => Verdict::TooShort,
+        // The load of an array that is a member of another array is unknown.
+        None => Verdict::LoadDiffers,
+        _ if is_other_kind => Verdict::LoadDiffers,
+        _ => decide(array, busiest, disk_time, other_load),
     };
-    let several = find(&Subject::Array, Figure::MeanUtilisation).is_some();
-    let mut parts = vec![format!(
-        "{} {}",
-        if several { "the busiest member was" } else { "it was" },
-        was_now(busiest, " busy", verdict)
-    )];
+    let was_now = |c: &Change, what: &str| was_now(c, what, verdict);
+    let member = if several { "the busiest member was" } else { "it was" };
+    let mut parts = vec![format!("{member} {}", was_now(busiest, " busy"))];
     parts.extend(skew(array));
     parts.extend(latency(array, several));
-    let names_a_difference = parts.len() > 1 || busiest.is_significant();
-    parts.push(load.describe(verdict));
-    if let Some(change) = disk_time.filter(|_| load.more().is_some()) {
-        parts.push(format!(
-            "for each MiB submitted, members were busy for {}",
-            was_now(change, "", verdict)
-        ));
+    let names_a_difference = parts.len() > 1 || busiest.significant;
+    parts.push(match load {
+        None => "the load is not known".to_owned(),
+        Some(_) if is_other_kind => {
+            let reads = reads.map(|c| was_now(c, " reads"));
+            let both = bios.map(|c| was_now(c, " bios/s")).into_iter().chain(reads);
+            format!("the load was of another kind: {}", both.collect::<Vec<_>>().join(", "))
+        }
+        Some(load) => format!("the load was {}", was_now(load, &format!(" {}", load.figure.label))),
+    });
+    if let Some(change) = disk_time.filter(|_| other_load.is_some()) {
+        let busy = was_now(change, "");
+        parts.push(format!("for each MiB submitted, members were busy for {busy}"));
     }
     let start = match verdict {
         Verdict::Better => " is better: ",
@@ -65,79 +94,12 @@ pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
         Verdict::Mixed => " is better and worse: ",
         Verdict::Same if names_a_difference => ": no decisive difference: ",
         Verdict::Same => ": no difference beyond noise: ",
-        Verdict::LoadDiffers if load.is_unknown() => ": unclear if it helped: ",
+        Verdict::LoadDiffers if load.is_none() => ": unclear if it helped: ",
         Verdict::LoadDiffers => ": the load differs, which may explain the rest: ",
         Verdict::TooShort => ": too few intervals to tell a difference from noise: ",
         Verdict::NoRequests => ": ",
     };
     (verdict, format!("{name}{start}{}", parts.join("; ")))
-}
-
-/// Differences of the load that tasks submitted to the array.
-struct Load<'a> {
-    bytes: Option<&'a Change>,
-    bios: Option<&'a Change>,
-    /// Share of reads in the bytes.
-    reads: Option<&'a Change>,
-}
-
-impl<'a> Load<'a> {
-    /// The bytes, or without any the bios, if they differ beyond noise.
-    fn more(&self) -> Option<&'a Change> {
-        self.bytes.or(self.bios).filter(|c| c.is_significant() && beyond(c, LOAD))
-    }
-
-    /// True if the bytes are about the same, but the bios are larger or smaller, or the share of
-    /// reads differs. Neither latencies nor the disk time for each MiB are comparable then.
-    fn is_another_kind(&self) -> bool {
-        let is_other = |c: &&Change| c.is_significant() && beyond(c, LOAD);
-        let is_mixed = |c: &&Change| {
-            c.is_significant() && c.estimate.difference().is_some_and(|d| d.abs() >= MIX)
-        };
-        self.more().is_none()
-            && (self.bios.filter(is_other).is_some() || self.reads.filter(is_mixed).is_some())
-    }
-
-    /// True if the load is not known, as for an array that is a member of another array.
-    fn is_unknown(&self) -> bool {
-        self.bytes.is_none() && self.bios.is_none()
-    }
-
-    fn describe(&self, verdict: Verdict) -> String {
-        let was_now = |c: &Change, unit| was_now(c, unit, verdict);
-        let Some(load) = self.bytes.or(self.bios) else {
-            return "the load is not known".to_owned();
-        };
-        let unit = match load.figure {
-            Figure::Bytes => " MiB/s",
-            _ => " bios/s",
-        };
-        if let Some(load) = self.more() {
-            return match load.estimate.ratio() {
-                Some(times) => format!("the load was {}", compared(times)),
-                None => format!("the load was {}", was_now(load, unit)),
-            };
-        }
-        if self.is_another_kind() {
-            let bios = self.bios.map(|c| was_now(c, " bios/s"));
-            let reads = self.reads.map(|c| was_now(c, " reads"));
-            let parts: Vec<String> = bios.into_iter().chain(reads).collect();
-            return format!("the load was of another kind: {}", parts.join(", "));
-        }
-        let is_tested = load.estimate.p.is_some();
-        if is_tested && !beyond(load, LOAD) {
-            return "the load was about the same".to_owned();
-        }
-        format!("the load was {}", was_now(load, unit))
-    }
-}
-
-/// True if the figure differs by at least the factor `by`.
-fn beyond(change: &Change, by: f64) -> bool {
-    match (change.estimate.before, change.estimate.after) {
-        (Some(before), Some(after)) => before * by <= after || after * by <= before,
-        _ => false,
-    }
 }
 
 /// Decides from the utilisation and the latencies of the array. If the amount of load differs, uses
@@ -149,49 +111,30 @@ fn decide(
     disk_time: Option<&Change>,
     other_load: Option<&Change>,
 ) -> Verdict {
-    let difference = |c: &Change| c.estimate.difference().unwrap_or(0.0);
-    let (mut better, mut worse) = (false, false);
-    let mut count = |delta: f64| {
-        better |= delta < 0.0;
-        worse |= delta > 0.0;
-    };
-    // The maximum of several noisy figures grows with their noise, so that the shorter recording
-    // seems to have a busier member.
-    let is_confirmed = || {
-        let mut others = array.changes.iter().filter(|c| {
-            matches!(c.figure, Figure::Utilisation | Figure::MeanUtilisation) && c.is_significant()
-        });
-        let is_single = !array.changes.iter().any(|c| c.figure == Figure::MeanUtilisation);
-        is_single || others.any(|c| (difference(c) > 0.0) == (difference(busiest) > 0.0))
-    };
-    match other_load {
-        None if busiest.is_significant()
-            && difference(busiest).abs() >= POINTS
-            && is_confirmed() =>
-        {
-            count(difference(busiest));
+    let difference = |c: &Change| c.estimate.difference.unwrap_or(0.0);
+    let mut deltas = Vec::new();
+    if other_load.is_some() {
+        let change = disk_time.filter(|c| c.significant && c.is_beyond(MIN_TIME_RATIO));
+        deltas.extend(change.map(difference));
+    } else if busiest.significant && difference(busiest).abs() >= MIN_POINTS {
+        // The maximum of several noisy figures grows with their noise, so that the shorter
+        // recording seems to have a busier member.
+        let of_members = [&figure::UTILISATION, &figure::MEAN_UTILISATION];
+        let mut others = array.changes.iter().filter(|c| of_members.contains(&c.figure)).peekable();
+        let confirms = |c: &Change| c.significant && difference(c) * difference(busiest) > 0.0;
+        if others.peek().is_none() || others.any(confirms) {
+            deltas.push(difference(busiest));
         }
-        Some(_) => {
-            let change = disk_time.filter(|c| c.is_significant() && beyond(c, RELATIVE));
-            change.into_iter().for_each(|c| count(difference(c)));
-        }
-        None => {}
     }
-    let more_load = other_load.map(|c| difference(c) > 0.0);
     let latencies = array.changes.iter().filter(|c| {
-        c.subject == Subject::Array
-            && matches!(c.figure, Figure::P50(_) | Figure::P99(_))
-            && c.is_significant()
-            && beyond(c, RELATIVE)
+        let is_latency = [&figure::P50, &figure::P99].contains(&c.figure);
+        let is_whole = c.subject == Subject::Array;
+        is_latency && is_whole && c.significant && c.is_beyond(MIN_TIME_RATIO)
     });
-    for change in latencies {
-        let delta = difference(change);
-        // A higher load makes requests wait, a lower load makes them wait less.
-        if more_load != Some(delta > 0.0) {
-            count(delta);
-        }
-    }
-    match (better, worse) {
+    // A higher load makes requests wait, a lower load makes them wait less.
+    let is_explained = |delta: f64| other_load.is_some_and(|c| difference(c) * delta > 0.0);
+    deltas.extend(latencies.map(difference).filter(|delta| !is_explained(*delta)));
+    match (deltas.iter().any(|d| *d < 0.0), deltas.iter().any(|d| *d > 0.0)) {
         (true, true) => Verdict::Mixed,
         (true, false) => Verdict::Better,
         (false, true) => Verdict::Worse,
@@ -204,72 +147,49 @@ fn decide(
 ///
 /// With [`Verdict::Same`], the start of the sentence already says that the difference is noise.
 fn was_now(change: &Change, what: &str, verdict: Verdict) -> String {
-    let unit = change.figure.unit();
-    let [was, now] = [change.estimate.before, change.estimate.after].map(|v| value(unit, v));
-    let how = match (change.estimate.p, change.is_significant()) {
-        (None, _) | (_, false) if verdict == Verdict::Same => String::new(),
-        (None, _) => String::new(),
+    let [was, now] = values(change);
+    let how = match (change.estimate.p, change.significant) {
         (_, true) => format!(" ({})", difference(change)),
-        _ => " (no difference beyond noise)".to_owned(),
+        (Some(_), false) if verdict != Verdict::Same => " (no difference beyond noise)".to_owned(),
+        _ => String::new(),
     };
     format!("{was}{what}, now {now}{how}")
 }
 
-/// The largest change of an origin's skew.
+/// The largest change of an origin's skew: `skew of block_bitmap reads 6.1x -> 1.2x`.
 fn skew(array: &ArrayComparison) -> Option<String> {
-    let largest =
-        largest(array, |c| matches!(c.subject, Subject::Origin(..)) && c.figure == Figure::Skew)?;
-    let Subject::Origin(origin, op) = largest.subject else {
-        return None;
-    };
-    let what = format!("skew of {} {}", io_name(origin, op), plural(op));
-    Some(from_to(&what, largest))
-}
-
-/// `skew of block_bitmap reads 6.1x -> 1.2x`
-fn from_to(what: &str, change: &Change) -> String {
-    let unit = change.figure.unit();
-    let [was, now] = [change.estimate.before, change.estimate.after].map(|v| value(unit, v));
-    format!("{what} {was} -> {now}")
+    let found = largest(array, |c| matches!(c.subject, Subject::Origin { .. }), &figure::SKEW)?;
+    let Subject::Origin { origin, op } = found.subject else { return None };
+    let [was, now] = values(found);
+    Some(format!("skew of {} {} {was} -> {now}", io_name(origin, op), plural(op)))
 }
 
 /// The largest change of a p99 of a member, or else of the array; or else of a median of the array.
 fn latency(array: &ArrayComparison, several: bool) -> Option<String> {
-    let is_p99 = |c: &Change| matches!(c.figure, Figure::P99(_));
-    let is_p50 = |c: &Change| matches!(c.figure, Figure::P50(_));
-    let member = largest(array, |c| matches!(c.subject, Subject::Member { .. }) && is_p99(c));
-    let whole =
-        |of: &dyn Fn(&Change) -> bool| largest(array, |c| c.subject == Subject::Array && of(c));
-    let found = member.or_else(|| whole(&is_p99)).or_else(|| whole(&is_p50))?;
-    let op = plural(found.figure.op()?);
-    let what = match &found.subject {
-        Subject::Member { before, after, .. } if several && before == after => {
-            format!("{op} on {after}")
+    let whole = |c: &Change| c.subject == Subject::Array;
+    let found = largest(array, |c| matches!(c.subject, Subject::Member { .. }), &figure::P99)
+        .or_else(|| largest(array, whole, &figure::P99))
+        .or_else(|| largest(array, whole, &figure::P50))?;
+    let on = match &found.subject {
+        Subject::Member { member_before, member_after, .. }
+            if several && member_before == member_after =>
+        {
+            format!(" on {member_after}")
         }
-        Subject::Member { slot: Some(slot), .. } if several => format!("{op} on slot {slot}"),
-        _ => op.to_owned(),
+        Subject::Member { slot: Some(slot), .. } if several => format!(" on slot {slot}"),
+        _ => String::new(),
     };
-    let what = format!("{} of {what}", found.figure.label());
-    Some(from_to(&what, found))
+    let [was, now] = values(found);
+    Some(format!("{} of {}{on} {was} -> {now}", found.figure.label, plural(found.op?)))
 }
 
-/// The significant change with the largest ratio among those that `keep` accepts.
-fn largest(array: &ArrayComparison, keep: impl Fn(&Change) -> bool) -> Option<&Change> {
-    let size = |c: &Change| c.estimate.ratio().map_or(0.0, |r| r.max(1e-9).ln().abs());
-    array
-        .changes
-        .iter()
-        .filter(|c| c.is_significant() && beyond(c, NAMED) && keep(c))
-        .max_by(|a, b| size(a).total_cmp(&size(b)))
-}
-
-/// `2.1 times as high`, `31 % higher`, `52 % lower`.
-fn compared(times: f64) -> String {
-    if times >= 2.0 {
-        format!("{} times as high", units::count(times))
-    } else if times >= 1.0 {
-        format!("{} higher", units::percent(times - 1.0))
-    } else {
-        format!("{} lower", units::percent(1.0 - times))
-    }
+/// The significant change of `figure` with the largest ratio among those that `keep` accepts.
+fn largest<'a>(
+    array: &'a ArrayComparison,
+    keep: impl Fn(&Change) -> bool,
+    figure: &Figure,
+) -> Option<&'a Change> {
+    let named = array.changes.iter().filter(|c| c.significant && c.is_beyond(MIN_NAMED_RATIO));
+    let kept = named.filter(|c| c.figure == figure && keep(c) && c.estimate.ratio.is_some());
+    kept.max_by(|a, b| a.size().total_cmp(&b.size()))
 }

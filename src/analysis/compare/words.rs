@@ -3,8 +3,13 @@
 use super::change::{Change, Unit};
 use crate::analysis::units;
 
+/// The figure before and after: `92 %`, `41 %`.
+pub fn values(change: &Change) -> [String; 2] {
+    [change.estimate.before, change.estimate.after].map(|v| value(change.figure.unit, v))
+}
+
 /// A value, with its unit if it has one, at most 7 columns: `92 %`, `84ms`, `6.1x`, `1.2k`.
-pub fn value(unit: Unit, value: Option<f64>) -> String {
+fn value(unit: Unit, value: Option<f64>) -> String {
     let Some(value) = value.filter(|v| v.is_finite()) else {
         return "-".to_owned();
     };
@@ -12,7 +17,7 @@ pub fn value(unit: Unit, value: Option<f64>) -> String {
         Unit::Rate => units::count(value),
         Unit::Bytes => units::mib(value),
         Unit::Share => units::percent(value),
-        Unit::Us | Unit::UsPerMib => units::latency(Some(value.max(0.0) as u64)),
+        Unit::Us => units::latency(Some(value.max(0.0) as u64)),
         Unit::Times => format!("{:.1}x", value.clamp(0.0, 9999.0)),
     }
 }
@@ -24,42 +29,44 @@ fn signed(unit: Unit, difference: f64) -> String {
         Unit::Share => format!("{:.0}", size * 100.0),
         _ => value(unit, Some(size)),
     };
-    let is_zero = text.starts_with("0") && !text.contains(|c: char| ('1'..='9').contains(&c));
-    match difference {
-        _ if is_zero => text,
-        d if d < 0.0 => format!("-{text}"),
-        _ => format!("+{text}"),
-    }
+    let is_zero = text.starts_with('0') && !text.contains(|c: char| ('1'..='9').contains(&c));
+    let sign = if is_zero {
+        ""
+    } else if difference < 0.0 {
+        "-"
+    } else {
+        "+"
+    };
+    format!("{sign}{text}")
+}
+
+/// `-51 points`, and its interval: `-55 to -47`.
+fn parts(change: &Change) -> (String, Option<String>) {
+    let unit = change.figure.unit;
+    let points = if unit == Unit::Share { " points" } else { "" };
+    let difference = change.estimate.difference;
+    let interval = change.estimate.interval;
+    (
+        difference.map(|d| signed(unit, d) + points).unwrap_or_default(),
+        interval.map(|(low, high)| format!("{} to {}", signed(unit, low), signed(unit, high))),
+    )
 }
 
 /// `-51 points, 95 % interval -55 to -47`; without the interval if there is none.
 pub fn difference(change: &Change) -> String {
-    let unit = change.figure.unit();
-    let Some(difference) = change.estimate.difference() else {
-        return String::new();
-    };
-    let points = if unit == Unit::Share { " points" } else { "" };
-    let mut text = format!("{}{points}", signed(unit, difference));
-    if let Some((low, high)) = change.estimate.interval {
-        let (low, high) = (signed(unit, low), signed(unit, high));
-        text += &format!(", 95 % interval {low} to {high}");
+    match parts(change) {
+        (difference, Some(interval)) => format!("{difference}, 95 % interval {interval}"),
+        (difference, None) => difference,
     }
-    text
 }
 
 /// The difference for a table: `-51 points (-55 to -47)`; `noise (-1 to +2)` if it is not beyond
 /// noise, or `undecided (-1 to +70)`; without an interval if there is none.
 pub fn difference_short(change: &Change) -> String {
-    let long = difference(change);
-    let noise = if change.is_undecided() { "undecided" } else { "noise" };
-    let Some((difference, interval)) = long.split_once(", 95 % interval ") else {
-        return match change.estimate.p {
-            Some(_) if !change.is_significant() => noise.to_owned(),
-            _ => long,
-        };
-    };
-    match change.is_significant() {
-        true => format!("{difference} ({interval})"),
-        false => format!("{noise} ({interval})"),
+    match parts(change) {
+        (difference, None) => difference,
+        (difference, Some(interval)) if change.significant => format!("{difference} ({interval})"),
+        (_, Some(interval)) if change.is_undecided() => format!("undecided ({interval})"),
+        (_, Some(interval)) => format!("noise ({interval})"),
     }
 }

@@ -34,7 +34,7 @@ pub struct Report {
     pub against_to: Option<String>,
 
     /// Compare these two arrays: md0=md127 compares md0 of BEFORE with md127 of FILE. Otherwise
-    /// arrays are paired by name, then in order
+    /// arrays are paired by name
     #[arg(long, value_name = "BEFORE=AFTER", value_parser = pair, requires = "against")]
     pub pair: Vec<(String, String)>,
 

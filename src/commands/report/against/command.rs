@@ -6,13 +6,28 @@ use std::thread;
 
 use anyhow::{Result, anyhow};
 
-use super::compared::{Compared, Recording};
 use super::{html, json, notes, text};
-use crate::analysis::compare::evaluate::{Input, evaluate};
+use crate::analysis::compare::differences::{Comparison, Input};
+use crate::analysis::compare::series::Series;
 use crate::commands::report::args::Report as Args;
 use crate::commands::report::lines::write_page;
-use crate::recording::gather::{Period, gather_series};
+use crate::recording::gather::{Period, Report, gather_series};
 use crate::ui::lines::success_if_closed;
+
+pub struct Recording<'a> {
+    /// As typed by the user.
+    pub path: &'a Path,
+    pub report: Report,
+    pub series: Series,
+}
+
+pub struct Compared<'a> {
+    /// The recordings before and after.
+    pub recordings: [Recording<'a>; 2],
+    pub comparison: Comparison,
+    /// Facts that limit the comparison, one sentence each.
+    pub notes: Vec<String>,
+}
 
 /// Compares the file with `before`, and prints the result or writes it as a page.
 pub fn run(args: &Args, before: &Path) -> Result<()> {
@@ -27,38 +42,28 @@ pub fn run(args: &Args, before: &Path) -> Result<()> {
 }
 
 pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>> {
-    let periods = [
-        Period {
-            from: args.against_from.as_deref(),
-            to: args.against_to.as_deref(),
-            options: ("--against-from", "--against-to"),
-        },
-        Period { from: args.from.as_deref(), to: args.to.as_deref(), options: ("--from", "--to") },
-    ];
-    let paths = [before, args.file.as_path()];
+    let (from, to) = (args.against_from.as_deref(), args.against_to.as_deref());
+    let was = Period { from, to, options: ("--against-from", "--against-to") };
+    let (from, to) = (args.from.as_deref(), args.to.as_deref());
+    let now = Period { from, to, options: ("--from", "--to") };
+    let recording = |path: &'a Path, period| -> Result<Recording<'a>> {
+        let (report, series) = gather_series(path, period)?;
+        Ok(Recording { path, report, series })
+    };
     // One thread for each file: decoding is most of the time.
-    let [before, after] = thread::scope(|scope| {
-        let first = scope.spawn(|| recording(paths[0], periods[0]));
-        let second = recording(paths[1], periods[1]);
-        let failed = || Err(anyhow!("{}: reading it failed", paths[0].display()));
-        [first.join().unwrap_or_else(|_| failed()), second]
+    let (first, second) = thread::scope(|scope| {
+        let first = scope.spawn(|| recording(before, was));
+        let second = recording(&args.file, now);
+        let failed = || Err(anyhow!("{}: reading it failed", before.display()));
+        (first.join().unwrap_or_else(|_| failed()), second)
     });
-    let (before, after) = (before?, after?);
-    let comparison =
-        evaluate(input(&before), input(&after), &args.pair).map_err(anyhow::Error::msg)?;
-    let notes = notes::notes(&before, &after, &comparison);
-    Ok(Compared { before, after, comparison, notes })
-}
-
-fn recording<'a>(path: &'a Path, period: Period<'_>) -> Result<Recording<'a>> {
-    let (report, series) = gather_series(path, period)?;
-    Ok(Recording { path, report, series })
-}
-
-fn input<'a>(recording: &'a Recording<'_>) -> Input<'a> {
-    Input {
+    let recordings = [first?, second?];
+    let inputs = recordings.each_ref().map(|recording| Input {
         series: &recording.series,
         arrays: &recording.report.snapshot.arrays,
         threshold: recording.report.slow.as_ref().map(|s| s.threshold),
-    }
+    });
+    let comparison = Comparison::new(inputs, &args.pair).map_err(anyhow::Error::msg)?;
+    let notes = notes::notes(&recordings, &comparison);
+    Ok(Compared { recordings, comparison, notes })
 }

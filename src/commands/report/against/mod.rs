@@ -3,11 +3,9 @@
 //! comparison.
 
 pub mod command;
-mod compared;
 mod html;
 mod json;
 mod notes;
-mod rows;
 mod text;
 
 #[cfg(test)]

@@ -2,10 +2,11 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use super::command::read;
-use super::compared::Compared;
+use super::command::{Compared, Recording, read};
 use super::{html, json, text};
-use crate::analysis::compare::change::{Change, Figure, Subject};
+use crate::analysis::compare::change::{self as figure, Change, Subject};
+use crate::analysis::compare::series::{Part, Quantity};
+use crate::analysis::compare::verdict::Verdict;
 use crate::analysis::item::{Item, Request, State};
 use crate::cli::{Cli, Command};
 use crate::commands::report::args::Report as Args;
@@ -179,7 +180,7 @@ fn the_same_process_twice_is_noise() {
         let files = Files::new(&before, &after);
         files.run(&[], |compared| {
             let array = &compared.comparison.arrays[0];
-            assert_eq!(array.verdict.name(), "same", "{}", array.headline);
+            assert_eq!(array.verdict, Verdict::Same, "{}", array.headline);
             different += compared.comparison.method.different;
         });
     }
@@ -194,9 +195,8 @@ fn less_load_is_no_improvement() {
     let files = Files::new(&before, &after);
     files.run(&[], |compared| {
         let array = &compared.comparison.arrays[0];
-        assert_eq!(array.verdict.name(), "load_differs", "{}", array.headline);
-        assert!(array.headline.contains("the load was"), "{}", array.headline);
-        assert!(array.headline.contains("% lower"), "{}", array.headline);
+        assert_eq!(array.verdict, Verdict::LoadDiffers, "{}", array.headline);
+        assert!(array.headline.contains("the load was 1.46 MiB/s, now 0.73"), "{}", array.headline);
         assert!(array.headline.contains("for each MiB submitted"));
     });
 }
@@ -283,11 +283,11 @@ fn gaps_and_recordings_without_requests_are_noted() {
     files.run(&[], |compared| {
         let text = joined(&as_text(compared));
         assert!(text.contains("BEFORE: intervals of 26 s in total are left out"), "{text}");
-        assert_eq!(compared.comparison.method.intervals, (34, 60));
+        assert_eq!(compared.comparison.method.intervals, [34, 60]);
         // The rate is that of the rest.
         let array = &compared.comparison.arrays[0];
-        let is_load = |c: &&Change| (&c.subject, c.figure) == (&Subject::Load, Figure::Bios);
-        let ratio = array.changes.iter().find(is_load).unwrap().estimate.ratio().unwrap();
+        let is_load = |c: &&Change| (&c.subject, c.figure) == (&Subject::Load, &figure::BIOS);
+        let ratio = array.changes.iter().find(is_load).unwrap().estimate.ratio.unwrap();
         assert!((ratio - 1.0).abs() < 0.03, "{ratio}");
     });
 }
@@ -330,22 +330,20 @@ fn long_recordings_are_compared_in_longer_intervals() {
     let files = Files::new(&before, &after);
     files.run(&[], |compared| {
         let method = &compared.comparison.method;
-        assert!((64..=128).contains(&method.intervals.0), "{method:?}");
+        assert!((64..=128).contains(&method.intervals[0]), "{method:?}");
         assert!(method.different > 5, "{method:?}");
-        let requests = |side: &super::compared::Recording<'_>| -> u64 {
-            let cells = side.series.intervals.iter().flat_map(|i| i.cells.values());
-            cells.map(|c| c.requests).sum()
+        let [before, after] = &compared.recordings;
+        let total = |recording: &Recording<'_>, quantity| -> f64 {
+            let arrays = recording.series.arrays.values();
+            arrays.filter_map(|sums| sums.get(&(Part::Array, quantity))).flatten().sum()
         };
-        assert_eq!(requests(&compared.before), REQUESTS);
-        assert_eq!(requests(&compared.after), REQUESTS);
-        let busy = |side: &super::compared::Recording<'_>| -> u64 {
-            side.series.intervals.iter().flat_map(|i| &i.disks).map(|d| d.busy_us).sum()
-        };
-        let snapshot = &compared.before.report.snapshot;
+        assert_eq!(total(before, Quantity::Count), REQUESTS as f64);
+        assert_eq!(total(after, Quantity::Count), REQUESTS as f64);
+        let snapshot = &before.report.snapshot;
         let members = snapshot.arrays.iter().flat_map(|a| &a.members);
         let whole: f64 = members.map(|m| m.disk.unwrap().utilisation).sum();
-        let whole = whole * snapshot.interval.as_secs_f64() * 1e6;
-        let found = busy(&compared.before) as f64;
-        assert!((found - whole).abs() < 100.0, "{found} {whole}");
+        let whole = whole * snapshot.interval.as_secs_f64();
+        let found = total(before, Quantity::Busy);
+        assert!((found - whole).abs() < 1e-4, "{found} {whole}");
     });
 }
