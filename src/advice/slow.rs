@@ -1,6 +1,9 @@
-//! Advice that shortens the waits found by `raidtrace slow`. Commands are printed, never run.
+//! Advice that shortens the waits found by `raidtrace slow`. Commands are printed, never run. The
+//! texts are in `slow.toml`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -8,7 +11,7 @@ use super::quote::quote;
 use crate::printable::escape;
 
 /// A change that would help.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Advice {
     /// The change, in words.
     pub text: String,
@@ -68,242 +71,134 @@ pub struct IoLimit {
 
 const MIB: u64 = 1 << 20;
 
+/// An advice of `slow.toml`, with placeholders.
+#[derive(Deserialize)]
+struct Text {
+    text: String,
+    #[serde(default)]
+    commands: Vec<String>,
+    risk: String,
+    #[serde(default)]
+    not_when: String,
+    #[serde(default)]
+    source: String,
+    /// Phrases for placeholders.
+    #[serde(flatten)]
+    phrases: BTreeMap<String, String>,
+}
+
+static TEXTS: LazyLock<BTreeMap<String, Text>> = LazyLock::new(|| {
+    // A test parses the same file.
+    toml::from_str(include_str!("slow.toml")).unwrap_or_default()
+});
+
+/// A phrase of an advice.
+fn phrase(advice: &str, name: &str) -> &'static str {
+    TEXTS.get(advice).and_then(|text| text.phrases.get(name)).map_or("", String::as_str)
+}
+
+/// The advice `name`, with values for its placeholders.
+fn advice(name: &str, values: &[(&str, &str)]) -> Advice {
+    let fill = |text: &String| {
+        values
+            .iter()
+            .fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    };
+    match TEXTS.get(name) {
+        Some(text) => Advice {
+            text: fill(&text.text),
+            commands: text.commands.iter().map(fill).collect(),
+            risk: fill(&text.risk),
+            not_when: text.not_when.clone(),
+            source: Cow::Borrowed(&text.source),
+        },
+        None => Advice::default(),
+    }
+}
+
 /// md writes superblocks before the first write after `seconds` (md/safe_mode_delay) without a
 /// write. `None` if the delay is long already, or unknown.
 pub fn md_superblock(array: &str, seconds: Option<&str>) -> Option<Advice> {
     let now: f64 = seconds?.parse().ok()?;
-    (now < 5.0).then(|| Advice {
-        text: format!("let md keep {array} marked active for longer after a write (now {now} s)"),
-        commands: vec![format!("echo 5 > /sys/block/{array}/md/safe_mode_delay")],
-        risk: "a crash within those 5 s leaves the array to be resynced, which a write-intent \
-               bitmap shortens. Undone with the old value; lost at a reboot"
-            .to_owned(),
-        not_when: "the array has no write-intent bitmap and a resync would hurt".to_owned(),
-        source: "drivers/md/md.c, md_write_start() and safe_delay_store(); \
-                 Documentation/admin-guide/md.rst"
-            .into(),
-    })
+    let values = [("array", array), ("now", &now.to_string())];
+    (now < 5.0).then(|| advice("md_superblock", &values))
 }
 
 /// Ordered data of another file, on a mount with dioread_lock and without nodelalloc. `mount` is
 /// quoted.
 pub fn ordered_data_by_option(mount: &str) -> Advice {
-    Advice {
-        text: "let writeback allocate unwritten blocks: commits do not wait for their data"
-            .to_owned(),
-        commands: vec![format!("mount -o remount,dioread_nolock {mount}")],
-        risk: "none known; the default since 5.6. Has no effect with nodelalloc. Undone with \
-               remount,dioread_lock"
-            .to_owned(),
-        not_when: "the files have no extents (made by ext3)".to_owned(),
-        source: "fs/ext4/inode.c, ext4_map_blocks(); fs/ext4/ext4_jbd2.h, \
-                 ext4_should_dioread_nolock()"
-            .into(),
-    }
+    advice("ordered_data_by_option", &[("mount", mount)])
 }
 
 /// Ordered data of another file, on a mount with nodelalloc, as with ext3.
 pub fn ordered_data_without_delay(mount: &str) -> Advice {
-    Advice {
-        text: format!(
-            "mount {mount} without nodelalloc: blocks are then allocated when data is written, \
-             and not with every write. Where old data in a file after a crash is acceptable, \
-             data=writeback"
-        ),
-        commands: Vec::new(),
-        risk: "without nodelalloc, the data of a file that was renamed over another one without \
-               fsync reaches the disk later. With data=writeback, blocks that were allocated \
-               shortly before a crash can have their old content"
-            .to_owned(),
-        not_when: "the application relies on data that reaches the disk every 5 seconds without \
-                   fsync"
-            .to_owned(),
-        source: "Documentation/admin-guide/ext4.rst, delalloc and data=; fs/jbd2/commit.c, \
-                 journal_submit_data_buffers()"
-            .into(),
-    }
+    advice("ordered_data_without_delay", &[("mount", mount)])
 }
 
 /// Ordered data of another file, on any other mount.
 pub fn ordered_data(file: &str, dirty: &DirtyLimits) -> Advice {
     const BACKGROUND: u64 = 64 * MIB;
     let starts_earlier = dirty.background.is_none_or(|now| now > BACKGROUND);
-    Advice {
-        text: format!(
-            "keep less dirty data of {file}: its writer can call sync_file_range(2) more often, \
-             or write to another filesystem"
-        ),
-        commands: starts_earlier
-            .then(|| format!("sysctl vm.dirty_background_bytes={BACKGROUND}"))
-            .into_iter()
-            .collect(),
-        risk: if starts_earlier {
-            format!(
-                "writeback starts earlier on the whole host. Undone with {}",
-                dirty.old_background()
-            )
-        } else {
-            "the writer waits for its data more often".to_owned()
-        },
-        not_when: "files are usually removed before they are written".to_owned(),
-        source: Cow::Borrowed(
-            "fs/jbd2/commit.c, journal_finish_inode_data_buffers(); \
-             Documentation/admin-guide/sysctl/vm.rst",
-        ),
-    }
+    let risk = if starts_earlier { "risk_earlier" } else { "risk_same" };
+    let risk = phrase("ordered_data", risk).replace("{old}", &dirty.old_background());
+    let values = [("risk", &*risk), ("bytes", &BACKGROUND.to_string()), ("file", file)];
+    let mut advice = advice("ordered_data", &values);
+    advice.commands.truncate(starts_earlier.into());
+    advice
 }
 
 /// Direct writes that take the inode's lock exclusively because they extend the file. `version` of
 /// the kernel.
 pub fn extending_writes(version: (u32, u32)) -> Advice {
-    let ahead = if version >= (6, 3) {
-        "allocate the file ahead (fallocate, with its size)"
-    } else {
-        "allocate the file ahead and write it once from start to end: before 6.3 writes to \
-         unwritten blocks take the lock, too"
-    };
-    Advice {
-        text: format!("{ahead}: direct writes within the file share the lock"),
-        commands: Vec::new(),
-        risk: "the application must not take the file's size as the amount of its data".to_owned(),
-        not_when: "the file is only appended to, and nobody reads it meanwhile".to_owned(),
-        source: "fs/ext4/file.c, ext4_dio_write_checks(); Linux 6.3, 240930fb7e6b".into(),
-    }
+    let ahead = if version >= (6, 3) { "ahead" } else { "ahead_before_6_3" };
+    advice("extending_writes", &[("ahead", phrase("extending_writes", ahead))])
 }
 
 /// Direct writes to blocks that are not written yet, or to several extents. `version` of the
 /// kernel.
 pub fn first_writes(version: (u32, u32)) -> Advice {
-    let what = if version >= (6, 3) {
-        "direct writes into holes and across the ends of extents"
-    } else {
-        "direct writes into holes and to blocks that fallocate(2) has allocated, the first time,"
-    };
-    Advice {
-        text: format!(
-            "write new files once from start to end before they are in use: {what} take the \
-             inode's lock exclusively, and share it afterwards (not across the end of an extent)"
-        ),
-        commands: Vec::new(),
-        risk: "creating a file takes as long as writing it".to_owned(),
-        not_when: "the blocks are written once, as in a log or a backup".to_owned(),
-        source: "fs/ext4/file.c, ext4_dio_write_checks() and ext4_overwrite_io(); Linux 6.3, \
-                 240930fb7e6b"
-            .into(),
-    }
+    let writes = if version >= (6, 3) { "writes" } else { "writes_before_6_3" };
+    advice("first_writes", &[("writes", phrase("first_writes", writes))])
 }
 
 /// Direct writes that are not aligned to blocks.
 pub fn unaligned_writes(version: (u32, u32)) -> Advice {
-    let where_ = if version >= (6, 5) { " to blocks that are not written yet" } else { "" };
-    Advice {
-        text: format!(
-            "align direct writes to the filesystem's blocks (mostly 4096 bytes): unaligned \
-             writes{where_} take the inode's lock exclusively"
-        ),
-        commands: Vec::new(),
-        risk: "none".to_owned(),
-        not_when: "the file has one writer and no reader".to_owned(),
-        source: "fs/ext4/file.c, ext4_dio_write_checks(), ext4_unaligned_io()".into(),
-    }
+    let place = if version >= (6, 5) { "where" } else { "where_before_6_5" };
+    advice("unaligned_writes", &[("where", phrase("unaligned_writes", place))])
 }
 
 /// One member is much slower than the others. `disk` is quoted.
 pub fn slow_member(disk: &str, name: &str) -> Advice {
-    Advice {
-        text: format!("find out why a flush takes longer on {name} than on the other members"),
-        commands: vec![
-            // A partition has the queue of its disk.
-            format!("cat /sys/class/block/{name}/{{,../}}queue/write_cache 2>/dev/null"),
-            format!("smartctl -x {disk}"),
-        ],
-        risk: "none: both only report".to_owned(),
-        not_when: "the other members serve less load, see raidtrace top".to_owned(),
-        source: "Documentation/ABI/stable/sysfs-block, queue/write_cache; smartctl(8)".into(),
-    }
+    advice("slow_member", &[("name", name), ("disk", disk)])
 }
 
 /// A handle of a truncation held the transaction.
 pub fn long_truncation() -> Advice {
-    Advice {
-        text: "remove large or fragmented files in steps".to_owned(),
-        commands: vec![
-            "truncate -s -1G FILE    # repeat until it is empty, then rm FILE".to_owned(),
-        ],
-        risk: "the file loses its content from the end".to_owned(),
-        not_when: "the file is in use".to_owned(),
-        source: "fs/ext4/inode.c, ext4_truncate(): a handle for as many blocks as a transaction \
-                 has credits"
-            .into(),
-    }
+    advice("long_truncation", &[])
 }
 
 /// The journal has no room.
 pub fn log_space(mount: &str) -> Advice {
-    Advice {
-        text: "make the journal larger; doctor advises a size and how".to_owned(),
-        commands: vec![format!("raidtrace doctor {mount} --live 60")],
-        risk: "none: it only reports".to_owned(),
-        not_when: "the load is a one-off, such as a restore".to_owned(),
-        source: "fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space()".into(),
-    }
+    advice("log_space", &[("mount", mount)])
 }
 
 /// The log of an XFS has no room. `mount` is quoted.
 pub fn xfs_log_space(mount: &str) -> Advice {
-    Advice {
-        text: "make the filesystem again with a larger log (mkfs.xfs -l size=, up to 2038m), or \
-               put the log on another device: the size of a log cannot be changed"
-            .to_owned(),
-        commands: vec![format!("xfs_info {mount}    # log: blocks= times bsize= is its size now")],
-        risk: "none: it only reports".to_owned(),
-        not_when: "the load is a one-off, such as a restore; or the log has some 2 GiB already, \
-                   mkfs.xfs's default from 4 TiB on: then only another, faster device helps"
-            .to_owned(),
-        source: "fs/xfs/xfs_log.c, xlog_grant_head_wait(); mkfs.xfs(8)".into(),
-    }
+    advice("xfs_log_space", &[("mount", mount)])
 }
 
 /// Direct writes to XFS that begin after the end of the file.
 pub fn xfs_writes_after_end() -> Advice {
-    Advice {
-        text: "write the file from start to end without gaps, or set its size ahead (truncate): \
-               direct writes that begin after its end take the inode's lock exclusively, wait for \
-               all direct IO of the file, and zero the gap"
-            .to_owned(),
-        commands: Vec::new(),
-        risk: "the application must not take the file's size as the amount of its data".to_owned(),
-        not_when: "the file has one writer and no reader".to_owned(),
-        source: "fs/xfs/xfs_file.c, xfs_file_write_checks()".into(),
-    }
+    advice("xfs_writes_after_end", &[])
 }
 
 /// Direct writes to XFS that are not aligned to blocks.
 pub fn xfs_unaligned_writes() -> Advice {
-    Advice {
-        text: "align direct writes to the filesystem's blocks (mostly 4096 bytes): unaligned \
-               writes to blocks that are not written yet or at the end of the file take the \
-               inode's lock exclusively and wait for all direct IO of the file"
-            .to_owned(),
-        commands: Vec::new(),
-        risk: "none".to_owned(),
-        not_when: "the file has one writer and no reader".to_owned(),
-        source: "fs/xfs/xfs_file.c, xfs_file_dio_write_unaligned()".into(),
-    }
+    advice("xfs_unaligned_writes", &[])
 }
 
 pub fn xfs_buffered_writes() -> Advice {
-    Advice {
-        text: "write the file in smaller pieces, or with O_DIRECT: a buffered write takes the \
-               inode's lock exclusively, so all reads and writes of the file wait for it; aligned \
-               direct writes share the lock"
-            .to_owned(),
-        commands: Vec::new(),
-        risk: "a reader can see one part of a large write without the other".to_owned(),
-        not_when: "readers rely on atomic writes".to_owned(),
-        source: "fs/xfs/xfs_file.c, xfs_file_buffered_write() and xfs_file_dio_write_aligned()"
-            .into(),
-    }
+    advice("xfs_buffered_writes", &[])
 }
 
 /// The stripe cache is full. `entries`: md/stripe_cache_size now. `None` if it is unknown, or has
@@ -312,17 +207,9 @@ pub fn stripe_cache(array: &str, entries: Option<&str>) -> Option<Advice> {
     const LARGEST: u64 = 32768;
     let now: u64 = entries?.parse().ok()?;
     let larger = now.saturating_mul(2).clamp(4096, LARGEST);
-    (larger > now).then(|| Advice {
-        text: format!("enlarge the stripe cache of {array} (now {now} entries)"),
-        commands: vec![format!("echo {larger} > /sys/block/{array}/md/stripe_cache_size")],
-        risk: "takes a page of memory per entry and member, at once. Undone with the old value; \
-               lost at a reboot"
-            .to_owned(),
-        not_when: "the members are busy all the time: more stripes then only wait longer"
-            .to_owned(),
-        source: "drivers/md/raid5.c, raid5_get_active_stripe(); Documentation/admin-guide/md.rst"
-            .into(),
-    })
+    let (now_text, larger_text) = (now.to_string(), larger.to_string());
+    let values = [("array", array), ("now", &*now_text), ("larger", &*larger_text)];
+    (larger > now).then(|| advice("stripe_cache", &values))
 }
 
 /// A resync, recovery, check or reshape holds requests back.
@@ -357,19 +244,8 @@ pub fn resync(array: &str, md: &MdSettings) -> Option<Advice> {
         (None, Some(limit)) => format!(" (limit {limit} KiB/s)"),
         (None, None) => String::new(),
     };
-    Some(Advice {
-        text: format!("slow the resync of {array} down while the load lasts{now}"),
-        commands,
-        risk: format!(
-            "it takes longer until the array is in sync, without full redundancy if a member is \
-             being rebuilt. Undone with: {undone}"
-        ),
-        not_when: "another disk may fail soon".to_owned(),
-        source: Cow::Borrowed(
-            "drivers/md/md.c, md_do_sync(); drivers/md/raid1.c, wait_barrier(); \
-             Documentation/admin-guide/md.rst",
-        ),
-    })
+    let values = [("array", array), ("now", &*now), ("undone", &*undone)];
+    Some(Advice { commands, ..advice("resync", &values) })
 }
 
 /// blk-throttle delays the bios of the task's cgroup before they enter the array.
@@ -378,23 +254,16 @@ pub fn io_limit(limit: &IoLimit) -> Advice {
     let file = quote(format!("/sys/fs/cgroup{cgroup}/io.max"));
     let keys = limits.split(' ').filter_map(|word| word.split_once('='));
     let lifted: Vec<String> = keys.map(|(key, _)| format!("{key}=max")).collect();
-    Advice {
-        text: format!(
-            "raise the I/O limit of cgroup {} on {device} ({limits}): it can delay the task's IO \
-             above the members, of which none was seen to take half of the time for a request",
-            escape(cgroup.as_bytes())
-        ),
-        commands: vec![format!("echo '{number} {}' > {file}", lifted.join(" "))],
-        risk: format!(
-            "the cgroup can take the throughput of all others. Undone with: echo '{number} \
-             {limits}' > the same file; systemd sets it again (IOWriteBandwidthMax=, \
-             IOReadIOPSMax=)"
-        ),
-        not_when: "the limit protects other tasks on purpose".to_owned(),
-        source: Cow::Borrowed(
-            "block/blk-throttle.c; Documentation/admin-guide/cgroup-v2.rst, io.max",
-        ),
-    }
+    // Names come last: they may have braces.
+    let values = [
+        ("number", &**number),
+        ("lifted", &lifted.join(" ")),
+        ("limits", limits),
+        ("device", device),
+        ("file", &file),
+        ("cgroup", &escape(cgroup.as_bytes())),
+    ];
+    advice("io_limit", &values)
 }
 
 /// Commands that replace the write-intent bitmap of an array by an internal one with large chunks.
@@ -407,29 +276,13 @@ pub fn larger_bitmap_chunks(array: &str) -> [String; 2] {
 
 /// A limit of the task's cgroup holds its requests back, on a member. `files` configure it.
 pub fn cgroup_limit(limit: &str, files: &str, pid: u32) -> Advice {
-    Advice {
-        text: format!("look at {limit} of the cgroups: it holds this task's requests back"),
-        commands: vec![
-            format!("cat /proc/{pid}/cgroup"),
-            format!("grep -rs . --include='{files}' /sys/fs/cgroup"),
-        ],
-        risk: "none: the commands only read".to_owned(),
-        not_when: "the limit protects other tasks on purpose".to_owned(),
-        source: "block/blk-iocost.c, blk-iolatency.c; Documentation/admin-guide/cgroup-v2.rst"
-            .into(),
-    }
+    advice("cgroup_limit", &[("limit", limit), ("files", files), ("pid", &pid.to_string())])
 }
 
 impl DirtyLimits {
     /// The setting that restores the limit of writeback.
     fn old_background(&self) -> String {
         old("dirty_background", self.dirty_background_bytes)
-    }
-
-    /// How to undo a change of both limits.
-    fn undo(&self) -> String {
-        let limit = old("dirty", self.dirty_bytes);
-        format!("Undone with {limit} and {}", self.old_background())
     }
 }
 
@@ -445,42 +298,99 @@ fn old(name: &str, bytes: u64) -> String {
 pub fn throttled(dirty: &DirtyLimits) -> Advice {
     /// Below this limit a single burst of a writer is throttled.
     const SMALL: u64 = 64 * MIB;
-    let (text, commands, risk) = match dirty.limit {
+    let throttled = advice("throttled", &[]);
+    match dirty.limit {
         // A small share (vm.dirty_ratio) means little memory that can be dirty: a limit in bytes
         // could exceed it.
-        Some(now) if now < SMALL && dirty.dirty_bytes != 0 => (
-            format!(
-                "allow more dirty data: the host's limit is {:.1} MiB (nr_dirty_threshold in \
-                 /proc/vmstat), so a short burst is throttled. If the writer is faster than the \
-                 disks all the time, limit its rate",
-                now as f64 / MIB as f64
-            ),
-            vec![format!("sysctl vm.dirty_bytes={} vm.dirty_background_bytes={SMALL}", 4 * SMALL)],
-            format!(
-                "affects the whole host: more data is lost at a crash, and a sync takes longer. {}",
-                dirty.undo()
-            ),
-        ),
-        // balance_dirty_pages() pauses for at most MAX_PAUSE (200 ms) at a time, whatever the
-        // limit.
-        _ => (
-            "the writer dirties data faster than the disks write it: limit its rate. A lower \
-             vm.dirty_bytes throttles it earlier, and shortens only what waits for its data \
-             (fsync, umount)"
-                .to_owned(),
-            Vec::new(),
-            "the writer takes longer".to_owned(),
-        ),
-    };
-    Advice {
-        text,
-        commands,
-        risk,
-        not_when: "the throttled writer is in a cgroup with its own memory limit, which applies \
-                   first"
-            .to_owned(),
-        source: Cow::Borrowed(
-            "mm/page-writeback.c, balance_dirty_pages(); Documentation/admin-guide/sysctl/vm.rst",
-        ),
+        Some(now) if now < SMALL && dirty.dirty_bytes != 0 => {
+            let values = [
+                ("limit", &*format!("{:.1}", now as f64 / MIB as f64)),
+                ("bytes", &(4 * SMALL).to_string()),
+                ("background", &SMALL.to_string()),
+                ("old", &old("dirty", dirty.dirty_bytes)),
+                ("old_background", &dirty.old_background()),
+            ];
+            let Advice { text, commands, risk, .. } = advice("throttled_by_low_limit", &values);
+            Advice { text, commands, risk, ..throttled }
+        }
+        _ => throttled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DirtyLimits, IoLimit, MdSettings, TEXTS, Text};
+    use std::collections::{BTreeMap, BTreeSet};
+
+    /// Names in braces.
+    fn placeholders(text: &str) -> BTreeSet<&str> {
+        let parts = text.split('{').skip(1).filter_map(|part| part.split_once('}'));
+        let is_name = |name: &&str| name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+        parts.map(|(name, _)| name).filter(is_name).collect()
+    }
+
+    #[test]
+    fn every_text_is_used_and_every_placeholder_is_filled() {
+        let read: BTreeMap<String, Text> = toml::from_str(include_str!("slow.toml")).unwrap();
+        assert_eq!(read.len(), TEXTS.len());
+        let number = || Some("1".to_owned());
+        let md = MdSettings { sync_speed_max: number(), ..MdSettings::default() };
+        let (unknown, small) = (
+            DirtyLimits::default(),
+            DirtyLimits {
+                limit: Some(1 << 20),
+                background: Some(1),
+                dirty_bytes: 1 << 20,
+                ..DirtyLimits::default()
+            },
+        );
+        let limits = "wbps=1 wiops=2".to_owned();
+        let mut all = vec![
+            super::md_superblock("md0", Some("0.2")).unwrap(),
+            super::ordered_data_by_option("/srv"),
+            super::ordered_data_without_delay("/srv"),
+            super::ordered_data("/srv/a", &unknown),
+            super::ordered_data("/srv/a", &small),
+            super::slow_member("/dev/sda", "sda1"),
+            super::long_truncation(),
+            super::log_space("/srv"),
+            super::xfs_log_space("/srv"),
+            super::xfs_writes_after_end(),
+            super::xfs_unaligned_writes(),
+            super::xfs_buffered_writes(),
+            super::stripe_cache("md0", Some("256")).unwrap(),
+            super::resync("md0", &md).unwrap(),
+            super::io_limit(&IoLimit { limits, ..IoLimit::default() }),
+            super::cgroup_limit("io.cost", "io.cost*", 1),
+            super::throttled(&unknown),
+            super::throttled(&small),
+        ];
+        for version in [(5, 10), (6, 12)] {
+            all.push(super::extending_writes(version));
+            all.push(super::first_writes(version));
+            all.push(super::unaligned_writes(version));
+        }
+        let mut left: BTreeSet<&str> = TEXTS.keys().map(String::as_str).collect();
+        for advice in &all {
+            let texts = [&advice.text, &advice.risk, &advice.not_when].into_iter();
+            for text in texts.chain(&advice.commands) {
+                assert!(!text.is_empty() && placeholders(text).is_empty(), "{text}");
+            }
+            assert!(!advice.source.is_empty(), "{}", advice.text);
+            // The text begins, or ends, like that of its advice.
+            left.retain(|name| {
+                let text = &TEXTS[*name].text;
+                let (start, end) = (text.split('{').next(), text.rsplit('}').next());
+                let [start, end] = [start, end].map(Option::unwrap_or_default);
+                !(advice.text.starts_with(start) && advice.text.ends_with(end))
+            });
+        }
+        assert_eq!(left, BTreeSet::new());
+        for (name, text) in &*TEXTS {
+            for phrase in text.phrases.keys() {
+                let source = include_str!("slow.rs");
+                assert!(source.contains(&format!("\"{phrase}\"")), "{name}.{phrase}");
+            }
+        }
     }
 }
