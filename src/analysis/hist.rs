@@ -152,7 +152,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn quantiles_are_at_most_25_percent_too_high(mut values in prop::collection::vec(0u64..1 << 26, 1..200), q in 0.0f64..=1.0) {
+        fn quantiles_are_at_most_25_percent_too_high(
+            mut values in prop::collection::vec(0u64..1 << 26, 1..200),
+            q in 0.0f64..=1.0,
+        ) {
             let mut h = Hist::default();
             for &v in &values {
                 h.record(v);
@@ -167,7 +170,11 @@ mod tests {
         }
 
         #[test]
-        fn since_undoes_add_across_a_wrap(start in any::<u32>(), extra in 0u32..1000, b in 0..BUCKETS) {
+        fn since_undoes_add_across_a_wrap(
+            start in any::<u32>(),
+            extra in 0u32..1000,
+            b in 0..BUCKETS,
+        ) {
             let mut counts = [0; BUCKETS];
             counts[b] = start;
             let earlier = Hist::from_counts(counts);

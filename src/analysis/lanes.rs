@@ -55,8 +55,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn spans_of_a_lane_follow_each_other(spans in prop::collection::vec((0i64..100, 0i64..20), 0..200), most in 1usize..8, in_order in any::<bool>()) {
-            let mut spans: Vec<(i64, i64)> = spans.into_iter().map(|(start, length)| (start, start + length)).collect();
+        fn spans_of_a_lane_follow_each_other(
+            spans in prop::collection::vec((0i64..100, 0i64..20), 0..200),
+            most in 1usize..8,
+            in_order in any::<bool>(),
+        ) {
+            let mut spans: Vec<(i64, i64)> =
+                spans.into_iter().map(|(start, length)| (start, start + length)).collect();
             if in_order {
                 spans.sort_by_key(|(_, end)| *end);
             }
@@ -65,7 +70,9 @@ mod tests {
             for &(start, end) in &spans {
                 match lanes.place(start, end) {
                     Some(lane) => placed[lane].push((start, end)),
-                    None => prop_assert!(placed.iter().all(|l| l.last().is_some_and(|(_, end)| *end > start))),
+                    None => prop_assert!(
+                        placed.iter().all(|l| l.last().is_some_and(|(_, end)| *end > start))
+                    ),
                 }
             }
             for lane in &placed {

@@ -143,7 +143,9 @@ mod tests {
             let (mut rates, mut clock) = (Rates::default(), Clock::default());
             for time in times {
                 for (start, length) in clock.ended(time) {
-                    prop_assert!(rates.end(start.saturating_add(length), length).busy_percent <= 100);
+                    prop_assert!(
+                        rates.end(start.saturating_add(length), length).busy_percent <= 100
+                    );
                 }
                 rates.issue(time);
             }

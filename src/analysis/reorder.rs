@@ -67,7 +67,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn values_displaced_by_less_than_the_buffer_are_sorted(jitter in prop::collection::vec(0i64..8, 0..200)) {
+        fn values_displaced_by_less_than_the_buffer_are_sorted(
+            jitter in prop::collection::vec(0i64..8, 0..200),
+        ) {
             // Times i + jitter: no value is preceded by more than 8 later ones.
             let times: Vec<i64> = (0..).zip(&jitter).map(|(i, j)| i + j).collect();
             let (out, late) = sorted(&times, 8);
@@ -77,7 +79,10 @@ mod tests {
         }
 
         #[test]
-        fn every_value_is_returned_once_and_late_ones_are_counted(times in prop::collection::vec(-50i64..50, 0..200), most in 0usize..20) {
+        fn every_value_is_returned_once_and_late_ones_are_counted(
+            times in prop::collection::vec(-50i64..50, 0..200),
+            most in 0usize..20,
+        ) {
             let (out, late) = sorted(&times, most);
             let mut newest = i64::MIN;
             let mut after_later = 0;

@@ -330,7 +330,8 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
         use proptest::prelude::*;
         const BASE: u64 = 0xffff_ffff_8100_0000;
         proptest!(|(begins in proptest::collection::btree_set(0u64..5000, 1..40), at in 0u64..6000)| {
-            let text: String = begins.iter().rev().map(|b| format!("{:x} t f{b}\n", BASE + b)).collect();
+            let text: String =
+                begins.iter().rev().map(|b| format!("{:x} t f{b}\n", BASE + b)).collect();
             let table = Symbols::parse(text.as_bytes());
             let begin = begins.range(..=at).next_back();
             let last = begins.range(at + 1..).next().is_none();

@@ -208,7 +208,9 @@ mod tests {
         fn any_options_give_an_error_or_disjoint_ranges(
             log in 0u32..64,
             more in any::<u32>(),
-            block_size in prop::option::of(prop_oneof![Just(1024), Just(4096), Just(65536), any::<u64>()]),
+            block_size in prop::option::of(
+                prop_oneof![Just(1024), Just(4096), Just(65536), any::<u64>()],
+            ),
             group in prop::option::of(prop_oneof![(32u32..8192).prop_map(|n| n * 8), any::<u32>()]),
             flex in prop::option::of(prop_oneof![(0u32..32).prop_map(|n| 1 << n), any::<u32>()]),
             inode_ratio in prop::option::of(1024u64..1 << 26),

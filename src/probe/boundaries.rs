@@ -335,16 +335,33 @@ mod tests {
                 segment(split, offset + sectors + 100, sectors - split),
             ];
             let probe = ArraySector(probe);
-            let table = boundaries(&[Placed { segments: &segments, ranges: &ranges, block_sectors: 8, blocks, xfs: false }]);
+            let table = boundaries(
+                &[
+                    Placed {
+                        segments: &segments,
+                        ranges: &ranges,
+                        block_sectors: 8,
+                        blocks,
+                        xfs: false,
+                    },
+                ],
+            );
             let continues = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 32 || (b.sector - a.sector).is_multiple_of(8));
-            prop_assert!(table.windows(2).all(|w| w[0].sector < w[1].sector && !continues(&w[0], &w[1])));
+            prop_assert!(
+                table.windows(2).all(|w| w[0].sector < w[1].sector && !continues(&w[0], &w[1]))
+            );
             let at = table[table.partition_point(|b| b.sector <= probe) - 1];
             let got = at.code;
-            let fs = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe))
+            let fs = segments
+                .iter()
+                .find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe))
                 .map(|s| FsBlock((probe - s.array_sector + s.fs_sector.0) / 8));
             let want = match fs {
                 None => RAW,
-                Some(b) => ranges.iter().find(|r| (r.first..r.end()).contains(&b.sector(8))).map_or(DYNAMIC, |r| r.origin as u8),
+                Some(b) => ranges
+                    .iter()
+                    .find(|r| (r.first..r.end()).contains(&b.sector(8)))
+                    .map_or(DYNAMIC, |r| r.origin as u8),
             };
             if want == DYNAMIC && got == DATA {
                 // The rest of the block that is cut.
@@ -355,8 +372,14 @@ mod tests {
             }
             if got == DYNAMIC {
                 // The boundary gives the beginning of its block.
-                let s = segments.iter().find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe)).unwrap();
-                prop_assert_eq!((probe - at.sector) % 8, (probe - s.array_sector + s.fs_sector.0) % 8);
+                let s = segments
+                    .iter()
+                    .find(|s| (s.array_sector..s.array_sector + s.sectors).contains(&probe))
+                    .unwrap();
+                prop_assert_eq!(
+                    (probe - at.sector) % 8,
+                    (probe - s.array_sector + s.fs_sector.0) % 8
+                );
             }
         }
     }

@@ -170,7 +170,10 @@ proptest! {
 
     /// Chunks one period apart have their copies and their parity on the same slots.
     #[test]
-    fn members_repeat_after_one_period(g in arrays(1 << 38), picks in prop::collection::vec(any::<prop::sample::Index>(), 32)) {
+    fn members_repeat_after_one_period(
+        g in arrays(1 << 38),
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 32),
+    ) {
         let (Some(period), Some(chunk)) = (g.period(), g.chunk_sectors()) else {
             return Ok(());
         };
@@ -192,7 +195,10 @@ proptest! {
     #[test]
     fn runs_anywhere_on_a_member_do_not_overlap(
         g in arrays(1 << 38),
-        picks in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 32),
+        picks in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<prop::sample::Index>()),
+            32,
+        ),
     ) {
         let wire = Wire::new(&g);
         for (slot, pick) in picks {

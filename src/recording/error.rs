@@ -13,7 +13,10 @@ pub enum TraceError {
     #[error("{path}: {1}", path = .0.display())]
     Io(PathBuf, std::io::Error),
     /// Not a regular file: its type.
-    #[error("{path}: is {1}, not a regular file: reading a recording takes seeks", path = .0.display())]
+    #[error(
+        "{path}: is {1}, not a regular file: reading a recording takes seeks",
+        path = .0.display(),
+    )]
     NoFile(PathBuf, &'static str),
     /// An empty file.
     #[error("{}: is empty: the recorder ended before it wrote the header", .0.display())]
@@ -22,7 +25,10 @@ pub enum TraceError {
     #[error("{path}: not a raidtrace recording ({1})", path = .0.display())]
     NotOurs(PathBuf, String),
     /// Recording with a later schema version.
-    #[error("{path}: has schema {1}, which is newer than this raidtrace: use a newer one", path = .0.display())]
+    #[error(
+        "{path}: has schema {1}, which is newer than this raidtrace: use a newer one",
+        path = .0.display(),
+    )]
     Newer(PathBuf, String),
 }
 

@@ -231,13 +231,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_name_is_restored(bytes in prop::collection::vec(any::<u8>(), 0..40), tail in prop::sample::select(vec!["", "\\x20", " (deleted)"])) {
+        fn every_name_is_restored(
+            bytes in prop::collection::vec(any::<u8>(), 0..40),
+            tail in prop::sample::select(vec!["", "\\x20", " (deleted)"]),
+        ) {
             let bytes = [&bytes[..], tail.as_bytes()].concat();
             prop_assert_eq!(unescape(&escape(&bytes)), bytes);
         }
 
         #[test]
-        fn every_path_is_restored(bytes in prop::collection::vec(1u8..=255, 1..20), end in any::<bool>(), absolute in any::<bool>(), deleted in any::<bool>()) {
+        fn every_path_is_restored(
+            bytes in prop::collection::vec(1u8..=255, 1..20),
+            end in any::<bool>(),
+            absolute in any::<bool>(),
+            deleted in any::<bool>(),
+        ) {
             let mut bytes: Vec<u8> = bytes.into_iter().filter(|&b| b != b'/').collect();
             bytes.insert(0, if absolute { b'/' } else { b'x' });
             if end {

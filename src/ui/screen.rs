@@ -223,7 +223,9 @@ impl<A: App> Shell<A> {
                 }
                 input = keys.next() => match input {
                     None => bail!("the key reader ended"),
-                    Some(Input::Failed(error)) => return Err(error).context("cannot read keys from the terminal"),
+                    Some(Input::Failed(error)) => return Err(error).context(
+                        "cannot read keys from the terminal",
+                    ),
                     // ratatui reads the new size when it draws.
                     Some(Input::Resize) => {}
                     Some(Input::Key(key)) => match self.app.on_key(key) {

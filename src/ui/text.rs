@@ -131,7 +131,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_printed_is_a_control_character(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn nothing_printed_is_a_control_character(
+            bytes in prop::collection::vec(any::<u8>(), 0..64),
+        ) {
             let text = sanitize(&bytes);
             prop_assert!(!text.chars().any(char::is_control), "{text:?}");
             prop_assert_eq!(clean(&text), text.as_str());
@@ -145,7 +147,11 @@ mod tests {
         }
 
         #[test]
-        fn a_column_is_never_wider(text in "\\PC{0,20}", columns in 0usize..30, lines in 1usize..4) {
+        fn a_column_is_never_wider(
+            text in "\\PC{0,20}",
+            columns in 0usize..30,
+            lines in 1usize..4,
+        ) {
             let text = sanitize(text.as_bytes());
             prop_assert!(width(&cut(&text, columns)) <= columns);
             prop_assert!(width(&end(&text, columns)) <= columns);

@@ -234,22 +234,35 @@ proptest! {
         submitted in prop::collection::btree_map(any_kind(), any_bytes(), 0..12),
         costs in prop::collection::btree_map(any_origin(), (any_bytes(), any_bytes()), 0..6),
     ) {
-        let cells = moved.iter().map(|&((origin, op), bytes)| Cell { bytes, ..fixture::cell(origin, op, 0, 0, 1) });
+        let cells = moved
+            .iter()
+            .map(|&((origin, op), bytes)| Cell { bytes, ..fixture::cell(origin, op, 0, 0, 1) });
         let mut array = fixture::array(vec![fixture::member(0, cells.collect())]);
         array.submitted = submitted;
-        array.costs = costs.into_iter().map(|(o, (parity, rmw_read))| (o, CostCounters { parity, rmw_read })).collect();
+        array.costs = costs
+            .into_iter()
+            .map(|(o, (parity, rmw_read))| (o, CostCounters { parity, rmw_read }))
+            .collect();
         let amplification = Amplification::new(&array, Duration::from_secs(1));
-        let sum = |f: &dyn Fn(&Row) -> u64| amplification.rows.iter().map(f).map(u128::from).sum::<u128>();
+        let sum = |f: &dyn Fn(&Row) -> u64| amplification.rows
+            .iter()
+            .map(f)
+            .map(u128::from)
+            .sum::<u128>();
         let all: u128 = moved.iter().map(|m| u128::from(m.1)).sum();
         prop_assert_eq!(sum(&Row::below), all);
-        prop_assert_eq!(sum(&|r| r.submitted), array.submitted.values().copied().map(u128::from).sum::<u128>());
+        prop_assert_eq!(
+            sum(&|r| r.submitted),
+            array.submitted.values().copied().map(u128::from).sum::<u128>()
+        );
         for row in &amplification.rows {
             prop_assert!(row.submitted > 0 || row.below() > 0);
             prop_assert!(row.factor().is_none() || row.submitted > 0);
             prop_assert!(row.factor().is_none_or(f64::is_finite));
         }
         // Totals equal the sum of the rows.
-        let totals: u128 = Op::ALL.iter().map(|&op| u128::from(amplification.total(op).below())).sum();
+        let totals: u128 =
+            Op::ALL.iter().map(|&op| u128::from(amplification.total(op).below())).sum();
         prop_assert_eq!(totals + u128::from(amplification.md_background_bytes()), all);
     }
 }

@@ -443,7 +443,10 @@ pub(crate) mod tests {
         proptest!(|(one in strategy.clone(), two in strategy)| {
             let name = |s: &[(u32, u32, usize, usize, u64)]| -> Vec<_> {
                 // One comm per thread, as a merge does not depend on the order.
-                s.iter().map(|&(c, p, _, k, n)| (c, p, comms[p as usize % 3], stacks[k], n)).collect()
+                s
+                    .iter()
+                    .map(|&(c, p, _, k, n)| (c, p, comms[p as usize % 3], stacks[k], n))
+                    .collect()
             };
             let (one, two) = (name(&one), name(&two));
             let mut sum = of(&one);

@@ -440,7 +440,10 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn any_commit()(states in prop::array::uniform8(prop::option::of(any::<u32>())), record in prop::option::of(any::<u32>())) -> Commit {
+    fn any_commit()(
+        states in prop::array::uniform8(prop::option::of(any::<u32>())),
+        record in prop::option::of(any::<u32>()),
+    ) -> Commit {
         let states: [Option<u32>; STATES] = states;
         Commit {
             flushes: Vec::new(),

@@ -46,7 +46,12 @@ pub struct Alloc {
     pub replay: Option<PathBuf>,
 
     /// Stack samples per second and CPU (0: none)
-    #[arg(long, value_name = "HZ", default_value = "99", value_parser = clap::value_parser!(u32).range(0..=999))]
+    #[arg(
+        long,
+        value_name = "HZ",
+        default_value = "99",
+        value_parser = clap::value_parser!(u32).range(0..=999),
+    )]
     pub hertz: u32,
 
     /// Keep every kernel stack, not only those in ext4, jbd2, md and the block layer

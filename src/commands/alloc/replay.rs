@@ -139,9 +139,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn damaged_json_is_harmless(at in any::<prop::sample::Index>(), byte in any::<u8>(), which in 0usize..6) {
-            let cases = [fixture::healthy, fixture::linear, fixture::livelock, fixture::cold, fixture::degraded, fixture::huge];
-            let Item::Alloc { json, .. } = Interval::item(&cases[which](), &seed()).unwrap() else { unreachable!() };
+        fn damaged_json_is_harmless(
+            at in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+            which in 0usize..6,
+        ) {
+            let cases = [
+                fixture::healthy,
+                fixture::linear,
+                fixture::livelock,
+                fixture::cold,
+                fixture::degraded,
+                fixture::huge,
+            ];
+            let Item::Alloc { json, .. } =
+                Interval::item(&cases[which](), &seed()).unwrap() else { unreachable!() };
             let mut bytes = json.into_bytes();
             let at = at.index(bytes.len());
             bytes[at] = byte;

@@ -38,7 +38,13 @@ pub struct Doctor {
     pub load: Option<PathBuf>,
 
     /// Leave out the findings of this rule; can be given more than once
-    #[arg(long, value_name = "ID", conflicts_with = "kernel", value_parser = PossibleValuesParser::new(rules::IDS), hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "ID",
+        conflicts_with = "kernel",
+        value_parser = PossibleValuesParser::new(rules::IDS),
+        hide_possible_values = true,
+    )]
     pub ignore: Vec<String>,
 
     /// Leave out findings below this severity

@@ -16,7 +16,11 @@ pub struct Layout {
     /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs or
     /// xfs_info on standard input; with --load the array, device or mount point in the recording,
     /// if it has several
-    #[arg(value_name = "DEVICE|IMAGE|MOUNT|-", required_unless_present_any = ["plan", "load"], add = completion::targets_or_files())]
+    #[arg(
+        value_name = "DEVICE|IMAGE|MOUNT|-",
+        required_unless_present_any = ["plan", "load"],
+        add = completion::targets_or_files(),
+    )]
     pub target: Option<String>,
 
     /// Compute what mkfs would create on an array of this size: 27T, 1257492480K

@@ -45,7 +45,14 @@ pub struct Record {
 
     /// Record slow operations as well, and why they were slow (as raidtrace slow): those of at
     /// least 10 ms, or TIME
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "10ms", value_parser = short_time)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10ms",
+        value_parser = short_time,
+    )]
     pub slow: Option<Duration>,
 
     /// Replace FILE if it exists

@@ -35,7 +35,11 @@ pub struct Top {
     pub json: bool,
 
     /// Show this recording instead of tracing; needs no root
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"])]
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"],
+    )]
     pub replay: Option<PathBuf>,
 
     /// Start of the period of the recording: 11:47, 2026-11-22T11:47:30Z, +90 (from the start), -5m
@@ -49,7 +53,14 @@ pub struct Top {
 
     /// Also name the longest file operation of at least 100 ms, or TIME, and its cause; for
     /// details see raidtrace slow
-    #[arg(long, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "100ms", value_parser = short_time)]
+    #[arg(
+        long,
+        value_name = "TIME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "100ms",
+        value_parser = short_time,
+    )]
     pub slow: Option<Duration>,
 
     /// Do not estimate the time spent in raidtrace's own programs
@@ -66,7 +77,12 @@ pub struct Top {
 #[derive(Args, Debug)]
 pub struct Demo {
     /// The incident
-    #[arg(value_name = "NAME", default_value = names()[0], hide_possible_values = true, value_parser = names())]
+    #[arg(
+        value_name = "NAME",
+        default_value = names()[0],
+        hide_possible_values = true,
+        value_parser = names(),
+    )]
     pub incident: String,
 
     /// List the incidents

@@ -247,7 +247,8 @@ proptest! {
     #[test]
     fn updated_maps_equal_newly_loaded_maps(all in prop::collection::vec(members(), 2..12)) {
         let all: Vec<Tables> = all.iter().map(|m| tables(vec![raid1(m)])).collect();
-        let (mut state, mut maps) = (MapState::new(&all[0], Spare::for_tables(&all[0])), Maps::loaded(&all[0]));
+        let (mut state, mut maps) =
+            (MapState::new(&all[0], Spare::for_tables(&all[0])), Maps::loaded(&all[0]));
         for pair in all.windows(2) {
             let [was, next] = pair else { continue };
             match switch_over(&mut state, &mut maps, was, next) {

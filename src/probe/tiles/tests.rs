@@ -145,7 +145,8 @@ proptest! {
             table.push(Boundary { sector: ArraySector(sector), code });
             sector += sectors;
         }
-        let tiles = if whole { Tiles::new(&table, sector) } else { Tiles::of(tile, lead % tile, sector) };
+        let tiles =
+            if whole { Tiles::new(&table, sector) } else { Tiles::of(tile, lead % tile, sector) };
         let probe = probe.index(sector as usize) as u64;
         let at = table.partition_point(|b| b.sector.0 <= probe) - 1;
         let (code, distance, run) = look_up_in(&tiles, &table, probe);
@@ -155,7 +156,8 @@ proptest! {
         let next = table.get(at + 1).map_or(u64::MAX, |b| b.sector.0);
         prop_assert!(run >= 1 && probe + run <= next.max(sector));
         // A run ends at the next boundary of the table or at the end of the tile, not earlier.
-        let ends = (probe + tiles.lead) / tiles.sectors * tiles.sectors + tiles.sectors - tiles.lead;
+        let ends =
+            (probe + tiles.lead) / tiles.sectors * tiles.sectors + tiles.sectors - tiles.lead;
         prop_assert_eq!(probe + run, next.min(ends));
     }
 }

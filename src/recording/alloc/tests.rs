@@ -146,7 +146,12 @@ fn threads_of_an_interval_are_limited() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
     #[test]
-    fn figures_are_read_back(n in prop::collection::vec(any::<u64>(), 80), us in prop::collection::vec((any::<u64>(), 1u32..1000), 0..9), comm in prop::collection::vec(any::<u8>(), 0..16), unknown in any::<u16>()) {
+    fn figures_are_read_back(
+        n in prop::collection::vec(any::<u64>(), 80),
+        us in prop::collection::vec((any::<u64>(), 1u32..1000), 0..9),
+        comm in prop::collection::vec(any::<u8>(), 0..16),
+        unknown in any::<u16>(),
+    ) {
         let mut s = fixture::linear();
         for (i, figure) in figures::FIGURES.into_iter().enumerate() {
             if unknown >> i & 1 == 1 {
@@ -156,7 +161,13 @@ proptest! {
         let fs = &mut s.filesystems[0];
         let c = &mut fs.counts;
         (c.requests, c.asked, c.given, c.got, c.nanoseconds) = (n[0], n[1], n[2], n[3], n[4]);
-        (c.searches, c.goal, c.scanned, c.preallocated, c.discards) = (n[5], n[6], n[7], n[8], n[9]);
+        (
+            c.searches,
+            c.goal,
+            c.scanned,
+            c.preallocated,
+            c.discards,
+        ) = (n[5], n[6], n[7], n[8], n[9]);
         (c.bitmaps, c.buddies, c.reads, c.prefetches) = (n[10], n[11], n[12], n[13]);
         c.criteria = std::array::from_fn(|i| n[14 + i]);
         c.looked = std::array::from_fn(|i| n[19 + i]);

@@ -32,7 +32,10 @@ fn file(items: &[Item]) -> tempfile::NamedTempFile {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn adjoining_periods_add_up_to_the_whole(mut cuts in prop::collection::vec(1u32..7999, 1..8), idle in any::<bool>()) {
+    fn adjoining_periods_add_up_to_the_whole(
+        mut cuts in prop::collection::vec(1u32..7999, 1..8),
+        idle in any::<bool>(),
+    ) {
         let mut items = fixture::items(4000, 8);
         for item in &mut items {
             if let (Item::State(state), true) = (item, idle) {
@@ -47,7 +50,8 @@ proptest! {
         prop_assert!(whole.values().all(|sum| sum[2] == 800 && sum[3] > 1_000_000));
         cuts.sort_unstable();
         cuts.dedup();
-        let times: Vec<String> = cuts.iter().map(|ms| format!("+{}.{:03}", ms / 1000, ms % 1000)).collect();
+        let times: Vec<String> =
+            cuts.iter().map(|ms| format!("+{}.{:03}", ms / 1000, ms % 1000)).collect();
         let mut parts = Sums::new();
         sums(&report(None, Some(&times[0])), &mut parts);
         for pair in times.windows(2) {

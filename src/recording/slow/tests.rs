@@ -106,14 +106,21 @@ fn invalid_intervals_are_rejected_with_a_reason() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
     #[test]
-    fn damaged_text_does_not_panic(at in any::<prop::sample::Index>(), with in "[0-9\"{}\\[\\]:,a-z-]{0,6}", cut in 0usize..8) {
+    fn damaged_text_does_not_panic(
+        at in any::<prop::sample::Index>(),
+        with in "[0-9\"{}\\[\\]:,a-z-]{0,6}",
+        cut in 0usize..8,
+    ) {
         let good = json(&full());
         let at = at.index(good.len());
         let mut bad = good.clone().into_bytes();
         let end = (at + cut).min(bad.len());
         bad.splice(at..end, with.into_bytes());
         if let Ok(text) = String::from_utf8(bad)
-            && let Ok(read) = Interval::parse(i64::MAX, &text).or_else(|_| Interval::parse(0, &text))
+            && let Ok(read) = Interval::parse(
+                i64::MAX,
+                &text,
+            ).or_else(|_| Interval::parse(0, &text))
         {
             // Everything that was read can be displayed.
             for slow in &read.operations {

@@ -117,7 +117,9 @@ fn arrays() {
 proptest! {
     #[test]
     fn no_keys_panic(keys in prop::collection::vec(prop_oneof![
-        Just(Key::Up), Just(Key::Down), Just(Key::Left), Just(Key::Right), Just(Key::PageDown), Just(Key::End),
+        Just(Key::Up), Just(Key::Down), Just(Key::Left), Just(Key::Right), Just(
+            Key::PageDown,
+        ), Just(Key::End),
         Just(Key::Tab), Just(Key::Enter), Just(Key::Esc),
         prop::sample::select("sSofxmp+-a[]?1234q".chars().collect::<Vec<_>>()).prop_map(Key::Char),
     ], 0..40), sizes in prop::collection::vec(0usize..14, 1..4)) {

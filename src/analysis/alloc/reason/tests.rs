@@ -79,7 +79,12 @@ fn names_are_quoted() {
 
 proptest! {
     #[test]
-    fn nothing_panics(n in prop::collection::vec(any::<u64>(), 64), shift in 0u32..64, which in 0usize..6, release in "([0-9]{1,3}\\.){0,3}[a-z]{0,3}") {
+    fn nothing_panics(
+        n in prop::collection::vec(any::<u64>(), 64),
+        shift in 0u32..64,
+        which in 0usize..6,
+        release in "([0-9]{1,3}\\.){0,3}[a-z]{0,3}",
+    ) {
         let mut s = [
             fixture::linear(),
             fixture::livelock(),
@@ -91,7 +96,14 @@ proptest! {
         let n: Vec<u64> = n.iter().map(|v| v >> (shift % 3 * 20)).collect();
         for fs in &mut s.filesystems {
             let c = &mut fs.counts;
-            (c.requests, c.searches, c.goal, c.nanoseconds, c.reads, c.scanned) = (n[0], n[1], n[2], n[3], n[4], n[5]);
+            (
+                c.requests,
+                c.searches,
+                c.goal,
+                c.nanoseconds,
+                c.reads,
+                c.scanned,
+            ) = (n[0], n[1], n[2], n[3], n[4], n[5]);
             c.looked = std::array::from_fn(|i| n[6 + i]);
             c.refused = std::array::from_fn(|i| n[11 + i]);
             c.groups = Groups(std::array::from_fn(|i| n[16 + i]));

@@ -37,10 +37,13 @@ proptest! {
         ),
         secs in 0u64..20,
     ) {
-        let mut array = array(members.iter().enumerate().map(|(i, m)| member(i, m.0.clone())).collect());
+        let mut array =
+            array(members.iter().enumerate().map(|(i, m)| member(i, m.0.clone())).collect());
         for (member, (_, spare, utilisation, queue)) in array.members.iter_mut().zip(&members) {
             member.slot = member.slot.filter(|_| !spare);
-            member.disk = Some(DiskUse { in_flight: 3, utilisation: *utilisation, ..DiskUse::default() });
+            member.disk = Some(
+                DiskUse { in_flight: 3, utilisation: *utilisation, ..DiskUse::default() },
+            );
             let recent = |&in_flight: &Option<u32>| Recent {
                 interval: SECOND,
                 utilisation: in_flight.map(|n| f64::from(n) / f64::from(u32::MAX)),

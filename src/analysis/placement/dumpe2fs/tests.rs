@@ -129,7 +129,11 @@ fn errors_name_what_is_missing() {
 proptest! {
     /// Damaged text neither panics nor gives ranges beyond the end.
     #[test]
-    fn damaged_text(at in any::<prop::sample::Index>(), with in "[ -~\n]{0,12}", len in 0usize..40) {
+    fn damaged_text(
+        at in any::<prop::sample::Index>(),
+        with in "[ -~\n]{0,12}",
+        len in 0usize..40,
+    ) {
         let mut text = text(OLD).into_bytes();
         let at = at.index(text.len());
         let end = (at + len).min(text.len());

@@ -162,7 +162,16 @@ proptest! {
     #[test]
     fn ranges_are_sorted_disjoint_and_merged_for_any_records(
         records in prop::collection::vec(
-            (0_u32..2, 0_u32..64, any::<bool>(), 0_u64..100, any::<u64>(), 0_u64..40, any::<u64>(), 0_usize..9),
+            (
+                0_u32..2,
+                0_u32..64,
+                any::<bool>(),
+                0_u64..100,
+                any::<u64>(),
+                0_u64..40,
+                any::<u64>(),
+                0_usize..9,
+            ),
             0..60,
         ),
     ) {
