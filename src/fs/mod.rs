@@ -2,8 +2,8 @@
 //!
 //! * `layout`: the layout of either kind; `range`: its ranges. `identity`: distinguishes
 //!   filesystems; `detect`: reads the identity of either kind.
-//! * `partitions`: partition tables. `read`: bytes at an offset. `mount`: opens a mount point. `uuid`: identifiers. `error`:
-//!   errors.
+//! * `partitions`: partition tables. `read`: bytes at an offset. `mount`: opens a mount point.
+//!   `uuid`: identifiers. `error`: errors.
 
 mod detect;
 mod error;

@@ -72,8 +72,8 @@ fn gpt(disk: &dyn ReadAt, size: u64, sector: u64) -> io::Result<Option<Vec<Parti
     Ok(Some(found))
 }
 
-/// The table in the first sector of a disk. `None` if it is a filesystem's boot sector: only a table
-/// has a status of 0 or 0x80 in each entry, and sectors in an entry with a type.
+/// The table in the first sector of a disk. `None` if it is a filesystem's boot sector: only a
+/// table has a status of 0 or 0x80 in each entry, and sectors in an entry with a type.
 fn dos(raw: Fields<'_>) -> Option<Vec<Partition>> {
     let entries = [446, 462, 478, 494].map(|at| {
         let (first, sectors) = (raw.u32(at + 8), raw.u32(at + 12));

@@ -77,7 +77,7 @@ const IMSM_SIGNATURE: &[u8] = b"Intel Raid ISM ";
 /// Magics at byte 4120: those of bcache (include/uapi/linux/bcache.h) and bcachefs.
 const BCACHE: &[u8] = b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca\x82\x65\xf5\x7f\x48\xba\x6d\x81";
 const BCACHEFS: &[u8] = b"\xc6\x85\x73\xf6\x66\xce\x90\xa9\xd9\x6a\x60\xcf\x80\x3d\xf7\xef";
-/// Magic of an uberblock of ZFS, whose first label has them from 128 to 256 KiB (`UBERBLOCK_MAGIC`).
+/// `UBERBLOCK_MAGIC` of ZFS, whose first label has uberblocks from 128 to 256 KiB.
 const ZFS_MAGIC: u64 = 0x00ba_b10c;
 
 /// Features of ext2 and ext3 according to libblkid (superblocks/ext.c).

@@ -37,8 +37,8 @@ pub struct Unended {
 }
 
 impl SlowProbe {
-    /// Finds the operations that have not ended. Appends what has ended meanwhile to `events`. If the
-    /// kernel does not run the program, a note says so, and nothing is found from then on.
+    /// Finds the operations that have not ended. Appends what has ended meanwhile to `events`. If
+    /// the kernel does not run the program, a note says so, and nothing is found from then on.
     ///
     /// # Errors
     /// The buffer or a map cannot be read.
