@@ -139,10 +139,6 @@ pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
         (0, &b"LUKS\xba\xbe"[..], FsKind::Luks),
         (0, b"XFSB", FsKind::Xfs),
         (0x1_0040, b"_BHRfS_M", FsKind::Btrfs),
-        (4120, BCACHE, FsKind::Bcache),
-        (4120, BCACHEFS, FsKind::Bcachefs),
-        (0x8000, b"JFS1", FsKind::Jfs),
-        (0x1_0000, b"\x01\x16\x19\x70\0\0\0\x01", FsKind::Gfs2),
     ] {
         if has(at, magic)? {
             return Ok(Some(kind));
@@ -158,6 +154,17 @@ pub fn identify(dev: &dyn ReadAt) -> io::Result<Option<FsKind>> {
     for page in [4096, 8192, 16384, 32768, 65536] {
         if has(page - 10, b"SWAPSPACE2")? || has(page - 10, b"SWAP-SPACE")? {
             return Ok(Some(FsKind::Swap));
+        }
+    }
+    // After the filesystems that are traced: each place costs a read of the device.
+    for (at, magic, kind) in [
+        (4120, BCACHE, FsKind::Bcache),
+        (4120, BCACHEFS, FsKind::Bcachefs),
+        (0x8000, &b"JFS1"[..], FsKind::Jfs),
+        (0x1_0000, b"\x01\x16\x19\x70\0\0\0\x01", FsKind::Gfs2),
+    ] {
+        if has(at, magic)? {
+            return Ok(Some(kind));
         }
     }
     for at in (128 << 10..256 << 10).step_by(1024) {
