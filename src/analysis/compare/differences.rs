@@ -3,15 +3,16 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::bootstrap::{Resamples, Scale, adjusted, compare};
 use super::change::{self as figure, Change, Figure, MAX_FALSE_DISCOVERIES, Over, Subject};
+use super::comparison::{ArrayComparison, Method, Verdict};
 use super::pairs::{self, Pairs, Reason};
 use super::series::{Part, Quantity, Series, Sums};
-use super::verdict::{Verdict, find_verdict};
+use super::verdict::find_verdict;
 use crate::analysis::hist::{BUCKETS, upper_edge};
-use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot};
+use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
 use crate::origin::Op;
 
@@ -39,56 +40,6 @@ pub struct Input<'a> {
     pub arrays: &'a [ArraySnapshot],
     /// Minimum length of a slow operation; `None` if slow operations were not recorded.
     pub threshold: Option<Duration>,
-}
-
-/// How differences were computed. Pairs are before and after.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Method {
-    /// Number of intervals.
-    pub intervals: [usize; 2],
-    /// Mean length of an interval in seconds.
-    pub interval_s: [f64; 2],
-    /// Number of intervals in a block; `None` if there are too few intervals for a bootstrap.
-    pub block_intervals: Option<[usize; 2]>,
-    /// Number of figures that were tested, and of those that differ beyond noise.
-    pub tested: usize,
-    pub different: usize,
-}
-
-/// Differences of one array.
-#[derive(Clone, Debug, Serialize)]
-pub struct ArrayComparison {
-    #[serde(serialize_with = "serialize_info")]
-    pub before: ArrayInfo,
-    #[serde(serialize_with = "serialize_info")]
-    pub after: ArrayInfo,
-    pub paired_by: Reason,
-    /// Answer to "did the change help?", and the same as one sentence, without a full stop. Names
-    /// in it are untrusted.
-    pub verdict: Verdict,
-    pub headline: String,
-    /// Differences, the most important one first.
-    pub changes: Vec<Change>,
-    /// Facts that limit the comparison, one sentence each.
-    pub notes: Vec<String>,
-}
-
-impl ArrayComparison {
-    /// Name of the array: `md0`, or `md0 -> md127`.
-    pub fn name(&self) -> String {
-        match (&self.before.name, &self.after.name) {
-            (was, now) if was == now => now.clone(),
-            (was, now) => format!("{was} -> {now}"),
-        }
-    }
-}
-
-fn serialize_info<S: Serializer>(info: &ArrayInfo, to: S) -> Result<S::Ok, S::Error> {
-    let ArrayInfo { name, level, chunk_bytes, disks, health, .. } = info;
-    serde_json::json!({
-        "name": name, "level": level, "chunk_bytes": chunk_bytes, "disks": disks, "health": health,
-    })
-    .serialize(to)
 }
 
 /// Comparison of two recordings.

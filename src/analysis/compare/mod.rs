@@ -4,10 +4,11 @@
 //! * [`bootstrap`]: the estimator: a difference, its confidence interval and its p value.
 //! * [`pairs`]: which array and member of one recording corresponds to which of the other.
 //! * [`change`]: a difference: subject, figure, estimate. [`differences`]: all of them.
-//! * [`verdict`]: the sentence. [`words`]: figures as text.
+//! * [`comparison`]: the result for an array. [`verdict`]: the sentence. [`words`]: figures as text.
 
 pub mod bootstrap;
 pub mod change;
+pub mod comparison;
 pub mod differences;
 pub mod pairs;
 pub mod series;

@@ -1,9 +1,7 @@
 //! Answers "did it help?" in one sentence.
 
-use serde::Serialize;
-
 use super::change::{self as figure, Change, Figure, Subject};
-use super::differences::ArrayComparison;
+use super::comparison::{ArrayComparison, Verdict};
 use super::words::{difference, values};
 use crate::origin::{io_name, plural};
 
@@ -17,26 +15,6 @@ const MIN_TIME_RATIO: f64 = 1.05;
 const MIN_POINTS: f64 = 0.01;
 /// Minimum relative difference of a skew or a p99 to be named.
 const MIN_NAMED_RATIO: f64 = 1.2;
-
-/// Answer to "did the change help?"
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Utilisation or latency are lower, and neither is higher.
-    Better,
-    /// Utilisation or latency are higher, and neither is lower.
-    Worse,
-    /// Some are lower, some are higher.
-    Mixed,
-    /// No difference beyond noise, or only small ones, in utilisation and latency.
-    Same,
-    /// The load is unknown, or it differs, which may explain the other differences.
-    LoadDiffers,
-    /// Too few intervals to tell differences from noise.
-    TooShort,
-    /// The members were idle before and after.
-    NoRequests,
-}
 
 /// Returns the verdict on an array, and the sentence.
 pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {

@@ -6,28 +6,13 @@ use std::thread;
 
 use anyhow::{Result, anyhow};
 
+use super::compared::{Compared, Recording};
 use super::{html, json, notes, text};
 use crate::analysis::compare::differences::{Comparison, Input};
-use crate::analysis::compare::series::Series;
 use crate::commands::report::args::Report as Args;
 use crate::commands::report::lines::write_page;
-use crate::recording::gather::{Period, Report, gather_series};
+use crate::recording::gather::{Period, gather_series};
 use crate::ui::lines::success_if_closed;
-
-pub struct Recording<'a> {
-    /// As typed by the user.
-    pub path: &'a Path,
-    pub report: Report,
-    pub series: Series,
-}
-
-pub struct Compared<'a> {
-    /// The recordings before and after.
-    pub recordings: [Recording<'a>; 2],
-    pub comparison: Comparison,
-    /// Facts that limit the comparison, one sentence each.
-    pub notes: Vec<String>,
-}
 
 /// Compares the file with `before`, and prints the result or writes it as a page.
 pub fn run(args: &Args, before: &Path) -> Result<()> {

@@ -2,9 +2,9 @@
 
 use maud::html;
 
-use super::command::Compared;
+use super::compared::Compared;
 use super::text::{busy, write};
-use crate::analysis::compare::verdict::Verdict;
+use crate::analysis::compare::comparison::Verdict;
 use crate::commands::report::lines::file_name;
 use crate::ui::html::page::{self, Tone, message};
 use crate::ui::html::text;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::command::{Compared, Recording};
+use super::compared::{Compared, Recording};
 use crate::analysis::compare::bootstrap::RESAMPLES;
 use crate::analysis::compare::change::MAX_FALSE_DISCOVERIES;
 use crate::analysis::time;

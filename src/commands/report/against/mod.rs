@@ -3,6 +3,7 @@
 //! comparison.
 
 pub mod command;
+mod compared;
 mod html;
 mod json;
 mod notes;

@@ -1,6 +1,6 @@
 //! Facts that limit a comparison of two recordings.
 
-use super::command::Recording;
+use super::compared::Recording;
 use crate::advice::quote::quote;
 use crate::analysis::compare::bootstrap::MIN_INTERVALS;
 use crate::analysis::compare::differences::Comparison;

@@ -2,11 +2,12 @@ use std::io::Write as _;
 
 use serde_json::Value;
 
-use super::command::{Compared, Recording, read};
+use super::command::read;
+use super::compared::{Compared, Recording};
 use super::{html, json, text};
 use crate::analysis::compare::change::{self as figure, Change, Subject};
+use crate::analysis::compare::comparison::Verdict;
 use crate::analysis::compare::series::{Part, Quantity};
-use crate::analysis::compare::verdict::Verdict;
 use crate::analysis::item::{Item, Request, State};
 use crate::cli::{Cli, Command};
 use crate::commands::report::args::Report as Args;

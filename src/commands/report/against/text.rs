@@ -2,11 +2,10 @@
 
 use std::io::{self, Write};
 
-use super::command::Compared;
+use super::compared::Compared;
 use crate::analysis::compare::bootstrap::RESAMPLES;
 use crate::analysis::compare::change::{self as figure, Change, Subject};
-use crate::analysis::compare::differences::{ArrayComparison, Method};
-use crate::analysis::compare::verdict::Verdict;
+use crate::analysis::compare::comparison::{ArrayComparison, Method, Verdict};
 use crate::analysis::compare::words::{difference_short, values};
 use crate::analysis::{time, units};
 use crate::commands::report::lines::{COLUMNS, file_name, sentence, wrapped};
