@@ -4,7 +4,8 @@
 //! * [`bootstrap`]: the estimator: a difference, its confidence interval and its p value.
 //! * [`pairs`]: which array and member of one recording corresponds to which of the other.
 //! * [`change`]: a difference: subject, figure, estimate. [`differences`]: all of them.
-//! * [`comparison`]: the result for an array. [`verdict`]: the sentence. [`words`]: figures as text.
+//! * [`comparison`]: the result for an array. [`verdict`]: the sentence. [`words`]: figures as
+//!   text.
 
 pub mod bootstrap;
 pub mod change;
