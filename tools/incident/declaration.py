@@ -85,6 +85,9 @@ def read(path):
 def load(folder, names):
     """The incidents with these names or groups, or all."""
     incidents = [read(path) for path in sorted(folder.glob("*.toml"))]
+    groups = {group for i in incidents for group in i.groups}
+    if both := [i.name for i in incidents if i.name in groups]:
+        raise Invalid(f"{', '.join(both)}: the name of an incident and of a group")
     chosen = [i for i in incidents if not names or i.name in names or set(i.groups) & set(names)]
     if unknown := [n for n in names if not any(n == i.name or n in i.groups for i in incidents)]:
         raise Invalid(f"no incident or group {', '.join(unknown)}")

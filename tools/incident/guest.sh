@@ -40,7 +40,7 @@ raid() {
 		${options[@]+"${options[@]}"} "${devices[@]}" </dev/null || die "mdadm --create $name"
 }
 
-# hdd NAME SIZE-MB MILLISECONDS: /dev/NAME, a disk with this time for each request, one at a time.
+# hdd NAME SIZE-MB MILLISECONDS [DEPTH]: /dev/NAME, a disk with this time for each request, DEPTH at a time (default: 1).
 hdd() {
 	local dir=/sys/kernel/config/nullb/$1
 	[ -d /sys/module/null_blk ] || modprobe null_blk nr_devices=0 || die 'no null_blk'
@@ -51,7 +51,7 @@ hdd() {
 	echo 1 >"$dir/memory_backed"
 	echo 2 >"$dir/irqmode"
 	echo $(($3 * 1000000)) >"$dir/completion_nsec"
-	echo 1 >"$dir/hw_queue_depth"
+	echo "${4:-1}" >"$dir/hw_queue_depth"
 	echo 1 >"$dir/power"
 	[ -b "/dev/$1" ] || die "null_blk made no /dev/$1"
 }
@@ -162,7 +162,7 @@ sample() {
 	while :; do
 		{
 			echo "time $EPOCHREALTIME"
-			for file in /sys/block/{vd*,md*,dm-*,nullb*,loop*}/stat /sys/block/md*/inflight /proc/pressure/io; do
+			for file in /sys/block/{vd*,md*,dm-*,n[0-9]*,nullb*,loop*}/stat /sys/block/md*/inflight /proc/pressure/io; do
 				if [ -e "$file" ]; then mapfile -t words <"$file" && echo "$file ${words[*]}"; fi
 			done
 			for file in /sys/block/md*/md/sync_action; do
@@ -184,7 +184,11 @@ read -r healthy sick after <seconds
 
 raidtrace top --json -i 1 >$out/top.json 2>$out/top.err &
 watchers=($!)
+# The same as text, as in a pipe: a block each 3 s.
+raidtrace top --batch -i 3 >$out/top.txt 2>$out/batch.err &
+watchers+=($!)
 wait_until 600 has_lines $out/top.json 2
+wait_until 600 has_lines $out/top.txt 2
 sample &
 sampler=$!
 

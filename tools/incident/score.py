@@ -26,6 +26,7 @@ class Result:
     report: str = ""        # first sentence of the recording
     report_right: bool = False
     dump: str = ""          # "right", "wrong" or "none": what serve wrote during the cause says
+    batch: str = ""         # "right" or "wrong": what top --batch says from the first slow operation on
 
     @property
     def right(self):
@@ -164,6 +165,22 @@ def dumped(incident, where, binary):
     return "none" if not says else "right" if says[0][1] else f"wrong: {says[0][0]}"
 
 
+def batch(incident, path, first, last):
+    """What the blocks of top --batch between these times say: "" without one. A block begins with its time."""
+    says = ""
+    for block in path.read_text().split("\n\n") if path.exists() else ():
+        lines = block.strip().splitlines()
+        try:
+            inside = lines and first <= seconds_of(lines[0].split()[0]) <= last
+        except ValueError:
+            continue
+        if inside:
+            spoken = [line for line in lines if line.startswith("! ")]
+            right = any(all(re.search(pattern, line, re.I) for pattern in incident.declared.says) for line in spoken)
+            says = "right" if right or says == "right" else "wrong"
+    return says
+
+
 def score(incident, where, binary, failure):
     result = Result(incident, invalid=failure or "")
     if result.invalid:
@@ -205,6 +222,7 @@ def score(incident, where, binary, failure):
         result.invalid = f"the cause did not take effect: {result.before_ms:.1f} ms before, {result.during_ms:.1f} ms during"
         return result
     result.alarms = sum(s.warns for s in spoken if at["healthy"] + 5 <= s.time < at["cause"])
+    result.batch = batch(incident, where / "top.txt", first, at["recovery"] + 2)
     sick = [s for s in spoken if first <= s.time <= at["recovery"] + 2]
     result.accused = sorted({m for s in sick for m in innocent(incident, s)})
     for words in sick:
@@ -219,7 +237,8 @@ def score(incident, where, binary, failure):
 def row(result):
     incident = result.incident
     if result.invalid:
-        return f"| {incident.name} | - | | | | | {result.invalid} |"
+        empty = " | ".join([""] * (3 if incident.healthy else 5))
+        return f"| {incident.name} | - | {empty} | {result.invalid} |"
     if incident.healthy:
         mark = "alarmed" if result.alarms else "right"
         alarms = f"{result.alarms}, {result.true_alarms} while its workload was slow" if result.true_alarms else result.alarms
@@ -228,39 +247,53 @@ def row(result):
     when = f"{result.seconds:.0f} s" if result.seconds >= 0 else "never"
     mark = "right" if result.right else "late" if result.seconds >= 0 else "wrong"
     return (f"| {incident.name} | {mark}, {when} | {result.before_ms:.1f}, {result.during_ms:.0f} ms | "
-            f"{' '.join(result.accused)} | {'right' if result.report_right else 'wrong'} | {result.dump} | {result.said} |")
+            f"{' '.join(result.accused)} | {'right' if result.report_right else 'wrong'} | {result.dump} | {result.batch} | {result.said} |")
 
 
-def table(results):
-    incidents = [r for r in results if not r.incident.healthy]
-    controls = [r for r in results if r.incident.healthy]
-    valid = [r for r in incidents if not r.invalid]
+HEADS = {
+    False: "| incident | first sentence | wait before, with the cause | innocent accused | recording | dump | batch | sentence |",
+    True: "| control | verdict | intervals with a warning | accused | recording | sentence |",
+}
+
+
+def table(results, kept=()):
+    """`kept`: (incident, its line) of those that were not played now."""
+    lines = {True: {}, False: {}}
+    for incident, line in kept:
+        lines[incident.healthy][incident.name] = line
+    for result in results:
+        lines[result.incident.healthy][result.incident.name] = row(result)
     text = []
-    if incidents:
-        text += ["| incident | first sentence | wait before, with the cause | innocent accused | recording | dump | sentence |",
-                 "|---|---|---|---|---|---|---|", *map(row, incidents), ""]
-    if controls:
-        text += ["| control | verdict | intervals with a warning | accused | recording | sentence |", "|---|---|---|---|---|---|",
-                 *map(row, controls), ""]
-    times = sorted(r.seconds for r in valid if r.seconds >= 0)
+    for healthy, head in HEADS.items():
+        if lines[healthy]:
+            rule = "|---" * (head.count(" | ") + 1) + "|"
+            text += [head, rule, *(lines[healthy][name] for name in sorted(lines[healthy])), ""]
+    incidents, controls = ([line.split(" | ") for line in lines[healthy].values()] for healthy in (False, True))
+    valid = [cells for cells in incidents if cells[1] != "-"]
+    well = [cells for cells in controls if cells[1] != "-"]
+    times = sorted(int(cells[1].split()[1]) for cells in valid if "never" not in cells[1])
+    spoken = lambda at: [cells[at].strip() for cells in valid if cells[at].strip()]  # noqa: E731
     text += [
-        f"* right first sentence within {LIMIT_SECONDS} s: {sum(r.right for r in valid)} of {len(valid)}"
+        f"* right first sentence within {LIMIT_SECONDS} s: {sum(c[1].startswith('right') for c in valid)} of {len(valid)}"
         + (f", median {statistics.median(times):.0f} s" if times else ""),
-        f"* recordings with the right first sentence: {sum(r.report_right for r in valid)} of {len(valid)}",
-        f"* dumps of `serve` with the right first sentence: {sum(r.dump == 'right' for r in valid)} of {sum(r.incident.serve for r in valid)}",
-        f"* incidents in which an innocent member was accused: {sum(bool(r.accused) for r in valid)}",
-        f"* controls with a warning: {sum(bool(r.alarms) for r in controls if not r.invalid)} of "
-        f"{sum(not r.invalid for r in controls)}",
-        f"* invalid: {sum(bool(r.invalid) for r in results)}",
+        f"* recordings with the right first sentence: {sum(c[4] == 'right' for c in valid)} of {len(valid)}",
+        f"* dumps of `serve` with the right first sentence: {spoken(5).count('right')} of {len(spoken(5))}",
+        f"* incidents in which `top --batch` says the same: {spoken(6).count('right')} of {len(spoken(6))} whose output is kept",
+        f"* incidents in which an innocent member was accused: {len(spoken(3))}",
+        f"* controls with a warning: {sum(c[1] == 'alarmed' for c in well)} of {len(well)}",
+        f"* invalid: {len(incidents) - len(valid) + len(controls) - len(well)}",
     ]
     return "\n".join(text)
 
 
-def page(results, seconds):
-    """`seconds`: time in which they were played; 0 if they were played before."""
-    played = f"\n\nAll were played in {seconds / 60:.0f} minutes." if seconds else ""
+def page(results, seconds, before, others):
+    """`seconds`: time in which they were played; 0 if they were played before. `before`: the page until now, whose lines of
+    the incidents `others` stay."""
+    lines = {line.split()[1]: line for line in before.splitlines() if line.startswith("| ")}
+    kept = [(incident, lines[incident.name]) for incident in others if incident.name in lines]
+    played = f"\n\nAll were played in {seconds / 60:.0f} minutes." if seconds and not kept else ""
     return (
         "# Incidents\n\nWritten by `tools/incidents --write`. Each incident is a file in `tests/incidents`, which declares the cause; "
         "the wait is that of the workload itself: half of the waited time is in operations that take longer, before the cause and with it.\n\n"
-        f"{table(results)}{played}\n"
+        f"{table(results, kept)}{played}\n"
     )
