@@ -86,11 +86,12 @@ def page(incident, where, recording, binary):
 
 def write(incidents, out, recorded, binary, folder):
     folder.mkdir(exist_ok=True)
-    lines = []
     for incident in incidents:
         recording = recorded / f"{incident.name}.rtrace"
         (folder / f"{incident.name}.md").write_text(page(incident, out / incident.name, recording, binary))
-        lines.append(f"* [{incident.title}]({incident.name}.md)\n")
+    # Those of earlier runs, too. A page begins with its title.
+    pages = [path for path in sorted(folder.glob("*.md")) if path.name != "README.md"]
+    lines = [f"* [{path.read_text().splitlines()[0].removeprefix('# ')}]({path.name})\n" for path in pages]
     (folder / "README.md").write_text(
         "# Incidents\n\nWhat iostat shows, what raidtrace says, and what changed. Made by `tools/incidents --pages` from played incidents; "
         "their recordings are in `tests/incidents/recorded`, so each command can be repeated.\n\n" + "".join(lines))
