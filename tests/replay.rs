@@ -79,6 +79,9 @@ fn demos_are_incidents() {
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
     let names: Vec<&str> = out.stdout.lines().filter_map(|l| l.split_whitespace().next()).collect();
     assert_eq!((names.len(), names[0]), (10, "bitmaps-3-of-12"));
+    let files = fs::read_dir("src/commands/top/replay/demo").unwrap();
+    let bytes: u64 = files.map(|file| file.unwrap().metadata().unwrap().len()).sum();
+    assert!(bytes <= 600 << 10, "{bytes} bytes in the binary");
     for name in names {
         let out = raidtrace(&["demo", name, "--json"]);
         assert_eq!(out.code(), Some(0), "{name}: {out:?}");

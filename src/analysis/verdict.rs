@@ -2,8 +2,9 @@
 //!
 //! * [`kind`]: a verdict and its parts.
 //! * [`moment`]: the figures of one interval that the verdict needs, and sums of several.
-//! * [`evidence`]: the last seconds and the calm time before, with measures of them; [`cause`]
-//!   finds the cause. [`held`]: waits before IO reaches the array.
+//! * [`calm`]: the calm time before, and the wait that is slow after it.
+//! * [`evidence`]: the last seconds and the calm time, with measures of them; [`cause`] finds the
+//!   cause. [`held`]: waits before IO reaches the array.
 //! * [`words`]: the sentence; [`actions`]: what to do. [`period`]: the verdict of a longer time.
 //!
 //! The verdict depends only on the moments before it, so a recording gives the same verdict as the
@@ -18,6 +19,7 @@ use super::hotspot::Hotspot;
 use super::snapshot::{ArraySnapshot, Snapshot};
 
 mod actions;
+mod calm;
 mod cause;
 mod evidence;
 mod held;

@@ -2,6 +2,7 @@
 //! Actions that the figures contradict are left out.
 
 use super::evidence::Evidence;
+use super::held::NO_SPACE;
 use super::{Action, Kind};
 use crate::advice::slow::{self as advice, Advice};
 use crate::analysis::snapshot::DiskUse;
@@ -37,6 +38,14 @@ pub fn path(text: &str) -> Vec<Action> {
 /// For waits that `raidtrace slow` explains.
 pub fn show(what: &str) -> Vec<Action> {
     vec![look(format!("raidtrace slow shows {what}"))]
+}
+
+/// For members that are missing.
+pub fn replace(gone: &[&str], array: &str) -> Vec<Action> {
+    let names = gone.join(" ");
+    let text =
+        format!("find out why {names} went away (dmesg), then: mdadm /dev/{array} --add NEW_DISK");
+    vec![change(text, "another disk reports errors: copy the data first")]
 }
 
 pub fn suspended_array(e: &Evidence<'_>) -> Vec<Action> {
@@ -80,6 +89,9 @@ pub fn held(kind: Kind, by: &str, grown: Option<&str>) -> Vec<Action> {
             "the filesystem cannot be unmounted: tune2fs requires that",
         )],
         (Kind::Filesystem, "frozen") => frozen(),
+        (Kind::Filesystem, NO_SPACE) => vec![look(
+            "free some space or enlarge the filesystem (df, resize2fs), and leave a few per cent free",
+        )],
         (Kind::Filesystem, _) => vec![look(
             "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup",
         )],

@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::evidence::{Evidence, Found, GREW, extra, share_of_extra};
+use super::calm::{SAME, began, extra_slow, last_seconds, means, onset, slow_from, still_wait};
+use super::evidence::{Evidence, Found, GREW, extra};
 use super::held::{
-    BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HELD, Held, INODE, SUSPENDED, held, known as waits_in,
-    sleep_us,
+    BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HELD, Held, INODE, SUSPENDED, WBT, held,
+    known as waits_in, sleep_us,
 };
 use super::kind::CERTAIN;
-use super::moment::{EXTRA_WRITES, Load, Waits, median, quantile};
+use super::moment::{EXTRA, Load, Waits, median};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{Sum, Verdict, WAITING};
@@ -18,8 +19,6 @@ use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
 
-/// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
-const SAME: f64 = 0.1;
 /// What [`Evidence::usual`] is in `serve` after a day.
 const YESTERDAY: &str = "at this hour yesterday";
 /// Moments for which a cause is remembered.
@@ -46,9 +45,6 @@ const SLOWER: f64 = 2.0;
 const MUCH_SLOWER: f64 = 8.0;
 /// Least share of the slowest member's time that all take if what they share is slow.
 const ALIKE: f64 = 0.2;
-/// Shortest mean wait that is slow if extra writes are the cause, µs, and its least multiple of the
-/// wait before, by index in [`EXTRA_WRITES`]. A journal is also written more often for a while.
-const EXTRA_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
 /// Least share of the wait that a slow member's requests take; a wait may be for several of them.
 const EXPLAINS: f64 = 0.2;
 /// Least share of the waited time that is spent in md for md to be the cause.
@@ -146,12 +142,8 @@ fn judge_back(
         (evidence.before_us, evidence.since, evidence.usual) = (None, None, yesterday);
         limit = than_yesterday;
     }
-    if let Some(us) = evidence.before_us
-        && let Some((at, share)) = extra(&evidence.now)
-        && share >= 2.0 * share_of_extra(&Sum::of(calm), at)
-    {
-        let (shortest, times) = EXTRA_SLOW[at];
-        limit = limit.min(shortest.max(times * us));
+    if let Some(us) = evidence.before_us {
+        limit = limit.min(extra_slow(&evidence.now, calm, us));
     }
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     let is_fast = waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit;
@@ -180,70 +172,6 @@ fn judge_back(
         clause: earlier.clauses[usize::from(!evidence.names)].clone(),
         actions: earlier.actions.clone(),
     })
-}
-
-/// Share of the waited-for bios in `calm` whose tasks still wait.
-fn still_wait(calm: &[(Timestamp, &Moment)], recent: &Sum) -> f64 {
-    let (mut same, mut all) = (0.0, 0.0);
-    for (name, bios) in calm.iter().flat_map(|k| &k.1.waiting) {
-        all += bios;
-        same += if recent.waiting.contains_key(name) { *bios } else { 0.0 };
-    }
-    same / f64::max(all, 1.0)
-}
-
-/// Index of the first of the last moments that cover `span`.
-fn last_seconds(known: &[(Timestamp, &Moment)], span: Duration) -> usize {
-    let mut start = known.len();
-    let mut covered = Duration::ZERO;
-    while start > 0 && covered < span.mul_f64(0.95) {
-        start -= 1;
-        covered += known[start].1.over;
-    }
-    start
-}
-
-/// Shortest slow wait after a calm time in which it was `before_us`, µs.
-fn slow_from(before_us: f64) -> f64 {
-    SLOW.into_iter().map(|(us, times)| us.max(times * before_us)).fold(f64::INFINITY, f64::min)
-}
-
-/// Start of a moment.
-fn began(known: &[(Timestamp, &Moment)], at: usize) -> Timestamp {
-    let (end, moment) = known[at];
-    end.checked_sub(moment.over).unwrap_or(end)
-}
-
-/// Mean waits of the moments in which tasks waited, µs.
-fn means(moments: &[(Timestamp, &Moment)]) -> Vec<f64> {
-    moments.iter().filter_map(|k| k.1.waits.mean_us()).collect()
-}
-
-/// Index of the first moment of the slow time that has not ended, by the mean waits; the number of
-/// moments if the last one is not slow.
-fn onset(
-    known: &[(Timestamp, &Moment)],
-    start: usize,
-    mean: impl Fn(&Moment) -> Option<f64>,
-    is_stuck: impl Fn(&Moment) -> bool,
-) -> usize {
-    let calm = known[..start].iter().filter_map(|k| mean(k.1)).collect();
-    let low = quantile(calm, 0.2).unwrap_or(0.0);
-    let limit = slow_from(low).min(2.0 * low.max(SLOW[1].0));
-    let (mut onset, mut calm) = (known.len(), 0);
-    for (at, (_, moment)) in known.iter().enumerate().rev() {
-        let us = mean(moment);
-        if is_stuck(moment) || us.is_some_and(|us| us >= limit) {
-            (onset, calm) = (at, 0);
-        } else if us.is_some() || !moment.waits.is_in_flight() {
-            // Else nothing that is waited for has ended: that is neither slow nor calm.
-            calm += 1;
-        }
-        if at < start && calm > 2 {
-            break;
-        }
-    }
-    onset
 }
 
 /// Verdict if nothing returns: `stuck` is the time for which the array has completed nothing.
@@ -355,7 +283,9 @@ impl Evidence<'_> {
         let held = held(&self.now, |other| other == comm).filter(|held| held.share >= HELD);
         let by = held.map(|held| held.by.2);
         let is_odd = by.is_some_and(|by| ![DIRTY_LIMIT, COMMIT, INODE].contains(&by));
-        if us < before.map_or(if is_odd { SLOW_ALONE } else { f64::INFINITY }, slow_from) {
+        let alone = if is_odd { SLOW_ALONE } else { f64::INFINITY };
+        let limit = |was: f64| slow_from(was).min(extra_slow(&self.now, calm, was));
+        if us < before.map_or(alone, limit) {
             return false;
         }
         self.before = is_enough.then(|| Sum::calm(calm));
@@ -415,7 +345,10 @@ impl Evidence<'_> {
         let grown = self.grown();
         let has_neighbour =
             |m: &&Load| shared(m) || self.recent.member(&m.name).is_some_and(|m| shared(&m));
+        // Without a member the others have more work, each by chance at its own time.
+        let gone = self.gone();
         if let Some((members, times)) = self.slower()
+            && gone.is_empty()
             && times >= least
             && !members.iter().any(has_neighbour)
             && (members.len() == 1 || words::carriers(self).is_empty())
@@ -446,7 +379,7 @@ impl Evidence<'_> {
         }
         // Whoever has the lock may wait for slow IO.
         let is_cause = |held: &Held| match held.by.2 {
-            COMMIT => false,
+            COMMIT | WBT => false,
             INODE => self.asleep.is_some(),
             _ => true,
         };
@@ -456,15 +389,15 @@ impl Evidence<'_> {
             }
             return words::held(self, &held, grown, of(held.by.1, held.by.2, held.share));
         }
-        if let Some((at, share)) = extra(&self.now)
-            && let Some(before) = &self.before
-            && share >= 2.0 * share_of_extra(before, at)
-        {
+        if let Some((at, share)) = self.before.as_ref().and_then(|was| extra(&self.now, was)) {
             let (kind, name) = [(Kind::Md, BITMAP), (Kind::Journal, "writes")][at];
-            return words::extra(self, EXTRA_WRITES[at], of(kind, name, share));
+            return words::extra(self, EXTRA[at], of(kind, name, share));
         }
         if let Some((name, share)) = grown {
             return words::load(self, true, of(Kind::Load, name, share));
+        }
+        if !gone.is_empty() {
+            return words::degraded(&gone, self, of(Kind::Md, "degraded", 1.0));
         }
         if device < IN_MD && self.asleep.is_none() {
             return if self.around.stripe_cache_full {

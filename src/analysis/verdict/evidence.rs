@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::moment::{EXTRA_WRITES, Load, Moment, Sum};
+use super::moment::{EXTRA, Load, Moment, Sum};
 use super::{Action, Cause, Kind, Part, Waiting};
 use crate::analysis::around::Around;
 use crate::analysis::snapshot::ArraySnapshot;
@@ -23,7 +23,7 @@ const PEERS: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
 const NO_MORE: f64 = 1.25;
 
-/// Least share of the array's work of extra writes that are the cause.
+/// Least share of the array's work of extra IO that is the cause.
 const EXTRA_PART: f64 = 0.3;
 
 /// Figures that a verdict is computed from.
@@ -64,14 +64,17 @@ pub struct Found {
     pub actions: Vec<Action>,
 }
 
-/// The kind of extra writes that is much of the work on the members: its index in
-/// [`EXTRA_WRITES`], and its share.
-pub fn extra(now: &Sum) -> Option<(usize, f64)> {
-    let shares = (0..EXTRA_WRITES.len()).map(|at| (at, share_of_extra(now, at)));
-    shares.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|most| most.1 >= EXTRA_PART)
+/// The kind of extra IO that is much of the work on the members, and twice the share that it was
+/// before: its index in [`EXTRA`], and its share.
+pub fn extra(now: &Sum, before: &Sum) -> Option<(usize, f64)> {
+    let grew = |(at, share): &(usize, f64)| {
+        *share >= EXTRA_PART && *share >= 2.0 * share_of_extra(before, *at)
+    };
+    let shares = (0..EXTRA.len()).map(|at| (at, share_of_extra(now, at)));
+    shares.filter(grew).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-pub fn share_of_extra(sum: &Sum, at: usize) -> f64 {
+fn share_of_extra(sum: &Sum, at: usize) -> f64 {
     let of = |part: &dyn Fn(&Load) -> f64| sum.members.iter().map(part).sum::<f64>();
     of(&|m| m.extra[at]) / of(&|m| m.own).max(f64::MIN_POSITIVE)
 }
@@ -188,6 +191,13 @@ impl Evidence<'_> {
             is_more(&self.now) && (grew(1.0) || times(was) < STRANDED || is_more(&self.backlog))
         };
         (!more).then(|| (slow, (times(most) / PEERS).min(times(was))))
+    }
+
+    /// Members of the calm time that the array no longer has.
+    pub fn gone(&self) -> Vec<&str> {
+        let before = self.before.iter().flat_map(|before| &before.members);
+        let is_gone = |m: &&Load| !self.last.members.iter().any(|now| now.name == m.name);
+        before.filter(is_gone).map(|m| m.name.as_str()).collect()
     }
 
     /// Name of the task whose work grew most, and its share of the array's work, if that is large.

@@ -24,8 +24,13 @@ pub const BARRIER: &str = "barrier";
 pub const SUSPENDED: &str = "suspended";
 /// Name of the wait for a commit, which in turn waits for IO.
 pub const COMMIT: &str = "commit";
+/// Name of the wait for a commit by an allocation that found no free block: freed blocks can be
+/// used after it.
+pub const NO_SPACE: &str = "no_space";
 /// Name of the writes of md's write-intent bitmap, which precede writes of data.
 pub const BITMAP: &str = "bitmap";
+/// Name of the wait of writeback while other requests are slow (blk-wbt): a result of the load.
+pub const WBT: &str = "writeback throttling";
 /// Name of the wait for an inode's lock, which in turn may be held while IO is waited for.
 pub const INODE: &str = "inode";
 /// Name of the wait of a commit for the data of files (data=ordered).
@@ -48,6 +53,8 @@ pub const WAITS_IN: &[WaitsIn] = &[
     WaitsIn("md_handle_request", Md, SUSPENDED),
     // block/blk-iocost.c and, for io.latency and wbt, block/blk-rq-qos.c.
     WaitsIn("ioc_rqos_throttle", CgroupLimit, "io.cost"),
+    WaitsIn("blkcg_iolatency_throttle", CgroupLimit, "io.latency"),
+    WaitsIn("wbt_wait", CgroupLimit, WBT),
     WaitsIn("rq_qos_wait", CgroupLimit, "io.latency or writeback throttling"),
     WaitsIn("blkcg_maybe_throttle", CgroupLimit, "io.latency or io.cost"),
     // fs/jbd2/commit.c and the callbacks of fs/ext4/super.c: jbd2 writes ordered data, and waits.
@@ -59,6 +66,8 @@ pub const WAITS_IN: &[WaitsIn] = &[
     WaitsIn("ext4_normal_submit_inode_data_buffers", Journal, ORDERED),
     // fs/jbd2/checkpoint.c: a handle waits until a checkpoint has made room.
     WaitsIn("__jbd2_log_wait_for_space", Journal, "full"),
+    // fs/ext4: only an allocation that finds no free block requests a commit by this function.
+    WaitsIn("jbd2_journal_force_commit_nested", Filesystem, NO_SPACE),
     WaitsIn("jbd2_log_wait_commit", Journal, COMMIT),
     WaitsIn("wait_transaction_locked", Journal, "locked"),
     WaitsIn("add_transaction_credits", Journal, "full"),

@@ -18,7 +18,10 @@ const OF_THE_JOURNAL: f64 = 0.1;
 /// Reads and writes of an array from whose mean time the usual time is known.
 const USUAL: u64 = 100_000;
 /// Origins of writes that precede those of the data, or repeat them.
-pub const EXTRA_WRITES: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
+pub const EXTRA: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
+/// Moments at the end of the calm time in which the array has a member that went away in the slow
+/// time: that may begin a little later.
+const LAST: usize = 5;
 /// Tasks of an interval that are kept, the largest.
 const TASKS: usize = 8;
 
@@ -62,8 +65,8 @@ pub struct Load {
     pub disk: String,
     /// Work of the array, without resync.
     pub own: f64,
-    /// Parts of that: writes of md's write-intent bitmap, and of a filesystem's journal.
-    pub extra: [f64; 2],
+    /// Parts of that, by index in [`EXTRA`].
+    pub extra: [f64; EXTRA.len()],
     pub resync: f64,
     /// Bytes read and written by the array.
     pub bytes: f64,
@@ -138,7 +141,7 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
             load.resync += done;
         } else {
             load.own += done;
-            if let Some(at) = EXTRA_WRITES.iter().position(|origin| *origin == cell.origin) {
+            if let Some(at) = EXTRA.iter().position(|origin| *origin == cell.origin) {
                 load.extra[at] += done;
             }
             if moves {
@@ -436,9 +439,13 @@ impl Sum {
     }
 
     /// The sum of a calm time. The mean times of its members are the medians of the moments' means:
-    /// a busy minute among them does not count more than a quiet one.
+    /// a busy minute among them does not count more than a quiet one. Members that the array lost
+    /// earlier are left out.
     pub fn calm(moments: &[(Timestamp, &Moment)]) -> Self {
         let mut sum = Self::of(moments);
+        let last = moments.iter().rev().take(LAST);
+        let was = |name: &str| last.clone().any(|k| k.1.members.iter().any(|m| m.name == name));
+        sum.members.retain(|m| was(&m.name));
         let mut means = BTreeMap::<&str, Vec<f64>>::new();
         for load in moments.iter().flat_map(|k| &k.1.members) {
             means.entry(&load.name).or_default().extend(load.waited.mean_us());

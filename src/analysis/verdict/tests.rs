@@ -337,6 +337,30 @@ fn more_work_does_not_slow_one_member_down() {
 }
 
 /// A drive of which one path is slow.
+/// A read of what a member held is one of each other member.
+#[test]
+fn a_member_that_went_away_is_named() {
+    let mut play = Play::new();
+    play.for_seconds(20, &second(4, 60, 10, 8));
+    let mut array = second(4, 60, 90, 80);
+    array.members[1].health = Some("missing".to_owned());
+    let verdict = play.for_seconds(4, &array);
+    let words = ["loop2 is missing (md0 is degraded): the other members do its work"];
+    is(&verdict, Severity::Slow, Kind::Md, &[], &words);
+    array.members.remove(1);
+    // One of the others is a little behind.
+    let mut uneven = array.clone();
+    let slow = fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 200_000);
+    uneven.members[1].io = vec![slow];
+    is(&play.for_seconds(4, &uneven), Severity::Slow, Kind::Md, &[], &["loop2 is missing"]);
+    // It was missing before, too.
+    let mut play = Play::new();
+    let mut calm = second(4, 60, 10, 8);
+    calm.members.remove(1);
+    play.for_seconds(20, &calm);
+    is(&play.for_seconds(4, &array), Severity::Slow, Kind::Path, &[], &["all 3 members"]);
+}
+
 #[test]
 fn a_slow_path_is_named() {
     let mut array = second(2, 60, 150, 8);

@@ -2,7 +2,7 @@
 
 use super::actions;
 use super::evidence::{Evidence, Found};
-use super::held::Held;
+use super::held::{Held, NO_SPACE};
 use super::moment::Load;
 use super::{Action, Cause, Kind, Severity, Waiting};
 use crate::analysis::hotspot::skews;
@@ -87,6 +87,10 @@ pub fn held(e: &Evidence<'_>, held: &Held, grown: Option<(&str, f64)>, cause: Ca
     let array = &e.array.info.name;
     let what = match (held.by.1, held.by.2) {
         (Kind::Filesystem, "frozen") => "the filesystem is frozen",
+        (Kind::Filesystem, NO_SPACE) => {
+            "no free block was found, and freed ones can be used after the next commit, which it \
+             waits for"
+        }
         (Kind::Filesystem, _) => "the limit of dirty pages holds it (balance_dirty_pages)",
         (Kind::Journal, "full") => "the journal has no room for a new handle",
         (Kind::Journal, "commit") => "it waits for commits of the journal",
@@ -245,6 +249,15 @@ pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Found {
         units::percent(cause.share)
     );
     found(cause, clause, if is_bitmap { actions::bitmap(array) } else { actions::journal(array) })
+}
+
+/// For an array that lost `gone` in the slow time.
+pub fn degraded(gone: &[&str], e: &Evidence<'_>, cause: Cause) -> Found {
+    let (names, array) = (units::list(gone), &e.array.info.name);
+    let (is, whose) = if gone.len() == 1 { ("is", "its") } else { ("are", "their") };
+    let clause =
+        format!("{names} {is} missing ({array} is degraded): the other members do {whose} work");
+    found(cause, clause, actions::replace(gone, array))
 }
 
 pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {

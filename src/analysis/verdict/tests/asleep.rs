@@ -98,6 +98,32 @@ fn a_commit_that_waits_for_data_is_not_only_a_commit() {
     is(&Play::after_calm(&array), Severity::Slow, Kind::Load, &[], &["dump does"]);
 }
 
+/// Writeback is throttled because a task writes more; io.latency holds a cgroup for another one.
+#[test]
+fn throttled_writeback_is_a_result_of_the_load() {
+    let mut array = second(2, 10, 300, 290);
+    array.tasks.push(task("dump", 100, 100 << 20));
+    around(&mut array).asleep = vec![asleep("postgres", &[("wbt_wait", 900)], 9)];
+    is(&Play::after_calm(&array), Severity::Slow, Kind::Load, &[], &["dump does"]);
+    around(&mut array).asleep = vec![asleep("postgres", &[("blkcg_iolatency_throttle", 900)], 9)];
+    is(&Play::after_calm(&array), Severity::Slow, Kind::CgroupLimit, &[], &["io.latency holds it"]);
+}
+
+#[test]
+fn an_allocation_that_waits_for_a_commit_has_no_space() {
+    let mut calm = second(2, 60, 10, 8);
+    around(&mut calm).asleep = vec![asleep("spooler", &[("io_schedule", 1)], 60)];
+    calm.tasks = vec![task("spooler", 60, 60 << 13)];
+    let mut array = calm.clone();
+    let sleeps = [("jbd2_journal_force_commit_nested", 900)];
+    around(&mut array).asleep = vec![asleep("spooler", &sleeps, 9)];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    let verdict = play.for_seconds(4, &array);
+    is(&verdict, Severity::Slow, Kind::Filesystem, &[], &["spooler waits", "no free block"]);
+    assert!(verdict.actions[0].to_string().contains("free some space"), "{verdict:?}");
+}
+
 /// Readers wait for the lock, whose holder writes to disks that are fast.
 #[test]
 fn a_lock_is_the_cause_if_the_io_is_fast() {
