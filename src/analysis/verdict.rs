@@ -111,6 +111,7 @@ pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
             verdict.severity = Severity::Slow;
             verdict.cause =
                 Cause { kind: Kind::CgroupLimit, name: String::new(), share: hotspot.share };
+            verdict.actions = actions::lift_limit();
             verdict.sentence.clone_from(&hotspot.headline);
         } else {
             hotspot.is_not_waited_for();

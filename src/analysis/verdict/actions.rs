@@ -48,6 +48,17 @@ pub fn replace(gone: &[&str], array: &str) -> Vec<Action> {
     vec![change(text, "another disk reports errors: copy the data first")]
 }
 
+/// For a cgroup whose limit (io.max, blkio.throttle) holds IO back.
+pub fn lift_limit() -> Vec<Action> {
+    let text = "raise or remove the limit of that cgroup: io.max, or blkio.throttle.* of cgroup v1 \
+                (systemctl show UNIT -p IOReadBandwidthMax -p IOWriteBandwidthMax -p \
+                IOReadIOPSMax -p IOWriteIOPSMax)";
+    vec![change(
+        text.to_owned(),
+        "the limit protects others on the disks: then it does what it is for",
+    )]
+}
+
 pub fn suspended_array(e: &Evidence<'_>) -> Vec<Action> {
     let md = format!("/sys/block/{}/md", e.array.info.name);
     // The reshape itself suspends what it moves.

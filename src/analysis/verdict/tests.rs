@@ -119,6 +119,7 @@ fn a_limit_is_a_better_cause_than_the_largest_load() {
     super::lead(&mut array, verdict);
     let verdict = array.verdict.unwrap();
     is(&verdict, Severity::Slow, Kind::CgroupLimit, &[], &["cgroup /db is held back"]);
+    assert!(verdict.actions[0].text.contains("io.max"), "{verdict:#?}");
 }
 
 /// The task that dirtied what writeback writes is named for seconds.
