@@ -219,6 +219,9 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
         let second = Duration::from_secs(1);
         let reader = Reader::open(path, Wanted::Figures)?;
         let mut again = Source::new(reader, second, Box::new(|| None));
+        if is_series {
+            again = again.cut_at([from_us, to_us]);
+        }
         while let Some(snapshot) = again.next() {
             let end = snapshot.time.as_microsecond();
             if end > to_us {

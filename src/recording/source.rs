@@ -89,6 +89,8 @@ pub struct Source {
     end: Option<i64>,
     /// Start and end of the period that is returned.
     period: (i64, i64),
+    /// Times at which an interval ends, whatever its length.
+    cuts: [i64; 2],
 }
 
 /// Opens a recording again; `None` if that fails.
@@ -101,6 +103,7 @@ impl Source {
             reopen,
             end: None,
             period: (i64::MIN, i64::MAX),
+            cuts: [i64::MIN, i64::MAX],
             reader,
             interval_us: us(interval).max(1),
             events: Events::default(),
@@ -122,6 +125,12 @@ impl Source {
     /// compare with them.
     pub fn between(mut self, period: (i64, i64)) -> Self {
         self.period = period;
+        self
+    }
+
+    /// Ends an interval at these times, so that no interval is partly in the period between them.
+    pub fn cut_at(mut self, cuts: [i64; 2]) -> Self {
+        self.cuts = cuts;
         self
     }
 
@@ -239,11 +248,14 @@ impl Source {
                 (time >= due).then_some(due)
             } else if state && time > last.from {
                 let tolerance = (self.interval_us / 4).min(250_000);
-                (time >= due - tolerance).then_some(time)
+                // After a cut, the first interval may be short.
+                (time >= due - tolerance || self.cuts.contains(&last.from)).then_some(time)
             } else {
                 (time >= due.saturating_add(STATE_DELAY_US)).then_some(due)
             };
             let Some(to) = to else { return };
+            let inside = |cut: &i64| (last.from + 1..to).contains(cut);
+            let to = self.cuts.into_iter().find(inside).unwrap_or(to);
             last.to = Some(to);
             self.events.disks.add_boundary(to);
             let mut next = Span::new(to);

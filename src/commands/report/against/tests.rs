@@ -217,6 +217,13 @@ fn limits_of_the_comparison_are_noted() {
     assert!(short.contains("too few intervals to tell a difference from noise"));
     assert!(short.contains("the periods differ in length (60 s and 8 s)"));
     assert!(!short.contains("(95 % interval -") && !short.contains(" noise ("), "{short}");
+    // A period may begin and end between two states.
+    let cut = ["--from", "+10.3", "--to", "+25.7", "--against-to", "+10.3"];
+    files.run(&cut, |compared| {
+        let seconds = compared.recordings.each_ref().map(|r| r.series.seconds.iter().sum::<f64>());
+        assert!((seconds[0] - 10.3).abs() < 1e-3 && (seconds[1] - 15.4).abs() < 1e-3);
+        assert_eq!(compared.comparison.method.intervals, [10, 16]);
+    });
     let wrong =
         files.try_run(&["--against-to", "2000-01-01T00:00:00Z"], |_| ()).unwrap_err().to_string();
     assert!(wrong.starts_with("--against-to 2000"), "{wrong}");
