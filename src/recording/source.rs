@@ -253,9 +253,9 @@ impl Source {
             } else {
                 (time >= due.saturating_add(STATE_DELAY_US)).then_some(due)
             };
-            let Some(to) = to else { return };
-            let inside = |cut: &i64| (last.from + 1..to).contains(cut);
-            let to = self.cuts.into_iter().find(inside).unwrap_or(to);
+            let is_past = |cut: &i64| (last.from.saturating_add(1)..=time).contains(cut);
+            let cut = self.cuts.into_iter().find(is_past);
+            let Some(to) = [to, cut].into_iter().flatten().min() else { return };
             last.to = Some(to);
             self.events.disks.add_boundary(to);
             let mut next = Span::new(to);

@@ -223,6 +223,11 @@ fn limits_of_the_comparison_are_noted() {
         let seconds = compared.recordings.each_ref().map(|r| r.series.seconds.iter().sum::<f64>());
         assert!((seconds[0] - 10.3).abs() < 1e-3 && (seconds[1] - 15.4).abs() < 1e-3);
         assert_eq!(compared.comparison.method.intervals, [10, 16]);
+        for recording in &compared.recordings {
+            let sums = recording.series.arrays.values();
+            let requests = sums.filter_map(|sums| sums.get(&(Part::Array, Quantity::Count)));
+            assert_eq!(requests.flatten().sum::<f64>(), recording.report.requests as f64);
+        }
     });
     let wrong =
         files.try_run(&["--against-to", "2000-01-01T00:00:00Z"], |_| ()).unwrap_err().to_string();
