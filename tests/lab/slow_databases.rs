@@ -21,7 +21,7 @@ struct Statement {
     /// Seconds.
     begin: f64,
     end: f64,
-    /// As logged.
+    /// Duration in the log of the database.
     ms: f64,
     /// Process of PostgreSQL that does its IO.
     tgid: Option<u64>,

@@ -9,7 +9,7 @@
 
 mkdir -p "$out"
 modprobe -a raid456 dm_delay
-modprobe quota_v2 2>/dev/null || true
+modprobe quota_v2 2>/dev/null || true # or built in: mount fails without it
 slow_disks 9 100M
 # A member with write-behind, a bitmap with many small chunks; an error in the first member's data.
 create_array md120 --level=1 --raid-devices=2 --assume-clean --bitmap=internal --bitmap-chunk=64K --write-behind=256 \

@@ -10,8 +10,8 @@ use super::{Moment, SLOW, Sum};
 
 /// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
 pub const SAME: f64 = 0.1;
-/// Shortest mean wait that is slow if extra IO is the cause, µs, and its least multiple of the wait
-/// before, by index in [`super::moment::EXTRA`]. A journal is also written more often for a while.
+/// Shortest mean wait that is slow if extra writes are the cause, µs, and its least multiple of the wait
+/// before, by index in [`super::moment::EXTRA_WRITES`]. A journal is also written more often for a while.
 const EXTRA_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
 
 /// Share of the waited-for bios in `calm` whose tasks still wait.
@@ -78,7 +78,7 @@ pub fn onset(
     onset
 }
 
-/// Shortest slow wait if extra IO grew since `calm`, in which the wait was `before_us`, µs.
+/// Shortest slow wait if extra writes grew since `calm`, in which the wait was `before_us`, µs.
 pub fn extra_slow(now: &Sum, calm: &[(Timestamp, &Moment)], before_us: f64) -> f64 {
     extra(now, &Sum::of(calm)).map_or(f64::INFINITY, |(at, _)| {
         let (shortest, times) = EXTRA_SLOW[at];

@@ -11,7 +11,7 @@ use super::held::{
     known as waits_in, sleep_us,
 };
 use super::kind::CERTAIN;
-use super::moment::{EXTRA, Load, Waits, median};
+use super::moment::{EXTRA_WRITES, Load, Waits, median};
 use super::words;
 use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{Sum, Verdict, WAITING};
@@ -391,7 +391,7 @@ impl Evidence<'_> {
         }
         if let Some((at, share)) = self.before.as_ref().and_then(|was| extra(&self.now, was)) {
             let (kind, name) = [(Kind::Md, BITMAP), (Kind::Journal, "writes")][at];
-            return words::extra(self, EXTRA[at], of(kind, name, share));
+            return words::extra(self, EXTRA_WRITES[at], of(kind, name, share));
         }
         if let Some((name, share)) = grown {
             return words::load(self, true, of(Kind::Load, name, share));

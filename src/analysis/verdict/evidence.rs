@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 
-use super::moment::{EXTRA, Load, Moment, Sum};
+use super::moment::{EXTRA_WRITES, Load, Moment, Sum};
 use super::{Action, Cause, Kind, Part, Waiting};
 use crate::analysis::around::Around;
 use crate::analysis::snapshot::ArraySnapshot;
@@ -23,7 +23,7 @@ const PEERS: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
 const NO_MORE: f64 = 1.25;
 
-/// Least share of the array's work of extra IO that is the cause.
+/// Least share of the array's work of extra writes that are the cause.
 const EXTRA_PART: f64 = 0.3;
 
 /// Figures that a verdict is computed from.
@@ -64,13 +64,13 @@ pub struct Found {
     pub actions: Vec<Action>,
 }
 
-/// The kind of extra IO that is much of the work on the members, and twice the share that it was
-/// before: its index in [`EXTRA`], and its share.
+/// The kind of extra writes that is much of the work on the members, and twice the share that it was
+/// before: its index in [`EXTRA_WRITES`], and its share.
 pub fn extra(now: &Sum, before: &Sum) -> Option<(usize, f64)> {
     let grew = |(at, share): &(usize, f64)| {
         *share >= EXTRA_PART && *share >= 2.0 * share_of_extra(before, *at)
     };
-    let shares = (0..EXTRA.len()).map(|at| (at, share_of_extra(now, at)));
+    let shares = (0..EXTRA_WRITES.len()).map(|at| (at, share_of_extra(now, at)));
     shares.filter(grew).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 

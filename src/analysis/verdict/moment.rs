@@ -18,7 +18,7 @@ const OF_THE_JOURNAL: f64 = 0.1;
 /// Reads and writes of an array from whose mean time the usual time is known.
 const USUAL: u64 = 100_000;
 /// Origins of writes that precede those of the data, or repeat them.
-pub const EXTRA: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
+pub const EXTRA_WRITES: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
 /// Moments at the end of the calm time in which the array has a member that went away in the slow
 /// time: that may begin a little later.
 const LAST: usize = 5;
@@ -65,8 +65,8 @@ pub struct Load {
     pub disk: String,
     /// Work of the array, without resync.
     pub own: f64,
-    /// Parts of that, by index in [`EXTRA`].
-    pub extra: [f64; EXTRA.len()],
+    /// Parts of that, by index in [`EXTRA_WRITES`].
+    pub extra: [f64; EXTRA_WRITES.len()],
     pub resync: f64,
     /// Bytes read and written by the array.
     pub bytes: f64,
@@ -141,7 +141,7 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
             load.resync += done;
         } else {
             load.own += done;
-            if let Some(at) = EXTRA.iter().position(|origin| *origin == cell.origin) {
+            if let Some(at) = EXTRA_WRITES.iter().position(|origin| *origin == cell.origin) {
                 load.extra[at] += done;
             }
             if moves {

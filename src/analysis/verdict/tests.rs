@@ -337,8 +337,7 @@ fn more_work_does_not_slow_one_member_down() {
     is(&verdict, Severity::Slow, Kind::Member, &["loop2"], &["loop2 answers in"]);
 }
 
-/// A drive of which one path is slow.
-/// A read of what a member held is one of each other member.
+/// A read of what a missing member held is a read of each other member.
 #[test]
 fn a_member_that_went_away_is_named() {
     let mut play = Play::new();
@@ -362,6 +361,7 @@ fn a_member_that_went_away_is_named() {
     is(&play.for_seconds(4, &array), Severity::Slow, Kind::Path, &[], &["all 3 members"]);
 }
 
+/// A drive of which one path is slow.
 #[test]
 fn a_slow_path_is_named() {
     let mut array = second(2, 60, 150, 8);
