@@ -10,8 +10,9 @@ use super::{Moment, SLOW, Sum};
 
 /// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
 pub const SAME: f64 = 0.1;
-/// Shortest mean wait that is slow if extra writes are the cause, µs, and its least multiple of the wait
-/// before, by index in [`super::moment::EXTRA_WRITES`]. A journal is also written more often for a while.
+/// Shortest mean wait that is slow if extra writes are the cause, µs, and its least multiple of the
+/// wait before, by index in [`super::moment::EXTRA_WRITES`]. A journal is also written more often
+/// for a while.
 const EXTRA_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
 
 /// Share of the waited-for bios in `calm` whose tasks still wait.

@@ -64,8 +64,8 @@ pub struct Found {
     pub actions: Vec<Action>,
 }
 
-/// The kind of extra writes that is much of the work on the members, and twice the share that it was
-/// before: its index in [`EXTRA_WRITES`], and its share.
+/// The kind of extra writes that is much of the work on the members, and twice the share that it
+/// was before: its index in [`EXTRA_WRITES`], and its share.
 pub fn extra(now: &Sum, before: &Sum) -> Option<(usize, f64)> {
     let grew = |(at, share): &(usize, f64)| {
         *share >= EXTRA_PART && *share >= 2.0 * share_of_extra(before, *at)
