@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use raidtrace::machine::Sys;
 use raidtrace::machine::dm::Ioctl;
-use raidtrace::session::engine::Source as _;
+use raidtrace::session::engine::EngineSource as _;
 use raidtrace::session::sampler::Sampler;
 use raidtrace::ui::json;
 
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
             Sys::at(&tree, Box::new(Ioctl)),
             std::slice::from_ref(array),
             false,
-            raidtrace::probe::Dirtied::No,
+            raidtrace::probe::DirtiedCounting::No,
         )
     });
     let result = began.and_then(|sampler| watch(sampler, &tree));

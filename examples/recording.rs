@@ -9,14 +9,14 @@ use std::time::Instant;
 use anyhow::{Context as _, Result};
 use raidtrace::analysis::counters::TaskId;
 use raidtrace::analysis::files::{FileId, FileLocation};
-use raidtrace::analysis::fold::{DiskCounters, MemberNow, Subject, TaskInfo};
-use raidtrace::analysis::item::{Flags, Item, Request, State, Submission};
+use raidtrace::analysis::fold::{ArrayNow, DiskCounters, MemberNow, TaskInfo};
+use raidtrace::analysis::item::{Item, Request, RequestFlags, State, Submission};
 use raidtrace::analysis::snapshot::ArrayInfo;
 use raidtrace::fs::ext4::Range;
 use raidtrace::mke2fs::{Conf, plan};
 use raidtrace::origin::{Op, Origin};
-use raidtrace::recording::header::{Array, Filesystem, Header, Member};
-use raidtrace::recording::writer::{Options, Writer};
+use raidtrace::recording::header::{Header, RecordedArray, RecordedFilesystem, RecordedMember};
+use raidtrace::recording::writer::{Writer, WriterOptions};
 
 /// 2026-11-20T12:00:00Z
 const START: i64 = 1_795_176_000_000_000;
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     let disks: u32 = arguments.next().map_or(Ok(1), |n| n.parse())?;
     let rate: u64 = arguments.next().map_or(Ok(100_000), |n| n.parse())?;
     let file = File::create(&path).with_context(|| path.clone())?;
-    let options = Options { waiting: 1 << 16, ..Options::default() };
+    let options = WriterOptions { waiting: 1 << 16, ..WriterOptions::default() };
     let mut writer = Writer::create(file, &header(disks)?, options)?;
     tasks(&mut writer);
     let mut pushing = 0.0;
@@ -109,26 +109,26 @@ fn header(disks: u32) -> Result<Header> {
 /// Sectors of a member: 100 GiB.
 const MEMBER: u64 = 100 << 21;
 
-fn array(disks: u32) -> Array {
-    let member = |slot| Member {
+fn array(disks: u32) -> RecordedArray {
+    let member = |slot| RecordedMember {
         name: format!("loop{}", slot + 1),
         slot: Some(slot),
         data_sectors: MEMBER,
-        ..Member::default()
+        ..RecordedMember::default()
     };
-    Array {
+    RecordedArray {
         name: "md127".to_owned(),
         level: "raid0".to_owned(),
         chunk_sectors: 1024,
         sectors: MEMBER * u64::from(disks),
         disks,
         members: (0..disks).map(member).collect(),
-        ..Array::default()
+        ..RecordedArray::default()
     }
 }
 
 /// What mkfs.ext4 makes on the array.
-fn filesystem(disks: u32) -> Result<Filesystem> {
+fn filesystem(disks: u32) -> Result<RecordedFilesystem> {
     let bytes = MEMBER * u64::from(disks) * 512;
     let layout = plan(bytes, 512 << 10, &Default::default(), &Conf::compiled_in());
     let layout = layout.map_err(anyhow::Error::msg)?;
@@ -146,13 +146,13 @@ fn filesystem(disks: u32) -> Result<Filesystem> {
     ];
     let numbers = numbers.map(|(name, value)| (name.to_owned(), value.into()));
     let range = |r: &Range| (r.first.0 * 8, r.count * 8, r.origin.name().to_owned());
-    Ok(Filesystem {
+    Ok(RecordedFilesystem {
         name: "md127".to_owned(),
         array: "md127".to_owned(),
         kind: "ext4".to_owned(),
         parameters: numbers.into_iter().collect(),
         layout: layout.ranges.iter().map(range).collect(),
-        ..Filesystem::default()
+        ..RecordedFilesystem::default()
     })
 }
 
@@ -181,10 +181,10 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
     };
     State {
         time_us,
-        arrays: vec![Subject {
+        arrays: vec![ArrayNow {
             info,
             members: (0..disks).map(member).collect(),
-            ..Subject::default()
+            ..ArrayNow::default()
         }],
         ..State::default()
     }
@@ -213,7 +213,7 @@ fn one(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64, disks: u32) {
         _ => (Origin::FileData, Op::Write),
     };
     let file = (origin == Origin::FileData).then(|| file(pid));
-    let (flags, queue, device) = (Flags::SYNC, 1 + numbers.below(4), 40 + numbers.below(60));
+    let (flags, queue, device) = (RequestFlags::SYNC, 1 + numbers.below(4), 40 + numbers.below(60));
     items.push(Item::Submission(Submission {
         time_us: time_us - (queue + device) as i64,
         array: 0,

@@ -12,8 +12,8 @@ use raidtrace::analysis::counters::TaskId;
 use raidtrace::analysis::files::FileId;
 use raidtrace::analysis::item::Item;
 use raidtrace::recording::error::Ending;
-use raidtrace::recording::reader::{Reader, Wanted};
-use raidtrace::recording::writer::{Options, Writer};
+use raidtrace::recording::reader::{Reader, WantedColumns};
+use raidtrace::recording::writer::{Writer, WriterOptions};
 
 fn main() -> Result<()> {
     let mut arguments = std::env::args().skip(1);
@@ -24,8 +24,8 @@ fn main() -> Result<()> {
         Ok(seconds.map(|s| (s * 1e6) as i64))
     };
     let (first_us, last_us) = (time_us()?.unwrap_or(i64::MIN), time_us()?.unwrap_or(i64::MAX));
-    let mut reader = Reader::open(Path::new(&from), Wanted::Everything)?;
-    let options = Options { level: 19, rows: 4096, waiting: 1 << 10 };
+    let mut reader = Reader::open(Path::new(&from), WantedColumns::Everything)?;
+    let options = WriterOptions { level: 19, rows: 4096, waiting: 1 << 10 };
     let mut writer = Writer::create(File::create(&to)?, reader.header(), options)?;
     // By number, as the last state has them: names of the arrays, arrays of the members.
     let (mut arrays, mut members) = (Vec::new(), Vec::new());

@@ -27,36 +27,36 @@ pub struct Cli {
 pub enum Command {
     /// Say whether storage is slow here, for whom, since when, why, and what to do
     #[command(after_help = why::args::EXAMPLES)]
-    Why(why::args::Why),
+    Why(why::args::WhyArgs),
     /// Show the live screen: members, origins, processes, latencies
     #[command(after_help = top::args::EXAMPLES)]
-    Top(top::args::Top),
+    Top(top::args::TopArgs),
     /// Explain why an fsync, a read or a write was slow: its waits, and the cause of each
     #[command(after_help = slow::args::EXAMPLES)]
-    Slow(slow::args::Slow),
+    Slow(slow::args::SlowArgs),
     /// Record every request and submission to a file, for analysis anywhere without root
     #[command(after_help = record::args::EXAMPLES)]
-    Record(record::args::Record),
+    Record(record::args::RecordArgs),
     /// Serve Prometheus metrics and a web page, and keep a recording of the last minutes
     #[command(after_help = serve::args::EXAMPLES)]
-    Serve(serve::args::Serve),
+    Serve(serve::args::ServeArgs),
     /// Summarize a recording: members, origins, latencies, processes, files, and hot spots
     #[command(after_help = report::args::EXAMPLES)]
-    Report(report::args::Report),
+    Report(report::args::ReportArgs),
     /// Export a recording for other tools: Parquet, CSV, JSON, Perfetto, fio
     #[command(after_help = export::args::EXAMPLES)]
-    Export(export::args::Export),
+    Export(export::args::ExportArgs),
     /// Show where a filesystem's metadata falls on the members of an array, and how evenly
     #[command(after_help = layout::args::EXAMPLES)]
-    Layout(Box<layout::args::Layout>),
+    Layout(Box<layout::args::LayoutArgs>),
     /// Find problems with arrays, filesystems, mounts and the kernel, and commands to fix them
     #[command(after_help = doctor::args::EXAMPLES)]
-    Doctor(doctor::args::Doctor),
+    Doctor(doctor::args::DoctorArgs),
     /// Show what the ext4 block allocator spends its time on, and why
     #[command(after_help = alloc::args::EXAMPLES)]
-    Alloc(alloc::args::Alloc),
+    Alloc(alloc::args::AllocArgs),
     /// Replay a recorded incident, on ext4 or XFS; needs no root and no array
-    Demo(top::args::Demo),
+    Demo(top::args::DemoArgs),
     /// Write the manual pages into a directory; packages include them
     #[command(hide = true)]
     Manual {

@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use common::{Loop, MIB, installed, skipped, tracing};
-use raidtrace::analysis::alloc::{AllocCounters, Source};
+use raidtrace::analysis::alloc::{AllocCounters, FigureSource};
 use raidtrace::analysis::files::FileId;
 use raidtrace::probe::alloc::{AllocFacts, AllocProbe};
 
@@ -51,7 +51,7 @@ fn counts_match_the_blocks_of_files() {
         Ok(probe) => probe,
         Err(e) => return skipped(&format!("BPF refused: {e:#}")),
     };
-    if probe.sources()["latency"] != Source::Tracepoint {
+    if probe.sources()["latency"] != FigureSource::Tracepoint {
         return skipped(&format!("no tracepoints of ext4: {:?}", probe.notes()));
     }
     assert!(probe.account());
@@ -93,7 +93,7 @@ fn counts_match_the_blocks_of_files() {
     let name = std::fs::read("/proc/thread-self/comm").unwrap();
     assert_eq!(comm, name.trim_ascii_end());
 
-    if probe.sources()["looked"] == Source::None {
+    if probe.sources()["looked"] == FigureSource::None {
         assert!(!probe.notes().is_empty());
         assert_eq!(counts.looked.iter().sum::<u64>(), 0);
         assert_eq!(counts.groups.0.iter().sum::<u64>(), 0);
@@ -130,7 +130,7 @@ fn backing_off_stops_only_the_count_of_groups() {
     let after = probe.sources();
     for (figure, source) in after {
         let gone = ["looked", "refused", "reasons", "groups", "calls"].contains(&figure);
-        let expected = if gone { Source::None } else { before[figure] };
+        let expected = if gone { FigureSource::None } else { before[figure] };
         assert_eq!(source, expected, "{figure}");
     }
     write(&disk.mount);

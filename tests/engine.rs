@@ -11,9 +11,9 @@ use anyhow::{Result, bail};
 use common::{Loop, MIB, idle, tracing};
 use raidtrace::analysis::snapshot::Snapshot;
 use raidtrace::machine::Sys;
-use raidtrace::probe::Dirtied;
+use raidtrace::probe::DirtiedCounting;
 use raidtrace::session::Session;
-use raidtrace::session::engine::{Engine, Source, Tick};
+use raidtrace::session::engine::{Engine, EngineSource, Tick};
 use raidtrace::session::sampler::Sampler;
 
 /// Short enough that many intervals fit into a test.
@@ -30,7 +30,7 @@ struct Gated {
 impl Gated {
     fn start(disk: &str, gate: Option<Receiver<()>>, entered: Sender<()>) -> Result<Self> {
         Ok(Self {
-            sampler: Sampler::start(Sys::live(), &[disk.to_owned()], false, Dirtied::No)?,
+            sampler: Sampler::start(Sys::live(), &[disk.to_owned()], false, DirtiedCounting::No)?,
             gate,
             entered,
             requests: 0,
@@ -43,7 +43,7 @@ fn requests(snapshot: &Snapshot) -> u64 {
     members.flat_map(|m| &m.io).map(|c| c.requests).sum()
 }
 
-impl Source for Gated {
+impl EngineSource for Gated {
     type Interval = u64;
     type Total = u64;
 

@@ -8,14 +8,14 @@ mod e2fs;
 use std::time::Instant;
 
 use e2fs::{Image, Places, available, merged};
-use raidtrace::fs::ext4::{FsKind, Journal, Layout, identify};
+use raidtrace::fs::ext4::{Ext4Layout, FsKind, Journal, identify};
 use raidtrace::origin::Origin;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-fn places(layout: &Layout) -> Places {
+fn places(layout: &Ext4Layout) -> Places {
     let mut places = Places::new();
     for range in &layout.ranges {
         let run = (range.first.0, range.count);
@@ -25,8 +25,8 @@ fn places(layout: &Layout) -> Places {
 }
 
 /// Compares all ranges. Returns the layout for further checks.
-fn compare(image: &Image, name: &str) -> Layout {
-    let layout = Layout::read(&image.open()).unwrap();
+fn compare(image: &Image, name: &str) -> Ext4Layout {
+    let layout = Ext4Layout::read(&image.open()).unwrap();
     let (got, want) = (places(&layout), image.places());
     for origin in Origin::ALL {
         assert_eq!(got.get(&origin), want.get(&origin), "{name}: {origin}");
@@ -157,7 +157,7 @@ fn a_journal_beyond_16_tib() {
     };
     let options = "-t ext4 -J size=1024,location=4400000000";
     let image = Image::new(17 * TIB, options, Some(dir));
-    let layout = Layout::read(&image.open()).unwrap();
+    let layout = Ext4Layout::read(&image.open()).unwrap();
     assert_eq!(layout.notes, [""; 0]);
     let journal = image.inode("8");
     assert!(journal.data[0].0 >= 4_400_000_000 && journal.maps[0].0 > u64::from(u32::MAX));
@@ -181,7 +181,7 @@ fn content_of_a_device() {
         let image = Image::new(16 * MIB, options, None);
         assert_eq!(identify(&image.open()).unwrap(), Some(kind), "{options}");
         if kind == FsKind::JournalDevice {
-            let message = Layout::read(&image.open()).unwrap_err().to_string();
+            let message = Ext4Layout::read(&image.open()).unwrap_err().to_string();
             assert!(message.contains("external journal"), "{message}");
         }
     }
@@ -196,7 +196,7 @@ fn superblock_fields_match_the_mkfs_options() {
                    extended:stride=128,stripe_width=1536";
     let image = Image::new(20 * GIB, options, None);
     image.tune2fs(&["-E", "mount_opts=discard"]);
-    let sb = Layout::read(&image.open()).unwrap().superblock.unwrap();
+    let sb = Ext4Layout::read(&image.open()).unwrap().superblock.unwrap();
     assert_eq!(sb.label, "db");
     assert_eq!(sb.uuid.to_string(), "01234567-89ab-cdef-0123-456789abcdef");
     assert_eq!((sb.raid_stride, sb.raid_stripe_width), (128, 1536));
@@ -230,7 +230,7 @@ fn bitmaps_per_member() {
         };
         let image = Image::new(kib * 1024, fields[1], dir);
         let start = Instant::now();
-        let layout = Layout::read(&image.open()).unwrap();
+        let layout = Ext4Layout::read(&image.open()).unwrap();
         eprintln!("{line}: {} ranges in {:?}", layout.ranges.len(), start.elapsed());
         assert_eq!(layout.notes, [""; 0]);
         for origin in [Origin::BlockBitmap, Origin::InodeBitmap] {
@@ -245,8 +245,8 @@ fn bitmaps_per_member() {
     }
 }
 
-/// Compares `Layout::from_mount` on a mounted image with `Layout::read` of the image, except for
-/// information that only inodes and the superblock have. Needs root and a loop device.
+/// Compares `Ext4Layout::from_mount` on a mounted image with `Ext4Layout::read` of the image,
+/// except for information that only inodes and the superblock have. Needs root and a loop device.
 #[test]
 fn layout_from_a_mount_matches_the_device() {
     if !available() {
@@ -271,8 +271,8 @@ fn layout_from_a_mount_matches_the_device() {
         };
         let dev = rustix::fs::stat(mount.path()).unwrap().st_dev;
         let device = (rustix::fs::major(dev), rustix::fs::minor(dev));
-        let got = Layout::from_mount(mount.path(), device).unwrap();
-        let want = Layout::read(&image.open()).unwrap();
+        let got = Ext4Layout::from_mount(mount.path(), device).unwrap();
+        let want = Ext4Layout::read(&image.open()).unwrap();
         let only_inodes = [Origin::Journal, Origin::ExtentTree, Origin::OtherMetadata];
         let boot_block = want.block_size == 1024;
         assert_eq!(

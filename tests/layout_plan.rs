@@ -7,7 +7,7 @@ mod e2fs;
 
 use clap::Parser;
 use e2fs::{Image, available};
-use raidtrace::fs::ext4::Layout;
+use raidtrace::fs::ext4::Ext4Layout;
 use raidtrace::mke2fs::{Conf, Options, plan};
 use raidtrace::origin::Origin;
 
@@ -36,11 +36,11 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
         if words.contains("-t ") { words.to_owned() } else { format!("-t ext4 {words}") };
     let words = with_type.as_str();
     let image = Image::new(bytes, words, dir);
-    let want = Layout::read(&image.open()).unwrap();
+    let want = Ext4Layout::read(&image.open()).unwrap();
     drop(image);
     let got = plan(bytes, 0, &options(words), &Conf::from_machine())
         .unwrap_or_else(|e| panic!("{bytes} {words}: {e}"));
-    let sb = |layout: &Layout| {
+    let sb = |layout: &Ext4Layout| {
         let sb = layout.superblock.as_ref().unwrap();
         let groups = (sb.groups, sb.blocks_per_group, sb.groups_per_flex());
         let tables = (sb.inodes_per_group, sb.inode_table_blocks(), sb.desc_size);
@@ -48,7 +48,7 @@ fn compare(bytes: u64, words: &str, dir: Option<&str>) {
     };
     assert_eq!(sb(&got), sb(&want), "{bytes} {words}");
     for origin in Origin::ALL {
-        let of = |layout: &Layout| -> Vec<(u64, u64)> {
+        let of = |layout: &Ext4Layout| -> Vec<(u64, u64)> {
             let own = layout.ranges.iter().filter(|r| r.origin == origin);
             own.map(|r| (r.first.0, r.count)).collect()
         };

@@ -14,7 +14,7 @@ use raidtrace::machine::topology::Topology;
 use raidtrace::machine::{Sys, resolve};
 use raidtrace::origin::{Op, Origin};
 use raidtrace::probe::tables::Tables;
-use raidtrace::probe::{Facts, Probe, plan};
+use raidtrace::probe::{KernelFacts, Probe, plan};
 
 const SIZE: u64 = 64 * MIB;
 
@@ -48,7 +48,7 @@ fn learned_blocks_keep_their_origin_when_the_filter_is_rebuilt() {
     }
     for block in ["4096", "1024"] {
         let device = Loop::ext4(SIZE, &["-b", block, "-O", "^dir_index", "-N", "8192"]);
-        let facts = Facts::gather();
+        let facts = KernelFacts::gather();
         let sys = Sys::live();
         let topology = Topology::new(resolve(std::slice::from_ref(&device.name), &sys).unwrap());
         let tables = Tables::new(&topology).unwrap();

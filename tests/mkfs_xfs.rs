@@ -6,13 +6,13 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use raidtrace::fs::xfs::{Geometry, Log, printed};
-use raidtrace::machine::mkfs_xfs::{Device, Options, release};
+use raidtrace::fs::xfs::{XfsGeometry, XfsLog, printed};
+use raidtrace::machine::mkfs_xfs::{MkfsDevice, XfsOptions, release};
 
 /// A line of tests/data/mkfs-xfs-cases.txt.
 struct Case<'a> {
     line: &'a str,
-    device: Device,
+    device: MkfsDevice,
     options: &'a str,
     /// What mkfs.xfs prints; `refused` if it refuses the options.
     text: String,
@@ -23,7 +23,7 @@ struct Case<'a> {
 impl<'a> Case<'a> {
     fn parse(line: &'a str) -> Self {
         let column: Vec<&str> = line.split('\t').collect();
-        let device = Device {
+        let device = MkfsDevice {
             bytes: column[1].parse().unwrap(),
             chunk: column[2].parse().unwrap(),
             disks: column[3].parse().unwrap(),
@@ -35,7 +35,7 @@ impl<'a> Case<'a> {
     }
 
     /// The geometry that mkfs.xfs printed.
-    fn geometry(&self) -> Geometry {
+    fn geometry(&self) -> XfsGeometry {
         let group = self.options.split_once("agnum=").map(|(_, group)| {
             let digits = group.split(|c: char| !c.is_ascii_digit()).next();
             digits.unwrap().parse().unwrap()
@@ -43,8 +43,8 @@ impl<'a> Case<'a> {
         printed(&self.text, group).unwrap_or_else(|e| panic!("{}: {e}", self.line))
     }
 
-    fn check_place(&self, geometry: &Geometry) {
-        let Log::Internal { first, .. } = geometry.log else { panic!("external log") };
+    fn check_place(&self, geometry: &XfsGeometry) {
+        let XfsLog::Internal { first, .. } = geometry.log else { panic!("external log") };
         let place = format!("{first} {}", geometry.inode_align);
         assert!(self.place == "-" || place == self.place, "{}: planned {place}", self.line);
     }
@@ -86,7 +86,7 @@ fn installed_release() {
     eprintln!("seed {seed}");
     for line in String::from_utf8(out.stdout).unwrap().lines().filter(|l| !l.starts_with('#')) {
         let case = Case::parse(line);
-        let planned = Options::parse(case.options).unwrap().plan(case.device);
+        let planned = XfsOptions::parse(case.options).unwrap().plan(case.device);
         match (planned, case.text.as_str()) {
             (Ok(planned), text) if text != "refused" => {
                 assert_eq!(planned, case.geometry(), "{line}");
@@ -101,7 +101,7 @@ fn installed_release() {
 }
 
 /// 2 TiB in a RAID 5 of seven disks with chunks of 512 KiB.
-const DEVICE: Device = Device { bytes: 2 << 40, chunk: 512 << 10, disks: 6, sector: 4096 };
+const DEVICE: MkfsDevice = MkfsDevice { bytes: 2 << 40, chunk: 512 << 10, disks: 6, sector: 4096 };
 
 /// Options that raidtrace cannot follow are refused by name, others with mkfs.xfs's reason.
 #[test]
@@ -125,7 +125,7 @@ fn refused_options() {
         ("-", "'-'"),
         ("/dev/md0", "/dev/md0"),
     ] {
-        let why = Options::parse(words).and_then(|o| o.plan(DEVICE)).unwrap_err();
+        let why = XfsOptions::parse(words).and_then(|o| o.plan(DEVICE)).unwrap_err();
         assert!(why.contains(name) && !why.contains('\n'), "{words}: {why}");
     }
 }
@@ -138,11 +138,11 @@ fn words_are_options() {
         ("-dagsize=1g -fKq -d sunit=128,swidth=768", "-d agsize=1g,sunit=128,swidth=768 -f -K -q"),
         ("-L label -m crc=1 -m uuid=x", "-L label -m crc=1,uuid=x"),
     ] {
-        let options = Options::parse(words).unwrap();
+        let options = XfsOptions::parse(words).unwrap();
         assert_eq!(options.words(), text);
-        assert_eq!(Options::parse(text).unwrap().words(), text);
+        assert_eq!(XfsOptions::parse(text).unwrap().words(), text);
     }
-    let options = Options::parse("-d agcount=9,su=64k,sw=4 -m rmapbt=0").unwrap();
+    let options = XfsOptions::parse("-d agcount=9,su=64k,sw=4 -m rmapbt=0").unwrap();
     assert_eq!(
         options.with(Some(1 << 30), false).words(),
         "-d su=64k,sw=4,agsize=1073741824 -m rmapbt=0"
@@ -156,8 +156,8 @@ fn hostile_devices() {
     for bytes in [0, 511, 1 << 20, 314_572_800, 1 << 40, 1 << 60, u64::MAX] {
         for (chunk, disks) in [(0, 0), (1, 1), (512, 3), (u64::MAX, u32::MAX), (0, 9)] {
             for sector in [0, 3000, 4096, u32::MAX] {
-                let device = Device { bytes, chunk, disks, sector };
-                if let Ok(got) = Options::default().plan(device) {
+                let device = MkfsDevice { bytes, chunk, disks, sector };
+                if let Ok(got) = XfsOptions::default().plan(device) {
                     assert!(got.blocks * u64::from(got.block_size) <= bytes);
                     assert!(u64::from(got.ag_blocks) * u64::from(got.ag_count) >= got.blocks);
                 }

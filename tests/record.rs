@@ -22,7 +22,7 @@ use common::{
 use raidtrace::analysis::item::{Item, State, Submission};
 use raidtrace::origin::{Op, Origin};
 use raidtrace::recording::error::Ending;
-use raidtrace::recording::reader::{Reader, Wanted};
+use raidtrace::recording::reader::{Reader, WantedColumns};
 use rustix::process::Signal;
 
 /// Asserts status 1 and one error line with these words.
@@ -65,7 +65,8 @@ impl Recording {
     }
 
     fn try_read(path: &Path) -> Result<Self, String> {
-        let mut reader = Reader::open(path, Wanted::Everything).map_err(|e| e.to_string())?;
+        let mut reader =
+            Reader::open(path, WantedColumns::Everything).map_err(|e| e.to_string())?;
         let mut items = Vec::new();
         let (mut comms, mut paths) = (BTreeMap::new(), BTreeMap::new());
         while let Some(item) = reader.next_item() {

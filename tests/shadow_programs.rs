@@ -15,7 +15,7 @@ use raidtrace::machine::topology::Topology;
 use raidtrace::machine::{Sys, resolve};
 use raidtrace::origin::Op;
 use raidtrace::probe::tables::Tables;
-use raidtrace::probe::{Facts, Probe, plan};
+use raidtrace::probe::{KernelFacts, Probe, plan};
 
 const WRITES: u64 = 200;
 
@@ -23,7 +23,7 @@ const WRITES: u64 = 200;
 /// `skipped`.
 fn counted(skipped: &[&str]) -> Counters {
     let device = Loop::new(64 * MIB);
-    let facts = Facts { preemptible: true, ..Facts::gather() };
+    let facts = KernelFacts { preemptible: true, ..KernelFacts::gather() };
     let sys = Sys::live();
     let topology = Topology::new(resolve(std::slice::from_ref(&device.name), &sys).unwrap());
     let tables = Tables::new(&topology).unwrap();

@@ -15,11 +15,11 @@ use common::{
     DEADLINE, Loop, MIB, Witness, idle, installed, memory, raidtrace, tracing, undisturbed,
 };
 use raidtrace::analysis::snapshot::Snapshot;
-use raidtrace::commands::record::output::Files;
-use raidtrace::commands::record::recording::{Finished, Limits, Recording};
+use raidtrace::commands::record::output::OutputFiles;
+use raidtrace::commands::record::recording::{Finished, Limits, RunningRecording};
 use raidtrace::machine::Sys;
 use raidtrace::machine::dm::Ioctl;
-use raidtrace::session::engine::Source as _;
+use raidtrace::session::engine::EngineSource as _;
 use raidtrace::session::recorder::RecorderOptions;
 use raidtrace::session::sampler::Sampler;
 use serde_json::Value;
@@ -179,9 +179,13 @@ fn a_member_that_joins_is_counted() {
 fn joins() -> Option<()> {
     let tree = Tree::new(4);
     let witnesses = tree.witnesses();
-    let mut sampler =
-        Sampler::start(tree.sys(), &tree.targets(), false, raidtrace::probe::Dirtied::Counted)
-            .unwrap();
+    let mut sampler = Sampler::start(
+        tree.sys(),
+        &tree.targets(),
+        false,
+        raidtrace::probe::DirtiedCounting::Counted,
+    )
+    .unwrap();
     tree.wait_idle();
     sampler.interval().unwrap();
     // In one interval: one member stays, one fails, and one replaces it.
@@ -231,9 +235,13 @@ fn a_member_that_returns_is_counted_from_its_first_request() {
 fn returns() -> Option<()> {
     let tree = Tree::new(3);
     let witnesses = tree.witnesses();
-    let mut sampler =
-        Sampler::start(tree.sys(), &tree.targets(), false, raidtrace::probe::Dirtied::Counted)
-            .unwrap();
+    let mut sampler = Sampler::start(
+        tree.sys(),
+        &tree.targets(),
+        false,
+        raidtrace::probe::DirtiedCounting::Counted,
+    )
+    .unwrap();
     tree.wait_idle();
     sampler.interval().unwrap();
     tree.leave(1);
@@ -264,11 +272,12 @@ fn recorded() -> Option<()> {
     let witnesses = tree.witnesses();
     let dir = memory();
     let path = dir.path().join("a.rtrace");
-    let files = Files::new(&path, false, None).unwrap();
+    let files = OutputFiles::new(&path, false, None).unwrap();
     let options =
         RecorderOptions { targets: tree.targets(), buffer: 1 << 20, ..RecorderOptions::default() };
     tree.wait_idle();
-    let mut recorder = Recording::start(tree.sys(), files, &options, Limits::default()).unwrap();
+    let mut recorder =
+        RunningRecording::start(tree.sys(), files, &options, Limits::default()).unwrap();
     tree.write(0, 3);
     tree.write(1, 5);
     tree.leave(1);

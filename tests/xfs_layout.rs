@@ -13,7 +13,7 @@ use std::path::Path;
 use common::{Loop, MIB, installed, memory, root, skipped, tool};
 use raidtrace::address::FsBlock;
 use raidtrace::fs::SectorRange;
-use raidtrace::fs::xfs::{Layout, Log};
+use raidtrace::fs::xfs::{XfsLayout, XfsLog};
 use raidtrace::origin::Origin;
 
 /// Fields of a structure, `name = value` in the output of `xfs_db -c print`.
@@ -45,7 +45,7 @@ fn compare(size: &str, options: &str) {
     arguments.extend(["-q", image.to_str().unwrap()]);
     tool("mkfs.xfs", &arguments);
 
-    let layout = Layout::read(&File::open(&image).unwrap()).unwrap();
+    let layout = XfsLayout::read(&File::open(&image).unwrap()).unwrap();
     let geometry = &layout.geometry;
     let sb = fields(&image, "sb 0");
     for (name, value) in [
@@ -66,11 +66,11 @@ fn compare(size: &str, options: &str) {
         }
     }
     match geometry.log {
-        Log::External { blocks } => {
+        XfsLog::External { blocks } => {
             assert_eq!((sb["logstart"], sb["logblocks"]), (0, blocks.into()));
             assert!(layout.notes[0].contains("logdev="), "{:?}", layout.notes);
         }
-        Log::Internal { first, blocks } => {
+        XfsLog::Internal { first, blocks } => {
             assert_eq!(sb["logblocks"], u64::from(blocks), "{options}");
             let convert = format!("convert fsblock {} daddr", sb["logstart"]);
             let daddr = tool("xfs_db", &["-r", "-c", &convert, image.to_str().unwrap()]);
@@ -104,7 +104,7 @@ fn compare(size: &str, options: &str) {
     };
     assert_eq!(places(&layout.roots), want, "{options}");
     // The image is new.
-    let planned = Layout::from_geometry(geometry.clone());
+    let planned = XfsLayout::from_geometry(geometry.clone());
     assert_eq!(places(&planned.roots), want, "{options}: after mkfs");
 }
 
@@ -152,9 +152,9 @@ fn a_mounted_filesystem_without_reading_its_device() {
     tool("mount", &[&disk.device(), mount]);
     let stat = std::fs::metadata(dir.path()).unwrap();
     let device = (rustix::fs::major(stat.dev()), rustix::fs::minor(stat.dev()));
-    let asked = Layout::from_mount(dir.path(), device);
-    let covered = Layout::from_mount(dir.path(), (device.0, device.1 + 1));
-    let read = Layout::read(&File::open(disk.device()).unwrap());
+    let asked = XfsLayout::from_mount(dir.path(), device);
+    let covered = XfsLayout::from_mount(dir.path(), (device.0, device.1 + 1));
+    let read = XfsLayout::read(&File::open(disk.device()).unwrap());
     tool("umount", &[mount]);
     let covered = covered.unwrap_err().to_string();
     assert!(covered.contains("mounted over"), "{covered}");
@@ -162,6 +162,6 @@ fn a_mounted_filesystem_without_reading_its_device() {
     assert_eq!(asked.ranges, read.ranges);
     read.geometry.inode_align = 0; // XFS_IOC_FSGEOMETRY does not have it
     assert_eq!(asked.geometry, read.geometry);
-    let other = Layout::from_mount(Path::new("/proc"), proc()).unwrap_err().to_string();
+    let other = XfsLayout::from_mount(Path::new("/proc"), proc()).unwrap_err().to_string();
     assert!(other.contains("not XFS"), "{other}");
 }

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use raidtrace::fs::ext4::{E2Image, Layout};
+use raidtrace::fs::ext4::{E2Image, Ext4Layout};
 
 fuzz_target!(|data: &[u8]| {
     let mut file = data[..data.len().min(1 << 18)].to_vec();
@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(image) = E2Image::open(&file) else {
         return;
     };
-    if let Ok(layout) = Layout::read(&image) {
+    if let Ok(layout) = Ext4Layout::read(&image) {
         assert!(layout.ranges.last().is_none_or(|r| r.end().0 <= layout.blocks));
     }
 });

@@ -1,4 +1,4 @@
-//! `Layout::read` on hostile images: no panic, no endless walk, and the promises of its ranges
+//! `Ext4Layout::read` on hostile images: no panic, no endless walk, and the promises of its ranges
 //! kept.
 //!
 //! An input is the beginning of an image of 1 MiB.
@@ -7,7 +7,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use raidtrace::address::FsBlock;
-use raidtrace::fs::ext4::{Layout, identify};
+use raidtrace::fs::ext4::{Ext4Layout, identify};
 
 fuzz_target!(|data: &[u8]| {
     let mut image = data[..data.len().min(1 << 20)].to_vec();
@@ -15,7 +15,7 @@ fuzz_target!(|data: &[u8]| {
     let _ = identify(&image.as_slice());
     // The magic is not worth searching for.
     image[1080..1082].copy_from_slice(&[0x53, 0xef]);
-    let Ok(layout) = Layout::read(&image.as_slice()) else {
+    let Ok(layout) = Ext4Layout::read(&image.as_slice()) else {
         return;
     };
     let mut end = FsBlock(0);

@@ -80,13 +80,13 @@ fuzz_target!(|data: &[u8]| {
     let size = u64::from_le_bytes(*sectors).saturating_mul(512).min(i64::MAX as u64);
     let device = Device { size, superblock: &superblock, superblock_at, fill };
     if is_xfs {
-        if let Ok(layout) = xfs::Layout::read(&device) {
+        if let Ok(layout) = xfs::XfsLayout::read(&device) {
             for ranges in [&layout.ranges, &layout.roots] {
                 assert!(ranges.iter().all(|r| r.count > 0));
                 assert!(ranges.windows(2).all(|w| w[0].end() <= w[1].first));
             }
         }
-    } else if let Ok(layout) = ext4::Layout::read(&device) {
+    } else if let Ok(layout) = ext4::Ext4Layout::read(&device) {
         assert!(layout.ranges.iter().all(|r| r.count > 0));
         assert!(layout.ranges.windows(2).all(|w| w[0].end() <= w[1].first));
         assert!(layout.ranges.last().is_none_or(|r| r.end().0 <= layout.blocks));

@@ -14,7 +14,7 @@ use std::time::Duration;
 use libfuzzer_sys::fuzz_target;
 use raidtrace::commands::serve::http::app::{App, Feed};
 use raidtrace::commands::serve::http::connections::{Connection, serve_connection};
-use raidtrace::commands::serve::http::guard::Guard;
+use raidtrace::commands::serve::http::guard::AccessRules;
 use raidtrace::commands::serve::http::routes::router;
 use raidtrace::commands::serve::tracing::Shared;
 use tempfile::TempDir;
@@ -54,7 +54,7 @@ fuzz_target!(|data: &[u8]| {
         responses: Arc::new(Semaphore::new(16)),
     });
     let answer = RUNTIME.block_on(async {
-        let guard = Guard::new(Some(TOKEN.to_vec()), vec!["storage1".to_owned()]);
+        let guard = AccessRules::new(Some(TOKEN.to_vec()), vec!["storage1".to_owned()]);
         let routes = router(app, guard);
         let connection = Arc::new(Connection::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0));
         let (server, client) = tokio::io::duplex(1 << 16);

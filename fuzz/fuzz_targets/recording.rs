@@ -8,11 +8,11 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use raidtrace::recording::error::Ending;
-use raidtrace::recording::reader::{Reader, Wanted};
+use raidtrace::recording::reader::{Reader, WantedColumns};
 
 fuzz_target!(|data: &[u8]| {
     let input = Box::new(Cursor::new(data.to_vec()));
-    let Ok(mut reader) = Reader::new(input, Path::new("fuzz"), Wanted::Everything) else {
+    let Ok(mut reader) = Reader::new(input, Path::new("fuzz"), WantedColumns::Everything) else {
         return;
     };
     let mut marks = Vec::new();

@@ -19,15 +19,15 @@ pub mod window;
 /// Number of allocation criteria, which the allocator relaxes one by one. Older kernels have four.
 pub const CRITERIA: usize = crate::contract::ALLOC_CRITERIA as usize;
 
-/// Number of buckets of [`Groups`]: 0, 1, 2..3, 4..7, ... 2^22 and more. A filesystem of 30 TiB has
-/// about 2^18 groups of 128 MiB.
+/// Number of buckets of [`GroupsConsidered`]: 0, 1, 2..3, 4..7, ... 2^22 and more. A filesystem of
+/// 30 TiB has about 2^18 groups of 128 MiB.
 pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUP_BUCKETS as usize;
 
 /// Reason why a group was refused, derived from its `struct ext4_group_info` at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
-pub enum Refused {
+pub enum GroupRefusal {
     /// `bb_free` is 0.
     Full,
     /// The group's bitmap is corrupt.
@@ -47,7 +47,7 @@ pub enum Refused {
     NotLoaded,
 }
 
-impl Refused {
+impl GroupRefusal {
     /// All reasons, in numeric order.
     pub const ALL: [Self; 8] = [
         Self::Full,
@@ -64,7 +64,7 @@ impl Refused {
 /// Histogram of searches by the number of groups considered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Groups(pub [u64; GROUPS_BUCKETS]);
+pub struct GroupsConsidered(pub [u64; GROUPS_BUCKETS]);
 
 /// Counters of one filesystem: cumulative since the programs were attached, or for one interval
 /// after [`Counts::since`].
@@ -102,7 +102,7 @@ pub struct Counts {
     /// depend on mb_group_prealloc.
     pub locality: u64,
     /// Searches by number of groups considered; empty unless a hook counts groups.
-    pub groups: Groups,
+    pub groups: GroupsConsidered,
     /// Groups considered, by criterion. Defined like `groups_considered` in mb_stats: counted once
     /// per call of `ext4_mb_good_group_nolock()`, and once more if a list of mb_optimize_scan
     /// proposed the group. Searches in progress are included.
@@ -110,7 +110,7 @@ pub struct Counts {
     /// Groups refused by `ext4_mb_good_group()`, or before it is called, by criterion.
     pub refused: [u64; CRITERIA],
     /// A random sample of the refusals (one in `RT_ALLOC_SAMPLED` on average), by reason.
-    pub reasons: [u64; Refused::ALL.len()],
+    pub reasons: [u64; GroupRefusal::ALL.len()],
     /// Groups whose bitmap was loaded into memory (tracepoint `ext4_mb_bitmap_load`).
     pub bitmaps: u64,
     /// Groups whose buddy bitmap was generated from the block bitmap (tracepoint
@@ -130,7 +130,7 @@ pub struct Counts {
 /// Allocator work for one task or one inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Share {
+pub struct AllocShare {
     pub requests: u64,
     /// Blocks (clusters) allocated.
     pub blocks: u64,
@@ -157,10 +157,10 @@ pub struct AllocCounters {
     pub filesystems: BTreeMap<u32, Counts>,
     /// Share and comm (untrusted) by filesystem and task. With thousands of tasks, idle ones are
     /// removed; a removed task that allocates again starts at 0.
-    pub tasks: BTreeMap<AllocTaskKey, (Share, Vec<u8>)>,
+    pub tasks: BTreeMap<AllocTaskKey, (AllocShare, Vec<u8>)>,
     /// Share by inode. The table is an LRU: if a count goes down, the entry was evicted and added
     /// again.
-    pub files: BTreeMap<super::files::FileId, Share>,
+    pub files: BTreeMap<super::files::FileId, AllocShare>,
     /// Duration so far of each search in progress.
     pub searching: BTreeMap<AllocTaskKey, Duration>,
     /// Groups considered in all filesystems, checked against a rate limit.
@@ -174,7 +174,7 @@ pub struct AllocCounters {
 /// Source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Source {
+pub enum FigureSource {
     Tracepoint,
     /// BPF programs at function entry and exit.
     Fentry,
@@ -247,7 +247,7 @@ pub struct FsAlloc {
     /// ext4's own counts (mb_stats) for the interval; `None` unless a hook counted groups as well.
     pub mb_stats: Option<MbCount>,
     /// Facts that the reason depends on.
-    pub known: Known,
+    pub known: AllocContext,
     /// Reason why the allocator is busy. CPU time is known only for all filesystems together, see
     /// [`AllocSnapshot::cpu`].
     pub reason: Option<Reason>,
@@ -266,7 +266,7 @@ pub struct MbCount {
 /// Facts about a filesystem's allocator in addition to its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Known {
+pub struct AllocContext {
     /// Kernel release; empty if unknown.
     pub kernel: String,
     /// True if the symbols of ext4 are those of the allocator of 6.17.
@@ -298,7 +298,7 @@ pub struct TaskAlloc {
     pub comm: Vec<u8>,
     /// Role of a kernel thread, such as `writeback`.
     pub role: Option<String>,
-    pub share: Share,
+    pub share: AllocShare,
 }
 
 /// An inode that blocks were allocated for.
@@ -308,7 +308,7 @@ pub struct FileAlloc {
     /// Path or name.
     pub location: super::files::FileLocation,
     /// Share of the inode.
-    pub share: Share,
+    pub share: AllocShare,
 }
 
 /// Reason why the allocator is busy, and how to fix it.
@@ -363,7 +363,7 @@ pub struct AllocSnapshot {
     /// Number of mounted ext4 filesystems that are not watched; samples include them.
     pub others: u64,
     /// Source of each figure.
-    pub sources: BTreeMap<&'static str, Source>,
+    pub sources: BTreeMap<&'static str, FigureSource>,
     /// Events lost: full tables, dropped samples.
     pub lost: u64,
     /// Cost of tracing.

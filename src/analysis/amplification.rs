@@ -14,7 +14,7 @@ use std::time::Duration;
 use super::snapshot::{ArrayInfo, ArraySnapshot, sum_by};
 use crate::origin::{Op, Origin};
 use row::charged;
-pub use row::{Amplification, Row};
+pub use row::{Amplification, OriginAmplification};
 
 /// Origins to charge, each with its weight.
 type Weights = Vec<(Origin, u64)>;
@@ -54,19 +54,21 @@ impl Amplification {
                 rows.row(origin, by).charge(charge, part);
             }
         }
-        let has_bytes = |r: &Row| r.submitted > 0 || r.below() > 0;
+        let has_bytes = |r: &OriginAmplification| r.submitted > 0 || r.below() > 0;
         Self { rows: rows.rows.into_values().filter(has_bytes).collect(), over }
     }
 }
 
 struct Rows {
-    rows: BTreeMap<(Origin, Op), Row>,
+    rows: BTreeMap<(Origin, Op), OriginAmplification>,
     copies: Option<u32>,
 }
 
 impl Rows {
-    fn row(&mut self, origin: Origin, op: Op) -> &mut Row {
-        self.rows.entry((origin, op)).or_insert_with(|| Row::new(origin, op, self.copies))
+    fn row(&mut self, origin: Origin, op: Op) -> &mut OriginAmplification {
+        self.rows
+            .entry((origin, op))
+            .or_insert_with(|| OriginAmplification::new(origin, op, self.copies))
     }
 }
 
@@ -85,7 +87,7 @@ fn copies(info: &ArrayInfo) -> Option<u32> {
 /// written bytes that members completed. Empty when nothing was written.
 fn weights(
     array: &ArraySnapshot,
-    rows: &BTreeMap<(Origin, Op), Row>,
+    rows: &BTreeMap<(Origin, Op), OriginAmplification>,
     moved: Origin,
     op: Op,
 ) -> Weights {
@@ -97,7 +99,7 @@ fn weights(
         };
         (origin, bytes)
     });
-    let written = |bytes: fn(&Row) -> u64| {
+    let written = |bytes: fn(&OriginAmplification) -> u64| {
         rows.values()
             .filter(move |r| r.op == op && !r.is_md_overhead())
             .map(move |r| (r.origin, bytes(r)))

@@ -15,14 +15,14 @@ const ORIGINS: usize = Origin::ALL.len();
 
 /// Counts of one period, without zeros.
 #[derive(Clone, Debug, Default)]
-pub struct Counts {
+pub struct DetailCounts {
     /// Requests by [`latency_index`], which combines member number and bucket of [`Hist`].
     latency: BTreeMap<u32, u32>,
     /// Requests by [`Detail::address_index`], which combines array number and piece.
     addresses: BTreeMap<u32, u32>,
 }
 
-/// Gathers [`Counts`] while a recording is read.
+/// Gathers [`DetailCounts`] while a recording is read.
 #[derive(Debug, Default)]
 pub struct Detail {
     /// Requests of the current period, by [`latency_index`].
@@ -60,7 +60,7 @@ impl Addresses {
 
 /// The properties of a request that are counted.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct CountedRequest {
     /// Member number.
     pub member: u32,
     /// Array number.
@@ -93,7 +93,7 @@ impl Detail {
 
     /// Counts a request.
     #[inline]
-    pub fn add(&mut self, seen: &Seen) {
+    pub fn add(&mut self, seen: &CountedRequest) {
         if let Some(us) = seen.device_us {
             let at = latency_index(seen.member, us);
             if at >= self.latency.len() {
@@ -111,7 +111,7 @@ impl Detail {
     }
 
     /// Counts a request that is older than the current period, in `counts`.
-    pub fn add_late(&mut self, counts: &mut Counts, seen: &Seen) {
+    pub fn add_late(&mut self, counts: &mut DetailCounts, seen: &CountedRequest) {
         if let Some(us) = seen.device_us {
             count(&mut counts.latency, latency_index(seen.member, us) as u32, 1);
         }
@@ -123,7 +123,7 @@ impl Detail {
     /// Counts a request in the totals. Returns the index of its address; `None` if it has none or
     /// is outside the array.
     #[inline]
-    fn add_total(&mut self, seen: &Seen) -> Option<usize> {
+    fn add_total(&mut self, seen: &CountedRequest) -> Option<usize> {
         let sector = seen.sector?;
         let index = self.address_index(seen.array, sector);
         match index {
@@ -150,12 +150,12 @@ impl Detail {
     }
 
     /// Takes the counts of the current period.
-    pub fn take(&mut self) -> Counts {
+    pub fn take(&mut self) -> DetailCounts {
         let take = |all: &mut Vec<u32>| {
             let each = all.iter_mut().map(std::mem::take).enumerate();
             each.filter(|(_, n)| *n > 0).map(|(at, n)| (at as u32, n)).collect()
         };
-        Counts { latency: take(&mut self.latency), addresses: take(&mut self.addresses) }
+        DetailCounts { latency: take(&mut self.latency), addresses: take(&mut self.addresses) }
     }
 
     /// Requests by address of each array, by array number.
@@ -187,7 +187,7 @@ fn latency_index(member: u32, us: u32) -> usize {
     member as usize * BUCKETS + bucket(u64::from(us))
 }
 
-impl Counts {
+impl DetailCounts {
     /// Adds the counts of another period.
     pub fn join(&mut self, other: &Self) {
         for (mine, theirs) in
@@ -225,12 +225,12 @@ impl Counts {
 
 #[cfg(test)]
 mod tests {
-    use super::{ADDRESSES, Counts, Detail, Seen};
+    use super::{ADDRESSES, CountedRequest, Detail, DetailCounts};
     use crate::origin::Origin;
     use proptest::prelude::*;
 
-    fn seen(member: u32, sector: u64, us: u32) -> Seen {
-        Seen {
+    fn seen(member: u32, sector: u64, us: u32) -> CountedRequest {
+        CountedRequest {
             member,
             array: 0,
             origin: Origin::Journal,
@@ -250,7 +250,8 @@ mod tests {
         let second = detail.take();
         assert_eq!(first.by_address(0)[2], 2);
         assert_eq!(second.by_address(0), [0; ADDRESSES]);
-        let counts = |c: &Counts| c.latencies(2).iter().map(|h| h.count()).collect::<Vec<_>>();
+        let counts =
+            |c: &DetailCounts| c.latencies(2).iter().map(|h| h.count()).collect::<Vec<_>>();
         assert_eq!((counts(&first), counts(&second)), (vec![0, 2], vec![0, 0]));
         let addresses = &detail.addresses()[0];
         assert_eq!(addresses.pieces[2], [(Origin::Journal, 2, 8192)]);
@@ -280,7 +281,7 @@ mod tests {
         ) {
             let mut detail = Detail::default();
             detail.set_size(0, bytes);
-            let mut all = Counts::default();
+            let mut all = DetailCounts::default();
             for (n, &(member, sector, us)) in requests.iter().enumerate() {
                 detail.add(&seen(member, sector, us));
                 if n % 7 == 0 {

@@ -17,7 +17,7 @@ pub use self::interval::IntervalCounters;
 use self::interval::{CELLS, Directory};
 use super::counters::{CellKey, DirtyKey, FileKey, TaskKey};
 use super::files::{FileId, FileLocation};
-use super::fold::{DiskCounters, MemberNow, Sample, Subject, TaskInfo};
+use super::fold::{ArrayNow, DiskCounters, MemberNow, Sample, TaskInfo};
 use crate::analysis::item::{Item, State};
 use crate::origin::{Op, Origin};
 
@@ -176,7 +176,7 @@ impl Events {
     }
 
     /// Sets the disk counters of `arrays` to the figures of the interval.
-    fn disk_counters(&self, from_us: i64, to_us: i64, arrays: &mut [Subject]) {
+    fn disk_counters(&self, from_us: i64, to_us: i64, arrays: &mut [ArrayNow]) {
         let sums = self.disks.between(from_us, to_us);
         let by_name: HashMap<(&str, &str), DiskSum> = self.members().zip(sums).collect();
         for subject in arrays {
@@ -200,7 +200,7 @@ impl Events {
 
 /// Arrays of a sample, and the number in the sample for each number in the [`Directory`].
 struct Arrays {
-    subjects: Vec<Subject>,
+    subjects: Vec<ArrayNow>,
     arrays: Vec<Option<u32>>,
     members: Vec<Option<u32>>,
 }
@@ -224,7 +224,7 @@ impl Arrays {
                 continue;
             }
             let at = existing.unwrap_or_else(|| {
-                let mut gone = Subject::default();
+                let mut gone = ArrayNow::default();
                 gone.info.name.clone_from(array);
                 gone.info.health = Some("stopped".to_owned());
                 subjects.push(gone);

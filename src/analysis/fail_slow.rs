@@ -60,20 +60,20 @@ impl FailSlow {
 }
 
 /// Logarithms of work and time in a minute; `None` with too few requests.
-type Point = Option<(f32, f32)>;
+type LogPoint = Option<(f32, f32)>;
 
 /// Sums of a member in the current minute, by operation, and its points.
 #[derive(Debug, Default)]
-struct Member {
+struct MemberPoints {
     /// Requests, work (requests, and 64 KiB of bytes), µs.
     sums: [(f64, f64, f64); 2],
-    points: VecDeque<[Point; 2]>,
+    points: VecDeque<[LogPoint; 2]>,
 }
 
 /// Points of the members of all arrays.
 #[derive(Debug, Default)]
 pub struct Peers {
-    arrays: BTreeMap<String, BTreeMap<String, Member>>,
+    arrays: BTreeMap<String, BTreeMap<String, MemberPoints>>,
     /// Length of the current minute so far.
     minute: Duration,
     /// Minutes since the last judgement.
@@ -83,7 +83,7 @@ pub struct Peers {
 
 /// Sums for a line through points.
 #[derive(Clone, Copy, Debug, Default)]
-struct Line {
+struct LineFit {
     n: f64,
     x: f64,
     y: f64,
@@ -92,7 +92,7 @@ struct Line {
     yy: f64,
 }
 
-impl Line {
+impl LineFit {
     fn add(&mut self, (x, y): (f32, f32)) {
         let (x, y) = (f64::from(x), f64::from(y));
         self.n += 1.0;
@@ -116,7 +116,7 @@ impl Line {
     }
 }
 
-impl Member {
+impl MemberPoints {
     fn add(&mut self, cell: &Cell) {
         let Some(op) = OPS.iter().position(|op| *op == cell.op) else { return };
         let (sum, measured) = (&mut self.sums[op], cell.measured());
@@ -138,7 +138,7 @@ impl Member {
     }
 
     /// The member, if it is slower than `peers` predict. `range` is that of their work.
-    fn judge(&self, op: usize, peers: &Line, range: (f32, f32)) -> Option<(f64, f64)> {
+    fn judge(&self, op: usize, peers: &LineFit, range: (f32, f32)) -> Option<(f64, f64)> {
         let (intercept, slope, deviation) = peers.fit()?;
         let last = self.points.iter().rev().take(JUDGED.0).filter_map(|point| point[op]);
         let same = last.filter(|(x, _)| (range.0..=range.1).contains(x));
@@ -188,11 +188,11 @@ impl Peers {
 }
 
 /// The member that exceeds its prediction most.
-fn slowest(members: &BTreeMap<String, Member>) -> Option<FailSlow> {
+fn slowest(members: &BTreeMap<String, MemberPoints>) -> Option<FailSlow> {
     let mut found: Option<FailSlow> = None;
     for (number, op) in OPS.into_iter().enumerate() {
         for (name, member) in members {
-            let (mut peers, mut range) = (Line::default(), (f32::INFINITY, 0.0f32));
+            let (mut peers, mut range) = (LineFit::default(), (f32::INFINITY, 0.0f32));
             let others = members.iter().filter(|(other, _)| *other != name);
             for point in others.flat_map(|(_, m)| &m.points).filter_map(|point| point[number]) {
                 peers.add(point);

@@ -30,7 +30,7 @@ pub struct Sample {
     /// Cumulative counters, except those of tasks and files.
     pub counters: Counters,
     /// Arrays in the order of their numbers.
-    pub arrays: Vec<Subject>,
+    pub arrays: Vec<ArrayNow>,
     /// Names of the tasks in `counters`.
     pub tasks: HashMap<TaskId, TaskInfo>,
     /// Locations of those files in `counters` that were looked up.
@@ -45,7 +45,7 @@ pub struct Sample {
 /// Current state of an array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Subject {
+pub struct ArrayNow {
     /// Description of the array.
     pub info: ArrayInfo,
     /// Members in the order of their numbers.

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use super::recent::{INTERVALS, Recent, Stall, Waited};
+use super::recent::{DiskInterval, INTERVALS, Stall, Waited};
 use super::snapshot::{Cell, DiskUse, MemberSnapshot, Snapshot};
 
 impl MemberSnapshot {
@@ -15,7 +15,7 @@ impl MemberSnapshot {
     }
 
     /// The last intervals that are not older than `span`, oldest first.
-    pub fn recent(&self, span: Duration) -> &[Recent] {
+    pub fn recent(&self, span: Duration) -> &[DiskInterval] {
         let mut sum = Duration::ZERO;
         // 5 % tolerance: ten intervals of "1 s" are never exactly 10 s.
         let span = span + span / 20;
@@ -40,20 +40,20 @@ impl MemberSnapshot {
 /// Last intervals of every member.
 #[derive(Debug, Default)]
 pub struct History {
-    members: HashMap<(String, String), Track>,
+    members: HashMap<(String, String), MemberHistory>,
 }
 
 /// Last intervals of one member.
 #[derive(Debug, Default)]
-struct Track {
-    recent: VecDeque<Recent>,
+struct MemberHistory {
+    recent: VecDeque<DiskInterval>,
     /// True if requests were in flight at the end of the last interval.
     in_flight: bool,
     /// Length of the current stall; 0 without one.
     stalled: Duration,
 }
 
-impl Track {
+impl MemberHistory {
     fn stall(&mut self, disk: Option<DiskUse>, interval: Duration) -> Option<Stall> {
         let disk = disk.unwrap_or_default();
         // In flight at both ends and none completed: the same requests all the time.
@@ -75,7 +75,7 @@ impl History {
             for member in &mut array.members {
                 let key = (name.clone(), member.name.clone());
                 let mut track = known.remove(&key).unwrap_or_default();
-                track.recent.push_back(Recent {
+                track.recent.push_back(DiskInterval {
                     interval,
                     utilisation: member.utilisation(),
                     in_flight: member.disk.map(|d| d.in_flight),

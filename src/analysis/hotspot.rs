@@ -22,11 +22,11 @@ use std::time::Duration;
 use super::snapshot::{ArraySnapshot, MemberSnapshot};
 use super::units;
 use crate::origin::{Op, Origin};
-use headline::Evidence;
-pub use kind::{Hotspot, Kind, Severity};
+use headline::HeadlineInput;
+pub use kind::{Hotspot, HotspotKind, HotspotSeverity};
 use limit::limited;
-use spread::Spread;
-use symptom::{Figures, Symptom, find_symptom};
+use spread::LoadSpread;
+use symptom::{MemberFigures, Symptom, find_symptom};
 
 /// Minimum number of requests for a figure to be significant.
 const ENOUGH_REQUESTS: f64 = 16.0;
@@ -34,10 +34,10 @@ const ENOUGH_REQUESTS: f64 = 16.0;
 /// Finds the hot spot of `array`, whose figures cover the time `over`.
 pub fn find(array: &ArraySnapshot, over: Duration) -> Hotspot {
     let present: Vec<&MemberSnapshot> = array.members.iter().filter(|m| m.is_present()).collect();
-    let figures: Vec<Figures> = present.iter().map(|m| Figures::new(m, over)).collect();
-    let evidence = Evidence {
+    let figures: Vec<MemberFigures> = present.iter().map(|m| MemberFigures::new(m, over)).collect();
+    let evidence = HeadlineInput {
         array,
-        total: Spread::new(&present, |_| true),
+        total: LoadSpread::new(&present, |_| true),
         anything: present.iter().any(|m| !m.io.is_empty()),
         untraced: (0..present.len()).filter(|&i| is_untraced(present[i])).collect(),
         present,
@@ -67,7 +67,7 @@ pub fn skews(array: &ArraySnapshot) -> Vec<(Origin, Op, f64)> {
     let keys: BTreeSet<(Origin, Op)> = cells.map(|c| (c.origin, c.op)).collect();
     keys.into_iter()
         .filter_map(|(origin, op)| {
-            let spread = Spread::new(&present, |c| c.origin == origin && c.op == op);
+            let spread = LoadSpread::new(&present, |c| c.origin == origin && c.op == op);
             (spread.requests() >= ENOUGH_REQUESTS).then(|| (origin, op, spread.skew()))
         })
         .collect()

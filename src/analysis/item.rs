@@ -3,7 +3,7 @@
 
 use crate::analysis::counters::CostCounters;
 use crate::analysis::files::FileId;
-use crate::analysis::fold::Subject;
+use crate::analysis::fold::ArrayNow;
 use crate::analysis::lost::Lost;
 use crate::analysis::snapshot::Overhead;
 use crate::origin::{Op, Origin};
@@ -23,7 +23,7 @@ pub enum Item {
     /// A request of a member completed.
     Request(Request),
     /// Bytes of a request with another origin than its first bio.
-    Part(Part),
+    Part(RequestPart),
     /// A bio was submitted to an array.
     Submission(Submission),
     /// Metadata or file data that a task dirtied in an interval and that jbd2 or writeback writes
@@ -36,14 +36,14 @@ pub enum Item {
     Alloc {
         /// End of the interval.
         time_us: i64,
-        /// JSON, see `crate::recording::alloc::Interval`.
+        /// JSON, see `crate::recording::alloc::AllocInterval`.
         json: String,
     },
     /// An interval of slow operations.
     Slow {
         /// End of the interval.
         time_us: i64,
-        /// JSON, see `crate::recording::slow::Interval`.
+        /// JSON, see `crate::recording::slow::SlowInterval`.
         json: String,
     },
     /// A message for the user.
@@ -91,7 +91,7 @@ pub struct Request {
     /// Operation.
     pub op: Op,
     /// Flags at submission.
-    pub flags: Flags,
+    pub flags: RequestFlags,
     /// Origin of the request's first bio.
     pub origin: Origin,
     /// Start in 512-byte sectors on the member.
@@ -101,7 +101,7 @@ pub struct Request {
     pub array_sector: Option<u64>,
     /// Length in bytes, all origins.
     pub length: u32,
-    /// Bytes of `origin`; the rest are in [`Part`]s.
+    /// Bytes of `origin`; the rest are in [`RequestPart`]s.
     pub bytes: u32,
     /// Time from allocation to issue; `None` if unknown.
     pub queue_us: Option<u32>,
@@ -118,7 +118,7 @@ pub struct Request {
 /// Bytes of a request that have another origin than its first bio, or that completed before the
 /// rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct RequestPart {
     /// Time of completion.
     pub time_us: i64,
     /// Member number, see [`Request::member`].
@@ -143,7 +143,7 @@ pub struct Submission {
     /// Operation.
     pub op: Op,
     /// Flags at submission.
-    pub flags: Flags,
+    pub flags: RequestFlags,
     pub origin: Origin,
     /// Start in 512-byte sectors on the array.
     pub array_sector: u64,
@@ -184,7 +184,7 @@ pub struct State {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub restart: bool,
     /// Arrays in the order of their numbers.
-    pub arrays: Vec<Subject>,
+    pub arrays: Vec<ArrayNow>,
     /// Parity written, and blocks read to compute it, by array number and the origin of the writes
     /// that caused it; cumulative.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -212,7 +212,7 @@ impl State {
 bitflags! {
     /// Kernel flags of a request or bio, without its operation.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-    pub struct Flags: u8 {
+    pub struct RequestFlags: u8 {
         /// REQ_PREFLUSH.
         const PREFLUSH = 1;
         /// REQ_FUA.
@@ -228,7 +228,7 @@ bitflags! {
     }
 }
 
-impl Flags {
+impl RequestFlags {
     /// Letters of the bits, lowest first, similar to blktrace.
     const LETTERS: [char; 6] = ['P', 'F', 'A', 'S', 'M', 'B'];
 
@@ -238,7 +238,7 @@ impl Flags {
         all.filter(|(flag, _)| self.contains(*flag)).map(|(_, letter)| letter).collect()
     }
 
-    /// Inverse of [`Flags::letters`]; ignores unknown letters.
+    /// Inverse of [`RequestFlags::letters`]; ignores unknown letters.
     pub fn parse(letters: &str) -> Self {
         let all = Self::all().iter().zip(Self::LETTERS);
         all.filter(|(_, letter)| letters.contains(*letter)).map(|(flag, _)| flag).collect()
@@ -247,16 +247,16 @@ impl Flags {
 
 #[cfg(test)]
 mod tests {
-    use super::Flags;
+    use super::RequestFlags;
 
     #[test]
     fn letters_parse_back_to_flags() {
-        for bits in 0..=Flags::all().bits() {
-            let flags = Flags::from_bits_retain(bits);
-            assert_eq!(Flags::parse(&flags.letters()), flags);
+        for bits in 0..=RequestFlags::all().bits() {
+            let flags = RequestFlags::from_bits_retain(bits);
+            assert_eq!(RequestFlags::parse(&flags.letters()), flags);
         }
-        assert_eq!((Flags::FUA | Flags::SYNC).letters(), "FS");
-        assert_eq!(Flags::empty().letters(), "");
-        assert_eq!(Flags::parse("ZS"), Flags::SYNC);
+        assert_eq!((RequestFlags::FUA | RequestFlags::SYNC).letters(), "FS");
+        assert_eq!(RequestFlags::empty().letters(), "");
+        assert_eq!(RequestFlags::parse("ZS"), RequestFlags::SYNC);
     }
 }

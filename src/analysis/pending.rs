@@ -11,8 +11,8 @@ use crate::origin::Origin;
 /// charged without a completion, which must have been lost.
 const MAX_AGE: Duration = Duration::from_millis(500);
 
-type Part = fn(&mut CostCounters) -> &mut u64;
-const PARTS: [(Origin, Part); 2] =
+type CostField = fn(&mut CostCounters) -> &mut u64;
+const PARTS: [(Origin, CostField); 2] =
     [(Origin::Parity, |c| &mut c.parity), (Origin::RmwRead, |c| &mut c.rmw_read)];
 
 /// Charges, by origin, for IO that was submitted to an array's members and had not completed at the
@@ -62,6 +62,6 @@ impl PendingCharges {
     }
 }
 
-fn sum(costs: &mut BTreeMap<Origin, CostCounters>, part: Part) -> u64 {
+fn sum(costs: &mut BTreeMap<Origin, CostCounters>, part: CostField) -> u64 {
     costs.values_mut().fold(0, |sum: u64, c| sum.saturating_add(*part(c)))
 }

@@ -16,7 +16,7 @@ pub struct Rates {
 
 /// Figures of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct RateFigures {
     /// Share of the interval with a request in flight, in percent, rounded down.
     pub busy_percent: u64,
     /// Bytes per second of reads that completed.
@@ -50,7 +50,7 @@ impl Rates {
     }
 
     /// Ends an interval of `length_us` at `end_us` and begins the next one.
-    pub fn end(&mut self, end_us: i64, length_us: i64) -> Figures {
+    pub fn end(&mut self, end_us: i64, length_us: i64) -> RateFigures {
         self.advance(end_us);
         let length = u64::try_from(length_us).unwrap_or(0).max(1);
         let per_second = |bytes: u64| {
@@ -58,7 +58,7 @@ impl Rates {
             u64::try_from(rate).unwrap_or(u64::MAX)
         };
         let busy = u64::try_from(self.busy_us).unwrap_or(0).min(length);
-        let figures = Figures {
+        let figures = RateFigures {
             busy_percent: (u128::from(busy) * 100 / u128::from(length)) as u64,
             read: per_second(self.read),
             written: per_second(self.written),
@@ -79,11 +79,11 @@ impl Rates {
 
 /// Ends of intervals, for events in order of time.
 #[derive(Clone, Debug, Default)]
-pub struct Clock {
+pub struct IntervalClock {
     start_us: Option<i64>,
 }
 
-impl Clock {
+impl IntervalClock {
     /// The intervals that have ended at `time_us`, as start and length: none; the current one; or
     /// the current one and a longer one without events, up to the start of the interval that
     /// contains `time_us`.
@@ -106,7 +106,7 @@ impl Clock {
 
 #[cfg(test)]
 mod tests {
-    use super::{Clock, Figures, INTERVAL_US, Rates};
+    use super::{INTERVAL_US, IntervalClock, RateFigures, Rates};
     use proptest::prelude::*;
 
     #[test]
@@ -119,14 +119,14 @@ mod tests {
         rates.complete(60_000);
         rates.add(5000, 1000);
         let figures = rates.end(100_000, INTERVAL_US);
-        let expected = Figures { busy_percent: 50, read: 50_000, written: 10_000 };
+        let expected = RateFigures { busy_percent: 50, read: 50_000, written: 10_000 };
         assert_eq!(figures, expected);
-        assert_eq!(rates.end(200_000, INTERVAL_US), Figures::default());
+        assert_eq!(rates.end(200_000, INTERVAL_US), RateFigures::default());
     }
 
     #[test]
     fn a_long_request_fills_the_intervals_without_events() {
-        let (mut rates, mut clock) = (Rates::default(), Clock::default());
+        let (mut rates, mut clock) = (Rates::default(), IntervalClock::default());
         assert_eq!(clock.ended(0).count(), 0);
         rates.issue(0);
         let ended: Vec<_> = clock.ended(3_600_000_000).collect();
@@ -140,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_time_panics(times in prop::collection::vec(any::<i64>(), 0..20)) {
-            let (mut rates, mut clock) = (Rates::default(), Clock::default());
+            let (mut rates, mut clock) = (Rates::default(), IntervalClock::default());
             for time in times {
                 for (start, length) in clock.ended(time) {
                     prop_assert!(

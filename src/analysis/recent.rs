@@ -7,7 +7,7 @@ pub const INTERVALS: usize = 60;
 
 /// Disk statistics of a member in one interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Recent {
+pub struct DiskInterval {
     /// Length of the interval.
     pub interval: Duration,
     /// Utilisation, see

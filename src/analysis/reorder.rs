@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// Holds up to a fixed number of values and returns the earliest one when it is full. Values with
 /// the same time keep their order.
 #[derive(Debug)]
-pub struct Reorder<T> {
+pub struct ReorderBuffer<T> {
     /// Values by time and number of arrival.
     held: BTreeMap<(i64, u64), T>,
     most: usize,
@@ -14,7 +14,7 @@ pub struct Reorder<T> {
     late: u64,
 }
 
-impl<T> Reorder<T> {
+impl<T> ReorderBuffer<T> {
     /// Holds up to `most` values.
     pub fn new(most: usize) -> Self {
         Self { held: BTreeMap::new(), most, arrivals: 0, last: i64::MIN, late: 0 }
@@ -28,7 +28,7 @@ impl<T> Reorder<T> {
     }
 
     /// Removes the earliest value. Call it until it returns `None` after the last
-    /// [`Reorder::push`].
+    /// [`ReorderBuffer::push`].
     pub fn pop(&mut self) -> Option<(i64, T)> {
         let ((time, _), value) = self.held.pop_first()?;
         self.late += u64::from(time < self.last);
@@ -45,11 +45,11 @@ impl<T> Reorder<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::Reorder;
+    use super::ReorderBuffer;
     use proptest::prelude::*;
 
     fn sorted(times: &[i64], most: usize) -> (Vec<(i64, usize)>, u64) {
-        let mut buffer = Reorder::new(most);
+        let mut buffer = ReorderBuffer::new(most);
         let mut out = Vec::new();
         for (i, &time) in times.iter().enumerate() {
             out.extend(buffer.push(time, i));

@@ -130,7 +130,7 @@ pub struct MemberSnapshot {
     pub disk: Option<DiskUse>,
     /// Last intervals, this one included, oldest first; empty without a history
     /// ([`super::recent`]).
-    pub recent: Vec<super::recent::Recent>,
+    pub recent: Vec<super::recent::DiskInterval>,
     /// Stall: requests are in flight and none completes. In a report, the longest stall of the
     /// period.
     pub stall: Option<super::recent::Stall>,

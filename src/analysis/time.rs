@@ -6,7 +6,7 @@ use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 
 /// Start and end of a recording.
 #[derive(Clone, Copy, Debug)]
-pub struct Span {
+pub struct RecordedSpan {
     /// Time of the first item, µs since 1970.
     pub start_us: i64,
     /// Time of the last item; `None` if not known yet. See [`needs_end`].
@@ -57,13 +57,13 @@ fn stamp(us: i64) -> Timestamp {
     Timestamp::from_microsecond(us).unwrap_or_default()
 }
 
-impl Span {
+impl RecordedSpan {
     /// Span of a recording that began at `start_us`.
     pub fn new(start_us: i64) -> Self {
         Self { start_us, end_us: None }
     }
 
-    /// Like [`Span::parse`], but not before the start.
+    /// Like [`RecordedSpan::parse`], but not before the start.
     pub fn begin(&self, text: &str, zone: &TimeZone) -> Result<i64, String> {
         Ok(self.parse(text, zone)?.max(self.start_us))
     }
@@ -213,7 +213,7 @@ pub fn period_in(from_us: i64, to_us: i64, zone: &TimeZone) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Span, clock, clock_both, needs_end, period_in, rfc3339, rfc3339_in};
+    use super::{RecordedSpan, clock, clock_both, needs_end, period_in, rfc3339, rfc3339_in};
     use jiff::tz::{Offset, TimeZone};
 
     const SECOND: i64 = 1_000_000;
@@ -225,8 +225,8 @@ mod tests {
         MIDNIGHT + (hour * 3600 + minute * 60 + second) * SECOND
     }
 
-    fn span(start_us: i64, seconds: i64) -> Span {
-        Span { start_us, end_us: Some(start_us + seconds * SECOND) }
+    fn span(start_us: i64, seconds: i64) -> RecordedSpan {
+        RecordedSpan { start_us, end_us: Some(start_us + seconds * SECOND) }
     }
 
     #[test]

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::detail::{ADDRESSES, Addresses, Counts, Detail, Seen};
+use crate::analysis::detail::{ADDRESSES, Addresses, CountedRequest, Detail, DetailCounts};
 use crate::analysis::events::{DiskSum, Events};
-use crate::analysis::fold::Subject;
+use crate::analysis::fold::ArrayNow;
 use crate::analysis::hist::Hist;
 use crate::analysis::item::{Item, Request, State};
 use crate::analysis::nested::is_part;
@@ -28,12 +28,12 @@ const LENGTHS: [i64; 16] =
 const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
 
 /// Requests and bytes by member number, origin and operation.
-type Io = BTreeMap<(u32, u8, u8), (u64, u64)>;
+type IoCounts = BTreeMap<(u32, u8, u8), (u64, u64)>;
 
 /// Gathers pieces while a recording is read.
 #[derive(Debug)]
-pub struct Pieces {
-    done: Vec<Piece>,
+pub struct TimelineGatherer {
+    done: Vec<TimelinePiece>,
     from: i64,
     /// Requests and bytes of the current piece, by member number, origin and operation.
     io: Vec<(u64, u64)>,
@@ -44,11 +44,11 @@ pub struct Pieces {
 }
 
 #[derive(Clone, Debug)]
-struct Piece {
+struct TimelinePiece {
     from: i64,
     to: i64,
-    io: Io,
-    counts: Counts,
+    io: IoCounts,
+    counts: DetailCounts,
 }
 
 /// A timeline with more and shorter intervals, and addresses: for a page.
@@ -71,32 +71,33 @@ pub struct Timeline {
     pub length_s: i64,
     /// Names of array and member, by member number.
     pub names: Vec<(String, String)>,
-    pub intervals: Vec<Interval>,
-    /// Times in the device, by interval and member number; empty without [`Pieces::with_detail`].
+    pub intervals: Vec<TimelineInterval>,
+    /// Times in the device, by interval and member number; empty without
+    /// [`TimelineGatherer::with_detail`].
     pub latencies: Vec<Vec<Hist>>,
 }
 
 /// Work of the members in one interval.
 #[derive(Debug)]
-pub struct Interval {
+pub struct TimelineInterval {
     /// Start, µs since 1970.
     pub from_us: i64,
     /// End.
     pub to_us: i64,
     /// Work by member number.
-    pub members: Vec<Work>,
+    pub members: Vec<MemberWork>,
 }
 
 /// Work of a member.
 #[derive(Clone, Debug, Default)]
-pub struct Work {
+pub struct MemberWork {
     /// Disk figures.
     pub disk: DiskSum,
     /// Requests and bytes by origin and operation.
     pub io: Vec<(Origin, Op, u64, u64)>,
 }
 
-impl Work {
+impl MemberWork {
     /// Requests completed.
     pub fn requests(&self) -> u64 {
         self.io.iter().fold(0, |sum, io| sum.saturating_add(io.2))
@@ -118,7 +119,7 @@ impl Timeline {
     }
 }
 
-impl Interval {
+impl TimelineInterval {
     /// Share of the interval in which the member had a request in flight, 0 to 1.
     pub fn utilisation(&self, member: usize) -> f64 {
         let length = self.to_us.saturating_sub(self.from_us);
@@ -127,13 +128,13 @@ impl Interval {
     }
 }
 
-impl Pieces {
+impl TimelineGatherer {
     /// Starts at `from_us`.
     pub fn new(from_us: i64) -> Self {
         Self { done: Vec::new(), from: from_us, io: Vec::new(), states: (1, 0), detail: None }
     }
 
-    /// Also gathers the figures of [`Pieces::fine`].
+    /// Also gathers the figures of [`TimelineGatherer::fine`].
     pub fn with_detail(mut self) -> Self {
         self.detail = Some(Detail::default());
         self
@@ -192,7 +193,7 @@ impl Pieces {
     }
 
     /// Takes the sums of the current piece and resets them.
-    fn take(&mut self) -> Io {
+    fn take(&mut self) -> IoCounts {
         let ops = Op::ALL.len();
         let cells =
             self.io.iter_mut().map(std::mem::take).enumerate().filter(|(_, sum)| *sum != (0, 0));
@@ -225,7 +226,7 @@ impl Pieces {
         events.disks.add_boundary(time_us);
         let io = self.take();
         let counts = self.detail.as_mut().map(Detail::take);
-        self.done.push(Piece {
+        self.done.push(TimelinePiece {
             from: self.from,
             to: time_us,
             io,
@@ -257,7 +258,7 @@ impl Pieces {
     }
 
     /// Returns finer intervals and addresses. Call it after `Disks::end`; empty without
-    /// [`Pieces::with_detail`].
+    /// [`TimelineGatherer::with_detail`].
     pub fn fine(&self, events: &Events) -> Fine {
         let Some(detail) = &self.detail else {
             return Fine::default();
@@ -265,7 +266,8 @@ impl Pieces {
         let (length_s, joined) = self.joined(FINE_INTERVALS);
         let arrays = events.arrays().len();
         let counts = || joined.iter().map(|piece| &piece.counts);
-        let by_address = |counts: &Counts| (0..arrays).map(|a| counts.by_address(a)).collect();
+        let by_address =
+            |counts: &DetailCounts| (0..arrays).map(|a| counts.by_address(a)).collect();
         Fine {
             by_address: counts().map(by_address).collect(),
             arrays: events.arrays().to_vec(),
@@ -275,7 +277,7 @@ impl Pieces {
     }
 
     /// Adds the disk figures to the pieces.
-    fn intervals(&self, events: &Events, length_s: i64, joined: Vec<Piece>) -> Timeline {
+    fn intervals(&self, events: &Events, length_s: i64, joined: Vec<TimelinePiece>) -> Timeline {
         let names: Vec<_> = events.members().map(|(a, m)| (a.to_owned(), m.to_owned())).collect();
         let counted = joined.iter().filter(|_| self.detail.is_some());
         let latencies = counted.map(|piece| piece.counts.latencies(names.len())).collect();
@@ -284,14 +286,14 @@ impl Pieces {
     }
 
     /// Joins pieces into at most `most` intervals. Also returns their length in seconds.
-    fn joined(&self, most: usize) -> (i64, Vec<Piece>) {
+    fn joined(&self, most: usize) -> (i64, Vec<TimelinePiece>) {
         let (Some(first), Some(last)) = (self.done.first(), self.done.last()) else {
             return (0, Vec::new());
         };
         let start = first.from;
         let length_s = length_s(last.to.saturating_sub(start), most);
-        let number = |piece: &Piece| (piece.from - start) / (length_s * 1_000_000);
-        let mut joined: Vec<Piece> = Vec::new();
+        let number = |piece: &TimelinePiece| (piece.from - start) / (length_s * 1_000_000);
+        let mut joined: Vec<TimelinePiece> = Vec::new();
         for piece in &self.done {
             match joined.last_mut() {
                 Some(last) if number(last) == number(piece) => last.join(piece),
@@ -304,8 +306,8 @@ impl Pieces {
 
 /// The array that the addresses of an array's requests belong to: itself, or the outermost array
 /// that it is a member of.
-fn outermost<'a>(state: &'a State, array: &'a Subject) -> &'a Subject {
-    let outer = |array: &Subject| {
+fn outermost<'a>(state: &'a State, array: &'a ArrayNow) -> &'a ArrayNow {
+    let outer = |array: &ArrayNow| {
         let name = &array.info.name;
         let mut all = state.arrays.iter().filter(|a| a.info.name != *name);
         all.find(|outer| outer.members.iter().any(|m| is_part(&m.name, name)))
@@ -320,8 +322,8 @@ fn outermost<'a>(state: &'a State, array: &'a Subject) -> &'a Subject {
 
 /// The properties of a request that [`Detail`] counts.
 #[inline]
-fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
-    Some(Seen {
+fn seen(events: &Events, number: u32, r: &Request) -> Option<CountedRequest> {
+    Some(CountedRequest {
         member: number,
         array: events.array_of(number)?,
         origin: r.origin,
@@ -331,8 +333,8 @@ fn seen(events: &Events, number: u32, r: &Request) -> Option<Seen> {
     })
 }
 
-fn interval(events: &Events, members: usize, piece: Piece) -> Interval {
-    let mut members = vec![Work::default(); members];
+fn interval(events: &Events, members: usize, piece: TimelinePiece) -> TimelineInterval {
+    let mut members = vec![MemberWork::default(); members];
     let disks = events.disks.between(piece.from, piece.to);
     for (work, disk) in members.iter_mut().zip(disks) {
         work.disk = disk;
@@ -344,10 +346,10 @@ fn interval(events: &Events, members: usize, piece: Piece) -> Interval {
             work.io.push((origin, op, requests, bytes));
         }
     }
-    Interval { from_us: piece.from, to_us: piece.to, members }
+    TimelineInterval { from_us: piece.from, to_us: piece.to, members }
 }
 
-impl Piece {
+impl TimelinePiece {
     fn join(&mut self, next: &Self) {
         self.to = next.to;
         for (&key, &sum) in &next.io {
@@ -357,7 +359,7 @@ impl Piece {
     }
 }
 
-fn count(io: &mut Io, key: (u32, u8, u8), sum: (u64, u64)) {
+fn count(io: &mut IoCounts, key: (u32, u8, u8), sum: (u64, u64)) {
     let all = io.entry(key).or_default();
     *all = (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1));
 }
@@ -375,7 +377,7 @@ pub fn length_s(whole_us: i64, most: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{INTERVALS, Pieces, Timeline, length_s};
+    use super::{INTERVALS, Timeline, TimelineGatherer, length_s};
     use crate::analysis::events::{Events, IntervalCounters};
     use crate::analysis::item::Item;
     use crate::recording::fixture;
@@ -383,7 +385,7 @@ mod tests {
 
     fn timeline(items: &[Item], seconds: i64) -> Timeline {
         let (mut events, mut sums) = (Events::default(), IntervalCounters::default());
-        let mut pieces = Pieces::new(START);
+        let mut pieces = TimelineGatherer::new(START);
         events.disks.add_boundary(START);
         for item in items {
             events.push(&mut sums, item);
@@ -420,7 +422,7 @@ mod tests {
             assert_eq!(intervals.last().unwrap().to_us, START + seconds * 1_000_000);
             assert!(intervals.windows(2).all(|w| w[0].to_us == w[1].from_us));
             let each = intervals.iter().flat_map(|i| &i.members);
-            let requests: u64 = each.clone().map(super::Work::requests).sum();
+            let requests: u64 = each.clone().map(super::MemberWork::requests).sum();
             assert_eq!(requests, 6000, "{seconds} s");
             let counted: u64 = each.map(|w| w.disk.requests).sum();
             assert_eq!(counted, 5 * 100 * seconds as u64);

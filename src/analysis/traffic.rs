@@ -5,7 +5,7 @@ use crate::origin::Op;
 
 /// Requests (for tasks: bios) and their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sum {
+pub struct IoSum {
     /// Number of requests.
     pub requests: u64,
     /// Bytes of all of them.
@@ -15,23 +15,23 @@ pub struct Sum {
 /// Sums by kind of operation. Every request is in exactly one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    pub read: Sum,
+    pub read: IoSum,
     /// Writes that carry data.
-    pub write: Sum,
+    pub write: IoSum,
     /// Flushes that the block layer sent to the disk (`REQ_OP_FLUSH`). They have no bytes.
-    pub flush: Sum,
+    pub flush: IoSum,
     /// Requests for a flush without data, from an fsync for example. The kernel's statistics, and
     /// iostat's w/s, count each as a write of 0 bytes in addition to the flush that it causes
     /// (`blk_account_io_done()`). A write without device time counts as empty, so writes whose
     /// issue was not seen (`lost.issue`) are included.
     pub empty_writes: u64,
     /// Discards. Their bytes are freed, not moved.
-    pub discard: Sum,
+    pub discard: IoSum,
     /// Write zeroes and everything else that moves no data between host and disk.
-    pub other: Sum,
+    pub other: IoSum,
 }
 
-impl Sum {
+impl IoSum {
     /// Adds requests and their bytes.
     pub fn add(&mut self, requests: u64, bytes: u64) {
         self.requests = self.requests.saturating_add(requests);
@@ -106,7 +106,7 @@ impl MemberSnapshot {
 
 #[cfg(test)]
 mod tests {
-    use super::{Sum, Traffic};
+    use super::{IoSum, Traffic};
     use crate::analysis::fixture::{cell, member};
     use crate::analysis::snapshot::TaskIo;
     use crate::origin::{Op, Origin};
@@ -126,7 +126,7 @@ mod tests {
             ],
         );
         let traffic = member.traffic(|_| true);
-        let sum = |requests, bytes| Sum { requests, bytes };
+        let sum = |requests, bytes| IoSum { requests, bytes };
         let expected = Traffic {
             read: sum(5, 20_480),
             write: sum(10, 40_960),

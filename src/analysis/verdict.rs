@@ -31,8 +31,8 @@ mod tests;
 mod words;
 
 pub use held::WAITS_IN;
-pub use kind::{Action, Cause, Kind, Part, Severity, Verdict, Waiting};
-use moment::{Moment, Sum, Waits};
+pub use kind::{AccountPart, Action, Cause, CauseKind, Severity, Verdict, Waiting};
+use moment::{Moment, MomentSum, Waits};
 pub use period::Worst;
 
 /// Time for which nothing completes until an array is stalled.
@@ -102,18 +102,18 @@ pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
         // A limit holds bios that tasks have submitted, so their stacks do not show it. Without a
         // calm time a load is only the largest one.
         let is_vague = verdict.severity < Severity::Stalled
-            && (verdict.cause.kind == Kind::Unexplained
+            && (verdict.cause.kind == CauseKind::Unexplained
                 || verdict.cause.name == held::COMMIT
-                || verdict.cause.kind == Kind::Load && verdict.waiting.before_us.is_none());
+                || verdict.cause.kind == CauseKind::Load && verdict.waiting.before_us.is_none());
         if verdict.severity > Severity::None && !(is_vague && hotspot.is_limit()) {
             hotspot.lead_with(&verdict);
         } else if hotspot.is_limit() {
             verdict.severity = Severity::Slow;
             verdict.cause =
-                Cause { kind: Kind::CgroupLimit, name: String::new(), share: hotspot.share };
+                Cause { kind: CauseKind::CgroupLimit, name: String::new(), share: hotspot.share };
             verdict.actions = actions::lift_limit();
             let us = verdict.account.iter().map(|part| part.us).sum();
-            verdict.account = vec![Part { part: "held", us }];
+            verdict.account = vec![AccountPart { part: "held", us }];
             verdict.sentence.clone_from(&hotspot.headline);
         } else {
             hotspot.is_not_waited_for();
@@ -126,11 +126,11 @@ pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
 impl Hotspot {
     /// Replaces the headline by the sentence of `verdict`.
     fn lead_with(&mut self, verdict: &Verdict) {
-        use super::hotspot::{Kind as Spot, Severity as Level};
+        use super::hotspot::{HotspotKind as Spot, HotspotSeverity as Level};
         self.kind = match (verdict.severity, verdict.cause.kind) {
             (Severity::Stalled, _) => Spot::Stalled,
-            (_, Kind::Member | Kind::Path) => Spot::Slow,
-            (_, Kind::Load) if self.kind == Spot::Saturated => Spot::Saturated,
+            (_, CauseKind::Member | CauseKind::Path) => Spot::Slow,
+            (_, CauseKind::Load) if self.kind == Spot::Saturated => Spot::Saturated,
             _ => Spot::Queued,
         };
         self.severity = Level::Warning;
@@ -142,7 +142,7 @@ impl Hotspot {
 
     /// No task waits long: busy or slow members are no warning.
     fn is_not_waited_for(&mut self) {
-        use super::hotspot::{Kind as Spot, Severity as Level};
+        use super::hotspot::{HotspotKind as Spot, HotspotSeverity as Level};
         if matches!(self.kind, Spot::Saturated | Spot::Slow | Spot::Queued) {
             self.severity = Level::Info;
         }

@@ -231,8 +231,8 @@ const TASKS: usize = 4096;
 fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
     // A pid can be reused within seconds; another comm means another task. Pid 0 stands for a
     // cgroup.
-    type Key = (u32, Vec<u8>, Option<String>);
-    let key = |t: &TaskSnapshot| -> Key {
+    type CommKey = (u32, Vec<u8>, Option<String>);
+    let key = |t: &TaskSnapshot| -> CommKey {
         let cgroup = t.cgroup.clone().filter(|_| t.pid == 0);
         (t.pid, t.comm.clone(), cgroup)
     };
@@ -261,7 +261,7 @@ fn add_io(now: &mut Vec<TaskIo>, was: Vec<TaskIo>) {
 mod tests {
     use super::{PIECES, Snapshot, Window};
     use crate::analysis::fixture;
-    use crate::analysis::hotspot::Kind;
+    use crate::analysis::hotspot::HotspotKind;
     use std::time::Duration;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(hotspot.over, 2 * SECOND);
         // Busy for half of the time now; the same members and origins are named.
         let before = busy.arrays[0].hotspot.clone().unwrap();
-        assert_eq!((before.kind, hotspot.kind), (Kind::Saturated, Kind::Uneven));
+        assert_eq!((before.kind, hotspot.kind), (HotspotKind::Saturated, HotspotKind::Uneven));
         assert_eq!(before.members, hotspot.members);
         assert_eq!(before.origins, hotspot.origins);
     }

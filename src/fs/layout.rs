@@ -12,10 +12,10 @@ use crate::origin::Origin;
 #[derive(Clone, Debug)]
 pub enum Layout {
     /// ext2, ext3, ext4, or an external journal of ext3 or ext4.
-    Ext4(Box<ext4::Layout>),
-    Xfs(Box<xfs::Layout>),
+    Ext4(Box<ext4::Ext4Layout>),
+    Xfs(Box<xfs::XfsLayout>),
     /// Log or realtime device of an XFS.
-    XfsDevice(xfs::Device),
+    XfsDevice(xfs::XfsDevice),
     /// Swap space on a whole device, in pages of 4 KiB.
     Swap {
         pages: u64,
@@ -27,14 +27,14 @@ const PAGE: u32 = 4096;
 
 impl Layout {
     /// The layout of an ext2, ext3 or ext4.
-    pub fn ext4(&self) -> Option<&ext4::Layout> {
+    pub fn ext4(&self) -> Option<&ext4::Ext4Layout> {
         match self {
             Self::Ext4(layout) => Some(layout),
             Self::Xfs(_) | Self::XfsDevice(_) | Self::Swap { .. } => None,
         }
     }
 
-    pub fn xfs(&self) -> Option<&xfs::Layout> {
+    pub fn xfs(&self) -> Option<&xfs::XfsLayout> {
         match self {
             Self::Xfs(layout) => Some(layout),
             Self::Ext4(_) | Self::XfsDevice(_) | Self::Swap { .. } => None,
@@ -127,14 +127,14 @@ impl Layout {
     }
 }
 
-impl From<ext4::Layout> for Layout {
-    fn from(layout: ext4::Layout) -> Self {
+impl From<ext4::Ext4Layout> for Layout {
+    fn from(layout: ext4::Ext4Layout) -> Self {
         Self::Ext4(Box::new(layout))
     }
 }
 
-impl From<xfs::Layout> for Layout {
-    fn from(layout: xfs::Layout) -> Self {
+impl From<xfs::XfsLayout> for Layout {
+    fn from(layout: xfs::XfsLayout) -> Self {
         Self::Xfs(Box::new(layout))
     }
 }

@@ -3,16 +3,16 @@
 
 use std::path::Path;
 
-use super::blocks::{Block, Blocks, Kind};
+use super::blocks::{Block, BlockKind, Blocks};
 use super::metadata;
 use super::nvme;
-use super::project::{Piece, Projector};
+use super::project::{MappedRun, Projector};
 use super::sys::{Sys, attribute, names, number, selected};
 use super::types::{Array, BeforeReshape, Member, QueueFacts};
 use crate::address::{DiskSector, MemberSector};
 
 /// Reads arrays.
-pub(super) struct Reader<'a> {
+pub(super) struct ArrayReader<'a> {
     pub sys: &'a Sys,
     pub blocks: &'a Blocks,
     pub projector: &'a Projector<'a>,
@@ -48,7 +48,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|w| !w.is_empty()).map(str::to_string).collect()
 }
 
-impl Reader<'_> {
+impl ArrayReader<'_> {
     /// Reads an md array.
     pub fn md(&mut self, block: &Block) -> Array {
         let md = block.dir.join("md");
@@ -136,7 +136,7 @@ impl Reader<'_> {
     fn device(&mut self, block: &Block) -> Member {
         let mut disk = self.blocks.disk_of(block);
         let mut start = match block.kind {
-            Kind::Partition { start, .. } => start,
+            BlockKind::Partition { start, .. } => start,
             _ => 0,
         };
         let mapped = !disk.is_base();
@@ -180,7 +180,7 @@ impl Reader<'_> {
     /// Pieces of a device mapper device on the disks below it. `Err` is the reason why its requests
     /// there are not counted: a kernel whose dm_mod is a module without BTF does not tell which bio
     /// of md a request is for.
-    fn pieces(&self, block: &Block) -> Result<Vec<Piece>, String> {
+    fn pieces(&self, block: &Block) -> Result<Vec<MappedRun>, String> {
         let exists = |path| self.sys.path(path).exists();
         if exists("/sys/module/dm_mod/initstate") && !exists("/sys/kernel/btf/dm_mod") {
             return Err("no /sys/kernel/btf/dm_mod".into());

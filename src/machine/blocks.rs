@@ -9,7 +9,7 @@ use super::types::Dev;
 
 /// Kind of a block device.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     /// A disk. Its lower devices, such as those of bcache, are ignored.
     Disk,
     /// A partition of `disk` from sector `start`.
@@ -26,7 +26,7 @@ pub(super) struct Block {
     pub name: String,
     pub dev: Dev,
     pub sectors: u64,
-    pub kind: Kind,
+    pub kind: BlockKind,
     /// Directory in sysfs, including the root of [`Sys`].
     pub dir: PathBuf,
     /// Kernel names of the lower devices (`slaves/`).
@@ -38,9 +38,9 @@ impl Block {
     /// has several paths to one disk and counts as that disk.
     pub fn is_base(&self) -> bool {
         match &self.kind {
-            Kind::Disk | Kind::Md { .. } => true,
-            Kind::Partition { .. } => false,
-            Kind::Dm { uuid, .. } => uuid.starts_with("mpath-"),
+            BlockKind::Disk | BlockKind::Md { .. } => true,
+            BlockKind::Partition { .. } => false,
+            BlockKind::Dm { uuid, .. } => uuid.starts_with("mpath-"),
         }
     }
 
@@ -50,15 +50,15 @@ impl Block {
             return None;
         }
         match &self.kind {
-            Kind::Partition { number, .. } => Some(format!("partition {number}")),
+            BlockKind::Partition { number, .. } => Some(format!("partition {number}")),
             // DM_UUID prefixes of LVM2, cryptsetup and kpartx.
-            Kind::Dm { name, uuid } => Some(match uuid.split_once('-') {
+            BlockKind::Dm { name, uuid } => Some(match uuid.split_once('-') {
                 Some(("LVM", _)) => format!("LVM {name}"),
                 Some(("CRYPT", _)) => format!("dm-crypt {name}"),
                 Some((part, _)) if part.starts_with("part") => format!("partition {name}"),
                 _ => format!("device mapper {name}"),
             }),
-            Kind::Disk | Kind::Md { .. } => None,
+            BlockKind::Disk | BlockKind::Md { .. } => None,
         }
     }
 }
@@ -92,14 +92,14 @@ impl Blocks {
                     .and_then(|v| v.strip_prefix("external:").map(str::to_string))
                     .is_some_and(|v| !v.starts_with(['/', '-']));
                 let level = attribute(dir.join("md/level"));
-                Kind::Md { container: container || level.as_deref() == Some("container") }
+                BlockKind::Md { container: container || level.as_deref() == Some("container") }
             } else if dir.join("dm").is_dir() {
-                Kind::Dm {
+                BlockKind::Dm {
                     name: attribute(dir.join("dm/name")).unwrap_or_else(|| name.clone()),
                     uuid: attribute(dir.join("dm/uuid")).unwrap_or_default(),
                 }
             } else {
-                Kind::Disk
+                BlockKind::Disk
             };
             for part in names(&dir) {
                 let dir = dir.join(&part);
@@ -111,7 +111,7 @@ impl Blocks {
                         name: part,
                         dev: dev_of_part,
                         sectors: sys_size(&dir),
-                        kind: Kind::Partition {
+                        kind: BlockKind::Partition {
                             disk: dev,
                             number,
                             start: super::sys::number(dir.join("start")).unwrap_or(0),
@@ -159,7 +159,7 @@ impl Blocks {
 
     /// Device by its name in /dev/mapper.
     pub fn mapped(&self, mapper_name: &str) -> Option<&Block> {
-        self.iter().find(|b| matches!(&b.kind, Kind::Dm { name, .. } if name == mapper_name))
+        self.iter().find(|b| matches!(&b.kind, BlockKind::Dm { name, .. } if name == mapper_name))
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Block> {
@@ -169,7 +169,7 @@ impl Blocks {
     /// md arrays sorted by name, without containers.
     pub fn arrays(&self) -> Vec<&Block> {
         let mut arrays: Vec<&Block> =
-            self.iter().filter(|b| b.kind == Kind::Md { container: false }).collect();
+            self.iter().filter(|b| b.kind == BlockKind::Md { container: false }).collect();
         arrays.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
         arrays
     }
@@ -177,7 +177,7 @@ impl Blocks {
     /// The whole disk of a partition, or the device itself if it is not a partition.
     pub fn disk_of<'a>(&'a self, block: &'a Block) -> &'a Block {
         match block.kind {
-            Kind::Partition { disk, .. } => self.get(disk).unwrap_or(block),
+            BlockKind::Partition { disk, .. } => self.get(disk).unwrap_or(block),
             _ => block,
         }
     }
@@ -186,7 +186,7 @@ impl Blocks {
     fn below<'a>(&'a self, block: &'a Block) -> Vec<&'a Block> {
         match &block.kind {
             _ if block.is_base() => Vec::new(),
-            Kind::Partition { disk, .. } => self.get(*disk).into_iter().collect(),
+            BlockKind::Partition { disk, .. } => self.get(*disk).into_iter().collect(),
             _ => block.slaves.iter().filter_map(|s| self.named(s)).collect(),
         }
     }
@@ -194,7 +194,7 @@ impl Blocks {
     /// Lower devices that raidtrace ignores, such as those of bcache and drbd.
     pub fn slaves_of_disk<'a>(&'a self, block: &'a Block) -> &'a [String] {
         match block.kind {
-            Kind::Disk => &block.slaves,
+            BlockKind::Disk => &block.slaves,
             _ => &[],
         }
     }
@@ -228,7 +228,7 @@ impl Blocks {
             .into_iter()
             .filter_map(|b| match &b.kind {
                 // The table decides, not the UUID prefix.
-                Kind::Dm { name, .. } if encrypts(b) => Some(format!("dm-crypt {name}")),
+                BlockKind::Dm { name, .. } if encrypts(b) => Some(format!("dm-crypt {name}")),
                 _ => b.describe(),
             })
             .collect()

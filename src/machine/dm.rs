@@ -3,7 +3,7 @@
 //! Tables are not in sysfs. Root reads them with an ioctl on /dev/mapper/control
 //! (include/uapi/linux/dm-ioctl.h, DM_TABLE_STATUS). A dm-crypt table contains the key:
 //! DM_SECURE_DATA_FLAG makes the kernel wipe its copies, this module wipes its buffer, and no
-//! [`Target`] contains any of it.
+//! [`DmTarget`] contains any of it.
 
 use std::fs::File;
 use std::io;
@@ -15,20 +15,20 @@ use super::types::Dev;
 
 /// One entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub struct DmTarget {
     /// First sector of the target in the mapped device.
     pub start: u64,
     /// Number of sectors.
     pub sectors: u64,
     /// Mapping of the sectors.
-    pub map: Map,
+    pub map: DmMapping,
     /// True for dm-crypt.
     pub encrypts: bool,
 }
 
 /// Mapping of a target's sectors.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Map {
+pub enum DmMapping {
     /// Contiguous from this sector of this device: dm-linear, dm-crypt and the origin of snapshots.
     To(Dev, u64),
     /// Striped over these devices, with the chunk in sectors (dm-stripe).
@@ -43,10 +43,10 @@ pub trait DmTables: Send + Sync {
     ///
     /// # Errors
     /// Errors of the ioctl: no CAP_SYS_ADMIN, no such device.
-    fn table(&self, dev: Dev) -> io::Result<Vec<Target>>;
+    fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>>;
 }
 
-impl Target {
+impl DmTarget {
     /// Parses a target's type and parameters as the kernel prints them
     /// (Documentation/admin-guide/device-mapper/).
     pub fn parse(start: u64, sectors: u64, kind: &str, params: &str) -> Self {
@@ -55,14 +55,13 @@ impl Target {
             |i: usize| Some((Dev::parse(words.get(i)?)?, words.get(i + 1)?.parse::<u64>().ok()?));
         let map = match kind {
             // <device> <offset>
-            "linear" => at(0).map(|(dev, offset)| Map::To(dev, offset)),
+            "linear" => at(0).map(|(dev, offset)| DmMapping::To(dev, offset)),
             // <cipher> <key> <iv offset> <device> <offset> ...
-            "crypt" => at(3).map(|(dev, offset)| Map::To(dev, offset)),
+            "crypt" => at(3).map(|(dev, offset)| DmMapping::To(dev, offset)),
             // <device>: origin_map() of drivers/md/dm-snap.c keeps the sector. The copies are on
             // other devices.
-            "snapshot-origin" => {
-                (words.first().and_then(|word| Dev::parse(word))).map(|dev| Map::To(dev, start))
-            }
+            "snapshot-origin" => (words.first().and_then(|word| Dev::parse(word)))
+                .map(|dev| DmMapping::To(dev, start)),
             // <stripes> <chunk> (<device> <offset>)*
             "striped" => (|| {
                 let stripes: usize = words.first()?.parse().ok()?;
@@ -70,14 +69,14 @@ impl Target {
                 let legs: Vec<_> =
                     (1..=stripes.min(words.len())).map(|i| at(2 * i)).collect::<Option<_>>()?;
                 (chunk > 0 && legs.len() == stripes && stripes > 0)
-                    .then_some(Map::Striped(chunk, legs))
+                    .then_some(DmMapping::Striped(chunk, legs))
             })(),
             _ => None,
         };
         Self {
             start,
             sectors,
-            map: map.unwrap_or_else(|| Map::Opaque(kind.to_string())),
+            map: map.unwrap_or_else(|| DmMapping::Opaque(kind.to_string())),
             encrypts: kind == "crypt",
         }
     }
@@ -106,7 +105,7 @@ const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
 const LARGEST: usize = 16 << 20;
 
 impl DmTables for Ioctl {
-    fn table(&self, dev: Dev) -> io::Result<Vec<Target>> {
+    fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>> {
         // Open read-only: a user other than root then needs CAP_DAC_READ_SEARCH, not
         // CAP_DAC_OVERRIDE. The ioctl itself requires CAP_SYS_ADMIN (ctl_ioctl(),
         // drivers/md/dm-ioctl.c).
@@ -130,7 +129,7 @@ impl DmTables for Ioctl {
 }
 
 /// Calls the ioctl once; `None` if the buffer is too small.
-fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Option<Vec<Target>>> {
+fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Option<Vec<DmTarget>>> {
     let size = buffer.len() as u32;
     let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
     // Interface 4.0.0: the kernel accepts any minor version up to its own.
@@ -156,13 +155,13 @@ fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Optio
 
 /// Parses a `struct dm_ioctl` and the following `target_count` pairs of `struct dm_target_spec` and
 /// parameters.
-fn parse_answer(buffer: &[u8]) -> Option<Vec<Target>> {
+fn parse_answer(buffer: &[u8]) -> Option<Vec<DmTarget>> {
     let data = buffer.get(u32_at(buffer, DATA_START)? as usize..)?;
     let mut targets = Vec::new();
     let mut at = 0;
     for _ in 0..u32_at(buffer, TARGET_COUNT)? {
         let spec = data.get(at..)?;
-        targets.push(Target::parse(
+        targets.push(DmTarget::parse(
             u64_at(spec, 0)?,
             u64_at(spec, 8)?,
             std::str::from_utf8(until_nul(spec.get(24..SPEC)?)).ok()?,
@@ -226,17 +225,17 @@ mod tests {
 
     #[test]
     fn supported_targets() {
-        let map = |kind, params| Target::parse(0, 100, kind, params).map;
-        assert_eq!(map("linear", "9:127 2048"), Map::To(MD, 2048));
+        let map = |kind, params| DmTarget::parse(0, 100, kind, params).map;
+        assert_eq!(map("linear", "9:127 2048"), DmMapping::To(MD, 2048));
         assert_eq!(
             map("crypt", "aes-xts-plain64 :64:logon:cryptsetup:x 0 9:127 32768 1 allow_discards"),
-            Map::To(MD, 32768)
+            DmMapping::To(MD, 32768)
         );
         assert_eq!(
             map("striped", "2 128 9:127 0 8:16 2048"),
-            Map::Striped(128, vec![(MD, 0), (Dev { major: 8, minor: 16 }, 2048)])
+            DmMapping::Striped(128, vec![(MD, 0), (Dev { major: 8, minor: 16 }, 2048)])
         );
-        assert_eq!(map("snapshot-origin", "9:127"), Map::To(MD, 0));
+        assert_eq!(map("snapshot-origin", "9:127"), DmMapping::To(MD, 0));
         for (kind, params) in [
             ("snapshot-origin", ""),
             ("snapshot", "9:127 8:16 P 16"),
@@ -248,7 +247,7 @@ mod tests {
             ("striped", "18446744073709551615 1 9:127 0"),
             ("thin", "253:2 1"),
         ] {
-            assert_eq!(map(kind, params), Map::Opaque(kind.into()), "{kind} {params}");
+            assert_eq!(map(kind, params), DmMapping::Opaque(kind.into()), "{kind} {params}");
         }
     }
 
@@ -288,7 +287,7 @@ mod tests {
         let b = answer(&[(0, 8, "linear", "9:127 2048"), (8, 16, "thin", "253:2 1")]);
         let targets = parse_answer(&b).unwrap();
         assert_eq!(targets.len(), 2);
-        assert_eq!(targets[0].map, Map::To(MD, 2048));
+        assert_eq!(targets[0].map, DmMapping::To(MD, 2048));
         assert_eq!((targets[1].start, targets[1].sectors), (8, 16));
         assert_eq!(parse_answer(&b[..b.len() - 60]), None);
     }
@@ -301,7 +300,7 @@ mod tests {
 
         #[test]
         fn no_parameters_panic(kind in "linear|crypt|striped|x", params in "[0-9: a-]{0,60}") {
-            let _ = Target::parse(u64::MAX, u64::MAX, &kind, &params);
+            let _ = DmTarget::parse(u64::MAX, u64::MAX, &kind, &params);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::blocks::{Block, Blocks};
 use super::mounts::{self, MountLine};
-use super::project::{Piece, Projector};
+use super::project::{MappedRun, Projector};
 use super::sys::{Sys, names, natural};
 use super::types::{Dev, DeviceRole, Filesystem, MainDevice, Mount, Segment};
 use crate::address::{ArraySector, FsSector};
@@ -206,7 +206,7 @@ pub(super) fn unmounted(
         .collect()
 }
 
-fn on_base(pieces: &[Piece], base: Dev) -> Vec<Segment> {
+fn on_base(pieces: &[MappedRun], base: Dev) -> Vec<Segment> {
     pieces
         .iter()
         .filter(|p| p.base == base)

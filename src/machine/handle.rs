@@ -18,24 +18,24 @@ use super::sys::Sys;
 use super::types::Dev;
 
 /// An inode of a filesystem, with its generation.
-pub type Inode = (u64, u32);
+pub type InodeId = (u64, u32);
 
 /// A file to look up.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct FileQuery {
     /// Device of the filesystem.
     pub dev: Dev,
     /// Inode of the file.
-    pub inode: Inode,
+    pub inode: InodeId,
     /// Last known directory of the file.
-    pub parent: Option<Inode>,
+    pub parent: Option<InodeId>,
     /// Name of the file in `parent`; empty if unknown.
     pub name: Vec<u8>,
 }
 
 /// Result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum LookupResult {
     /// Path in this mount namespace.
     At {
         /// Any bytes except NUL.
@@ -67,7 +67,7 @@ impl Mounts {
 
     /// Looks up a file. `Err` if no mount of its filesystem is usable, e.g. because it was mounted
     /// after these mounts were read.
-    pub fn find(&self, wanted: &Wanted) -> io::Result<Found> {
+    pub fn find(&self, wanted: &FileQuery) -> io::Result<LookupResult> {
         let mut why = io::Error::from(io::ErrorKind::NotFound);
         for mount in self.for_device(wanted.dev) {
             match raised(|| find(&mount, wanted)) {
@@ -82,7 +82,7 @@ impl Mounts {
 /// Looks up a file through one mount. The mount is open only during the lookup, because an open
 /// file makes umount fail. A detached clone (open_tree(2)) would avoid that, but umount(8) would
 /// then return before the filesystem is written.
-fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
+fn find(mount: &Path, wanted: &FileQuery) -> io::Result<LookupResult> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = open(mount, flags, Mode::empty())?;
     if Dev::from_stat(fstat(&root)?.st_dev) != wanted.dev {
@@ -90,31 +90,31 @@ fn find(mount: &Path, wanted: &Wanted) -> io::Result<Found> {
     }
     let file = match by_handle(root.as_fd(), wanted.inode) {
         Ok(file) => file,
-        Err(Errno::STALE) => return Ok(Found::Gone),
-        Err(Errno::OVERFLOW | Errno::OPNOTSUPP) => return Ok(Found::Unknown),
+        Err(Errno::STALE) => return Ok(LookupResult::Gone),
+        Err(Errno::OVERFLOW | Errno::OPNOTSUPP) => return Ok(LookupResult::Unknown),
         Err(e) => return Err(e.into()),
     };
     let meta = fstat(&file)?;
     if meta.st_ino != wanted.inode.0 {
-        return Ok(Found::Unknown);
+        return Ok(LookupResult::Unknown);
     }
     let path = path_of(file.as_fd())?;
     if is_at(&path, &meta) {
-        return Ok(Found::At { path, deleted: false });
+        return Ok(LookupResult::At { path, deleted: false });
     }
     // The kernel appends this to a removed name (fs/d_path.c). A real name can also end with it.
     if let Some(was) = path.strip_suffix(b" (deleted)")
         // A lone / is an inode without a name, see below.
         && was.len() > 1
     {
-        return Ok(Found::At { path: was.to_vec(), deleted: true });
+        return Ok(LookupResult::At { path: was.to_vec(), deleted: true });
     }
     // The inode has no dentry with a name, because it was never looked up by name. Try its last
     // known directory.
-    Ok(in_directory(root.as_fd(), wanted, &meta).unwrap_or(Found::Unknown))
+    Ok(in_directory(root.as_fd(), wanted, &meta).unwrap_or(LookupResult::Unknown))
 }
 
-fn in_directory(root: BorrowedFd<'_>, wanted: &Wanted, meta: &Stat) -> Option<Found> {
+fn in_directory(root: BorrowedFd<'_>, wanted: &FileQuery, meta: &Stat) -> Option<LookupResult> {
     if wanted.name.is_empty() || wanted.name.contains(&b'/') {
         return None;
     }
@@ -124,7 +124,7 @@ fn in_directory(root: BorrowedFd<'_>, wanted: &Wanted, meta: &Stat) -> Option<Fo
         path.push(b'/');
     }
     path.extend(&wanted.name);
-    is_at(&path, meta).then_some(Found::At { path, deleted: false })
+    is_at(&path, meta).then_some(LookupResult::At { path, deleted: false })
 }
 
 /// True if `path` names the file of `meta`.
@@ -151,7 +151,7 @@ struct Handle {
     generation: u32,
 }
 
-fn by_handle(mount: BorrowedFd<'_>, (inode, generation): Inode) -> Result<OwnedFd, Errno> {
+fn by_handle(mount: BorrowedFd<'_>, (inode, generation): InodeId) -> Result<OwnedFd, Errno> {
     let mut handle = Handle {
         bytes: 8,
         kind: 1,

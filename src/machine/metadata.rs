@@ -7,7 +7,7 @@ use std::path::Path;
 use super::blocks::Blocks;
 use super::container;
 use super::privileges::raised;
-use super::superblock::{self, Superblock, Version};
+use super::superblock::{self, MdSuperblock, Version};
 use super::sys::{Sys, attribute, number};
 use super::types::{Array, Member};
 use crate::address::MemberSector;
@@ -167,7 +167,7 @@ impl Bitmap {
         &self,
         version: Version,
         member: &Member,
-        sb: Option<&Superblock>,
+        sb: Option<&MdSuperblock>,
     ) -> Option<(MemberSector, u64)> {
         if !self.internal {
             return None;

@@ -8,7 +8,7 @@ use std::process::Command;
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use super::programs;
-use crate::fs::xfs::{Geometry, MIN_AG_BYTES, ag_count, printed};
+use crate::fs::xfs::{MIN_AG_BYTES, XfsGeometry, ag_count, printed};
 use crate::printable;
 
 /// Options with a list of suboptions.
@@ -38,11 +38,11 @@ impl Suboption {
 
 /// Options of mkfs.xfs, as its user writes them. mkfs.xfs checks them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options(Vec<Suboption>);
+pub struct XfsOptions(Vec<Suboption>);
 
 /// The device and the array that a filesystem is planned for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Device {
+pub struct MkfsDevice {
     pub bytes: u64,
     /// Stripe unit in bytes that the device reports (`minimum_io_size`: md's chunk); 0 for none.
     pub chunk: u64,
@@ -52,7 +52,7 @@ pub struct Device {
     pub sector: u32,
 }
 
-impl Options {
+impl XfsOptions {
     /// Splits an option string into suboptions, with the rules of getopt(3) and getsubopt(3), and
     /// without quoting: no value contains a space.
     ///
@@ -147,7 +147,7 @@ impl Options {
     ///
     /// # Errors
     /// There is no mkfs.xfs, or it refuses the options or the size; with its reason.
-    pub fn plan(&self, device: Device) -> Result<Geometry, String> {
+    pub fn plan(&self, device: MkfsDevice) -> Result<XfsGeometry, String> {
         let Some(program) = programs::find("mkfs.xfs") else { return self.assumed(device) };
         let failed = |e: std::io::Error| format!("mkfs.xfs: {e}");
         let (data, data_name) = memory().map_err(failed)?;
@@ -172,7 +172,7 @@ impl Options {
 
     /// The geometry by `-d agsize=` alone: sizes and features that are most common, and the
     /// smallest log.
-    fn assumed(&self, device: Device) -> Result<Geometry, String> {
+    fn assumed(&self, device: MkfsDevice) -> Result<XfsGeometry, String> {
         let size = self.value('d', "agsize").and_then(bytes).filter(|_| self.0.len() == 1);
         let size = size.filter(|&size| size >= MIN_AG_BYTES).ok_or(
             "no mkfs.xfs on this machine, which is asked for the geometry: install xfsprogs, or \
@@ -194,7 +194,7 @@ impl Options {
 
     /// The options for a file that stands for the device: mkfs.xfs asks a device for its stripe and
     /// sectors.
-    fn for_device(&self, device: Device) -> Self {
+    fn for_device(&self, device: MkfsDevice) -> Self {
         let mut options = self.clone();
         options.0.retain(|o| !FLAGS.contains(o.letter));
         let block = self.value('b', "size").and_then(bytes).unwrap_or(4096).max(1);

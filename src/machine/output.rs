@@ -21,12 +21,12 @@ pub enum Destination {
     /// An open FIFO, pipe, terminal or character device. Opening a FIFO waits for its reader.
     Special(File),
     /// A regular file to create or replace.
-    File(Target),
+    File(OutputTarget),
 }
 
 /// The path of a regular file to create or replace.
 #[derive(Clone)]
-pub struct Target {
+pub struct OutputTarget {
     path: PathBuf,
     force: bool,
 }
@@ -41,7 +41,7 @@ pub struct Output {
 
 /// FILE.new, which becomes FILE on [`Pending::commit`] and is removed when dropped before that.
 pub struct Pending {
-    target: Target,
+    target: OutputTarget,
     done: bool,
 }
 
@@ -57,7 +57,7 @@ impl Destination {
         let found = match found {
             Ok(found) => found,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                return Target::new(path, force).map(Self::File);
+                return OutputTarget::new(path, force).map(Self::File);
             }
             Err(e) => return Err(e).with_context(|| format!("{name} cannot be written")),
         };
@@ -88,7 +88,7 @@ impl Destination {
         if !force {
             bail!("{name} already exists: name another file, or pass --force to replace it");
         }
-        Target::new(path, force).map(Self::File)
+        OutputTarget::new(path, force).map(Self::File)
     }
 
     /// A destination other than the standard output, on which the command prints its report.
@@ -140,7 +140,7 @@ impl Output {
     }
 }
 
-impl Target {
+impl OutputTarget {
     fn new(path: &Path, force: bool) -> Result<Self> {
         let name = path.display();
         if path.file_name().is_none() {

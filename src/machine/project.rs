@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use super::blocks::{Block, Blocks, Kind};
-use super::dm::{DmTables, Map, Target};
+use super::blocks::{Block, BlockKind, Blocks};
+use super::dm::{DmMapping, DmTables, DmTarget};
 use super::types::Dev;
 
 /// Maximum number of layers of devices. LVM on dm-crypt on a partition of md is four.
@@ -16,7 +16,7 @@ const PIECES: usize = 1 << 16;
 
 /// A run of sectors of a device, mapped to a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Piece {
+pub(super) struct MappedRun {
     /// The array or disk; during the walk, a device above them.
     pub base: Dev,
     /// First sector of the mapped device.
@@ -31,7 +31,7 @@ pub(super) struct Piece {
 pub(super) struct Projector<'a> {
     blocks: &'a Blocks,
     dm: &'a dyn DmTables,
-    tables: RefCell<HashMap<Dev, Result<Vec<Target>, String>>>,
+    tables: RefCell<HashMap<Dev, Result<Vec<DmTarget>, String>>>,
 }
 
 impl<'a> Projector<'a> {
@@ -40,27 +40,28 @@ impl<'a> Projector<'a> {
     }
 
     /// Maps a whole device, in sector order. `Err` is the reason why the mapping is unknown.
-    pub fn project(&self, block: &Block) -> Result<Vec<Piece>, String> {
+    pub fn project(&self, block: &Block) -> Result<Vec<MappedRun>, String> {
         let mut pieces = Vec::new();
         let mut budget = PIECES;
-        let whole = Piece { base: block.dev, sector: 0, base_sector: 0, sectors: block.sectors };
+        let whole =
+            MappedRun { base: block.dev, sector: 0, base_sector: 0, sectors: block.sectors };
         self.walk(whole, DEPTH, &mut budget, &mut pieces)?;
         Ok(pieces)
     }
 
     /// True if the table of this device has a dm-crypt target; false if the table is unreadable.
     pub fn encrypts(&self, block: &Block) -> bool {
-        matches!(block.kind, Kind::Dm { .. })
+        matches!(block.kind, BlockKind::Dm { .. })
             && self.table(block).is_ok_and(|t| t.iter().any(|t| t.encrypts))
     }
 
     /// Follows `run` down to arrays and disks.
     fn walk(
         &self,
-        run: Piece,
+        run: MappedRun,
         depth: usize,
         budget: &mut usize,
-        pieces: &mut Vec<Piece>,
+        pieces: &mut Vec<MappedRun>,
     ) -> Result<(), String> {
         if run.sectors == 0 {
             return Ok(());
@@ -80,7 +81,7 @@ impl<'a> Projector<'a> {
                 push(pieces, run);
                 Ok(())
             }
-            Kind::Partition { disk, start, .. } => {
+            BlockKind::Partition { disk, start, .. } => {
                 let lower = run.base_sector.checked_add(*start).ok_or_else(overflow)?;
                 let to = at(run, 0, (*disk, lower), run.sectors)?;
                 self.walk(to, depth - 1, budget, pieces)
@@ -98,11 +99,11 @@ impl<'a> Projector<'a> {
     fn through(
         &self,
         block: &Block,
-        target: &Target,
-        run: Piece,
+        target: &DmTarget,
+        run: MappedRun,
         depth: usize,
         budget: &mut usize,
-        pieces: &mut Vec<Piece>,
+        pieces: &mut Vec<MappedRun>,
     ) -> Result<(), String> {
         let begin = run.base_sector.max(target.start);
         let end = run
@@ -115,12 +116,12 @@ impl<'a> Projector<'a> {
         let skip = begin - run.base_sector;
         let inside = begin - target.start;
         match &target.map {
-            Map::To(dev, offset) => {
+            DmMapping::To(dev, offset) => {
                 let lower = offset.checked_add(inside).ok_or_else(overflow)?;
                 let to = at(run, skip, (*dev, lower), end - begin)?;
                 self.walk(to, depth, budget, pieces)
             }
-            Map::Striped(chunk, legs) => {
+            DmMapping::Striped(chunk, legs) => {
                 let mut sector = inside;
                 let stop = end - target.start;
                 while sector < stop {
@@ -137,14 +138,14 @@ impl<'a> Projector<'a> {
                 }
                 Ok(())
             }
-            Map::Opaque(kind) => Err(format!(
+            DmMapping::Opaque(kind) => Err(format!(
                 "{} uses device mapper's {kind} target, whose mapping raidtrace does not know",
                 block.name
             )),
         }
     }
 
-    fn table(&self, block: &Block) -> Result<Vec<Target>, String> {
+    fn table(&self, block: &Block) -> Result<Vec<DmTarget>, String> {
         self.tables
             .borrow_mut()
             .entry(block.dev)
@@ -166,8 +167,8 @@ fn overflow() -> String {
 }
 
 /// Maps `sectors` sectors of `run`, from `skip` on, to a device and sector one layer down.
-fn at(run: Piece, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<Piece, String> {
-    Ok(Piece {
+fn at(run: MappedRun, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<MappedRun, String> {
+    Ok(MappedRun {
         base: lower.0,
         sector: run.sector.checked_add(skip).ok_or_else(overflow)?,
         base_sector: lower.1,
@@ -177,7 +178,7 @@ fn at(run: Piece, skip: u64, lower: (Dev, u64), sectors: u64) -> Result<Piece, S
 
 /// Appends a piece. Merges it with the last one if both are contiguous on the device and on the
 /// base.
-fn push(pieces: &mut Vec<Piece>, next: Piece) {
+fn push(pieces: &mut Vec<MappedRun>, next: MappedRun) {
     if let Some(last) = pieces.last_mut()
         && last.base == next.base
         && last.sector.checked_add(last.sectors) == Some(next.sector)

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
-use super::array::Reader;
-use super::blocks::{Block, Blocks, Kind};
+use super::array::ArrayReader;
+use super::blocks::{Block, BlockKind, Blocks};
 use super::container::container_of;
 use super::crowded;
 use super::error::HostError;
@@ -82,7 +82,7 @@ pub fn resolve_again(
         targets.iter().filter_map(|target| machine.target(target).ok()).flatten().collect();
     if targets.is_empty() {
         chosen.extend(machine.mounted_bases(&|_, b| {
-            b.kind == Kind::Md { container: false } && is_running(&array_state(b))
+            b.kind == BlockKind::Md { container: false } && is_running(&array_state(b))
         }));
     }
     let still = |array: &&Array| {
@@ -184,8 +184,8 @@ impl<'a> Machine<'a> {
         let mut found = Vec::new();
         for base in self.blocks.bases(block.dev) {
             match base.kind {
-                Kind::Md { container: true } => return Err(self.container(base)),
-                Kind::Md { .. } => {
+                BlockKind::Md { container: true } => return Err(self.container(base)),
+                BlockKind::Md { .. } => {
                     let state = array_state(base);
                     if !is_running(&state) {
                         let state = if state.is_empty() { "gone" } else { &state };
@@ -224,7 +224,7 @@ impl<'a> Machine<'a> {
 
     /// Pairs of a running outer array and an array below one of its members.
     fn built_on(&self) -> Vec<(Dev, Dev)> {
-        let md = |b: &&Block| b.kind == Kind::Md { container: false };
+        let md = |b: &&Block| b.kind == BlockKind::Md { container: false };
         let mut pairs = Vec::new();
         for array in self.blocks.arrays() {
             if !is_running(&array_state(array)) {
@@ -269,7 +269,7 @@ impl<'a> Machine<'a> {
     /// Arrays with mounted filesystems, or else all running arrays (databases and virtual machines
     /// use some without one), or else disks with mounted filesystems.
     fn default(&self) -> Result<BTreeSet<Dev>, HostError> {
-        let arrays = self.mounted_bases(&|_, b| b.kind == Kind::Md { container: false });
+        let arrays = self.mounted_bases(&|_, b| b.kind == BlockKind::Md { container: false });
         // Read-only images: every snap is a loop device with a squashfs.
         let image = |m: &Mounted| {
             ["squashfs", "erofs", "iso9660"]
@@ -277,7 +277,7 @@ impl<'a> Machine<'a> {
                 .any(|t| m.mounts.first().is_some_and(|f| f.fstype == *t))
         };
         let disks = self.mounted_bases(&|m, b| {
-            !matches!(b.kind, Kind::Md { .. }) && !image(m) && m.role != DeviceRole::Swap
+            !matches!(b.kind, BlockKind::Md { .. }) && !image(m) && m.role != DeviceRole::Swap
         });
         [arrays, self.running_arrays(), disks]
             .into_iter()
@@ -301,7 +301,7 @@ impl<'a> Machine<'a> {
 
     fn describe(&self, chosen: &BTreeSet<Dev>, superblocks: bool) -> HostTopology {
         let projector = Projector::new(&self.blocks, self.sys.dm());
-        let mut reader = Reader {
+        let mut reader = ArrayReader {
             sys: self.sys,
             blocks: &self.blocks,
             projector: &projector,
@@ -312,7 +312,7 @@ impl<'a> Machine<'a> {
         let chosen = nested::with_nested(chosen, &self.built_on());
         for block in chosen.iter().filter_map(|dev| self.blocks.get(*dev)) {
             arrays.push(match block.kind {
-                Kind::Md { .. } => reader.md(block),
+                BlockKind::Md { .. } => reader.md(block),
                 _ => reader.single(block),
             });
         }

@@ -40,7 +40,7 @@ pub enum Version {
 
 /// Fields of a member's superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Superblock {
+pub struct MdSuperblock {
     /// First sector of the superblock.
     pub start: u64,
     /// Sectors of the superblock, rounded up to the logical block as md writes it.
@@ -63,7 +63,7 @@ pub struct Superblock {
 
 /// Reasons to reject a superblock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Reject {
+pub enum SuperblockError {
     /// Wrong magic.
     #[error("no md superblock found")]
     Magic,
@@ -139,7 +139,7 @@ pub fn parse(
     start: u64,
     sectors: u64,
     block_sectors: u64,
-) -> Result<Superblock, Reject> {
+) -> Result<MdSuperblock, SuperblockError> {
     match version {
         Version::V090 => parse_90(bytes, start),
         _ => parse_1(version, bytes, start, sectors, block_sectors),
@@ -152,21 +152,21 @@ fn parse_1(
     start: u64,
     sectors: u64,
     block_sectors: u64,
-) -> Result<Superblock, Reject> {
+) -> Result<MdSuperblock, SuperblockError> {
     let f = Fields(b);
     if f.u32(0) != MAGIC || f.u32(4) != 1 {
-        return Err(Reject::Magic);
+        return Err(SuperblockError::Magic);
     }
     let max_dev = f.u32(220) as usize;
     if max_dev > (SB_BYTES - ROLES) / 2 {
-        return Err(Reject::Nonsense("max_dev is too large"));
+        return Err(SuperblockError::Nonsense("max_dev is too large"));
     }
     let length = ROLES + 2 * max_dev;
     if checksum_1(&b[..length]) != f.u32(216) {
-        return Err(Reject::Checksum);
+        return Err(SuperblockError::Checksum);
     }
     if f.u64(144) != start {
-        return Err(Reject::Nonsense("super_offset is another sector"));
+        return Err(SuperblockError::Nonsense("super_offset is another sector"));
     }
     let features = f.u32(8);
     let has = |bit| features & bit != 0;
@@ -176,7 +176,7 @@ fn parse_1(
     let new_data_offset = if has(RESHAPE_ACTIVE) && has(NEW_OFFSET) {
         data_offset
             .checked_add_signed(i64::from(f.u32(124) as i32))
-            .ok_or(Reject::Nonsense("new data offset before the device"))?
+            .ok_or(SuperblockError::Nonsense("new data offset before the device"))?
     } else {
         data_offset
     };
@@ -184,15 +184,15 @@ fn parse_1(
     let room = if version == Version::V10 {
         start
     } else if data_offset.min(new_data_offset) < start + length {
-        return Err(Reject::Nonsense("data begins within the superblock"));
+        return Err(SuperblockError::Nonsense("data begins within the superblock"));
     } else {
         sectors.saturating_sub(data_offset)
     };
     if data_sectors < 10 {
-        return Err(Reject::Nonsense("fewer than 10 data sectors"));
+        return Err(SuperblockError::Nonsense("fewer than 10 data sectors"));
     }
     if data_sectors > room {
-        return Err(Reject::Nonsense("data ends after the end of the device"));
+        return Err(SuperblockError::Nonsense("data ends after the end of the device"));
     }
 
     // Offsets relative to the superblock are signed: version 1.0 has the bitmap before it.
@@ -205,7 +205,7 @@ fn parse_1(
         (length > 0 && u64::from(length) <= sectors - at).then_some((at, u64::from(length)))
     };
     let ppl = has(PPL) || has(MULTIPLE_PPLS);
-    Ok(Superblock {
+    Ok(MdSuperblock {
         start,
         sectors: length,
         data_offset,
@@ -221,17 +221,17 @@ fn parse_1(
 
 /// Parses version 0.90, which is in the byte order of the machine that created it. md does not
 /// convert it either.
-fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<Superblock, Reject> {
+fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<MdSuperblock, SuperblockError> {
     let word = |i: usize| u32::from_ne_bytes(Fields(b).bytes(4 * i));
     if word(0) != MAGIC || word(1) != 0 || word(2) < 90 {
-        return Err(Reject::Magic);
+        return Err(SuperblockError::Magic);
     }
     // Generic state begins at word 32: 33 is state, 38 the checksum. Personality at 64.
     if fold(checksum_90(b)) != fold(word(38)) {
-        return Err(Reject::Checksum);
+        return Err(SuperblockError::Checksum);
     }
     let bitmap_present = word(33) & (1 << 8) != 0;
-    Ok(Superblock {
+    Ok(MdSuperblock {
         start,
         sectors: 8,
         data_offset: 0,

@@ -82,7 +82,7 @@ impl V1 {
     }
 }
 
-fn v12(sb: V1) -> Result<Superblock, Reject> {
+fn v12(sb: V1) -> Result<MdSuperblock, SuperblockError> {
     parse(Version::V12, &sb.bytes(), 8, SECTORS, 1)
 }
 
@@ -157,7 +157,7 @@ fn a_reshape_moves_the_data() {
     };
     assert_eq!(v12(sb).unwrap().new_data_offset, 131_072);
     let before = V1 { new_offset: i32::MIN, ..sb };
-    assert!(matches!(v12(before), Err(Reject::Nonsense(_))));
+    assert!(matches!(v12(before), Err(SuperblockError::Nonsense(_))));
 }
 
 #[test]
@@ -170,12 +170,12 @@ fn rejects_what_the_kernel_rejects() {
         V1 { data_sectors: SECTORS, ..good },
         V1 { data_sectors: 9, ..good },
     ] {
-        assert!(matches!(v12(bad), Err(Reject::Nonsense(_))));
+        assert!(matches!(v12(bad), Err(SuperblockError::Nonsense(_))));
     }
     let mut torn = good.bytes();
     torn[33] ^= 1;
-    assert_eq!(parse(Version::V12, &torn, 8, SECTORS, 1), Err(Reject::Checksum));
-    assert_eq!(parse(Version::V12, &[0; SB_BYTES], 8, SECTORS, 1), Err(Reject::Magic));
+    assert_eq!(parse(Version::V12, &torn, 8, SECTORS, 1), Err(SuperblockError::Checksum));
+    assert_eq!(parse(Version::V12, &[0; SB_BYTES], 8, SECTORS, 1), Err(SuperblockError::Magic));
 }
 
 /// Version 0.90 of a RAID 5 of four with a bitmap.
@@ -202,7 +202,7 @@ fn version_090() {
     assert_eq!((sb.start, sb.sectors, sb.bitmap), (start, 8, Some(start + 8)));
     assert_eq!((sb.data_offset, sb.layout), (0, Some(2)));
     b[300] ^= 1;
-    assert_eq!(parse(Version::V090, &b, start, SECTORS, 1), Err(Reject::Checksum));
+    assert_eq!(parse(Version::V090, &b, start, SECTORS, 1), Err(SuperblockError::Checksum));
 }
 
 /// Writes members for `mdadm --examine`, to check these bytes against mdadm.

@@ -72,7 +72,7 @@ pub struct Named {
 }
 
 /// A line of /proc/kallsyms.
-struct Line<'a> {
+struct KallsymsLine<'a> {
     address: u64,
     kind: &'a str,
     name: &'a str,
@@ -80,7 +80,7 @@ struct Line<'a> {
     module: &'a str,
 }
 
-impl<'a> Line<'a> {
+impl<'a> KallsymsLine<'a> {
     /// Parses `ffffffff81000000 T _stext`, or `ffffffffc0100000 t good_group\t[ext4]` in a module.
     fn parse(line: &'a [u8]) -> Option<Self> {
         let mut words = std::str::from_utf8(line).ok()?.trim_ascii_end().splitn(3, ' ');
@@ -102,11 +102,11 @@ pub fn open(sys: &Sys) -> io::Result<File> {
 }
 
 /// Calls `on` for each symbol. Skips lines that are not symbols.
-fn each(text: impl Read, mut on: impl FnMut(Line<'_>)) {
+fn each(text: impl Read, mut on: impl FnMut(KallsymsLine<'_>)) {
     let mut line = Vec::new();
     let mut text = BufReader::with_capacity(1 << 16, text);
     while text.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        if let Some(symbol) = Line::parse(&line) {
+        if let Some(symbol) = KallsymsLine::parse(&line) {
             on(symbol);
         }
         line.clear();
@@ -139,8 +139,8 @@ impl Symbols {
         table
     }
 
-    fn add(&mut self, line: Line<'_>) {
-        let Line { address, kind, name, module } = line;
+    fn add(&mut self, line: KallsymsLine<'_>) {
+        let KallsymsLine { address, kind, name, module } = line;
         let (Ok(at), Ok(length)) = (u32::try_from(self.names.len()), u16::try_from(name.len()))
         else {
             return;

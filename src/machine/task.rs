@@ -50,7 +50,7 @@ pub fn process(sys: &Sys, pid: u32) -> Option<u32> {
 /// Whether a task sleeps. Two equal values in uninterruptible sleep mean that the task has not run
 /// in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sleep {
+pub struct TaskSleep {
     /// State D: it waits for a disk or a lock in the kernel.
     pub is_uninterruptible: bool,
     /// Number of voluntary context switches.
@@ -58,10 +58,10 @@ pub struct Sleep {
 }
 
 /// State of a task; `None` if the task has exited, or if /proc belongs to another PID namespace.
-pub fn sleep(sys: &Sys, pid: u32) -> Option<Sleep> {
+pub fn sleep(sys: &Sys, pid: u32) -> Option<TaskSleep> {
     let status = sys.text(&format!("/proc/{pid}/status")).filter(|_| sys.has_host_pids())?;
     let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
-    Some(Sleep {
+    Some(TaskSleep {
         is_uninterruptible: field("State:")?.starts_with('D'),
         switches: field("voluntary_ctxt_switches:")?.parse().ok()?,
     })

@@ -6,7 +6,7 @@ use super::decided::{Decided, JournalAt};
 use super::used::Used;
 use crate::address::FsBlock;
 use crate::fs::ext4::features::{compat, incompat};
-use crate::fs::ext4::{Collector, Journal, Superblock};
+use crate::fs::ext4::{Collector, Ext4Superblock, Journal};
 use crate::origin::Origin;
 
 /// Maximum number of blocks of an extent: EXT_INIT_MAX_LEN.
@@ -33,7 +33,7 @@ pub fn default_journal_blocks(blocks: u64) -> Option<u64> {
 
 /// Allocates the blocks of inodes.
 pub struct Inodes<'a> {
-    pub sb: &'a Superblock,
+    pub sb: &'a Ext4Superblock,
     pub decided: &'a Decided,
     /// Blocks in use, including bitmaps and inode tables.
     pub used: &'a mut Used,

@@ -25,9 +25,9 @@ pub use options::Options;
 pub use shape::MAX_GROUPS;
 
 use crate::fs::ext4::features::{compat, incompat};
-use crate::fs::ext4::{Collector, Journal, Layout, Range, Superblock};
+use crate::fs::ext4::{Collector, Ext4Layout, Ext4Superblock, Journal, Range};
 use inodes::Inodes;
-use tables::Tables;
+use tables::TableAllocator;
 use used::Used;
 
 /// Layout of the filesystem that mke2fs would create on a device of `bytes` bytes. `minimum_io` is
@@ -36,7 +36,12 @@ use used::Used;
 ///
 /// # Errors
 /// mke2fs would reject an option. The message names it.
-pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Result<Layout, String> {
+pub fn plan(
+    bytes: u64,
+    minimum_io: u64,
+    options: &Options,
+    conf: &Conf,
+) -> Result<Ext4Layout, String> {
     let decided = options.decide(bytes, minimum_io, conf)?;
     let mut sb = shape::superblock(&decided)?;
     let (mut used, mut places) = fixed(&sb);
@@ -65,8 +70,13 @@ pub fn plan(bytes: u64, minimum_io: u64, options: &Options, conf: &Conf) -> Resu
     Ok(layout(sb, ranges, journal, notes))
 }
 
-fn layout(sb: Superblock, ranges: Vec<Range>, journal: Journal, notes: Vec<String>) -> Layout {
-    Layout {
+fn layout(
+    sb: Ext4Superblock,
+    ranges: Vec<Range>,
+    journal: Journal,
+    notes: Vec<String>,
+) -> Ext4Layout {
+    Ext4Layout {
         block_size: sb.block_size,
         blocks: sb.blocks_count,
         groups: Some(sb.groups),
@@ -90,7 +100,7 @@ pub(crate) fn plan_first(
     minimum_io: u64,
     options: &Options,
     conf: &Conf,
-) -> Result<(Superblock, Layout), String> {
+) -> Result<(Ext4Superblock, Ext4Layout), String> {
     let decided = options.decide(bytes, minimum_io, conf)?;
     let whole = shape::superblock(&decided)?;
     let (blocks, per_flex) = (u64::from(whole.blocks_per_group), whole.groups_per_flex());
@@ -107,7 +117,7 @@ pub(crate) fn plan_first(
 }
 
 /// Blocks in use before bitmaps and inode tables are allocated, and their origins.
-fn fixed(sb: &Superblock) -> (Used, Collector) {
+fn fixed(sb: &Ext4Superblock) -> (Used, Collector) {
     let mut used = Used::new(sb.first_data_block.into(), sb.blocks_count);
     let mut places = Collector::default();
     sb.fixed_blocks(&mut |first, count, origin| {
@@ -122,7 +132,7 @@ fn fixed(sb: &Superblock) -> (Used, Collector) {
 ///
 /// # Errors
 /// The filesystem is too small.
-pub(crate) fn from_superblock(sb: Superblock) -> Result<Layout, String> {
+pub(crate) fn from_superblock(sb: Ext4Superblock) -> Result<Ext4Layout, String> {
     if u64::from(sb.groups) > MAX_GROUPS {
         let groups = sb.groups;
         return Err(format!(
@@ -136,18 +146,18 @@ pub(crate) fn from_superblock(sb: Superblock) -> Result<Layout, String> {
 /// Allocates bitmaps and inode tables. `packed` is `-E packed_meta_blocks`, which mke2fs ignores
 /// without flex_bg.
 fn tables(
-    sb: &Superblock,
+    sb: &Ext4Superblock,
     stride: u32,
     packed: bool,
     used: &mut Used,
     places: &mut Collector,
 ) -> Result<(), String> {
-    let mut tables = Tables { sb, used, places, stride: stride.into() };
+    let mut tables = TableAllocator { sb, used, places, stride: stride.into() };
     if packed && sb.has_incompat(incompat::FLEX_BG) { tables.pack() } else { tables.allocate() }
 }
 
 /// Superblocks, descriptors, bitmaps and inode tables for this superblock.
-fn placed(sb: Superblock, stride: u32, packed: bool) -> Result<Layout, String> {
+fn placed(sb: Ext4Superblock, stride: u32, packed: bool) -> Result<Ext4Layout, String> {
     let (mut used, mut places) = fixed(&sb);
     tables(&sb, stride, packed, &mut used, &mut places)?;
     let (ranges, overlap) = places.finish();

@@ -2,7 +2,7 @@
 //! (lib/ext2fs/initialize.c: ext2fs_initialize, calc_reserved_gdt_blocks).
 
 use super::decided::Decided;
-use crate::fs::ext4::Superblock;
+use crate::fs::ext4::Ext4Superblock;
 use crate::fs::ext4::features::{compat, incompat, ro_compat};
 
 /// Maximum clusters per group, for 16-bit counters in old descriptors
@@ -20,7 +20,7 @@ const LEAST_REST: u64 = 50;
 ///
 /// # Errors
 /// mke2fs would reject the parameters.
-pub fn superblock(d: &Decided) -> Result<Superblock, String> {
+pub fn superblock(d: &Decided) -> Result<Ext4Superblock, String> {
     let bigalloc = d.features.has_ro(ro_compat::BIGALLOC);
     let block = u64::from(d.block_size);
     let ratio = d.cluster / block;
@@ -71,7 +71,7 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
                  -i or a smaller -N"
             ));
         }
-        let mut sb = Superblock {
+        let mut sb = Ext4Superblock {
             block_size: d.block_size,
             blocks_count: blocks,
             first_data_block: first as u32,
@@ -92,7 +92,7 @@ pub fn superblock(d: &Decided) -> Result<Superblock, String> {
             raid_stride: d.stride as u16,
             raid_stripe_width: d.stripe_width,
             journal_inum: if features.has_compat(compat::HAS_JOURNAL) { 8 } else { 0 },
-            ..Superblock::default()
+            ..Ext4Superblock::default()
         };
         let rest = (blocks - first) % bpg;
         let needs = 2 + tables + if last_has_super(&sb, d) { 1 + gdt + reserved } else { 0 };
@@ -157,7 +157,7 @@ fn reserved_gdt(blocks: u64, first: u64, bpg: u64, per_block: u64, gdt: u64, mos
 }
 
 /// True if the last group counts as a group with a backup.
-fn last_has_super(sb: &Superblock, d: &Decided) -> bool {
+fn last_has_super(sb: &Ext4Superblock, d: &Decided) -> bool {
     if d.features.has_compat(compat::SPARSE_SUPER2) {
         // With two groups, the second is the first backup.
         return d.backups >= if sb.groups == 2 { 1 } else { 2 };

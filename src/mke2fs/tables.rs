@@ -3,12 +3,12 @@
 
 use super::used::Used;
 use crate::address::FsBlock;
-use crate::fs::ext4::{Collector, Superblock};
+use crate::fs::ext4::{Collector, Ext4Superblock};
 use crate::origin::Origin;
 
 /// Allocates bitmaps and inode tables of all groups, in order.
-pub struct Tables<'a> {
-    pub sb: &'a Superblock,
+pub struct TableAllocator<'a> {
+    pub sb: &'a Ext4Superblock,
     /// Blocks in use, including superblocks and descriptors.
     pub used: &'a mut Used,
     pub places: &'a mut Collector,
@@ -18,13 +18,13 @@ pub struct Tables<'a> {
 
 /// Allocations of the previous group in the same flex group.
 #[derive(Clone, Copy, Default)]
-struct Got {
+struct GroupTables {
     block_bitmap: u64,
     inode_bitmap: u64,
     table: u64,
 }
 
-impl Tables<'_> {
+impl TableAllocator<'_> {
     /// Allocates everything, flex group by flex group.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Tables<'_> {
             if per_flex == 1 {
                 self.allocate_group(group)?;
             } else if !self.allocate_flex_group(group, count, per_flex) {
-                let mut got = Got::default();
+                let mut got = GroupTables::default();
                 for i in 0..count {
                     got = self.allocate_in_flex_group(group + i, per_flex, got)?;
                 }
@@ -123,8 +123,8 @@ impl Tables<'_> {
         &mut self,
         group: u32,
         per_flex: u32,
-        before: Got,
-    ) -> Result<Got, String> {
+        before: GroupTables,
+    ) -> Result<GroupTables, String> {
         let last_group = self.last_of_flex(group, per_flex);
         let remaining = u64::from(last_group - group + 1);
         let last = self.end(last_group) - 1;
@@ -147,7 +147,7 @@ impl Tables<'_> {
         let start = self.offset(group, hint, remaining, each, per_flex);
         let table = self.used.find(start, last, each).ok_or_else(|| no_room(group))?;
         self.take(table, each, Origin::InodeTable);
-        Ok(Got { block_bitmap, inode_bitmap, table })
+        Ok(GroupTables { block_bitmap, inode_bitmap, table })
     }
 
     /// Allocates inside one group: the first free blocks or, with a stride, bitmaps shifted from

@@ -38,7 +38,7 @@ pub struct Boundary {
 }
 
 /// One filesystem of the array.
-pub struct Placed<'a> {
+pub struct PlacedFs<'a> {
     /// Mapping of the filesystem device's sectors to the array.
     pub segments: &'a [Segment],
     /// Fixed structures of the filesystem, sorted and disjoint.
@@ -51,7 +51,7 @@ pub struct Placed<'a> {
     pub xfs: bool,
 }
 
-impl Placed<'_> {
+impl PlacedFs<'_> {
     /// True if some blocks of the filesystem are split, as on a volume whose stripes are smaller
     /// than a block. A split block outside fixed structures counts as file data.
     pub fn cuts_blocks(&self) -> bool {
@@ -63,7 +63,7 @@ impl Placed<'_> {
 
 /// The table of one array. The first boundary is at sector 0. Sectors outside of filesystems are
 /// `raw`.
-pub fn boundaries(filesystems: &[Placed<'_>]) -> Vec<Boundary> {
+pub fn boundaries(filesystems: &[PlacedFs<'_>]) -> Vec<Boundary> {
     let mut pieces = Vec::new();
     for fs in filesystems {
         for segment in fs.segments {
@@ -126,7 +126,7 @@ fn push(table: &mut Vec<Boundary>, sector: ArraySector, code: u8) {
 
 /// Pieces of the ranges of `fs`, and of the gaps between them, that lie in `segment`: first sector,
 /// end, code.
-fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, ArraySector, u8)>) {
+fn project(fs: &PlacedFs<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, ArraySector, u8)>) {
     let from = segment.fs_sector;
     let to = segment.end().min(FsBlock(fs.blocks).sector(fs.block_sectors));
     let code = dynamic(fs.block_sectors, fs.xfs);
@@ -161,7 +161,7 @@ fn project(fs: &Placed<'_>, segment: &Segment, pieces: &mut Vec<(ArraySector, Ar
 
 #[cfg(test)]
 mod tests {
-    use super::{Boundary, Placed, block_sectors, boundaries, dynamic};
+    use super::{Boundary, PlacedFs, block_sectors, boundaries, dynamic};
     use crate::address::{ArraySector, FsBlock, FsSector};
     use crate::fs::SectorRange;
     use crate::machine::Segment;
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_filesystem_on_the_whole_array() {
-        let table = boundaries(&[Placed {
+        let table = boundaries(&[PlacedFs {
             segments: &[segment(0, 0, 1000)],
             ranges: &[
                 range(0, 1, Origin::Superblock),
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn a_partition_shifts_and_a_split_volume_jumps() {
         let segments = [segment(0, 5000, 88), segment(88, 2048, 712)];
-        let table = boundaries(&[Placed {
+        let table = boundaries(&[PlacedFs {
             segments: &segments,
             ranges: &[range(10, 2, Origin::InodeTable)],
             block_sectors: 8,
@@ -249,7 +249,7 @@ mod tests {
     fn table(filesystems: &[([Segment; 1], u64, u64)]) -> Vec<(u64, u8)> {
         let placed: Vec<_> = filesystems
             .iter()
-            .map(|(segments, block_sectors, blocks)| Placed {
+            .map(|(segments, block_sectors, blocks)| PlacedFs {
                 segments,
                 ranges: &[],
                 block_sectors: *block_sectors,
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn the_second_piece_of_a_split_block_is_file_data() {
         let segments = [segment(0, 100, 12), segment(12, 200, 20)];
-        let placed = Placed {
+        let placed = PlacedFs {
             segments: &segments,
             ranges: &[range(1, 1, Origin::InodeTable)],
             block_sectors: 8,
@@ -306,7 +306,7 @@ mod tests {
             ]
         );
         let placed =
-            Placed { segments: &segments, ranges: &[], block_sectors: 8, blocks: 4, xfs: false };
+            PlacedFs { segments: &segments, ranges: &[], block_sectors: 8, blocks: 4, xfs: false };
         assert_eq!(
             codes(&boundaries(&[placed])),
             [(0, RAW), (100, DYNAMIC), (112, RAW), (200, DATA), (204, DYNAMIC), (220, RAW)]
@@ -337,7 +337,7 @@ mod tests {
             let probe = ArraySector(probe);
             let table = boundaries(
                 &[
-                    Placed {
+                    PlacedFs {
                         segments: &segments,
                         ranges: &ranges,
                         block_sectors: 8,

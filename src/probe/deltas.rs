@@ -16,7 +16,7 @@ const MAX_IDLE_READINGS: u8 = 3;
 
 #[derive(Debug)]
 pub(super) struct Deltas<K> {
-    sums: HashMap<K, Sum>,
+    sums: HashMap<K, TaskDelta>,
 }
 
 impl<K> Default for Deltas<K> {
@@ -26,7 +26,7 @@ impl<K> Default for Deltas<K> {
 }
 
 #[derive(Debug, Default)]
-struct Sum {
+struct TaskDelta {
     /// Counters read from the table.
     moved: TaskCounters,
     /// Counters reported by earlier readings.

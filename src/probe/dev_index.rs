@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::wire::{DEV_HASH_BITS, DEV_WAYS, rt_dev_entry};
 
 /// A multiplier of the hash, and each device's slot.
-pub(super) type Placed = (u64, Vec<(u32, rt_dev_entry)>);
+pub(super) type DeviceSlots = (u64, Vec<(u32, rt_dev_entry)>);
 
 /// Multipliers to try. Of 1,024 random numbers, three or more share one of 8,192 buckets with 93 %
 /// of the multipliers, so that all of these fail once in 10^300 times.
@@ -18,7 +18,7 @@ pub(super) fn slots(dev: u32, mult: u64) -> Range<u32> {
 }
 
 /// Finds a multiplier for which every device has a slot.
-pub(super) fn place(entries: &[rt_dev_entry]) -> Option<Placed> {
+pub(super) fn place(entries: &[rt_dev_entry]) -> Option<DeviceSlots> {
     // Knuth's multiplicative method; the sequence of multipliers is fixed, so that a run can be
     // repeated.
     let mut mult = 0x9e37_79b9_7f4a_7c15_u64;

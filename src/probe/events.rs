@@ -31,11 +31,11 @@ pub enum Event {
     /// Completion of a request, or of a part of one, on a member.
     Completed(Completed),
     /// A run of the preceding `Completed`. Runs are in the order of their sectors.
-    Run(Run),
+    Run(OriginRun),
     /// Submission of a bio to an array.
     Submitted(Submitted),
     /// The bio of a submission was refused.
-    Refused(Refused),
+    Refused(RefusedBio),
 }
 
 /// A completed request, or a part of one.
@@ -58,8 +58,8 @@ pub struct Completed {
     pub sector: DiskSector,
     /// Length in bytes.
     pub length: u32,
-    /// Number of `Run`s that follow. 0: a single run of `origin`. `None`: earlier parts covered
-    /// all bytes.
+    /// Number of `OriginRun`s that follow. 0: a single run of `origin`. `None`: earlier parts
+    /// covered all bytes.
     pub runs: Option<u16>,
     /// Time of completion.
     pub now_ns: u64,
@@ -71,7 +71,7 @@ pub struct Completed {
 
 /// Consecutive bytes of a request with one origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
+pub struct OriginRun {
     pub origin: Origin,
     /// Number of bytes.
     pub bytes: u32,
@@ -96,13 +96,13 @@ pub struct Submitted {
     pub file: Option<FileId>,
     /// Time of submission, or the time at which the origin was found.
     pub now_ns: u64,
-    /// True if the bio has REQ_NOWAIT: a `Refused` may follow.
+    /// True if the bio has REQ_NOWAIT: a `RefusedBio` may follow.
     pub nowait: bool,
 }
 
 /// A refused bio. The fields are those of its [`Submitted`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedBio {
     /// Position of the array in the topology.
     pub array: u32,
     pub sector: ArraySector,
@@ -111,7 +111,7 @@ pub struct Refused {
 }
 
 /// Ring buffers, and events drained from them.
-pub(super) struct Events {
+pub(super) struct EventRings {
     /// Ring buffers of the CPUs. The events of each are almost ordered by time.
     rings: Vec<Ring<Event>>,
     _maps: Vec<MapHandle>,
@@ -146,7 +146,7 @@ pub(super) fn ring(buffer: Option<u32>) -> Result<MapHandle> {
         .context("creating a ring buffer")
 }
 
-impl Events {
+impl EventRings {
     pub(super) fn new(skel: &RaidtraceSkel<'_>, buffer: Option<u32>) -> Result<Self> {
         let maps = (0..online()).map(|_| ring(buffer)).collect::<Result<Vec<_>>>()?;
         // A CPU that is now offline shares the ring of another CPU.
@@ -252,7 +252,7 @@ fn decode(bytes: &[u8], events: &mut Vec<Event>) -> Option<()> {
             }));
             for run in rest.chunks_exact(size_of::<u32>()) {
                 let run = u32::read(run)?;
-                events.push(Event::Run(Run {
+                events.push(Event::Run(OriginRun {
                     origin: Origin::from_u8((run >> RUN_SHIFT) as u8)?,
                     bytes: (run << (32 - RUN_SHIFT)) >> (32 - RUN_SHIFT) << 9,
                 }));
@@ -263,7 +263,7 @@ fn decode(bytes: &[u8], events: &mut Vec<Event>) -> Option<()> {
             let (array, sector) = (u32::from(wire.array), ArraySector(wire.sector));
             let now_ns = wire.now_ns;
             if kind == REFUSED {
-                events.push(Event::Refused(Refused { array, sector, now_ns }));
+                events.push(Event::Refused(RefusedBio { array, sector, now_ns }));
                 return Some(());
             }
             let file = file_id(&wire.file);

@@ -16,7 +16,7 @@ use crate::machine::tracefs;
 /// their number of arguments, without the leading `void *`; `None` if the kernel lacks the
 /// tracepoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Facts {
+pub struct KernelFacts {
     /// The kernel describes its types (`/sys/kernel/btf/vmlinux`); without it nothing loads.
     pub btf: bool,
     /// `block_rq_issue(rq)`, or `(q, rq)` before 5.11 (5.10.y: before 5.10.137).
@@ -94,7 +94,7 @@ pub struct Facts {
     pub several_queues: bool,
 }
 
-impl Facts {
+impl KernelFacts {
     /// Probes the running kernel.
     pub fn gather() -> Self {
         super::log::collect();

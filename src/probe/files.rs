@@ -102,7 +102,7 @@ pub(super) fn drain<W: Wire, K>(
 }
 
 /// Counters of refused bios by key.
-type Refused<K> = Vec<(K, TaskCounters)>;
+type RefusedCounters<K> = Vec<(K, TaskCounters)>;
 
 /// Reads a table of refused bios as negative counters. Call this after the slots have been read.
 /// Removes the entries of earlier intervals, which come first. `key_of` returns true for an entry
@@ -110,7 +110,7 @@ type Refused<K> = Vec<(K, TaskCounters)>;
 pub(super) fn refused<W: Wire, K>(
     table: &impl MapCore,
     key_of: impl Fn(&W) -> (bool, Option<K>),
-) -> Result<(Refused<K>, Refused<K>)> {
+) -> Result<(RefusedCounters<K>, RefusedCounters<K>)> {
     let minus = |(key, io): (K, TaskCounters)| {
         let (bios, bytes) = (io.bios.wrapping_neg(), io.bytes.wrapping_neg());
         (key, TaskCounters { bios, bytes })

@@ -6,17 +6,17 @@ use anyhow::{Context as _, Result, ensure};
 use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{Link, MapCore, MapFlags, OpenMapMut, PrintLevel};
 
-use super::Facts;
+use super::KernelFacts;
 use super::btf::SLEEPING_RING;
 use super::clock::monotonic_ns;
 use super::deltas::Deltas;
-use super::events::Events;
+use super::events::EventRings;
 use super::filter::Filter;
 use super::generation::Generation;
 use super::log::{collect, keep, loader_error, refusal};
-use super::map_state::{MapState, Spare, Write};
+use super::map_state::{MapEntry, MapState, Spare};
 use super::member_ids::{MemberIds, Switchover};
-use super::object::{self, NO_SETTINGS, Planned as _, Refused, accepted};
+use super::object::{self, NO_SETTINGS, PlanError, Planned as _, accepted};
 use super::overhead::Meter;
 use super::plan::{Choice, Plan};
 use super::shadows::{SHADOWED, is_shadow};
@@ -61,7 +61,7 @@ pub struct Probe {
     /// Previous file counters; for dirtied data by file and thread.
     pub(super) file_deltas: Deltas<(FileKey, Option<u32>)>,
     /// Events of a recording.
-    pub(super) events: Option<Events>,
+    pub(super) events: Option<EventRings>,
     pub(super) filter: Filter,
     links: Vec<(&'static str, Link)>,
     /// Estimates the cost of the programs; `None` if it is not measured.
@@ -79,7 +79,7 @@ impl Probe {
     /// The kernel refused a required program or a map, with the verifier's reason.
     pub fn start(
         plan: &mut Plan,
-        facts: &Facts,
+        facts: &KernelFacts,
         tables: &Tables,
         account: bool,
         buffer: Option<u32>,
@@ -95,7 +95,7 @@ impl Probe {
         plan.notes.extend(note);
         let planned = plan.programs.iter().map(|c| c.program).collect();
         let skel = accepted(plan, |plan| {
-            load(plan, facts, tables, (spare, rows), buffer, after).map_err(Refused::Load)
+            load(plan, facts, tables, (spare, rows), buffer, after).map_err(PlanError::Load)
         })?;
         let mut probe = Self {
             arrays: tables.arrays.len() as u32,
@@ -109,7 +109,7 @@ impl Probe {
             interval: 0,
             task_deltas: Deltas::default(),
             file_deltas: Deltas::default(),
-            events: buffer.map(|_| Events::new(&skel, buffer)).transpose()?,
+            events: buffer.map(|_| EventRings::new(&skel, buffer)).transpose()?,
             filter: Filter::new(&skel.maps.rt_filter)?,
             skel,
             links: Vec::new(),
@@ -169,7 +169,7 @@ impl Probe {
         let two = |pair: &[u32]| rt_tiles { list: [pair[0], pair.get(1).copied().unwrap_or(0)] };
         put(&maps.rt_tiles, &tables.tiles.chunks(2).map(two).collect::<Vec<_>>())?;
         for (slot, entry) in &tables.index {
-            self.write(&Write::Index(*slot, *entry))?;
+            self.write(&MapEntry::Index(*slot, *entry))?;
         }
         Ok(())
     }
@@ -216,13 +216,13 @@ impl Probe {
         Ok(true)
     }
 
-    fn write(&self, write: &Write) -> Result<()> {
+    fn write(&self, write: &MapEntry) -> Result<()> {
         let maps = &self.skel.maps;
         let any = MapFlags::ANY;
         match write {
-            Write::Member(at, member) => maps.rt_members.update(at.bytes(), member.bytes(), any),
-            Write::Dev(at, dev) => maps.rt_devs.update(at.bytes(), dev.bytes(), any),
-            Write::Index(slot, entry) => {
+            MapEntry::Member(at, member) => maps.rt_members.update(at.bytes(), member.bytes(), any),
+            MapEntry::Dev(at, dev) => maps.rt_devs.update(at.bytes(), dev.bytes(), any),
+            MapEntry::Index(slot, entry) => {
                 let at = slot / DEV_WAYS;
                 let old = maps.rt_dev_index.lookup(at.bytes(), any)?.unwrap_or_default();
                 let mut bucket = rt_dev_bucket::read(&old).unwrap_or_default();
@@ -311,7 +311,7 @@ fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
 
 fn load(
     plan: &Plan,
-    facts: &Facts,
+    facts: &KernelFacts,
     tables: &Tables,
     (spare, rows): (Spare, u32),
     buffer: Option<u32>,

@@ -86,7 +86,7 @@ impl Pool {
 
 /// An entry of a map to be written.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Write {
+pub(super) enum MapEntry {
     Member(u32, rt_member),
     Dev(u32, rt_dev),
     Index(u32, rt_dev_entry),
@@ -94,7 +94,7 @@ pub(super) enum Write {
 
 /// Device, first sector and array of a member. These stay the same when the member's other
 /// properties change.
-type Identity = (u32, u64, u16);
+type MemberIdentity = (u32, u64, u16);
 
 /// Content of the maps.
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ pub(super) struct MapState {
     /// Members by id.
     members: HashMap<u32, rt_member>,
     member_ids: MemberIds,
-    positions: HashMap<Identity, usize>,
+    positions: HashMap<MemberIdentity, usize>,
     devs: BTreeMap<u32, (rt_dev_entry, rt_dev)>,
     /// Slots of the devices in the device index.
     slots: HashMap<u32, u32>,
@@ -135,7 +135,7 @@ impl MapState {
 
     /// Content of the maps for `tables`, and the ordered writes that produce it. `None` if the maps
     /// cannot be updated in place.
-    pub(super) fn updated(&self, tables: &Tables) -> Option<(Self, Vec<Write>, Switchover)> {
+    pub(super) fn updated(&self, tables: &Tables) -> Option<(Self, Vec<MapEntry>, Switchover)> {
         if self.layouts != tables.layout_digest() || self.arrays.len() != tables.arrays.len() {
             return None;
         }
@@ -154,7 +154,7 @@ impl MapState {
         &mut self,
         was: &Self,
         tables: &Tables,
-        writes: &mut Vec<Write>,
+        writes: &mut Vec<MapEntry>,
     ) -> Option<Switchover> {
         let identities = identities(tables);
         let mut before: Vec<Vec<u32>> = (0..was.member_ids.len())
@@ -177,7 +177,7 @@ impl MapState {
             let fresh = self.free_members.take(1)?;
             all_fresh.push(fresh);
             self.members.insert(fresh, *member);
-            writes.push(Write::Member(fresh, *member));
+            writes.push(MapEntry::Member(fresh, *member));
             if let Some(ids) = old.and_then(|p| before.get_mut(p)) {
                 ids.push(fresh);
             }
@@ -212,7 +212,7 @@ impl MapState {
         Some(())
     }
 
-    fn devs(&mut self, was: &Self, tables: &Tables, writes: &mut Vec<Write>) -> Option<()> {
+    fn devs(&mut self, was: &Self, tables: &Tables, writes: &mut Vec<MapEntry>) -> Option<()> {
         self.devs.clear();
         let mut index = Vec::new();
         // A program may have just read the entry of a device that is gone.
@@ -244,7 +244,7 @@ impl MapState {
                         self.free_devs.give(u32::from(had.index), 1);
                     }
                     let fresh = self.free_devs.take(1)?;
-                    writes.push(Write::Dev(fresh, dev));
+                    writes.push(MapEntry::Dev(fresh, dev));
                     u16::try_from(fresh).ok()?
                 }
             };
@@ -255,7 +255,7 @@ impl MapState {
             taken.insert(slot);
             self.slots.insert(entry.dev, slot);
             if had.is_none_or(|(h, _)| *h != entry) {
-                index.push(Write::Index(slot, entry));
+                index.push(MapEntry::Index(slot, entry));
             }
             self.devs.insert(entry.dev, (entry, dev));
         }
@@ -266,7 +266,7 @@ impl MapState {
             // A program that has just read the entry still uses its index, so only `dev` is
             // cleared.
             let gone = rt_dev_entry { dev: 0, ..*entry };
-            index.extend(was.slots.get(number).map(|slot| Write::Index(*slot, gone)));
+            index.extend(was.slots.get(number).map(|slot| MapEntry::Index(*slot, gone)));
             self.free_devs.give(u32::from(entry.index), 1);
             self.free_slots.give(dev.slot_base, dev.nr_slots);
         }
@@ -282,7 +282,7 @@ fn watched(tables: &Tables) -> impl Iterator<Item = (rt_dev_entry, rt_dev)> + '_
 }
 
 /// Identities of members by position. Members that are absent from this machine are left out.
-fn identities(tables: &Tables) -> HashMap<usize, Identity> {
+fn identities(tables: &Tables) -> HashMap<usize, MemberIdentity> {
     let parts = |(entry, dev): (rt_dev_entry, rt_dev)| {
         let parts = dev.parts.into_iter().take(dev.nr_parts as usize);
         parts.map(move |p| (p.member as usize, (entry.dev, p.start, p.array)))

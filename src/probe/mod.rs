@@ -51,11 +51,11 @@ mod symbols;
 pub mod tables;
 mod tiles;
 
-pub use facts::Facts;
+pub use facts::KernelFacts;
 pub use generation::Generation;
 pub use load::Probe;
 pub use log::log;
-pub use plan::{Dirtied, Need, Plan, plan};
+pub use plan::{DirtiedCounting, Need, Plan, plan};
 
 skeleton!(skel, "/raidtrace.skel.rs");
 skeleton!(profile_skel, "/raidtrace_profile.skel.rs");

@@ -28,7 +28,7 @@ pub(super) trait Planned {
 }
 
 /// Why the programs of a plan do not run.
-pub(super) enum Refused {
+pub(super) enum PlanError {
     /// The kernel refused to load a program, which libbpf's messages name, or a map.
     Load(Error),
     /// The kernel refused to attach this program.
@@ -40,19 +40,19 @@ pub(super) enum Refused {
 /// Calls `load` until the kernel accepts the programs of the plan.
 ///
 /// # Errors
-/// The kernel refused a program that the plan does not drop, or a map; or [`Refused::Other`].
+/// The kernel refused a program that the plan does not drop, or a map; or [`PlanError::Other`].
 pub(super) fn accepted<P: Planned, T>(
     plan: &mut P,
-    load: impl Fn(&P) -> Result<T, Refused>,
+    load: impl Fn(&P) -> Result<T, PlanError>,
 ) -> Result<T> {
     loop {
         let (refused, why, error) = match load(plan) {
             Ok(loaded) => return Ok(loaded),
-            Err(Refused::Other(error)) => return Err(error),
-            Err(Refused::Attach(program, error)) => {
+            Err(PlanError::Other(error)) => return Err(error),
+            Err(PlanError::Attach(program, error)) => {
                 (Some(program), short(&format!("{error:#}")), error)
             }
-            Err(Refused::Load(error)) => {
+            Err(PlanError::Load(error)) => {
                 let why = loader_error();
                 let mut names = plan.names().into_iter();
                 let refused = names.find(|p| why.contains(&format!("'{p}'")));

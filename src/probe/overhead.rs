@@ -35,7 +35,7 @@ const ISOLATED: &str = "the overhead is not measured: CPUs are isolated (isolcpu
 /// Measures loaded programs until it is dropped.
 pub(super) struct Meter {
     shared: Arc<Mutex<Slices>>,
-    estimate: Estimate,
+    estimate: RunTimeEstimate,
     read: Instant,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -51,7 +51,7 @@ impl Meter {
     ) -> Option<Self> {
         let owned = |(_, p): (_, Program<'_>)| p.as_fd().try_clone_to_owned().ok();
         let programs = programs(object, names).map(owned).collect::<Option<_>>()?;
-        let mut slices = Slices { programs, open: None, sum: Sum::default() };
+        let mut slices = Slices { programs, open: None, sum: RunTime::default() };
         let now = Instant::now();
         let may_enable = isolated().is_empty();
         if always_enabled() {
@@ -74,7 +74,7 @@ impl Meter {
             .ok()?;
         Some(Self {
             shared,
-            estimate: Estimate::default(),
+            estimate: RunTimeEstimate::default(),
             read: now,
             stop: Some(stop),
             thread: Some(thread),
@@ -157,7 +157,7 @@ fn enable() -> Option<OwnedFd> {
 
 /// Run time and runs within slices, and the length of the slices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Sum {
+struct RunTime {
     ns: u64,
     runs: u64,
     length: Duration,
@@ -168,7 +168,7 @@ struct Slices {
     programs: Vec<OwnedFd>,
     /// Start of the open slice, and the kernel's sums at that time.
     open: Option<(Instant, u64, u64)>,
-    sum: Sum,
+    sum: RunTime,
 }
 
 impl Slices {
@@ -202,20 +202,20 @@ impl Slices {
 
 /// Scales slices to the time between two readings.
 #[derive(Default)]
-struct Estimate {
-    seen: Sum,
+struct RunTimeEstimate {
+    seen: RunTime,
     /// The most recent slices, used for an interval without slices.
-    last: Sum,
+    last: RunTime,
     ns: f64,
     runs: f64,
     measured: Duration,
     unmeasured: Duration,
 }
 
-impl Estimate {
+impl RunTimeEstimate {
     /// Cumulative overhead after another `elapsed`. `sum` covers all slices so far.
-    fn advance(&mut self, elapsed: Duration, sum: Sum) -> Overhead {
-        let new = Sum {
+    fn advance(&mut self, elapsed: Duration, sum: RunTime) -> Overhead {
+        let new = RunTime {
             ns: sum.ns - self.seen.ns,
             runs: sum.runs - self.seen.runs,
             length: sum.length - self.seen.length,
@@ -243,17 +243,17 @@ impl Estimate {
 
 #[cfg(test)]
 mod tests {
-    use super::{Duration, Estimate, PERIOD, SLICE, Sum};
+    use super::{Duration, PERIOD, RunTime, RunTimeEstimate, SLICE};
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    fn sum(ns: u64, runs: u64, ms: u64) -> Sum {
-        Sum { ns, runs, length: MS(ms) }
+    fn sum(ns: u64, runs: u64, ms: u64) -> RunTime {
+        RunTime { ns, runs, length: MS(ms) }
     }
 
     #[test]
     fn slices_are_scaled_to_the_interval() {
-        let mut estimate = Estimate::default();
+        let mut estimate = RunTimeEstimate::default();
         let first = estimate.advance(MS(1000), sum(4_000, 40, 20));
         assert_eq!((first.bpf_ns, first.bpf_events), (200_000, 2_000));
         assert_eq!((first.measured_ns, first.unmeasured_ns), (20_000_000, 980_000_000));
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn an_interval_without_a_slice_has_the_rate_of_the_last_one() {
-        let mut estimate = Estimate::default();
+        let mut estimate = RunTimeEstimate::default();
         let first = estimate.advance(MS(100), sum(1_000, 10, 5));
         let second = estimate.advance(MS(100), sum(1_000, 10, 5)).since(first);
         assert_eq!((second.bpf_ns, second.bpf_events), (20_000, 200));
@@ -275,14 +275,14 @@ mod tests {
 
     #[test]
     fn before_the_first_slice_nothing_is_known() {
-        let overhead = Estimate::default().advance(MS(3), Sum::default());
+        let overhead = RunTimeEstimate::default().advance(MS(3), RunTime::default());
         assert_eq!((overhead.bpf_ns, overhead.bpf_events), (0, 0));
         assert!(overhead.is_estimate());
     }
 
     #[test]
     fn a_slice_that_covers_the_interval_needs_no_scaling() {
-        let mut estimate = Estimate::default();
+        let mut estimate = RunTimeEstimate::default();
         let overhead = estimate.advance(MS(500), sum(7_777, 77, 500));
         assert_eq!((overhead.bpf_ns, overhead.bpf_events), (7_777, 77));
         assert!(!overhead.is_estimate());

@@ -1,7 +1,7 @@
 //! Selects the programs to load from the kernel facts, and notes figures that the kernel cannot
 //! give. Pure.
 
-use super::Facts;
+use super::KernelFacts;
 use super::btf::NO_TYPES;
 use super::fields::LOST;
 use super::object::Planned;
@@ -37,7 +37,7 @@ impl Choice {
 
 /// Counting of data that tasks dirty and that is written later.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Dirtied {
+pub enum DirtiedCounting {
     /// Dirtied data is not counted.
     #[default]
     No,
@@ -66,7 +66,7 @@ pub struct Need {
     /// An XFS filesystem is on an array.
     pub xfs: bool,
     /// Counting of dirtied data.
-    pub dirtied: Dirtied,
+    pub dirtied: DirtiedCounting,
     /// A filesystem has hidden quota files (the `quota` feature).
     pub quota: bool,
     /// Waits for room in a journal are counted.
@@ -150,7 +150,7 @@ const BIO_COMPLETE_SHADOW: Choice = Choice::optional(
 /// # Errors
 ///
 /// One line: what is missing, why, and what to do.
-pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
+pub fn plan(facts: &KernelFacts, need: Need) -> Result<Plan, String> {
     if !facts.btf {
         return Err(NO_TYPES.to_owned());
     }
@@ -256,10 +256,10 @@ pub fn plan(facts: &Facts, need: Need) -> Result<Plan, String> {
     if need.quota && (facts.free_blocks == Some(4) || facts.ext4_module_btf) {
         plan.programs.push(QUOTA);
     }
-    if need.dirtied != Dirtied::No && need.ext4 {
-        plan.dirtied_metadata(facts, need.dirtied == Dirtied::ByOrigin);
+    if need.dirtied != DirtiedCounting::No && need.ext4 {
+        plan.dirtied_metadata(facts, need.dirtied == DirtiedCounting::ByOrigin);
     }
-    if need.dirtied != Dirtied::No && (need.ext4 || need.xfs) {
+    if need.dirtied != DirtiedCounting::No && (need.ext4 || need.xfs) {
         plan.dirtied_data(facts);
     }
     if need.ext4 && need.journals {
@@ -352,7 +352,7 @@ impl Plan {
 
     /// Hooks the function that dirties a block if origins are wanted and the kernel permits it.
     /// Otherwise hooks the end of a handle.
-    fn dirtied_metadata(&mut self, facts: &Facts, by_origin: bool) {
+    fn dirtied_metadata(&mut self, facts: &KernelFacts, by_origin: bool) {
         let typed = facts.handle_stats == Some(8) || facts.jbd2_module_btf;
         if typed && by_origin && facts.ftrace {
             self.programs.push(DIRTY_BLOCK);
@@ -368,7 +368,7 @@ impl Plan {
     }
 
     /// Hooks the tracepoint of a page of any filesystem that becomes dirty.
-    fn dirtied_data(&mut self, facts: &Facts) {
+    fn dirtied_data(&mut self, facts: &KernelFacts) {
         if facts.dirty_folio == Some(2) {
             self.programs.push(DIRTY_FOLIO);
         } else if facts.dirty_page == Some(2) {
@@ -379,7 +379,7 @@ impl Plan {
     }
 
     /// Adds the programs that time checkpoints.
-    fn journals(&mut self, facts: &Facts) {
+    fn journals(&mut self, facts: &KernelFacts) {
         let typed = (facts.checkpoint, facts.checkpoint_stats) == (Some(2), Some(3));
         if !typed && !facts.jbd2_module_btf {
             let why = "this kernel does not describe jbd2's tracepoints";

@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 pub(super) const ALL: usize = i32::MAX as usize;
 
 /// Appends the content of a record; `None` if it is malformed.
-type Decode<T> = fn(&[u8], &mut Vec<T>) -> Option<()>;
+type Decoder<T> = fn(&[u8], &mut Vec<T>) -> Option<()>;
 
 /// A ring buffer whose records are decoded to `T`.
 pub(super) struct Ring<T> {
@@ -30,7 +30,7 @@ struct Drained<T> {
 }
 
 impl<T> Drained<T> {
-    fn add(&mut self, bytes: &[u8], decode: Decode<T>) {
+    fn add(&mut self, bytes: &[u8], decode: Decoder<T>) {
         if decode(bytes, &mut self.decoded).is_none() {
             self.bad += 1;
         }
@@ -39,7 +39,7 @@ impl<T> Drained<T> {
 
 impl<T: 'static> Ring<T> {
     /// Maps a ring buffer.
-    pub(super) fn new(map: &impl MapCore, decode: Decode<T>) -> Result<Self> {
+    pub(super) fn new(map: &impl MapCore, decode: Decoder<T>) -> Result<Self> {
         let drained = Rc::new(RefCell::new(Drained { decoded: Vec::new(), bad: 0 }));
         let into = Rc::clone(&drained);
         let mut builder = RingBufferBuilder::new();

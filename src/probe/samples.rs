@@ -35,7 +35,7 @@ const RECORD: usize = size_of::<rt_sample>() + FRAMES * size_of::<u64>() + 8;
 
 /// A sample of a CPU that was not idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sample {
+pub struct CpuSample {
     /// CPU number.
     pub cpu: u32,
     /// Thread id in the initial PID namespace; 0 for softirqs on an otherwise idle CPU.
@@ -47,12 +47,12 @@ pub struct Sample {
     /// Time in ns (CLOCK_MONOTONIC).
     pub now_ns: u64,
     /// Call stack.
-    pub stack: Stack,
+    pub stack: RawStack,
 }
 
 /// A call stack.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Stack {
+pub enum RawStack {
     /// In the kernel: the instruction pointer, then the return addresses.
     Kernel(Vec<u64>),
     /// In user space.
@@ -73,7 +73,7 @@ pub struct Ticks {
 /// Perf events and the samples drained from their ring buffer. Dropping it closes the events.
 pub struct Samples {
     skel: RaidtraceProfileSkel<'static>,
-    ring: Ring<Sample>,
+    ring: Ring<CpuSample>,
     hertz: u32,
     cpus: BTreeMap<u32, Link>,
     /// Ticks by CPU since the start.
@@ -161,7 +161,7 @@ impl Samples {
     }
 
     /// Moves the samples of the ring buffer to `samples`, ordered by time for each CPU.
-    pub fn drain(&mut self, samples: &mut Vec<Sample>) -> Result<()> {
+    pub fn drain(&mut self, samples: &mut Vec<CpuSample>) -> Result<()> {
         self.ring.drain(ALL, samples).map(|_| ())
     }
 
@@ -299,7 +299,7 @@ fn explain(
 }
 
 /// Appends a sample of the program; `None` if it is malformed.
-fn decode(bytes: &[u8], samples: &mut Vec<Sample>) -> Option<()> {
+fn decode(bytes: &[u8], samples: &mut Vec<CpuSample>) -> Option<()> {
     let wire = rt_sample::read(bytes)?;
     let frames = usize::from(wire.frames);
     if frames > FRAMES {
@@ -311,16 +311,16 @@ fn decode(bytes: &[u8], samples: &mut Vec<Sample>) -> Option<()> {
         .chunks_exact(size_of::<u64>())
         .filter_map(u64::read)
         .collect();
-    samples.push(Sample {
+    samples.push(CpuSample {
         cpu: wire.cpu,
         pid: wire.pid,
         tgid: wire.tgid,
         comm: wire.comm.iter().copied().take_while(|b| *b != 0).collect(),
         now_ns: wire.now_ns,
         stack: match wire.mode {
-            KERNEL if frames > 0 => Stack::Kernel(stack),
-            USER => Stack::User,
-            NO_STACK => Stack::Unknown,
+            KERNEL if frames > 0 => RawStack::Kernel(stack),
+            USER => RawStack::User,
+            NO_STACK => RawStack::Unknown,
             _ => return None,
         },
     });

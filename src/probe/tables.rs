@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
-use super::boundaries::{Placed, boundaries};
+use super::boundaries::{PlacedFs, boundaries};
 use super::dev_index;
-use super::plan::{Dirtied, Need};
+use super::plan::{DirtiedCounting, Need};
 use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
@@ -132,7 +132,7 @@ impl Tables {
             bio_based: devs
                 .values()
                 .any(|(_, d)| d.flags & (DEV_STACKED | DEV_NESTED | DEV_REBUILDS) != 0),
-            dirtied: Dirtied::No,
+            dirtied: DirtiedCounting::No,
             journals: true,
             nothing: false,
             ext4: tables.arrays.iter().any(|a| a.flags & ARRAY_EXT != 0),
@@ -262,7 +262,7 @@ impl Tables {
         let placed: Vec<_> = known
             .iter()
             .zip(&ranges)
-            .map(|((fs, layout), ranges)| Placed {
+            .map(|((fs, layout), ranges)| PlacedFs {
                 segments: &fs.segments,
                 ranges,
                 block_sectors: layout.block_sectors(),

@@ -13,7 +13,7 @@ pub(super) struct Raid456 {
     ring: u32,
     rows: u64,
     rotation: Rotation,
-    order: Order,
+    order: DataOrder,
     q: Q,
 }
 
@@ -32,7 +32,7 @@ enum Rotation {
 
 /// Order of data chunks in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
+enum DataOrder {
     /// Starts on member 0 in each row and skips parity.
     Asymmetric,
     /// Starts after parity and wraps.
@@ -59,7 +59,7 @@ impl Raid456 {
         disks: u32,
         rows: u64,
     ) -> Result<Self, GeometryError> {
-        use Order::{Asymmetric, Symmetric};
+        use DataOrder::{Asymmetric, Symmetric};
         use Rotation::{Fixed, Left, LeftNext, Right};
 
         let q = if level == Level::Raid6 { Q::Next } else { Q::None };
@@ -137,11 +137,11 @@ impl Raid456 {
         let (row, d) = (chunk / data, (chunk % data) as u32);
         let (p, _) = self.parity(row);
         let slot = match self.order {
-            Order::Symmetric => (p + self.skip() + d) % self.ring,
+            DataOrder::Symmetric => (p + self.skip() + d) % self.ring,
             // Q has wrapped to slot 0: Q D D P
-            Order::Asymmetric if self.q == Q::Next && p == self.ring - 1 => d + 1,
-            Order::Asymmetric if d >= p => d + self.skip(),
-            Order::Asymmetric => d,
+            DataOrder::Asymmetric if self.q == Q::Next && p == self.ring - 1 => d + 1,
+            DataOrder::Asymmetric if d >= p => d + self.skip(),
+            DataOrder::Asymmetric => d,
         };
         (slot, row)
     }
@@ -156,10 +156,10 @@ impl Raid456 {
             return Chunk::Q;
         }
         let d = match self.order {
-            Order::Symmetric => (slot + 2 * self.ring - p - self.skip()) % self.ring,
-            Order::Asymmetric if self.q == Q::Next && p == self.ring - 1 => slot - 1,
-            Order::Asymmetric if slot > p => slot - self.skip(),
-            Order::Asymmetric => slot,
+            DataOrder::Symmetric => (slot + 2 * self.ring - p - self.skip()) % self.ring,
+            DataOrder::Asymmetric if self.q == Q::Next && p == self.ring - 1 => slot - 1,
+            DataOrder::Asymmetric if slot > p => slot - self.skip(),
+            DataOrder::Asymmetric => slot,
         };
         Chunk::Data(row * u64::from(self.data) + u64::from(d))
     }

@@ -11,7 +11,8 @@ use crate::analysis::alloc::figures::{
     has_given, has_groups, is_hooked, notes,
 };
 use crate::analysis::alloc::{
-    AllocSnapshot, Counts, Cpu, Fragmentation, FsAlloc, Known, MbCount, Reason, Searching, Source,
+    AllocContext, AllocSnapshot, Counts, Cpu, FigureSource, Fragmentation, FsAlloc, MbCount,
+    Reason, Searching,
 };
 use crate::analysis::hist::Hist;
 use crate::analysis::item::Item;
@@ -28,9 +29,9 @@ mod tests;
 
 use super::interval::{self, clip, device, number};
 use super::limits::at_most;
-use quantiles::Quantiles;
-use searches::{Looked, Searches};
-use shares::{File, Task};
+use quantiles::QuantilesLine;
+use searches::{GroupsLine, Searches};
+use shares::{FileShareLine, TaskShareLine};
 use stacks::Stacks;
 
 /// Version of the JSON.
@@ -48,7 +49,7 @@ const TEXTS: usize = 4096;
 
 /// An interval read from a recording.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub struct RecordedAlloc {
     /// Figures of the interval.
     pub snapshot: AllocSnapshot,
     /// Kernel stacks sampled in the interval. CPUs and threads are in `snapshot` only.
@@ -58,24 +59,24 @@ pub struct Recorded {
 /// An interval as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Interval {
+pub struct AllocInterval {
     schema: String,
     time: String,
     interval_s: f64,
     #[serde(deserialize_with = "at_most::<_, _, FILESYSTEMS>")]
-    filesystems: Vec<Filesystem>,
+    filesystems: Vec<FilesystemLine>,
     #[serde(deserialize_with = "at_most::<_, _, TEXTS>")]
     criteria: Vec<String>,
     cpu: Option<Cpu>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
-    cpus: Vec<OneCpu>,
+    cpus: Vec<CpuLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     on_cpu: Vec<Thread>,
     /// Number of mounted ext4 filesystems that are not watched. Their samples are also in `cpu`.
     other_filesystems: u64,
-    sources: BTreeMap<String, Source>,
-    lost: Lost,
-    overhead: Overhead,
+    sources: BTreeMap<String, FigureSource>,
+    lost: LostEvents,
+    overhead: OverheadLine,
     #[serde(deserialize_with = "at_most::<_, _, TEXTS>")]
     notes: Vec<String>,
     /// Only in recordings.
@@ -85,7 +86,7 @@ pub struct Interval {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Overhead {
+struct OverheadLine {
     bpf_ns: u64,
     bpf_events: u64,
     estimated: bool,
@@ -94,13 +95,13 @@ struct Overhead {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Lost {
+struct LostEvents {
     events: u64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Filesystem {
+struct FilesystemLine {
     name: String,
     mount: Option<String>,
     dev: String,
@@ -116,23 +117,23 @@ struct Filesystem {
     given: Option<u64>,
     got_blocks: Option<u64>,
     nanoseconds: Option<u64>,
-    latency_us: Option<Quantiles>,
+    latency_us: Option<QuantilesLine>,
     searches: Option<Searches>,
     preallocated: Option<u64>,
     discards: Option<u64>,
-    looked: Option<Looked>,
+    looked: Option<GroupsLine>,
     mb_stats: Option<MbCount>,
     bitmaps: Option<Bitmaps>,
     reads: Option<Reads>,
-    waits_us: Option<Quantiles>,
+    waits_us: Option<QuantilesLine>,
     #[serde(deserialize_with = "at_most::<_, _, MEMBERS>")]
-    members: Vec<Member>,
+    members: Vec<MemberLine>,
     fragmentation: Option<Fragmentation>,
-    known: Known,
+    known: AllocContext,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
-    tasks: Vec<Task>,
+    tasks: Vec<TaskShareLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
-    files: Vec<File>,
+    files: Vec<FileShareLine>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -151,16 +152,16 @@ struct Reads {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Member {
+struct MemberLine {
     name: String,
     requests: u64,
     bytes: u64,
-    device_us: Quantiles,
+    device_us: QuantilesLine,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct OneCpu {
+struct CpuLine {
     cpu: u32,
     #[serde(flatten)]
     samples: Cpu,
@@ -186,7 +187,7 @@ fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
     hexadecimal.and_then(|h| unhex(&h)).unwrap_or_else(|| text.into_bytes())
 }
 
-impl Filesystem {
+impl FilesystemLine {
     fn new(s: &AllocSnapshot, fs: &FsAlloc) -> Self {
         let c = &fs.counts;
         let (requested, given) = (has(s, REQUESTS, c.requests > 0), has_given(s, c));
@@ -212,7 +213,7 @@ impl Filesystem {
             searches: has(s, SEARCHES, c.searches > 0).then(|| Searches::new(s, c)),
             preallocated: has(s, PREALLOCATED, c.preallocated > 0).then_some(c.preallocated),
             discards: has(s, DISCARDS, c.discards > 0).then_some(c.discards),
-            looked: has_groups(s, c).then(|| Looked::new(s, c)),
+            looked: has_groups(s, c).then(|| GroupsLine::new(s, c)),
             mb_stats: fs.mb_stats,
             bitmaps: has(s, BITMAPS, c.bitmaps | c.buddies > 0)
                 .then_some(Bitmaps { loaded: c.bitmaps, buddies: c.buddies }),
@@ -223,7 +224,7 @@ impl Filesystem {
                 .members
                 .iter()
                 .filter(|m| m.1 > 0 || m.2 > 0)
-                .map(|(name, requests, bytes, us)| Member {
+                .map(|(name, requests, bytes, us)| MemberLine {
                     name: name.clone(),
                     requests: *requests,
                     bytes: *bytes,
@@ -232,13 +233,15 @@ impl Filesystem {
                 .collect(),
             fragmentation: fs.fragmentation.clone(),
             known: fs.known.clone(),
-            tasks: fs.tasks.iter().map(|t| Task::new(t, hooked)).collect(),
-            files: fs.files.iter().map(|f| File::new(f, hooked)).collect(),
+            tasks: fs.tasks.iter().map(|t| TaskShareLine::new(t, hooked)).collect(),
+            files: fs.files.iter().map(|f| FileShareLine::new(f, hooked)).collect(),
         }
     }
 
     fn counts(&mut self) -> Counts {
-        let hist = |q: &mut Option<Quantiles>| q.take().map_or_else(Hist::default, Quantiles::hist);
+        let hist = |q: &mut Option<QuantilesLine>| {
+            q.take().map_or_else(Hist::default, QuantilesLine::hist)
+        };
         let mut c = Counts {
             requests: self.requests.unwrap_or(0),
             asked: self.asked_blocks.unwrap_or(0),
@@ -269,7 +272,7 @@ impl Filesystem {
     fn read(mut self) -> Result<FsAlloc, String> {
         let counts = self.counts();
         let dev = number(&self.dev)?;
-        let files: Result<_, String> = self.files.into_iter().map(File::read).collect();
+        let files: Result<_, String> = self.files.into_iter().map(FileShareLine::read).collect();
         Ok(FsAlloc {
             name: self.name,
             mount: self.mount,
@@ -281,7 +284,7 @@ impl Filesystem {
             stream_req: self.mb_stream_req,
             searching: self.searching,
             counts,
-            tasks: self.tasks.into_iter().map(Task::read).collect(),
+            tasks: self.tasks.into_iter().map(TaskShareLine::read).collect(),
             files: files?,
             members: self
                 .members
@@ -296,7 +299,7 @@ impl Filesystem {
     }
 }
 
-impl Interval {
+impl AllocInterval {
     /// Converts a snapshot, without stacks.
     pub fn new(s: &AllocSnapshot) -> Self {
         let sources = s.sources.iter().map(|(f, from)| ((*f).to_owned(), *from));
@@ -307,10 +310,10 @@ impl Interval {
             schema: SCHEMA.to_owned(),
             time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             interval_s: round(s.interval.as_secs_f64()),
-            filesystems: filesystems.map(|fs| Filesystem::new(s, fs)).collect(),
+            filesystems: filesystems.map(|fs| FilesystemLine::new(s, fs)).collect(),
             criteria: s.criteria.clone(),
             cpu: s.cpu.clone(),
-            cpus: cpus.map(|(&cpu, samples)| OneCpu { cpu, samples: samples.clone() }).collect(),
+            cpus: cpus.map(|(&cpu, samples)| CpuLine { cpu, samples: samples.clone() }).collect(),
             on_cpu: threads
                 .map(|(pid, comm, samples)| Thread {
                     pid: *pid,
@@ -321,8 +324,8 @@ impl Interval {
                 .collect(),
             other_filesystems: s.others,
             sources: sources.collect(),
-            lost: Lost { events: s.lost },
-            overhead: Overhead {
+            lost: LostEvents { events: s.lost },
+            overhead: OverheadLine {
                 bpf_ns: s.overhead.bpf_ns,
                 bpf_events: s.overhead.bpf_events,
                 estimated: s.overhead.is_estimate(),
@@ -349,7 +352,7 @@ impl Interval {
     ///
     /// # Errors
     /// The text is too long or invalid.
-    pub fn parse(time_us: i64, json: &str) -> Result<Recorded, String> {
+    pub fn parse(time_us: i64, json: &str) -> Result<RecordedAlloc, String> {
         let interval = interval::parse(json, SCHEMA, |interval: &Self| &interval.schema)?;
         let mut recorded = interval.read()?;
         if let Ok(time) = jiff::Timestamp::from_microsecond(time_us) {
@@ -358,7 +361,7 @@ impl Interval {
         Ok(recorded)
     }
 
-    fn read(self) -> Result<Recorded, String> {
+    fn read(self) -> Result<RecordedAlloc, String> {
         let time = self.time.parse();
         let time = time.map_err(|_| format!("{:?} is not a time", clip(&self.time)))?;
         let interval = interval::length(self.interval_s)?;
@@ -367,7 +370,7 @@ impl Interval {
         if members > MEMBERS {
             return Err(format!("{members} members, more than {MEMBERS}"));
         }
-        let filesystems = self.filesystems.into_iter().map(Filesystem::read);
+        let filesystems = self.filesystems.into_iter().map(FilesystemLine::read);
         let sources = FIGURES.into_iter().filter_map(|f| Some((f, *self.sources.get(f)?)));
         let threads = self.on_cpu.into_iter();
         let mut snapshot = AllocSnapshot {
@@ -388,11 +391,11 @@ impl Interval {
         let computed = notes(&snapshot);
         snapshot.notes = self.notes;
         snapshot.notes.retain(|note| !computed.contains(note));
-        Ok(Recorded { snapshot, stacks: self.stacks.unwrap_or_default().read() })
+        Ok(RecordedAlloc { snapshot, stacks: self.stacks.unwrap_or_default().read() })
     }
 }
 
-impl Overhead {
+impl OverheadLine {
     fn read(&self, interval: Duration) -> snapshot::Overhead {
         let measured = interval.mul_f64(self.measured_share.clamp(0.0, 1.0));
         let unmeasured = interval.saturating_sub(measured).as_nanos() as u64;

@@ -10,7 +10,7 @@ use arrow_ipc::reader::{read_dictionary, read_record_batch};
 use arrow_ipc::{Message, RecordBatch};
 use arrow_schema::{DataType, Schema, SchemaRef};
 
-use super::columns::Batch;
+use super::columns::ColumnBatch;
 use super::schema::{COLUMNS, NOT_NULL};
 
 /// Maximum number of rows in a batch.
@@ -28,7 +28,7 @@ pub type DecodeError = &'static str;
 
 /// Columns to decode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum WantedColumns {
     /// Columns that figures are computed from: all but slot, flags, sector, array_sector and count.
     Figures,
     /// Like `Figures`, and sector and array_sector: a disk without md has only sector.
@@ -37,7 +37,7 @@ pub enum Wanted {
     Everything,
 }
 
-impl Wanted {
+impl WantedColumns {
     fn includes(self, column: &str) -> bool {
         match column {
             "slot" | "flags" | "count" => self == Self::Everything,
@@ -52,7 +52,7 @@ pub type Dictionaries = HashMap<i64, ArrayRef>;
 
 /// Columns of a file: all [`COLUMNS`] in any order, and possibly others.
 #[derive(Debug)]
-pub struct Layout {
+pub struct ColumnLayout {
     /// All columns of the file.
     schema: SchemaRef,
     /// Index of each of [`COLUMNS`] in the file.
@@ -66,7 +66,7 @@ pub struct Layout {
     elements: Vec<usize>,
 }
 
-impl Layout {
+impl ColumnLayout {
     /// Reads the layout from the schema of a file.
     pub fn new(schema: arrow_ipc::Schema<'_>) -> Result<Self, String> {
         let unknown =
@@ -118,8 +118,8 @@ impl Layout {
         message: Message<'_>,
         body: &Buffer,
         dictionaries: &Dictionaries,
-        wanted: Wanted,
-    ) -> Result<Batch, DecodeError> {
+        wanted: WantedColumns,
+    ) -> Result<ColumnBatch, DecodeError> {
         let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
         check(batch, body, ROWS, &self.elements)?;
         let (schema, version) = (Arc::clone(&self.schema), message.version());
@@ -127,7 +127,7 @@ impl Layout {
             self.indices.iter().zip(COLUMNS).filter(|(_, (name, _))| wanted.includes(name));
         let indices: Vec<usize> = columns.map(|(index, _)| *index).collect();
         let record = read_record_batch(body, batch, schema, dictionaries, Some(&indices), &version);
-        let batch = Batch::new(record.map_err(|_| DAMAGED)?);
+        let batch = ColumnBatch::new(record.map_err(|_| DAMAGED)?);
         // These columns have 64 bits so that tools can sum them. The values of one request fit into
         // 32 bits.
         let limited = [&batch.length, &batch.bytes, &batch.queue_us, &batch.device_us];

@@ -9,18 +9,18 @@ use arrow_buffer::ArrowNativeType as _;
 
 /// A column of numbers, or of keys into its dictionary.
 #[derive(Clone, Debug)]
-pub struct Column<T: ArrowPrimitiveType> {
+pub struct ArrowColumn<T: ArrowPrimitiveType> {
     numbers: PrimitiveArray<T>,
     dictionary: Option<StringArray>,
 }
 
-impl<T: ArrowPrimitiveType> Default for Column<T> {
+impl<T: ArrowPrimitiveType> Default for ArrowColumn<T> {
     fn default() -> Self {
         Self { numbers: PrimitiveArray::new_null(0), dictionary: None }
     }
 }
 
-impl<T: ArrowPrimitiveType> Column<T> {
+impl<T: ArrowPrimitiveType> ArrowColumn<T> {
     /// The column `name`; empty if `record` has none of that type.
     fn new(record: &RecordBatch, name: &str) -> Self {
         let array = record.column_by_name(name);
@@ -55,7 +55,7 @@ impl<T: ArrowPrimitiveType> Column<T> {
     }
 }
 
-impl Column<UInt64Type> {
+impl ArrowColumn<UInt64Type> {
     /// True if every value fits into 32 bits.
     pub fn fits_32_bits(&self) -> bool {
         let all = self.numbers.values().iter().fold(0, |all, v| all | v);
@@ -71,66 +71,66 @@ fn get<A: ArrayAccessor>(array: A, row: usize) -> Option<A::Item> {
 }
 
 #[derive(Debug)]
-pub struct Batch {
+pub struct ColumnBatch {
     /// Every decoded column, in the order of [`COLUMNS`](super::schema::COLUMNS).
     pub record: RecordBatch,
-    pub time: Column<TimestampMicrosecondType>,
-    pub kind: Column<UInt8Type>,
-    pub array: Column<UInt16Type>,
-    pub member: Column<UInt16Type>,
-    pub slot: Column<UInt16Type>,
-    pub op: Column<UInt8Type>,
-    pub flags: Column<UInt8Type>,
-    pub origin: Column<UInt8Type>,
-    pub sector: Column<UInt64Type>,
-    pub array_sector: Column<UInt64Type>,
-    pub length: Column<UInt64Type>,
-    pub bytes: Column<UInt64Type>,
-    pub count: Column<UInt8Type>,
-    pub queue_us: Column<UInt64Type>,
-    pub device_us: Column<UInt64Type>,
+    pub time: ArrowColumn<TimestampMicrosecondType>,
+    pub kind: ArrowColumn<UInt8Type>,
+    pub array: ArrowColumn<UInt16Type>,
+    pub member: ArrowColumn<UInt16Type>,
+    pub slot: ArrowColumn<UInt16Type>,
+    pub op: ArrowColumn<UInt8Type>,
+    pub flags: ArrowColumn<UInt8Type>,
+    pub origin: ArrowColumn<UInt8Type>,
+    pub sector: ArrowColumn<UInt64Type>,
+    pub array_sector: ArrowColumn<UInt64Type>,
+    pub length: ArrowColumn<UInt64Type>,
+    pub bytes: ArrowColumn<UInt64Type>,
+    pub count: ArrowColumn<UInt8Type>,
+    pub queue_us: ArrowColumn<UInt64Type>,
+    pub device_us: ArrowColumn<UInt64Type>,
     error: Option<BooleanArray>,
-    pub pid: Column<UInt32Type>,
-    pub comm: Column<UInt32Type>,
-    pub cgroup: Column<UInt32Type>,
-    pub role: Column<UInt16Type>,
-    pub inode: Column<UInt64Type>,
-    pub generation: Column<UInt32Type>,
-    pub filesystem: Column<UInt16Type>,
-    pub path: Column<UInt32Type>,
+    pub pid: ArrowColumn<UInt32Type>,
+    pub comm: ArrowColumn<UInt32Type>,
+    pub cgroup: ArrowColumn<UInt32Type>,
+    pub role: ArrowColumn<UInt16Type>,
+    pub inode: ArrowColumn<UInt64Type>,
+    pub generation: ArrowColumn<UInt32Type>,
+    pub filesystem: ArrowColumn<UInt16Type>,
+    pub path: ArrowColumn<UInt32Type>,
     text: Option<StringArray>,
 }
 
-impl Batch {
+impl ColumnBatch {
     pub fn new(record: RecordBatch) -> Self {
         let r = &record;
         let text = r.column_by_name("text").and_then(|a| a.as_string_opt());
         let error = r.column_by_name("error").and_then(|a| a.as_boolean_opt());
         Self {
-            time: Column::new(r, "time"),
-            kind: Column::new(r, "kind"),
-            array: Column::new(r, "array"),
-            member: Column::new(r, "member"),
-            slot: Column::new(r, "slot"),
-            op: Column::new(r, "op"),
-            flags: Column::new(r, "flags"),
-            origin: Column::new(r, "origin"),
-            sector: Column::new(r, "sector"),
-            array_sector: Column::new(r, "array_sector"),
-            length: Column::new(r, "length"),
-            bytes: Column::new(r, "bytes"),
-            count: Column::new(r, "count"),
-            queue_us: Column::new(r, "queue_us"),
-            device_us: Column::new(r, "device_us"),
+            time: ArrowColumn::new(r, "time"),
+            kind: ArrowColumn::new(r, "kind"),
+            array: ArrowColumn::new(r, "array"),
+            member: ArrowColumn::new(r, "member"),
+            slot: ArrowColumn::new(r, "slot"),
+            op: ArrowColumn::new(r, "op"),
+            flags: ArrowColumn::new(r, "flags"),
+            origin: ArrowColumn::new(r, "origin"),
+            sector: ArrowColumn::new(r, "sector"),
+            array_sector: ArrowColumn::new(r, "array_sector"),
+            length: ArrowColumn::new(r, "length"),
+            bytes: ArrowColumn::new(r, "bytes"),
+            count: ArrowColumn::new(r, "count"),
+            queue_us: ArrowColumn::new(r, "queue_us"),
+            device_us: ArrowColumn::new(r, "device_us"),
             error: error.cloned(),
-            pid: Column::new(r, "pid"),
-            comm: Column::new(r, "comm"),
-            cgroup: Column::new(r, "cgroup"),
-            role: Column::new(r, "role"),
-            inode: Column::new(r, "inode"),
-            generation: Column::new(r, "generation"),
-            filesystem: Column::new(r, "filesystem"),
-            path: Column::new(r, "path"),
+            pid: ArrowColumn::new(r, "pid"),
+            comm: ArrowColumn::new(r, "comm"),
+            cgroup: ArrowColumn::new(r, "cgroup"),
+            role: ArrowColumn::new(r, "role"),
+            inode: ArrowColumn::new(r, "inode"),
+            generation: ArrowColumn::new(r, "generation"),
+            filesystem: ArrowColumn::new(r, "filesystem"),
+            path: ArrowColumn::new(r, "path"),
             text: text.cloned(),
             record,
         }

@@ -17,10 +17,10 @@ use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_schema::{ArrowError, SchemaRef};
 
 use super::header::Header;
-use super::output::Output;
-use super::rows::{Batch, NO_SECTOR, NONE, Names, Row};
-use super::schema::{self, Kind};
-use crate::analysis::item::Flags;
+use super::output::RecordingOutput;
+use super::rows::{NO_SECTOR, NONE, Row, RowBatch, RowNames};
+use super::schema::{self, RowKind};
+use crate::analysis::item::RequestFlags;
 use crate::origin::{Op, Origin};
 
 /// Minimum time between two syncs. A power cut can lose the data written since the last one.
@@ -28,7 +28,7 @@ const SYNC: Duration = Duration::from_millis(900);
 
 /// Counts written bytes.
 struct Counted {
-    output: Box<dyn Output>,
+    output: Box<dyn RecordingOutput>,
     bytes: u64,
 }
 
@@ -51,7 +51,7 @@ pub struct Encoder {
     options: IpcWriteOptions,
     constant: ConstantDictionaries,
     /// Names of the last batch, and the dictionaries of arrays and members.
-    names: (Arc<Names>, ArrayRef, ArrayRef),
+    names: (Arc<RowNames>, ArrayRef, ArrayRef),
     synced: Instant,
     finished_bytes: u64,
 }
@@ -67,10 +67,10 @@ impl ConstantDictionaries {
     fn new() -> Self {
         let strings = |names: Vec<String>| -> ArrayRef { Arc::new(StringArray::from(names)) };
         Self {
-            kind: strings(Kind::ALL.map(|k| k.1.to_owned()).to_vec()),
+            kind: strings(RowKind::ALL.map(|k| k.1.to_owned()).to_vec()),
             op: strings(Op::ALL.iter().map(|o| o.name().to_owned()).collect()),
             flags: strings(
-                (0..=u8::MAX >> 2).map(|f| Flags::from_bits_retain(f).letters()).collect(),
+                (0..=u8::MAX >> 2).map(|f| RequestFlags::from_bits_retain(f).letters()).collect(),
             ),
             origin: strings(Origin::ALL.iter().map(|o| o.name().to_owned()).collect()),
         }
@@ -86,7 +86,7 @@ fn failed(error: ArrowError) -> io::Error {
 
 impl Encoder {
     /// Starts a file on `output` by writing the header.
-    pub fn new(header: &Header, level: i32, output: Box<dyn Output>) -> io::Result<Self> {
+    pub fn new(header: &Header, level: i32, output: Box<dyn RecordingOutput>) -> io::Result<Self> {
         let schema = schema::schema(serde_json::to_string(header)?);
         let options = IpcWriteOptions::default()
             .try_with_compression(Some(CompressionType::ZSTD))
@@ -109,7 +109,7 @@ impl Encoder {
         self.finished_bytes + self.stream.get_ref().get_ref().bytes
     }
 
-    pub fn write(&mut self, batch: &Batch) -> io::Result<()> {
+    pub fn write(&mut self, batch: &RowBatch) -> io::Result<()> {
         let columns = self.columns(batch);
         let record = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)?;
         self.stream.write(&record).map_err(failed)?;
@@ -121,7 +121,7 @@ impl Encoder {
     }
 
     /// Ends the file and starts the next one.
-    pub fn rotate(&mut self, output: Box<dyn Output>) -> io::Result<()> {
+    pub fn rotate(&mut self, output: Box<dyn RecordingOutput>) -> io::Result<()> {
         self.finish()?;
         self.finished_bytes = self.bytes();
         self.stream = begin(&self.schema, &self.options, output)?;
@@ -142,15 +142,15 @@ impl Encoder {
         Ok(())
     }
 
-    fn columns(&mut self, batch: &Batch) -> Vec<ArrayRef> {
+    fn columns(&mut self, batch: &RowBatch) -> Vec<ArrayRef> {
         let rows = &batch.rows;
         if !Arc::ptr_eq(&self.names.0, &batch.names) {
             self.names = names(&batch.names);
         }
         let members = &batch.names.members;
-        let of_array = |r: &Row| matches!(r.kind, Kind::Submission | Kind::Dirtied);
-        let is_io = |r: &Row| of_array(r) || matches!(r.kind, Kind::Request | Kind::Part);
-        let on_member = |r: &Row| matches!(r.kind, Kind::Request | Kind::Part);
+        let of_array = |r: &Row| matches!(r.kind, RowKind::Submission | RowKind::Dirtied);
+        let is_io = |r: &Row| of_array(r) || matches!(r.kind, RowKind::Request | RowKind::Part);
+        let on_member = |r: &Row| matches!(r.kind, RowKind::Request | RowKind::Part);
         let member = |r: &Row| on_member(r).then(|| members.get(r.subject as usize)).flatten();
         let array = |r: &Row| {
             if of_array(r) {
@@ -162,12 +162,12 @@ impl Encoder {
         let single = |r: &Row| {
             member(r).and_then(|m| batch.names.arrays.get(m.0 as usize)).is_some_and(|a| a.1)
         };
-        let whole = |r: &Row| matches!(r.kind, Kind::Request | Kind::Submission);
+        let whole = |r: &Row| matches!(r.kind, RowKind::Request | RowKind::Submission);
         let some = |value: u32| (value != NONE).then_some(value);
         let wide = |value: u32| some(value).map(u64::from);
         let sector = |value: u64| (value != NO_SECTOR).then_some(value);
-        let tasks = Tasks::new(batch);
-        let files = Files::new(batch);
+        let tasks = TaskColumns::new(batch);
+        let files = FileColumns::new(batch);
         let task = |r: &Row| tasks.rows.get(r.task as usize);
         let file = |r: &Row| is_io(r).then(|| files.rows.get(r.file as usize)).flatten();
         let constant = &self.constant;
@@ -225,7 +225,7 @@ impl Encoder {
 fn begin(
     schema: &SchemaRef,
     options: &IpcWriteOptions,
-    output: Box<dyn Output>,
+    output: Box<dyn RecordingOutput>,
 ) -> io::Result<StreamWriter<BufWriter<Counted>>> {
     let counted = Counted { output, bytes: 0 };
     let buffered = BufWriter::with_capacity(1 << 18, counted);
@@ -252,7 +252,7 @@ fn column<T: ArrowPrimitiveType>(
 
 /// The column `error`, null except for requests.
 fn errors(rows: &[Row]) -> BooleanArray {
-    let error = |r: &Row| (r.kind == Kind::Request).then_some(r.error);
+    let error = |r: &Row| (r.kind == RowKind::Request).then_some(r.error);
     rows.iter().map(error).collect()
 }
 
@@ -271,26 +271,27 @@ fn dictionary<K: arrow_array::types::ArrowDictionaryKeyType>(
     }
 }
 
-fn names(names: &Arc<Names>) -> (Arc<Names>, ArrayRef, ArrayRef) {
+fn names(names: &Arc<RowNames>) -> (Arc<RowNames>, ArrayRef, ArrayRef) {
     let arrays: StringArray = names.arrays.iter().map(|a| Some(a.0.as_str())).collect();
     let members: StringArray = names.members.iter().map(|m| Some(m.1.as_str())).collect();
     (Arc::clone(names), Arc::new(arrays), Arc::new(members))
 }
 
 /// Distinct texts, by number.
-type Table = StringDictionaryBuilder<UInt32Type>;
+type TextDictionary = StringDictionaryBuilder<UInt32Type>;
 
-/// Comm, cgroup and role of each of [`Batch::tasks`].
-struct Tasks {
+/// Comm, cgroup and role of each of [`RowBatch::tasks`].
+struct TaskColumns {
     rows: Vec<(Option<u32>, Option<u32>, Option<u32>)>,
     comm: ArrayRef,
     cgroup: ArrayRef,
     role: ArrayRef,
 }
 
-impl Tasks {
-    fn new(batch: &Batch) -> Self {
-        let (mut comm, mut cgroup, mut role) = (Table::new(), Table::new(), Table::new());
+impl TaskColumns {
+    fn new(batch: &RowBatch) -> Self {
+        let (mut comm, mut cgroup, mut role) =
+            (TextDictionary::new(), TextDictionary::new(), TextDictionary::new());
         let rows = batch.tasks.iter().map(|info| {
             let Some(info) = info else {
                 return (None, None, None);
@@ -310,23 +311,23 @@ impl Tasks {
     }
 }
 
-struct File {
+struct FileKeys {
     inode: u64,
     generation: u32,
     filesystem: Option<u32>,
     path: Option<u32>,
 }
 
-/// Inode, filesystem and path of each of [`Batch::files`].
-struct Files {
-    rows: Vec<File>,
+/// Inode, filesystem and path of each of [`RowBatch::files`].
+struct FileColumns {
+    rows: Vec<FileKeys>,
     filesystem: ArrayRef,
     path: ArrayRef,
 }
 
-impl Files {
-    fn new(batch: &Batch) -> Self {
-        let (mut filesystem, mut path) = (Table::new(), Table::new());
+impl FileColumns {
+    fn new(batch: &RowBatch) -> Self {
+        let (mut filesystem, mut path) = (TextDictionary::new(), TextDictionary::new());
         let rows = batch.files.iter().map(|(id, location)| {
             let location = location.as_deref();
             let dev = id.device();
@@ -334,7 +335,7 @@ impl Files {
             // The reader finds the device number by this name only if the last state maps the name
             // to it.
             let known = batch.devices.get(name).is_some_and(|d| d.dev == dev);
-            File {
+            FileKeys {
                 inode: id.inode,
                 generation: id.generation,
                 filesystem: filesystem.append(if known { name } else { &dev }).ok(),
@@ -349,10 +350,12 @@ impl Files {
     }
 }
 
-fn texts(batch: &Batch) -> ArrayRef {
+fn texts(batch: &RowBatch) -> ArrayRef {
     let text = |r: &Row| {
-        let has_text =
-            matches!(r.kind, Kind::State | Kind::Note | Kind::Lost | Kind::Alloc | Kind::Slow);
+        let has_text = matches!(
+            r.kind,
+            RowKind::State | RowKind::Note | RowKind::Lost | RowKind::Alloc | RowKind::Slow
+        );
         has_text.then(|| batch.texts.get(r.file as usize)).flatten()
     };
     let texts: StringArray = batch.rows.iter().map(text).collect();

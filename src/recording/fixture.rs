@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use super::alloc::Interval;
+use super::alloc::AllocInterval;
 use super::header::{self, Header};
-use super::output::Output;
-use super::writer::{Options, Writer};
+use super::output::RecordingOutput;
+use super::writer::{Writer, WriterOptions};
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
-use crate::analysis::fold::{DiskCounters, MemberNow, Subject, TaskInfo};
-use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
+use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow, TaskInfo};
+use crate::analysis::item::{Dirtied, Item, Request, RequestFlags, RequestPart, State, Submission};
 use crate::analysis::profile::sums::tests::seed;
 use crate::analysis::snapshot::ArrayInfo;
 use crate::origin::{Op, Origin};
@@ -40,7 +40,7 @@ impl Write for Shared {
     }
 }
 
-impl Output for Shared {}
+impl RecordingOutput for Shared {}
 
 /// State of md127 (loop1 to loop4) and sda.
 pub fn state(time_us: i64) -> State {
@@ -68,15 +68,15 @@ pub fn state(time_us: i64) -> State {
     State {
         time_us,
         arrays: vec![
-            Subject {
+            ArrayNow {
                 info: array("md127", "raid0", 4),
                 members: (0..4).map(|i| member(format!("loop{}", i + 1), i)).collect(),
-                ..Subject::default()
+                ..ArrayNow::default()
             },
-            Subject {
+            ArrayNow {
                 info: array("sda", "single", 1),
                 members: vec![member("sda".to_owned(), 0)],
-                ..Subject::default()
+                ..ArrayNow::default()
             },
         ],
         ..State::default()
@@ -91,13 +91,16 @@ pub fn header() -> Header {
         machine: "x86_64".to_owned(),
         version: "0.1.0".to_owned(),
         started: "2026-11-20T12:00:00Z".to_owned(),
-        filesystems: vec![header::Filesystem {
+        filesystems: vec![header::RecordedFilesystem {
             name: "md127".to_owned(),
             dev: "9:127".to_owned(),
             array: "md127".to_owned(),
             kind: "ext4".to_owned(),
-            mounts: vec![header::Mount { path: "/srv".to_owned(), options: "rw".to_owned() }],
-            ..header::Filesystem::default()
+            mounts: vec![header::RecordedMount {
+                path: "/srv".to_owned(),
+                options: "rw".to_owned(),
+            }],
+            ..header::RecordedFilesystem::default()
         }],
         ..Header::default()
     }
@@ -155,7 +158,7 @@ pub fn items(requests: u64, seconds: i64) -> Vec<Item> {
 fn alloc(time_us: i64) -> Item {
     let mut snapshot = crate::analysis::alloc::fixture::linear();
     snapshot.time = jiff::Timestamp::from_microsecond(time_us).unwrap();
-    Interval::item(&snapshot, &seed()).unwrap()
+    AllocInterval::item(&snapshot, &seed()).unwrap()
 }
 
 /// Bytes of metadata and of a file, dirtied by one task on each array.
@@ -188,7 +191,7 @@ fn add_request(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
         time_us: time_us - 300,
         array: u32::from(member == 4),
         op,
-        flags: Flags::from_bits_truncate(numbers.next(64) as u8),
+        flags: RequestFlags::from_bits_truncate(numbers.next(64) as u8),
         origin,
         array_sector,
         length,
@@ -200,7 +203,7 @@ fn add_request(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
         time_us,
         member,
         op,
-        flags: Flags::from_bits_truncate(numbers.next(64) as u8),
+        flags: RequestFlags::from_bits_truncate(numbers.next(64) as u8),
         origin,
         sector,
         array_sector: (length > 0).then_some(array_sector),
@@ -213,7 +216,7 @@ fn add_request(items: &mut Vec<Item>, numbers: &mut Numbers, time_us: i64) {
         file,
     }));
     if two {
-        items.push(Item::Part(Part {
+        items.push(Item::Part(RequestPart {
             time_us,
             member,
             op,
@@ -231,7 +234,7 @@ pub fn stalled_items(ticks: bool) -> Vec<Item> {
     let stall = START + 5 * SECOND..=START + 17 * SECOND;
     let mut items = items(8000, 20);
     items.retain(|item| match item {
-        Item::Request(Request { member, .. }) | Item::Part(Part { member, .. }) => {
+        Item::Request(Request { member, .. }) | Item::Part(RequestPart { member, .. }) => {
             *member != 2 || !stall.contains(&item.time_us())
         }
         _ => true,
@@ -253,7 +256,7 @@ pub fn stalled_items(ticks: bool) -> Vec<Item> {
 /// Bytes of a recording of `items`, in batches of at most `rows`.
 pub fn file_of(items: &[Item], rows: usize) -> Vec<u8> {
     let out = Shared::default();
-    let options = Options { rows, waiting: 1 << 20, ..Options::default() };
+    let options = WriterOptions { rows, waiting: 1 << 20, ..WriterOptions::default() };
     let mut writer = Writer::create(out.clone(), &header(), options).unwrap();
     for pid in 100..108 {
         let info = TaskInfo {

@@ -12,8 +12,8 @@ const BODY: u64 = 128 << 20;
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
 /// Source of a recording.
-pub trait Input: Read + Seek + Send {}
-impl<T: Read + Seek + Send> Input for T {}
+pub trait RecordingInput: Read + Seek + Send {}
+impl<T: Read + Seek + Send> RecordingInput for T {}
 
 /// Result of [`Frames::next`].
 #[derive(Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub enum Next {
 
 /// Reads one message after another.
 pub struct Frames {
-    input: Box<dyn Input>,
+    input: Box<dyn RecordingInput>,
     /// Bytes of the input.
     size: u64,
     at: u64,
@@ -43,7 +43,7 @@ pub struct Frames {
 
 impl Frames {
     /// Begins at the start of `input`.
-    pub fn new(mut input: Box<dyn Input>) -> io::Result<Self> {
+    pub fn new(mut input: Box<dyn RecordingInput>) -> io::Result<Self> {
         let size = input.seek(SeekFrom::End(0))?;
         input.seek(SeekFrom::Start(0))?;
         Ok(Self { input, size, at: 0, metadata: Vec::new(), body: Vec::new() })
@@ -145,7 +145,7 @@ impl Frames {
 }
 
 /// Reads `length` bytes. The caller has checked `length`.
-fn fill(input: &mut Box<dyn Input>, into: &mut Vec<u8>, length: u64) -> io::Result<()> {
+fn fill(input: &mut Box<dyn RecordingInput>, into: &mut Vec<u8>, length: u64) -> io::Result<()> {
     into.resize(usize::try_from(length).unwrap_or(0), 0);
     input.read_exact(into)
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-pub use self::allocator::{Allocator, Busiest};
+pub use self::allocator::{AllocSummary, BusiestInterval};
 pub use self::sizes::Sizes;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::compare::series::Series;
@@ -18,21 +18,21 @@ use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::hotspot;
 use crate::analysis::item::Item;
 use crate::analysis::profile::Profile;
-use crate::analysis::recent::Recent;
+use crate::analysis::recent::DiskInterval;
 use crate::analysis::slow::history as slow_history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::time;
-use crate::analysis::time::Span;
-use crate::analysis::timeline::{Fine, Pieces, Timeline};
+use crate::analysis::time::RecordedSpan;
+use crate::analysis::timeline::{Fine, Timeline, TimelineGatherer};
 use crate::analysis::verdict::Worst;
 use crate::origin::Op;
-use crate::recording::alloc::Interval;
+use crate::recording::alloc::AllocInterval;
 use crate::recording::error::Ending;
 use crate::recording::header::Header;
-use crate::recording::reader::{Reader, Wanted};
+use crate::recording::reader::{Reader, WantedColumns};
 use crate::recording::slow;
-use crate::recording::source::Source;
+use crate::recording::source::IntervalReader;
 
 /// Maximum number of losses listed one by one.
 const LOSSES: usize = 100;
@@ -63,17 +63,17 @@ pub struct Report {
     /// [`Reader::invalid_rows`], plus invalid intervals of the allocator or of slow operations.
     pub invalid_rows: u64,
     /// Intervals of the ext4 allocator; `None` if there are none.
-    pub allocator: Option<Allocator>,
+    pub allocator: Option<AllocSummary>,
     /// Slow operations; `None` if they were not recorded.
     pub slow: Option<SlowSnapshot>,
     pub ending: Ending,
     /// Figures of the HTML page; only from [`gather_detailed`].
-    pub detail: Option<Detail>,
+    pub detail: Option<PageDetail>,
 }
 
 /// Figures that only the HTML page shows.
 #[derive(Debug, Default)]
-pub struct Detail {
+pub struct PageDetail {
     /// Intervals and addresses.
     pub fine: Fine,
     /// Kernel stacks sampled with the allocator; empty without them.
@@ -100,10 +100,10 @@ impl Period<'_> {
         if self.from.is_none() && self.to.is_none() {
             return Ok((i64::MIN, i64::MAX));
         }
-        let first = Reader::open(path, Wanted::Figures)?.next_item();
+        let first = Reader::open(path, WantedColumns::Figures)?.next_item();
         let Some(first) = first else { bail!("{}: contains no events", path.display()) };
         let (from_us, to_us) = self.bounds(path, first.time_us())?;
-        let last_us = Reader::open(path, Wanted::Figures)?.last_time();
+        let last_us = Reader::open(path, WantedColumns::Figures)?.last_time();
         if from_us > last_us {
             bail!(nothing(path, first.time_us(), last_us));
         }
@@ -113,9 +113,9 @@ impl Period<'_> {
     /// The same, if the start of the recording is known.
     fn bounds(self, path: &Path, start_us: i64) -> Result<(i64, i64)> {
         let Self { from, to, options } = self;
-        let mut span = Span::new(start_us);
+        let mut span = RecordedSpan::new(start_us);
         if [from, to].into_iter().flatten().any(time::needs_end) {
-            span.end_us = Some(Reader::open(path, Wanted::Figures)?.last_time());
+            span.end_us = Some(Reader::open(path, WantedColumns::Figures)?.last_time());
         }
         let zone = time::local();
         let from_us = match from {
@@ -158,34 +158,34 @@ fn nothing(path: &Path, first_us: i64, last_us: i64) -> String {
 pub fn gather(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
     let options = ("--from", "--to");
     let period = Period { from, to, options };
-    Ok(read(path, period, Extra::None)?.0)
+    Ok(read(path, period, ExtraFigures::None)?.0)
 }
 
 /// [`gather`], with the figures of the HTML page.
 pub fn gather_detailed(path: &Path, from: Option<&str>, to: Option<&str>) -> Result<Report> {
     let options = ("--from", "--to");
     let period = Period { from, to, options };
-    Ok(read(path, period, Extra::Detail)?.0)
+    Ok(read(path, period, ExtraFigures::Detail)?.0)
 }
 
 /// [`gather`], with the sums of each interval.
 pub fn gather_series(path: &Path, period: Period<'_>) -> Result<(Report, Series)> {
-    read(path, period, Extra::Series)
+    read(path, period, ExtraFigures::Series)
 }
 
 /// Figures gathered in addition to those of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Extra {
+enum ExtraFigures {
     None,
     Detail,
     Series,
 }
 
-fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series)> {
+fn read(path: &Path, period: Period<'_>, extra: ExtraFigures) -> Result<(Report, Series)> {
     let Period { from, to, .. } = period;
     let wanted = match extra {
-        Extra::Detail => Wanted::Addresses,
-        Extra::None | Extra::Series => Wanted::Figures,
+        ExtraFigures::Detail => WantedColumns::Addresses,
+        ExtraFigures::None | ExtraFigures::Series => WantedColumns::Figures,
     };
     let mut reader = Reader::open(path, wanted)?;
     let first = reader.next_item();
@@ -196,8 +196,8 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
     let start_us = first.time_us();
     let (from_us, to_us) = period.bounds(path, start_us)?;
     let from_us = from_us.max(start_us);
-    let mut pass = Pass::new(start_us, from_us, to_us);
-    if extra == Extra::Detail {
+    let mut pass = ReportPass::new(start_us, from_us, to_us);
+    if extra == ExtraFigures::Detail {
         pass.stacks = Some(Profile::default());
     }
     pass.item(&first);
@@ -214,11 +214,11 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
     }
     let to_us = to_us.min(pass.newest);
     let (mut worst, mut series) = (Worst::default(), Series::default());
-    let is_series = extra == Extra::Series;
+    let is_series = extra == ExtraFigures::Series;
     if pass.has_facts || is_series {
         let second = Duration::from_secs(1);
-        let reader = Reader::open(path, Wanted::Figures)?;
-        let mut again = Source::new(reader, second, Box::new(|| None));
+        let reader = Reader::open(path, WantedColumns::Figures)?;
+        let mut again = IntervalReader::new(reader, second, Box::new(|| None));
         if is_series {
             again = again.cut_at([from_us, to_us]);
         }
@@ -242,7 +242,7 @@ fn read(path: &Path, period: Period<'_>, extra: Extra) -> Result<(Report, Series
 }
 
 /// Sums of the pass.
-struct Pass {
+struct ReportPass {
     from_us: i64,
     /// Like `from_us`, but unlimited at the start of the recording: the first rows are older than
     /// the first state, which is read shortly after counting begins.
@@ -250,7 +250,7 @@ struct Pass {
     to_us: i64,
     events: Events,
     sums: IntervalCounters,
-    pieces: Pieces,
+    pieces: TimelineGatherer,
     /// Index into `names` for each current member number.
     arrays: Vec<usize>,
     names: Vec<String>,
@@ -263,14 +263,14 @@ struct Pass {
     newest: i64,
     /// True if states have the facts that verdicts need.
     has_facts: bool,
-    allocator: Option<Allocator>,
+    allocator: Option<AllocSummary>,
     slow: Option<SlowSnapshot>,
     invalid: u64,
     /// Sampled stacks; only for [`gather_detailed`].
     stacks: Option<Profile>,
 }
 
-impl Pass {
+impl ReportPass {
     fn new(start_us: i64, from_us: i64, to_us: i64) -> Self {
         let mut events = Events::default();
         events.disks.add_boundary(from_us);
@@ -281,7 +281,7 @@ impl Pass {
             rows_from_us: if from_us > start_us { from_us } else { i64::MIN },
             to_us,
             events,
-            pieces: Pieces::new(from_us).with_detail(),
+            pieces: TimelineGatherer::new(from_us).with_detail(),
             sums: IntervalCounters::default(),
             arrays: Vec::new(),
             names: Vec::new(),
@@ -373,14 +373,14 @@ impl Pass {
     fn interval(&mut self, item: &Item) -> Result<(), String> {
         match item {
             Item::Alloc { time_us, json } => {
-                let interval = Interval::parse(*time_us, json)?;
+                let interval = AllocInterval::parse(*time_us, json)?;
                 if let Some(stacks) = &mut self.stacks {
                     stacks.merge(&interval.stacks);
                 }
-                Allocator::add(&mut self.allocator, interval.snapshot);
+                AllocSummary::add(&mut self.allocator, interval.snapshot);
             }
             Item::Slow { time_us, json } => {
-                let interval = slow::Interval::parse(*time_us, json)?;
+                let interval = slow::SlowInterval::parse(*time_us, json)?;
                 slow_history::add(self.slow.get_or_insert_default(), &interval);
             }
             _ => {}
@@ -400,7 +400,7 @@ impl Pass {
         let (start, end) = self.events.samples(self.sums, from_us, to_us, reader);
         let timeline = self.pieces.timeline(&self.events);
         let detail =
-            self.stacks.map(|stacks| Detail { fine: self.pieces.fine(&self.events), stacks });
+            self.stacks.map(|stacks| PageDetail { fine: self.pieces.fine(&self.events), stacks });
         let mut fold = Fold::new(Sample::default());
         fold.rebase(start);
         let mut snapshot = fold.step(end);
@@ -427,7 +427,7 @@ impl Pass {
             timeline,
             losses: self.losses,
             invalid_rows: reader.invalid_rows() + self.invalid,
-            allocator: self.allocator.map(Allocator::finish),
+            allocator: self.allocator.map(AllocSummary::finish),
             slow: self.slow,
             ending: reader.ending().clone(),
             detail,
@@ -447,10 +447,10 @@ fn history(snapshot: &mut Snapshot, events: &Events, timeline: &Timeline) {
         if member.disk.is_some() {
             let intervals = timeline.intervals.iter();
             member.recent = intervals
-                .map(|i| Recent {
+                .map(|i| DiskInterval {
                     interval: Duration::from_micros((i.to_us - i.from_us).max(0) as u64),
                     utilisation: Some(i.utilisation(number)),
-                    ..Recent::default()
+                    ..DiskInterval::default()
                 })
                 .collect();
         }

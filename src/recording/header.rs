@@ -33,9 +33,9 @@ pub struct Header {
     /// Command that was recorded, if any.
     pub command: Vec<String>,
     /// Arrays by name (`md2` before `md10`).
-    pub arrays: Vec<Array>,
+    pub arrays: Vec<RecordedArray>,
     /// Filesystems on the arrays.
-    pub filesystems: Vec<Filesystem>,
+    pub filesystems: Vec<RecordedFilesystem>,
     /// Size of the ring buffer; 0 if requests are not recorded.
     pub buffer_bytes: u64,
     /// Data that the kernel or the host could not provide.
@@ -52,7 +52,7 @@ impl Header {
 /// Geometry of an array, as in mdadm. Sectors have 512 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Array {
+pub struct RecordedArray {
     /// Kernel name.
     pub name: String,
     /// `9:127`.
@@ -82,13 +82,13 @@ pub struct Array {
     /// md/consistency_policy.
     pub consistency_policy: Option<String>,
     /// Members by slot; members without a slot last.
-    pub members: Vec<Member>,
+    pub members: Vec<RecordedMember>,
 }
 
 /// Location of a member. Sectors have 512 bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Member {
+pub struct RecordedMember {
     /// Kernel name.
     pub name: String,
     /// `7:1`.
@@ -111,7 +111,7 @@ pub struct Member {
 /// A filesystem, or a device that may hold one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Filesystem {
+pub struct RecordedFilesystem {
     /// Kernel name of the block device, as in the column `filesystem`.
     pub name: String,
     /// `9:127`.
@@ -121,7 +121,7 @@ pub struct Filesystem {
     /// `ext4`, `xfs`, ...; empty if unknown. `xfs_log`, `xfs_realtime`: such a device of an XFS,
     /// which has no mounts.
     pub kind: String,
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<RecordedMount>,
     /// Facts of the superblock by name: `block_size`, `blocks`, `blocks_per_group`, `groups`,
     /// `features`, ...
     pub parameters: serde_json::Map<String, serde_json::Value>,
@@ -138,7 +138,7 @@ pub struct Filesystem {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Mount {
+pub struct RecordedMount {
     /// Mount point; bytes that are not UTF-8 are escaped as in columns.
     pub path: String,
     /// Options in /proc/self/mountinfo.

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use arrow_array::types::UInt64Type;
 use arrow_array::{Array as _, StringArray};
 
-use super::columns::{Batch, Column};
+use super::columns::{ArrowColumn, ColumnBatch};
 use super::header::Header;
-use super::rows::{self, Devices, Recent, StateRow};
-use super::schema::{COLUMNS, Kind, path_parse, unescape};
+use super::rows::{self, Devices, RecentMap, StateRow};
+use super::schema::{COLUMNS, RowKind, path_parse, unescape};
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
-use crate::analysis::item::{Dirtied, Flags, Item, Part, Request, State, Submission};
+use crate::analysis::item::{Dirtied, Item, Request, RequestFlags, RequestPart, State, Submission};
 use crate::origin::{Op, Origin};
 
 /// Longest name of an array or member. Names of the kernel are below 32 bytes.
@@ -67,21 +67,21 @@ impl Numbers {
 type TaskKeys = (u32, u16, u32, u32, u16);
 
 /// Names, and their numbers in the last state.
-pub struct Names {
-    tasks: Recent<TaskId, TaskInfo>,
+pub struct RecordedNames {
+    tasks: RecentMap<TaskId, TaskInfo>,
     /// Ids of arrays in the keys of `tasks`. The numbers in states cannot be used, because they
     /// change.
     array_ids: HashMap<String, u32>,
-    pub locations: Recent<FileId, FileLocation>,
+    pub locations: RecentMap<FileId, FileLocation>,
     pub invalid_rows: u64,
     /// Time of the newest state or interval; `None` before the first.
     newest_us: Option<i64>,
     numbers: Arc<Numbers>,
     devices: Arc<Devices>,
-    kinds: Vec<Option<Kind>>,
+    kinds: Vec<Option<RowKind>>,
     ops: Vec<Op>,
     origins: Vec<Origin>,
-    flags: Vec<Flags>,
+    flags: Vec<RequestFlags>,
     /// By dictionary key: number of the array, and true for a disk without md.
     arrays: Vec<(u32, bool)>,
     /// By dictionary key: key of the array, and number of the member.
@@ -95,20 +95,20 @@ pub struct Names {
     seen_files: Vec<Option<(FileId, u32)>>,
 }
 
-/// State of [`Names`], for seeking back.
+/// State of [`RecordedNames`], for seeking back.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct NamesMark {
     newest_us: Option<i64>,
     numbers: Arc<Numbers>,
     devices: Arc<Devices>,
 }
 
-impl Names {
+impl RecordedNames {
     pub fn new(header: &Header) -> Self {
         Self {
-            tasks: Recent::default(),
+            tasks: RecentMap::default(),
             array_ids: HashMap::new(),
-            locations: Recent::default(),
+            locations: RecentMap::default(),
             invalid_rows: 0,
             newest_us: None,
             numbers: Arc::default(),
@@ -125,15 +125,15 @@ impl Names {
         }
     }
 
-    pub fn mark(&self) -> Mark {
-        Mark {
+    pub fn mark(&self) -> NamesMark {
+        NamesMark {
             newest_us: self.newest_us,
             numbers: Arc::clone(&self.numbers),
             devices: Arc::clone(&self.devices),
         }
     }
 
-    pub fn restore(&mut self, mark: &Mark) {
+    pub fn restore(&mut self, mark: &NamesMark) {
         self.newest_us = mark.newest_us;
         self.numbers = Arc::clone(&mark.numbers);
         self.devices = Arc::clone(&mark.devices);
@@ -155,7 +155,7 @@ impl Names {
         let all = 0..entries.len();
         match COLUMNS.get(column).map_or("", |c| c.0) {
             "kind" => {
-                let known = |i| Kind::ALL.into_iter().find(|known| known.1 == entry(i));
+                let known = |i| RowKind::ALL.into_iter().find(|known| known.1 == entry(i));
                 self.kinds = all.map(|i| Some(known(i)?.0)).collect();
             }
             "op" => self.ops = all.map(|i| entry(i).parse().unwrap_or(Op::Other)).collect(),
@@ -163,7 +163,7 @@ impl Names {
                 let origin = |i| entry(i).parse().unwrap_or(Origin::Unknown);
                 self.origins = all.map(origin).collect();
             }
-            "flags" => self.flags = all.map(|i| Flags::parse(entry(i))).collect(),
+            "flags" => self.flags = all.map(|i| RequestFlags::parse(entry(i))).collect(),
             "array" => {
                 self.arrays = vec![(NOT_LOOKED_UP, false); entries.len()];
                 self.members.fill((0, NOT_LOOKED_UP));
@@ -182,11 +182,11 @@ impl Names {
     /// The item of a row; `None` if its kind is unknown, its member or array is not in the last
     /// state, or its time is damaged.
     #[inline]
-    pub fn item(&mut self, batch: &Batch, row: usize) -> Option<Item> {
+    pub fn item(&mut self, batch: &ColumnBatch, row: usize) -> Option<Item> {
         let kind = *self.kinds.get(usize::from(batch.kind.get(row)?))?;
         let time_us = batch.time.get(row)?;
         let kind = kind?;
-        let sets_time = matches!(kind, Kind::State | Kind::Alloc | Kind::Slow);
+        let sets_time = matches!(kind, RowKind::State | RowKind::Alloc | RowKind::Slow);
         let latest = self.newest_us.map_or(i64::MAX, |us| us.saturating_add(LONGEST_GAP_US));
         let is_possible = (0..=LATEST_US).contains(&time_us) && (sets_time || time_us <= latest);
         let item = is_possible.then(|| self.item_of_kind(kind, time_us, batch, row)).flatten();
@@ -200,13 +200,13 @@ impl Names {
     #[inline]
     fn item_of_kind(
         &mut self,
-        kind: Kind,
+        kind: RowKind,
         time_us: i64,
-        batch: &Batch,
+        batch: &ColumnBatch,
         row: usize,
     ) -> Option<Item> {
         match kind {
-            Kind::Request => {
+            RowKind::Request => {
                 let (member, single) = self.member(batch, row)?;
                 let (op, origin) = self.op_and_origin(batch, row)?;
                 let sector = batch.sector.get(row).unwrap_or(0);
@@ -229,10 +229,10 @@ impl Names {
                     file: self.file(batch, row),
                 }))
             }
-            Kind::Part => {
+            RowKind::Part => {
                 let (member, _) = self.member(batch, row)?;
                 let (op, origin) = self.op_and_origin(batch, row)?;
-                Some(Item::Part(Part {
+                Some(Item::Part(RequestPart {
                     time_us,
                     member,
                     op,
@@ -241,7 +241,7 @@ impl Names {
                     bytes: get_u32(&batch.bytes, row).unwrap_or(0),
                 }))
             }
-            Kind::Submission => {
+            RowKind::Submission => {
                 let (array, _) = self.array(batch, row)?;
                 let (op, origin) = self.op_and_origin(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
@@ -258,7 +258,7 @@ impl Names {
                     file: self.file(batch, row),
                 }))
             }
-            Kind::Dirtied => {
+            RowKind::Dirtied => {
                 let (array, _) = self.array(batch, row)?;
                 let (_, origin) = self.op_and_origin(batch, row)?;
                 let pid = batch.pid.get(row).unwrap_or(0);
@@ -272,11 +272,11 @@ impl Names {
                     file: self.file(batch, row),
                 }))
             }
-            Kind::State => self.state(time_us, batch.text(row)?),
-            Kind::Alloc => Some(Item::Alloc { time_us, json: batch.text(row)?.to_owned() }),
-            Kind::Slow => Some(Item::Slow { time_us, json: batch.text(row)?.to_owned() }),
-            Kind::Note => Some(Item::Note { time_us, text: batch.text(row)?.to_owned() }),
-            Kind::Lost => {
+            RowKind::State => self.state(time_us, batch.text(row)?),
+            RowKind::Alloc => Some(Item::Alloc { time_us, json: batch.text(row)?.to_owned() }),
+            RowKind::Slow => Some(Item::Slow { time_us, json: batch.text(row)?.to_owned() }),
+            RowKind::Note => Some(Item::Note { time_us, text: batch.text(row)?.to_owned() }),
+            RowKind::Lost => {
                 let text = batch.text(row)?;
                 let (count, reason) = text.split_once(" lost: ").unwrap_or(("1", text));
                 Some(Item::Lost {
@@ -288,18 +288,18 @@ impl Names {
         }
     }
 
-    fn op_and_origin(&self, batch: &Batch, row: usize) -> Option<(Op, Origin)> {
+    fn op_and_origin(&self, batch: &ColumnBatch, row: usize) -> Option<(Op, Origin)> {
         let op = self.ops.get(usize::from(batch.op.get(row)?))?;
         let origin = self.origins.get(usize::from(batch.origin.get(row)?))?;
         Some((*op, *origin))
     }
 
-    fn flags(&self, batch: &Batch, row: usize) -> Flags {
+    fn flags(&self, batch: &ColumnBatch, row: usize) -> RequestFlags {
         let flags = batch.flags.get(row).map(usize::from);
         flags.and_then(|f| self.flags.get(f).copied()).unwrap_or_default()
     }
 
-    fn array(&mut self, batch: &Batch, row: usize) -> Option<(u32, bool)> {
+    fn array(&mut self, batch: &ColumnBatch, row: usize) -> Option<(u32, bool)> {
         let key = batch.array.get(row)?;
         let cached = self.arrays.get_mut(usize::from(key))?;
         if cached.0 == NOT_LOOKED_UP {
@@ -309,7 +309,7 @@ impl Names {
         (cached.0 != NOT_FOUND).then_some(*cached)
     }
 
-    fn member(&mut self, batch: &Batch, row: usize) -> Option<(u32, bool)> {
+    fn member(&mut self, batch: &ColumnBatch, row: usize) -> Option<(u32, bool)> {
         let (_, single) = self.array(batch, row)?;
         let array = batch.array.get(row)?;
         let key = batch.member.get(row)?;
@@ -330,7 +330,7 @@ impl Names {
     }
 
     /// Stores the name of a task, once per batch.
-    fn store_task_info(&mut self, batch: &Batch, row: usize, pid: u32) {
+    fn store_task_info(&mut self, batch: &ColumnBatch, row: usize, pid: u32) {
         let (Some(comm), Some(array)) = (batch.comm.get(row), batch.array.get(row)) else {
             return;
         };
@@ -362,7 +362,7 @@ impl Names {
         self.tasks.put(TaskId { array, pid }, &Arc::new(info));
     }
 
-    fn file(&mut self, batch: &Batch, row: usize) -> Option<FileId> {
+    fn file(&mut self, batch: &ColumnBatch, row: usize) -> Option<FileId> {
         let inode = batch.inode.get(row)?;
         let filesystem = batch.filesystem.get(row)?;
         let device = self.filesystems.get_mut(usize::from(filesystem))?;
@@ -377,7 +377,7 @@ impl Names {
         Some(id)
     }
 
-    fn add_location(&mut self, batch: &Batch, id: FileId, filesystem: u16, path: u32) {
+    fn add_location(&mut self, batch: &ColumnBatch, id: FileId, filesystem: u16, path: u32) {
         let Some(seen) = self.seen_files.get_mut(id.inode as usize % SEEN) else {
             return;
         };
@@ -429,8 +429,8 @@ fn number(dev: &str) -> u32 {
     crate::machine::Dev::parse(dev).map_or(0, crate::machine::Dev::kernel)
 }
 
-/// Value of a row. `Layout::batch` has rejected values of more than 32 bits.
+/// Value of a row. `ColumnLayout::batch` has rejected values of more than 32 bits.
 #[inline]
-fn get_u32(column: &Column<UInt64Type>, row: usize) -> Option<u32> {
+fn get_u32(column: &ArrowColumn<UInt64Type>, row: usize) -> Option<u32> {
     column.get(row).and_then(|v| u32::try_from(v).ok())
 }

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::{self, Write};
 
 /// The destination of a recording.
-pub trait Output: Write + Send {
+pub trait RecordingOutput: Write + Send {
     /// Syncs written bytes to the disk.
     fn sync(&mut self) -> io::Result<()> {
         self.flush()
     }
 }
 
-impl Output for File {
+impl RecordingOutput for File {
     fn sync(&mut self) -> io::Result<()> {
         match self.sync_data() {
             // A pipe or a device.
@@ -21,11 +21,11 @@ impl Output for File {
     }
 }
 
-impl Output for Box<dyn Output> {
+impl RecordingOutput for Box<dyn RecordingOutput> {
     fn sync(&mut self) -> io::Result<()> {
         (**self).sync()
     }
 }
 
 /// Creates an output. Runs in the writer's thread.
-pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn Output>> + Send>;
+pub type Opening = Box<dyn FnOnce() -> io::Result<Box<dyn RecordingOutput>> + Send>;

@@ -10,14 +10,14 @@ use arrow_buffer::Buffer;
 use arrow_ipc::{MessageHeader, root_as_message};
 use arrow_schema::Schema;
 
-pub use super::batch::Wanted;
-use super::batch::{Dictionaries, Layout};
-pub(crate) use super::columns::Batch;
+pub use super::batch::WantedColumns;
+use super::batch::{ColumnLayout, Dictionaries};
+pub(crate) use super::columns::ColumnBatch;
 use super::error::{Ending, TraceError};
 use super::files;
-use super::frame::{Frames, Input, Next};
+use super::frame::{Frames, Next, RecordingInput};
 use super::header::{HEADER_KEY, Header, VERSION, VERSION_KEY};
-use super::names::Names;
+use super::names::RecordedNames;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
 use crate::analysis::item::Item;
@@ -31,10 +31,10 @@ pub struct Reader {
     /// Errors by index in `files`.
     wrong: BTreeMap<usize, String>,
     frames: Frames,
-    layout: Layout,
+    layout: ColumnLayout,
     header: Header,
-    wanted: Wanted,
-    batch: Batch,
+    wanted: WantedColumns,
+    batch: ColumnBatch,
     /// Next row of `batch`.
     row: usize,
     dictionaries: Dictionaries,
@@ -42,8 +42,8 @@ pub struct Reader {
     dictionaries_at: BTreeMap<i64, u64>,
     batch_at: u64,
     /// Position before `batch`, until [`Reader::mark`] takes it.
-    batch_mark: Option<Mark>,
-    pub(super) names: Names,
+    batch_mark: Option<BatchPosition>,
+    pub(super) names: RecordedNames,
     ending: Ending,
     last_us: i64,
     lacks_end: bool,
@@ -52,18 +52,18 @@ pub struct Reader {
 
 /// Position of a batch, for [`Reader::seek`].
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct BatchPosition {
     segment: usize,
     at: u64,
     dictionaries_at: BTreeMap<i64, u64>,
-    names: super::names::Mark,
+    names: super::names::NamesMark,
 }
 
 impl Reader {
     /// Opens the recording at `path`. If there is no such file, reads its parts `path.0001.part`,
     /// `path.0002.part`, ... If `path` is a part, reads that part and all later ones. A part that
     /// cannot be read is skipped and named by [`Reader::ending`].
-    pub fn open(path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
+    pub fn open(path: &Path, wanted: WantedColumns) -> Result<Self, TraceError> {
         let files = files::list(path);
         let (mut wrong, mut first) = (BTreeMap::new(), None);
         for (segment, file) in files.iter().enumerate() {
@@ -88,23 +88,32 @@ impl Reader {
     }
 
     /// Reads `input`; errors name it `path`.
-    pub fn new(input: Box<dyn Input>, path: &Path, wanted: Wanted) -> Result<Self, TraceError> {
+    pub fn new(
+        input: Box<dyn RecordingInput>,
+        path: &Path,
+        wanted: WantedColumns,
+    ) -> Result<Self, TraceError> {
         let (frames, layout, header) = read_schema(input, path)?;
         Ok(Self::from_parts(frames, layout, header, wanted))
     }
 
-    fn from_parts(frames: Frames, layout: Layout, header: Header, wanted: Wanted) -> Self {
+    fn from_parts(
+        frames: Frames,
+        layout: ColumnLayout,
+        header: Header,
+        wanted: WantedColumns,
+    ) -> Self {
         Self {
             files: Vec::new(),
             segment: 0,
             wrong: BTreeMap::new(),
-            names: Names::new(&header),
+            names: RecordedNames::new(&header),
             batch_at: frames.position(),
             frames,
             layout,
             header,
             wanted,
-            batch: Batch::new(RecordBatch::new_empty(Arc::new(Schema::empty()))),
+            batch: ColumnBatch::new(RecordBatch::new_empty(Arc::new(Schema::empty()))),
             row: 0,
             dictionaries: Dictionaries::new(),
             dictionaries_at: BTreeMap::new(),
@@ -198,7 +207,7 @@ impl Reader {
 
     /// The columns of the next batch; `None` at the end. Must not be mixed with
     /// [`Reader::next_item`].
-    pub(crate) fn next_columns(&mut self) -> Option<&Batch> {
+    pub(crate) fn next_columns(&mut self) -> Option<&ColumnBatch> {
         if !self.next_batch() {
             return None;
         }
@@ -214,12 +223,12 @@ impl Reader {
     }
 
     /// Position of the current batch; returned once for each batch.
-    pub fn mark(&mut self) -> Option<Mark> {
+    pub fn mark(&mut self) -> Option<BatchPosition> {
         self.batch_mark.take()
     }
 
     /// Continues from `mark`.
-    pub fn seek(&mut self, mark: &Mark) -> Result<(), TraceError> {
+    pub fn seek(&mut self, mark: &BatchPosition) -> Result<(), TraceError> {
         if mark.segment != self.segment || !self.files.is_empty() {
             let path = self.files.get(mark.segment).cloned().unwrap_or_default();
             self.open_segment(&path)?;
@@ -258,7 +267,7 @@ impl Reader {
             match self.message() {
                 Ok(true) => {
                     self.row = 0;
-                    self.batch_mark = Some(Mark {
+                    self.batch_mark = Some(BatchPosition {
                         segment: self.segment,
                         at: self.batch_at,
                         dictionaries_at: self.dictionaries_at.clone(),
@@ -363,12 +372,15 @@ impl Reader {
     }
 }
 
-fn open_file(path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+fn open_file(path: &Path) -> Result<(Frames, ColumnLayout, Header), TraceError> {
     read_schema(Box::new(files::open(path)?), path)
 }
 
 /// Reads the schema message, with the header in its metadata. Errors name the input `path`.
-fn read_schema(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, Header), TraceError> {
+fn read_schema(
+    input: Box<dyn RecordingInput>,
+    path: &Path,
+) -> Result<(Frames, ColumnLayout, Header), TraceError> {
     let io = |error| TraceError::Io(path.to_owned(), error);
     let mut frames = Frames::new(input).map_err(io)?;
     if frames.size() == 0 {
@@ -399,7 +411,7 @@ fn read_schema(input: Box<dyn Input>, path: &Path) -> Result<(Frames, Layout, He
         }
         _ => return Err(not_ours("invalid schema version")),
     }
-    let layout = Layout::new(schema).map_err(|why| not_ours(&why))?;
+    let layout = ColumnLayout::new(schema).map_err(|why| not_ours(&why))?;
     let header = serde_json::from_str(value(HEADER_KEY).unwrap_or_default())
         .map_err(|_| not_ours("its header is damaged"))?;
     if message.bodyLength() != 0 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::header::Header;
-use super::schema::Kind;
+use super::schema::RowKind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
@@ -30,13 +30,13 @@ pub struct Row {
     pub queue: u32,
     pub device: u32,
     pub pid: u32,
-    /// Index in [`Batch::tasks`].
+    /// Index in [`RowBatch::tasks`].
     pub task: u32,
-    /// Index in [`Batch::files`]; for rows with text, in [`Batch::texts`].
+    /// Index in [`RowBatch::files`]; for rows with text, in [`RowBatch::texts`].
     pub file: u32,
     /// Number of the array for submissions and dirtied bytes; otherwise of the member.
     pub subject: u32,
-    pub kind: Kind,
+    pub kind: RowKind,
     pub op: u8,
     pub flags: u8,
     pub origin: u8,
@@ -45,7 +45,7 @@ pub struct Row {
 
 impl Row {
     /// A row with only the columns that every kind has.
-    pub fn new(time: i64, kind: Kind, op: Op, origin: Origin) -> Self {
+    pub fn new(time: i64, kind: RowKind, op: Op, origin: Origin) -> Self {
         Self {
             time,
             sector: NO_SECTOR,
@@ -69,14 +69,14 @@ impl Row {
 
 /// Names by number, shared by consecutive [`State`]s with the same names.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Names {
+pub struct RowNames {
     /// Name, and true for a disk without md.
     pub arrays: Vec<(String, bool)>,
     /// Number of the array, name, slot.
     pub members: Vec<(u32, String, Option<u32>)>,
 }
 
-impl Names {
+impl RowNames {
     pub fn new(state: &State) -> Self {
         let arrays = state.arrays.iter();
         let members = (0..).zip(&state.arrays).flat_map(|(array, subject)| {
@@ -125,9 +125,9 @@ pub struct StateRow<'a> {
 }
 
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct RowBatch {
     pub rows: Vec<Row>,
-    pub names: Arc<Names>,
+    pub names: Arc<RowNames>,
     /// Filesystems in the states before this batch.
     pub devices: Arc<Devices>,
     pub tasks: Vec<Option<Arc<TaskInfo>>>,
@@ -140,7 +140,7 @@ pub struct Batch {
     last_file: Option<(FileId, u32)>,
 }
 
-impl Batch {
+impl RowBatch {
     /// An empty batch with capacity for `rows`.
     pub fn new(rows: usize, devices: Arc<Devices>) -> Self {
         Self { rows: Vec::with_capacity(rows), devices, ..Self::default() }
@@ -157,7 +157,7 @@ impl Batch {
         (self.last_task, self.last_file) = (None, None);
     }
 
-    pub fn add_text(&mut self, time: i64, kind: Kind, text: String) {
+    pub fn add_text(&mut self, time: i64, kind: RowKind, text: String) {
         let mut row = Row::new(time, kind, Op::Other, Origin::Unknown);
         row.file = self.texts.len() as u32;
         self.texts.push(text);
@@ -165,10 +165,10 @@ impl Batch {
     }
 
     /// Adds a row for any item but a state.
-    pub fn add(&mut self, item: &Item, known: &Known) {
+    pub fn add(&mut self, item: &Item, known: &NameCache) {
         let row = match item {
             Item::Request(r) => {
-                let mut row = Row::new(r.time_us, Kind::Request, r.op, r.origin);
+                let mut row = Row::new(r.time_us, RowKind::Request, r.op, r.origin);
                 row.subject = r.member;
                 row.flags = r.flags.bits();
                 row.sector = r.sector;
@@ -185,12 +185,12 @@ impl Batch {
                 row
             }
             Item::Part(p) => {
-                let mut row = Row::new(p.time_us, Kind::Part, p.op, p.origin);
+                let mut row = Row::new(p.time_us, RowKind::Part, p.op, p.origin);
                 (row.subject, row.sector, row.bytes) = (p.member, p.sector, p.bytes);
                 row
             }
             Item::Submission(s) => {
-                let mut row = Row::new(s.time_us, Kind::Submission, s.op, s.origin);
+                let mut row = Row::new(s.time_us, RowKind::Submission, s.op, s.origin);
                 (row.subject, row.flags) = (s.array, s.flags.bits());
                 row.array_sector = s.array_sector;
                 (row.length, row.bytes) = (s.length, s.length);
@@ -199,31 +199,31 @@ impl Batch {
                 row
             }
             Item::Dirtied(d) => {
-                let mut row = Row::new(d.time_us, Kind::Dirtied, Op::Write, d.origin);
+                let mut row = Row::new(d.time_us, RowKind::Dirtied, Op::Write, d.origin);
                 (row.subject, row.bytes, row.pid) = (d.array, d.bytes, d.pid);
                 row.task = self.task_number(d.array, d.pid, known);
                 row.file = d.file.map_or(NONE, |id| self.file(id, known));
                 row
             }
             Item::Alloc { time_us, json } => {
-                return self.add_text(*time_us, Kind::Alloc, json.clone());
+                return self.add_text(*time_us, RowKind::Alloc, json.clone());
             }
             Item::Slow { time_us, json } => {
-                return self.add_text(*time_us, Kind::Slow, json.clone());
+                return self.add_text(*time_us, RowKind::Slow, json.clone());
             }
             Item::Note { time_us, text } => {
-                return self.add_text(*time_us, Kind::Note, text.clone());
+                return self.add_text(*time_us, RowKind::Note, text.clone());
             }
             Item::Lost { time_us, reason, count } => {
                 let text = format!("{count} lost: {reason}");
-                return self.add_text(*time_us, Kind::Lost, text);
+                return self.add_text(*time_us, RowKind::Lost, text);
             }
             Item::State(_) => return,
         };
         self.rows.push(row);
     }
 
-    fn task_number(&mut self, array: u32, pid: u32, known: &Known) -> u32 {
+    fn task_number(&mut self, array: u32, pid: u32, known: &NameCache) -> u32 {
         let task = TaskId { array, pid };
         if let Some((last, number)) = self.last_task
             && last == task
@@ -238,7 +238,7 @@ impl Batch {
         number
     }
 
-    fn file(&mut self, id: FileId, known: &Known) -> u32 {
+    fn file(&mut self, id: FileId, known: &NameCache) -> u32 {
         if let Some((last, number)) = self.last_file
             && last == id
         {
@@ -280,28 +280,28 @@ impl Batch {
 /// Names of tasks and locations of files. When there are too many, the least recently set are
 /// dropped.
 #[derive(Debug, Default)]
-pub struct Known {
-    pub tasks: Recent<TaskId, TaskInfo>,
-    pub locations: Recent<FileId, FileLocation>,
+pub struct NameCache {
+    pub tasks: RecentMap<TaskId, TaskInfo>,
+    pub locations: RecentMap<FileId, FileLocation>,
 }
 
 /// A map of at most twice [`HALF`] entries, whose older half is dropped when it is full.
 #[derive(Debug)]
-pub struct Recent<K, V> {
+pub struct RecentMap<K, V> {
     young: HashMap<K, Arc<V>>,
     old: HashMap<K, Arc<V>>,
 }
 
-/// Half the capacity of a [`Recent`].
+/// Half the capacity of a [`RecentMap`].
 const HALF: usize = 32_768;
 
-impl<K, V> Default for Recent<K, V> {
+impl<K, V> Default for RecentMap<K, V> {
     fn default() -> Self {
         Self { young: HashMap::new(), old: HashMap::new() }
     }
 }
 
-impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> Recent<K, V> {
+impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> RecentMap<K, V> {
     /// The value of `key`.
     pub fn get(&self, key: &K) -> Option<Arc<V>> {
         self.young.get(key).or_else(|| self.old.get(key)).cloned()
@@ -320,12 +320,12 @@ impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> Recent<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HALF, Recent};
+    use super::{HALF, RecentMap};
     use std::sync::Arc;
 
     #[test]
     fn recent_values_are_kept() {
-        let mut recent = Recent::default();
+        let mut recent = RecentMap::default();
         for key in 0..3 * HALF as u32 {
             assert!(recent.put(key, &Arc::new(key)));
         }

@@ -9,7 +9,7 @@ use super::header::{HEADER_KEY, VERSION, VERSION_KEY};
 
 /// Kinds of rows, in the order of their dictionary keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum RowKind {
     /// [`Item::Request`](crate::analysis::item::Item::Request)
     Request,
     /// [`Item::Part`](crate::analysis::item::Item::Part)
@@ -30,7 +30,7 @@ pub enum Kind {
     Slow,
 }
 
-impl Kind {
+impl RowKind {
     /// All kinds with their names in the column `kind`, in the order of their dictionary keys.
     pub const ALL: [(Self, &'static str); 9] = [
         (Self::Request, "request"),

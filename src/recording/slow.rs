@@ -10,9 +10,9 @@ use super::interval::{self, BYTES, clip, device, number};
 use super::limits::at_most;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::item::Item;
-use crate::analysis::slow::advice::Found;
-use crate::analysis::slow::event::{Kind, Task};
-use crate::analysis::slow::names::{Names, Slow};
+use crate::analysis::slow::advice::PhaseAdvice;
+use crate::analysis::slow::event::{OperationKind, Task};
+use crate::analysis::slow::names::{Names, SlowOperation};
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::printable::{escape, sanitize};
 
@@ -35,7 +35,7 @@ const PARTS: usize = 128;
 
 /// An interval as JSON. Times without a unit in their names are RFC 3339.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Interval {
+pub struct SlowInterval {
     schema: String,
     time: String,
     interval_s: f64,
@@ -53,7 +53,7 @@ pub struct Interval {
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     commits: Vec<CommitLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
-    advice: Vec<Found>,
+    advice: Vec<PhaseAdvice>,
     lost: LostLine,
     /// Device numbers (`8:32`) of filesystems and members, by name.
     devices: BTreeMap<String, String>,
@@ -82,12 +82,12 @@ struct LostLine {
 
 /// A thread.
 #[derive(Debug, Serialize, Deserialize)]
-struct TaskName {
+struct TaskLine {
     pid: u32,
     comm: String,
 }
 
-impl TaskName {
+impl TaskLine {
     fn new(task: &Task) -> Self {
         Self { pid: task.pid, comm: sanitize(&task.comm) }
     }
@@ -99,19 +99,19 @@ impl TaskName {
 
 /// A file, on the filesystem of the operation or commit that names it.
 #[derive(Debug, Serialize, Deserialize)]
-struct FileName {
+struct FileLine {
     /// `None` if it could not be found.
     path: Option<String>,
     inode: u64,
     generation: u32,
 }
 
-impl FileName {
+impl FileLine {
     fn new(id: &FileId, names: &Names) -> Self {
         Self { path: names.path(id).map(escape), inode: id.inode, generation: id.generation }
     }
 
-    fn read(self, dev: u32, reading: &mut Reading) -> FileId {
+    fn read(self, dev: u32, reading: &mut SlowLineReader) -> FileId {
         let id = FileId { dev, inode: self.inode, generation: self.generation };
         if let Some(path) = self.path {
             let location =
@@ -124,12 +124,12 @@ impl FileName {
 
 /// State for reading an interval: the JSON has device names, a snapshot has device numbers.
 #[derive(Default)]
-struct Reading {
+struct SlowLineReader {
     names: Names,
     numbers: HashMap<String, u32>,
 }
 
-impl Reading {
+impl SlowLineReader {
     fn device(&self, name: &str) -> Result<u32, String> {
         let known = self.numbers.get(name).copied();
         // An unknown device was written with its number as its name.
@@ -138,7 +138,7 @@ impl Reading {
     }
 }
 
-impl Interval {
+impl SlowInterval {
     /// Converts a snapshot.
     pub fn new(s: &SlowSnapshot) -> Self {
         let lost = [
@@ -149,7 +149,7 @@ impl Interval {
             ("member_io", s.lost.ios),
         ];
         let lost = lost.into_iter().filter(|(_, n)| *n > 0);
-        let kind = |(kind, sum): (&Kind, &KindSum)| {
+        let kind = |(kind, sum): (&OperationKind, &KindSum)| {
             let line = KindLine { count: sum.count, slow: sum.slow, total_us: sum.ns / 1000 };
             (kind.name().to_owned(), line)
         };
@@ -209,15 +209,16 @@ impl Interval {
     fn read(self, time_us: i64) -> Result<SlowSnapshot, String> {
         let time = jiff::Timestamp::from_microsecond(time_us);
         let interval = interval::length(self.interval_s)?;
-        let mut reading = Reading::default();
+        let mut reading = SlowLineReader::default();
         for (name, dev) in self.devices {
             let dev = number(&dev)?;
             reading.names.devices.insert(dev, name.clone());
             reading.numbers.insert(name, dev);
         }
-        let mut operations = |lines: Vec<OperationLine>, unended| -> Result<Vec<Slow>, String> {
-            lines.into_iter().map(|line| line.read(unended, &mut reading)).collect()
-        };
+        let mut operations =
+            |lines: Vec<OperationLine>, unended| -> Result<Vec<SlowOperation>, String> {
+                lines.into_iter().map(|line| line.read(unended, &mut reading)).collect()
+            };
         let unended = operations(self.unended, true)?;
         let operations = operations(self.operations, false)?;
         let commits: Result<_, String> =
@@ -256,8 +257,8 @@ impl Interval {
     }
 }
 
-fn kind(name: &str) -> Result<Kind, String> {
-    let kind = Kind::ALL.into_iter().find(|k| k.name() == name);
+fn kind(name: &str) -> Result<OperationKind, String> {
+    let kind = OperationKind::ALL.into_iter().find(|k| k.name() == name);
     kind.ok_or_else(|| format!("{:?} is not an operation", clip(name)))
 }
 

@@ -12,15 +12,15 @@ use crate::analysis::events::{Events, IntervalCounters, NameLookup, SLACK_US};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::Item;
-use crate::analysis::slow::event::Kind;
-use crate::analysis::slow::recent::Recent;
+use crate::analysis::slow::event::OperationKind;
+use crate::analysis::slow::recent::RecentOperations;
 use crate::analysis::slow::snapshot::KindSum;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
 use crate::analysis::window::Window;
 use crate::recording::error::TraceError;
-use crate::recording::reader::{Mark, Reader};
-use crate::recording::slow::Interval;
+use crate::recording::reader::{BatchPosition, Reader};
+use crate::recording::slow::SlowInterval;
 
 /// Time without any state after which an interval is returned with disk figures from requests
 /// alone.
@@ -46,14 +46,14 @@ impl NameLookup for Reader {
 }
 
 /// An interval that is being summed.
-struct Span {
+struct OpenInterval {
     from: i64,
     /// `None` if not known yet.
     to: Option<i64>,
     sums: IntervalCounters,
 }
 
-impl Span {
+impl OpenInterval {
     fn new(from: i64) -> Self {
         Self { from, to: None, sums: IntervalCounters::default() }
     }
@@ -64,27 +64,27 @@ fn us(duration: Duration) -> i64 {
 }
 
 /// Iterator over the intervals of a recording.
-pub struct Source {
+pub struct IntervalReader {
     reader: Reader,
     interval_us: i64,
     events: Events,
-    spans: VecDeque<Span>,
+    spans: VecDeque<OpenInterval>,
     fold: Fold,
     window: Window,
-    slow: Recent,
+    slow: RecentOperations,
     /// Operations by kind, with the end of the recorded interval: those read ahead.
-    ahead: VecDeque<(i64, BTreeMap<Kind, KindSum>)>,
-    operations: BTreeMap<Kind, KindSum>,
+    ahead: VecDeque<(i64, BTreeMap<OperationKind, KindSum>)>,
+    operations: BTreeMap<OperationKind, KindSum>,
     /// Time of the newest item so far.
     newest: i64,
     /// Start of the first interval after a seek. Older items are in no interval.
     begin: i64,
     done: bool,
-    marks: Vec<(i64, Mark)>,
+    marks: Vec<(i64, BatchPosition)>,
     /// Start times of the intervals returned so far.
     begins: Vec<i64>,
     /// Opens the recording again, to find its end.
-    reopen: Reopen,
+    reopen: Reopener,
     /// End of the recording, once known.
     end: Option<i64>,
     /// Start and end of the period that is returned.
@@ -94,11 +94,11 @@ pub struct Source {
 }
 
 /// Opens a recording again; `None` if that fails.
-pub type Reopen = Box<dyn Fn() -> Option<Reader> + Send>;
+pub type Reopener = Box<dyn Fn() -> Option<Reader> + Send>;
 
-impl Source {
+impl IntervalReader {
     /// Reads everything in `reader`; `reopen` opens the same recording.
-    pub fn new(reader: Reader, interval: Duration, reopen: Reopen) -> Self {
+    pub fn new(reader: Reader, interval: Duration, reopen: Reopener) -> Self {
         Self {
             reopen,
             end: None,
@@ -110,7 +110,7 @@ impl Source {
             spans: VecDeque::new(),
             fold: Fold::new(Sample::default()),
             window: Window::new(window::SPAN),
-            slow: Recent::default(),
+            slow: RecentOperations::default(),
             ahead: VecDeque::new(),
             operations: BTreeMap::new(),
             newest: i64::MIN,
@@ -136,7 +136,7 @@ impl Source {
 
     /// Operations on files in the last interval returned, slow or not. Empty if they were not
     /// recorded.
-    pub fn operations(&self) -> &BTreeMap<Kind, KindSum> {
+    pub fn operations(&self) -> &BTreeMap<OperationKind, KindSum> {
         &self.operations
     }
 
@@ -144,7 +144,7 @@ impl Source {
         &self.reader
     }
 
-    /// Start of the first interval, µs since 1970; `None` before [`Source::next`].
+    /// Start of the first interval, µs since 1970; `None` before [`IntervalReader::next`].
     pub fn start_us(&self) -> Option<i64> {
         self.begins.first().copied()
     }
@@ -155,15 +155,16 @@ impl Source {
         self.end
     }
 
-    /// Start of the interval `n` before the one that contains `time_us`, for [`Source::rewind`].
+    /// Start of the interval `n` before the one that contains `time_us`, for
+    /// [`IntervalReader::rewind`].
     pub fn back(&self, time_us: i64, n: usize) -> i64 {
         let here = self.begins.partition_point(|&b| b <= time_us);
         let there = here.saturating_sub(1).saturating_sub(n);
         self.begins.get(there).copied().unwrap_or(time_us)
     }
 
-    /// Makes [`Source::next`] return the interval that contains `time_us` if it was returned
-    /// before, else the first new one.
+    /// Makes [`IntervalReader::next`] return the interval that contains `time_us` if it was
+    /// returned before, else the first new one.
     pub fn rewind(&mut self, time_us: i64) -> Result<(), TraceError> {
         let before = |times: &[i64], time: i64| times.partition_point(|&t| t <= time).max(1) - 1;
         // Start `window::SPAN` earlier: the headline covers that time.
@@ -183,17 +184,17 @@ impl Source {
         self.reader.seek(&mark)?;
         self.events = Events::default();
         self.events.disks.add_boundary(warm);
-        self.spans = VecDeque::from([Span::new(warm)]);
+        self.spans = VecDeque::from([OpenInterval::new(warm)]);
         self.fold = Fold::new(Sample::default());
         self.window.restart();
-        self.slow = Recent::default();
+        self.slow = RecentOperations::default();
         self.ahead.clear();
         (self.newest, self.begin, self.done) = (i64::MIN, warm, false);
         while self.spans.front().is_some_and(|s| s.from < until) && self.next().is_some() {}
         Ok(())
     }
 
-    fn add_mark(&mut self, time_us: i64, mark: Mark) {
+    fn add_mark(&mut self, time_us: i64, mark: BatchPosition) {
         if self.marks.last().is_none_or(|m| m.0 < time_us) {
             self.marks.push((time_us, mark));
         }
@@ -210,7 +211,7 @@ impl Source {
         let time = item.time_us();
         self.newest = self.newest.max(time);
         if let Item::Slow { time_us, json } = item
-            && let Ok(interval) = Interval::parse(*time_us, json)
+            && let Ok(interval) = SlowInterval::parse(*time_us, json)
         {
             self.slow.add(&interval);
             self.ahead.push_back((*time_us, interval.kinds));
@@ -218,7 +219,7 @@ impl Source {
         let state = matches!(item, Item::State(_));
         if self.spans.is_empty() {
             self.events.disks.add_boundary(time);
-            self.spans.push_back(Span::new(time));
+            self.spans.push_back(OpenInterval::new(time));
         }
         self.end_spans(time, state);
         if state && time <= self.begin {
@@ -230,7 +231,7 @@ impl Source {
             return;
         }
         let Self { spans, events, .. } = self;
-        let inside = |s: &Span| {
+        let inside = |s: &OpenInterval| {
             let to = s.to.unwrap_or(i64::MAX);
             if state { time > s.from && time <= to } else { time >= s.from && time < to }
         };
@@ -258,7 +259,7 @@ impl Source {
             let Some(to) = [to, cut].into_iter().flatten().min() else { return };
             last.to = Some(to);
             self.events.disks.add_boundary(to);
-            let mut next = Span::new(to);
+            let mut next = OpenInterval::new(to);
             // Later rows are at most SLACK_US older than this one.
             let gap = time.saturating_sub(SLACK_US).saturating_sub(to);
             if gap > GAP_US {
@@ -266,13 +267,13 @@ impl Source {
                 next.to = Some(end);
                 self.spans.push_back(next);
                 self.events.disks.add_boundary(end);
-                next = Span::new(end);
+                next = OpenInterval::new(end);
             }
             self.spans.push_back(next);
         }
     }
 
-    fn snapshot(&mut self, span: Span, to: i64) -> Snapshot {
+    fn snapshot(&mut self, span: OpenInterval, to: i64) -> Snapshot {
         let (start, end) = self.events.samples(span.sums, span.from, to, &self.reader);
         self.events.disks.forget_before(to);
         self.fold.rebase(start);
@@ -299,7 +300,7 @@ impl Source {
     }
 }
 
-impl Iterator for Source {
+impl Iterator for IntervalReader {
     type Item = Snapshot;
 
     /// The next interval; `None` at the end.

@@ -9,14 +9,14 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::alloc::Interval;
-use super::header::{Array, Filesystem, Header, Member, Mount};
+use super::alloc::AllocInterval;
+use super::header::{Header, RecordedArray, RecordedFilesystem, RecordedMember, RecordedMount};
 use super::rows::{Device, Devices, StateRow};
 use crate::advice::slow::MdSettings;
 use crate::analysis::alloc::fixture;
 use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::counters::CostCounters;
-use crate::analysis::fold::{DiskCounters, MemberNow, Subject};
+use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow};
 use crate::analysis::item::{Item, State};
 use crate::analysis::lost::tests::every_loss;
 use crate::analysis::profile::sums::tests::seed;
@@ -47,7 +47,7 @@ fn state() -> State {
     State {
         time_us: 0,
         restart: true,
-        arrays: vec![Subject {
+        arrays: vec![ArrayNow {
             info: ArrayInfo {
                 name: "md127".to_owned(),
                 level: "raid5".to_owned(),
@@ -145,20 +145,20 @@ fn header() {
             utc_offset_s: Some(3600),
             targets: vec![text("md127")],
             command: vec![text("fio")],
-            arrays: vec![Array {
+            arrays: vec![RecordedArray {
                 name: text("md127"),
                 metadata: Some(text("1.2")),
                 sync_action: Some(text("idle")),
                 reshape_position: Some(8),
                 consistency_policy: Some(text("resync")),
-                members: vec![Member::default()],
-                ..Array::default()
+                members: vec![RecordedMember::default()],
+                ..RecordedArray::default()
             }],
-            filesystems: vec![Filesystem {
-                mounts: vec![Mount::default()],
+            filesystems: vec![RecordedFilesystem {
+                mounts: vec![RecordedMount::default()],
                 layout: vec![(0, 8, text("superblock"))],
                 layout_is_cut: true,
-                ..Filesystem::default()
+                ..RecordedFilesystem::default()
             }],
             buffer_bytes: 16 << 20,
             notes: vec![text("a note")],
@@ -171,13 +171,13 @@ fn alloc_rows() {
     for (name, snapshot) in
         [("alloc-linear.json", fixture::linear()), ("alloc-cold.json", fixture::cold())]
     {
-        let item = Interval::item(&snapshot, &seed()).unwrap();
+        let item = AllocInterval::item(&snapshot, &seed()).unwrap();
         let Item::Alloc { time_us, json } = item else {
             panic!("{item:?}");
         };
         let stored = compare(name, &json);
-        let read = Interval::parse(time_us, &stored).unwrap();
-        let item = Interval::item(&read.snapshot, &read.stacks).unwrap();
+        let read = AllocInterval::parse(time_us, &stored).unwrap();
+        let item = AllocInterval::item(&read.snapshot, &read.stacks).unwrap();
         assert_eq!(item, Item::Alloc { time_us, json });
     }
 }

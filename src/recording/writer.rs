@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 
 use super::encode::Encoder;
 use super::header::Header;
-use super::output::{Opening, Output};
-use super::rows::{self, Batch, Device, Devices, Known, Names, Recent, StateRow};
-use super::schema::Kind;
+use super::output::{Opening, RecordingOutput};
+use super::rows::{self, Device, Devices, NameCache, RecentMap, RowBatch, RowNames, StateRow};
+use super::schema::RowKind;
 use crate::analysis::counters::TaskId;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::TaskInfo;
@@ -21,7 +21,7 @@ use crate::analysis::item::{Item, State, TOO_SLOW};
 use crate::machine::privileges;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct WriterOptions {
     /// Compression level of zstd.
     pub level: i32,
     /// Maximum number of rows in a batch, up to 65536.
@@ -30,7 +30,7 @@ pub struct Options {
     pub waiting: usize,
 }
 
-impl Default for Options {
+impl Default for WriterOptions {
     fn default() -> Self {
         Self { level: 1, rows: 65_536, waiting: 3 }
     }
@@ -38,7 +38,7 @@ impl Default for Options {
 
 /// Size of a recording, or of the data written so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct RecordingSize {
     pub bytes: u64,
     /// Rows of all kinds.
     pub rows: u64,
@@ -47,7 +47,7 @@ pub struct Written {
 }
 
 enum Job {
-    Batch(Box<Batch>),
+    Batch(Box<RowBatch>),
     /// Ends this file and starts the next one.
     Rotate(Opening),
     /// Syncs everything before, then replies.
@@ -64,9 +64,9 @@ struct Progress {
 
 /// A recording being written. It has no end marker unless [`Writer::finish`] is called.
 pub struct Writer {
-    options: Options,
-    batch: Box<Batch>,
-    known: Known,
+    options: WriterOptions,
+    batch: Box<RowBatch>,
+    known: NameCache,
     /// Devices of filesystems: from the header, and from file locations.
     devices: Devices,
     /// Devices in the last state.
@@ -83,7 +83,7 @@ pub struct Writer {
     waits_for_disk: bool,
     dropped_total: u64,
     jobs: Option<SyncSender<Job>>,
-    empty: Receiver<Box<Batch>>,
+    empty: Receiver<Box<RowBatch>>,
     progress: Arc<Progress>,
     thread: Option<JoinHandle<io::Result<()>>>,
 }
@@ -91,9 +91,9 @@ pub struct Writer {
 impl Writer {
     /// Starts a recording on `output` by writing the header.
     pub fn create(
-        output: impl Output + 'static,
+        output: impl RecordingOutput + 'static,
         header: &Header,
-        options: Options,
+        options: WriterOptions,
     ) -> io::Result<Self> {
         let mut encoder = Encoder::new(header, options.level, Box::new(output))?;
         let progress = Arc::new(Progress::default());
@@ -132,9 +132,9 @@ impl Writer {
         let devices = rows::devices(header);
         let stored = Arc::new(devices.clone());
         Ok(Self {
-            batch: Box::new(Batch::new(options.rows, Arc::clone(&stored))),
+            batch: Box::new(RowBatch::new(options.rows, Arc::clone(&stored))),
             options,
-            known: Known::default(),
+            known: NameCache::default(),
             devices,
             stored_devices: stored,
             state: None,
@@ -265,8 +265,8 @@ impl Writer {
     }
 
     /// Size of the data written so far.
-    pub fn written(&self) -> Written {
-        Written {
+    pub fn written(&self) -> RecordingSize {
+        RecordingSize {
             bytes: self.progress.bytes.load(Ordering::Relaxed),
             rows: self.progress.rows.load(Ordering::Relaxed),
             dropped: self.dropped_total,
@@ -274,7 +274,7 @@ impl Writer {
     }
 
     /// Ends the recording and waits until everything is on the disk.
-    pub fn finish(mut self) -> io::Result<Written> {
+    pub fn finish(mut self) -> io::Result<RecordingSize> {
         let batch = std::mem::take(&mut self.batch);
         if !batch.rows.is_empty() {
             self.send(Job::Batch(batch))?;
@@ -286,14 +286,14 @@ impl Writer {
     }
 
     fn state(&mut self, state: &State) -> io::Result<()> {
-        let names = Names::new(state);
+        let names = RowNames::new(state);
         if names != *self.batch.names {
             // All rows of a batch use the same numbers of arrays and members.
             self.flush()?;
             let was = &self.batch.names.arrays;
             if !was.is_empty() && *was != names.arrays {
                 // Tasks are stored by the number of their array.
-                self.known.tasks = Recent::default();
+                self.known.tasks = RecentMap::default();
             }
             self.batch.names = Arc::new(names);
         }
@@ -305,7 +305,7 @@ impl Writer {
     fn write_state(&mut self, state: &State) -> io::Result<()> {
         let row = StateRow { state: Cow::Borrowed(state), devices: Cow::Borrowed(&self.devices) };
         let text = serde_json::to_string(&row)?;
-        self.batch.add_text(state.time_us, Kind::State, text);
+        self.batch.add_text(state.time_us, RowKind::State, text);
         if *self.stored_devices != self.devices {
             self.stored_devices = Arc::new(self.devices.clone());
         }
@@ -313,8 +313,8 @@ impl Writer {
     }
 
     /// Reports a dropped batch at the beginning of the next one, with the time of its last row.
-    fn report_dropped(&mut self, batch: &Batch) -> io::Result<()> {
-        let with_state = batch.rows.iter().any(|r| r.kind == Kind::State);
+    fn report_dropped(&mut self, batch: &RowBatch) -> io::Result<()> {
+        let with_state = batch.rows.iter().any(|r| r.kind == RowKind::State);
         if let Some(mut state) = self.state.take().filter(|_| with_state) {
             state.restart = self.restart;
             self.write_state(&state)?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::asleep::Sleepers;
 use super::{Session, md_settings};
 use crate::analysis::around::{Around, DeviceIo, Neighbour, SharedDisk};
-use crate::analysis::fold::Subject;
+use crate::analysis::fold::ArrayNow;
 use crate::machine::privileges::raised;
 use crate::machine::{Array, ArrayState, DiskStat, StatFile, Sys, neighbours};
 
@@ -112,7 +112,7 @@ fn device_io(stat: &DiskStat) -> DeviceIo {
 
 impl Session {
     /// Fills in the facts of all arrays.
-    pub(super) fn look_around(&mut self, subjects: &mut [Subject]) {
+    pub(super) fn look_around(&mut self, subjects: &mut [ArrayNow]) {
         let now = Instant::now();
         let (sys, around) = (&*self.sys, &mut self.around);
         around.search(sys, &self.traced.topology.host.arrays, now);

@@ -28,7 +28,7 @@ const MAX_FACTS: usize = 4;
 /// Tasks to look at, and their time asleep in this interval.
 #[derive(Default)]
 pub struct Sleepers {
-    tasks: BTreeMap<TaskId, Seen>,
+    tasks: BTreeMap<TaskId, ActiveTask>,
     /// The task that was looked at last.
     last: Option<TaskId>,
     due: Option<Instant>,
@@ -37,18 +37,18 @@ pub struct Sleepers {
 }
 
 /// A task that submitted or dirtied something.
-struct Seen {
+struct ActiveTask {
     /// When it last did.
     active: Instant,
-    look: Option<Look>,
+    look: Option<SleepObservation>,
     is_kernel: bool,
     comm: String,
 }
 
 /// The last look at a task.
-struct Look {
+struct SleepObservation {
     at: Instant,
-    state: task::Sleep,
+    state: task::TaskSleep,
     /// When a look first had this state.
     since: Instant,
     /// Kernel function in which it sleeps.
@@ -62,7 +62,8 @@ impl Sleepers {
             if let Some(seen) = self.tasks.get_mut(&id) {
                 seen.active = now;
             } else if self.tasks.len() < MAX_TASKS {
-                let new = Seen { active: now, look: None, is_kernel: false, comm: String::new() };
+                let new =
+                    ActiveTask { active: now, look: None, is_kernel: false, comm: String::new() };
                 self.tasks.insert(id, new);
             }
         }
@@ -118,13 +119,13 @@ impl Sleepers {
             *sum.ms.entry(function.clone()).or_default() += ms;
         }
         let sleeps = state.is_uninterruptible;
-        seen.look = Some(Look { at: now, state, since, function });
+        seen.look = Some(SleepObservation { at: now, state, since, function });
         sleeps || now - seen.active < REMEMBERED
     }
 
     /// Tasks of an array that have not run since two looks or more, longest first.
     pub fn hung(&self, array: u32, now: Instant) -> Vec<HungTask> {
-        let one = |(id, seen): (&TaskId, &Seen)| {
+        let one = |(id, seen): (&TaskId, &ActiveTask)| {
             let look = seen.look.as_ref().filter(|look| look.state.is_uninterruptible)?;
             let ms = u64::try_from((now - look.since).as_millis()).ok()?;
             let (comm, function) = (seen.comm.clone(), look.function.clone());

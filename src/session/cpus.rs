@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use crate::analysis::profile::sums::{Profile, Stack};
+use crate::analysis::profile::sums::{Profile, ProfileStack};
 use crate::machine::modules;
 use crate::machine::symbols::{self, Symbols};
 use crate::probe::cpus::isolated;
-use crate::probe::samples::{self, Sample, Samples};
+use crate::probe::samples::{self, CpuSample, Samples};
 
 /// Symbolized stacks in the cache, which is cleared when it is full.
 const CACHED_STACKS: usize = 1 << 14;
@@ -26,21 +26,21 @@ const ISOLATED: &str =
 /// Samples all CPUs that are not isolated until dropped.
 pub struct CpuSampler {
     samples: Samples,
-    new: Vec<Sample>,
-    names: Names,
+    new: Vec<CpuSample>,
+    names: Symbolizer,
     hertz: u32,
     everything: bool,
     checked: Instant,
 }
 
 /// Symbolizes stacks.
-pub struct Names {
+pub struct Symbolizer {
     symbols: Symbols,
     /// Digest of the loaded modules and their addresses when `symbols` was read.
     modules: u64,
     /// Function names by start address, so that each name is stored once.
     functions: HashMap<u64, Arc<str>>,
-    stacks: HashMap<samples::Stack, Arc<Stack>>,
+    stacks: HashMap<samples::RawStack, Arc<ProfileStack>>,
 }
 
 impl CpuSampler {
@@ -49,7 +49,7 @@ impl CpuSampler {
     /// all others count as busy time (without symbols, all are kept). `Err` is one line: what
     /// failed, why, and what to do.
     pub fn start(hertz: u32, everything: bool) -> Result<Self, String> {
-        let names = Names::load();
+        let names = Symbolizer::load();
         let softirqs = SOFTIRQS.iter().find_map(|name| names.symbols.range(name));
         Ok(Self {
             samples: Samples::start(hertz, softirqs)?,
@@ -93,7 +93,7 @@ impl CpuSampler {
 
     /// Replaces the kernel's symbols with those read after hooks were attached, which include the
     /// hooks' trampolines.
-    pub fn set_names(&mut self, names: Names) {
+    pub fn set_names(&mut self, names: Symbolizer) {
         self.names = names;
     }
 
@@ -123,7 +123,7 @@ fn hidden((why, fix): (&str, &str)) -> String {
     )
 }
 
-impl Names {
+impl Symbolizer {
     /// Reads the kernel's symbols, which takes some 100 ms.
     pub fn load() -> Self {
         Self {
@@ -141,14 +141,14 @@ impl Names {
         }
     }
 
-    fn stack(&mut self, addresses: samples::Stack) -> Arc<Stack> {
+    fn stack(&mut self, addresses: samples::RawStack) -> Arc<ProfileStack> {
         if let Some(known) = self.stacks.get(&addresses) {
             return Arc::clone(known);
         }
         let stack = Arc::new(match &addresses {
-            samples::Stack::User => Stack::mark("[user]"),
-            samples::Stack::Unknown => Stack::mark("[unknown stack]"),
-            samples::Stack::Kernel(all) => self.resolve(all),
+            samples::RawStack::User => ProfileStack::mark("[user]"),
+            samples::RawStack::Unknown => ProfileStack::mark("[unknown stack]"),
+            samples::RawStack::Kernel(all) => self.resolve(all),
         });
         if self.stacks.len() >= CACHED_STACKS {
             self.stacks.clear();
@@ -157,7 +157,7 @@ impl Names {
         stack
     }
 
-    fn resolve(&mut self, addresses: &[u64]) -> Stack {
+    fn resolve(&mut self, addresses: &[u64]) -> ProfileStack {
         let mut functions = Vec::with_capacity(addresses.len());
         for (i, &address) in addresses.iter().enumerate().rev() {
             // A call can be the last instruction of a function; its return address is then in the
@@ -175,7 +175,7 @@ impl Names {
             };
             functions.push(name_and_module);
         }
-        Stack::new(functions)
+        ProfileStack::new(functions)
     }
 }
 
@@ -183,12 +183,12 @@ impl Names {
 mod tests {
     use std::collections::HashMap;
 
-    use super::{Names, hidden};
+    use super::{Symbolizer, hidden};
     use crate::machine::symbols::Symbols;
     use crate::probe::samples;
 
-    fn names(text: &str) -> Names {
-        Names {
+    fn names(text: &str) -> Symbolizer {
+        Symbolizer {
             symbols: Symbols::parse(text.as_bytes()),
             modules: 0,
             functions: HashMap::new(),
@@ -207,23 +207,23 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
         let mut names = names(TEXT);
         let next = 0xffff_ffff_8100_0100;
         let (leaf, unknown) = (0xffff_ffff_c010_0000, 0xffff_ffff_f000_0000);
-        let stack = names.stack(samples::Stack::Kernel(vec![leaf, next, unknown]));
+        let stack = names.stack(samples::RawStack::Kernel(vec![leaf, next, unknown]));
         let read: Vec<&str> = stack.names().iter().map(|n| &**n).collect();
         assert_eq!(read, ["0xfffffffff0000000", "caller", "ext4_mb_good_group"]);
         assert!(stack.allocator && stack.storage);
         // Interrupted at its first instruction.
-        let stack = names.stack(samples::Stack::Kernel(vec![next]));
+        let stack = names.stack(samples::RawStack::Kernel(vec![next]));
         assert_eq!(&*stack.names()[0], "next");
     }
 
     #[test]
     fn equal_addresses_share_one_stack() {
         let mut names = names(TEXT);
-        let addresses = samples::Stack::Kernel(vec![0xffff_ffff_8100_0001]);
+        let addresses = samples::RawStack::Kernel(vec![0xffff_ffff_8100_0001]);
         let (one, two) = (names.stack(addresses.clone()), names.stack(addresses));
         assert!(std::sync::Arc::ptr_eq(&one, &two));
         for i in 0..2 * super::CACHED_STACKS as u64 {
-            names.stack(samples::Stack::Kernel(vec![i]));
+            names.stack(samples::RawStack::Kernel(vec![i]));
         }
         assert!(names.stacks.len() <= super::CACHED_STACKS);
     }
@@ -231,7 +231,7 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
     #[test]
     fn hidden_symbols_give_one_note() {
         let mut names = names("0000000000000000 T caller\n");
-        let stack = names.stack(samples::Stack::Kernel(vec![0xffff_ffff_8100_0001]));
+        let stack = names.stack(samples::RawStack::Kernel(vec![0xffff_ffff_8100_0001]));
         assert_eq!(&*stack.names()[0], "0xffffffff81000001");
         insta::assert_snapshot!(hidden((
             "kernel.kptr_restrict is 2",

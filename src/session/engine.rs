@@ -1,5 +1,5 @@
-//! Runs a [`Source`] on its own thread and sends its intervals to the command, so that keys and
-//! drawing never wait for programs to load, for paths or for sysfs.
+//! Runs an [`EngineSource`] on its own thread and sends its intervals to the command, so that keys
+//! and drawing never wait for programs to load, for paths or for sysfs.
 
 use std::future::Future;
 use std::sync::mpsc as orders;
@@ -26,7 +26,7 @@ const POLL: Duration = Duration::from_millis(2);
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The work of an engine. Created, used and finished on the engine's thread.
-pub trait Source {
+pub trait EngineSource {
     /// Figures of one interval.
     type Interval: Send + 'static;
     /// Result of the whole run.
@@ -40,8 +40,8 @@ pub trait Source {
     /// Limits of this kernel and host, and changes during the run.
     fn notes(&self) -> Vec<String>;
 
-    /// Longest time between two calls of [`Source::drain`]; `None` if there is nothing to drain.
-    /// Each call wakes a CPU.
+    /// Longest time between two calls of [`EngineSource::drain`]; `None` if there is nothing to
+    /// drain. Each call wakes a CPU.
     fn drain_every(&self) -> Option<Duration> {
         None
     }
@@ -77,7 +77,7 @@ pub enum Tick<I> {
     Started {
         /// Names of the traced arrays and disks, see [`Session::subjects`].
         subjects: String,
-        /// [`Source::notes`].
+        /// [`EngineSource::notes`].
         notes: Vec<String>,
     },
     /// All notes, after they have changed.
@@ -87,7 +87,7 @@ pub enum Tick<I> {
 }
 
 /// A request from the consumer.
-enum Order {
+enum EngineRequest {
     /// End the interval, and use this length for the following ones.
     Interval(Duration),
     MdEvent,
@@ -101,14 +101,14 @@ enum Order {
 pub struct Ended<T> {
     /// `Err` with the reason if the run ended early.
     pub result: Result<()>,
-    /// [`Source::finish`].
+    /// [`EngineSource::finish`].
     pub total: T,
 }
 
 /// A running source.
 pub struct Engine<I, T> {
     ticks: mpsc::Receiver<Tick<I>>,
-    orders: orders::Sender<Order>,
+    orders: orders::Sender<EngineRequest>,
     thread: JoinHandle<Result<Ended<T>>>,
     /// True after the first tick.
     has_started: bool,
@@ -139,7 +139,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         period: Duration,
     ) -> Result<Self>
     where
-        S: Source<Interval = I, Total = T>,
+        S: EngineSource<Interval = I, Total = T>,
     {
         let (sender, ticks) = mpsc::channel(1);
         let (orders, received) = orders::channel();
@@ -203,13 +203,13 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
 
     /// Ends the interval now, and sets the length of the following ones.
     pub fn set_interval(&self, period: Duration) {
-        self.order(Order::Interval(period));
+        self.order(EngineRequest::Interval(period));
     }
 
     /// Ends the interval now. The tick of this interval is the last one.
     pub fn last_interval(&mut self) {
         self.is_last = true;
-        self.order(Order::Last);
+        self.order(EngineRequest::Last);
     }
 
     /// Ends the run and waits for its result.
@@ -218,7 +218,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     /// The source could not be started, its thread has panicked, or it has started and its last
     /// interval does not end within `patience`.
     pub fn end(mut self, patience: Option<Duration>) -> Result<Ended<T>> {
-        self.order(Order::End);
+        self.order(EngineRequest::End);
         let start = Instant::now();
         // Then the source detaches its programs, which has no limit: for each hooked function a
         // preemptible kernel waits for all tasks (synchronize_rcu_tasks()).
@@ -239,7 +239,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
     }
 
     /// Sends an order. An order to an engine that has ended is dropped.
-    fn order(&self, order: Order) {
+    fn order(&self, order: EngineRequest) {
         let _ = self.orders.send(order);
     }
 }
@@ -247,13 +247,13 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
 /// Polls /proc/mdstat on another thread, which ends at the first event after the engine has ended.
 /// Without md there are no events. If the thread cannot be started, changes are detected at the
 /// next interval.
-fn watch_md(source: &mut impl Source, events: orders::Sender<Order>) {
+fn watch_md(source: &mut impl EngineSource, events: orders::Sender<EngineRequest>) {
     let Some(mdstat) = Mdstat::open(source.session().sys()) else {
         return;
     };
     let _ = thread::Builder::new().name("mdstat".to_owned()).spawn(move || {
         privileges::keep_none();
-        while mdstat.wait(None) && events.send(Order::MdEvent).is_ok() {}
+        while mdstat.wait(None) && events.send(EngineRequest::MdEvent).is_ok() {}
     });
 }
 
@@ -279,11 +279,11 @@ impl Schedule {
 }
 
 /// Runs until an order, the source, an error or the exit of the consumer ends the run.
-fn run<S: Source>(
+fn run<S: EngineSource>(
     source: &mut S,
     mut schedule: Schedule,
     ticks: &mpsc::Sender<Tick<S::Interval>>,
-    orders: &orders::Receiver<Order>,
+    orders: &orders::Receiver<EngineRequest>,
 ) -> Result<()> {
     let mut sent = source.notes();
     let _ = ticks
@@ -315,15 +315,15 @@ fn run<S: Source>(
         let waits = [source.drain_every(), source.session().next_check(), look];
         let wait = waits.into_iter().flatten().fold(wait, Duration::min);
         match orders.recv_timeout(wait) {
-            Ok(Order::Interval(period)) => {
+            Ok(EngineRequest::Interval(period)) => {
                 schedule = Schedule::new(Duration::ZERO, period);
             }
-            Ok(Order::Last) => {
+            Ok(EngineRequest::Last) => {
                 is_last = true;
                 schedule.due = Instant::now();
             }
-            Ok(Order::MdEvent) => source.session().md_event(),
-            Ok(Order::End) | Err(orders::RecvTimeoutError::Disconnected) => return Ok(()),
+            Ok(EngineRequest::MdEvent) => source.session().md_event(),
+            Ok(EngineRequest::End) | Err(orders::RecvTimeoutError::Disconnected) => return Ok(()),
             Err(orders::RecvTimeoutError::Timeout) => {}
         }
         if source.drain()? {

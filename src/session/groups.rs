@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::analysis::placement::{Filesystem, TargetArray, agsize};
+use crate::analysis::placement::{FsMetadata, TargetArray, agsize};
 use crate::analysis::snapshot::UnevenGroups;
 use crate::fs::Layout;
 use crate::machine;
@@ -15,7 +15,7 @@ pub fn uneven_groups(topology: &Topology) -> BTreeMap<String, UnevenGroups> {
         let on = TargetArray::from_array(array).ok()?;
         let uneven = |fs: &machine::Filesystem| match topology.layouts.get(&fs.dev)? {
             layout @ Layout::Xfs(_) => {
-                agsize::uneven(&Filesystem::from_layout(layout.clone())?, &fs.segments, &on)
+                agsize::uneven(&FsMetadata::from_layout(layout.clone())?, &fs.segments, &on)
             }
             Layout::Ext4(_) | Layout::XfsDevice(_) | Layout::Swap { .. } => None,
         };

@@ -7,7 +7,9 @@ use serde_json::{Map, Value, json};
 use crate::fs::{Layout, ext4, xfs};
 use crate::machine::topology::Topology;
 use crate::machine::{self, DeviceRole};
-use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
+use crate::recording::header::{
+    Header, RecordedArray, RecordedFilesystem, RecordedMember, RecordedMount,
+};
 
 /// Maximum number of layout ranges of a filesystem: enough for some 10 TB.
 const LAYOUT: usize = 20_000;
@@ -45,8 +47,8 @@ pub fn header(
     }
 }
 
-fn array(a: &machine::Array) -> Array {
-    Array {
+fn array(a: &machine::Array) -> RecordedArray {
+    RecordedArray {
         name: a.name.clone(),
         dev: a.dev.to_string(),
         level: a.level.clone(),
@@ -65,8 +67,8 @@ fn array(a: &machine::Array) -> Array {
     }
 }
 
-fn member(m: &machine::Member) -> Member {
-    Member {
+fn member(m: &machine::Member) -> RecordedMember {
+    RecordedMember {
         name: m.name.clone(),
         dev: m.dev.to_string(),
         disk: m.disk_name.clone(),
@@ -79,7 +81,11 @@ fn member(m: &machine::Member) -> Member {
     }
 }
 
-fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesystem) -> Filesystem {
+fn filesystem(
+    topology: &Topology,
+    array: &machine::Array,
+    fs: &machine::Filesystem,
+) -> RecordedFilesystem {
     let layout = topology.layouts.get(&fs.dev);
     let (ranges, is_cut) = layout.map_or((Vec::new(), false), |l| layout_ranges(l, fs));
     let mounted = fs.mounts.first().map_or("", |m| m.fstype.as_str());
@@ -94,14 +100,17 @@ fn filesystem(topology: &Topology, array: &machine::Array, fs: &machine::Filesys
         DeviceRole::Main => fs.mounts.as_slice(),
         DeviceRole::Log(_) | DeviceRole::Realtime(_) | DeviceRole::Swap => &[],
     };
-    Filesystem {
+    RecordedFilesystem {
         name: fs.name.clone(),
         dev: fs.dev.to_string(),
         array: array.name.clone(),
         kind,
         mounts: mounts
             .iter()
-            .map(|m| Mount { path: m.path.display().to_string(), options: m.options.clone() })
+            .map(|m| RecordedMount {
+                path: m.path.display().to_string(),
+                options: m.options.clone(),
+            })
             .collect(),
         parameters: layout.map(parameters).unwrap_or_default(),
         layout: ranges,
@@ -126,10 +135,10 @@ fn parameters(layout: &Layout) -> Map<String, Value> {
     }
 }
 
-fn xfs_parameters(geometry: &xfs::Geometry) -> Value {
+fn xfs_parameters(geometry: &xfs::XfsGeometry) -> Value {
     let (log_first, log_blocks) = match geometry.log {
-        xfs::Log::Internal { first, blocks } => (Some(first.0), blocks),
-        xfs::Log::External { blocks } => (None, blocks),
+        xfs::XfsLog::Internal { first, blocks } => (Some(first.0), blocks),
+        xfs::XfsLog::External { blocks } => (None, blocks),
     };
     json!({
         "version": geometry.version,
@@ -150,7 +159,7 @@ fn xfs_parameters(geometry: &xfs::Geometry) -> Value {
     })
 }
 
-fn ext4_parameters(layout: &ext4::Layout) -> Value {
+fn ext4_parameters(layout: &ext4::Ext4Layout) -> Value {
     let mut all = json!({
         "block_size": layout.block_size,
         "blocks": layout.blocks,
@@ -223,14 +232,14 @@ pub fn truncation_notes(header: &Header) -> Vec<String> {
 mod tests {
     use super::{DeviceRole, Topology, layout_ranges, machine};
     use crate::address::{ArraySector, FsBlock, FsSector};
-    use crate::fs::ext4::{FsKind, Journal, Layout, Range};
+    use crate::fs::ext4::{Ext4Layout, FsKind, Journal, Range};
     use crate::machine::{Filesystem, Segment};
     use crate::origin::Origin;
 
     #[test]
     fn layout_is_mapped_to_array_sectors() {
         let range = |first, count, origin| Range { first: FsBlock(first), count, origin };
-        let layout = Layout {
+        let layout = Ext4Layout {
             block_size: 4096,
             blocks: 1000,
             groups: Some(1),

@@ -42,7 +42,7 @@ use self::paths::Paths;
 use self::prepare::{Preparation, tables};
 pub use self::update::Update;
 use crate::analysis::counters::{Counters, JournalCounters, TaskId, TaskKey};
-use crate::analysis::fold::{DiskCounters, MemberNow, Sample, Subject};
+use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow, Sample};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
 use crate::machine::crowded;
 use crate::machine::mballoc;
@@ -51,8 +51,8 @@ use crate::machine::topology::Topology;
 use crate::machine::{
     Array, ArrayState, Cgroups, HostError, Member, StatFile, Sys, modules, resolve, task,
 };
-use crate::probe::{Dirtied, Facts, Generation, Need, Probe, plan, tables::Tables};
-use crate::session::watch::Watch;
+use crate::probe::{DirtiedCounting, Generation, KernelFacts, Need, Probe, plan, tables::Tables};
+use crate::session::watch::Watcher;
 
 /// Number of changes kept as notes.
 const CHANGES: usize = 8;
@@ -62,7 +62,7 @@ pub struct Session {
     sys: Arc<Sys>,
     options: SessionOptions,
     traced: Traced,
-    watch: Watch,
+    watch: Watcher,
     /// The update that is being prepared.
     preparation: Option<Preparation>,
     /// Changes since the start, newest first.
@@ -90,7 +90,7 @@ pub struct SessionOptions {
     /// Ring buffer size in bytes, for recordings only.
     pub buffer: Option<u32>,
     /// Accounting of blocks that tasks dirty.
-    pub dirtied: Dirtied,
+    pub dirtied: DirtiedCounting,
     /// Load no programs; only track the topology, its changes and paths.
     pub topology_only: bool,
 }
@@ -123,7 +123,7 @@ pub struct Traced {
     topology: Topology,
     probe: Probe,
     /// Kernel facts that chose the programs, and the modules loaded at that time.
-    facts: Facts,
+    facts: KernelFacts,
     modules: u64,
     /// Digest of the programs' tables.
     digest: u64,
@@ -142,7 +142,7 @@ impl Traced {
         topology: Topology,
         tables: Tables,
         options: SessionOptions,
-        (modules, facts): (u64, Facts),
+        (modules, facts): (u64, KernelFacts),
         after: Option<&Generation>,
     ) -> Result<Self> {
         let mut plan = plan(&facts, tables.need).map_err(anyhow::Error::msg)?;
@@ -214,8 +214,8 @@ fn notes(sys: &Sys, topology: &Topology, tables: &Tables, options: SessionOption
 
 /// Digest of the loaded modules, and the kernel's facts. The digest is read first: a module that is
 /// loaded in between changes it.
-fn gather() -> (u64, Facts) {
-    (modules::digest(), Facts::gather())
+fn gather() -> (u64, KernelFacts) {
+    (modules::digest(), KernelFacts::gather())
 }
 
 /// Stat files of all members. Partitions and device mapper devices have their own.
@@ -239,7 +239,7 @@ impl Session {
         let facts = thread::spawn(gather);
         let host = crowded::leave_out(&sys, &[], resolve(targets, &sys)?);
         let restored = mballoc::restore(&sys);
-        let watch = Watch::start(&sys, targets, &host);
+        let watch = Watcher::start(&sys, targets, &host);
         let topology = Topology::new(host);
         let tables = tables(&topology, options)?;
         let facts = facts.join().unwrap_or_else(|_| gather());
@@ -349,7 +349,7 @@ impl Session {
         let Reading { time, clock, counters, completed } = reading;
         let mut hash = DefaultHasher::new();
         self.states.clear();
-        let mut arrays: Vec<Subject> = (0..self.traced.topology.host.arrays.len())
+        let mut arrays: Vec<ArrayNow> = (0..self.traced.topology.host.arrays.len())
             .map(|number| self.subject(number, &mut hash))
             .collect();
         // The kernel reports no event of a path of NVMe multipath.
@@ -377,7 +377,7 @@ impl Session {
         self.look_around(&mut arrays);
         // Append: existing arrays must keep their index.
         arrays.extend(
-            self.stopped.iter().map(|info| Subject { info: info.clone(), ..Subject::default() }),
+            self.stopped.iter().map(|info| ArrayNow { info: info.clone(), ..ArrayNow::default() }),
         );
         let journals = self.journals(&counters);
         let tasks = self.task_infos(&counters);
@@ -397,7 +397,7 @@ impl Session {
             .collect()
     }
 
-    fn subject(&mut self, number: usize, hash: &mut DefaultHasher) -> Subject {
+    fn subject(&mut self, number: usize, hash: &mut DefaultHasher) -> ArrayNow {
         let topology = &self.traced.topology;
         let array = &topology.host.arrays[number];
         let state = ArrayState::read(&self.sys, array);
@@ -452,7 +452,7 @@ impl Session {
             ..array_info(topology, array)
         };
         self.states.push(state.ok());
-        Subject { info, members, ..Subject::default() }
+        ArrayNow { info, members, ..ArrayNow::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use crate::analysis::files::FileId;
-use crate::machine::handle::{Found, Mounts, Wanted};
+use crate::machine::handle::{FileQuery, LookupResult, Mounts};
 use crate::machine::{Sys, privileges};
 
 /// Name of the thread. A lookup can read directories and inodes from the disk, so it must identify
@@ -29,7 +29,7 @@ const MOUNTS: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct Paths {
     wait: Duration,
-    known: HashMap<FileId, (Found, Instant)>,
+    known: HashMap<FileId, (LookupResult, Instant)>,
     waiting: HashSet<FileId>,
     /// True after a timeout: do not wait or send requests until an answer arrives.
     late: bool,
@@ -38,8 +38,8 @@ pub struct Paths {
 
 #[derive(Debug)]
 struct Finder {
-    requests: Sender<(FileId, Wanted)>,
-    answers: Receiver<(FileId, Found)>,
+    requests: Sender<(FileId, FileQuery)>,
+    answers: Receiver<(FileId, LookupResult)>,
 }
 
 impl Default for Paths {
@@ -77,12 +77,12 @@ impl Paths {
     }
 
     /// The last answer for a file; `None` without one.
-    pub fn get(&self, id: &FileId) -> Option<&Found> {
+    pub fn get(&self, id: &FileId) -> Option<&LookupResult> {
         self.known.get(id).map(|(found, _)| found)
     }
 
     /// Requests lookups and waits a short time for the answers.
-    pub fn request(&mut self, wanted: Vec<(FileId, Wanted)>) {
+    pub fn request(&mut self, wanted: Vec<(FileId, FileQuery)>) {
         self.ask(wanted);
         let end = Instant::now() + self.wait;
         while !self.waiting.is_empty() && !self.late {
@@ -98,7 +98,7 @@ impl Paths {
     }
 
     /// Requests lookups without waiting for the answers.
-    pub fn ask(&mut self, wanted: Vec<(FileId, Wanted)>) {
+    pub fn ask(&mut self, wanted: Vec<(FileId, FileQuery)>) {
         self.receive();
         if wanted.is_empty() && self.waiting.is_empty() {
             return;
@@ -122,11 +122,13 @@ impl Paths {
         }
     }
 
-    fn note(&mut self, (id, found): (FileId, Found)) {
+    fn note(&mut self, (id, found): (FileId, LookupResult)) {
         self.waiting.remove(&id);
         let found = match (self.known.remove(&id), found) {
             // Keep the last known path of a deleted file.
-            (Some((Found::At { path, .. }, _)), Found::Gone) => Found::At { path, deleted: true },
+            (Some((LookupResult::At { path, .. }, _)), LookupResult::Gone) => {
+                LookupResult::At { path, deleted: true }
+            }
             (_, found) => found,
         };
         self.known.insert(id, (found, Instant::now()));
@@ -141,7 +143,7 @@ impl Paths {
 
 impl Finder {
     fn start() -> Option<Self> {
-        let (requests, receiver) = channel::<(FileId, Wanted)>();
+        let (requests, receiver) = channel::<(FileId, FileQuery)>();
         let (answer, answers) = channel();
         // Ends when `requests` is dropped. Never joined, because a lookup may hang.
         std::thread::Builder::new()
@@ -158,7 +160,7 @@ impl Finder {
                         (mounts, read) = (Mounts::read(&sys), Instant::now());
                         mounts.find(&wanted)
                     });
-                    if answer.send((id, found.unwrap_or(Found::Unknown))).is_err() {
+                    if answer.send((id, found.unwrap_or(LookupResult::Unknown))).is_err() {
                         return;
                     }
                 }
@@ -170,21 +172,22 @@ impl Finder {
 
 #[cfg(test)]
 mod tests {
-    use super::{FRESH, FileId, Finder, Found, Paths, THREAD};
+    use super::{FRESH, FileId, Finder, LookupResult, Paths, THREAD};
     use crate::machine::Dev;
-    use crate::machine::handle::Wanted;
+    use crate::machine::handle::FileQuery;
     use std::sync::mpsc::channel;
     use std::time::{Duration, Instant};
 
     const ID: FileId = FileId { dev: 1, inode: 2, generation: 3 };
 
-    fn wanted() -> Vec<(FileId, Wanted)> {
-        let wanted = Wanted { dev: Dev::default(), inode: (2, 3), parent: None, name: Vec::new() };
+    fn wanted() -> Vec<(FileId, FileQuery)> {
+        let wanted =
+            FileQuery { dev: Dev::default(), inode: (2, 3), parent: None, name: Vec::new() };
         vec![(ID, wanted)]
     }
 
-    fn at(path: &str, deleted: bool) -> Found {
-        Found::At { path: path.into(), deleted }
+    fn at(path: &str, deleted: bool) -> LookupResult {
+        LookupResult::At { path: path.into(), deleted }
     }
 
     /// Its reads are shown with this name in the processes view.
@@ -229,9 +232,9 @@ mod tests {
             paths.known.insert(ID, (at("/a", false), old));
             assert!(paths.is_stale(&ID));
         }
-        paths.note((ID, Found::Gone));
+        paths.note((ID, LookupResult::Gone));
         assert_eq!(paths.get(&ID), Some(&at("/a", true)));
-        paths.note((ID, Found::Gone));
+        paths.note((ID, LookupResult::Gone));
         assert_eq!(paths.get(&ID), Some(&at("/a", true)));
     }
 }

@@ -11,7 +11,7 @@ use super::update::{InPlaceUpdate, Update};
 use super::{CHANGES, Session, SessionOptions, Traced, gather, stats};
 use crate::machine::topology::Topology;
 use crate::machine::{Member, modules, task, with_lost};
-use crate::probe::{Facts, plan, tables::Tables};
+use crate::probe::{KernelFacts, plan, tables::Tables};
 
 /// Time for which new programs run before they count. A request that was issued before they were
 /// attached and completes after the switchover has no device time.
@@ -28,22 +28,22 @@ pub(super) struct Preparation {
 }
 
 enum Step {
-    Reading(JoinHandle<Result<Read>>),
+    Reading(JoinHandle<Result<ChangedHost>>),
     Loading(JoinHandle<Result<Traced>>),
 }
 
 /// The host after a change.
-struct Read {
+struct ChangedHost {
     topology: Topology,
     tables: Tables,
     stats: super::Stats,
     /// Digest of the loaded modules and the kernel's facts; `None` if the modules are the same as
     /// when the programs were chosen.
-    facts: Option<(u64, Facts)>,
+    facts: Option<(u64, KernelFacts)>,
 }
 
 /// The update that a change needs.
-enum Wanted {
+enum NeededUpdate {
     /// No update: the programs count the same IO, and only names or mounts have changed.
     Names,
     InPlace(Box<InPlaceUpdate>),
@@ -86,9 +86,9 @@ impl Session {
         let update = match step {
             Step::Loading(thread) => joined(thread).map(|new| Some(Update::Reload(Box::new(new)))),
             Step::Reading(thread) => match joined(thread).and_then(|read| self.compare(read)) {
-                Ok(Wanted::Names) => Ok(None),
-                Ok(Wanted::InPlace(update)) => Ok(Some(Update::InPlace(update))),
-                Ok(Wanted::Reload(new)) => {
+                Ok(NeededUpdate::Names) => Ok(None),
+                Ok(NeededUpdate::InPlace(update)) => Ok(Some(Update::InPlace(update))),
+                Ok(NeededUpdate::Reload(new)) => {
                     self.preparation =
                         Some(Preparation { started, change, step: Step::Loading(self.load(*new)) });
                     return None;
@@ -100,7 +100,7 @@ impl Session {
     }
 
     /// Reads the topology on another thread.
-    fn read_host(&self) -> JoinHandle<Result<Read>> {
+    fn read_host(&self) -> JoinHandle<Result<ChangedHost>> {
         let sys = Arc::clone(&self.sys);
         let resolve = self.watch.resolver();
         let was = self.traced.topology.host.clone();
@@ -112,7 +112,7 @@ impl Session {
             let topology = Topology::new(with_lost(&was, now, disk_exists));
             let tables = tables(&topology, options)?;
             let facts = (modules::digest() != loaded).then(gather);
-            Ok(Read { stats: stats(&sys, &topology), topology, tables, facts })
+            Ok(ChangedHost { stats: stats(&sys, &topology), topology, tables, facts })
         })
     }
 
@@ -130,8 +130,8 @@ impl Session {
 
     /// Compares the host with the topology of the running programs, and updates the tables of these
     /// programs if possible.
-    fn compare(&mut self, read: Read) -> Result<Wanted> {
-        let Read { topology, tables, stats, facts } = read;
+    fn compare(&mut self, read: ChangedHost) -> Result<NeededUpdate> {
+        let ChangedHost { topology, tables, stats, facts } = read;
         let notes = [&topology.notes[..], &tables.notes].concat();
         let traced = &mut self.traced;
         // Loading ext4 or an md module adds types and functions.
@@ -145,19 +145,19 @@ impl Session {
         };
         if same_facts && tables.digest() == traced.digest {
             traced.set_topology(topology, stats, notes);
-            return Ok(Wanted::Names);
+            return Ok(NeededUpdate::Names);
         }
         // If the tables cannot be updated, the programs continue unchanged until new ones are
         // loaded.
         if same_facts && traced.update_in_place(&tables).unwrap_or(false) {
-            return Ok(Wanted::InPlace(Box::new(InPlaceUpdate {
+            return Ok(NeededUpdate::InPlace(Box::new(InPlaceUpdate {
                 digest: tables.digest(),
                 topology,
                 stats,
                 notes,
             })));
         }
-        Ok(Wanted::Reload(Box::new((topology, tables))))
+        Ok(NeededUpdate::Reload(Box::new((topology, tables))))
     }
 
     /// Adds a note on the result of an update, and schedules the next check.

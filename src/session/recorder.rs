@@ -23,7 +23,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use self::dirtied::DirtiedRows;
-use self::items::{Clock, Translator, monotonic_ns, state};
+use self::items::{ClockOffset, Translator, monotonic_ns, state};
 use self::slow_rows::SlowRows;
 use self::storage::Storage;
 use crate::analysis::counters::TaskId;
@@ -33,10 +33,10 @@ use crate::analysis::item::{Item, State};
 use crate::analysis::lost::{Loss, Lost};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::{Sys, task};
-use crate::probe::Dirtied;
+use crate::probe::DirtiedCounting;
 use crate::probe::events::Event;
-use crate::recording::alloc::Interval;
-use crate::recording::writer::{Options, Writer, Written};
+use crate::recording::alloc::AllocInterval;
+use crate::recording::writer::{RecordingSize, Writer, WriterOptions};
 use crate::session::alloc::sampler::{AllocOptions, AllocSampler};
 use crate::session::header::{header, truncation_notes};
 use crate::session::{Reading, Session, SessionOptions, Update};
@@ -53,7 +53,7 @@ const NICE: i32 = -10;
 const FILES: usize = 1 << 15;
 /// Queues up to half a second of events of the fastest disks, in batches that are small enough for
 /// memory.
-const WRITER: Options = Options { level: 1, rows: 1 << 14, waiting: 10 };
+const WRITER: WriterOptions = WriterOptions { level: 1, rows: 1 << 14, waiting: 10 };
 /// Maximum number of notes that are remembered as stored.
 const NOTES: usize = 1000;
 /// A recording in memory adopts the host's clock after a step of more than this.
@@ -78,13 +78,13 @@ pub struct RecorderOptions {
 
 /// Figures of a recording.
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
+pub struct RecordingFigures {
     /// Number of requests of members.
     pub requests: u64,
     /// Number of submissions to arrays.
     pub submissions: u64,
     /// Size of the part that has been written.
-    pub written: Written,
+    pub written: RecordingSize,
     /// Lost events.
     pub lost: Lost,
 }
@@ -94,7 +94,7 @@ pub struct Recorder<D> {
     session: Session,
     alloc: Option<AllocSampler>,
     slow: Option<SlowRows>,
-    clock: Clock,
+    clock: ClockOffset,
     translator: Translator,
     events: Vec<Event>,
     storage: D,
@@ -111,7 +111,7 @@ pub struct Recorder<D> {
     last_task: TaskId,
     /// Losses of the current programs since they were attached.
     lost: Lost,
-    recorded: Recorded,
+    recorded: RecordingFigures,
     /// Notes already in the recording.
     noted: HashSet<String>,
     /// Notes on the storage.
@@ -127,14 +127,14 @@ impl<D: Storage> Recorder<D> {
         let session_options = SessionOptions {
             account: true,
             buffer: Some(options.buffer),
-            dirtied: Dirtied::Counted,
+            dirtied: DirtiedCounting::Counted,
             ..SessionOptions::default()
         };
         let mut session = Session::start(sys, &options.targets, session_options)?;
         // A full ring buffer loses events: raise the priority of this thread and the writer's for
         // busy machines.
         task::set_nice(NICE);
-        let clock = Clock::now();
+        let clock = ClockOffset::now();
         let since = monotonic_ns();
         let (targets, command) = (&options.targets, &options.command);
         // The defaults of `raidtrace alloc`.
@@ -183,7 +183,7 @@ impl<D: Storage> Recorder<D> {
             pathless: HashSet::new(),
             last_task: TaskId::default(),
             lost,
-            recorded: Recorded::default(),
+            recorded: RecordingFigures::default(),
             noted: header.notes.iter().cloned().collect(),
             file_notes,
         })
@@ -299,7 +299,7 @@ impl<D: Storage> Recorder<D> {
         }
         if let Some(alloc) = &mut self.alloc {
             let interval = alloc.interval(&mut self.session, &snapshot)?;
-            let item = Interval::item(&interval, alloc.last())?;
+            let item = AllocInterval::item(&interval, alloc.last())?;
             self.writer.push(&item)?;
         }
         if let Some(slow) = &mut self.slow {
@@ -358,7 +358,7 @@ impl<D: Storage> Recorder<D> {
 
     /// Drains the remaining events and ends the recording. Returns the storage, the figures, the
     /// last snapshot, and an error if the end of the recording could not be written.
-    pub fn end(mut self) -> (D, Recorded, Option<Snapshot>, Result<()>) {
+    pub fn end(mut self) -> (D, RecordingFigures, Option<Snapshot>, Result<()>) {
         self.session.probe().detach();
         self.session.wait_for_paths();
         self.writer.wait_for_disk();
@@ -383,7 +383,7 @@ impl<D: Storage> Recorder<D> {
     }
 
     /// Size of the part that has been written.
-    pub fn written(&self) -> Written {
+    pub fn written(&self) -> RecordingSize {
         self.writer.written()
     }
 
@@ -429,7 +429,7 @@ fn notes(
 }
 
 /// Time of a reading on the clock of the events. The host's clock may be set during the recording.
-fn time(session: &Session, clock: Clock, reading: &Reading) -> Result<jiff::Timestamp> {
+fn time(session: &Session, clock: ClockOffset, reading: &Reading) -> Result<jiff::Timestamp> {
     let age = u64::try_from(session.age(reading).as_nanos())?;
     let time_us = clock.unix_us(monotonic_ns().saturating_sub(age));
     Ok(jiff::Timestamp::from_microsecond(time_us)?)

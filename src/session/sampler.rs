@@ -7,8 +7,8 @@ use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
 use crate::analysis::window::Window;
 use crate::machine::Sys;
-use crate::probe::Dirtied;
-use crate::session::engine::Source;
+use crate::probe::DirtiedCounting;
+use crate::session::engine::EngineSource;
 use crate::session::{Reading, Session, SessionOptions, Update};
 
 /// A session and the state that turns its samples into snapshots.
@@ -22,7 +22,12 @@ pub struct Sampler {
 
 impl Sampler {
     /// Starts a session. IO is counted from the moment this returns.
-    pub fn start(sys: Sys, targets: &[String], account: bool, dirtied: Dirtied) -> Result<Self> {
+    pub fn start(
+        sys: Sys,
+        targets: &[String],
+        account: bool,
+        dirtied: DirtiedCounting,
+    ) -> Result<Self> {
         let options = SessionOptions { account, dirtied, ..SessionOptions::default() };
         Self::with(sys, targets, options)
     }
@@ -77,7 +82,7 @@ impl Sampler {
     }
 }
 
-impl Source for Sampler {
+impl EngineSource for Sampler {
     type Interval = Snapshot;
     type Total = ();
 

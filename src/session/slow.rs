@@ -10,14 +10,14 @@ use anyhow::{Result, bail};
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::advice;
 use crate::analysis::slow::commit::flushes;
-use crate::analysis::slow::event::{Commit, Event, Kind, MemberIo, Operation};
+use crate::analysis::slow::event::{Commit, MemberIo, Operation, OperationKind, SlowEvent};
 use crate::analysis::slow::holders::Holders;
-use crate::analysis::slow::names::Slow;
+use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::slow::{DESCRIBED, Device, SlowProbe, Unended};
+use crate::probe::slow::{DESCRIBED, SlowProbe, TracedDevice, Unended};
 use crate::session::Session;
 
 mod earlier;
@@ -44,7 +44,7 @@ const NAMED: usize = 256;
 pub struct SlowSampler {
     probe: SlowProbe,
     threshold: Duration,
-    events: Vec<Event>,
+    events: Vec<SlowEvent>,
     operations: Vec<Operation>,
     commits: VecDeque<Commit>,
     /// Number of commits at the end of `commits` that no interval has listed yet.
@@ -52,7 +52,7 @@ pub struct SlowSampler {
     ios: VecDeque<MemberIo>,
     started: Instant,
     drained: Instant,
-    before: Before,
+    before: PreviousSums,
     /// Operations of the last interval that may have held a lock.
     holders: Holders,
     earlier: Earlier,
@@ -60,9 +60,9 @@ pub struct SlowSampler {
 
 /// Cumulative figures at the end of the previous interval.
 #[derive(Default)]
-struct Before {
+struct PreviousSums {
     /// Sums of all intervals since the programs were attached.
-    kinds: BTreeMap<Kind, KindSum>,
+    kinds: BTreeMap<OperationKind, KindSum>,
     lost: SlowLost,
     overhead: Overhead,
     /// Operations that were dropped because an interval had too many.
@@ -96,7 +96,7 @@ impl SlowSampler {
             ios: VecDeque::new(),
             started: Instant::now(),
             drained: Instant::now(),
-            before: Before::default(),
+            before: PreviousSums::default(),
             holders: Holders::default(),
             earlier: Earlier::default(),
         })
@@ -123,15 +123,15 @@ impl SlowSampler {
         self.probe.drain(&mut self.events)?;
         for event in self.events.drain(..) {
             match event {
-                Event::Operation(_) if self.operations.len() >= OPERATIONS => {
+                SlowEvent::Operation(_) if self.operations.len() >= OPERATIONS => {
                     self.before.dropped += 1;
                 }
-                Event::Operation(operation) => self.operations.push(*operation),
-                Event::Commit(commit) => {
+                SlowEvent::Operation(operation) => self.operations.push(*operation),
+                SlowEvent::Commit(commit) => {
                     keep(&mut self.commits, *commit, COMMITS);
                     self.new_commits += 1;
                 }
-                Event::MemberIo(io) => keep(&mut self.ios, io, IOS),
+                SlowEvent::MemberIo(io) => keep(&mut self.ios, io, IOS),
             }
         }
         Ok(())
@@ -209,7 +209,7 @@ impl SlowSampler {
     ///
     /// # Errors
     /// The kernel refuses the programs or the devices.
-    fn follow(&mut self, devices: &BTreeMap<u32, Device>) -> Result<()> {
+    fn follow(&mut self, devices: &BTreeMap<u32, TracedDevice>) -> Result<()> {
         if devices == self.probe.devices() {
             return Ok(());
         }
@@ -220,14 +220,14 @@ impl SlowSampler {
         self.drain_now()?;
         self.probe = probe;
         let dropped = self.before.dropped;
-        self.before = Before { dropped, ..Before::default() };
+        self.before = PreviousSums { dropped, ..PreviousSums::default() };
         Ok(())
     }
 
     fn snapshot(
         &mut self,
         session: &Session,
-        kinds: &BTreeMap<Kind, KindSum>,
+        kinds: &BTreeMap<OperationKind, KindSum>,
         unended: Unended,
     ) -> Result<SlowSnapshot> {
         let now = Instant::now();
@@ -256,9 +256,9 @@ impl SlowSampler {
             if let Some(place) = place.filter(|_| unended) {
                 place.name_member(&mut waterfall, session.sys());
             }
-            Slow { waterfall, array: place.map(|p| p.array.clone()), unended, operation }
+            SlowOperation { waterfall, array: place.map(|p| p.array.clone()), unended, operation }
         };
-        let mut operations: Vec<Slow> =
+        let mut operations: Vec<SlowOperation> =
             self.operations.drain(..).map(|o| slow(o, false, &commits, &ios)).collect();
         commits.extend(&unended.commits);
         let all = [&ios[..], &unended.ios].concat();
@@ -275,7 +275,7 @@ impl SlowSampler {
             commit.flushes = flushes(commit, &ios);
         }
         commits.sort_by_key(Commit::start_ns);
-        let mut listed: BTreeMap<Kind, u64> = BTreeMap::new();
+        let mut listed: BTreeMap<OperationKind, u64> = BTreeMap::new();
         for slow in &operations {
             *listed.entry(slow.operation.kind).or_default() += 1;
         }
@@ -283,7 +283,7 @@ impl SlowSampler {
         let overhead = self.probe.overhead();
         let mut reported = std::mem::take(&mut self.before.kinds);
         let kinds = since(kinds, &mut reported, &listed);
-        let new = Before { kinds: reported, lost, overhead, dropped: 0 };
+        let new = PreviousSums { kinds: reported, lost, overhead, dropped: 0 };
         let before = std::mem::replace(&mut self.before, new);
         let snapshot = SlowSnapshot {
             time: jiff::Timestamp::now(),
@@ -323,11 +323,11 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, limit: usize) {
 /// events in `listed`. An operation that ended in between is counted with its event, and not again
 /// when it is in the sums.
 fn since(
-    now: &BTreeMap<Kind, KindSum>,
-    reported: &mut BTreeMap<Kind, KindSum>,
-    listed: &BTreeMap<Kind, u64>,
-) -> BTreeMap<Kind, KindSum> {
-    let one = |(kind, now): (&Kind, &KindSum)| {
+    now: &BTreeMap<OperationKind, KindSum>,
+    reported: &mut BTreeMap<OperationKind, KindSum>,
+    listed: &BTreeMap<OperationKind, u64>,
+) -> BTreeMap<OperationKind, KindSum> {
+    let one = |(kind, now): (&OperationKind, &KindSum)| {
         let before = reported.entry(*kind).or_default();
         let slow = listed.get(kind).copied().unwrap_or(0);
         let count = now.count.saturating_sub(before.count).max(slow);
@@ -371,10 +371,11 @@ mod tests {
     fn counts(sums: [u64; 3], listed: [u64; 3]) -> [u64; 3] {
         let mut reported = BTreeMap::new();
         let mut sums = sums.into_iter().zip(listed).map(|(count, slow)| {
-            let now = BTreeMap::from([(Kind::Fsync, KindSum { count, ns: 1000 * count, slow })]);
-            let sums = since(&now, &mut reported, &BTreeMap::from([(Kind::Fsync, slow)]));
-            assert_eq!(sums[&Kind::Fsync].slow, slow);
-            sums[&Kind::Fsync].count
+            let now =
+                BTreeMap::from([(OperationKind::Fsync, KindSum { count, ns: 1000 * count, slow })]);
+            let sums = since(&now, &mut reported, &BTreeMap::from([(OperationKind::Fsync, slow)]));
+            assert_eq!(sums[&OperationKind::Fsync].slow, slow);
+            sums[&OperationKind::Fsync].count
         });
         std::array::from_fn(|_| sums.next().unwrap())
     }

@@ -9,7 +9,7 @@ use crate::analysis::counters::{
 use crate::analysis::files::{FileId, FileLocation, Files};
 use crate::analysis::fold::TaskInfo;
 use crate::analysis::snapshot::THROTTLED_ROLE;
-use crate::machine::handle::{Found, Wanted};
+use crate::machine::handle::{FileQuery, LookupResult};
 use crate::machine::{Dev, Filesystem, task};
 
 /// Maximum number of dirtied files that get a name although they are not among the busiest.
@@ -115,12 +115,12 @@ impl Session {
         self.paths.request(wanted);
         for (id, location) in &mut locations {
             match self.paths.get(id) {
-                Some(Found::At { path, deleted }) => {
+                Some(LookupResult::At { path, deleted }) => {
                     location.path = Some(path.clone());
                     location.deleted = *deleted;
                 }
-                Some(Found::Gone) => location.deleted = true,
-                Some(Found::Unknown) | None => {}
+                Some(LookupResult::Gone) => location.deleted = true,
+                Some(LookupResult::Unknown) | None => {}
             }
         }
         locations
@@ -137,7 +137,7 @@ impl Session {
     fn named_files(
         &self,
         ids: impl IntoIterator<Item = FileId>,
-    ) -> (HashMap<FileId, FileLocation>, Vec<(FileId, Wanted)>) {
+    ) -> (HashMap<FileId, FileLocation>, Vec<(FileId, FileQuery)>) {
         let mut locations = HashMap::new();
         let mut wanted = Vec::new();
         for id in ids {
@@ -146,7 +146,7 @@ impl Session {
             if self.paths.is_stale(&id) {
                 wanted.push((
                     id,
-                    Wanted {
+                    FileQuery {
                         dev: Dev::from_kernel(id.dev),
                         inode: (id.inode, id.generation),
                         parent: name.parent,

@@ -32,11 +32,11 @@ const PAUSE_IN_PLACE: Duration = Duration::from_millis(100);
 const PAUSE_COSTS: u32 = 5;
 
 /// The accepted state of the host, and the schedule of checks against it.
-pub struct Watch {
+pub struct Watcher {
     targets: Vec<String>,
-    accepted: Observed,
+    accepted: HostState,
     /// State found by the last check, if it differs from `accepted`.
-    found: Option<Observed>,
+    found: Option<HostState>,
     /// Filesystems whose identity differs from `accepted`: the identity last read, and the time of
     /// the first difference.
     unsettled: HashMap<Dev, (Option<Identity>, Duration)>,
@@ -45,7 +45,7 @@ pub struct Watch {
 
 /// State of the host at one check.
 #[derive(Default)]
-struct Observed {
+struct HostState {
     host: HostTopology,
     filesystems: HashMap<Dev, Option<Identity>>,
     /// Sectors ever written to each array.
@@ -54,13 +54,13 @@ struct Observed {
     ext4: bool,
 }
 
-impl Watch {
+impl Watcher {
     /// Starts from the current state. Call this before reading layouts, so that changes meanwhile
     /// are detected.
     pub fn start(sys: &Sys, targets: &[String], host: &HostTopology) -> Self {
-        let mut accepted = Observed {
+        let mut accepted = HostState {
             host: resolve_again(targets, host, sys, false).unwrap_or_else(|_| host.clone()),
-            ..Observed::default()
+            ..HostState::default()
         };
         accepted.identify(sys);
         Self {
@@ -134,7 +134,7 @@ impl Watch {
             }
         }
         if !changes.is_empty() {
-            let mut found = Observed { host, ..Observed::default() };
+            let mut found = HostState { host, ..HostState::default() };
             found.identify(sys);
             self.found = Some(found);
         }
@@ -180,7 +180,7 @@ impl Watch {
     }
 }
 
-impl Observed {
+impl HostState {
     fn identify(&mut self, sys: &Sys) {
         self.ext4 = has_ext4(sys);
         for array in &self.host.arrays {

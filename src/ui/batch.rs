@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::rows::{self, Filter, Measure, MemberRow};
+use super::rows::{self, Measure, MemberRow, RowFilter};
 use super::text::{clean, left, right, sanitize};
 use super::view::header;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
@@ -57,7 +57,7 @@ pub(crate) fn write_members(
     array: &ArraySnapshot,
     secs: f64,
 ) -> io::Result<()> {
-    let rows = rows::members(array, secs, Filter::default(), Measure::Requests);
+    let rows = rows::members(array, secs, RowFilter::default(), Measure::Requests);
     let name_width = rows.iter().map(|r| r.member.name.len()).max().unwrap_or(0).clamp(6, 16);
     let (shown, rest) = busiest(&rows);
     let extra = extra(&rows);
@@ -119,16 +119,16 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
 }
 
 /// A column that is shown only if a member has a figure in it.
-type Extra = (&'static str, fn(&MemberRow<'_>) -> f64);
+type ExtraColumn = (&'static str, fn(&MemberRow<'_>) -> f64);
 
 /// Columns of flushes and discards, which move no bytes and are not counted as writes.
-fn extra(rows: &[MemberRow<'_>]) -> Vec<Extra> {
-    let all: [Extra; 2] = [("f/s", |r| r.flushes), ("d/s", |r| r.discards)];
-    let some = |e: &Extra| rows.iter().any(|r| e.1(r) > 0.0);
+fn extra(rows: &[MemberRow<'_>]) -> Vec<ExtraColumn> {
+    let all: [ExtraColumn; 2] = [("f/s", |r| r.flushes), ("d/s", |r| r.discards)];
+    let some = |e: &ExtraColumn| rows.iter().any(|r| e.1(r) > 0.0);
     all.into_iter().filter(some).collect()
 }
 
-fn line(row: &MemberRow<'_>, name_width: usize, extra: &[Extra], has_span: bool) -> String {
+fn line(row: &MemberRow<'_>, name_width: usize, extra: &[ExtraColumn], has_span: bool) -> String {
     let slot = row.member.slot.map_or("-".to_owned(), |s| s.to_string());
     let origins = match &row.member.health {
         Some(health) => format!("{} {}", clean(health), shares(&row.parts)),
@@ -169,7 +169,7 @@ fn write_tasks(
     secs: f64,
     limit: usize,
 ) -> io::Result<()> {
-    let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Requests);
+    let mut rows = rows::tasks(array, secs, RowFilter::default(), Measure::Requests);
     rows::sort_by_causes(&mut rows);
     let dirtied = rows::has_dirtied(&rows);
     for row in rows.iter().take(limit) {
@@ -224,7 +224,7 @@ pub(crate) fn write_files(
     secs: f64,
     limit: usize,
 ) -> io::Result<()> {
-    for row in rows::files(array, secs, Filter::default(), Measure::Bytes).iter().take(limit) {
+    for row in rows::files(array, secs, RowFilter::default(), Measure::Bytes).iter().take(limit) {
         writeln!(
             out,
             "  of {}: {} r/s {} w/s {} MiB/s  {} of file_data",

@@ -11,7 +11,7 @@ use crate::analysis::time;
 use crate::recording::reader::Reader;
 
 /// The intervals of one command.
-pub(crate) struct Kind<T> {
+pub(crate) struct IntervalFormat<T> {
     /// Time in µs since 1970 and JSON of an item, if it is such an interval.
     pub json: fn(Item) -> Option<(i64, String)>,
     /// Parses the JSON.
@@ -25,7 +25,7 @@ pub(crate) struct Intervals<T> {
     reader: Reader,
     /// Path of the recording.
     pub name: String,
-    kind: Kind<T>,
+    kind: IntervalFormat<T>,
     /// Bytes of JSON read.
     pub bytes: usize,
     count: u64,
@@ -34,7 +34,7 @@ pub(crate) struct Intervals<T> {
 
 impl<T> Intervals<T> {
     /// Intervals of the recording at `path`, which `reader` reads.
-    pub fn new(reader: Reader, path: &Path, kind: Kind<T>) -> Self {
+    pub fn new(reader: Reader, path: &Path, kind: IntervalFormat<T>) -> Self {
         Self { reader, name: path.display().to_string(), kind, bytes: 0, count: 0, failed: false }
     }
 

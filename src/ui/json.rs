@@ -28,7 +28,7 @@ use crate::printable::hex;
 
 /// Writes `snapshot` as one line and flushes it.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
-    write_line(out, &Interval::from(snapshot))
+    write_line(out, &JsonInterval::from(snapshot))
 }
 
 /// Writes any value as one line and flushes it.
@@ -71,20 +71,20 @@ impl serde_json::ser::Formatter for Printable {
 }
 
 #[derive(Serialize)]
-struct Interval<'a> {
+struct JsonInterval<'a> {
     schema: &'static str,
     time: String,
     local_time: String,
     interval_s: f64,
-    arrays: Vec<Array<'a>>,
+    arrays: Vec<JsonArray<'a>>,
     lost: Losses,
-    overhead: Overhead,
+    overhead: JsonOverhead,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
 }
 
 #[derive(Serialize)]
-pub(crate) struct Array<'a> {
+pub(crate) struct JsonArray<'a> {
     name: &'a str,
     level: &'a str,
     chunk_bytes: u64,
@@ -92,34 +92,34 @@ pub(crate) struct Array<'a> {
     disks: u32,
     health: Option<&'a str>,
     filesystems: &'a [String],
-    hotspot: Option<Hotspot<'a>>,
+    hotspot: Option<JsonHotspot<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'a Verdict>,
     /// The longest slow operation of the last ten seconds; only with --slow.
     #[serde(skip_serializing_if = "Option::is_none")]
     slow: Option<&'a str>,
-    members: Vec<Member<'a>>,
-    tasks: Vec<Task<'a>>,
+    members: Vec<JsonMember<'a>>,
+    tasks: Vec<JsonTask<'a>>,
     amplification: Vec<Amplified>,
-    files: Vec<File<'a>>,
+    files: Vec<JsonFileIo<'a>>,
     files_rest: TaskCounters,
     files_unattributed: TaskCounters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dirtied_files: Vec<DirtiedFile<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    journal_stalls: Vec<JournalStalls<'a>>,
+    journal_stalls: Vec<JsonJournalStalls<'a>>,
 }
 
 /// Waits of tasks for room in the journal of a filesystem.
 #[derive(Serialize)]
-struct JournalStalls<'a> {
+struct JsonJournalStalls<'a> {
     filesystem: &'a str,
     checkpoints: u64,
     wait_us: u64,
 }
 
 #[derive(Serialize)]
-struct Hotspot<'a> {
+struct JsonHotspot<'a> {
     kind: &'static str,
     severity: &'static str,
     origins: &'a [Origin],
@@ -132,16 +132,16 @@ struct Hotspot<'a> {
 }
 
 #[derive(Serialize)]
-struct Member<'a> {
+struct JsonMember<'a> {
     name: &'a str,
     slot: Option<u32>,
     health: Option<&'a str>,
-    disk: Option<Disk>,
-    io: Vec<Io>,
+    disk: Option<JsonDisk>,
+    io: Vec<JsonIo>,
 }
 
 #[derive(Serialize)]
-struct Disk {
+struct JsonDisk {
     in_flight: u32,
     utilisation: f64,
     requests: u64,
@@ -149,20 +149,20 @@ struct Disk {
 }
 
 #[derive(Serialize)]
-struct Io {
+struct JsonIo {
     origin: Origin,
     op: Op,
     requests: u64,
     bytes: u64,
     #[serde(skip_serializing_if = "is_zero")]
     empty_writes: u64,
-    queue_us: Quantiles,
-    device_us: Quantiles,
+    queue_us: JsonQuantiles,
+    device_us: JsonQuantiles,
 }
 
 /// Quantiles of `count` measurements; meaningless if `count` is 0.
 #[derive(Serialize)]
-struct Quantiles {
+struct JsonQuantiles {
     p50: u64,
     p99: u64,
     max: u64,
@@ -170,14 +170,14 @@ struct Quantiles {
 }
 
 #[derive(Serialize)]
-struct Task<'a> {
+struct JsonTask<'a> {
     pid: u32,
     comm: Cow<'a, str>,
     cgroup: Option<&'a str>,
     role: Option<&'a str>,
     io: &'a [TaskIo],
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    dirtied: Vec<Dirtied>,
+    dirtied: Vec<DirtiedOrigin>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dirtied_files: Vec<DirtiedFile<'a>>,
 }
@@ -185,7 +185,7 @@ struct Task<'a> {
 /// Metadata and file data that jbd2 and writeback write later. `unknown`: metadata whose origin is
 /// not traced.
 #[derive(Serialize)]
-struct Dirtied {
+struct DirtiedOrigin {
     origin: Origin,
     bytes: u64,
 }
@@ -207,7 +207,7 @@ struct Amplified {
 
 /// A file. If a name is not UTF-8, `path_bytes` or `name_bytes` has all its bytes in hexadecimal.
 #[derive(Serialize)]
-struct Named<'a> {
+struct JsonFile<'a> {
     dev: String,
     inode: u64,
     generation: u32,
@@ -222,9 +222,9 @@ struct Named<'a> {
 
 /// A file and operation.
 #[derive(Serialize)]
-struct File<'a> {
+struct JsonFileIo<'a> {
     #[serde(flatten)]
-    file: Named<'a>,
+    file: JsonFile<'a>,
     op: Op,
     bios: u64,
     bytes: u64,
@@ -234,7 +234,7 @@ struct File<'a> {
 #[derive(Serialize)]
 struct DirtiedFile<'a> {
     #[serde(flatten)]
-    file: Named<'a>,
+    file: JsonFile<'a>,
     bytes: u64,
 }
 
@@ -248,7 +248,7 @@ pub(crate) struct Losses {
 
 /// Time in raidtrace's programs.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Overhead {
+pub(crate) struct JsonOverhead {
     bpf_ns: u64,
     bpf_events: u64,
     estimated: bool,
@@ -256,7 +256,7 @@ pub(crate) struct Overhead {
     measured_share: f64,
 }
 
-impl From<snapshot::Overhead> for Overhead {
+impl From<snapshot::Overhead> for JsonOverhead {
     fn from(overhead: snapshot::Overhead) -> Self {
         Self {
             bpf_ns: overhead.bpf_ns,
@@ -276,14 +276,14 @@ pub(crate) fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
-impl<'a> From<&'a Snapshot> for Interval<'a> {
+impl<'a> From<&'a Snapshot> for JsonInterval<'a> {
     fn from(s: &'a Snapshot) -> Self {
         Self {
             schema: "raidtrace.top/1",
             time: s.time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
             local_time: s.time.to_zoned(time::local()).strftime("%Y-%m-%dT%H:%M:%S%:z").to_string(),
             interval_s: round(s.interval.as_secs_f64()),
-            arrays: s.arrays.iter().map(|a| Array::new(a, s.interval)).collect(),
+            arrays: s.arrays.iter().map(|a| JsonArray::new(a, s.interval)).collect(),
             lost: Losses::from(s.lost),
             overhead: s.overhead.into(),
             notes: &s.notes,
@@ -297,7 +297,7 @@ impl From<Lost> for Losses {
     }
 }
 
-impl<'a> Array<'a> {
+impl<'a> JsonArray<'a> {
     pub(crate) fn new(a: &'a ArraySnapshot, interval: Duration) -> Self {
         let amplification = Amplification::new(a, interval);
         Self {
@@ -308,22 +308,22 @@ impl<'a> Array<'a> {
             disks: a.info.disks,
             health: a.info.health.as_deref(),
             filesystems: &a.info.filesystems,
-            hotspot: a.hotspot.as_ref().map(Hotspot::from),
+            hotspot: a.hotspot.as_ref().map(JsonHotspot::from),
             verdict: a.verdict.as_ref(),
             slow: a.slow.as_deref(),
-            members: a.members.iter().map(Member::from).collect(),
-            tasks: a.tasks.iter().map(Task::from).collect(),
+            members: a.members.iter().map(JsonMember::from).collect(),
+            tasks: a.tasks.iter().map(JsonTask::from).collect(),
             amplification: amplification.rows.iter().map(Amplified::from).collect(),
-            files: a.files.busiest.iter().flat_map(File::for_each_op).collect(),
+            files: a.files.busiest.iter().flat_map(JsonFileIo::for_each_op).collect(),
             files_rest: a.files.rest,
             files_unattributed: a.files.unattributed,
             dirtied_files: DirtiedFile::all(&a.dirtied_files),
-            journal_stalls: a.journal_stalls.iter().map(JournalStalls::from).collect(),
+            journal_stalls: a.journal_stalls.iter().map(JsonJournalStalls::from).collect(),
         }
     }
 }
 
-impl<'a> From<&'a snapshot::JournalStalls> for JournalStalls<'a> {
+impl<'a> From<&'a snapshot::JournalStalls> for JsonJournalStalls<'a> {
     fn from(j: &'a snapshot::JournalStalls) -> Self {
         Self {
             filesystem: &j.filesystem,
@@ -333,7 +333,7 @@ impl<'a> From<&'a snapshot::JournalStalls> for JournalStalls<'a> {
     }
 }
 
-impl<'a> From<&'a hotspot::Hotspot> for Hotspot<'a> {
+impl<'a> From<&'a hotspot::Hotspot> for JsonHotspot<'a> {
     fn from(s: &'a hotspot::Hotspot) -> Self {
         Self {
             kind: s.kind.name(),
@@ -349,22 +349,22 @@ impl<'a> From<&'a hotspot::Hotspot> for Hotspot<'a> {
     }
 }
 
-impl<'a> From<&'a MemberSnapshot> for Member<'a> {
+impl<'a> From<&'a MemberSnapshot> for JsonMember<'a> {
     fn from(m: &'a MemberSnapshot) -> Self {
-        let io = m.io.iter().filter(|c| c.requests > 0 || c.bytes > 0).map(|c| Io {
+        let io = m.io.iter().filter(|c| c.requests > 0 || c.bytes > 0).map(|c| JsonIo {
             origin: c.origin,
             op: c.op,
             requests: c.requests,
             bytes: c.bytes,
             empty_writes: c.empty_writes(),
-            queue_us: Quantiles::from(&c.queue),
-            device_us: Quantiles::from(&c.device),
+            queue_us: JsonQuantiles::from(&c.queue),
+            device_us: JsonQuantiles::from(&c.device),
         });
         Self {
             name: &m.name,
             slot: m.slot,
             health: m.health.as_deref(),
-            disk: m.disk.map(|d| Disk {
+            disk: m.disk.map(|d| JsonDisk {
                 in_flight: d.in_flight,
                 utilisation: round(d.utilisation),
                 requests: d.requests,
@@ -375,7 +375,7 @@ impl<'a> From<&'a MemberSnapshot> for Member<'a> {
     }
 }
 
-impl From<&Hist> for Quantiles {
+impl From<&Hist> for JsonQuantiles {
     fn from(h: &Hist) -> Self {
         Self {
             p50: h.quantile(0.5).unwrap_or(0),
@@ -386,7 +386,7 @@ impl From<&Hist> for Quantiles {
     }
 }
 
-impl<'a> From<&'a TaskSnapshot> for Task<'a> {
+impl<'a> From<&'a TaskSnapshot> for JsonTask<'a> {
     fn from(t: &'a TaskSnapshot) -> Self {
         Self {
             pid: t.pid,
@@ -397,15 +397,15 @@ impl<'a> From<&'a TaskSnapshot> for Task<'a> {
             dirtied: t
                 .dirtied
                 .iter()
-                .map(|i| Dirtied { origin: i.origin, bytes: i.bytes })
+                .map(|i| DirtiedOrigin { origin: i.origin, bytes: i.bytes })
                 .collect(),
             dirtied_files: DirtiedFile::all(&t.dirtied_files),
         }
     }
 }
 
-impl From<&amplification::Row> for Amplified {
-    fn from(r: &amplification::Row) -> Self {
+impl From<&amplification::OriginAmplification> for Amplified {
+    fn from(r: &amplification::OriginAmplification) -> Self {
         Self {
             origin: r.origin,
             op: r.op,
@@ -420,7 +420,7 @@ impl From<&amplification::Row> for Amplified {
     }
 }
 
-impl<'a> File<'a> {
+impl<'a> JsonFileIo<'a> {
     fn for_each_op(file: &'a FileSnapshot) -> impl Iterator<Item = Self> {
         file.io.iter().map(move |io| Self {
             file: file.into(),
@@ -431,7 +431,7 @@ impl<'a> File<'a> {
     }
 }
 
-impl<'a> From<&'a FileSnapshot> for Named<'a> {
+impl<'a> From<&'a FileSnapshot> for JsonFile<'a> {
     fn from(FileSnapshot { id, location, .. }: &'a FileSnapshot) -> Self {
         let text = |bytes: &'a Option<Vec<u8>>| bytes.as_deref().map(String::from_utf8_lossy);
         Self {

@@ -1,7 +1,8 @@
 //! Output of figures: screens, text, JSON and HTML.
 //!
-//! * [`screen`]: event loop of all screens, for an `App` (state and drawing) and a `Source`
-//!   (snapshots). `player`: source of a replay. [`term`]: setup and restore of the terminal.
+//! * [`screen`]: event loop of all screens, for a `ScreenApp` (state and drawing) and a
+//!   `SnapshotSource` (snapshots). `player`: source of a replay. [`term`]: setup and restore of the
+//!   terminal.
 //! * `tabs`, `table`, `pen`: views, columns and lines of screens. [`keys`]: decoded keys.
 //!   [`palette`]: colours and letters. [`text`]: text fitted into columns.
 //! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use tokio::sync::mpsc;
 
-use super::screen::{Shown, Source};
-use super::state::{Action, Position, Replay};
+use super::screen::{Shown, SnapshotSource};
+use super::state::{Position, Replay, ScreenAction};
 
 /// A recording with a current interval, which can step and seek.
 pub(crate) trait Playback: Send + 'static {
@@ -39,11 +39,11 @@ pub(crate) trait Playback: Send + 'static {
 }
 
 /// A key's action, if it concerns the recording, and the speed after the key.
-type Request = (Option<Replay>, Option<f64>);
+type ReplayRequest = (Option<Replay>, Option<f64>);
 
 /// Handle of the replay thread.
 pub(crate) struct Player<S> {
-    requests: Sender<Request>,
+    requests: Sender<ReplayRequest>,
     frames: mpsc::Receiver<Result<Shown<S>>>,
 }
 
@@ -65,16 +65,16 @@ impl<S: Send + Sync + 'static> Player<S> {
     }
 }
 
-impl<S> Source for Player<S> {
+impl<S> SnapshotSource for Player<S> {
     type Snapshot = S;
 
     async fn next(&mut self) -> Result<Option<Shown<S>>> {
         self.frames.recv().await.transpose()
     }
 
-    fn request(&mut self, action: Action, speed: Option<f64>) {
+    fn request(&mut self, action: ScreenAction, speed: Option<f64>) {
         let replay = match action {
-            Action::Replay(replay) => Some(replay),
+            ScreenAction::Replay(replay) => Some(replay),
             _ => None,
         };
         // Fails only if the thread has ended; `next` returns its result.
@@ -85,7 +85,7 @@ impl<S> Source for Player<S> {
 /// Returns when the player has been dropped.
 fn play<P: Playback>(
     mut playback: P,
-    requests: &Receiver<Request>,
+    requests: &Receiver<ReplayRequest>,
     frames: &mpsc::Sender<Result<Shown<P::Snapshot>>>,
 ) -> Result<()> {
     let frame = |playback: &P| Ok((playback.shown(), Some(playback.position())));

@@ -20,14 +20,14 @@ use crate::origin::{Op, Origin, io_name};
 
 /// Origins and operations that are shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Filter {
+pub struct RowFilter {
     /// Only this operation.
     pub op: Option<Op>,
     /// Only this origin.
     pub origin: Option<Origin>,
 }
 
-impl Filter {
+impl RowFilter {
     /// True if cells of this origin and operation are shown.
     pub fn keeps(self, origin: Origin, op: Op) -> bool {
         self.op.is_none_or(|o| o == op) && self.origin.is_none_or(|o| o == origin)
@@ -51,7 +51,7 @@ pub enum Measure {
 }
 
 /// An origin's part of a bar, per second.
-pub type Part = (Origin, f64);
+pub type BarPart = (Origin, f64);
 
 /// A member. Figures are per second, for the cells that the filter keeps.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ pub struct MemberRow<'a> {
     /// Time in the device.
     pub device: Hist,
     /// Parts by origin, in the order of [`Origin`].
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
 }
 
 /// Seconds of an interval; never 0, so that a rate is always a number.
@@ -97,7 +97,7 @@ pub fn span_title(span: Duration) -> String {
 pub fn members(
     array: &ArraySnapshot,
     secs: f64,
-    filter: Filter,
+    filter: RowFilter,
     measure: Measure,
 ) -> Vec<MemberRow<'_>> {
     let span = span(array, secs);
@@ -136,7 +136,7 @@ fn measured(measure: Measure, requests: u64, bytes: u64) -> f64 {
     }
 }
 
-fn add_part(parts: &mut Vec<Part>, origin: Origin, value: f64) {
+fn add_part(parts: &mut Vec<BarPart>, origin: Origin, value: f64) {
     match parts.binary_search_by_key(&origin, |p| p.0) {
         Ok(i) => parts[i].1 += value,
         Err(i) => parts.insert(i, (origin, value)),
@@ -144,7 +144,7 @@ fn add_part(parts: &mut Vec<Part>, origin: Origin, value: f64) {
 }
 
 /// Sums of parts by origin, largest first, for the legend.
-pub fn legend<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<Part> {
+pub fn legend<'a>(parts: impl Iterator<Item = &'a BarPart>) -> Vec<BarPart> {
     let mut all = Vec::new();
     for &(origin, value) in parts {
         add_part(&mut all, origin, value);
@@ -184,7 +184,7 @@ impl OriginRow {
     }
 
     /// True if a cell counts in this row.
-    pub fn has(&self, cell: &Cell, filter: Filter) -> bool {
+    pub fn has(&self, cell: &Cell, filter: RowFilter) -> bool {
         Some(cell.origin) == self.origin
             && filter.keeps(cell.origin, cell.op)
             && (cell.op == Op::Discard) == (self.discards || filter.op == Some(Op::Discard))
@@ -196,7 +196,7 @@ impl OriginRow {
 pub fn heat(
     array: &ArraySnapshot,
     secs: f64,
-    filter: Filter,
+    filter: RowFilter,
     measure: Measure,
 ) -> (Vec<OriginRow>, OriginRow) {
     let requests = |c: &Cell| c.requests - c.empty_writes();
@@ -260,12 +260,12 @@ pub struct TaskRow<'a> {
     /// Bytes per second that the task caused; `bytes` if dirtied bytes are unknown.
     pub causes: f64,
     /// Parts by origin.
-    pub parts: Vec<Part>,
+    pub parts: Vec<BarPart>,
 }
 
 /// Bytes that the task caused: its reads, the metadata that it dirtied, and the file data that it
 /// dirtied or submitted, whichever is larger: fsync(2) submits data that the same task has dirtied.
-fn caused(task: &TaskSnapshot, filter: Filter) -> u64 {
+fn caused(task: &TaskSnapshot, filter: RowFilter) -> u64 {
     let sum = |io: &[TaskIo], which: &dyn Fn(&TaskIo) -> bool| {
         io.iter()
             .filter(|i| filter.keeps(i.origin, i.op) && which(i))
@@ -300,7 +300,7 @@ pub fn has_dirtied(rows: &[TaskRow<'_>]) -> bool {
 pub fn tasks(
     array: &ArraySnapshot,
     secs: f64,
-    filter: Filter,
+    filter: RowFilter,
     measure: Measure,
 ) -> Vec<TaskRow<'_>> {
     let has_dirtied = array.tasks.iter().any(|t| !t.dirtied.is_empty());
@@ -348,7 +348,7 @@ pub struct LatencyRow<'a> {
 }
 
 /// Rows of the latency view, by member.
-pub fn latencies(array: &ArraySnapshot, secs: f64, filter: Filter) -> Vec<LatencyRow<'_>> {
+pub fn latencies(array: &ArraySnapshot, secs: f64, filter: RowFilter) -> Vec<LatencyRow<'_>> {
     let cells = array.members.iter().flat_map(|m| m.io.iter().map(move |c| (m, c)));
     cells
         .filter(|(_, c)| filter.keeps(c.origin, c.op) && c.requests > c.empty_writes())

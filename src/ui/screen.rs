@@ -1,5 +1,5 @@
-//! The screen loop: draws the snapshots of a [`Source`] as they arrive, and handles keys as they
-//! are pressed.
+//! The screen loop: draws the snapshots of a [`SnapshotSource`] as they arrive, and handles keys as
+//! they are pressed.
 //!
 //! A source works on another thread or task, so that neither a key nor drawing waits for it.
 
@@ -13,7 +13,7 @@ use ratatui::Frame;
 use super::keys::Key;
 use super::lines::lasts;
 use super::palette::{Depth, Palette};
-use super::state::{Action, Position, State};
+use super::state::{Position, ScreenAction, ScreenState};
 use super::term::{Guard, Input, KeyReader, Screen};
 use super::view;
 use crate::analysis::snapshot::Snapshot;
@@ -21,11 +21,11 @@ use crate::machine::signals::End;
 use crate::session::engine::{Engine, Tick};
 
 /// State of a screen: changed by keys, drawn together with a snapshot.
-pub(crate) trait App {
+pub(crate) trait ScreenApp {
     /// Figures of one interval.
     type Snapshot;
 
-    fn on_key(&mut self, key: Key) -> Action;
+    fn on_key(&mut self, key: Key) -> ScreenAction;
 
     /// Keeps the selection within `snapshot`. Called for each snapshot and after each key.
     fn observe(&mut self, snapshot: &Self::Snapshot);
@@ -47,28 +47,28 @@ pub(crate) trait App {
 pub(crate) type Shown<S> = (Option<Arc<S>>, Option<Position>);
 
 /// A producer of snapshots, running on another thread or task.
-pub(crate) trait Source {
+pub(crate) trait SnapshotSource {
     /// Figures of one interval.
     type Snapshot;
 
     /// Waits for the next snapshot; `None` at the end. Cancel safe.
     async fn next(&mut self) -> Result<Option<Shown<Self::Snapshot>>>;
 
-    /// Passes on a key's action and the current [`App::speed`]. Does not block.
-    fn request(&mut self, action: Action, speed: Option<f64>);
+    /// Passes on a key's action and the current [`ScreenApp::speed`]. Does not block.
+    fn request(&mut self, action: ScreenAction, speed: Option<f64>);
 }
 
 /// Time after which a message is printed if the session has not started.
 const LATE: Duration = Duration::from_secs(2);
 
 /// A running session as the source of a screen.
-pub(crate) struct Live<S, T> {
+pub(crate) struct LiveSource<S, T> {
     engine: Engine<S, T>,
     /// Intervals left to show; `None` for no limit.
     left: Option<u64>,
 }
 
-impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
+impl<S: Send + 'static, T: Send + 'static> LiveSource<S, T> {
     /// Shows `count` intervals of `engine`; all of them if `None`.
     pub fn new(engine: Engine<S, T>, count: Option<u64>) -> Self {
         Self { engine, left: count }
@@ -79,7 +79,7 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
     /// terminal.
     pub async fn show(
         &mut self,
-        app: impl App<Snapshot = S>,
+        app: impl ScreenApp<Snapshot = S>,
         mut end: End,
         duration: Option<Duration>,
     ) -> (bool, Result<()>) {
@@ -119,7 +119,7 @@ impl<S: Send + 'static, T: Send + 'static> Live<S, T> {
     }
 }
 
-impl<S: Send + 'static, T: Send + 'static> Source for &mut Live<S, T> {
+impl<S: Send + 'static, T: Send + 'static> SnapshotSource for &mut LiveSource<S, T> {
     type Snapshot = S;
 
     async fn next(&mut self) -> Result<Option<Shown<S>>> {
@@ -137,17 +137,17 @@ impl<S: Send + 'static, T: Send + 'static> Source for &mut Live<S, T> {
         Ok(None)
     }
 
-    fn request(&mut self, action: Action, _: Option<f64>) {
-        if let Action::Interval(to) = action {
+    fn request(&mut self, action: ScreenAction, _: Option<f64>) {
+        if let ScreenAction::Interval(to) = action {
             self.engine.set_interval(to);
         }
     }
 }
 
-impl App for State {
+impl ScreenApp for ScreenState {
     type Snapshot = Snapshot;
 
-    fn on_key(&mut self, key: Key) -> Action {
+    fn on_key(&mut self, key: Key) -> ScreenAction {
         Self::on_key(self, key)
     }
 
@@ -174,9 +174,9 @@ impl App for State {
 
 /// Shows `source` until a key, `end` or the source ends the screen. The terminal is restored in
 /// every case.
-pub(crate) async fn run_app<A: App>(
+pub(crate) async fn run_app<A: ScreenApp>(
     app: A,
-    source: impl Source<Snapshot = A::Snapshot>,
+    source: impl SnapshotSource<Snapshot = A::Snapshot>,
     depth: Depth,
     end: impl Future<Output = ()>,
 ) -> Result<()> {
@@ -192,7 +192,7 @@ pub(crate) async fn run_app<A: App>(
     ended
 }
 
-struct Shell<A: App> {
+struct Shell<A: ScreenApp> {
     guard: Guard,
     screen: Screen,
     app: A,
@@ -202,10 +202,10 @@ struct Shell<A: App> {
     newest: Option<Arc<A::Snapshot>>,
 }
 
-impl<A: App> Shell<A> {
+impl<A: ScreenApp> Shell<A> {
     async fn run(
         &mut self,
-        mut source: impl Source<Snapshot = A::Snapshot>,
+        mut source: impl SnapshotSource<Snapshot = A::Snapshot>,
         keys: &mut KeyReader,
         end: impl Future<Output = ()>,
     ) -> Result<()> {
@@ -229,7 +229,7 @@ impl<A: App> Shell<A> {
                     // ratatui reads the new size when it draws.
                     Some(Input::Resize) => {}
                     Some(Input::Key(key)) => match self.app.on_key(key) {
-                        Action::Quit => return Ok(()),
+                        ScreenAction::Quit => return Ok(()),
                         action => source.request(action, self.app.speed()),
                     },
                 },
@@ -264,12 +264,12 @@ impl<A: App> Shell<A> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Shown, Source, run_app};
+    use super::{Shown, SnapshotSource, run_app};
     use crate::analysis::fixture;
     use crate::analysis::snapshot::Snapshot;
     use crate::analysis::window::Window;
     use crate::ui::palette::Depth;
-    use crate::ui::state::{Action, State};
+    use crate::ui::state::{ScreenAction, ScreenState};
     use crate::ui::view::VIEWS;
     use anyhow::Result;
     use std::sync::Arc;
@@ -280,7 +280,7 @@ mod tests {
         window: Window,
     }
 
-    impl Source for Fixture {
+    impl SnapshotSource for Fixture {
         type Snapshot = Snapshot;
 
         async fn next(&mut self) -> Result<Option<Shown<Snapshot>>> {
@@ -296,8 +296,8 @@ mod tests {
             Ok(Some((Some(Arc::new(snapshot)), None)))
         }
 
-        fn request(&mut self, action: Action, _: Option<f64>) {
-            if let Action::Interval(to) = action {
+        fn request(&mut self, action: ScreenAction, _: Option<f64>) {
+            if let ScreenAction::Interval(to) = action {
                 self.interval = to;
             }
         }
@@ -309,7 +309,7 @@ mod tests {
     async fn by_hand() {
         let interval = Duration::from_secs(1);
         let window = Window::new(Duration::from_secs(10));
-        let state = State::new(VIEWS.len(), interval);
+        let state = ScreenState::new(VIEWS.len(), interval);
         let end = crate::machine::signals::asked_to_end().unwrap();
         run_app(state, Fixture { interval, window }, Depth::from_env(), end).await.unwrap();
     }

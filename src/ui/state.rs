@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::keys::Key::{
     self, Back, Char, Down, End, Enter, Esc, Home, Interrupt, Left, PageDown, PageUp, Right, Up,
 };
-use super::rows::{Filter, Measure};
+use super::rows::{Measure, RowFilter};
 use super::tabs::Tabs;
 use crate::analysis::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
@@ -38,7 +38,7 @@ pub enum Overlay {
 
 /// Result of a key, for the screen loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum ScreenAction {
     /// Nothing changed.
     Nothing,
     /// The state changed.
@@ -100,13 +100,13 @@ const SPEEDS: [f64; 11] = [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0
 
 /// State that keys change.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ScreenState {
     /// The view that is shown, and the selected row and sort column of each.
     pub tabs: Tabs,
     /// The window over the view.
     pub overlay: Overlay,
     /// Origins and operations that are shown.
-    pub filter: Filter,
+    pub filter: RowFilter,
     /// Unit of bars and heat.
     pub measure: Measure,
     /// While true, a live screen keeps its snapshot and a replay does not advance.
@@ -122,25 +122,25 @@ pub struct State {
     /// If true, ← and → select a member instead of changing the sort column. Set by the view that
     /// was drawn last.
     pub selects_member: Cell<bool>,
-    known: Known,
+    known: SnapshotContents,
 }
 
 /// Contents of the last snapshot that keys depend on.
 #[derive(Clone, Debug, Default)]
-struct Known {
+struct SnapshotContents {
     arrays: usize,
     members: usize,
     ops: Vec<Op>,
     origins: Vec<Origin>,
 }
 
-impl State {
+impl ScreenState {
     /// State of a screen with `views` views that is updated every `interval`.
     pub fn new(views: usize, interval: Duration) -> Self {
         Self {
             tabs: Tabs::new(views),
             overlay: Overlay::None,
-            filter: Filter::default(),
+            filter: RowFilter::default(),
             measure: Measure::default(),
             paused: false,
             interval,
@@ -148,14 +148,15 @@ impl State {
             array: 0,
             member: 0,
             selects_member: Cell::new(false),
-            known: Known::default(),
+            known: SnapshotContents::default(),
         }
     }
 
     /// Keeps the selected array and member within `snapshot`. Called for each snapshot and after
     /// each key.
     pub fn observe(&mut self, snapshot: &Snapshot) {
-        self.known = Known { arrays: snapshot.arrays.len(), ..Known::default() };
+        self.known =
+            SnapshotContents { arrays: snapshot.arrays.len(), ..SnapshotContents::default() };
         self.array = self.array.min(self.known.arrays.saturating_sub(1));
         if let Some(array) = snapshot.arrays.get(self.array) {
             let cells = || array.members.iter().flat_map(|m| &m.io);
@@ -189,9 +190,9 @@ impl State {
     }
 
     /// Handles a key.
-    pub fn on_key(&mut self, key: Key) -> Action {
+    pub fn on_key(&mut self, key: Key) -> ScreenAction {
         if key == Interrupt {
-            return Action::Quit;
+            return ScreenAction::Quit;
         }
         match self.overlay {
             Overlay::None => match self.on_replay_key(key) {
@@ -206,13 +207,13 @@ impl State {
                     // Any other key closes help.
                     _ => Overlay::None,
                 };
-                Action::Draw
+                ScreenAction::Draw
             }
         }
     }
 
     /// Handles the keys that have another meaning in a replay.
-    fn on_replay_key(&mut self, key: Key) -> Option<Action> {
+    fn on_replay_key(&mut self, key: Key) -> Option<ScreenAction> {
         let replay = self.replay.as_mut()?;
         if let Some(typed) = &mut replay.typed {
             match key {
@@ -222,7 +223,7 @@ impl State {
                 }
                 Enter => {
                     let typed = replay.typed.take().unwrap_or_default();
-                    return Some(Action::Replay(Replay::Time(typed)));
+                    return Some(ScreenAction::Replay(Replay::Time(typed)));
                 }
                 Esc => replay.typed = None,
                 // h and l are decoded as arrows.
@@ -230,12 +231,12 @@ impl State {
                 Right => typed.push('l'),
                 _ => {}
             }
-            return Some(Action::Draw);
+            return Some(ScreenAction::Draw);
         }
         replay.position.message = None;
         let mut pause = |request| {
             self.paused = true;
-            Some(Action::Replay(request))
+            Some(ScreenAction::Replay(request))
         };
         match key {
             Right => pause(Replay::Step(1)),
@@ -246,23 +247,23 @@ impl State {
             Char('N') => pause(Replay::Hotspot { forwards: false }),
             Char('t') => {
                 replay.typed = Some(String::new());
-                Some(Action::Draw)
+                Some(ScreenAction::Draw)
             }
             Char('+' | '=') => {
                 let faster = SPEEDS.iter().find(|&&s| s > replay.speed);
                 replay.speed = *faster.unwrap_or(&replay.speed);
-                Some(Action::Draw)
+                Some(ScreenAction::Draw)
             }
             Char('-' | '_') => {
                 let slower = SPEEDS.iter().rev().find(|&&s| s < replay.speed);
                 replay.speed = *slower.unwrap_or(&replay.speed);
-                Some(Action::Draw)
+                Some(ScreenAction::Draw)
             }
             _ => None,
         }
     }
 
-    fn on_list_key(&mut self, key: Key, at: usize) -> Action {
+    fn on_list_key(&mut self, key: Key, at: usize) -> ScreenAction {
         let choices = self.choices();
         self.overlay = match key {
             Up => Overlay::Origins(at.saturating_sub(1)),
@@ -274,12 +275,12 @@ impl State {
                 Overlay::None
             }
             Esc | Char('q' | 'f') => Overlay::None,
-            _ => return Action::Nothing,
+            _ => return ScreenAction::Nothing,
         };
-        Action::Draw
+        ScreenAction::Draw
     }
 
-    fn on_view_key(&mut self, key: Key) -> Action {
+    fn on_view_key(&mut self, key: Key) -> ScreenAction {
         let last_member = self.known.members.saturating_sub(1);
         match key {
             Left if self.selects_member.get() => self.member = self.member.saturating_sub(1),
@@ -289,7 +290,7 @@ impl State {
                 let chosen = self.choices().iter().position(|&o| Some(o) == self.filter.origin);
                 self.overlay = Overlay::Origins(chosen.map_or(0, |i| i + 1));
             }
-            Char('x') => self.filter = Filter::default(),
+            Char('x') => self.filter = RowFilter::default(),
             Char('m') => {
                 self.measure = match self.measure {
                     Measure::Requests => Measure::Bytes,
@@ -308,23 +309,23 @@ impl State {
                 self.array = (self.array + self.known.arrays.max(1) - 1) % self.known.arrays.max(1)
             }
             Char('?') => self.overlay = Overlay::Help(0),
-            Char('q') | Esc => return Action::Quit,
+            Char('q') | Esc => return ScreenAction::Quit,
             _ if self.tabs.on_key(key) => {}
-            _ => return Action::Nothing,
+            _ => return ScreenAction::Nothing,
         }
-        Action::Draw
+        ScreenAction::Draw
     }
 }
 
 /// Changes to the next longer or shorter interval. Does nothing after the last one.
-pub(crate) fn change_interval(interval: &mut Duration, longer: bool) -> Action {
+pub(crate) fn change_interval(interval: &mut Duration, longer: bool) -> ScreenAction {
     let next = match longer {
         true => INTERVALS.iter().find(|i| *i > interval),
         false => INTERVALS.iter().rev().find(|i| *i < interval),
     };
-    next.map_or(Action::Nothing, |&next| {
+    next.map_or(ScreenAction::Nothing, |&next| {
         *interval = next;
-        Action::Interval(next)
+        ScreenAction::Interval(next)
     })
 }
 

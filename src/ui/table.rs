@@ -30,7 +30,7 @@ pub(crate) struct Column<R> {
 }
 
 /// A cell, drawn in the full width of its column.
-type Draw<R> = fn(&R, usize, Palette) -> Vec<Span<'static>>;
+type CellPainter<R> = fn(&R, usize, Palette) -> Vec<Span<'static>>;
 
 enum Content<R> {
     /// Flush right, sorted with the largest first; `-` for `None`.
@@ -42,7 +42,7 @@ enum Content<R> {
     /// Flush left, sorted by [`natural`] order. The second function fits it into the column.
     Name(fn(&R) -> String, fn(&str, usize) -> Cow<'_, str>),
     /// Flush left, sorted by rank; not sorted without one.
-    Drawn(Draw<R>, Option<fn(&R) -> u32>),
+    Drawn(CellPainter<R>, Option<fn(&R) -> u32>),
 }
 
 impl<R> Column<R> {
@@ -110,14 +110,14 @@ impl<R> Column<R> {
         title: impl Into<Cow<'static, str>>,
         width: usize,
         priority: u8,
-        draw: Draw<R>,
+        draw: CellPainter<R>,
         rank: fn(&R) -> u32,
     ) -> Self {
         Self::new(title, width + 1, priority, Content::Drawn(draw, Some(rank)))
     }
 
     /// A cell with styles; rows cannot be sorted by it.
-    pub fn graph(title: &'static str, width: usize, priority: u8, draw: Draw<R>) -> Self {
+    pub fn graph(title: &'static str, width: usize, priority: u8, draw: CellPainter<R>) -> Self {
         Self::new(title, width + 1, priority, Content::Drawn(draw, None))
     }
 
@@ -251,7 +251,7 @@ pub(crate) fn op_cell(op: Op, width: usize) -> Vec<Span<'static>> {
 
 /// Sort column and order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Sort {
+pub(crate) struct SortOrder {
     /// Index among the sortable columns.
     pub column: usize,
     /// True to reverse the column's default order.
@@ -284,7 +284,7 @@ impl<R> Columns<R> {
     }
 
     /// Sorts `rows`; equal rows keep their order, also in reverse.
-    pub fn sort(&self, rows: &mut [R], sort: Sort) {
+    pub fn sort(&self, rows: &mut [R], sort: SortOrder) {
         let Some(column) = self.sortable().nth(sort.column) else {
             return;
         };
@@ -320,7 +320,7 @@ impl<R> Columns<R> {
     }
 
     /// The columns that are shown and fit into `width`, with the sort order's mark for the heading.
-    pub fn fit(self, width: usize, sort: Option<Sort>) -> Table<R> {
+    pub fn fit(self, width: usize, sort: Option<SortOrder>) -> Table<R> {
         let mut columns = Vec::new();
         let mut index = 0;
         for column in self.0 {
@@ -391,7 +391,7 @@ impl<R> Table<R> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Column, Columns, Sort, natural};
+    use super::{Column, Columns, SortOrder, natural};
 
     type Row = (&'static str, Option<u64>, f64);
 
@@ -406,7 +406,7 @@ mod tests {
 
     fn sorted(column: usize, reversed: bool) -> Vec<&'static str> {
         let mut rows = [("loop10", Some(3), 1.0), ("", None, 5.0), ("loop2", Some(4), 1.0)];
-        columns().sort(&mut rows, Sort { column, reversed });
+        columns().sort(&mut rows, SortOrder { column, reversed });
         rows.map(|r| r.0).to_vec()
     }
 

@@ -10,7 +10,7 @@ const PAGE: usize = 10;
 
 /// Selection in one view, kept while another view is shown.
 #[derive(Clone, Copy, Debug, Default)]
-struct Selection {
+struct RowSelection {
     row: usize,
     /// `None`: the view's default.
     sort: Option<usize>,
@@ -21,7 +21,7 @@ struct Selection {
 #[derive(Clone, Debug)]
 pub struct Tabs {
     shown: usize,
-    selections: Vec<Selection>,
+    selections: Vec<RowSelection>,
     /// Index of the last row in the last drawing of the view.
     last_row: Cell<usize>,
     /// Sort column and number of sortable columns in the last drawing of the view; `None` if it
@@ -34,7 +34,7 @@ impl Tabs {
     pub fn new(views: usize) -> Self {
         Self {
             shown: 0,
-            selections: vec![Selection::default(); views.max(1)],
+            selections: vec![RowSelection::default(); views.max(1)],
             last_row: Cell::new(usize::MAX),
             sorted: Cell::new(None),
         }

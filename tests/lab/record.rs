@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use raidtrace::analysis::item::Item;
 use raidtrace::origin::{Op, Origin};
 use raidtrace::recording::error::Ending;
-use raidtrace::recording::reader::{Reader, Wanted};
+use raidtrace::recording::reader::{Reader, WantedColumns};
 
 use super::output::{count, each, lines, word};
 use super::{intervals, lab, text};
@@ -38,7 +38,7 @@ pub(super) fn a_recording_matches_top(kernel: &str) {
     }
 
     let path = dir.join("a.rtrace");
-    let mut reader = Reader::open(&path, Wanted::Everything).expect("a recording");
+    let mut reader = Reader::open(&path, WantedColumns::Everything).expect("a recording");
     let (mut names, mut recorded) = (Vec::new(), Cells::new());
     // Writes of file data, and those whose submitter was found.
     let (mut writes, mut joined) = (0, 0);
@@ -98,7 +98,8 @@ pub(super) fn a_reload_loses_nothing(kernel: &str) {
     assert!(said.contains("tracing reloaded"), "{said}");
     // 7.2 and later lose tasks of bios if the CPUs are busy (`lost.missed`).
     assert!(!said.contains("the kernel counts more"), "{said}");
-    let mut reader = Reader::open(&dir.join("a.rtrace"), Wanted::Everything).expect("a recording");
+    let mut reader =
+        Reader::open(&dir.join("a.rtrace"), WantedColumns::Everything).expect("a recording");
     let (mut names, mut recorded) = (Vec::new(), BTreeMap::<String, u64>::new());
     let (mut restarts, mut intervals) = (0, 0);
     while let Some(item) = reader.next_item() {

@@ -3,7 +3,8 @@
 
 pub use super::sums::total;
 use crate::analysis::alloc::{
-    AllocSnapshot, Counts, Fragmentation, FsAlloc, Groups, Refused, Share, Source,
+    AllocShare, AllocSnapshot, Counts, FigureSource, Fragmentation, FsAlloc, GroupRefusal,
+    GroupsConsidered,
 };
 use crate::analysis::hist;
 use crate::analysis::hist::Hist;
@@ -67,9 +68,9 @@ pub const CPU: &str = "cpu";
 pub fn has(snapshot: &AllocSnapshot, figure: &str, seen: bool) -> bool {
     match snapshot.sources.get(figure) {
         None => seen,
-        Some(Source::None) => false,
+        Some(FigureSource::None) => false,
         // Hooks were replaced by sampling to reduce overhead: only earlier counts are available.
-        Some(Source::Samples) if figure != CPU => seen,
+        Some(FigureSource::Samples) if figure != CPU => seen,
         Some(_) => true,
     }
 }
@@ -83,7 +84,7 @@ pub fn has_given(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
 pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     match snapshot.sources.get(GROUPS) {
         // mb_stats may be on for some of the filesystems only, and for part of the time.
-        Some(Source::MbStats) => counts.hits > 0 || counts.looks() > 0,
+        Some(FigureSource::MbStats) => counts.hits > 0 || counts.looks() > 0,
         _ => has(snapshot, GROUPS, counts.looks() > 0),
     }
 }
@@ -92,7 +93,7 @@ pub fn has_groups(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
 /// these.
 pub fn is_hooked(snapshot: &AllocSnapshot, counts: &Counts) -> bool {
     match snapshot.sources.get(GROUPS) {
-        Some(Source::MbStats) => false,
+        Some(FigureSource::MbStats) => false,
         _ => has_groups(snapshot, counts),
     }
 }
@@ -115,7 +116,7 @@ pub fn mean_groups(snapshot: &AllocSnapshot, counts: &Counts) -> Option<f64> {
     // clamp the mean to its range.
     let (mut least, mut most) = (0.0, 0.0);
     for (bucket, &n) in counts.groups.0.iter().enumerate() {
-        let (first, last) = Groups::range(bucket);
+        let (first, last) = GroupsConsidered::range(bucket);
         least += first as f64 * n as f64;
         // The last bucket has no end.
         if n > 0 {
@@ -220,12 +221,12 @@ pub fn at_least_us(hist: &Hist) -> u64 {
 }
 
 /// Total share of the tasks or files that are not in `listed`.
-pub fn rest<'a>(fs: &FsAlloc, listed: impl Iterator<Item = &'a Share>) -> Share {
-    let mut sum = Share::default();
+pub fn rest<'a>(fs: &FsAlloc, listed: impl Iterator<Item = &'a AllocShare>) -> AllocShare {
+    let mut sum = AllocShare::default();
     for share in listed {
         sum.add(share);
     }
-    Share {
+    AllocShare {
         requests: fs.counts.requests.saturating_sub(sum.requests),
         blocks: fs.counts.got.saturating_sub(sum.blocks),
         nanoseconds: fs.counts.nanoseconds.saturating_sub(sum.nanoseconds),
@@ -264,7 +265,7 @@ pub fn bucket(bucket: usize) -> String {
     let short = |n: u64| {
         if n < 10_000 { n.to_string() } else { crate::analysis::units::count(n as f64) }
     };
-    match Groups::range(bucket) {
+    match GroupsConsidered::range(bucket) {
         (first, Some(last)) if first == last => short(first),
         (first, Some(last)) => format!("{}..{}", short(first), short(last)),
         (first, None) => format!("{}+", short(first)),
@@ -277,23 +278,24 @@ pub fn criterion(names: &[String], number: usize) -> String {
 }
 
 /// Text for a refusal reason, to follow `... of them`.
-pub const fn refusal_text(reason: Refused) -> &'static str {
+pub const fn refusal_text(reason: GroupRefusal) -> &'static str {
     match reason {
-        Refused::Full => "full",
-        Refused::Corrupt => "bitmap corrupt",
-        Refused::ForDirectories => "kept for directories",
-        Refused::Order => "no free extent of the order asked for",
-        Refused::Average => "average free extent shorter than the goal",
-        Refused::Blocks => "fewer free blocks than the goal",
-        Refused::Other => "other or unknown",
-        Refused::NotLoaded => "buddy bitmap not in memory",
+        GroupRefusal::Full => "full",
+        GroupRefusal::Corrupt => "bitmap corrupt",
+        GroupRefusal::ForDirectories => "kept for directories",
+        GroupRefusal::Order => "no free extent of the order asked for",
+        GroupRefusal::Average => "average free extent shorter than the goal",
+        GroupRefusal::Blocks => "fewer free blocks than the goal",
+        GroupRefusal::Other => "other or unknown",
+        GroupRefusal::NotLoaded => "buddy bitmap not in memory",
     }
 }
 
 /// Sampled refusal reasons with their shares, most common first.
-pub fn reasons(counts: &Counts) -> Vec<(Refused, f64)> {
+pub fn reasons(counts: &Counts) -> Vec<(GroupRefusal, f64)> {
     let all = total(counts.reasons.iter());
-    let mut named: Vec<(Refused, u64)> = Refused::ALL.into_iter().zip(counts.reasons).collect();
+    let mut named: Vec<(GroupRefusal, u64)> =
+        GroupRefusal::ALL.into_iter().zip(counts.reasons).collect();
     named.retain(|r| r.1 > 0);
     named.sort_by_key(|r| std::cmp::Reverse(r.1));
     let share = |(reason, n)| (reason, n as f64 / all as f64);
@@ -301,23 +303,24 @@ pub fn reasons(counts: &Counts) -> Vec<(Refused, f64)> {
 }
 
 /// Name of a source.
-pub const fn source(source: Source) -> &'static str {
+pub const fn source(source: FigureSource) -> &'static str {
     match source {
-        Source::Tracepoint => "tracepoint",
-        Source::Fentry => "fentry",
-        Source::Kprobe => "kprobe",
-        Source::Samples => "samples",
-        Source::MbStats => "mb_stats",
-        Source::MbStructs => "mb_structs_summary",
-        Source::MbGroups => "mb_groups",
-        Source::None => "none",
+        FigureSource::Tracepoint => "tracepoint",
+        FigureSource::Fentry => "fentry",
+        FigureSource::Kprobe => "kprobe",
+        FigureSource::Samples => "samples",
+        FigureSource::MbStats => "mb_stats",
+        FigureSource::MbStructs => "mb_structs_summary",
+        FigureSource::MbGroups => "mb_groups",
+        FigureSource::None => "none",
     }
 }
 
 /// Lists figures by source, those without a source last: `requests, latency: tracepoint; groups:
 /// fentry`.
 pub fn sources(snapshot: &AllocSnapshot) -> String {
-    let mut by: std::collections::BTreeMap<Source, Vec<&str>> = std::collections::BTreeMap::new();
+    let mut by: std::collections::BTreeMap<FigureSource, Vec<&str>> =
+        std::collections::BTreeMap::new();
     for (figure, source) in &snapshot.sources {
         by.entry(*source).or_default().push(figure);
     }
@@ -330,7 +333,7 @@ pub fn sources(snapshot: &AllocSnapshot) -> String {
 mod tests {
     use super::{GROUPS, at_least_us, bucket, disagreement, notes, per_cent, whole, without};
     use crate::analysis::alloc::fixture;
-    use crate::analysis::alloc::{Fragmentation, MbCount, Source};
+    use crate::analysis::alloc::{FigureSource, Fragmentation, MbCount};
     use crate::analysis::hist::Hist;
 
     #[test]
@@ -393,7 +396,7 @@ mod tests {
         few.filesystems[0].counts.searches = 99;
         assert!(notes(&few).is_empty() && notes(&s).is_empty());
         let mut said = with(1, 118);
-        said.sources.insert(GROUPS, Source::MbStats);
+        said.sources.insert(GROUPS, FigureSource::MbStats);
         assert!(notes(&said).is_empty());
     }
 

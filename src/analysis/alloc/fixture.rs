@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::figures::{self, FIGURES};
 use super::reason;
 use crate::analysis::alloc::{
-    AllocSnapshot, Counts, Cpu, FileAlloc, FsAlloc, Groups, Known, Refused, Share, Source,
-    TaskAlloc,
+    AllocContext, AllocShare, AllocSnapshot, Counts, Cpu, FigureSource, FileAlloc, FsAlloc,
+    GroupRefusal, GroupsConsidered, TaskAlloc,
 };
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::hist::Hist;
@@ -31,16 +31,16 @@ pub fn hist(values: &[(u64, u32)]) -> Hist {
     hist
 }
 
-pub fn groups(values: &[(u64, u64)]) -> Groups {
-    let mut groups = Groups::default();
+pub fn groups(values: &[(u64, u64)]) -> GroupsConsidered {
+    let mut groups = GroupsConsidered::default();
     for &(looked, n) in values {
-        groups.0[Groups::bucket(looked)] += n;
+        groups.0[GroupsConsidered::bucket(looked)] += n;
     }
     groups
 }
 
-fn reasons(of: &[(Refused, u64)]) -> [u64; Refused::ALL.len()] {
-    let mut all = [0; Refused::ALL.len()];
+fn reasons(of: &[(GroupRefusal, u64)]) -> [u64; GroupRefusal::ALL.len()] {
+    let mut all = [0; GroupRefusal::ALL.len()];
     for &(reason, n) in of {
         all[reason as usize] = n;
     }
@@ -67,7 +67,7 @@ pub fn criteria(named: bool) -> Vec<String> {
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// Known facts about its filesystem.
-    pub known: Known,
+    pub known: AllocContext,
     /// True if mballoc's lists are on; `None` keeps the snapshot's value.
     pub lists: Option<bool>,
 }
@@ -76,21 +76,21 @@ pub struct Machine {
 /// `None` for a kernel without lists.
 pub fn machine(release: &str, lists: Option<bool>) -> Machine {
     Machine {
-        known: Known {
+        known: AllocContext {
             kernel: release.to_owned(),
             has_lists: Some(lists.is_some()),
             alone: true,
-            ..Known::default()
+            ..AllocContext::default()
         },
         lists,
     }
 }
 
-fn task(pid: u32, comm: &str, role: Option<&str>, share: Share) -> TaskAlloc {
+fn task(pid: u32, comm: &str, role: Option<&str>, share: AllocShare) -> TaskAlloc {
     TaskAlloc { pid, comm: comm.as_bytes().to_vec(), role: role.map(str::to_owned), share }
 }
 
-fn file(inode: u64, path: Option<&[u8]>, share: Share) -> FileAlloc {
+fn file(inode: u64, path: Option<&[u8]>, share: AllocShare) -> FileAlloc {
     FileAlloc {
         id: FileId { dev: DEV, inode, generation: 7 },
         location: FileLocation {
@@ -103,8 +103,8 @@ fn file(inode: u64, path: Option<&[u8]>, share: Share) -> FileAlloc {
     }
 }
 
-fn share(requests: u64, blocks: u64, ms: u64, looked: u64) -> Share {
-    Share { requests, blocks, nanoseconds: ms * 1_000_000, looked }
+fn share(requests: u64, blocks: u64, ms: u64, looked: u64) -> AllocShare {
+    AllocShare { requests, blocks, nanoseconds: ms * 1_000_000, looked }
 }
 
 fn fs(groups: u32, counts: Counts) -> FsAlloc {
@@ -128,14 +128,14 @@ fn snapshot(filesystem: FsAlloc, named: bool, samples: u64, hottest: &str) -> Al
         hooks: 0,
         hottest: (allocator > 0).then(|| (hottest.to_owned(), (allocator * 9).div_ceil(10))),
     };
-    let mut sources: BTreeMap<&'static str, Source> =
-        FIGURES.map(|f| (f, Source::Tracepoint)).into();
+    let mut sources: BTreeMap<&'static str, FigureSource> =
+        FIGURES.map(|f| (f, FigureSource::Tracepoint)).into();
     for (figure, source) in [
-        (figures::GROUPS, Source::Fentry),
-        (figures::REASONS, Source::Fentry),
-        (figures::WAITS, Source::Fentry),
-        (figures::FRAGMENTATION, Source::MbGroups),
-        (figures::CPU, Source::Samples),
+        (figures::GROUPS, FigureSource::Fentry),
+        (figures::REASONS, FigureSource::Fentry),
+        (figures::WAITS, FigureSource::Fentry),
+        (figures::FRAGMENTATION, FigureSource::MbGroups),
+        (figures::CPU, FigureSource::Samples),
     ] {
         sources.insert(figure, source);
     }
@@ -163,7 +163,7 @@ pub fn with_reasons(mut snapshot: AllocSnapshot, machine: Machine) -> AllocSnaps
     let Machine { known, lists } = machine;
     let alone = known.alone && snapshot.filesystems.len() == 1;
     for fs in &mut snapshot.filesystems {
-        fs.known = Known { alone, ..known.clone() };
+        fs.known = AllocContext { alone, ..known.clone() };
         if lists.is_some() {
             fs.fragmentation.get_or_insert_default().optimised = lists;
         }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::figures::GROUPS;
 use crate::analysis::alloc::{
-    AllocCounters, AllocSnapshot, Cpu, FileAlloc, FsAlloc, MbCount, Share, Source, TaskAlloc,
+    AllocCounters, AllocShare, AllocSnapshot, Cpu, FigureSource, FileAlloc, FsAlloc, MbCount,
+    TaskAlloc,
 };
 use crate::analysis::files::{FileLocation, merge_by};
 use crate::analysis::snapshot::Overhead;
@@ -16,13 +17,13 @@ const ROWS: usize = 1024;
 
 /// Computes intervals; keeps the last counters.
 #[derive(Debug)]
-pub struct Fold {
+pub struct AllocFold {
     previous: AllocCounters,
 }
 
 /// Counters of an interval.
 #[derive(Clone, Debug, Default)]
-pub struct Step {
+pub struct AllocDelta {
     /// Filesystems by device number, with `dev`, `counts`, `searching`, `tasks` (without role) and
     /// `files` (without location).
     pub filesystems: BTreeMap<u32, FsAlloc>,
@@ -32,14 +33,14 @@ pub struct Step {
     pub overhead: Overhead,
 }
 
-impl Fold {
+impl AllocFold {
     /// Starts at `start`; earlier counts are not included.
     pub fn new(start: AllocCounters) -> Self {
         Self { previous: start }
     }
 
     /// Returns the interval from the last counters to `now`. A new filesystem starts at 0.
-    pub fn step(&mut self, now: AllocCounters) -> Step {
+    pub fn step(&mut self, now: AllocCounters) -> AllocDelta {
         let was = std::mem::replace(&mut self.previous, now);
         let now = &self.previous;
         let mut filesystems: BTreeMap<u32, FsAlloc> = BTreeMap::new();
@@ -51,7 +52,7 @@ impl Fold {
             let fs = FsAlloc { dev, counts, ..FsAlloc::default() };
             filesystems.insert(dev, fs);
         }
-        let nothing = Share::default();
+        let nothing = AllocShare::default();
         for (task, (share, comm)) in &now.tasks {
             let before = was.tasks.get(task).map_or(&nothing, |t| &t.0);
             let share = share.since(before);
@@ -78,7 +79,7 @@ impl Fold {
             }
         }
         filesystems.values_mut().for_each(bound);
-        Step {
+        AllocDelta {
             filesystems,
             lost: now.lost.saturating_sub(was.lost),
             overhead: now.overhead.since(was.overhead),
@@ -88,7 +89,7 @@ impl Fold {
 
 /// Sorts tasks and files by time and drops those beyond [`ROWS`].
 fn bound(fs: &mut FsAlloc) {
-    let rank = |s: &Share| Reverse((s.nanoseconds, s.looked, s.requests, s.blocks));
+    let rank = |s: &AllocShare| Reverse((s.nanoseconds, s.looked, s.requests, s.blocks));
     fs.tasks.sort_by_key(|t| (rank(&t.share), t.pid));
     fs.tasks.truncate(ROWS);
     fs.files.sort_by_key(|f| (rank(&f.share), f.id));
@@ -104,9 +105,9 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     // mb_stats and a hook count differently: keep only the hook's counts.
     let now_from = into.sources.get(GROUPS).copied();
     let was_from = older.sources.get(GROUPS).copied();
-    let is_hook = |from| matches!(from, Some(Source::Fentry | Source::Kprobe));
-    let only_was = now_from == Some(Source::MbStats) && is_hook(was_from);
-    let only_now = was_from == Some(Source::MbStats) && is_hook(now_from);
+    let is_hook = |from| matches!(from, Some(FigureSource::Fentry | FigureSource::Kprobe));
+    let only_was = now_from == Some(FigureSource::MbStats) && is_hook(was_from);
+    let only_now = was_from == Some(FigureSource::MbStats) && is_hook(now_from);
     for fs in &mut into.filesystems {
         fs.reason = None;
         if only_was {
@@ -127,7 +128,7 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
     for (figure, source) in older.sources {
         let now = into.sources.entry(figure).or_insert(source);
         // A figure without a source now is still known for part of the time.
-        if *now == Source::None || (figure == GROUPS && only_was) {
+        if *now == FigureSource::None || (figure == GROUPS && only_was) {
             *now = source;
         }
     }

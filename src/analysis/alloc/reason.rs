@@ -34,7 +34,7 @@ pub fn evaluate(snapshot: &mut AllocSnapshot) {
 
 /// Finds the reason for `fs`, a filesystem of `snapshot`; `None` if the allocator is not a problem.
 pub fn find(snapshot: &AllocSnapshot, fs: &FsAlloc) -> Option<Reason> {
-    let case = Case {
+    let case = AllocCase {
         snapshot,
         fs,
         kernel: Kernel { release: fs.known.kernel.clone(), new_allocator: fs.known.new_allocator },
@@ -65,14 +65,14 @@ enum Scan {
     Unknown,
 }
 
-struct Case<'a> {
+struct AllocCase<'a> {
     snapshot: &'a AllocSnapshot,
     fs: &'a FsAlloc,
     kernel: Kernel,
     seconds: f64,
 }
 
-impl Case<'_> {
+impl AllocCase<'_> {
     fn scan(&self) -> Scan {
         let version = self.kernel.version();
         let optimised = self.fs.fragmentation.as_ref().and_then(|f| f.optimised);

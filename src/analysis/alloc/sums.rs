@@ -1,13 +1,13 @@
 //! Differences and sums of allocator counters.
 
-use super::{Counts, Groups, Share};
+use super::{AllocShare, Counts, GroupsConsidered};
 
 /// Saturating sum: values from a file are untrusted.
 pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
     each.fold(0, |sum, n| sum.saturating_add(*n))
 }
 
-impl Groups {
+impl GroupsConsidered {
     /// Smallest and largest number of groups in `bucket`; the last bucket has no upper limit.
     pub const fn range(bucket: usize) -> (u64, Option<u64>) {
         match bucket {
@@ -104,7 +104,7 @@ impl Counts {
     }
 }
 
-impl Share {
+impl AllocShare {
     /// Increase since `earlier`. If a count went down, the table entry is new and all of its counts
     /// are returned.
     #[must_use]
@@ -135,28 +135,28 @@ impl Share {
 
 #[cfg(test)]
 mod tests {
-    use super::{Counts, Groups, Share};
+    use super::{AllocShare, Counts, GroupsConsidered};
     use crate::analysis::alloc::GROUPS_BUCKETS;
     use crate::analysis::hist::Hist;
     use proptest::prelude::*;
 
     #[test]
     fn group_buckets_are_contiguous() {
-        assert_eq!(Groups::range(0), (0, Some(0)));
-        assert_eq!(Groups::range(1), (1, Some(1)));
-        assert_eq!(Groups::range(GROUPS_BUCKETS - 1), (1 << 22, None));
+        assert_eq!(GroupsConsidered::range(0), (0, Some(0)));
+        assert_eq!(GroupsConsidered::range(1), (1, Some(1)));
+        assert_eq!(GroupsConsidered::range(GROUPS_BUCKETS - 1), (1 << 22, None));
         for b in 0..GROUPS_BUCKETS - 1 {
-            let (first, last) = Groups::range(b);
+            let (first, last) = GroupsConsidered::range(b);
             let last = last.unwrap();
-            assert_eq!((Groups::bucket(first), Groups::bucket(last)), (b, b));
-            assert_eq!(Groups::range(b + 1).0, last + 1);
+            assert_eq!((GroupsConsidered::bucket(first), GroupsConsidered::bucket(last)), (b, b));
+            assert_eq!(GroupsConsidered::range(b + 1).0, last + 1);
         }
-        assert_eq!(Groups::bucket(u64::MAX), GROUPS_BUCKETS - 1);
+        assert_eq!(GroupsConsidered::bucket(u64::MAX), GROUPS_BUCKETS - 1);
     }
 
     #[test]
     fn quantiles_of_groups() {
-        let mut groups = Groups::default();
+        let mut groups = GroupsConsidered::default();
         assert_eq!(groups.quantile(0.5), None);
         groups.0[1] = 98;
         groups.0[17] = 2;
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_evicted_entry_starts_at_zero() {
-        let share = |requests, blocks| Share { requests, blocks, ..Share::default() };
+        let share = |requests, blocks| AllocShare { requests, blocks, ..AllocShare::default() };
         assert_eq!(share(9, 90).since(&share(4, 40)), share(5, 50));
         assert_eq!(share(3, 90).since(&share(4, 40)), share(3, 90));
         assert_eq!(share(9, 30).since(&share(4, 40)), share(9, 30));
@@ -193,7 +193,7 @@ mod tests {
                 scanned: n[13],
                 hits: n[62],
                 locality: n[61],
-                groups: Groups(std::array::from_fn(|i| n[14 + i])),
+                groups: GroupsConsidered(std::array::from_fn(|i| n[14 + i])),
                 looked: std::array::from_fn(|i| n[38 + i]),
                 refused: std::array::from_fn(|i| n[43 + i]),
                 reasons: std::array::from_fn(|i| n[48 + i]),

@@ -37,11 +37,11 @@ fn fits(intervals: &[AllocSnapshot]) -> usize {
 
 /// The last intervals.
 #[derive(Debug, Default)]
-pub struct Window {
+pub struct AllocWindow {
     intervals: VecDeque<AllocSnapshot>,
 }
 
-impl Window {
+impl AllocWindow {
     /// Adds an interval; see [`last`].
     pub fn push(&mut self, newest: AllocSnapshot) -> AllocSnapshot {
         self.intervals.push_back(newest.clone());
@@ -55,12 +55,12 @@ impl Window {
 mod tests {
     use std::time::Duration;
 
-    use super::Window;
+    use super::AllocWindow;
     use crate::analysis::alloc::fixture;
 
     #[test]
     fn a_window_covers_ten_seconds() {
-        let mut window = Window::default();
+        let mut window = AllocWindow::default();
         let requests = |s: &crate::analysis::alloc::AllocSnapshot| s.filesystems[0].counts.requests;
         let one = requests(&fixture::linear());
         // Writeback runs once in five seconds; the screen is never empty.

@@ -8,7 +8,7 @@ use crate::origin::{Group, Op, Origin};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Amplification {
     /// Rows with any bytes, ordered by (origin, operation).
-    pub rows: Vec<Row>,
+    pub rows: Vec<OriginAmplification>,
     /// Length of the time covered.
     pub over: Duration,
 }
@@ -19,7 +19,7 @@ pub struct Amplification {
 /// `md_superblock`), or work that has no origin to charge because nothing was written (`parity`,
 /// `rmw_read`, `md_bitmap`, `md_journal`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct OriginAmplification {
     /// Origin of the submitted bytes.
     pub origin: Origin,
     /// Operation on the array.
@@ -44,10 +44,10 @@ pub struct Row {
 /// start and at the end.
 const IN_FLIGHT: f64 = 1.05;
 
-/// Field of [`Row`] for bytes that md adds.
-pub(super) type Charge = fn(&mut Row) -> &mut u64;
+/// Field of [`OriginAmplification`] for bytes that md adds.
+pub(super) type Charge = fn(&mut OriginAmplification) -> &mut u64;
 
-impl Row {
+impl OriginAmplification {
     pub(super) fn new(origin: Origin, op: Op, copies: Option<u32>) -> Self {
         Self {
             origin,
@@ -118,9 +118,9 @@ impl Row {
 
 impl Amplification {
     /// Sum of all origins for `op`, without work not caused by IO to the array.
-    pub fn total(&self, op: Op) -> Row {
+    pub fn total(&self, op: Op) -> OriginAmplification {
         let copies = self.rows.first().and_then(|r| r.copies);
-        let mut total = Row::new(Origin::Unknown, op, copies);
+        let mut total = OriginAmplification::new(Origin::Unknown, op, copies);
         self.rows.iter().filter(|r| r.op == op && !r.is_md_background()).for_each(|r| total.add(r));
         total
     }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Amplification, Row, expected, split};
+use super::{Amplification, OriginAmplification, expected, split};
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fixture;
 use crate::analysis::snapshot::{ArrayInfo, ArraySnapshot, Cell};
@@ -25,7 +25,7 @@ fn array(
     array
 }
 
-fn amplification(array: &ArraySnapshot) -> BTreeMap<(Origin, Op), Row> {
+fn amplification(array: &ArraySnapshot) -> BTreeMap<(Origin, Op), OriginAmplification> {
     let amplification = Amplification::new(array, Duration::from_secs(1));
     amplification.rows.iter().map(|r| ((r.origin, r.op), *r)).collect()
 }
@@ -244,13 +244,13 @@ proptest! {
             .map(|(o, (parity, rmw_read))| (o, CostCounters { parity, rmw_read }))
             .collect();
         let amplification = Amplification::new(&array, Duration::from_secs(1));
-        let sum = |f: &dyn Fn(&Row) -> u64| amplification.rows
+        let sum = |f: &dyn Fn(&OriginAmplification) -> u64| amplification.rows
             .iter()
             .map(f)
             .map(u128::from)
             .sum::<u128>();
         let all: u128 = moved.iter().map(|m| u128::from(m.1)).sum();
-        prop_assert_eq!(sum(&Row::below), all);
+        prop_assert_eq!(sum(&OriginAmplification::below), all);
         prop_assert_eq!(
             sum(&|r| r.submitted),
             array.submitted.values().copied().map(u128::from).sum::<u128>()

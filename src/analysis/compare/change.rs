@@ -3,7 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::bootstrap::{Estimate, six_digits};
-use super::series::{Part, Quantity};
+use super::series::{Quantity, SumSubject};
 use crate::origin::{Op, Origin};
 
 /// Accepted share of false differences among those reported as significant (false discovery rate).
@@ -33,16 +33,16 @@ pub enum Subject {
 
 impl Subject {
     /// The sums of the subject in the recording before (0) or after (1).
-    pub(super) fn part(&self, side: usize) -> Part {
+    pub(super) fn part(&self, side: usize) -> SumSubject {
         match self.clone() {
-            Self::Load => Part::Load,
-            Self::Array => Part::Array,
-            Self::Member { member_before, .. } if side == 0 => Part::Member(member_before),
-            Self::Member { member_after, .. } => Part::Member(member_after),
-            Self::Origin { origin, op } => Part::Origin(origin, op),
-            Self::Task { task } => Part::Task(task),
-            Self::File { path } => Part::File(path),
-            Self::Operation { operation } => Part::Operation(operation),
+            Self::Load => SumSubject::Load,
+            Self::Array => SumSubject::Array,
+            Self::Member { member_before, .. } if side == 0 => SumSubject::Member(member_before),
+            Self::Member { member_after, .. } => SumSubject::Member(member_after),
+            Self::Origin { origin, op } => SumSubject::Origin(origin, op),
+            Self::Task { task } => SumSubject::Task(task),
+            Self::File { path } => SumSubject::File(path),
+            Self::Operation { operation } => SumSubject::Operation(operation),
         }
     }
 }
@@ -90,7 +90,7 @@ pub struct Figure {
 
 const US_PER_MIB: f64 = 1e6 * (1 << 20) as f64;
 
-type Sums = (Quantity, Over, f64);
+type SumRatio = (Quantity, Over, f64);
 
 /// Defines the figures, one on each line.
 macro_rules! figures {
@@ -100,7 +100,7 @@ macro_rules! figures {
     )+};
 }
 
-const fn sums(part: Quantity, over: Over) -> Option<Sums> {
+const fn sums(part: Quantity, over: Over) -> Option<SumRatio> {
     Some((part, over, 1.0))
 }
 

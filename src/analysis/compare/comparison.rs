@@ -3,13 +3,13 @@
 use serde::{Serialize, Serializer};
 
 use super::change::Change;
-use super::pairs::Reason;
+use super::pairs::PairReason;
 use crate::analysis::snapshot::ArrayInfo;
 
 /// Answer to "did the change help?"
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum ComparisonVerdict {
     /// Utilisation or latency are lower, and neither is higher.
     Better,
     /// Utilisation or latency are higher, and neither is lower.
@@ -47,10 +47,10 @@ pub struct ArrayComparison {
     pub before: ArrayInfo,
     #[serde(serialize_with = "serialize_info")]
     pub after: ArrayInfo,
-    pub paired_by: Reason,
+    pub paired_by: PairReason,
     /// Answer to "did the change help?", and the same as one sentence, without a full stop. Names
     /// in it are untrusted.
-    pub verdict: Verdict,
+    pub verdict: ComparisonVerdict,
     pub headline: String,
     /// Differences, the most important one first.
     pub changes: Vec<Change>,

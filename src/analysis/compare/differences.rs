@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::bootstrap::{Resamples, Scale, adjusted, compare};
 use super::change::{self as figure, Change, Figure, MAX_FALSE_DISCOVERIES, Over, Subject};
-use super::comparison::{ArrayComparison, Method, Verdict};
-use super::pairs::{self, Pairs, Reason};
-use super::series::{Part, Quantity, Series, Sums};
+use super::comparison::{ArrayComparison, ComparisonVerdict, Method};
+use super::pairs::{self, PairReason, Pairs};
+use super::series::{Quantity, Series, SumSubject, Sums};
 use super::verdict::find_verdict;
 use crate::analysis::hist::{BUCKETS, upper_edge};
 use crate::analysis::snapshot::ArraySnapshot;
@@ -34,7 +34,7 @@ const SEEDS: [u64; 2] = [1, 2];
 
 /// One recording.
 #[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
+pub struct ComparisonInput<'a> {
     pub series: &'a Series,
     /// Its arrays over the whole period.
     pub arrays: &'a [ArraySnapshot],
@@ -61,7 +61,10 @@ impl Comparison {
     /// # Errors
     ///
     /// See [`pairs::arrays`].
-    pub fn new(inputs: [Input<'_>; 2], asked: &[(String, String)]) -> Result<Self, String> {
+    pub fn new(
+        inputs: [ComparisonInput<'_>; 2],
+        asked: &[(String, String)],
+    ) -> Result<Self, String> {
         let infos = inputs.map(|input| input.arrays.iter().map(|a| &a.info).collect::<Vec<_>>());
         let Pairs { pairs, left } = pairs::arrays([&infos[0], &infos[1]], asked)?;
         let seconds = inputs.map(|input| input.series.seconds.as_slice());
@@ -71,7 +74,7 @@ impl Comparison {
             [Some(before), Some(after)] => Some([before, after]),
             _ => None,
         };
-        let pair = |sums| Pair { sums, seconds, resamples, changes: Vec::new() };
+        let pair = |sums| ArrayPair { sums, seconds, resamples, changes: Vec::new() };
         let empty = Sums::new();
         let compared = pairs.into_iter().map(|(both, reason)| {
             let arrays = [0, 1].map(|side| &inputs[side].arrays[both[side]]);
@@ -113,7 +116,7 @@ impl Comparison {
 }
 
 /// Sums of the same array before and after, and its differences so far.
-struct Pair<'a> {
+struct ArrayPair<'a> {
     sums: [&'a Sums; 2],
     seconds: [&'a [f64]; 2],
     resamples: Option<[&'a Resamples; 2]>,
@@ -123,8 +126,8 @@ struct Pair<'a> {
 /// Names of the members of an array that are present, before and after.
 type Present<'a> = [Vec<&'a str>; 2];
 
-impl Pair<'_> {
-    fn compare(mut self, arrays: [&ArraySnapshot; 2], paired_by: Reason) -> ArrayComparison {
+impl ArrayPair<'_> {
+    fn compare(mut self, arrays: [&ArraySnapshot; 2], paired_by: PairReason) -> ArrayComparison {
         let present: Present<'_> = arrays.map(|array| {
             let present = array.members.iter().filter(|m| m.is_present());
             present.map(|m| m.name.as_str()).collect()
@@ -149,12 +152,12 @@ impl Pair<'_> {
         self.origins(&present);
         self.names();
         let [before, after] = arrays.map(|array| array.info.clone());
-        let (verdict, headline, changes) = (Verdict::Same, String::new(), self.changes);
+        let (verdict, headline, changes) = (ComparisonVerdict::Same, String::new(), self.changes);
         ArrayComparison { before, after, paired_by, verdict, headline, changes, notes }
     }
 
     /// The series of `part` in the recording `side`, with a value for each interval.
-    fn series(&self, side: usize, part: &Part, quantity: Quantity) -> Vec<f64> {
+    fn series(&self, side: usize, part: &SumSubject, quantity: Quantity) -> Vec<f64> {
         let found = self.sums[side].get(&(part.clone(), quantity));
         let mut series = found.cloned().unwrap_or_default();
         series.resize(self.seconds[side].len(), 0.0);
@@ -187,8 +190,8 @@ impl Pair<'_> {
                 let whole = match over {
                     Over::Seconds => self.seconds[side].to_vec(),
                     Over::Own(whole) => self.series(side, &subject.part(side), whole),
-                    Over::Array(whole) => self.series(side, &Part::Array, whole),
-                    Over::Load(whole) => self.series(side, &Part::Load, whole),
+                    Over::Array(whole) => self.series(side, &SumSubject::Array, whole),
+                    Over::Load(whole) => self.series(side, &SumSubject::Load, whole),
                 };
                 vec![self.series(side, &subject.part(side), quantity), whole]
             });
@@ -203,7 +206,7 @@ impl Pair<'_> {
         let subject = &Subject::Array;
         // Seconds, then busy seconds of each member.
         let series = [0, 1].map(|side| {
-            let own = present[side].iter().map(|name| Part::Member((*name).to_owned()));
+            let own = present[side].iter().map(|name| SumSubject::Member((*name).to_owned()));
             let busy = own.map(|part| self.series(side, &part, Quantity::Busy));
             std::iter::once(self.seconds[side].to_vec()).chain(busy).collect::<Vec<_>>()
         });
@@ -214,7 +217,7 @@ impl Pair<'_> {
             self.push((subject, None, &figure::MEAN_UTILISATION), &series, |sums| {
                 sums[1..].iter().sum::<f64>() / (sums.len() - 1).max(1) as f64 / sums[0]
             });
-            self.skew(subject, present, |name| Part::Member(name.to_owned()));
+            self.skew(subject, present, |name| SumSubject::Member(name.to_owned()));
         }
         self.add(subject, &[&figure::DISK_TIME, &figure::AMPLIFICATION]);
         TIMED.into_iter().for_each(|op| self.device_times(subject, op));
@@ -222,7 +225,12 @@ impl Pair<'_> {
 
     /// Compares the load of the busiest member over the mean, by bytes, or by requests if there are
     /// no bytes.
-    fn skew(&mut self, subject: &Subject, present: &Present<'_>, part: impl Fn(&str) -> Part) {
+    fn skew(
+        &mut self,
+        subject: &Subject,
+        present: &Present<'_>,
+        part: impl Fn(&str) -> SumSubject,
+    ) {
         let each = |quantity| {
             [0, 1].map(|side| -> Vec<Vec<f64>> {
                 let own = present[side].iter();
@@ -268,17 +276,17 @@ impl Pair<'_> {
     }
 
     /// Parts in either recording.
-    fn parts(&self) -> BTreeSet<Part> {
+    fn parts(&self) -> BTreeSet<SumSubject> {
         self.sums.iter().flat_map(|sums| sums.keys()).map(|key| key.0.clone()).collect()
     }
 
     fn origins(&mut self, present: &Present<'_>) {
         for part in self.parts() {
-            let Part::Origin(origin, op) = part else { continue };
+            let SumSubject::Origin(origin, op) = part else { continue };
             let subject = &Subject::Origin { origin, op };
             self.add(subject, &[&figure::REQUESTS, &figure::BYTES, &figure::SHARE]);
             if present.iter().all(|members| members.len() > 1) {
-                self.skew(subject, present, |name| Part::Cell(name.to_owned(), origin, op));
+                self.skew(subject, present, |name| SumSubject::Cell(name.to_owned(), origin, op));
             }
             self.add(subject, &[&figure::AMPLIFICATION]);
             if TIMED.contains(&op) {
@@ -289,22 +297,22 @@ impl Pair<'_> {
 
     /// Compares the largest tasks and files.
     fn names(&mut self) {
-        let size = |part: &Part| -> u64 {
+        let size = |part: &SumSubject| -> u64 {
             let sum = |quantity| [0, 1].map(|side| self.series(side, part, quantity)).concat();
             let sum = |quantity| sum(quantity).iter().sum::<f64>() as u64;
             sum(Quantity::Bytes).max(sum(Quantity::Bios))
         };
-        let mut all: Vec<Part> = self.parts().into_iter().collect();
+        let mut all: Vec<SumSubject> = self.parts().into_iter().collect();
         all.sort_by_cached_key(|part| std::cmp::Reverse(size(part)));
         let tasks = all.iter().filter_map(|part| match part {
-            Part::Task(task) => Some(Subject::Task { task: task.clone() }),
+            SumSubject::Task(task) => Some(Subject::Task { task: task.clone() }),
             _ => None,
         });
         for subject in tasks.take(MAX_NAMES) {
             self.add(&subject, &[&figure::BYTES, &figure::BIOS]);
         }
         let files = all.iter().filter_map(|part| match part {
-            Part::File(path) => Some(Subject::File { path: path.clone() }),
+            SumSubject::File(path) => Some(Subject::File { path: path.clone() }),
             _ => None,
         });
         for subject in files.take(MAX_NAMES) {
@@ -317,7 +325,7 @@ impl Pair<'_> {
         for part in self.parts() {
             let is_in = |sums: &&Sums| sums.contains_key(&(part.clone(), Quantity::Count));
             let is_in_both = self.sums.iter().all(is_in);
-            if let (Part::Operation(operation), true) = (part, is_in_both) {
+            if let (SumSubject::Operation(operation), true) = (part, is_in_both) {
                 let subject = &Subject::Operation { operation };
                 self.add(subject, &[&figure::OPERATIONS, &figure::MEAN_TIME]);
                 if same_threshold {

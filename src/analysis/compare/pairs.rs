@@ -9,7 +9,7 @@ use crate::analysis::units;
 /// Reason for a pair of arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reason {
+pub enum PairReason {
     /// The user asked for it.
     Option,
     /// They have the same name.
@@ -22,7 +22,7 @@ pub enum Reason {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pairs {
     /// Array before and after, and the reason.
-    pub pairs: Vec<([usize; 2], Reason)>,
+    pub pairs: Vec<([usize; 2], PairReason)>,
     /// Arrays of the recordings before and after that have no partner.
     pub left: [Vec<usize>; 2],
 }
@@ -47,12 +47,12 @@ pub fn arrays(all: [&[&ArrayInfo]; 2], asked: &[(String, String)]) -> Result<Pai
     };
     for (b, a) in asked {
         let both = [find(&pairs, 0, b)?, find(&pairs, 1, a)?];
-        pairs.join(both, Reason::Option);
+        pairs.join(both, PairReason::Option);
     }
     for b in pairs.left[0].clone() {
         let same = |&&a: &&usize| all[0][b].name == all[1][a].name;
         if let Some(&a) = pairs.left[1].iter().find(same) {
-            pairs.join([b, a], Reason::Name);
+            pairs.join([b, a], PairReason::Name);
         }
     }
     for single in [false, true] {
@@ -61,7 +61,7 @@ pub fn arrays(all: [&[&ArrayInfo]; 2], asked: &[(String, String)]) -> Result<Pai
             left.filter(|&i| (all[side][i].level == "single") == single).collect()
         });
         if let [[b], [a]] = alike.each_ref().map(Vec::as_slice) {
-            pairs.join([*b, *a], Reason::OnlyOne);
+            pairs.join([*b, *a], PairReason::OnlyOne);
         }
     }
     pairs.pairs.sort_by_key(|p| p.0[1]);
@@ -69,7 +69,7 @@ pub fn arrays(all: [&[&ArrayInfo]; 2], asked: &[(String, String)]) -> Result<Pai
 }
 
 impl Pairs {
-    fn join(&mut self, both: [usize; 2], reason: Reason) {
+    fn join(&mut self, both: [usize; 2], reason: PairReason) {
         for (left, joined) in self.left.iter_mut().zip(both) {
             left.retain(|&i| i != joined);
         }

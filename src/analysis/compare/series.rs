@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analysis::amplification::Amplification;
-use crate::analysis::slow::event::Kind;
+use crate::analysis::slow::event::OperationKind;
 use crate::analysis::slow::snapshot::KindSum;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskSnapshot};
 use crate::origin::{Op, Origin};
@@ -29,7 +29,7 @@ const MAX_COMM: usize = 64;
 
 /// Subject of a sum.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Part {
+pub enum SumSubject {
     /// IO submitted to the array.
     Load,
     /// All members.
@@ -72,7 +72,7 @@ pub enum Quantity {
 }
 
 /// Sums by subject and quantity, with a value for each interval. Zeros at the end are left out.
-pub type Sums = BTreeMap<(Part, Quantity), Vec<f64>>;
+pub type Sums = BTreeMap<(SumSubject, Quantity), Vec<f64>>;
 
 /// Intervals of a recording.
 #[derive(Debug, Default)]
@@ -98,7 +98,7 @@ pub fn is_moving(op: Op) -> bool {
 
 impl Series {
     /// Adds the next snapshot, and the operations that ended in it.
-    pub fn add(&mut self, snapshot: &Snapshot, operations: &BTreeMap<Kind, KindSum>) {
+    pub fn add(&mut self, snapshot: &Snapshot, operations: &BTreeMap<OperationKind, KindSum>) {
         if snapshot.interval > MAX_LENGTH {
             self.gaps += snapshot.interval;
             return;
@@ -124,7 +124,7 @@ impl Series {
         }
         let mut adder = Adder { sums: &mut self.operations, at };
         for (kind, sum) in operations {
-            let part = Part::Operation(kind.name());
+            let part = SumSubject::Operation(kind.name());
             adder.add(&part, Quantity::Count, sum.count);
             adder.add(&part, Quantity::Time, sum.ns / 1000);
             adder.add(&part, Quantity::SlowCount, sum.slow);
@@ -148,11 +148,11 @@ struct Adder<'a> {
 }
 
 impl Adder<'_> {
-    fn add(&mut self, part: &Part, quantity: Quantity, amount: u64) {
+    fn add(&mut self, part: &SumSubject, quantity: Quantity, amount: u64) {
         self.add_f64(part, quantity, amount as f64);
     }
 
-    fn add_f64(&mut self, part: &Part, quantity: Quantity, amount: f64) {
+    fn add_f64(&mut self, part: &SumSubject, quantity: Quantity, amount: f64) {
         if amount != 0.0 {
             let series = self.sums.entry((part.clone(), quantity)).or_default();
             series.resize(self.at + 1, 0.0);
@@ -164,21 +164,23 @@ impl Adder<'_> {
     fn members(&mut self, array: &ArraySnapshot, seconds: f64) {
         for member in &array.members {
             let name = &member.name;
-            let own = Part::Member(name.clone());
+            let own = SumSubject::Member(name.clone());
             let busy = member.disk.map_or(0.0, |d| d.utilisation * seconds);
-            for part in [&own, &Part::Array] {
+            for part in [&own, &SumSubject::Array] {
                 self.add_f64(part, Quantity::Busy, busy);
             }
             for cell in &member.io {
                 let (origin, op) = (cell.origin, cell.op);
-                let all = Part::Origin(origin, op);
+                let all = SumSubject::Origin(origin, op);
                 let bytes = if is_moving(op) { cell.bytes } else { 0 };
-                for part in [&Part::Array, &own, &all, &Part::Cell(name.clone(), origin, op)] {
+                for part in
+                    [&SumSubject::Array, &own, &all, &SumSubject::Cell(name.clone(), origin, op)]
+                {
                     self.add(part, Quantity::Count, cell.requests);
                     self.add(part, Quantity::Bytes, bytes);
                 }
                 for (bucket, &n) in (0u8..).zip(cell.device.counts()).filter(|(_, n)| **n > 0) {
-                    for part in [&Part::Array, &own, &all] {
+                    for part in [&SumSubject::Array, &own, &all] {
                         self.add(part, Quantity::Device(op, bucket), n.into());
                     }
                 }
@@ -186,8 +188,8 @@ impl Adder<'_> {
         }
         let amplification = Amplification::new(array, Duration::default());
         let own = amplification.rows.iter().filter(|row| row.op == Op::Write);
-        let own = own.map(|row| (Part::Origin(row.origin, Op::Write), *row));
-        for (part, row) in own.chain([(Part::Array, amplification.total(Op::Write))]) {
+        let own = own.map(|row| (SumSubject::Origin(row.origin, Op::Write), *row));
+        for (part, row) in own.chain([(SumSubject::Array, amplification.total(Op::Write))]) {
             self.add(&part, Quantity::WrittenBelow, row.below());
             self.add(&part, Quantity::Written, row.submitted);
         }
@@ -196,20 +198,20 @@ impl Adder<'_> {
     /// Adds what tasks submitted, in total, by task and by file.
     fn submitted(&mut self, array: &ArraySnapshot) {
         for task in &array.tasks {
-            let name = Part::Task(task_name(task));
+            let name = SumSubject::Task(task_name(task));
             for io in &task.io {
                 let bytes = if is_moving(io.op) { io.bytes } else { 0 };
-                for part in [&Part::Load, &name] {
+                for part in [&SumSubject::Load, &name] {
                     self.add(part, Quantity::Bios, io.bios);
                     self.add(part, Quantity::Bytes, bytes);
                 }
                 let read = if io.op == Op::Read { bytes } else { 0 };
-                self.add(&Part::Load, Quantity::ReadBytes, read);
+                self.add(&SumSubject::Load, Quantity::ReadBytes, read);
             }
         }
         for file in &array.files.busiest {
             if let Some(path) = file.location.path.as_deref() {
-                let path = Part::File(escape(path.get(..MAX_PATH).unwrap_or(path)));
+                let path = SumSubject::File(escape(path.get(..MAX_PATH).unwrap_or(path)));
                 self.add(&path, Quantity::Bytes, file.bytes());
             }
         }
@@ -218,7 +220,7 @@ impl Adder<'_> {
 
 /// Drops the smaller half of the tasks and files if there are more than [`MAX_NAMES`].
 fn drop_names(sums: &mut Sums) {
-    let is_name = |part: &Part| matches!(part, Part::Task(_) | Part::File(_));
+    let is_name = |part: &SumSubject| matches!(part, SumSubject::Task(_) | SumSubject::File(_));
     let size = |series: &[f64]| series.iter().sum::<f64>();
     let names = sums.iter().filter(|(key, _)| is_name(&key.0));
     let mut sizes: Vec<f64> = names.map(|(_, series)| size(series)).collect();

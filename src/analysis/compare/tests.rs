@@ -8,7 +8,7 @@ use super::bootstrap::{
     Estimate, RESAMPLES, Resamples, Scale, SplitMix64, adjusted, compare, student_95, student_p,
 };
 use super::differences::quantile;
-use super::pairs::{Reason, arrays};
+use super::pairs::{PairReason, arrays};
 use crate::analysis::hist::{Hist, bucket, upper_edge};
 use crate::analysis::snapshot::ArrayInfo;
 
@@ -98,9 +98,9 @@ fn pair(before: &[&str], after: &[&str], asked: &[(&str, &str)]) -> Result<Strin
     let found = arrays([&infos[0], &infos[1]], &asked)?;
     let pairs = found.pairs.iter().map(|&([x, y], reason)| {
         let how = match reason {
-            Reason::Option => '!',
-            Reason::Name => '=',
-            Reason::OnlyOne => '~',
+            PairReason::Option => '!',
+            PairReason::Name => '=',
+            PairReason::OnlyOne => '~',
         };
         format!("{}{how}{}", before[x], after[y])
     });

@@ -1,7 +1,7 @@
 //! Answers "did it help?" in one sentence.
 
 use super::change::{self as figure, Change, Figure, Subject};
-use super::comparison::{ArrayComparison, Verdict};
+use super::comparison::{ArrayComparison, ComparisonVerdict};
 use super::words::{difference, values};
 use crate::origin::{io_name, plural};
 
@@ -17,14 +17,17 @@ const MIN_POINTS: f64 = 0.01;
 const MIN_NAMED_RATIO: f64 = 1.2;
 
 /// Returns the verdict on an array, and the sentence.
-pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
+pub fn find_verdict(array: &ArrayComparison) -> (ComparisonVerdict, String) {
     let name = array.name();
     let find = |subject: Subject, figure: &Figure| {
         let mut changes = array.changes.iter();
         changes.find(|c| c.subject == subject && c.figure == figure)
     };
     let Some(busiest) = find(Subject::Array, &figure::BUSIEST_UTILISATION) else {
-        return (Verdict::NoRequests, format!("{name}: its members were idle before and after"));
+        return (
+            ComparisonVerdict::NoRequests,
+            format!("{name}: its members were idle before and after"),
+        );
     };
     let several = find(Subject::Array, &figure::MEAN_UTILISATION).is_some();
     let disk_time = find(Subject::Array, &figure::DISK_TIME);
@@ -41,10 +44,10 @@ pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
     let is_other_kind =
         other_load.is_none() && bios.filter(is_other).or(reads.filter(is_mixed)).is_some();
     let verdict = match load {
-        _ if busiest.estimate.p.is_none() => Verdict::TooShort,
+        _ if busiest.estimate.p.is_none() => ComparisonVerdict::TooShort,
         // The load of an array that is a member of another array is unknown.
-        None => Verdict::LoadDiffers,
-        _ if is_other_kind => Verdict::LoadDiffers,
+        None => ComparisonVerdict::LoadDiffers,
+        _ if is_other_kind => ComparisonVerdict::LoadDiffers,
         _ => decide(array, busiest, disk_time, other_load),
     };
     let was_now = |c: &Change, what: &str| was_now(c, what, verdict);
@@ -67,15 +70,15 @@ pub fn find_verdict(array: &ArrayComparison) -> (Verdict, String) {
         parts.push(format!("for each MiB submitted, members were busy for {busy}"));
     }
     let start = match verdict {
-        Verdict::Better => " is better: ",
-        Verdict::Worse => " is worse: ",
-        Verdict::Mixed => " is better and worse: ",
-        Verdict::Same if names_a_difference => ": no decisive difference: ",
-        Verdict::Same => ": no difference beyond noise: ",
-        Verdict::LoadDiffers if load.is_none() => ": unclear if it helped: ",
-        Verdict::LoadDiffers => ": the load differs, which may explain the rest: ",
-        Verdict::TooShort => ": too few intervals to tell a difference from noise: ",
-        Verdict::NoRequests => ": ",
+        ComparisonVerdict::Better => " is better: ",
+        ComparisonVerdict::Worse => " is worse: ",
+        ComparisonVerdict::Mixed => " is better and worse: ",
+        ComparisonVerdict::Same if names_a_difference => ": no decisive difference: ",
+        ComparisonVerdict::Same => ": no difference beyond noise: ",
+        ComparisonVerdict::LoadDiffers if load.is_none() => ": unclear if it helped: ",
+        ComparisonVerdict::LoadDiffers => ": the load differs, which may explain the rest: ",
+        ComparisonVerdict::TooShort => ": too few intervals to tell a difference from noise: ",
+        ComparisonVerdict::NoRequests => ": ",
     };
     (verdict, format!("{name}{start}{}", parts.join("; ")))
 }
@@ -88,7 +91,7 @@ fn decide(
     busiest: &Change,
     disk_time: Option<&Change>,
     other_load: Option<&Change>,
-) -> Verdict {
+) -> ComparisonVerdict {
     let difference = |c: &Change| c.estimate.difference.unwrap_or(0.0);
     let mut deltas = Vec::new();
     if other_load.is_some() {
@@ -113,22 +116,25 @@ fn decide(
     let is_explained = |delta: f64| other_load.is_some_and(|c| difference(c) * delta > 0.0);
     deltas.extend(latencies.map(difference).filter(|delta| !is_explained(*delta)));
     match (deltas.iter().any(|d| *d < 0.0), deltas.iter().any(|d| *d > 0.0)) {
-        (true, true) => Verdict::Mixed,
-        (true, false) => Verdict::Better,
-        (false, true) => Verdict::Worse,
-        _ if other_load.is_some() => Verdict::LoadDiffers,
-        _ => Verdict::Same,
+        (true, true) => ComparisonVerdict::Mixed,
+        (true, false) => ComparisonVerdict::Better,
+        (false, true) => ComparisonVerdict::Worse,
+        _ if other_load.is_some() => ComparisonVerdict::LoadDiffers,
+        _ => ComparisonVerdict::Same,
     }
 }
 
 /// `92 % busy, now 41 % (-51 points, 95 % interval -55 to -47)`
 ///
-/// With [`Verdict::Same`], the start of the sentence already says that the difference is noise.
-fn was_now(change: &Change, what: &str, verdict: Verdict) -> String {
+/// With [`ComparisonVerdict::Same`], the start of the sentence already says that the difference is
+/// noise.
+fn was_now(change: &Change, what: &str, verdict: ComparisonVerdict) -> String {
     let [was, now] = values(change);
     let how = match (change.estimate.p, change.significant) {
         (_, true) => format!(" ({})", difference(change)),
-        (Some(_), false) if verdict != Verdict::Same => " (no difference beyond noise)".to_owned(),
+        (Some(_), false) if verdict != ComparisonVerdict::Same => {
+            " (no difference beyond noise)".to_owned()
+        }
         _ => String::new(),
     };
     format!("{was}{what}, now {now}{how}")

@@ -99,11 +99,11 @@ impl Stalls {
 struct Stretch {
     from: i64,
     to: Option<i64>,
-    disks: Vec<Disk>,
+    disks: Vec<DiskActivity>,
 }
 
 #[derive(Debug, Default)]
-struct Disk {
+struct DiskActivity {
     /// Times of requests from allocation to completion, clipped to the stretch.
     spans: Vec<(i64, i64)>,
     /// Number of leading `spans` that are sorted and disjoint.
@@ -116,7 +116,7 @@ struct Disk {
     in_flight_at_either_end: bool,
 }
 
-impl Disk {
+impl DiskActivity {
     fn cover(&mut self, from: i64, to: i64) {
         if from >= to {
             return;
@@ -147,7 +147,7 @@ impl Disk {
         self.spans.iter().take_while(|s| s.0 < time).map(|s| (s.1.min(time) - s.0) as u64).sum()
     }
 
-    /// Figures from the start of the stretch to `time`. Call [`Disk::merge`] first.
+    /// Figures from the start of the stretch to `time`. Call [`DiskActivity::merge`] first.
     fn until(&self, stretch: (i64, i64), time: i64) -> DiskSum {
         let (from, to) = stretch;
         let (length, passed) = ((to - from).max(0) as u64, (time - from).max(0) as u64);

@@ -8,7 +8,7 @@ use crate::analysis::counters::{
     CellCounters, CostCounters, DirtyKey, FileKey, TaskCounters, TaskKey, count_run,
 };
 use crate::analysis::item::TOO_SLOW;
-use crate::analysis::item::{Dirtied, Item, Part, Request, State, Submission};
+use crate::analysis::item::{Dirtied, Item, Request, RequestPart, State, Submission};
 use crate::analysis::lost::{Loss, Lost};
 use crate::analysis::snapshot::Overhead;
 use crate::origin::{Op, Origin};
@@ -148,7 +148,7 @@ impl IntervalCounters {
         }
     }
 
-    pub(super) fn part(&mut self, directory: &Directory, p: &Part) {
+    pub(super) fn part(&mut self, directory: &Directory, p: &RequestPart) {
         if let Some(cell) = self.cell(directory, p.member, p.origin, p.op) {
             cell.bytes += u64::from(p.bytes);
         }

@@ -1,7 +1,7 @@
 //! Fold tests on hand-made samples.
 
 use super::{
-    CellKey, DiskCounters, Duration, Fold, MemberNow, Sample, Subject, THROTTLED, TaskInfo,
+    ArrayNow, CellKey, DiskCounters, Duration, Fold, MemberNow, Sample, THROTTLED, TaskInfo,
 };
 use crate::analysis::counters::{CostCounters, JournalCounters, TaskCounters, TaskKey};
 use crate::analysis::lost::Loss;
@@ -24,10 +24,10 @@ fn sample(second: u64, requests: u64, ticks: u64) -> Sample {
     };
     let mut sample = Sample {
         clock: Duration::from_secs(second),
-        arrays: vec![Subject {
+        arrays: vec![ArrayNow {
             // md lists the spare first; it is shown last.
             members: vec![member("spare", None), member("sda", Some(0))],
-            ..Subject::default()
+            ..ArrayNow::default()
         }],
         ..Sample::default()
     };

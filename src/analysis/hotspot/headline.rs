@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::spread::Spread;
-use super::symptom::{Cause, Figures, SATURATED, Symptom};
-use super::uneven::{Uneven, uneven};
+use super::spread::LoadSpread;
+use super::symptom::{MemberFigures, SATURATED, Symptom, SymptomCause};
+use super::uneven::{UnevenOrigins, uneven};
 use super::words::{and_more, from_task, subject};
 use super::work::{hint, mostly, work, write_cost};
-use super::{ENOUGH_REQUESTS, Hotspot, Kind, units};
+use super::{ENOUGH_REQUESTS, Hotspot, HotspotKind, units};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 
 /// Minimum skew at which the busiest member is named.
@@ -17,24 +17,31 @@ const NAMED_FROM: f64 = 1.5;
 const MATTERS: f64 = 0.05;
 
 /// Input of the headline.
-pub struct Evidence<'a> {
+pub struct HeadlineInput<'a> {
     pub array: &'a ArraySnapshot,
     pub present: Vec<&'a MemberSnapshot>,
     /// Indices in `present` of members whose requests are not traced.
     pub untraced: Vec<usize>,
-    pub total: Spread,
+    pub total: LoadSpread,
     /// True if the members completed any IO.
     pub anything: bool,
     pub over: Duration,
 }
 
 /// Describes `symptom` and its cause. Without a symptom, describes uneven origins.
-pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) -> Hotspot {
+pub fn write(
+    evidence: &HeadlineInput<'_>,
+    figures: &[MemberFigures],
+    symptom: &Symptom,
+) -> Hotspot {
     match symptom {
         Symptom::None if !evidence.untraced.is_empty() => evidence.untraced_members(figures),
         Symptom::None if !evidence.anything => {
             let over = units::seconds(evidence.over);
-            evidence.summary(Kind::Idle, format!("idle: no IO on the members in the last {over}"))
+            evidence.summary(
+                HotspotKind::Idle,
+                format!("idle: no IO on the members in the last {over}"),
+            )
         }
         Symptom::None => evidence.without_symptom(figures),
         Symptom::Stalled { members, stall } => {
@@ -51,7 +58,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
                 let lead = subject(&names, "completes", "complete");
                 format!("{lead} nothing: {requests}, none completed in {lasted}")
             };
-            evidence.on(Kind::Stalled, members, text)
+            evidence.on(HotspotKind::Stalled, members, text)
         }
         Symptom::Saturated { members, cause, least, others } => {
             let lead = format!(
@@ -68,7 +75,7 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
             let works = members.iter().filter_map(|&i| figures[i].device_us);
             let works = works.fold(0.0, f64::max) / evidence.over.as_micros().max(1) as f64;
             evidence.on(
-                Kind::Queued,
+                HotspotKind::Queued,
                 members,
                 format!(
                     "requests to {} take {} (mean), of which they wait {} before they are issued: \
@@ -86,7 +93,11 @@ pub fn write(evidence: &Evidence<'_>, figures: &[Figures], symptom: &Symptom) ->
 }
 
 /// Adds the utilisation of the members to the headline about a cgroup's limit.
-pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut headline: String) -> Hotspot {
+pub fn limited(
+    evidence: &HeadlineInput<'_>,
+    figures: &[MemberFigures],
+    mut headline: String,
+) -> Hotspot {
     let known = figures.iter().filter_map(|f| f.utilisation);
     if let Some(most) = known.reduce(f64::max) {
         let most = units::percent(most);
@@ -96,7 +107,7 @@ pub fn limited(evidence: &Evidence<'_>, figures: &[Figures], mut headline: Strin
             format!("; no member is busy more than {most} of the time")
         };
     }
-    evidence.summary(Kind::Queued, headline)
+    evidence.summary(HotspotKind::Queued, headline)
 }
 
 /// `98 % of the time or more`: lower bound for each of `count` members.
@@ -106,14 +117,14 @@ fn of_the_time(least: f64, count: usize) -> String {
 }
 
 /// Kind of a hot spot of busy members.
-fn kind(cause: Cause) -> Kind {
+fn kind(cause: SymptomCause) -> HotspotKind {
     match cause {
-        Cause::Longer(_) => Kind::Slow,
-        _ => Kind::Saturated,
+        SymptomCause::Longer(_) => HotspotKind::Slow,
+        _ => HotspotKind::Saturated,
     }
 }
 
-impl Evidence<'_> {
+impl HeadlineInput<'_> {
     fn members(&self, members: &[usize]) -> Vec<&MemberSnapshot> {
         members.iter().map(|&i| self.present[i]).collect()
     }
@@ -122,7 +133,7 @@ impl Evidence<'_> {
         members.iter().map(|&i| self.present[i].name.clone()).collect()
     }
 
-    fn summary(&self, kind: Kind, headline: String) -> Hotspot {
+    fn summary(&self, kind: HotspotKind, headline: String) -> Hotspot {
         Hotspot {
             kind,
             severity: kind.severity(),
@@ -136,7 +147,7 @@ impl Evidence<'_> {
         }
     }
 
-    fn on(&self, kind: Kind, members: &[usize], headline: String) -> Hotspot {
+    fn on(&self, kind: HotspotKind, members: &[usize], headline: String) -> Hotspot {
         Hotspot {
             members: self.names(members),
             share: self.total.share(members),
@@ -144,16 +155,16 @@ impl Evidence<'_> {
         }
     }
 
-    fn uneven(&self, on: Option<&[usize]>) -> Option<Uneven> {
+    fn uneven(&self, on: Option<&[usize]>) -> Option<UnevenOrigins> {
         let chunk = self.array.info.chunk_bytes;
         uneven(&self.present, &self.total, chunk, on)
     }
 
-    fn add_cause(&self, mut hotspot: Hotspot, members: &[usize], cause: Cause) -> Hotspot {
+    fn add_cause(&self, mut hotspot: Hotspot, members: &[usize], cause: SymptomCause) -> Hotspot {
         let it = if members.len() == 1 { "it" } else { "they" };
         let uneven = self.uneven(Some(members)).filter(|u| u.excess >= MATTERS);
         hotspot.headline += &match (cause, uneven) {
-            (Cause::MoreWork(_), Some(uneven)) => {
+            (SymptomCause::MoreWork(_), Some(uneven)) => {
                 let carriers = if uneven.carriers == members {
                     let carry = if members.len() == 1 { "carries" } else { "carry" };
                     format!("{it} {carry}")
@@ -174,7 +185,7 @@ impl Evidence<'_> {
                 (hotspot.origins, hotspot.op) = (uneven.origins, Some(uneven.op));
                 text
             }
-            (Cause::MoreWork(times), None) => {
+            (SymptomCause::MoreWork(times), None) => {
                 let these = self.members(members);
                 let have = if members.len() == 1 { "has" } else { "have" };
                 let times = if times.is_finite() {
@@ -184,14 +195,14 @@ impl Evidence<'_> {
                 };
                 format!(": {times}, {}", work(self.array, &these, self.over))
             }
-            (Cause::Longer(times), _) => format!(
+            (SymptomCause::Longer(times), _) => format!(
                 ", with no more work: a request takes {} as long there",
                 units::factor(Some(times))
             ),
-            (Cause::Elsewhere, _) if members.iter().any(|i| self.untraced.contains(i)) => {
+            (SymptomCause::Elsewhere, _) if members.iter().any(|i| self.untraced.contains(i)) => {
                 format!("; {}", self.not_traced())
             }
-            (Cause::Elsewhere, _) => {
+            (SymptomCause::Elsewhere, _) => {
                 ", with no more of the array's work: look for other load".to_owned()
             }
         };
@@ -235,7 +246,7 @@ impl Evidence<'_> {
                 self.total.skew()
             )
         };
-        let mut hotspot = self.on(Kind::Saturated, members, lead);
+        let mut hotspot = self.on(HotspotKind::Saturated, members, lead);
         hotspot.headline += &write_cost(self.array, self.over, &self.total);
         hotspot
     }
@@ -250,15 +261,15 @@ impl Evidence<'_> {
 
     /// Describes an array without a symptom whose load is known in part only: how even it is cannot
     /// be known.
-    fn untraced_members(&self, figures: &[Figures]) -> Hotspot {
+    fn untraced_members(&self, figures: &[MemberFigures]) -> Hotspot {
         // In a recording, utilisation is computed from the traced requests.
         let known = figures.iter().any(|f| f.utilisation > Some(0.0));
         let calm = if known { format!("{}; ", self.busiest(figures)) } else { String::new() };
-        self.summary(Kind::Even, format!("{calm}{}", self.not_traced()))
+        self.summary(HotspotKind::Even, format!("{calm}{}", self.not_traced()))
     }
 
     /// Describes the load of an array without a symptom.
-    fn without_symptom(&self, figures: &[Figures]) -> Hotspot {
+    fn without_symptom(&self, figures: &[MemberFigures]) -> Hotspot {
         let calm = self.busiest(figures);
         if let Some(uneven) = self.uneven(None) {
             let names = self.names(&uneven.carriers);
@@ -276,7 +287,7 @@ impl Evidence<'_> {
                 skew: uneven.skew,
                 op: Some(uneven.op),
                 origins: uneven.origins,
-                ..self.summary(Kind::Uneven, headline)
+                ..self.summary(HotspotKind::Uneven, headline)
             };
         }
         let (requests, skew) = (self.total.requests(), self.total.skew());
@@ -295,14 +306,14 @@ impl Evidence<'_> {
                 mostly(&self.present[most..=most], self.over),
             )
         };
-        let mut hotspot = self.summary(Kind::Even, format!("{calm}; {work}"));
+        let mut hotspot = self.summary(HotspotKind::Even, format!("{calm}; {work}"));
         hotspot.headline += &write_cost(self.array, self.over, &self.total);
         hotspot
     }
 
     /// `no member is saturated: the busiest, loop9, is busy 11 % of the time`, if utilisation is
     /// known.
-    fn busiest(&self, figures: &[Figures]) -> String {
+    fn busiest(&self, figures: &[MemberFigures]) -> String {
         let known = || figures.iter().enumerate().filter_map(|(i, f)| Some((i, f.utilisation?)));
         let most = known().max_by(|a, b| a.1.total_cmp(&b.1));
         let Some((busiest, most)) = most else {

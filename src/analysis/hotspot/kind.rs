@@ -8,8 +8,8 @@ use crate::origin::{Op, Origin};
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hotspot {
     /// Kind of hot spot.
-    pub kind: Kind,
-    pub severity: Severity,
+    pub kind: HotspotKind,
+    pub severity: HotspotSeverity,
     /// Uneven origins that cause the hot spot. Empty if every origin is even.
     pub origins: Vec<Origin>,
     /// Operation of `origins`; `None` without them.
@@ -29,7 +29,7 @@ pub struct Hotspot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum HotspotKind {
     /// Requests are in flight on a member and none completes.
     Stalled,
     /// A member is busy all the time, or for seconds while tasks wait for it.
@@ -48,7 +48,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Severity {
+pub enum HotspotSeverity {
     /// No problem.
     None,
     /// Information: the hot spot delays no IO.
@@ -57,10 +57,10 @@ pub enum Severity {
     Warning,
 }
 
-impl Kind {
+impl HotspotKind {
     /// True if there is anything to report, harmful or not.
     pub fn is_finding(self) -> bool {
-        self.severity() > Severity::None
+        self.severity() > HotspotSeverity::None
     }
 
     /// Name in JSON and metrics.
@@ -76,16 +76,16 @@ impl Kind {
         }
     }
 
-    pub(super) fn severity(self) -> Severity {
+    pub(super) fn severity(self) -> HotspotSeverity {
         match self {
-            Self::Stalled | Self::Saturated | Self::Slow | Self::Queued => Severity::Warning,
-            Self::Uneven => Severity::Info,
-            Self::Even | Self::Idle => Severity::None,
+            Self::Stalled | Self::Saturated | Self::Slow | Self::Queued => HotspotSeverity::Warning,
+            Self::Uneven => HotspotSeverity::Info,
+            Self::Even | Self::Idle => HotspotSeverity::None,
         }
     }
 }
 
-impl Severity {
+impl HotspotSeverity {
     /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -99,11 +99,11 @@ impl Severity {
 impl Hotspot {
     /// True if the hot spot is a cgroup's limit.
     pub fn is_limit(&self) -> bool {
-        self.kind == Kind::Queued && self.members.is_empty()
+        self.kind == HotspotKind::Queued && self.members.is_empty()
     }
 
     /// True if the hot spot delays IO. Shown with an exclamation mark.
     pub fn is_warning(&self) -> bool {
-        self.severity >= Severity::Warning
+        self.severity >= HotspotSeverity::Warning
     }
 }

@@ -9,12 +9,12 @@ const UNEVEN: f64 = 1.75;
 const ABOVE_MEAN: f64 = 1.5;
 
 /// Load of each member. Uses `f64`, because sums of arbitrary counters must not overflow.
-pub struct Spread {
+pub struct LoadSpread {
     /// Requests (except empty flushes) and bytes read or written, of each present member.
     pub each: Vec<(f64, f64)>,
 }
 
-impl Spread {
+impl LoadSpread {
     pub fn new(members: &[&MemberSnapshot], keep: impl Fn(&Cell) -> bool) -> Self {
         let sum = |m: &&MemberSnapshot| {
             let traffic = m.traffic(&keep);

@@ -37,7 +37,7 @@ const STALLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Figures of one member that the decision uses.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Figures {
+pub struct MemberFigures {
     /// Share of the time with a request in flight; `None` if unknown.
     pub utilisation: Option<f64>,
     /// Requests completed.
@@ -69,7 +69,7 @@ pub enum Symptom {
     /// Some members are busy all the time, others are not.
     Saturated {
         members: Vec<usize>,
-        cause: Cause,
+        cause: SymptomCause,
         /// Utilisation of the least busy of `members`.
         least: f64,
         /// Mean utilisation of the other members.
@@ -95,7 +95,7 @@ pub enum Symptom {
 
 /// Reason why some members have the problem and others do not.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cause {
+pub enum SymptomCause {
     /// The members have this multiple of the other members' work.
     MoreWork(f64),
     /// The members have no more work, but their requests take this multiple of the other members'
@@ -105,7 +105,7 @@ pub enum Cause {
     Elsewhere,
 }
 
-impl Figures {
+impl MemberFigures {
     /// Figures of a member in the time `over`.
     pub fn new(member: &MemberSnapshot, over: Duration) -> Self {
         let traffic = member.traffic(|_| true);
@@ -171,7 +171,7 @@ pub fn median<T: Copy + PartialOrd>(values: impl Iterator<Item = T>) -> Option<T
 }
 
 /// Median of the mean time of a request, over all members but `i`.
-fn others_us(all: &[Figures], i: usize) -> Option<f64> {
+fn others_us(all: &[MemberFigures], i: usize) -> Option<f64> {
     let others = (0..all.len()).filter(|&o| o != i);
     median(others.filter_map(|o| all[o].mean_us))
 }
@@ -179,11 +179,11 @@ fn others_us(all: &[Figures], i: usize) -> Option<f64> {
 /// Returns the worst problem, in this order: stalled members; saturated members; requests that wait
 /// for something other than the disk. How long tasks wait is the matter of the verdict. A member of
 /// unknown utilisation is neither saturated nor idle.
-pub fn find_symptom(all: &[Figures]) -> Symptom {
+pub fn find_symptom(all: &[MemberFigures]) -> Symptom {
     stalled(all).or_else(|| saturated(all)).or_else(|| waiting(all)).unwrap_or(Symptom::None)
 }
 
-fn stalled(all: &[Figures]) -> Option<Symptom> {
+fn stalled(all: &[MemberFigures]) -> Option<Symptom> {
     let all = all.iter().enumerate();
     let mut stalls: Vec<(usize, Stall)> = all.filter_map(|(i, f)| Some((i, f.stalled?))).collect();
     // A current stall matters more than one that is over.
@@ -200,7 +200,7 @@ fn stalled(all: &[Figures]) -> Option<Symptom> {
     })
 }
 
-fn saturated(all: &[Figures]) -> Option<Symptom> {
+fn saturated(all: &[MemberFigures]) -> Option<Symptom> {
     let members: Vec<usize> =
         (0..all.len()).filter(|&i| all[i].is_saturated(others_us(all, i))).collect();
     let known = |i: &usize| all[*i].utilisation.is_some();
@@ -225,26 +225,26 @@ fn saturated(all: &[Figures]) -> Option<Symptom> {
 }
 
 /// Finds the reason why `members` have the problem and `rest` do not.
-pub fn find_cause(all: &[Figures], members: &[usize], rest: &[usize]) -> Cause {
-    let mean = |of: &[usize], value: &dyn Fn(&Figures) -> f64| {
+pub fn find_cause(all: &[MemberFigures], members: &[usize], rest: &[usize]) -> SymptomCause {
+    let mean = |of: &[usize], value: &dyn Fn(&MemberFigures) -> f64| {
         of.iter().map(|&i| value(&all[i])).sum::<f64>() / of.len().max(1) as f64
     };
-    let times = |value: &dyn Fn(&Figures) -> f64| {
+    let times = |value: &dyn Fn(&MemberFigures) -> f64| {
         let (these, others) = (mean(members, value), mean(rest, value));
         if these > 0.0 { these / others } else { 0.0 }
     };
     let work = times(&|f| f.requests).max(times(&|f| f.bytes));
     if work >= MORE_WORK {
-        return Cause::MoreWork(work);
+        return SymptomCause::MoreWork(work);
     }
     let us = |of: &[usize]| median(of.iter().filter_map(|&i| all[i].mean_us));
     match us(members).zip(us(rest)) {
-        Some((these, others)) if these >= LONGER * others => Cause::Longer(these / others),
-        _ => Cause::Elsewhere,
+        Some((these, others)) if these >= LONGER * others => SymptomCause::Longer(these / others),
+        _ => SymptomCause::Elsewhere,
     }
 }
 
-fn waiting(all: &[Figures]) -> Option<Symptom> {
+fn waiting(all: &[MemberFigures]) -> Option<Symptom> {
     let members: Vec<usize> = (0..all.len()).filter(|&i| all[i].is_held()).collect();
     let figures = members.iter().filter_map(|&i| all[i].times_us);
     let (wait_us, device_us) = figures.max_by(|a, b| a.0.total_cmp(&b.0))?;

@@ -5,7 +5,7 @@ mod cases;
 mod incidents;
 mod symptom;
 
-use super::{Hotspot, Kind, Severity, find};
+use super::{Hotspot, HotspotKind, HotspotSeverity, find};
 use crate::analysis::fixture;
 use crate::analysis::fixture::{array, cell, member};
 use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot, UnevenGroups};
@@ -57,8 +57,8 @@ fn bitmaps_on_3_of_12_members() {
          % of the block_bitmap, inode_bitmap and inode_table writes, 3.9x the mean, from \
          writeback (kworker/u8:2)"
     );
-    assert_eq!(hotspot.kind, Kind::Saturated);
-    assert_eq!(hotspot.severity, Severity::Warning);
+    assert_eq!(hotspot.kind, HotspotKind::Saturated);
+    assert_eq!(hotspot.severity, HotspotSeverity::Warning);
     assert_eq!(hotspot.origins, [Origin::BlockBitmap, Origin::InodeBitmap, Origin::InodeTable]);
     assert_eq!(hotspot.op, Some(Op::Write));
     assert_eq!(hotspot.members, ["loop1", "loop5", "loop9"]);
@@ -72,43 +72,43 @@ fn headlines_without_a_symptom() {
         (
             "even",
             with_cells(12, |i| vec![data(1000 + i as u64)]),
-            Kind::Even,
+            HotspotKind::Even,
             "the load is even, 1.0x the mean on the busiest",
         ),
         (
             "one origin on one member",
             with_cells(12, |i| vec![data(300), bitmap(if i == 3 { 100 } else { 0 })]),
-            Kind::Uneven,
+            HotspotKind::Uneven,
             "block_bitmap writes: loop4 carries all of them, 12.0x the mean",
         ),
         (
             "an even file does not hide it",
             with_cells(12, |i| vec![data(300), bitmap(if i % 4 == 0 { 100 } else { 4 })]),
-            Kind::Uneven,
+            HotspotKind::Uneven,
             "block_bitmap writes: loop1, loop5 and loop9 carry 89 % of them, 3.6x the mean",
         ),
         (
             "too little to matter beside the rest",
             with_cells(12, |i| vec![data(30_000), bitmap(if i == 3 { 100 } else { 0 })]),
-            Kind::Even,
+            HotspotKind::Even,
             "the load is even, 1.0x the mean on the busiest",
         ),
         (
             "the skew that mkfs.ext4 -g 32744 leaves",
             with_cells(12, |i| vec![data(300), bitmap(if i % 4 == 0 { 145 } else { 90 })]),
-            Kind::Even,
+            HotspotKind::Even,
             "the load is even, 1.1x the mean on the busiest",
         ),
         (
             "too few to judge",
             with_cells(12, |i| if i == 2 { vec![data(7)] } else { vec![] }),
-            Kind::Even,
+            HotspotKind::Even,
             "7 requests are too few to judge how even the load is",
         ),
         (
             "one file, less than a few times round the array, is on few members by nature",
             with_cells(12, |i| if i == 2 { vec![data(128)] } else { vec![] }),
-            Kind::Even,
+            HotspotKind::Even,
             "no origin is uneven, but loop3 has 12.0x the mean load, mostly file_data writes (100 \
              % of the bytes)",
         ),
@@ -118,7 +118,7 @@ fn headlines_without_a_symptom() {
                 let freed = if i == 2 { 64 << 30 } else { 0 };
                 vec![data(300), cell(Origin::FileData, Op::Discard, 4, freed, 900)]
             }),
-            Kind::Even,
+            HotspotKind::Even,
             "the load is even, 1.0x the mean on the busiest",
         ),
         (
@@ -127,7 +127,7 @@ fn headlines_without_a_symptom() {
                 let count = if i == 2 { 4000 } else { 0 };
                 vec![cell(Origin::FileData, Op::Discard, count, count << 30, 900)]
             }),
-            Kind::Uneven,
+            HotspotKind::Uneven,
             "free_space discards: loop3 carries all of them, 12.0x the mean",
         ),
     ] {
@@ -220,7 +220,7 @@ fn allocation_groups_on_one_member() {
 #[test]
 fn few_inode_clusters_are_on_few_members_by_nature() {
     let array = with_cells(7, |i| vec![writes(Origin::InodeCluster, if i == 2 { 300 } else { 0 })]);
-    assert_eq!(headline_of(&array).kind, Kind::Even);
+    assert_eq!(headline_of(&array).kind, HotspotKind::Even);
 }
 
 /// Reads of a mirror from one member, first without and then with saturation.
@@ -251,14 +251,14 @@ fn a_skew_is_information_without_a_symptom() {
         "no member is saturated: the busiest, loop1, is busy 11 % of the time; file_data reads: \
          loop1 carries 99 % of them, 2.0x the mean"
     );
-    assert_eq!((calm.kind, calm.severity), (Kind::Uneven, Severity::Info));
+    assert_eq!((calm.kind, calm.severity), (HotspotKind::Uneven, HotspotSeverity::Info));
     let hurt = mirror(0.97);
     assert_eq!(
         hurt.headline,
         "loop1 is busy 97 % of the time, the others 5 %: it carries 99 % of the file_data reads, \
          2.0x the mean, 67 % from postgres (pid 7)"
     );
-    assert_eq!((hurt.kind, hurt.severity), (Kind::Saturated, Severity::Warning));
+    assert_eq!((hurt.kind, hurt.severity), (HotspotKind::Saturated, HotspotSeverity::Warning));
     assert_eq!(hurt.origins, calm.origins);
 }
 
@@ -267,7 +267,7 @@ fn spares_and_faulty_members_do_not_lower_the_mean() {
     let mut array = with_cells(4, |i| vec![data(if i < 2 { 10_000 } else { 0 })]);
     array.members[2].slot = None;
     array.members[3].health = Some("faulty".to_owned());
-    assert_eq!(headline_of(&array).kind, Kind::Even);
+    assert_eq!(headline_of(&array).kind, HotspotKind::Even);
     assert!(headline_of(&array).headline.ends_with("1.0x the mean on the busiest"));
 }
 
@@ -289,7 +289,7 @@ fn members_that_are_not_traced() {
         found.headline,
         format!("{calm}loop1 and loop2 completed 500 requests that are not traced")
     );
-    assert_eq!(found.kind, Kind::Even);
+    assert_eq!(found.kind, HotspotKind::Even);
     // A recording has no utilisation of them.
     assert_eq!(
         with_requests(0.0, none).headline,
@@ -301,7 +301,7 @@ fn members_that_are_not_traced() {
         format!("{calm}loop2 completed 250 requests that are not traced")
     );
     let full = with_requests(1.0, none);
-    assert_eq!(full.kind, Kind::Saturated);
+    assert_eq!(full.kind, HotspotKind::Saturated);
     assert!(
         full.headline.ends_with("; loop1 and loop2 completed 500 requests that are not traced"),
         "{}",
@@ -343,7 +343,7 @@ fn headline_has_the_write_cost_of_single_blocks_on_raid_5() {
         "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly \
          rmw_read reads (50 % of the bytes); writes cost 4.0x, 2.0x of it pre-reads"
     );
-    assert_eq!(full.severity, Severity::Warning);
+    assert_eq!(full.severity, HotspotSeverity::Warning);
     // Full stripes; and few writes among many reads.
     assert!(!headline_of(&small(500, 100, 0.3)).headline.contains("cost"));
     let mut array = small(500, 1000, 0.3);

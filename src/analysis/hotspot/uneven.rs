@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::ENOUGH_REQUESTS;
-use super::spread::Spread;
+use super::spread::LoadSpread;
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
 use crate::origin::plural;
@@ -18,17 +18,17 @@ const ENOUGH_SHARE: f64 = 0.01;
 const TOGETHER: f64 = 0.9;
 
 /// An origin and operation that few members carry.
-struct Candidate {
+struct UnevenCandidate {
     origin: Origin,
     op: Op,
-    spread: Spread,
+    spread: LoadSpread,
     carriers: Vec<usize>,
     /// Share of the array's load that is on the carriers only because of the unevenness. An even
     /// layout would move it.
     excess: f64,
 }
 
-impl Candidate {
+impl UnevenCandidate {
     /// Weighted excess. Prefers blocks placed by mkfs, because they do not move and mkfs options
     /// can fix their layout.
     fn score(&self) -> f64 {
@@ -68,7 +68,7 @@ pub fn is_of_allocation_group(origin: Origin) -> bool {
 }
 
 /// Origins that the same few members carry.
-pub struct Uneven {
+pub struct UnevenOrigins {
     /// Origins, in the order of [`Origin::ALL`].
     pub origins: Vec<Origin>,
     /// Operation of these origins.
@@ -83,7 +83,7 @@ pub struct Uneven {
     pub excess: f64,
 }
 
-impl Uneven {
+impl UnevenOrigins {
     /// `block_bitmap and inode_bitmap writes`
     pub fn what(&self) -> String {
         let names: Vec<&str> = self.origins.iter().map(|&o| io_name(o, self.op)).collect();
@@ -104,25 +104,25 @@ impl Uneven {
 /// even. With `on`, considers only origins that one of these members carries.
 pub fn uneven(
     present: &[&MemberSnapshot],
-    total: &Spread,
+    total: &LoadSpread,
     chunk_bytes: u64,
     on: Option<&[usize]>,
-) -> Option<Uneven> {
+) -> Option<UnevenOrigins> {
     let cells = present.iter().flat_map(|m| &m.io);
     let kinds: BTreeSet<(Origin, Op)> = cells.map(|c| (c.origin, c.op)).collect();
-    let candidates: Vec<Candidate> = kinds
+    let candidates: Vec<UnevenCandidate> = kinds
         .into_iter()
         .filter_map(|(origin, op)| candidate(present, total, chunk_bytes, origin, op))
         .filter(|c| on.is_none_or(|on| on.iter().any(|i| c.carriers.contains(i))))
         .collect();
     let best = candidates.iter().max_by(|a, b| a.score().total_cmp(&b.score()))?;
     // Name other origins on the same members together with the best candidate.
-    let together: Vec<&Candidate> = candidates.iter().filter(|c| c.goes_with(best)).collect();
+    let together: Vec<&UnevenCandidate> = candidates.iter().filter(|c| c.goes_with(best)).collect();
     let mut origins: Vec<Origin> = together.iter().map(|c| c.origin).collect();
     let excess = together.iter().map(|c| c.excess).sum();
-    let spread = Spread::new(present, |c| c.op == best.op && origins.contains(&c.origin));
+    let spread = LoadSpread::new(present, |c| c.op == best.op && origins.contains(&c.origin));
     name_header(present, best.op, &mut origins);
-    Some(Uneven {
+    Some(UnevenOrigins {
         op: best.op,
         share: spread.share(&best.carriers),
         skew: spread.skew(),
@@ -136,7 +136,7 @@ pub fn uneven(
 /// md writes pages of 4 KiB: an XFS with sectors of 512 bytes writes an AG header, and the request
 /// begins with the superblock's copy in front of it.
 fn name_header(present: &[&MemberSnapshot], op: Op, origins: &mut [Origin]) {
-    let header = Spread::new(present, |c| (c.origin, c.op) == (Origin::AgHeader, op));
+    let header = LoadSpread::new(present, |c| (c.origin, c.op) == (Origin::AgHeader, op));
     if header.bytes() > 0.0
         && header.requests() == 0.0
         && let Some(superblock) = origins.iter_mut().find(|o| **o == Origin::Superblock)
@@ -148,12 +148,12 @@ fn name_header(present: &[&MemberSnapshot], op: Op, origins: &mut [Origin]) {
 
 fn candidate(
     present: &[&MemberSnapshot],
-    total: &Spread,
+    total: &LoadSpread,
     chunk_bytes: u64,
     origin: Origin,
     op: Op,
-) -> Option<Candidate> {
-    let spread = Spread::new(present, |c| c.origin == origin && c.op == op);
+) -> Option<UnevenCandidate> {
+    let spread = LoadSpread::new(present, |c| c.origin == origin && c.op == op);
     let (requests, bytes) = (spread.requests(), spread.bytes());
     let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     if requests < ENOUGH_REQUESTS
@@ -175,5 +175,5 @@ fn candidate(
         of(carriers.iter().map(|&i| (whole(&spread.each[i]) - mean).max(0.0)).sum(), all)
     };
     let excess = excess(&|e| e.0).max(excess(&|e| e.1));
-    Some(Candidate { origin, op, spread, carriers, excess })
+    Some(UnevenCandidate { origin, op, spread, carriers, excess })
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::ENOUGH_REQUESTS;
-use super::spread::Spread;
-use super::uneven::{Uneven, is_of_allocation_group};
+use super::spread::LoadSpread;
+use super::uneven::{UnevenOrigins, is_of_allocation_group};
 use super::words::from_task;
 use crate::analysis::amplification::Amplification;
 use crate::analysis::recent::Waited;
@@ -48,8 +48,8 @@ impl MainWork {
         };
         let whole = over.as_micros() as f64 * members.len() as f64;
         let occupied: f64 = kinds().map(|(origin, op)| time(origin, op)).sum();
-        let total = Spread::new(members, |_| true);
-        let part = |origin, op| Spread::new(members, |c| (c.origin, c.op) == (origin, op));
+        let total = LoadSpread::new(members, |_| true);
+        let part = |origin, op| LoadSpread::new(members, |c| (c.origin, c.op) == (origin, op));
         if whole > 0.0 && occupied >= MOST * whole {
             let (origin, op, us) = Self::among(time)?;
             let share = units::percent(us / whole);
@@ -108,7 +108,7 @@ pub fn work(array: &ArraySnapshot, members: &[&MemberSnapshot], over: Duration) 
 
 /// `; ext4 reads block bitmaps to find free space ...`: the reason for uneven origins, and the
 /// command to use next. `members` are those that carry them.
-pub fn hint(array: &ArraySnapshot, uneven: &Uneven, members: &[String]) -> String {
+pub fn hint(array: &ArraySnapshot, uneven: &UnevenOrigins, members: &[String]) -> String {
     if uneven.op == Op::Read && uneven.origins.contains(&Origin::BlockBitmap) {
         return "; ext4 reads block bitmaps to find free space, see raidtrace alloc".to_owned();
     }
@@ -145,7 +145,7 @@ fn reads(members: &[&MemberSnapshot]) -> Option<String> {
 }
 
 /// `; writes cost 3.4x, 1.8x of it pre-reads` if writes are most of the members' work.
-pub fn write_cost(array: &ArraySnapshot, over: Duration, total: &Spread) -> String {
+pub fn write_cost(array: &ArraySnapshot, over: Duration, total: &LoadSpread) -> String {
     let amplification = Amplification::new(array, over);
     let write = amplification.total(Op::Write);
     let all = amplification.rows.iter().map(|r| r.below() as f64).sum::<f64>();

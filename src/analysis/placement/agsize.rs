@@ -7,7 +7,7 @@
 //! and 6, and which leaves common factors.
 
 use super::allocation_groups::{LEAST, count};
-use super::filesystem::Filesystem;
+use super::filesystem::FsMetadata;
 use super::spread::{Projection, UNEVEN_FROM, skew};
 use super::target::TargetArray;
 use crate::address::{ArraySector, FsSector};
@@ -93,7 +93,7 @@ pub fn ideal(geometry: &Geometry, segments: &[Segment], groups: u64) -> Option<f
 
 /// The allocation groups of an XFS on `array` if they start on few members; `None` also for other
 /// filesystems.
-pub fn uneven(fs: &Filesystem, segments: &[Segment], array: &TargetArray) -> Option<UnevenGroups> {
+pub fn uneven(fs: &FsMetadata, segments: &[Segment], array: &TargetArray) -> Option<UnevenGroups> {
     let groups = fs.allocation_groups()?;
     let geometry = &array.geometry;
     let total = fs.blocks.saturating_mul(fs.block_sectors());

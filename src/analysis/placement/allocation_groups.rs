@@ -19,7 +19,7 @@ pub struct AllocationGroups {
     pub blocks: u32,
     /// Sectors per group.
     pub sectors: u64,
-    /// Sectors of a group's header, see [`crate::fs::xfs::Geometry::header_sectors`].
+    /// Sectors of a group's header, see [`crate::fs::xfs::XfsGeometry::header_sectors`].
     pub header: u64,
     /// Sectors before the first 64 inodes of a group without a log: XFS puts them into the first
     /// free blocks that are aligned to their size (`xfs_ialloc_ag_alloc`; measured on Linux 6.18

@@ -4,8 +4,8 @@
 
 use std::io::{self, BufRead, Read as _};
 
-use super::filesystem::{self, Filesystem};
-use super::header::{Header, number};
+use super::filesystem::{self, FsMetadata};
+use super::header::{Dumpe2fsHeader, number};
 use crate::address::FsBlock;
 use crate::fs::SectorRange;
 use crate::fs::ext4::{Collector, Range};
@@ -61,7 +61,7 @@ const ITEMS: [(&str, Origin); 8] = [
 
 /// The list of groups.
 #[derive(Default)]
-struct Groups {
+struct ListedGroups {
     count: u64,
     /// Number of groups with a block bitmap, with an inode bitmap and with an inode table.
     found: [u64; 3],
@@ -72,7 +72,7 @@ struct Groups {
     is_translated: bool,
 }
 
-impl Groups {
+impl ListedGroups {
     fn read(&mut self, line: &str) -> Result<(), String> {
         if let Some(rest) = group_line(line) {
             let nr = rest.split([':', ' ']).next().and_then(number);
@@ -116,8 +116,8 @@ impl Groups {
 ///
 /// # Errors
 /// Names the line or the field that is invalid or missing.
-pub fn read(mut text: impl BufRead) -> Result<Filesystem, String> {
-    let (mut header, mut groups) = (Header::default(), Groups::default());
+pub fn read(mut text: impl BufRead) -> Result<FsMetadata, String> {
+    let (mut header, mut groups) = (Dumpe2fsHeader::default(), ListedGroups::default());
     let mut line = Vec::with_capacity(LINE);
     while next_line(&mut text, &mut line).map_err(|e| format!("cannot be read: {e}"))? {
         let line = String::from_utf8_lossy(&line);
@@ -133,7 +133,7 @@ pub fn read(mut text: impl BufRead) -> Result<Filesystem, String> {
     finish(&header, groups)
 }
 
-fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
+fn finish(header: &Dumpe2fsHeader, listed: ListedGroups) -> Result<FsMetadata, String> {
     let u32_max = u64::from(u32::MAX);
     let block_size = header.required("Block size", 1024..=65536)?;
     if !block_size.is_power_of_two() {
@@ -192,7 +192,7 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
     } else {
         "ext2"
     };
-    Ok(Filesystem {
+    Ok(FsMetadata {
         kind: kind.to_owned(),
         block_size: block_size as u32,
         blocks,
@@ -213,12 +213,12 @@ fn finish(header: &Header, listed: Groups) -> Result<Filesystem, String> {
 }
 
 /// Computes the layout of mke2fs for a header without groups (`dumpe2fs -h`, `tune2fs -l`).
-fn without_groups(header: &Header) -> Result<Filesystem, String> {
+fn without_groups(header: &Dumpe2fsHeader) -> Result<FsMetadata, String> {
     let layout = header
         .superblock()
         .and_then(mke2fs::from_superblock)
         .map_err(|e| format!("no groups, and the header alone is not enough: {e}"))?;
-    let mut fs = Filesystem::new(layout);
+    let mut fs = FsMetadata::new(layout);
     fs.notes.push(
         "the text has no groups (dumpe2fs -h?), so the layout is that of mke2fs. It may be wrong \
          for the first groups of a filesystem that was resized, and with packed_meta_blocks; the \

@@ -1,7 +1,7 @@
 //! Sectors on a member, and the figures of each kind of filesystem: origins with fixed locations,
 //! and the two figures that decide whether a layout is even.
 
-use super::filesystem::{Filesystem, Groups};
+use super::filesystem::{FsMetadata, Groups};
 use crate::origin::Origin;
 use crate::origin::Origin::{
     AgHeader, BlockBitmap, ExtentTree, FreeSpaceBtree, GroupDescriptors, InodeBitmap, InodeBtree,
@@ -22,7 +22,7 @@ pub const FIXED: [Origin; 8] = [
 
 /// Sectors on a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Member {
+pub struct MemberSpread {
     /// Sectors of each origin, by number.
     pub(super) sectors: [u64; Origin::ALL.len()],
     /// Sectors of the inodes in use: of ext4's inode tables (see
@@ -31,7 +31,7 @@ pub struct Member {
     pub heads: u64,
 }
 
-impl Member {
+impl MemberSpread {
     pub fn sectors_of(&self, origin: Origin) -> u64 {
         self.sectors[origin as usize]
     }
@@ -42,18 +42,18 @@ impl Member {
     }
 }
 
-pub type Figure = fn(&Member) -> u64;
+pub type PlacementFigure = fn(&MemberSpread) -> u64;
 
 /// Origins and figures of a kind of filesystem.
-pub struct Figures {
+pub struct PlacementFigures {
     /// Origins with fixed locations, in the order of the tables.
     pub origins: &'static [Origin],
     /// Origins of `allocation` and `alone`.
     pub allocation_origins: &'static [Origin],
     /// Metadata that each allocation writes.
-    pub allocation: Figure,
+    pub allocation: PlacementFigure,
     /// Kinds of this metadata that an application may write alone.
-    pub alone: &'static [Figure],
+    pub alone: &'static [PlacementFigure],
     /// Names of `allocation` and of the inodes in use.
     pub names: [&'static str; 2],
     /// Their names in JSON.
@@ -61,7 +61,7 @@ pub struct Figures {
 }
 
 /// Figures of ext2, ext3 and ext4.
-pub static EXT4: Figures = Figures {
+pub static EXT4: PlacementFigures = PlacementFigures {
     origins: &FIXED,
     allocation_origins: &[BlockBitmap, InodeBitmap],
     allocation: |m| m.bitmaps(),
@@ -75,7 +75,7 @@ pub static EXT4: Figures = Figures {
 const BTREES: [Origin; 4] = [FreeSpaceBtree, InodeBtree, RmapBtree, RefcountBtree];
 
 /// Figures of XFS. Superblock copies are not written in use, so they are not part of a figure.
-pub static XFS: Figures = Figures {
+pub static XFS: PlacementFigures = PlacementFigures {
     origins: &[
         Superblock,
         AgHeader,
@@ -94,9 +94,9 @@ pub static XFS: Figures = Figures {
     keys: ["ag_headers", "first_inodes"],
 };
 
-impl Filesystem {
+impl FsMetadata {
     /// Figures of this kind of filesystem.
-    pub fn figures(&self) -> &'static Figures {
+    pub fn figures(&self) -> &'static PlacementFigures {
         match self.groups {
             None | Some(Groups::Block(_)) => &EXT4,
             Some(Groups::Allocation(_)) => &XFS,

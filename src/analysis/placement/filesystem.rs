@@ -1,12 +1,12 @@
 //! The layout of a filesystem, from a device, an image, the output of dumpe2fs, or a plan. Pure.
 
 use super::allocation_groups::AllocationGroups;
-use crate::fs::ext4::{Layout, Superblock};
+use crate::fs::ext4::{Ext4Layout, Ext4Superblock};
 use crate::fs::{self, SectorRange, xfs};
 
 /// Blocks with fixed locations, and the groups that repeat them.
 #[derive(Clone, Debug)]
-pub struct Filesystem {
+pub struct FsMetadata {
     /// `ext4`, `ext3`, `ext2`, `xfs`.
     pub kind: String,
     /// Bytes per block.
@@ -31,7 +31,7 @@ pub struct Filesystem {
 }
 
 /// Size in bytes that the descriptors of the resize inode allow.
-fn grows_to(sb: &Superblock) -> u64 {
+fn grows_to(sb: &Ext4Superblock) -> u64 {
     if sb.reserved_gdt_blocks == 0 {
         return 0;
     }
@@ -76,9 +76,9 @@ impl BlockGroups {
     }
 }
 
-impl Filesystem {
+impl FsMetadata {
     /// An ext2, ext3 or ext4 with the given layout.
-    pub fn new(layout: Layout) -> Self {
+    pub fn new(layout: Ext4Layout) -> Self {
         let sb = layout.superblock.as_ref();
         let block_size = layout.block_size;
         let ranges = layout.ranges.into_iter();
@@ -115,7 +115,7 @@ impl Filesystem {
     }
 
     /// An XFS with the given layout.
-    pub fn from_xfs(layout: xfs::Layout) -> Self {
+    pub fn from_xfs(layout: xfs::XfsLayout) -> Self {
         let geometry = &layout.geometry;
         let block_sectors = geometry.block_sectors();
         let inodes = (64 * u64::from(geometry.inode_size) / 512).max(1);
@@ -152,7 +152,7 @@ impl Filesystem {
 
     /// A planned filesystem with the sizes of the whole filesystem and the ranges of its first
     /// part.
-    pub fn from_first_part(whole: &Superblock, part: Layout) -> Self {
+    pub fn from_first_part(whole: &Ext4Superblock, part: Ext4Layout) -> Self {
         let mut fs = Self::new(part);
         fs.blocks = whole.blocks_count;
         fs.inodes = whole.inodes_count.into();

@@ -1,7 +1,7 @@
 //! Compares plans with real mke2fs runs, counted by independent programs
 //! (tests/data/geometry-fixtures.txt): groups, locations and members.
 
-use super::filesystem::Filesystem;
+use super::filesystem::FsMetadata;
 use super::geometry::ArrayOptions;
 use super::spread::Spread;
 use super::target::whole;
@@ -61,7 +61,7 @@ fn plans_match_real_mke2fs_runs() {
         ] {
             assert_eq!(first(origin), Some(number(facts, word)), "{name}: {word}");
         }
-        let fs = Filesystem::new(layout);
+        let fs = FsMetadata::new(layout);
         let spread = Spread::new(&fs, &array.geometry().expect(name), &whole(ArraySector(0)));
         let blocks = |origin| -> Vec<u64> {
             spread.members.iter().map(|m| m.sectors_of(origin) / 8).collect()

@@ -2,7 +2,7 @@
 //! one grows with the array.
 
 use super::figures::XFS;
-use super::filesystem::{Filesystem, Groups};
+use super::filesystem::{FsMetadata, Groups};
 use super::spread::Skews;
 use super::target::Target;
 use crate::address::FsSector;
@@ -60,7 +60,7 @@ pub fn planned(
     let larger = larger(target, grown, bytes);
     let chunk = grown.chunk_sectors().unwrap_or(0) * 512;
     let layout = plan(larger, chunk, &options.pinned(bytes), conf)?;
-    Ok(Skews::new(&Filesystem::new(layout), grown, &target.segments))
+    Ok(Skews::new(&FsMetadata::new(layout), grown, &target.segments))
 }
 
 /// Skews of an XFS that is created as `fs` now and grows with the array: xfs_growfs keeps agsize,
@@ -68,7 +68,7 @@ pub fn planned(
 ///
 /// # Errors
 /// It has more groups than raidtrace computes.
-pub fn planned_xfs(target: &Target, fs: &Filesystem, grown: &Geometry) -> Result<Skews, String> {
+pub fn planned_xfs(target: &Target, fs: &FsMetadata, grown: &Geometry) -> Result<Skews, String> {
     let mut fs = fs.clone();
     fs.blocks = larger(target, grown, fs.blocks);
     if let Some(Groups::Allocation(groups)) = &mut fs.groups {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use crate::fs::ext4::features::{incompat, ro_compat};
-use crate::fs::ext4::{Error, Superblock};
+use crate::fs::ext4::{Error, Ext4Superblock};
 use crate::mke2fs::Features;
 
 /// Maximum number of fields: far more than dumpe2fs prints, for text quoted in a long mail.
@@ -14,7 +14,7 @@ const U32: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
 /// Fields of the header by name.
 #[derive(Default)]
-pub struct Header(BTreeMap<String, String>);
+pub struct Dumpe2fsHeader(BTreeMap<String, String>);
 
 /// Parses a decimal or, as from `dumpe2fs -x`, hexadecimal number.
 pub fn number(text: &str) -> Option<u64> {
@@ -24,7 +24,7 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
-impl Header {
+impl Dumpe2fsHeader {
     /// Reads a line. Ignores lines that are not fields.
     pub fn read(&mut self, line: &str) {
         if let Some((name, value)) = line.split_once(':')
@@ -68,7 +68,7 @@ impl Header {
     ///
     /// # Errors
     /// Names the field that is missing or invalid.
-    pub fn superblock(&self) -> Result<Superblock, String> {
+    pub fn superblock(&self) -> Result<Ext4Superblock, String> {
         let mut features = Features::default();
         let names = self
             .text("Filesystem features")
@@ -98,7 +98,7 @@ impl Header {
         let mut backups =
             self.text("Backup block groups").split_whitespace().filter_map(|w| w.parse().ok());
         // All casts are within the ranges above.
-        let sb = Superblock {
+        let sb = Ext4Superblock {
             block_size: block as u32,
             blocks_count: blocks,
             first_data_block: first as u32,
@@ -120,7 +120,7 @@ impl Header {
             feature_compat: features.compat,
             feature_incompat: features.incompat,
             feature_ro_compat: features.ro_compat,
-            ..Superblock::default()
+            ..Ext4Superblock::default()
         };
         match sb.check_geometry() {
             Ok(()) => Ok(sb),

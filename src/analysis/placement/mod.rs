@@ -33,8 +33,8 @@ pub(crate) mod target;
 pub mod words;
 
 pub use allocation_groups::AllocationGroups;
-pub use filesystem::{BlockGroups, Filesystem, Groups};
-pub use report::Report;
+pub use filesystem::{BlockGroups, FsMetadata, Groups};
+pub use report::PlacementReport;
 pub use spread::UNEVEN_FROM;
-pub use spread::{Member, Skews, Spread};
+pub use spread::{MemberSpread, Skews, Spread};
 pub use target::{Target, TargetArray};

@@ -5,7 +5,7 @@ use super::target::Target;
 use super::words;
 
 /// Input of the text, JSON and SVG output.
-pub struct Report {
+pub struct PlacementReport {
     /// Filesystem and array.
     pub target: Target,
     /// Sectors by member.
@@ -23,7 +23,7 @@ pub struct Report {
     pub grown: Option<(u32, Skews)>,
 }
 
-impl Report {
+impl PlacementReport {
     /// Computes the figures and sentences, except for `advice` on an uneven layout and `grown`.
     pub fn new(mut target: Target) -> Self {
         let spread = Spread::new(&target.fs, &target.array.geometry, &target.segments);

@@ -1,9 +1,9 @@
 //! Sectors of each origin on each member, and of the inode tables in use. Pure arithmetic on ranges
 //! and a [`Geometry`].
 
-use super::figures::Figures;
-pub use super::figures::{FIXED, Figure, Member};
-use super::filesystem::{BlockGroups, Filesystem, Groups};
+use super::figures::PlacementFigures;
+pub use super::figures::{FIXED, MemberSpread, PlacementFigure};
+use super::filesystem::{BlockGroups, FsMetadata, Groups};
 use crate::address::{ArraySector, FsSector};
 use crate::fs::SectorRange;
 use crate::machine::Segment;
@@ -33,7 +33,7 @@ pub struct Skews {
     /// The worst of its kinds alone: block bitmaps, inode bitmaps, or AG headers, btree roots.
     /// With small chunks they are on different members.
     pub alone: Option<f64>,
-    /// Inodes in use, see [`Member::heads`].
+    /// Inodes in use, see [`MemberSpread::heads`].
     pub inodes: Option<f64>,
 }
 
@@ -48,7 +48,7 @@ impl Skews {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// Members by slot.
-    pub members: Vec<Member>,
+    pub members: Vec<MemberSpread>,
     /// Sectors beyond the end of the array, or outside all segments.
     pub outside: u64,
 }
@@ -56,7 +56,7 @@ pub struct Spread {
 impl Skews {
     /// Skews of a filesystem on an array. Faster than [`Spread::new`], because it counts only what
     /// the skews need.
-    pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
+    pub fn new(fs: &FsMetadata, geometry: &Geometry, segments: &[Segment]) -> Self {
         let figures = fs.figures();
         Spread::count(fs, geometry, segments, figures.allocation_origins).skews(figures)
     }
@@ -65,20 +65,20 @@ impl Skews {
 impl Spread {
     /// Counts every range of `fs`. `segments` is the location of the filesystem's device on the
     /// array, sorted by `fs_sector`.
-    pub fn new(fs: &Filesystem, geometry: &Geometry, segments: &[Segment]) -> Self {
+    pub fn new(fs: &FsMetadata, geometry: &Geometry, segments: &[Segment]) -> Self {
         Self::count(fs, geometry, segments, fs.figures().origins)
     }
 
     /// Counts the ranges of some origins, and the inodes in use.
     fn count(
-        fs: &Filesystem,
+        fs: &FsMetadata,
         geometry: &Geometry,
         segments: &[Segment],
         origins: &[Origin],
     ) -> Self {
         let projection = Projection::new(geometry, segments);
         let disks = geometry.disks() as usize;
-        let mut members = vec![Member::default(); disks];
+        let mut members = vec![MemberSpread::default(); disks];
         let mut outside = 0;
         let mut hits = vec![0; disks];
         let add =
@@ -100,12 +100,12 @@ impl Spread {
         Self { members, outside }
     }
 
-    pub fn skew(&self, figure: impl Fn(&Member) -> u64 + Copy) -> Option<f64> {
+    pub fn skew(&self, figure: impl Fn(&MemberSpread) -> u64 + Copy) -> Option<f64> {
         skew(self.members.iter().map(figure))
     }
 
     /// The skews that decide whether the layout is even. `figures` are those of the filesystem.
-    pub fn skews(&self, figures: &Figures) -> Skews {
+    pub fn skews(&self, figures: &PlacementFigures) -> Skews {
         let alone = figures.alone.iter().filter_map(|&figure| self.skew(figure));
         Skews {
             allocation: self.skew(figures.allocation),
@@ -116,7 +116,7 @@ impl Spread {
 }
 
 /// Inodes in use, assumed.
-fn heads(fs: &Filesystem) -> Vec<SectorRange> {
+fn heads(fs: &FsMetadata) -> Vec<SectorRange> {
     match fs.groups {
         None => Vec::new(),
         Some(Groups::Block(groups)) => table_heads(fs, &groups).collect(),
@@ -126,7 +126,7 @@ fn heads(fs: &Filesystem) -> Vec<SectorRange> {
 
 /// Inode table blocks in use: [`HEAD_BLOCKS`] per group, from the start of each flex group's
 /// tables. Tables are in the order of their groups, and adjacent ones are one range.
-fn table_heads(fs: &Filesystem, groups: &BlockGroups) -> impl Iterator<Item = SectorRange> {
+fn table_heads(fs: &FsMetadata, groups: &BlockGroups) -> impl Iterator<Item = SectorRange> {
     let block_sectors = fs.block_sectors();
     let each = u64::from(groups.table_blocks) * block_sectors;
     let per_flex = u64::from(groups.per_flex.max(1));

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow, bail};
 
 use super::dumpe2fs;
-use super::filesystem::Filesystem;
+use super::filesystem::FsMetadata;
 use super::geometry::{ArrayOptions, fits};
 use crate::address::{ArraySector, FsSector};
 use crate::analysis::units;
@@ -30,7 +30,7 @@ pub struct Target {
     /// Name on the command line, or a description.
     pub name: String,
     /// Layout of the filesystem.
-    pub fs: Filesystem,
+    pub fs: FsMetadata,
     /// Location of the filesystem on the array.
     pub segments: Vec<Segment>,
     pub array: TargetArray,
@@ -106,7 +106,7 @@ impl Target {
     ///
     /// # Errors
     /// If such an array is impossible.
-    pub fn on_array(name: &str, fs: Filesystem, options: &ArrayOptions) -> Result<Self> {
+    pub fn on_array(name: &str, fs: FsMetadata, options: &ArrayOptions) -> Result<Self> {
         let array = TargetArray {
             name: None,
             geometry: options.geometry().map_err(|e| anyhow!(e))?,
@@ -131,7 +131,7 @@ impl Target {
 }
 
 /// Reads the output of dumpe2fs or xfs_info, and returns which it is.
-fn read_text(mut text: impl BufRead) -> Result<(&'static str, Filesystem), String> {
+fn read_text(mut text: impl BufRead) -> Result<(&'static str, FsMetadata), String> {
     let head = text.fill_buf().map_err(|e| e.to_string())?;
     if !xfs::is_printed(&String::from_utf8_lossy(head)) {
         return dumpe2fs::read(text).map(|fs| ("dumpe2fs", fs));
@@ -139,7 +139,7 @@ fn read_text(mut text: impl BufRead) -> Result<(&'static str, Filesystem), Strin
     let mut all = Vec::new();
     text.take(MAX_TEXT).read_to_end(&mut all).map_err(|e| e.to_string())?;
     let geometry = xfs::printed(&String::from_utf8_lossy(&all), None)?;
-    let mut fs = Filesystem::from_xfs(xfs::Layout::from_geometry(geometry));
+    let mut fs = FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(geometry));
     fs.notes.push(
         "xfs_info does not print the place of the log: it is taken to be in the middle group, as \
          after mkfs.xfs"
@@ -149,7 +149,7 @@ fn read_text(mut text: impl BufRead) -> Result<(&'static str, Filesystem), Strin
 }
 
 /// Reads an image, an e2image, or the output of dumpe2fs or xfs_info.
-fn read_file(path: &Path) -> Result<Filesystem> {
+fn read_file(path: &Path) -> Result<FsMetadata> {
     let file = File::open(path).context("cannot be opened")?;
     let mut head = Vec::new();
     (&file).take(HEAD).read_to_end(&mut head).context("cannot be read")?;
@@ -167,7 +167,7 @@ fn read_file(path: &Path) -> Result<Filesystem> {
         );
     }
     match identify(&file) {
-        Ok(Some(FsKind::Xfs)) => return Ok(Filesystem::from_xfs(xfs::Layout::read(&file)?)),
+        Ok(Some(FsKind::Xfs)) => return Ok(FsMetadata::from_xfs(xfs::XfsLayout::read(&file)?)),
         Ok(Some(FsKind::Partitioned)) => {
             let found = fs::partitions(&file).ok().flatten().unwrap_or_default();
             bail!("{}", partitioned(&found));
@@ -175,9 +175,9 @@ fn read_file(path: &Path) -> Result<Filesystem> {
         _ => {}
     }
     if !is_e2image(&file) {
-        return Ok(Filesystem::new(ext4::Layout::read(&file)?));
+        return Ok(FsMetadata::new(ext4::Ext4Layout::read(&file)?));
     }
-    let mut fs = Filesystem::new(ext4::Layout::read(&E2Image::open(&file)?)?);
+    let mut fs = FsMetadata::new(ext4::Ext4Layout::read(&E2Image::open(&file)?)?);
     // An e2image lacks the extent blocks of inodes.
     let before = fs.notes.len();
     fs.notes.retain(|note| !note.contains(NOT_IN_E2IMAGE));
@@ -267,7 +267,7 @@ fn find_device(name: &str) -> Result<Target> {
     let stack = fs.stack.iter();
     notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
     let layout = topology.layouts.remove(&dev);
-    let fs = layout.and_then(Filesystem::from_layout).context("no layout")?;
+    let fs = layout.and_then(FsMetadata::from_layout).context("no layout")?;
     if fits(&target_array.geometry, fs.block_size).is_err() {
         notes.push(format!(
             "chunks are not a multiple of the block of {} bytes: some blocks are on two members",

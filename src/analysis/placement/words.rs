@@ -7,7 +7,7 @@ use super::agsize;
 use super::filesystem::Groups;
 use super::search::Candidate;
 use super::spread::UNEVEN_FROM;
-use super::spread::{Figure, Spread, skew};
+use super::spread::{PlacementFigure, Spread, skew};
 use super::target::Target;
 use crate::analysis::units;
 use crate::raid::Level;
@@ -16,7 +16,7 @@ use crate::raid::Level;
 const FEW: u64 = 2;
 
 /// An uneven figure, and the slots with more than 1.2 times the mean.
-pub struct Uneven {
+pub struct UnevenFigure {
     name: &'static str,
     /// True for the inodes in use, false for the allocation metadata.
     inodes: bool,
@@ -39,7 +39,7 @@ fn threshold(n: u64, disks: u64) -> f64 {
 }
 
 /// Uneven figures.
-pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
+pub fn uneven(target: &Target, spread: &Spread) -> Vec<UnevenFigure> {
     let disks = spread.members.len();
     let figures = target.fs.figures();
     // The bitmaps of a flex group are adjacent, and so are its inodes in use. The same holds for an
@@ -52,7 +52,7 @@ pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
             ideal.map_or(f64::INFINITY, |ideal| ideal * UNEVEN_FROM)
         }
     });
-    let uneven = |(inodes, figure): (bool, Figure)| {
+    let uneven = |(inodes, figure): (bool, PlacementFigure)| {
         let values: Vec<u64> = spread.members.iter().map(figure).collect();
         let skew = skew(values.iter().copied()).filter(|&s| s >= from)?;
         let sum: u64 = values.iter().sum();
@@ -60,7 +60,7 @@ pub fn uneven(target: &Target, spread: &Spread) -> Vec<Uneven> {
         let slots: Vec<usize> =
             (0..disks).filter(|&slot| values[slot] as f64 > mean * 1.2).collect();
         let on_slots: u64 = slots.iter().map(|&slot| values[slot]).sum();
-        Some(Uneven {
+        Some(UnevenFigure {
             name: figures.names[usize::from(inodes)],
             inodes,
             skew,
@@ -104,7 +104,7 @@ fn share(share: f64) -> String {
 }
 
 /// One sentence on the uneven figures, or stating that there are none.
-pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
+pub fn headline(target: &Target, spread: &Spread, uneven: &[UnevenFigure]) -> String {
     let geometry = &target.array.geometry;
     if spread.members.len() < 2 {
         return match geometry.level() {
@@ -148,7 +148,7 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[Uneven]) -> String {
 }
 
 /// The reason why the layout is uneven, if groups are a whole number of chunks apart.
-pub fn why(target: &Target, spread: &Spread, uneven: &[Uneven]) -> Option<String> {
+pub fn why(target: &Target, spread: &Spread, uneven: &[UnevenFigure]) -> Option<String> {
     if uneven.is_empty() {
         return None;
     }

@@ -10,4 +10,4 @@
 pub mod filter;
 pub mod sums;
 
-pub use sums::{Profile, Stack};
+pub use sums::{Profile, ProfileStack};

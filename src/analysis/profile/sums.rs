@@ -15,7 +15,7 @@ const THREADS: usize = 1 << 14;
 
 /// Functions from the outermost to the innermost, with a hash for fast comparison.
 #[derive(Debug)]
-pub struct Stack {
+pub struct ProfileStack {
     names: Box<[Arc<str>]>,
     hash: u64,
     /// True if it contains the allocator.
@@ -26,7 +26,7 @@ pub struct Stack {
     hook: bool,
 }
 
-impl Stack {
+impl ProfileStack {
     /// A stack of functions with their modules, the outermost first.
     pub fn new<'a>(functions: impl IntoIterator<Item = (Arc<str>, Option<&'a str>)>) -> Self {
         let (names, modules): (Vec<Arc<str>>, Vec<_>) = functions.into_iter().unzip();
@@ -60,15 +60,15 @@ impl Stack {
     }
 }
 
-impl PartialEq for Stack {
+impl PartialEq for ProfileStack {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other) || self.hash == other.hash && self.names == other.names
     }
 }
 
-impl Eq for Stack {}
+impl Eq for ProfileStack {}
 
-impl Hash for Stack {
+impl Hash for ProfileStack {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.hash);
     }
@@ -85,7 +85,7 @@ struct Busy {
 }
 
 impl Busy {
-    fn add(&mut self, stack: &Stack, samples: u64) {
+    fn add(&mut self, stack: &ProfileStack, samples: u64) {
         self.all += samples;
         self.hooks += if stack.hook { samples } else { 0 };
         if stack.allocator {
@@ -121,13 +121,13 @@ impl Busy {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct OneCpu {
+struct CpuSamples {
     idle: u64,
     lost: u64,
     busy: Busy,
 }
 
-impl OneCpu {
+impl CpuSamples {
     /// Number of timer ticks. Lost samples were busy.
     fn ticks(&self) -> u64 {
         self.idle + self.lost + self.busy.all
@@ -143,19 +143,26 @@ impl OneCpu {
 /// Samples of one or more intervals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    cpus: BTreeMap<u32, OneCpu>,
+    cpus: BTreeMap<u32, CpuSamples>,
     /// Latest comm and samples by thread id.
     threads: HashMap<u32, (Vec<u8>, Busy)>,
     /// Samples of threads beyond [`THREADS`].
     unlisted: u64,
-    stacks: HashMap<(Vec<u8>, Arc<Stack>), u64>,
+    stacks: HashMap<(Vec<u8>, Arc<ProfileStack>), u64>,
     /// Samples of stacks beyond [`STACKS`].
     other: u64,
 }
 
 impl Profile {
     /// Adds a sample of a thread on a CPU, and its stack if `keep` is true.
-    pub fn sample(&mut self, cpu: u32, pid: u32, comm: &[u8], stack: &Arc<Stack>, keep: bool) {
+    pub fn sample(
+        &mut self,
+        cpu: u32,
+        pid: u32,
+        comm: &[u8],
+        stack: &Arc<ProfileStack>,
+        keep: bool,
+    ) {
         self.cpus.entry(cpu).or_default().busy.add(stack, 1);
         match self.thread(pid) {
             Some((name, busy)) => {
@@ -192,7 +199,7 @@ impl Profile {
     }
 
     /// Adds samples of a stack, to no CPU and no thread.
-    pub fn add_stack(&mut self, comm: &[u8], stack: &Arc<Stack>, samples: u64) {
+    pub fn add_stack(&mut self, comm: &[u8], stack: &Arc<ProfileStack>, samples: u64) {
         let key = (comm.to_vec(), Arc::clone(stack));
         if let Some(n) = self.stacks.get_mut(&key) {
             *n += samples;
@@ -239,7 +246,7 @@ impl Profile {
     /// Sum over all CPUs. `possible` is the number of ticks: idle, busy, lost, and those added by
     /// [`Profile::fill`].
     pub fn cpu(&self) -> Cpu {
-        let mut all = OneCpu::default();
+        let mut all = CpuSamples::default();
         for cpu in self.cpus.values() {
             all.idle += cpu.idle;
             all.lost += cpu.lost;
@@ -258,7 +265,7 @@ impl Profile {
     /// busiest. `possible` is the number of ticks of one CPU, the maximum of a thread. Id 0:
     /// softirqs on otherwise idle CPUs.
     pub fn on_cpu(&self) -> Vec<(u32, Vec<u8>, Cpu)> {
-        let one = self.cpus.values().map(OneCpu::ticks).max().unwrap_or(0);
+        let one = self.cpus.values().map(CpuSamples::ticks).max().unwrap_or(0);
         let mut all: Vec<_> = self
             .threads
             .iter()
@@ -283,7 +290,7 @@ impl Profile {
     }
 
     /// Stacks that were kept: comm (untrusted), stack, samples; unordered.
-    pub fn stacks(&self) -> impl Iterator<Item = (&[u8], &Stack, u64)> {
+    pub fn stacks(&self) -> impl Iterator<Item = (&[u8], &ProfileStack, u64)> {
         self.stacks.iter().map(|((comm, stack), &samples)| (comm.as_slice(), &**stack, samples))
     }
 
@@ -299,11 +306,11 @@ pub(crate) mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Profile, STACKS, Stack};
+    use super::{Profile, ProfileStack, STACKS};
 
     /// Parses `root;leaf`.
-    pub fn stack(names: &str) -> Arc<Stack> {
-        Arc::new(Stack::new(names.split(';').map(|n| (n.into(), None))))
+    pub fn stack(names: &str) -> Arc<ProfileStack> {
+        Arc::new(ProfileStack::new(names.split(';').map(|n| (n.into(), None))))
     }
 
     /// A profile of samples: CPU, thread, comm, stack and count.

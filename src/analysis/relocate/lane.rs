@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 
 use super::side::Side;
 use crate::address::ArraySector;
-use crate::analysis::traffic::Sum;
+use crate::analysis::traffic::IoSum;
 use crate::origin::{Op, Origin};
 use crate::raid::Geometry;
 
 /// Requests on a member. Bytes count under their own origin, a request under that of its first
 /// bio.
 #[derive(Clone, Debug, Default)]
-pub struct Member {
-    pub io: BTreeMap<(Origin, Op), Sum>,
+pub struct MemberLoad {
+    pub io: BTreeMap<(Origin, Op), IoSum>,
     /// Sum of the device times of the requests, µs.
     pub device_us: u64,
 }
 
-impl Member {
+impl MemberLoad {
     /// Adds bytes of an origin, and a request that begins with them.
     pub fn add(&mut self, io: (Origin, Op), is_request: bool, bytes: u64, device_us: u64) {
         self.io.entry(io).or_default().add(is_request.into(), bytes);
@@ -28,7 +28,7 @@ impl Member {
     }
 
     /// Sum of an origin and operation.
-    pub fn sum(&self, io: (Origin, Op)) -> Sum {
+    pub fn sum(&self, io: (Origin, Op)) -> IoSum {
         self.io.get(&io).copied().unwrap_or_default()
     }
 
@@ -46,7 +46,7 @@ impl Member {
 
 /// Sectors of one origin that follow each other, of a recorded request.
 #[derive(Clone, Copy, Debug)]
-pub struct Piece {
+pub struct RequestPiece {
     pub op: Op,
     pub origin: Origin,
     /// First sector in the filesystem; for `parity`, of data of the stripe.
@@ -73,14 +73,14 @@ pub struct Lane<'a> {
     device_us: u64,
     /// Last request of each member, and the sector after it.
     ends: Vec<(u64, u64)>,
-    pub members: Vec<Member>,
+    pub members: Vec<MemberLoad>,
 }
 
 impl<'a> Lane<'a> {
     pub fn new(today: &'a Side, planned: &'a Side, geometry: &'a Geometry, start: u64) -> Self {
         let disks = geometry.disks() as usize;
         let ends = vec![(0, 0); disks];
-        let members = vec![Member::default(); disks];
+        let members = vec![MemberLoad::default(); disks];
         Self { today, planned, geometry, start, request: 0, device_us: 0, ends, members }
     }
 
@@ -91,7 +91,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Adds a piece of the current request. Returns the bytes that have no place.
-    pub fn add(&mut self, piece: Piece) -> u64 {
+    pub fn add(&mut self, piece: RequestPiece) -> u64 {
         let (mut at, end) = (piece.sector, piece.sector.saturating_add(piece.sectors));
         // Any order of turns that does not repeat with the groups.
         let turn = self.request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -110,7 +110,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Adds sectors of a chunk. Returns false if they are after the end of the array.
-    fn put(&mut self, piece: Piece, sector: u64, sectors: u64) -> bool {
+    fn put(&mut self, piece: RequestPiece, sector: u64, sectors: u64) -> bool {
         let sector = ArraySector(sector);
         let mut places = self.geometry.copies(sector);
         if places.is_empty() {

@@ -8,5 +8,5 @@ mod side;
 #[cfg(test)]
 mod tests;
 
-pub use lane::{Lane, Member, Piece};
+pub use lane::{Lane, MemberLoad, RequestPiece};
 pub use side::Side;

@@ -7,7 +7,7 @@
 //! without a fixed place among the free ones. Structures of the whole filesystem, such as the
 //! journal, keep their offset.
 
-use crate::analysis::placement::{Filesystem, Groups};
+use crate::analysis::placement::{FsMetadata, Groups};
 use crate::mke2fs::MAX_GROUPS;
 use crate::origin::Origin;
 
@@ -18,7 +18,7 @@ const TURNS: u64 = 64;
 
 /// Sectors that follow each other and have the same kind.
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct SectorRun {
     first: u64,
     count: u64,
     kind: Origin,
@@ -30,9 +30,9 @@ struct Span {
 #[derive(Clone, Debug)]
 pub struct Side {
     /// Sorted, without gaps.
-    spans: Vec<Span>,
+    spans: Vec<SectorRun>,
     /// The same spans by kind.
-    kinds: Vec<Vec<Span>>,
+    kinds: Vec<Vec<SectorRun>>,
     /// Sectors of each kind in a group; 0 if they belong to the whole filesystem.
     each: Vec<u64>,
     sectors: u64,
@@ -49,7 +49,7 @@ impl Side {
     ///
     /// # Errors
     /// The filesystem has impossible groups, or bitmaps or inode tables are missing.
-    pub fn new(fs: &Filesystem) -> Result<Self, String> {
+    pub fn new(fs: &FsMetadata) -> Result<Self, String> {
         let block = fs.block_sectors().max(1);
         let (count, first, blocks, per_flex) = match fs.groups {
             Some(Groups::Block(g)) => {
@@ -102,7 +102,7 @@ impl Side {
         let first = self.spans.last().map_or(0, |s| s.first + s.count);
         let count = end.min(self.sectors).saturating_sub(first);
         if count > 0 {
-            let span = Span { first, count, kind, rank: self.total(kind) };
+            let span = SectorRun { first, count, kind, rank: self.total(kind) };
             self.spans.push(span);
             self.kinds[kind as usize].push(span);
         }

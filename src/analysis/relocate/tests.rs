@@ -3,9 +3,9 @@ use std::sync::Mutex;
 
 use proptest::prelude::*;
 
-use super::{Lane, Member, Piece, Side};
+use super::{Lane, MemberLoad, RequestPiece, Side};
 use crate::address::{ArraySector, FsSector};
-use crate::analysis::placement::{BlockGroups, Filesystem, Groups};
+use crate::analysis::placement::{BlockGroups, FsMetadata, Groups};
 use crate::fs::SectorRange;
 use crate::fs::xfs;
 use crate::machine::mkfs_xfs;
@@ -26,25 +26,25 @@ fn options(group: Option<u32>, flex: Option<u32>, packed: bool) -> Options {
     }
 }
 
-fn ext4(options: &Options, bytes: u64) -> Filesystem {
-    Filesystem::new(plan(bytes, 512 << 10, options, &Conf::compiled_in()).unwrap())
+fn ext4(options: &Options, bytes: u64) -> FsMetadata {
+    FsMetadata::new(plan(bytes, 512 << 10, options, &Conf::compiled_in()).unwrap())
 }
 
-fn side(fs: &Filesystem) -> Side {
+fn side(fs: &FsMetadata) -> Side {
     Side::new(fs).unwrap()
 }
 
 /// An XFS of 64 GiB. mkfs.xfs is asked once for each of the few options.
-fn xfs(options: &str) -> Filesystem {
-    static MADE: Mutex<BTreeMap<String, xfs::Geometry>> = Mutex::new(BTreeMap::new());
-    let device = mkfs_xfs::Device { bytes: BYTES, chunk: 512 << 10, disks: 7, sector: 512 };
-    let plan = || mkfs_xfs::Options::parse(options).unwrap().plan(device).unwrap();
+fn xfs(options: &str) -> FsMetadata {
+    static MADE: Mutex<BTreeMap<String, xfs::XfsGeometry>> = Mutex::new(BTreeMap::new());
+    let device = mkfs_xfs::MkfsDevice { bytes: BYTES, chunk: 512 << 10, disks: 7, sector: 512 };
+    let plan = || mkfs_xfs::XfsOptions::parse(options).unwrap().plan(device).unwrap();
     let geometry = MADE.lock().unwrap().entry(options.to_owned()).or_insert_with(plan).clone();
-    Filesystem::from_xfs(xfs::Layout::from_geometry(geometry))
+    FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(geometry))
 }
 
 /// ext4 with options that differ in every way the translation depends on, of several sizes.
-fn any_ext4() -> impl Strategy<Value = Filesystem> {
+fn any_ext4() -> impl Strategy<Value = FsMetadata> {
     let group = prop::option::of(prop_oneof![Just(32744), Just(8192), Just(32752)]);
     let flex = prop::option::of(prop_oneof![Just(1), Just(2), Just(4), Just(8), Just(64)]);
     let block_size = prop_oneof![Just(None), Just(Some(1024))];
@@ -55,7 +55,7 @@ fn any_ext4() -> impl Strategy<Value = Filesystem> {
     })
 }
 
-fn any_xfs() -> impl Strategy<Value = Filesystem> {
+fn any_xfs() -> impl Strategy<Value = FsMetadata> {
     let sizes = vec!["", "-d agcount=11", "-d agcount=29", "-d noalign", "-d agcount=16"];
     let logs =
         vec!["", "-l agnum=0,size=128m", "-l size=64m", "-l agnum=3", "-l logdev=x,size=64m"];
@@ -64,13 +64,13 @@ fn any_xfs() -> impl Strategy<Value = Filesystem> {
 }
 
 /// Origin of a sector; `FileData` if the sector has no fixed purpose.
-fn kind(fs: &Filesystem, sector: u64) -> Origin {
+fn kind(fs: &FsMetadata, sector: u64) -> Origin {
     let after = fs.ranges.partition_point(|r| r.first.0 <= sector);
     let range = after.checked_sub(1).map(|i| fs.ranges[i]);
     range.filter(|r| sector < r.end().0).map_or(Origin::FileData, |r| r.origin)
 }
 
-fn keeps_every_sector(fs: &Filesystem, sectors: Vec<u64>, turn: u64) {
+fn keeps_every_sector(fs: &FsMetadata, sectors: Vec<u64>, turn: u64) {
     let side = side(fs);
     // The boot block belongs to no group.
     for sector in sectors.into_iter().filter(|s| (2..fs.bytes() / 512).contains(s)) {
@@ -80,7 +80,7 @@ fn keeps_every_sector(fs: &Filesystem, sectors: Vec<u64>, turn: u64) {
     }
 }
 
-fn keeps_kinds(today: &Filesystem, then: &Filesystem, sectors: Vec<u64>, turn: u64) {
+fn keeps_kinds(today: &FsMetadata, then: &FsMetadata, sectors: Vec<u64>, turn: u64) {
     let sides = [today, then].map(side);
     for sector in sectors.into_iter().filter(|s| *s < today.bytes() / 512) {
         let (place, run) = sides[0].place(&sides[1], sector, turn);
@@ -158,7 +158,7 @@ proptest! {
             }
         }
         let members = laid(&geometry, &[&[data(Op::Write, sector, sectors)]]);
-        prop_assert_eq!(members.iter().map(Member::bytes).collect::<Vec<_>>(), want);
+        prop_assert_eq!(members.iter().map(MemberLoad::bytes).collect::<Vec<_>>(), want);
     }
 
     #[test]
@@ -207,7 +207,7 @@ proptest! {
 
 #[test]
 fn incomplete_filesystems_are_refused() {
-    let refused = |change: fn(&mut Filesystem)| {
+    let refused = |change: fn(&mut FsMetadata)| {
         let mut fs = ext4(&Options::default(), BYTES);
         change(&mut fs);
         Side::new(&fs).unwrap_err()
@@ -218,7 +218,7 @@ fn incomplete_filesystems_are_refused() {
 }
 
 /// First sector of the structures of a group, or of its free sectors.
-fn first(fs: &Filesystem, of: Origin, group: u64) -> u64 {
+fn first(fs: &FsMetadata, of: Origin, group: u64) -> u64 {
     let (groups, size) = (fs.block_groups().unwrap(), fs.block_sectors());
     let ranges = fs.ranges.iter().filter(|r| r.origin == of);
     let mut sectors = ranges.flat_map(|r| (r.first.0..r.end().0).step_by(size as usize));
@@ -246,7 +246,7 @@ fn a_block_keeps_its_group_and_its_offset() {
         }
     }
     let journal =
-        |fs: &Filesystem| fs.ranges.iter().find(|r| r.origin == Origin::Journal).unwrap().first.0;
+        |fs: &FsMetadata| fs.ranges.iter().find(|r| r.origin == Origin::Journal).unwrap().first.0;
     assert_eq!(place(journal(&fs[0]) + 800, 5), journal(&fs[1]) + 800);
 }
 
@@ -260,8 +260,8 @@ fn geometry(level: Level, disks: u32, chunk_sectors: u32) -> Geometry {
     Geometry::new(&Params { level, layout, disks, chunk_sectors, member_sectors }).unwrap()
 }
 
-fn data(op: Op, sector: u64, sectors: u64) -> Piece {
-    Piece { op, origin: Origin::FileData, sector, sectors, parity: None, is_request: true }
+fn data(op: Op, sector: u64, sectors: u64) -> RequestPiece {
+    RequestPiece { op, origin: Origin::FileData, sector, sectors, parity: None, is_request: true }
 }
 
 /// A filesystem without structures.
@@ -272,7 +272,7 @@ fn plain() -> Side {
 }
 
 /// Members after requests of these pieces.
-fn laid(geometry: &Geometry, requests: &[&[Piece]]) -> Vec<Member> {
+fn laid(geometry: &Geometry, requests: &[&[RequestPiece]]) -> Vec<MemberLoad> {
     let side = plain();
     let mut lane = Lane::new(&side, &side, geometry, 0);
     for pieces in requests {
@@ -282,13 +282,13 @@ fn laid(geometry: &Geometry, requests: &[&[Piece]]) -> Vec<Member> {
     lane.members
 }
 
-fn requests(members: &[Member], op: Op) -> Vec<u64> {
+fn requests(members: &[MemberLoad], op: Op) -> Vec<u64> {
     members.iter().map(|member| member.requests(op)).collect()
 }
 
 #[test]
 fn parity_and_pre_reads_are_in_the_stripe_of_the_data() {
-    let piece = |origin, op, parity| Piece { origin, parity, ..data(op, 0, 8) };
+    let piece = |origin, op, parity| RequestPiece { origin, parity, ..data(op, 0, 8) };
     // Parity, the read of parity, the read of the block after it.
     let pieces = [
         piece(Origin::Parity, Op::Write, Some(0)),
@@ -296,11 +296,11 @@ fn parity_and_pre_reads_are_in_the_stripe_of_the_data() {
         piece(Origin::RmwRead, Op::Read, Some(1)),
     ];
     for stripe in 0..8 {
-        let moved = pieces.map(|piece| Piece { sector: stripe * 3 * 64, ..piece });
+        let moved = pieces.map(|piece| RequestPiece { sector: stripe * 3 * 64, ..piece });
         let raid5 = geometry(Level::Raid5, 4, 64);
         let members = laid(&raid5, &[&moved[..1], &moved[1..2], &moved[2..]]);
         let p = raid5.parity(ArraySector(stripe * 3 * 64)).unwrap().p as usize;
-        let bytes: Vec<u64> = members.iter().map(Member::bytes).collect();
+        let bytes: Vec<u64> = members.iter().map(MemberLoad::bytes).collect();
         let want = |slot: usize| match (slot + 4 - p) % 4 {
             0 => 8192,
             1 => 4096,
@@ -311,7 +311,7 @@ fn parity_and_pre_reads_are_in_the_stripe_of_the_data() {
     // Q is written and read like P; other levels have no parity.
     let bytes = |level| -> u64 {
         let members = laid(&geometry(level, 4, 64), &[&pieces[..1], &pieces[1..2], &pieces[2..]]);
-        members.iter().map(Member::bytes).sum()
+        members.iter().map(MemberLoad::bytes).sum()
     };
     assert_eq!(bytes(Level::Raid6), 5 * 4096);
     assert_eq!(bytes(Level::Raid0), 0);
@@ -327,7 +327,8 @@ fn a_request_remains_one_where_its_chunks_follow_each_other() {
     // Its device time counts once.
     assert_eq!(members[0].device_us, 100);
     // A part has the origin of a later bio of the request.
-    let part = Piece { origin: Origin::Directory, is_request: false, ..data(Op::Write, 8, 8) };
+    let part =
+        RequestPiece { origin: Origin::Directory, is_request: false, ..data(Op::Write, 8, 8) };
     let members = laid(&raid0, &[&[data(Op::Write, 0, 8), part]]);
     assert_eq!(members[0].sum((Origin::Directory, Op::Write)).requests, 0);
     assert_eq!(members[0].sum((Origin::Directory, Op::Write)).bytes, 4096);
@@ -360,12 +361,12 @@ fn what_has_no_place_is_counted() {
     let mut lane = Lane::new(&plain, &plain, &small, 0);
     let end = small.array_sectors();
     assert_eq!(lane.add(data(Op::Write, end - 8, 16)), 8 * 512);
-    assert_eq!(lane.members.iter().map(Member::bytes).sum::<u64>(), 8 * 512);
+    assert_eq!(lane.members.iter().map(MemberLoad::bytes).sum::<u64>(), 8 * 512);
     // The planned log is on another device.
     let all = ["", "-l logdev=x,size=64m"].map(xfs);
     let log = all[0].ranges.iter().find(|r| r.origin == Origin::Journal).unwrap().first.0;
     let [today, then] = [side(&all[0]), side(&all[1])];
     let geometry = geometry(Level::Raid0, 4, 64);
     let mut lane = Lane::new(&today, &then, &geometry, 0);
-    assert_eq!(lane.add(Piece { origin: Origin::Journal, ..data(Op::Write, log, 8) }), 4096);
+    assert_eq!(lane.add(RequestPiece { origin: Origin::Journal, ..data(Op::Write, log, 8) }), 4096);
 }

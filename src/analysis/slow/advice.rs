@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Kind, LockWait};
-use super::names::{Names, Slow};
+use super::event::{LockWait, OperationKind};
+use super::names::{Names, SlowOperation};
 use super::phase::Phase;
 use super::sentence::sentence;
-use super::waterfall::Part;
+use super::waterfall::PhaseTime;
 use crate::advice::quote::quote;
 use crate::advice::slow::{self, Advice, DirtyLimits, IoLimit, MdSettings};
 use crate::machine::topology::device_path;
@@ -20,7 +20,7 @@ const SLOWER: u64 = 4;
 
 /// Facts about the host.
 #[derive(Clone, Debug, Default)]
-pub struct Facts {
+pub struct HostFacts {
     /// Version of the kernel, for locks that cannot be probed; (0, 0) if unknown.
     pub version: (u32, u32),
     /// Settings by array name.
@@ -35,7 +35,7 @@ pub struct Facts {
 
 /// Advice and the operation that shows the need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Found {
+pub struct PhaseAdvice {
     /// Phase that the advice shortens.
     pub phase: Phase,
     #[serde(flatten)]
@@ -45,8 +45,8 @@ pub struct Found {
 }
 
 /// Advice for `operations`, which are sorted longest first. Gives each advice once.
-pub fn find(operations: &[Slow], names: &Names, facts: &Facts) -> Vec<Found> {
-    let mut found: Vec<Found> = Vec::new();
+pub fn find(operations: &[SlowOperation], names: &Names, facts: &HostFacts) -> Vec<PhaseAdvice> {
+    let mut found: Vec<PhaseAdvice> = Vec::new();
     for slow in operations {
         let total = slow.operation.total_ns().max(1) as f64;
         for (phase, part) in &slow.waterfall.parts {
@@ -57,14 +57,20 @@ pub fn find(operations: &[Slow], names: &Names, facts: &Facts) -> Vec<Found> {
                 continue;
             };
             if !found.iter().any(|f| f.advice == advice) {
-                found.push(Found { phase: *phase, advice, evidence: sentence(slow, names) });
+                found.push(PhaseAdvice { phase: *phase, advice, evidence: sentence(slow, names) });
             }
         }
     }
     found
 }
 
-fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> Option<Advice> {
+fn one(
+    phase: Phase,
+    part: &PhaseTime,
+    slow: &SlowOperation,
+    names: &Names,
+    facts: &HostFacts,
+) -> Option<Advice> {
     let array = slow.array.as_deref()?;
     let md = facts.arrays.get(array);
     let mount = facts.mounts.get(&slow.operation.dev);
@@ -98,7 +104,9 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
         Phase::LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
         Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
         Phase::OwnData => io_limit('w', part, slow, facts),
-        Phase::DirectIo if slow.operation.kind == Kind::Write => io_limit('w', part, slow, facts),
+        Phase::DirectIo if slow.operation.kind == OperationKind::Write => {
+            io_limit('w', part, slow, facts)
+        }
         Phase::DirectIo | Phase::DataRead => io_limit('r', part, slow, facts),
         Phase::Throttled => Some(slow::throttled(&facts.dirty)),
         Phase::IoCost => Some(slow::cgroup_limit("io.cost", "io.[cw]*", slow.operation.task.pid)),
@@ -111,14 +119,14 @@ fn one(phase: Phase, part: &Part, slow: &Slow, names: &Names, facts: &Facts) -> 
 }
 
 /// True if the advice on an operation depends on the limit of its task's cgroup.
-pub fn can_be_limited(slow: &Slow) -> bool {
+pub fn can_be_limited(slow: &SlowOperation) -> bool {
     let phases = [Phase::OwnData, Phase::DirectIo, Phase::DataRead];
     phases.iter().any(|p| slow.waterfall.parts.contains_key(p))
 }
 
 /// The limits of the task's cgroup on reads (`r`) or writes (`w`), if no request of a member took
 /// half of the phase.
-fn io_limit(of: char, part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice> {
+fn io_limit(of: char, part: &PhaseTime, slow: &SlowOperation, facts: &HostFacts) -> Option<Advice> {
     let limit = facts.io_limits.get(&slow.operation.task.pid)?;
     let words = limit.limits.split(' ').filter(|word| word.starts_with(of));
     let limits = words.collect::<Vec<_>>().join(" ");
@@ -130,11 +138,11 @@ fn io_limit(of: char, part: &Part, slow: &Slow, facts: &Facts) -> Option<Advice>
     (2 * longest < part.ns).then(|| slow::io_limit(&limit))
 }
 
-fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
+fn lock(lock: &LockWait, facts: &HostFacts) -> Option<Advice> {
     if lock.flags.xfs {
         return xfs_lock(lock);
     }
-    if lock.kind != Some(Kind::Write) || !lock.flags.direct {
+    if lock.kind != Some(OperationKind::Write) || !lock.flags.direct {
         return None;
     }
     if lock.flags.extends {
@@ -152,23 +160,23 @@ fn lock(lock: &LockWait, facts: &Facts) -> Option<Advice> {
 fn xfs_lock(lock: &LockWait) -> Option<Advice> {
     let flags = lock.flags;
     match (lock.kind?, flags.direct) {
-        (Kind::Write, true) if flags.extends => Some(slow::xfs_writes_after_end()),
-        (Kind::Write, true) if flags.unaligned => Some(slow::xfs_unaligned_writes()),
-        (Kind::Write, false) => Some(slow::xfs_buffered_writes()),
+        (OperationKind::Write, true) if flags.extends => Some(slow::xfs_writes_after_end()),
+        (OperationKind::Write, true) if flags.unaligned => Some(slow::xfs_unaligned_writes()),
+        (OperationKind::Write, false) => Some(slow::xfs_buffered_writes()),
         _ => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DirtyLimits, Facts, Found, IoLimit, MdSettings, Phase, find};
-    use crate::analysis::slow::event::{Flags, Kind, LockWait};
+    use super::{DirtyLimits, HostFacts, IoLimit, MdSettings, Phase, PhaseAdvice, find};
+    use crate::analysis::slow::event::{LockWait, OperationFlags, OperationKind};
     use crate::analysis::slow::fixture::{FS, MS, SDC, interval};
-    use crate::analysis::slow::names::Slow;
+    use crate::analysis::slow::names::SlowOperation;
     use crate::analysis::slow::snapshot::SlowSnapshot;
 
-    fn facts(options: &str) -> Facts {
-        let mut facts = Facts { version: (6, 1), ..Facts::default() };
+    fn facts(options: &str) -> HostFacts {
+        let mut facts = HostFacts { version: (6, 1), ..HostFacts::default() };
         let mount = ("/srv/it's".to_owned(), options.to_owned());
         facts.mounts.insert(FS, mount);
         let md = MdSettings {
@@ -194,7 +202,7 @@ mod tests {
         s
     }
 
-    fn advised(s: &SlowSnapshot, options: &str) -> Vec<Found> {
+    fn advised(s: &SlowSnapshot, options: &str) -> Vec<PhaseAdvice> {
         find(&s.operations, &s.names, &facts(options))
     }
 
@@ -227,27 +235,30 @@ mod tests {
     fn a_lock_has_the_advice_for_its_holder() {
         let mut s = only(Phase::InodeLock);
         let mut with = |flags| {
-            let op: &mut Slow = &mut s.operations[0];
-            op.operation.lock = LockWait { kind: Some(Kind::Write), flags, ..LockWait::default() };
+            let op: &mut SlowOperation = &mut s.operations[0];
+            op.operation.lock =
+                LockWait { kind: Some(OperationKind::Write), flags, ..LockWait::default() };
             text(&s)
         };
-        let direct = Flags { direct: true, ..Flags::default() };
-        assert_eq!(with(Flags::default()), "");
+        let direct = OperationFlags { direct: true, ..OperationFlags::default() };
+        assert_eq!(with(OperationFlags::default()), "");
         let extends = true;
-        assert!(with(Flags { extends, ..direct }).contains("allocate the file ahead"));
+        assert!(with(OperationFlags { extends, ..direct }).contains("allocate the file ahead"));
         let unaligned = true;
-        assert!(with(Flags { unaligned, ..direct }).contains("align direct writes"));
+        assert!(with(OperationFlags { unaligned, ..direct }).contains("align direct writes"));
         let security = true;
-        assert_eq!(with(Flags { security, ..direct }), "");
+        assert_eq!(with(OperationFlags { security, ..direct }), "");
         assert!(with(direct).contains("write new files once"));
         let xfs = true;
         assert!(
-            with(Flags { xfs, ..Flags::default() }).contains("write the file in smaller pieces")
+            with(OperationFlags { xfs, ..OperationFlags::default() })
+                .contains("write the file in smaller pieces")
         );
-        let direct = Flags { xfs, ..direct };
-        assert!(with(Flags { extends, ..direct }).contains("without gaps"));
+        let direct = OperationFlags { xfs, ..direct };
+        assert!(with(OperationFlags { extends, ..direct }).contains("without gaps"));
         assert!(
-            with(Flags { unaligned, ..direct }).contains("that are not written yet or at the end")
+            with(OperationFlags { unaligned, ..direct })
+                .contains("that are not written yet or at the end")
         );
         assert_eq!(with(direct), "");
     }
@@ -287,7 +298,7 @@ mod tests {
     /// Values that are already beyond the advised ones: the advice must not reverse them.
     #[test]
     fn advice_begins_at_the_current_settings() {
-        let commands = |s: &SlowSnapshot, facts: &Facts| -> Vec<String> {
+        let commands = |s: &SlowSnapshot, facts: &HostFacts| -> Vec<String> {
             let found = find(&s.operations, &s.names, facts);
             found.into_iter().flat_map(|f| f.advice.commands).collect()
         };
@@ -369,7 +380,7 @@ mod tests {
         assert!(find(&s.operations, &s.names, &facts).is_empty());
         let part = s.operations[0].waterfall.parts.get_mut(&Phase::OwnData).unwrap();
         (part.culprit.member, part.culprit.other_members_ns) = (None, 0);
-        assert!(find(&s.operations, &s.names, &Facts::default()).is_empty());
+        assert!(find(&s.operations, &s.names, &HostFacts::default()).is_empty());
         let found = find(&s.operations, &s.names, &facts);
         assert_eq!(
             found[0].advice.commands,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::event::{Commit, MemberIo, Stack, State};
+use super::event::{Commit, CommitState, MemberIo, Stack};
 use super::phase::{self, Phase, plain};
 
 /// Cuts a wait from `from` to `to` into consecutive pieces: (phase, length in ns, index of the
@@ -22,12 +22,12 @@ pub fn cut(
         c.start_ns().is_some_and(|start| start < to) && c.end_ns().is_some_and(|end| end > from)
     };
     let among: Vec<usize> = (0..commits.len()).filter(|&i| overlaps(commits[i])).collect();
-    let is_done = |i: &usize| commits[*i].reached(State::Tail).is_some_and(|t| t <= to);
+    let is_done = |i: &usize| commits[*i].reached(CommitState::Tail).is_some_and(|t| t <= to);
     let awaited = among.iter().copied().rfind(is_done).or_else(|| among.last().copied());
     let Some(awaited) = awaited else {
         return vec![(Phase::Commit, to - from, None)];
     };
-    let mut pieces = Pieces { at: from, to, found: Vec::new() };
+    let mut pieces = CommitPhases { at: from, to, found: Vec::new() };
     let start = commits[awaited].start_ns().unwrap_or(from);
     for &i in among.iter().filter(|&&i| i < awaited) {
         let (Some(begin), Some(end)) = (commits[i].start_ns(), commits[i].end_ns()) else {
@@ -44,13 +44,13 @@ pub fn cut(
 }
 
 /// Consecutive pieces from `at` on.
-struct Pieces {
+struct CommitPhases {
     at: u64,
     to: u64,
     found: Vec<(Phase, u64, Option<usize>)>,
 }
 
-impl Pieces {
+impl CommitPhases {
     /// Adds a piece that ends at `until`, if `until` is later than the end of the last piece.
     fn until(&mut self, until: u64, phase: Phase, commit: Option<usize>) {
         let until = until.min(self.to);
@@ -69,14 +69,14 @@ const MD_FLUSH_NS: u64 = 50_000_000;
 fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     let reached = |state| commit.reached(state).unwrap_or(0);
     let end = commit.end_ns().unwrap_or(0);
-    let tail = commit.reached(State::Tail).unwrap_or(end);
-    let logged = reached(State::Logging);
-    let record = commit.record_ns.unwrap_or_else(|| reached(State::Record)).min(tail);
-    let blocks = reached(State::Blocks).min(record);
+    let tail = commit.reached(CommitState::Tail).unwrap_or(end);
+    let logged = reached(CommitState::Logging);
+    let record = commit.record_ns.unwrap_or_else(|| reached(CommitState::Record)).min(tail);
+    let blocks = reached(CommitState::Blocks).min(record);
     let mut found = vec![
         // Includes the write of the journal's superblock before the first commit after a mount.
-        (reached(State::Locked), Phase::CommitStart),
-        (reached(State::Flushing), Phase::TransactionLocked),
+        (reached(CommitState::Locked), Phase::CommitStart),
+        (reached(CommitState::Flushing), Phase::TransactionLocked),
         (logged, Phase::OrderedSubmit),
     ];
     // The thread waits for all ordered data in one loop, after the submission of metadata.
@@ -110,8 +110,8 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
 /// device number and length in ns, longest first. `ios` are those of the members of the
 /// filesystem's array.
 pub fn flushes(commit: &Commit, ios: &[MemberIo]) -> Vec<(u32, u64)> {
-    let end = commit.reached(State::Tail).or_else(|| commit.end_ns());
-    let from = commit.record_ns.or_else(|| commit.reached(State::Record));
+    let end = commit.reached(CommitState::Tail).or_else(|| commit.end_ns());
+    let from = commit.record_ns.or_else(|| commit.reached(CommitState::Record));
     let (Some(from), Some(end)) = (from, end) else {
         return Vec::new();
     };

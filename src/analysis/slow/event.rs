@@ -11,7 +11,7 @@ pub type Stack = Arc<[Arc<str>]>;
 
 /// Kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum OperationKind {
     /// fsync(2), msync(2) with MS_SYNC, and ext4_sync_file() or xfs_file_fsync() from within the
     /// kernel.
     Fsync,
@@ -39,7 +39,7 @@ pub enum Kind {
     Other,
 }
 
-impl Kind {
+impl OperationKind {
     pub const ALL: [Self; 12] = [
         Self::Fsync,
         Self::Fdatasync,
@@ -76,7 +76,7 @@ impl Kind {
 
 /// Properties of an operation that decide which locks it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
+pub struct OperationFlags {
     /// Direct IO.
     pub direct: bool,
     /// A write that ends after the end of the file; on XFS, one that begins after it.
@@ -102,7 +102,7 @@ pub struct Task {
 
 /// All sleeps with the same stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sleep {
+pub struct StackSleeps {
     /// Stack of the sleeping task; `None` if the kernel did not report it.
     pub stack: Option<Stack>,
     /// Number of sleeps.
@@ -119,7 +119,7 @@ pub struct Sleep {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OffCpu {
     /// Sleeps by stack.
-    pub sleeps: Vec<Sleep>,
+    pub sleeps: Vec<StackSleeps>,
     /// Time on a run queue.
     pub queued_ns: u64,
     /// Time of sleeps with stacks for which there was no room.
@@ -140,16 +140,16 @@ pub struct LockWait {
     /// True if readers held the lock. The holder is then one of the readers, or a writer that
     /// waited for them.
     pub readers: bool,
-    /// Operation of the holder; `None` if it is not one of [`Kind`].
-    pub kind: Option<Kind>,
+    /// Operation of the holder; `None` if it is not one of [`OperationKind`].
+    pub kind: Option<OperationKind>,
     /// Properties of the holder's operation.
-    pub flags: Flags,
+    pub flags: OperationFlags,
 }
 
 /// An operation that took at least the threshold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operation {
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// Thread.
     pub task: Task,
     /// Process id.
@@ -165,7 +165,7 @@ pub struct Operation {
     /// Length in bytes.
     pub bytes: u64,
     /// Properties.
-    pub flags: Flags,
+    pub flags: OperationFlags,
     /// Waits for the inode's lock.
     pub lock: LockWait,
     /// Thread of XFS that frees space in the log (xfsaild), if the operation waited for space.
@@ -183,7 +183,7 @@ impl Operation {
 
 /// Reason of a commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum CommitReason {
     /// The journal's timer (`commit=`).
     Timer,
     /// A task, and its purpose if that is known.
@@ -275,7 +275,7 @@ pub struct Holder {
 
 /// A file whose ordered data a commit waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ordered {
+pub struct OrderedFile {
     pub file: FileId,
     /// Time that the commit waited for the file's data.
     pub ns: u64,
@@ -295,7 +295,7 @@ pub struct Commit {
     /// Number of the transaction.
     pub tid: u32,
     /// Reason of the commit.
-    pub request: Request,
+    pub request: CommitReason,
     /// Time of the request; `None` if unknown.
     pub requested_ns: Option<u64>,
     /// Time at which each state of `enum rt_slow_states` was reached; `None` if the state was not
@@ -313,7 +313,7 @@ pub struct Commit {
     /// the transaction.
     pub holders: Vec<Holder>,
     /// Files whose ordered data the commit waited for longest.
-    pub ordered: Vec<Ordered>,
+    pub ordered: Vec<OrderedFile>,
     /// Time that the commit waited for ordered data of other files, in ns.
     pub others_ns: u64,
     /// Device number of an external journal.
@@ -331,7 +331,7 @@ pub const STATES: usize = crate::contract::SLOW_STATES as usize;
 
 /// State of a commit, an index of [`Commit::state_ns`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
+pub enum CommitState {
     /// The journal's thread has started.
     Started = crate::contract::SLOW_STARTED as isize,
     /// The transaction is locked. Open handles may end.
@@ -353,13 +353,13 @@ pub enum State {
 impl Commit {
     /// Time at which a state was reached. A state that was not seen begins with the next state that
     /// was seen.
-    pub fn reached(&self, state: State) -> Option<u64> {
+    pub fn reached(&self, state: CommitState) -> Option<u64> {
         self.state_ns.iter().skip(state as usize).find_map(|t| *t)
     }
 
     /// Start; `None` for a commit without any time.
     pub fn start_ns(&self) -> Option<u64> {
-        self.reached(State::Started)
+        self.reached(CommitState::Started)
     }
 
     pub fn end_ns(&self) -> Option<u64> {
@@ -403,7 +403,7 @@ impl MemberIo {
 
 /// An event of the BPF programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum SlowEvent {
     /// An operation has ended.
     Operation(Box<Operation>),
     /// A commit has ended.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::commit::flushes;
 use super::event::{
-    Commit, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Purpose, Request,
-    STATES, Sleep, Stack, State, Task,
+    Commit, CommitReason, CommitState, Holder, LockWait, MemberIo, OffCpu, Operation,
+    OperationFlags, OperationKind, OrderedFile, Purpose, STATES, Stack, StackSleeps, Task,
 };
-use super::names::{Names, Slow};
+use super::names::{Names, SlowOperation};
 use super::snapshot::{KindSum, SlowSnapshot};
 use super::waterfall::Waterfall;
 use crate::analysis::files::{FileId, FileLocation};
@@ -37,8 +37,8 @@ pub fn file(inode: u64) -> FileId {
 }
 
 /// A sleep from `from` to `to` ms.
-pub fn sleep(functions: &[&str], from: u64, to: u64) -> Sleep {
-    Sleep {
+pub fn sleep(functions: &[&str], from: u64, to: u64) -> StackSleeps {
+    StackSleeps {
         stack: stack(functions),
         count: 1,
         ns: (to - from) * MS,
@@ -48,9 +48,9 @@ pub fn sleep(functions: &[&str], from: u64, to: u64) -> Sleep {
 }
 
 /// An fsync of inode 12 by mysqld from 0 to `to` ms.
-pub fn fsync(to: u64, sleeps: Vec<Sleep>) -> Operation {
+pub fn fsync(to: u64, sleeps: Vec<StackSleeps>) -> Operation {
     Operation {
-        kind: Kind::Fsync,
+        kind: OperationKind::Fsync,
         task: task("mysqld", 812),
         tgid: 800,
         file: Some(file(12)),
@@ -59,7 +59,7 @@ pub fn fsync(to: u64, sleeps: Vec<Sleep>) -> Operation {
         end_ns: to * MS,
         position: 0,
         bytes: 0,
-        flags: Flags::default(),
+        flags: OperationFlags::default(),
         lock: LockWait::default(),
         pusher: None,
         off: OffCpu { sleeps, ..OffCpu::default() },
@@ -73,15 +73,15 @@ pub fn commit(states: [u64; STATES]) -> Commit {
         flushes: Vec::new(),
         dev: FS,
         tid: 7,
-        request: Request::By(task("mysqld", 812), Some(Purpose::Fsync)),
+        request: CommitReason::By(task("mysqld", 812), Some(Purpose::Fsync)),
         requested_ns: None,
         state_ns: states.map(|ms| Some(ms * MS)),
-        record_ns: Some(states[State::Record as usize] * MS),
+        record_ns: Some(states[CommitState::Record as usize] * MS),
         handles: 3,
         blocks: 12,
         logged: 14,
         holders: vec![Holder { task: task("rm", 99), handle: "truncate".into(), ns: 0 }],
-        ordered: vec![Ordered {
+        ordered: vec![OrderedFile {
             file: file(13),
             ns: 100 * MS,
             pages: 40,
@@ -146,13 +146,13 @@ pub fn interval() -> SlowSnapshot {
         time: jiff::Timestamp::from_second(1_795_521_601).unwrap_or_default(),
         interval: std::time::Duration::from_secs(1),
         threshold: std::time::Duration::from_millis(10),
-        operations: vec![Slow {
+        operations: vec![SlowOperation {
             operation,
             waterfall,
             unended: false,
             array: Some("md127".to_owned()),
         }],
-        kinds: [(Kind::Fsync, sum)].into(),
+        kinds: [(OperationKind::Fsync, sum)].into(),
         commits: vec![commit],
         names,
         ..SlowSnapshot::default()
@@ -160,7 +160,7 @@ pub fn interval() -> SlowSnapshot {
 }
 
 /// An fsync of 2.4 s so far, which waits for md's superblock.
-pub fn unended() -> Slow {
+pub fn unended() -> SlowOperation {
     let operation = fsync(2400, vec![sleep(&["io_schedule", "md_write_start"], 0, 2400)]);
     let flush = MemberIo {
         dev: SDC,
@@ -173,5 +173,5 @@ pub fn unended() -> Slow {
         pre_read: false,
     };
     let waterfall = Waterfall::new(&operation, &[], &[flush]);
-    Slow { operation, waterfall, unended: true, array: Some("md127".to_owned()) }
+    SlowOperation { operation, waterfall, unended: true, array: Some("md127".to_owned()) }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::names::{Names, Slow, task};
+use super::names::{Names, SlowOperation, task};
 use super::phase::Phase;
 use super::sentence::part_words;
 use super::snapshot::SlowSnapshot;
@@ -11,7 +11,7 @@ use crate::analysis::files::FileId;
 
 /// Operations, or phases of operations, with a common property.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Group {
+pub struct OperationGroup {
     /// The common property, printable.
     pub name: String,
     /// Number of operations.
@@ -25,7 +25,7 @@ pub struct Group {
     pub words: String,
 }
 
-impl Group {
+impl OperationGroup {
     /// Adds an operation, or a phase of one, of `ns`. `words` describe it if it is the longest; the
     /// first of equals.
     fn add(&mut self, ns: u64, words: impl FnOnce() -> String) {
@@ -40,10 +40,10 @@ impl Group {
 
 fn group<K: Eq + Hash>(
     snapshot: &SlowSnapshot,
-    key: impl Fn(&Slow) -> Option<K>,
+    key: impl Fn(&SlowOperation) -> Option<K>,
     name: impl Fn(&K, &Names) -> String,
-) -> Vec<Group> {
-    let mut sums: HashMap<K, (Group, HashMap<Phase, Group>)> = HashMap::new();
+) -> Vec<OperationGroup> {
+    let mut sums: HashMap<K, (OperationGroup, HashMap<Phase, OperationGroup>)> = HashMap::new();
     for slow in &snapshot.operations {
         let Some(key) = key(slow) else { continue };
         let (group, phases) = sums.entry(key).or_default();
@@ -55,7 +55,7 @@ fn group<K: Eq + Hash>(
     }
     let groups = sums.into_iter().map(|(key, (group, phases))| {
         let largest = phases.into_iter().max_by_key(|(phase, sum)| (sum.ns, *phase));
-        Group {
+        OperationGroup {
             name: name(&key, &snapshot.names),
             words: largest.map(|(_, sum)| sum.words).unwrap_or_default(),
             ..group
@@ -64,25 +64,25 @@ fn group<K: Eq + Hash>(
     sorted(groups.collect())
 }
 
-fn sorted(mut groups: Vec<Group>) -> Vec<Group> {
+fn sorted(mut groups: Vec<OperationGroup>) -> Vec<OperationGroup> {
     groups.sort_by(|a, b| b.ns.cmp(&a.ns).then_with(|| a.name.cmp(&b.name)));
     groups
 }
 
-pub fn files(snapshot: &SlowSnapshot) -> Vec<Group> {
-    let key = |slow: &Slow| slow.operation.file;
+pub fn files(snapshot: &SlowSnapshot) -> Vec<OperationGroup> {
+    let key = |slow: &SlowOperation| slow.operation.file;
     group(snapshot, key, |file: &FileId, names| names.file(file))
 }
 
 /// Groups by thread.
-pub fn tasks(snapshot: &SlowSnapshot) -> Vec<Group> {
-    let key = |slow: &Slow| Some(slow.operation.task.clone());
+pub fn tasks(snapshot: &SlowSnapshot) -> Vec<OperationGroup> {
+    let key = |slow: &SlowOperation| Some(slow.operation.task.clone());
     group(snapshot, key, |by, _| task(by))
 }
 
 /// Groups by phase. A group's time is the time of the phase.
-pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
-    let mut groups: HashMap<Phase, Group> = HashMap::new();
+pub fn phases(snapshot: &SlowSnapshot) -> Vec<OperationGroup> {
+    let mut groups: HashMap<Phase, OperationGroup> = HashMap::new();
     for slow in &snapshot.operations {
         for (phase, part) in &slow.waterfall.parts {
             let group = groups.entry(*phase).or_default();
@@ -100,8 +100,8 @@ pub fn phases(snapshot: &SlowSnapshot) -> Vec<Group> {
 
 /// Groups by locked inode and by the task that held the lock. A group's time is the time of the
 /// waits.
-pub fn locks(snapshot: &SlowSnapshot) -> Vec<Group> {
-    let mut groups: HashMap<(FileId, String), Group> = HashMap::new();
+pub fn locks(snapshot: &SlowSnapshot) -> Vec<OperationGroup> {
+    let mut groups: HashMap<(FileId, String), OperationGroup> = HashMap::new();
     for slow in &snapshot.operations {
         let (Some(file), Some(part)) =
             (slow.operation.file, slow.waterfall.parts.get(&Phase::InodeLock))

@@ -4,18 +4,18 @@
 use std::collections::HashMap;
 
 use super::event::Operation;
-use super::names::Slow;
+use super::names::SlowOperation;
 use super::phase::Phase;
 use crate::analysis::files::FileId;
 
 /// Operations of the last interval. A holder's operation ends before the operation that waited for
 /// the lock, which may end in the next interval.
 #[derive(Debug, Default)]
-pub struct Holders(Vec<Candidate>);
+pub struct Holders(Vec<HolderCandidate>);
 
 /// An operation that may have held its file's lock.
 #[derive(Clone, Copy, Debug)]
-struct Candidate {
+struct HolderCandidate {
     pid: u32,
     file: Option<FileId>,
     start_ns: u64,
@@ -25,8 +25,8 @@ struct Candidate {
     mostly: Option<Phase>,
 }
 
-impl Candidate {
-    fn new(slow: &Slow) -> Self {
+impl HolderCandidate {
+    fn new(slow: &SlowOperation) -> Self {
         let op = &slow.operation;
         let longest = slow.waterfall.longest();
         let mostly = longest.first().and_then(|&(phase, part)| {
@@ -34,7 +34,7 @@ impl Candidate {
             let explains = !matches!(phase, Phase::InodeLock | Phase::Other | Phase::Cpu);
             (explains && part.ns * 2 > op.total_ns()).then_some(phase)
         });
-        Candidate {
+        HolderCandidate {
             pid: op.task.pid,
             file: op.file,
             start_ns: op.start_ns,
@@ -54,9 +54,9 @@ impl Holders {
     /// Adds, to each wait for an inode's lock, the phase that took most of the time of the holder's
     /// own operation, for example throttling. `operations` are those that ended in the next
     /// interval.
-    pub fn explain(&mut self, operations: &mut [Slow]) {
-        let now: Vec<Candidate> = operations.iter().map(Candidate::new).collect();
-        let mut by_task: HashMap<u32, Vec<Candidate>> = HashMap::new();
+    pub fn explain(&mut self, operations: &mut [SlowOperation]) {
+        let now: Vec<HolderCandidate> = operations.iter().map(HolderCandidate::new).collect();
+        let mut by_task: HashMap<u32, Vec<HolderCandidate>> = HashMap::new();
         for held in self.0.iter().chain(&now) {
             by_task.entry(held.pid).or_default().push(*held);
         }
@@ -88,15 +88,15 @@ impl Holders {
 mod tests {
     use super::{Holders, Phase};
     use crate::analysis::slow::fixture::{MS, fsync, interval, task};
-    use crate::analysis::slow::names::Slow;
-    use crate::analysis::slow::waterfall::{Culprit, Part, Waterfall};
+    use crate::analysis::slow::names::SlowOperation;
+    use crate::analysis::slow::waterfall::{Culprit, PhaseTime, Waterfall};
 
     /// An operation from `from` to `to` ms with one phase.
-    fn slow(pid: u32, (from, to): (u64, u64), phase: Phase, holder: Option<u32>) -> Slow {
+    fn slow(pid: u32, (from, to): (u64, u64), phase: Phase, holder: Option<u32>) -> SlowOperation {
         let mut operation = fsync(to, Vec::new());
         operation.start_ns = from * MS;
         operation.task = task("dd", pid);
-        let part = Part {
+        let part = PhaseTime {
             ns: (to - from) * MS,
             culprit: Culprit {
                 task: holder.map(|pid| task("dd", pid)),
@@ -105,14 +105,14 @@ mod tests {
             },
             stack: None,
         };
-        Slow {
+        SlowOperation {
             operation,
             waterfall: Waterfall { parts: [(phase, part)].into() },
             ..interval().operations[0].clone()
         }
     }
 
-    fn what(all: &[Slow]) -> &str {
+    fn what(all: &[SlowOperation]) -> &str {
         let part = &all[0].waterfall.parts[&Phase::InodeLock];
         part.culprit.what.as_deref().unwrap()
     }

@@ -9,7 +9,7 @@ use crate::printable::{escape, sanitize};
 
 /// A slow operation and its phases.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Slow {
+pub struct SlowOperation {
     pub operation: Operation,
     /// Phases of the operation.
     pub waterfall: Waterfall,

@@ -12,10 +12,10 @@ const KEPT: usize = 1024;
 
 /// Operations of the last seconds.
 #[derive(Debug, Default)]
-pub struct Recent(VecDeque<Longest>);
+pub struct RecentOperations(VecDeque<LongestOperation>);
 
 #[derive(Debug)]
-struct Longest {
+struct LongestOperation {
     /// End of the interval in which the operation ended.
     time_us: i64,
     array: String,
@@ -23,7 +23,7 @@ struct Longest {
     text: String,
 }
 
-impl Recent {
+impl RecentOperations {
     /// Adds the longest operation of each array in an interval.
     pub fn add(&mut self, interval: &SlowSnapshot) {
         let mut seen = BTreeSet::new();
@@ -36,7 +36,7 @@ impl Recent {
             if self.0.len() == KEPT {
                 self.0.pop_front();
             }
-            self.0.push_back(Longest {
+            self.0.push_back(LongestOperation {
                 time_us: interval.time.as_microsecond(),
                 array: array.clone(),
                 ns: slow.operation.total_ns(),
@@ -48,21 +48,22 @@ impl Recent {
     /// The longest operation of an array in the ten seconds before `time_us`, in a sentence.
     pub fn longest(&self, array: &str, time_us: i64) -> Option<String> {
         let from = time_us.saturating_sub(STAYS_US);
-        let recent = |l: &&Longest| l.array == array && l.time_us > from && l.time_us <= time_us;
+        let recent =
+            |l: &&LongestOperation| l.array == array && l.time_us > from && l.time_us <= time_us;
         self.0.iter().filter(recent).max_by_key(|l| l.ns).map(|l| l.text.clone())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, Recent};
+    use super::{KEPT, RecentOperations};
     use crate::analysis::slow::fixture::interval;
 
     #[test]
     fn an_operation_stays_for_ten_seconds() {
         let s = interval();
         let at = s.time.as_microsecond();
-        let mut recent = Recent::default();
+        let mut recent = RecentOperations::default();
         recent.add(&s);
         for (array, time_us, shown) in [
             ("md127", at - 1, false),
@@ -78,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_longest_of_several_is_shown_and_the_oldest_is_dropped() {
-        let mut recent = Recent::default();
+        let mut recent = RecentOperations::default();
         let mut s = interval();
         let long = s.operations[0].clone();
         let mut short = long.clone();

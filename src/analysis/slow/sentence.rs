@@ -1,9 +1,9 @@
 //! A slow operation in one sentence.
 
-use super::event::Kind;
-use super::names::{Names, Slow, task};
+use super::event::OperationKind;
+use super::names::{Names, SlowOperation, task};
 use super::phase::Phase;
-use super::waterfall::Part;
+use super::waterfall::PhaseTime;
 use crate::analysis::units;
 use crate::printable::sanitize;
 
@@ -28,7 +28,7 @@ pub fn time(ns: u64) -> String {
 
 /// `fsync of /srv/db/redo.log by mysqld(812): 1.8 s; 62 % the commit's flush on sdc (1.1 s; the
 /// other 11 members 4 ms)`.
-pub fn sentence(slow: &Slow, names: &Names) -> String {
+pub fn sentence(slow: &SlowOperation, names: &Names) -> String {
     let total = slow.operation.total_ns();
     let so_far = if slow.unended { " so far" } else { "" };
     let mut text = format!("{}: {}{so_far}", subject(slow, names), time(total));
@@ -44,7 +44,7 @@ pub fn sentence(slow: &Slow, names: &Names) -> String {
 }
 
 /// `direct write of /srv/db/ibd by mysqld(812)`.
-pub fn subject(slow: &Slow, names: &Names) -> String {
+pub fn subject(slow: &SlowOperation, names: &Names) -> String {
     let op = &slow.operation;
     let how = match (op.flags.direct, op.flags.syncs) {
         (true, true) => "direct synchronous ",
@@ -54,7 +54,9 @@ pub fn subject(slow: &Slow, names: &Names) -> String {
     };
     let object = match (&op.file, op.dev) {
         (Some(file), _) => match op.kind {
-            Kind::Rename | Kind::Unlink | Kind::Create => format!(" in {}", names.file(file)),
+            OperationKind::Rename | OperationKind::Unlink | OperationKind::Create => {
+                format!(" in {}", names.file(file))
+            }
             _ => format!(" of {}", names.file(file)),
         },
         (None, 0) => " of all filesystems".to_owned(),
@@ -64,7 +66,7 @@ pub fn subject(slow: &Slow, names: &Names) -> String {
 }
 
 /// A phase with its cause.
-pub fn part_words(phase: Phase, part: &Part, slow: &Slow, names: &Names) -> String {
+pub fn part_words(phase: Phase, part: &PhaseTime, slow: &SlowOperation, names: &Names) -> String {
     let culprit = &part.culprit;
     let mut text = phase.words().to_owned();
     if let Some((dev, ns)) = culprit.member {

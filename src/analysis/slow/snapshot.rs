@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::advice::Found;
-use super::event::{Commit, Kind};
-use super::names::{Names, Slow};
+use super::advice::PhaseAdvice;
+use super::event::{Commit, OperationKind};
+use super::names::{Names, SlowOperation};
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 
@@ -66,18 +66,18 @@ pub struct SlowSnapshot {
     /// Minimum length of a listed operation.
     pub threshold: Duration,
     /// Operations that ended in the interval and took at least the threshold, longest first.
-    pub operations: Vec<Slow>,
+    pub operations: Vec<SlowOperation>,
     /// Operations that have not ended and have taken at least the threshold, oldest first: at most
     /// 256.
-    pub unended: Vec<Slow>,
+    pub unended: Vec<SlowOperation>,
     /// Number of all such operations.
     pub unended_count: u64,
     /// All operations, by kind.
-    pub kinds: BTreeMap<Kind, KindSum>,
+    pub kinds: BTreeMap<OperationKind, KindSum>,
     /// Commits that ended in the interval, in order of their starts.
     pub commits: Vec<Commit>,
     /// Changes that would have shortened the operations.
-    pub advice: Vec<Found>,
+    pub advice: Vec<PhaseAdvice>,
     /// Names of devices.
     pub names: Names,
     /// Events that were not counted.

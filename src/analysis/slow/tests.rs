@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::commit::flushes;
-use super::event::{Commit, Kind, LockWait, MemberIo, Operation, Purpose, STATES, Sleep};
+use super::event::{
+    Commit, LockWait, MemberIo, Operation, OperationKind, Purpose, STATES, StackSleeps,
+};
 use super::fixture::{MS, SDA, SDC, commit, flush, fsync, interval, pre_read, sleep, task};
 use super::phase::{Phase, classify};
 use super::sentence::sentence;
@@ -204,12 +206,12 @@ fn without_events_of_the_commit_its_states_are_not_known() {
 #[test]
 fn the_holder_of_the_inode_lock_is_named() {
     let mut op = fsync(50, vec![sleep(&["ext4_file_read_iter", "vfs_read"], 0, 40)]);
-    op.kind = Kind::Read;
+    op.kind = OperationKind::Read;
     op.lock = LockWait {
         waits: 1,
         ns: 40 * MS,
         holder: Some(task("fio", 5)),
-        kind: Some(Kind::Write),
+        kind: Some(OperationKind::Write),
         ..LockWait::default()
     };
     op.lock.flags.direct = true;
@@ -421,7 +423,7 @@ prop_compose! {
         first in any::<u32>(),
         length in any::<u32>(),
         ns in any::<u32>(),
-    ) -> Sleep {
+    ) -> StackSleeps {
         let stacks: [&[&str]; 6] = [
             WAIT,
             &["md_write_start"],
@@ -430,7 +432,7 @@ prop_compose! {
             &["do_get_write_access"],
             &[],
         ];
-        Sleep {
+        StackSleeps {
             ns: u64::from(ns),
             first_ns: u64::from(first),
             last_ns: u64::from(first) + u64::from(length),

@@ -3,13 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::commit::{cut, ordered};
-use super::event::{Commit, Holder, Kind, MemberIo, Operation, Request, Sleep, Stack, State, Task};
+use super::event::{
+    Commit, CommitReason, CommitState, Holder, MemberIo, Operation, OperationKind, Stack,
+    StackSleeps, Task,
+};
 use super::phase::{Phase, classify};
 use crate::analysis::files::FileId;
 
 /// A phase of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct PhaseTime {
     /// Time in ns.
     pub ns: u64,
     /// Cause of the phase.
@@ -41,7 +44,7 @@ pub struct Culprit {
 /// Phases of an operation, in ns; they add up to its length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waterfall {
-    pub parts: BTreeMap<Phase, Part>,
+    pub parts: BTreeMap<Phase, PhaseTime>,
 }
 
 impl Waterfall {
@@ -66,7 +69,7 @@ impl Waterfall {
                 Phase::Commit => waterfall.add_commit(op, sleep, ns, commits, ios),
                 phase => {
                     let is_write = phase == Phase::OwnData
-                        || phase == Phase::DirectIo && op.kind == Kind::Write;
+                        || phase == Phase::DirectIo && op.kind == OperationKind::Write;
                     let span = (sleep.first_ns, sleep.last_ns);
                     let reads = if is_write { waterfall.add_pre_reads(span, ns, ios) } else { 0 };
                     waterfall.add(phase, ns - reads);
@@ -108,7 +111,7 @@ impl Waterfall {
     }
 
     /// Phases, longest first.
-    pub fn longest(&self) -> Vec<(Phase, &Part)> {
+    pub fn longest(&self) -> Vec<(Phase, &PhaseTime)> {
         let mut parts: Vec<_> = self.parts.iter().map(|(p, part)| (*p, part)).collect();
         parts.sort_by_key(|(phase, part)| (std::cmp::Reverse(part.ns), *phase));
         parts
@@ -138,7 +141,7 @@ impl Waterfall {
     fn add_commit(
         &mut self,
         op: &Operation,
-        sleep: &Sleep,
+        sleep: &StackSleeps,
         ns: u64,
         commits: &[&Commit],
         ios: &[MemberIo],
@@ -205,25 +208,28 @@ impl Waterfall {
                 culprit.journal = commit.journal;
             }
             Phase::DataFlush => {
-                let (from, to) = (commit.reached(State::Logging), commit.reached(State::Tail));
+                let (from, to) =
+                    (commit.reached(CommitState::Logging), commit.reached(CommitState::Tail));
                 if let Some(span) = from.zip(to) {
                     culprit.flushed(span, ios, |b| b.flush);
                 }
             }
             Phase::JournalBlocks => {
-                if let Some(until) = commit.record_ns.or_else(|| commit.reached(State::Record)) {
+                if let Some(until) =
+                    commit.record_ns.or_else(|| commit.reached(CommitState::Record))
+                {
                     culprit.waited((0, until), ios, is_data);
                 }
             }
             Phase::PreviousCommit | Phase::CommitStart | Phase::JournalBuffer => {
-                if let Request::By(task, _) = &commit.request {
+                if let CommitReason::By(task, _) = &commit.request {
                     culprit.task = Some(task.clone());
                 }
             }
             Phase::CommitFlush | Phase::CommitRecord => {
                 let flush = phase == Phase::CommitFlush;
                 let from = commit.record_ns.or_else(|| commit.start_ns());
-                let to = commit.reached(State::Tail);
+                let to = commit.reached(CommitState::Tail);
                 if let (Some(from), Some(to)) = (from, to) {
                     culprit.flushed((from, to), ios, |b| {
                         if flush { b.flush } else { b.fua && !b.flush }
@@ -239,21 +245,21 @@ impl Waterfall {
         &mut self,
         phase: Phase,
         op: &Operation,
-        sleep: &Sleep,
+        sleep: &StackSleeps,
         commits: &[&Commit],
         ios: &[MemberIo],
     ) {
         // A handle cannot start until the locked transaction has no more handles, and cannot change
         // a block until the block's commit is done.
         let until = match phase {
-            Phase::TransactionLocked => Some(State::Flushing),
-            Phase::JournalBuffer => Some(State::Ended),
+            Phase::TransactionLocked => Some(CommitState::Flushing),
+            Phase::JournalBuffer => Some(CommitState::Ended),
             _ => None,
         };
         if let Some(until) = until {
             let in_the_way = commits.iter().rfind(|c| {
                 c.dev == op.dev
-                    && c.reached(State::Locked).is_some_and(|t| t < sleep.last_ns)
+                    && c.reached(CommitState::Locked).is_some_and(|t| t < sleep.last_ns)
                     && c.reached(until).is_some_and(|t| t > sleep.first_ns)
             });
             if let Some(commit) = in_the_way {
@@ -272,7 +278,7 @@ impl Waterfall {
             Phase::OwnData | Phase::DirectIo | Phase::DataRead | Phase::MetadataRead => {
                 let write = match phase {
                     Phase::OwnData => true,
-                    Phase::DirectIo => op.kind == Kind::Write,
+                    Phase::DirectIo => op.kind == OperationKind::Write,
                     _ => false,
                 };
                 // The operation's own IO began after it. With many in flight, that of others ends
@@ -406,8 +412,8 @@ fn reason(op: &Operation) -> Option<String> {
     let lock = &op.lock;
     let flags = lock.flags;
     let text = match lock.kind? {
-        Kind::Read if flags.direct => "direct read".to_owned(),
-        Kind::Write if flags.direct => {
+        OperationKind::Read if flags.direct => "direct read".to_owned(),
+        OperationKind::Write if flags.direct => {
             let why = if flags.extends && flags.xfs {
                 " that begins after the end of the file"
             } else if flags.extends {
@@ -423,7 +429,7 @@ fn reason(op: &Operation) -> Option<String> {
             };
             format!("direct write{why}")
         }
-        Kind::Write => "buffered write".to_owned(),
+        OperationKind::Write => "buffered write".to_owned(),
         kind => kind.name().to_owned(),
     };
     Some(text)

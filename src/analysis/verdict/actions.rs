@@ -3,7 +3,7 @@
 
 use super::evidence::Evidence;
 use super::held::NO_SPACE;
-use super::{Action, Kind};
+use super::{Action, CauseKind};
 use crate::advice::slow::{self as advice, Advice};
 use crate::analysis::snapshot::DiskUse;
 
@@ -92,21 +92,21 @@ pub fn before_the_array() -> Vec<Action> {
 }
 
 /// For waits before IO reaches the array. `grown`: a task that does more than before.
-pub fn held(kind: Kind, by: &str, grown: Option<&str>) -> Vec<Action> {
+pub fn held(kind: CauseKind, by: &str, grown: Option<&str>) -> Vec<Action> {
     let mut actions = match (kind, by) {
-        (Kind::Journal, "full" | "locked") => vec![change(
+        (CauseKind::Journal, "full" | "locked") => vec![change(
             "make the journal larger (raidtrace doctor advises a size), or create fewer files"
                 .to_owned(),
             "the filesystem cannot be unmounted: tune2fs requires that",
         )],
-        (Kind::Filesystem, "frozen") => frozen(),
-        (Kind::Filesystem, NO_SPACE) => vec![look(
+        (CauseKind::Filesystem, "frozen") => frozen(),
+        (CauseKind::Filesystem, NO_SPACE) => vec![look(
             "free some space or enlarge the filesystem (df, resize2fs), and leave a few per cent free",
         )],
-        (Kind::Filesystem, _) => vec![look(
+        (CauseKind::Filesystem, _) => vec![look(
             "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup",
         )],
-        (Kind::Lock, _) => show("the lock's file, who holds it and for how long"),
+        (CauseKind::Lock, _) => show("the lock's file, who holds it and for how long"),
         _ => show("what the tasks wait for"),
     };
     if let Some(name) = grown {

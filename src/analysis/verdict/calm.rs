@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::evidence::extra;
 use super::moment::quantile;
-use super::{Moment, SLOW, Sum};
+use super::{Moment, MomentSum, SLOW};
 
 /// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
 pub const SAME: f64 = 0.1;
@@ -16,7 +16,7 @@ pub const SAME: f64 = 0.1;
 const EXTRA_SLOW: [(f64, f64); 2] = [(10_000.0, 1.5), (30_000.0, 2.0)];
 
 /// Share of the waited-for bios in `calm` whose tasks still wait.
-pub fn still_wait(calm: &[(Timestamp, &Moment)], recent: &Sum) -> f64 {
+pub fn still_wait(calm: &[(Timestamp, &Moment)], recent: &MomentSum) -> f64 {
     let (mut same, mut all) = (0.0, 0.0);
     for (name, bios) in calm.iter().flat_map(|k| &k.1.waiting) {
         all += bios;
@@ -80,8 +80,8 @@ pub fn onset(
 }
 
 /// Shortest slow wait if extra writes grew since `calm`, in which the wait was `before_us`, µs.
-pub fn extra_slow(now: &Sum, calm: &[(Timestamp, &Moment)], before_us: f64) -> f64 {
-    extra(now, &Sum::of(calm)).map_or(f64::INFINITY, |(at, _)| {
+pub fn extra_slow(now: &MomentSum, calm: &[(Timestamp, &Moment)], before_us: f64) -> f64 {
+    extra(now, &MomentSum::of(calm)).map_or(f64::INFINITY, |(at, _)| {
         let (shortest, times) = EXTRA_SLOW[at];
         shortest.max(times * before_us)
     })

@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::calm::{SAME, began, extra_slow, last_seconds, means, onset, slow_from, still_wait};
-use super::evidence::{Evidence, Found, GREW, extra};
+use super::evidence::{Evidence, Explanation, GREW, extra};
 use super::held::{
     BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HELD, Held, INODE, SUSPENDED, WBT, held,
     known as waits_in, sleep_us,
@@ -13,8 +13,8 @@ use super::held::{
 use super::kind::CERTAIN;
 use super::moment::{EXTRA_WRITES, Load, Waits, median};
 use super::words;
-use super::{CALM, Cause, Kind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
-use super::{Sum, Verdict, WAITING};
+use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
+use super::{MomentSum, Verdict, WAITING};
 use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
@@ -74,9 +74,9 @@ fn judge_back(
         return Verdict::default();
     };
     let start = last_seconds(known, NOW);
-    let now = Sum::of(&known[start..]);
-    let recent = Sum::of(&known[last_seconds(known, RECENT)..]);
-    let backlog = Sum::of(&known[last_seconds(known, BACKLOG)..]);
+    let now = MomentSum::of(&known[start..]);
+    let recent = MomentSum::of(&known[last_seconds(known, RECENT)..]);
+    let backlog = MomentSum::of(&known[last_seconds(known, BACKLOG)..]);
     let onset = onset(known, start, |m| m.waits.mean_us(), Moment::is_stuck);
     let calm = &known[..onset.min(start)];
     let mut calm_waits = Waits::default();
@@ -148,7 +148,7 @@ fn judge_back(
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     let is_fast = waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit;
     if !is_fast {
-        evidence.before = (is_enough && !is_drift).then(|| Sum::calm(calm));
+        evidence.before = (is_enough && !is_drift).then(|| MomentSum::calm(calm));
     } else if !evidence.sleeps_long(known, start) {
         evidence.before = None;
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
@@ -159,14 +159,15 @@ fn judge_back(
     }
     let earlier = judge_back(array, &known[..known.len() - 1], yesterday_us, back - 1);
     // Anything but a load is known by what is going on now.
-    let is_known = earlier.cause.kind == Kind::Load && earlier.certainty() > verdict.certainty();
+    let is_known =
+        earlier.cause.kind == CauseKind::Load && earlier.certainty() > verdict.certainty();
     let is_same = earlier.severity == Severity::Slow
         && earlier.waiting.since.is_some()
         && earlier.waiting.since == verdict.waiting.since;
     if !(is_known && is_same) {
         return verdict;
     }
-    evidence.slow(|evidence| Found {
+    evidence.slow(|evidence| Explanation {
         cause: earlier.cause.clone(),
         accused: Vec::new(),
         clause: earlier.clauses[usize::from(!evidence.names)].clone(),
@@ -192,13 +193,13 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
     let name = &evidence.array.info.name;
     let of = |kind, cause: &str| Cause { kind, name: cause.to_owned(), share: 1.0 };
     let found = if last.suspended.contains(name) {
-        words::suspended_array(evidence, of(Kind::Md, SUSPENDED))
+        words::suspended_array(evidence, of(CauseKind::Md, SUSPENDED))
     } else if let Some(member) = last.suspended.first() {
-        words::suspended_member(member, of(Kind::Member, member))
+        words::suspended_member(member, of(CauseKind::Member, member))
     } else if let Some((hung, known)) = hung.and_then(|h| Some((h, waits_in(&h.function)?))) {
         words::sleeps_in(evidence, &hung.function, of(known.1, known.2))
     } else if hung.is_some() && stuck == 0.0 {
-        words::before_the_array(name, of(Kind::Filesystem, ""))
+        words::before_the_array(name, of(CauseKind::Filesystem, ""))
     } else {
         let sick = |m: &&Load| m.in_flight > 0 && m.completed == 0;
         let sick: Vec<&Load> = evidence.now.members.iter().filter(sick).collect();
@@ -208,8 +209,8 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
                 evidence.wait_us = wait_us;
                 return None;
             }
-            [one] => words::hangs(one, evidence, of(Kind::Member, &one.name)),
-            all => words::all_hang(all, of(Kind::Path, "")),
+            [one] => words::hangs(one, evidence, of(CauseKind::Member, &one.name)),
+            all => words::all_hang(all, of(CauseKind::Path, "")),
         }
     };
     Some(evidence.verdict(Severity::Stalled, found))
@@ -217,7 +218,7 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
 
 impl Evidence<'_> {
     /// The verdict of a slow array, with and without names of tasks.
-    fn slow(&mut self, find: impl Fn(&Self) -> Found) -> Verdict {
+    fn slow(&mut self, find: impl Fn(&Self) -> Explanation) -> Verdict {
         let found = find(self);
         let named = found.clause.clone();
         let mut verdict = self.verdict(Severity::Slow, found);
@@ -229,7 +230,7 @@ impl Evidence<'_> {
         verdict
     }
 
-    fn verdict(&self, severity: Severity, found: Found) -> Verdict {
+    fn verdict(&self, severity: Severity, found: Explanation) -> Verdict {
         let waiting = self.waiting();
         Verdict {
             severity,
@@ -288,7 +289,7 @@ impl Evidence<'_> {
         if us < before.map_or(alone, limit) {
             return false;
         }
-        self.before = is_enough.then(|| Sum::calm(calm));
+        self.before = is_enough.then(|| MomentSum::calm(calm));
         // A task waits for its own work, or for the limit of what it dirties itself.
         let is_most = self.largest().is_some_and(|most| most.0 == comm && most.1 >= MOST);
         let is_own = self.grown().is_some_and(|grown| grown.0 == comm);
@@ -310,11 +311,11 @@ impl Evidence<'_> {
         held(&self.now, waits).filter(|held| held.share >= HELD)
     }
 
-    fn cause(&self) -> Found {
+    fn cause(&self) -> Explanation {
         let of = |kind, name: &str, share: f64| Cause { kind, name: name.to_owned(), share };
         let array = &self.array.info.name;
         if self.last.suspended.contains(array) {
-            return words::suspended_array(self, of(Kind::Md, SUSPENDED, 1.0));
+            return words::suspended_array(self, of(CauseKind::Md, SUSPENDED, 1.0));
         }
         let sum = |of: fn(&Load) -> f64| self.now.members.iter().map(of).sum::<f64>();
         let (all, device) = (sum(Load::total).max(f64::MIN_POSITIVE), self.in_device());
@@ -333,7 +334,7 @@ impl Evidence<'_> {
                 && self.grew(&m.name, GREW, Load::neighbour)
         };
         let us = |m: &Load| self.mean_us(m).unwrap_or(0.0);
-        let longest = |of: &'_ Sum| -> Option<usize> {
+        let longest = |of: &'_ MomentSum| -> Option<usize> {
             let at = (0..of.members.len()).filter(|at| shared(&&of.members[*at]));
             at.max_by(|a, b| us(&of.members[*a]).total_cmp(&us(&of.members[*b])))
         };
@@ -357,7 +358,7 @@ impl Evidence<'_> {
             && (device >= IN_MD && grown.is_none() || times >= MUCH_SLOWER)
         {
             let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
-            let cause = of(Kind::Member, &units::list(&names), device);
+            let cause = of(CauseKind::Member, &units::list(&names), device);
             return words::slow_members(&members, self, cause);
         }
         if let Some(member) = neighbour
@@ -366,7 +367,7 @@ impl Evidence<'_> {
             let most = member.neighbours.iter().max_by(|a, b| a.1.1.total_cmp(&b.1.1));
             let name = most.map_or("", |most| most.0);
             let share = member.neighbour() / member.total();
-            return words::neighbour(member, self, of(Kind::Neighbour, name, share));
+            return words::neighbour(member, self, of(CauseKind::Neighbour, name, share));
         }
         if is_resync {
             let share = match at_barrier {
@@ -375,7 +376,7 @@ impl Evidence<'_> {
                 None => resync,
             };
             let is_barrier = at_barrier.is_some() || resync < SHARED;
-            return words::resync(self, is_barrier, of(Kind::Resync, array, share));
+            return words::resync(self, is_barrier, of(CauseKind::Resync, array, share));
         }
         // Whoever has the lock may wait for slow IO.
         let is_cause = |held: &Held| match held.by.2 {
@@ -385,29 +386,29 @@ impl Evidence<'_> {
         };
         if let Some(held) = held_by.filter(is_cause) {
             if held.by.2 == "stripe_cache" {
-                return words::stripe_cache(self, of(Kind::Md, held.by.2, held.share));
+                return words::stripe_cache(self, of(CauseKind::Md, held.by.2, held.share));
             }
             return words::held(self, &held, grown, of(held.by.1, held.by.2, held.share));
         }
         if let Some((at, share)) = self.before.as_ref().and_then(|was| extra(&self.now, was)) {
-            let (kind, name) = [(Kind::Md, BITMAP), (Kind::Journal, "writes")][at];
+            let (kind, name) = [(CauseKind::Md, BITMAP), (CauseKind::Journal, "writes")][at];
             return words::extra(self, EXTRA_WRITES[at], of(kind, name, share));
         }
         if let Some((name, share)) = grown {
-            return words::load(self, true, of(Kind::Load, name, share));
+            return words::load(self, true, of(CauseKind::Load, name, share));
         }
         if !gone.is_empty() {
-            return words::degraded(&gone, self, of(Kind::Md, "degraded", 1.0));
+            return words::degraded(&gone, self, of(CauseKind::Md, "degraded", 1.0));
         }
         if device < IN_MD && self.asleep.is_none() {
             return if self.around.stripe_cache_full {
-                words::stripe_cache(self, of(Kind::Md, "stripe_cache", 1.0 - device))
+                words::stripe_cache(self, of(CauseKind::Md, "stripe_cache", 1.0 - device))
             } else {
-                words::in_md(self, of(Kind::Md, "", 1.0 - device))
+                words::in_md(self, of(CauseKind::Md, "", 1.0 - device))
             };
         }
         if let Some((name, share)) = self.largest().filter(|_| self.before.is_none()) {
-            return words::load(self, false, of(Kind::Load, name, share));
+            return words::load(self, false, of(CauseKind::Load, name, share));
         }
         let worst = self.worst().map_or(0.0, us);
         let all_slower = self.now.members.iter().filter(|m| m.waited.requests > 0).all(|m| {
@@ -415,18 +416,18 @@ impl Evidence<'_> {
             was.is_some_and(|was| us(m) >= SLOWER * us(was)) && us(m) >= ALIKE * worst
         });
         // Small requests and flushes before, large ones now: more work in bytes.
-        let bytes = |of: &Sum, name: &str| of.rate(name, |m| m.bytes);
+        let bytes = |of: &MomentSum, name: &str| of.rate(name, |m| m.bytes);
         let more = self.now.members.iter().any(|m| {
             let before = self.before.as_ref().map_or(0.0, |before| bytes(before, &m.name));
             self.grew(&m.name, GREW, Load::total)
                 || bytes(&self.recent, &m.name) >= 2.0 * GREW * before
         });
         if all_slower && !more {
-            return words::path(self, of(Kind::Path, array, device));
+            return words::path(self, of(CauseKind::Path, array, device));
         }
         if let Some(held) = held_by.filter(|_| self.asleep.is_some()) {
             return words::held(self, &held, None, of(held.by.1, held.by.2, held.share));
         }
-        words::unexplained(self, of(Kind::Unexplained, "", 1.0))
+        words::unexplained(self, of(CauseKind::Unexplained, "", 1.0))
     }
 }

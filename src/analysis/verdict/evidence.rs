@@ -2,8 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::moment::{EXTRA_WRITES, Load, Moment, Sum};
-use super::{Action, Cause, Kind, Part, Waiting};
+use super::moment::{EXTRA_WRITES, Load, Moment, MomentSum};
+use super::{AccountPart, Action, Cause, CauseKind, Waiting};
 use crate::analysis::around::Around;
 use crate::analysis::snapshot::ArraySnapshot;
 
@@ -32,13 +32,13 @@ pub struct Evidence<'a> {
     pub last: &'a Moment,
     /// Facts of the last interval.
     pub around: &'a Around,
-    pub now: Sum,
+    pub now: MomentSum,
     /// The last ten seconds.
-    pub recent: Sum,
+    pub recent: MomentSum,
     /// The last half minute: what was dirtied then may be written now.
-    pub backlog: Sum,
+    pub backlog: MomentSum,
     /// The calm time before; `None` if it is too short, or nothing is slow.
-    pub before: Option<Sum>,
+    pub before: Option<MomentSum>,
     /// Mean wait in the calm time, µs.
     pub before_us: Option<f64>,
     /// Without a calm time: the mean in the same hour of the day before, or since the array was
@@ -56,7 +56,7 @@ pub struct Evidence<'a> {
 }
 
 /// The cause, its words and its share of the waited time.
-pub struct Found {
+pub struct Explanation {
     pub cause: Cause,
     pub accused: Vec<String>,
     /// The sentence after who waits and how long.
@@ -66,7 +66,7 @@ pub struct Found {
 
 /// The kind of extra writes that is much of the work on the members, and twice the share that it
 /// was before: its index in [`EXTRA_WRITES`], and its share.
-pub fn extra(now: &Sum, before: &Sum) -> Option<(usize, f64)> {
+pub fn extra(now: &MomentSum, before: &MomentSum) -> Option<(usize, f64)> {
     let grew = |(at, share): &(usize, f64)| {
         *share >= EXTRA_PART && *share >= 2.0 * share_of_extra(before, *at)
     };
@@ -74,7 +74,7 @@ pub fn extra(now: &Sum, before: &Sum) -> Option<(usize, f64)> {
     shares.filter(grew).max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn share_of_extra(sum: &Sum, at: usize) -> f64 {
+fn share_of_extra(sum: &MomentSum, at: usize) -> f64 {
     let of = |part: &dyn Fn(&Load) -> f64| sum.members.iter().map(part).sum::<f64>();
     of(&|m| m.extra[at]) / of(&|m| m.own).max(f64::MIN_POSITIVE)
 }
@@ -120,11 +120,12 @@ impl Evidence<'_> {
         (steps * us / io.unwrap_or(self.wait_us).max(1.0)).min(1.0)
     }
 
-    pub fn account(&self, found: &Found, us: u64) -> Vec<Part> {
-        let device = if found.cause.kind == Kind::Unexplained { 0.0 } else { self.in_device() };
+    pub fn account(&self, found: &Explanation, us: u64) -> Vec<AccountPart> {
+        let device =
+            if found.cause.kind == CauseKind::Unexplained { 0.0 } else { self.in_device() };
         let shares: Vec<(&'static str, f64)> = match (&found.cause.kind, self.worst()) {
-            (Kind::Member | Kind::Path, _) => vec![("device", 1.0)],
-            (Kind::Resync | Kind::Neighbour | Kind::Load, Some(worst)) => {
+            (CauseKind::Member | CauseKind::Path, _) => vec![("device", 1.0)],
+            (CauseKind::Resync | CauseKind::Neighbour | CauseKind::Load, Some(worst)) => {
                 let part = |work: f64| device * work / worst.total().max(f64::MIN_POSITIVE);
                 vec![
                     ("device_own", part(worst.own)),
@@ -133,15 +134,22 @@ impl Evidence<'_> {
                     ("md", 1.0 - device),
                 ]
             }
-            (Kind::Md, _) => vec![("md", 1.0 - device), ("device", device)],
-            (Kind::CgroupLimit | Kind::Filesystem | Kind::Journal | Kind::Lock, _) => {
+            (CauseKind::Md, _) => vec![("md", 1.0 - device), ("device", device)],
+            (
+                CauseKind::CgroupLimit
+                | CauseKind::Filesystem
+                | CauseKind::Journal
+                | CauseKind::Lock,
+                _,
+            ) => {
                 vec![("held", 1.0)]
             }
             _ => vec![("unexplained", 1.0 - device), ("device", device)],
         };
         let parts = shares.into_iter().filter(|s| s.1 > 0.0);
-        let mut parts: Vec<Part> =
-            parts.map(|(part, share)| Part { part, us: (share * us as f64) as u64 }).collect();
+        let mut parts: Vec<AccountPart> = parts
+            .map(|(part, share)| AccountPart { part, us: (share * us as f64) as u64 })
+            .collect();
         // What rounding has lost.
         let all: u64 = parts.iter().map(|p| p.us).sum();
         if let Some(largest) = parts.iter_mut().max_by_key(|p| p.us) {
@@ -181,7 +189,7 @@ impl Evidence<'_> {
         let more = if most == 0.0 {
             grew(GREW)
         } else {
-            let is_more = |sum: &Sum| {
+            let is_more = |sum: &MomentSum| {
                 let of = |these: &[&Load]| -> f64 {
                     let each = these.iter().filter_map(|m| sum.member(&m.name));
                     each.map(Load::total).fold(0.0, f64::max)
@@ -206,9 +214,10 @@ impl Evidence<'_> {
         [&self.recent, &self.now, &self.backlog].into_iter().find_map(|sum| self.grown_in(sum))
     }
 
-    fn grown_in<'b>(&self, now: &'b Sum) -> Option<(&'b str, f64)> {
+    fn grown_in<'b>(&self, now: &'b MomentSum) -> Option<(&'b str, f64)> {
         let before = self.before.as_ref()?;
-        let rate = |of: &Sum, name: &str| of.per_second(of.tasks.get(name).copied().unwrap_or(0.0));
+        let rate =
+            |of: &MomentSum, name: &str| of.per_second(of.tasks.get(name).copied().unwrap_or(0.0));
         let all: f64 = now.tasks.values().sum();
         let growth = |name: &&String| rate(now, name) - rate(before, name);
         let most = now.tasks.keys().max_by(|a, b| growth(a).total_cmp(&growth(b)))?;

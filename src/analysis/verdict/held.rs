@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Kind::{self, CgroupLimit, Filesystem, Journal, Md};
-use super::moment::Sum;
+use super::CauseKind::{self, CgroupLimit, Filesystem, Journal, Md};
+use super::moment::MomentSum;
 use crate::analysis::around::Asleep;
 
 /// A kernel function in which tasks sleep, and the cause that this shows.
@@ -11,7 +11,7 @@ use crate::analysis::around::Asleep;
 pub struct WaitsIn(
     /// Start of the function's name.
     pub &'static str,
-    pub Kind,
+    pub CauseKind,
     /// Name of the cause.
     pub &'static str,
 );
@@ -95,7 +95,7 @@ const LOCKS: &[&str] = &[
     "filename_create",
     "do_unlinkat",
 ];
-const LOCK: WaitsIn = WaitsIn("", Kind::Lock, INODE);
+const LOCK: WaitsIn = WaitsIn("", CauseKind::Lock, INODE);
 
 /// The entry of a function; `None` if the function is not in the table.
 pub fn known(function: &str) -> Option<&'static WaitsIn> {
@@ -116,9 +116,9 @@ pub struct Held {
 }
 
 /// Time asleep of tasks, ms, and the entry of what they sleep in longest with its time.
-type Longest = (u64, Option<(&'static WaitsIn, u64)>);
+type SleepTime = (u64, Option<(&'static WaitsIn, u64)>);
 
-fn longest<'a>(tasks: impl Iterator<Item = &'a Asleep>) -> Longest {
+fn longest<'a>(tasks: impl Iterator<Item = &'a Asleep>) -> SleepTime {
     let (mut all, mut by) = (0, BTreeMap::<_, (u64, &'static WaitsIn)>::new());
     for (function, ms) in tasks.flat_map(|a| &a.ms) {
         all += ms;
@@ -131,7 +131,7 @@ fn longest<'a>(tasks: impl Iterator<Item = &'a Asleep>) -> Longest {
 }
 
 /// The wait of the tasks `who`; `None` if they wait for IO most of the time.
-pub fn held(now: &Sum, who: impl Fn(&str) -> bool) -> Option<Held> {
+pub fn held(now: &MomentSum, who: impl Fn(&str) -> bool) -> Option<Held> {
     let (all, most) = longest(now.asleep.values().filter(|a| !a.is_kernel && who(&a.comm)));
     let (mut by, ms) = most.filter(|most| most.0.2 != SUSPENDED)?;
     let mut share = ms as f64 / (all as f64).max(1.0);

@@ -18,7 +18,7 @@ pub enum Severity {
 /// Kind of the cause (contract).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum CauseKind {
     #[default]
     None,
     /// Own tasks.
@@ -50,7 +50,7 @@ impl Severity {
     }
 }
 
-impl Kind {
+impl CauseKind {
     /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ impl Kind {
 /// The cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Cause {
-    pub kind: Kind,
+    pub kind: CauseKind,
     /// Name of the member, neighbour, array, task or part of md.
     pub name: String,
     /// Share of the waited time, 0.0..=1.0.
@@ -96,7 +96,7 @@ pub struct Waiting {
 
 /// A part of the waited time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Part {
+pub struct AccountPart {
     /// `md`, `device`, `device_own`, `device_resync`, `device_neighbour`, `held` or `unexplained`.
     pub part: &'static str,
     pub us: u64,
@@ -151,7 +151,7 @@ pub struct Verdict {
     /// Actions, best first; at most three.
     pub actions: Vec<Action>,
     /// Parts that add up to [`Waiting::us`].
-    pub account: Vec<Part>,
+    pub account: Vec<AccountPart>,
     /// True if md or device mapper holds the IO.
     #[serde(skip)]
     pub is_suspended: bool,
@@ -171,7 +171,7 @@ impl Verdict {
         }
         self.waiting.tasks.clear();
         self.sentence.clone_from(&self.anonymous);
-        if self.cause.kind == Kind::Load {
+        if self.cause.kind == CauseKind::Load {
             self.cause.name.clear();
             self.actions.clear();
         }
@@ -186,8 +186,8 @@ impl Verdict {
     /// 0 without a cause, 1 for work whose task is not known, else [`CERTAIN`].
     pub(super) fn certainty(&self) -> u8 {
         match self.cause.kind {
-            Kind::Unexplained => 0,
-            Kind::Load if is_unknown(&self.cause.name) => 1,
+            CauseKind::Unexplained => 0,
+            CauseKind::Load if is_unknown(&self.cause.name) => 1,
             _ => CERTAIN,
         }
     }

@@ -402,7 +402,7 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
 
 /// The sum of several moments.
 #[derive(Clone, Debug, Default)]
-pub struct Sum {
+pub struct MomentSum {
     pub waits: Waits,
     pub members: Vec<Load>,
     pub tasks: BTreeMap<String, f64>,
@@ -411,7 +411,7 @@ pub struct Sum {
     pub asleep: BTreeMap<String, Asleep>,
 }
 
-impl Sum {
+impl MomentSum {
     pub fn of(moments: &[(Timestamp, &Moment)]) -> Self {
         let mut sum = Self::default();
         for (_, moment) in moments {

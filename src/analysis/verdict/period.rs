@@ -12,13 +12,13 @@ use crate::analysis::units;
 /// The worst verdicts of each array so far.
 #[derive(Debug, Default)]
 pub struct Worst {
-    arrays: HashMap<String, Bad>,
+    arrays: HashMap<String, SlowPeriod>,
     whole: Duration,
 }
 
 /// The slow intervals of an array.
 #[derive(Debug)]
-struct Bad {
+struct SlowPeriod {
     verdict: Verdict,
     /// Start of the first and end of the last slow interval.
     from: Timestamp,
@@ -35,7 +35,7 @@ impl Worst {
         self.whole += over;
         for array in &snapshot.arrays {
             let Some(verdict) = &array.verdict else { continue };
-            let new = || Bad { verdict: verdict.clone(), from, to, slow: Duration::ZERO };
+            let new = || SlowPeriod { verdict: verdict.clone(), from, to, slow: Duration::ZERO };
             let bad = self.arrays.entry(array.info.name.clone()).or_insert_with(new);
             if verdict.severity > Severity::None {
                 if bad.slow.is_zero() {

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Accounts, Kind, Part, Severity, Verdict, Worst};
+use super::{AccountPart, Accounts, CauseKind, Severity, Verdict, Worst};
 use crate::advice::slow::MdSettings;
 use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::fixture;
@@ -96,7 +96,7 @@ fn around(array: &mut ArraySnapshot) -> &mut Around {
 }
 
 #[track_caller]
-fn is(verdict: &Verdict, severity: Severity, kind: Kind, accused: &[&str], words: &[&str]) {
+fn is(verdict: &Verdict, severity: Severity, kind: CauseKind, accused: &[&str], words: &[&str]) {
     assert_eq!((verdict.severity, verdict.cause.kind), (severity, kind), "{verdict:#?}");
     assert_eq!(verdict.accused, accused, "{verdict:#?}");
     for word in words {
@@ -110,17 +110,17 @@ fn a_limit_is_a_better_cause_than_the_largest_load() {
     let mut array = second(4, 60, 150, 140);
     let mut play = Play::new();
     let verdict = play.for_seconds(4, &array);
-    is(&verdict, Severity::Slow, Kind::Load, &[], &["postgres does 100 %"]);
+    is(&verdict, Severity::Slow, CauseKind::Load, &[], &["postgres does 100 %"]);
     let mut limit = crate::analysis::hotspot::find(&array, Duration::from_secs(5));
-    limit.kind = crate::analysis::hotspot::Kind::Queued;
+    limit.kind = crate::analysis::hotspot::HotspotKind::Queued;
     limit.members.clear();
     limit.headline = "cgroup /db is held back by its I/O limit".to_owned();
     array.hotspot = Some(limit);
     super::lead(&mut array, verdict);
     let verdict = array.verdict.unwrap();
-    is(&verdict, Severity::Slow, Kind::CgroupLimit, &[], &["cgroup /db is held back"]);
+    is(&verdict, Severity::Slow, CauseKind::CgroupLimit, &[], &["cgroup /db is held back"]);
     assert!(verdict.actions[0].text.contains("io.max"), "{verdict:#?}");
-    assert!(matches!(verdict.account[..], [Part { part: "held", .. }]), "{verdict:#?}");
+    assert!(matches!(verdict.account[..], [AccountPart { part: "held", .. }]), "{verdict:#?}");
 }
 
 /// The task that dirtied what writeback writes is named for seconds.
@@ -135,9 +135,21 @@ fn a_task_is_remembered() {
     worker.tasks[1].role = Some("writeback of md0".to_owned());
     let mut play = Play::new();
     play.for_seconds(20, &second(4, 60, 10, 8));
-    is(&play.for_seconds(3, &with("dump", 300)), Severity::Slow, Kind::Load, &[], &["dump does"]);
-    is(&play.for_seconds(3, &worker), Severity::Slow, Kind::Load, &[], &["dump does"]);
-    is(&play.for_seconds(6, &worker), Severity::Slow, Kind::Load, &[], &["writeback of md0 does"]);
+    is(
+        &play.for_seconds(3, &with("dump", 300)),
+        Severity::Slow,
+        CauseKind::Load,
+        &[],
+        &["dump does"],
+    );
+    is(&play.for_seconds(3, &worker), Severity::Slow, CauseKind::Load, &[], &["dump does"]);
+    is(
+        &play.for_seconds(6, &worker),
+        Severity::Slow,
+        CauseKind::Load,
+        &[],
+        &["writeback of md0 does"],
+    );
 }
 
 /// A wait that has grown too slowly for the last minutes to show it.
@@ -166,12 +178,18 @@ fn one_slow_disk_is_accused() {
     let mut array = second(4, 12, 90, 8);
     array.members[2].io = vec![fixture::cell(Origin::FileData, Op::Write, 12, 12 * 8192, 80_000)];
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Member, &["loop3"], &["writes to md0 take 90ms", "loop3"]);
+    is(
+        &verdict,
+        Severity::Slow,
+        CauseKind::Member,
+        &["loop3"],
+        &["writes to md0 take 90ms", "loop3"],
+    );
     assert_eq!(verdict.waiting.tasks, ["postgres"]);
     assert!(verdict.actions[0].to_string().contains("smartctl -a /dev/loop3"));
     // A disk alone is compared with its own past.
     let verdict = Play::after_calm(&second(1, 10, 100, 95));
-    is(&verdict, Severity::Slow, Kind::Member, &["loop1"], &["(10ms before"]);
+    is(&verdict, Severity::Slow, CauseKind::Member, &["loop1"], &["(10ms before"]);
 }
 
 /// dm-delay, dm-integrity and others take time above the disk.
@@ -183,7 +201,7 @@ fn the_time_of_a_mapped_member_is_that_of_the_mapped_device() {
     is(
         &Play::after_calm(&array),
         Severity::Slow,
-        Kind::Member,
+        CauseKind::Member,
         &["loop3"],
         &["loop3 answers in 80ms"],
     );
@@ -195,7 +213,7 @@ fn several_slow_disks_are_accused_with_their_figures_unless_they_are_most() {
     let slow = |ms: u64| vec![fixture::cell(Origin::FileData, Op::Write, 12, 12 * 8192, ms * 1000)];
     (array.members[1].io, array.members[2].io) = (slow(60), slow(80));
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Member, &["loop2", "loop3"], &["loop2 in", "loop3 in"]);
+    is(&verdict, Severity::Slow, CauseKind::Member, &["loop2", "loop3"], &["loop2 in", "loop3 in"]);
     array.members[0].io = slow(70);
     assert!(Play::after_calm(&array).accused.is_empty());
 }
@@ -205,7 +223,7 @@ fn a_task_that_does_more_than_before_is_the_cause_although_the_disks_do_no_more(
     let mut array = second(4, 3, 600, 130);
     array.tasks.push(task("export", 30, 30 << 16));
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Load, &[], &["export does", "more than before"]);
+    is(&verdict, Severity::Slow, CauseKind::Load, &[], &["export does", "more than before"]);
 }
 
 #[test]
@@ -215,14 +233,14 @@ fn a_disk_with_more_work_is_not_accused() {
     array.members[2].io = vec![io];
     array.tasks.push(task("export", 300, 300 * 65536));
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Load, &[], &["export"]);
+    is(&verdict, Severity::Slow, CauseKind::Load, &[], &["export"]);
     assert_eq!(verdict.cause.name, "export");
 }
 
 #[test]
 fn all_disks_slow_is_what_they_share() {
     let verdict = Play::after_calm(&second(4, 10, 110, 100));
-    is(&verdict, Severity::Slow, Kind::Path, &[], &["all 4 members"]);
+    is(&verdict, Severity::Slow, CauseKind::Path, &[], &["all 4 members"]);
 }
 
 #[test]
@@ -242,7 +260,7 @@ fn a_rebuild_is_the_cause() {
     // The new disk takes longer, as its queue has only writes.
     array.members[4].io[0] = fixture::cell(Origin::FileData, Op::Write, 8, 65536, 300_000);
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Resync, &[], &["rebuild", "7.5 %", "(10ms before"]);
+    is(&verdict, Severity::Slow, CauseKind::Resync, &[], &["rebuild", "7.5 %", "(10ms before"]);
     assert!(
         verdict.actions[0].to_string().contains("echo 10000 > /sys/block/md0/md/sync_speed_max")
     );
@@ -272,20 +290,26 @@ fn a_neighbour_on_the_disk_is_named_and_the_disk_is_not() {
     }];
     let verdict = Play::after_calm(&array);
     let words = ["vdc2 (copy (pid 77))", "loop3 shares"];
-    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &words);
+    is(&verdict, Severity::Slow, CauseKind::Neighbour, &[], &words);
     assert_eq!(verdict.cause.name, "vdc2");
     // Without the partition, the rest of the disk's work is of the disk's own users.
     around(&mut array).disks[0].others.clear();
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["IO that is not md0's", "disk vdc"]);
+    is(&verdict, Severity::Slow, CauseKind::Neighbour, &[], &["IO that is not md0's", "disk vdc"]);
     // A whole disk is read behind the array, which has no reads.
     let mut array = second(3, 8, 200, 10);
     array.members[2].io.push(fixture::cell(Origin::FileData, Op::Read, 90, 90 << 19, 190_000));
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["IO that is not md0's", "disk loop3"]);
+    is(
+        &verdict,
+        Severity::Slow,
+        CauseKind::Neighbour,
+        &[],
+        &["IO that is not md0's", "disk loop3"],
+    );
     around(&mut array).openers = BTreeMap::from([("loop3".to_owned(), "dd (pid 3)".to_owned())]);
     let mut verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Neighbour, &[], &["not md0's (open in dd (pid 3))"]);
+    is(&verdict, Severity::Slow, CauseKind::Neighbour, &[], &["not md0's (open in dd (pid 3))"]);
     verdict.hide_tasks();
     assert!(!verdict.sentence.contains("dd"), "{verdict:?}");
 }
@@ -293,13 +317,13 @@ fn a_neighbour_on_the_disk_is_named_and_the_disk_is_not() {
 #[test]
 fn time_in_md_is_not_blamed_on_the_disks() {
     let mut array = second(4, 20, 120, 8);
-    is(&Play::after_calm(&array), Severity::Slow, Kind::Md, &[], &["in md"]);
+    is(&Play::after_calm(&array), Severity::Slow, CauseKind::Md, &[], &["in md"]);
     let facts = around(&mut array);
     facts.stripe_cache_full = true;
     let entries = Some("8192".to_owned());
     facts.settings = Some(MdSettings { stripe_cache_size: entries, ..MdSettings::default() });
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Md, &[], &["stripe cache"]);
+    is(&verdict, Severity::Slow, CauseKind::Md, &[], &["stripe cache"]);
     assert!(
         verdict.actions[0].to_string().contains("echo 16384 >"),
         "not a smaller one: {verdict:?}"
@@ -313,7 +337,7 @@ fn the_barrier_of_a_resync_is_not_only_md() {
     around(&mut array).sync_action = Some("recover".to_owned());
     array.members[2].io.push(fixture::cell(Origin::Resync, Op::Read, 1, 65536, 9_000));
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Resync, &[], &["holds IO at its barrier (84 %"]);
+    is(&verdict, Severity::Slow, CauseKind::Resync, &[], &["holds IO at its barrier (84 %"]);
 }
 
 fn asleep(comm: &str, ms: &[(&str, u64)], sleeps: u64) -> Asleep {
@@ -335,7 +359,7 @@ fn more_work_does_not_slow_one_member_down() {
     let mut array = second(4, 8, 150, 4);
     array.members[1].io = vec![fixture::cell(Origin::FileData, Op::Write, 8, 8 * 8192, 250_000)];
     let verdict = play.for_seconds(4, &array);
-    is(&verdict, Severity::Slow, Kind::Member, &["loop2"], &["loop2 answers in"]);
+    is(&verdict, Severity::Slow, CauseKind::Member, &["loop2"], &["loop2 answers in"]);
 }
 
 /// A read of what a missing member held is a read of each other member.
@@ -347,19 +371,19 @@ fn a_member_that_went_away_is_named() {
     array.members[1].health = Some("missing".to_owned());
     let verdict = play.for_seconds(4, &array);
     let words = ["loop2 is missing (md0 is degraded): the other members do its work"];
-    is(&verdict, Severity::Slow, Kind::Md, &[], &words);
+    is(&verdict, Severity::Slow, CauseKind::Md, &[], &words);
     array.members.remove(1);
     // One of the others is a little behind.
     let mut uneven = array.clone();
     let slow = fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 200_000);
     uneven.members[1].io = vec![slow];
-    is(&play.for_seconds(4, &uneven), Severity::Slow, Kind::Md, &[], &["loop2 is missing"]);
+    is(&play.for_seconds(4, &uneven), Severity::Slow, CauseKind::Md, &[], &["loop2 is missing"]);
     // It was missing before, too.
     let mut play = Play::new();
     let mut calm = second(4, 60, 10, 8);
     calm.members.remove(1);
     play.for_seconds(20, &calm);
-    is(&play.for_seconds(4, &array), Severity::Slow, Kind::Path, &[], &["all 3 members"]);
+    is(&play.for_seconds(4, &array), Severity::Slow, CauseKind::Path, &[], &["all 3 members"]);
 }
 
 /// A drive of which one path is slow.
@@ -371,7 +395,7 @@ fn a_slow_path_is_named() {
     let paths = [("nvme0c0n1".to_owned(), path(2)), ("nvme0c1n1".to_owned(), path(280))];
     around(&mut array).paths.insert("loop2".to_owned(), paths.into());
     let words = ["loop2 answers in", "its path nvme0c1n1 takes 280ms, the others 2ms or less"];
-    is(&Play::after_calm(&array), Severity::Slow, Kind::Member, &["loop2"], &words);
+    is(&Play::after_calm(&array), Severity::Slow, CauseKind::Member, &["loop2"], &words);
 }
 
 /// The few requests that complete fast do not say that the time is in md.
@@ -385,9 +409,9 @@ fn requests_in_a_queue_are_in_the_device() {
         disk.in_flight = 40;
     }
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Slow, Kind::Load, &[], &["writeback of md0 does"]);
+    is(&verdict, Severity::Slow, CauseKind::Load, &[], &["writeback of md0 does"]);
     array.tasks.pop();
-    assert_ne!(Play::after_calm(&array).cause.kind, Kind::Md);
+    assert_ne!(Play::after_calm(&array).cause.kind, CauseKind::Md);
 }
 
 #[test]
@@ -400,9 +424,9 @@ fn a_hang_is_seen_while_nothing_completes() {
         (disk.in_flight, disk.requests) = (3, 0);
     }
     let verdict = Play::after_calm(&array);
-    is(&verdict, Severity::Stalled, Kind::Member, &["loop2"], &["3 requests in flight"]);
+    is(&verdict, Severity::Stalled, CauseKind::Member, &["loop2"], &["3 requests in flight"]);
     around(&mut array).suspended = vec!["loop2".to_owned()];
-    is(&Play::after_calm(&array), Severity::Stalled, Kind::Member, &["loop2"], &["suspended"]);
+    is(&Play::after_calm(&array), Severity::Stalled, CauseKind::Member, &["loop2"], &["suspended"]);
     // md holds the writes: they are in flight nowhere.
     array.members[1].disk.as_mut().unwrap().in_flight = 0;
     let hung = |function: &str, ms| HungTask {
@@ -417,13 +441,13 @@ fn a_hang_is_seen_while_nothing_completes() {
     facts.hung = vec![hung("md_handle_request", 14_000)];
     let verdict = Play::after_calm(&array);
     let words = ["postgres (pid 7) has waited 14 s for md0", "md0 is suspended"];
-    is(&verdict, Severity::Stalled, Kind::Md, &[], &words);
+    is(&verdict, Severity::Stalled, CauseKind::Md, &[], &words);
     let facts = around(&mut array);
     (facts.suspended, facts.hung) = (Vec::new(), vec![hung("percpu_rwsem_wait", 5_000)]);
-    is(&Play::after_calm(&array), Severity::Stalled, Kind::Filesystem, &[], &["frozen"]);
+    is(&Play::after_calm(&array), Severity::Stalled, CauseKind::Filesystem, &[], &["frozen"]);
     // Without the permission to read the stack.
     around(&mut array).hung = vec![hung("", 5_000)];
-    is(&Play::after_calm(&array), Severity::Stalled, Kind::Filesystem, &[], &["frozen"]);
+    is(&Play::after_calm(&array), Severity::Stalled, CauseKind::Filesystem, &[], &["frozen"]);
     // Asleep in something else, while the array serves others.
     let mut array = second(4, 60, 10, 8);
     around(&mut array).hung = vec![hung("rpc_wait_bit_killable", 60_000)];
@@ -456,7 +480,7 @@ fn without_a_calm_time_only_long_waits_are_slow() {
     let facts = around(&mut array);
     facts.earlier = DeviceIo { requests: [0, 200_000], ms: [0, 400_000], ..DeviceIo::default() };
     let verdict = Play::new().for_seconds(3, &array);
-    is(&verdict, Severity::Slow, Kind::Load, &[], &["take 50ms (2ms on average until now)"]);
+    is(&verdict, Severity::Slow, CauseKind::Load, &[], &["take 50ms (2ms on average until now)"]);
     around(&mut array).earlier.requests = [0, 60_000];
     assert_eq!(Play::new().for_seconds(3, &array).severity, Severity::None);
 }
@@ -514,7 +538,7 @@ fn a_time_that_is_judged_again_gets_the_same_verdict() {
 #[test]
 fn a_period_has_its_worst_verdict_and_says_when() {
     let verdict = |kind, us, sentence: &str| Verdict {
-        severity: if kind == Kind::None { Severity::None } else { Severity::Slow },
+        severity: if kind == CauseKind::None { Severity::None } else { Severity::Slow },
         cause: super::Cause { kind, ..Default::default() },
         waiting: super::Waiting { us, ..Default::default() },
         sentence: sentence.to_owned(),
@@ -522,11 +546,11 @@ fn a_period_has_its_worst_verdict_and_says_when() {
     };
     let mut worst = Worst::default();
     for (at, verdict) in [
-        (1, verdict(Kind::None, 10, "")),
-        (2, verdict(Kind::Member, 50, "vdc")),
-        (3, verdict(Kind::Member, 40, "vdb")),
-        (4, verdict(Kind::Unexplained, 90, "unknown")),
-        (5, verdict(Kind::None, 10, "")),
+        (1, verdict(CauseKind::None, 10, "")),
+        (2, verdict(CauseKind::Member, 50, "vdc")),
+        (3, verdict(CauseKind::Member, 40, "vdb")),
+        (4, verdict(CauseKind::Unexplained, 90, "unknown")),
+        (5, verdict(CauseKind::None, 10, "")),
     ] {
         let mut snapshot = snapshot(second(4, 60, 10, 8), at);
         snapshot.arrays[0].verdict = Some(verdict);
@@ -557,7 +581,7 @@ proptest! {
                 facts.hung = vec![HungTask { ms: n, ..HungTask::default() }];
             }
             let verdict = play.for_seconds(1, &array);
-            prop_assert_eq!(verdict.severity > Severity::None, !verdict.sentence.is_empty() && verdict.cause.kind != Kind::None);
+            prop_assert_eq!(verdict.severity > Severity::None, !verdict.sentence.is_empty() && verdict.cause.kind != CauseKind::None);
         }
     }
 }

@@ -1,10 +1,10 @@
 //! The sentence.
 
 use super::actions;
-use super::evidence::{Evidence, Found};
+use super::evidence::{Evidence, Explanation};
 use super::held::{Held, NO_SPACE};
 use super::moment::Load;
-use super::{Action, Cause, Kind, Severity, Waiting};
+use super::{Action, Cause, CauseKind, Severity, Waiting};
 use crate::analysis::hotspot::skews;
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
@@ -49,24 +49,24 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
     format!("{who} {us} {each}{before}: {clause}")
 }
 
-fn found(cause: Cause, clause: String, actions: Vec<Action>) -> Found {
-    Found { cause, accused: Vec::new(), clause, actions }
+fn found(cause: Cause, clause: String, actions: Vec<Action>) -> Explanation {
+    Explanation { cause, accused: Vec::new(), clause, actions }
 }
 
-pub fn suspended_array(e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn suspended_array(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let array = &e.array.info.name;
     let clause = format!("{array} is suspended (md/suspend_lo, suspend_hi); no member has its IO");
     found(cause, clause, actions::suspended_array(e))
 }
 
-pub fn suspended_member(member: &str, cause: Cause) -> Found {
+pub fn suspended_member(member: &str, cause: Cause) -> Explanation {
     let clause = format!("{member} is suspended by device mapper and holds its requests");
     let actions = actions::suspended_member(member);
-    Found { accused: vec![member.to_owned()], ..found(cause, clause, actions) }
+    Explanation { accused: vec![member.to_owned()], ..found(cause, clause, actions) }
 }
 
 /// For a task that sleeps in a known function.
-pub fn sleeps_in(e: &Evidence<'_>, function: &str, cause: Cause) -> Found {
+pub fn sleeps_in(e: &Evidence<'_>, function: &str, cause: Cause) -> Explanation {
     let array = &e.array.info.name;
     let (clause, actions) = match cause.name.as_str() {
         "frozen" => ("the filesystem is frozen".to_owned(), actions::frozen()),
@@ -83,26 +83,31 @@ pub fn sleeps_in(e: &Evidence<'_>, function: &str, cause: Cause) -> Found {
 
 /// For tasks that are held most of the time before their IO reaches the array. `grown`: a task that
 /// does more than before, and its share of the array's work.
-pub fn held(e: &Evidence<'_>, held: &Held, grown: Option<(&str, f64)>, cause: Cause) -> Found {
+pub fn held(
+    e: &Evidence<'_>,
+    held: &Held,
+    grown: Option<(&str, f64)>,
+    cause: Cause,
+) -> Explanation {
     let array = &e.array.info.name;
     let what = match (held.by.1, held.by.2) {
-        (Kind::Filesystem, "frozen") => "the filesystem is frozen",
-        (Kind::Filesystem, NO_SPACE) => {
+        (CauseKind::Filesystem, "frozen") => "the filesystem is frozen",
+        (CauseKind::Filesystem, NO_SPACE) => {
             "no free block was found, and freed ones can be used after the next commit, which it \
              waits for"
         }
-        (Kind::Filesystem, _) => "the limit of dirty pages holds it (balance_dirty_pages)",
-        (Kind::Journal, "full") => "the journal has no room for a new handle",
-        (Kind::Journal, "commit") => "it waits for commits of the journal",
-        (Kind::Journal, "locked") => "a commit of the journal lets no handle start",
-        (Kind::Journal, _) => {
+        (CauseKind::Filesystem, _) => "the limit of dirty pages holds it (balance_dirty_pages)",
+        (CauseKind::Journal, "full") => "the journal has no room for a new handle",
+        (CauseKind::Journal, "commit") => "it waits for commits of the journal",
+        (CauseKind::Journal, "locked") => "a commit of the journal lets no handle start",
+        (CauseKind::Journal, _) => {
             "the commit of the journal waits for data of files, as data=ordered writes them first"
         }
-        (Kind::Lock, _) => "it waits for the lock of a file or directory that others hold",
-        (Kind::Md, "stripe_cache") => "no stripe of md's stripe cache is free",
-        (Kind::Md, "barrier") => "md's barrier holds it",
-        (Kind::Md, "superblock") => "md writes its superblocks first",
-        (Kind::Md, "flush") => "md flushes one at a time",
+        (CauseKind::Lock, _) => "it waits for the lock of a file or directory that others hold",
+        (CauseKind::Md, "stripe_cache") => "no stripe of md's stripe cache is free",
+        (CauseKind::Md, "barrier") => "md's barrier holds it",
+        (CauseKind::Md, "superblock") => "md writes its superblocks first",
+        (CauseKind::Md, "flush") => "md flushes one at a time",
         _ => "",
     };
     let what = if what.is_empty() {
@@ -121,7 +126,7 @@ pub fn held(e: &Evidence<'_>, held: &Held, grown: Option<(&str, f64)>, cause: Ca
 }
 
 /// For a task that sleeps while nothing is in flight.
-pub fn before_the_array(array: &str, cause: Cause) -> Found {
+pub fn before_the_array(array: &str, cause: Cause) -> Explanation {
     let clause = format!(
         "nothing is in flight on {array}, so it waits before its IO gets there: for a frozen \
          filesystem (fsfreeze, a snapshot), a lock, or a limit of its cgroup"
@@ -129,7 +134,7 @@ pub fn before_the_array(array: &str, cause: Cause) -> Found {
     found(cause, clause, actions::before_the_array())
 }
 
-pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Explanation {
     let others = e.now.members.len().saturating_sub(1);
     let beside = if others > 0 { ", the other members are not" } else { "" };
     let requests = if member.in_flight == 1 { "request" } else { "requests" };
@@ -137,19 +142,19 @@ pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
         "{} has {} {requests} in flight and completes none{beside}",
         member.name, member.in_flight
     );
-    Found {
+    Explanation {
         accused: vec![member.name.clone()],
         ..found(cause, clause, actions::look_at(&member.disk))
     }
 }
 
-pub fn all_hang(members: &[&Load], cause: Cause) -> Found {
+pub fn all_hang(members: &[&Load], cause: Cause) -> Explanation {
     let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
     let clause = format!("{} complete nothing: look at what they share", units::list(&names));
     found(cause, clause, actions::path("check the host adapter, cables or SAN path; dmesg"))
 }
 
-pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Explanation {
     let time = |m: &Load| latency(e.mean_us(m).unwrap_or(0.0));
     let accused: Vec<String> = members.iter().map(|m| m.name.clone()).collect();
     let others = e.now.members.iter().filter(|m| !accused.contains(&m.name));
@@ -164,7 +169,7 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Found 
         _ => format!("these members are slow: {}{beside}", units::list(&each)),
     };
     let disk = members.first().map_or("", |m| m.disk.as_str());
-    Found { accused, ..found(cause, clause, actions::look_at(disk)) }
+    Explanation { accused, ..found(cause, clause, actions::look_at(disk)) }
 }
 
 /// `; its path nvme0c1n1 takes 120ms, the others 300µs or less`, if one path of a drive takes
@@ -182,7 +187,7 @@ fn slow_path(member: &Load) -> String {
     }
 }
 
-pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Explanation {
     let user = member.neighbours.get(&cause.name).map_or("", |n| n.0.as_str());
     // A process is a task, too.
     let user = if e.names || !user.contains("(pid ") { user } else { "" };
@@ -209,7 +214,7 @@ pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Found {
 }
 
 /// `at_barrier`: it holds IO in md, and does little work.
-pub fn resync(e: &Evidence<'_>, at_barrier: bool, cause: Cause) -> Found {
+pub fn resync(e: &Evidence<'_>, at_barrier: bool, cause: Cause) -> Explanation {
     let array = &e.array.info.name;
     let name = e.around.sync_action.as_deref().unwrap_or_default();
     let what = match name {
@@ -227,7 +232,7 @@ pub fn resync(e: &Evidence<'_>, at_barrier: bool, cause: Cause) -> Found {
     found(cause, clause, actions::resync(e, name))
 }
 
-pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let clause = format!(
         "all stripes of its stripe cache are in use ({} of the time in md)",
         units::percent(cause.share)
@@ -236,7 +241,7 @@ pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Found {
 }
 
 /// For writes that precede those of the data, or repeat them.
-pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Found {
+pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Explanation {
     let array = &e.array.info.name;
     let is_bitmap = origin == Origin::MdBitmap;
     let (what, why) = if is_bitmap {
@@ -252,7 +257,7 @@ pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Found {
 }
 
 /// For an array that lost `gone` in the slow time.
-pub fn degraded(gone: &[&str], e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn degraded(gone: &[&str], e: &Evidence<'_>, cause: Cause) -> Explanation {
     let (names, array) = (units::list(gone), &e.array.info.name);
     let (is, whose) = if gone.len() == 1 { ("is", "its") } else { ("are", "their") };
     let clause =
@@ -260,7 +265,7 @@ pub fn degraded(gone: &[&str], e: &Evidence<'_>, cause: Cause) -> Found {
     found(cause, clause, actions::replace(gone, array))
 }
 
-pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let us = e.now.members.iter().filter_map(|m| m.waited.mean_us()).fold(0.0, f64::max);
     let clause = format!("its members answer in {}, the rest of the time is in md", latency(us));
     found(cause, clause, actions::show("what in md"))
@@ -307,7 +312,7 @@ pub fn carriers(e: &Evidence<'_>) -> String {
 }
 
 /// `has_grown`: the task does more than before.
-pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Found {
+pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Explanation {
     let who = if e.names { cause.name.as_str() } else { "one of its tasks" };
     let more = if has_grown { ", more than before" } else { "" };
     // The headline of a skew names a task, too.
@@ -323,7 +328,7 @@ pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Found {
     found(cause, clause, actions)
 }
 
-pub fn path(e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn path(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let mut each: Vec<f64> = e.now.members.iter().filter_map(|m| m.waited.mean_us()).collect();
     each.sort_by(f64::total_cmp);
     let (least, most) = (each.first().copied().unwrap_or(0.0), each.last().copied().unwrap_or(0.0));
@@ -337,7 +342,7 @@ pub fn path(e: &Evidence<'_>, cause: Cause) -> Found {
     found(cause, clause, actions::path(look))
 }
 
-pub fn unexplained(e: &Evidence<'_>, cause: Cause) -> Found {
+pub fn unexplained(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let io = e.now.waits.mean_us().filter(|_| e.asleep.is_some());
     let clause = io.map_or_else(
         || "the figures do not show why".to_owned(),

@@ -10,7 +10,7 @@ use crate::ui::typed::{seconds, time};
 
 /// Arguments of `alloc`.
 #[derive(Args, Debug)]
-pub struct Alloc {
+pub struct AllocArgs {
     /// Mount point, array, member, disk or partition with a mounted ext4; default: every md array
     /// that holds one, or every disk that does if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]

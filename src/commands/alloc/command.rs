@@ -6,26 +6,26 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use super::args::Alloc;
+use super::args::AllocArgs;
 use super::outputs::{outputs, write_stacks};
-use super::source::{Allocator, Total};
-use super::state::State;
+use super::source::{AllocTracer, Total};
+use super::state::AllocScreenState;
 use super::view::VIEWS;
 use super::{replay, screen, text};
 use crate::analysis::alloc::{AllocSnapshot, figures};
 use crate::analysis::profile::Profile;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
-use crate::recording::alloc::{Interval, Recorded};
+use crate::recording::alloc::{AllocInterval, RecordedAlloc};
 use crate::session::alloc::sampler::AllocOptions;
 use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 use crate::ui::json::write_line;
 use crate::ui::lines::{lasts, print_intervals, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
-use crate::ui::screen::Live;
+use crate::ui::screen::LiveSource;
 
 /// Runs until Ctrl-C, a signal, `--count`, `--duration` or a closed pipe.
-pub fn run(args: &Alloc) -> Result<()> {
+pub fn run(args: &AllocArgs) -> Result<()> {
     if let Some(file) = &args.replay {
         return replayed(file, args);
     }
@@ -50,7 +50,7 @@ pub fn run(args: &Alloc) -> Result<()> {
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     let targets = args.targets.clone();
     let engine = Engine::start(
-        move || Allocator::start(&targets, options, record, on_screen),
+        move || AllocTracer::start(&targets, options, record, on_screen),
         args.interval,
         args.interval,
     )?;
@@ -67,13 +67,13 @@ pub fn run(args: &Alloc) -> Result<()> {
 }
 
 /// Shows a recording: as text or JSON, or on the screen at its original pace.
-fn replayed(file: &Path, args: &Alloc) -> Result<()> {
+fn replayed(file: &Path, args: &AllocArgs) -> Result<()> {
     let [_, folded, flame] = outputs(args)?;
     let mut intervals = replay::open(file)?;
     let mut whole = Profile::default();
     if args.batch || args.json || !io::stdout().is_terminal() {
         let mut out = io::stdout().lock();
-        let print = |Recorded { snapshot, stacks }| {
+        let print = |RecordedAlloc { snapshot, stacks }| {
             whole.merge(&stacks);
             write(args, &mut out, &snapshot)
         };
@@ -93,20 +93,20 @@ fn replayed(file: &Path, args: &Alloc) -> Result<()> {
 }
 
 /// Writes an interval and flushes it.
-fn write(args: &Alloc, out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
+fn write(args: &AllocArgs, out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
     match args.json {
-        true => write_line(out, &Interval::new(snapshot)),
+        true => write_line(out, &AllocInterval::new(snapshot)),
         false => text::write(out, snapshot),
     }
 }
 
-type Tracing = Engine<AllocSnapshot, Result<Total>>;
+type AllocEngine = Engine<AllocSnapshot, Result<Total>>;
 
 /// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
 /// total. Returns the stacks.
-async fn on_the_screen(engine: Tracing, args: &Alloc, end: End) -> Result<Profile> {
-    let mut live = Live::new(engine, args.count);
-    let state = State::new(VIEWS.len(), args.interval);
+async fn on_the_screen(engine: AllocEngine, args: &AllocArgs, end: End) -> Result<Profile> {
+    let mut live = LiveSource::new(engine, args.count);
+    let state = AllocScreenState::new(VIEWS.len(), args.interval);
     let (started, result) = live.show(state, end, args.duration).await;
     let has_all = live.has_shown_all();
     let mut engine = live.into_engine();
@@ -124,7 +124,7 @@ async fn on_the_screen(engine: Tracing, args: &Alloc, end: End) -> Result<Profil
 }
 
 /// Prints each interval. A signal or `--duration` cuts the last interval short. Returns the stacks.
-async fn as_text(mut engine: Tracing, args: &Alloc, mut end: End) -> Result<Profile> {
+async fn as_text(mut engine: AllocEngine, args: &AllocArgs, mut end: End) -> Result<Profile> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
     let mut intervals = 0;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::args::Alloc;
+use super::args::AllocArgs;
 use crate::analysis::profile::Profile;
 use crate::machine::output::Destination;
 
@@ -13,7 +13,7 @@ use crate::machine::output::Destination;
 ///
 /// # Errors
 /// Two outputs have the same path, or a file exists and --force is missing.
-pub fn outputs(args: &Alloc) -> Result<[Option<Out>; 3]> {
+pub fn outputs(args: &AllocArgs) -> Result<[Option<Out>; 3]> {
     let outputs = [&args.record, &args.folded, &args.flame];
     let mut names: Vec<_> = outputs.into_iter().flatten().collect();
     names.sort();

@@ -7,10 +7,10 @@ use std::path::Path;
 use anyhow::{Result, anyhow, bail};
 
 use crate::analysis::item::Item;
-use crate::recording::alloc::{Interval, Recorded};
+use crate::recording::alloc::{AllocInterval, RecordedAlloc};
 use crate::recording::error::TraceError;
-use crate::recording::reader::{Reader, Wanted};
-use crate::ui::intervals::{Intervals, Kind};
+use crate::recording::reader::{Reader, WantedColumns};
+use crate::ui::intervals::{IntervalFormat, Intervals};
 
 /// Maximum size of the JSON that a screen keeps in memory.
 const MAX_BYTES: usize = 512 << 20;
@@ -19,8 +19,8 @@ const MAX_BYTES: usize = 512 << 20;
 ///
 /// # Errors
 /// The file cannot be read or is not a recording.
-pub(super) fn open(path: &Path) -> Result<Intervals<Recorded>> {
-    let reader = Reader::open(path, Wanted::Figures).map_err(|error| match error {
+pub(super) fn open(path: &Path) -> Result<Intervals<RecordedAlloc>> {
+    let reader = Reader::open(path, WantedColumns::Figures).map_err(|error| match error {
         TraceError::NotOurs(..) if is_json(path) => anyhow!(
             "{}: output of raidtrace alloc --json, which cannot be replayed: record with \
              raidtrace alloc --record FILE, and replay that file",
@@ -28,12 +28,12 @@ pub(super) fn open(path: &Path) -> Result<Intervals<Recorded>> {
         ),
         other => other.into(),
     })?;
-    let kind = Kind {
+    let kind = IntervalFormat {
         json: |item| match item {
             Item::Alloc { time_us, json } => Some((time_us, json)),
             _ => None,
         },
-        parse: Interval::parse,
+        parse: AllocInterval::parse,
         missing: "no interval of the allocator: record with raidtrace alloc --record FILE",
     };
     Ok(Intervals::new(reader, path, kind))
@@ -43,7 +43,7 @@ pub(super) fn open(path: &Path) -> Result<Intervals<Recorded>> {
 ///
 /// # Errors
 /// An interval is invalid, or the intervals take more than 512 MiB.
-pub(super) fn read_all(intervals: &mut Intervals<Recorded>) -> Result<Vec<Recorded>> {
+pub(super) fn read_all(intervals: &mut Intervals<RecordedAlloc>) -> Result<Vec<RecordedAlloc>> {
     let mut all = Vec::new();
     while let Some(interval) = intervals.next() {
         all.push(interval?);
@@ -77,7 +77,7 @@ mod tests {
     use crate::analysis::profile::sums::tests::seed;
     use crate::commands::alloc::text;
     use crate::recording;
-    use crate::recording::alloc::Interval;
+    use crate::recording::alloc::AllocInterval;
     use crate::ui::json::write_line;
 
     fn batch(snapshot: &AllocSnapshot) -> String {
@@ -103,7 +103,7 @@ mod tests {
     fn intervals_of_a_recording_are_replayed() {
         let all = [fixture::linear(), fixture::cold(), fixture::huge()];
         let mut items = requests(40);
-        let item = |s| Interval::item(s, &Profile::default()).unwrap();
+        let item = |s| AllocInterval::item(s, &Profile::default()).unwrap();
         items.extend(all.iter().map(item));
         let file = file(&items);
         let mut intervals = open(file.path()).unwrap();
@@ -153,16 +153,16 @@ mod tests {
                 fixture::huge,
             ];
             let Item::Alloc { json, .. } =
-                Interval::item(&cases[which](), &seed()).unwrap() else { unreachable!() };
+                AllocInterval::item(&cases[which](), &seed()).unwrap() else { unreachable!() };
             let mut bytes = json.into_bytes();
             let at = at.index(bytes.len());
             bytes[at] = byte;
             // The column of a recording is always UTF-8.
             if let Ok(text) = String::from_utf8(bytes)
-                && let Ok(read) = Interval::parse(i64::MAX, &text)
+                && let Ok(read) = AllocInterval::parse(i64::MAX, &text)
             {
                 batch(&read.snapshot);
-                write_line(&mut Vec::new(), &Interval::new(&read.snapshot)).unwrap();
+                write_line(&mut Vec::new(), &AllocInterval::new(&read.snapshot)).unwrap();
                 read.stacks.stacks().count();
             }
         }

@@ -7,21 +7,21 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use ratatui::Frame;
 
-use super::state::State;
+use super::state::AllocScreenState;
 use super::view::{self, VIEWS};
 use crate::analysis::alloc::AllocSnapshot;
 use crate::analysis::alloc::window;
-use crate::recording::alloc::Recorded;
+use crate::recording::alloc::RecordedAlloc;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 use crate::ui::player::{Playback, Player};
-use crate::ui::screen::{App, run_app};
-use crate::ui::state::{Action, Position, Replay};
+use crate::ui::screen::{ScreenApp, run_app};
+use crate::ui::state::{Position, Replay, ScreenAction};
 
-impl App for State {
+impl ScreenApp for AllocScreenState {
     type Snapshot = AllocSnapshot;
 
-    fn on_key(&mut self, key: Key) -> Action {
+    fn on_key(&mut self, key: Key) -> ScreenAction {
         Self::on_key(self, key)
     }
 
@@ -53,17 +53,17 @@ impl App for State {
 /// # Errors
 /// There is no interval, or stdout is not a terminal.
 pub async fn replay(
-    intervals: Vec<Recorded>,
+    intervals: Vec<RecordedAlloc>,
     depth: Depth,
     end: impl Future<Output = ()>,
 ) -> Result<()> {
-    let recording = Recording::new(intervals)?;
-    let state = State::new(VIEWS.len(), recording.length());
+    let recording = AllocPlayback::new(intervals)?;
+    let state = AllocScreenState::new(VIEWS.len(), recording.length());
     run_app(state, Player::start(recording)?, depth, end).await
 }
 
 /// Intervals in memory, positioned by their index.
-struct Recording {
+struct AllocPlayback {
     intervals: Vec<AllocSnapshot>,
     /// Index of the displayed interval; `None` before the first step.
     at: Option<usize>,
@@ -71,8 +71,8 @@ struct Recording {
     shown: Option<Arc<AllocSnapshot>>,
 }
 
-impl Recording {
-    fn new(recorded: Vec<Recorded>) -> Result<Self> {
+impl AllocPlayback {
+    fn new(recorded: Vec<RecordedAlloc>) -> Result<Self> {
         let intervals: Vec<_> = recorded.into_iter().map(|r| r.snapshot).collect();
         if intervals.is_empty() {
             bail!("there is no interval to show");
@@ -89,7 +89,7 @@ impl Recording {
     }
 }
 
-impl Playback for Recording {
+impl Playback for AllocPlayback {
     type Snapshot = AllocSnapshot;
 
     fn step(&mut self) -> Result<()> {
@@ -122,41 +122,41 @@ impl Playback for Recording {
 
 #[cfg(test)]
 mod tests {
-    use super::{Recording, VIEWS, window};
+    use super::{AllocPlayback, VIEWS, window};
     use crate::analysis::alloc::AllocSnapshot;
     use crate::analysis::alloc::fixture;
-    use crate::analysis::alloc::window::Window;
+    use crate::analysis::alloc::window::AllocWindow;
     use crate::analysis::item::Item;
     use crate::analysis::profile::sums::tests::seed;
-    use crate::commands::alloc::state::State;
-    use crate::recording::alloc::{Interval, Recorded};
+    use crate::commands::alloc::state::AllocScreenState;
+    use crate::recording::alloc::{AllocInterval, RecordedAlloc};
     use crate::ui::json::write_line;
     use crate::ui::keys::Key;
     use crate::ui::player::Playback as _;
-    use crate::ui::screen::App as _;
-    use crate::ui::state::{Action, Replay};
+    use crate::ui::screen::ScreenApp as _;
+    use crate::ui::state::{Replay, ScreenAction};
 
-    fn step(recording: &mut Recording, by: i64) {
+    fn step(recording: &mut AllocPlayback, by: i64) {
         recording.act(Replay::Step(by), &mut |_| false).unwrap();
     }
 
     #[test]
     fn keys_step_through_a_file() {
-        assert!(Recording::new(Vec::new()).is_err());
+        assert!(AllocPlayback::new(Vec::new()).is_err());
         let all = [fixture::healthy(), fixture::linear(), fixture::cold()];
-        let recorded = all.map(|snapshot| Recorded { snapshot, stacks: seed() });
-        let mut recording = Recording::new(recorded.into()).unwrap();
+        let recorded = all.map(|snapshot| RecordedAlloc { snapshot, stacks: seed() });
+        let mut recording = AllocPlayback::new(recorded.into()).unwrap();
         recording.step().unwrap();
         assert_eq!(recording.position().interval, Some((1, 3)));
         recording.step().unwrap();
         assert_eq!(recording.position().interval, Some((2, 3)));
-        let mut state = State::new(VIEWS.len(), recording.length());
+        let mut state = AllocScreenState::new(VIEWS.len(), recording.length());
         state.set_position(recording.position());
         assert_eq!(state.speed(), Some(1.0));
         for (key, number) in
             [(Key::Right, 3), (Key::Right, 3), (Key::Left, 2), (Key::PageUp, 1), (Key::PageDown, 3)]
         {
-            let Action::Replay(request) = state.on_key(key) else {
+            let ScreenAction::Replay(request) = state.on_key(key) else {
                 panic!("{key:?}");
             };
             recording.act(request, &mut |_| false).unwrap();
@@ -166,7 +166,7 @@ mod tests {
         }
         state.on_key(Key::Char('p'));
         assert_eq!((state.paused, state.speed()), (false, Some(1.0)));
-        assert_eq!(state.on_key(Key::Char('q')), Action::Quit);
+        assert_eq!(state.on_key(Key::Char('q')), ScreenAction::Quit);
     }
 
     #[test]
@@ -184,19 +184,19 @@ mod tests {
         }
         let lines = |s: &AllocSnapshot| {
             let mut out = Vec::new();
-            write_line(&mut out, &Interval::new(s)).unwrap();
+            write_line(&mut out, &AllocInterval::new(s)).unwrap();
             String::from_utf8(out).unwrap()
         };
         // Encode and decode, as through a file.
         let read = all.iter().map(|s| {
-            let item = Interval::item(s, &seed()).unwrap();
+            let item = AllocInterval::item(s, &seed()).unwrap();
             let Item::Alloc { time_us, json } = item else {
                 panic!("{item:?}");
             };
-            Interval::parse(time_us, &json).unwrap()
+            AllocInterval::parse(time_us, &json).unwrap()
         });
-        let mut recording = Recording::new(read.collect()).unwrap();
-        let mut window = Window::default();
+        let mut recording = AllocPlayback::new(read.collect()).unwrap();
+        let mut window = AllocWindow::default();
         let mut live = Vec::new();
         for s in &all {
             recording.step().unwrap();
@@ -227,7 +227,7 @@ mod tests {
             fixture::degraded(),
             fixture::huge(),
         ];
-        let all = all.into_iter().map(|snapshot| Recorded { snapshot, stacks: seed() });
+        let all = all.into_iter().map(|snapshot| RecordedAlloc { snapshot, stacks: seed() });
         let end = crate::machine::signals::asked_to_end().unwrap();
         super::replay(all.collect(), crate::ui::palette::Depth::from_env(), end).await.unwrap();
     }

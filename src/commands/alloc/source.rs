@@ -9,26 +9,26 @@ use anyhow::{Context as _, Result};
 
 use super::outputs::Out;
 use crate::analysis::alloc::AllocSnapshot;
-use crate::analysis::alloc::window::Window;
+use crate::analysis::alloc::window::AllocWindow;
 use crate::analysis::alloc::{fold, reason};
 use crate::analysis::item::{Item, State};
 use crate::analysis::profile::Profile;
 use crate::machine::Sys;
 use crate::machine::output::{Output, Pending};
 use crate::machine::privileges::writing;
-use crate::probe::Dirtied;
-use crate::recording::alloc::Interval;
+use crate::probe::DirtiedCounting;
+use crate::recording::alloc::AllocInterval;
 use crate::recording::header::Header;
-use crate::recording::writer::{Options, Writer};
+use crate::recording::writer::{Writer, WriterOptions};
 use crate::session::Session;
 use crate::session::alloc::sampler::{self, AllocOptions, AllocSampler, joined};
-use crate::session::engine::Source;
+use crate::session::engine::EngineSource;
 use crate::session::header::{header, truncation_notes};
 use crate::session::sampler::Sampler;
 use crate::ui::lines::print_new;
 
 /// Each interval is one row, written as a batch of its own.
-const RECORDING: Options = Options { level: 1, rows: 64, waiting: 16 };
+const RECORDING: WriterOptions = WriterOptions { level: 1, rows: 64, waiting: 16 };
 
 /// Figures of the whole run.
 pub struct Total {
@@ -38,16 +38,16 @@ pub struct Total {
 }
 
 /// A session, the hooks for its filesystems, and the consumers of their intervals.
-pub struct Allocator {
+pub struct AllocTracer {
     disks: Sampler,
     sampler: AllocSampler,
-    record: Option<Record>,
+    record: Option<AllocRecording>,
     /// Window of the last intervals, only for the screen.
-    window: Option<Window>,
+    window: Option<AllocWindow>,
     total: Option<AllocSnapshot>,
 }
 
-impl Allocator {
+impl AllocTracer {
     /// Starts the session and the hooks, and creates the recording.
     ///
     /// # Errors
@@ -59,20 +59,20 @@ impl Allocator {
         record: Option<Out>,
         on_screen: bool,
     ) -> Result<Self> {
-        let mut disks = Sampler::start(Sys::live(), targets, true, Dirtied::No)?;
+        let mut disks = Sampler::start(Sys::live(), targets, true, DirtiedCounting::No)?;
         let sampler = AllocSampler::start(targets, disks.session().topology(), options)?;
         let mut allocator = Self {
             disks,
             sampler,
             record: None,
-            window: on_screen.then(Window::default),
+            window: on_screen.then(AllocWindow::default),
             total: None,
         };
         if let Some(out) = record {
             let mut header = header(allocator.session().topology(), targets, &[], 0);
             header.notes = allocator.notes();
             header.notes.extend(truncation_notes(&header));
-            allocator.record = Some(Record::create(out, &header)?);
+            allocator.record = Some(AllocRecording::create(out, &header)?);
         }
         // Start the first interval of both sources.
         allocator.disks.interval()?;
@@ -81,7 +81,7 @@ impl Allocator {
     }
 }
 
-impl Source for Allocator {
+impl EngineSource for AllocTracer {
     type Interval = AllocSnapshot;
     type Total = Result<Total>;
 
@@ -117,7 +117,7 @@ impl Source for Allocator {
             None => self.total = Some(snapshot.clone()),
         }
         if let Some(record) = &mut self.record {
-            record.write(&Interval::item(&snapshot, self.sampler.last())?)?;
+            record.write(&AllocInterval::item(&snapshot, self.sampler.last())?)?;
         }
         Ok(match &mut self.window {
             Some(window) => window.push(snapshot),
@@ -126,17 +126,17 @@ impl Source for Allocator {
     }
 
     fn finish(self) -> Result<Total> {
-        self.record.map_or(Ok(()), Record::finish)?;
+        self.record.map_or(Ok(()), AllocRecording::finish)?;
         Ok(Total { snapshot: self.total, stacks: self.sampler.whole().clone() })
     }
 }
 
-struct Record {
+struct AllocRecording {
     writer: Writer,
     name: String,
 }
 
-impl Record {
+impl AllocRecording {
     /// Creates the file with `header` and an empty first state. The recording counts no requests.
     fn create(out: Out, header: &Header) -> Result<Self> {
         let Out { destination, name } = out;

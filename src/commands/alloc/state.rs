@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use crate::analysis::alloc::AllocSnapshot;
 use crate::ui::keys::Key;
-use crate::ui::state::{Action, Replay, change_interval};
+use crate::ui::state::{Replay, ScreenAction, change_interval};
 use crate::ui::tabs::Tabs;
 
 /// State that keys change.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct AllocScreenState {
     /// The selected view, and the selected row or first line of each view.
     pub tabs: Tabs,
     /// The help window and its first line; `None` if closed.
@@ -24,7 +24,7 @@ pub struct State {
     filesystems: usize,
 }
 
-impl State {
+impl AllocScreenState {
     /// State of a screen with `views` views and the given interval.
     pub fn new(views: usize, interval: Duration) -> Self {
         Self {
@@ -45,16 +45,16 @@ impl State {
         self.filesystem = self.filesystem.min(self.filesystems.saturating_sub(1));
     }
 
-    pub fn on_key(&mut self, key: Key) -> Action {
+    pub fn on_key(&mut self, key: Key) -> ScreenAction {
         if key == Key::Interrupt {
-            return Action::Quit;
+            return ScreenAction::Quit;
         }
         if let Some(help) = &mut self.help {
             // Any other key closes help.
             if !help.scroll(key) {
                 self.help = None;
             }
-            return Action::Draw;
+            return ScreenAction::Draw;
         }
         let by = match key {
             Key::Right => 1,
@@ -65,12 +65,12 @@ impl State {
         };
         if self.replay.is_some() && by != 0 {
             self.paused = true;
-            return Action::Replay(Replay::Step(by));
+            return ScreenAction::Replay(Replay::Step(by));
         }
         self.on_view_key(key)
     }
 
-    fn on_view_key(&mut self, key: Key) -> Action {
+    fn on_view_key(&mut self, key: Key) -> ScreenAction {
         let filesystems = self.filesystems.max(1);
         match key {
             Key::Char(' ' | 'p') => self.paused = !self.paused,
@@ -79,10 +79,10 @@ impl State {
             Key::Char('a' | ']') => self.filesystem = (self.filesystem + 1) % filesystems,
             Key::Char('[') => self.filesystem = (self.filesystem + filesystems - 1) % filesystems,
             Key::Char('?') => self.help = Some(Tabs::new(1)),
-            Key::Char('q') | Key::Esc => return Action::Quit,
+            Key::Char('q') | Key::Esc => return ScreenAction::Quit,
             _ if self.tabs.on_key(key) => {}
-            _ => return Action::Nothing,
+            _ => return ScreenAction::Nothing,
         }
-        Action::Draw
+        ScreenAction::Draw
     }
 }

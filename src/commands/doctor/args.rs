@@ -6,14 +6,14 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use super::finding::Severity;
+use super::finding::FindingSeverity;
 use super::rules;
 use crate::ui::completion;
 use crate::ui::typed::seconds;
 
 /// Arguments of `doctor`.
 #[derive(Args, Debug)]
-pub struct Doctor {
+pub struct DoctorArgs {
     /// Array, member, disk, partition or mount point; default: every running md array, or the
     /// disks with a mounted filesystem if there is none
     #[arg(value_name = "TARGET", add = completion::targets())]
@@ -49,7 +49,7 @@ pub struct Doctor {
 
     /// Leave out findings below this severity
     #[arg(long, value_name = "LEVEL", conflicts_with = "kernel")]
-    pub min_severity: Option<Severity>,
+    pub min_severity: Option<FindingSeverity>,
 
     /// Leave out the findings listed in this file, one `ID TARGET` per line (layout-skew md0), #
     /// starts a comment

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::args::Doctor;
+use super::args::DoctorArgs;
 use super::facts::Facts;
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, FindingSeverity};
 use super::kernel::{self, Ability};
 use super::live;
-use super::parts::{self, Part};
+use super::parts::{self, WorstPart};
 use super::rules::{self, allocator};
-use super::select::{self, Diagnosis, Selection};
+use super::select::{self, Diagnosis, FindingSelection};
 use super::{gather, json, load, table};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc;
@@ -36,14 +36,14 @@ const CRITICAL: u8 = 4;
 ///
 /// # Errors
 /// If a target does not exist, a file cannot be read, or the output cannot be written.
-pub fn run(args: &Doctor) -> Result<ExitCode> {
+pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     let sys = Sys::live();
     if args.kernel {
         return privileges::raised(|| report_kernel(&sys, args));
     }
     // Read the file first: an error should not come after the wait of --live.
     let acknowledged = args.acknowledged.as_deref();
-    let selection = Selection {
+    let selection = FindingSelection {
         ignore: args.ignore.clone(),
         least: args.min_severity,
         acknowledged: acknowledged.map_or(Ok(Vec::new()), select::read)?,
@@ -98,9 +98,9 @@ pub fn run(args: &Doctor) -> Result<ExitCode> {
         table::write(&mut out, &diagnosis)
     })?;
     Ok(match diagnosis.worst() {
-        None | Some(Severity::Info) => ExitCode::SUCCESS,
-        Some(Severity::Warning) => ExitCode::from(WARNING),
-        Some(Severity::Critical) => ExitCode::from(CRITICAL),
+        None | Some(FindingSeverity::Info) => ExitCode::SUCCESS,
+        Some(FindingSeverity::Warning) => ExitCode::from(WARNING),
+        Some(FindingSeverity::Critical) => ExitCode::from(CRITICAL),
     })
 }
 
@@ -112,7 +112,7 @@ fn drop_repeated(notes: &mut Vec<String>, more: &mut Vec<String>) {
     }
 }
 
-fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
+fn report_kernel(sys: &Sys, args: &DoctorArgs) -> Result<ExitCode> {
     let topology = resolve(&args.targets, sys).map(Topology::new);
     let (properties, notes) = kernel::probe(sys, topology.as_ref().ok(), true);
     let able = Ability::new(&properties, notes);
@@ -125,11 +125,15 @@ fn report_kernel(sys: &Sys, args: &Doctor) -> Result<ExitCode> {
 }
 
 /// A measured interval and, for --load, the time spans of the recording with the worst findings.
-type Measured = (Snapshot, Vec<Part>);
+type Measured = (Snapshot, Vec<WorstPart>);
 
 /// Measures writes with --load or --live. Returns the name of the option with the result; `None`
 /// without either.
-fn measure(args: &Doctor, sys: &Sys, facts: &Facts) -> Option<(&'static str, Result<Measured>)> {
+fn measure(
+    args: &DoctorArgs,
+    sys: &Sys,
+    facts: &Facts,
+) -> Option<(&'static str, Result<Measured>)> {
     if let Some(file) = &args.load {
         let host = sys.text("/proc/sys/kernel/hostname").unwrap_or_default();
         return Some(("--load", load::load(file, facts, &host)));
@@ -144,7 +148,8 @@ fn watch(facts: &Facts, period: Duration) -> Result<Snapshot> {
         bail!("loading programs into the kernel requires root");
     }
     let names: Vec<String> = facts.arrays.iter().map(|a| a.array.name.clone()).collect();
-    let start = move || Sampler::start(Sys::live(), &names, false, crate::probe::Dirtied::No);
+    let start =
+        move || Sampler::start(Sys::live(), &names, false, crate::probe::DirtiedCounting::No);
     period::watch(start, period, |_| {})
 }
 

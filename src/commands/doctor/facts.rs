@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::advice::kernel::Kernel;
 use crate::advice::quote::{path_of, quote};
-use crate::analysis::placement::{Report, Skews};
-use crate::fs::ext4::{Journal, Superblock};
+use crate::analysis::placement::{PlacementReport, Skews};
+use crate::fs::ext4::{Ext4Superblock, Journal};
 use crate::machine::mballoc::MbStats;
 use crate::machine::{Array, Filesystem, Member, container_of};
 
@@ -48,8 +48,8 @@ pub struct ArrayFacts {
     /// Properties from sysfs and superblocks.
     pub array: Array,
     /// Disks of `array.members`, in the same order.
-    pub disks: Vec<Disk>,
-    pub bitmap: Bitmap,
+    pub disks: Vec<DiskFacts>,
+    pub bitmap: BitmapFacts,
     /// md/mismatch_cnt: sectors found to differ by `last_sync`, or so far while it is running.
     pub mismatches: u64,
     /// md/last_sync_action: `check`, `repair`, `resync`, `recover`, ...; `none` (`idle` since
@@ -76,7 +76,7 @@ pub struct ArrayFacts {
 
 /// Disk of a member: properties beyond those of [`Member`]; 0 or empty if unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Disk {
+pub struct DiskFacts {
     /// device/model.
     pub model: String,
     /// queue/logical_block_size, bytes.
@@ -108,7 +108,7 @@ pub struct Disk {
 
 /// md's write-intent bitmap, from md/bitmap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Bitmap {
+pub enum BitmapFacts {
     /// No bitmap, or unknown.
     #[default]
     None,
@@ -146,9 +146,9 @@ pub struct Space {
 pub struct FsFacts {
     pub fs: Filesystem,
     /// `None` if the device could not be read.
-    pub superblock: Option<Superblock>,
+    pub superblock: Option<Ext4Superblock>,
     /// Placement of fixed metadata on the members; `None` if unknown, or on a single disk.
-    pub report: Option<Report>,
+    pub report: Option<PlacementReport>,
     /// Skews with the geometry before the running reshape.
     pub before: Option<Skews>,
     /// /proc/fs/ext4/DEV/options: every option in force, including defaults. The value of a flag
@@ -240,12 +240,12 @@ impl ArrayFacts {
         matches!(self.array.sync_action.as_deref(), None | Some("idle"))
     }
 
-    pub fn members(&self) -> impl Iterator<Item = (&Member, &Disk)> + Clone {
+    pub fn members(&self) -> impl Iterator<Item = (&Member, &DiskFacts)> + Clone {
         self.array.members.iter().zip(&self.disks)
     }
 
     /// Names of the disks with a property.
-    pub fn disks_with(&self, property: impl Fn(&Member, &Disk) -> bool) -> Vec<&str> {
+    pub fn disks_with(&self, property: impl Fn(&Member, &DiskFacts) -> bool) -> Vec<&str> {
         self.members().filter(|(m, d)| property(m, d)).map(|(m, _)| m.disk_name.as_str()).collect()
     }
 

@@ -10,7 +10,7 @@ use super::facts::FsFacts;
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum,
 )]
 #[serde(rename_all = "lowercase")]
-pub enum Severity {
+pub enum FindingSeverity {
     /// Worth knowing; nothing is wrong.
     #[default]
     Info,
@@ -20,7 +20,7 @@ pub enum Severity {
     Critical,
 }
 
-impl Severity {
+impl FindingSeverity {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Info => "info",
@@ -36,7 +36,7 @@ pub struct Finding {
     /// Name of the rule, as in `layout-skew`. Its meaning never changes.
     pub id: &'static str,
     /// Severity on this machine.
-    pub severity: Severity,
+    pub severity: FindingSeverity,
     /// Name of the array; `None` for findings about the kernel or the host.
     pub array: Option<String>,
     /// Block device of the filesystem; `None` for findings about the array.
@@ -64,23 +64,23 @@ pub struct Finding {
 }
 
 impl Finding {
-    fn new(id: &'static str, severity: Severity, title: impl Into<String>) -> Self {
+    fn new(id: &'static str, severity: FindingSeverity, title: impl Into<String>) -> Self {
         Self { id, severity, title: title.into(), ..Self::default() }
     }
 
     pub fn info(id: &'static str, title: impl Into<String>) -> Self {
-        Self::new(id, Severity::Info, title)
+        Self::new(id, FindingSeverity::Info, title)
     }
 
     pub fn warning(id: &'static str, title: impl Into<String>) -> Self {
-        Self::new(id, Severity::Warning, title)
+        Self::new(id, FindingSeverity::Warning, title)
     }
 
     pub fn critical(id: &'static str, title: impl Into<String>) -> Self {
-        Self::new(id, Severity::Critical, title)
+        Self::new(id, FindingSeverity::Critical, title)
     }
 
-    pub fn raise_if(mut self, worse: bool, severity: Severity) -> Self {
+    pub fn raise_if(mut self, worse: bool, severity: FindingSeverity) -> Self {
         if worse {
             self.severity = self.severity.max(severity);
         }

@@ -3,12 +3,12 @@
 
 use rustix::fs::StatVfs;
 
-use super::facts::{ArrayFacts, Bitmap, Disk, Facts, FsFacts, Jbd2, Space};
+use super::facts::{ArrayFacts, BitmapFacts, DiskFacts, Facts, FsFacts, Jbd2, Space};
 use super::{ata, mounted, openers, upkeep};
 use crate::advice::kernel::Kernel;
-use crate::analysis::placement::{Filesystem, Report, Skews, Target, TargetArray};
+use crate::analysis::placement::{FsMetadata, PlacementReport, Skews, Target, TargetArray};
 use crate::fs::ext4::features::incompat;
-use crate::fs::ext4::{FsKind, Superblock};
+use crate::fs::ext4::{Ext4Superblock, FsKind};
 use crate::machine::mballoc::{self, MbStats};
 use crate::machine::topology::{self, Topology};
 use crate::machine::{self, Array, DeviceRole, Member, Sys};
@@ -76,15 +76,17 @@ fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
     }
 }
 
-fn bitmap(sys: &Sys, dir: &str, name: &str, mdstat: &str) -> Bitmap {
+fn bitmap(sys: &Sys, dir: &str, name: &str, mdstat: &str) -> BitmapFacts {
     let text = |file: &str| sys.text(&format!("{dir}/md/{file}"));
     let number = |file: &str| sys.number(&format!("{dir}/md/bitmap/{file}")).unwrap_or(0);
     let kind = text("bitmap_type");
     match text("bitmap/location").as_deref() {
-        _ if kind.is_some_and(|k| k.contains("[llbitmap]")) => Bitmap::Lockless,
-        None | Some("none") => Bitmap::None,
-        Some("file") => Bitmap::File { path: bitmap_file(mdstat, name).unwrap_or_default() },
-        Some(_) => Bitmap::Internal { chunk: number("chunksize"), time_base: number("time_base") },
+        _ if kind.is_some_and(|k| k.contains("[llbitmap]")) => BitmapFacts::Lockless,
+        None | Some("none") => BitmapFacts::None,
+        Some("file") => BitmapFacts::File { path: bitmap_file(mdstat, name).unwrap_or_default() },
+        Some(_) => {
+            BitmapFacts::Internal { chunk: number("chunksize"), time_base: number("time_base") }
+        }
     }
 }
 
@@ -98,7 +100,7 @@ fn bitmap_file(mdstat: &str, name: &str) -> Option<String> {
         .find_map(|l| Some(l.split_once("file: ")?.1.trim().to_owned()))
 }
 
-fn disk(sys: &Sys, array: &Array, member: &Member) -> Disk {
+fn disk(sys: &Sys, array: &Array, member: &Member) -> DiskFacts {
     let dir = format!("/sys/block/{}", member.disk_name);
     let md = format!("/sys/block/{}/md/dev-{}", array.name, member.name);
     let number = |file: &str| sys.number(&format!("{dir}/{file}")).unwrap_or(0);
@@ -108,7 +110,7 @@ fn disk(sys: &Sys, array: &Array, member: &Member) -> Disk {
         let (first, count) = line.trim().split_once(' ')?;
         Some((first.parse().ok()?, count.parse().ok()?))
     };
-    Disk {
+    DiskFacts {
         model: text("device/model"),
         logical_block: number("queue/logical_block_size"),
         physical_block: number("queue/physical_block_size"),
@@ -141,8 +143,8 @@ fn filesystem(
     let layout = layout.filter(|l| l.kind != FsKind::JournalDevice);
     let superblock = layout.and_then(|l| l.superblock.clone());
     let placed = match topology.layouts.get(&fs.dev).and_then(|l| l.xfs()) {
-        Some(layout) => Some(Filesystem::from_xfs(layout.clone())),
-        None => layout.map(|l| Filesystem::new(l.clone())),
+        Some(layout) => Some(FsMetadata::from_xfs(layout.clone())),
+        None => layout.map(|l| FsMetadata::new(l.clone())),
     };
     let placed = placed.map(|placed| placement(array, &fs, placed));
     let (report, before) = placed.unwrap_or_default();
@@ -206,8 +208,8 @@ fn jbd2(info: &str) -> Option<Jbd2> {
 fn placement(
     array: &Array,
     location: &machine::Filesystem,
-    fs: Filesystem,
-) -> (Option<Report>, Option<Skews>) {
+    fs: FsMetadata,
+) -> (Option<PlacementReport>, Option<Skews>) {
     if !array.is_md() || location.segments.is_empty() {
         return (None, None);
     }
@@ -222,7 +224,7 @@ fn placement(
         Some(Skews::new(&fs, &geometry, &location.segments))
     });
     let report = TargetArray::from_array(array).ok().map(|array| {
-        Report::new(Target {
+        PlacementReport::new(Target {
             name: location.name.clone(),
             fs,
             segments: location.segments.clone(),
@@ -258,7 +260,7 @@ fn in_use(
     fs: &machine::Filesystem,
     statfs: Option<&StatVfs>,
     mounted: bool,
-    sb: Option<&Superblock>,
+    sb: Option<&Ext4Superblock>,
 ) -> (Option<u64>, Option<f64>) {
     let (inodes, free_inodes, blocks, free_blocks) = if !fs.mounts.is_empty() && sys.is_live() {
         let Some(s) = statfs else {
@@ -267,7 +269,7 @@ fn in_use(
         (s.f_files, s.f_ffree, s.f_blocks, s.f_bfree)
     } else {
         let clean =
-            |sb: &&Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
+            |sb: &&Ext4Superblock| sb.state & VALID_FS != 0 && !sb.has_incompat(incompat::RECOVER);
         let Some(sb) = sb.filter(clean).filter(|_| !mounted || !sys.is_live()) else {
             return (None, None);
         };

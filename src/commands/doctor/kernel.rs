@@ -31,7 +31,7 @@ pub struct Properties {
     pub lockdown: Option<String>,
     pub kptr_restrict: Option<u32>,
     /// Tracepoints, types, addresses.
-    pub facts: probe::Facts,
+    pub facts: probe::KernelFacts,
     /// Loaded modules of [`MODULES`], and whether their types are available.
     pub modules: Vec<(&'static str, bool)>,
     /// Names of the programs that were loaded, or the error; `None` if it was not tried.
@@ -39,7 +39,7 @@ pub struct Properties {
 }
 
 #[derive(Clone, Debug, Serialize)]
-pub struct Line {
+pub struct KernelAbility {
     pub name: &'static str,
     /// `None` if it was not checked.
     pub available: Option<bool>,
@@ -58,9 +58,9 @@ pub struct Ability {
     /// Reason for `can_run`, one line.
     pub why: String,
     /// Requirements of `raidtrace top`.
-    pub requirements: Vec<Line>,
+    pub requirements: Vec<KernelAbility>,
     /// Features that depend on the kernel.
-    pub features: Vec<Line>,
+    pub features: Vec<KernelAbility>,
     /// Limits on these arrays, one line each, as `top` reports them at startup.
     pub notes: Vec<String>,
 }
@@ -79,7 +79,7 @@ pub fn probe(sys: &Sys, topology: Option<&Topology>, load: bool) -> (Properties,
         capabilities: task::own_mask(sys, "CapEff"),
         lockdown: sys.selected("/sys/kernel/security/lockdown"),
         kptr_restrict: sys.number("/proc/sys/kernel/kptr_restrict"),
-        facts: probe::Facts::gather(),
+        facts: probe::KernelFacts::gather(),
         modules,
         loaded: None,
     };
@@ -100,7 +100,7 @@ pub fn probe(sys: &Sys, topology: Option<&Topology>, load: bool) -> (Properties,
 }
 
 fn load_programs(
-    facts: &probe::Facts,
+    facts: &probe::KernelFacts,
     tables: Tables,
     notes: &mut Vec<String>,
 ) -> Result<Vec<&'static str>, String> {
@@ -154,11 +154,11 @@ fn line(
     name: &'static str,
     available: impl Into<Option<bool>>,
     evidence: impl Into<String>,
-) -> Line {
-    Line { name, available: available.into(), evidence: evidence.into() }
+) -> KernelAbility {
+    KernelAbility { name, available: available.into(), evidence: evidence.into() }
 }
 
-fn requirements(properties: &Properties) -> Vec<Line> {
+fn requirements(properties: &Properties) -> Vec<KernelAbility> {
     let facts = &properties.facts;
     let tracepoint = |name, found: Option<usize>, expected: &[usize], tracepoint, known| {
         let fits = found.is_some_and(|n| expected.contains(&n));
@@ -212,7 +212,7 @@ fn requirements(properties: &Properties) -> Vec<Line> {
     ]
 }
 
-fn capabilities(properties: &Properties) -> Line {
+fn capabilities(properties: &Properties) -> KernelAbility {
     let Some(effective) = properties.capabilities else {
         return line("capabilities", None, "no CapEff in /proc/self/status");
     };
@@ -239,7 +239,7 @@ fn arguments(found: Option<usize>, tracepoint: &str) -> String {
     }
 }
 
-fn features(properties: &Properties) -> Vec<Line> {
+fn features(properties: &Properties) -> Vec<KernelAbility> {
     let f = &properties.facts;
     let loaded = |module: &str| properties.modules.iter().find(|(m, _)| *m == module);
     // Addresses are hidden from other users than root.
@@ -306,7 +306,7 @@ fn features(properties: &Properties) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use super::{Ability, Properties};
-    use crate::probe::Facts;
+    use crate::probe::KernelFacts;
 
     fn modern() -> Properties {
         Properties {
@@ -314,7 +314,7 @@ mod tests {
             root: true,
             capabilities: Some(u64::MAX),
             kptr_restrict: Some(0),
-            facts: Facts {
+            facts: KernelFacts {
                 btf: true,
                 rq_issue: Some(1),
                 rq_complete: Some(3),
@@ -323,7 +323,7 @@ mod tests {
                 free_blocks: Some(4),
                 checkpoint_stats: Some(3),
                 dio_end_io: 1,
-                ..Facts::default()
+                ..KernelFacts::default()
             },
             loaded: Some(Ok(vec!["rt_rq_issue"])),
             ..Properties::default()

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::facts::{ArrayFacts, Bitmap, Facts};
-use super::finding::{Finding, Severity};
+use super::facts::{ArrayFacts, BitmapFacts, Facts};
+use super::finding::{Finding, FindingSeverity};
 use super::rules::{bitmap, journal, list, plural};
 use crate::advice::slow::larger_bitmap_chunks;
 use crate::analysis::placement::UNEVEN_FROM;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
-use crate::analysis::verdict::{self, Part};
+use crate::analysis::verdict::{self, AccountPart};
 use crate::analysis::{hotspot, units};
 use crate::origin::{Op, Origin};
 
@@ -40,7 +40,7 @@ const HOT_RATE: f64 = 10.0;
 
 /// Writes of one origin on a member.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Share {
+pub struct MemberWrites {
     pub name: String,
     pub slot: u32,
     pub bytes: u64,
@@ -50,7 +50,7 @@ pub struct Share {
 
 /// Writes of one origin on an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Row {
+pub struct OriginWrites {
     pub array: String,
     pub origin: Origin,
     /// Always `write`.
@@ -62,32 +62,32 @@ pub struct Row {
     /// The same ratio for the blocks of the layout.
     pub predicted: f64,
     /// Members by slot.
-    pub members: Vec<Share>,
+    pub members: Vec<MemberWrites>,
 }
 
 /// Measured writes. The serialized form is `live` in schema `raidtrace.doctor/1`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Live {
+pub struct MeasuredWrites {
     /// Path of the recording; `None` for `--live`.
     pub recording: Option<String>,
     pub interval_s: f64,
     pub lost: u64,
     /// Origins with enough writes.
-    pub rows: Vec<Row>,
+    pub rows: Vec<OriginWrites>,
 }
 
-impl Row {
+impl OriginWrites {
     /// Members that are clearly above the mean, the busiest first.
     pub fn busiest(&self) -> Vec<&str> {
         let mean = self.bytes as f64 / self.members.len().max(1) as f64;
-        let mut above: Vec<&Share> =
+        let mut above: Vec<&MemberWrites> =
             self.members.iter().filter(|m| m.bytes as f64 > mean * 1.2).collect();
         above.sort_by_key(|m| Reverse(m.bytes));
         above.iter().map(|m| m.name.as_str()).collect()
     }
 
     /// Share of the writes that a member received.
-    fn observed_share(&self, m: &Share) -> f64 {
+    fn observed_share(&self, m: &MemberWrites) -> f64 {
         m.bytes as f64 / self.bytes.max(1) as f64
     }
 
@@ -110,9 +110,9 @@ impl Row {
 }
 
 /// Compares the writes of a snapshot with the layout.
-pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
+pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (MeasuredWrites, Vec<Finding>) {
     let over = snapshot.interval;
-    let mut live = Live {
+    let mut live = MeasuredWrites {
         recording: None,
         interval_s: over.as_secs_f64(),
         lost: snapshot.lost.events(),
@@ -124,7 +124,8 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
         let Some(measured) = snapshot.arrays.iter().find(|a| a.info.name == *name) else {
             continue;
         };
-        let rows: Vec<Row> = COMPARED.iter().filter_map(|o| row(of, measured, *o)).collect();
+        let rows: Vec<OriginWrites> =
+            COMPARED.iter().filter_map(|o| row(of, measured, *o)).collect();
         let mut on_array: Vec<Finding> = rows.iter().filter_map(|r| disagrees(of, r)).collect();
         on_array.extend(slow(measured));
         on_array.extend(skewed(measured, &rows, over));
@@ -140,10 +141,11 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (Live, Vec<Finding>) {
 fn slow(measured: &ArraySnapshot) -> Option<Finding> {
     let verdict = measured.verdict.as_ref().filter(|v| v.severity > verdict::Severity::None)?;
     let stalled = verdict.severity == verdict::Severity::Stalled;
-    let part = |p: &Part| format!("{}: {}", p.part.replace('_', ", "), units::latency(Some(p.us)));
+    let part =
+        |p: &AccountPart| format!("{}: {}", p.part.replace('_', ", "), units::latency(Some(p.us)));
     Some(
         Finding::warning("live-slow", &verdict.sentence)
-            .raise_if(stalled, Severity::Critical)
+            .raise_if(stalled, FindingSeverity::Critical)
             .seen_all(verdict.account.iter().map(part))
             .figure("waited_us", verdict.waiting.us)
             .seen_all(verdict.actions.iter().map(|action| format!("to do: {action}")))
@@ -168,7 +170,8 @@ fn stalled(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Vec<Fin
 /// Raises a skew of the layout to the severity of the measured one: a warning if members saturate
 /// because of it.
 pub fn raise_severity(found: &mut [Finding], measured: &[Finding]) {
-    let skews = measured.iter().filter(|f| f.id == "live-skew" && f.severity >= Severity::Warning);
+    let skews =
+        measured.iter().filter(|f| f.id == "live-skew" && f.severity >= FindingSeverity::Warning);
     for measured in skews {
         let same = |f: &&mut Finding| f.id == "layout-skew" && f.array == measured.array;
         for f in found.iter_mut().filter(same) {
@@ -178,7 +181,7 @@ pub fn raise_severity(found: &mut [Finding], measured: &[Finding]) {
     }
 }
 
-fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row> {
+fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<OriginWrites> {
     let mut blocks = vec![0_u64; of.array.raid_disks as usize];
     for report in of.filesystems.iter().filter_map(|f| f.report.as_ref()) {
         for (n, member) in blocks.iter_mut().zip(&report.spread.members) {
@@ -190,13 +193,13 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row>
         }
     }
     let total: u64 = blocks.iter().sum();
-    let members: Vec<Share> = measured
+    let members: Vec<MemberWrites> = measured
         .members
         .iter()
         .filter_map(|m| {
             let slot = m.slot?;
             let writes = m.io.iter().filter(|c| c.origin == origin && c.op == Op::Write);
-            Some(Share {
+            Some(MemberWrites {
                 name: m.name.clone(),
                 slot,
                 bytes: writes.fold(0, |sum, c| sum.saturating_add(c.bytes)),
@@ -211,7 +214,7 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row>
     }
     let most = members.iter().map(|m| m.bytes).max().unwrap_or(0);
     let most_predicted = members.iter().map(|m| m.predicted_share).fold(0.0, f64::max);
-    Some(Row {
+    Some(OriginWrites {
         array: of.array.name.clone(),
         origin,
         op: Op::Write,
@@ -223,7 +226,7 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Row>
 }
 
 /// A finding if more writes than by chance are on members other than the layout predicts.
-fn disagrees(of: &ArrayFacts, row: &Row) -> Option<Finding> {
+fn disagrees(of: &ArrayFacts, row: &OriginWrites) -> Option<Finding> {
     let disagreement = row.disagreement();
     if disagreement < DISAGREE || of.array.before_reshape.is_some() {
         return None;
@@ -269,7 +272,7 @@ fn disagrees(of: &ArrayFacts, row: &Row) -> Option<Finding> {
 }
 
 /// Writes that are as uneven as the layout.
-fn skewed(measured: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Finding> {
+fn skewed(measured: &ArraySnapshot, rows: &[OriginWrites], over: Duration) -> Option<Finding> {
     let uneven = rows.iter().filter(|r| {
         r.observed >= UNEVEN_FROM && r.predicted >= UNEVEN_FROM && r.disagreement() < DISAGREE
     });
@@ -303,7 +306,7 @@ fn skewed(measured: &ArraySnapshot, rows: &[Row], over: Duration) -> Option<Find
     });
     Some(
         Finding::info("live-skew", title)
-            .raise_if(delays, Severity::Warning)
+            .raise_if(delays, FindingSeverity::Warning)
             .seen(hotspot.headline)
             .seen_all(lines)
             .figure("observed", worst.observed)
@@ -347,7 +350,7 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
         return Some(finding);
     }
     // Chunk size and time_base are known for an internal bitmap only.
-    let Bitmap::Internal { chunk, time_base } = of.bitmap else {
+    let BitmapFacts::Internal { chunk, time_base } = of.bitmap else {
         return Some(finding);
     };
     let replace = (chunk < bitmap::CHUNK && of.container().is_none())

@@ -6,17 +6,17 @@ use std::path::Path;
 use anyhow::Result;
 
 use super::facts::{ArrayFacts, Facts};
-use super::parts::{self, Part};
+use super::parts::{self, WorstPart};
 use crate::analysis::snapshot::Snapshot;
 use crate::recording::gather::gather;
-use crate::recording::header::{Array, Header};
+use crate::recording::header::{Header, RecordedArray};
 
 /// Reads the recording as one interval, and its worst parts. Leaves out arrays that are not on this
 /// host or have changed since, with a note for each.
 ///
 /// # Errors
 /// If the file cannot be read or contains no event.
-pub fn load(file: &Path, facts: &Facts, host: &str) -> Result<(Snapshot, Vec<Part>)> {
+pub fn load(file: &Path, facts: &Facts, host: &str) -> Result<(Snapshot, Vec<WorstPart>)> {
     let report = gather(file, None, None)?;
     let mut snapshot = report.snapshot;
     let left_out = mismatches(&report.header, facts, host);
@@ -44,7 +44,7 @@ pub fn load(file: &Path, facts: &Facts, host: &str) -> Result<(Snapshot, Vec<Par
 
 /// Recorded arrays that differ from the array of the same name on this host: name and reason.
 fn mismatches(header: &Header, facts: &Facts, host: &str) -> Vec<(String, String)> {
-    let mismatch = |recorded: &Array| {
+    let mismatch = |recorded: &RecordedArray| {
         let name = &recorded.name;
         let here = facts.arrays.iter().find(|a| a.array.name == *name)?;
         let why = if header.host != host {
@@ -64,7 +64,7 @@ fn mismatches(header: &Header, facts: &Facts, host: &str) -> Vec<(String, String
 }
 
 /// Compares the geometry only, as kernel names of members change at boot.
-fn same_geometry(recorded: &Array, here: &ArrayFacts) -> bool {
+fn same_geometry(recorded: &RecordedArray, here: &ArrayFacts) -> bool {
     let now = &here.array;
     recorded.level == now.level
         && recorded.disks == now.raid_disks
@@ -76,7 +76,7 @@ fn same_geometry(recorded: &Array, here: &ArrayFacts) -> bool {
 mod tests {
     use super::mismatches;
     use crate::commands::doctor::tests::Machine;
-    use crate::recording::header::{Array, Header};
+    use crate::recording::header::{Header, RecordedArray};
 
     #[test]
     fn recordings_of_other_hosts_or_arrays_are_left_out() {
@@ -84,13 +84,13 @@ mod tests {
         let now = &facts.arrays[0].array;
         let header = |host: &str, disks: u32| Header {
             host: host.to_owned(),
-            arrays: vec![Array {
+            arrays: vec![RecordedArray {
                 name: "md0".to_owned(),
                 level: "raid6".to_owned(),
                 disks,
                 chunk_sectors: now.chunk_sectors,
                 sectors: now.sectors,
-                ..Array::default()
+                ..RecordedArray::default()
             }],
             ..Header::default()
         };

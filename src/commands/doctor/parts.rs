@@ -8,14 +8,14 @@ use anyhow::Result;
 use jiff::{Timestamp, Zoned};
 
 use super::facts::Facts;
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, FindingSeverity};
 use super::live::compare;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::time;
 use crate::analysis::timeline::length_s;
 use crate::analysis::window;
-use crate::recording::reader::{Reader, Wanted};
-use crate::recording::source::Source;
+use crate::recording::reader::{Reader, WantedColumns};
+use crate::recording::source::IntervalReader;
 
 /// Maximum number of intervals. Their length is round: twelve hours have 144 intervals of five
 /// minutes.
@@ -30,23 +30,23 @@ const RULES: [(&str, &str); 2] = [("live-skew", "utilisation"), ("bitmap-hot", "
 const WHOLE: f64 = 0.9;
 
 /// A time span in microseconds since the epoch: start and end.
-type Span = (i64, i64);
+type TimeSpan = (i64, i64);
 
 /// Length of a span in seconds.
-fn seconds((from, to): Span) -> f64 {
+fn seconds((from, to): TimeSpan) -> f64 {
     to.saturating_sub(from) as f64 / 1e6
 }
 
 /// The worst part of a recording.
 #[derive(Debug)]
-pub struct Part {
+pub struct WorstPart {
     finding: Finding,
-    span: Span,
-    whole: Span,
+    span: TimeSpan,
+    whole: TimeSpan,
 }
 
 /// Consecutive intervals with the same warning.
-struct Run {
+struct WarningRun {
     /// The intervals, merged.
     snapshot: Snapshot,
     from_us: i64,
@@ -65,7 +65,7 @@ fn same(a: &Finding, b: &Finding) -> bool {
 fn figure(finding: &Finding) -> Option<f64> {
     let (_, name) = RULES.iter().find(|(id, _)| *id == finding.id)?;
     let figure = finding.figures.get(*name).and_then(|f| f.as_f64());
-    (finding.severity >= Severity::Warning).then_some(figure.unwrap_or(0.0))
+    (finding.severity >= FindingSeverity::Warning).then_some(figure.unwrap_or(0.0))
 }
 
 /// Finds the worst part of a recording that spans `whole`, for each rule and array. `keep` removes
@@ -75,19 +75,19 @@ fn figure(finding: &Finding) -> Option<f64> {
 /// If the file cannot be read.
 pub fn worst(
     file: &Path,
-    whole: Span,
+    whole: TimeSpan,
     keep: impl Fn(&mut Snapshot),
     facts: &Facts,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<WorstPart>> {
     let length_us = whole.1.saturating_sub(whole.0);
     let length_s = length_s(length_us, INTERVALS).max(SHORTEST_S);
     let interval = Duration::from_secs(length_s.unsigned_abs());
     if length_us < length_s.saturating_mul(2_000_000) {
         return Ok(Vec::new());
     }
-    let reader = Reader::open(file, Wanted::Figures)?;
-    let source = Source::new(reader, interval, Box::new(|| None));
-    let (mut current, mut ended) = (Vec::<Run>::new(), Vec::<Run>::new());
+    let reader = Reader::open(file, WantedColumns::Figures)?;
+    let source = IntervalReader::new(reader, interval, Box::new(|| None));
+    let (mut current, mut ended) = (Vec::<WarningRun>::new(), Vec::<WarningRun>::new());
     // Ignore a short interval at the end.
     for mut snapshot in source.filter(|s| s.interval >= interval / 2) {
         keep(&mut snapshot);
@@ -104,7 +104,7 @@ pub fn worst(
                     run.weight += weight;
                     run
                 }
-                None => Run {
+                None => WarningRun {
                     from_us: start_us(&snapshot),
                     snapshot: snapshot.clone(),
                     weight,
@@ -119,14 +119,14 @@ pub fn worst(
     for run in current {
         keep_worst(&mut ended, run);
     }
-    let part = |run: Run| {
+    let part = |run: WarningRun| {
         // Evaluate the merged intervals.
         let found = compare(facts, &run.snapshot)
             .1
             .into_iter()
             .filter(|f| figure(f).is_some())
             .find(|f| same(f, &run.finding));
-        Part {
+        WorstPart {
             finding: found.unwrap_or(run.finding),
             span: (run.from_us, run.snapshot.time.as_microsecond()),
             whole,
@@ -141,7 +141,7 @@ fn start_us(snapshot: &Snapshot) -> i64 {
 }
 
 /// Keeps the worst of the runs with the same warning.
-fn keep_worst(ended: &mut Vec<Run>, run: Run) {
+fn keep_worst(ended: &mut Vec<WarningRun>, run: WarningRun) {
     match ended.iter_mut().find(|r| same(&r.finding, &run.finding)) {
         Some(other) if other.weight >= run.weight => {}
         Some(other) => *other = run,
@@ -150,7 +150,7 @@ fn keep_worst(ended: &mut Vec<Run>, run: Run) {
 }
 
 /// Replaces findings on the whole recording, which are averages, by those of its worst parts.
-pub fn merge(found: &mut Vec<Finding>, parts: Vec<Part>) {
+pub fn merge(found: &mut Vec<Finding>, parts: Vec<WorstPart>) {
     for part in parts {
         let is_whole = seconds(part.span) >= WHOLE * seconds(part.whole);
         match found.iter().position(|f| same(f, &part.finding)) {
@@ -161,7 +161,7 @@ pub fn merge(found: &mut Vec<Finding>, parts: Vec<Part>) {
     }
 }
 
-impl Part {
+impl WorstPart {
     /// The finding, with its time.
     fn into_finding(self) -> Finding {
         let (part, whole) = (seconds(self.span), seconds(self.whole));
@@ -180,7 +180,7 @@ impl Part {
 
 /// `between 03:10 and 03:20`, local time; with seconds if the span is short, and with a date if the
 /// recording spans several days.
-fn between(span: Span, whole: Span) -> String {
+fn between(span: TimeSpan, whole: TimeSpan) -> String {
     let zone = time::local();
     let at = |us: i64| -> Zoned {
         Timestamp::from_microsecond(us).unwrap_or_default().to_zoned(zone.clone())

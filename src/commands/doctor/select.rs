@@ -9,9 +9,9 @@ use anyhow::{Context as _, Result, anyhow, bail};
 use serde::Serialize;
 
 use super::facts::Facts;
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, FindingSeverity};
 use super::kernel::Ability;
-use super::live::Live;
+use super::live::MeasuredWrites;
 use super::rules;
 
 /// Maximum size of a file of acknowledged findings in bytes: more than 10,000 lines.
@@ -25,12 +25,12 @@ pub struct Diagnosis<'a> {
     pub found: &'a [Finding],
     /// Requirements and features of raidtrace on this kernel.
     pub able: &'a Ability,
-    pub live: Option<&'a Live>,
+    pub live: Option<&'a MeasuredWrites>,
     pub left_out: LeftOut,
 }
 
 impl Diagnosis<'_> {
-    pub fn worst(&self) -> Option<Severity> {
+    pub fn worst(&self) -> Option<FindingSeverity> {
         self.found.iter().map(|f| f.severity).max()
     }
 }
@@ -61,11 +61,11 @@ impl LeftOut {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub struct FindingSelection {
     /// Rules whose findings are left out.
     pub ignore: Vec<String>,
     /// Lowest severity to print.
-    pub least: Option<Severity>,
+    pub least: Option<FindingSeverity>,
     /// Findings that are left out because someone has acknowledged them.
     pub acknowledged: Vec<Acknowledged>,
 }
@@ -95,7 +95,7 @@ impl Acknowledged {
     }
 }
 
-impl Selection {
+impl FindingSelection {
     /// Splits the findings into those to print and the number of others. Notes name the lines of
     /// the file that match nothing.
     pub fn apply(&self, mut found: Vec<Finding>) -> (Vec<Finding>, LeftOut, Vec<String>) {
@@ -179,10 +179,10 @@ fn parse(text: &str) -> Result<Vec<Acknowledged>, (usize, String)> {
 mod tests {
     use serde_json::Value;
 
-    use super::{LeftOut, Selection, parse};
-    use crate::commands::doctor::finding::{Finding, Severity};
+    use super::{FindingSelection, LeftOut, parse};
+    use crate::commands::doctor::finding::{Finding, FindingSeverity};
 
-    fn finding(id: &'static str, severity: Severity, array: &str) -> Finding {
+    fn finding(id: &'static str, severity: FindingSeverity, array: &str) -> Finding {
         Finding {
             array: (!array.is_empty()).then(|| array.to_owned()),
             severity,
@@ -214,39 +214,41 @@ mod tests {
 
     #[test]
     fn left_out_findings_are_counted() {
-        let mut on_member = finding("member-read-errors", Severity::Warning, "md0");
+        let mut on_member = finding("member-read-errors", FindingSeverity::Warning, "md0");
         on_member.figures.insert("member".into(), Value::from("sdb"));
-        let mut on_fs = finding("fs-errors", Severity::Critical, "md0");
+        let mut on_fs = finding("fs-errors", FindingSeverity::Critical, "md0");
         on_fs.filesystem = Some("dm-3".into());
         on_fs.mounted_on = Some("/srv".into());
         let all = || {
             vec![
                 on_fs.clone(),
                 on_member.clone(),
-                finding("bitmap-none", Severity::Info, "md0"),
-                finding("bitmap-none", Severity::Info, "md1"),
-                finding("kernel-refuses", Severity::Warning, ""),
+                finding("bitmap-none", FindingSeverity::Info, "md0"),
+                finding("bitmap-none", FindingSeverity::Info, "md1"),
+                finding("kernel-refuses", FindingSeverity::Warning, ""),
             ]
         };
-        let shown = |selection: &Selection| {
+        let shown = |selection: &FindingSelection| {
             let (shown, left_out, notes) = selection.apply(all());
             let ids: Vec<&str> = shown.iter().map(|f| f.id).collect();
             (ids.join(" "), left_out, notes)
         };
-        let acknowledged =
-            |text: &str| Selection { acknowledged: parse(text).unwrap(), ..Selection::default() };
+        let acknowledged = |text: &str| FindingSelection {
+            acknowledged: parse(text).unwrap(),
+            ..FindingSelection::default()
+        };
         let counts = |ignored, acknowledged, below| LeftOut {
             ignored,
             acknowledged,
             below_min_severity: below,
         };
 
-        let (ids, left_out, _) = shown(&Selection::default());
+        let (ids, left_out, _) = shown(&FindingSelection::default());
         assert_eq!((ids.split(' ').count(), left_out.words()), (5, None));
-        let selection = Selection {
+        let selection = FindingSelection {
             ignore: vec!["bitmap-none".into()],
-            least: Some(Severity::Critical),
-            ..Selection::default()
+            least: Some(FindingSeverity::Critical),
+            ..FindingSelection::default()
         };
         let (ids, left_out, _) = shown(&selection);
         assert_eq!((ids.as_str(), left_out), ("fs-errors", counts(2, 0, 2)));

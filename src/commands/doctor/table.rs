@@ -4,9 +4,9 @@
 use std::io::{self, Write};
 
 use super::facts::ArrayFacts;
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, FindingSeverity};
 use super::kernel::Ability;
-use super::live::Live;
+use super::live::MeasuredWrites;
 use super::rules::{list, plural};
 use super::select::Diagnosis;
 use crate::analysis::units;
@@ -84,7 +84,7 @@ fn heading(of: &ArrayFacts) -> String {
 fn count(diagnosis: &Diagnosis<'_>) -> String {
     let Diagnosis { facts, found, .. } = diagnosis;
     let left_out = diagnosis.left_out.words();
-    let severities = [Severity::Critical, Severity::Warning, Severity::Info];
+    let severities = [FindingSeverity::Critical, FindingSeverity::Warning, FindingSeverity::Info];
     let counts = severities.map(|s| (found.iter().filter(|f| f.severity == s).count(), s.name()));
     let counts = counts.iter().filter(|(n, _)| *n > 0);
     let counts: Vec<String> = counts.map(|(n, name)| format!("{n} {name}")).collect();
@@ -120,7 +120,7 @@ fn summary(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
     };
     let severity = f.severity.name().to_uppercase();
     paragraph(out, &left(&severity, LABEL), LABEL, &text)?;
-    if f.severity == Severity::Info {
+    if f.severity == FindingSeverity::Info {
         return Ok(());
     }
     let indent = " ".repeat(LABEL);
@@ -133,7 +133,7 @@ fn summary(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
 }
 
 /// Measured writes compared with the layout.
-fn measured(out: &mut dyn Write, live: &Live) -> io::Result<()> {
+fn measured(out: &mut dyn Write, live: &MeasuredWrites) -> io::Result<()> {
     let source = match &live.recording {
         Some(file) => format!("recorded in {file}"),
         None => "measured".to_owned(),

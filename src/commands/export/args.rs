@@ -21,7 +21,7 @@ pub enum Format {
 
 /// Arguments of `export`.
 #[derive(Args, Debug)]
-pub struct Export {
+pub struct ExportArgs {
     /// A recording
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

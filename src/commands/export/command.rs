@@ -7,16 +7,16 @@ use anyhow::{Context as _, Result, bail};
 use clap::Args as _;
 use clap::error::ErrorKind;
 
-use super::args::{Export, Format};
+use super::args::{ExportArgs, Format};
 use super::output::{self, buffered};
-use super::period::Period;
-use super::written::Written;
+use super::period::ExportPeriod;
+use super::written::ExportSummary;
 use super::{fio, lines, perfetto};
-use crate::recording::reader::{Reader, Wanted};
+use crate::recording::reader::{Reader, WantedColumns};
 use crate::ui::text::clean;
 
 /// Exports everything that is readable. Fails at the end if the recording is damaged.
-pub fn run(args: &Export) -> Result<()> {
+pub fn run(args: &ExportArgs) -> Result<()> {
     if args.array.is_some() && args.format != Format::Fio {
         usage("--array is for -f fio; the other formats have all arrays");
     }
@@ -32,11 +32,11 @@ pub fn run(args: &Export) -> Result<()> {
              polars and pandas read the recording as it is"
         );
     }
-    let mut reader = Reader::open(&args.file, Wanted::Everything)?;
+    let mut reader = Reader::open(&args.file, WantedColumns::Everything)?;
     if let Some(note) = reader.note() {
         eprintln!("raidtrace: note: {}", clean(note));
     }
-    let period = Period::new(&args.file, args.from.as_deref(), args.to.as_deref())?;
+    let period = ExportPeriod::new(&args.file, args.from.as_deref(), args.to.as_deref())?;
     let written = to_file(&mut reader, args, period)?;
     let Some(written) = written else {
         return Ok(());
@@ -59,12 +59,16 @@ pub fn run(args: &Export) -> Result<()> {
 
 /// Exits with a usage error, like clap.
 fn usage(message: &str) -> ! {
-    let mut command = Export::augment_args(clap::Command::new("raidtrace export"));
+    let mut command = ExportArgs::augment_args(clap::Command::new("raidtrace export"));
     command.error(ErrorKind::ArgumentConflict, message).exit()
 }
 
 /// Returns `None` if the reader of a pipe has closed it.
-fn to_file(reader: &mut Reader, args: &Export, period: Period) -> Result<Option<Written>> {
+fn to_file(
+    reader: &mut Reader,
+    args: &ExportArgs,
+    period: ExportPeriod,
+) -> Result<Option<ExportSummary>> {
     let array = match args.format {
         Format::Fio => fio::choose(reader.header(), args.array.as_deref())
             .with_context(|| args.file.display().to_string())?,
@@ -85,10 +89,10 @@ fn to_file(reader: &mut Reader, args: &Export, period: Period) -> Result<Option<
 
 fn write(
     reader: &mut Reader,
-    args: &Export,
-    (period, array): (Period, &str),
+    args: &ExportArgs,
+    (period, array): (ExportPeriod, &str),
     file: &mut File,
-) -> Result<Written> {
+) -> Result<ExportSummary> {
     let mut out = buffered(file.try_clone()?);
     match args.format {
         #[cfg(feature = "export")]
@@ -108,8 +112,8 @@ fn write(
     }
 }
 
-fn rows(count: u64) -> Written {
-    Written { count, unit: "rows", ..Written::default() }
+fn rows(count: u64) -> ExportSummary {
+    ExportSummary { count, unit: "rows", ..ExportSummary::default() }
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -5,10 +5,10 @@ use std::io::{self, Write};
 
 use anyhow::{Result, bail};
 
-use super::period::Period;
-use super::written::{INVALID_ROWS, Reasons, Written, plain};
-use crate::analysis::item::{Flags, Item, Submission};
-use crate::analysis::reorder::Reorder;
+use super::period::ExportPeriod;
+use super::written::{ExportSummary, INVALID_ROWS, Reasons, plain};
+use crate::analysis::item::{Item, RequestFlags, Submission};
+use crate::analysis::reorder::ReorderBuffer;
 use crate::origin::Op;
 use crate::recording::header::Header;
 use crate::recording::reader::Reader;
@@ -40,12 +40,12 @@ pub fn choose(header: &Header, wanted: Option<&str>) -> Result<String> {
 /// replays it.
 pub fn write(
     reader: &mut Reader,
-    period: Period,
+    period: ExportPeriod,
     array: &str,
     file: &str,
     out: impl Write,
-) -> io::Result<Written> {
-    let mut log = Log {
+) -> io::Result<ExportSummary> {
+    let mut log = FioLog {
         name: log_name(array),
         out,
         start_us: None,
@@ -55,7 +55,7 @@ pub fn write(
     };
     let name = &log.name;
     writeln!(log.out, "fio version 3 iolog\n0 {name} add\n0 {name} open")?;
-    let mut held = Reorder::new(HELD);
+    let mut held = ReorderBuffer::new(HELD);
     let mut number = None;
     while let Some(item) = period.next_item(reader) {
         match item {
@@ -80,7 +80,7 @@ pub fn write(
     log.reasons.add(LATE, held.late());
     log.reasons.add(INVALID_ROWS, reader.invalid_rows());
     let hint = log.hint(file);
-    Ok(Written {
+    Ok(ExportSummary {
         count: log.count,
         unit: "submissions",
         notes: log.reasons.notes(),
@@ -96,7 +96,7 @@ const ZEROES: &str =
     "write_zeroes and other operations left out, because fio has no action for them";
 const INVALID: &str = "submissions left out, because their length or sector is impossible";
 
-struct Log<W> {
+struct FioLog<W> {
     /// Name of the file in the log, which `--replay_redirect` replaces.
     name: String,
     out: W,
@@ -107,7 +107,7 @@ struct Log<W> {
     reasons: Reasons,
 }
 
-impl<W: Write> Log<W> {
+impl<W: Write> FioLog<W> {
     fn submission(&mut self, s: &Submission) -> io::Result<()> {
         let start_us = *self.start_us.get_or_insert(s.time_us);
         let at_us = s.time_us.saturating_sub(start_us).max(0);
@@ -122,7 +122,7 @@ impl<W: Write> Log<W> {
                 return Ok(());
             }
         };
-        let is_preflush = s.flags.contains(Flags::PREFLUSH);
+        let is_preflush = s.flags.contains(RequestFlags::PREFLUSH);
         // A flush without data. The kernel submits it as an empty write with PREFLUSH; raidtrace
         // records it as `Op::Flush`.
         if is_preflush && length == 0 {
@@ -140,7 +140,7 @@ impl<W: Write> Log<W> {
             self.reasons.add(PREFLUSH, 1);
             writeln!(self.out, "{at_us} {} sync 0 0", self.name)?;
         }
-        self.reasons.add(FUA, u64::from(s.flags.contains(Flags::FUA)));
+        self.reasons.add(FUA, u64::from(s.flags.contains(RequestFlags::FUA)));
         self.destructive += u64::from(s.op != Op::Read);
         self.count += 1;
         let piece = if s.op == Op::Discard { DISCARD } else { length };

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 
 use crate::analysis::time;
 use crate::commands::export::args::Format;
-use crate::recording::reader::{Batch, Reader};
+use crate::recording::reader::{ColumnBatch, Reader};
 use crate::recording::schema::COLUMNS;
 use crate::ui::json::write_value;
 use crate::ui::text::clean;
 
 /// A value of any column.
-enum Value<'a> {
+enum ColumnValue<'a> {
     Number(u64),
     Bool(bool),
     Text(&'a str),
@@ -42,17 +42,17 @@ pub fn write(reader: &mut Reader, format: Format, out: &mut impl Write) -> io::R
 
 /// Writes a row as CSV, quoted according to RFC 4180. Null is empty; an empty string is `""`.
 /// Control characters become escapes such as `\x1b`.
-fn csv(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
+fn csv(line: &mut Vec<u8>, batch: &ColumnBatch, row: usize) -> io::Result<()> {
     for column in 0..COLUMNS.len() {
         if column > 0 {
             line.push(b',');
         }
         match value(batch, column, row) {
             None => {}
-            Some(Value::Number(n)) => write!(line, "{n}")?,
-            Some(Value::Bool(b)) => write!(line, "{b}")?,
-            Some(Value::Time(us)) => line.extend_from_slice(time::rfc3339(us).as_bytes()),
-            Some(Value::Text(text)) => {
+            Some(ColumnValue::Number(n)) => write!(line, "{n}")?,
+            Some(ColumnValue::Bool(b)) => write!(line, "{b}")?,
+            Some(ColumnValue::Time(us)) => line.extend_from_slice(time::rfc3339(us).as_bytes()),
+            Some(ColumnValue::Text(text)) => {
                 let text = clean(text);
                 if text.is_empty() || text.contains([',', '"', '\n', '\r']) {
                     write!(line, "\"{}\"", text.replace('"', "\"\""))?;
@@ -66,7 +66,7 @@ fn csv(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn json(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
+fn json(line: &mut Vec<u8>, batch: &ColumnBatch, row: usize) -> io::Result<()> {
     let mut separator = b'{';
     for (column, (name, _)) in COLUMNS.iter().enumerate() {
         let Some(value) = value(batch, column, row) else {
@@ -76,10 +76,10 @@ fn json(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
         separator = b',';
         write!(line, "\"{name}\":")?;
         match value {
-            Value::Number(n) => write!(line, "{n}")?,
-            Value::Bool(b) => write!(line, "{b}")?,
-            Value::Time(us) => write!(line, "\"{}\"", time::rfc3339(us))?,
-            Value::Text(text) => write_value(line, &text)?,
+            ColumnValue::Number(n) => write!(line, "{n}")?,
+            ColumnValue::Bool(b) => write!(line, "{b}")?,
+            ColumnValue::Time(us) => write!(line, "\"{}\"", time::rfc3339(us))?,
+            ColumnValue::Text(text) => write_value(line, &text)?,
         }
     }
     if separator == b'{' {
@@ -89,17 +89,17 @@ fn json(line: &mut Vec<u8>, batch: &Batch, row: usize) -> io::Result<()> {
     Ok(())
 }
 
-fn value<'a>(batch: &'a Batch, column: usize, row: usize) -> Option<Value<'a>> {
-    let number = |n: Option<u64>| n.map(Value::Number);
+fn value<'a>(batch: &'a ColumnBatch, column: usize, row: usize) -> Option<ColumnValue<'a>> {
+    let number = |n: Option<u64>| n.map(ColumnValue::Number);
     match COLUMNS.get(column)?.0 {
-        "time" => batch.time.get(row).map(Value::Time),
-        "kind" => batch.kind.text(row).map(Value::Text),
-        "array" => batch.array.text(row).map(Value::Text),
-        "member" => batch.member.text(row).map(Value::Text),
+        "time" => batch.time.get(row).map(ColumnValue::Time),
+        "kind" => batch.kind.text(row).map(ColumnValue::Text),
+        "array" => batch.array.text(row).map(ColumnValue::Text),
+        "member" => batch.member.text(row).map(ColumnValue::Text),
         "slot" => number(batch.slot.get(row).map(u64::from)),
-        "op" => batch.op.text(row).map(Value::Text),
-        "flags" => batch.flags.text(row).map(Value::Text),
-        "origin" => batch.origin.text(row).map(Value::Text),
+        "op" => batch.op.text(row).map(ColumnValue::Text),
+        "flags" => batch.flags.text(row).map(ColumnValue::Text),
+        "origin" => batch.origin.text(row).map(ColumnValue::Text),
         "sector" => number(batch.sector.get(row)),
         "array_sector" => number(batch.array_sector.get(row)),
         "length" => number(batch.length.get(row)),
@@ -107,16 +107,16 @@ fn value<'a>(batch: &'a Batch, column: usize, row: usize) -> Option<Value<'a>> {
         "count" => number(batch.count.get(row).map(u64::from)),
         "queue_us" => number(batch.queue_us.get(row)),
         "device_us" => number(batch.device_us.get(row)),
-        "error" => batch.error(row).map(Value::Bool),
+        "error" => batch.error(row).map(ColumnValue::Bool),
         "pid" => number(batch.pid.get(row).map(u64::from)),
-        "comm" => batch.comm.text(row).map(Value::Text),
-        "cgroup" => batch.cgroup.text(row).map(Value::Text),
-        "role" => batch.role.text(row).map(Value::Text),
+        "comm" => batch.comm.text(row).map(ColumnValue::Text),
+        "cgroup" => batch.cgroup.text(row).map(ColumnValue::Text),
+        "role" => batch.role.text(row).map(ColumnValue::Text),
         "inode" => number(batch.inode.get(row)),
         "generation" => number(batch.generation.get(row).map(u64::from)),
-        "filesystem" => batch.filesystem.text(row).map(Value::Text),
-        "path" => batch.path.text(row).map(Value::Text),
-        "text" => batch.text(row).map(Value::Text),
+        "filesystem" => batch.filesystem.text(row).map(ColumnValue::Text),
+        "path" => batch.path.text(row).map(ColumnValue::Text),
+        "text" => batch.text(row).map(ColumnValue::Text),
         _ => None,
     }
 }

@@ -5,17 +5,17 @@ use std::path::Path;
 use anyhow::{Result, bail};
 
 use crate::analysis::item::Item;
-use crate::analysis::time::{self, Span};
-use crate::recording::reader::{Reader, Wanted};
+use crate::analysis::time::{self, RecordedSpan};
+use crate::recording::reader::{Reader, WantedColumns};
 
 /// Times in µs since 1970; the end is not in the period.
 #[derive(Clone, Copy, Debug)]
-pub struct Period {
+pub struct ExportPeriod {
     from_us: i64,
     to_us: i64,
 }
 
-impl Period {
+impl ExportPeriod {
     pub const WHOLE: Self = Self { from_us: i64::MIN, to_us: i64::MAX };
 
     /// The period from `from` to `to` of the recording at `path`.
@@ -27,11 +27,11 @@ impl Period {
         if from.is_none() && to.is_none() {
             return Ok(period);
         }
-        let mut reader = Reader::open(path, Wanted::Figures)?;
+        let mut reader = Reader::open(path, WantedColumns::Figures)?;
         let Some(first) = reader.next_item() else {
             return Ok(period);
         };
-        let mut span = Span::new(first.time_us());
+        let mut span = RecordedSpan::new(first.time_us());
         let last_us = reader.last_time();
         span.end_us = Some(last_us);
         let zone = time::local();

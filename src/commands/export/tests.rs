@@ -8,28 +8,28 @@ use prost::Message;
 
 use super::args::Format;
 use super::perfetto::proto::{EventType, TracePacket};
-use super::period::Period;
-use super::written::Written;
+use super::period::ExportPeriod;
+use super::written::ExportSummary;
 use super::{fio, lines, perfetto};
-use crate::analysis::item::{Flags, Item, Request, Submission};
+use crate::analysis::item::{Item, Request, RequestFlags, Submission};
 use crate::analysis::slow::fixture as slow;
 use crate::origin::{Op, Origin};
 use crate::recording::fixture::{self, START};
 use crate::recording::header;
-use crate::recording::reader::{Reader, Wanted};
-use crate::recording::slow::Interval;
+use crate::recording::reader::{Reader, WantedColumns};
+use crate::recording::slow::SlowInterval;
 use crate::ui::text::is_hidden;
 
 fn reader(items: &[Item]) -> Reader {
     let input = Box::new(Cursor::new(fixture::file_of(items, 700)));
-    Reader::new(input, Path::new("x.rtrace"), Wanted::Everything).unwrap()
+    Reader::new(input, Path::new("x.rtrace"), WantedColumns::Everything).unwrap()
 }
 
 fn state() -> Item {
     Item::State(Box::new(fixture::state(START)))
 }
 
-fn submission(time_us: i64, op: Op, flags: Flags, length: u32) -> Item {
+fn submission(time_us: i64, op: Op, flags: RequestFlags, length: u32) -> Item {
     Item::Submission(Submission {
         time_us: START + time_us,
         array: 0,
@@ -48,7 +48,7 @@ fn request(time_us: i64, device_us: Option<u32>) -> Request {
         time_us: START + time_us,
         member: 0,
         op: Op::Read,
-        flags: Flags::empty(),
+        flags: RequestFlags::empty(),
         origin: Origin::FileData,
         sector: 8,
         array_sector: None,
@@ -62,10 +62,10 @@ fn request(time_us: i64, device_us: Option<u32>) -> Request {
     }
 }
 
-fn log(items: &[Item], array: &str) -> (String, Written) {
+fn log(items: &[Item], array: &str) -> (String, ExportSummary) {
     let mut out = Vec::new();
     let written =
-        fio::write(&mut reader(items), Period::WHOLE, array, "a.iolog", &mut out).unwrap();
+        fio::write(&mut reader(items), ExportPeriod::WHOLE, array, "a.iolog", &mut out).unwrap();
     (String::from_utf8(out).unwrap(), written)
 }
 
@@ -73,13 +73,13 @@ fn log(items: &[Item], array: &str) -> (String, Written) {
 fn fio_replays_what_was_submitted() {
     let items = [
         state(),
-        submission(100, Op::Write, Flags::PREFLUSH | Flags::FUA, 4096),
-        submission(300, Op::Discard, Flags::empty(), (1 << 20) + 4096),
+        submission(100, Op::Write, RequestFlags::PREFLUSH | RequestFlags::FUA, 4096),
+        submission(300, Op::Discard, RequestFlags::empty(), (1 << 20) + 4096),
         // Recorded late, as a read that is classified by its content.
-        submission(200, Op::Read, Flags::empty(), 512),
-        submission(400, Op::Flush, Flags::PREFLUSH, 0),
-        submission(500, Op::WriteZeroes, Flags::empty(), 4096),
-        submission(600, Op::Write, Flags::empty(), 77),
+        submission(200, Op::Read, RequestFlags::empty(), 512),
+        submission(400, Op::Flush, RequestFlags::PREFLUSH, 0),
+        submission(500, Op::WriteZeroes, RequestFlags::empty(), 4096),
+        submission(600, Op::Write, RequestFlags::empty(), 77),
     ];
     let (text, written) = log(&items, "md127");
     insta::assert_snapshot!(text, @r"
@@ -108,7 +108,10 @@ fn fio_has_one_array() {
     let none = fixture::header();
     assert!(fio::choose(&none, None).is_err());
     assert_eq!(fio::choose(&none, Some("md127")).unwrap(), "md127");
-    let array = |name: &str| header::Array { name: name.to_owned(), ..header::Array::default() };
+    let array = |name: &str| header::RecordedArray {
+        name: name.to_owned(),
+        ..header::RecordedArray::default()
+    };
     let mut header = none;
     header.arrays = vec![array("md127")];
     assert_eq!(fio::choose(&header, None).unwrap(), "md127");
@@ -137,9 +140,9 @@ fn packets(bytes: &[u8]) -> Vec<TracePacket> {
     Trace::decode(bytes).unwrap().packet
 }
 
-fn trace(items: &[Item]) -> (Vec<TracePacket>, Written) {
+fn trace(items: &[Item]) -> (Vec<TracePacket>, ExportSummary) {
     let mut out = Vec::new();
-    let written = perfetto::write(&mut reader(items), Period::WHOLE, &mut out).unwrap();
+    let written = perfetto::write(&mut reader(items), ExportPeriod::WHOLE, &mut out).unwrap();
     (packets(&out), written)
 }
 
@@ -218,7 +221,7 @@ fn perfetto_slow_operations_contain_their_phases() {
     let mut snapshot = slow::interval();
     snapshot.time = jiff::Timestamp::from_microsecond(START).unwrap();
     let damaged = Item::Slow { time_us: START, json: "{}".to_owned() };
-    let items = [state(), Interval::item(&snapshot).unwrap(), damaged];
+    let items = [state(), SlowInterval::item(&snapshot).unwrap(), damaged];
     let (packets, written) = trace(&items);
     assert_eq!(depth(&packets, "slow operations"), 2);
     let notes = written.notes.join("\n");

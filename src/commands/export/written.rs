@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 /// Number of rows, requests or submissions that were exported, and what was left out or changed.
 #[derive(Debug, Default)]
-pub struct Written {
+pub struct ExportSummary {
     pub count: u64,
     /// Unit of `count`, in the plural.
     pub unit: &'static str,

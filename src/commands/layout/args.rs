@@ -12,7 +12,7 @@ use crate::mke2fs::Options;
 
 /// Arguments of `layout`.
 #[derive(Args, Debug)]
-pub struct Layout {
+pub struct LayoutArgs {
     /// Array, disk, partition, mount point, image or e2image; - for the output of dumpe2fs or
     /// xfs_info on standard input; with --load the array, device or mount point in the recording,
     /// if it has several
@@ -37,7 +37,7 @@ pub struct Layout {
         default_value_t,
         conflicts_with = "load"
     )]
-    pub fs: Kind,
+    pub fs: PlannedFs,
 
     /// Options of mkfs.xfs, which is asked for the layout, with --fs xfs, or with --search or
     /// --load on an XFS: '-d agsize=1g -m rmapbt=0'
@@ -97,7 +97,7 @@ pub struct Layout {
 
 /// Filesystems that can be planned.
 #[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kind {
+pub enum PlannedFs {
     /// ext4, and with -t ext2 and ext3.
     #[default]
     Ext4,

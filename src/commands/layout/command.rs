@@ -6,13 +6,13 @@ use anyhow::{Context as _, Result, anyhow};
 use clap::Args as _;
 use clap::error::ErrorKind;
 
-use super::args::{Kind, Layout};
-use super::comparison::{self, Comparison};
-use super::found::{Found, check_striped};
+use super::args::{LayoutArgs, PlannedFs};
+use super::comparison::{self, CandidateComparison};
+use super::found::{SearchResults, check_striped};
 use super::table::{self, print};
 use super::{json, load, picture, xfs};
-use crate::analysis::placement::filesystem::Filesystem;
-use crate::analysis::placement::report::Report;
+use crate::analysis::placement::filesystem::FsMetadata;
+use crate::analysis::placement::report::PlacementReport;
 use crate::analysis::placement::search::Search;
 use crate::analysis::placement::target::Target;
 use crate::analysis::placement::{grow, words};
@@ -29,22 +29,22 @@ const TOO_UNEVEN: u8 = 3;
 ///
 /// # Errors
 /// There is no layout, or the output cannot be written.
-pub fn run(args: &Layout) -> Result<ExitCode> {
+pub fn run(args: &LayoutArgs) -> Result<ExitCode> {
     if let Some(path) = &args.load {
         return load::run(args, path).map(|()| ExitCode::SUCCESS);
     }
     if (args.mke2fs.is_any() || args.mkfs.is_some()) && args.plan.is_none() && !args.search {
         usage("options of mkfs require --plan, --load or --search");
     }
-    if args.fs == Kind::Xfs && args.plan.is_none() {
+    if args.fs == PlannedFs::Xfs && args.plan.is_none() {
         usage("--fs requires --plan: an existing filesystem is recognised");
     }
     let conf = Conf::from_machine();
     let target = match (&args.target, args.plan) {
         (Some(name), _) => Target::find(name, &args.array)?,
         (None, bytes) => match args.fs {
-            Kind::Ext4 => planned(args, bytes.unwrap_or(0), &conf)?,
-            Kind::Xfs => xfs::planned(args, bytes.unwrap_or(0))?,
+            PlannedFs::Ext4 => planned(args, bytes.unwrap_or(0), &conf)?,
+            PlannedFs::Xfs => xfs::planned(args, bytes.unwrap_or(0))?,
         },
     };
     let is_xfs = target.fs.allocation_groups().is_some();
@@ -70,7 +70,7 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
         print(args, || found.lines(), || found.object())?;
         return Ok(check(args, found.worst()));
     }
-    let mut report = Report::new(target);
+    let mut report = PlacementReport::new(target);
     if report.uneven {
         report.advice = Some(match is_xfs {
             true => xfs::remedy(args, &report.target),
@@ -99,7 +99,7 @@ pub fn run(args: &Layout) -> Result<ExitCode> {
 }
 
 /// Advice for an uneven layout.
-fn remedy(args: &Layout, target: &Target, conf: &Conf) -> String {
+fn remedy(args: &LayoutArgs, target: &Target, conf: &Conf) -> String {
     let mut base = args.mke2fs.clone();
     (base.group, base.flex) = (None, None);
     if args.plan.is_none() && target.fs.block_size != 4096 {
@@ -112,11 +112,11 @@ fn remedy(args: &Layout, target: &Target, conf: &Conf) -> String {
 
 /// `--search` for ext2, ext3 and ext4.
 fn compare<'a>(
-    args: &Layout,
+    args: &LayoutArgs,
     target: &'a Target,
     grown: Option<&Geometry>,
     conf: &Conf,
-) -> Result<Found<'a>> {
+) -> Result<SearchResults<'a>> {
     let bytes = args.plan.unwrap_or(target.fs.bytes());
     let search = Search::on(target, bytes, &args.mke2fs, conf);
     let (all, base) = search.run().map_err(|e| anyhow!(e))?;
@@ -126,7 +126,7 @@ fn compare<'a>(
             rows.map(|i| grow::planned(target, grown, bytes, &all[i].options, conf)).collect();
         skews.map(|skews| (grown.disks(), skews))
     });
-    let comparison = Comparison {
+    let comparison = CandidateComparison {
         target,
         all: &all,
         base,
@@ -138,12 +138,12 @@ fn compare<'a>(
 
 /// Exits with a usage error, like clap.
 fn usage(message: &str) -> ! {
-    let mut command = Layout::augment_args(clap::Command::new("raidtrace layout"));
+    let mut command = LayoutArgs::augment_args(clap::Command::new("raidtrace layout"));
     command.error(ErrorKind::ArgumentConflict, message).exit()
 }
 
 /// The target of --plan.
-fn planned(args: &Layout, bytes: u64, conf: &Conf) -> Result<Target> {
+fn planned(args: &LayoutArgs, bytes: u64, conf: &Conf) -> Result<Target> {
     let geometry = args.array.geometry().map_err(|e| anyhow!(e))?;
     let chunk = geometry.chunk_sectors().unwrap_or(0) * 512;
     let layout = plan(bytes, chunk, &args.mke2fs, conf).map_err(|e| anyhow!(e))?;
@@ -151,12 +151,12 @@ fn planned(args: &Layout, bytes: u64, conf: &Conf) -> Result<Target> {
     let mut options = args.mke2fs.clone();
     options.fs_type = None;
     let name = format!("mkfs.{kind} {}", options.words());
-    let mut target = Target::on_array(name.trim_end(), Filesystem::new(layout), &args.array)?;
+    let mut target = Target::on_array(name.trim_end(), FsMetadata::new(layout), &args.array)?;
     target.notes.push(format!("planned with {}", conf.source));
     Ok(target)
 }
 
-fn check(args: &Layout, worst: f64) -> ExitCode {
+fn check(args: &LayoutArgs, worst: f64) -> ExitCode {
     if !args.check || worst <= args.max_skew {
         return ExitCode::SUCCESS;
     }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::found::{Found, Row, factor};
+use super::found::{CandidateRow, SearchResults, factor};
 use crate::analysis::placement::report;
 use crate::analysis::placement::search::Candidate;
 use crate::analysis::placement::{Skews, Target};
@@ -14,7 +14,7 @@ const SHOWN: usize = 5;
 const MIN_GAIN: f64 = 0.15;
 
 /// Candidates for a filesystem on an array.
-pub struct Comparison<'t, 'a> {
+pub struct CandidateComparison<'t, 'a> {
     /// Filesystem and array, for the heading.
     pub target: &'t Target,
     /// Candidates, the best first.
@@ -37,7 +37,7 @@ pub fn shown(all: &[Candidate], base: usize) -> Vec<usize> {
     rows
 }
 
-impl<'t> Comparison<'t, '_> {
+impl<'t> CandidateComparison<'t, '_> {
     /// Index of the recommended candidate: the base, unless another candidate is much better.
     pub fn recommended(&self) -> usize {
         let gain = self.all[self.base].score() - self.all[0].score();
@@ -45,11 +45,11 @@ impl<'t> Comparison<'t, '_> {
     }
 
     /// The comparison, ready to print.
-    pub fn found(&self) -> Found<'t> {
+    pub fn found(&self) -> SearchResults<'t> {
         let shown = shown(self.all, self.base);
         let position = |wanted| shown.iter().position(|&i| i == wanted).unwrap_or(0);
         let notes = report::notes(self.target).map(String::as_str);
-        Found {
+        SearchResults {
             target: self.target,
             program: "mkfs.ext4",
             columns: (29, "bitmaps  tables aligned    groups    flex"),
@@ -62,9 +62,9 @@ impl<'t> Comparison<'t, '_> {
         }
     }
 
-    fn row(&self, row: usize, c: &Candidate) -> Row {
+    fn row(&self, row: usize, c: &Candidate) -> CandidateRow {
         let grown = self.grown.as_ref().and_then(|(_, g)| g.get(row));
-        Row {
+        CandidateRow {
             options: c.options.words(),
             skews: c.skews,
             grown: grown.copied(),

@@ -11,7 +11,7 @@ use crate::raid::Geometry;
 use crate::ui::text;
 
 /// Options of mkfs on an array, as `--search` prints them.
-pub struct Found<'a> {
+pub struct SearchResults<'a> {
     /// Filesystem and array, for the heading.
     pub target: &'a Target,
     /// `mkfs.ext4` or `mkfs.xfs`.
@@ -19,7 +19,7 @@ pub struct Found<'a> {
     /// Width of the column with the options, and the headings of the columns with figures.
     pub columns: (usize, &'static str),
     /// Candidates to show, the best first.
-    pub rows: Vec<Row>,
+    pub rows: Vec<CandidateRow>,
     /// Index of the row with only the user's options.
     pub base: usize,
     pub best: usize,
@@ -31,7 +31,7 @@ pub struct Found<'a> {
     pub notes: Vec<String>,
 }
 
-pub struct Row {
+pub struct CandidateRow {
     /// Options of mkfs; empty for its defaults.
     pub options: String,
     pub skews: Skews,
@@ -45,7 +45,7 @@ pub struct Row {
     pub figures: Value,
 }
 
-impl Found<'_> {
+impl SearchResults<'_> {
     /// Skew that `--check` compares.
     pub fn worst(&self) -> f64 {
         self.rows[self.best].skews.worst()
@@ -128,7 +128,7 @@ impl Found<'_> {
         let [allocation, inodes] = self.target.fs.figures().keys;
         let skews =
             |s: &Skews| json!({allocation: s.allocation, inodes: s.inodes, "worst": s.worst()});
-        let candidate = |(i, row): (usize, &Row)| {
+        let candidate = |(i, row): (usize, &CandidateRow)| {
             let mut object = json!({
                 "options": row.options,
                 "recommended": i == self.best,

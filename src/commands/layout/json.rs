@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::analysis::placement::report::{self, Report};
-use crate::analysis::placement::spread::Member;
+use crate::analysis::placement::report::{self, PlacementReport};
+use crate::analysis::placement::spread::MemberSpread;
 use crate::analysis::placement::{Skews, Target};
 
-pub fn object(report: &Report) -> Value {
+pub fn object(report: &PlacementReport) -> Value {
     let (target, fs) = (&report.target, &report.target.fs);
     let figures = fs.figures();
     let mut skews = Map::new();
@@ -64,7 +64,7 @@ pub fn sizes(target: &Target) -> Value {
 }
 
 /// The skews of the two figures, and the worst of all.
-fn main_skews(report: &Report, skews: &Skews) -> Map<String, Value> {
+fn main_skews(report: &PlacementReport, skews: &Skews) -> Map<String, Value> {
     let [allocation, inodes] = report.target.fs.figures().keys;
     let mut object = Map::new();
     object.insert(allocation.to_owned(), json!(skews.allocation));
@@ -73,11 +73,11 @@ fn main_skews(report: &Report, skews: &Skews) -> Map<String, Value> {
     object
 }
 
-fn members(report: &Report) -> Vec<Value> {
+fn members(report: &PlacementReport) -> Vec<Value> {
     let fs = &report.target.fs;
     let figures = fs.figures();
     let [allocation_unit, inodes_unit] = fs.units();
-    let member = |(slot, member): (usize, &Member)| {
+    let member = |(slot, member): (usize, &MemberSpread)| {
         let mut object = Map::new();
         let mut bytes = Map::new();
         object.insert("slot".to_owned(), json!(slot));

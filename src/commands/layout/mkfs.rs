@@ -1,18 +1,18 @@
 //! Options of either mkfs.
 
-use crate::analysis::placement::Filesystem;
+use crate::analysis::placement::FsMetadata;
 use crate::fs::xfs;
-use crate::machine::mkfs_xfs::{self, Device};
+use crate::machine::mkfs_xfs::{self, MkfsDevice};
 use crate::mke2fs::{self, Conf};
 
 /// Options of the mkfs of a kind of filesystem.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Options {
+pub enum MkfsOptions {
     Ext4(mke2fs::Options),
-    Xfs(mkfs_xfs::Options),
+    Xfs(mkfs_xfs::XfsOptions),
 }
 
-impl Options {
+impl MkfsOptions {
     /// Name of mkfs, and the options on one line.
     pub fn command(&self) -> (&'static str, String) {
         match self {
@@ -37,13 +37,13 @@ impl Options {
     ///
     /// # Errors
     /// mkfs would refuse the options.
-    pub fn made(&self, device: Device, conf: &Conf) -> Result<Filesystem, String> {
+    pub fn made(&self, device: MkfsDevice, conf: &Conf) -> Result<FsMetadata, String> {
         Ok(match self {
             Self::Ext4(options) => {
-                Filesystem::new(mke2fs::plan(device.bytes, device.chunk, options, conf)?)
+                FsMetadata::new(mke2fs::plan(device.bytes, device.chunk, options, conf)?)
             }
             Self::Xfs(options) => {
-                Filesystem::from_xfs(xfs::Layout::from_geometry(options.plan(device)?))
+                FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(options.plan(device)?))
             }
         })
     }

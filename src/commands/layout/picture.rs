@@ -5,8 +5,8 @@ use svg::Document;
 use svg::node::element::{Group, Line, Rectangle, Text, Title};
 
 use super::table;
-use crate::analysis::placement::report::Report;
-use crate::analysis::placement::spread::{Figure, Member, skew};
+use crate::analysis::placement::report::PlacementReport;
+use crate::analysis::placement::spread::{MemberSpread, PlacementFigure, skew};
 use crate::analysis::units;
 use crate::origin::Origin;
 use crate::ui::{palette, text};
@@ -24,33 +24,33 @@ const INK: &str = "#222222";
 const PALE: &str = "#777777";
 
 /// A panel: title, and the colour and figure of each part of its bars.
-struct Panel {
+struct PicturePanel {
     title: &'static str,
-    parts: Vec<(String, Figure)>,
+    parts: Vec<(String, PlacementFigure)>,
     /// Sectors per unit that the figures count.
     unit: u64,
 }
 
 /// The panels of the filesystem, and the line below them.
-fn panels(report: &Report) -> ([Panel; 2], &'static str) {
+fn panels(report: &PlacementReport) -> ([PicturePanel; 2], &'static str) {
     let colour = |origin| format!("#{:06x}", palette::rgb(origin));
     let fs = &report.target.fs;
     let [allocation_unit, inodes_unit] = fs.units();
     // The yellow of the palette is too pale on white.
-    let inodes: Vec<(String, Figure)> = vec![("#b8a800".to_owned(), |m| m.heads)];
+    let inodes: Vec<(String, PlacementFigure)> = vec![("#b8a800".to_owned(), |m| m.heads)];
     if fs.allocation_groups().is_some() {
-        let headers = Panel {
+        let headers = PicturePanel {
             title: "AG headers: AGF, AGI, AGFL",
             parts: vec![(colour(Origin::AgHeader), fs.figures().allocation)],
             unit: allocation_unit,
         };
         let inodes =
-            Panel { title: "first inodes of each group", parts: inodes, unit: inodes_unit };
+            PicturePanel { title: "first inodes of each group", parts: inodes, unit: inodes_unit };
         let foot = "dashed: the mean. In allocation groups. First inodes: where XFS puts the \
                     first 64 inodes of a group.";
         return ([headers, inodes], foot);
     }
-    let bitmaps = Panel {
+    let bitmaps = PicturePanel {
         title: "bitmaps: block, inode",
         parts: vec![
             (colour(Origin::BlockBitmap), |m| m.sectors_of(Origin::BlockBitmap)),
@@ -58,13 +58,14 @@ fn panels(report: &Report) -> ([Panel; 2], &'static str) {
         ],
         unit: allocation_unit,
     };
-    let tables = Panel { title: "inode tables: the part in use", parts: inodes, unit: inodes_unit };
+    let tables =
+        PicturePanel { title: "inode tables: the part in use", parts: inodes, unit: inodes_unit };
     let foot = "dashed: the mean. In blocks. Inode tables: the first 4 blocks per group, from the \
                 start of each flex group.";
     ([bitmaps, tables], foot)
 }
 
-pub fn draw(report: &Report) -> String {
+pub fn draw(report: &PlacementReport) -> String {
     let members = &report.spread.members;
     let (panels, foot) = panels(report);
     let mut lines = table::about(&report.target).to_vec();
@@ -106,8 +107,14 @@ fn words(text: &str, x: f64, y: f64, fill: &str) -> Text {
     Text::new(text).set("x", x).set("y", y).set("fill", fill)
 }
 
-fn draw_panel(panel: &Panel, members: &[Member], x: f64, top: f64, bottom: f64) -> Group {
-    let value = |m: &Member| -> u64 { panel.parts.iter().map(|(_, figure)| figure(m)).sum() };
+fn draw_panel(
+    panel: &PicturePanel,
+    members: &[MemberSpread],
+    x: f64,
+    top: f64,
+    bottom: f64,
+) -> Group {
+    let value = |m: &MemberSpread| -> u64 { panel.parts.iter().map(|(_, figure)| figure(m)).sum() };
     let most = members.iter().map(value).max().unwrap_or(0).max(1);
     let scale = BARS / most as f64;
     let mut group =

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use anyhow::Result;
 use serde_json::Value;
 
-use super::args::Layout;
+use super::args::LayoutArgs;
 use crate::analysis::placement::Groups;
-use crate::analysis::placement::report::{self, Report};
-use crate::analysis::placement::spread::{Figure, Member, skew};
+use crate::analysis::placement::report::{self, PlacementReport};
+use crate::analysis::placement::spread::{MemberSpread, PlacementFigure, skew};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 use crate::origin::Origin;
@@ -30,7 +30,7 @@ pub fn write_lines(out: &mut dyn Write, lines: Vec<String>) -> io::Result<()> {
 }
 
 /// The report. If `all`, includes every origin by member.
-pub fn lines(report: &Report, all: bool) -> Vec<String> {
+pub fn lines(report: &PlacementReport, all: bool) -> Vec<String> {
     let mut out: Vec<String> = about(&report.target).iter().flat_map(|l| wrapped("", l)).collect();
     let mark = if report.uneven { "! " } else { "  " };
     out.extend(wrapped(mark, &report.headline));
@@ -59,7 +59,7 @@ pub fn lines(report: &Report, all: bool) -> Vec<String> {
 
 /// Prints lines, or with --json an object. A closed pipe is not an error.
 pub fn print(
-    args: &Layout,
+    args: &LayoutArgs,
     lines: impl FnOnce() -> Vec<String>,
     object: impl FnOnce() -> Value,
 ) -> Result<()> {
@@ -136,12 +136,12 @@ fn bar(value: u64, most: u64, columns: usize) -> String {
     text::left(&format!("{}{half}", "█".repeat(halves / 2)), columns)
 }
 
-fn bars(report: &Report) -> Vec<String> {
+fn bars(report: &PlacementReport) -> Vec<String> {
     let fs = &report.target.fs;
     let members = &report.spread.members;
     let [allocation, inodes] = fs.figures().names;
     let [allocation_unit, inodes_unit] = fs.units();
-    let figures: [(String, Figure, u64); 2] = [
+    let figures: [(String, PlacementFigure, u64); 2] = [
         (allocation.to_owned(), fs.figures().allocation, allocation_unit),
         (format!("{inodes}*"), |m| m.heads, inodes_unit),
     ];
@@ -181,7 +181,7 @@ fn short(value: u64) -> String {
     if text.len() <= 7 { text } else { units::count(value as f64) }
 }
 
-fn grown(report: &Report) -> Vec<String> {
+fn grown(report: &PlacementReport) -> Vec<String> {
     let Some((disks, skews)) = &report.grown else {
         return Vec::new();
     };
@@ -192,14 +192,14 @@ fn grown(report: &Report) -> Vec<String> {
     wrapped("", &sentence)
 }
 
-fn origins(report: &Report) -> Vec<String> {
+fn origins(report: &PlacementReport) -> Vec<String> {
     let fs = &report.target.fs;
     let (unit, unit_sectors) = fs.origin_unit();
     let members = report.spread.members.len();
     let mut out =
         vec![format!("{:<20}{unit:>12}{:>10}{:>7}  {}", "origin", "bytes", "skew", "most on")];
     for &origin in fs.figures().origins {
-        let figure = |m: &Member| m.sectors_of(origin);
+        let figure = |m: &MemberSpread| m.sectors_of(origin);
         let sum: u64 = report.spread.members.iter().map(figure).sum();
         let count = sum / unit_sectors;
         if sum == 0 {
@@ -219,7 +219,7 @@ fn origins(report: &Report) -> Vec<String> {
 }
 
 /// Slots with more than 1.2 times the mean; only their number if more than 8.
-fn most_on(report: &Report, figure: impl Fn(&Member) -> u64) -> String {
+fn most_on(report: &PlacementReport, figure: impl Fn(&MemberSpread) -> u64) -> String {
     let members = &report.spread.members;
     let sum: u64 = members.iter().map(&figure).sum();
     let mean = sum as f64 / members.len() as f64;
@@ -253,7 +253,7 @@ fn column(origin: Origin) -> &'static str {
 }
 
 /// Blocks, or sectors, of each origin on each member.
-fn matrix(report: &Report) -> Vec<String> {
+fn matrix(report: &PlacementReport) -> Vec<String> {
     let (_, unit_sectors) = report.target.fs.origin_unit();
     let origins = report.target.fs.figures().origins;
     let width = (COLUMNS - 5) / origins.len();

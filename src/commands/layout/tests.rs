@@ -1,9 +1,9 @@
 //! Text, JSON and SVG of planned filesystems.
 
 use super::{json, picture, table};
-use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::filesystem::FsMetadata;
 use crate::analysis::placement::geometry::ArrayOptions;
-use crate::analysis::placement::report::Report;
+use crate::analysis::placement::report::PlacementReport;
 use crate::analysis::placement::target::Target;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::Level;
@@ -12,7 +12,13 @@ const GIB: u64 = 1 << 30;
 /// Size of a RAID 0 of 12 disks of about 100 GiB each.
 const SEED: u64 = 1_257_492_480 << 10;
 
-fn report(bytes: u64, level: Level, disks: u32, chunk_kib: u64, options: &Options) -> Report {
+fn report(
+    bytes: u64,
+    level: Level,
+    disks: u32,
+    chunk_kib: u64,
+    options: &Options,
+) -> PlacementReport {
     let array = ArrayOptions {
         level: Some(level),
         disks: Some(disks),
@@ -20,11 +26,11 @@ fn report(bytes: u64, level: Level, disks: u32, chunk_kib: u64, options: &Option
         ..ArrayOptions::default()
     };
     let layout = plan(bytes, chunk_kib << 10, options, &Conf::compiled_in()).unwrap();
-    let target = Target::on_array("mkfs.ext4", Filesystem::new(layout), &array).unwrap();
-    Report::new(target)
+    let target = Target::on_array("mkfs.ext4", FsMetadata::new(layout), &array).unwrap();
+    PlacementReport::new(target)
 }
 
-fn text(report: &Report, all: bool) -> String {
+fn text(report: &PlacementReport, all: bool) -> String {
     let mut out = Vec::new();
     table::write_lines(&mut out, table::lines(report, all)).unwrap();
     let text = String::from_utf8(out).unwrap();

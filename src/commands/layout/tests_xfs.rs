@@ -2,9 +2,9 @@
 
 use clap::Parser;
 
-use super::args::Layout;
+use super::args::LayoutArgs;
 use super::{json, picture, table, xfs};
-use crate::analysis::placement::report::Report;
+use crate::analysis::placement::report::PlacementReport;
 use crate::analysis::placement::{Groups, grow};
 use crate::machine::mkfs_xfs;
 
@@ -14,10 +14,10 @@ const SEVEN: &str = "46883364864K";
 #[derive(Parser)]
 struct Cli {
     #[command(flatten)]
-    layout: Layout,
+    layout: LayoutArgs,
 }
 
-fn args(words: &str) -> Layout {
+fn args(words: &str) -> LayoutArgs {
     let words = format!("layout --fs xfs {words}");
     // "~" is a space in a word.
     Cli::try_parse_from(words.split_whitespace().map(|w| w.replace('~', " ")))
@@ -25,10 +25,10 @@ fn args(words: &str) -> Layout {
         .layout
 }
 
-fn report(words: &str) -> Report {
+fn report(words: &str) -> PlacementReport {
     let args = args(words);
     let target = xfs::planned(&args, args.plan.unwrap()).unwrap();
-    let mut report = Report::new(target);
+    let mut report = PlacementReport::new(target);
     if report.uneven {
         report.advice = Some(xfs::remedy(&args, &report.target));
     }

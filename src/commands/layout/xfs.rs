@@ -3,9 +3,9 @@
 use anyhow::{Result, anyhow};
 use serde_json::json;
 
-use super::args::Layout;
-use super::found::{Found, Row, factor};
-use crate::analysis::placement::filesystem::Filesystem;
+use super::args::LayoutArgs;
+use super::found::{CandidateRow, SearchResults, factor};
+use crate::analysis::placement::filesystem::FsMetadata;
 use crate::analysis::placement::geometry::data_disks;
 use crate::analysis::placement::search::agsizes::{
     AgSizeCandidate, AgSizeOptions, compare as compare_sizes, recommended, remedy as suggested,
@@ -13,15 +13,15 @@ use crate::analysis::placement::search::agsizes::{
 use crate::analysis::placement::target::Target;
 use crate::analysis::placement::{Skews, grow, report, words};
 use crate::fs::xfs;
-use crate::machine::mkfs_xfs::{self, Device, Options};
+use crate::machine::mkfs_xfs::{self, MkfsDevice, XfsOptions};
 use crate::raid::Geometry;
 
 /// Sectors of a disk for which a filesystem is planned.
 pub const PHYSICAL_SECTOR: u32 = 4096;
 
 /// The options of `--mkfs`.
-pub fn options(args: &Layout) -> Result<Options> {
-    Options::parse(args.mkfs.as_deref().unwrap_or("")).map_err(|e| anyhow!("--mkfs: {e}"))
+pub fn options(args: &LayoutArgs) -> Result<XfsOptions> {
+    XfsOptions::parse(args.mkfs.as_deref().unwrap_or("")).map_err(|e| anyhow!("--mkfs: {e}"))
 }
 
 /// Limits of a plan.
@@ -40,14 +40,14 @@ fn note() -> String {
 
 /// Plans of mkfs.xfs for one array.
 struct Planner {
-    device: Device,
-    options: Options,
+    device: MkfsDevice,
+    options: XfsOptions,
 }
 
 impl Planner {
-    fn new(args: &Layout, geometry: &Geometry, layout: u32, bytes: u64) -> Result<Self> {
+    fn new(args: &LayoutArgs, geometry: &Geometry, layout: u32, bytes: u64) -> Result<Self> {
         Ok(Self {
-            device: Device {
+            device: MkfsDevice {
                 bytes,
                 chunk: geometry.chunk_sectors().unwrap_or(0) * 512,
                 disks: data_disks(geometry.level(), geometry.disks(), layout),
@@ -58,9 +58,9 @@ impl Planner {
     }
 
     /// The filesystem with the user's options and those of a choice.
-    fn plan(&self, choice: AgSizeOptions) -> Result<Filesystem, String> {
+    fn plan(&self, choice: AgSizeOptions) -> Result<FsMetadata, String> {
         let geometry = self.options.with(choice.agsize, choice.no_align).plan(self.device)?;
-        Ok(Filesystem::from_xfs(xfs::Layout::from_geometry(geometry)))
+        Ok(FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(geometry)))
     }
 
     /// The options of [`Planner::plan`].
@@ -70,7 +70,7 @@ impl Planner {
 }
 
 /// The target of --plan with --fs xfs.
-pub fn planned(args: &Layout, bytes: u64) -> Result<Target> {
+pub fn planned(args: &LayoutArgs, bytes: u64) -> Result<Target> {
     let geometry = args.array.geometry().map_err(|e| anyhow!(e))?;
     let layout = args.array.layout_number().unwrap_or(0);
     let planner = Planner::new(args, &geometry, layout, bytes)?;
@@ -81,7 +81,7 @@ pub fn planned(args: &Layout, bytes: u64) -> Result<Target> {
     Ok(target)
 }
 
-fn planner(args: &Layout, target: &Target) -> Result<Planner> {
+fn planner(args: &LayoutArgs, target: &Target) -> Result<Planner> {
     let layout = target.array.options.layout_number().unwrap_or(0);
     let bytes = args.plan.unwrap_or(target.fs.bytes());
     let mut planner = Planner::new(args, &target.array.geometry, layout, bytes)?;
@@ -90,7 +90,7 @@ fn planner(args: &Layout, target: &Target) -> Result<Planner> {
 }
 
 /// The options of `--mkfs`, with the block size of a filesystem that exists.
-fn options_for(args: &Layout, target: &Target) -> Result<Options> {
+fn options_for(args: &LayoutArgs, target: &Target) -> Result<XfsOptions> {
     let mut options = options(args)?;
     let is_other = args.plan.is_none() && target.fs.block_size != 4096;
     if is_other && !options.has('b', "size") {
@@ -100,7 +100,7 @@ fn options_for(args: &Layout, target: &Target) -> Result<Options> {
 }
 
 /// Advice for an uneven layout: the agsize to use.
-pub fn remedy(args: &Layout, target: &Target) -> String {
+pub fn remedy(args: &LayoutArgs, target: &Target) -> String {
     let exists = args.plan.is_none();
     let found = suggested(target, &target.fs).and_then(|(bytes, skew)| {
         let choice = AgSizeOptions::with(bytes);
@@ -123,17 +123,17 @@ pub fn remedy(args: &Layout, target: &Target) -> String {
 
 /// `--search`: sizes of the allocation groups.
 pub fn compare<'a>(
-    args: &Layout,
+    args: &LayoutArgs,
     target: &'a Target,
     grown: Option<&Geometry>,
-) -> Result<Found<'a>> {
+) -> Result<SearchResults<'a>> {
     let planner = planner(args, target)?;
     let plan = |choice| planner.plan(choice);
     let (all, base) = compare_sizes(target, &plan).map_err(|e| anyhow!(e))?;
     let chunk = target.array.geometry.chunk_sectors().unwrap_or(1);
-    let row = |c: &AgSizeCandidate| -> Result<Row> {
+    let row = |c: &AgSizeCandidate| -> Result<CandidateRow> {
         let skews = grown.map(|grown| grow::planned_xfs(target, &c.fs, grown));
-        Ok(Row {
+        Ok(CandidateRow {
             options: planner.words(c.options),
             skews: c.skews,
             grown: skews.transpose().map_err(|e| anyhow!(e))?,
@@ -148,7 +148,7 @@ pub fn compare<'a>(
             figures: json!({"allocation_groups": c.count, "agsize_bytes": c.sectors * 512}),
         })
     };
-    Ok(Found {
+    Ok(SearchResults {
         target,
         program: "mkfs.xfs",
         columns: (36, " headers  inodes  groups   chunks"),

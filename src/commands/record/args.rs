@@ -12,7 +12,7 @@ use crate::ui::typed::{short_time, time};
 
 /// Arguments of `record`.
 #[derive(Args, Debug)]
-pub struct Record {
+pub struct RecordArgs {
     /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
     /// filesystem, or else every running one, or else every disk that holds one
     #[arg(value_name = "TARGET", add = completion::targets())]

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, bail};
 
-use super::args::Record;
+use super::args::RecordArgs;
 use super::child::{self, Running};
-use super::output::Files;
-use super::recording::{Finished, Limits, Recording};
+use super::output::OutputFiles;
+use super::recording::{Finished, Limits, RunningRecording};
 use super::summary::{Summary, report};
 use crate::analysis::units;
 use crate::machine::Sys;
@@ -29,11 +29,11 @@ const STEP: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_millis(100);
 
 /// Records. Returns the exit status of the command, if one was given.
-pub fn run(args: &Record) -> Result<ExitCode> {
+pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     if let Some(why) = privileges::missing_message("record") {
         bail!(why);
     }
-    let files = Files::new(&args.output, args.force, args.rotate)?;
+    let files = OutputFiles::new(&args.output, args.force, args.rotate)?;
     let (name, is_stdout) = (files.name(), files.is_stdout());
     child::find(&args.command)?;
     let command = child::for_user(&args.command, args.as_root)?;
@@ -46,7 +46,7 @@ pub fn run(args: &Record) -> Result<ExitCode> {
         slow: args.slow,
     };
     let limits = Limits { duration: args.duration, max_size: args.max_size };
-    let start = move || Recording::start(Sys::live(), files, &options, limits);
+    let start = move || RunningRecording::start(Sys::live(), files, &options, limits);
     let mut engine = Engine::start(start, SECOND, SECOND)?;
     let mut printed = HashSet::new();
     let mut child: Option<Running> = None;
@@ -139,7 +139,7 @@ fn kind(error: &Error) -> Option<io::ErrorKind> {
 }
 
 /// Adds the state of the file to an error.
-fn with_file_state(error: Error, summary: &Summary, files: &Files) -> Error {
+fn with_file_state(error: Error, summary: &Summary, files: &OutputFiles) -> Error {
     let hint = match kind(&error) {
         Some(kind) if limits::is_full(kind) => "; limit the size with --max-size or --rotate",
         _ => "",

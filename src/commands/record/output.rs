@@ -15,32 +15,32 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Error, Result, bail};
 
+use self::pieces::FilePieces;
 pub use self::pieces::NextPiece;
-use self::pieces::Pieces;
-use crate::machine::output::{Destination, Target, folder, sync_folder};
+use crate::machine::output::{Destination, OutputTarget, folder, sync_folder};
 use crate::machine::privileges::writing;
 use crate::recording::files::parts;
 use crate::recording::join::join;
-use crate::recording::output::{Opening, Output};
+use crate::recording::output::{Opening, RecordingOutput};
 use crate::recording::writer::Writer;
 use crate::session::recorder::storage::Storage;
 
 /// The destination of a recording.
-pub struct Files {
+pub struct OutputFiles {
     path: PathBuf,
     force: bool,
-    kind: Kind,
+    kind: OutputKind,
 }
 
-enum Kind {
+enum OutputKind {
     Stdout,
     /// A FIFO, a terminal or a device. `None` once the recording has begun.
     Special(Option<File>),
-    File(Target),
-    Pieces(Target, Pieces),
+    File(OutputTarget),
+    Pieces(OutputTarget, FilePieces),
 }
 
-impl Files {
+impl OutputFiles {
     /// Checks the destination before anything is loaded. `-` is stdout.
     ///
     /// # Errors
@@ -48,16 +48,16 @@ impl Files {
     pub fn new(path: &Path, force: bool, rotate: Option<Duration>) -> Result<Self> {
         let name = path.display();
         let kind = match Destination::new(path, force)? {
-            Destination::Stdout => Kind::Stdout,
-            Destination::Special(file) => Kind::Special(Some(file)),
+            Destination::Stdout => OutputKind::Stdout,
+            Destination::Special(file) => OutputKind::Special(Some(file)),
             Destination::File(target) => match rotate {
-                Some(keep) => Kind::Pieces(target, Pieces::new(path, keep)),
-                None => Kind::File(target),
+                Some(keep) => OutputKind::Pieces(target, FilePieces::new(path, keep)),
+                None => OutputKind::File(target),
             },
         };
         let is_terminal = match &kind {
-            Kind::Stdout => io::stdout().is_terminal(),
-            Kind::Special(file) => file.as_ref().is_some_and(File::is_terminal),
+            OutputKind::Stdout => io::stdout().is_terminal(),
+            OutputKind::Special(file) => file.as_ref().is_some_and(File::is_terminal),
             _ => false,
         };
         if is_terminal {
@@ -66,10 +66,10 @@ impl Files {
                  or pipe -o - into a command"
             );
         }
-        if rotate.is_some() && !matches!(kind, Kind::Pieces(..)) {
+        if rotate.is_some() && !matches!(kind, OutputKind::Pieces(..)) {
             bail!("--rotate needs a file (-o incident.rtrace), not {name}");
         }
-        if matches!(kind, Kind::File(_) | Kind::Pieces(..))
+        if matches!(kind, OutputKind::File(_) | OutputKind::Pieces(..))
             && let Some(piece) = parts(path).first()
             && !force
         {
@@ -89,7 +89,7 @@ impl Files {
 
     /// True for stdout.
     pub fn is_stdout(&self) -> bool {
-        matches!(self.kind, Kind::Stdout)
+        matches!(self.kind, OutputKind::Stdout)
     }
 
     /// Creates the file. `begin` writes the start of the recording. If `begin` fails, the file to
@@ -98,11 +98,11 @@ impl Files {
         let name = self.name();
         let failed = || format!("{name} cannot be written");
         match &mut self.kind {
-            Kind::Stdout => {
+            OutputKind::Stdout => {
                 let output = Destination::Stdout.open().with_context(failed)?;
                 begin(output.file).with_context(failed)
             }
-            Kind::Special(file) => {
+            OutputKind::Special(file) => {
                 let file = file
                     .take()
                     .ok_or(io::ErrorKind::NotFound)
@@ -110,14 +110,14 @@ impl Files {
                     .with_context(failed)?;
                 begin(file).with_context(failed)
             }
-            Kind::File(target) => {
+            OutputKind::File(target) => {
                 let target = target.clone();
                 self.create_and_rename(&target, begin).with_context(failed)
             }
-            Kind::Pieces(target, pieces) => {
+            OutputKind::Pieces(target, pieces) => {
                 let first = target.with_path(pieces.next());
                 let begun = self.create_and_rename(&first, begin).with_context(failed)?;
-                if let Kind::Pieces(_, pieces) = &mut self.kind {
+                if let OutputKind::Pieces(_, pieces) = &mut self.kind {
                     pieces.first_begun(Instant::now());
                 }
                 Ok(begun)
@@ -129,7 +129,7 @@ impl Files {
     /// then removes FILE and the pieces of an earlier recording.
     fn create_and_rename<T>(
         &self,
-        target: &Target,
+        target: &OutputTarget,
         begin: impl FnOnce(File) -> io::Result<T>,
     ) -> io::Result<T> {
         let path = target.path();
@@ -155,7 +155,7 @@ impl Files {
     /// The pieces cannot be joined, and are kept; or the joined file cannot be renamed to FILE, and
     /// stays as FILE.new.
     fn join_pieces(&mut self) -> Result<Option<u64>> {
-        let Kind::Pieces(target, pieces) = &self.kind else {
+        let OutputKind::Pieces(target, pieces) = &self.kind else {
             return Ok(None);
         };
         let paths = pieces.paths();
@@ -189,18 +189,18 @@ impl Files {
     }
 }
 
-impl Storage for Files {
+impl Storage for OutputFiles {
     type Piece = NextPiece;
 
     fn name(&self) -> String {
         match self.kind {
-            Kind::Stdout => "standard output".to_owned(),
+            OutputKind::Stdout => "standard output".to_owned(),
             _ => self.path.display().to_string(),
         }
     }
 
     fn device(&self) -> Option<u32> {
-        if matches!(self.kind, Kind::Stdout | Kind::Special(_)) {
+        if matches!(self.kind, OutputKind::Stdout | OutputKind::Special(_)) {
             return None;
         }
         let dev = fs::metadata(self.folder()).ok()?.dev();
@@ -209,7 +209,7 @@ impl Storage for Files {
 
     fn begin(
         &mut self,
-        begin: impl FnOnce(Box<dyn Output>, bool) -> io::Result<Writer>,
+        begin: impl FnOnce(Box<dyn RecordingOutput>, bool) -> io::Result<Writer>,
     ) -> Result<Writer> {
         let begin = |file: File| {
             let is_file = file.metadata()?.is_file();
@@ -220,13 +220,13 @@ impl Storage for Files {
 
     fn next_piece(&self) -> Option<(NextPiece, Opening)> {
         match &self.kind {
-            Kind::Pieces(_, pieces) => pieces.due(Instant::now()),
+            OutputKind::Pieces(_, pieces) => pieces.due(Instant::now()),
             _ => None,
         }
     }
 
     fn piece_begun(&mut self, piece: NextPiece) {
-        if let Kind::Pieces(_, pieces) = &mut self.kind {
+        if let OutputKind::Pieces(_, pieces) = &mut self.kind {
             pieces.begun(piece, Instant::now());
         }
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 
-use super::output::Files;
+use super::output::OutputFiles;
 use super::summary::Summary;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::verdict::Worst;
@@ -12,7 +12,7 @@ use crate::analysis::window::Window;
 use crate::analysis::{hotspot, window};
 use crate::machine::Sys;
 use crate::session::Session;
-use crate::session::engine::Source;
+use crate::session::engine::EngineSource;
 use crate::session::recorder::{Recorder, RecorderOptions};
 
 /// Maximum number of tasks and files of an array in the sum.
@@ -29,7 +29,7 @@ pub struct Limits {
 
 /// A recording that has ended.
 pub struct Finished {
-    pub files: Files,
+    pub files: OutputFiles,
     /// Figures for the final message.
     pub summary: Summary,
     /// Error if the end of the recording could not be written.
@@ -37,8 +37,8 @@ pub struct Finished {
 }
 
 /// A recording in progress.
-pub struct Recording {
-    recorder: Recorder<Files>,
+pub struct RunningRecording {
+    recorder: Recorder<OutputFiles>,
     limits: Limits,
     started: Instant,
     total: Option<Snapshot>,
@@ -47,14 +47,14 @@ pub struct Recording {
     worst: Worst,
 }
 
-impl Recording {
+impl RunningRecording {
     /// Starts a session and creates the file. When this returns, events are being recorded.
     ///
     /// # Errors
     /// The session cannot be started, or the file cannot be written.
     pub fn start(
         sys: Sys,
-        files: Files,
+        files: OutputFiles,
         options: &RecorderOptions,
         limits: Limits,
     ) -> Result<Self> {
@@ -83,7 +83,7 @@ fn add(total: &mut Option<Snapshot>, snapshot: Snapshot) {
     }
 }
 
-impl Source for Recording {
+impl EngineSource for RunningRecording {
     type Interval = ();
     type Total = Finished;
     const ON_TIME: bool = true;

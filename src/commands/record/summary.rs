@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::time::Duration;
 
 use crate::analysis::lost::Loss;
-use crate::session::recorder::Recorded;
+use crate::session::recorder::RecordingFigures;
 use crate::ui::text;
 
 /// Figures of a recording for the final message.
@@ -12,7 +12,7 @@ use crate::ui::text;
 pub struct Summary {
     pub span: Duration,
     /// Counts and losses.
-    pub recorded: Recorded,
+    pub recorded: RecordingFigures,
     /// Headline of each array.
     pub headlines: Vec<String>,
 }

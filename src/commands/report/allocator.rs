@@ -14,7 +14,7 @@ use crate::recording::gather;
 use crate::ui::rows::seconds;
 
 /// Writes a section for each filesystem, and a line about the CPUs.
-pub fn write(out: &mut Vec<u8>, allocator: &gather::Allocator) -> io::Result<()> {
+pub fn write(out: &mut Vec<u8>, allocator: &gather::AllocSummary) -> io::Result<()> {
     let s = &allocator.whole;
     for fs in &s.filesystems {
         let mount = fs.mount.as_ref().map(|m| format!(" on {m}"));
@@ -61,16 +61,16 @@ pub fn write(out: &mut Vec<u8>, allocator: &gather::Allocator) -> io::Result<()>
 
 /// The allocator in the report's JSON. Unknown figures are `null`.
 #[derive(Serialize)]
-pub struct Allocator<'a> {
+pub struct ReportAllocator<'a> {
     intervals: u64,
     interval_s: f64,
     lost: u64,
-    filesystems: Vec<Filesystem<'a>>,
+    filesystems: Vec<ReportFilesystem<'a>>,
     cpu: &'a Option<Cpu>,
 }
 
 #[derive(Serialize)]
-struct Filesystem<'a> {
+struct ReportFilesystem<'a> {
     name: &'a str,
     mount: &'a Option<String>,
     requests: Option<u64>,
@@ -78,24 +78,24 @@ struct Filesystem<'a> {
     searches: Option<u64>,
     nanoseconds: Option<u64>,
     reason: &'a Option<Reason>,
-    busiest: Option<Busiest<'a>>,
+    busiest: Option<ReportBusiest<'a>>,
 }
 
 /// The busiest interval with a reason.
 #[derive(Serialize)]
-struct Busiest<'a> {
+struct ReportBusiest<'a> {
     from: String,
     to: String,
     tasks: f64,
     reason: &'a Reason,
 }
 
-impl<'a> Allocator<'a> {
-    pub fn new(allocator: &'a gather::Allocator) -> Self {
+impl<'a> ReportAllocator<'a> {
+    pub fn new(allocator: &'a gather::AllocSummary) -> Self {
         let s = &allocator.whole;
         let filesystem = |fs: &'a FsAlloc| {
             let c = &fs.counts;
-            Filesystem {
+            ReportFilesystem {
                 name: &fs.name,
                 mount: &fs.mount,
                 requests: has(s, REQUESTS, c.requests > 0).then_some(c.requests),
@@ -103,7 +103,7 @@ impl<'a> Allocator<'a> {
                 searches: has(s, SEARCHES, c.searches > 0).then_some(c.searches),
                 nanoseconds: has(s, LATENCY, c.nanoseconds > 0).then_some(c.nanoseconds),
                 reason: &fs.reason,
-                busiest: allocator.busiest.get(&fs.dev).map(|b| Busiest {
+                busiest: allocator.busiest.get(&fs.dev).map(|b| ReportBusiest {
                     from: time::rfc3339(b.from_us),
                     to: time::rfc3339(b.to_us),
                     tasks: crate::ui::json::round(b.tasks),
@@ -129,7 +129,7 @@ mod tests {
     use crate::analysis::item::{Item, State};
     use crate::analysis::profile::Profile;
     use crate::recording;
-    use crate::recording::alloc::Interval;
+    use crate::recording::alloc::AllocInterval;
     use crate::recording::gather::{Report, gather};
 
     const START: i64 = recording::fixture::START;
@@ -148,7 +148,7 @@ mod tests {
             // Use the same filesystem in all three.
             (s.filesystems[0].dev, s.filesystems[0].name) = (9 << 20 | 127, "md127".to_owned());
         }
-        let item = |s| Interval::item(s, &Profile::default()).unwrap();
+        let item = |s| AllocInterval::item(s, &Profile::default()).unwrap();
         all.iter().map(item).collect()
     }
 
@@ -163,8 +163,9 @@ mod tests {
         items.push(Item::Alloc { time_us, json });
         let report = report(&items, None);
         assert_eq!((report.invalid_rows, report.requests), (1, 0));
-        let value = serde_json::to_value(super::Allocator::new(report.allocator.as_ref().unwrap()))
-            .unwrap();
+        let value =
+            serde_json::to_value(super::ReportAllocator::new(report.allocator.as_ref().unwrap()))
+                .unwrap();
         assert_eq!(value["intervals"], 3);
         assert_eq!(value["interval_s"], 3.0);
         let fs = &value["filesystems"][0];

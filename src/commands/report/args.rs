@@ -6,7 +6,7 @@ use clap::Args;
 
 /// Arguments of `report`.
 #[derive(Args, Debug)]
-pub struct Report {
+pub struct ReportArgs {
     /// A recording
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::lines::{length, wrapped};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::time;
-use crate::analysis::timeline::{Interval, Timeline};
+use crate::analysis::timeline::{Timeline, TimelineInterval};
 use crate::analysis::units;
 use crate::ui::text::{clean, left, right};
 
@@ -16,7 +16,7 @@ const MEMBERS: usize = 24;
 /// Number of rows for the busiest members if there are more than `MEMBERS`.
 const BUSIEST: usize = 12;
 
-struct Row<'a> {
+struct ChartRow<'a> {
     name: &'a str,
     number: usize,
     each: Vec<f64>,
@@ -29,8 +29,8 @@ struct Row<'a> {
 fn rows<'a>(
     timeline: &'a Timeline,
     array: &'a ArraySnapshot,
-    value: impl Fn(usize, &Interval, usize) -> f64,
-) -> (Vec<Row<'a>>, Vec<Row<'a>>) {
+    value: impl Fn(usize, &TimelineInterval, usize) -> f64,
+) -> (Vec<ChartRow<'a>>, Vec<ChartRow<'a>>) {
     let intervals = &timeline.intervals;
     let row = |member: &'a MemberSnapshot| {
         let own = |(a, m): &(String, String)| *a == array.info.name && *m == member.name;
@@ -39,9 +39,9 @@ fn rows<'a>(
         let each: Vec<f64> = each.collect();
         let mean = mean(intervals, &each);
         let most = each.iter().copied().fold(0.0, f64::max);
-        Some(Row { name: &member.name, number, each, mean, most })
+        Some(ChartRow { name: &member.name, number, each, mean, most })
     };
-    let mut rows: Vec<Row<'_>> = array.members.iter().filter_map(row).collect();
+    let mut rows: Vec<ChartRow<'_>> = array.members.iter().filter_map(row).collect();
     let mut rest = Vec::new();
     if rows.len() > MEMBERS {
         rows.sort_by(|a, b| b.mean.total_cmp(&a.mean));
@@ -82,7 +82,7 @@ pub fn write(out: &mut Vec<u8>, timeline: &Timeline, array: &ArraySnapshot) -> i
 
 fn draw(
     out: &mut Vec<u8>,
-    (rows, rest): &(Vec<Row<'_>>, Vec<Row<'_>>),
+    (rows, rest): &(Vec<ChartRow<'_>>, Vec<ChartRow<'_>>),
     most: f64,
     columns: usize,
     text: &dyn Fn(f64) -> String,
@@ -107,8 +107,8 @@ fn draw(
 /// requests`
 fn busiest<'r, 'a: 'r>(
     out: &mut Vec<u8>,
-    intervals: &[Interval],
-    mut rows: impl Iterator<Item = &'r Row<'a>>,
+    intervals: &[TimelineInterval],
+    mut rows: impl Iterator<Item = &'r ChartRow<'a>>,
     most: f64,
 ) -> io::Result<()> {
     let Some(row) = rows.find(|r| r.most >= most) else {
@@ -136,7 +136,7 @@ fn busiest<'r, 'a: 'r>(
     wrapped(out, "  ", &line)
 }
 
-fn mean(intervals: &[Interval], each: &[f64]) -> f64 {
+fn mean(intervals: &[TimelineInterval], each: &[f64]) -> f64 {
     let lengths = intervals.iter().map(|i| (i.to_us - i.from_us) as f64);
     let busy: f64 = lengths.clone().zip(each).map(|(l, v)| l * v).sum();
     busy / lengths.sum::<f64>().max(1.0)

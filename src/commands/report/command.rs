@@ -4,14 +4,14 @@ use std::io;
 
 use anyhow::Result;
 
-use super::args::Report;
+use super::args::ReportArgs;
 use super::lines::write_page;
 use super::{against, html, json, text};
 use crate::recording::gather;
 use crate::ui::lines::success_if_closed;
 
 /// Reads the file and prints the report, or writes it as a page.
-pub fn run(args: &Report) -> Result<()> {
+pub fn run(args: &ReportArgs) -> Result<()> {
     if let Some(before) = &args.against {
         return against::command::run(args, before);
     }

@@ -5,16 +5,16 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::allocator::Allocator;
+use super::allocator::ReportAllocator;
 use super::slow;
 use crate::analysis::{time, timeline};
 use crate::origin::{Op, Origin};
 use crate::recording::gather::{Report, Sizes};
 use crate::recording::slow as recorded;
-use crate::ui::json::{Array, Losses, Overhead, round, write_line};
+use crate::ui::json::{JsonArray, JsonOverhead, Losses, round, write_line};
 
 #[derive(Serialize)]
-struct Whole<'a> {
+struct ReportJson<'a> {
     schema: &'static str,
     file: String,
     host: &'a str,
@@ -22,7 +22,7 @@ struct Whole<'a> {
     machine: &'a str,
     version: &'a str,
     command: &'a [String],
-    recorded: Period,
+    recorded: ReportPeriod,
     from: String,
     to: String,
     local: Local,
@@ -34,20 +34,20 @@ struct Whole<'a> {
     submissions: u64,
     errors: u64,
     invalid_rows: u64,
-    arrays: Vec<Part<'a>>,
-    timeline: Vec<Interval<'a>>,
+    arrays: Vec<ReportArray<'a>>,
+    timeline: Vec<ReportInterval<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    allocator: Option<Allocator<'a>>,
+    allocator: Option<ReportAllocator<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    slow: Option<recorded::Interval>,
+    slow: Option<recorded::SlowInterval>,
     lost: Losses,
-    loss_messages: Vec<Loss<'a>>,
-    overhead: Overhead,
+    loss_messages: Vec<ReportLoss<'a>>,
+    overhead: JsonOverhead,
     notes: Vec<&'a String>,
 }
 
 #[derive(Serialize)]
-struct Period {
+struct ReportPeriod {
     from: String,
     to: String,
 }
@@ -61,7 +61,7 @@ struct Local {
 }
 
 #[derive(Serialize)]
-struct Interval<'a> {
+struct ReportInterval<'a> {
     from: String,
     to: String,
     interval_s: f64,
@@ -99,9 +99,9 @@ struct IntervalIo {
 }
 
 #[derive(Serialize)]
-struct Part<'a> {
+struct ReportArray<'a> {
     #[serde(flatten)]
-    array: Array<'a>,
+    array: JsonArray<'a>,
     sizes: Vec<Size>,
 }
 
@@ -115,7 +115,7 @@ struct Size {
 }
 
 #[derive(Serialize)]
-struct Loss<'a> {
+struct ReportLoss<'a> {
     time: String,
     text: &'a str,
 }
@@ -123,14 +123,14 @@ struct Loss<'a> {
 /// Writes the report as one line.
 pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<()> {
     let snapshot = &report.snapshot;
-    let arrays = snapshot.arrays.iter().map(|a| Part {
-        array: Array::new(a, snapshot.interval),
+    let arrays = snapshot.arrays.iter().map(|a| ReportArray {
+        array: JsonArray::new(a, snapshot.interval),
         sizes: sizes(report, &a.info.name),
     });
     let header = &report.header;
     write_line(
         out,
-        &Whole {
+        &ReportJson {
             schema: "raidtrace.report/1",
             file: path.display().to_string(),
             host: &header.host,
@@ -138,7 +138,7 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             machine: &header.machine,
             version: &header.version,
             command: &header.command,
-            recorded: Period {
+            recorded: ReportPeriod {
                 from: time::rfc3339(report.recorded_us.0),
                 to: time::rfc3339(report.recorded_us.1),
             },
@@ -155,13 +155,13 @@ pub fn write(out: &mut impl Write, path: &Path, report: &Report) -> io::Result<(
             invalid_rows: report.invalid_rows,
             arrays: arrays.collect(),
             timeline: timeline(report),
-            allocator: report.allocator.as_ref().map(Allocator::new),
+            allocator: report.allocator.as_ref().map(ReportAllocator::new),
             slow: report.slow.as_ref().map(slow::json),
             lost: Losses::from(snapshot.lost),
             loss_messages: report
                 .losses
                 .iter()
-                .map(|(us, text)| Loss { time: time::rfc3339(*us), text })
+                .map(|(us, text)| ReportLoss { time: time::rfc3339(*us), text })
                 .collect(),
             overhead: snapshot.overhead.into(),
             notes: super::text::notes(report),
@@ -178,9 +178,9 @@ fn local(report: &Report) -> Local {
     }
 }
 
-fn timeline(report: &Report) -> Vec<Interval<'_>> {
+fn timeline(report: &Report) -> Vec<ReportInterval<'_>> {
     let names = &report.timeline.names;
-    let arrays = |at: usize, interval: &timeline::Interval| -> Vec<IntervalArray<'_>> {
+    let arrays = |at: usize, interval: &timeline::TimelineInterval| -> Vec<IntervalArray<'_>> {
         let mut arrays: Vec<IntervalArray<'_>> = Vec::new();
         for (number, (array, name)) in names.iter().enumerate() {
             let Some(work) = interval.members.get(number) else {
@@ -215,7 +215,7 @@ fn timeline(report: &Report) -> Vec<Interval<'_>> {
     let intervals = report.timeline.intervals.iter();
     intervals
         .enumerate()
-        .map(|(at, interval)| Interval {
+        .map(|(at, interval)| ReportInterval {
             from: time::rfc3339(interval.from_us),
             to: time::rfc3339(interval.to_us),
             interval_s: round(interval.to_us.saturating_sub(interval.from_us) as f64 / 1e6),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Result;
 
-use super::args::Report;
+use super::args::ReportArgs;
 use crate::analysis::units;
 use crate::machine::output::Destination;
 use crate::ui::lines::success_if_closed;
@@ -64,7 +64,7 @@ pub(super) fn length(seconds: i64) -> String {
 /// Writes the page that `draw` makes. Checks the output first, which takes less time than reading
 /// the recording.
 pub(super) fn write_page(
-    args: &Report,
+    args: &ReportArgs,
     path: &Path,
     draw: impl FnOnce() -> Result<String>,
 ) -> Result<()> {

@@ -7,7 +7,7 @@ use crate::analysis::slow::groups;
 use crate::analysis::slow::sentence::{self as words, time};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
-use crate::recording::slow::Interval;
+use crate::recording::slow::SlowInterval;
 
 /// Maximum number of operations, and of phases, in the text.
 const LISTED: usize = 5;
@@ -65,12 +65,12 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
 }
 
 /// The period as one interval of schema raidtrace.slow/1, with the longest operations.
-pub fn json(s: &SlowSnapshot) -> Interval {
+pub fn json(s: &SlowSnapshot) -> SlowInterval {
     let mut s = s.clone();
     s.operations.truncate(IN_JSON);
     s.unended.truncate(IN_JSON);
     s.commits.clear();
-    Interval::new(&s)
+    SlowInterval::new(&s)
 }
 
 #[cfg(test)]

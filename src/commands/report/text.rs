@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 use super::lines::{COLUMNS, sentence, shares, wrapped};
 use super::{allocator, chart, slow};
-use crate::analysis::hotspot::Kind;
+use crate::analysis::hotspot::HotspotKind;
 use crate::analysis::item::WRITTEN_BECAUSE;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::snapshot::{ArraySnapshot, Cell};
@@ -17,7 +17,7 @@ use crate::origin::{Op, Origin};
 use crate::recording::gather::{Report, Sizes};
 use crate::ui::batch;
 use crate::ui::rows;
-use crate::ui::rows::{Filter, Measure};
+use crate::ui::rows::{Measure, RowFilter};
 use crate::ui::text::{clean, cut, left, right, wrap};
 use crate::ui::view::header;
 
@@ -165,7 +165,7 @@ fn array_section(
         slow::write(out, operations)?;
         writeln!(out)?;
     }
-    if array.hotspot.as_ref().is_some_and(|h| h.kind == Kind::Idle) {
+    if array.hotspot.as_ref().is_some_and(|h| h.kind == HotspotKind::Idle) {
         return Ok(());
     }
     wrapped(out, "  ", &header::measured(snapshot, array))?;
@@ -202,7 +202,7 @@ fn section(out: &mut Vec<u8>, title: &str) -> io::Result<()> {
 /// Writes the tasks that submitted most, or that caused most IO if that is known. The role comes
 /// before the name.
 fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> {
-    let mut rows = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
+    let mut rows = rows::tasks(array, secs, RowFilter::default(), Measure::Bytes);
     let dirtied = rows::has_dirtied(&rows);
     let causes = |text: String| if dirtied { text } else { String::new() };
     if dirtied {
@@ -253,7 +253,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
 }
 
 /// Requests and bytes of one origin, by member.
-struct Share {
+struct OriginLoad {
     label: String,
     requests: u64,
     bytes: u64,
@@ -261,14 +261,14 @@ struct Share {
 }
 
 /// Sums the cells that `keep` accepts; `None` if there are none.
-fn share(array: &ArraySnapshot, label: String, keep: impl Fn(&Cell) -> bool) -> Option<Share> {
+fn share(array: &ArraySnapshot, label: String, keep: impl Fn(&Cell) -> bool) -> Option<OriginLoad> {
     let sums: Vec<(u64, u64)> = array.members.iter().map(|m| m.sum(&keep)).collect();
     let (requests, bytes) = sums.iter().fold((0, 0), |all: (u64, u64), sum| {
         (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1))
     });
     // Flushes have no bytes.
     let each = sums.iter().map(|sum| if bytes > 0 { sum.1 } else { sum.0 });
-    (requests > 0 || bytes > 0).then(|| Share { label, requests, bytes, each: each.collect() })
+    (requests > 0 || bytes > 0).then(|| OriginLoad { label, requests, bytes, each: each.collect() })
 }
 
 /// Writes each origin and its busiest members. Discards and zeroing move no data and have rows of
@@ -326,7 +326,7 @@ fn latencies(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
         "queue p50   p99",
         "device p50   p99"
     )?;
-    let mut slowest = rows::latencies(array, 1.0, Filter::default());
+    let mut slowest = rows::latencies(array, 1.0, RowFilter::default());
     slowest.sort_by_key(|r| std::cmp::Reverse(r.device.quantile(0.99)));
     for row in slowest.iter().take(ROWS) {
         let us = |h: &crate::analysis::hist::Hist, q| right(&units::latency(h.quantile(q)), 7);

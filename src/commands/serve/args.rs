@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::rules::Rule;
+use super::rules::DumpRule;
 use crate::analysis::placement::size;
 use crate::ui::completion;
 use crate::ui::typed::time;
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
-pub struct Serve {
+pub struct ServeArgs {
     /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
     /// filesystem, or else every running one, or else every disk that holds one
     #[arg(value_name = "TARGET", add = completion::targets())]
@@ -78,7 +78,7 @@ pub struct Serve {
         value_delimiter = ',',
         default_value = "stalled,slow-array,fail-slow,lost,degraded"
     )]
-    pub dump_on: Vec<Rule>,
+    pub dump_on: Vec<DumpRule>,
 
     /// Show task names on the page and in the metrics
     #[arg(long)]

@@ -9,16 +9,16 @@ use anyhow::{Context as _, Result, bail};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 
-use super::args::Serve;
+use super::args::ServeArgs;
 use super::dump::{Dumper, log_line};
 use super::http::app::{App, Feed};
 use super::http::connections::{self, tls};
 use super::http::events_publisher;
-use super::http::guard::{Guard, refuses_address};
+use super::http::guard::{AccessRules, refuses_address};
 use super::http::routes::router;
-use super::rules::Rule;
+use super::rules::DumpRule;
 use super::token;
-use super::tracing::{ASK_PAUSE, INTERVAL, OPEN_ASK_PAUSE, Options, Shared, Tracing};
+use super::tracing::{ASK_PAUSE, INTERVAL, OPEN_ASK_PAUSE, Shared, Tracing, TracingOptions};
 use crate::analysis::units;
 use crate::machine::Sys;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
@@ -31,7 +31,7 @@ const DOWNLOADS: usize = 4;
 const RESPONSES: usize = 16;
 
 /// Serves until Ctrl-C or a signal.
-pub fn run(args: &Serve) -> Result<()> {
+pub fn run(args: &ServeArgs) -> Result<()> {
     if let Some(why) = privileges::missing_message("serve") {
         bail!(why);
     }
@@ -42,7 +42,7 @@ pub fn run(args: &Serve) -> Result<()> {
     if args.keep.is_zero() && args.dump_dir.is_some() {
         bail!("--dump-dir needs a recording in memory: remove --keep 0 or --dump-dir");
     }
-    let has_slow = args.dump_on.iter().any(|r| matches!(r, Rule::Slow(_)));
+    let has_slow = args.dump_on.iter().any(|r| matches!(r, DumpRule::Slow(_)));
     let mut names = HashSet::new();
     if let Some(twice) = args.dump_on.iter().find(|r| !names.insert(r.name())) {
         bail!("--dump-on has two {} rules: give at most one rule of each kind", twice.name());
@@ -77,7 +77,7 @@ pub fn run(args: &Serve) -> Result<()> {
     let end = asked_to_end()?;
     let asked = asked_to_dump()?;
     let shared = Shared::new(args.dump_dir.is_some());
-    let options = Options {
+    let options = TracingOptions {
         targets: args.targets.clone(),
         keep: args.keep,
         keep_bytes: args.keep_bytes,
@@ -133,14 +133,21 @@ pub fn run(args: &Serve) -> Result<()> {
         downloads: Arc::new(Semaphore::new(DOWNLOADS)),
         responses: Arc::new(Semaphore::new(RESPONSES)),
     });
-    let served =
-        runtime.block_on(serve(engine, app, Guard::new(token, hosts), listener, tls, end, asked));
+    let served = runtime.block_on(serve(
+        engine,
+        app,
+        AccessRules::new(token, hosts),
+        listener,
+        tls,
+        end,
+        asked,
+    ));
     // Do not wait for reads of the directory for dumps, which may hang.
     runtime.shutdown_background();
     served
 }
 
-fn listen(args: &Serve) -> Result<TcpListener> {
+fn listen(args: &ServeArgs) -> Result<TcpListener> {
     // With CAP_NET_BIND_SERVICE, ports below 1024 too.
     let listener = privileges::raised(|| TcpListener::bind(args.listen)).with_context(|| {
         format!(
@@ -156,7 +163,7 @@ fn listen(args: &Serve) -> Result<TcpListener> {
 async fn serve(
     mut engine: Engine<(), ()>,
     app: Arc<App>,
-    guard: Guard,
+    guard: AccessRules,
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     mut end: End,

@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, bail};
 use super::flight::RecordingCopy;
 use crate::analysis::units;
 use crate::machine::limits;
-use crate::machine::output::{Destination, Target};
+use crate::machine::output::{Destination, OutputTarget};
 use crate::ui::text;
 
 /// File name prefix of dumps. Only files with this prefix are ever removed.
@@ -38,7 +38,7 @@ pub struct Dump {
 
 /// Results of the dumps so far.
 #[derive(Clone, Debug, Default)]
-pub struct Written {
+pub struct DumpResults {
     pub dumps: u64,
     /// Number of dumps that could not be written.
     pub errors: u64,
@@ -49,7 +49,7 @@ pub struct Written {
 /// The directory of the dumps, and the thread that writes them.
 pub struct Dumper {
     jobs: SyncSender<Dump>,
-    written: Arc<Mutex<Written>>,
+    written: Arc<Mutex<DumpResults>>,
     thread: JoinHandle<()>,
 }
 
@@ -76,7 +76,7 @@ impl Dumper {
         })?;
         remove_unfinished(&dir);
         let (jobs, received) = mpsc::sync_channel::<Dump>(1);
-        let written = Arc::new(Mutex::new(Written::default()));
+        let written = Arc::new(Mutex::new(DumpResults::default()));
         let report = Arc::clone(&written);
         let thread = thread::Builder::new()
             .name("raidtrace:dump".to_owned())
@@ -130,7 +130,7 @@ impl Dumper {
     }
 
     /// Results of the dumps so far.
-    pub fn written(&self) -> Written {
+    pub fn written(&self) -> DumpResults {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.clone()
     }
@@ -204,7 +204,7 @@ fn is_full(error: &anyhow::Error) -> bool {
 }
 
 fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
-    let target: Target = match Destination::new(path, true)? {
+    let target: OutputTarget = match Destination::new(path, true)? {
         Destination::File(target) => target,
         _ => bail!("{} is not a regular file", path.display()),
     };
@@ -215,7 +215,7 @@ fn write_file(path: &Path, recording: &RecordingCopy) -> Result<()> {
     Ok(())
 }
 
-struct Found {
+struct DumpFile {
     /// Name of the rule; [`ASKED`] for a requested dump.
     rule: String,
     name: String,
@@ -224,13 +224,13 @@ struct Found {
 }
 
 /// Dumps in the directory, in the order of removal.
-fn dumps(dir: &Path) -> Vec<Found> {
+fn dumps(dir: &Path) -> Vec<DumpFile> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
-    let mut found: Vec<Found> = entries
+    let mut found: Vec<DumpFile> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let found = entry.metadata().ok().filter(fs::Metadata::is_file)?;
-            is_dump(&name).then(|| Found {
+            is_dump(&name).then(|| DumpFile {
                 rule: name.trim_end_matches(SUFFIX).rsplit('-').next().unwrap_or_default().into(),
                 path: entry.path(),
                 bytes: found.len(),
@@ -260,7 +260,7 @@ fn free(dir: &Path, bytes: u64, is_asked: bool) -> u64 {
     freed
 }
 
-fn remove(dump: &Found) -> bool {
+fn remove(dump: &DumpFile) -> bool {
     match fs::remove_file(&dump.path) {
         Ok(()) => true,
         Err(error) => {

@@ -28,7 +28,7 @@ use crate::ui::text::clean;
 
 /// Values that the metrics are computed from.
 #[derive(Clone, Debug, Default)]
-pub struct Figures {
+pub struct MetricValues {
     pub totals: Totals,
     pub flight: FlightNow,
     /// CPU time and memory of this process.
@@ -40,7 +40,7 @@ pub struct Figures {
 ///
 /// # Errors
 /// None: writing to a `String` cannot fail.
-pub fn open_metrics(figures: Figures) -> Result<String, fmt::Error> {
+pub fn open_metrics(figures: MetricValues) -> Result<String, fmt::Error> {
     let mut registry = Registry::default();
     let cells: usize = figures.totals.members.values().map(|m| m.cells.len()).sum();
     registry.register_collector(Box::new(Arc::new(Families(figures))));
@@ -155,7 +155,7 @@ fn histograms<'a, const N: usize, const M: usize>(
 }
 
 #[derive(Debug)]
-struct Families(Figures);
+struct Families(MetricValues);
 
 impl Families {
     fn members(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
@@ -314,7 +314,7 @@ impl Families {
             };
             // Each combination of labels is a separate series in Prometheus: include names only for
             // warnings.
-            let is_warning = hotspot.severity == hotspot::Severity::Warning;
+            let is_warning = hotspot.severity == hotspot::HotspotSeverity::Warning;
             let origins: Vec<&str> =
                 hotspot.origins.iter().filter(|_| is_warning).map(|o| o.name()).collect();
             let members = match is_warning {
@@ -397,7 +397,7 @@ impl Collector for Families {
 
 #[cfg(test)]
 mod tests {
-    use super::{Figures, Totals, open_metrics};
+    use super::{MetricValues, Totals, open_metrics};
     use crate::analysis::fixture::raid0;
 
     #[test]
@@ -406,7 +406,7 @@ mod tests {
         snapshot.arrays[0].tasks[0].comm = "a\"b\\c\x1b]0;x\x07\u{9b}31m\u{202e}\r".into();
         let mut totals = Totals::default();
         totals.add(&snapshot, &snapshot, true);
-        let figures = Figures { totals, ..Figures::default() };
+        let figures = MetricValues { totals, ..MetricValues::default() };
         let text = open_metrics(figures).unwrap();
         assert!(text.contains(r#"task="a\"b\\c\\x1b]0;x\\x07\\x9b31m"#), "{text}");
         let raw = |c: char| c != '\n' && (c.is_control() || crate::ui::text::is_hidden(c));

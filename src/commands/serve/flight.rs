@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use crate::recording::join::join;
-use crate::recording::output::{Opening, Output};
+use crate::recording::output::{Opening, RecordingOutput};
 use crate::recording::writer::Writer;
 use crate::session::recorder::storage::Storage;
 
@@ -21,10 +21,10 @@ const CHUNK: usize = 256 << 10;
 pub struct Memory {
     keep: Duration,
     most_bytes: u64,
-    pieces: VecDeque<Arc<Piece>>,
+    pieces: VecDeque<Arc<FlightPiece>>,
 }
 
-pub struct Piece {
+pub struct FlightPiece {
     since: Instant,
     bytes: Mutex<Bytes>,
 }
@@ -53,7 +53,7 @@ impl Bytes {
     }
 }
 
-impl Piece {
+impl FlightPiece {
     fn new(since: Instant) -> Arc<Self> {
         Arc::new(Self { since, bytes: Mutex::default() })
     }
@@ -63,7 +63,7 @@ impl Piece {
     }
 }
 
-struct Appending(Arc<Piece>);
+struct Appending(Arc<FlightPiece>);
 
 impl Write for Appending {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -85,7 +85,7 @@ impl Write for Appending {
     }
 }
 
-impl Output for Appending {}
+impl RecordingOutput for Appending {}
 
 /// Copy of the recording in memory.
 pub struct RecordingCopy(Vec<Bytes>);
@@ -136,7 +136,7 @@ impl Memory {
     }
 
     /// Begins a piece. Drops pieces that are too old, or that exceed the size limit less one piece.
-    fn begin_piece(&mut self, piece: Arc<Piece>, now: Instant) {
+    fn begin_piece(&mut self, piece: Arc<FlightPiece>, now: Instant) {
         self.pieces.push_back(piece);
         let room = self.most_bytes - self.most_bytes / u64::from(PIECES);
         while self.pieces.len() > 1 {
@@ -151,7 +151,7 @@ impl Memory {
 }
 
 impl Storage for Memory {
-    type Piece = Arc<Piece>;
+    type Piece = Arc<FlightPiece>;
 
     fn name(&self) -> String {
         "memory".to_owned()
@@ -163,25 +163,25 @@ impl Storage for Memory {
 
     fn begin(
         &mut self,
-        begin: impl FnOnce(Box<dyn Output>, bool) -> io::Result<Writer>,
+        begin: impl FnOnce(Box<dyn RecordingOutput>, bool) -> io::Result<Writer>,
     ) -> Result<Writer> {
-        let first = Piece::new(Instant::now());
+        let first = FlightPiece::new(Instant::now());
         let writer = begin(Box::new(Appending(Arc::clone(&first))), false)?;
         self.pieces.push_back(first);
         Ok(writer)
     }
 
-    fn next_piece(&self) -> Option<(Arc<Piece>, Opening)> {
+    fn next_piece(&self) -> Option<(Arc<FlightPiece>, Opening)> {
         let now = Instant::now();
         self.is_due(now).then(|| {
-            let piece = Piece::new(now);
+            let piece = FlightPiece::new(now);
             let output = Appending(Arc::clone(&piece));
-            let open: Opening = Box::new(move || Ok(Box::new(output) as Box<dyn Output>));
+            let open: Opening = Box::new(move || Ok(Box::new(output) as Box<dyn RecordingOutput>));
             (piece, open)
         })
     }
 
-    fn piece_begun(&mut self, piece: Arc<Piece>) {
+    fn piece_begun(&mut self, piece: Arc<FlightPiece>) {
         self.begin_piece(piece, Instant::now());
     }
 
@@ -201,12 +201,12 @@ mod tests {
     use std::io::Write as _;
     use std::time::{Duration, Instant};
 
-    use super::{Appending, CHUNK, Memory, Piece};
+    use super::{Appending, CHUNK, FlightPiece, Memory};
 
     fn memory(most_bytes: u64) -> (Memory, Instant) {
         let mut memory = Memory::new(Duration::from_secs(20), most_bytes);
         let begun = Instant::now();
-        memory.begin_piece(Piece::new(begun), begun);
+        memory.begin_piece(FlightPiece::new(begun), begun);
         (memory, begun)
     }
 
@@ -217,7 +217,7 @@ mod tests {
         assert!(!memory.is_due(at(1)));
         for second in (2..30).step_by(2) {
             assert!(memory.is_due(at(second)));
-            memory.begin_piece(Piece::new(at(second)), at(second));
+            memory.begin_piece(FlightPiece::new(at(second)), at(second));
         }
         // The last 20 seconds are kept, including the piece in which they begin.
         let since: Vec<u64> = memory.pieces.iter().map(|p| (p.since - begun).as_secs()).collect();
@@ -232,7 +232,7 @@ mod tests {
             Appending(last.clone()).write_all(&vec![1; CHUNK + 10]).unwrap();
             assert!(memory.is_due(begun));
             assert!(memory.bytes() <= 10 * (CHUNK as u64 + 10));
-            memory.begin_piece(Piece::new(begun), begun);
+            memory.begin_piece(FlightPiece::new(begun), begun);
         }
         assert!(memory.bytes() > 7 * CHUNK as u64);
         let copied: u64 = memory.copy().0.into_iter().map(|p| p.all().len() as u64).sum();

@@ -11,7 +11,7 @@ use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::analysis::units;
-use crate::analysis::verdict::{Kind, Severity, Verdict};
+use crate::analysis::verdict::{CauseKind, Severity, Verdict};
 use crate::machine::ArrayState;
 use crate::ui::typed::short_time;
 
@@ -26,7 +26,7 @@ const ENOUGH_REQUESTS: u64 = 100;
 
 /// A rule of `--dump-on`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
+pub enum DumpRule {
     /// The 99th percentile of a member's device times exceeds this, over the last 10 s.
     P99(Duration),
     /// The hot spot's skew reaches this.
@@ -44,12 +44,12 @@ pub enum Rule {
     /// A member has been slower than its peers at the same throughput for an hour.
     FailSlow,
     /// The verdict on an array.
-    Verdict(Judged),
+    Verdict(VerdictCondition),
 }
 
 /// Verdicts that a rule waits for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Judged {
+pub enum VerdictCondition {
     /// Nothing returns.
     Stalled,
     /// Tasks wait much longer than before, for any reason.
@@ -63,15 +63,15 @@ pub enum Judged {
 }
 
 /// Rules on verdicts by name.
-const JUDGED: [(&str, Judged); 5] = [
-    ("stalled", Judged::Stalled),
-    ("slow-array", Judged::Slow),
-    ("rebuild-slow", Judged::Resync),
-    ("neighbour", Judged::Neighbour),
-    ("suspended", Judged::Suspended),
+const JUDGED: [(&str, VerdictCondition); 5] = [
+    ("stalled", VerdictCondition::Stalled),
+    ("slow-array", VerdictCondition::Slow),
+    ("rebuild-slow", VerdictCondition::Resync),
+    ("neighbour", VerdictCondition::Neighbour),
+    ("suspended", VerdictCondition::Suspended),
 ];
 
-impl Judged {
+impl VerdictCondition {
     fn name(self) -> &'static str {
         JUDGED.iter().find(|j| j.1 == self).map_or("", |j| j.0)
     }
@@ -81,14 +81,14 @@ impl Judged {
         match self {
             Self::Stalled => verdict.severity == Severity::Stalled,
             Self::Slow => verdict.severity > Severity::None,
-            Self::Resync => kind == Kind::Resync,
-            Self::Neighbour => kind == Kind::Neighbour,
+            Self::Resync => kind == CauseKind::Resync,
+            Self::Neighbour => kind == CauseKind::Neighbour,
             Self::Suspended => verdict.is_suspended,
         }
     }
 }
 
-impl Rule {
+impl DumpRule {
     /// Name of the rule, for file names.
     pub fn name(self) -> &'static str {
         match self {
@@ -104,13 +104,13 @@ impl Rule {
     }
 }
 
-impl fmt::Display for Rule {
+impl fmt::Display for DumpRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::P99(time) => write!(f, "p99={}", Short(*time)),
+            Self::P99(time) => write!(f, "p99={}", ShortTime(*time)),
             Self::Skew(skew) => write!(f, "skew={skew}"),
             Self::Busy(share) => write!(f, "busy={}%", share * 100.0),
-            Self::Slow(time) => write!(f, "slow={}", Short(*time)),
+            Self::Slow(time) => write!(f, "slow={}", ShortTime(*time)),
             Self::Lost | Self::Degraded | Self::FailSlow | Self::Verdict(_) => {
                 f.write_str(self.name())
             }
@@ -119,9 +119,9 @@ impl fmt::Display for Rule {
 }
 
 /// Prints a time in the syntax of the command line.
-struct Short(Duration);
+struct ShortTime(Duration);
 
-impl fmt::Display for Short {
+impl fmt::Display for ShortTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_micros() {
             us if us % 1_000_000 == 0 => write!(f, "{}s", us / 1_000_000),
@@ -131,7 +131,7 @@ impl fmt::Display for Short {
     }
 }
 
-impl FromStr for Rule {
+impl FromStr for DumpRule {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -174,8 +174,8 @@ fn wrong() -> String {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fired {
-    pub rule: Rule,
+pub struct FiredRule {
+    pub rule: DumpRule,
     /// Array for which the rule fired; empty if it is not about one array.
     pub array: String,
     /// Finding, as a sentence without a full stop.
@@ -184,14 +184,14 @@ pub struct Fired {
 
 /// The rules, and the last time that each fired.
 pub struct Rules {
-    rules: Vec<Rule>,
+    rules: Vec<DumpRule>,
     fired: HashMap<(&'static str, String), Instant>,
     missing: HashMap<String, u32>,
 }
 
 impl Rules {
     /// Rules that have not fired yet.
-    pub fn new(rules: Vec<Rule>) -> Self {
+    pub fn new(rules: Vec<DumpRule>) -> Self {
         Self { rules, fired: HashMap::new(), missing: HashMap::new() }
     }
 
@@ -206,7 +206,7 @@ impl Rules {
         states: impl Iterator<Item = (&'a str, &'a ArrayState)>,
         recorder_lost: u64,
         now: Instant,
-    ) -> Vec<Fired> {
+    ) -> Vec<FiredRule> {
         let mut found = Vec::new();
         for rule in &self.rules {
             for array in &snapshot.arrays {
@@ -215,12 +215,12 @@ impl Rules {
                     found.push((*rule, array.info.name.clone(), why));
                 }
             }
-            if *rule == Rule::FailSlow {
+            if *rule == DumpRule::FailSlow {
                 let slow =
                     |(array, of): (&String, &FailSlow)| (*rule, array.clone(), of.sentence());
                 found.extend(fail_slow.iter().map(slow));
             }
-            if *rule == Rule::Lost {
+            if *rule == DumpRule::Lost {
                 // Ignore `Uncounted`, which a change of the host can cause.
                 let own = snapshot.lost.nonzero().filter(|(l, _)| *l != Loss::Uncounted);
                 let parts: Vec<String> =
@@ -237,13 +237,13 @@ impl Rules {
         for (array, state) in states {
             let before = self.missing.insert(array.to_owned(), state.degraded);
             let more = before.is_some_and(|before| state.degraded > before);
-            if more && self.rules.contains(&Rule::Degraded) {
+            if more && self.rules.contains(&DumpRule::Degraded) {
                 let why = format!("{array} lacks {} of its members", state.degraded);
-                found.push((Rule::Degraded, array.to_owned(), why));
+                found.push((DumpRule::Degraded, array.to_owned(), why));
             }
         }
         self.fired.retain(|(rule, _), at| {
-            let pause = if *rule == Rule::FailSlow.name() { DAY } else { PAUSE };
+            let pause = if *rule == DumpRule::FailSlow.name() { DAY } else { PAUSE };
             now.saturating_duration_since(*at) < pause
         });
         let mut fired = Vec::new();
@@ -251,16 +251,16 @@ impl Rules {
             let key = (rule.name(), array.clone());
             if let Entry::Vacant(entry) = self.fired.entry(key) {
                 entry.insert(now);
-                fired.push(Fired { rule, array, why });
+                fired.push(FiredRule { rule, array, why });
             }
         }
         fired
     }
 }
 
-fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<String> {
+fn finding(rule: DumpRule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<String> {
     match rule {
-        Rule::P99(limit) => {
+        DumpRule::P99(limit) => {
             let most = u64::try_from(limit.as_micros()).unwrap_or(u64::MAX);
             let slowest = over.members.iter().filter_map(|m| Some((p99(m)?, &m.name))).max()?;
             (slowest.0 > most).then(|| {
@@ -271,13 +271,13 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
                 )
             })
         }
-        Rule::Skew(least) => {
+        DumpRule::Skew(least) => {
             let hotspot = array.hotspot.as_ref()?;
             (hotspot.skew >= least && hotspot.kind.is_finding()).then(|| {
                 format!("skew {:.1} on {}: {}", hotspot.skew, array.info.name, hotspot.headline)
             })
         }
-        Rule::Busy(least) => {
+        DumpRule::Busy(least) => {
             let present = array.members.iter().filter(|m| m.is_present());
             let busy: Vec<(f64, &str)> = present
                 .filter_map(|m| {
@@ -299,12 +299,12 @@ fn finding(rule: Rule, array: &ArraySnapshot, over: &ArraySnapshot) -> Option<St
                 )
             })
         }
-        Rule::Slow(_) => array.slow.clone(),
-        Rule::Verdict(judged) => {
+        DumpRule::Slow(_) => array.slow.clone(),
+        DumpRule::Verdict(judged) => {
             let verdict = array.verdict.as_ref().filter(|v| judged.is(v))?;
             Some(verdict.sentence.clone())
         }
-        Rule::Lost | Rule::Degraded | Rule::FailSlow => None,
+        DumpRule::Lost | DumpRule::Degraded | DumpRule::FailSlow => None,
     }
 }
 
@@ -320,7 +320,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::time::{Duration, Instant};
 
-    use super::{Rule, Rules};
+    use super::{DumpRule, Rules};
     use crate::analysis::fail_slow::FailSlow;
     use crate::analysis::fixture::{array, cell, member, snapshot};
     use crate::machine::ArrayState;
@@ -331,11 +331,11 @@ mod tests {
         for text in
             ["p99=200ms", "slow=1s", "slow=1500us", "skew=3", "busy=90%", "lost", "degraded"]
         {
-            assert_eq!(text.parse::<Rule>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<DumpRule>().unwrap().to_string(), text);
         }
-        assert_eq!("p99=200ms".parse(), Ok(Rule::P99(Duration::from_millis(200))));
+        assert_eq!("p99=200ms".parse(), Ok(DumpRule::P99(Duration::from_millis(200))));
         for wrong in ["", "p99", "p99=5", "skew=0", "skew=NaN", "busy=200", "lost=1", "x=1"] {
-            assert!(wrong.parse::<Rule>().is_err(), "{wrong}");
+            assert!(wrong.parse::<DumpRule>().is_err(), "{wrong}");
         }
     }
 
@@ -345,7 +345,7 @@ mod tests {
             let io = vec![cell(Origin::FileData, Op::Read, 200, 4096, us)];
             snapshot(array(vec![member(0, io), member(1, vec![])]))
         };
-        let mut rules = Rules::new(vec![Rule::P99(Duration::from_millis(100))]);
+        let mut rules = Rules::new(vec![DumpRule::P99(Duration::from_millis(100))]);
         let begun = Instant::now();
         let mut check = |us, after| {
             let now = begun + Duration::from_secs(after);
@@ -381,7 +381,7 @@ mod tests {
 
     #[test]
     fn an_array_degraded_at_the_start_does_not_fire() {
-        let mut rules = Rules::new(vec![Rule::Degraded]);
+        let mut rules = Rules::new(vec![DumpRule::Degraded]);
         let empty = snapshot(array(Vec::new()));
         let mut check = |degraded| {
             let state = ArrayState { degraded, ..ArrayState::default() };
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn rows_lost_by_the_recorder_fire_the_rule() {
         let empty = snapshot(array(Vec::new()));
-        let mut rules = Rules::new(vec![Rule::Lost]);
+        let mut rules = Rules::new(vec![DumpRule::Lost]);
         let mut check = |lost| {
             let (none, states) = (BTreeMap::new(), std::iter::empty());
             rules.check(&empty, &empty, &none, states, lost, Instant::now()).len()

@@ -19,11 +19,11 @@ const MEMBERS: usize = 256;
 
 /// The last hour, oldest first.
 #[derive(Debug, Default)]
-pub struct Timeline {
+pub struct LastHour {
     points: VecDeque<Point>,
     /// Number of the last point.
     number: u64,
-    sum: Option<Sum>,
+    sum: Option<PointSum>,
 }
 
 #[derive(Clone, Debug, Serialize)]
@@ -56,7 +56,7 @@ pub struct MemberPoint {
 
 /// A point being added up.
 #[derive(Debug, Default)]
-struct Sum {
+struct PointSum {
     length: Duration,
     arrays: BTreeMap<String, ArraySum>,
 }
@@ -72,7 +72,7 @@ struct MemberSum {
     device: Hist,
 }
 
-impl Timeline {
+impl LastHour {
     pub fn add(&mut self, snapshot: &Snapshot) {
         let sum = self.sum.get_or_insert_default();
         sum.length += snapshot.interval;
@@ -99,7 +99,7 @@ impl Timeline {
     }
 }
 
-impl Sum {
+impl PointSum {
     fn add(&mut self, array: &ArraySnapshot, interval: Duration) {
         let known: usize = self.arrays.values().map(|(members, _)| members.len()).sum();
         let (members, origins) = self.arrays.entry(array.info.name.clone()).or_default();
@@ -159,12 +159,12 @@ impl MemberSum {
 mod tests {
     use std::time::Duration;
 
-    use super::{POINTS, Timeline};
+    use super::{LastHour, POINTS};
     use crate::analysis::fixture::raid0;
 
     #[test]
     fn an_hour_is_kept_in_points_of_ten_seconds() {
-        let mut timeline = Timeline::default();
+        let mut timeline = LastHour::default();
         let mut snapshot = raid0(4);
         snapshot.interval = Duration::from_millis(1001);
         let (bytes, start) = (snapshot.arrays[0].members[0].sum(|_| true).1, snapshot.time);

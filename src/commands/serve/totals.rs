@@ -137,14 +137,14 @@ pub struct TaskTotals {
 }
 
 /// Array, task name, origin and operation.
-pub type TaskKey = (String, String, Origin, Op);
+pub type TaskTotalsKey = (String, String, Origin, Op);
 
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     pub arrays: BTreeMap<String, ArrayTotals>,
     pub members: BTreeMap<MemberKey, MemberTotals>,
     /// Sums of tasks by array, task name, origin and operation. Empty unless requested.
-    pub tasks: BTreeMap<TaskKey, TaskTotals>,
+    pub tasks: BTreeMap<TaskTotalsKey, TaskTotals>,
     /// Members that are slower than their peers, by array.
     pub fail_slow: BTreeMap<String, FailSlow>,
     pub lost: Lost,
@@ -274,7 +274,7 @@ impl Totals {
             return;
         }
         let own = self.tasks.iter().filter(|(key, _)| key.1 != OTHER);
-        let mut order: Vec<(u32, u64, TaskKey)> =
+        let mut order: Vec<(u32, u64, TaskTotalsKey)> =
             own.map(|(key, t)| ((t.idle.as_secs() + 1).ilog2(), t.bytes, key.clone())).collect();
         order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (a.1, &a.2).cmp(&(b.1, &b.2))));
         for (_, bytes, key) in order.into_iter().take(excess) {

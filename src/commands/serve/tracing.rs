@@ -10,8 +10,8 @@ use tokio::sync::watch;
 
 use super::dump::{ASKED, Dump, Dumper, log_line};
 use super::flight::Memory;
-use super::rules::{Fired, Rule, Rules};
-use super::timeline::Timeline;
+use super::rules::{DumpRule, FiredRule, Rules};
+use super::timeline::LastHour;
 use super::totals::Totals;
 use crate::analysis::fail_slow::Peers;
 use crate::analysis::hotspot;
@@ -20,9 +20,9 @@ use crate::analysis::snapshot::Snapshot;
 use crate::analysis::verdict;
 use crate::analysis::window::{self, Window};
 use crate::machine::{ArrayState, Sys};
-use crate::probe::Dirtied;
+use crate::probe::DirtiedCounting;
 use crate::session::Session;
-use crate::session::engine::Source;
+use crate::session::engine::EngineSource;
 use crate::session::recorder::{Recorder, RecorderOptions};
 use crate::session::sampler::Sampler;
 
@@ -45,7 +45,7 @@ const BUFFER: u32 = 8 << 20;
 /// State shared by the session's thread and the HTTP side.
 pub struct Shared {
     totals: Mutex<Totals>,
-    timeline: Mutex<Timeline>,
+    timeline: Mutex<LastHour>,
     flight: Mutex<FlightNow>,
     /// The last interval; `None` before the first interval.
     pub latest: watch::Sender<Option<Arc<Snapshot>>>,
@@ -62,7 +62,7 @@ pub struct FlightNow {
     pub span: Duration,
     /// True if there is a directory for dumps.
     pub dumps: bool,
-    pub written: super::dump::Written,
+    pub written: super::dump::DumpResults,
     /// Rules that have fired, newest first.
     pub alerts: VecDeque<Alert>,
     /// Rows of the recording that were dropped because the writer was too slow.
@@ -80,7 +80,7 @@ pub struct FlightNow {
 #[derive(Clone, Debug)]
 pub struct Alert {
     pub time: jiff::Timestamp,
-    pub rule: Rule,
+    pub rule: DumpRule,
     /// Finding, as a sentence.
     pub why: String,
 }
@@ -111,7 +111,7 @@ impl Shared {
     }
 
     /// The last hour.
-    pub fn timeline(&self) -> MutexGuard<'_, Timeline> {
+    pub fn timeline(&self) -> MutexGuard<'_, LastHour> {
         lock(&self.timeline)
     }
 
@@ -153,14 +153,14 @@ impl Shared {
 }
 
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TracingOptions {
     /// Targets, as for [`Session::start`].
     pub targets: Vec<String>,
     /// Time that the flight recorder keeps; zero disables it.
     pub keep: Duration,
     /// Maximum number of bytes that the flight recorder keeps.
     pub keep_bytes: u64,
-    pub rules: Vec<Rule>,
+    pub rules: Vec<DumpRule>,
     /// Add up tasks too.
     pub with_tasks: bool,
 }
@@ -205,16 +205,16 @@ impl Tracing {
     /// See [`Session::start`].
     pub fn start(
         sys: Sys,
-        options: &Options,
+        options: &TracingOptions,
         dumper: Option<Dumper>,
         shared: Arc<Shared>,
     ) -> Result<Self> {
         let tracer = if options.keep.is_zero() {
-            let sampler = Sampler::start(sys, &options.targets, true, Dirtied::Counted)?;
+            let sampler = Sampler::start(sys, &options.targets, true, DirtiedCounting::Counted)?;
             Tracer::Sampler(Box::new(sampler))
         } else {
             let slow = options.rules.iter().filter_map(|rule| match rule {
-                Rule::Slow(time) => Some(*time),
+                DumpRule::Slow(time) => Some(*time),
                 _ => None,
             });
             let recorder = RecorderOptions {
@@ -245,8 +245,8 @@ impl Tracing {
     }
 
     /// Stores the findings of the rules for the web page and for a dump.
-    fn note(&mut self, fired: Vec<Fired>, now: Instant) {
-        for Fired { rule, why, .. } in fired {
+    fn note(&mut self, fired: Vec<FiredRule>, now: Instant) {
+        for FiredRule { rule, why, .. } in fired {
             log_line(&format!("{rule}: {why}"));
             let mut flight = lock(&self.shared.flight);
             flight.alerts.push_front(Alert {
@@ -301,7 +301,7 @@ impl Tracing {
     }
 }
 
-impl Source for Tracing {
+impl EngineSource for Tracing {
     type Interval = ();
     type Total = ();
     const ON_TIME: bool = true;

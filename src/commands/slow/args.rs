@@ -10,7 +10,7 @@ use crate::ui::typed::{seconds, short_time, time};
 
 /// Arguments of `slow`.
 #[derive(Args, Debug)]
-pub struct Slow {
+pub struct SlowArgs {
     /// Mount point, array, member, disk or partition with a mounted ext4 or XFS; none: every md
     /// array that holds one, else every disk that does
     #[arg(value_name = "TARGET", add = completion::targets())]

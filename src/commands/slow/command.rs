@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::args::Slow;
-use super::filter::Filter;
-use super::source::Tracer;
-use super::state::State;
+use super::args::SlowArgs;
+use super::filter::SlowFilter;
+use super::source::SlowTracer;
+use super::state::SlowScreenState;
 use super::view::VIEWS;
 use super::{replay, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
@@ -17,12 +17,12 @@ use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
 use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
 use crate::ui::lines::{lasts, print_intervals, print_new, success_if_nobody_reads};
-use crate::ui::screen::Live;
+use crate::ui::screen::LiveSource;
 
 const THRESHOLD: Duration = Duration::from_millis(10);
 
 /// Runs until Ctrl-C, a signal, `--count`, `--duration` or a closed pipe.
-pub fn run(args: &Slow) -> Result<()> {
+pub fn run(args: &SlowArgs) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::run(file, args);
     }
@@ -34,10 +34,10 @@ pub fn run(args: &Slow) -> Result<()> {
     // cleanly.
     let end = asked_to_end()?;
     let (targets, threshold) = (args.targets.clone(), args.threshold.unwrap_or(THRESHOLD));
-    let filter = Filter::new(args);
+    let filter = SlowFilter::new(args);
     let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
     let engine = Engine::start(
-        move || Tracer::start(&targets, threshold, filter, on_screen),
+        move || SlowTracer::start(&targets, threshold, filter, on_screen),
         args.interval,
         args.interval,
     )?;
@@ -51,13 +51,13 @@ pub fn run(args: &Slow) -> Result<()> {
     })
 }
 
-type Tracing = Engine<SlowSnapshot, Option<SlowSnapshot>>;
+type SlowEngine = Engine<SlowSnapshot, Option<SlowSnapshot>>;
 
 /// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
 /// longest operations.
-async fn on_the_screen(engine: Tracing, args: &Slow, end: End) -> Result<()> {
-    let mut live = Live::new(engine, args.count);
-    let state = State::new(VIEWS.len(), args.interval);
+async fn on_the_screen(engine: SlowEngine, args: &SlowArgs, end: End) -> Result<()> {
+    let mut live = LiveSource::new(engine, args.count);
+    let state = SlowScreenState::new(VIEWS.len(), args.interval);
     let (started, result) = live.show(state, end, args.duration).await;
     let ended = live.into_engine().end(Some(PATIENCE))?;
     if let Some(total) = ended.total.filter(|_| started) {
@@ -67,7 +67,7 @@ async fn on_the_screen(engine: Tracing, args: &Slow, end: End) -> Result<()> {
 }
 
 /// Prints each interval. A signal or `--duration` cuts the last interval short.
-async fn as_text(mut engine: Tracing, args: &Slow, mut end: End) -> Result<()> {
+async fn as_text(mut engine: SlowEngine, args: &SlowArgs, mut end: End) -> Result<()> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use super::args::Slow as Args;
-use crate::analysis::slow::names::Slow;
+use super::args::SlowArgs as Args;
+use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 
 #[derive(Clone, Debug, Default)]
-pub struct Filter {
+pub struct SlowFilter {
     /// Task name, thread id or process id.
     task: Option<String>,
     path: Option<String>,
@@ -15,7 +15,7 @@ pub struct Filter {
     threshold: Option<Duration>,
 }
 
-impl Filter {
+impl SlowFilter {
     pub fn new(args: &Args) -> Self {
         Self { task: args.task.clone(), path: args.path.clone(), threshold: args.threshold }
     }
@@ -37,7 +37,7 @@ impl Filter {
         }
     }
 
-    fn keeps(&self, slow: &Slow, snapshot: &SlowSnapshot) -> bool {
+    fn keeps(&self, slow: &SlowOperation, snapshot: &SlowSnapshot) -> bool {
         let op = &slow.operation;
         let is_long =
             self.threshold.is_none_or(|least| Duration::from_nanos(op.total_ns()) >= least);
@@ -58,10 +58,10 @@ impl Filter {
 mod tests {
     use std::time::Duration;
 
-    use super::Filter;
+    use super::SlowFilter;
     use crate::analysis::slow::fixture::interval;
 
-    fn kept(filter: Filter) -> usize {
+    fn kept(filter: SlowFilter) -> usize {
         let mut s = interval();
         filter.apply(&mut s);
         s.operations.len()
@@ -69,11 +69,13 @@ mod tests {
 
     #[test]
     fn operations_are_kept_by_task_path_and_length() {
-        let task = |name: &str| Filter { task: Some(name.to_owned()), ..Filter::default() };
-        let path = |start: &str| Filter { path: Some(start.to_owned()), ..Filter::default() };
-        let least = |ms| Filter { threshold: Some(Duration::from_millis(ms)), ..Filter::default() };
+        let task = |name: &str| SlowFilter { task: Some(name.to_owned()), ..SlowFilter::default() };
+        let path =
+            |start: &str| SlowFilter { path: Some(start.to_owned()), ..SlowFilter::default() };
+        let least =
+            |ms| SlowFilter { threshold: Some(Duration::from_millis(ms)), ..SlowFilter::default() };
         for (filter, number) in [
-            (Filter::default(), 1),
+            (SlowFilter::default(), 1),
             (task("mysqld"), 1),
             (task("mysql"), 0),
             (task("812"), 1),

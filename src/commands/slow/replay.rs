@@ -9,31 +9,31 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::args::Slow;
-use super::filter::Filter;
-use super::state::State;
+use super::args::SlowArgs;
+use super::filter::SlowFilter;
+use super::state::SlowScreenState;
 use super::text;
 use super::view::VIEWS;
 use crate::analysis::item::Item;
 use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::signals::asked_to_end;
-use crate::recording::reader::{Reader, Wanted};
-use crate::recording::slow::Interval;
+use crate::recording::reader::{Reader, WantedColumns};
+use crate::recording::slow::SlowInterval;
 use crate::session::engine::runtime;
-use crate::ui::intervals::{Intervals, Kind};
+use crate::ui::intervals::{IntervalFormat, Intervals};
 use crate::ui::lines::{print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::player::{Playback, Player};
 use crate::ui::screen::run_app;
 use crate::ui::state::{Position, Replay};
 
-const KIND: Kind<SlowSnapshot> = Kind {
+const KIND: IntervalFormat<SlowSnapshot> = IntervalFormat {
     json: |item| match item {
         Item::Slow { time_us, json } => Some((time_us, json)),
         _ => None,
     },
-    parse: Interval::parse,
+    parse: SlowInterval::parse,
     missing: "no slow operations: record with raidtrace record --slow",
 };
 
@@ -42,9 +42,9 @@ const KIND: Kind<SlowSnapshot> = Kind {
 ///
 /// # Errors
 /// The file cannot be read, or contains no slow operations.
-pub fn run(file: &Path, args: &Slow) -> Result<()> {
-    let filter = Filter::new(args);
-    let mut intervals = Intervals::new(Reader::open(file, Wanted::Figures)?, file, KIND);
+pub fn run(file: &Path, args: &SlowArgs) -> Result<()> {
+    let filter = SlowFilter::new(args);
+    let mut intervals = Intervals::new(Reader::open(file, WantedColumns::Figures)?, file, KIND);
     if args.batch || args.json || !io::stdout().is_terminal() {
         let mut out = io::stdout().lock();
         let print = |mut snapshot| {
@@ -72,15 +72,16 @@ pub fn run(file: &Path, args: &Slow) -> Result<()> {
 }
 
 async fn on_the_screen(whole: Arc<SlowSnapshot>, end: impl Future<Output = ()>) -> Result<()> {
-    let state = State { is_recording: true, ..State::new(VIEWS.len(), whole.interval) };
-    let player = Player::start(Whole(whole))?;
+    let state =
+        SlowScreenState { is_recording: true, ..SlowScreenState::new(VIEWS.len(), whole.interval) };
+    let player = Player::start(WholeRecording(whole))?;
     run_app(state, player, Depth::from_env(), end).await
 }
 
 /// A whole recording as one interval.
-struct Whole(Arc<SlowSnapshot>);
+struct WholeRecording(Arc<SlowSnapshot>);
 
-impl Playback for Whole {
+impl Playback for WholeRecording {
     type Snapshot = SlowSnapshot;
 
     fn step(&mut self) -> Result<()> {
@@ -106,11 +107,11 @@ impl Playback for Whole {
 
 #[cfg(test)]
 mod tests {
-    use super::{Intervals, KIND, Path, Reader, SlowSnapshot, Wanted};
+    use super::{Intervals, KIND, Path, Reader, SlowSnapshot, WantedColumns};
     use crate::analysis::item::{Item, State};
     use crate::analysis::slow::fixture;
     use crate::recording;
-    use crate::recording::slow::Interval;
+    use crate::recording::slow::SlowInterval;
 
     const START: i64 = recording::fixture::START;
 
@@ -120,7 +121,7 @@ mod tests {
         all.extend(items);
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), recording::fixture::file_of(&all, 2)).unwrap();
-        let reader = Reader::open(file.path(), Wanted::Figures).unwrap();
+        let reader = Reader::open(file.path(), WantedColumns::Figures).unwrap();
         Intervals::new(reader, Path::new("a.rtrace"), KIND)
     }
 
@@ -128,7 +129,7 @@ mod tests {
     fn an_interval_is_read_from_a_file() {
         let mut snapshot = fixture::interval();
         snapshot.time = jiff::Timestamp::from_microsecond(START + 1_000_000).unwrap();
-        let mut read = intervals(vec![Interval::item(&snapshot).unwrap()]);
+        let mut read = intervals(vec![SlowInterval::item(&snapshot).unwrap()]);
         let operation = &read.next().unwrap().unwrap().operations[0];
         assert_eq!(operation.waterfall, snapshot.operations[0].waterfall);
         assert!(read.next().is_none());

@@ -2,18 +2,18 @@
 
 use ratatui::Frame;
 
-use super::state::State;
+use super::state::SlowScreenState;
 use super::view;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::ui::keys::Key;
 use crate::ui::palette::Palette;
-use crate::ui::screen::App;
-use crate::ui::state::{Action, Position};
+use crate::ui::screen::ScreenApp;
+use crate::ui::state::{Position, ScreenAction};
 
-impl App for State {
+impl ScreenApp for SlowScreenState {
     type Snapshot = SlowSnapshot;
 
-    fn on_key(&mut self, key: Key) -> Action {
+    fn on_key(&mut self, key: Key) -> ScreenAction {
         Self::on_key(self, key)
     }
 

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::filter::Filter;
+use super::filter::SlowFilter;
 use crate::analysis::files::FileId;
 use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::{Sys, task};
 use crate::session::Session;
 use crate::session::alloc::sampler::joined;
-use crate::session::engine::Source;
+use crate::session::engine::EngineSource;
 use crate::session::sampler::Sampler;
 use crate::session::slow::{self, SlowSampler};
 
@@ -21,15 +21,15 @@ const NICE: i32 = -10;
 const PATHS: Duration = Duration::from_secs(1);
 
 /// A session, and the programs that trace slow operations.
-pub struct Tracer {
+pub struct SlowTracer {
     disks: Sampler,
     slow: SlowSampler,
-    filter: Filter,
+    filter: SlowFilter,
     /// Sum of all intervals, only for the screen.
     sum: Option<SlowSnapshot>,
 }
 
-impl Tracer {
+impl SlowTracer {
     /// Starts the session and the programs.
     ///
     /// # Errors
@@ -37,7 +37,7 @@ impl Tracer {
     pub fn start(
         targets: &[String],
         threshold: Duration,
-        filter: Filter,
+        filter: SlowFilter,
         on_screen: bool,
     ) -> Result<Self> {
         // Let intervals end on time on a busy machine.
@@ -48,7 +48,7 @@ impl Tracer {
     }
 }
 
-impl Source for Tracer {
+impl EngineSource for SlowTracer {
     type Interval = SlowSnapshot;
     type Total = Option<SlowSnapshot>;
 

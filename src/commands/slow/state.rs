@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::ui::keys::Key;
-use crate::ui::state::{Action, change_interval};
+use crate::ui::state::{ScreenAction, change_interval};
 use crate::ui::tabs::Tabs;
 
 /// State that keys change.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct SlowScreenState {
     /// The selected view, and the selected row of each view.
     pub tabs: Tabs,
     /// The help window and its first line; `None` if closed.
@@ -23,7 +23,7 @@ pub struct State {
     pub interval: Duration,
 }
 
-impl State {
+impl SlowScreenState {
     /// State of a screen with `views` views, updated every `interval`.
     pub fn new(views: usize, interval: Duration) -> Self {
         Self {
@@ -36,9 +36,9 @@ impl State {
         }
     }
 
-    pub fn on_key(&mut self, key: Key) -> Action {
+    pub fn on_key(&mut self, key: Key) -> ScreenAction {
         if key == Key::Interrupt {
-            return Action::Quit;
+            return ScreenAction::Quit;
         }
         for window in [&mut self.help, &mut self.open] {
             if let Some(tabs) = window {
@@ -46,22 +46,22 @@ impl State {
                 if !tabs.scroll(key) {
                     *window = None;
                 }
-                return Action::Draw;
+                return ScreenAction::Draw;
             }
         }
         match key {
             Key::Enter if self.tabs.shown() == 0 => self.open = Some(Tabs::new(1)),
             Key::Char(' ' | 'p' | '+' | '=' | '-' | '_') if self.is_recording => {
-                return Action::Nothing;
+                return ScreenAction::Nothing;
             }
             Key::Char(' ' | 'p') => self.paused = !self.paused,
             Key::Char('+' | '=') => return change_interval(&mut self.interval, true),
             Key::Char('-' | '_') => return change_interval(&mut self.interval, false),
             Key::Char('?') => self.help = Some(Tabs::new(1)),
-            Key::Char('q') | Key::Esc => return Action::Quit,
+            Key::Char('q') | Key::Esc => return ScreenAction::Quit,
             _ if self.tabs.on_key(key) => {}
-            _ => return Action::Nothing,
+            _ => return ScreenAction::Nothing,
         }
-        Action::Draw
+        ScreenAction::Draw
     }
 }

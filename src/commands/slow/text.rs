@@ -2,13 +2,13 @@
 
 use std::io::{self, Write};
 
-use super::args::Slow as Args;
-use crate::analysis::slow::names::Slow;
+use super::args::SlowArgs as Args;
+use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::sentence::{part_words, sentence, subject, time};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::printable::{clean, sanitize};
-use crate::recording::slow::Interval;
+use crate::recording::slow::SlowInterval;
 use crate::ui::json::write_line;
 
 /// Maximum number of operations listed per interval, longest first.
@@ -31,7 +31,7 @@ pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<
 /// Writes an interval, as JSON with `--json`, and flushes it.
 pub fn write_as(args: &Args, out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     match args.json {
-        true => write_line(out, &Interval::new(snapshot)),
+        true => write_line(out, &SlowInterval::new(snapshot)),
         false => write(out, snapshot).and_then(|()| out.flush()),
     }
 }
@@ -104,7 +104,11 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
     )
 }
 
-fn operation(out: &mut impl Write, slow: &Slow, snapshot: &SlowSnapshot) -> io::Result<()> {
+fn operation(
+    out: &mut impl Write,
+    slow: &SlowOperation,
+    snapshot: &SlowSnapshot,
+) -> io::Result<()> {
     let total = slow.operation.total_ns();
     let so_far = if slow.unended { "not ended: " } else { "" };
     writeln!(out, "  {:>7}  {so_far}{}", time(total), subject(slow, &snapshot.names))?;

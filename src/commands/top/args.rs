@@ -12,7 +12,7 @@ use crate::ui::typed::{seconds, short_time};
 
 /// Arguments of `top`.
 #[derive(Args, Debug)]
-pub struct Top {
+pub struct TopArgs {
     /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
     /// filesystem, or else every running one, or else every disk that holds one
     #[arg(value_name = "TARGET", add = completion::targets())]
@@ -75,7 +75,7 @@ pub struct Top {
 
 /// Arguments of `demo`.
 #[derive(Args, Debug)]
-pub struct Demo {
+pub struct DemoArgs {
     /// The incident
     #[arg(
         value_name = "NAME",

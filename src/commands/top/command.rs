@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::args::Top;
-use super::output::{Render, Whole};
+use super::args::TopArgs;
+use super::output::{IntervalPrinter, WholePeriod};
 use super::slow::Sentences;
 use crate::analysis::snapshot::Snapshot;
 use crate::commands::top::replay;
 use crate::machine::Sys;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
-use crate::probe::Dirtied;
+use crate::probe::DirtiedCounting;
 use crate::session::Session;
-use crate::session::engine::{Engine, PATIENCE, Source, Tick, runtime};
+use crate::session::engine::{Engine, EngineSource, PATIENCE, Tick, runtime};
 use crate::session::sampler::Sampler;
 use crate::session::slow;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
-use crate::ui::screen::Live;
-use crate::ui::state::State;
+use crate::ui::screen::LiveSource;
+use crate::ui::state::ScreenState;
 use crate::ui::view::VIEWS;
 use crate::ui::{batch, json};
 
@@ -30,7 +30,7 @@ use crate::ui::{batch, json};
 const FIRST: Duration = Duration::from_millis(50);
 
 /// Runs until Ctrl-C, a signal, `--count` or a closed pipe.
-pub fn run(args: &Top) -> Result<()> {
+pub fn run(args: &TopArgs) -> Result<()> {
     if let Some(file) = &args.replay {
         return replay::command::run(file, args);
     }
@@ -48,16 +48,17 @@ pub fn run(args: &Top) -> Result<()> {
         if on_screen {
             on_the_screen(engine, args, end).await
         } else {
-            let render: Render = if args.json { json::write } else { batch::write };
+            let render: IntervalPrinter = if args.json { json::write } else { batch::write };
             as_text(engine, args, render, end).await
         }
     })
 }
 
-type Tracing = Engine<Snapshot, Option<Snapshot>>;
+type TopEngine = Engine<Snapshot, Option<Snapshot>>;
 
-fn start(args: &Top) -> Result<Tracing> {
-    let dirtied = if args.dirtied_origins { Dirtied::ByOrigin } else { Dirtied::Counted };
+fn start(args: &TopArgs) -> Result<TopEngine> {
+    let dirtied =
+        if args.dirtied_origins { DirtiedCounting::ByOrigin } else { DirtiedCounting::Counted };
     let (targets, account, json) = (args.targets.clone(), !args.no_overhead, args.json);
     let slow = args.slow;
     let period = args.interval.max(Duration::from_millis(1));
@@ -65,8 +66,8 @@ fn start(args: &Top) -> Result<Tracing> {
         move || {
             let mut sampler = Sampler::start(Sys::live(), &targets, account, dirtied)?;
             let slow = slow.map(|least| Sentences::start(&targets, sampler.session(), least));
-            let total = (!json).then(Whole::default);
-            Ok(Totals { slow: slow.transpose()?, sampler, total })
+            let total = (!json).then(WholePeriod::default);
+            Ok(TopTracer { slow: slow.transpose()?, sampler, total })
         },
         first(args),
         period,
@@ -74,14 +75,14 @@ fn start(args: &Top) -> Result<Tracing> {
 }
 
 /// A sampler, optionally with slow operations, and the sum of its intervals.
-struct Totals {
+struct TopTracer {
     sampler: Sampler,
     slow: Option<Sentences>,
     /// `None` if the total is not needed, that is with `--json`.
-    total: Option<Whole>,
+    total: Option<WholePeriod>,
 }
 
-impl Source for Totals {
+impl EngineSource for TopTracer {
     type Interval = Snapshot;
     type Total = Option<Snapshot>;
 
@@ -126,9 +127,9 @@ impl Source for Totals {
 }
 
 /// Shows the screen until a key, a signal or `--count` ends it. Then prints the total.
-async fn on_the_screen(engine: Tracing, args: &Top, end: End) -> Result<()> {
-    let mut live = Live::new(engine, args.count);
-    let state = State::new(VIEWS.len(), args.interval);
+async fn on_the_screen(engine: TopEngine, args: &TopArgs, end: End) -> Result<()> {
+    let mut live = LiveSource::new(engine, args.count);
+    let state = ScreenState::new(VIEWS.len(), args.interval);
     let (_, result) = live.show(state, end, None).await;
     let ended = live.into_engine().end(Some(PATIENCE))?;
     if let Some(total) = ended.total {
@@ -137,7 +138,7 @@ async fn on_the_screen(engine: Tracing, args: &Top, end: End) -> Result<()> {
     result.and(ended.result)
 }
 
-fn first(args: &Top) -> Duration {
+fn first(args: &TopArgs) -> Duration {
     match args.count {
         Some(_) => args.interval,
         None => args.interval.min(FIRST),
@@ -145,7 +146,12 @@ fn first(args: &Top) -> Duration {
 }
 
 /// Prints each interval. A signal cuts the last interval short.
-async fn as_text(mut engine: Tracing, args: &Top, render: Render, mut end: End) -> Result<()> {
+async fn as_text(
+    mut engine: TopEngine,
+    args: &TopArgs,
+    render: IntervalPrinter,
+    mut end: End,
+) -> Result<()> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
     let mut left = args.count;

@@ -8,16 +8,16 @@ use crate::analysis::verdict::Worst;
 use crate::analysis::{hotspot, window};
 
 /// Prints one interval.
-pub type Render = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
+pub type IntervalPrinter = fn(&mut io::StdoutLock<'static>, &Snapshot) -> io::Result<()>;
 
 /// Sum of the intervals. Members and arrays that have disappeared stay in it.
 #[derive(Default)]
-pub struct Whole {
+pub struct WholePeriod {
     snapshot: Option<Snapshot>,
     worst: Worst,
 }
 
-impl Whole {
+impl WholePeriod {
     /// Adds an interval.
     pub fn add(&mut self, snapshot: &Snapshot) {
         self.worst.add(snapshot);

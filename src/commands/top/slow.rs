@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use crate::analysis::slow::recent::Recent;
+use crate::analysis::slow::recent::RecentOperations;
 use crate::analysis::snapshot::Snapshot;
 use crate::session::Session;
 use crate::session::slow::SlowSampler;
@@ -15,7 +15,7 @@ const PATHS: Duration = Duration::from_millis(100);
 /// Traces slow operations and keeps those of the last seconds.
 pub struct Sentences {
     sampler: SlowSampler,
-    recent: Recent,
+    recent: RecentOperations,
 }
 
 impl Sentences {
@@ -26,7 +26,7 @@ impl Sentences {
     pub fn start(targets: &[String], session: &Session, threshold: Duration) -> Result<Self> {
         Ok(Self {
             sampler: SlowSampler::start(targets, session.topology(), threshold)?,
-            recent: Recent::default(),
+            recent: RecentOperations::default(),
         })
     }
 

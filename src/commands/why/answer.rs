@@ -141,7 +141,7 @@ pub fn write_json(out: &mut impl Write, whole: &Snapshot, targets: &[String]) ->
 mod tests {
     use super::write;
     use crate::analysis::fixture;
-    use crate::analysis::verdict::{Action, Kind, Part, Severity, Verdict};
+    use crate::analysis::verdict::{AccountPart, Action, CauseKind, Severity, Verdict};
 
     #[test]
     fn ten_lines_of_80_columns() {
@@ -149,13 +149,13 @@ mod tests {
         let mut verdict = Verdict::default();
         verdict.severity = Severity::Slow;
         (verdict.waiting.us, verdict.waiting.tasks) = (96_000, vec!["postgres".to_owned()]);
-        verdict.cause.kind = Kind::Resync;
+        verdict.cause.kind = CauseKind::Resync;
         verdict.sentence = "writes to md127 take 96ms (9.9ms before 22:04:50Z): the rebuild \
                             (recovery) of md127 does 90 % of its members' work (degraded)"
             .to_owned();
         let action = |text: &str, n| Action { text: text.repeat(n), ..Action::default() };
         verdict.actions = vec![action("slow the resync down ", 9), action("stop it ", 20)];
-        verdict.account = vec![Part { part: "device_resync", us: 96_000 }];
+        verdict.account = vec![AccountPart { part: "device_resync", us: 96_000 }];
         snapshot.arrays[0].verdict = Some(verdict);
         for n in 0..20 {
             let mut other = snapshot.arrays[0].clone();

@@ -10,7 +10,7 @@ use crate::ui::typed::time;
 
 /// Arguments of `why`.
 #[derive(Args, Debug)]
-pub struct Why {
+pub struct WhyArgs {
     /// Array, member, disk, partition or mount point; default: every md array that holds a mounted
     /// filesystem, or else every running one, or else every disk that holds one
     #[arg(value_name = "TARGET", add = completion::targets())]

@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 
 use super::answer;
-use super::args::Why;
+use super::args::WhyArgs;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::verdict::Severity;
 use crate::machine::Sys;
 use crate::machine::privileges;
-use crate::probe::Dirtied;
+use crate::probe::DirtiedCounting;
 use crate::recording::gather;
 use crate::session::period;
 use crate::session::sampler::Sampler;
@@ -24,7 +24,7 @@ const SLOW: u8 = 3;
 const STALLED: u8 = 4;
 
 /// Prints the answer, which is the exit status, too.
-pub fn run(args: &Why) -> Result<ExitCode> {
+pub fn run(args: &WhyArgs) -> Result<ExitCode> {
     let whole = match &args.replay {
         Some(file) => recorded(file, args)?,
         None => watch(args)?,
@@ -44,7 +44,7 @@ pub fn run(args: &Why) -> Result<ExitCode> {
 }
 
 /// The period of a recording as one interval.
-fn recorded(file: &Path, args: &Why) -> Result<Snapshot> {
+fn recorded(file: &Path, args: &WhyArgs) -> Result<Snapshot> {
     let report = gather::gather(file, args.from.as_deref(), args.to.as_deref())?;
     if report.snapshot.arrays.iter().all(|a| a.verdict.is_none()) {
         bail!(
@@ -65,12 +65,12 @@ fn recorded(file: &Path, args: &Why) -> Result<Snapshot> {
 }
 
 /// Watches for the duration, or until a signal. Returns that time as one interval.
-fn watch(args: &Why) -> Result<Snapshot> {
+fn watch(args: &WhyArgs) -> Result<Snapshot> {
     if let Some(why) = privileges::missing_message("why") {
         bail!(why);
     }
     let targets = args.targets.clone();
-    let start = move || Sampler::start(Sys::live(), &targets, true, Dirtied::Counted);
+    let start = move || Sampler::start(Sys::live(), &targets, true, DirtiedCounting::Counted);
     let mut printed = HashSet::new();
     period::watch(start, args.duration, |notes| print_new(notes, &mut printed))
 }

@@ -3,13 +3,13 @@
 //! superblock that passes cannot overflow.
 
 use super::features::{incompat, ro_compat};
-use super::superblock::{Superblock, check};
+use super::superblock::{Ext4Superblock, check};
 use crate::fs::Error;
 
 /// Maximum size of all group descriptors in bytes: enough for 2 PiB with 4 KiB blocks.
 const MOST_DESCRIPTORS: u64 = 1 << 30;
 
-impl Superblock {
+impl Ext4Superblock {
     /// Checks the geometry by the rules of the kernel and of e2fsck.
     pub(crate) fn check_geometry(&self) -> Result<(), Error> {
         let bits = 8 * self.block_size;

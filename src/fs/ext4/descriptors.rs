@@ -2,7 +2,7 @@
 //! the group descriptor table, read in large sequential pieces. `layout` validates the descriptors.
 
 use super::features::{compat, incompat, ro_compat};
-use super::superblock::Superblock;
+use super::superblock::Ext4Superblock;
 use crate::address::FsBlock;
 use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
@@ -46,7 +46,7 @@ fn is_power(n: u32, base: u32) -> bool {
     power == n
 }
 
-impl Superblock {
+impl Ext4Superblock {
     /// Block of the primary superblock, which contains byte 1024.
     pub fn superblock_block(&self) -> FsBlock {
         FsBlock((self.block_size == 1024).into())

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, Ioctl, IoctlOutput, Opcode};
 
 use super::identify::{EXT_MAGIC, FsKind};
-use super::layout::{Journal, Layout};
+use super::layout::{Ext4Layout, Journal};
 use super::ranges::Collector;
 use crate::address::FsBlock;
 use crate::fs::{Error, mount};
@@ -24,7 +24,7 @@ use crate::origin::Origin;
 /// `struct fsmap`; bytes, not blocks.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
-struct Record {
+struct FsmapRecord {
     device: u32,
     flags: u32,
     physical: u64,
@@ -75,13 +75,14 @@ const MAX_RECORDS: usize = 16 << 20;
 const MAX_BLOCKS: u64 = 1 << 48;
 
 /// The argument of the ioctl. The head and its two keys have the size of one record each.
-struct GetFsmap<'a>(&'a mut [Record]);
+struct GetFsmap<'a>(&'a mut [FsmapRecord]);
 
 const HEAD: usize = 0;
 const LOW: usize = 1;
 const HIGH: usize = 2;
 const RECORDS: usize = 3;
-const _: () = assert!(size_of::<Record>() == 64 && size_of::<Head>() == size_of::<Record>());
+const _: () =
+    assert!(size_of::<FsmapRecord>() == 64 && size_of::<Head>() == size_of::<FsmapRecord>());
 
 // SAFETY: the opcode is FS_IOC_GETFSMAP, whose argument is a `struct fsmap_head` with `fmh_count`
 // records after it; `ask` sets that count to the number of records that fit into the slice. The
@@ -93,7 +94,7 @@ unsafe impl Ioctl for GetFsmap<'_> {
 
     fn opcode(&self) -> Opcode {
         // _IOWR('X', 59, struct fsmap_head), and that struct includes the keys.
-        ioctl::opcode::read_write::<[Record; RECORDS]>(b'X', 59)
+        ioctl::opcode::read_write::<[FsmapRecord; RECORDS]>(b'X', 59)
     }
 
     fn as_ptr(&mut self) -> *mut std::ffi::c_void {
@@ -106,17 +107,17 @@ unsafe impl Ioctl for GetFsmap<'_> {
 }
 
 /// Calls the ioctl once, for the records after `low`.
-fn ask(file: &File, low: Record) -> Result<Vec<Record>, Error> {
-    let mut argument = vec![Record::zeroed(); RECORDS + PAGE];
+fn ask(file: &File, low: FsmapRecord) -> Result<Vec<FsmapRecord>, Error> {
+    let mut argument = vec![FsmapRecord::zeroed(); RECORDS + PAGE];
     argument[HEAD] = bytemuck::cast(Head { count: PAGE as u32, ..Head::zeroed() });
     argument[LOW] = low;
-    argument[HIGH] = Record {
+    argument[HIGH] = FsmapRecord {
         device: u32::MAX,
         flags: u32::MAX,
         physical: u64::MAX,
         owner: u64::MAX,
         offset: u64::MAX,
-        ..Record::zeroed()
+        ..FsmapRecord::zeroed()
     };
     // SAFETY: `GetFsmap` describes this call, the count in the head is the number of records after
     // the keys, and the argument outlives the call.
@@ -154,7 +155,7 @@ fn encode_dev((major, minor): (u32, u32)) -> u32 {
 }
 
 /// The layout of the records so far.
-struct Map {
+struct FsmapLayout {
     device: u32,
     block_size: u32,
     collector: Collector,
@@ -167,10 +168,10 @@ struct Map {
     external_journal: bool,
     /// Number of records with invalid values, and the first of them.
     bad: u64,
-    first_bad: Option<Record>,
+    first_bad: Option<FsmapRecord>,
 }
 
-impl Map {
+impl FsmapLayout {
     fn new(device: u32, block_size: u32) -> Self {
         Self {
             device,
@@ -186,7 +187,7 @@ impl Map {
     }
 
     /// First block and count; `None` if invalid.
-    fn blocks(&self, record: &Record) -> Option<(FsBlock, u64)> {
+    fn blocks(&self, record: &FsmapRecord) -> Option<(FsBlock, u64)> {
         let size = u64::from(self.block_size);
         let first = FsBlock(record.physical / size);
         let count = record.length / size;
@@ -194,7 +195,7 @@ impl Map {
         (whole && count > 0 && first.checked_add(count)?.0 <= MAX_BLOCKS).then_some((first, count))
     }
 
-    fn add(&mut self, record: &Record) {
+    fn add(&mut self, record: &FsmapRecord) {
         let special = record.flags & OF_SPECIAL_OWNER != 0;
         if record.device != self.device {
             self.external_journal |= special && record.owner == OWN_LOG;
@@ -229,7 +230,7 @@ impl Map {
     }
 
     /// Returns the layout, of at least `blocks` blocks.
-    fn finish(mut self, blocks: u64) -> Layout {
+    fn finish(mut self, blocks: u64) -> Ext4Layout {
         // With 1 KiB blocks the superblock is in block 1, and block 0 is the boot block, for which
         // there is no record.
         if self.block_size == 1024 && self.first == FsBlock(1) {
@@ -270,7 +271,7 @@ impl Map {
                  some metadata counts as file data"
             ));
         }
-        Layout {
+        Ext4Layout {
             block_size: self.block_size,
             blocks: blocks.max(self.end.0),
             groups,
@@ -285,20 +286,20 @@ impl Map {
 
 /// The key for the next page; `None` if it does not advance beyond `low` (later device or later
 /// byte).
-fn next_key(low: &Record, last: &Record) -> Option<Record> {
+fn next_key(low: &FsmapRecord, last: &FsmapRecord) -> Option<FsmapRecord> {
     let end = last.physical.checked_add(last.length)?;
     // The kernel continues after the low key.
     let before = low.physical.checked_add(low.length)?;
-    ((last.device, end) > (low.device, before)).then_some(Record { reserved: [0; 3], ..*last })
+    ((last.device, end) > (low.device, before)).then_some(FsmapRecord { reserved: [0; 3], ..*last })
 }
 
 /// Adds all records of `ask` to `map`, page by page.
 fn walk(
-    map: &mut Map,
+    map: &mut FsmapLayout,
     limit: usize,
-    mut ask: impl FnMut(Record) -> Result<Vec<Record>, Error>,
+    mut ask: impl FnMut(FsmapRecord) -> Result<Vec<FsmapRecord>, Error>,
 ) -> Result<(), Error> {
-    let mut low = Record::zeroed();
+    let mut low = FsmapRecord::zeroed();
     let mut seen = 0;
     loop {
         let records = ask(low)?;
@@ -323,7 +324,7 @@ fn walk(
     }
 }
 
-impl Layout {
+impl Ext4Layout {
     /// Layout of the mounted ext4 filesystem on `device` (major, minor), through any file or
     /// directory of it, such as its mount point. `superblock` is `None`, the ranges lack the
     /// journal and other inodes of mkfs, and an ext2 or ext3 mounted by the ext4 driver counts as
@@ -351,7 +352,7 @@ impl Layout {
             .ok_or_else(|| {
                 invalid(&format!("needs a valid block size, but statfs reports {}", stat.f_frsize))
             })?;
-        let mut map = Map::new(encode_dev(device), block_size);
+        let mut map = FsmapLayout::new(encode_dev(device), block_size);
         walk(&mut map, MAX_RECORDS, |low| ask(&file, low))?;
         // f_blocks excludes the metadata (except with minixdf), so it is at most the size.
         Ok(map.finish((stat.f_blocks as u64).min(MAX_BLOCKS)))

@@ -8,7 +8,7 @@
 use std::io;
 
 use super::identify::EXT_SUPERBLOCK_AT;
-use super::superblock::Superblock;
+use super::superblock::Ext4Superblock;
 use crate::address::FsBlock;
 use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
@@ -69,7 +69,7 @@ impl<'a> E2Image<'a> {
             block_size: 1024,
             pieces: Vec::new(),
         };
-        let sb = Superblock::read(&image)?;
+        let sb = Ext4Superblock::read(&image)?;
         image.block_size = sb.block_size.into();
         image.size = sb.blocks_count.saturating_mul(image.block_size);
         let descriptors = image.super_at + image.block_size;

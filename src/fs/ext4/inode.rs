@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 
-use super::superblock::Superblock;
+use super::superblock::Ext4Superblock;
 use crate::address::FsBlock;
 use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
@@ -41,7 +41,7 @@ pub(super) struct Inode {
 
 /// Blocks of an inode.
 #[derive(Default)]
-pub(super) struct Mapping {
+pub(super) struct InodeBlocks {
     /// First block and length of each run of data, in file order.
     pub data: Vec<(FsBlock, u64)>,
     /// First block and length of each run of extent or indirect blocks.
@@ -51,7 +51,7 @@ pub(super) struct Mapping {
     pub first_bad: Option<String>,
 }
 
-impl Mapping {
+impl InodeBlocks {
     /// Number of data blocks.
     pub fn blocks(&self) -> u64 {
         self.data.iter().map(|&(_, count)| count).sum()
@@ -60,7 +60,7 @@ impl Mapping {
 
 impl Inode {
     /// Reads inode `ino` (counted from 1). `Err` is a message.
-    pub fn read(dev: &dyn ReadAt, sb: &Superblock, ino: u32) -> Result<Self, String> {
+    pub fn read(dev: &dyn ReadAt, sb: &Ext4Superblock, ino: u32) -> Result<Self, String> {
         if ino == 0 || ino > sb.inodes_count {
             return Err(format!("the filesystem has inodes 1 to {}", sb.inodes_count));
         }
@@ -96,8 +96,8 @@ impl Inode {
     }
 
     /// All blocks of the inode.
-    pub fn map(&self, dev: &dyn ReadAt, sb: &Superblock) -> Mapping {
-        let mut walk = Walk { dev, sb, seen: HashSet::new(), out: Mapping::default() };
+    pub fn map(&self, dev: &dyn ReadAt, sb: &Ext4Superblock) -> InodeBlocks {
+        let mut walk = InodeWalker { dev, sb, seen: HashSet::new(), out: InodeBlocks::default() };
         if self.flags & EXTENTS_FLAG != 0 {
             walk.extent_node(&self.i_block, None);
         } else if self.flags & INLINE_DATA_FLAG == 0 {
@@ -116,14 +116,14 @@ impl Inode {
     }
 }
 
-struct Walk<'a> {
+struct InodeWalker<'a> {
     dev: &'a dyn ReadAt,
-    sb: &'a Superblock,
+    sb: &'a Ext4Superblock,
     seen: HashSet<FsBlock>,
-    out: Mapping,
+    out: InodeBlocks,
 }
 
-impl Walk<'_> {
+impl InodeWalker<'_> {
     fn bad(&mut self, what: impl FnOnce() -> String) {
         self.out.bad += 1;
         self.out.first_bad.get_or_insert_with(what);

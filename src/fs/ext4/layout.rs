@@ -17,9 +17,9 @@ use std::io;
 use super::descriptors::Descriptor;
 use super::features::{compat, incompat};
 use super::identify::{EXT_MAGIC, EXT_SUPERBLOCK_AT, FsKind};
-use super::inode::{Inode, Mapping};
+use super::inode::{Inode, InodeBlocks};
 use super::ranges::{Collector, Range};
-use super::superblock::{Checksum, Superblock};
+use super::superblock::{Checksum, Ext4Superblock};
 use crate::address::FsBlock;
 use crate::fs::Error;
 use crate::fs::read::{Fields, ReadAt};
@@ -50,7 +50,7 @@ pub enum Journal {
 
 /// Blocks with a fixed location in a filesystem.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct Ext4Layout {
     /// Block size in bytes: 1024 to 65536.
     pub block_size: u32,
     /// Blocks of the filesystem.
@@ -60,7 +60,7 @@ pub struct Layout {
     /// ext2, ext3 or ext4; always ext4 if from a mount.
     pub kind: FsKind,
     /// The superblock; `None` if the layout is from a mount.
-    pub superblock: Option<Superblock>,
+    pub superblock: Option<Ext4Superblock>,
     /// Ranges in blocks of the filesystem: sorted by `first`, disjoint, adjacent ones of the same
     /// origin merged. Other blocks hold file data, directories and the like.
     pub ranges: Vec<Range>,
@@ -71,10 +71,10 @@ pub struct Layout {
     pub notes: Vec<String>,
 }
 
-impl Layout {
+impl Ext4Layout {
     /// Reads the layout of the filesystem at byte 0 of `dev`.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
-        let superblock = Superblock::read(dev)?;
+        let superblock = Ext4Superblock::read(dev)?;
         let mut builder =
             Builder { dev, sb: &superblock, collector: Collector::default(), notes: Vec::new() };
         if let Checksum::Invalid { stored, computed } = superblock.checksum {
@@ -163,7 +163,7 @@ struct Misplaced {
 
 struct Builder<'a> {
     dev: &'a dyn ReadAt,
-    sb: &'a Superblock,
+    sb: &'a Ext4Superblock,
     collector: Collector,
     notes: Vec<String>,
 }
@@ -235,7 +235,7 @@ impl Builder<'_> {
     }
 
     /// Adds the blocks of an inode, and a note if its map is damaged.
-    fn push_mapping(&mut self, name: &str, mapping: &Mapping, origin: Origin) {
+    fn push_mapping(&mut self, name: &str, mapping: &InodeBlocks, origin: Origin) {
         for &(first, count) in &mapping.data {
             self.collector.push(first, count, origin);
         }
@@ -259,7 +259,7 @@ impl Builder<'_> {
             return Journal::External { uuid: Some(sb.journal_uuid) };
         }
         let own = Inode::read(self.dev, sb, sb.journal_inum)
-            .map_err(|why| (why, Mapping::default()))
+            .map_err(|why| (why, InodeBlocks::default()))
             .and_then(|inode| self.complete_map(&inode));
         let mapping = own.unwrap_or_else(|(why, partial)| {
             let backup = sb.journal_backup.and_then(|b| {
@@ -283,10 +283,10 @@ impl Builder<'_> {
     }
 
     /// The map of a journal inode if it is complete, else the reason and the incomplete map.
-    fn complete_map(&self, inode: &Inode) -> Result<Mapping, (String, Mapping)> {
+    fn complete_map(&self, inode: &Inode) -> Result<InodeBlocks, (String, InodeBlocks)> {
         if !inode.is_regular() {
             let why = format!("it is not a regular file (mode {:o})", inode.mode);
-            return Err((why, Mapping::default()));
+            return Err((why, InodeBlocks::default()));
         }
         let mapping = inode.map(self.dev, self.sb);
         let bytes = mapping.blocks().saturating_mul(self.sb.block_size.into());

@@ -50,7 +50,7 @@ pub(crate) struct Overlap {
 }
 
 impl Overlap {
-    /// The note for [`Layout::notes`](super::Layout::notes).
+    /// The note for [`Ext4Layout::notes`](super::Ext4Layout::notes).
     pub fn note(self) -> String {
         format!(
             "{} blocks are claimed more than once, the first is {} (counted as {}): check it \

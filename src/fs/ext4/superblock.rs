@@ -52,7 +52,7 @@ pub struct JournalBackup {
 
 /// A superblock with a valid geometry. The default is empty, to be filled in by the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Superblock {
+pub struct Ext4Superblock {
     /// Block size in bytes: 1024 to 65536.
     pub block_size: u32,
     /// Blocks of the filesystem.
@@ -81,7 +81,7 @@ pub struct Superblock {
     pub feature_incompat: u32,
     /// Bits of [`ro_compat`].
     pub feature_ro_compat: u32,
-    /// Log2 of the groups in a flex group as stored; see [`Superblock::groups_per_flex`].
+    /// Log2 of the groups in a flex group as stored; see [`Ext4Superblock::groups_per_flex`].
     pub log_groups_per_flex: u8,
     /// First meta group that contains its own descriptors (with meta_bg).
     pub first_meta_bg: u32,
@@ -152,7 +152,7 @@ pub(super) fn check(
     })
 }
 
-impl Superblock {
+impl Ext4Superblock {
     /// Reads and checks the primary superblock.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let failed = |source| Error::Read { what: "superblock", offset: EXT_SUPERBLOCK_AT, source };

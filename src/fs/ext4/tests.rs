@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 
-use super::{Checksum, E2Image, Error, FsKind, Journal, Layout, Superblock};
+use super::{Checksum, E2Image, Error, Ext4Layout, Ext4Superblock, FsKind, Journal};
 use crate::address::FsBlock;
 use crate::origin::Origin;
 
@@ -16,7 +16,7 @@ const TABLES: u32 = 40;
 const TREE: u32 = 70;
 const JOURNAL: u32 = 200;
 
-impl Layout {
+impl Ext4Layout {
     /// Origin of `block`; `None` for a block without a fixed purpose.
     pub fn origin_of(&self, block: FsBlock) -> Option<Origin> {
         let range = self.ranges.iter().find(|range| (range.first..range.end()).contains(&block))?;
@@ -102,8 +102,8 @@ impl Image {
         self.set(at + 0x28, map);
     }
 
-    fn layout(&self) -> Result<Layout, Error> {
-        Layout::read(&self.0.as_slice())
+    fn layout(&self) -> Result<Ext4Layout, Error> {
+        Ext4Layout::read(&self.0.as_slice())
     }
 }
 
@@ -163,7 +163,7 @@ fn origin_of_blocks_inside_and_between_ranges() {
 
 #[test]
 fn fields_of_the_superblock() {
-    let sb = Superblock::read(&Image::new().0.as_slice()).unwrap();
+    let sb = Ext4Superblock::read(&Image::new().0.as_slice()).unwrap();
     assert_eq!(sb.checksum, Checksum::Valid);
     assert_eq!(sb.label, "tiny\u{fffd}");
     assert_eq!((sb.groups, sb.gdt_blocks(), sb.groups_per_flex()), (4, 1, 4));
@@ -339,7 +339,7 @@ proptest! {
         }
         file.truncate(cut.unwrap_or(usize::MAX));
         let file = file.as_slice();
-        let layout = E2Image::open(&file).and_then(|e2| Layout::read(&e2));
+        let layout = E2Image::open(&file).and_then(|e2| Ext4Layout::read(&e2));
         prop_assert!(layout.is_ok() || !sound, "{layout:?}");
         if let Ok(layout) = layout {
             let end = layout.ranges.last().map_or(0, |r| r.end().0);

@@ -1,6 +1,6 @@
 //! The headers of one AG, for the present roots of its btrees.
 
-use super::geometry::Geometry;
+use super::geometry::XfsGeometry;
 use crate::address::FsBlock;
 use crate::fs::read::Fields;
 use crate::fs::{ReadAt, SectorRange};
@@ -15,7 +15,7 @@ const SIZE: usize = 512;
 /// Roots of an AG's btrees. `Err` says what is damaged.
 pub(super) fn roots(
     dev: &dyn ReadAt,
-    geometry: &Geometry,
+    geometry: &XfsGeometry,
     ag: u32,
 ) -> Result<Vec<SectorRange>, String> {
     let start = geometry.ag_start(ag);
@@ -54,7 +54,7 @@ pub(super) fn roots(
     Ok(roots)
 }
 
-pub(super) fn block_range(geometry: &Geometry, block: FsBlock, origin: Origin) -> SectorRange {
+pub(super) fn block_range(geometry: &XfsGeometry, block: FsBlock, origin: Origin) -> SectorRange {
     SectorRange {
         first: block.sector(geometry.block_sectors()),
         count: geometry.block_sectors(),

@@ -2,14 +2,14 @@
 //! realtime device has one only with realtime groups), so that only the filesystem's geometry
 //! describes them.
 
-use super::geometry::{Geometry, Log};
+use super::geometry::{XfsGeometry, XfsLog};
 use crate::address::FsSector;
 use crate::fs::{SectorRange, Uuid};
 use crate::origin::Origin;
 
 /// A log or realtime device.
 #[derive(Clone, Debug)]
-pub struct Device {
+pub struct XfsDevice {
     /// Block size of the filesystem in bytes.
     pub block_size: u32,
     /// Blocks that the filesystem uses on this device, from its start.
@@ -20,10 +20,10 @@ pub struct Device {
     pub uuid: Uuid,
 }
 
-impl Geometry {
+impl XfsGeometry {
     /// The device of an external log; `None` if the log is internal.
-    pub fn log_device(&self) -> Option<Device> {
-        let Log::External { blocks } = self.log else {
+    pub fn log_device(&self) -> Option<XfsDevice> {
+        let XfsLog::External { blocks } = self.log else {
             return None;
         };
         let blocks = u64::from(blocks);
@@ -32,7 +32,7 @@ impl Geometry {
             count: blocks * self.block_sectors(),
             origin: Origin::Journal,
         };
-        Some(Device {
+        Some(XfsDevice {
             block_size: self.block_size,
             blocks,
             log: (blocks > 0).then_some(log),
@@ -41,8 +41,8 @@ impl Geometry {
     }
 
     /// The realtime device; `None` if no realtime blocks exist. It holds file data.
-    pub fn realtime_device(&self) -> Option<Device> {
-        (self.realtime_blocks > 0).then_some(Device {
+    pub fn realtime_device(&self) -> Option<XfsDevice> {
+        (self.realtime_blocks > 0).then_some(XfsDevice {
             block_size: self.block_size,
             blocks: self.realtime_blocks,
             log: None,

@@ -6,7 +6,7 @@ use crate::origin::Origin;
 
 /// Parameters that `mkfs.xfs` sets and that do not change afterwards, except for the size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Geometry {
+pub struct XfsGeometry {
     /// 4, or 5 with checksums.
     pub version: u8,
     /// Block size in bytes: 512 to 65536.
@@ -21,7 +21,7 @@ pub struct Geometry {
     pub ag_blocks: u32,
     /// Number of AGs.
     pub ag_count: u32,
-    pub log: Log,
+    pub log: XfsLog,
     /// `sunit` in blocks; 0 for none.
     pub stripe_unit: u32,
     /// `swidth` in blocks; 0 for none.
@@ -29,7 +29,7 @@ pub struct Geometry {
     /// Alignment of inode chunks in blocks (`sb_inoalignmt`); 0 if none or unknown.
     pub inode_align: u32,
     /// Features with btrees of their own.
-    pub features: Features,
+    pub features: XfsFeatures,
     /// Blocks of the realtime device, or of the realtime section of a zoned filesystem.
     pub realtime_blocks: u64,
     /// Identifier.
@@ -37,7 +37,7 @@ pub struct Geometry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Log {
+pub enum XfsLog {
     /// In the data device; it never crosses the end of an AG.
     Internal {
         first: FsBlock,
@@ -53,7 +53,7 @@ pub enum Log {
 
 /// Features with btrees of their own in each AG.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Features {
+pub struct XfsFeatures {
     /// Free inode btree.
     pub finobt: bool,
     /// Reverse mapping btree.
@@ -76,7 +76,7 @@ pub fn ag_count(total: u64, size: u64, least: u64) -> u64 {
     total / size + u64::from(total % size >= least)
 }
 
-impl Geometry {
+impl XfsGeometry {
     /// 512-byte sectors per block.
     pub fn block_sectors(&self) -> u64 {
         u64::from(self.block_size / 512)
@@ -111,7 +111,7 @@ impl Geometry {
         {
             return Err(format!("{count} AGs of {size} blocks do not make {} blocks", self.blocks));
         }
-        if let Log::Internal { first, blocks } = self.log {
+        if let XfsLog::Internal { first, blocks } = self.log {
             let ag = first.0 / size;
             let end = (first.0 % size).saturating_add(blocks.into());
             if ag >= count || end > self.ag_length(ag as u32) {
@@ -151,7 +151,7 @@ impl Geometry {
             put(first, sector, Origin::Superblock);
             put(first + sector, self.header_sectors(), Origin::AgHeader);
         }
-        if let Log::Internal { first, blocks } = self.log
+        if let XfsLog::Internal { first, blocks } = self.log
             && blocks > 0
         {
             let log = SectorRange {
@@ -169,7 +169,7 @@ impl Geometry {
     /// (`xfs_prealloc_blocks`, `XFS_BNO_BLOCK`, ...). A root moves when its tree grows.
     pub fn roots_at_mkfs(&self) -> Vec<(u32, Origin)> {
         let agfl = (HEADERS as u32 - 1) * self.sector_size / self.block_size;
-        let Features { finobt, rmapbt, reflink } = self.features;
+        let XfsFeatures { finobt, rmapbt, reflink } = self.features;
         let trees = [
             (true, Origin::FreeSpaceBtree), // by block
             (true, Origin::FreeSpaceBtree), // by length

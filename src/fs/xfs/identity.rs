@@ -6,9 +6,9 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
-use super::geometry::Geometry;
+use super::geometry::XfsGeometry;
 use super::mount::geometry_of;
-use super::superblock::{MAGIC, Superblock};
+use super::superblock::{MAGIC, XfsSuperblock};
 use crate::fs::{Error, Identity, ReadAt};
 
 /// Reads the superblock. `None` without an XFS, and while mkfs.xfs runs.
@@ -21,12 +21,12 @@ pub fn identity(dev: &dyn ReadAt) -> io::Result<Option<Identity>> {
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
-    // For an error message, Superblock::read() would look for other filesystems up to the end of
+    // For an error message, XfsSuperblock::read() would look for other filesystems up to the end of
     // the device.
     if u32::from_be_bytes(magic) != MAGIC {
         return Ok(None);
     }
-    match Superblock::read(dev) {
+    match XfsSuperblock::read(dev) {
         Ok(superblock) => Ok(Some(superblock.geometry.identity())),
         Err(Error::Read { source, .. }) if source.kind() != io::ErrorKind::UnexpectedEof => {
             Err(source)
@@ -49,7 +49,7 @@ pub fn mounted_identity(path: &Path, device: (u32, u32)) -> io::Result<Option<Id
     }
 }
 
-impl Geometry {
+impl XfsGeometry {
     /// Identity of the filesystem. Leaves out parameters without an effect on fixed places, such as
     /// the stripe unit, which a mount option changes.
     pub fn identity(&self) -> Identity {

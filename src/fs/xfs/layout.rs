@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use super::ag::{block_range, roots};
-use super::geometry::Geometry;
+use super::geometry::XfsGeometry;
 use super::mount::geometry_of;
-use super::superblock::Superblock;
+use super::superblock::XfsSuperblock;
 use crate::address::FsBlock;
 use crate::fs::{Error, ReadAt, SectorRange};
 use crate::origin::Origin;
@@ -18,9 +18,9 @@ const CHUNK: u64 = 64;
 /// Blocks of an XFS with a fixed location, and those that stay where mkfs put them until a tree
 /// grows.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct XfsLayout {
     /// Parameters.
-    pub geometry: Geometry,
+    pub geometry: XfsGeometry,
     /// Superblocks, AG headers and the log: sorted, disjoint.
     pub ranges: Vec<SectorRange>,
     /// Roots of the AGs' btrees, and the chunk of the root inode: sorted, disjoint from each other
@@ -39,13 +39,13 @@ const REALTIME_ELSEWHERE: &str =
     "file data is also on a realtime device or section, which this layout does not contain";
 
 /// Notes on what is not on the data device.
-fn other_devices(geometry: &Geometry) -> Vec<String> {
+fn other_devices(geometry: &XfsGeometry) -> Vec<String> {
     let log = geometry.log_device().map(|_| LOG_ELSEWHERE);
     let realtime = geometry.realtime_device().map(|_| REALTIME_ELSEWHERE);
     log.into_iter().chain(realtime).map(str::to_owned).collect()
 }
 
-impl Layout {
+impl XfsLayout {
     /// Removes the notes on a log device or a realtime device that is known.
     pub fn drop_notes_on_devices(&mut self, log: bool, realtime: bool) {
         self.notes.retain(|note| {
@@ -54,7 +54,7 @@ impl Layout {
     }
 
     /// The layout after mkfs.
-    pub fn from_geometry(geometry: Geometry) -> Self {
+    pub fn from_geometry(geometry: XfsGeometry) -> Self {
         let ags = 0..geometry.ag_count;
         let ranges = geometry.ranges();
         let roots = ags.flat_map(|ag| at_mkfs(&geometry, ag)).collect();
@@ -66,7 +66,7 @@ impl Layout {
     /// # Errors
     /// The superblock cannot be read, or is damaged. Damaged AG headers are notes.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
-        let superblock = Superblock::read(dev)?;
+        let superblock = XfsSuperblock::read(dev)?;
         let mut layout = Self::from_geometry(superblock.geometry);
         layout.notes.extend(superblock.notes);
         layout.read_roots(dev);
@@ -134,7 +134,7 @@ impl Layout {
 }
 
 /// The roots of an AG after mkfs.
-fn at_mkfs(geometry: &Geometry, ag: u32) -> impl Iterator<Item = SectorRange> {
+fn at_mkfs(geometry: &XfsGeometry, ag: u32) -> impl Iterator<Item = SectorRange> {
     let start = geometry.ag_start(ag);
     let roots = geometry.roots_at_mkfs().into_iter();
     roots.map(move |(block, origin)| block_range(geometry, start + u64::from(block), origin))

@@ -23,8 +23,8 @@ mod superblock;
 #[cfg(test)]
 mod tests;
 
-pub use device::Device;
-pub use geometry::{Features, Geometry, Log, MAX_AGS, MIN_AG_BYTES, ag_count};
+pub use device::XfsDevice;
+pub use geometry::{MAX_AGS, MIN_AG_BYTES, XfsFeatures, XfsGeometry, XfsLog, ag_count};
 pub use identity::{identity, mounted_identity};
-pub use layout::{Layout, ROOTS_AT_MKFS};
+pub use layout::{ROOTS_AT_MKFS, XfsLayout};
 pub use printed::{is_printed, printed};

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, Getter};
 
 use super::geometry::MAX_AGS;
-use super::geometry::{Features, Geometry, Log};
+use super::geometry::{XfsFeatures, XfsGeometry, XfsLog};
 use super::superblock::{log, must};
 use crate::fs::{Error, Uuid, mount};
 
@@ -48,7 +48,7 @@ const REFLINK: u32 = 1 << 20;
 
 /// Geometry of the XFS on `device` (major, minor), through any file or directory of it, such as its
 /// mount point.
-pub(super) fn geometry_of(path: &Path, device: (u32, u32)) -> Result<Geometry, Error> {
+pub(super) fn geometry_of(path: &Path, device: (u32, u32)) -> Result<XfsGeometry, Error> {
     let file = mount::open(path, device)?;
     // SAFETY: the opcode is XFS_IOC_FSGEOMETRY, which writes one `struct xfs_fsop_geom` of 256
     // bytes, all of them integers.
@@ -66,7 +66,7 @@ pub(super) fn geometry_of(path: &Path, device: (u32, u32)) -> Result<Geometry, E
 
 /// The kernel checked these fields when it mounted the filesystem. A filesystem in user space can
 /// answer the same ioctl.
-fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
+fn from_kernel(geom: &Geom) -> Result<XfsGeometry, Error> {
     let must = |field, value, ok| must(field, value, ok, "which the kernel would not have mounted");
     let power = |n: u32, most: u32| n.is_power_of_two() && (512..=most).contains(&n);
     let (block, sector) = (geom.block_size, geom.sector_size);
@@ -82,7 +82,7 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
             && (most - u64::from(geom.ag_blocks) + 64..=most).contains(&geom.data_blocks),
     )?;
     let has = |bit| geom.flags & bit != 0;
-    let mut geometry = Geometry {
+    let mut geometry = XfsGeometry {
         version: if has(V5) { 5 } else { 4 },
         block_size: geom.block_size,
         sector_size: geom.sector_size,
@@ -90,11 +90,11 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
         blocks: geom.data_blocks,
         ag_blocks: geom.ag_blocks,
         ag_count: geom.ag_count,
-        log: Log::External { blocks: geom.log_blocks },
+        log: XfsLog::External { blocks: geom.log_blocks },
         stripe_unit: geom.sunit,
         stripe_width: geom.swidth,
         inode_align: 0,
-        features: Features { finobt: has(FINOBT), rmapbt: has(RMAPBT), reflink: has(REFLINK) },
+        features: XfsFeatures { finobt: has(FINOBT), rmapbt: has(RMAPBT), reflink: has(REFLINK) },
         realtime_blocks: geom.rt_blocks,
         uuid: Uuid(geom.uuid),
     };
@@ -106,7 +106,7 @@ fn from_kernel(geom: &Geom) -> Result<Geometry, Error> {
 mod tests {
     use super::*;
     use crate::address::FsBlock;
-    use crate::fs::xfs::Layout;
+    use crate::fs::xfs::XfsLayout;
 
     /// 3 AGs of 5000 blocks, the last one of 64, and a log of 100 blocks in AG 1.
     fn geom() -> Geom {
@@ -136,14 +136,14 @@ mod tests {
     fn the_log_is_at_an_fsblock_number() {
         let geometry = from_kernel(&geom()).expect("a geometry");
         let (first, blocks) = (FsBlock(5000 + 20), 100);
-        assert_eq!(geometry.log, Log::Internal { first, blocks });
+        assert_eq!(geometry.log, XfsLog::Internal { first, blocks });
         assert_eq!(geometry.version, 5);
-        let features = Features { finobt: true, rmapbt: false, reflink: true };
+        let features = XfsFeatures { finobt: true, rmapbt: false, reflink: true };
         assert_eq!(geometry.features, features);
         assert_eq!((geometry.stripe_unit, geometry.stripe_width), (16, 96));
         let external = Geom { log_start: 0, ..geom() };
         let geometry = from_kernel(&external).expect("a geometry");
-        assert_eq!(geometry.log, Log::External { blocks: 100 });
+        assert_eq!(geometry.log, XfsLog::External { blocks: 100 });
     }
 
     #[test]
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn a_log_on_the_roots_displaces_them() {
         let geom = Geom { log_start: (1 << 13) | 5, ..geom() };
-        let layout = Layout::from_geometry(from_kernel(&geom).expect("a geometry"));
+        let layout = XfsLayout::from_geometry(from_kernel(&geom).expect("a geometry"));
         // Blocks 4 to 8 of the 3 AGs, less 5 to 8 of AG 1.
         assert_eq!(layout.roots.len(), 3 * 5 - 4);
     }

@@ -2,7 +2,7 @@
 //! follows from it: the alignment of inodes and the place of the log. Comments cite functions of
 //! xfsprogs. Pure.
 
-use super::geometry::{Features, Geometry, Log};
+use super::geometry::{XfsFeatures, XfsGeometry, XfsLog};
 use crate::address::FsBlock;
 use crate::fs::Uuid;
 
@@ -38,14 +38,14 @@ pub fn is_printed(text: &str) -> bool {
 ///
 /// # Errors
 /// A field is missing or impossible.
-pub fn printed(text: &str, log_group: Option<u32>) -> Result<Geometry, String> {
+pub fn printed(text: &str, log_group: Option<u32>) -> Result<XfsGeometry, String> {
     let narrow = |section, field| {
         let value = number(text, section, field)?;
         u32::try_from(value).map_err(|_| format!("{field}={value} of {section} is impossible"))
     };
     let has = |field| number(text, "meta-data", field).map(|value| value == 1);
     let has_crc = has("crc")?;
-    let mut geometry = Geometry {
+    let mut geometry = XfsGeometry {
         version: if has_crc { 5 } else { 4 },
         block_size: narrow("data", "bsize")?,
         sector_size: narrow("meta-data", "sectsz")?,
@@ -53,11 +53,11 @@ pub fn printed(text: &str, log_group: Option<u32>) -> Result<Geometry, String> {
         blocks: number(text, "data", "blocks")?,
         ag_blocks: narrow("meta-data", "agsize")?,
         ag_count: narrow("meta-data", "agcount")?,
-        log: Log::External { blocks: narrow("log", "blocks")? },
+        log: XfsLog::External { blocks: narrow("log", "blocks")? },
         stripe_unit: narrow("data", "sunit")?,
         stripe_width: narrow("data", "swidth")?,
         inode_align: 0,
-        features: Features {
+        features: XfsFeatures {
             finobt: has("finobt")?,
             rmapbt: has("rmapbt")?,
             reflink: has("reflink")?,
@@ -76,8 +76,8 @@ pub fn printed(text: &str, log_group: Option<u32>) -> Result<Geometry, String> {
 }
 
 /// Alignment of inode chunks in blocks (`sb_set_features`, `finish_superblock_setup`).
-fn inode_align(geometry: &Geometry, is_sparse: bool) -> u32 {
-    let &Geometry { version, block_size, inode_size, .. } = geometry;
+fn inode_align(geometry: &XfsGeometry, is_sparse: bool) -> u32 {
+    let &XfsGeometry { version, block_size, inode_size, .. } = geometry;
     match (is_sparse, version) {
         (true, _) => INODES_PER_CHUNK * inode_size / block_size,
         // XFS_INODE_BIG_CLUSTER_SIZE; in version 5 it grows with the size of an inode.
@@ -88,8 +88,8 @@ fn inode_align(geometry: &Geometry, is_sparse: bool) -> u32 {
 
 /// The log behind the headers and roots of an AG, aligned to its stripe unit, or else to that of
 /// the data (`align_internal_log`).
-fn internal_log(geometry: &Geometry, group: u32, unit: u32) -> Result<Log, String> {
-    let (Log::External { blocks } | Log::Internal { blocks, .. }) = geometry.log;
+fn internal_log(geometry: &XfsGeometry, group: u32, unit: u32) -> Result<XfsLog, String> {
+    let (XfsLog::External { blocks } | XfsLog::Internal { blocks, .. }) = geometry.log;
     if group >= geometry.ag_count {
         return Err(format!("a log in AG {group} of {}", geometry.ag_count));
     }
@@ -100,5 +100,5 @@ fn internal_log(geometry: &Geometry, group: u32, unit: u32) -> Result<Log, Strin
     // bits of an AG's size.
     let sparse = u64::from(group) << size.next_power_of_two().trailing_zeros();
     let first = (sparse + u64::from(fixed)).next_multiple_of(unit) - sparse;
-    Ok(Log::Internal { first: FsBlock(u64::from(group) * size + first), blocks })
+    Ok(XfsLog::Internal { first: FsBlock(u64::from(group) * size + first), blocks })
 }

@@ -1,7 +1,7 @@
 //! The primary superblock. Its geometry is checked with the rules of `xfs_validate_sb_common`
 //! (fs/xfs/libxfs/xfs_sb.c).
 
-use super::geometry::{Features, Geometry, Log, MAX_AGS};
+use super::geometry::{MAX_AGS, XfsFeatures, XfsGeometry, XfsLog};
 use crate::address::FsBlock;
 use crate::fs::ext4::{FsKind, identify};
 use crate::fs::read::Fields;
@@ -29,8 +29,8 @@ mod incompat {
 
 /// The superblock's fields that matter here.
 #[derive(Clone, Debug)]
-pub(super) struct Superblock {
-    pub geometry: Geometry,
+pub(super) struct XfsSuperblock {
+    pub geometry: XfsGeometry,
     /// First block of the chunk of the root inode; `None` if the field is impossible.
     pub root_chunk: Option<FsBlock>,
     pub notes: Vec<String>,
@@ -78,14 +78,14 @@ fn ag_log(ag_blocks: u32) -> u32 {
 
 /// The AG and the block in it of an fsblock number, which has the AG in its upper bits
 /// (`XFS_FSB_TO_AGNO`).
-fn linear(number: u64, geometry: &Geometry) -> Option<(u32, u64)> {
+fn linear(number: u64, geometry: &XfsGeometry) -> Option<(u32, u64)> {
     let ag_log = ag_log(geometry.ag_blocks);
     let ag = u32::try_from(number.checked_shr(ag_log)?).ok()?;
     let block = number & ((1 << ag_log) - 1);
     (ag < geometry.ag_count && block < geometry.ag_length(ag)).then_some((ag, block))
 }
 
-impl Superblock {
+impl XfsSuperblock {
     /// Reads the superblock at byte 0.
     pub fn read(dev: &dyn ReadAt) -> Result<Self, Error> {
         let read = |what, offset, buffer: &mut [u8]| {
@@ -177,7 +177,7 @@ impl Superblock {
 
         let has = |bits: u32, bit: u32| version == 5 && bits & bit != 0;
         let (ro, incompat_bits) = (f.be32(212), f.be32(216));
-        let mut geometry = Geometry {
+        let mut geometry = XfsGeometry {
             version,
             block_size,
             sector_size,
@@ -185,11 +185,11 @@ impl Superblock {
             blocks,
             ag_blocks,
             ag_count,
-            log: Log::External { blocks: f.be32(96) },
+            log: XfsLog::External { blocks: f.be32(96) },
             stripe_unit: f.be32(184),
             stripe_width: f.be32(188),
             inode_align: f.be32(180),
-            features: Features {
+            features: XfsFeatures {
                 finobt: has(ro, ro_compat::FINOBT),
                 rmapbt: has(ro, ro_compat::RMAPBT),
                 reflink: has(ro, ro_compat::REFLINK),
@@ -210,9 +210,9 @@ impl Superblock {
 }
 
 /// The log, from `sb_logstart`, an fsblock number, and `sb_logblocks`.
-pub(super) fn log(start: u64, blocks: u32, geometry: &Geometry) -> Result<Log, Error> {
+pub(super) fn log(start: u64, blocks: u32, geometry: &XfsGeometry) -> Result<XfsLog, Error> {
     if start == 0 {
-        return Ok(Log::External { blocks });
+        return Ok(XfsLog::External { blocks });
     }
     let place = linear(start, geometry);
     must("sb_logstart", start, place.is_some(), "outside of the filesystem")?;
@@ -222,7 +222,7 @@ pub(super) fn log(start: u64, blocks: u32, geometry: &Geometry) -> Result<Log, E
     must("sb_logstart", start, block >= first, "on the headers of an AG")?;
     let ok = blocks > 0 && block + u64::from(blocks) <= geometry.ag_length(ag);
     must("sb_logblocks", blocks.into(), ok, "so that the log does not end in its AG")?;
-    Ok(Log::Internal { first: geometry.ag_start(ag) + block, blocks })
+    Ok(XfsLog::Internal { first: geometry.ag_start(ag) + block, blocks })
 }
 
 /// A note if `sb_crc` is not the checksum of the sector, in which it counts as 0

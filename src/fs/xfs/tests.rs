@@ -2,14 +2,14 @@
 
 use proptest::prelude::*;
 
-use super::{Features, Geometry, Layout, Log, identity};
+use super::{XfsFeatures, XfsGeometry, XfsLayout, XfsLog, identity};
 use crate::address::{FsBlock, FsSector};
 use crate::fs::{Error, ReadAt, SectorRange, Uuid};
 use crate::origin::Origin;
 
 /// 4 AGs of 16 MiB, the last one shorter, with a log of 64 blocks in the third.
-fn geometry() -> Geometry {
-    Geometry {
+fn geometry() -> XfsGeometry {
+    XfsGeometry {
         version: 5,
         block_size: 4096,
         sector_size: 512,
@@ -17,20 +17,20 @@ fn geometry() -> Geometry {
         blocks: 3 * 4096 + 1000,
         ag_blocks: 4096,
         ag_count: 4,
-        log: Log::Internal { first: FsBlock(2 * 4096 + 16), blocks: 64 },
+        log: XfsLog::Internal { first: FsBlock(2 * 4096 + 16), blocks: 64 },
         stripe_unit: 16,
         stripe_width: 48,
         inode_align: 8,
-        features: Features { finobt: true, rmapbt: false, reflink: true },
+        features: XfsFeatures { finobt: true, rmapbt: false, reflink: true },
         realtime_blocks: 0,
         uuid: Uuid([7; 16]),
     }
 }
 
 /// The first 4 sectors of each AG, as mkfs.xfs writes them.
-fn image(geometry: &Geometry) -> Vec<u8> {
+fn image(geometry: &XfsGeometry) -> Vec<u8> {
     let mut image = vec![0; (geometry.blocks * u64::from(geometry.block_size)) as usize];
-    let Log::Internal { first, blocks } = geometry.log else {
+    let XfsLog::Internal { first, blocks } = geometry.log else {
         unreachable!("the log is internal");
     };
     let ag_log = geometry.ag_blocks.next_power_of_two().trailing_zeros();
@@ -75,8 +75,8 @@ fn image(geometry: &Geometry) -> Vec<u8> {
     image
 }
 
-fn read(image: &[u8]) -> Result<Layout, Error> {
-    Layout::read(&image)
+fn read(image: &[u8]) -> Result<XfsLayout, Error> {
+    XfsLayout::read(&image)
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn an_intact_filesystem() {
     );
     assert_eq!(roots.len(), 4 * 5 + 1);
     // The places after mkfs are the same.
-    let planned = Layout::from_geometry(geometry());
+    let planned = XfsLayout::from_geometry(geometry());
     assert_eq!(planned.ranges, layout.ranges);
     assert!(planned.roots.iter().all(|r| layout.roots.contains(r)));
 }
@@ -117,7 +117,7 @@ fn the_identity_follows_the_layout() {
     assert_eq!(identity(&[0u8; 4096].as_slice()).expect("readable"), None);
     assert_eq!(identity(&[0u8; 10].as_slice()).expect("readable"), None);
     // Values that the kernel and the superblock report differently, and those that a mount changes.
-    let same = |change: fn(&mut Geometry)| {
+    let same = |change: fn(&mut XfsGeometry)| {
         let mut now = was.clone();
         change(&mut now);
         now.identity() == was.identity()
@@ -129,14 +129,14 @@ fn the_identity_follows_the_layout() {
     assert!(!same(|g| g.ag_count += 1));
     assert!(!same(|g| g.realtime_blocks = 1));
     assert!(!same(|g| g.features.rmapbt = true));
-    assert!(!same(|g| g.log = Log::External { blocks: 64 }));
+    assert!(!same(|g| g.log = XfsLog::External { blocks: 64 }));
 }
 
 #[test]
 fn an_external_log_is_all_journal() {
     let mut geometry = geometry();
     assert!(geometry.log_device().is_none() && geometry.realtime_device().is_none());
-    geometry.log = Log::External { blocks: 1000 };
+    geometry.log = XfsLog::External { blocks: 1000 };
     geometry.realtime_blocks = 5000;
     let log = geometry.log_device().expect("a log");
     let range = log.log.expect("a range");
@@ -144,7 +144,7 @@ fn an_external_log_is_all_journal() {
     assert_eq!((log.blocks, range.origin), (1000, Origin::Journal));
     let realtime = geometry.realtime_device().expect("a realtime device");
     assert_eq!((realtime.blocks, realtime.log), (5000, None));
-    let mut layout = Layout::from_geometry(geometry);
+    let mut layout = XfsLayout::from_geometry(geometry);
     assert_eq!(layout.notes.len(), 2);
     layout.drop_notes_on_devices(true, false);
     assert!(layout.notes.len() == 1 && layout.notes[0].contains("realtime"));
@@ -156,7 +156,7 @@ fn roots_at_mkfs_follow_the_headers() {
     for (block_size, sector_size, first) in
         [(1024, 512, 2), (4096, 512, 1), (4096, 4096, 4), (65536, 4096, 1)]
     {
-        let geometry = Geometry { block_size, sector_size, ..geometry() };
+        let geometry = XfsGeometry { block_size, sector_size, ..geometry() };
         assert_eq!(geometry.roots_at_mkfs()[0].0, first, "{block_size} {sector_size}");
     }
 }
@@ -213,7 +213,7 @@ fn a_damaged_ag_header_is_a_note() {
 }
 
 /// Ranges and roots together: disjoint, and inside the filesystem; each of them sorted.
-fn check(layout: &Layout) -> Result<(), TestCaseError> {
+fn check(layout: &XfsLayout) -> Result<(), TestCaseError> {
     let sorted = |ranges: &[SectorRange]| ranges.windows(2).all(|w| w[0].end() <= w[1].first);
     prop_assert!(sorted(&layout.ranges));
     prop_assert!(sorted(&layout.roots));
@@ -249,7 +249,7 @@ fn a_superblock_with_many_ags_reads_few_headers() {
     for (ags, words) in [(4097, "4097 AGs"), (1 << 20, "1048576 AGs")] {
         sector[8..16].copy_from_slice(&(u64::from(ags) * 4096).to_be_bytes());
         sector[88..92].copy_from_slice(&u32::to_be_bytes(ags));
-        let layout = Layout::read(&Sparse(&sector)).expect("a layout");
+        let layout = XfsLayout::read(&Sparse(&sector)).expect("a layout");
         assert!(layout.notes[1].starts_with(words), "{:?}", layout.notes);
         assert_eq!(layout.ranges.len(), 2 * ags as usize + 1);
         check(&layout).expect("disjoint ranges");

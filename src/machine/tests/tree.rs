@@ -17,20 +17,20 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::machine::dm::{DmTables, Target};
+use crate::machine::dm::{DmTables, DmTarget};
 use crate::machine::{Array, Dev, HostError, HostTopology, Segment, Sys, resolve};
 
 pub(crate) struct Tree {
     dir: tempfile::TempDir,
-    tables: BTreeMap<Dev, Vec<Target>>,
+    tables: BTreeMap<Dev, Vec<DmTarget>>,
     mountinfo: String,
 }
 
 /// Device mapper tables of the text.
-struct Tables(BTreeMap<Dev, Vec<Target>>);
+struct Tables(BTreeMap<Dev, Vec<DmTarget>>);
 
 impl DmTables for Tables {
-    fn table(&self, dev: Dev) -> io::Result<Vec<Target>> {
+    fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>> {
         self.0.get(&dev).cloned().ok_or_else(|| io::ErrorKind::PermissionDenied.into())
     }
 }
@@ -129,7 +129,7 @@ impl Tree {
             }
             "target" => {
                 let number = |i: usize| words[i].parse().unwrap();
-                let target = Target::parse(number(2), number(3), words[4], &words[5..].join(" "));
+                let target = DmTarget::parse(number(2), number(3), words[4], &words[5..].join(" "));
                 let dev = Dev::parse(words[1]).unwrap();
                 self.tables.entry(dev).or_default().push(target);
             }

@@ -12,7 +12,7 @@ use crate::probe::symbols::KernelSymbols;
 
 /// Ways to hook a kernel function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Function {
+pub struct FunctionHooks {
     /// BTF has its prototype.
     pub typed: bool,
     /// ftrace can hook it (`available_filter_functions`); `None` if that file cannot be read.
@@ -21,7 +21,7 @@ pub struct Function {
     pub symbol: bool,
 }
 
-impl Function {
+impl FunctionHooks {
     /// True if fentry can hook it.
     pub fn is_hookable(self) -> bool {
         self.typed && self.traceable != Some(false)
@@ -38,7 +38,7 @@ pub struct AllocFacts {
     /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
     pub tracepoints: BTreeMap<&'static str, usize>,
     /// Functions of the hooks that the kernel has.
-    pub functions: BTreeMap<&'static str, Function>,
+    pub functions: BTreeMap<&'static str, FunctionHooks>,
     /// Enumerators of `enum criteria` (fs/ext4/mballoc.h), ordered by value; empty before 6.5,
     /// where criteria are plain numbers.
     pub criteria: Vec<String>,
@@ -87,7 +87,7 @@ impl AllocFacts {
     }
 
     /// Ways to hook a function; none if the kernel does not have it.
-    pub fn function(&self, name: &str) -> Function {
+    pub fn function(&self, name: &str) -> FunctionHooks {
         self.functions.get(name).copied().unwrap_or_default()
     }
 }

@@ -1,16 +1,16 @@
 //! Programs, the kernel functions and tracepoints that they hook, and the figures that they give.
 
-use crate::analysis::alloc::Source;
+use crate::analysis::alloc::FigureSource;
 
 /// Programs that are useful only together.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Hook {
+pub struct AllocHook {
     /// C names, in order of attachment.
     pub programs: &'static [&'static str],
     /// Kernel functions to which the programs are attached; empty for a tracepoint.
     pub functions: &'static [&'static str],
     /// Kind of hook.
-    pub source: Source,
+    pub source: FigureSource,
     /// Figures that the programs give, with the names of [`AllocPlan::sources`]: fields of
     /// `analysis::alloc::Counts` and `AllocCounters`.
     pub figures: &'static [&'static str],
@@ -19,7 +19,7 @@ pub struct Hook {
 }
 
 /// ext4's tracepoints: name, minimum number of arguments, hook.
-pub const TRACEPOINTS: [(&str, usize, Hook); 8] = [
+pub const TRACEPOINTS: [(&str, usize, AllocHook); 8] = [
     (
         "ext4_request_blocks",
         1,
@@ -68,7 +68,7 @@ pub const TRACEPOINTS: [(&str, usize, Hook); 8] = [
 
 /// Counts groups in `ext4_mb_scan_group()`, which considers each group since Linux 6.17, and in
 /// backports.
-pub const GROUPS: Hook = Hook {
+pub const GROUPS: AllocHook = AllocHook {
     // The program at the start of a search is attached last: the other programs count nothing
     // before it has run.
     programs: &[
@@ -85,14 +85,14 @@ pub const GROUPS: Hook = Hook {
         "ext4_mb_good_group",
         "ext4_mb_regular_allocator",
     ],
-    source: Source::Fentry,
+    source: FigureSource::Fentry,
     figures: &["looked", "refused", "reasons", "groups", "calls"],
     gives: "groups counted by a hook, or reasons why they are refused (ext4_mb_scan_group or \
             ext4_get_group_info)",
 };
 /// Counts groups in `ext4_get_group_info()` before 6.17, on kernels where it is a function (since
 /// 5.10.181, 5.15.113, 6.1.30, 6.4).
-pub const GROUPS_BY_INFO: Hook = Hook {
+pub const GROUPS_BY_INFO: AllocHook = AllocHook {
     programs: &[
         "rt_al_prefetch_out",
         "rt_al_prefetch_in",
@@ -123,22 +123,25 @@ pub const GROUPS_BY_INFO: Hook = Hook {
 };
 /// `ext4_wait_block_bitmap(sb, group, bh)`.
 pub const WAIT_FUNCTION: &str = "ext4_wait_block_bitmap";
-pub const WAIT: Hook = Hook {
+pub const WAIT: AllocHook = AllocHook {
     programs: &["rt_al_wait_out", "rt_al_wait_in"],
     functions: &[WAIT_FUNCTION],
-    source: Source::Fentry,
+    source: FigureSource::Fentry,
     figures: &["waits"],
     gives: "time spent waiting for bitmaps (ext4_wait_block_bitmap)",
 };
-pub const WAIT_KPROBE: Hook =
-    Hook { programs: &["rt_al_kwait_out", "rt_al_kwait_in"], source: Source::Kprobe, ..WAIT };
+pub const WAIT_KPROBE: AllocHook = AllocHook {
+    programs: &["rt_al_kwait_out", "rt_al_kwait_in"],
+    source: FigureSource::Kprobe,
+    ..WAIT
+};
 
 const fn tracepoint(
     programs: &'static [&'static str],
     figures: &'static [&'static str],
     gives: &'static str,
-) -> Hook {
-    Hook { programs, functions: &[], source: Source::Tracepoint, figures, gives }
+) -> AllocHook {
+    AllocHook { programs, functions: &[], source: FigureSource::Tracepoint, figures, gives }
 }
 
 /// Functions of ext4 that a plan may hook.

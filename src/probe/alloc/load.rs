@@ -10,9 +10,9 @@ use libbpf_rs::skel::Skel as _;
 use super::facts::AllocFacts;
 use super::plan::{AllocPlan, plan};
 use super::skel::{RaidtraceAllocSkel, RaidtraceAllocSkelBuilder};
-use crate::analysis::alloc::{AllocTaskKey, Share, Source};
+use crate::analysis::alloc::{AllocShare, AllocTaskKey, FigureSource};
 use crate::probe::log::collect;
-use crate::probe::object::{self, NO_SETTINGS, Planned as _, Refused, accepted};
+use crate::probe::object::{self, NO_SETTINGS, PlanError, Planned as _, accepted};
 use crate::probe::overhead::Meter;
 
 /// Maximum number of filesystems traced at once.
@@ -35,7 +35,7 @@ pub struct AllocProbe {
 #[derive(Debug)]
 pub(super) struct Idle {
     pub(super) since: Instant,
-    pub(super) then: HashMap<AllocTaskKey, Share>,
+    pub(super) then: HashMap<AllocTaskKey, AllocShare>,
 }
 
 impl Default for Idle {
@@ -64,7 +64,7 @@ impl AllocProbe {
         }
         let devs = &devs[..devs.len().min(FILESYSTEMS)];
         let (skel, links) = accepted(&mut plan, |plan| {
-            let mut skel = load(plan, facts, devs, cpus).map_err(Refused::Load)?;
+            let mut skel = load(plan, facts, devs, cpus).map_err(PlanError::Load)?;
             let links = attach(&mut skel, plan)?;
             Ok((skel, links))
         })?;
@@ -98,7 +98,7 @@ impl AllocProbe {
     }
 
     /// Source of each figure, by its field name in `analysis::alloc::Counts` or `AllocCounters`.
-    pub fn sources(&self) -> BTreeMap<&'static str, Source> {
+    pub fn sources(&self) -> BTreeMap<&'static str, FigureSource> {
         self.plan.sources()
     }
 
@@ -129,14 +129,14 @@ fn load(
 fn attach(
     skel: &mut RaidtraceAllocSkel<'static>,
     plan: &AllocPlan,
-) -> Result<Vec<(&'static str, Link)>, Refused> {
+) -> Result<Vec<(&'static str, Link)>, PlanError> {
     let mut links = Vec::new();
     for name in plan.names() {
         // The hooks that count groups are attached before the first request is counted.
         if name == "rt_al_request" && plan.counts_groups() {
             set_hooked(skel, true);
         }
-        links.push(object::attach(skel.object(), name).map_err(|e| Refused::Attach(name, e))?);
+        links.push(object::attach(skel.object(), name).map_err(|e| PlanError::Attach(name, e))?);
     }
     Ok(links)
 }

@@ -7,7 +7,7 @@ mod load;
 mod plan;
 mod read;
 
-pub use facts::{AllocFacts, Function};
+pub use facts::{AllocFacts, FunctionHooks};
 pub(super) use hooks::functions;
 pub use load::AllocProbe;
 pub use plan::{AllocPlan, plan};

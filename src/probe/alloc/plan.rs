@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use super::facts::AllocFacts;
-use super::hooks::{GROUPS, GROUPS_BY_INFO, Hook, TRACEPOINTS, WAIT, WAIT_FUNCTION, WAIT_KPROBE};
-use crate::analysis::alloc::Source;
+use super::hooks::{
+    AllocHook, GROUPS, GROUPS_BY_INFO, TRACEPOINTS, WAIT, WAIT_FUNCTION, WAIT_KPROBE,
+};
+use crate::analysis::alloc::FigureSource;
 use crate::probe::btf::NO_TYPES;
 use crate::probe::object::Planned;
 
@@ -13,13 +15,13 @@ use crate::probe::object::Planned;
 pub struct AllocPlan {
     /// Hooks in order of attachment: groups before requests, so that each counted request has its
     /// groups counted.
-    pub hooks: Vec<&'static Hook>,
+    pub hooks: Vec<&'static AllocHook>,
     /// Kprobes that replace a refused hook.
-    pub instead: Vec<&'static Hook>,
+    pub instead: Vec<&'static AllocHook>,
     /// Figures that this kernel cannot give, one line each.
     pub notes: Vec<String>,
     /// Replaced hooks, with the refused program and the reason.
-    refused: Vec<(&'static Hook, String)>,
+    refused: Vec<(&'static AllocHook, String)>,
 }
 
 /// Selects the hooks.
@@ -61,7 +63,7 @@ pub fn plan(facts: &AllocFacts) -> Result<AllocPlan, String> {
 
 impl AllocPlan {
     /// Adds a note on the figures that are missing without a hook.
-    fn lacks(&mut self, hook: &Hook, why: &str) {
+    fn lacks(&mut self, hook: &AllocHook, why: &str) {
         self.notes.push(format!("no {}: {why}", hook.gives));
     }
 
@@ -115,12 +117,12 @@ impl AllocPlan {
 
     /// Source of each figure. The source of a figure of several hooks is the most expensive one, or
     /// none if a hook is missing.
-    pub fn sources(&self) -> BTreeMap<&'static str, Source> {
+    pub fn sources(&self) -> BTreeMap<&'static str, FigureSource> {
         let all = TRACEPOINTS.iter().map(|(_, _, hook)| hook);
         let mut sources = BTreeMap::new();
         for kind in all.chain([&GROUPS, &WAIT]) {
             let here = self.hooks.iter().find(|h| h.figures == kind.figures);
-            let source = here.map_or(Source::None, |h| h.source);
+            let source = here.map_or(FigureSource::None, |h| h.source);
             for figure in kind.figures {
                 let sum = sources.entry(*figure).or_insert(source);
                 *sum = (*sum).max(source);
@@ -137,12 +139,12 @@ impl Planned for AllocPlan {
 
     /// Drops the hook of the program, or replaces it by kprobes.
     fn without(&mut self, program: &str, why: &str) -> bool {
-        let has = |h: &&Hook| h.programs.contains(&program);
+        let has = |h: &&AllocHook| h.programs.contains(&program);
         let Some(at) = self.hooks.iter().position(has) else {
             return false;
         };
         let gone = self.hooks[at];
-        let same = |h: &'static Hook| h.figures == gone.figures;
+        let same = |h: &'static AllocHook| h.figures == gone.figures;
         let refusal = format!("{program} ({why})");
         if let Some(other) = self.instead.iter().position(|h| same(h)) {
             self.hooks[at] = self.instead.remove(other);
@@ -159,11 +161,12 @@ impl Planned for AllocPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::facts::Function;
+    use super::super::facts::FunctionHooks;
     use super::super::hooks::functions;
-    use super::{AllocFacts, Planned as _, Source, TRACEPOINTS, WAIT_FUNCTION, plan};
+    use super::{AllocFacts, FigureSource, Planned as _, TRACEPOINTS, WAIT_FUNCTION, plan};
 
-    const HOOKABLE: Function = Function { typed: true, traceable: Some(true), symbol: true };
+    const HOOKABLE: FunctionHooks =
+        FunctionHooks { typed: true, traceable: Some(true), symbol: true };
 
     fn modern() -> AllocFacts {
         AllocFacts {
@@ -189,10 +192,10 @@ mod tests {
         assert_eq!(plan.names().len(), 8 + 6 + 2);
         assert!(plan.by_scan());
         let sources = plan.sources();
-        assert!(sources.values().all(|s| *s != Source::None));
-        assert_eq!(sources["looked"], Source::Fentry);
-        assert_eq!(sources["groups"], Source::Fentry);
-        assert_eq!(sources["criteria"], Source::Tracepoint);
+        assert!(sources.values().all(|s| *s != FigureSource::None));
+        assert_eq!(sources["looked"], FigureSource::Fentry);
+        assert_eq!(sources["groups"], FigureSource::Fentry);
+        assert_eq!(sources["criteria"], FigureSource::Tracepoint);
     }
 
     #[test]
@@ -211,7 +214,7 @@ mod tests {
         assert!(plan.notes.is_empty() && plan.counts_groups() && !plan.by_scan());
         assert!(plan.names().contains(&"rt_al_info"));
         assert!(!plan.names().contains(&"rt_al_scan"));
-        assert_eq!(plan.sources()["looked"], Source::Fentry);
+        assert_eq!(plan.sources()["looked"], FigureSource::Fentry);
     }
 
     #[test]
@@ -222,7 +225,7 @@ mod tests {
             facts.functions.get_mut(name).unwrap().traceable = Some(false);
             let plan = plan(&facts).unwrap();
             assert!(!plan.counts_groups() && plan.notes[0].contains(name), "{name}");
-            assert_eq!(plan.sources()["looked"], Source::None);
+            assert_eq!(plan.sources()["looked"], FigureSource::None);
         }
     }
 
@@ -231,16 +234,16 @@ mod tests {
         let mut plan = plan(&modern()).unwrap();
         assert!(plan.without("rt_al_wait_in", "EPERM"));
         assert!(plan.notes.is_empty());
-        assert_eq!(plan.sources()["looked"], Source::Fentry);
-        assert_eq!(plan.sources()["waits"], Source::Kprobe);
+        assert_eq!(plan.sources()["looked"], FigureSource::Fentry);
+        assert_eq!(plan.sources()["waits"], FigureSource::Kprobe);
         assert!(plan.without("rt_al_kwait_in", "ENOENT"));
         assert!(plan.notes[0].contains("rt_al_wait_in (EPERM) and rt_al_kwait_in (ENOENT)"));
-        assert_eq!(plan.sources()["waits"], Source::None);
+        assert_eq!(plan.sources()["waits"], FigureSource::None);
         assert!(plan.without("rt_al_scan", "EPERM") && !plan.counts_groups());
         for figure in ["looked", "refused", "reasons", "groups", "calls"] {
-            assert_eq!(plan.sources()[figure], Source::None, "{figure}");
+            assert_eq!(plan.sources()[figure], FigureSource::None, "{figure}");
         }
-        assert_eq!(plan.sources()["searches"], Source::Tracepoint);
+        assert_eq!(plan.sources()["searches"], FigureSource::Tracepoint);
         assert!(!plan.without("rt_al_scan", "EPERM"));
     }
 
@@ -253,7 +256,7 @@ mod tests {
         assert!(kprobe.instead.is_empty());
         facts.functions.remove(WAIT_FUNCTION);
         let none = plan(&facts).unwrap();
-        assert_eq!(none.sources()["waits"], Source::None);
+        assert_eq!(none.sources()["waits"], FigureSource::None);
         assert!(none.notes[0].contains("inlined"));
         // The list of functions may be unreadable.
         facts = modern();
@@ -267,8 +270,8 @@ mod tests {
     fn latency_needs_both_tracepoints() {
         let mut plan = plan(&modern()).unwrap();
         plan.without("rt_al_allocate", "EINVAL");
-        assert_eq!(plan.sources()["latency"], Source::None);
-        assert_eq!(plan.sources()["requests"], Source::Tracepoint);
+        assert_eq!(plan.sources()["latency"], FigureSource::None);
+        assert_eq!(plan.sources()["requests"], FigureSource::Tracepoint);
     }
 
     #[test]
@@ -277,14 +280,14 @@ mod tests {
         let facts = AllocFacts { ext4: false, ..modern() };
         let plan = plan(&facts).unwrap();
         assert!(plan.hooks.is_empty() && plan.notes.len() == 1);
-        assert!(plan.sources().values().all(|s| *s == Source::None));
+        assert!(plan.sources().values().all(|s| *s == FigureSource::None));
     }
 
     #[test]
     fn back_off_drops_only_the_group_hook() {
         let mut plan = plan(&modern()).unwrap();
         assert!(plan.back_off().contains(&"rt_al_scan"));
-        assert_eq!(plan.sources()["looked"], Source::None);
+        assert_eq!(plan.sources()["looked"], FigureSource::None);
         assert!(plan.notes[0].contains("too many"));
         assert!(plan.back_off().is_empty());
         assert_eq!(plan.names().len(), 8 + 2);

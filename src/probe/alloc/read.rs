@@ -8,7 +8,7 @@ use libbpf_rs::skel::Skel as _;
 use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::{AllocProbe, Idle};
-use crate::analysis::alloc::{AllocCounters, AllocTaskKey, Counts, Share};
+use crate::analysis::alloc::{AllocCounters, AllocShare, AllocTaskKey, Counts};
 use crate::analysis::hist::Hist;
 use crate::probe::clock::monotonic_ns;
 use crate::probe::entries::{file_id, per_cpu, text};
@@ -152,8 +152,8 @@ impl AllocProbe {
 
 /// Tasks that have done nothing since `then`.
 fn idle(
-    now: &BTreeMap<AllocTaskKey, (Share, Vec<u8>)>,
-    then: &HashMap<AllocTaskKey, Share>,
+    now: &BTreeMap<AllocTaskKey, (AllocShare, Vec<u8>)>,
+    then: &HashMap<AllocTaskKey, AllocShare>,
 ) -> Vec<AllocTaskKey> {
     now.iter()
         .filter(|(task, (share, _))| then.get(task) == Some(share))
@@ -170,8 +170,8 @@ fn task_of(key: &rt_alloc_task_key) -> AllocTaskKey {
     AllocTaskKey { dev: key.dev, pid: key.pid }
 }
 
-fn share_of(share: &rt_alloc_share) -> Share {
-    Share {
+fn share_of(share: &rt_alloc_share) -> AllocShare {
+    AllocShare {
         requests: share.requests,
         blocks: share.blocks,
         nanoseconds: share.nanoseconds,
@@ -212,19 +212,19 @@ fn add(sum: &mut Counts, alloc: &rt_alloc) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::alloc::{CRITERIA, GROUPS_BUCKETS, Refused};
+    use crate::analysis::alloc::{CRITERIA, GROUPS_BUCKETS, GroupRefusal};
 
     #[test]
     fn the_structures_have_room_for_the_model() {
         let wire = rt_alloc::default();
         assert!(wire.groups.len() >= GROUPS_BUCKETS);
-        assert!(wire.criteria.len() >= CRITERIA && wire.reasons.len() >= Refused::ALL.len());
+        assert!(wire.criteria.len() >= CRITERIA && wire.reasons.len() >= GroupRefusal::ALL.len());
     }
 
     #[test]
     fn only_idle_tasks_are_dropped() {
         let task = |pid| AllocTaskKey { dev: 1, pid };
-        let share = |looked| Share { requests: 1, looked, ..Share::default() };
+        let share = |looked| AllocShare { requests: 1, looked, ..AllocShare::default() };
         let now = [(1, 5), (2, 6), (3, 5)].map(|(p, l)| (task(p), (share(l), Vec::new())));
         let then = [(1, 5), (2, 5)].map(|(p, l)| (task(p), share(l)));
         assert_eq!(idle(&now.into_iter().collect(), &then.into_iter().collect()), [task(1)]);

@@ -1,7 +1,8 @@
 //! Events built by hand in the format of the BPF programs.
 
 use super::{
-    Completed, Event, PART, REQUEST, RUN_SHIFT, RUNS_SENT, Run, SUBMISSION, decode, in_order, size,
+    Completed, Event, OriginRun, PART, REQUEST, RUN_SHIFT, RUNS_SENT, SUBMISSION, decode, in_order,
+    size,
 };
 use crate::origin::{Op, Origin};
 use crate::probe::drain::by_position;
@@ -34,7 +35,7 @@ fn a_request_and_its_runs() {
         panic!("{events:?}");
     };
     assert_eq!((first.member, first.runs, first.part), (3, Some(2), false));
-    let run = |origin, bytes| Run { origin, bytes };
+    let run = |origin, bytes| OriginRun { origin, bytes };
     assert_eq!(one, run(Origin::Journal, 512));
     assert_eq!(two, run(Origin::FileData, u32::MAX - 511));
     events.clear();

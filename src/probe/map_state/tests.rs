@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 
-use super::{MEMBERS_LEAST, MEMBERS_MOST, MapState, SLOTS_MOST, Spare, Write, slots, watched};
+use super::{MEMBERS_LEAST, MEMBERS_MOST, MapEntry, MapState, SLOTS_MOST, Spare, slots, watched};
 use crate::address::MemberSector;
 use crate::machine::{Array, Member};
 use crate::probe::tables::Tables;
@@ -26,11 +26,11 @@ impl Maps {
         }
     }
 
-    fn write(&mut self, write: &Write) {
+    fn write(&mut self, write: &MapEntry) {
         match *write {
-            Write::Member(at, member) => drop(self.members.insert(at, member)),
-            Write::Dev(at, dev) => drop(self.devs.insert(at, dev)),
-            Write::Index(at, entry) => drop(self.index.insert(at, entry)),
+            MapEntry::Member(at, member) => drop(self.members.insert(at, member)),
+            MapEntry::Dev(at, dev) => drop(self.devs.insert(at, dev)),
+            MapEntry::Index(at, entry) => drop(self.index.insert(at, entry)),
         }
     }
 

@@ -1,10 +1,10 @@
 use super::super::md::Md;
-use super::{Dirtied, Facts, Need, Planned as _, plan};
+use super::{DirtiedCounting, KernelFacts, Need, Planned as _, plan};
 use crate::probe::fields::LOST;
 use crate::probe::shadows::{SHADOWED, is_shadow};
 use crate::probe::symbols::EXPECTED;
 
-const MODERN: Facts = Facts {
+const MODERN: KernelFacts = KernelFacts {
     btf: true,
     rq_issue: Some(1),
     rq_complete: Some(3),
@@ -64,12 +64,12 @@ const PLAIN: Need = Need {
     quota: false,
     ext4: false,
     xfs: false,
-    dirtied: Dirtied::No,
+    dirtied: DirtiedCounting::No,
     journals: false,
     nothing: false,
 };
 
-fn names(facts: &Facts) -> Vec<&'static str> {
+fn names(facts: &KernelFacts) -> Vec<&'static str> {
     plan(facts, PLAIN).unwrap().programs.iter().map(|c| c.program).collect()
 }
 
@@ -91,17 +91,17 @@ fn a_modern_kernel_gets_everything_and_no_notes() {
 
 #[test]
 fn unknown_waiters_are_noted() {
-    let plan = plan(&Facts { wait_end_io: 0, ..MODERN }, PLAIN).unwrap();
+    let plan = plan(&KernelFacts { wait_end_io: 0, ..MODERN }, PLAIN).unwrap();
     assert_eq!(plan.notes.len(), 1);
     assert!(plan.notes[0].contains("bio_wait_end_io"), "{:?}", plan.notes);
 }
 
 #[test]
 fn simple_direct_reads_without_their_pool_are_noted() {
-    let notes = |facts: &Facts| plan(facts, PLAIN).unwrap().notes.join("; ");
-    let hidden = Facts { dio_simple_pool: u64::MAX, ..MODERN };
+    let notes = |facts: &KernelFacts| plan(facts, PLAIN).unwrap().notes.join("; ");
+    let hidden = KernelFacts { dio_simple_pool: u64::MAX, ..MODERN };
     assert!(notes(&hidden).contains("iomap_dio_simple_pool"), "{}", notes(&hidden));
-    let older = Facts { dio_simple: false, dio_simple_pool: 0, ..MODERN };
+    let older = KernelFacts { dio_simple: false, dio_simple_pool: 0, ..MODERN };
     assert_eq!(notes(&older), "");
 }
 
@@ -115,7 +115,7 @@ fn stripes_need_the_md_submit_program() {
 
 #[test]
 fn shadow_programs_follow_their_programs() {
-    let facts = Facts { preemptible: true, ..MODERN };
+    let facts = KernelFacts { preemptible: true, ..MODERN };
     let names = names(&facts);
     for first in ["rt_rq_issue", "rt_bio_queue"] {
         let at = |name: &str| names.iter().position(|n| *n == name);
@@ -128,7 +128,7 @@ fn shadow_programs_follow_their_programs() {
 /// first program again.
 #[test]
 fn every_program_that_can_be_skipped_has_a_shadow_program_with_its_name() {
-    let facts = Facts { preemptible: true, several_queues: true, ..MODERN };
+    let facts = KernelFacts { preemptible: true, several_queues: true, ..MODERN };
     let need = Need { stripes: true, md_submits: true, bio_based: true, ..PLAIN };
     let plan = plan(&facts, need).unwrap();
     let shadows = plan.programs.iter().map(|c| c.program);
@@ -141,13 +141,13 @@ fn every_program_that_can_be_skipped_has_a_shadow_program_with_its_name() {
 
 #[test]
 fn completion_shadow_is_not_attached_without_a_multiqueue_disk() {
-    let attached = |facts: &Facts| {
+    let attached = |facts: &KernelFacts| {
         let plan = plan(facts, PLAIN).unwrap();
         let mut found = plan.programs.into_iter();
         found.find(|c| c.program == "rt_rq_complete_2").map(|c| c.attached)
     };
-    let one_queue = Facts { several_queues: false, ..MODERN };
-    let preemptible = Facts { preemptible: true, ..one_queue };
+    let one_queue = KernelFacts { several_queues: false, ..MODERN };
+    let preemptible = KernelFacts { preemptible: true, ..one_queue };
     assert_eq!(
         [MODERN, one_queue, preemptible].map(|f| attached(&f)),
         [Some(true), Some(false), Some(true)]
@@ -156,30 +156,30 @@ fn completion_shadow_is_not_attached_without_a_multiqueue_disk() {
 
 #[test]
 fn dirtied_data_is_hooked_if_wanted_and_permitted() {
-    let programs = |facts: &Facts, dirtied| {
+    let programs = |facts: &KernelFacts, dirtied| {
         let need = Need { ext4: true, dirtied, ..PLAIN };
         let plan = plan(facts, need).unwrap();
         let names = plan.programs.iter().map(|c| c.program);
         let names: Vec<_> = names.filter(|p| p.starts_with("rt_dirty")).collect();
         (names, plan.notes.len())
     };
-    let unhooked = Facts { ftrace: false, ..MODERN };
-    let old = Facts { dirty_folio: None, dirty_page: Some(2), ..MODERN };
-    let untyped = Facts { handle_stats: None, ..MODERN };
+    let unhooked = KernelFacts { ftrace: false, ..MODERN };
+    let old = KernelFacts { dirty_folio: None, dirty_page: Some(2), ..MODERN };
+    let untyped = KernelFacts { handle_stats: None, ..MODERN };
     let (by_handle, by_block) = ("rt_dirty_handle", "rt_dirty_block");
     let (folio, page) = ("rt_dirty_folio", "rt_dirty_page");
     for (facts, dirtied, expected) in [
-        (MODERN, Dirtied::No, (vec![], 0)),
-        (MODERN, Dirtied::Counted, (vec![by_handle, folio], 0)),
-        (MODERN, Dirtied::ByOrigin, (vec![by_block, folio], 0)),
-        (unhooked, Dirtied::Counted, (vec![by_handle, folio], 0)),
-        (unhooked, Dirtied::ByOrigin, (vec![by_handle, folio], 1)),
-        (old, Dirtied::Counted, (vec![by_handle, page], 0)),
-        (untyped, Dirtied::Counted, (vec![folio], 1)),
+        (MODERN, DirtiedCounting::No, (vec![], 0)),
+        (MODERN, DirtiedCounting::Counted, (vec![by_handle, folio], 0)),
+        (MODERN, DirtiedCounting::ByOrigin, (vec![by_block, folio], 0)),
+        (unhooked, DirtiedCounting::Counted, (vec![by_handle, folio], 0)),
+        (unhooked, DirtiedCounting::ByOrigin, (vec![by_handle, folio], 1)),
+        (old, DirtiedCounting::Counted, (vec![by_handle, page], 0)),
+        (untyped, DirtiedCounting::Counted, (vec![folio], 1)),
     ] {
         assert_eq!(programs(&facts, dirtied), expected, "{dirtied:?}");
     }
-    let xfs = Need { xfs: true, dirtied: Dirtied::Counted, ..PLAIN };
+    let xfs = Need { xfs: true, dirtied: DirtiedCounting::Counted, ..PLAIN };
     let plan = plan(&MODERN, xfs).unwrap();
     let dirty = plan.programs.iter().map(|c| c.program).filter(|p| p.starts_with("rt_dirty"));
     assert_eq!(dirty.collect::<Vec<_>>(), [folio], "XFS has no handles of jbd2");
@@ -195,14 +195,14 @@ fn programs_for_a_degraded_array_are_loaded() {
     let whole = Need { stripes: true, ..PLAIN };
     let degraded = Need { bio_based: true, ..whole };
     assert_eq!([PLAIN, whole, degraded].map(of), [None, Some(false), Some(true)]);
-    let old = Facts { bio_complete: None, ..MODERN };
+    let old = KernelFacts { bio_complete: None, ..MODERN };
     let notes = |need| plan(&old, need).unwrap().notes.len();
     assert_eq!([whole, degraded].map(notes), [1, 2], "refused bios; nested arrays");
 }
 
 #[test]
 fn tracepoints_with_two_arguments_select_the_old_variant() {
-    let facts = Facts { bio_queue: Some(2), rq_issue: Some(2), ..MODERN };
+    let facts = KernelFacts { bio_queue: Some(2), rq_issue: Some(2), ..MODERN };
     let names = names(&facts);
     assert!(names.contains(&"rt_bio_queue_q") && names.contains(&"rt_rq_issue_q"));
     assert!(!names.contains(&"rt_rq_issue"));
@@ -210,7 +210,7 @@ fn tracepoints_with_two_arguments_select_the_old_variant() {
 
 #[test]
 fn a_missing_tracepoint_costs_one_feature_and_a_note() {
-    let facts = Facts { bio_queue: None, free_blocks: None, ..MODERN };
+    let facts = KernelFacts { bio_queue: None, free_blocks: None, ..MODERN };
     let plan = plan(&facts, PLAIN).unwrap();
     assert_eq!(plan.programs.len(), 4);
     assert_eq!(plan.notes.len(), 2);
@@ -218,8 +218,8 @@ fn a_missing_tracepoint_costs_one_feature_and_a_note() {
 
 #[test]
 fn without_btf_or_requests_the_error_has_a_remedy() {
-    assert!(plan(&Facts::default(), PLAIN).unwrap_err().contains("CONFIG_DEBUG_INFO_BTF"));
-    let strange = Facts { rq_issue: Some(3), ..MODERN };
+    assert!(plan(&KernelFacts::default(), PLAIN).unwrap_err().contains("CONFIG_DEBUG_INFO_BTF"));
+    let strange = KernelFacts { rq_issue: Some(3), ..MODERN };
     assert!(plan(&strange, PLAIN).unwrap_err().contains("has 3 arguments"));
 }
 
@@ -251,7 +251,7 @@ fn a_missing_field_costs_its_figure_or_stops_with_its_name() {
 /// One tracepoint is removed at a time.
 #[test]
 fn an_absent_tracepoint_costs_its_figure_or_stops_with_its_name() {
-    type Remove = fn(&mut Facts) -> &mut Option<usize>;
+    type Remove = fn(&mut KernelFacts) -> &mut Option<usize>;
     let tracepoints: [(&str, Remove); 9] = [
         ("block_rq_issue", |f| &mut f.rq_issue),
         ("block_rq_complete", |f| &mut f.rq_complete),
@@ -264,7 +264,7 @@ fn an_absent_tracepoint_costs_its_figure_or_stops_with_its_name() {
         ("file data that tasks dirty", |f| &mut f.dirty_folio),
     ];
     let all = Need { bio_based: true, ext4: true, journals: true, ..PLAIN };
-    let all = Need { dirtied: Dirtied::Counted, ..all };
+    let all = Need { dirtied: DirtiedCounting::Counted, ..all };
     assert_eq!(plan(&MODERN, all).unwrap().notes, [""; 0]);
     for (name, remove) in tracepoints {
         let mut facts = MODERN;
@@ -278,7 +278,7 @@ fn an_absent_tracepoint_costs_its_figure_or_stops_with_its_name() {
 fn an_absent_symbol_costs_its_figure() {
     let need = Need { ext4: true, xfs: true, stripes: true, mirrors: true, ..PLAIN };
     for (bit, (name, module, lost)) in EXPECTED.into_iter().enumerate() {
-        let facts = Facts { absent: 1 << bit, ..MODERN };
+        let facts = KernelFacts { absent: 1 << bit, ..MODERN };
         let notes = |need| plan(&facts, need).unwrap().notes;
         let note = notes(need).join("; ");
         assert!(note.contains(name) && note.contains(lost) && note.contains(module), "{note}");
@@ -290,7 +290,7 @@ fn an_absent_symbol_costs_its_figure() {
 #[test]
 fn waits_for_a_journal_need_the_types_of_jbd2() {
     let need = Need { ext4: true, journals: true, ..PLAIN };
-    let found = |facts: &Facts, need: Need| {
+    let found = |facts: &KernelFacts, need: Need| {
         let plan = plan(facts, need).unwrap();
         let programs = plan.programs.iter().map(|c| c.program);
         let all = ["rt_checkpoint", "rt_checkpoint_done", "rt_log_tail"];
@@ -298,41 +298,41 @@ fn waits_for_a_journal_need_the_types_of_jbd2() {
     };
     assert_eq!(found(&MODERN, need), (3, String::new()));
     assert_eq!(found(&MODERN, PLAIN), (0, String::new()));
-    let untyped = Facts { checkpoint_stats: None, ..MODERN };
+    let untyped = KernelFacts { checkpoint_stats: None, ..MODERN };
     let (programs, note) = found(&untyped, need);
     assert!(programs == 0 && note.contains("no waits for room in a journal"), "{note}");
-    let module = Facts { jbd2_module_btf: true, ..untyped };
+    let module = KernelFacts { jbd2_module_btf: true, ..untyped };
     assert_eq!(found(&module, need), (3, String::new()));
 }
 
 #[test]
 fn a_topology_only_session_loads_nothing() {
     let need = Need { nothing: true, ..PLAIN };
-    let plan = plan(&Facts { btf: true, ..Facts::default() }, need).unwrap();
+    let plan = plan(&KernelFacts { btf: true, ..KernelFacts::default() }, need).unwrap();
     assert!(plan.programs.is_empty() && plan.notes.is_empty());
 }
 
 #[test]
 fn xfs_blocks_of_unknown_kind_give_a_note() {
-    let notes = |facts: &Facts| {
+    let notes = |facts: &KernelFacts| {
         let need = Need { xfs: true, ..PLAIN };
         plan(facts, need).unwrap().notes
     };
     assert_eq!(notes(&MODERN), [""; 0]);
-    let hidden = Facts { xfs_buf_end: u64::MAX, ..MODERN };
+    let hidden = KernelFacts { xfs_buf_end: u64::MAX, ..MODERN };
     assert!(notes(&hidden)[0].contains("XFS"), "{:?}", notes(&hidden));
-    let untyped = Facts { xfs_types: false, ..MODERN };
+    let untyped = KernelFacts { xfs_types: false, ..MODERN };
     assert!(notes(&untyped)[0].contains("types of XFS"));
     assert!(plan(&untyped, PLAIN).unwrap().notes.is_empty());
 }
 
 #[test]
 fn freed_blocks_of_xfs_are_forgotten_if_its_types_are_known() {
-    let freed = |facts: &Facts, xfs| {
+    let freed = |facts: &KernelFacts, xfs| {
         let plan = plan(facts, Need { xfs, ..PLAIN }).unwrap();
         plan.programs.iter().any(|c| c.program == "rt_xfs_freed")
     };
     assert!(freed(&MODERN, true) && !freed(&MODERN, false));
-    let untyped = Facts { xfs_types: false, ..MODERN };
+    let untyped = KernelFacts { xfs_types: false, ..MODERN };
     assert!(!freed(&untyped, true));
 }

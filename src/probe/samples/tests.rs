@@ -1,8 +1,8 @@
 use std::io::Error;
 
-use super::{BUFFER, FRAMES, RECORD, Sample, Stack, Wire as _, buffer, explain, rt_sample};
+use super::{BUFFER, CpuSample, FRAMES, RECORD, RawStack, Wire as _, buffer, explain, rt_sample};
 
-fn decode(bytes: &[u8]) -> Option<Sample> {
+fn decode(bytes: &[u8]) -> Option<CpuSample> {
     let mut samples = Vec::new();
     super::decode(bytes, &mut samples)?;
     samples.pop()
@@ -21,13 +21,13 @@ fn a_sample_has_all_its_frames() {
     assert_eq!(decode(&bytes), None);
     bytes.extend(20u64.bytes());
     let sample = decode(&bytes).unwrap();
-    assert_eq!(sample.stack, Stack::Kernel(vec![10, 20]));
+    assert_eq!(sample.stack, RawStack::Kernel(vec![10, 20]));
     assert_eq!((sample.cpu, sample.pid, sample.tgid), (3, 7, 6));
     assert_eq!(sample.comm, b"a;b");
     let user = decode(&wire(0, super::USER)).unwrap();
-    assert_eq!(user.stack, Stack::User);
+    assert_eq!(user.stack, RawStack::User);
     let none = decode(&wire(0, super::NO_STACK)).unwrap();
-    assert_eq!(none.stack, Stack::Unknown);
+    assert_eq!(none.stack, RawStack::Unknown);
 }
 
 #[test]

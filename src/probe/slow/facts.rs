@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use libbpf_rs::btf::BtfKind;
 
-use super::hooks::{On, points};
+use super::hooks::{HookPoint, points};
 use crate::machine::tracefs;
 use crate::probe::btf::Btf;
 
@@ -72,11 +72,11 @@ impl SlowFacts {
         let traceable = tracefs::traceable(is_function);
         for on in points() {
             match *on {
-                On::AtLeast(name, _) | On::Exactly(name, _) => {
+                HookPoint::AtLeast(name, _) | HookPoint::Exactly(name, _) => {
                     let found = types.iter().find_map(|t| t.tracepoint_arguments(name));
                     facts.tracepoints.extend(found.map(|n| (name, n)));
                 }
-                On::Function(name) | On::FunctionOf(name, _) => {
+                HookPoint::Function(name) | HookPoint::FunctionOf(name, _) => {
                     let found = types
                         .iter()
                         .find_map(|t| t.function_arguments(name))

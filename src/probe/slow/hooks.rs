@@ -1,10 +1,10 @@
 //! BPF programs, their hook points, and the figures that they give.
 
-use On::{AtLeast, Exactly, Function, FunctionOf};
+use HookPoint::{AtLeast, Exactly, Function, FunctionOf};
 
 /// Hook point of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum On {
+pub enum HookPoint {
     /// A tracepoint with at least this number of arguments.
     AtLeast(&'static str, usize),
     /// A tracepoint with exactly this number of arguments.
@@ -14,7 +14,7 @@ pub enum On {
     FunctionOf(&'static str, usize),
 }
 
-impl On {
+impl HookPoint {
     /// Name of the function; `None` for a tracepoint.
     pub fn function(&self) -> Option<&'static str> {
         match *self {
@@ -26,7 +26,7 @@ impl On {
 
 /// Filesystem whose operations a program traces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum TracedFs {
     /// Any: the program does not depend on a filesystem.
     Any,
     /// ext2, ext3 and ext4.
@@ -36,15 +36,15 @@ pub enum Of {
 
 /// Programs that are useful only together.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Hook {
+pub struct SlowHook {
     /// C names, in order of attachment: the end of an operation before its start.
     pub programs: &'static [&'static str],
     /// Hook points. All are needed.
-    pub on: &'static [On],
+    pub on: &'static [HookPoint],
     /// Figures that are missing without the programs.
     pub gives: &'static str,
     /// Filesystem without which the programs are not loaded.
-    pub of: Of,
+    pub of: TracedFs,
     /// True if the operations of the filesystem cannot be traced without the programs.
     pub required: bool,
     /// True if a missing hook gives no note, because another hook gives the same figures on other
@@ -52,24 +52,28 @@ pub struct Hook {
     pub silent: bool,
 }
 
-const fn hook(programs: &'static [&'static str], on: &'static [On], gives: &'static str) -> Hook {
-    Hook { programs, on, gives, of: Of::Any, required: false, silent: false }
+const fn hook(
+    programs: &'static [&'static str],
+    on: &'static [HookPoint],
+    gives: &'static str,
+) -> SlowHook {
+    SlowHook { programs, on, gives, of: TracedFs::Any, required: false, silent: false }
 }
 
-const fn required(hook: Hook) -> Hook {
-    Hook { required: true, ..hook }
+const fn required(hook: SlowHook) -> SlowHook {
+    SlowHook { required: true, ..hook }
 }
 
-const fn silent(hook: Hook) -> Hook {
-    Hook { silent: true, ..hook }
+const fn silent(hook: SlowHook) -> SlowHook {
+    SlowHook { silent: true, ..hook }
 }
 
-const fn ext4(hook: Hook) -> Hook {
-    Hook { of: Of::Ext4, ..hook }
+const fn ext4(hook: SlowHook) -> SlowHook {
+    SlowHook { of: TracedFs::Ext4, ..hook }
 }
 
-const fn xfs(hook: Hook) -> Hook {
-    Hook { of: Of::Xfs, ..hook }
+const fn xfs(hook: SlowHook) -> SlowHook {
+    SlowHook { of: TracedFs::Xfs, ..hook }
 }
 
 /// Figures that either of two hooks gives.
@@ -87,7 +91,7 @@ pub const ORDERED: &str = "files whose ordered data a commit waits for";
 pub const UNENDED: &str = "rt_slow_unended";
 
 /// All hooks, in order of attachment.
-pub const HOOKS: [Hook; 34] = [
+pub const HOOKS: [SlowHook; 34] = [
     required(hook(
         &["rt_slow_waking", "rt_slow_switch"],
         &[AtLeast("sched_waking", 1), AtLeast("sched_switch", 3)],
@@ -263,6 +267,6 @@ pub const HOOKS: [Hook; 34] = [
     ))),
 ];
 
-pub fn points() -> impl Iterator<Item = &'static On> {
+pub fn points() -> impl Iterator<Item = &'static HookPoint> {
     HOOKS.iter().flat_map(|hook| hook.on)
 }

@@ -17,7 +17,7 @@ use crate::contract;
 use crate::machine::symbols::{self, Symbols};
 use crate::probe::log::collect;
 use crate::probe::md::Md;
-use crate::probe::object::{self, NO_SETTINGS, Planned as _, Refused, accepted};
+use crate::probe::object::{self, NO_SETTINGS, PlanError, Planned as _, accepted};
 use crate::probe::overhead::Meter;
 use crate::probe::ring::Ring;
 use crate::probe::wire::Wire as _;
@@ -31,7 +31,7 @@ const LATE_STARTS: &str = "reads and writes are those of asynchronous direct IO,
 
 /// Role of a block device in the trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Device {
+pub struct TracedDevice {
     /// An ext2, ext3 or ext4, whose operations and commits are traced.
     pub ext4: bool,
     /// An XFS, whose operations are traced.
@@ -44,7 +44,7 @@ pub struct Device {
     pub disk: bool,
 }
 
-impl Device {
+impl TracedDevice {
     /// True if its operations are traced.
     pub fn is_filesystem(self) -> bool {
         self.ext4 || self.xfs
@@ -72,7 +72,7 @@ pub struct SlowProbe {
     pub(super) notes: Vec<String>,
     /// Filesystems for which the programs were planned.
     planned: Filesystems,
-    devices: BTreeMap<u32, Device>,
+    devices: BTreeMap<u32, TracedDevice>,
     _links: Vec<(&'static str, Link)>,
 }
 
@@ -83,18 +83,18 @@ impl SlowProbe {
     /// # Errors
     ///
     /// The kernel lacks a required tracepoint, or refuses the maps.
-    pub fn start(devices: &BTreeMap<u32, Device>, threshold: Duration) -> Result<Self> {
+    pub fn start(devices: &BTreeMap<u32, TracedDevice>, threshold: Duration) -> Result<Self> {
         collect();
         let of = filesystems(devices);
         let facts = SlowFacts::gather(of);
         let mut plan = plan(&facts, of).map_err(anyhow::Error::msg)?;
         let (mut skel, links) = accepted(&mut plan, |plan| {
-            let mut skel = load(plan, &facts, threshold).map_err(Refused::Load)?;
-            insert(&mut skel, devices).map_err(Refused::Other)?;
+            let mut skel = load(plan, &facts, threshold).map_err(PlanError::Load)?;
+            insert(&mut skel, devices).map_err(PlanError::Other)?;
             let mut links = Vec::new();
             for name in plan.names().into_iter().filter(|name| *name != UNENDED) {
                 links.push(
-                    object::attach(skel.object(), name).map_err(|e| Refused::Attach(name, e))?,
+                    object::attach(skel.object(), name).map_err(|e| PlanError::Attach(name, e))?,
                 );
             }
             Ok((skel, links))
@@ -138,7 +138,7 @@ impl SlowProbe {
     ///
     /// # Errors
     /// The map has no room for the devices.
-    pub fn set_devices(&mut self, devices: &BTreeMap<u32, Device>) -> Result<()> {
+    pub fn set_devices(&mut self, devices: &BTreeMap<u32, TracedDevice>) -> Result<()> {
         for gone in self.devices.keys().filter(|d| !devices.contains_key(d)) {
             self.skel.maps.rt_slow_devices.delete(gone.bytes())?;
         }
@@ -148,13 +148,13 @@ impl SlowProbe {
     }
 
     /// True if the programs were planned for the filesystems of these devices.
-    pub fn covers(&self, devices: &BTreeMap<u32, Device>) -> bool {
+    pub fn covers(&self, devices: &BTreeMap<u32, TracedDevice>) -> bool {
         let needed = filesystems(devices);
         (!needed.ext4 || self.planned.ext4) && (!needed.xfs || self.planned.xfs)
     }
 
     /// Traced devices.
-    pub fn devices(&self) -> &BTreeMap<u32, Device> {
+    pub fn devices(&self) -> &BTreeMap<u32, TracedDevice> {
         &self.devices
     }
 
@@ -164,11 +164,11 @@ impl SlowProbe {
     }
 }
 
-fn filesystems(devices: &BTreeMap<u32, Device>) -> Filesystems {
+fn filesystems(devices: &BTreeMap<u32, TracedDevice>) -> Filesystems {
     Filesystems { ext4: devices.values().any(|d| d.ext4), xfs: devices.values().any(|d| d.xfs) }
 }
 
-fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, Device>) -> Result<()> {
+fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, TracedDevice>) -> Result<()> {
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
         bss.rt_slow_bio_based = u64::from(devices.values().any(|d| d.bio_based));
         // The kernel loads raid456 when an array that needs it is assembled. Without its types,

@@ -10,7 +10,7 @@ mod read;
 mod unended;
 
 pub use facts::{Filesystems, SlowFacts};
-pub use load::{Device, SlowProbe};
+pub use load::{SlowProbe, TracedDevice};
 pub use plan::{SlowPlan, plan};
 pub use unended::{DESCRIBED, Unended, asleep};
 

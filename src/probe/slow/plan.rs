@@ -2,7 +2,8 @@
 
 use super::facts::{Filesystems, SlowFacts};
 use super::hooks::{
-    ASYNC, ASYNC_STARTS, CREATE, HOOKS, Hook, IO, ORDERED, Of, On, READS_AND_WRITES,
+    ASYNC, ASYNC_STARTS, CREATE, HOOKS, HookPoint, IO, ORDERED, READS_AND_WRITES, SlowHook,
+    TracedFs,
 };
 use crate::probe::btf::{NO_TYPES, SLEEPING_RING};
 use crate::probe::object::Planned;
@@ -11,7 +12,7 @@ use crate::probe::object::Planned;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct SlowPlan {
     /// Hooks in order of attachment.
-    pub hooks: Vec<&'static Hook>,
+    pub hooks: Vec<&'static SlowHook>,
     /// Figures that this kernel cannot give, one line each.
     pub notes: Vec<String>,
     /// Filesystems whose operations are traced.
@@ -32,10 +33,10 @@ pub fn plan(facts: &SlowFacts, wanted: Filesystems) -> Result<SlowPlan, String> 
     }
     let mut plan = SlowPlan { of: wanted, ..SlowPlan::default() };
     if wanted.ext4 && !facts.typed.ext4 {
-        plan.drop(Of::Ext4, &untyped("ext4 and jbd2", "ext4"))?;
+        plan.drop(TracedFs::Ext4, &untyped("ext4 and jbd2", "ext4"))?;
     }
     if wanted.xfs && !facts.typed.xfs {
-        plan.drop(Of::Xfs, &untyped("XFS", "xfs"))?;
+        plan.drop(TracedFs::Xfs, &untyped("XFS", "xfs"))?;
     }
     for field in &facts.missing {
         plan.notes
@@ -79,21 +80,21 @@ fn untyped(types: &str, module: &str) -> String {
 }
 
 /// Reason why this kernel lacks a hook point; `None` if the kernel has it.
-fn missing(on: &On, facts: &SlowFacts) -> Option<String> {
+fn missing(on: &HookPoint, facts: &SlowFacts) -> Option<String> {
     let arguments = |name: &str| facts.tracepoints.get(name).copied();
     match *on {
-        On::AtLeast(name, least) => match arguments(name) {
+        HookPoint::AtLeast(name, least) => match arguments(name) {
             Some(n) if n >= least => None,
             Some(n) => Some(format!(
                 "the tracepoint {name} has {n} arguments in this kernel, raidtrace expects {least}"
             )),
             None => Some(format!("this kernel has no tracepoint {name}")),
         },
-        On::Exactly(name, n) => (arguments(name) != Some(n))
+        HookPoint::Exactly(name, n) => (arguments(name) != Some(n))
             .then(|| format!("the tracepoint {name} does not have {n} arguments in this kernel")),
-        On::Function(name) => (!facts.functions.contains_key(name))
+        HookPoint::Function(name) => (!facts.functions.contains_key(name))
             .then(|| format!("this kernel has no traceable function {name}")),
-        On::FunctionOf(name, n) => (facts.functions.get(name) != Some(&n))
+        HookPoint::FunctionOf(name, n) => (facts.functions.get(name) != Some(&n))
             .then(|| format!("the function {name} does not have {n} arguments in this kernel")),
     }
 }
@@ -112,11 +113,11 @@ impl SlowPlan {
         hooked < wanted && self.gives(ASYNC) && self.gives(ASYNC_STARTS)
     }
 
-    fn is_wanted(&self, hook: &Hook) -> bool {
+    fn is_wanted(&self, hook: &SlowHook) -> bool {
         match hook.of {
-            Of::Any => true,
-            Of::Ext4 => self.of.ext4,
-            Of::Xfs => self.of.xfs,
+            TracedFs::Any => true,
+            TracedFs::Ext4 => self.of.ext4,
+            TracedFs::Xfs => self.of.xfs,
         }
     }
 
@@ -124,18 +125,19 @@ impl SlowPlan {
     ///
     /// # Errors
     ///
-    /// No other filesystem remains, or the missing part is needed for all of them (`Of::Any`).
-    fn drop(&mut self, of: Of, why: &str) -> Result<(), String> {
+    /// No other filesystem remains, or the missing part is needed for all of them
+    /// (`TracedFs::Any`).
+    fn drop(&mut self, of: TracedFs, why: &str) -> Result<(), String> {
         let (name, rest) = match of {
-            Of::Any => ("", false),
-            Of::Ext4 => ("ext4", self.of.xfs),
-            Of::Xfs => ("XFS", self.of.ext4),
+            TracedFs::Any => ("", false),
+            TracedFs::Ext4 => ("ext4", self.of.xfs),
+            TracedFs::Xfs => ("XFS", self.of.ext4),
         };
         if !rest {
             return Err(format!("slow operations cannot be traced: {why}"));
         }
-        self.of.ext4 &= of != Of::Ext4;
-        self.of.xfs &= of != Of::Xfs;
+        self.of.ext4 &= of != TracedFs::Ext4;
+        self.of.xfs &= of != TracedFs::Xfs;
         self.hooks.retain(|h| h.of != of);
         self.notes.push(format!("no operations of {name}: {why}"));
         Ok(())
@@ -151,7 +153,7 @@ impl Planned for SlowPlan {
 
     /// Drops the hook of the program, and the filesystem whose operations need it.
     fn without(&mut self, program: &str, why: &str) -> bool {
-        let has = |h: &&Hook| h.programs.contains(&program);
+        let has = |h: &&SlowHook| h.programs.contains(&program);
         let Some(at) = self.hooks.iter().position(has) else {
             return false;
         };

@@ -12,8 +12,8 @@ use super::load::SlowProbe;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::event::{
-    Commit, Event, Flags, Holder, Kind, LockWait, MemberIo, OffCpu, Operation, Ordered, Purpose,
-    Request, STATES, Sleep, Stack, Task,
+    Commit, CommitReason, Holder, LockWait, MemberIo, OffCpu, Operation, OperationFlags,
+    OperationKind, OrderedFile, Purpose, STATES, SlowEvent, Stack, StackSleeps, Task,
 };
 use crate::analysis::slow::snapshot::{KindSum, SlowLost};
 use crate::contract;
@@ -55,7 +55,7 @@ impl SlowProbe {
     ///
     /// # Errors
     /// The buffer cannot be read, or contains malformed events.
-    pub fn drain(&mut self, events: &mut Vec<Event>) -> Result<()> {
+    pub fn drain(&mut self, events: &mut Vec<SlowEvent>) -> Result<()> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_slow_sent = 0;
         }
@@ -67,11 +67,11 @@ impl SlowProbe {
         Ok(())
     }
 
-    pub(super) fn event(&mut self, raw: Raw) -> Option<Event> {
+    pub(super) fn event(&mut self, raw: Raw) -> Option<SlowEvent> {
         Some(match raw {
-            Raw::Io(b) => Event::MemberIo(io(&b)),
-            Raw::Commit(c) => Event::Commit(Box::new(self.commit(&c))),
-            Raw::Operation(o) => Event::Operation(Box::new(self.operation(&o)?)),
+            Raw::Io(b) => SlowEvent::MemberIo(io(&b)),
+            Raw::Commit(c) => SlowEvent::Commit(Box::new(self.commit(&c))),
+            Raw::Operation(o) => SlowEvent::Operation(Box::new(self.operation(&o)?)),
         })
     }
 
@@ -79,7 +79,7 @@ impl SlowProbe {
     ///
     /// # Errors
     /// The map cannot be read.
-    pub fn sums(&self) -> Result<BTreeMap<Kind, KindSum>> {
+    pub fn sums(&self) -> Result<BTreeMap<OperationKind, KindSum>> {
         let mut all = BTreeMap::new();
         for wire in 0..2 * contract::SLOW_KINDS {
             let Some(kind) = kind(wire % contract::SLOW_KINDS) else { continue };
@@ -148,7 +148,7 @@ impl SlowProbe {
         let used = (off.used as usize).min(off.sleeps.len());
         let mut sleeps = Vec::with_capacity(used);
         for s in &off.sleeps[..used] {
-            sleeps.push(Sleep {
+            sleeps.push(StackSleeps {
                 stack: self.stack(s.stack),
                 count: u32::try_from(s.count).unwrap_or(u32::MAX),
                 ns: s.ns,
@@ -186,7 +186,7 @@ impl SlowProbe {
         let mut add = |function: &str, first_ns: u64, last_ns: u64| {
             let ns = last_ns.saturating_sub(first_ns);
             let stack = Some([Arc::from(function)].into());
-            off.sleeps.push(Sleep { stack, count: 1, ns, first_ns, last_ns });
+            off.sleeps.push(StackSleeps { stack, count: 1, ns, first_ns, last_ns });
         };
         if o.attempt_ns > o.start_ns {
             let direct = flags(o.flags).direct || o.kind != contract::SLOW_READ as u16;
@@ -208,10 +208,10 @@ impl SlowProbe {
         let request = match (c.timer, c.requester) {
             (_, 1..) => {
                 let purpose = self.stack(c.request_stack).and_then(|s| Purpose::from_stack(&s));
-                Request::By(task(c.requester, &c.comm), purpose)
+                CommitReason::By(task(c.requester, &c.comm), purpose)
             }
-            (0, 0) => Request::Unknown,
-            (_, 0) => Request::Timer,
+            (0, 0) => CommitReason::Unknown,
+            (_, 0) => CommitReason::Timer,
         };
         let kept = c.holders.len();
         let held = c.holder_count as usize;
@@ -225,7 +225,7 @@ impl SlowProbe {
                 ns: h.end_ns,
             }
         });
-        let ordered = c.inodes.iter().filter(|i| i.inode != 0).map(|i| Ordered {
+        let ordered = c.inodes.iter().filter(|i| i.inode != 0).map(|i| OrderedFile {
             file: FileId { dev: c.dev, inode: i.inode, generation: i.generation },
             ns: i.wait_ns,
             pages: i.pages,
@@ -277,26 +277,26 @@ pub(super) fn io(b: &rt_slow_io) -> MemberIo {
     }
 }
 
-fn kind(wire: u32) -> Option<Kind> {
+fn kind(wire: u32) -> Option<OperationKind> {
     Some(match wire {
-        contract::SLOW_FSYNC => Kind::Fsync,
-        contract::SLOW_FDATASYNC => Kind::Fdatasync,
-        contract::SLOW_SYNC => Kind::Sync,
-        contract::SLOW_READ => Kind::Read,
-        contract::SLOW_WRITE => Kind::Write,
-        contract::SLOW_FALLOCATE => Kind::Fallocate,
-        contract::SLOW_TRUNCATE => Kind::Truncate,
-        contract::SLOW_RENAME => Kind::Rename,
-        contract::SLOW_UNLINK => Kind::Unlink,
-        contract::SLOW_CREATE => Kind::Create,
-        contract::SLOW_RANGE => Kind::SyncFileRange,
+        contract::SLOW_FSYNC => OperationKind::Fsync,
+        contract::SLOW_FDATASYNC => OperationKind::Fdatasync,
+        contract::SLOW_SYNC => OperationKind::Sync,
+        contract::SLOW_READ => OperationKind::Read,
+        contract::SLOW_WRITE => OperationKind::Write,
+        contract::SLOW_FALLOCATE => OperationKind::Fallocate,
+        contract::SLOW_TRUNCATE => OperationKind::Truncate,
+        contract::SLOW_RENAME => OperationKind::Rename,
+        contract::SLOW_UNLINK => OperationKind::Unlink,
+        contract::SLOW_CREATE => OperationKind::Create,
+        contract::SLOW_RANGE => OperationKind::SyncFileRange,
         _ => return None,
     })
 }
 
-fn flags(wire: u8) -> Flags {
+fn flags(wire: u8) -> OperationFlags {
     let has = |flag: u32| u32::from(wire) & flag != 0;
-    Flags {
+    OperationFlags {
         direct: has(contract::SLOW_DIRECT),
         extends: has(contract::SLOW_EXTENDS),
         unaligned: has(contract::SLOW_UNALIGNED),

@@ -11,7 +11,9 @@ use super::events::Raw;
 use super::hooks::UNENDED;
 use super::load::SlowProbe;
 use super::read::io;
-use crate::analysis::slow::event::{Commit, Event, MemberIo, Operation, Sleep, Stack, State};
+use crate::analysis::slow::event::{
+    Commit, CommitState, MemberIo, Operation, SlowEvent, Stack, StackSleeps,
+};
 use crate::contract;
 use crate::machine::privileges::raised;
 use crate::machine::{Sys, task};
@@ -42,7 +44,7 @@ impl SlowProbe {
     ///
     /// # Errors
     /// The buffer or a map cannot be read.
-    pub fn unended(&mut self, sys: &Sys, events: &mut Vec<Event>) -> Result<Unended> {
+    pub fn unended(&mut self, sys: &Sys, events: &mut Vec<SlowEvent>) -> Result<Unended> {
         let (mut raws, mut found) = (Vec::new(), Unended::default());
         if !self.programs.contains(&UNENDED) {
             return Ok(found);
@@ -67,11 +69,11 @@ impl SlowProbe {
         for raw in raws {
             match raw {
                 Raw::Operation(o) if o.end_ns == 0 => open.push(o),
-                Raw::Commit(c) if c.state_ns[State::Ended as usize] == 0 => {
+                Raw::Commit(c) if c.state_ns[CommitState::Ended as usize] == 0 => {
                     let mut commit = self.commit(&c);
                     // Its thread sleeps since its last change of state.
                     let since = commit.end_ns().unwrap_or(now);
-                    commit.state_ns[State::Ended as usize] = Some(now);
+                    commit.state_ns[CommitState::Ended as usize] = Some(now);
                     commit.off.sleeps.push(asleep(sys, c.pid, since, now));
                     found.commits.push(commit);
                 }
@@ -137,10 +139,10 @@ impl SlowProbe {
 }
 
 /// The current sleep of a task.
-pub fn asleep(sys: &Sys, pid: u32, since: u64, now: u64) -> Sleep {
+pub fn asleep(sys: &Sys, pid: u32, since: u64, now: u64) -> StackSleeps {
     let functions = if sys.has_host_pids() { raised(|| task::stack(sys, pid)) } else { Vec::new() };
     let stack: Stack = functions.iter().map(|f| Arc::from(f.as_str())).collect();
-    Sleep {
+    StackSleeps {
         stack: (!stack.is_empty()).then_some(stack),
         count: 1,
         ns: now.saturating_sub(since),

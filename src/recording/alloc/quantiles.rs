@@ -8,7 +8,7 @@ use crate::analysis::hist::{self, BUCKETS, Hist};
 /// exclusive upper bound and a count.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Quantiles {
+pub(super) struct QuantilesLine {
     p50: u64,
     p99: u64,
     max: u64,
@@ -16,7 +16,7 @@ pub(super) struct Quantiles {
     buckets: Vec<(u64, u32)>,
 }
 
-impl From<&Hist> for Quantiles {
+impl From<&Hist> for QuantilesLine {
     fn from(h: &Hist) -> Self {
         let counts = h.counts().iter().enumerate().filter(|(_, n)| **n > 0);
         Self {
@@ -29,7 +29,7 @@ impl From<&Hist> for Quantiles {
     }
 }
 
-impl Quantiles {
+impl QuantilesLine {
     pub(super) fn hist(self) -> Hist {
         let mut counts = [0u32; BUCKETS];
         for (edge, n) in self.buckets {

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::analysis::alloc::figures::{criterion, is_hooked};
-use crate::analysis::alloc::{AllocSnapshot, CRITERIA, Counts, GROUPS_BUCKETS, Groups, Refused};
+use crate::analysis::alloc::{
+    AllocSnapshot, CRITERIA, Counts, GROUPS_BUCKETS, GroupRefusal, GroupsConsidered,
+};
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -15,12 +17,12 @@ pub(super) struct Searches {
     groups_scanned: u64,
     /// Searches for a locality group's preallocation.
     locality_groups: u64,
-    reached: Vec<Reached>,
+    reached: Vec<CriterionSearches>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Reached {
+pub(super) struct CriterionSearches {
     criterion: usize,
     name: String,
     searches: u64,
@@ -30,7 +32,7 @@ pub(super) struct Reached {
 /// last bucket has no upper bound, so its lower bound is used.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Looked {
+pub(super) struct GroupsLine {
     p50: u64,
     p99: u64,
     max: u64,
@@ -40,14 +42,14 @@ pub(super) struct Looked {
     mb_stats_searches: Option<u64>,
     /// Pairs of the lower bound of a bucket and its number of searches.
     buckets: Vec<(u64, u64)>,
-    criteria: Vec<LookedAt>,
+    criteria: Vec<CriterionGroups>,
     /// Refused groups by reason, if the reason is known.
-    reasons: BTreeMap<Refused, u64>,
+    reasons: BTreeMap<GroupRefusal, u64>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct LookedAt {
+pub(super) struct CriterionGroups {
     criterion: usize,
     name: String,
     looked: u64,
@@ -64,7 +66,7 @@ impl Searches {
             groups_scanned: c.scanned,
             locality_groups: c.locality,
             reached: reached
-                .map(|i| Reached {
+                .map(|i| CriterionSearches {
                     criterion: i,
                     name: criterion(&s.criteria, i),
                     searches: c.criteria[i],
@@ -84,10 +86,10 @@ impl Searches {
     }
 }
 
-impl Looked {
+impl GroupsLine {
     pub(super) fn new(s: &AllocSnapshot, c: &Counts) -> Self {
         let most = |q| {
-            let range = c.groups.quantile(q).map(Groups::range);
+            let range = c.groups.quantile(q).map(GroupsConsidered::range);
             range.map_or(0, |(first, last)| last.unwrap_or(first))
         };
         let counts = c.groups.0.iter().enumerate().filter(|(_, n)| **n > 0);
@@ -98,23 +100,23 @@ impl Looked {
             max: most(1.0),
             count: c.groups.count(),
             mb_stats_searches: (!is_hooked(s, c)).then_some(c.hits),
-            buckets: counts.map(|(i, &n)| (Groups::range(i).0, n)).collect(),
+            buckets: counts.map(|(i, &n)| (GroupsConsidered::range(i).0, n)).collect(),
             criteria: each
                 .filter(|(_, (looked, refused))| **looked > 0 || **refused > 0)
-                .map(|(i, (&looked, &refused))| LookedAt {
+                .map(|(i, (&looked, &refused))| CriterionGroups {
                     criterion: i,
                     name: criterion(&s.criteria, i),
                     looked,
                     refused: is_hooked(s, c).then_some(refused),
                 })
                 .collect(),
-            reasons: Refused::ALL.into_iter().zip(c.reasons).filter(|r| r.1 > 0).collect(),
+            reasons: GroupRefusal::ALL.into_iter().zip(c.reasons).filter(|r| r.1 > 0).collect(),
         }
     }
     pub(super) fn read(&self, c: &mut Counts) {
         c.hits = self.mb_stats_searches.unwrap_or(0);
         for &(first, n) in &self.buckets {
-            let slot = &mut c.groups.0[Groups::bucket(first).min(GROUPS_BUCKETS - 1)];
+            let slot = &mut c.groups.0[GroupsConsidered::bucket(first).min(GROUPS_BUCKETS - 1)];
             *slot = slot.saturating_add(n);
         }
         for at in self.criteria.iter().filter(|a| a.criterion < CRITERIA) {

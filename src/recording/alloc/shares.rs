@@ -3,11 +3,11 @@
 use serde::{Deserialize, Serialize};
 
 use super::{lossy, number, raw};
-use crate::analysis::alloc::{FileAlloc, Share, TaskAlloc};
+use crate::analysis::alloc::{AllocShare, FileAlloc, TaskAlloc};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::printable::hex;
 
-/// A [`Share`]. `looked` is `null` if no hook counts groups by task and file.
+/// A [`AllocShare`]. `looked` is `null` if no hook counts groups by task and file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct ShareLine {
@@ -19,7 +19,7 @@ pub(super) struct ShareLine {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct Task {
+pub(super) struct TaskShareLine {
     pid: u32,
     comm: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,7 +31,7 @@ pub(super) struct Task {
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct File {
+pub(super) struct FileShareLine {
     dev: String,
     inode: u64,
     generation: u32,
@@ -47,7 +47,7 @@ pub(super) struct File {
 }
 
 impl ShareLine {
-    pub(super) fn new(share: &Share, hooked: bool) -> Self {
+    pub(super) fn new(share: &AllocShare, hooked: bool) -> Self {
         Self {
             requests: share.requests,
             blocks: share.blocks,
@@ -56,8 +56,8 @@ impl ShareLine {
         }
     }
 
-    pub(super) fn read(self) -> Share {
-        Share {
+    pub(super) fn read(self) -> AllocShare {
+        AllocShare {
             requests: self.requests,
             blocks: self.blocks,
             nanoseconds: self.nanoseconds,
@@ -66,7 +66,7 @@ impl ShareLine {
     }
 }
 
-impl Task {
+impl TaskShareLine {
     pub(super) fn new(t: &TaskAlloc, hooked: bool) -> Self {
         Self {
             pid: t.pid,
@@ -87,7 +87,7 @@ impl Task {
     }
 }
 
-impl File {
+impl FileShareLine {
     pub(super) fn new(f: &FileAlloc, hooked: bool) -> Self {
         let (path, name) = (f.location.path.as_deref(), f.location.name.as_deref());
         Self {

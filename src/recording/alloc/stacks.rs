@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{ROWS, at_most, lossy, raw};
-use crate::analysis::profile::{Profile, Stack};
+use crate::analysis::profile::{Profile, ProfileStack};
 use crate::printable::{clean, hex};
 
 /// Sampled stacks, and the number of samples whose stack did not fit.
@@ -54,7 +54,7 @@ impl Stacks {
                 let known = names.entry(name.to_string());
                 (Arc::clone(known.or_insert_with(|| (*name).into())), None)
             });
-            let stack = Arc::new(Stack::new(functions));
+            let stack = Arc::new(ProfileStack::new(functions));
             let comm = raw(kept.comm, kept.comm_bytes);
             profile.add_stack(&comm, &stack, u64::from(kept.samples));
         }

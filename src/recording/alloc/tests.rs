@@ -1,25 +1,25 @@
 use proptest::prelude::*;
 
-use super::{Interval, Recorded};
-use crate::analysis::alloc::{AllocSnapshot, Groups, Source, figures, fixture};
+use super::{AllocInterval, RecordedAlloc};
+use crate::analysis::alloc::{AllocSnapshot, FigureSource, GroupsConsidered, figures, fixture};
 use crate::analysis::item::Item;
 use crate::analysis::profile::Profile;
 use crate::analysis::profile::sums::tests::{of, seed};
 
 fn json(snapshot: &AllocSnapshot, stacks: &Profile) -> String {
-    match Interval::item(snapshot, stacks).unwrap() {
+    match AllocInterval::item(snapshot, stacks).unwrap() {
         Item::Alloc { json, .. } => json,
         other => panic!("{other:?}"),
     }
 }
 
-fn again(snapshot: &AllocSnapshot) -> Recorded {
+fn again(snapshot: &AllocSnapshot) -> RecordedAlloc {
     let time_us = snapshot.time.as_microsecond();
-    Interval::parse(time_us, &json(snapshot, &Profile::default())).unwrap()
+    AllocInterval::parse(time_us, &json(snapshot, &Profile::default())).unwrap()
 }
 
 fn printed(snapshot: &AllocSnapshot) -> String {
-    serde_json::to_string(&Interval::new(snapshot)).unwrap()
+    serde_json::to_string(&AllocInterval::new(snapshot)).unwrap()
 }
 
 fn all() -> [AllocSnapshot; 8] {
@@ -57,7 +57,7 @@ fn stacks_are_read_back() {
     let comm = [(0, 1, "\u{1b};", "ext4_mb_new_blocks;f.isra.0", 3)];
     for mut profile in [seed(), of(&comm), Profile::default()] {
         profile.add_other(7);
-        let read = Interval::parse(0, &json(&fixture::empty(), &profile)).unwrap();
+        let read = AllocInterval::parse(0, &json(&fixture::empty(), &profile)).unwrap();
         let stacks = |p: &Profile| {
             let each =
                 p.stacks().map(|(comm, stack, n)| (comm.to_vec(), stack.names().join(";"), n));
@@ -93,10 +93,11 @@ fn invalid_intervals_are_rejected_with_a_reason() {
             "\"9\" is not a device number",
         ),
     ] {
-        let error = Interval::parse(0, bad).unwrap_err();
+        let error = AllocInterval::parse(0, bad).unwrap_err();
         assert!(error.contains(why), "{bad}: {error}");
     }
-    let error = Interval::parse(0, &" ".repeat(crate::recording::interval::BYTES + 1)).unwrap_err();
+    let error =
+        AllocInterval::parse(0, &" ".repeat(crate::recording::interval::BYTES + 1)).unwrap_err();
     assert_eq!(error, "more than 32 MiB of JSON");
 }
 
@@ -125,14 +126,14 @@ fn lists_are_limited() {
         (16_385, &threads),
         (16_385, &stacks),
     ] {
-        assert!(Interval::parse(0, &text(least - 1)).is_ok());
-        let error = Interval::parse(0, &text(least)).unwrap_err();
+        assert!(AllocInterval::parse(0, &text(least - 1)).is_ok());
+        let error = AllocInterval::parse(0, &text(least)).unwrap_err();
         let most = format!("more than {} in a list", least - 1);
         assert!(error.contains(&most), "{error}");
     }
     // The members of all filesystems count.
     let half = format!(r#"{{"dev":"9:3","members":[{}]}}"#, many("{}", 2049));
-    let error = Interval::parse(0, &interval(format!(r#""filesystems":[{half},{half}]"#)));
+    let error = AllocInterval::parse(0, &interval(format!(r#""filesystems":[{half},{half}]"#)));
     assert!(error.unwrap_err().contains("4098 members"));
 }
 
@@ -155,7 +156,7 @@ proptest! {
         let mut s = fixture::linear();
         for (i, figure) in figures::FIGURES.into_iter().enumerate() {
             if unknown >> i & 1 == 1 {
-                s.sources.insert(figure, Source::None);
+                s.sources.insert(figure, FigureSource::None);
             }
         }
         let fs = &mut s.filesystems[0];
@@ -173,7 +174,7 @@ proptest! {
         c.looked = std::array::from_fn(|i| n[19 + i]);
         c.refused = std::array::from_fn(|i| n[24 + i]);
         c.reasons = std::array::from_fn(|i| n[29 + i]);
-        c.groups = Groups(std::array::from_fn(|i| n[36 + i]));
+        c.groups = GroupsConsidered(std::array::from_fn(|i| n[36 + i]));
         c.latency = fixture::hist(&us);
         c.waits = fixture::hist(&us);
         fs.tasks[0].comm = comm.clone();
@@ -182,7 +183,7 @@ proptest! {
         prop_assert_eq!(printed(&read), printed(&s));
         let (a, b) = (&read.filesystems[0], &s.filesystems[0]);
         let mut tasks = b.tasks.clone();
-        if s.sources[figures::GROUPS] == Source::None {
+        if s.sources[figures::GROUPS] == FigureSource::None {
             tasks.iter_mut().for_each(|t| t.share.looked = 0);
         }
         prop_assert_eq!(&a.tasks, &tasks);

@@ -7,18 +7,18 @@ use crate::analysis::alloc::{AllocSnapshot, Reason, fold, reason};
 
 /// The allocator in the reported period.
 #[derive(Debug)]
-pub struct Allocator {
+pub struct AllocSummary {
     /// All intervals merged.
     pub whole: AllocSnapshot,
     /// Number of intervals.
     pub intervals: u64,
     /// Busiest interval with a reason, by the device number of the filesystem.
-    pub busiest: BTreeMap<u32, Busiest>,
+    pub busiest: BTreeMap<u32, BusiestInterval>,
 }
 
 /// The interval with the most tasks in the allocator of a filesystem.
 #[derive(Debug)]
-pub struct Busiest {
+pub struct BusiestInterval {
     /// Start, µs since 1970.
     pub from_us: i64,
     /// End.
@@ -29,7 +29,7 @@ pub struct Busiest {
     pub reason: Reason,
 }
 
-impl Allocator {
+impl AllocSummary {
     /// Adds an interval to `sum`, which may be empty.
     pub(super) fn add(sum: &mut Option<Self>, snapshot: AllocSnapshot) {
         let mut busiest = BTreeMap::new();
@@ -37,7 +37,7 @@ impl Allocator {
         let to_us = snapshot.time.as_microsecond();
         for fs in &snapshot.filesystems {
             if let Some(reason) = &fs.reason {
-                let interval = Busiest {
+                let interval = BusiestInterval {
                     from_us: to_us.saturating_sub(us),
                     to_us,
                     tasks: tasks_at_once(fs, snapshot.interval.as_secs_f64()),

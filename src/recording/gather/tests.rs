@@ -126,7 +126,7 @@ fn a_stall_leads_the_headline() {
         ] {
             let report = gather(file.path(), from, to).unwrap();
             let hotspot = report.snapshot.arrays[0].hotspot.clone().unwrap();
-            let stalled = hotspot.kind == crate::analysis::hotspot::Kind::Stalled;
+            let stalled = hotspot.kind == crate::analysis::hotspot::HotspotKind::Stalled;
             assert_eq!(stalled, !expected.is_empty(), "{from:?} {to:?} {hotspot:?}");
             assert!(hotspot.headline.starts_with(expected), "{from:?} {to:?} {hotspot:?}");
         }

@@ -3,13 +3,13 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use super::{Reader, Wanted};
+use super::{Reader, WantedColumns};
 use crate::analysis::item::{Item, State};
 use crate::recording::error::{Ending, TraceError};
 use crate::recording::fixture;
 
 fn reader(bytes: Vec<u8>) -> Result<Reader, TraceError> {
-    Reader::new(Box::new(Cursor::new(bytes)), Path::new("x.rtrace"), Wanted::Everything)
+    Reader::new(Box::new(Cursor::new(bytes)), Path::new("x.rtrace"), WantedColumns::Everything)
 }
 
 fn all(reader: &mut Reader) -> Vec<Item> {
@@ -166,7 +166,7 @@ fn parts_are_one_recording() {
     }
     std::fs::write(folder.path().join("a.rtrace.x.part"), "").unwrap();
     let path = folder.path().join("a.rtrace");
-    let mut reader = Reader::open(&path, Wanted::Everything).unwrap();
+    let mut reader = Reader::open(&path, WantedColumns::Everything).unwrap();
     let mut marks = Vec::new();
     let mut back = Vec::new();
     while let Some(item) = reader.next_item() {
@@ -179,7 +179,7 @@ fn parts_are_one_recording() {
         reader.seek(mark).unwrap();
         assert_eq!(all(&mut reader), items[*at..]);
     }
-    let none = Reader::open(&folder.path().join("b.rtrace"), Wanted::Everything);
+    let none = Reader::open(&folder.path().join("b.rtrace"), WantedColumns::Everything);
     assert!(none.is_err());
 }
 
@@ -209,7 +209,7 @@ fn an_unreadable_part_is_skipped_and_named() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let path = parts(folder.path(), bad);
-        let mut reader = Reader::open(&path, Wanted::Everything).unwrap();
+        let mut reader = Reader::open(&path, WantedColumns::Everything).unwrap();
         let mut marks = Vec::new();
         let mut back = 0;
         while reader.next_item().is_some() {
@@ -233,7 +233,7 @@ fn an_unreadable_part_is_skipped_and_named() {
         }
     }
     let folder = tempfile::tempdir().unwrap();
-    let nothing = Reader::open(&parts(folder.path(), &[b"", b"x"]), Wanted::Everything);
+    let nothing = Reader::open(&parts(folder.path(), &[b"", b"x"]), WantedColumns::Everything);
     assert!(matches!(nothing.err(), Some(TraceError::Empty(_))));
 }
 
@@ -248,7 +248,7 @@ fn parts_are_ordered_by_number() {
         std::fs::write(path, fixture::file_of(items, 100)).unwrap();
     }
     let path = folder.path().join("a.rtrace");
-    let mut reader = Reader::open(&path, Wanted::Everything).unwrap();
+    let mut reader = Reader::open(&path, WantedColumns::Everything).unwrap();
     assert_eq!(all(&mut reader), items);
 }
 
@@ -264,7 +264,7 @@ fn only_regular_files_are_opened() {
         (Path::new("/dev/zero"), "is a device"),
         (Path::new("-"), "is standard input"),
     ] {
-        let error = Reader::open(path, Wanted::Everything).err().unwrap();
+        let error = Reader::open(path, WantedColumns::Everything).err().unwrap();
         assert!(error.to_string().contains(says), "{error}");
     }
 }

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileName, PARTS, Reading, TaskName, nanoseconds};
+use super::{FileLine, PARTS, SlowLineReader, TaskLine, nanoseconds};
 use crate::analysis::slow::event::{
-    Commit, Holder, OffCpu, Ordered, Purpose, Request, STATES, State,
+    Commit, CommitReason, CommitState, Holder, OffCpu, OrderedFile, Purpose, STATES,
 };
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::recording::limits::at_most;
 
 /// Names of the times between consecutive states.
-const LENGTHS: [(&str, State, State); STATES - 1] = [
-    ("start", State::Started, State::Locked),
-    ("locked", State::Locked, State::Flushing),
-    ("ordered_submit", State::Flushing, State::Logging),
-    ("logging", State::Logging, State::Blocks),
-    ("journal_blocks", State::Blocks, State::Record),
-    ("commit_record", State::Record, State::Tail),
-    ("tail", State::Tail, State::Ended),
+const LENGTHS: [(&str, CommitState, CommitState); STATES - 1] = [
+    ("start", CommitState::Started, CommitState::Locked),
+    ("locked", CommitState::Locked, CommitState::Flushing),
+    ("ordered_submit", CommitState::Flushing, CommitState::Logging),
+    ("logging", CommitState::Logging, CommitState::Blocks),
+    ("journal_blocks", CommitState::Blocks, CommitState::Record),
+    ("commit_record", CommitState::Record, CommitState::Tail),
+    ("tail", CommitState::Tail, CommitState::Ended),
 ];
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ pub(super) struct CommitLine {
     start: Option<String>,
     /// `timer`, `task` or `unknown`.
     request: String,
-    requester: Option<TaskName>,
+    requester: Option<TaskLine>,
     /// Why the task requested it.
     #[serde(default)]
     request_reason: Option<String>,
@@ -63,18 +63,18 @@ struct FlushLine {
 #[derive(Debug, Serialize, Deserialize)]
 struct HolderLine {
     #[serde(flatten)]
-    task: TaskName,
+    task: TaskLine,
     handle: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 struct OrderedLine {
-    file: FileName,
+    file: FileLine,
     us: u64,
     pages: u32,
     #[serde(default)]
     bytes: Option<u64>,
-    writer: Option<TaskName>,
+    writer: Option<TaskLine>,
 }
 
 impl CommitLine {
@@ -85,12 +85,12 @@ impl CommitLine {
             Some(to.saturating_sub(from) / 1000)
         };
         let (request, requester, purpose) = match &commit.request {
-            Request::Timer => ("timer", None, None),
-            Request::Unknown => ("unknown", None, None),
-            Request::By(task, purpose) => ("task", Some(TaskName::new(task)), *purpose),
+            CommitReason::Timer => ("timer", None, None),
+            CommitReason::Unknown => ("unknown", None, None),
+            CommitReason::By(task, purpose) => ("task", Some(TaskLine::new(task)), *purpose),
         };
         let holder = |h: &Holder| HolderLine {
-            task: TaskName::new(&h.task),
+            task: TaskLine::new(&h.task),
             handle: h.handle.clone().into_owned(),
         };
         let total = commit.start_ns().zip(commit.end_ns());
@@ -114,11 +114,11 @@ impl CommitLine {
                 .ordered
                 .iter()
                 .map(|o| OrderedLine {
-                    file: FileName::new(&o.file, names),
+                    file: FileLine::new(&o.file, names),
                     us: o.ns / 1000,
                     pages: o.pages,
                     bytes: o.bytes,
-                    writer: o.writer.as_ref().map(TaskName::new),
+                    writer: o.writer.as_ref().map(TaskLine::new),
                 })
                 .collect(),
             other_files_us: commit.others_ns / 1000,
@@ -132,7 +132,7 @@ impl CommitLine {
         }
     }
 
-    pub fn read(self, reading: &mut Reading) -> Result<Commit, String> {
+    pub fn read(self, reading: &mut SlowLineReader) -> Result<Commit, String> {
         let dev = reading.device(&self.filesystem)?;
         let journal = self.journal.as_deref().map(|name| reading.device(name)).transpose()?;
         let flush = |f: FlushLine| Ok((reading.device(&f.member)?, f.us.saturating_mul(1000)));
@@ -141,7 +141,7 @@ impl CommitLine {
         let mut state_ns = [None; STATES];
         if let Some(start) = self.start {
             let mut at = nanoseconds(&start)?;
-            state_ns[State::Started as usize] = Some(at);
+            state_ns[CommitState::Started as usize] = Some(at);
             for (name, _, to) in LENGTHS {
                 let Some(us) = self.states.get(name) else {
                     break;
@@ -151,12 +151,12 @@ impl CommitLine {
             }
         }
         let request = match (self.request.as_str(), self.requester) {
-            ("timer", _) => Request::Timer,
+            ("timer", _) => CommitReason::Timer,
             (_, Some(task)) => {
                 let purpose = self.request_reason.as_deref().and_then(Purpose::from_name);
-                Request::By(task.read(), purpose)
+                CommitReason::By(task.read(), purpose)
             }
-            _ => Request::Unknown,
+            _ => CommitReason::Unknown,
         };
         Ok(Commit {
             dev,
@@ -172,12 +172,12 @@ impl CommitLine {
             ordered: self
                 .ordered
                 .into_iter()
-                .map(|o| Ordered {
+                .map(|o| OrderedFile {
                     file: o.file.read(dev, reading),
                     ns: o.us.saturating_mul(1000),
                     pages: o.pages,
                     bytes: o.bytes,
-                    writer: o.writer.map(TaskName::read),
+                    writer: o.writer.map(TaskLine::read),
                 })
                 .collect(),
             others_ns: self.other_files_us.saturating_mul(1000),

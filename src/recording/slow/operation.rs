@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileName, PARTS, Reading, TaskName, kind, nanoseconds};
-use crate::analysis::slow::event::{Flags, LockWait, OffCpu, Operation};
-use crate::analysis::slow::names::Slow;
+use super::{FileLine, PARTS, SlowLineReader, TaskLine, kind, nanoseconds};
+use crate::analysis::slow::event::{LockWait, OffCpu, Operation, OperationFlags};
+use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::phase::Phase;
 use crate::analysis::slow::sentence::sentence;
 use crate::analysis::slow::snapshot::SlowSnapshot;
-use crate::analysis::slow::waterfall::{Culprit, Part, Waterfall};
+use crate::analysis::slow::waterfall::{Culprit, PhaseTime, Waterfall};
 use crate::printable::{escape, sanitize};
 use crate::recording::limits::at_most;
 
@@ -50,11 +50,11 @@ struct PhaseLine {
     member_us: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other_members_us: Option<u64>,
-    task: Option<TaskName>,
+    task: Option<TaskLine>,
     /// Reason why the task is to blame: its handle or its operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
-    file: Option<FileName>,
+    file: Option<FileLine>,
     /// Upper bound of the bytes of the file's data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<u64>,
@@ -70,7 +70,7 @@ struct PhaseLine {
 }
 
 impl OperationLine {
-    pub fn new(slow: &Slow, snapshot: &SlowSnapshot) -> Self {
+    pub fn new(slow: &SlowOperation, snapshot: &SlowSnapshot) -> Self {
         let names = &snapshot.names;
         let op = &slow.operation;
         let total_us = op.total_ns() / 1000;
@@ -87,9 +87,9 @@ impl OperationLine {
                     member: names.member(culprit),
                     member_us: culprit.member.map(|(_, ns)| ns / 1000),
                     other_members_us: culprit.member.map(|_| culprit.other_members_ns / 1000),
-                    task: culprit.task.as_ref().map(TaskName::new),
+                    task: culprit.task.as_ref().map(TaskLine::new),
                     reason: culprit.what.clone(),
-                    file: culprit.file.as_ref().map(|f| FileName::new(f, names)),
+                    file: culprit.file.as_ref().map(|f| FileLine::new(f, names)),
                     bytes: culprit.bytes,
                     journal: culprit.journal.map(|dev| names.device(dev)),
                     stack: stack.map(|f| sanitize(f.as_bytes())).collect(),
@@ -122,24 +122,28 @@ impl OperationLine {
         }
     }
 
-    pub fn read(self, unended: bool, reading: &mut Reading) -> Result<Slow, String> {
+    pub fn read(
+        self,
+        unended: bool,
+        reading: &mut SlowLineReader,
+    ) -> Result<SlowOperation, String> {
         let dev = match &self.filesystem {
             Some(name) => reading.device(name)?,
             None => 0,
         };
         let file = self.inode.map(|inode| {
             let name =
-                FileName { path: self.path, inode, generation: self.generation.unwrap_or(0) };
+                FileLine { path: self.path, inode, generation: self.generation.unwrap_or(0) };
             name.read(dev, reading)
         });
         let start_ns = nanoseconds(&self.start)?;
-        let parts: Result<BTreeMap<Phase, Part>, String> = self
+        let parts: Result<BTreeMap<Phase, PhaseTime>, String> = self
             .phases
             .into_iter()
             .map(|line| Ok((line.phase, line.read(dev, reading)?)))
             .collect();
-        let task = TaskName { pid: self.pid, comm: self.comm };
-        Ok(Slow {
+        let task = TaskLine { pid: self.pid, comm: self.comm };
+        Ok(SlowOperation {
             operation: Operation {
                 kind: kind(&self.op)?,
                 task: task.read(),
@@ -150,7 +154,11 @@ impl OperationLine {
                 end_ns: start_ns.saturating_add(self.total_us.saturating_mul(1000)),
                 position: self.position,
                 bytes: self.bytes,
-                flags: Flags { direct: self.direct, syncs: self.synchronous, ..Flags::default() },
+                flags: OperationFlags {
+                    direct: self.direct,
+                    syncs: self.synchronous,
+                    ..OperationFlags::default()
+                },
                 // Not recorded: the phases contain what is derived from these.
                 lock: LockWait::default(),
                 pusher: None,
@@ -164,7 +172,7 @@ impl OperationLine {
 }
 
 impl PhaseLine {
-    fn read(self, dev: u32, reading: &mut Reading) -> Result<Part, String> {
+    fn read(self, dev: u32, reading: &mut SlowLineReader) -> Result<PhaseTime, String> {
         let us = |us: Option<u64>| us.unwrap_or(0).saturating_mul(1000);
         let stack: Vec<Arc<str>> = self.stack.into_iter().map(Arc::from).collect();
         let member = match &self.member {
@@ -172,12 +180,12 @@ impl PhaseLine {
             None => None,
         };
         let journal = self.journal.as_deref().map(|name| reading.device(name)).transpose()?;
-        Ok(Part {
+        Ok(PhaseTime {
             ns: self.us.saturating_mul(1000),
             culprit: Culprit {
                 member,
                 other_members_ns: us(self.other_members_us),
-                task: self.task.map(TaskName::read),
+                task: self.task.map(TaskLine::read),
                 what: self.reason,
                 file: self.file.map(|file| file.read(dev, reading)),
                 bytes: self.bytes,

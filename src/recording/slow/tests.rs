@@ -1,21 +1,21 @@
 use proptest::prelude::*;
 
-use super::Interval;
+use super::SlowInterval;
 use crate::analysis::item::Item;
-use crate::analysis::slow::event::{Kind, State};
+use crate::analysis::slow::event::{CommitState, OperationKind};
 use crate::analysis::slow::fixture;
 use crate::analysis::slow::phase::Phase;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 
 fn json(snapshot: &SlowSnapshot) -> String {
-    match Interval::item(snapshot).unwrap() {
+    match SlowInterval::item(snapshot).unwrap() {
         Item::Slow { json, .. } => json,
         other => panic!("{other:?}"),
     }
 }
 
 fn again(snapshot: &SlowSnapshot) -> SlowSnapshot {
-    Interval::parse(snapshot.time.as_microsecond(), &json(snapshot)).unwrap()
+    SlowInterval::parse(snapshot.time.as_microsecond(), &json(snapshot)).unwrap()
 }
 
 /// An interval with everything that a screen shows.
@@ -44,7 +44,7 @@ fn written_intervals_are_read_back() {
     assert_eq!(read.wall(a.start_ns), s.wall(b.start_ns));
     let (a, b) = (&read.commits[0], &s.commits[0]);
     let length = |c: &crate::analysis::slow::event::Commit| {
-        c.reached(State::Ended).unwrap() - c.reached(State::Locked).unwrap()
+        c.reached(CommitState::Ended).unwrap() - c.reached(CommitState::Locked).unwrap()
     };
     assert_eq!(length(a), length(b));
     assert_eq!(read.wall(a.start_ns().unwrap()), s.wall(b.start_ns().unwrap()));
@@ -54,7 +54,7 @@ fn written_intervals_are_read_back() {
 fn a_sync_of_all_filesystems_has_no_device() {
     let mut s = full();
     let op = &mut s.operations[0].operation;
-    (op.kind, op.file, op.dev) = (Kind::Sync, None, 0);
+    (op.kind, op.file, op.dev) = (OperationKind::Sync, None, 0);
     let read = again(&s);
     assert_eq!((read.operations[0].operation.file, read.operations[0].operation.dev), (None, 0));
     assert_eq!(json(&read), json(&s));
@@ -96,10 +96,11 @@ fn invalid_intervals_are_rejected_with_a_reason() {
     ] {
         let bad = good.replacen(old, new, 1);
         assert_ne!(bad, good, "{old}");
-        let error = Interval::parse(0, &bad).unwrap_err();
+        let error = SlowInterval::parse(0, &bad).unwrap_err();
         assert!(error.contains(why), "{new}: {error}");
     }
-    let error = Interval::parse(0, &" ".repeat(crate::recording::interval::BYTES + 1)).unwrap_err();
+    let error =
+        SlowInterval::parse(0, &" ".repeat(crate::recording::interval::BYTES + 1)).unwrap_err();
     assert_eq!(error, "more than 32 MiB of JSON");
 }
 
@@ -117,10 +118,10 @@ proptest! {
         let end = (at + cut).min(bad.len());
         bad.splice(at..end, with.into_bytes());
         if let Ok(text) = String::from_utf8(bad)
-            && let Ok(read) = Interval::parse(
+            && let Ok(read) = SlowInterval::parse(
                 i64::MAX,
                 &text,
-            ).or_else(|_| Interval::parse(0, &text))
+            ).or_else(|_| SlowInterval::parse(0, &text))
         {
             // Everything that was read can be displayed.
             for slow in &read.operations {

@@ -3,17 +3,17 @@ use std::io::Cursor;
 use std::path::Path;
 use std::time::Duration;
 
-use super::Source;
+use super::IntervalReader;
 use crate::analysis::item::Item;
 use crate::analysis::snapshot::Snapshot;
 use crate::recording::fixture;
-use crate::recording::reader::{Reader, Wanted};
-use crate::recording::slow::Interval;
+use crate::recording::reader::{Reader, WantedColumns};
+use crate::recording::slow::SlowInterval;
 
-fn source(items: &[Item], interval: Duration) -> Source {
+fn source(items: &[Item], interval: Duration) -> IntervalReader {
     let bytes = Cursor::new(fixture::file_of(items, 500));
-    let reader = Reader::new(Box::new(bytes), Path::new("x"), Wanted::Figures).unwrap();
-    Source::new(reader, interval, Box::new(|| None))
+    let reader = Reader::new(Box::new(bytes), Path::new("x"), WantedColumns::Figures).unwrap();
+    IntervalReader::new(reader, interval, Box::new(|| None))
 }
 
 type Figures = BTreeMap<(String, String), (u64, u64, u64)>;
@@ -67,7 +67,7 @@ fn slow_operations_are_shown_in_the_following_intervals() {
     let mut slow = crate::analysis::slow::fixture::interval();
     slow.time = jiff::Timestamp::from_microsecond(at).unwrap();
     let index = items.partition_point(|item| item.time_us() <= at);
-    items.insert(index, Interval::item(&slow).unwrap());
+    items.insert(index, SlowInterval::item(&slow).unwrap());
     let (time_us, json) = (at, "{".to_owned());
     items.insert(index, Item::Slow { time_us, json });
     let shown: Vec<(bool, bool)> = source(&items, Duration::from_secs(1))

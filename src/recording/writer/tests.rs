@@ -8,10 +8,10 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_ipc::reader::StreamReader;
 
-use super::{Options, Output, Writer};
+use super::{RecordingOutput, Writer, WriterOptions};
 use crate::analysis::item::Item;
 use crate::recording::fixture;
-use crate::recording::reader::{Reader, Wanted};
+use crate::recording::reader::{Reader, WantedColumns};
 
 #[test]
 fn arrow_ipc_reads_a_recording() {
@@ -54,12 +54,12 @@ impl Write for Slow {
     }
 }
 
-impl Output for Slow {}
+impl RecordingOutput for Slow {}
 
 #[test]
 fn writer_does_not_wait_for_a_slow_disk() {
     let (go, wait) = mpsc::channel();
-    let options = Options { rows: 100, waiting: 2, ..Options::default() };
+    let options = WriterOptions { rows: 100, waiting: 2, ..WriterOptions::default() };
     let mut writer = Writer::create(Slow(false, wait), &fixture::header(), options).unwrap();
     for item in fixture::items(1000, 1) {
         writer.push(&item).unwrap();
@@ -88,7 +88,7 @@ impl Write for Full {
     }
 }
 
-impl Output for Full {}
+impl RecordingOutput for Full {}
 
 /// Like [`Slow`], and keeps the bytes.
 struct SlowShared(Slow, fixture::Shared);
@@ -104,13 +104,13 @@ impl Write for SlowShared {
     }
 }
 
-impl Output for SlowShared {}
+impl RecordingOutput for SlowShared {}
 
 #[test]
 fn every_dropped_row_is_reported() {
     let (go, wait) = mpsc::channel();
     let out = fixture::Shared::default();
-    let options = Options { rows: 100, waiting: 1, ..Options::default() };
+    let options = WriterOptions { rows: 100, waiting: 1, ..WriterOptions::default() };
     let held = SlowShared(Slow(false, wait), out.clone());
     let mut writer = Writer::create(held, &fixture::header(), options).unwrap();
     let items = fixture::items(2000, 1);
@@ -123,7 +123,7 @@ fn every_dropped_row_is_reported() {
     assert!(dropped > 300, "{dropped}");
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), out.bytes()).unwrap();
-    let mut reader = Reader::open(file.path(), Wanted::Everything).unwrap();
+    let mut reader = Reader::open(file.path(), WantedColumns::Everything).unwrap();
     let mut reported = 0;
     while let Some(item) = reader.next_item() {
         if let Item::Lost { count, .. } = item {
@@ -136,7 +136,7 @@ fn every_dropped_row_is_reported() {
 #[test]
 fn no_batch_is_dropped_after_wait_for_disk() {
     let (go, wait) = mpsc::sync_channel(0);
-    let options = Options { rows: 100, waiting: 1, ..Options::default() };
+    let options = WriterOptions { rows: 100, waiting: 1, ..WriterOptions::default() };
     let slow = Slow(false, wait);
     let mut writer = Writer::create(slow, &fixture::header(), options).unwrap();
     writer.wait_for_disk();
@@ -153,7 +153,8 @@ fn no_batch_is_dropped_after_wait_for_disk() {
 #[test]
 fn sync_waits_for_the_disk() {
     let out = fixture::Shared::default();
-    let mut writer = Writer::create(out.clone(), &fixture::header(), Options::default()).unwrap();
+    let mut writer =
+        Writer::create(out.clone(), &fixture::header(), WriterOptions::default()).unwrap();
     let header = out.bytes().len();
     for item in fixture::items(10, 1) {
         writer.push(&item).unwrap();
@@ -163,7 +164,7 @@ fn sync_waits_for_the_disk() {
     // Space for the header only.
     let header = writer.finish().unwrap().bytes as usize - (out.bytes().len() - header);
     let room = Full(header);
-    let mut writer = Writer::create(room, &fixture::header(), Options::default()).unwrap();
+    let mut writer = Writer::create(room, &fixture::header(), WriterOptions::default()).unwrap();
     for item in fixture::items(10, 1) {
         writer.push(&item).unwrap();
     }
@@ -173,7 +174,7 @@ fn sync_waits_for_the_disk() {
 
 #[test]
 fn a_full_disk_is_an_error() {
-    let create = |room| Writer::create(Full(room), &fixture::header(), Options::default());
+    let create = |room| Writer::create(Full(room), &fixture::header(), WriterOptions::default());
     assert!(create(100).is_err());
     let mut writer = create(20_000).unwrap();
     fixture::items(3000, 3).iter().for_each(|item| writer.push(item).unwrap());

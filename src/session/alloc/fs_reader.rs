@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::analysis::alloc::{CRITERIA, Fragmentation, FsAlloc, Source};
+use crate::analysis::alloc::{CRITERIA, FigureSource, Fragmentation, FsAlloc};
 use crate::machine::mballoc::{MbGroups, MbStats, MbStatsSwitch, MbStructs};
 use crate::machine::topology::Topology;
 use crate::machine::{DeviceRole, Filesystem, Sys};
@@ -184,11 +184,11 @@ impl FsReader {
     }
 
     /// Source of the free extents in `now`.
-    pub fn fragmentation_source(&self, now: &FsAlloc) -> Option<Source> {
+    pub fn fragmentation_source(&self, now: &FsAlloc) -> Option<FigureSource> {
         let known = now.fragmentation.as_ref().filter(|f| f.groups > 0)?;
         Some(match known.extents {
-            Some(_) => Source::MbGroups,
-            None => Source::MbStructs,
+            Some(_) => FigureSource::MbGroups,
+            None => FigureSource::MbStructs,
         })
     }
 

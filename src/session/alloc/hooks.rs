@@ -7,13 +7,13 @@ use anyhow::{Result, anyhow};
 use crate::analysis::alloc::FsAlloc;
 use crate::machine::task;
 use crate::probe::alloc::{AllocFacts, AllocProbe};
-use crate::session::cpus::Names;
+use crate::session::cpus::Symbolizer;
 
 /// Hooks that are being loaded on another thread: loading takes seconds on a busy machine, and the
 /// session must drain its buffers.
 pub(super) struct Loading {
     found: Vec<FsAlloc>,
-    thread: JoinHandle<(Result<AllocProbe>, Names)>,
+    thread: JoinHandle<(Result<AllocProbe>, Symbolizer)>,
 }
 
 impl Loading {
@@ -23,7 +23,7 @@ impl Loading {
             task::set_nice(0);
             let hooks = load(&facts, &for_thread);
             // After attaching the hooks, so that their trampolines are among the kernel's symbols.
-            (hooks, Names::load())
+            (hooks, Symbolizer::load())
         });
         Self { found, thread }
     }
@@ -34,7 +34,7 @@ impl Loading {
     }
 
     /// The filesystems, their hooks, and the kernel's symbols after attaching them.
-    pub(super) fn finish(self) -> Result<(Vec<FsAlloc>, Result<AllocProbe>, Names)> {
+    pub(super) fn finish(self) -> Result<(Vec<FsAlloc>, Result<AllocProbe>, Symbolizer)> {
         let panicked = |_| anyhow!("the thread that loads the allocator's hooks panicked");
         let (hooks, names) = self.thread.join().map_err(panicked)?;
         Ok((self.found, hooks, names))

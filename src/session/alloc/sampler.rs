@@ -14,9 +14,11 @@ use crate::advice::kernel::Kernel;
 use crate::analysis::alloc::figures::{
     BITMAPS, CPU, FIGURES, FRAGMENTATION, GROUPS, MEMBERS, REQUESTS, is_slow,
 };
-use crate::analysis::alloc::fold::{Fold, Step};
+use crate::analysis::alloc::fold::{AllocDelta, AllocFold};
 use crate::analysis::alloc::reason;
-use crate::analysis::alloc::{AllocCounters, AllocSnapshot, FsAlloc, Known, MbCount, Source};
+use crate::analysis::alloc::{
+    AllocContext, AllocCounters, AllocSnapshot, FigureSource, FsAlloc, MbCount,
+};
 use crate::analysis::counters::TaskId;
 use crate::analysis::profile::Profile;
 use crate::analysis::snapshot::Snapshot;
@@ -65,7 +67,7 @@ pub struct AllocSampler {
     probe: Option<AllocProbe>,
     /// Hooks for other filesystems, which are being loaded.
     loading: Option<Loading>,
-    fold: Fold,
+    fold: AllocFold,
     cpus: Option<CpuSampler>,
     /// CPU samples of the current interval, of the last one, and since the start.
     profile: Profile,
@@ -77,7 +79,7 @@ pub struct AllocSampler {
     drained: Instant,
     /// Time and number of calls at the last check.
     calls: (Instant, u64),
-    known: BTreeMap<u32, Known>,
+    known: BTreeMap<u32, AllocContext>,
     /// Mounted ext4 filesystems that are not sampled.
     others: u64,
     /// Notes for the current filesystems.
@@ -106,7 +108,7 @@ impl AllocSampler {
             facts: AllocFacts::gather(),
             probe: None,
             loading: None,
-            fold: Fold::new(AllocCounters::default()),
+            fold: AllocFold::new(AllocCounters::default()),
             cpus: None,
             profile: Profile::default(),
             last: Profile::default(),
@@ -162,9 +164,9 @@ impl AllocSampler {
         let kernel = Kernel::running(&self.sys);
         // `Kernel::running` checks this symbol only on kernels that the doctor warns about.
         let xarrays = self.facts.function("ext4_mb_scan_groups_xa_range");
-        let unhooked = (self.sources().get(GROUPS) == Some(&Source::None))
+        let unhooked = (self.sources().get(GROUPS) == Some(&FigureSource::None))
             .then(|| "no hook counts them on this kernel".to_owned());
-        let known = |reader: &FsReader| Known {
+        let known = |reader: &FsReader| AllocContext {
             kernel: kernel.release.clone(),
             new_allocator: kernel.new_allocator || xarrays.symbol,
             has_lists: Some(reader.has_lists(&self.sys)),
@@ -214,7 +216,7 @@ impl AllocSampler {
         if let Some(probe) = &mut self.probe {
             let counters = probe.read()?;
             self.calls = (Instant::now(), counters.calls);
-            self.fold = Fold::new(counters);
+            self.fold = AllocFold::new(counters);
         }
         for reader in &mut self.readers {
             reader.begin(&self.sys);
@@ -229,7 +231,7 @@ impl AllocSampler {
     }
 
     /// Source of each figure of [`crate::analysis::alloc::figures`].
-    fn sources(&self) -> BTreeMap<&'static str, Source> {
+    fn sources(&self) -> BTreeMap<&'static str, FigureSource> {
         let mut hooks = self.probe.as_ref().map(AllocProbe::sources).unwrap_or_default();
         // The histogram ("groups") needs two hooks, but the number of groups considered ("looked")
         // needs only one. GROUPS therefore takes the source of "looked".
@@ -238,15 +240,15 @@ impl AllocSampler {
         }
         // These figures come in pairs: one without the other is meaningless.
         for (figure, with) in [(REQUESTS, "given"), (BITMAPS, "buddies")] {
-            if hooks.get(with) == Some(&Source::None) {
-                hooks.insert(figure, Source::None);
+            if hooks.get(with) == Some(&FigureSource::None) {
+                hooks.insert(figure, FigureSource::None);
             }
         }
-        let source = |name| (name, hooks.get(name).copied().unwrap_or(Source::None));
+        let source = |name| (name, hooks.get(name).copied().unwrap_or(FigureSource::None));
         let mut sources: BTreeMap<_, _> = FIGURES.into_iter().map(source).collect();
-        sources.insert(MEMBERS, Source::Tracepoint);
+        sources.insert(MEMBERS, FigureSource::Tracepoint);
         if self.has_names() {
-            sources.insert(CPU, Source::Samples);
+            sources.insert(CPU, FigureSource::Samples);
         }
         sources
     }
@@ -315,7 +317,7 @@ impl AllocSampler {
             self.readers.iter_mut().map(|reader| reader.counted(&self.sys)).collect();
         let step = match &mut self.probe {
             Some(probe) => self.fold.step(probe.read()?),
-            None => Step::default(),
+            None => AllocDelta::default(),
         };
         let (time, now) = (jiff::Timestamp::now(), Instant::now());
         let interval = now - std::mem::replace(&mut self.started, now);
@@ -350,7 +352,7 @@ impl AllocSampler {
             notes: joined([self.notes().collect(), session.notes()]),
         };
         reason::evaluate(&mut snapshot);
-        if self.sources().get(GROUPS) == Some(&Source::None) {
+        if self.sources().get(GROUPS) == Some(&FigureSource::None) {
             let seconds = snapshot.interval.as_secs_f64();
             let slow: Vec<u32> = snapshot
                 .filesystems
@@ -367,15 +369,15 @@ impl AllocSampler {
 
     fn filesystems(
         &mut self,
-        mut step: Step,
+        mut step: AllocDelta,
         mb_stats: Vec<Option<MbStats>>,
         (session, disks): (&mut Session, &Snapshot),
-        sources: &mut BTreeMap<&'static str, Source>,
+        sources: &mut BTreeMap<&'static str, FigureSource>,
     ) -> Vec<FsAlloc> {
-        let hooked = sources.get(GROUPS) != Some(&Source::None);
+        let hooked = sources.get(GROUPS) != Some(&FigureSource::None);
         let by_ext4 = !hooked && mb_stats.iter().any(Option::is_some);
         if by_ext4 {
-            sources.insert(GROUPS, Source::MbStats);
+            sources.insert(GROUPS, FigureSource::MbStats);
         }
         let mut all = Vec::new();
         for (reader, stats) in self.readers.iter_mut().zip(mb_stats) {

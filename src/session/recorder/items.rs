@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::join::Join;
+use super::join::PendingSubmissions;
 use crate::address::{ArraySector, DiskSector, MemberSector};
 use crate::analysis::fold::Sample;
-use crate::analysis::item::{Flags, Item, Part, Request, State, Submission};
+use crate::analysis::item::{Item, Request, RequestFlags, RequestPart, State, Submission};
 use crate::machine::Array;
 use crate::machine::topology::Topology;
 use crate::machine::topology::geometry;
 use crate::origin::Origin;
 pub use crate::probe::clock::monotonic_ns;
-use crate::probe::events::{Completed, Event, Refused, Run, Submitted};
+use crate::probe::events::{Completed, Event, OriginRun, RefusedBio, Submitted};
 use crate::raid::{Geometry, Mapping};
 
 /// Maximum depth of nested arrays.
@@ -24,12 +24,12 @@ const NESTING_MAX: usize = crate::contract::NESTING_MAX as usize;
 /// Converts times of the kernel's monotonic clock to unix time. The clocks are compared once, so
 /// that differences between the times of a recording are those of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct ClockOffset {
     /// Added to a monotonic time, ns.
     offset: i64,
 }
 
-impl Clock {
+impl ClockOffset {
     /// Compares the clocks now.
     pub fn now() -> Self {
         let ns = |id| {
@@ -62,7 +62,7 @@ impl Clock {
 }
 
 /// Location of a member.
-struct Member {
+struct MemberLocation {
     /// First sector on its disk.
     start: DiskSector,
     data_offset: MemberSector,
@@ -71,7 +71,7 @@ struct Member {
     array: usize,
 }
 
-struct Addresses {
+struct ArrayLocation {
     /// `None` if unknown, and during a reshape.
     geometry: Option<Geometry>,
     /// For a nested array: index of the outer array's member, and that member's first sector on
@@ -82,10 +82,10 @@ struct Addresses {
 /// Makes items from the events of one topology. Keeps submissions to match them with later
 /// requests.
 pub struct Translator {
-    clock: Clock,
-    members: Vec<Member>,
-    arrays: Vec<Addresses>,
-    join: Join,
+    clock: ClockOffset,
+    members: Vec<MemberLocation>,
+    arrays: Vec<ArrayLocation>,
+    join: PendingSubmissions,
     /// Submissions that may still be refused, and their times in ns, which increase.
     held: VecDeque<(u64, Submission)>,
     /// Only events from then on are translated, ns.
@@ -96,7 +96,7 @@ pub struct Translator {
 
 impl Translator {
     /// Translates events from `since` on, in ns of the monotonic clock.
-    pub fn new(topology: &Topology, clock: Clock, since: u64) -> Self {
+    pub fn new(topology: &Topology, clock: ClockOffset, since: u64) -> Self {
         let all = &topology.host.arrays;
         let members = all.iter().flat_map(|a| &a.members);
         let outer = |array: &Array| {
@@ -109,7 +109,7 @@ impl Translator {
             members: (0..)
                 .zip(all)
                 .flat_map(|(array, a)| {
-                    a.members.iter().map(move |m| Member {
+                    a.members.iter().map(move |m| MemberLocation {
                         start: m.start,
                         data_offset: m.data_offset,
                         data_sectors: m.data_sectors,
@@ -120,14 +120,14 @@ impl Translator {
                 .collect(),
             arrays: all
                 .iter()
-                .map(|a| Addresses {
+                .map(|a| ArrayLocation {
                     geometry: geometry(a)
                         .ok()
                         .filter(|_| a.before_reshape.is_none() && a.reshape_position.is_none()),
                     outer: outer(a),
                 })
                 .collect(),
-            join: Join::default(),
+            join: PendingSubmissions::default(),
             held: VecDeque::new(),
             since,
             names: all.iter().map(|a| a.name.clone()).collect(),
@@ -144,7 +144,7 @@ impl Translator {
     }
 
     /// Sets the clock for later events.
-    pub fn set_clock(&mut self, clock: Clock) {
+    pub fn set_clock(&mut self, clock: ClockOffset) {
         self.clock = clock;
     }
 
@@ -189,7 +189,7 @@ impl Translator {
         }
     }
 
-    fn drop_refused(&mut self, r: &Refused) {
+    fn drop_refused(&mut self, r: &RefusedBio) {
         let first = self.held.partition_point(|(time, _)| *time < r.now_ns);
         let mut same = self.held.range(first..).take_while(|(time, _)| *time == r.now_ns);
         let bio = |s: &Submission| (s.array, s.array_sector) == (r.array, r.sector.0);
@@ -216,7 +216,7 @@ impl Translator {
         let member = self.members.get(c.member as usize)?;
         let time_us = self.clock.unix_us(c.now_ns);
         let sector = c.sector.in_member(member.start).unwrap_or_default();
-        let mut part = Part {
+        let mut part = RequestPart {
             time_us,
             member: c.member,
             op: c.op,
@@ -257,7 +257,7 @@ impl Translator {
             }));
         }
         for run in runs.iter().skip(1) {
-            let Event::Run(Run { origin, bytes }) = *run else {
+            let Event::Run(OriginRun { origin, bytes }) = *run else {
                 continue;
             };
             part.sector += u64::from(part.bytes / 512);
@@ -314,14 +314,14 @@ fn us(ns: u64) -> u32 {
 }
 
 /// Flags from the kernel's bits (include/linux/blk_types.h, from __REQ_SYNC on).
-fn flags(kernel: u16) -> Flags {
+fn flags(kernel: u16) -> RequestFlags {
     let bits = [
-        (0, Flags::SYNC),
-        (1, Flags::META),
-        (6, Flags::FUA),
-        (7, Flags::PREFLUSH),
-        (8, Flags::AHEAD),
-        (9, Flags::BACKGROUND),
+        (0, RequestFlags::SYNC),
+        (1, RequestFlags::META),
+        (6, RequestFlags::FUA),
+        (7, RequestFlags::PREFLUSH),
+        (8, RequestFlags::AHEAD),
+        (9, RequestFlags::BACKGROUND),
     ];
     bits.into_iter().filter(|(bit, _)| kernel >> bit & 1 == 1).map(|(_, flag)| flag).collect()
 }

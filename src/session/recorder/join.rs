@@ -33,7 +33,7 @@ pub struct Submitter {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct PendingSubmission {
     key: u64,
     /// The sector after the submission's last one, in the form of `key`.
     end: u64,
@@ -43,11 +43,11 @@ struct Entry {
 }
 
 /// Submissions whose requests may still complete.
-pub struct Join(Box<[Entry]>);
+pub struct PendingSubmissions(Box<[PendingSubmission]>);
 
-impl Default for Join {
+impl Default for PendingSubmissions {
     fn default() -> Self {
-        let free = Entry {
+        let free = PendingSubmission {
             key: 0,
             end: 0,
             time_us: 0,
@@ -58,7 +58,7 @@ impl Default for Join {
     }
 }
 
-impl Join {
+impl PendingSubmissions {
     /// Adds a submission.
     pub fn submitted(&mut self, s: &Submission) {
         if s.length == 0 {
@@ -71,7 +71,7 @@ impl Join {
             if at >= end {
                 break;
             }
-            self.0[slot(at)] = Entry {
+            self.0[slot(at)] = PendingSubmission {
                 key: at,
                 end,
                 time_us: s.time_us,
@@ -90,7 +90,7 @@ impl Join {
         let wanted = key(array, sector);
         let floor = wanted - wanted % GRANULE;
         let mut at = wanted;
-        let mut newest: Option<&Entry> = None;
+        let mut newest: Option<&PendingSubmission> = None;
         loop {
             let e = &self.0[slot(at)];
             if e.key == at
@@ -119,9 +119,9 @@ fn slot(key: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Join, Submitter};
+    use super::{PendingSubmissions, Submitter};
     use crate::analysis::files::FileId;
-    use crate::analysis::item::{Flags, Submission};
+    use crate::analysis::item::{RequestFlags, Submission};
     use crate::origin::{Op, Origin};
 
     fn submission(array: u32, array_sector: u64, length: u32, pid: u32) -> Submission {
@@ -129,7 +129,7 @@ mod tests {
             time_us: 1_000_000,
             array,
             op: Op::Write,
-            flags: Flags::default(),
+            flags: RequestFlags::default(),
             origin: Origin::FileData,
             array_sector,
             length,
@@ -138,13 +138,13 @@ mod tests {
         }
     }
 
-    fn pid(join: &Join, array: u32, sector: u64) -> Option<u32> {
+    fn pid(join: &PendingSubmissions, array: u32, sector: u64) -> Option<u32> {
         join.find(array, sector, Op::Write, 1_000_100).map(|s| s.pid)
     }
 
     #[test]
     fn every_page_of_a_submission_finds_the_submitter() {
-        let mut join = Join::default();
+        let mut join = PendingSubmissions::default();
         // Begins and ends in the middle of granules.
         join.submitted(&submission(0, 1000, 300 << 10, 1));
         let end = 1000 + 600;
@@ -161,7 +161,7 @@ mod tests {
     /// Direct IO of 512-byte blocks, and RAID 0 with chunks of 96 KiB.
     #[test]
     fn a_submission_that_begins_within_a_page_is_found_at_each_boundary() {
-        let mut join = Join::default();
+        let mut join = PendingSubmissions::default();
         join.submitted(&submission(0, 130, 96 << 10, 1));
         for sector in [130, 136, 192, 256, 320] {
             assert_eq!(pid(&join, 0, sector), Some(1), "{sector}");
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn the_newest_submission_of_a_sector_wins() {
-        let mut join = Join::default();
+        let mut join = PendingSubmissions::default();
         join.submitted(&submission(0, 1024, 64 << 10, 1));
         join.submitted(&submission(0, 1032, 4096, 2));
         let pids = [1024, 1032, 1040].map(|s| pid(&join, 0, s));
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_newer_submission_that_begins_earlier_wins() {
-        let mut join = Join::default();
+        let mut join = PendingSubmissions::default();
         join.submitted(&submission(0, 1032, 4 * 4096, 1));
         let later = Submission { time_us: 1_000_050, ..submission(0, 1024, 64 << 10, 2) };
         join.submitted(&later);
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn other_operations_and_old_submissions_do_not_match() {
-        let mut join = Join::default();
+        let mut join = PendingSubmissions::default();
         join.submitted(&submission(0, 8, 4096, 1));
         assert!(join.find(0, 8, Op::Write, 60_999_999).is_some());
         assert!(join.find(0, 8, Op::Write, 61_000_000).is_none());

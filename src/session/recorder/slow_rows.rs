@@ -7,9 +7,9 @@ use anyhow::Result;
 
 use crate::analysis::item::Item;
 use crate::analysis::overhead::Overhead;
-use crate::analysis::slow::recent::Recent;
+use crate::analysis::slow::recent::RecentOperations;
 use crate::analysis::slow::snapshot::SlowSnapshot;
-use crate::recording::slow::Interval;
+use crate::recording::slow::SlowInterval;
 use crate::session::Session;
 use crate::session::slow::SlowSampler;
 
@@ -17,7 +17,7 @@ use crate::session::slow::SlowSampler;
 pub struct SlowRows {
     sampler: SlowSampler,
     waiting: Option<SlowSnapshot>,
-    recent: Recent,
+    recent: RecentOperations,
     lost: u64,
     overhead: Overhead,
 }
@@ -32,7 +32,7 @@ impl SlowRows {
         Ok(Self {
             sampler,
             waiting: None,
-            recent: Recent::default(),
+            recent: RecentOperations::default(),
             lost: 0,
             overhead: Overhead::default(),
         })
@@ -91,7 +91,7 @@ impl SlowRows {
         };
         self.sampler.complete(&mut snapshot, session, Duration::ZERO)?;
         self.recent.add(&snapshot);
-        Ok(Some(Interval::item(&snapshot)?))
+        Ok(Some(SlowInterval::item(&snapshot)?))
     }
 
     /// The longest operation on an array in the ten seconds before `time_us`, as a sentence.

@@ -9,9 +9,9 @@ use super::{LONGEST_DRAIN, Recorder, notes};
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
 use crate::session::Session;
-use crate::session::engine::Source;
+use crate::session::engine::EngineSource;
 
-impl<D: Storage> Source for Recorder<D> {
+impl<D: Storage> EngineSource for Recorder<D> {
     type Interval = Snapshot;
     type Total = ();
     const ON_TIME: bool = true;

@@ -4,7 +4,7 @@ use std::io;
 
 use anyhow::Result;
 
-use crate::recording::output::{Opening, Output};
+use crate::recording::output::{Opening, RecordingOutput};
 use crate::recording::writer::Writer;
 
 /// Destination of a recording: a file, pieces of a file, or memory.
@@ -26,7 +26,7 @@ pub trait Storage {
     /// The output cannot be created, or `begin` has failed.
     fn begin(
         &mut self,
-        begin: impl FnOnce(Box<dyn Output>, bool) -> io::Result<Writer>,
+        begin: impl FnOnce(Box<dyn RecordingOutput>, bool) -> io::Result<Writer>,
     ) -> Result<Writer>;
 
     /// The next piece, if it is due, and the function that creates it on the writer's thread.

@@ -6,7 +6,9 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Duration, Instant};
 
 use crate::analysis::files::{FileId, FileLocation};
-use crate::analysis::slow::event::{Flags, Kind, LockWait, OffCpu, Operation, Task};
+use crate::analysis::slow::event::{
+    LockWait, OffCpu, Operation, OperationFlags, OperationKind, Task,
+};
 use crate::machine::privileges::raised;
 use crate::machine::{Dev, Sys, task};
 use crate::probe::slow::asleep;
@@ -15,14 +17,14 @@ use crate::probe::slow::asleep;
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Parts of functions on a stack, and the operation.
-const KINDS: [(&str, Kind); 7] = [
-    ("fsync", Kind::Fsync),
-    ("sync_file", Kind::Fsync),
-    ("read_iter", Kind::Read),
-    ("write_iter", Kind::Write),
-    ("fallocate", Kind::Fallocate),
-    ("truncate", Kind::Truncate),
-    ("sync_fs", Kind::Sync),
+const KINDS: [(&str, OperationKind); 7] = [
+    ("fsync", OperationKind::Fsync),
+    ("sync_file", OperationKind::Fsync),
+    ("read_iter", OperationKind::Read),
+    ("write_iter", OperationKind::Write),
+    ("fallocate", OperationKind::Fallocate),
+    ("truncate", OperationKind::Truncate),
+    ("sync_fs", OperationKind::Sync),
 ];
 
 /// Threads in uninterruptible sleep.
@@ -113,7 +115,8 @@ fn file(sys: &Sys, pid: u32) -> Option<(FileId, Vec<u8>)> {
 fn operation(sys: &Sys, pid: u32, file: FileId, (from, to): (u64, u64)) -> Operation {
     let sleep = asleep(sys, pid, from, to);
     let is = |part: &str| sleep.stack.iter().flat_map(|s| s.iter()).any(|f| f.contains(part));
-    let kind = KINDS.iter().find(|(part, _)| is(part)).map_or(Kind::Other, |(_, kind)| *kind);
+    let kind =
+        KINDS.iter().find(|(part, _)| is(part)).map_or(OperationKind::Other, |(_, kind)| *kind);
     let direct = is("dio");
     Operation {
         kind,
@@ -125,7 +128,7 @@ fn operation(sys: &Sys, pid: u32, file: FileId, (from, to): (u64, u64)) -> Opera
         end_ns: to,
         position: 0,
         bytes: 0,
-        flags: Flags { direct, ..Flags::default() },
+        flags: OperationFlags { direct, ..OperationFlags::default() },
         lock: LockWait::default(),
         pusher: None,
         off: OffCpu { sleeps: vec![sleep], ..OffCpu::default() },
@@ -137,7 +140,7 @@ mod tests {
     use std::collections::BTreeSet;
     use std::os::unix::fs::symlink;
 
-    use super::{Earlier, Kind};
+    use super::{Earlier, OperationKind};
     use crate::machine::tests::tree::Tree;
 
     #[test]
@@ -167,10 +170,10 @@ mod tests {
             found
         };
         assert!(look(&[], 100).is_empty());
-        assert_eq!(look(&[], 110), [(7, Kind::Read, 10)]);
+        assert_eq!(look(&[], 110), [(7, OperationKind::Read, 10)]);
         assert!(look(&[7], 120).is_empty());
         assert!(look(&[], 130).is_empty());
-        assert_eq!(look(&[], 140), [(7, Kind::Read, 10)]);
+        assert_eq!(look(&[], 140), [(7, OperationKind::Read, 10)]);
         // It has run meanwhile.
         status("D (disk sleep)", 11);
         assert!(look(&[], 150).is_empty());

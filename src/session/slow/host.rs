@@ -5,20 +5,20 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::limits;
 use crate::advice::kernel::Kernel;
 use crate::advice::slow::{DirtyLimits, IoLimit};
-use crate::analysis::slow::advice::Facts;
+use crate::analysis::slow::advice::HostFacts;
 use crate::analysis::slow::names::Names;
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Mount, Sys};
-use crate::probe::slow::Device;
+use crate::probe::slow::TracedDevice;
 use crate::session::{Session, md_settings};
 
 /// Facts that advice depends on.
-pub(super) fn facts(session: &Session) -> Facts {
+pub(super) fn facts(session: &Session) -> HostFacts {
     let sys = session.sys();
     let kernel = Kernel { release: sys.kernel_release(), ..Kernel::default() };
     let mut facts =
-        Facts { version: kernel.version(), dirty: dirty_limits(sys), ..Facts::default() };
+        HostFacts { version: kernel.version(), dirty: dirty_limits(sys), ..HostFacts::default() };
     for array in &session.topology().host.arrays {
         let md = md_settings::read(sys, &array.name);
         facts.arrays.insert(array.name.clone(), md);
@@ -149,8 +149,8 @@ fn external_log(mount: &Mount) -> Option<u32> {
 }
 
 /// Traced devices: ext filesystems, XFS, and all members.
-pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, Device> {
-    let mut devices: BTreeMap<u32, Device> = BTreeMap::new();
+pub(super) fn devices(topology: &Topology) -> BTreeMap<u32, TracedDevice> {
+    let mut devices: BTreeMap<u32, TracedDevice> = BTreeMap::new();
     for array in &topology.host.arrays {
         for fs in &array.filesystems {
             let is = |kind: &str| fs.mounts.iter().any(|m| m.fstype.starts_with(kind));

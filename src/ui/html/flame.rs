@@ -26,7 +26,7 @@ struct Frame {
 }
 
 /// A frame to draw. `start` and `share` are fractions of the width.
-struct Placed<'a> {
+struct PlacedFrame<'a> {
     name: &'a str,
     depth: usize,
     start: f64,
@@ -92,7 +92,7 @@ impl Frame {
         name: &'a str,
         depth: usize,
         start: f64,
-        placed: &mut Vec<Placed<'a>>,
+        placed: &mut Vec<PlacedFrame<'a>>,
         left_out: &mut usize,
     ) {
         let share = self.samples as f64 / root.samples as f64;
@@ -100,7 +100,7 @@ impl Frame {
             *left_out += self.count();
             return;
         }
-        placed.push(Placed { name, depth, start, share, samples: self.samples });
+        placed.push(PlacedFrame { name, depth, start, share, samples: self.samples });
         let mut at = start;
         for (name, frame) in &self.calls {
             frame.place(root, name, depth + 1, at, placed, left_out);

@@ -20,7 +20,7 @@ const STRIP: usize = 14;
 pub struct Plot {
     /// Start and width of each column, 0.0..=1000.0, rounded.
     columns: Vec<(f64, f64)>,
-    panels: Vec<Panel>,
+    panels: Vec<PlotPanel>,
     /// Text for each column, shown when the pointer is over it.
     titles: Vec<String>,
     axis: (String, String),
@@ -29,7 +29,7 @@ pub struct Plot {
 
 /// One panel: a label above it, and shapes.
 #[derive(Debug)]
-struct Panel {
+struct PlotPanel {
     label: String,
     /// Label of the top and of the bottom, at the right edge.
     scale: (String, String),
@@ -166,7 +166,7 @@ impl Plot {
         height: usize,
         shapes: Vec<Shape>,
     ) {
-        self.panels.push(Panel { label: label.into(), scale, height, shapes });
+        self.panels.push(PlotPanel { label: label.into(), scale, height, shapes });
     }
 
     /// The picture.

@@ -6,22 +6,22 @@ use super::text;
 
 /// A table: headings, rows, and a sentence about rows that are left out.
 #[derive(Debug, Default)]
-pub struct Table {
+pub struct HtmlTable {
     caption: String,
-    columns: Vec<Column>,
-    rows: Vec<Vec<Cell>>,
+    columns: Vec<HtmlColumn>,
+    rows: Vec<Vec<HtmlCell>>,
     left_out: Option<String>,
     class: &'static str,
 }
 
 #[derive(Debug)]
-struct Column {
+struct HtmlColumn {
     title: String,
     is_text: bool,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Cell {
+pub struct HtmlCell {
     text: String,
     /// Strength of the cell's colour, 1 to 9; the figure itself is in `text`.
     heat: Option<u8>,
@@ -29,7 +29,7 @@ pub struct Cell {
     title: Option<String>,
 }
 
-impl Cell {
+impl HtmlCell {
     /// A cell with untrusted text or a figure.
     pub fn new(value: impl Into<String>) -> Self {
         Self { text: value.into(), ..Self::default() }
@@ -53,13 +53,13 @@ pub fn level(share: f64) -> Option<u8> {
     (share > 0.0).then(|| (share.min(1.0) * 9.0).ceil() as u8)
 }
 
-impl<T: Into<String>> From<T> for Cell {
+impl<T: Into<String>> From<T> for HtmlCell {
     fn from(value: T) -> Self {
         Self::new(value)
     }
 }
 
-impl Table {
+impl HtmlTable {
     /// A table without columns. `caption` is shown above it, and read out by screen readers.
     pub fn new(caption: impl Into<String>) -> Self {
         Self { caption: caption.into(), ..Self::default() }
@@ -67,24 +67,24 @@ impl Table {
 
     /// Adds a column of figures, flush right.
     pub fn figure(mut self, title: impl Into<String>) -> Self {
-        self.columns.push(Column { title: title.into(), is_text: false });
+        self.columns.push(HtmlColumn { title: title.into(), is_text: false });
         self
     }
 
     /// Adds a column of text, flush left, whose long words break.
     pub fn text(mut self, title: impl Into<String>) -> Self {
-        self.columns.push(Column { title: title.into(), is_text: true });
+        self.columns.push(HtmlColumn { title: title.into(), is_text: true });
         self
     }
 
     /// Adds a row. Its first cell is the heading of the row.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
+    pub fn row(&mut self, cells: impl IntoIterator<Item = HtmlCell>) {
         self.rows.push(cells.into_iter().collect());
     }
 
     /// Adds at most `most` of `rows`, and a sentence with the number of the others: `20 more tasks
     /// are left out.`
-    pub fn rows<R: IntoIterator<Item = Cell>>(
+    pub fn rows<R: IntoIterator<Item = HtmlCell>>(
         &mut self,
         rows: impl IntoIterator<Item = R>,
         most: usize,
@@ -155,7 +155,7 @@ impl Table {
     }
 }
 
-fn class(cell: &Cell, is_text: bool) -> Option<String> {
+fn class(cell: &HtmlCell, is_text: bool) -> Option<String> {
     match (cell.heat, is_text) {
         (Some(heat), _) => Some(format!("h{heat}")),
         (None, true) => Some("text".to_owned()),
@@ -165,12 +165,12 @@ fn class(cell: &Cell, is_text: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cell, Table, level};
+    use super::{HtmlCell, HtmlTable, level};
 
     #[test]
     fn rows_beyond_the_limit_are_counted() {
-        let mut table = Table::new("tasks").text("task").figure("writes");
-        let row = |i: u32| [Cell::new(format!("<b>{i}")), i.to_string().into()];
+        let mut table = HtmlTable::new("tasks").text("task").figure("writes");
+        let row = |i: u32| [HtmlCell::new(format!("<b>{i}")), i.to_string().into()];
         table.rows((0..30).map(row), 10, "tasks");
         let page = table.draw().into_string();
         assert_eq!(page.matches("<tr>").count(), 11);

@@ -2,7 +2,7 @@
 
 use super::write;
 use crate::analysis::fixture;
-use crate::analysis::hotspot::Kind;
+use crate::analysis::hotspot::HotspotKind;
 use crate::analysis::lost::tests::every_loss;
 use crate::analysis::snapshot::Overhead;
 use serde_json::Value;
@@ -107,13 +107,13 @@ fn losses_and_kinds_have_documented_names() {
     }
     assert_eq!(v["lost"].as_object().map(|o| o.len()), Some(10));
     for (kind, name) in [
-        (Kind::Stalled, "stalled"),
-        (Kind::Saturated, "saturated"),
-        (Kind::Slow, "slow"),
-        (Kind::Queued, "queued"),
-        (Kind::Uneven, "uneven"),
-        (Kind::Even, "even"),
-        (Kind::Idle, "idle"),
+        (HotspotKind::Stalled, "stalled"),
+        (HotspotKind::Saturated, "saturated"),
+        (HotspotKind::Slow, "slow"),
+        (HotspotKind::Queued, "queued"),
+        (HotspotKind::Uneven, "uneven"),
+        (HotspotKind::Even, "even"),
+        (HotspotKind::Idle, "idle"),
     ] {
         snapshot.arrays[0].hotspot.as_mut().unwrap().kind = kind;
         let v: Value = serde_json::from_str(&line(&snapshot)).unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use super::{Playback, Player, pace};
-use crate::ui::screen::Source as _;
-use crate::ui::state::{Action, Position, Replay};
+use crate::ui::screen::SnapshotSource as _;
+use crate::ui::state::{Position, Replay, ScreenAction};
 
 /// Counts up to 5. A search for a time never ends.
 struct Numbers {
@@ -59,7 +59,7 @@ async fn next(player: &mut Player<usize>) -> usize {
 async fn plays_to_the_end_and_back() {
     let fails = false;
     let mut player = Player::start(Numbers { at: 0, fails }).unwrap();
-    player.request(Action::Draw, Some(1000.0));
+    player.request(ScreenAction::Draw, Some(1000.0));
     let mut last = next(&mut player).await;
     assert_eq!(last, 1);
     while last < 5 {
@@ -67,11 +67,11 @@ async fn plays_to_the_end_and_back() {
         assert!(number == last || number == last + 1);
         last = number;
     }
-    player.request(Action::Replay(Replay::Step(-3)), None);
+    player.request(ScreenAction::Replay(Replay::Step(-3)), None);
     assert_eq!(next(&mut player).await, 2);
     // A key interrupts a search that never ends.
-    player.request(Action::Replay(Replay::Time(String::new())), None);
-    player.request(Action::Replay(Replay::Step(1)), None);
+    player.request(ScreenAction::Replay(Replay::Time(String::new())), None);
+    player.request(ScreenAction::Replay(Replay::Step(1)), None);
     assert_eq!(next(&mut player).await, 2);
     assert_eq!(next(&mut player).await, 3);
 }
@@ -80,7 +80,7 @@ async fn plays_to_the_end_and_back() {
 async fn an_error_is_the_result_of_the_screen() {
     let fails = true;
     let mut player = Player::start(Numbers { at: 0, fails }).unwrap();
-    player.request(Action::Draw, Some(1000.0));
+    player.request(ScreenAction::Draw, Some(1000.0));
     let error = loop {
         if let Err(error) = player.next().await {
             break error;

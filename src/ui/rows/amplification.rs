@@ -1,6 +1,6 @@
 //! The rows of the amplification view.
 
-use super::{Filter, Part, seconds};
+use super::{BarPart, RowFilter, seconds};
 use crate::analysis::amplification;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::Origin;
@@ -11,7 +11,7 @@ use crate::ui::text::glue;
 #[derive(Debug)]
 pub struct AmplificationRow {
     /// Bytes by kind.
-    pub sums: amplification::Row,
+    pub sums: amplification::OriginAmplification,
     /// Time that [`AmplificationRow::sums`] covers, in seconds.
     pub secs: f64,
 }
@@ -23,7 +23,7 @@ impl AmplificationRow {
     }
 
     /// Member bytes per second by origin: first the data, then the bytes that md added.
-    pub fn parts(&self) -> Vec<Part> {
+    pub fn parts(&self) -> Vec<BarPart> {
         let r = &self.sums;
         [
             (r.origin, r.data),
@@ -41,7 +41,7 @@ impl AmplificationRow {
 
 /// `1.00 data + 1.00 parity + 2.00 pre-read`: member bytes per submitted byte; `None` without
 /// submitted bytes.
-pub fn price(row: &amplification::Row) -> Option<String> {
+pub fn price(row: &amplification::OriginAmplification) -> Option<String> {
     let parts = [
         ("data", row.data),
         ("parity", row.parity),
@@ -56,12 +56,12 @@ pub fn price(row: &amplification::Row) -> Option<String> {
 
 /// The rows of the amplification view, in the order of the origins. A filter for an md origin keeps
 /// the rows to which IO of this origin was charged.
-pub fn amplification(array: &ArraySnapshot, filter: Filter) -> Vec<AmplificationRow> {
+pub fn amplification(array: &ArraySnapshot, filter: RowFilter) -> Vec<AmplificationRow> {
     let Some(amplification) = &array.amplification else {
         return Vec::new();
     };
     let secs = seconds(amplification.over);
-    let row = |r: &amplification::Row| AmplificationRow { sums: *r, secs };
+    let row = |r: &amplification::OriginAmplification| AmplificationRow { sums: *r, secs };
     let kept = |row: &AmplificationRow| {
         let (origin, op) = (row.sums.origin, row.sums.op);
         filter.keeps(origin, op) || row.parts().iter().any(|p| filter.keeps(p.0, op))

@@ -1,6 +1,6 @@
 //! The rows of the files view.
 
-use super::{Filter, Measure, measured};
+use super::{Measure, RowFilter, measured};
 use crate::analysis::counters::TaskCounters;
 use crate::analysis::files::{FileLocation, FileSnapshot};
 use crate::analysis::snapshot::ArraySnapshot;
@@ -27,7 +27,7 @@ pub struct FileRow<'a> {
 pub fn files(
     array: &ArraySnapshot,
     secs: f64,
-    filter: Filter,
+    filter: RowFilter,
     measure: Measure,
 ) -> Vec<FileRow<'_>> {
     let kept = |file: &'_ FileSnapshot| {
@@ -79,7 +79,7 @@ pub fn label(inode: u64, location: &FileLocation) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Filter, Measure, files};
+    use super::{Measure, RowFilter, files};
     use crate::analysis::fixture;
     use crate::origin::{Op, Origin};
 
@@ -87,7 +87,7 @@ mod tests {
     fn shares_include_files_without_a_row_and_labels_use_known_names() {
         let snapshot = fixture::raid0(12);
         let array = &snapshot.arrays[0];
-        let rows = files(array, 1.0, Filter::default(), Measure::Bytes);
+        let rows = files(array, 1.0, RowFilter::default(), Measure::Bytes);
         let sum: f64 = rows.iter().map(|r| r.share).sum();
         assert!(sum > 0.9 && sum < 1.0, "{sum}");
         let labels: Vec<_> = rows.iter().map(|r| r.path.as_str()).collect();
@@ -100,7 +100,7 @@ mod tests {
     fn a_filter_leaves_the_rest_out() {
         let snapshot = fixture::raid0(12);
         let array = &snapshot.arrays[0];
-        let only = |op, origin| Filter { op, origin };
+        let only = |op, origin| RowFilter { op, origin };
         let reads = files(array, 1.0, only(Some(Op::Read), None), Measure::Requests);
         assert!(!reads.is_empty() && reads.iter().all(|r| r.writes == 0.0 && r.reads > 0.0));
         let shares: f64 = reads.iter().map(|r| r.share).sum();

@@ -1,4 +1,4 @@
-use super::{Filter, Measure, caused, heat, latencies, legend, members, sort_by_causes, tasks};
+use super::{Measure, RowFilter, caused, heat, latencies, legend, members, sort_by_causes, tasks};
 use crate::analysis::fixture;
 use crate::origin::{Op, Origin};
 
@@ -6,12 +6,12 @@ use crate::origin::{Op, Origin};
 fn a_filter_leaves_the_rest_out_and_parts_add_up() {
     let snapshot = fixture::raid0(12);
     let array = &snapshot.arrays[0];
-    let filter = Filter { op: Some(Op::Write), origin: Some(Origin::BlockBitmap) };
+    let filter = RowFilter { op: Some(Op::Write), origin: Some(Origin::BlockBitmap) };
     let rows = members(array, 2.0, filter, Measure::Requests);
     assert_eq!((rows[0].reads, rows[0].writes), (0.0, 121.0 / 2.0));
     assert_eq!(rows[0].bytes, 121.0 * 4096.0 / 2.0);
     assert_eq!(rows[2].parts, []);
-    for row in members(array, 1.0, Filter::default(), Measure::Bytes) {
+    for row in members(array, 1.0, RowFilter::default(), Measure::Bytes) {
         let sum: f64 = row.parts.iter().map(|p| p.1).sum();
         assert!((sum - row.bytes).abs() < 1e-6);
     }
@@ -22,13 +22,13 @@ fn a_filter_leaves_the_rest_out_and_parts_add_up() {
 #[test]
 fn heat_map() {
     let snapshot = fixture::raid0(12);
-    let (rows, total) = heat(&snapshot.arrays[0], 1.0, Filter::default(), Measure::Requests);
+    let (rows, total) = heat(&snapshot.arrays[0], 1.0, RowFilter::default(), Measure::Requests);
     let bitmap = rows.iter().find(|r| r.origin == Some(Origin::BlockBitmap)).unwrap();
     assert_eq!(bitmap.each[..4], [121.0, 4.0, 0.0, 0.0]);
     assert!((bitmap.skew - 3.88).abs() < 0.1, "{}", bitmap.skew);
     assert_eq!(total.total, rows.iter().map(|r| r.total).sum::<f64>());
     let all = legend(
-        members(&snapshot.arrays[0], 1.0, Filter::default(), Measure::Requests)
+        members(&snapshot.arrays[0], 1.0, RowFilter::default(), Measure::Requests)
             .iter()
             .flat_map(|r| &r.parts),
     );
@@ -38,7 +38,7 @@ fn heat_map() {
 #[test]
 fn tasks_are_sorted_by_caused_bytes() {
     let order = |snapshot: &crate::analysis::snapshot::Snapshot| {
-        let mut rows = tasks(&snapshot.arrays[0], 1.0, Filter::default(), Measure::Requests);
+        let mut rows = tasks(&snapshot.arrays[0], 1.0, RowFilter::default(), Measure::Requests);
         sort_by_causes(&mut rows);
         let row = |r: &super::TaskRow<'_>| (r.comm.clone(), (r.causes / f64::from(1 << 20)) as u64);
         rows.iter().map(row).collect::<Vec<_>>()
@@ -61,5 +61,5 @@ fn tasks_are_sorted_by_caused_bytes() {
     postgres.io.push(data);
     data.origin = Origin::InodeTable;
     postgres.io.push(data);
-    assert_eq!(caused(postgres, Filter::default()), read + (11 << 20));
+    assert_eq!(caused(postgres, RowFilter::default()), read + (11 << 20));
 }

@@ -1,4 +1,4 @@
-use super::{Action, Overlay, State};
+use super::{Overlay, ScreenAction, ScreenState};
 use crate::analysis::fixture;
 use crate::origin::{Op, Origin};
 use crate::ui::keys::Key;
@@ -6,17 +6,17 @@ use crate::ui::rows::Measure;
 use proptest::prelude::*;
 use std::time::Duration;
 
-fn start() -> State {
-    let mut state = State::new(6, Duration::from_secs(1));
+fn start() -> ScreenState {
+    let mut state = ScreenState::new(6, Duration::from_secs(1));
     state.observe(&fixture::raid0(12));
     state
 }
 
 /// The state after these keys: `<` and `>` are Left and Right, `^` and `v` Up and Down, `\t` Tab,
 /// `\n` Enter.
-fn after(keys: &str) -> (State, Action) {
+fn after(keys: &str) -> (ScreenState, ScreenAction) {
     let mut state = start();
-    let mut action = Action::Nothing;
+    let mut action = ScreenAction::Nothing;
     for c in keys.chars() {
         action = state.on_key(match c {
             '<' => Key::Left,
@@ -70,21 +70,21 @@ fn filters() {
 fn keys_return_actions() {
     let half = Duration::from_millis(500);
     for (keys, action) in [
-        ("q", Action::Quit),
-        ("\x1b", Action::Quit),
-        ("?", Action::Draw),
-        ("?\x1b", Action::Draw),
-        ("f\x1b", Action::Draw),
-        ("fq", Action::Draw),
-        ("-", Action::Interval(half)),
-        ("+", Action::Interval(Duration::from_secs(2))),
-        ("-----", Action::Nothing),
-        ("z", Action::Nothing),
+        ("q", ScreenAction::Quit),
+        ("\x1b", ScreenAction::Quit),
+        ("?", ScreenAction::Draw),
+        ("?\x1b", ScreenAction::Draw),
+        ("f\x1b", ScreenAction::Draw),
+        ("fq", ScreenAction::Draw),
+        ("-", ScreenAction::Interval(half)),
+        ("+", ScreenAction::Interval(Duration::from_secs(2))),
+        ("-----", ScreenAction::Nothing),
+        ("z", ScreenAction::Nothing),
     ] {
         assert_eq!(after(keys).1, action, "{keys:?}");
     }
     let mut state = after("f").0;
-    assert_eq!(state.on_key(Key::Interrupt), Action::Quit);
+    assert_eq!(state.on_key(Key::Interrupt), ScreenAction::Quit);
 }
 
 #[test]
@@ -124,7 +124,7 @@ proptest! {
         prop::sample::select("sSofxmp+-a[]?1234q".chars().collect::<Vec<_>>()).prop_map(Key::Char),
     ], 0..40), sizes in prop::collection::vec(0usize..14, 1..4)) {
         let snapshots: Vec<_> = sizes.iter().map(|&n| fixture::raid0(n)).collect();
-        let mut state = State::new(6, Duration::from_secs(1));
+        let mut state = ScreenState::new(6, Duration::from_secs(1));
         for (i, key) in keys.into_iter().enumerate() {
             state.on_key(key);
             state.observe(&snapshots[i % snapshots.len()]);

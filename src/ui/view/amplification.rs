@@ -10,7 +10,7 @@ use crate::analysis::amplification::{self, Amplification};
 use crate::analysis::snapshot::ArrayInfo;
 use crate::analysis::units;
 use crate::origin::{Op, io_name};
-use crate::ui::rows::{self, AmplificationRow, Part};
+use crate::ui::rows::{self, AmplificationRow, BarPart};
 use crate::ui::table::{Column, Columns, op_cell, origin_cell};
 use crate::ui::text::{self, clean, glue};
 
@@ -84,7 +84,7 @@ impl TableView for AmplificationView {
     }
 
     /// No bars for resync and discards, which would dwarf the others.
-    fn parts(row: &AmplificationRow, scene: &Scene<'_>) -> Vec<Part> {
+    fn parts(row: &AmplificationRow, scene: &Scene<'_>) -> Vec<BarPart> {
         let op = row.sums.op;
         let kept = op != Op::Discard || scene.filter().op == Some(op);
         match kept && !row.sums.is_md_background() {

@@ -5,12 +5,17 @@ use ratatui::text::{Line, Span};
 use crate::analysis::units;
 use crate::origin::{Op, io_name};
 use crate::ui::palette::{Palette, letter};
-use crate::ui::rows::Part;
+use crate::ui::rows::BarPart;
 use crate::ui::text;
 
 /// A bar of `parts` in which `most` would fill all `columns`. Each origin has its letter and
 /// colour.
-pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> Vec<Span<'static>> {
+pub fn stacked(
+    parts: &[BarPart],
+    most: f64,
+    columns: usize,
+    palette: Palette,
+) -> Vec<Span<'static>> {
     let total: f64 = parts.iter().map(|p| p.1).sum();
     if total <= 0.0 || most <= 0.0 || !(total / most).is_finite() {
         return Vec::new();
@@ -35,7 +40,7 @@ pub fn stacked(parts: &[Part], most: f64, columns: usize, palette: Palette) -> V
 /// `f file_data 40%  B block_bitmap 25% ...`, in at most `lines` lines of `columns`. `op` is the
 /// only operation in `parts`, if set.
 pub fn legend(
-    parts: &[Part],
+    parts: &[BarPart],
     columns: usize,
     lines: usize,
     palette: Palette,

@@ -12,9 +12,9 @@ use crate::ui::rows::{self, FileRow};
 use crate::ui::table::{Column, Columns};
 use crate::ui::text::{clean, cut, glue, width};
 
-pub(super) struct Files;
+pub(super) struct FilesView;
 
-impl TableView for Files {
+impl TableView for FilesView {
     type Row<'a> = FileRow<'a>;
     const EMPTY: &'static str = "no file data was read or written in this interval";
 

@@ -7,16 +7,16 @@ use ratatui::style::Style;
 use ratatui::text::Span;
 
 use super::{AMPLIFICATION, Scene, VIEWS};
-use crate::analysis::hotspot::{Hotspot, Kind};
+use crate::analysis::hotspot::{Hotspot, HotspotKind};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::time;
-use crate::analysis::traffic::{Sum, Traffic};
+use crate::analysis::traffic::{IoSum, Traffic};
 use crate::analysis::units;
 use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends, tabs_width};
 use crate::ui::rows;
 use crate::ui::rows::Measure;
-use crate::ui::state::{Overlay, State};
+use crate::ui::state::{Overlay, ScreenState};
 use crate::ui::text;
 use crate::ui::text::clean;
 
@@ -67,8 +67,8 @@ pub fn measured(snapshot: &Snapshot, array: &ArraySnapshot) -> String {
     let secs = rows::seconds(snapshot.interval);
     let all: Traffic = array.members.iter().flat_map(|m| &m.io).collect();
     let count =
-        |sum: Sum, unit: &str| format!("{} {unit}", units::count(sum.requests as f64 / secs));
-    let bytes = |sum: Sum| format!("{}/s", units::bytes(sum.bytes as f64 / secs));
+        |sum: IoSum, unit: &str| format!("{} {unit}", units::count(sum.requests as f64 / secs));
+    let bytes = |sum: IoSum| format!("{}/s", units::bytes(sum.bytes as f64 / secs));
     let mut parts = vec![
         format!("{} {}", count(all.read, "r/s"), bytes(all.read)),
         format!("{} {}", count(all.write, "w/s"), bytes(all.write)),
@@ -161,7 +161,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
 /// The headline and its time window, which may be longer than the interval of the figures. Not
 /// sanitized.
 pub fn headline(hotspot: &Hotspot) -> String {
-    if hotspot.kind == Kind::Idle {
+    if hotspot.kind == HotspotKind::Idle {
         hotspot.headline.clone()
     } else {
         let over = units::seconds_about(hotspot.over);
@@ -260,7 +260,7 @@ const REPLAY_HINTS: [&str; 10] = [
 /// Draws the bottom line: the most important keys, or the prompt or message of a replay.
 pub(super) fn footer(
     pen: &mut Pen<'_>,
-    state: &State,
+    state: &ScreenState,
     snapshot: Option<&Snapshot>,
     palette: Palette,
 ) {

@@ -7,7 +7,7 @@ use super::VIEWS;
 use crate::analysis::snapshot::Snapshot;
 use crate::ui::palette::{Palette, letter};
 use crate::ui::pen::Pen;
-use crate::ui::state::State;
+use crate::ui::state::ScreenState;
 use crate::ui::text;
 use crate::ui::text::clean;
 
@@ -55,7 +55,7 @@ const FIGURES: [&str; 10] = [
 /// Draws notes, keys and figures, in pages if the screen is not high enough.
 pub(super) fn draw(
     pen: &mut Pen<'_>,
-    state: &State,
+    state: &ScreenState,
     snapshot: Option<&Snapshot>,
     page: i32,
     palette: Palette,
@@ -98,7 +98,7 @@ pub(super) fn draw(
 }
 
 /// The list of origins to filter by.
-pub(super) fn origins(pen: &mut Pen<'_>, state: &State, at: usize, palette: Palette) {
+pub(super) fn origins(pen: &mut Pen<'_>, state: &ScreenState, at: usize, palette: Palette) {
     let choices = state.choices();
     let mut pen = pen.window(" only this origin ", 28, choices.len() + 1);
     let first = pen.first(choices.len() + 1, at);

@@ -19,9 +19,9 @@ const LAST_OCTAVE: usize = 24;
 /// Number of cells of a strip.
 const STRIP: usize = LAST_OCTAVE - FIRST_OCTAVE + 1;
 
-pub(super) struct Latency;
+pub(super) struct LatencyView;
 
-impl TableView for Latency {
+impl TableView for LatencyView {
     type Row<'a> = LatencyRow<'a>;
     const EMPTY: &'static str = "nothing completed in this interval";
 

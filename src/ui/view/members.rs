@@ -7,16 +7,16 @@ use super::{Scene, bar};
 use crate::analysis::units;
 use crate::origin::io_name;
 use crate::ui::palette::Palette;
-use crate::ui::rows::{self, MemberRow, Part};
+use crate::ui::rows::{self, BarPart, MemberRow};
 use crate::ui::table::{Column, Columns};
 use crate::ui::text::{clean, glue, width};
 
 /// A trend that reached this utilisation is highlighted.
 const HOT: f64 = 0.9;
 
-pub(super) struct Members;
+pub(super) struct MembersView;
 
-impl TableView for Members {
+impl TableView for MembersView {
     type Row<'a> = MemberRow<'a>;
     const EMPTY: &'static str = "no members";
     const BAR: &'static str = "origins";
@@ -76,7 +76,7 @@ impl TableView for Members {
         }
     }
 
-    fn parts(row: &MemberRow<'_>, _: &Scene<'_>) -> Vec<Part> {
+    fn parts(row: &MemberRow<'_>, _: &Scene<'_>) -> Vec<BarPart> {
         row.parts.clone()
     }
 

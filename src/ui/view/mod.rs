@@ -1,4 +1,4 @@
-//! Draws a [`State`] and a [`Snapshot`]. Pure: no terminal.
+//! Draws a [`ScreenState`] and a [`Snapshot`]. Pure: no terminal.
 //!
 //! ```text
 //! md127 raid0, 12 disks, ...        12:00:01Z   header: the array
@@ -29,8 +29,8 @@ use ratatui::style::Style;
 use self::table::TableView;
 use super::palette::Palette;
 use super::pen::Pen;
-use super::rows::{self, Filter};
-use super::state::{Overlay, State};
+use super::rows::{self, RowFilter};
+use super::state::{Overlay, ScreenState};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 
 /// A view, which can also be a panel of the members view.
@@ -59,11 +59,11 @@ impl View {
 
 /// All views, in the order of their digits.
 pub(crate) const VIEWS: [View; 6] = [
-    View { draw: overview::draw, ..View::table::<members::Members>("members", true) },
+    View { draw: overview::draw, ..View::table::<members::MembersView>("members", true) },
     matrix::VIEW,
-    View::table::<tasks::Tasks>("processes", true),
-    View::table::<latency::Latency>("latency", false),
-    View::table::<files::Files>("files", true),
+    View::table::<tasks::TasksView>("processes", true),
+    View::table::<latency::LatencyView>("latency", false),
+    View::table::<files::FilesView>("files", true),
     View::table::<amplification::AmplificationView>(AMPLIFICATION, false),
 ];
 
@@ -76,7 +76,7 @@ fn view_index(title: &str) -> usize {
 
 /// Input of a view.
 struct Scene<'a> {
-    state: &'a State,
+    state: &'a ScreenState,
     array: &'a ArraySnapshot,
     /// Length of the interval in seconds.
     secs: f64,
@@ -88,13 +88,18 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    fn filter(&self) -> Filter {
+    fn filter(&self) -> RowFilter {
         self.state.filter
     }
 }
 
 /// Draws the whole screen. `snapshot` is `None` until the first interval has ended.
-pub fn draw(frame: &mut Frame<'_>, state: &State, snapshot: Option<&Snapshot>, palette: Palette) {
+pub fn draw(
+    frame: &mut Frame<'_>,
+    state: &ScreenState,
+    snapshot: Option<&Snapshot>,
+    palette: Palette,
+) {
     let area = frame.area();
     let mut pen = Pen::new(frame.buffer_mut(), area);
     if !pen.is_large_enough() {

@@ -3,7 +3,7 @@
 
 use ratatui::layout::Rect;
 
-use super::members::Members;
+use super::members::MembersView;
 use super::{Scene, VIEWS, View, table, view_index};
 use crate::ui::pen::Pen;
 use crate::ui::text;
@@ -27,17 +27,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     if pen.width() >= TWO_COLUMNS_WIDTH && pen.lines() >= TWO_COLUMNS_LINES {
         let lines = members.max(origins.lines).min(pen.lines() * 2 / 3);
         let (left, right) = columns(pen.take_top(lines).area);
-        table::draw::<Members>(&mut Pen::new(pen.buffer, left), scene);
+        table::draw::<MembersView>(&mut Pen::new(pen.buffer, left), scene);
         let lines = origins.lines;
         origins.draw(&mut Pen::new(pen.buffer, right), scene, lines);
         let (left, right) = columns(pen.area);
         stack(&mut Pen::new(pen.buffer, left), scene, &[tasks, files]);
         stack(&mut Pen::new(pen.buffer, right), scene, &[latency]);
     } else if pen.width() >= PANEL_WIDTH && pen.lines() >= members + PANEL_LINES {
-        table::draw::<Members>(&mut pen.take_top(members), scene);
+        table::draw::<MembersView>(&mut pen.take_top(members), scene);
         stack(pen, scene, &[tasks, origins, latency]);
     } else {
-        table::draw::<Members>(pen, scene);
+        table::draw::<MembersView>(pen, scene);
     }
 }
 

@@ -5,8 +5,8 @@ use ratatui::text::{Line, Span};
 
 use super::{Scene, bar};
 use crate::ui::pen::Pen;
-use crate::ui::rows::{self, Part};
-use crate::ui::table::{Columns, Sort};
+use crate::ui::rows::{self, BarPart};
+use crate::ui::table::{Columns, SortOrder};
 use crate::ui::text;
 
 /// Bars are drawn only if there are more screen columns than this right of the table, including
@@ -46,7 +46,7 @@ pub(super) trait TableView {
     }
 
     /// Parts of the row's bar, by origin.
-    fn parts(_row: &Self::Row<'_>, _scene: &Scene<'_>) -> Vec<Part> {
+    fn parts(_row: &Self::Row<'_>, _scene: &Scene<'_>) -> Vec<BarPart> {
         Vec::new()
     }
 
@@ -99,7 +99,7 @@ pub(super) trait TableView {
         let (legend, details) = scene.room_below(pen, rows.len() + Self::SPACE);
         let mut lines = Self::totals(scene, width, legend);
         if !Self::BAR.is_empty() {
-            let parts: Vec<Part> = rows.iter().flat_map(|r| Self::parts(r, scene)).collect();
+            let parts: Vec<BarPart> = rows.iter().flat_map(|r| Self::parts(r, scene)).collect();
             let (parts, op) = (rows::legend(parts.iter()), scene.filter().op);
             lines.extend(bar::legend(&parts, width, legend, scene.palette, op));
         }
@@ -143,14 +143,14 @@ pub(super) fn draw<V: TableView>(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 
 impl Scene<'_> {
     /// Sort column and order. Stores them for the keys.
-    pub(super) fn sort<R>(&self, columns: &Columns<R>) -> Sort {
+    pub(super) fn sort<R>(&self, columns: &Columns<R>) -> SortOrder {
         let (chosen, reversed) = self.state.tabs.sort(self.view);
         let column = chosen.unwrap_or_else(|| columns.default_sort());
         if !self.is_panel {
             let sorted = (column, columns.sort_keys());
             self.state.tabs.set_drawn_sort(Some(sorted));
         }
-        Sort { column, reversed }
+        SortOrder { column, reversed }
     }
 
     /// Index of the selected row of `rows` rows; 0 in a panel. Stores `rows` for the keys.

@@ -6,13 +6,13 @@ use super::Scene;
 use super::table::TableView;
 use crate::analysis::units;
 use crate::origin::{Origin, io_name};
-use crate::ui::rows::{self, Part, TaskRow};
+use crate::ui::rows::{self, BarPart, TaskRow};
 use crate::ui::table::{Column, Columns};
 use crate::ui::text::{self, clean};
 
-pub(super) struct Tasks;
+pub(super) struct TasksView;
 
-impl TableView for Tasks {
+impl TableView for TasksView {
     type Row<'a> = TaskRow<'a>;
     const EMPTY: &'static str = "no task submitted to the array in this interval";
     const BAR: &'static str = "origins";
@@ -55,7 +55,7 @@ impl TableView for Tasks {
         if screen >= 120 { 25 } else { 13 }
     }
 
-    fn parts(row: &TaskRow<'_>, _: &Scene<'_>) -> Vec<Part> {
+    fn parts(row: &TaskRow<'_>, _: &Scene<'_>) -> Vec<BarPart> {
         row.parts.clone()
     }
 

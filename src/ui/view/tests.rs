@@ -7,7 +7,7 @@ use crate::analysis::snapshot::Snapshot;
 use crate::origin::{Op, Origin};
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
-use crate::ui::state::State;
+use crate::ui::state::ScreenState;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
@@ -20,9 +20,9 @@ const AMPLIFICATION: &str = "6";
 
 /// The screen after `keys` (Tab as `\t`).
 fn screen(snapshot: &Snapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
-    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
+    let mut state = ScreenState::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
-    let mut put = |state: &State| {
+    let mut put = |state: &ScreenState| {
         terminal.draw(|frame| draw(frame, state, Some(snapshot), Palette::new(depth))).unwrap();
     };
     state.observe(snapshot);
@@ -208,10 +208,10 @@ fn discards_and_flushes_have_their_own_columns() {
 fn utilisation_has_a_trend() {
     let mut snapshot = fixture::raid0(4);
     let second = Duration::from_secs(1);
-    let recent = |utilisation| crate::analysis::recent::Recent {
+    let recent = |utilisation| crate::analysis::recent::DiskInterval {
         interval: second,
         utilisation,
-        ..crate::analysis::recent::Recent::default()
+        ..crate::analysis::recent::DiskInterval::default()
     };
     let array = &mut snapshot.arrays[0];
     array.members[0].recent = (0..40).map(|i| recent(Some(f64::from(i) / 39.0))).collect();
@@ -224,7 +224,7 @@ fn utilisation_has_a_trend() {
 #[test]
 fn a_message_is_shown_until_the_first_interval_ends() {
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
-    let state = State::new(VIEWS.len(), Duration::from_secs(1));
+    let state = ScreenState::new(VIEWS.len(), Duration::from_secs(1));
     terminal.draw(|frame| draw(frame, &state, None, Palette::new(Depth::None))).unwrap();
     assert!(text(terminal.backend().buffer()).starts_with("measuring the first interval"));
 }

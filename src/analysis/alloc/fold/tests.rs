@@ -1,13 +1,15 @@
-use super::{Fold, ROWS, add};
+use super::{AllocFold, ROWS, add};
 use crate::analysis::alloc::fixture;
-use crate::analysis::alloc::{AllocCounters, AllocTaskKey, Counts, MbCount, Share, Source};
+use crate::analysis::alloc::{
+    AllocCounters, AllocShare, AllocTaskKey, Counts, FigureSource, MbCount,
+};
 use crate::analysis::files::FileId;
 use crate::analysis::snapshot::Overhead;
 
 const DEV: u32 = fixture::DEV;
 
-fn share(requests: u64, ns: u64) -> Share {
-    Share { requests, nanoseconds: ns, ..Share::default() }
+fn share(requests: u64, ns: u64) -> AllocShare {
+    AllocShare { requests, nanoseconds: ns, ..AllocShare::default() }
 }
 
 fn file(inode: u64) -> FileId {
@@ -41,7 +43,7 @@ fn an_interval_has_the_increase() {
     now.files.insert(file(13), share(5, 70));
     let other = AllocTaskKey { dev: 1, pid: 1 };
     now.tasks.insert(other, (share(9, 9), b"elsewhere".to_vec()));
-    let mut fold = Fold::new(was);
+    let mut fold = AllocFold::new(was);
     let step = fold.step(now.clone());
     assert_eq!(step.lost, 0);
     assert_eq!((step.overhead.bpf_ns, step.overhead.bpf_events), (500, 50));
@@ -65,7 +67,7 @@ fn tasks_with_the_most_time_are_kept() {
         let task = AllocTaskKey { dev: DEV, pid };
         now.tasks.insert(task, (share(1, u64::from(pid)), Vec::new()));
     }
-    let step = Fold::new(AllocCounters::default()).step(now);
+    let step = AllocFold::new(AllocCounters::default()).step(now);
     let tasks = &step.filesystems[&DEV].tasks;
     assert_eq!((tasks.len(), tasks[0].pid), (ROWS, ROWS as u32 + 99));
 }
@@ -116,28 +118,28 @@ fn removed_filesystems_and_lost_sources_are_kept() {
     two.filesystems[0].dev += 1;
     two.filesystems[0].name = "md4".to_owned();
     one.filesystems[0].members = vec![("sda".to_owned(), 1, 4096, fixture::hist(&[(9, 1)]))];
-    two.sources.insert("groups", Source::None);
+    two.sources.insert("groups", FigureSource::None);
     add(&mut one, &two);
     let names: Vec<_> = one.filesystems.iter().map(|f| f.name.as_str()).collect();
     assert_eq!(names, ["md3", "md4"]);
     assert_eq!(one.filesystems[0].members.len(), 1);
-    assert_eq!(one.sources["groups"], Source::Fentry);
+    assert_eq!(one.sources["groups"], FigureSource::Fentry);
 }
 
 #[test]
 fn counts_of_a_hook_and_of_mb_stats_are_not_mixed() {
     let hooked = fixture::linear();
     let mut by_ext4 = fixture::linear();
-    by_ext4.sources.insert("groups", Source::MbStats);
+    by_ext4.sources.insert("groups", FigureSource::MbStats);
     for (mut one, two) in [(hooked.clone(), &by_ext4), (by_ext4.clone(), &hooked)] {
         add(&mut one, two);
-        assert_eq!(one.sources["groups"], Source::Fentry);
+        assert_eq!(one.sources["groups"], FigureSource::Fentry);
         let looks = hooked.filesystems[0].counts.looks();
         assert_eq!(one.filesystems[0].counts.looks(), looks);
     }
     let mut sum = by_ext4.clone();
     add(&mut sum, &by_ext4);
-    assert_eq!(sum.sources["groups"], Source::MbStats);
+    assert_eq!(sum.sources["groups"], FigureSource::MbStats);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Reasons based on the groups that a search considers.
 
-use super::{Case, LATE, MOSTLY, NOTICEABLE, SAMPLES_ENOUGH, Scan};
+use super::{AllocCase, LATE, MOSTLY, NOTICEABLE, SAMPLES_ENOUGH, Scan};
 use crate::advice::quote::path_of;
 use crate::advice::quote::quote;
 use crate::advice::remedy;
@@ -8,7 +8,7 @@ use crate::analysis::alloc::figures::{
     SEARCHES, allocator_cpus, criterion, has, has_groups, is_hooked, mean_goal, mean_groups,
     per_cent, reasons, total, whole, without,
 };
-use crate::analysis::alloc::{Reason, Refused};
+use crate::analysis::alloc::{GroupRefusal, Reason};
 use crate::analysis::units;
 
 /// Mean number of groups per search from which on the search counts as a scan. A healthy search
@@ -22,7 +22,7 @@ const EXPENSIVE: f64 = 500e-6;
 /// Value of mb_group_prealloc that [`remedy::ask_for_less`] sets.
 const REDUCED_PREALLOC: u64 = 64;
 
-impl Case<'_> {
+impl AllocCase<'_> {
     /// Main clause of the sentence: `each allocation looks at 41,000 groups`
     fn looks(&self) -> Option<String> {
         let (c, all) = (&self.fs.counts, u64::from(self.fs.groups));
@@ -57,7 +57,7 @@ impl Case<'_> {
     fn refusal_clause(&self) -> Option<String> {
         let goal = mean_goal(&self.fs.counts);
         let enough = total(self.fs.counts.reasons.iter()) >= SAMPLES_ENOUGH;
-        if let Some((Refused::Full, share)) = reasons(&self.fs.counts).first()
+        if let Some((GroupRefusal::Full, share)) = reasons(&self.fs.counts).first()
             && *share >= MOSTLY
             && enough
         {
@@ -83,7 +83,7 @@ impl Case<'_> {
         }
         let share = per_cent(share);
         let what = match first {
-            Refused::Average => {
+            GroupRefusal::Average => {
                 let goal = goal.map(|goal| format!(", {} blocks on average", whole(goal)));
                 return Some(format!(
                     "in {share} of the groups refused the average free extent is shorter than the \
@@ -91,13 +91,13 @@ impl Case<'_> {
                     goal.unwrap_or_default()
                 ));
             }
-            Refused::Other => return None,
-            Refused::Order => "have no free extent of the order asked for",
-            Refused::Full => "are full",
-            Refused::Blocks => "have fewer free blocks than the goal",
-            Refused::Corrupt => "have a corrupt bitmap",
-            Refused::ForDirectories => "are kept for directories",
-            Refused::NotLoaded => "have no buddy bitmap in memory",
+            GroupRefusal::Other => return None,
+            GroupRefusal::Order => "have no free extent of the order asked for",
+            GroupRefusal::Full => "are full",
+            GroupRefusal::Blocks => "have fewer free blocks than the goal",
+            GroupRefusal::Corrupt => "have a corrupt bitmap",
+            GroupRefusal::ForDirectories => "are kept for directories",
+            GroupRefusal::NotLoaded => "have no buddy bitmap in memory",
         };
         Some(format!("{share} of the groups refused {what}"))
     }
@@ -187,7 +187,7 @@ impl Case<'_> {
             return Err(format!("{no}: most searches are for {files}"));
         }
         // Full groups have no shorter runs either.
-        if let Some((Refused::Full, share)) = reasons(c).first()
+        if let Some((GroupRefusal::Full, share)) = reasons(c).first()
             && *share >= MOSTLY
         {
             return Err(format!("{no}: most groups refused are full"));

@@ -4,7 +4,7 @@ mod waits;
 
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
-use crate::analysis::alloc::{AllocSnapshot, Groups, Reason};
+use crate::analysis::alloc::{AllocSnapshot, GroupsConsidered, Reason};
 use proptest::prelude::*;
 
 fn reason(snapshot: &AllocSnapshot) -> Reason {
@@ -106,7 +106,7 @@ proptest! {
             ) = (n[0], n[1], n[2], n[3], n[4], n[5]);
             c.looked = std::array::from_fn(|i| n[6 + i]);
             c.refused = std::array::from_fn(|i| n[11 + i]);
-            c.groups = Groups(std::array::from_fn(|i| n[16 + i]));
+            c.groups = GroupsConsidered(std::array::from_fn(|i| n[16 + i]));
             c.reasons = std::array::from_fn(|i| n[40 + i]);
             c.criteria = std::array::from_fn(|i| n[47 + i]);
             fs.groups = n[52] as u32;

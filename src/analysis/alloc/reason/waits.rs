@@ -1,6 +1,6 @@
 //! Reasons for waits in the allocator: bitmap reads, locks, and waits that no figure explains.
 
-use super::{Case, MOSTLY, NOTICEABLE};
+use super::{AllocCase, MOSTLY, NOTICEABLE};
 use crate::advice::quote::quote;
 use crate::analysis::alloc::Reason;
 use crate::analysis::alloc::figures::{
@@ -12,7 +12,7 @@ use crate::analysis::units;
 /// Minimum number of bitmap reads for a reason, unless tasks wait for long.
 const READS_ENOUGH: u64 = 8;
 
-impl Case<'_> {
+impl AllocCase<'_> {
     pub(super) fn cold_bitmaps(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
         // Tasks may still wait for reads that were submitted in the previous interval.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::SECOND;
-use super::{Kind, find};
+use super::{HotspotKind, find};
 use crate::analysis::fixture::{array, cell, member};
-use crate::analysis::recent::{Recent, Stall};
+use crate::analysis::recent::{DiskInterval, Stall};
 use crate::analysis::snapshot::{Cell, DiskUse};
 use crate::origin::{Op, Origin};
 
@@ -44,7 +44,7 @@ proptest! {
             member.disk = Some(
                 DiskUse { in_flight: 3, utilisation: *utilisation, ..DiskUse::default() },
             );
-            let recent = |&in_flight: &Option<u32>| Recent {
+            let recent = |&in_flight: &Option<u32>| DiskInterval {
                 interval: SECOND,
                 utilisation: in_flight.map(|n| f64::from(n) / f64::from(u32::MAX)),
                 in_flight,
@@ -60,11 +60,11 @@ proptest! {
         for name in &hotspot.members {
             prop_assert!(array.members.iter().any(|m| &m.name == name && m.is_present()));
         }
-        if hotspot.kind == Kind::Uneven {
+        if hotspot.kind == HotspotKind::Uneven {
             prop_assert!(2 * hotspot.members.len() <= array.members.len());
         }
         for (member, (_, _, utilisation, _)) in array.members.iter().zip(&members) {
-            let claimed = hotspot.kind == Kind::Saturated && hotspot.members.contains(&member.name);
+            let claimed = hotspot.kind == HotspotKind::Saturated && hotspot.members.contains(&member.name);
             prop_assert!(!claimed || *utilisation >= 0.8, "{hotspot:?}");
         }
     }

@@ -2,37 +2,42 @@
 
 use std::time::Duration;
 
-use crate::analysis::hotspot::symptom::{Cause, Figures, Symptom, find_symptom};
+use crate::analysis::hotspot::symptom::{MemberFigures, Symptom, SymptomCause, find_symptom};
 use crate::analysis::recent::Stall;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A member with this utilisation and a hundred requests of 5 ms.
-fn busy(utilisation: f64) -> Figures {
-    Figures {
+fn busy(utilisation: f64) -> MemberFigures {
+    MemberFigures {
         utilisation: Some(utilisation),
         requests: 100.0,
         bytes: 400e3,
         mean_us: Some(5_000.0),
         times_us: Some((100.0, 4_900.0)),
-        ..Figures::default()
+        ..MemberFigures::default()
     }
 }
 
 /// A member with `times` the work of [`busy`].
-fn with_work(utilisation: f64, times: f64) -> Figures {
+fn with_work(utilisation: f64, times: f64) -> MemberFigures {
     let one = busy(utilisation);
-    Figures { requests: one.requests * times, bytes: one.bytes * times, ..one }
+    MemberFigures { requests: one.requests * times, bytes: one.bytes * times, ..one }
 }
 
 /// A member whose requests take `times` as long as those of [`busy`].
-fn slower(utilisation: f64, times: f64) -> Figures {
+fn slower(utilisation: f64, times: f64) -> MemberFigures {
     let one = busy(utilisation);
-    Figures { mean_us: one.mean_us.map(|us| us * times), ..one }
+    MemberFigures { mean_us: one.mean_us.map(|us| us * times), ..one }
 }
 
 /// `count` copies of `one`, except for `other` at index `at`.
-fn all_but(count: usize, one: Figures, at: usize, other: Figures) -> Vec<Figures> {
+fn all_but(
+    count: usize,
+    one: MemberFigures,
+    at: usize,
+    other: MemberFigures,
+) -> Vec<MemberFigures> {
     let mut all = vec![one; count];
     all[at] = other;
     all
@@ -44,8 +49,8 @@ fn stall(seconds: u32, in_flight: u32, is_over: bool) -> Stall {
 
 #[test]
 fn cases() {
-    let quick = |utilisation| Figures { mean_us: Some(120.0), ..busy(utilisation) };
-    let unknown = Figures { utilisation: None, ..busy(0.0) };
+    let quick = |utilisation| MemberFigures { mean_us: Some(120.0), ..busy(utilisation) };
+    let unknown = MemberFigures { utilisation: None, ..busy(0.0) };
     let saturated = |members: &[usize], cause, least, others| Symptom::Saturated {
         members: members.to_vec(),
         cause,
@@ -58,12 +63,12 @@ fn cases() {
         (
             "one of twelve holds the inode tables: four times the requests",
             all_but(12, busy(0.2), 4, with_work(0.97, 4.0)),
-            saturated(&[4], Cause::MoreWork(4.0), 0.97, 0.2),
+            saturated(&[4], SymptomCause::MoreWork(4.0), 0.97, 0.2),
         ),
         (
             "three of twelve hold every bitmap",
             (0..12).map(|i| if i % 4 == 0 { with_work(1.0, 4.0) } else { busy(0.25) }).collect(),
-            saturated(&[0, 4, 8], Cause::MoreWork(4.0), 1.0, 0.25),
+            saturated(&[0, 4, 8], SymptomCause::MoreWork(4.0), 1.0, 0.25),
         ),
         ("all members are saturated", vec![busy(0.98); 12], full(12, 0.98)),
         (
@@ -79,17 +84,17 @@ fn cases() {
         (
             "one disk takes ten times as long for the same work",
             all_but(8, busy(0.3), 6, slower(0.99, 10.0)),
-            saturated(&[6], Cause::Longer(10.0), 0.99, 0.3),
+            saturated(&[6], SymptomCause::Longer(10.0), 0.99, 0.3),
         ),
         (
             "one disk is busy with load of another partition",
             all_but(4, busy(0.3), 2, busy(0.99)),
-            saturated(&[2], Cause::Elsewhere, 0.99, 0.3),
+            saturated(&[2], SymptomCause::Elsewhere, 0.99, 0.3),
         ),
         (
             "requests of a writeback burst that wait for each other are not held back",
             vec![
-                Figures {
+                MemberFigures {
                     times_us: Some((400_000.0, 5_000.0)),
                     queue_p50_us: Some(400_000),
                     device_us: Some(1_100_000.0),
@@ -103,7 +108,7 @@ fn cases() {
         (
             "requests are held back above the disks",
             vec![
-                Figures {
+                MemberFigures {
                     times_us: Some((80_000.0, 2_000.0)),
                     queue_p50_us: Some(80_000),
                     device_us: Some(200_000.0),
@@ -121,7 +126,7 @@ fn cases() {
                 4,
                 busy(0.1),
                 2,
-                Figures {
+                MemberFigures {
                     times_us: Some((39_000.0, 1_000.0)),
                     queue_p50_us: Some(40_000),
                     device_us: Some(900_000.0),
@@ -138,7 +143,7 @@ fn cases() {
                 4,
                 busy(0.1),
                 2,
-                Figures {
+                MemberFigures {
                     times_us: Some((39_000.0, 1_000.0)),
                     queue_p50_us: Some(40_000),
                     device_us: Some(9_800_000.0),
@@ -147,7 +152,7 @@ fn cases() {
                     ..busy(0.99)
                 },
             ),
-            saturated(&[2], Cause::Longer(8.0), 0.99, 0.1),
+            saturated(&[2], SymptomCause::Longer(8.0), 0.99, 0.1),
         ),
         (
             "a healthy array under load",
@@ -161,8 +166,13 @@ fn cases() {
         ),
         (
             "NVMe whose requests take four times as long is saturated",
-            all_but(4, quick(0.5), 1, Figures { mean_us: Some(480.0), ..with_work(1.0, 5.0) }),
-            saturated(&[1], Cause::MoreWork(5.0), 1.0, 0.5),
+            all_but(
+                4,
+                quick(0.5),
+                1,
+                MemberFigures { mean_us: Some(480.0), ..with_work(1.0, 5.0) },
+            ),
+            saturated(&[1], SymptomCause::MoreWork(5.0), 1.0, 0.5),
         ),
         ("no symptom without utilisation", vec![unknown.clone(); 12], Symptom::None),
         (
@@ -173,7 +183,7 @@ fn cases() {
         (
             "a member without utilisation does not count as idle",
             vec![with_work(0.99, 4.0), busy(0.3), unknown, busy(0.3)],
-            saturated(&[0], Cause::MoreWork(4.0), 0.99, 0.3),
+            saturated(&[0], SymptomCause::MoreWork(4.0), 0.99, 0.3),
         ),
         (
             "a disk hangs, while the others wait for it",
@@ -181,10 +191,10 @@ fn cases() {
                 4,
                 busy(0.0),
                 3,
-                Figures {
+                MemberFigures {
                     utilisation: Some(1.0),
                     stalled: Some(stall(6, 12, false)),
-                    ..Figures::default()
+                    ..MemberFigures::default()
                 },
             ),
             Symptom::Stalled { members: vec![3], stall: stall(6, 12, false) },
@@ -192,9 +202,9 @@ fn cases() {
         (
             "a current stall precedes a longer one that is over",
             vec![
-                Figures { stalled: Some(stall(60, 1, true)), ..busy(0.2) },
-                Figures { stalled: Some(stall(6, 2, false)), ..busy(0.2) },
-                Figures { stalled: Some(stall(7, 3, false)), ..busy(0.2) },
+                MemberFigures { stalled: Some(stall(60, 1, true)), ..busy(0.2) },
+                MemberFigures { stalled: Some(stall(6, 2, false)), ..busy(0.2) },
+                MemberFigures { stalled: Some(stall(7, 3, false)), ..busy(0.2) },
             ],
             Symptom::Stalled { members: vec![1, 2], stall: stall(7, 5, false) },
         ),

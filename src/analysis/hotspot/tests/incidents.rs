@@ -1,6 +1,6 @@
 //! Headlines for incidents with figures as from iostat.
 
-use super::Kind;
+use super::HotspotKind;
 use super::headline_of;
 use crate::analysis::fixture::{array, cell, member};
 use crate::analysis::snapshot::{ArraySnapshot, Cell, DiskUse, TaskIo, TaskSnapshot};
@@ -152,14 +152,14 @@ fn incidents() {
         (
             "a database beside a resync",
             resync,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: all 4 members are busy 98 % of the time or more, evenly; \
              mostly resync reads (73 % of the bytes); reads take 57ms (mean)",
         ),
         (
             "a full filesystem: bitmaps are read to find space",
             fragmented,
-            Kind::Uneven,
+            HotspotKind::Uneven,
             "no member is saturated: the busiest, loop9, is busy 35 % of the time; block_bitmap \
              reads: loop1, loop5 and loop9 carry all of them, 4.0x the mean; ext4 reads block \
              bitmaps to find free space, see raidtrace alloc",
@@ -167,7 +167,7 @@ fn incidents() {
         (
             "fstrim",
             fstrim,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly \
              free_space discards (in the device 100 % of the time), from fstrim (pid 99); reads \
              take 72ms (mean)",
@@ -175,7 +175,7 @@ fn incidents() {
         (
             "a storm of fsync",
             flushes,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: both members are busy 97 % of the time or more, evenly; \
              mostly journal flushes (in the device 100 % of the time), from jbd2 journal of md127 \
              (jbd2/md127-8)",
@@ -183,7 +183,7 @@ fn incidents() {
         (
             "a write-intent bitmap with every write",
             bitmap,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: both members are busy 96 % of the time or more, evenly; \
              mostly file_data writes (51 % of the bytes), from postgres (pid 42); writes cost \
              3.9x, 1.9x of it the write-intent bitmap",
@@ -191,23 +191,23 @@ fn incidents() {
         (
             "the journal is on one member",
             journal,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "loop3 is busy 97 % of the time, the others 6 %: it carries all the journal writes, \
              6.0x the mean, from jbd2 journal of md127 (jbd2/md127-8)",
         ),
         (
             "reads suffer while a dirty cache is written back",
             writeback,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: all 4 members are busy 100 % of the time, evenly; mostly \
              file_data writes (99 % of the bytes), from writeback of md127 \
              (kworker/u8:1+flush-9:127); reads take 161ms (mean)",
         ),
-        ("no IO", idle, Kind::Idle, "idle: no IO on the members in the last 10 s"),
+        ("no IO", idle, HotspotKind::Idle, "idle: no IO on the members in the last 10 s"),
         (
             "one slot is missing",
             degraded,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: 1 of 4 members is missing, the other 3 are busy 95 % of the \
              time or more, evenly; mostly file_data reads (100 % of the bytes), from postgres \
              (pid 42)",
@@ -215,7 +215,7 @@ fn incidents() {
         (
             "small writes on RAID 6, beside a reader",
             small_writes,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: all 6 members are busy 99 % of the time or more, evenly; \
              mostly rmw_read reads (50 % of the bytes), from mysqld (pid 42); writes cost 6.0x, \
              3.0x of it pre-reads",

@@ -1,6 +1,6 @@
 //! Headlines with a symptom.
 
-use super::Kind;
+use super::HotspotKind;
 use super::{SECOND, data, headline_of, with, with_cells};
 use crate::analysis::fixture::cell;
 use crate::analysis::recent::Stall;
@@ -36,13 +36,13 @@ fn headlines_start_with_the_symptom() {
         (
             "hung once",
             over,
-            Kind::Stalled,
+            HotspotKind::Stalled,
             "loop4 completed nothing for 42 s, with 1 request in flight",
         ),
         (
             "held back by the scheduler: io_ticks count from the allocation of a request",
             scheduler,
-            Kind::Queued,
+            HotspotKind::Queued,
             "requests to loop1 take 42ms (mean), of which they wait 40ms before they are issued: \
              held back by the I/O scheduler or the host adapter, not by the disk, which works at \
              most 6 % of the time; mostly file_data reads (100 % of the bytes)",
@@ -50,81 +50,81 @@ fn headlines_start_with_the_symptom() {
         (
             "slow and saturated",
             slow(0.99),
-            Kind::Slow,
+            HotspotKind::Slow,
             "loop7 is busy 99 % of the time, the others 30 %, with no more work: a request takes \
              43x as long there",
         ),
         (
             "1.5 times the time is not slow",
             with_cells(12, |i| reads(if i == 6 { 1_400 } else { 900 })),
-            Kind::Even,
+            HotspotKind::Even,
             "no member is saturated: the busiest, loop12, is busy 30 % of the time; the load is \
              even, 1.0x the mean on the busiest",
         ),
         (
             "saturated",
             with(4, |_| 0.99, |_| vec![data(1000)]),
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "the array is saturated: all 4 members are busy 99 % of the time or more, evenly; \
              mostly file_data writes (100 % of the bytes)",
         ),
         (
             "one disk",
             with(1, |_| 0.99, |_| vec![data(1000)]),
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "loop1 is busy 99 % of the time, mostly file_data writes (100 % of the bytes)",
         ),
         (
             "one member without a figure",
             unknown,
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "loop1, loop2 and loop4 are busy 99 % of the time or more; 1 member has no \
              utilisation figure; mostly file_data writes (100 % of the bytes)",
         ),
         (
             "no figures",
             none,
-            Kind::Even,
+            HotspotKind::Even,
             "utilisation is not known; the load is even, 1.0x the mean on the busiest",
         ),
         (
             "other load",
             with(4, at(1, 0.97, 0.1), |_| vec![data(1000)]),
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "loop2 is busy 97 % of the time, the others 10 %, with no more of the array's work: \
              look for other load",
         ),
         (
             "more work of all origins",
             with(4, at(1, 0.97, 0.1), |i| vec![data(if i == 1 { 75 } else { 30 })]),
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "loop2 is busy 97 % of the time, the others 10 %: it has 2.5x the work of each other, \
              mostly file_data writes (100 % of the bytes)",
         ),
         (
             "all the work",
             with(4, at(1, 0.97, 0.0), |i| if i == 1 { vec![data(100)] } else { vec![] }),
-            Kind::Saturated,
+            HotspotKind::Saturated,
             "loop2 is busy 97 % of the time, the others 0 %: it has all the work, mostly \
              file_data writes (100 % of the bytes)",
         ),
         (
             "busy with short requests",
             with(4, |_| 1.0, |_| vec![cell(Origin::FileData, Op::Read, 9000, 9000 * 4096, 80)]),
-            Kind::Even,
+            HotspotKind::Even,
             "loop4 is busy 100 % of the time, but a request takes 117µs (mean): it can serve \
              more; the load is even, 1.0x the mean on the busiest",
         ),
         (
             "hangs",
             stalled,
-            Kind::Stalled,
+            HotspotKind::Stalled,
             "loop3 completes nothing: 1 request in flight, none completed in 10 s",
         ),
         (
             "held back",
             held,
-            Kind::Queued,
+            HotspotKind::Queued,
             "requests to loop1 and loop2 take 118ms (mean), of which they wait 116ms before they \
              are issued: held back by the I/O scheduler or the host adapter, not by the disk, \
              which works at most 1 % of the time; mostly file_data writes (100 % of the bytes)",
@@ -164,12 +164,12 @@ fn a_cgroup_limit_is_named_without_a_symptom() {
          the bytes submitted, mostly file_data writes, from dd (pid 7); no member is busy more \
          than 3 % of the time"
     );
-    assert_eq!((held.kind, held.is_warning()), (Kind::Queued, true));
+    assert_eq!((held.kind, held.is_warning()), (HotspotKind::Queued, true));
     let cgroup = limited(Some("cgroup /limited, throttled"), 0, 0.03);
     assert!(!cgroup.headline.contains("from"), "{}", cgroup.headline);
-    assert_eq!(limited(None, 7, 0.03).kind, Kind::Even);
+    assert_eq!(limited(None, 7, 0.03).kind, HotspotKind::Even);
     // A symptom of the members precedes the limit.
     let full = limited(Some("throttled"), 7, 0.99);
-    assert_eq!(full.kind, Kind::Saturated);
+    assert_eq!(full.kind, HotspotKind::Saturated);
     assert!(full.headline.ends_with("75 % from dd (pid 7)"), "{}", full.headline);
 }

@@ -5,10 +5,10 @@ use crate::address::{ArraySector, FsBlock};
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::spread::{Projection, skew};
 use crate::analysis::placement::target::whole;
-use crate::analysis::placement::{Filesystem, TargetArray};
+use crate::analysis::placement::{FsMetadata, TargetArray};
 use crate::analysis::snapshot::UnevenGroups;
 use crate::fs::Uuid;
-use crate::fs::xfs::{self, Features, Layout, Log};
+use crate::fs::xfs::{self, XfsFeatures, XfsLayout, XfsLog};
 use crate::raid::{Geometry, Level, Params};
 
 /// Data offset of mdadm's arrays, sectors.
@@ -101,8 +101,8 @@ fn seven_disks_of_8_tb() {
 }
 
 /// An XFS of `total` sectors, as mkfs.xfs 6.1 makes it.
-fn xfs(total: u64, agsize: u64) -> xfs::Geometry {
-    xfs::Geometry {
+fn xfs(total: u64, agsize: u64) -> xfs::XfsGeometry {
+    xfs::XfsGeometry {
         version: 5,
         block_size: 4096,
         sector_size: 512,
@@ -110,11 +110,11 @@ fn xfs(total: u64, agsize: u64) -> xfs::Geometry {
         blocks: total / 8,
         ag_blocks: (agsize / 8) as u32,
         ag_count: (total / agsize) as u32 + 1,
-        log: Log::Internal { first: FsBlock(agsize / 8 * 22 + 8), blocks: 521_728 },
+        log: XfsLog::Internal { first: FsBlock(agsize / 8 * 22 + 8), blocks: 521_728 },
         stripe_unit: 128,
         stripe_width: 768,
         inode_align: 8,
-        features: Features { finobt: true, rmapbt: false, reflink: true },
+        features: XfsFeatures { finobt: true, rmapbt: false, reflink: true },
         realtime_blocks: 0,
         uuid: Uuid([7; 16]),
     }
@@ -134,7 +134,7 @@ fn target(geometry: Geometry) -> TargetArray {
 fn a_group_with_two_copies_counts_once() {
     let geometry = array(Level::Raid10, 8, 512, disk(4000));
     let (total, agsize) = made(&geometry);
-    let fs = Filesystem::from_xfs(Layout::from_geometry(xfs(total, agsize)));
+    let fs = FsMetadata::from_xfs(XfsLayout::from_geometry(xfs(total, agsize)));
     let found = uneven(&fs, &whole(ArraySector(0)), &target(geometry)).unwrap();
     let groups = total.div_ceil(agsize);
     assert_eq!((found.groups, found.on_members), (groups, groups));
@@ -148,7 +148,7 @@ fn groups_on_one_member() {
     let (total, agsize) = made(&geometry);
     let on = target(geometry);
     let found = |agsize: u64| {
-        let fs = Filesystem::from_xfs(Layout::from_geometry(xfs(total, agsize)));
+        let fs = FsMetadata::from_xfs(XfsLayout::from_geometry(xfs(total, agsize)));
         uneven(&fs, &whole(ArraySector(0)), &on)
     };
     assert_eq!(

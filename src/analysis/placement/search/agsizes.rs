@@ -3,7 +3,7 @@
 
 use super::ranked;
 use crate::analysis::placement::agsize::{AgSize, best};
-use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::filesystem::FsMetadata;
 use crate::analysis::placement::spread::Skews;
 use crate::analysis::placement::target::Target;
 
@@ -46,11 +46,11 @@ pub struct AgSizeCandidate {
     pub count: u32,
     /// Sectors of a group.
     pub sectors: u64,
-    pub fs: Filesystem,
+    pub fs: FsMetadata,
 }
 
 /// Plans a filesystem with these options in addition to the user's.
-pub type PlanAgSize<'a> = dyn Fn(AgSizeOptions) -> Result<Filesystem, String> + 'a;
+pub type PlanAgSize<'a> = dyn Fn(AgSizeOptions) -> Result<FsMetadata, String> + 'a;
 
 /// The candidates, the best first, and the index of the one with the user's options. Sizes that
 /// mkfs.xfs refuses are left out.
@@ -130,7 +130,7 @@ fn candidate(
 }
 
 /// The agsize in sectors for which the groups of a filesystem start on all members most equally.
-fn suggested(target: &Target, fs: &Filesystem) -> Option<AgSize> {
+fn suggested(target: &Target, fs: &FsMetadata) -> Option<AgSize> {
     let groups = fs.allocation_groups()?;
     let total = fs.blocks.saturating_mul(fs.block_sectors());
     let geometry = &target.array.geometry;
@@ -139,7 +139,7 @@ fn suggested(target: &Target, fs: &Filesystem) -> Option<AgSize> {
 
 /// For advice: the agsize in bytes to use instead of that of `fs`, and its skew; `None` if it would
 /// not be even.
-pub fn remedy(target: &Target, fs: &Filesystem) -> Option<(u64, f64)> {
+pub fn remedy(target: &Target, fs: &FsMetadata) -> Option<(u64, f64)> {
     let best = suggested(target, fs).filter(AgSize::is_even)?;
     Some((best.sectors * 512, best.skew))
 }

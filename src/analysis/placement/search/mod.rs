@@ -9,7 +9,7 @@ pub mod agsizes;
 mod candidates;
 mod weigh;
 
-use super::filesystem::Filesystem;
+use super::filesystem::FsMetadata;
 use super::spread::{Skews, UNEVEN_FROM};
 use super::target::Target;
 use crate::machine::Segment;
@@ -94,15 +94,15 @@ impl<'a> Search<'a> {
         )
     }
 
-    fn planned(&self, options: &Options) -> Result<Filesystem, String> {
+    fn planned(&self, options: &Options) -> Result<FsMetadata, String> {
         if self.bytes <= LARGE {
-            return plan(self.bytes, self.chunk(), options, self.conf).map(Filesystem::new);
+            return plan(self.bytes, self.chunk(), options, self.conf).map(FsMetadata::new);
         }
         let (whole, part) = plan_first(COUNTED, self.bytes, self.chunk(), options, self.conf)?;
-        Ok(Filesystem::from_first_part(&whole, part))
+        Ok(FsMetadata::from_first_part(&whole, part))
     }
 
-    fn candidate(&self, options: &Options, fs: &Filesystem, base: Option<&Costs>) -> Candidate {
+    fn candidate(&self, options: &Options, fs: &FsMetadata, base: Option<&Costs>) -> Candidate {
         Candidate {
             options: options.clone(),
             skews: Skews::new(fs, self.geometry, self.segments),

@@ -2,10 +2,10 @@
 //! use small filesystems, for which a search is fast.
 
 use super::Search;
-use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::filesystem::FsMetadata;
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::target::Target;
-use crate::commands::layout::comparison::Comparison;
+use crate::commands::layout::comparison::CandidateComparison;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::raid::Level;
 
@@ -17,7 +17,7 @@ fn target(level: Level, disks: u32, chunk: u64, bytes: u64, options: &Options) -
         ..ArrayOptions::default()
     };
     let layout = plan(bytes, chunk, options, &Conf::compiled_in()).unwrap();
-    Target::on_array("mkfs.ext4", Filesystem::new(layout), &array).unwrap()
+    Target::on_array("mkfs.ext4", FsMetadata::new(layout), &array).unwrap()
 }
 
 #[test]
@@ -27,7 +27,13 @@ fn recommended_options_are_even() {
         for chunk in [16 << 10, 64 << 10, 512 << 10] {
             let target = target(level, disks, chunk, bytes, &options);
             let (all, base) = Search::on(&target, bytes, &options, &conf).run().unwrap();
-            let found = Comparison { target: &target, all: &all, base, counted: None, grown: None };
+            let found = CandidateComparison {
+                target: &target,
+                all: &all,
+                base,
+                counted: None,
+                grown: None,
+            };
             let best = &all[found.recommended()];
             assert!(
                 best.skews.worst() < 1.4,
@@ -49,7 +55,8 @@ fn recommendations_and_their_text() {
     {
         let target = target(level, disks, chunk, 1 << 40, &options);
         let (all, base) = Search::on(&target, 1 << 40, &options, &conf).run().unwrap();
-        let found = Comparison { target: &target, all: &all, base, counted: None, grown: None };
+        let found =
+            CandidateComparison { target: &target, all: &all, base, counted: None, grown: None };
         assert_eq!(all[found.recommended()].options.words(), words);
         let text = found.found().lines().join("\n");
         assert!(text.lines().all(|l| crate::ui::text::width(l) <= 80), "{text}");
@@ -82,7 +89,7 @@ fn figures_above_64_tib() {
         assert_eq!(all[base].costs.groups, groups);
         assert_eq!(all[base].costs.inodes, planned.inodes);
         target.fs = planned;
-        let found = Comparison { target: &target, all: &all, base, counted, grown: None };
+        let found = CandidateComparison { target: &target, all: &all, base, counted, grown: None };
         let found = found.found();
         insta::assert_snapshot!(name, found.lines().join("\n"));
         let object = found.object();

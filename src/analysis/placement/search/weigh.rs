@@ -1,7 +1,7 @@
 //! Costs of options, and the score of a candidate.
 
 use super::{Candidate, Search};
-use crate::analysis::placement::filesystem::{BlockGroups, Filesystem};
+use crate::analysis::placement::filesystem::{BlockGroups, FsMetadata};
 use crate::analysis::units;
 use crate::mke2fs::Options;
 
@@ -47,7 +47,7 @@ impl Costs {
     /// Costs relative to `base`, the costs of the user's options. `base` is `None` for the user's
     /// options themselves.
     pub fn new(
-        fs: &Filesystem,
+        fs: &FsMetadata,
         options: &Options,
         search: &Search<'_>,
         base: Option<&Self>,
@@ -146,7 +146,7 @@ impl Costs {
 }
 
 /// Share of the groups that start on a chunk.
-fn aligned(fs: &Filesystem, search: &Search<'_>) -> f64 {
+fn aligned(fs: &FsMetadata, search: &Search<'_>) -> f64 {
     let chunk = search.geometry.chunk_sectors().unwrap_or(1);
     let block_sectors = u64::from(fs.block_size / 512);
     let offset = search.segments.first().map_or(0, |s| s.array_sector.0);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::{FIXED, HEAD_BLOCKS, Skews, Spread, heads, skew};
 use crate::address::{ArraySector, FsSector};
-use crate::analysis::placement::filesystem::{BlockGroups, Filesystem, Groups};
+use crate::analysis::placement::filesystem::{BlockGroups, FsMetadata, Groups};
 use crate::fs::SectorRange;
 use crate::machine::Segment;
 use crate::origin::Origin;
@@ -24,8 +24,8 @@ fn range(first: u64, count: u64, origin: Origin) -> SectorRange {
     SectorRange { first: FsSector(first * 8), count: count * 8, origin }
 }
 
-fn filesystem(groups: u32, blocks: u32, ranges: Vec<SectorRange>) -> Filesystem {
-    Filesystem {
+fn filesystem(groups: u32, blocks: u32, ranges: Vec<SectorRange>) -> FsMetadata {
+    FsMetadata {
         kind: "ext4".into(),
         block_size: 4096,
         blocks: u64::from(groups) * u64::from(blocks),
@@ -161,7 +161,7 @@ proptest! {
                 }
             }
         }
-        let of = |m: &super::Member| FIXED.map(|origin| m.sectors_of(origin));
+        let of = |m: &super::MemberSpread| FIXED.map(|origin| m.sectors_of(origin));
         let got: Vec<_> = spread.members.iter().map(of).collect();
         prop_assert_eq!(got, want);
         prop_assert_eq!(spread.outside, outside);

@@ -1,17 +1,17 @@
 //! Sentences on the allocation groups of XFS.
 
-use super::{Uneven, members, share};
+use super::{UnevenFigure, members, share};
 use crate::analysis::placement::agsize::member_period;
 use crate::analysis::placement::allocation_groups::AllocationGroups;
-use crate::analysis::placement::filesystem::Filesystem;
+use crate::analysis::placement::filesystem::FsMetadata;
 use crate::analysis::placement::spread::{Spread, UNEVEN_FROM};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 
 /// A clause on figures that are uneven on the same slots.
-pub(super) fn clause(target: &Target, groups: u32, uneven: &[Uneven]) -> Option<String> {
+pub(super) fn clause(target: &Target, groups: u32, uneven: &[UnevenFigure]) -> Option<String> {
     let first = uneven.first()?;
-    let part = |of: &Uneven| match share(of.share).as_str() {
+    let part = |of: &UnevenFigure| match share(of.share).as_str() {
         "all" => "all".to_owned(),
         some => format!("{some} of the"),
     };
@@ -72,7 +72,7 @@ pub(super) fn why(target: &Target, spread: &Spread, groups: &AllocationGroups) -
 
 /// Says that mkfs.xfs's warning about an even agsize can be ignored; empty if it does not warn
 /// (`align_ag_geometry()`).
-pub fn warning(fs: &Filesystem, agsize_bytes: u64) -> &'static str {
+pub fn warning(fs: &FsMetadata, agsize_bytes: u64) -> &'static str {
     let width = u64::from(fs.stripe_width) * u64::from(fs.block_size);
     if width > 0 && fs.stripe_width != fs.stride && agsize_bytes.is_multiple_of(width) {
         ". Ignore mkfs.xfs's warning that it is a multiple of the stripe width, which does no harm \

@@ -1,6 +1,6 @@
 //! Tasks that sleep before their IO reaches the array, and writes that md adds.
 
-use super::{Kind, Play, Severity, around, asleep, is, second, task};
+use super::{CauseKind, Play, Severity, around, asleep, is, second, task};
 use crate::analysis::fixture;
 use crate::origin::{Op, Origin};
 
@@ -19,13 +19,13 @@ fn what_holds_tasks_before_their_io_is_the_cause() {
         "postgres waits 300ms for each write to md0 (10ms before",
         "no room for a new handle (78 %",
     ];
-    is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
+    is(&verdict, Severity::Slow, CauseKind::Journal, &[], &words);
     assert!(verdict.waiting.since.is_some());
     assert!(verdict.actions[0].to_string().contains("make the journal larger"), "{verdict:?}");
     // Most of the sleep is IO.
     let sleeps = [("add_transaction_credits", 200), ("io_schedule", 700)];
     around(&mut held).asleep = vec![asleep("postgres", &sleeps, 3)];
-    assert_ne!(play.for_seconds(4, &held).cause.kind, Kind::Journal);
+    assert_ne!(play.for_seconds(4, &held).cause.kind, CauseKind::Journal);
     // A writer that fills the page cache is throttled from its start on.
     let writer = asleep("dump", &[("balance_dirty_pages", 900)], 5);
     around(&mut calm).asleep.push(writer.clone());
@@ -35,7 +35,7 @@ fn what_holds_tasks_before_their_io_is_the_cause() {
     around(&mut held).asleep = vec![asleep("postgres", &[("balance_dirty_pages", 900)], 3), writer];
     held.tasks.push(task("dump", 100, 100 << 20));
     let verdict = play.for_seconds(4, &held);
-    is(&verdict, Severity::Slow, Kind::Filesystem, &[], &["postgres waits", "dirty pages"]);
+    is(&verdict, Severity::Slow, CauseKind::Filesystem, &[], &["postgres waits", "dirty pages"]);
 }
 
 /// An fsync is several writes, most of them to fast members.
@@ -51,7 +51,7 @@ fn long_sleeps_are_slow_although_the_mean_write_is_not() {
     let verdict = play.for_seconds(4, &array);
     let words =
         ["postgres waits 150ms for each write to md0 (30ms before", "loop3 answers in 131ms"];
-    is(&verdict, Severity::Slow, Kind::Member, &["loop3"], &words);
+    is(&verdict, Severity::Slow, CauseKind::Member, &["loop3"], &words);
     // The task that does more waits for its own work.
     let mut play = Play::new();
     play.for_seconds(20, &calm);
@@ -77,7 +77,7 @@ fn tasks_at_the_barrier_wait_for_the_resync() {
     let mut play = Play::new();
     play.for_seconds(20, &calm);
     let verdict = play.for_seconds(4, &array);
-    is(&verdict, Severity::Slow, Kind::Resync, &[], &["holds IO at its barrier (78 %"]);
+    is(&verdict, Severity::Slow, CauseKind::Resync, &[], &["holds IO at its barrier (78 %"]);
 }
 
 #[test]
@@ -90,12 +90,12 @@ fn a_commit_that_waits_for_data_is_not_only_a_commit() {
     around(&mut array).asleep = vec![commit.clone(), asleep("jbd2/md0-8", &data, 9)];
     let verdict = Play::after_calm(&array);
     let words = ["data of files", "dump does 94 % of md0's work"];
-    is(&verdict, Severity::Slow, Kind::Journal, &[], &words);
+    is(&verdict, Severity::Slow, CauseKind::Journal, &[], &words);
     assert!(verdict.actions[0].to_string().contains("dump"), "{verdict:?}");
     // A commit that waits for its own IO is no cause.
     let own = asleep("jbd2/md0-8", &[("io_schedule", 900)], 9);
     around(&mut array).asleep = vec![commit, own];
-    is(&Play::after_calm(&array), Severity::Slow, Kind::Load, &[], &["dump does"]);
+    is(&Play::after_calm(&array), Severity::Slow, CauseKind::Load, &[], &["dump does"]);
 }
 
 /// Writeback is throttled because a task writes more; io.latency holds a cgroup for another one.
@@ -104,9 +104,15 @@ fn throttled_writeback_is_a_result_of_the_load() {
     let mut array = second(2, 10, 300, 290);
     array.tasks.push(task("dump", 100, 100 << 20));
     around(&mut array).asleep = vec![asleep("postgres", &[("wbt_wait", 900)], 9)];
-    is(&Play::after_calm(&array), Severity::Slow, Kind::Load, &[], &["dump does"]);
+    is(&Play::after_calm(&array), Severity::Slow, CauseKind::Load, &[], &["dump does"]);
     around(&mut array).asleep = vec![asleep("postgres", &[("blkcg_iolatency_throttle", 900)], 9)];
-    is(&Play::after_calm(&array), Severity::Slow, Kind::CgroupLimit, &[], &["io.latency holds it"]);
+    is(
+        &Play::after_calm(&array),
+        Severity::Slow,
+        CauseKind::CgroupLimit,
+        &[],
+        &["io.latency holds it"],
+    );
 }
 
 #[test]
@@ -120,7 +126,7 @@ fn an_allocation_that_waits_for_a_commit_has_no_space() {
     let mut play = Play::new();
     play.for_seconds(20, &calm);
     let verdict = play.for_seconds(4, &array);
-    is(&verdict, Severity::Slow, Kind::Filesystem, &[], &["spooler waits", "no free block"]);
+    is(&verdict, Severity::Slow, CauseKind::Filesystem, &[], &["spooler waits", "no free block"]);
     assert!(verdict.actions[0].to_string().contains("free some space"), "{verdict:?}");
 }
 
@@ -137,14 +143,14 @@ fn a_lock_is_the_cause_if_the_io_is_fast() {
     play.for_seconds(20, &calm);
     let verdict = play.for_seconds(4, &array);
     let words = ["postgres waits 100ms", "lock of a file or directory", "loader does"];
-    is(&verdict, Severity::Slow, Kind::Lock, &[], &words);
+    is(&verdict, Severity::Slow, CauseKind::Lock, &[], &words);
     // Whoever has the lock waits for a slow disk.
     let mut slow = second(2, 60, 300, 8);
     slow.members[1].io = vec![fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 280_000)];
     around(&mut slow).asleep = vec![asleep("postgres", &sleeps, 9)];
     let mut play = Play::new();
     play.for_seconds(20, &calm);
-    is(&play.for_seconds(4, &slow), Severity::Slow, Kind::Member, &["loop2"], &[]);
+    is(&play.for_seconds(4, &slow), Severity::Slow, CauseKind::Member, &["loop2"], &[]);
 }
 
 /// Writes take less than twice as long, because each waits for a write of the bitmap.
@@ -166,7 +172,7 @@ fn a_new_bitmap_is_the_cause() {
     is(
         &verdict,
         Severity::Slow,
-        Kind::Md,
+        CauseKind::Md,
         &[],
         &["the write-intent bitmap of md0 does 49 % of its"],
     );
@@ -188,5 +194,5 @@ fn a_member_that_does_not_explain_the_wait_is_innocent() {
     let mut play = Play::new();
     play.for_seconds(20, &calm);
     let verdict = play.for_seconds(4, &array);
-    is(&verdict, Severity::Slow, Kind::CgroupLimit, &[], &["io.cost holds it (89 %"]);
+    is(&verdict, Severity::Slow, CauseKind::CgroupLimit, &[], &["io.cost holds it (89 %"]);
 }

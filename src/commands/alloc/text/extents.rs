@@ -10,7 +10,7 @@ use crate::analysis::units::{count, percent};
 use crate::ui::text::glue;
 
 /// A row of [`orders`].
-pub(in crate::commands::alloc) struct Order {
+pub(in crate::commands::alloc) struct OrderRow {
     pub order: usize,
     /// Groups whose largest free extent is of this order.
     pub groups: u64,
@@ -21,7 +21,7 @@ pub(in crate::commands::alloc) struct Order {
 
 /// Rows for the orders that have free extents, and the number of groups without a free extent if
 /// known.
-pub(in crate::commands::alloc) fn orders(f: &Fragmentation) -> (Vec<Order>, Option<u64>) {
+pub(in crate::commands::alloc) fn orders(f: &Fragmentation) -> (Vec<OrderRow>, Option<u64>) {
     let length = f.largest.len().max(f.extents.as_ref().map_or(0, Vec::len));
     let of = |list: &[u64], order: usize| list.get(order).copied().unwrap_or(0);
     let weight = |order: usize| match &f.extents {
@@ -30,7 +30,7 @@ pub(in crate::commands::alloc) fn orders(f: &Fragmentation) -> (Vec<Order>, Opti
     };
     let all: f64 = (0..length).map(weight).sum();
     let rows = (0..length)
-        .map(|order| Order {
+        .map(|order| OrderRow {
             order,
             groups: of(&f.largest, order),
             extents: f.extents.as_ref().map(|e| of(e, order)),

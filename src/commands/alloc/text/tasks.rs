@@ -6,7 +6,7 @@ use super::{COLUMNS, NAMED, labelled};
 use crate::analysis::alloc::figures::{
     LATENCY, allocator_cpus, has, is_hooked, one_cpu, rest, whole,
 };
-use crate::analysis::alloc::{AllocSnapshot, FsAlloc, Share};
+use crate::analysis::alloc::{AllocShare, AllocSnapshot, FsAlloc};
 use crate::analysis::units::{count, percent};
 use crate::ui::rows::{label, seconds};
 use crate::ui::text::{clean, end, glue, sanitize, width, wrap};
@@ -16,7 +16,7 @@ const CPUS: usize = 8;
 
 /// `21/s, 8.0k blocks/s, 91 % of allocation time, 436k groups each`
 pub(in crate::commands::alloc) fn activity(
-    share: &Share,
+    share: &AllocShare,
     fs: &FsAlloc,
     s: &AllocSnapshot,
 ) -> String {
@@ -79,7 +79,7 @@ fn more<'a>(
     out: &mut Vec<u8>,
     what: &str,
     (fs, s): (&FsAlloc, &AllocSnapshot),
-    all: impl ExactSizeIterator<Item = &'a Share>,
+    all: impl ExactSizeIterator<Item = &'a AllocShare>,
 ) -> io::Result<()> {
     if all.len() <= NAMED {
         return Ok(());

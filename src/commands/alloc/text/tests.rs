@@ -1,5 +1,5 @@
 use super::{COLUMNS, write};
-use crate::analysis::alloc::{AllocSnapshot, Source};
+use crate::analysis::alloc::{AllocSnapshot, FigureSource};
 use crate::analysis::alloc::{figures, fixture, fold};
 use crate::ui::text::{is_hidden, width};
 
@@ -37,7 +37,7 @@ fn intervals() {
 fn uncounted_figures_are_not_zero() {
     let mut s = fixture::empty();
     for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
-        s.sources.insert(figure, Source::None);
+        s.sources.insert(figure, FigureSource::None);
     }
     let quiet = text(&s);
     assert!(
@@ -81,7 +81,7 @@ fn free_extents_of_an_idle_filesystem() {
 fn each_filesystem_has_its_own_source_of_free_extents() {
     let mut s = fixture::linear();
     s.filesystems.extend(fixture::healthy().filesystems);
-    for source in [Source::MbStructs, Source::MbGroups] {
+    for source in [FigureSource::MbStructs, FigureSource::MbGroups] {
         s.sources.insert(figures::FRAGMENTATION, source);
         let text = text(&s);
         let whole = text.find("largest free extent; 705 groups have none");

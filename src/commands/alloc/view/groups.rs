@@ -2,8 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use super::{Pen, Scene, bar};
-use crate::analysis::alloc::Groups;
+use super::{AllocScene, Pen, bar};
+use crate::analysis::alloc::GroupsConsidered;
 use crate::analysis::alloc::figures;
 use crate::analysis::alloc::figures::{bucket, has_groups, reasons, refusal_text};
 use crate::analysis::units;
@@ -11,7 +11,7 @@ use crate::analysis::units::{count, percent};
 use crate::commands::alloc::text::{by_criterion, orders};
 use crate::ui::text::{clean, cut, left, right};
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     let mut lines = Vec::new();
     histogram(&mut lines, scene, pen.width());
     criteria(&mut lines, scene, pen.width());
@@ -20,7 +20,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     pen.scroll(&scene.state.tabs, &lines);
 }
 
-fn title(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, text: &str, columns: usize) {
+fn title(out: &mut Vec<Line<'static>>, scene: &AllocScene<'_>, text: &str, columns: usize) {
     if !out.is_empty() {
         out.push(Line::default());
     }
@@ -29,7 +29,13 @@ fn title(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, text: &str, columns: u
 }
 
 /// `  32..63    1.2k  38% ████`
-fn row(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, what: &str, share: f64, columns: usize) {
+fn row(
+    out: &mut Vec<Line<'static>>,
+    scene: &AllocScene<'_>,
+    what: &str,
+    share: f64,
+    columns: usize,
+) {
     let what = cut(what, columns.saturating_sub(6)).into_owned();
     let room = columns.saturating_sub(crate::ui::text::width(&what) + 6);
     out.push(Line::from(vec![
@@ -38,7 +44,7 @@ fn row(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, what: &str, share: f64, 
     ]));
 }
 
-fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
+fn histogram(out: &mut Vec<Line<'static>>, scene: &AllocScene<'_>, columns: usize) {
     let c = &scene.fs.counts;
     if !has_groups(scene.snapshot, c) {
         let text = "groups considered: not known here (see the notes: ?)";
@@ -68,7 +74,7 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     // If a search may have considered as many groups as there are, show that number.
     let there = u64::from(scene.fs.groups);
     if let (Some(last), true) = (last, there > 0) {
-        let round = Groups::bucket(there);
+        let round = GroupsConsidered::bucket(there);
         if last >= round {
             let text = format!("  there are {} groups", figures::whole(there));
             out.push(Line::from(Span::styled(
@@ -79,7 +85,7 @@ fn histogram(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     }
 }
 
-fn criteria(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
+fn criteria(out: &mut Vec<Line<'static>>, scene: &AllocScene<'_>, columns: usize) {
     let rows = by_criterion(scene.snapshot, scene.fs);
     if rows.is_empty() {
         return;
@@ -103,7 +109,7 @@ fn criteria(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     }
 }
 
-fn refused(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
+fn refused(out: &mut Vec<Line<'static>>, scene: &AllocScene<'_>, columns: usize) {
     let all = reasons(&scene.fs.counts);
     if all.is_empty() || !has_groups(scene.snapshot, &scene.fs.counts) {
         return;
@@ -117,7 +123,7 @@ fn refused(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
     }
 }
 
-pub(super) fn extents(out: &mut Vec<Line<'static>>, scene: &Scene<'_>, columns: usize) {
+pub(super) fn extents(out: &mut Vec<Line<'static>>, scene: &AllocScene<'_>, columns: usize) {
     let Some(f) = &scene.fs.fragmentation else {
         title(out, scene, "free extents: not known here", columns);
         return;

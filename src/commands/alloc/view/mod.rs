@@ -1,4 +1,4 @@
-//! Draws a [`State`] and an interval. Pure: no terminal.
+//! Draws an [`AllocScreenState`] and an interval. Pure: no terminal.
 //!
 //! ```text
 //! md3 on /srv, 221,184 groups, ...  12:00:01Z   header: filesystem, losses, overhead
@@ -17,7 +17,7 @@ use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::state::State;
+use super::state::AllocScreenState;
 use super::text::{headline, name, shape, unbroken};
 use crate::analysis::alloc::figures::notes;
 use crate::analysis::alloc::{AllocSnapshot, FsAlloc};
@@ -27,10 +27,10 @@ use crate::ui::pen::{self, Pen, ends};
 use crate::ui::text::{clean, cut, wrap};
 
 /// Title, and what draws the view.
-pub(super) type View = (&'static str, fn(&mut Pen<'_>, &Scene<'_>));
+pub(super) type AllocView = (&'static str, fn(&mut Pen<'_>, &AllocScene<'_>));
 
 /// All views, in the order of their digits.
-pub(super) const VIEWS: [View; 5] = [
+pub(super) const VIEWS: [AllocView; 5] = [
     ("overview", overview::draw),
     ("groups", groups::draw),
     ("processes", tables::tasks),
@@ -39,8 +39,8 @@ pub(super) const VIEWS: [View; 5] = [
 ];
 
 /// Input of a view.
-pub(super) struct Scene<'a> {
-    state: &'a State,
+pub(super) struct AllocScene<'a> {
+    state: &'a AllocScreenState,
     snapshot: &'a AllocSnapshot,
     fs: &'a FsAlloc,
     palette: Palette,
@@ -49,7 +49,7 @@ pub(super) struct Scene<'a> {
 /// Draws the whole screen. `shown` is `None` until the first interval has ended.
 pub(super) fn draw(
     frame: &mut Frame<'_>,
-    state: &State,
+    state: &AllocScreenState,
     shown: Option<&AllocSnapshot>,
     palette: Palette,
 ) {
@@ -64,7 +64,7 @@ pub(super) fn draw(
         None => pen.text("measuring the first interval ...", Style::new()),
         Some((_, None)) => pen.text("no ext4 filesystem is left", palette.alarm()),
         Some((snapshot, Some(fs))) => {
-            let scene = Scene { state, snapshot, fs, palette };
+            let scene = AllocScene { state, snapshot, fs, palette };
             header(&mut pen, &scene);
             VIEWS[state.tabs.shown()].1(&mut pen, &scene);
         }
@@ -77,7 +77,7 @@ pub(super) fn draw(
 }
 
 /// The lines above the view; fewer on a low screen.
-fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+fn header(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     let (state, s, palette) = (scene.state, scene.snapshot, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
     let left = vec![
@@ -127,7 +127,12 @@ fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 /// The most important keys.
-fn footer(pen: &mut Pen<'_>, state: &State, shown: Option<&AllocSnapshot>, palette: Palette) {
+fn footer(
+    pen: &mut Pen<'_>,
+    state: &AllocScreenState,
+    shown: Option<&AllocSnapshot>,
+    palette: Palette,
+) {
     let own = "↑↓ scroll";
     let mut hints = match state.replay {
         Some(_) => vec!["q quit", "? help", "Tab view", "← → step", "p pause", own],

@@ -3,7 +3,7 @@
 use ratatui::text::Line;
 
 use super::groups::extents;
-use super::{Pen, Scene, labelled};
+use super::{AllocScene, Pen, labelled};
 use crate::analysis::units::percent;
 use crate::commands::alloc::text::{
     activity, allocation_lines, bitmap_lines, busiest, in_allocator, is_counted, search_lines,
@@ -16,7 +16,7 @@ const NAMED: usize = 3;
 /// Maximum number of CPUs to list.
 const CPUS: usize = 8;
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     let (s, fs) = (scene.snapshot, scene.fs);
     let mut lines: Vec<Line<'static>> = Vec::new();
     let columns = pen.width();

@@ -3,9 +3,9 @@
 
 use ratatui::text::Span;
 
-use super::{Scene, bar};
+use super::{AllocScene, bar};
 use crate::analysis::alloc::figures::{LATENCY, has, is_hooked, one_cpu};
-use crate::analysis::alloc::{Cpu, Share};
+use crate::analysis::alloc::{AllocShare, Cpu};
 use crate::analysis::units::{count, percent_short};
 use crate::commands::alloc::text::in_allocator;
 use crate::ui::pen::Pen;
@@ -19,7 +19,7 @@ const NARROW: usize = 60;
 const NONE: &str = "  nothing in this interval";
 
 /// A task or a file, and its share of the filesystem's allocations.
-struct Row {
+struct ShareRow {
     pid: Option<u64>,
     /// Name of the task, or path of the file.
     name: String,
@@ -34,8 +34,8 @@ struct Row {
     groups: Option<f64>,
 }
 
-impl Row {
-    fn new(scene: &Scene<'_>, share: &Share, name: String) -> Self {
+impl ShareRow {
+    fn new(scene: &AllocScene<'_>, share: &AllocShare, name: String) -> Self {
         let (s, fs) = (scene.snapshot, scene.fs);
         let secs = seconds(s.interval);
         let nanoseconds = fs.counts.nanoseconds;
@@ -54,29 +54,34 @@ impl Row {
 }
 
 /// The columns before the names. The first column starts at the left edge.
-fn figures(with_pid: bool, screen: usize) -> Vec<Column<Row>> {
+fn figures(with_pid: bool, screen: usize) -> Vec<Column<ShareRow>> {
     let wide = screen >= NARROW;
     let first = if with_pid && wide { 6 } else { 5 };
     vec![
-        Column::number("tid", 7, 9, |r: &Row| r.pid).shown_if(with_pid && wide),
+        Column::number("tid", 7, 9, |r: &ShareRow| r.pid).shown_if(with_pid && wide),
         Column::figure("/s", first, 9, |r| Some(r.requests), count),
-        Column::figure("blocks/s", 9, 9, |r: &Row| Some(r.blocks), count).shown_if(wide),
+        Column::figure("blocks/s", 9, 9, |r: &ShareRow| Some(r.blocks), count).shown_if(wide),
         Column::figure("time", 6, 9, |r| r.time, percent_short),
         Column::figure("groups", 7, 9, |r| r.groups, count),
     ]
 }
 
 /// Draws tasks or files.
-fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, columns: Vec<Column<Row>>, rows: &[Row]) {
+fn draw(
+    pen: &mut Pen<'_>,
+    scene: &AllocScene<'_>,
+    columns: Vec<Column<ShareRow>>,
+    rows: &[ShareRow],
+) {
     let (tabs, palette) = (&scene.state.tabs, scene.palette);
     Columns(columns).draw(pen, tabs, rows, None, NONE, palette);
 }
 
-pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let tasks = scene.fs.tasks.iter().map(|t| Row {
+pub(super) fn tasks(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
+    let tasks = scene.fs.tasks.iter().map(|t| ShareRow {
         pid: Some(u64::from(t.pid)),
         role: clean(t.role.as_deref().unwrap_or("")).into_owned(),
-        ..Row::new(scene, &t.share, sanitize(&t.comm))
+        ..ShareRow::new(scene, &t.share, sanitize(&t.comm))
     });
     let mut columns = figures(true, pen.width());
     // Names first, then the role if there is room for both.
@@ -84,18 +89,23 @@ pub(super) fn tasks(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let room = pen.width().saturating_sub(used + 2);
     let comm = room.min(26);
     let role = room.saturating_sub(comm + 1);
-    columns.push(Column::name("process", comm, 9, |r: &Row| r.name.clone()).gap(2));
-    columns.push(Column::name("what it is", role, 8, |r: &Row| r.role.clone()).shown_if(role > 4));
-    let rows: Vec<Row> = tasks.collect();
+    columns.push(Column::name("process", comm, 9, |r: &ShareRow| r.name.clone()).gap(2));
+    columns.push(
+        Column::name("what it is", role, 8, |r: &ShareRow| r.role.clone()).shown_if(role > 4),
+    );
+    let rows: Vec<ShareRow> = tasks.collect();
     draw(pen, scene, columns, &rows);
 }
 
-pub(super) fn files(pen: &mut Pen<'_>, scene: &Scene<'_>) {
-    let files =
-        scene.fs.files.iter().map(|f| Row::new(scene, &f.share, label(f.id.inode, &f.location)));
+pub(super) fn files(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
+    let files = scene
+        .fs
+        .files
+        .iter()
+        .map(|f| ShareRow::new(scene, &f.share, label(f.id.inode, &f.location)));
     let mut columns = figures(false, pen.width());
-    columns.push(Column::path("file", 8, 9, |r: &Row| r.name.clone()).gap(2));
-    let rows: Vec<Row> = files.collect();
+    columns.push(Column::path("file", 8, 9, |r: &ShareRow| r.name.clone()).gap(2));
+    let rows: Vec<ShareRow> = files.collect();
     draw(pen, scene, columns, &rows);
 }
 
@@ -122,7 +132,7 @@ impl CpuRow<'_> {
 }
 
 /// All busy CPUs, most samples in the allocator first; then the threads.
-pub(super) fn cpu(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+pub(super) fn cpu(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     let (s, palette) = (scene.snapshot, scene.palette);
     let Some(summary) = in_allocator(s) else {
         pen.text("CPUs are not sampled", palette.dim());

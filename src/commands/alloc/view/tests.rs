@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{VIEWS, draw};
-use crate::analysis::alloc::{AllocSnapshot, Source, figures, fixture};
-use crate::commands::alloc::state::State;
+use crate::analysis::alloc::{AllocSnapshot, FigureSource, figures, fixture};
+use crate::commands::alloc::state::AllocScreenState;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 use crate::ui::text::{is_hidden, width};
@@ -28,9 +28,9 @@ fn key(c: char) -> Key {
 }
 
 fn screen(shown: &AllocSnapshot, keys: &str, (columns, lines): (u16, u16), depth: Depth) -> Buffer {
-    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
+    let mut state = AllocScreenState::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
-    let mut put = |state: &State| {
+    let mut put = |state: &AllocScreenState| {
         terminal.draw(|frame| draw(frame, state, Some(shown), Palette::new(depth))).unwrap();
     };
     state.observe(shown);
@@ -118,7 +118,7 @@ fn help_and_special_screens() {
 fn figures_that_are_not_counted_are_not_zero() {
     let mut s = fixture::empty();
     for figure in [figures::REQUESTS, figures::LATENCY, figures::DISCARDS] {
-        s.sources.insert(figure, Source::None);
+        s.sources.insert(figure, FigureSource::None);
     }
     let overview = drawn(&s, "1", (80, 24));
     assert!(overview.contains("allocations are not counted (see the notes)"), "{overview}");
@@ -149,11 +149,11 @@ fn differing_counts_add_a_note() {
 #[test]
 fn each_filesystem_has_its_own_source_of_free_extents() {
     let mut s = fixture::linear();
-    s.sources.insert(figures::FRAGMENTATION, Source::MbStructs);
+    s.sources.insert(figures::FRAGMENTATION, FigureSource::MbStructs);
     let linear = drawn(&s, "2G", (80, 24));
     assert!(!linear.contains("groups in memory"), "{linear}");
     let mut s = fixture::healthy();
-    s.sources.insert(figures::FRAGMENTATION, Source::MbGroups);
+    s.sources.insert(figures::FRAGMENTATION, FigureSource::MbGroups);
     let healthy = drawn(&s, "2G", (80, 24));
     assert!(healthy.contains("groups in memory"), "{healthy}");
 }
@@ -172,13 +172,13 @@ fn scrolling_stops_at_the_last_line() {
 
 #[test]
 fn keys_that_change_the_interval() {
-    use crate::ui::state::Action;
-    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
-    let two = Action::Interval(Duration::from_secs(2));
+    use crate::ui::state::ScreenAction;
+    let mut state = AllocScreenState::new(VIEWS.len(), Duration::from_secs(1));
+    let two = ScreenAction::Interval(Duration::from_secs(2));
     assert_eq!(state.on_key(Key::Char('+')), two);
-    assert_eq!(state.on_key(Key::Char('-')), Action::Interval(Duration::from_secs(1)));
-    assert_eq!(state.on_key(Key::Interrupt), Action::Quit);
-    assert_eq!(state.on_key(Key::Char('9')), Action::Nothing);
+    assert_eq!(state.on_key(Key::Char('-')), ScreenAction::Interval(Duration::from_secs(1)));
+    assert_eq!(state.on_key(Key::Interrupt), ScreenAction::Quit);
+    assert_eq!(state.on_key(Key::Char('9')), ScreenAction::Nothing);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use crate::analysis::fixture::{array, cell, member, snapshot};
 use crate::analysis::snapshot::{Cell, JournalStalls, Snapshot};
 use crate::analysis::verdict::{self, Verdict};
 use crate::commands::doctor::facts::Space;
-use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::finding::FindingSeverity;
 use crate::commands::doctor::tests::Machine;
 use crate::fs::ext4::Journal;
 use crate::origin::{Op, Origin};
@@ -46,10 +46,10 @@ fn writes_as_predicted_by_the_layout() {
     assert_eq!(found.len(), 1, "{found:?}");
     // In the fixture, 490 requests in a second are a utilisation of 98 %. The other members are
     // idle.
-    assert_eq!((found[0].id, found[0].severity), ("live-skew", Severity::Warning));
+    assert_eq!((found[0].id, found[0].severity), ("live-skew", FindingSeverity::Warning));
     let calm = |slot: usize| if slot.is_multiple_of(4) { 90 } else { 0 };
     let (_, found) = compare(&machine.facts(), &snapshot_with(calm, none));
-    assert_eq!((found[0].id, found[0].severity), ("live-skew", Severity::Info));
+    assert_eq!((found[0].id, found[0].severity), ("live-skew", FindingSeverity::Info));
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn what_tasks_wait_for_is_a_finding() {
     snapshot.arrays[0].verdict = Some(verdict.clone());
     assert_eq!(ids(&machine, &snapshot), [""; 0]);
     for (slow, severity) in [
-        (verdict::Severity::Slow, Severity::Warning),
-        (verdict::Severity::Stalled, Severity::Critical),
+        (verdict::Severity::Slow, FindingSeverity::Warning),
+        (verdict::Severity::Stalled, FindingSeverity::Critical),
     ] {
         verdict.severity = slow;
         snapshot.arrays[0].verdict = Some(verdict.clone());
@@ -86,9 +86,9 @@ fn a_skew_that_saturates_members_is_a_warning() {
         let measured = skew.seen.iter().any(|s| s.starts_with("measured: "));
         (skew.severity, measured)
     };
-    assert_eq!(severity(490), (Severity::Warning, true));
-    assert_eq!(severity(90), (Severity::Info, false));
-    assert_eq!(severity(0), (Severity::Info, false));
+    assert_eq!(severity(490), (FindingSeverity::Warning, true));
+    assert_eq!(severity(90), (FindingSeverity::Info, false));
+    assert_eq!(severity(0), (FindingSeverity::Info, false));
 }
 
 /// AG headers of an XFS with mkfs.xfs's defaults on a RAID 5 of seven disks of 8 TB. md writes
@@ -106,7 +106,7 @@ fn headers_of_allocation_groups_on_one_member() {
     assert_eq!((live.rows[0].observed, live.rows[0].predicted), (7.0, 7.0));
     assert_eq!(found[0].id, "live-skew");
     let (_, found) = headers(&|_| 43);
-    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", Severity::Warning));
+    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", FindingSeverity::Warning));
 }
 
 /// Inode tables are on all members, but their heads are not.
@@ -134,14 +134,14 @@ fn writes_to_a_few_groups_are_information() {
     let (_, found) =
         compare(&machine.facts(), &snapshot_with(|slot| if slot == 3 { 900 } else { 1 }, none));
     assert_eq!(found.len(), 1);
-    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", Severity::Info));
+    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", FindingSeverity::Info));
 }
 
 #[test]
 fn writes_where_the_layout_has_none() {
     let machine = Machine::new("raid0", 12, None);
     let (_, found) = compare(&machine.facts(), &snapshot_with(|_| 100, none));
-    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", Severity::Warning));
+    assert_eq!((found[0].id, found[0].severity), ("live-disagrees", FindingSeverity::Warning));
     assert!(found[0].title.contains("where the layout has none"), "{}", found[0].title);
 }
 
@@ -216,7 +216,7 @@ fn a_journal_without_room() {
     let [finding] = &found[..] else {
         panic!("{found:?}");
     };
-    assert_eq!((finding.id, finding.severity), ("journal-small", Severity::Warning));
+    assert_eq!((finding.id, finding.severity), ("journal-small", FindingSeverity::Warning));
     let about = [&finding.array, &finding.filesystem, &finding.mounted_on];
     assert_eq!(about.map(|a| a.as_deref()), [Some("md0"), Some("md0"), Some("/srv")]);
     assert_eq!(finding.title, "tasks waited for room in the journal of 4 MiB for 25 % of the time");

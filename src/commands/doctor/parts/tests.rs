@@ -4,18 +4,18 @@
 use std::io::Write as _;
 
 use super::merge;
-use crate::analysis::fold::{MemberNow, Subject};
-use crate::analysis::item::{Flags, Item, Request, State};
+use crate::analysis::fold::{ArrayNow, MemberNow};
+use crate::analysis::item::{Item, Request, RequestFlags, State};
 use crate::analysis::snapshot::ArrayInfo;
 use crate::commands::doctor::facts::Facts;
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
 use crate::commands::doctor::live::compare;
 use crate::commands::doctor::load::load;
 use crate::commands::doctor::tests::Machine;
 use crate::origin::{Op, Origin};
 use crate::recording::fixture::{START, Shared};
-use crate::recording::header::{Array, Header};
-use crate::recording::writer::{Options, Writer};
+use crate::recording::header::{Header, RecordedArray};
+use crate::recording::writer::{Writer, WriterOptions};
 
 const SECOND: i64 = 1_000_000;
 const HOUR: i64 = 3600;
@@ -31,13 +31,13 @@ fn file(
     let now = &facts.arrays[0].array;
     let header = Header {
         host: "db1".to_owned(),
-        arrays: vec![Array {
+        arrays: vec![RecordedArray {
             name: now.name.clone(),
             level: now.level.clone(),
             disks: now.raid_disks,
             chunk_sectors: now.chunk_sectors,
             sectors: now.sectors,
-            ..Array::default()
+            ..RecordedArray::default()
         }],
         ..Header::default()
     };
@@ -50,20 +50,20 @@ fn file(
         });
         Item::State(Box::new(State {
             time_us: START + second * SECOND,
-            arrays: vec![Subject {
+            arrays: vec![ArrayNow {
                 info: ArrayInfo {
                     name: now.name.clone(),
                     level: now.level.clone(),
                     ..ArrayInfo::default()
                 },
                 members: members.collect(),
-                ..Subject::default()
+                ..ArrayNow::default()
             }],
             ..State::default()
         }))
     };
     let out = Shared::default();
-    let mut writer = Writer::create(out.clone(), &header, Options::default()).unwrap();
+    let mut writer = Writer::create(out.clone(), &header, WriterOptions::default()).unwrap();
     for second in 0..=seconds {
         if second % 30 == 0 {
             writer.push(&state(second)).unwrap();
@@ -75,7 +75,7 @@ fn file(
                 time_us: START + second * SECOND + n * apart,
                 member,
                 op: Op::Write,
-                flags: Flags::default(),
+                flags: RequestFlags::default(),
                 origin,
                 sector: 4096,
                 array_sector: Some(4096),
@@ -130,9 +130,9 @@ fn ten_minutes_of_twelve_hours() {
     let hot = |s| (3 * HOUR + 600..3 * HOUR + 1200).contains(&s);
     let file = file(&facts, 12 * HOUR, bitmaps(hot));
     let [whole, found] = findings(&facts, &file);
-    assert_eq!(skew(&whole).severity, Severity::Info);
+    assert_eq!(skew(&whole).severity, FindingSeverity::Info);
     let skew = skew(&found);
-    assert_eq!(skew.severity, Severity::Warning);
+    assert_eq!(skew.severity, FindingSeverity::Warning);
     let title = &skew.title;
     assert!(title.starts_with("2026-11-20 between 15:10 and 15:20: sda receive"), "{title}");
     assert!(
@@ -162,10 +162,10 @@ fn uniform_recordings_are_reported_as_a_whole() {
     let facts = Machine::new("raid0", 4, None).facts();
     let file_of = |hot: fn(i64) -> bool| file(&facts, 1200, bitmaps(hot));
     let [whole, found] = findings(&facts, &file_of(|_| true));
-    assert_eq!(skew(&whole).severity, Severity::Warning);
+    assert_eq!(skew(&whole).severity, FindingSeverity::Warning);
     assert_eq!(skew(&whole).title, skew(&found).title);
     let [_, found] = findings(&facts, &file_of(|s| s % 5 == 0));
-    assert_eq!(skew(&found).severity, Severity::Info);
+    assert_eq!(skew(&found).severity, FindingSeverity::Info);
     let [whole, found] = findings(&facts, &file_of(|_| false));
     assert!(whole.is_empty() && found.is_empty(), "{found:?}");
 }

@@ -3,7 +3,7 @@
 use crate::advice::kernel::Kernel;
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
 
 /// Alignment of the members' data areas and of the filesystem.
 pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
@@ -87,7 +87,7 @@ fn stripes(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     let title = format!("the filesystem starts {} into a {unit} of {}", bytes(offset), bytes(of));
     Some(
         Finding::info("misaligned-stripes", title)
-            .raise_if(costs_reads, Severity::Warning)
+            .raise_if(costs_reads, FindingSeverity::Warning)
             .seen(format!(
                 "{} starts at sector {start} of {}; a chunk has {chunk} sectors, a stripe {stripe}",
                 fs.fs.name, array.array.name

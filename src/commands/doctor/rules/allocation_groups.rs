@@ -2,13 +2,13 @@
 //! created.
 
 use crate::analysis::placement::agsize::{self, AgSize};
-use crate::analysis::placement::{AllocationGroups, Report, Skews, words};
+use crate::analysis::placement::{AllocationGroups, PlacementReport, Skews, words};
 use crate::analysis::units;
 use crate::commands::doctor::facts::FsFacts;
 use crate::commands::doctor::finding::Finding;
 
 /// The two skews of a filesystem in words.
-pub(super) fn figures(report: &Report, skews: &Skews) -> String {
+pub(super) fn figures(report: &PlacementReport, skews: &Skews) -> String {
     let [allocation, inodes] = report.target.fs.figures().names;
     format!(
         "{allocation} {}, {inodes} {}",
@@ -19,7 +19,7 @@ pub(super) fn figures(report: &Report, skews: &Skews) -> String {
 
 /// The finding for an uneven layout, with its figures. Only a load shows the cost:
 /// `live::raise_severity` raises the severity if one was measured.
-pub(super) fn figured(report: &Report) -> Finding {
+pub(super) fn figured(report: &PlacementReport) -> Finding {
     let [allocation, inodes] = report.target.fs.figures().keys;
     Finding::info("layout-skew", report.headline.clone())
         .seen(format!("busiest member over the mean: {}", figures(report, &report.skews)))
@@ -30,7 +30,7 @@ pub(super) fn figured(report: &Report) -> Finding {
 }
 
 /// The finding for an uneven layout of XFS.
-pub(super) fn uneven(fs: &FsFacts, report: &Report, groups: &AllocationGroups) -> Finding {
+pub(super) fn uneven(fs: &FsFacts, report: &PlacementReport, groups: &AllocationGroups) -> Finding {
     let target = &report.target;
     let mut finding = figured(report)
         .why(

@@ -2,7 +2,7 @@
 
 use crate::advice::slow::larger_bitmap_chunks;
 use crate::analysis::units;
-use crate::commands::doctor::facts::{ArrayFacts, Bitmap};
+use crate::commands::doctor::facts::{ArrayFacts, BitmapFacts};
 use crate::commands::doctor::finding::Finding;
 
 /// Bytes of a chunk in the commands of [`larger_bitmap_chunks`].
@@ -23,11 +23,11 @@ pub fn check(array: &ArrayFacts) -> Vec<Finding> {
     let bytes = array.array.component_sectors.saturating_mul(512);
     let policy = array.array.consistency_policy.as_deref();
     let found = match &array.bitmap {
-        Bitmap::File { path } => Some(in_file(array, path)),
-        Bitmap::Internal { chunk, time_base } if (1..MIN_CHUNK).contains(chunk) => {
+        BitmapFacts::File { path } => Some(in_file(array, path)),
+        BitmapFacts::Internal { chunk, time_base } if (1..MIN_CHUNK).contains(chunk) => {
             small_chunks(array, *chunk, *time_base)
         }
-        Bitmap::None if bytes > LARGE && policy == Some("resync") => Some(none(array, bytes)),
+        BitmapFacts::None if bytes > LARGE && policy == Some("resync") => Some(none(array, bytes)),
         _ => None,
     };
     let blocked = if array.array.degraded > 0 {

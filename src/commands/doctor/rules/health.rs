@@ -4,7 +4,7 @@ use super::{list, plural};
 use crate::advice::quote::{path_of, quote};
 use crate::analysis::units;
 use crate::commands::doctor::facts::ArrayFacts;
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
 use crate::machine::{Array, Member};
 
 const MD: &str = "Linux, Documentation/admin-guide/md.rst; md(4)";
@@ -253,7 +253,7 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
         _ => format!("{action} in progress{done}"),
     };
     let mut finding = Finding::info("array-syncing", title)
-        .raise_if(!matches!(action, "check" | "repair"), Severity::Warning)
+        .raise_if(!matches!(action, "check" | "repair"), FindingSeverity::Warning)
         .seen(format!("md/sync_action is {action}{sectors}"))
         .figure("action", action)
         .why(why)
@@ -356,7 +356,7 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
             let path = path_of(&member.name);
             let title = format!("md no longer reads {sectors} sectors of {}", member.name);
             Finding::warning("member-bad-blocks", title)
-                .raise_if(of.array.degraded > 0, Severity::Critical)
+                .raise_if(of.array.degraded > 0, FindingSeverity::Critical)
                 .seen(format!(
                     "md/dev-{}/bad_blocks: {}, the first at sector {}, {} total",
                     member.name,
@@ -439,7 +439,7 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
                 format!("the last check found {n} mismatched sectors")
             },
         )
-        .raise_if(of.has_parity(), Severity::Warning)
+        .raise_if(of.has_parity(), FindingSeverity::Warning)
         .why(
             "parity or copies do not match the data, and md cannot determine which of them is \
              right",

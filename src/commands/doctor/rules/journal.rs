@@ -7,7 +7,7 @@ use crate::analysis::snapshot::JournalStalls;
 use crate::analysis::units;
 use crate::commands::doctor::facts::FsFacts;
 use crate::commands::doctor::finding::Finding;
-use crate::fs::ext4::{Journal, Superblock};
+use crate::fs::ext4::{Ext4Superblock, Journal};
 use crate::mke2fs::default_journal_blocks;
 
 /// Minimum number of checkpoints.
@@ -106,7 +106,7 @@ pub fn small(
     )
 }
 
-fn evidence(fs: &FsFacts, sb: &Superblock, rate: Option<f64>) -> impl Iterator<Item = String> {
+fn evidence(fs: &FsFacts, sb: &Ext4Superblock, rate: Option<f64>) -> impl Iterator<Item = String> {
     let bytes = |blocks: u64| units::size(blocks.saturating_mul(sb.block_size.into()));
     let default = default_journal_blocks(sb.blocks_count).map(|blocks| {
         format!(
@@ -133,7 +133,12 @@ fn evidence(fs: &FsFacts, sb: &Superblock, rate: Option<f64>) -> impl Iterator<I
 
 /// Advised size in bytes, in whole MiB, for a journal of `bytes` (`free`: free bytes, if known);
 /// `None` if a larger one would not help.
-fn advised_bytes(sb: &Superblock, free: Option<u64>, bytes: u64, rate: Option<f64>) -> Option<u64> {
+fn advised_bytes(
+    sb: &Ext4Superblock,
+    free: Option<u64>,
+    bytes: u64,
+    rate: Option<f64>,
+) -> Option<u64> {
     let block = u64::from(sb.block_size);
     let default = default_journal_blocks(sb.blocks_count).unwrap_or(0);
     let room = rate.map_or(0, |r| (r * ROOM_S).min(LARGEST as f64) as u64);

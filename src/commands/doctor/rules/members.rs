@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use super::list;
 use crate::advice::quote::quote;
 use crate::analysis::units;
-use crate::commands::doctor::facts::{ArrayFacts, Disk};
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::facts::{ArrayFacts, DiskFacts};
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
 use crate::machine::Member;
 
 /// Maximum number of unused sectors of a member that is not reported: 1 GiB.
@@ -17,7 +17,7 @@ const SYSFS: &str = "Linux, Documentation/ABI/stable/sysfs-block";
 const UNDONE: &str = "none: takes effect at once, is undone the same way, and is lost at a reboot \
                       unless a udev rule sets it";
 
-type Pair<'a> = (&'a Member, &'a Disk);
+type MemberDisk<'a> = (&'a Member, &'a DiskFacts);
 
 /// Limits whose difference costs performance.
 const COSTLY: [&str; 3] = ["max_sectors_kb", "nr_requests", "write_cache"];
@@ -25,7 +25,7 @@ const COSTLY: [&str; 3] = ["max_sectors_kb", "nr_requests", "write_cache"];
 const WRITABLE: [&str; 2] = ["max_sectors_kb", "nr_requests"];
 
 /// Limits of a disk by name, from sysfs `queue/` and `mq/`.
-fn limits_of((m, d): &Pair<'_>) -> [(&'static str, String); 7] {
+fn limits_of((m, d): &MemberDisk<'_>) -> [(&'static str, String); 7] {
     [
         ("max_sectors_kb", number(d.max_kib)),
         ("nr_requests", number(d.requests)),
@@ -53,7 +53,10 @@ struct Differing {
 }
 
 /// Compares a value of the members, ignoring those without one. `None` if all are equal.
-fn compare(pairs: &[Pair<'_>], value: impl Fn(&Pair<'_>) -> String) -> Option<Differing> {
+fn compare(
+    pairs: &[MemberDisk<'_>],
+    value: impl Fn(&MemberDisk<'_>) -> String,
+) -> Option<Differing> {
     let mut names: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for pair in pairs {
         names.entry(value(pair)).or_default().push(&pair.0.disk_name);
@@ -83,7 +86,7 @@ fn compare(pairs: &[Pair<'_>], value: impl Fn(&Pair<'_>) -> String) -> Option<Di
 }
 
 /// Members that hold data and are disks, not arrays.
-fn data_members(of: &ArrayFacts) -> Vec<Pair<'_>> {
+fn data_members(of: &ArrayFacts) -> Vec<MemberDisk<'_>> {
     let disk = |m: &Member| m.slot.is_some() && m.nested_array.is_none() && !m.disk_name.is_empty();
     let faulty = |m: &Member| m.state.iter().any(|w| w == "faulty");
     of.members().filter(|(m, _)| disk(m) && !faulty(m)).collect()
@@ -107,8 +110,8 @@ pub fn differences(of: &ArrayFacts) -> Vec<Finding> {
     found
 }
 
-fn rotational(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
-    let kind = |(m, _): &Pair<'_>| {
+fn rotational(of: &ArrayFacts, pairs: &[MemberDisk<'_>]) -> Option<Finding> {
+    let kind = |(m, _): &MemberDisk<'_>| {
         if m.queue.rotational { "rotational" } else { "solid state" }.to_owned()
     };
     let words = compare(pairs, kind)?.words;
@@ -161,7 +164,7 @@ fn set(disk: &str, attribute: &str, value: &str) -> String {
     format!("echo {} > /sys/block/{}/queue/{attribute}", quote(value), quote(disk))
 }
 
-fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
+fn scheduler(pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let found = compare(pairs, |(m, _)| m.queue.scheduler.clone().unwrap_or_default())?;
     let finding = Finding::warning("members-scheduler", "members have different IO schedulers")
         .seen(format!("queue/scheduler: {}", found.words))
@@ -181,7 +184,7 @@ fn scheduler(pairs: &[Pair<'_>]) -> Option<Finding> {
 
 /// `has_one_scheduler`: false if the members' schedulers differ, so that nr_requests is not
 /// compared.
-fn limits(pairs: &[Pair<'_>], has_one_scheduler: bool) -> Option<Finding> {
+fn limits(pairs: &[MemberDisk<'_>], has_one_scheduler: bool) -> Option<Finding> {
     let mut names = Vec::new();
     let mut finding = Finding::info("members-limits", "")
         .why(
@@ -201,7 +204,7 @@ fn limits(pairs: &[Pair<'_>], has_one_scheduler: bool) -> Option<Finding> {
         };
         names.push(name);
         finding = finding
-            .raise_if(COSTLY.contains(&name), Severity::Warning)
+            .raise_if(COSTLY.contains(&name), FindingSeverity::Warning)
             .seen(format!("{name}: {}", found.words));
         finding = match found.usual {
             _ if !WRITABLE.contains(&name) => finding,
@@ -213,7 +216,7 @@ fn limits(pairs: &[Pair<'_>], has_one_scheduler: bool) -> Option<Finding> {
     (!names.is_empty()).then_some(finding)
 }
 
-fn model(pairs: &[Pair<'_>]) -> Option<Finding> {
+fn model(pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let words = compare(pairs, |(_, d)| d.model.clone())?.words;
     Some(
         Finding::info("members-model", "members are of different models")
@@ -227,7 +230,7 @@ fn model(pairs: &[Pair<'_>]) -> Option<Finding> {
 }
 
 /// Unused space on larger members. RAID 0 uses all of it: see [`zones`].
-fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
+fn size(of: &ArrayFacts, pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let used = of.array.component_sectors;
     if used == 0 || of.array.before_reshape.is_some() {
         return None;
@@ -273,7 +276,7 @@ fn size(of: &ArrayFacts, pairs: &[Pair<'_>]) -> Option<Finding> {
     )
 }
 
-fn iostats(pairs: &[Pair<'_>]) -> Option<Finding> {
+fn iostats(pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let off: Vec<&str> = pairs
         .iter()
         .filter(|(m, _)| !m.queue.iostats && !m.queue.bio_based)

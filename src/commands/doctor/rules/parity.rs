@@ -4,7 +4,7 @@ use super::list;
 use crate::advice::kernel::Kernel;
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
 
 /// NR_STRIPES of raid5.c.
 const DEFAULT_CACHE: u64 = 256;
@@ -141,7 +141,7 @@ fn trusted_discards(of: &ArrayFacts) -> Option<Finding> {
             "parity-discard-trusted",
             "md relies on every member to return zeroes for discarded blocks",
         )
-        .raise_if(mismatches, Severity::Warning)
+        .raise_if(mismatches, FindingSeverity::Warning)
         .seen(format!("{DISCARD}: Y; queue/discard_max_bytes of {} is not 0", of.array.name))
         .seen_all(mismatches.then_some(last_check))
         .why(

@@ -2,7 +2,7 @@
 
 use crate::analysis::placement::search::Search;
 use crate::analysis::placement::{Skews, Target};
-use crate::fs::ext4::Superblock;
+use crate::fs::ext4::Ext4Superblock;
 use crate::mke2fs::{Conf, Options};
 
 /// Options with a more even layout.
@@ -16,7 +16,7 @@ pub struct Better {
 
 /// Options that spread bitmaps and inode tables evenly, with the block and inode sizes and counts
 /// of the filesystem. `None` if the usual options do not.
-pub fn even(target: &Target, sb: &Superblock) -> Option<Better> {
+pub fn even(target: &Target, sb: &Ext4Superblock) -> Option<Better> {
     let base = Options {
         block_size: Some(sb.block_size.into()),
         inode_size: Some(sb.inode_size),

@@ -3,7 +3,7 @@
 use super::allocation_groups::{self, figured, figures};
 use super::predict;
 use crate::advice::kernel::Kernel;
-use crate::analysis::placement::{Report, UNEVEN_FROM};
+use crate::analysis::placement::{PlacementReport, UNEVEN_FROM};
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
@@ -34,7 +34,7 @@ pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     found
 }
 
-fn uneven(fs: &FsFacts, report: &Report) -> Finding {
+fn uneven(fs: &FsFacts, report: &PlacementReport) -> Finding {
     let mut finding = figured(report)
         .why(
             "creating, growing or removing a file changes a bitmap and an inode table, so these \
@@ -108,7 +108,7 @@ fn inert_stride(fs: &FsFacts) -> Option<Finding> {
 }
 
 /// A running reshape that makes an even layout uneven.
-fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &Report) -> Option<Finding> {
+fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &PlacementReport) -> Option<Finding> {
     let (before, after) = (fs.before?, report.skews);
     let old = array.array.before_reshape?;
     if before.worst() >= UNEVEN_FROM {

@@ -4,13 +4,13 @@
 use super::allocator;
 use crate::advice::kernel::Kernel;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
-use crate::commands::doctor::finding::{Finding, Severity};
-use crate::fs::ext4::Superblock;
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
+use crate::fs::ext4::Ext4Superblock;
 
 const SOURCE: &str = "Linux, fs/ext4/super.c, ext4_get_stripe_size";
 
 /// A filesystem on an array with chunks.
-struct Case<'a> {
+struct StripeCase<'a> {
     array: &'a ArrayFacts,
     fs: &'a FsFacts,
     /// Stride and stripe width in the superblock, blocks.
@@ -27,7 +27,7 @@ struct Case<'a> {
 
 /// Checks the stripe in force, or the stored one, against the geometry of the array.
 pub fn check(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
-    let case = fs.superblock.as_ref().and_then(|sb| Case::new(array, fs, sb));
+    let case = fs.superblock.as_ref().and_then(|sb| StripeCase::new(array, fs, sb));
     // Advise no stripe where the allocator has a bug with stripes.
     let livelock = allocator::livelock(kernel, fs);
     let found = [zero_ignored(fs), case.and_then(|c| c.check(livelock))];
@@ -63,8 +63,8 @@ fn zero_ignored(fs: &FsFacts) -> Option<Finding> {
     )
 }
 
-impl<'a> Case<'a> {
-    fn new(array: &'a ArrayFacts, fs: &'a FsFacts, sb: &Superblock) -> Option<Self> {
+impl<'a> StripeCase<'a> {
+    fn new(array: &'a ArrayFacts, fs: &'a FsFacts, sb: &Ext4Superblock) -> Option<Self> {
         let bytes = u64::from(array.array.chunk_sectors) * 512;
         let block = u64::from(sb.block_size);
         let disks = array.data_disks()?;
@@ -150,7 +150,7 @@ impl<'a> Case<'a> {
                 self.stripe
             ),
         )
-        .raise_if(costly, Severity::Warning)
+        .raise_if(costly, FindingSeverity::Warning)
         .seen(if width == 0 {
             "s_raid_stripe_width is 0 (mke2fs 1.47.3 and later do not set it on SSDs; or tune2fs \
              cleared it alone)"
@@ -197,7 +197,7 @@ impl<'a> Case<'a> {
         let title =
             format!("ext4 aligns to {in_force} blocks, a stripe of the array has {}", self.stripe);
         Finding::info("stripe-wrong", title)
-            .raise_if(self.array.has_parity(), Severity::Warning)
+            .raise_if(self.array.has_parity(), FindingSeverity::Warning)
             .seen(format!(
                 "stride={stride} stripe_width={width} in the superblock, {in_force} {mounted}"
             ))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::list;
 use crate::advice::quote::{path_of, quote};
-use crate::commands::doctor::facts::{ArrayFacts, Disk};
+use crate::commands::doctor::facts::{ArrayFacts, DiskFacts};
 use crate::commands::doctor::finding::Finding;
 
 /// Timeout in seconds that exceeds the retries of disks without error recovery control
@@ -15,7 +15,7 @@ const SOURCE: &str = "raid.wiki.kernel.org, Timeout Mismatch; smartctl(8), -l sc
                       IDENTIFY DEVICE word 206; Linux, Documentation/ABI/testing/sysfs-ata";
 
 /// Name of a disk, the disk, and its timeout in seconds.
-type ShortTimeout<'a> = (&'a str, &'a Disk, u64);
+type ShortTimeout<'a> = (&'a str, &'a DiskFacts, u64);
 
 /// Short timeouts on arrays that can correct a sector from other members. Only ATA disks are
 /// checked: SAS and NVMe disks have other limits.

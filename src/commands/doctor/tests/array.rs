@@ -1,7 +1,7 @@
 //! Rules on members and bitmaps.
 
 use super::Machine;
-use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::finding::FindingSeverity;
 
 #[test]
 fn write_mostly_flags_of_a_mirror() {
@@ -162,14 +162,14 @@ fn ata(disks: u32, timeout: u64, word: Option<&str>) -> Machine {
 #[test]
 fn command_timeouts_shorter_than_error_recovery() {
     let found = ata(2, 30, Some("0000")).only("member-timeout");
-    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.severity, FindingSeverity::Warning);
     assert_eq!(
         found.commands,
         ["echo 180 > /sys/block/sda/device/timeout", "echo 180 > /sys/block/sdb/device/timeout"]
     );
     // The kernel does not show the current limit.
     let found = ata(2, 30, Some("003d")).only("member-timeout-unknown");
-    assert_eq!(found.severity, Severity::Info);
+    assert_eq!(found.severity, FindingSeverity::Info);
     assert_eq!(found.commands[0], "smartctl -l scterc /dev/sda");
     assert!(found.seen[1].contains("sda and sdb can limit"), "{:?}", found.seen);
     ata(2, 30, None).only("member-timeout-unknown");

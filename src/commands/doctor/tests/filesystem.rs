@@ -1,7 +1,7 @@
 //! Rules on filesystems, mounts and the kernel below them.
 
 use super::Machine;
-use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::finding::FindingSeverity;
 use crate::fs::ext4::OnError;
 
 const BASE: &str = "rw\ndelalloc\ndioread_nolock\nerrors=remount-ro";
@@ -24,14 +24,14 @@ fn errors() {
             file sys/fs/ext4/md0/last_error_line 1705",
         )
         .only("fs-errors");
-    assert_eq!(found.severity, Severity::Critical);
+    assert_eq!(found.severity, FindingSeverity::Critical);
     assert!(found.seen.iter().any(|s| s.contains("ext4_lookup:1705")));
     assert_eq!(found.commands, ["umount /srv", "e2fsck -fn /dev/md0"]);
     Machine::raid6().sb(|sb| sb.state |= 2).only("fs-errors");
 
     let continues = Machine::raid6();
     continues.options("rw\nerrors=continue\nstripe=640");
-    assert_eq!(continues.only("fs-errors-continue").severity, Severity::Info);
+    assert_eq!(continues.only("fs-errors-continue").severity, FindingSeverity::Info);
     // The mount option overrides the superblock.
     Machine::raid6().sb(|sb| sb.errors = OnError::Continue).no_findings();
 }
@@ -104,7 +104,7 @@ fn stripe_0_in_fstab_is_ignored() {
 fn the_livelock_of_6_0_to_6_7() {
     for release in ["6.0.0", "6.1.0-56-amd64", "6.5.3", "6.6.93"] {
         let found = on_kernel(release).only("alloc-stripe-livelock");
-        assert_eq!(found.severity, Severity::Warning);
+        assert_eq!(found.severity, FindingSeverity::Warning);
         assert_eq!(found.commands[0], "mount -o remount,stripe=0 /srv");
         let off = with_options(on_kernel(release), "stripe=0").ids();
         assert!(off.is_empty(), "{off:?}");
@@ -126,7 +126,7 @@ fn the_livelock_of_6_0_to_6_7() {
         "mballoc:\n\treqs: 301\n\tgroups_scanned: 10194\n\tcr1_stats:\n\t\tgroups_considered: \
          11000\n\t\tbad_suggestions: 10187\n",
     );
-    assert_eq!(measured.only("alloc-stripe-livelock").severity, Severity::Critical);
+    assert_eq!(measured.only("alloc-stripe-livelock").severity, FindingSeverity::Critical);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn many_groups_searched_one_by_one() {
     };
     // A mount makes the superblock's figures unknown only on a live machine.
     let found = old(80).only("alloc-linear");
-    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.severity, FindingSeverity::Warning);
     // No command: a smaller mb_group_prealloc helps only with some files.
     assert!(found.commands.is_empty(), "{:?}", found.commands);
     old(50).no_findings();
@@ -164,7 +164,7 @@ fn many_groups_searched_one_by_one() {
         "mballoc:\n\treqs: 200\n\tgroups_scanned: 200\n\tcr0_stats:\n\t\tgroups_considered: \
          44236800\n",
     );
-    assert_eq!(measured.only("alloc-linear").severity, Severity::Critical);
+    assert_eq!(measured.only("alloc-linear").severity, FindingSeverity::Critical);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn stripes_on_ssds() {
             m.with(&format!("file sys/block/{}/queue/rotational 0", super::name(i)))
         })
     };
-    assert_eq!(ssds().only("alloc-stripe-ssd").severity, Severity::Info);
+    assert_eq!(ssds().only("alloc-stripe-ssd").severity, FindingSeverity::Info);
     with_options(ssds(), "stripe=0").no_findings();
 }
 
@@ -234,7 +234,7 @@ fn alignment() {
     on(0).no_findings();
     on(5120).no_findings();
     let found = on(2048).only("misaligned-stripes");
-    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.severity, FindingSeverity::Warning);
     assert!(found.title.contains("1 MiB into a stripe of 2.5 MiB"), "{}", found.title);
     on(63).only("misaligned-blocks");
 }

@@ -1,7 +1,7 @@
 //! Rules on redundancy, syncs and what md has recorded about blocks.
 
 use super::Machine;
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
 
 #[test]
 fn degraded() {
@@ -13,7 +13,7 @@ fn degraded() {
         )
     };
     let two_left = lost("raid6", 7).only("array-degraded");
-    assert_eq!(two_left.severity, Severity::Warning);
+    assert_eq!(two_left.severity, FindingSeverity::Warning);
     assert!(two_left.title.contains("1 more disk may fail"), "{}", two_left.title);
     assert_eq!(
         two_left.commands,
@@ -25,7 +25,7 @@ fn degraded() {
         ("raid10", "the next disk failure can lose data", "read from the remaining copies"),
     ] {
         let none_left = lost(level, 6).only("array-degraded");
-        assert_eq!(none_left.severity, Severity::Critical, "{level}");
+        assert_eq!(none_left.severity, FindingSeverity::Critical, "{level}");
         assert!(none_left.title.ends_with(loses), "{}", none_left.title);
         assert!(none_left.why.contains(read), "{level}: {}", none_left.why);
     }
@@ -41,9 +41,12 @@ fn slots_that_never_had_a_disk() {
         ))
     };
     let finding = machine(24, 20).only("array-slots");
-    assert_eq!((finding.severity, &*finding.title), (Severity::Info, "4 of 24 slots have a disk"));
+    assert_eq!(
+        (finding.severity, &*finding.title),
+        (FindingSeverity::Info, "4 of 24 slots have a disk")
+    );
     assert!(finding.commands.is_empty());
-    assert_eq!(machine(5, 1).only("array-degraded").severity, Severity::Warning);
+    assert_eq!(machine(5, 1).only("array-degraded").severity, FindingSeverity::Warning);
 }
 
 #[test]
@@ -58,7 +61,7 @@ fn degraded_and_rebuilding() {
             file sys/block/md0/md/dev-sdd/state faulty",
         )
         .only("array-degraded");
-    assert_eq!(found.severity, Severity::Critical);
+    assert_eq!(found.severity, FindingSeverity::Critical);
     assert!(found.title.ends_with("rebuilding, 12.3 %"), "{}", found.title);
     assert!(found.commands.is_empty());
 }
@@ -68,7 +71,7 @@ fn failed_raid0() {
     let found = Machine::new("raid0", 12, Some(32744))
         .with("file sys/block/md0/md/array_state broken")
         .only("array-degraded");
-    assert_eq!(found.severity, Severity::Critical);
+    assert_eq!(found.severity, FindingSeverity::Critical);
     assert!(found.title.contains("failed"));
 }
 
@@ -77,7 +80,7 @@ fn more_failures_than_the_level_tolerates() {
     let found = Machine::new("raid5", 5, None)
         .with("file sys/block/md0/md/degraded 2")
         .only("array-degraded");
-    assert_eq!(found.severity, Severity::Critical);
+    assert_eq!(found.severity, FindingSeverity::Critical);
     assert_eq!(found.title, "failed: raid5 has lost more members than it tolerates");
     assert_eq!(found.commands, ["mdadm --detail /dev/md0"]);
 }
@@ -165,9 +168,9 @@ fn stopped_array() {
 #[test]
 fn syncing() {
     for (action, severity, title) in [
-        ("check", Severity::Info, "check in progress, 25.0 % done"),
-        ("resync", Severity::Warning, "resync in progress, 25.0 % done"),
-        ("frozen", Severity::Warning, "resync and rebuild are frozen"),
+        ("check", FindingSeverity::Info, "check in progress, 25.0 % done"),
+        ("resync", FindingSeverity::Warning, "resync in progress, 25.0 % done"),
+        ("frozen", FindingSeverity::Warning, "resync and rebuild are frozen"),
     ] {
         let found = Machine::raid6()
             .with(&format!("file sys/block/md0/md/sync_action {action}"))
@@ -196,7 +199,7 @@ fn pending_resync() {
         assert!(found.seen[0].ends_with(from), "{}", found.seen[0]);
     }
     let found = waits("read-auto").only("array-resync-pending");
-    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.severity, FindingSeverity::Warning);
     assert_eq!(found.commands, ["mdadm --readwrite /dev/md0"]);
     assert_eq!(found.figures["resync_from_sector"], 5120);
     // No command: an administrator may have made it read-only to save data.
@@ -239,7 +242,10 @@ fn a_faulty_member_that_is_not_needed() {
 fn bad_sectors() {
     let bad = || Machine::raid6().with("file sys/block/md0/md/dev-sdb/bad_blocks 4096 8");
     let found = bad().only("member-bad-blocks");
-    assert_eq!((found.severity, found.figures["sectors"].as_u64()), (Severity::Warning, Some(8)));
+    assert_eq!(
+        (found.severity, found.figures["sectors"].as_u64()),
+        (FindingSeverity::Warning, Some(8))
+    );
     let ids = bad().with("file sys/block/md0/md/degraded 1").ids();
     assert_eq!(ids[0], "critical member-bad-blocks");
     Machine::raid6().with("file sys/block/md0/md/dev-sdb/errors 3").only("member-read-errors");
@@ -253,11 +259,11 @@ fn mismatches_of_a_check_or_repair() {
             .with(&format!("file sys/block/md0/md/last_sync_action {action}"))
     };
     let found = after("check").only("array-mismatch");
-    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.severity, FindingSeverity::Warning);
     assert_eq!(found.figures["sectors"], 94208);
     assert!(found.seen[0].ends_with("md/last_sync_action check"));
     let repaired = after("repair").only("array-repaired");
-    assert_eq!(repaired.severity, Severity::Info);
+    assert_eq!(repaired.severity, FindingSeverity::Info);
     assert!(repaired.title.contains("rewrote 94208 mismatched sectors"), "{}", repaired.title);
     // Blocks that a first resync or a rebuild counts may never have matched. `idle` and `none`: no
     // sync since assembly.
@@ -271,7 +277,7 @@ fn mismatches_of_a_check_or_repair() {
     let mirror = Machine::new("raid10", 6, None)
         .with("file sys/block/md0/md/mismatch_cnt 128")
         .with("file sys/block/md0/md/last_sync_action check");
-    assert_eq!(mirror.only("array-mismatch").severity, Severity::Info);
+    assert_eq!(mirror.only("array-mismatch").severity, FindingSeverity::Info);
     // The count of a running check is not final, and another check would start over.
     let running = after("check").with("file sys/block/md0/md/sync_action check").findings();
     let found = running.iter().find(|f| f.id == "array-mismatch").unwrap();

@@ -1,7 +1,7 @@
 //! Rules on the placement of metadata.
 
 use super::Machine;
-use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::finding::FindingSeverity;
 use crate::mke2fs::{Conf, Options, plan};
 
 #[test]
@@ -46,7 +46,7 @@ fn the_advised_options_are_even() {
 fn default_layout_on_raid5() {
     let machine = Machine::new("raid5", 8, None);
     let found = &machine.findings()[0];
-    assert_eq!((found.id, found.severity), ("layout-skew", Severity::Info));
+    assert_eq!((found.id, found.severity), ("layout-skew", FindingSeverity::Info));
     assert!(found.figures["bitmaps"].as_f64().unwrap() > 7.9);
     // No flex groups of 128 GiB, which would spread only the bitmaps evenly.
     assert!(!found.seen.iter().any(|s| s.contains("-G")), "{:?}", found.seen);

@@ -17,7 +17,7 @@ use crate::commands::doctor::gather::gather;
 use crate::commands::doctor::kernel::Ability;
 use crate::commands::doctor::rules::check;
 use crate::commands::doctor::select::{Diagnosis, LeftOut};
-use crate::fs::ext4::{Layout, OnError};
+use crate::fs::ext4::{Ext4Layout, OnError};
 use crate::machine::tests::tree::Tree;
 use crate::machine::topology::Topology;
 use crate::machine::{Dev, resolve_all};
@@ -31,7 +31,7 @@ const CHUNK: u64 = 512 << 10;
 /// A machine with an array and ext4 on it, initially without findings if its layout is even.
 pub(super) struct Machine {
     pub tree: Tree,
-    pub layout: Layout,
+    pub layout: Ext4Layout,
     /// Device of the filesystem.
     fs: &'static str,
     dev: Dev,
@@ -154,7 +154,7 @@ impl Machine {
         self
     }
 
-    pub fn sb(mut self, change: impl FnOnce(&mut crate::fs::ext4::Superblock)) -> Self {
+    pub fn sb(mut self, change: impl FnOnce(&mut crate::fs::ext4::Ext4Superblock)) -> Self {
         change(self.layout.superblock.as_mut().unwrap());
         self
     }

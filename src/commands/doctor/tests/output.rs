@@ -5,7 +5,7 @@ use crate::commands::doctor::finding::Finding;
 use crate::commands::doctor::kernel::{Ability, Properties};
 use crate::commands::doctor::select::{Diagnosis, LeftOut};
 use crate::commands::doctor::{json, rules, table};
-use crate::probe::Facts;
+use crate::probe::KernelFacts;
 
 fn properties() -> Properties {
     Properties {
@@ -13,14 +13,14 @@ fn properties() -> Properties {
         root: true,
         capabilities: Some(u64::MAX),
         kptr_restrict: Some(2),
-        facts: Facts {
+        facts: KernelFacts {
             btf: true,
             rq_issue: Some(1),
             rq_complete: Some(3),
             bio_queue: Some(1),
             bio_complete: Some(2),
             free_blocks: Some(4),
-            ..Facts::default()
+            ..KernelFacts::default()
         },
         modules: vec![("raid456", true)],
         ..Properties::default()

@@ -1,7 +1,7 @@
 //! Rules on data at risk in a power failure.
 
 use super::Machine;
-use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::finding::FindingSeverity;
 
 fn mounted(options: &str) -> Machine {
     let machine = Machine::raid6();
@@ -12,7 +12,7 @@ fn mounted(options: &str) -> Machine {
 #[test]
 fn barriers_off_on_disks_with_a_cache() {
     let found = mounted("nobarrier").only("fs-nobarrier");
-    assert_eq!(found.severity, Severity::Critical);
+    assert_eq!(found.severity, FindingSeverity::Critical);
     assert_eq!(found.figures["disks_with_volatile_cache"], 7);
     assert_eq!(found.commands, ["mount -o remount,barrier=1 /srv"]);
     mounted("barrier").no_findings();
@@ -37,7 +37,7 @@ fn barriers_off_on_disks_with_a_cache() {
 #[test]
 fn asynchronous_commits() {
     let found = mounted("data=writeback\njournal_async_commit").only("fs-async-commit");
-    assert_eq!(found.severity, Severity::Warning);
+    assert_eq!(found.severity, FindingSeverity::Warning);
     assert_eq!(found.commands, ["umount /srv", "mount -o data=ordered /dev/md0 /srv"]);
     mounted("data=writeback\njournal_checksum").no_findings();
 }

@@ -1,7 +1,7 @@
 //! Rules on parity levels, maintenance, and the page cache.
 
 use super::Machine;
-use crate::commands::doctor::finding::Severity;
+use crate::commands::doctor::finding::FindingSeverity;
 
 fn rotational(value: u32) -> Machine {
     (0..7).fold(Machine::raid6(), |m, i| {
@@ -15,7 +15,7 @@ fn the_write_hole() {
         let machine =
             Machine::raid6().with(&format!("file sys/block/md0/md/consistency_policy {policy}"));
         let found = machine.only("parity-write-hole");
-        assert_eq!(found.severity, Severity::Info);
+        assert_eq!(found.severity, FindingSeverity::Info);
         assert!(found.seen[0].contains(policy) && found.commands.is_empty());
     }
     for policy in ["ppl", "journal"] {
@@ -73,7 +73,7 @@ fn discards_on_parity_levels() {
             .with("file sys/block/md0/queue/discard_max_bytes 4096")
             .with("file sys/module/raid456/parameters/devices_handle_discard_safely Y")
     };
-    assert_eq!(trusted().only("parity-discard-trusted").severity, Severity::Info);
+    assert_eq!(trusted().only("parity-discard-trusted").severity, FindingSeverity::Info);
     // Discards may be the reason for mismatches.
     let ids = trusted().with("file sys/block/md0/md/mismatch_cnt 8").ids();
     assert_eq!(ids, ["warning array-mismatch", "warning parity-discard-trusted"]);
@@ -86,7 +86,7 @@ fn no_check_since_assembly() {
     };
     for word in ["none", "idle"] {
         let found = never(word).only("array-unchecked");
-        assert_eq!(found.severity, Severity::Info);
+        assert_eq!(found.severity, FindingSeverity::Info);
         assert_eq!(found.figures["uptime_days"], 100);
         assert_eq!(found.array.as_deref(), Some("md0"));
     }
@@ -113,7 +113,7 @@ fn no_monitor() {
         machine
     };
     let found = without(Machine::raid6()).only("monitor-none");
-    assert_eq!((found.severity, found.array.as_deref()), (Severity::Info, None));
+    assert_eq!((found.severity, found.array.as_deref()), (FindingSeverity::Info, None));
     // Nothing to monitor.
     without(Machine::new("raid0", 12, Some(32744))).no_findings();
     // A PID namespace does not show the processes of the host.
@@ -136,7 +136,7 @@ fn more_dirty_memory_than_the_disks_can_write() {
         |bytes: u64| Machine::raid6().with(&format!("file proc/sys/vm/dirty_bytes {bytes}"));
     limit(16 << 30).no_findings();
     let found = limit(32 << 30).only("dirty-limits");
-    assert_eq!(found.severity, Severity::Info);
+    assert_eq!(found.severity, FindingSeverity::Info);
     assert_eq!(found.figures["seconds"], 43);
     assert_eq!(found.commands.len(), 2);
     // A fifth of the memory that is available.

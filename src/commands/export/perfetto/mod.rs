@@ -8,14 +8,14 @@ mod tracks;
 
 use std::io::{self, Write};
 
-use self::stream::{Stream, Track, Value};
+use self::stream::{ArgumentValue, Stream, Track};
 use self::tracks::{LANES, Tracks};
-use super::period::Period;
-use super::written::{INVALID_ROWS, Reasons, Written};
+use super::period::ExportPeriod;
+use super::written::{ExportSummary, INVALID_ROWS, Reasons};
 use crate::analysis::files::FileId;
-use crate::analysis::item::{Flags, Item, Part, Request, Submission};
-use crate::analysis::rates::Clock;
-use crate::analysis::reorder::Reorder;
+use crate::analysis::item::{Item, Request, RequestFlags, RequestPart, Submission};
+use crate::analysis::rates::IntervalClock;
+use crate::analysis::reorder::ReorderBuffer;
 use crate::origin::{Op, Origin, io_name};
 use crate::printable::sanitize;
 use crate::recording::reader::Reader;
@@ -25,20 +25,24 @@ use crate::recording::schema::path_text;
 const HELD: usize = 1 << 20;
 
 #[derive(Clone, Copy)]
-struct Change {
+struct MemberEvent {
     member: usize,
-    kind: Kind,
+    kind: MemberEventKind,
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum MemberEventKind {
     Issue,
     Complete,
     Bytes { op: Op, origin: Origin, bytes: u32 },
 }
 
 /// Writes every readable item of the period.
-pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result<Written> {
+pub fn write(
+    reader: &mut Reader,
+    period: ExportPeriod,
+    out: impl Write,
+) -> io::Result<ExportSummary> {
     let first = period.next_item(reader);
     let start_us = first.as_ref().map_or(0, Item::time_us);
     let mut trace = Trace::new(Stream::new(out, start_us)?)?;
@@ -60,7 +64,7 @@ pub fn write(reader: &mut Reader, period: Period, out: impl Write) -> io::Result
         changes.late(),
     );
     reasons.add(INVALID_ROWS, reader.invalid_rows());
-    Ok(Written { count: requests, unit: "requests", notes: reasons.notes(), hint: None })
+    Ok(ExportSummary { count: requests, unit: "requests", notes: reasons.notes(), hint: None })
 }
 
 struct Trace<W> {
@@ -68,8 +72,8 @@ struct Trace<W> {
     tracks: Tracks,
     /// Notes and losses.
     messages: Track,
-    changes: Reorder<Change>,
-    clock: Clock,
+    changes: ReorderBuffer<MemberEvent>,
+    clock: IntervalClock,
     requests: u64,
     reasons: Reasons,
 }
@@ -80,8 +84,8 @@ impl<W: Write> Trace<W> {
             messages: stream.track(None, "raidtrace: notes and losses")?,
             stream,
             tracks: Tracks::default(),
-            changes: Reorder::new(HELD),
-            clock: Clock::default(),
+            changes: ReorderBuffer::new(HELD),
+            clock: IntervalClock::default(),
             requests: 0,
             reasons: Reasons::default(),
         })
@@ -134,10 +138,10 @@ impl<W: Write> Trace<W> {
         self.requests += 1;
         let issue_us = r.device_us.map(|us| r.time_us.saturating_sub(us.into()));
         if let Some(issue_us) = issue_us {
-            self.push(issue_us, member, Kind::Issue)?;
-            self.push(r.time_us, member, Kind::Complete)?;
+            self.push(issue_us, member, MemberEventKind::Issue)?;
+            self.push(r.time_us, member, MemberEventKind::Complete)?;
         }
-        let kind = Kind::Bytes { op: r.op, origin: r.origin, bytes: r.bytes };
+        let kind = MemberEventKind::Bytes { op: r.op, origin: r.origin, bytes: r.bytes };
         self.push(r.time_us, member, kind)?;
 
         let Some(place) = self.tracks.members.get_mut(member) else {
@@ -148,22 +152,22 @@ impl<W: Write> Trace<W> {
             None => None,
         };
         let mut arguments = Vec::with_capacity(12);
-        arguments.push(("sector", Value::Number(r.sector)));
-        arguments.push(("length", Value::Number(r.length.into())));
+        arguments.push(("sector", ArgumentValue::Number(r.sector)));
+        arguments.push(("length", ArgumentValue::Number(r.length.into())));
         if r.bytes != r.length {
-            arguments.push(("bytes of this origin", Value::Number(r.bytes.into())));
+            arguments.push(("bytes of this origin", ArgumentValue::Number(r.bytes.into())));
         }
         if let Some(us) = r.queue_us {
-            arguments.push(("queue_us", Value::Number(us.into())));
+            arguments.push(("queue_us", ArgumentValue::Number(us.into())));
         }
         if let Some(us) = r.device_us {
-            arguments.push(("device_us", Value::Number(us.into())));
+            arguments.push(("device_us", ArgumentValue::Number(us.into())));
         }
         if let Some(sector) = r.array_sector {
-            arguments.push(("array_sector", Value::Number(sector)));
+            arguments.push(("array_sector", ArgumentValue::Number(sector)));
         }
         if r.error {
-            arguments.push(("error", Value::Flag(true)));
+            arguments.push(("error", ArgumentValue::Flag(true)));
         }
         let array = self.tracks.arrays.get(place.array);
         let task = match (r.pid, array) {
@@ -171,15 +175,15 @@ impl<W: Write> Trace<W> {
             _ => None,
         };
         if let Some(task) = &task {
-            arguments.push(("task", Value::Text(task)));
+            arguments.push(("task", ArgumentValue::Text(task)));
         }
         let flags = r.flags.letters();
-        if r.flags != Flags::empty() {
-            arguments.push(("flags", Value::Text(&flags)));
+        if r.flags != RequestFlags::empty() {
+            arguments.push(("flags", ArgumentValue::Text(&flags)));
         }
         let path = r.file.and_then(|id| file_name(reader, &id));
         if let Some(path) = &path {
-            arguments.push(("file", Value::Text(path)));
+            arguments.push(("file", ArgumentValue::Text(path)));
         }
         let name = event_name(r.origin, r.op);
         let name = (r.origin.name(), name.as_str());
@@ -195,11 +199,11 @@ impl<W: Write> Trace<W> {
         self.stream.instant(track, r.time_us, name, &arguments)
     }
 
-    fn part(&mut self, p: &Part) -> io::Result<()> {
+    fn part(&mut self, p: &RequestPart) -> io::Result<()> {
         let Some(member) = self.tracks.member_index(p.member) else {
             return Ok(());
         };
-        let kind = Kind::Bytes { op: p.op, origin: p.origin, bytes: p.bytes };
+        let kind = MemberEventKind::Bytes { op: p.op, origin: p.origin, bytes: p.bytes };
         self.push(p.time_us, member, kind)
     }
 
@@ -212,30 +216,30 @@ impl<W: Write> Trace<W> {
         let track = array.task(&mut self.stream, s.pid, &task)?;
         let path = s.file.and_then(|id| file_name(reader, &id));
         let mut arguments = Vec::with_capacity(5);
-        arguments.push(("array_sector", Value::Number(s.array_sector)));
-        arguments.push(("length", Value::Number(s.length.into())));
-        arguments.push(("task", Value::Text(&task)));
+        arguments.push(("array_sector", ArgumentValue::Number(s.array_sector)));
+        arguments.push(("length", ArgumentValue::Number(s.length.into())));
+        arguments.push(("task", ArgumentValue::Text(&task)));
         let flags = s.flags.letters();
-        if s.flags != Flags::empty() {
-            arguments.push(("flags", Value::Text(&flags)));
+        if s.flags != RequestFlags::empty() {
+            arguments.push(("flags", ArgumentValue::Text(&flags)));
         }
         if let Some(path) = &path {
-            arguments.push(("file", Value::Text(path)));
+            arguments.push(("file", ArgumentValue::Text(path)));
         }
         let name = event_name(s.origin, s.op);
         let name = (s.origin.name(), name.as_str());
         self.stream.instant(track, s.time_us, name, &arguments)
     }
 
-    fn push(&mut self, time_us: i64, member: usize, kind: Kind) -> io::Result<()> {
-        match self.changes.push(time_us, Change { member, kind }) {
+    fn push(&mut self, time_us: i64, member: usize, kind: MemberEventKind) -> io::Result<()> {
+        match self.changes.push(time_us, MemberEvent { member, kind }) {
             Some((time_us, change)) => self.change(time_us, change),
             None => Ok(()),
         }
     }
 
     /// Applies a change, in order of time.
-    fn change(&mut self, time_us: i64, change: Change) -> io::Result<()> {
+    fn change(&mut self, time_us: i64, change: MemberEvent) -> io::Result<()> {
         for (start_us, length_us) in self.clock.ended(time_us) {
             self.interval(start_us, length_us)?;
         }
@@ -243,9 +247,9 @@ impl<W: Write> Trace<W> {
             return Ok(());
         };
         match change.kind {
-            Kind::Issue => member.rates.issue(time_us),
-            Kind::Complete => member.rates.complete(time_us),
-            Kind::Bytes { op, origin, bytes } => {
+            MemberEventKind::Issue => member.rates.issue(time_us),
+            MemberEventKind::Complete => member.rates.complete(time_us),
+            MemberEventKind::Bytes { op, origin, bytes } => {
                 let bytes = u64::from(bytes);
                 match op {
                     Op::Read => member.rates.add(bytes, 0),

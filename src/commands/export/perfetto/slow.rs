@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::stream::{Stream, Value};
+use super::stream::{ArgumentValue, Stream};
 use super::tracks::Tracks;
-use crate::analysis::slow::names::{Names, Slow, task};
+use crate::analysis::slow::names::{Names, SlowOperation, task};
 use crate::analysis::slow::sentence::sentence;
-use crate::recording::slow::Interval;
+use crate::recording::slow::SlowInterval;
 
 /// Writes the operations of an interval. Returns the number of operations without a free lane;
 /// `None` if the interval is damaged.
@@ -16,7 +16,7 @@ pub fn write(
     time_us: i64,
     json: &str,
 ) -> io::Result<Option<u64>> {
-    let Ok(mut interval) = Interval::parse(time_us, json) else {
+    let Ok(mut interval) = SlowInterval::parse(time_us, json) else {
         return Ok(None);
     };
     interval.operations.sort_by_key(|slow| slow.operation.end_ns);
@@ -32,7 +32,7 @@ pub fn write(
 fn operation(
     stream: &mut Stream<impl Write>,
     tracks: &mut Tracks,
-    slow: &Slow,
+    slow: &SlowOperation,
     names: &Names,
 ) -> io::Result<bool> {
     let op = &slow.operation;
@@ -49,12 +49,12 @@ fn operation(
     let (who, why) = (task(&op.task), sentence(slow, names));
     let file = op.file.map(|file| names.file(&file));
     let mut arguments = vec![
-        ("task", Value::Text(&who)),
-        ("total_us", Value::Number(op.total_ns() / 1000)),
-        ("explanation", Value::Text(&why)),
+        ("task", ArgumentValue::Text(&who)),
+        ("total_us", ArgumentValue::Number(op.total_ns() / 1000)),
+        ("explanation", ArgumentValue::Text(&why)),
     ];
     if let Some(file) = &file {
-        arguments.push(("file", Value::Text(file)));
+        arguments.push(("file", ArgumentValue::Text(file)));
     }
     stream.begin(track, start_us, ("slow", op.kind.name()), &arguments)?;
     // The order of the phases is not recorded: show the longest first.
@@ -66,10 +66,10 @@ fn operation(
         let who = part.culprit.task.as_ref().map(task);
         let texts =
             [("member", &member), ("task", &who), ("reason", &part.culprit.what), ("file", &file)];
-        let mut arguments = vec![("us", Value::Number(part.ns / 1000))];
+        let mut arguments = vec![("us", ArgumentValue::Number(part.ns / 1000))];
         for (name, text) in texts {
             if let Some(text) = text {
-                arguments.push((name, Value::Text(text)));
+                arguments.push((name, ArgumentValue::Text(text)));
             }
         }
         let name = ("phase", phase.words());

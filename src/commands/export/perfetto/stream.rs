@@ -29,13 +29,13 @@ const SEQUENCE: u32 = 1;
 pub struct Track(u64);
 
 #[derive(Clone, Copy, Debug)]
-pub enum Value<'a> {
+pub enum ArgumentValue<'a> {
     Number(u64),
     Flag(bool),
     Text(&'a str),
 }
 
-pub type Arguments<'a> = [(&'static str, Value<'a>)];
+pub type Arguments<'a> = [(&'static str, ArgumentValue<'a>)];
 
 /// Ids of texts of one kind.
 #[derive(Default)]
@@ -210,9 +210,9 @@ impl<W: Write> Stream<W> {
                 ..DebugAnnotation::default()
             };
             match *value {
-                Value::Number(n) => annotation.uint_value = Some(n),
-                Value::Flag(flag) => annotation.bool_value = Some(flag),
-                Value::Text(text) => {
+                ArgumentValue::Number(n) => annotation.uint_value = Some(n),
+                ArgumentValue::Flag(flag) => annotation.bool_value = Some(flag),
+                ArgumentValue::Text(text) => {
                     let texts = &mut new.debug_annotation_string_values;
                     annotation.string_value_iid = Some(self.texts.id(clip(text), texts, bytes));
                 }

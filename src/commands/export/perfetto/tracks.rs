@@ -78,7 +78,7 @@ impl Counter {
     }
 }
 
-pub struct Member {
+pub struct MemberTracks {
     pub array: usize,
     track: Track,
     /// Requests from issue to completion.
@@ -90,14 +90,14 @@ pub struct Member {
     pub rates: Rates,
 }
 
-impl Member {
+impl MemberTracks {
     /// Track of requests without a lane or without a known length.
     pub fn others(&mut self, stream: &mut Stream<impl Write>) -> io::Result<Track> {
         first_use(&mut self.others, || stream.track(Some(self.track), "requests without a slice"))
     }
 }
 
-pub struct Array {
+pub struct ArrayTracks {
     pub name: String,
     track: Track,
     origins: Option<Track>,
@@ -109,7 +109,7 @@ pub struct Array {
     pub slow: Option<Spans>,
 }
 
-impl Array {
+impl ArrayTracks {
     /// Adds bytes of an origin to the current interval.
     pub fn add(
         &mut self,
@@ -160,9 +160,9 @@ impl Array {
 #[derive(Default)]
 pub struct Tracks {
     /// Arrays in the order of their first use.
-    pub arrays: Vec<Array>,
+    pub arrays: Vec<ArrayTracks>,
     /// Members in the order of their first use.
-    pub members: Vec<Member>,
+    pub members: Vec<MemberTracks>,
     array_names: HashMap<String, usize>,
     member_names: HashMap<(usize, String), usize>,
     /// Index in `arrays` by number in the last state.
@@ -213,7 +213,7 @@ impl Tracks {
             level => format!("{name} ({level})"),
         };
         let track = stream.track(None, &shown)?;
-        self.arrays.push(Array {
+        self.arrays.push(ArrayTracks {
             name: name.to_owned(),
             track,
             origins: None,
@@ -254,7 +254,7 @@ impl Tracks {
             counter("read", "bytes/s")?,
             counter("written", "bytes/s")?,
         ];
-        self.members.push(Member {
+        self.members.push(MemberTracks {
             array,
             track,
             requests: Spans::new(track, "requests"),

@@ -14,12 +14,12 @@ use super::{groups, write};
 use crate::analysis::item::Item;
 use crate::recording::fixture;
 use crate::recording::fixture::Numbers;
-use crate::recording::reader::{Reader, Wanted};
+use crate::recording::reader::{Reader, WantedColumns};
 use crate::recording::schema::{COLUMNS, schema};
 
 fn reader(bytes: &[u8]) -> Option<Reader> {
     let input = Box::new(Cursor::new(bytes.to_vec()));
-    Reader::new(input, Path::new("x.rtrace"), Wanted::Everything).ok()
+    Reader::new(input, Path::new("x.rtrace"), WantedColumns::Everything).ok()
 }
 
 /// Values of a column as text; null is `None`.

@@ -13,24 +13,24 @@ use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 
-use super::args::Layout;
+use super::args::LayoutArgs;
 use super::table::print;
-use crate::commands::layout::mkfs::Options;
+use crate::commands::layout::mkfs::MkfsOptions;
 use crate::commands::layout::xfs;
 use crate::mke2fs::Conf;
 use crate::recording::described::Described;
-use crate::recording::reader::{Reader, Wanted};
+use crate::recording::reader::{Reader, WantedColumns};
 use crate::ui::text::clean;
 use output::Findings;
-use pass::Pass;
-use plan::Plan;
+use pass::LoadPass;
+use plan::LoadPlan;
 
 /// Runs `layout --load`.
 ///
 /// # Errors
 /// The recording cannot be laid out, or the output cannot be written.
-pub fn run(args: &Layout, path: &Path) -> Result<()> {
-    let reader = Reader::open(path, Wanted::Addresses)?;
+pub fn run(args: &LayoutArgs, path: &Path) -> Result<()> {
+    let reader = Reader::open(path, WantedColumns::Addresses)?;
     let path = path.display().to_string();
     let named = |why: String| anyhow!("{path}: {why}");
     let source = Described::choose(reader.header(), args.target.as_deref()).map_err(named)?;
@@ -39,17 +39,17 @@ pub fn run(args: &Layout, path: &Path) -> Result<()> {
         Some(_) if args.mke2fs.is_any() => {
             bail!("{name} is an XFS, and mke2fs makes none: pass options of mkfs.xfs with --mkfs")
         }
-        Some(_) => Options::Xfs(xfs::options(args)?),
+        Some(_) => MkfsOptions::Xfs(xfs::options(args)?),
         None if args.mkfs.is_some() => bail!(
             "--mkfs is for options of mkfs.xfs, and {name} is {kind}; options of mke2fs need no \
              --mkfs"
         ),
-        None => Options::Ext4(args.mke2fs.clone()),
+        None => MkfsOptions::Ext4(args.mke2fs.clone()),
     };
     let conf = Conf::from_machine();
-    let plan = Plan::new(&source, &args.array, &options, &conf).map_err(|e| anyhow!(e))?;
+    let plan = LoadPlan::new(&source, &args.array, &options, &conf).map_err(|e| anyhow!(e))?;
     let today = source.side().map_err(named)?;
-    let (pass, notes) = Pass::read(reader, &source, &today, &plan).map_err(named)?;
+    let (pass, notes) = LoadPass::read(reader, &source, &today, &plan).map_err(named)?;
     let found = Findings { path, plan: &plan, pass: &pass, notes };
     print(args, || found.lines(), || found.object())
 }

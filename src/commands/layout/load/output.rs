@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-use super::pass::{OPS, Pass};
-use super::plan::Plan;
+use super::pass::{LoadPass, OPS};
+use super::plan::LoadPlan;
 use crate::analysis::placement::Target;
 use crate::analysis::placement::spread::skew;
-use crate::analysis::relocate::Member;
+use crate::analysis::relocate::MemberLoad;
 use crate::analysis::units::{self, percent};
 use crate::commands::layout::json::sizes;
 use crate::commands::layout::table::{about, array_words, wrapped};
@@ -33,14 +33,14 @@ const NOT_PREDICTED: &str = "other places that the filesystem would choose: by a
 pub struct Findings<'a> {
     /// Name of the recording.
     pub path: String,
-    pub plan: &'a Plan,
-    pub pass: &'a Pass<'a>,
+    pub plan: &'a LoadPlan,
+    pub pass: &'a LoadPass<'a>,
     /// Losses, and data that a column does not include.
     pub notes: Vec<String>,
 }
 
 /// Share of the member with the most, 0 to 1.
-fn busiest(members: &[Member], figure: impl Fn(&Member) -> u64) -> f64 {
+fn busiest(members: &[MemberLoad], figure: impl Fn(&MemberLoad) -> u64) -> f64 {
     let most = members.iter().map(&figure).max().unwrap_or(0);
     most as f64 / total(members.iter().map(figure)).max(1) as f64
 }
@@ -51,7 +51,7 @@ fn total(figures: impl Iterator<Item = u64>) -> u64 {
 
 impl Findings<'_> {
     /// Members, recorded and planned.
-    fn columns(&self) -> [&[Member]; 2] {
+    fn columns(&self) -> [&[MemberLoad]; 2] {
         [&self.pass.recorded, &self.pass.lane.members]
     }
 
@@ -67,7 +67,7 @@ impl Findings<'_> {
     fn headline(&self) -> String {
         let op = self.op();
         let share = |members| percent(busiest(members, |member| member.requests(op)));
-        let even = |members: &[Member]| {
+        let even = |members: &[MemberLoad]| {
             let n = members.len();
             format!("{n} members, even is {}", percent(1.0 / n.max(1) as f64))
         };
@@ -122,7 +122,7 @@ impl Findings<'_> {
         let share = format!("share of {}", plural(op));
         out.extend(head("slot member", [&share, "share of bytes"]));
         let [a, b] = columns.map(|c| c.iter().map(|m| m.requests(op)).collect::<Vec<_>>());
-        let [c, d] = columns.map(|c| c.iter().map(Member::bytes).collect::<Vec<_>>());
+        let [c, d] = columns.map(|c| c.iter().map(MemberLoad::bytes).collect::<Vec<_>>());
         let figures = [a, b, c, d];
         for slot in 0..columns[0].len().max(columns[1].len()) {
             let name = self.pass.source.target.array.member(slot);
@@ -140,7 +140,7 @@ impl Findings<'_> {
         out.extend(head("origin", ["requests", "skew of bytes"]));
         for io in self.origins() {
             let sums = columns.map(|members| members.iter().map(move |member| member.sum(io)));
-            let requests = |sum: crate::analysis::traffic::Sum| sum.requests;
+            let requests = |sum: crate::analysis::traffic::IoSum| sum.requests;
             let [a, b] = sums.clone().map(|s| units::count(total(s.map(requests)) as f64));
             let [c, d] = sums.map(|s| units::factor(skew(s.map(|sum| sum.bytes))));
             out.push(line(&format!("{} {}", io.0, io.1), [a, b, c, d]));
@@ -153,7 +153,7 @@ impl Findings<'_> {
     }
 
     pub fn object(&self) -> Value {
-        let each = |value: &dyn Fn(&[Member]) -> Value| {
+        let each = |value: &dyn Fn(&[MemberLoad]) -> Value| {
             let [recorded, planned] = self.columns().map(value);
             json!({"recorded": recorded, "planned": planned})
         };
@@ -165,7 +165,7 @@ impl Findings<'_> {
             (io["origin"], io["op"]) = (json!(origin), json!(op));
             io
         };
-        let seconds = |member: Option<&Member>| json!(member.map(|m| m.device_us as f64 / 1e6));
+        let seconds = |member: Option<&MemberLoad>| json!(member.map(|m| m.device_us as f64 / 1e6));
         let member = |slot: usize| {
             json!({
                 "slot": slot,
@@ -186,7 +186,7 @@ impl Findings<'_> {
             "members": (0..recorded.len().max(planned.len())).map(member).collect::<Vec<_>>(),
             "skew": each(&|members| {
                 let [read, write] = OPS.map(|op| skew(members.iter().map(|m| m.requests(op))));
-                let bytes = skew(members.iter().map(Member::bytes));
+                let bytes = skew(members.iter().map(MemberLoad::bytes));
                 json!({"read": read, "write": write, "bytes": bytes})
             }),
             "headline": self.headline(),

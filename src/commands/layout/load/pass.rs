@@ -1,9 +1,9 @@
 //! One pass over a recording: its requests, and the same requests on the planned layout.
 
-use super::plan::Plan;
+use super::plan::LoadPlan;
 use crate::address::DataSector;
 use crate::analysis::item::{Item, State};
-use crate::analysis::relocate::{Lane, Member, Piece, Side};
+use crate::analysis::relocate::{Lane, MemberLoad, RequestPiece, Side};
 use crate::analysis::units;
 use crate::origin::{Op, Origin};
 use crate::raid::{Mapping, Parity};
@@ -18,10 +18,10 @@ const LARGEST: u32 = 64 << 20;
 const OWN: [Origin; 4] =
     [Origin::Resync, Origin::MdSuperblock, Origin::MdBitmap, Origin::MdJournal];
 
-pub struct Pass<'a> {
+pub struct LoadPass<'a> {
     pub source: &'a Described,
     /// The requests in the recording, by member.
-    pub recorded: Vec<Member>,
+    pub recorded: Vec<MemberLoad>,
     /// The same on the planned layout.
     pub lane: Lane<'a>,
     /// By the recorder's member number: slot on the array of `source`.
@@ -34,7 +34,7 @@ pub struct Pass<'a> {
     lost: u64,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> LoadPass<'a> {
     /// Reads a recording. Also returns notes on what is missing in it.
     ///
     /// # Errors
@@ -43,11 +43,11 @@ impl<'a> Pass<'a> {
         mut reader: Reader,
         source: &'a Described,
         today: &'a Side,
-        plan: &'a Plan,
+        plan: &'a LoadPlan,
     ) -> Result<(Self, Vec<String>), String> {
         let mut pass = Self {
             source,
-            recorded: vec![Member::default(); source.data_offsets.len()],
+            recorded: vec![MemberLoad::default(); source.data_offsets.len()],
             lane: Lane::new(today, &plan.side, &plan.target.array.geometry, plan.start),
             slots: Vec::new(),
             span_us: (i64::MAX, i64::MIN),
@@ -129,14 +129,14 @@ impl<'a> Pass<'a> {
                 self.outside += sectors * 512;
                 continue;
             };
-            let piece = Piece { op, origin, sector, sectors, parity, is_request };
+            let piece = RequestPiece { op, origin, sector, sectors, parity, is_request };
             self.homeless += self.lane.add(piece);
         }
         true
     }
 
-    /// Array sector of a sector of a member's data, and [`Piece::parity`]; `None` for a second copy
-    /// of what another member has. And the number of sectors with the same mapping.
+    /// Array sector of a sector of a member's data, and [`RequestPiece::parity`]; `None` for a
+    /// second copy of what another member has. And the number of sectors with the same mapping.
     fn array_sector(
         &self,
         slot: usize,

@@ -4,16 +4,16 @@ use crate::address::ArraySector;
 use crate::analysis::placement::geometry::{ArrayOptions, data_disks, fits};
 use crate::analysis::placement::target::{Target, TargetArray, whole};
 use crate::analysis::relocate::Side;
-use crate::commands::layout::mkfs::Options;
+use crate::commands::layout::mkfs::MkfsOptions;
 use crate::commands::layout::xfs::PHYSICAL_SECTOR;
-use crate::machine::mkfs_xfs::Device;
+use crate::machine::mkfs_xfs::MkfsDevice;
 use crate::mke2fs::Conf;
 use crate::raid::{Geometry, Level};
 use crate::recording::described::Described;
 
-pub struct Plan {
+pub struct LoadPlan {
     /// Options of mkfs; those that the user does not give are its defaults.
-    pub options: Options,
+    pub options: MkfsOptions,
     pub target: Target,
     /// True if the array is not the recorded one.
     pub is_other_array: bool,
@@ -22,7 +22,7 @@ pub struct Plan {
     pub start: u64,
 }
 
-impl Plan {
+impl LoadPlan {
     /// Plans the array of the recording with the changes in `array`, and what mkfs would make
     /// there.
     ///
@@ -31,7 +31,7 @@ impl Plan {
     pub fn new(
         source: &Described,
         array: &ArrayOptions,
-        options: &Options,
+        options: &MkfsOptions,
         conf: &Conf,
     ) -> Result<Self, String> {
         let recorded = &source.target;
@@ -71,7 +71,7 @@ impl Plan {
             bytes = if is_other_array && fills { most } else { bytes.min(most) };
         }
         let layout = changed.layout_number().unwrap_or(0);
-        let device = Device {
+        let device = MkfsDevice {
             bytes,
             chunk: geometry.chunk_sectors().unwrap_or(0) * 512,
             disks: data_disks(geometry.level(), geometry.disks(), layout),

@@ -6,22 +6,24 @@ use std::path::Path;
 use serde_json::json;
 
 use super::output::Findings;
-use super::pass::Pass;
-use super::plan::Plan;
-use crate::analysis::fold::{MemberNow, Subject};
-use crate::analysis::item::{Flags, Item, Part, Request, State};
+use super::pass::LoadPass;
+use super::plan::LoadPlan;
+use crate::analysis::fold::{ArrayNow, MemberNow};
+use crate::analysis::item::{Item, Request, RequestFlags, RequestPart, State};
 use crate::analysis::placement::geometry::ArrayOptions;
-use crate::analysis::relocate::Member as Load;
+use crate::analysis::relocate::MemberLoad as Load;
 use crate::analysis::snapshot::ArrayInfo;
-use crate::commands::layout::mkfs::Options as Mkfs;
+use crate::commands::layout::mkfs::MkfsOptions as Mkfs;
 use crate::commands::layout::table::write_lines;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::{Op, Origin};
 use crate::raid::Level;
 use crate::recording::described::Described;
 use crate::recording::fixture::{START, Shared};
-use crate::recording::header::{Array, Filesystem, Header, Member, Mount};
-use crate::recording::reader::{Reader, Wanted};
+use crate::recording::header::{
+    Header, RecordedArray, RecordedFilesystem, RecordedMember, RecordedMount,
+};
+use crate::recording::reader::{Reader, WantedColumns};
 use crate::recording::writer::{self, Writer};
 
 /// Sectors of each of eight members: 64 GiB in total.
@@ -29,8 +31,8 @@ const MEMBER: u64 = 8 << 21;
 /// First sector of the filesystem on the array.
 const FIRST: u64 = 2048;
 
-fn array(name: &str, level: &str, disks: u32) -> Array {
-    Array {
+fn array(name: &str, level: &str, disks: u32) -> RecordedArray {
+    RecordedArray {
         name: name.to_owned(),
         level: level.to_owned(),
         layout: if level == "raid5" { 2 } else { 0 },
@@ -39,14 +41,14 @@ fn array(name: &str, level: &str, disks: u32) -> Array {
         sectors: MEMBER * 8,
         component_sectors: if level == "raid0" { 0 } else { MEMBER },
         members: (0..disks)
-            .map(|slot| Member {
+            .map(|slot| RecordedMember {
                 name: format!("sd{}", char::from(b'a' + slot as u8)),
                 slot: Some(slot),
                 data_sectors: MEMBER,
-                ..Member::default()
+                ..RecordedMember::default()
             })
             .collect(),
-        ..Array::default()
+        ..RecordedArray::default()
     }
 }
 
@@ -74,14 +76,17 @@ fn header() -> Header {
         (FIRST + r.first.0 * 8, r.count * 8, origin)
     });
     Header {
-        filesystems: vec![Filesystem {
+        filesystems: vec![RecordedFilesystem {
             name: "md127p1".to_owned(),
             array: "md127".to_owned(),
             kind: "ext4".to_owned(),
-            mounts: vec![Mount { path: "/srv".to_owned(), options: "rw,stripe=1024".to_owned() }],
+            mounts: vec![RecordedMount {
+                path: "/srv".to_owned(),
+                options: "rw,stripe=1024".to_owned(),
+            }],
             parameters: parameters.as_object().unwrap().clone(),
             layout: ranges.collect(),
-            ..Filesystem::default()
+            ..RecordedFilesystem::default()
         }],
         arrays: vec![array],
         ..Header::default()
@@ -96,7 +101,7 @@ fn state() -> Item {
     });
     Item::State(Box::new(State {
         time_us: START,
-        arrays: vec![Subject {
+        arrays: vec![ArrayNow {
             info: ArrayInfo {
                 name: "md127".to_owned(),
                 level: "raid0".to_owned(),
@@ -104,7 +109,7 @@ fn state() -> Item {
                 ..ArrayInfo::default()
             },
             members: members.collect(),
-            ..Subject::default()
+            ..ArrayNow::default()
         }],
         ..State::default()
     }))
@@ -116,7 +121,7 @@ fn request(n: i64, op: Op, origin: Origin, sector: u64, length: u32) -> Item {
         time_us: START + n * 10_000 + 500,
         member: (sector / 1024 % 8) as u32,
         op,
-        flags: Flags::empty(),
+        flags: RequestFlags::empty(),
         origin,
         sector: sector / 8192 * 1024 + sector % 1024,
         array_sector: Some(sector),
@@ -154,7 +159,7 @@ fn items() -> Vec<Item> {
 
 fn reader(header: &Header, items: &[Item], ends: bool) -> Reader {
     let out = Shared::default();
-    let mut writer = Writer::create(out.clone(), header, writer::Options::default()).unwrap();
+    let mut writer = Writer::create(out.clone(), header, writer::WriterOptions::default()).unwrap();
     items.iter().for_each(|item| writer.push(item).unwrap());
     writer.finish().unwrap();
     let mut bytes = out.bytes();
@@ -162,15 +167,15 @@ fn reader(header: &Header, items: &[Item], ends: bool) -> Reader {
         bytes.truncate(bytes.len() - 20);
     }
     let input = Box::new(Cursor::new(bytes));
-    Reader::new(input, Path::new("a.rtrace"), Wanted::Everything).unwrap()
+    Reader::new(input, Path::new("a.rtrace"), WantedColumns::Everything).unwrap()
 }
 
 fn source() -> Described {
     Described::choose(&header(), None).unwrap()
 }
 
-fn plan_of(source: &Described, array: &ArrayOptions, options: Options) -> Plan {
-    Plan::new(source, array, &Mkfs::Ext4(options), &Conf::compiled_in()).unwrap()
+fn plan_of(source: &Described, array: &ArrayOptions, options: Options) -> LoadPlan {
+    LoadPlan::new(source, array, &Mkfs::Ext4(options), &Conf::compiled_in()).unwrap()
 }
 
 /// What `layout --load` finds: text and JSON.
@@ -183,7 +188,7 @@ fn found(
     let plan = plan_of(source, array, Options { group, ..Options::default() });
     let today = source.side().unwrap();
     let reader = reader(&header(), items, true);
-    let (pass, notes) = Pass::read(reader, source, &today, &plan).unwrap();
+    let (pass, notes) = LoadPass::read(reader, source, &today, &plan).unwrap();
     let found = Findings { path: "a.rtrace".to_owned(), plan: &plan, pass: &pass, notes };
     let mut out = Vec::new();
     write_lines(&mut out, found.lines()).unwrap();
@@ -246,7 +251,7 @@ fn refused(change: impl FnOnce(&mut Header), wanted: Option<&str>) -> String {
 
 #[test]
 fn recordings_without_a_usable_layout_are_refused() {
-    let fs = |h: &mut Header, change: fn(&mut Filesystem)| change(&mut h.filesystems[0]);
+    let fs = |h: &mut Header, change: fn(&mut RecordedFilesystem)| change(&mut h.filesystems[0]);
     for (error, words) in [
         (refused(|h| h.filesystems.clear(), None), "no filesystem"),
         (refused(|h| h.arrays.clear(), None), "no array"),
@@ -327,7 +332,7 @@ fn read(items: &[Item], ends: bool) -> Result<String, String> {
     let source = source();
     let plan = plan_of(&source, &ArrayOptions::default(), Options::default());
     let today = source.side().unwrap();
-    let (_, notes) = Pass::read(reader(&header(), items, ends), &source, &today, &plan)?;
+    let (_, notes) = LoadPass::read(reader(&header(), items, ends), &source, &today, &plan)?;
     Ok(notes.join("\n"))
 }
 
@@ -353,9 +358,9 @@ fn gaps_and_missing_requests_are_reported() {
 }
 
 /// The recorded members, and the planned ones.
-fn laid(source: &Described, header: &Header, items: &[Item], plan: &Plan) -> [Vec<Load>; 2] {
+fn laid(source: &Described, header: &Header, items: &[Item], plan: &LoadPlan) -> [Vec<Load>; 2] {
     let today = source.side().unwrap();
-    let (pass, _) = Pass::read(reader(header, items, true), source, &today, plan).unwrap();
+    let (pass, _) = LoadPass::read(reader(header, items, true), source, &today, plan).unwrap();
     [pass.recorded.clone(), pass.lane.members.clone()]
 }
 
@@ -374,7 +379,7 @@ fn only_the_load_is_laid_out() {
     more.push(request(2001, Op::Write, Origin::Raw, FIRST, 0));
     more.push(request(2002, Op::Flush, Origin::Raw, FIRST, 0));
     more.push(request(2003, Op::Discard, Origin::FileData, FIRST, 4096));
-    more.push(Item::Part(Part {
+    more.push(Item::Part(RequestPart {
         time_us: START + 20_040_000,
         member: 1,
         op: Op::Write,
@@ -395,7 +400,7 @@ fn only_the_load_is_laid_out() {
 fn the_same_array_has_the_same_load() {
     for (level, layout, disks) in [("raid5", 2, 4), ("raid6", 2, 6), ("raid10", 0x102, 4)] {
         let mut header = header();
-        let layout = Array { layout, ..array("md127", level, disks) };
+        let layout = RecordedArray { layout, ..array("md127", level, disks) };
         header.arrays = vec![layout];
         header.filesystems[0].segments = vec![(0, FIRST, 1)];
         let source = Described::choose(&header, None).unwrap();
@@ -430,7 +435,7 @@ fn the_same_array_has_the_same_load() {
 fn wrong_plans_are_refused() {
     let source = source();
     let error = |array: ArrayOptions, options: Options| {
-        Plan::new(&source, &array, &Mkfs::Ext4(options), &Conf::compiled_in())
+        LoadPlan::new(&source, &array, &Mkfs::Ext4(options), &Conf::compiled_in())
             .err()
             .expect("an error")
     };
@@ -459,9 +464,9 @@ fn xfs_header() -> Header {
     header
 }
 
-fn xfs_plan(source: &Described, options: &str) -> Result<Plan, String> {
-    let options = Mkfs::Xfs(crate::machine::mkfs_xfs::Options::parse(options)?);
-    Plan::new(source, &ArrayOptions::default(), &options, &Conf::compiled_in())
+fn xfs_plan(source: &Described, options: &str) -> Result<LoadPlan, String> {
+    let options = Mkfs::Xfs(crate::machine::mkfs_xfs::XfsOptions::parse(options)?);
+    LoadPlan::new(source, &ArrayOptions::default(), &options, &Conf::compiled_in())
 }
 
 #[test]

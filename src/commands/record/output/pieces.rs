@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::machine::output::{create, sync_folder};
 use crate::recording::files;
-use crate::recording::output::{Opening, Output};
+use crate::recording::output::{Opening, RecordingOutput};
 
 /// Minimum duration of a piece. A piece lasts a tenth of the kept duration, within these limits.
 const MIN_PIECE: Duration = Duration::from_secs(1);
@@ -16,19 +16,19 @@ const MIN_PIECE: Duration = Duration::from_secs(1);
 const MAX_PIECE: Duration = Duration::from_secs(60);
 
 /// The pieces of a recording: FILE.0001.part and so on.
-pub struct Pieces {
+pub struct FilePieces {
     /// Path of the joined file.
     path: PathBuf,
     /// Kept duration.
     keep: Duration,
     each: Duration,
     /// Pieces on the disk, oldest first. The last one is being written.
-    all: VecDeque<Piece>,
+    all: VecDeque<FilePiece>,
     /// Number of the next piece.
     number: u64,
 }
 
-struct Piece {
+struct FilePiece {
     path: PathBuf,
     since: Instant,
 }
@@ -38,7 +38,7 @@ pub struct NextPiece {
     removed: usize,
 }
 
-impl Pieces {
+impl FilePieces {
     /// No pieces yet. Pieces of the recording `path` are kept for `keep`.
     pub fn new(path: &Path, keep: Duration) -> Self {
         Self {
@@ -58,13 +58,13 @@ impl Pieces {
     pub fn first_begun(&mut self, now: Instant) {
         let path = self.next();
         self.number += 1;
-        self.all.push_back(Piece { path, since: now });
+        self.all.push_back(FilePiece { path, since: now });
     }
 
     /// The next piece if it is due, and a function that creates it and removes expired pieces. The
     /// function can be slow on a slow disk.
     pub fn due(&self, now: Instant) -> Option<(NextPiece, Opening)> {
-        let age = |piece: &Piece| now.saturating_duration_since(piece.since);
+        let age = |piece: &FilePiece| now.saturating_duration_since(piece.since);
         if self.all.back().is_some_and(|last| age(last) < self.each) {
             return None;
         }
@@ -72,7 +72,7 @@ impl Pieces {
         let old = self.all.iter().skip(1).take_while(|next| age(next) > self.keep).count();
         let expired = self.all.iter().take(old).map(|p| p.path.clone());
         let (next, expired): (_, Vec<_>) = (self.next(), expired.collect());
-        let open = move || -> io::Result<Box<dyn Output>> {
+        let open = move || -> io::Result<Box<dyn RecordingOutput>> {
             let output = create(&next)?;
             sync_folder(&next);
             expired.iter().for_each(|p| drop(fs::remove_file(p)));
@@ -99,7 +99,7 @@ mod tests {
     use std::io::Write as _;
     use std::time::{Duration, Instant};
 
-    use super::Pieces;
+    use super::FilePieces;
     use crate::recording::files;
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             let all = files::parts(&path).into_iter();
             all.map(|p| p.file_name().unwrap().to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        let mut pieces = Pieces::new(&path, Duration::from_secs(20));
+        let mut pieces = FilePieces::new(&path, Duration::from_secs(20));
         fs::write(pieces.next(), "").unwrap();
         pieces.first_begun(at(0));
         assert!(pieces.due(at(1)).is_none());

@@ -1,4 +1,4 @@
-use super::Files;
+use super::OutputFiles;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::path::Path;
@@ -8,16 +8,16 @@ use std::time::Duration;
 fn existing_files_require_force() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("a.rtrace");
-    assert!(Files::new(&path, false, None).is_ok());
+    assert!(OutputFiles::new(&path, false, None).is_ok());
     fs::write(&path, "old").unwrap();
-    let why = |force, rotate| match Files::new(&path, force, rotate) {
+    let why = |force, rotate| match OutputFiles::new(&path, force, rotate) {
         Ok(_) => String::new(),
         Err(e) => e.to_string(),
     };
     assert!(why(false, None).contains("--force"));
     assert_eq!(why(true, None), "");
     // The old file stays until the new recording begins, and if it fails to begin.
-    let mut files = Files::new(&path, true, None).unwrap();
+    let mut files = OutputFiles::new(&path, true, None).unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"old");
     let failed = files.create::<()>(|_| Err(std::io::ErrorKind::StorageFull.into()));
     assert!(failed.is_err());
@@ -58,7 +58,7 @@ fn replaced_files_stay_until_the_new_recording_begins() {
         for (name, text) in old {
             fs::write(dir.path().join(name), text).unwrap();
         }
-        let mut files = Files::new(&dir.path().join("a"), true, rotate).unwrap();
+        let mut files = OutputFiles::new(&dir.path().join("a"), true, rotate).unwrap();
         let failed = files.create::<()>(|_| Err(ErrorKind::StorageFull.into()));
         assert!(failed.is_err());
         assert_eq!(contents(dir.path()), owned(&old));
@@ -77,7 +77,7 @@ fn replaced_files_stay_until_the_new_recording_begins() {
 fn a_failed_start_leaves_no_file() {
     for rotate in [None, Some(Duration::from_secs(60))] {
         let dir = tempfile::tempdir().unwrap();
-        let mut files = Files::new(&dir.path().join("a"), false, rotate).unwrap();
+        let mut files = OutputFiles::new(&dir.path().join("a"), false, rotate).unwrap();
         let failed = files.create::<()>(|_| Err(ErrorKind::StorageFull.into()));
         assert!(failed.is_err());
         assert_eq!(contents(dir.path()), []);
@@ -90,7 +90,7 @@ fn joining_replaces_a_new_file_only_with_force() {
     for force in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let mut files = Files::new(&path, force, Some(Duration::from_secs(60))).unwrap();
+        let mut files = OutputFiles::new(&path, force, Some(Duration::from_secs(60))).unwrap();
         files.create(|mut out| out.write_all(piece)).unwrap();
         fs::write(&path, "meanwhile").unwrap();
         let ended = files.join_pieces();
@@ -115,8 +115,8 @@ fn a_foreign_temporary_file_is_kept() {
     let path = dir.path().join("a");
     let new = dir.path().join("a.new");
     let rotate = Some(Duration::from_secs(60));
-    let mut replaces = Files::new(&path, true, None).unwrap();
-    let mut pieces = Files::new(&path, false, rotate).unwrap();
+    let mut replaces = OutputFiles::new(&path, true, None).unwrap();
+    let mut pieces = OutputFiles::new(&path, false, rotate).unwrap();
     pieces.create(|mut out| out.write_all(b"piece")).unwrap();
     fs::write(&new, "mine").unwrap();
     assert!(replaces.create(|_| Ok(())).is_err());
@@ -124,7 +124,7 @@ fn a_foreign_temporary_file_is_kept() {
     let left = [("a.0001.part", "piece"), ("a.new", "mine")];
     assert_eq!(contents(dir.path()), owned(&left));
     fs::remove_file(dir.path().join("a.0001.part")).unwrap();
-    let why = |force, rotate| Files::new(&path, force, rotate).err().map(|e| e.to_string());
+    let why = |force, rotate| OutputFiles::new(&path, force, rotate).err().map(|e| e.to_string());
     for (force, rotate) in [(true, None), (false, rotate), (false, None)] {
         assert!(why(force, rotate).unwrap().contains("a.new"));
     }
@@ -134,9 +134,9 @@ fn a_foreign_temporary_file_is_kept() {
 fn invalid_destinations_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     for wrong in [dir.path(), &dir.path().join("no/such"), "/".as_ref()] {
-        assert!(Files::new(wrong, false, None).is_err(), "{wrong:?}");
+        assert!(OutputFiles::new(wrong, false, None).is_err(), "{wrong:?}");
     }
-    assert!(Files::new("/dev/null".as_ref(), false, None).is_ok());
+    assert!(OutputFiles::new("/dev/null".as_ref(), false, None).is_ok());
     let rotate = Some(Duration::from_secs(60));
-    assert!(Files::new("/dev/null".as_ref(), false, rotate).is_err());
+    assert!(OutputFiles::new("/dev/null".as_ref(), false, rotate).is_err());
 }

@@ -6,10 +6,10 @@ use std::thread;
 
 use anyhow::{Result, anyhow};
 
-use super::compared::{Compared, Recording};
+use super::compared::{Compared, ComparedRecording};
 use super::{html, json, notes, text};
-use crate::analysis::compare::differences::{Comparison, Input};
-use crate::commands::report::args::Report as Args;
+use crate::analysis::compare::differences::{Comparison, ComparisonInput};
+use crate::commands::report::args::ReportArgs as Args;
 use crate::commands::report::lines::write_page;
 use crate::recording::gather::{Period, gather_series};
 use crate::ui::lines::success_if_closed;
@@ -31,9 +31,9 @@ pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>>
     let was = Period { from, to, options: ("--against-from", "--against-to") };
     let (from, to) = (args.from.as_deref(), args.to.as_deref());
     let now = Period { from, to, options: ("--from", "--to") };
-    let recording = |path: &'a Path, period| -> Result<Recording<'a>> {
+    let recording = |path: &'a Path, period| -> Result<ComparedRecording<'a>> {
         let (report, series) = gather_series(path, period)?;
-        Ok(Recording { path, report, series })
+        Ok(ComparedRecording { path, report, series })
     };
     // One thread for each file: decoding is most of the time.
     let (first, second) = thread::scope(|scope| {
@@ -43,7 +43,7 @@ pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>>
         (first.join().unwrap_or_else(|_| failed()), second)
     });
     let recordings = [first?, second?];
-    let inputs = recordings.each_ref().map(|recording| Input {
+    let inputs = recordings.each_ref().map(|recording| ComparisonInput {
         series: &recording.series,
         arrays: &recording.report.snapshot.arrays,
         threshold: recording.report.slow.as_ref().map(|s| s.threshold),

@@ -6,7 +6,7 @@ use crate::analysis::compare::differences::Comparison;
 use crate::analysis::compare::series::Series;
 use crate::recording::gather::Report;
 
-pub struct Recording<'a> {
+pub struct ComparedRecording<'a> {
     /// As typed by the user.
     pub path: &'a Path,
     pub report: Report,
@@ -15,7 +15,7 @@ pub struct Recording<'a> {
 
 pub struct Compared<'a> {
     /// The recordings before and after.
-    pub recordings: [Recording<'a>; 2],
+    pub recordings: [ComparedRecording<'a>; 2],
     pub comparison: Comparison,
     /// Facts that limit the comparison, one sentence each.
     pub notes: Vec<String>,

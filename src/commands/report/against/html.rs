@@ -4,7 +4,7 @@ use maud::html;
 
 use super::compared::Compared;
 use super::text::{busy, write};
-use crate::analysis::compare::comparison::Verdict;
+use crate::analysis::compare::comparison::ComparisonVerdict;
 use crate::commands::report::lines::file_name;
 use crate::ui::html::page::{self, Tone, message};
 use crate::ui::html::text;
@@ -13,8 +13,8 @@ pub fn draw(compared: &Compared<'_>) -> String {
     let [before, after] = compared.recordings.each_ref().map(|r| file_name(r.path));
     let title = format!("raidtrace: {after} against {before}");
     let tone = |verdict| match verdict {
-        Verdict::Worse | Verdict::Mixed => Tone::Warning,
-        Verdict::Better => Tone::Good,
+        ComparisonVerdict::Worse | ComparisonVerdict::Mixed => Tone::Warning,
+        ComparisonVerdict::Better => Tone::Good,
         _ => Tone::Info,
     };
     let mut lines = Vec::new();

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-use super::compared::{Compared, Recording};
+use super::compared::{Compared, ComparedRecording};
 use crate::analysis::compare::bootstrap::RESAMPLES;
 use crate::analysis::compare::change::MAX_FALSE_DISCOVERIES;
 use crate::analysis::time;
@@ -27,7 +27,7 @@ pub fn write(out: &mut impl Write, compared: &Compared<'_>) -> io::Result<()> {
     write_line(out, &value)
 }
 
-fn recording(recording: &Recording<'_>) -> Value {
+fn recording(recording: &ComparedRecording<'_>) -> Value {
     let (report, header) = (&recording.report, &recording.report.header);
     json!({
         "file": recording.path.display().to_string(),

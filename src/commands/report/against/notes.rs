@@ -1,6 +1,6 @@
 //! Facts that limit a comparison of two recordings.
 
-use super::compared::Recording;
+use super::compared::ComparedRecording;
 use crate::advice::quote::quote;
 use crate::analysis::compare::bootstrap::MIN_INTERVALS;
 use crate::analysis::compare::differences::Comparison;
@@ -11,7 +11,7 @@ use crate::commands::report::text;
 const MIN_LENGTH_RATIO: f64 = 2.0;
 
 /// One sentence for each fact, the most important first.
-pub fn notes(recordings: &[Recording<'_>; 2], comparison: &Comparison) -> Vec<String> {
+pub fn notes(recordings: &[ComparedRecording<'_>; 2], comparison: &Comparison) -> Vec<String> {
     let [was, now] = recordings.each_ref().map(|recording| &recording.report);
     let mut notes = times(recordings);
     for (which, recording) in ["BEFORE", "AFTER"].into_iter().zip(recordings) {
@@ -51,7 +51,7 @@ pub fn notes(recordings: &[Recording<'_>; 2], comparison: &Comparison) -> Vec<St
 }
 
 /// Notes on the periods.
-fn times(recordings: &[Recording<'_>; 2]) -> Vec<String> {
+fn times(recordings: &[ComparedRecording<'_>; 2]) -> Vec<String> {
     let [was, now] = recordings.each_ref().map(|recording| &recording.report);
     let same_recording = was.header == now.header && was.recorded_us.0 == now.recorded_us.0;
     if same_recording && (was.from_us, was.to_us) == (now.from_us, now.to_us) {
@@ -90,7 +90,7 @@ fn chosen(notes: impl IntoIterator<Item = (bool, String)>) -> Vec<String> {
     notes.into_iter().filter_map(|(is, note)| is.then_some(note)).collect()
 }
 
-fn recording_notes(which: &str, recording: &Recording<'_>) -> Vec<String> {
+fn recording_notes(which: &str, recording: &ComparedRecording<'_>) -> Vec<String> {
     let (report, series) = (&recording.report, &recording.series);
     let (n, with_losses) = (series.seconds.len(), series.with_losses);
     let (lost, errors) = (report.snapshot.lost.events(), report.errors);

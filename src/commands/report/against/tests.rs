@@ -3,14 +3,14 @@ use std::io::Write as _;
 use serde_json::Value;
 
 use super::command::read;
-use super::compared::{Compared, Recording};
+use super::compared::{Compared, ComparedRecording};
 use super::{html, json, text};
 use crate::analysis::compare::change::{self as figure, Change, Subject};
-use crate::analysis::compare::comparison::Verdict;
-use crate::analysis::compare::series::{Part, Quantity};
+use crate::analysis::compare::comparison::ComparisonVerdict;
+use crate::analysis::compare::series::{Quantity, SumSubject};
 use crate::analysis::item::{Item, Request, State};
 use crate::cli::{Cli, Command};
-use crate::commands::report::args::Report as Args;
+use crate::commands::report::args::ReportArgs as Args;
 use crate::origin::{Op, Origin};
 use crate::recording::fixture;
 use crate::recording::fixture::{Numbers, START};
@@ -181,7 +181,7 @@ fn the_same_process_twice_is_noise() {
         let files = Files::new(&before, &after);
         files.run(&[], |compared| {
             let array = &compared.comparison.arrays[0];
-            assert_eq!(array.verdict, Verdict::Same, "{}", array.headline);
+            assert_eq!(array.verdict, ComparisonVerdict::Same, "{}", array.headline);
             different += compared.comparison.method.different;
         });
     }
@@ -196,7 +196,7 @@ fn less_load_is_no_improvement() {
     let files = Files::new(&before, &after);
     files.run(&[], |compared| {
         let array = &compared.comparison.arrays[0];
-        assert_eq!(array.verdict, Verdict::LoadDiffers, "{}", array.headline);
+        assert_eq!(array.verdict, ComparisonVerdict::LoadDiffers, "{}", array.headline);
         assert!(array.headline.contains("the load was 1.46 MiB/s, now 0.73"), "{}", array.headline);
         assert!(array.headline.contains("for each MiB submitted"));
     });
@@ -225,7 +225,7 @@ fn limits_of_the_comparison_are_noted() {
         assert_eq!(compared.comparison.method.intervals, [10, 16]);
         for recording in &compared.recordings {
             let sums = recording.series.arrays.values();
-            let requests = sums.filter_map(|sums| sums.get(&(Part::Array, Quantity::Count)));
+            let requests = sums.filter_map(|sums| sums.get(&(SumSubject::Array, Quantity::Count)));
             assert_eq!(requests.flatten().sum::<f64>(), recording.report.requests as f64);
         }
     });
@@ -346,9 +346,9 @@ fn long_recordings_are_compared_in_longer_intervals() {
         assert!((64..=128).contains(&method.intervals[0]), "{method:?}");
         assert!(method.different > 5, "{method:?}");
         let [before, after] = &compared.recordings;
-        let total = |recording: &Recording<'_>, quantity| -> f64 {
+        let total = |recording: &ComparedRecording<'_>, quantity| -> f64 {
             let arrays = recording.series.arrays.values();
-            arrays.filter_map(|sums| sums.get(&(Part::Array, quantity))).flatten().sum()
+            arrays.filter_map(|sums| sums.get(&(SumSubject::Array, quantity))).flatten().sum()
         };
         assert_eq!(total(before, Quantity::Count), REQUESTS as f64);
         assert_eq!(total(after, Quantity::Count), REQUESTS as f64);

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::compared::Compared;
 use crate::analysis::compare::bootstrap::RESAMPLES;
 use crate::analysis::compare::change::{self as figure, Change, Subject};
-use crate::analysis::compare::comparison::{ArrayComparison, Method, Verdict};
+use crate::analysis::compare::comparison::{ArrayComparison, ComparisonVerdict, Method};
 use crate::analysis::compare::words::{difference_short, values};
 use crate::analysis::{time, units};
 use crate::commands::report::lines::{COLUMNS, file_name, sentence, wrapped};
@@ -34,13 +34,13 @@ pub fn write(out: &mut impl Write, compared: &Compared<'_>) -> io::Result<()> {
     let mut text = Vec::new();
     let comparison = &compared.comparison;
     for array in busy(compared) {
-        let is_worse = matches!(array.verdict, Verdict::Worse | Verdict::Mixed);
+        let is_worse = matches!(array.verdict, ComparisonVerdict::Worse | ComparisonVerdict::Mixed);
         let mark = if is_worse { "!" } else { " " };
         for (i, line) in wrap(&clean(&array.headline), COLUMNS - 2, 12).iter().enumerate() {
             writeln!(text, "{} {line}", if i == 0 { mark } else { " " })?;
         }
     }
-    let idle = comparison.arrays.iter().filter(|a| a.verdict == Verdict::NoRequests);
+    let idle = comparison.arrays.iter().filter(|a| a.verdict == ComparisonVerdict::NoRequests);
     let idle: Vec<&str> = idle.map(|a| a.after.name.as_str()).collect();
     if comparison.arrays.is_empty() {
         sentence(&mut text, "!", "No array is in both recordings")?;
@@ -86,7 +86,7 @@ pub fn write(out: &mut impl Write, compared: &Compared<'_>) -> io::Result<()> {
 
 /// Arrays with IO, before or after.
 pub fn busy<'a>(compared: &'a Compared<'_>) -> impl Iterator<Item = &'a ArrayComparison> {
-    compared.comparison.arrays.iter().filter(|a| a.verdict != Verdict::NoRequests)
+    compared.comparison.arrays.iter().filter(|a| a.verdict != ComparisonVerdict::NoRequests)
 }
 
 /// `md0: raid0, 12 disks, 512 KiB chunk`; the level and disks are those after.

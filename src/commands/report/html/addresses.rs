@@ -2,21 +2,21 @@
 
 use maud::{Markup, html};
 
-use super::Subject;
+use super::PageArray;
 use super::times;
-use super::work::Work;
+use super::work::ArrayWork;
 use crate::analysis::detail::{ADDRESSES, Addresses};
 use crate::analysis::nested::is_part;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
 use crate::commands::report::lines::shares;
 use crate::origin::Origin;
-use crate::recording::gather::{Detail, Report};
+use crate::recording::gather::{PageDetail, Report};
 use crate::ui::html::colour;
 use crate::ui::html::figure::{figure, legend};
 use crate::ui::html::page::remark;
 use crate::ui::html::plot::Plot;
-use crate::ui::html::table::{Cell, Table};
+use crate::ui::html::table::{HtmlCell, HtmlTable};
 
 /// Height of a row of the heat map, in pixels.
 const ROW: usize = 5;
@@ -24,7 +24,7 @@ const ROW: usize = 5;
 const TOGETHER: usize = 2;
 
 /// Addresses of the requests, for the section of an array.
-pub(super) fn body(report: &Report, detail: &Detail, subject: &Subject<'_>) -> Markup {
+pub(super) fn body(report: &Report, detail: &PageDetail, subject: &PageArray<'_>) -> Markup {
     let fine = &detail.fine;
     let name = &subject.array.info.name;
     let Some(number) = fine.arrays.iter().position(|a| a == name) else {
@@ -74,8 +74,8 @@ fn most(addresses: &Addresses, piece: usize) -> Option<(Origin, f64)> {
     Some((most.0, most.1 as f64 / addresses.requests(piece).max(1) as f64))
 }
 
-fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> Markup {
-    let work = Work::new(detail, subject.array);
+fn by_origin(addresses: &Addresses, detail: &PageDetail, subject: &PageArray<'_>) -> Markup {
+    let work = ArrayWork::new(detail, subject.array);
     let requests = |piece: usize, keep: &dyn Fn(Origin) -> bool| {
         let origins = addresses.pieces.get(piece).into_iter().flatten();
         origins.filter(|o| keep(o.0)).map(|o| o.1 as f64).sum::<f64>()
@@ -95,7 +95,7 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
     let axis = ("0".to_owned(), units::size(addresses.sectors.saturating_mul(512)));
     let mut plot = Plot::new("Requests by address on the array", &[1.0; ADDRESSES], axis);
     plot.stack("Requests", units::count(highest as f64), &layers, highest as f64);
-    let mut table = Table::new("Requests by address on the array, busiest first")
+    let mut table = HtmlTable::new("Requests by address on the array, busiest first")
         .text("from")
         .figure("requests")
         .figure("bytes")
@@ -117,8 +117,8 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
             addresses.pieces.get(piece).into_iter().flatten().map(|o| o.2 as f64).sum();
         let n = addresses.requests(piece);
         [
-            Cell::new(start(addresses, piece)),
-            Cell::new(n.to_string()).with_heat(n as f64 / highest.max(1) as f64),
+            HtmlCell::new(start(addresses, piece)),
+            HtmlCell::new(n.to_string()).with_heat(n as f64 / highest.max(1) as f64),
             units::bytes(bytes).into(),
             words(piece).into(),
         ]
@@ -152,11 +152,11 @@ fn by_origin(addresses: &Addresses, detail: &Detail, subject: &Subject<'_>) -> M
 
 fn over_time(
     addresses: &Addresses,
-    detail: &Detail,
-    subject: &Subject<'_>,
+    detail: &PageDetail,
+    subject: &PageArray<'_>,
     number: usize,
 ) -> Markup {
-    let work = Work::new(detail, subject.array);
+    let work = ArrayWork::new(detail, subject.array);
     let intervals = &detail.fine.by_address;
     let row = |row: usize| -> Vec<f64> {
         let counts = intervals.iter().map(|arrays| {
@@ -171,7 +171,7 @@ fn over_time(
     let mut plot = Plot::new("Requests by address over time", &work.widths(), work.axis());
     let end = format!("end, {}", units::size(addresses.sectors.saturating_mul(512)));
     plot.heat("Requests by address over time", (end, "start".to_owned()), &rows, highest, ROW);
-    let mut table = Table::new("Busiest addresses by interval")
+    let mut table = HtmlTable::new("Busiest addresses by interval")
         .text("from")
         .figure("requests")
         .text("busiest addresses");

@@ -6,11 +6,11 @@ use super::times;
 use crate::analysis::alloc::figures::{allocator_cpus, tasks_at_once};
 use crate::analysis::profile::Profile;
 use crate::analysis::units;
-use crate::recording::gather::Allocator;
+use crate::recording::gather::AllocSummary;
 use crate::ui::html::figure::details;
 use crate::ui::html::flame;
 use crate::ui::html::page::{Tone, command, message, remark};
-use crate::ui::html::table::Table;
+use crate::ui::html::table::HtmlTable;
 use crate::ui::html::text;
 use crate::ui::rows::seconds;
 use crate::ui::text::sanitize;
@@ -20,7 +20,7 @@ const FILESYSTEMS: usize = 32;
 /// Maximum number of stacks in the table.
 const STACKS: usize = 40;
 
-pub(super) fn body(allocator: &Allocator, stacks: &Profile) -> Markup {
+pub(super) fn body(allocator: &AllocSummary, stacks: &Profile) -> Markup {
     let s = &allocator.whole;
     let secs = seconds(s.interval);
     let shown = s.filesystems.iter().take(FILESYSTEMS);
@@ -86,7 +86,7 @@ fn profile(stacks: &Profile) -> Markup {
         return remark("No kernel stacks were recorded: there is no flame graph.");
     };
     let sum: u64 = all.iter().fold(0, |sum, s| sum.saturating_add(s.2));
-    let mut table = Table::new("Stacks with the most samples")
+    let mut table = HtmlTable::new("Stacks with the most samples")
         .text("task")
         .figure("samples")
         .figure("share")

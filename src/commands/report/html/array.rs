@@ -3,33 +3,33 @@
 use maud::{Markup, html};
 
 use super::members::name;
-use super::{MEMBERS, ROWS, Subject, addresses, members};
-use crate::analysis::hotspot::{Kind, Severity};
+use super::{MEMBERS, PageArray, ROWS, addresses, members};
+use crate::analysis::hotspot::{HotspotKind, HotspotSeverity};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::{amplification, units};
 use crate::commands::report::lines::shares;
 use crate::origin::{Op, io_name};
-use crate::recording::gather::{Detail, Report, Sizes};
+use crate::recording::gather::{PageDetail, Report, Sizes};
 use crate::ui::html::figure::figure;
 use crate::ui::html::page::{self, Tone, message, remark};
 use crate::ui::html::plot::Plot;
-use crate::ui::html::table::{Cell, Table};
+use crate::ui::html::table::{HtmlCell, HtmlTable};
 use crate::ui::html::{self, text};
-use crate::ui::rows::{self, Filter, Measure};
+use crate::ui::rows::{self, Measure, RowFilter};
 use crate::ui::view::header;
 
-pub(super) fn section(report: &Report, detail: &Detail, subject: &Subject<'_>) -> Markup {
+pub(super) fn section(report: &Report, detail: &PageDetail, subject: &PageArray<'_>) -> Markup {
     let array = subject.array;
     let id = page::anchor("array", subject.number);
-    let idle = array.hotspot.as_ref().is_some_and(|h| h.kind == Kind::Idle);
+    let idle = array.hotspot.as_ref().is_some_and(|h| h.kind == HotspotKind::Idle);
     let body = html! {
         p.faint { (text(&header::subject(array))) }
         @for filesystem in array.info.filesystems.iter().take(ROWS) { p.faint { (text(filesystem)) } }
         @if let Some(hotspot) = &array.hotspot {
             @let tone = match hotspot.severity {
-                Severity::Warning => Tone::Warning,
-                Severity::Info => Tone::Info,
-                Severity::None => Tone::Good,
+                HotspotSeverity::Warning => Tone::Warning,
+                HotspotSeverity::Info => Tone::Info,
+                HotspotSeverity::None => Tone::Good,
             };
             (message(tone, &hotspot.headline))
         }
@@ -53,10 +53,10 @@ pub(super) fn section(report: &Report, detail: &Detail, subject: &Subject<'_>) -
     page::section(&id, &array.info.name, &body)
 }
 
-fn table_of_members(report: &Report, subject: &Subject<'_>) -> Markup {
+fn table_of_members(report: &Report, subject: &PageArray<'_>) -> Markup {
     let array = subject.array;
     let secs = rows::seconds(report.snapshot.interval);
-    let mut table = Table::new("Members, per second").text("member");
+    let mut table = HtmlTable::new("Members, per second").text("member");
     let unhealthy = array.members.iter().any(|m| m.health.is_some());
     if unhealthy {
         table = table.text("state");
@@ -71,20 +71,20 @@ fn table_of_members(report: &Report, subject: &Subject<'_>) -> Markup {
         .figure("p50")
         .figure("p99")
         .figure("max");
-    let all = rows::members(array, secs, Filter::default(), Measure::Requests);
+    let all = rows::members(array, secs, RowFilter::default(), Measure::Requests);
     let each = all.iter().map(|row| {
         let busy = row.member.utilisation();
         let us = |q| units::latency(row.device.quantile(q));
         let state = row.member.health.clone().unwrap_or_default();
-        let mut cells: Vec<Cell> = vec![name(row.member).into()];
+        let mut cells: Vec<HtmlCell> = vec![name(row.member).into()];
         cells.extend(unhealthy.then(|| state.into()));
         cells.extend([
-            Cell::new(units::count(row.reads)),
+            HtmlCell::new(units::count(row.reads)),
             units::count(row.writes).into(),
             units::count(row.flushes).into(),
             units::count(row.discards).into(),
             units::mib(row.bytes).into(),
-            Cell::new(busy.map_or("-".to_owned(), units::percent_short))
+            HtmlCell::new(busy.map_or("-".to_owned(), units::percent_short))
                 .with_heat(busy.unwrap_or(0.0)),
             us(0.5).into(),
             us(0.99).into(),
@@ -100,16 +100,17 @@ fn table_of_members(report: &Report, subject: &Subject<'_>) -> Markup {
 }
 
 /// Origins by member. The colour of a cell grows with its distance above the mean of its origin.
-fn heat_map(report: &Report, subject: &Subject<'_>, measure: Measure) -> Markup {
+fn heat_map(report: &Report, subject: &PageArray<'_>, measure: Measure) -> Markup {
     let array = subject.array;
     let secs = rows::seconds(report.snapshot.interval);
-    let (origins, all) = rows::heat(array, secs, Filter::default(), measure);
+    let (origins, all) = rows::heat(array, secs, RowFilter::default(), measure);
     let (what, figure): (_, fn(f64) -> String) = match measure {
         Measure::Requests => ("Requests per second", units::count),
         Measure::Bytes => ("MiB per second", units::mib),
     };
     let columns: Vec<&rows::OriginRow> = origins.iter().chain([&all]).collect();
-    let mut table = Table::new(format!("{what} by origin and member")).text("member").as_heat_map();
+    let mut table =
+        HtmlTable::new(format!("{what} by origin and member")).text("member").as_heat_map();
     for column in &columns {
         table = table.figure(column.name());
     }
@@ -123,20 +124,21 @@ fn heat_map(report: &Report, subject: &Subject<'_>, measure: Measure) -> Markup 
                 column.name(),
                 units::factor(Some(ratio))
             );
-            let cell = Cell::new(figure(value));
+            let cell = HtmlCell::new(figure(value));
             // As on the screen of top: plain up to the mean, strongest from four times the mean on.
             match ratio > 1.05 {
                 true => cell.with_heat((ratio - 1.0) / 3.0).with_title(title),
                 false => cell,
             }
         });
-        let mut row = vec![Cell::new(name(member))];
+        let mut row = vec![HtmlCell::new(name(member))];
         row.extend(cells);
         row
     });
     table.rows(each, subject.members, "members");
-    let skew = columns.iter().map(|c| Cell::new(units::factor((c.skew > 0.0).then_some(c.skew))));
-    let mut last = vec![Cell::new("skew")];
+    let skew =
+        columns.iter().map(|c| HtmlCell::new(units::factor((c.skew > 0.0).then_some(c.skew))));
+    let mut last = vec![HtmlCell::new("skew")];
     last.extend(skew);
     table.row(last);
     html! {
@@ -146,7 +148,7 @@ fn heat_map(report: &Report, subject: &Subject<'_>, measure: Measure) -> Markup 
 }
 
 fn latencies(array: &ArraySnapshot) -> Markup {
-    let mut table = Table::new("Latency by member, origin and operation")
+    let mut table = HtmlTable::new("Latency by member, origin and operation")
         .text("member")
         .text("origin")
         .text("operation")
@@ -156,10 +158,10 @@ fn latencies(array: &ArraySnapshot) -> Markup {
         .figure("device p50")
         .figure("device p99")
         .figure("device max");
-    let mut slowest = rows::latencies(array, 1.0, Filter::default());
+    let mut slowest = rows::latencies(array, 1.0, RowFilter::default());
     slowest.sort_by_key(|r| std::cmp::Reverse(r.device.quantile(0.99)));
     let each = slowest.iter().map(|row| {
-        let us = |h: &crate::analysis::hist::Hist, q| Cell::new(units::latency(h.quantile(q)));
+        let us = |h: &crate::analysis::hist::Hist, q| HtmlCell::new(units::latency(h.quantile(q)));
         [
             html::name(&row.member.name).into(),
             row.origin.name().into(),
@@ -207,7 +209,7 @@ fn sizes(report: &Report, array: &ArraySnapshot) -> Markup {
         (label(first), label(last)),
     );
     let mut table =
-        Table::new("Requests by size: from this size to less than twice as much").text("size");
+        HtmlTable::new("Requests by size: from this size to less than twice as much").text("size");
     for (op, sizes) in &mine {
         let each: Vec<f64> =
             buckets.clone().map(|b| sizes.requests.get(b).copied().unwrap_or(0) as f64).collect();
@@ -225,9 +227,9 @@ fn sizes(report: &Report, array: &ArraySnapshot) -> Markup {
         let words = figures.clone().map(|(op, n, _)| format!("{n} {op}s"));
         titles.push(format!("{}: {}", label(bucket), words.collect::<Vec<_>>().join(", ")));
         let cells = figures.flat_map(|(_, n, bytes)| {
-            [Cell::new(n.to_string()), units::bytes(bytes as f64).into()]
+            [HtmlCell::new(n.to_string()), units::bytes(bytes as f64).into()]
         });
-        table.row(std::iter::once(Cell::new(label(bucket))).chain(cells));
+        table.row(std::iter::once(HtmlCell::new(label(bucket))).chain(cells));
     }
     plot.set_titles(titles);
     html! {
@@ -248,9 +250,9 @@ fn tasks(report: &Report, array: &ArraySnapshot) -> Markup {
         return Markup::default();
     }
     let secs = rows::seconds(report.snapshot.interval);
-    let mut all = rows::tasks(array, secs, Filter::default(), Measure::Bytes);
+    let mut all = rows::tasks(array, secs, RowFilter::default(), Measure::Bytes);
     let dirtied = rows::has_dirtied(&all);
-    let mut table = Table::new("Tasks: IO submitted to the array, per second")
+    let mut table = HtmlTable::new("Tasks: IO submitted to the array, per second")
         .text("task")
         .figure("reads/s")
         .figure("writes/s")
@@ -273,7 +275,7 @@ fn tasks(report: &Report, array: &ArraySnapshot) -> Markup {
             true => task.cgroup.clone().filter(|c| c != "/").unwrap_or_default(),
             false => format!("for {whom}"),
         };
-        let mut cells: Vec<Cell> = vec![
+        let mut cells: Vec<HtmlCell> = vec![
             who.into(),
             units::count(row.reads).into(),
             units::count(row.writes).into(),
@@ -300,14 +302,14 @@ fn files(report: &Report, array: &ArraySnapshot) -> Markup {
         return Markup::default();
     }
     let secs = rows::seconds(report.snapshot.interval);
-    let mut table = Table::new("Files: file data submitted, per second")
+    let mut table = HtmlTable::new("Files: file data submitted, per second")
         .text("file")
         .figure("reads/s")
         .figure("writes/s")
         .figure("MiB/s")
         .figure("share")
         .text("dirtied by");
-    let all = rows::files(array, secs, Filter::default(), Measure::Bytes);
+    let all = rows::files(array, secs, RowFilter::default(), Measure::Bytes);
     let each = all.iter().map(|row| {
         [
             row.path.clone().into(),
@@ -333,11 +335,11 @@ fn files(report: &Report, array: &ArraySnapshot) -> Markup {
 }
 
 fn amplification(array: &ArraySnapshot) -> Markup {
-    let all = rows::amplification(array, Filter::default());
+    let all = rows::amplification(array, RowFilter::default());
     if all.is_empty() {
         return Markup::default();
     }
-    let mut table = Table::new("Bytes moved by members for each byte submitted to the array")
+    let mut table = HtmlTable::new("Bytes moved by members for each byte submitted to the array")
         .text("IO")
         .figure("submitted")
         .figure("moved")

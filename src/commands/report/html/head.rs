@@ -5,8 +5,8 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
-use super::{Subject, times};
-use crate::analysis::hotspot::Severity;
+use super::{PageArray, times};
+use crate::analysis::hotspot::HotspotSeverity;
 use crate::analysis::slow::sentence::sentence;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::{time, units};
@@ -28,14 +28,14 @@ const LOSSES: usize = 50;
 const NOTES: usize = 50;
 
 /// A change that helps, with its commands.
-struct Advice<'a> {
+struct PageAdvice<'a> {
     sentence: String,
     commands: Cow<'a, [String]>,
     risk: Option<&'a str>,
 }
 
 /// The headlines of all arrays, the state of arrays that are not healthy, and advice with commands.
-pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
+pub(super) fn summary(report: &Report, subjects: &[PageArray<'_>]) -> Markup {
     let advice = advice(report, subjects);
     let named = subjects.len() > 1;
     html! {
@@ -49,7 +49,7 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
                     false => hotspot.headline.clone(),
                 };
                 @let tone = match hotspot.kind.is_finding() {
-                    true if hotspot.severity == Severity::Warning => Tone::Warning,
+                    true if hotspot.severity == HotspotSeverity::Warning => Tone::Warning,
                     true => Tone::Info,
                     false => Tone::Good,
                 };
@@ -88,17 +88,17 @@ pub(super) fn summary(report: &Report, subjects: &[Subject<'_>]) -> Markup {
     }
 }
 
-fn advice<'a>(report: &'a Report, subjects: &[Subject<'a>]) -> Vec<Advice<'a>> {
+fn advice<'a>(report: &'a Report, subjects: &[PageArray<'a>]) -> Vec<PageAdvice<'a>> {
     let allocator = report.allocator.iter().flat_map(|a| &a.whole.filesystems);
     let reasons = allocator.filter_map(|fs| {
         let reason = fs.reason.as_ref().filter(|r| !r.commands.is_empty())?;
-        Some(Advice {
+        Some(PageAdvice {
             sentence: format!("ext4 allocator of {}:", fs.name),
             commands: Cow::Borrowed(&reason.commands),
             risk: reason.risk.as_deref(),
         })
     });
-    let slow = report.slow.iter().flat_map(|s| &s.advice).map(|found| Advice {
+    let slow = report.slow.iter().flat_map(|s| &s.advice).map(|found| PageAdvice {
         sentence: format!("{} ({})", found.advice.text, found.evidence),
         commands: Cow::Borrowed(&found.advice.commands),
         risk: Some(&found.advice.risk),
@@ -109,7 +109,7 @@ fn advice<'a>(report: &'a Report, subjects: &[Subject<'a>]) -> Vec<Advice<'a>> {
 
 /// The search for options of mke2fs that spread metadata evenly, if the array's headline is about
 /// metadata with a fixed location.
-fn even_options(array: &ArraySnapshot) -> Option<Advice<'_>> {
+fn even_options(array: &ArraySnapshot) -> Option<PageAdvice<'_>> {
     let (info, hotspot) = (&array.info, array.hotspot.as_ref()?);
     let fixed =
         |o: &Origin| matches!(o, Origin::BlockBitmap | Origin::InodeBitmap | Origin::InodeTable);
@@ -124,7 +124,7 @@ fn even_options(array: &ArraySnapshot) -> Option<Advice<'_>> {
         info.disks,
         info.chunk_bytes >> 10
     );
-    Some(Advice {
+    Some(PageAdvice {
         sentence: format!(
             "{}: options of mke2fs that spread bitmaps and inode tables evenly on such an array:",
             info.name

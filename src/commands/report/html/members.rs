@@ -3,16 +3,16 @@
 
 use maud::{Markup, html};
 
-use super::work::{self, OCTAVES, Series, Work, octave_end, octaves};
-use super::{Subject, times};
+use super::work::{self, ArrayWork, MemberSeries, OCTAVES, octave_end, octaves};
+use super::{PageArray, times};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 use crate::analysis::units;
 use crate::commands::report::lines::length;
-use crate::recording::gather::Detail;
+use crate::recording::gather::PageDetail;
 use crate::ui::html::figure::{details, figure, legend};
 use crate::ui::html::page::remark;
 use crate::ui::html::plot::{Plot, strip};
-use crate::ui::html::table::Table;
+use crate::ui::html::table::HtmlTable;
 use crate::ui::html::{name as short, text};
 
 /// Maximum number of rows of a latency heat map; shorter times are in the lowest row.
@@ -29,18 +29,18 @@ pub(super) fn name(member: &MemberSnapshot) -> String {
 }
 
 /// Utilisation of the members over time, and the pictures of the busiest.
-pub(super) fn over_time(detail: &Detail, subject: &Subject<'_>) -> Markup {
+pub(super) fn over_time(detail: &PageDetail, subject: &PageArray<'_>) -> Markup {
     let array = subject.array;
-    let work = Work::new(detail, array);
+    let work = ArrayWork::new(detail, array);
     if work.is_empty() {
         return remark("No intervals: the period is too short for pictures over time.");
     }
     let mut all = work.busiest_first();
     let left_out = all.len().saturating_sub(subject.members);
     all.truncate(subject.members);
-    let mut shown: Vec<&Series<'_>> = all.iter().take(subject.multiples).collect();
+    let mut shown: Vec<&MemberSeries<'_>> = all.iter().take(subject.multiples).collect();
     shown.sort_by_key(|s| s.index);
-    let mut rows: Vec<&Series<'_>> = all.iter().collect();
+    let mut rows: Vec<&MemberSeries<'_>> = all.iter().collect();
     rows.sort_by_key(|s| s.index);
     let scales = Scales::new(&shown);
     let length = length(detail.fine.timeline.length_s);
@@ -69,7 +69,7 @@ pub(super) fn over_time(detail: &Detail, subject: &Subject<'_>) -> Markup {
 }
 
 /// Legend of stacked origins and of the lines.
-fn key(work: &Work<'_>) -> Markup {
+fn key(work: &ArrayWork<'_>) -> Markup {
     let origins: Vec<_> = work.origins.iter().map(|&o| (o, String::new())).collect();
     html! {
         (legend(&origins))
@@ -82,7 +82,7 @@ fn key(work: &Work<'_>) -> Markup {
 }
 
 /// A row of cells per member.
-fn utilisation(work: &Work<'_>, array: &ArraySnapshot, rows: &[&Series<'_>]) -> Markup {
+fn utilisation(work: &ArrayWork<'_>, array: &ArraySnapshot, rows: &[&MemberSeries<'_>]) -> Markup {
     let widths = work.widths();
     let (from, to) = work.axis();
     html! {
@@ -116,7 +116,7 @@ struct Scales {
 }
 
 impl Scales {
-    fn new(shown: &[&Series<'_>]) -> Self {
+    fn new(shown: &[&MemberSeries<'_>]) -> Self {
         let most = |measure| shown.iter().flat_map(|s| s.rate(measure)).fold(0.0, f64::max);
         let hists = || shown.iter().flat_map(|s| s.latencies.iter().flatten());
         let us = hists().filter_map(|h| h.quantile(0.99)).max();
@@ -142,9 +142,9 @@ impl Scales {
 
 /// All pictures of one member, and their figures.
 fn multiple(
-    work: &Work<'_>,
+    work: &ArrayWork<'_>,
     array: &ArraySnapshot,
-    series: &Series<'_>,
+    series: &MemberSeries<'_>,
     scales: &Scales,
 ) -> Markup {
     let Some(member) = array.members.get(series.index) else {
@@ -214,7 +214,7 @@ fn multiple(
 }
 
 /// Text of each interval.
-fn titles(work: &Work<'_>, series: &Series<'_>, name: &str) -> Vec<String> {
+fn titles(work: &ArrayWork<'_>, series: &MemberSeries<'_>, name: &str) -> Vec<String> {
     let (requests, bytes) = (series.rate(work::requests), series.rate(work::bytes));
     let (p50, p99) = (series.quantile(0.5), series.quantile(0.99));
     let at = |all: &[f64], i: usize| all.get(i).copied().unwrap_or(0.0);
@@ -236,8 +236,8 @@ fn titles(work: &Work<'_>, series: &Series<'_>, name: &str) -> Vec<String> {
 }
 
 /// The figures of one member, one row per interval.
-fn figures(work: &Work<'_>, series: &Series<'_>, name: &str) -> Markup {
-    let mut table = Table::new(format!("{name}, by interval"))
+fn figures(work: &ArrayWork<'_>, series: &MemberSeries<'_>, name: &str) -> Markup {
+    let mut table = HtmlTable::new(format!("{name}, by interval"))
         .text("from")
         .figure("requests/s")
         .figure("MiB/s")
@@ -273,8 +273,12 @@ fn figures(work: &Work<'_>, series: &Series<'_>, name: &str) -> Markup {
 }
 
 /// Utilisation of the busiest members, one row per interval.
-fn utilisation_figures(work: &Work<'_>, array: &ArraySnapshot, shown: &[&Series<'_>]) -> Markup {
-    let mut table = Table::new("Utilisation by interval, in percent").text("from");
+fn utilisation_figures(
+    work: &ArrayWork<'_>,
+    array: &ArraySnapshot,
+    shown: &[&MemberSeries<'_>],
+) -> Markup {
+    let mut table = HtmlTable::new("Utilisation by interval, in percent").text("from");
     for series in shown {
         table = table.figure(array.members.get(series.index).map_or("", |m| m.name.as_str()));
     }

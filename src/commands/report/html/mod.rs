@@ -20,11 +20,11 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
-use crate::analysis::hotspot::Severity;
+use crate::analysis::hotspot::HotspotSeverity;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::commands::report::lines::file_name;
-use crate::recording::gather::{Detail, Report};
-use crate::ui::html::{page, table::Table};
+use crate::recording::gather::{PageDetail, Report};
+use crate::ui::html::{page, table::HtmlTable};
 
 /// Maximum number of arrays with sections of their own: those with a warning, then those with the
 /// most requests.
@@ -41,7 +41,7 @@ const MEMBERS: usize = 64;
 const ALL_MEMBERS: usize = 128;
 
 /// An array with its place in the page.
-struct Subject<'a> {
+struct PageArray<'a> {
     array: &'a ArraySnapshot,
     /// Position in the snapshot, which makes ids unique.
     number: usize,
@@ -55,7 +55,7 @@ struct Subject<'a> {
 
 /// Draws the page of a report from [`gather_detailed`](crate::recording::gather::gather_detailed).
 pub fn draw(path: &Path, report: &Report) -> String {
-    let none = Detail::default();
+    let none = PageDetail::default();
     let detail = report.detail.as_ref().unwrap_or(&none);
     let (subjects, others) = subjects(report);
     let mut sections = vec![
@@ -115,14 +115,15 @@ fn requests(array: &ArraySnapshot) -> u64 {
 }
 
 /// The arrays with sections, in the order of the snapshot, and the others.
-fn subjects(report: &Report) -> (Vec<Subject<'_>>, Vec<&ArraySnapshot>) {
+fn subjects(report: &Report) -> (Vec<PageArray<'_>>, Vec<&ArraySnapshot>) {
     let arrays = &report.snapshot.arrays;
     let mut order: Vec<usize> = (0..arrays.len()).collect();
     // A hung array has few requests, and comes first.
     let load = |i: &usize| {
         let array = arrays.get(*i);
-        let warns =
-            array.and_then(|a| a.hotspot.as_ref()).is_some_and(|h| h.severity == Severity::Warning);
+        let warns = array
+            .and_then(|a| a.hotspot.as_ref())
+            .is_some_and(|h| h.severity == HotspotSeverity::Warning);
         std::cmp::Reverse((warns, array.map_or(0, requests)))
     };
     order.sort_by_key(load);
@@ -141,7 +142,7 @@ fn subjects(report: &Report) -> (Vec<Subject<'_>>, Vec<&ArraySnapshot>) {
         let members = array.members.len().min(rows / (count - done)).min(MEMBERS);
         pictures -= multiples;
         rows -= members;
-        subjects.push(Subject {
+        subjects.push(PageArray {
             array,
             number,
             multiples,
@@ -155,7 +156,7 @@ fn subjects(report: &Report) -> (Vec<Subject<'_>>, Vec<&ArraySnapshot>) {
 }
 
 fn other_arrays(others: &[&ArraySnapshot]) -> Markup {
-    let mut table = Table::new("Arrays without a section of their own")
+    let mut table = HtmlTable::new("Arrays without a section of their own")
         .text("array")
         .text("level")
         .figure("members")

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use maud::{Markup, html};
 
-use super::Subject;
+use super::PageArray;
 use crate::advice::quote::quote;
 use crate::analysis::time;
 use crate::recording::gather::Report;
 use crate::ui::html::page::{command, remark};
 
-pub(super) fn body(path: &Path, report: &Report, subjects: &[Subject<'_>]) -> Markup {
+pub(super) fn body(path: &Path, report: &Report, subjects: &[PageArray<'_>]) -> Markup {
     let file = quote(path.file_name().unwrap_or(path.as_os_str()));
     let whole = (report.from_us, report.to_us) == report.recorded_us;
     let period = match whole {

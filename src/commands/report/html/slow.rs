@@ -7,7 +7,7 @@ use crate::analysis::slow::sentence::{sentence, time};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::ui::html::page::{Tone, command, message, remark};
-use crate::ui::html::table::{Cell, Table};
+use crate::ui::html::table::{HtmlCell, HtmlTable};
 use crate::ui::html::text;
 
 pub(super) const TITLE: &str = "Slow operations";
@@ -16,29 +16,28 @@ const LISTED: usize = 20;
 
 pub(super) fn body(s: &SlowSnapshot) -> Markup {
     let threshold = u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX);
-    let mut kinds = Table::new("Operations by kind")
+    let mut kinds = HtmlTable::new("Operations by kind")
         .text("operation")
         .figure("all")
         .figure("slow")
         .figure("total time");
     for (kind, sum) in &s.kinds {
         kinds.row([
-            Cell::new(kind.name()),
+            HtmlCell::new(kind.name()),
             sum.count.to_string().into(),
             sum.slow.to_string().into(),
             time(sum.ns).into(),
         ]);
     }
     let mut longest =
-        Table::new("Longest operations").figure("time").text("operation and its causes");
-    let rows =
-        s.unended.iter().chain(&s.operations).map(|slow| {
-            [Cell::new(time(slow.operation.total_ns())), sentence(slow, &s.names).into()]
-        });
+        HtmlTable::new("Longest operations").figure("time").text("operation and its causes");
+    let rows = s.unended.iter().chain(&s.operations).map(|slow| {
+        [HtmlCell::new(time(slow.operation.total_ns())), sentence(slow, &s.names).into()]
+    });
     longest.rows(rows, LISTED, "operations");
     let total: u64 =
         s.operations.iter().map(|o| o.operation.total_ns()).fold(0, u64::saturating_add);
-    let mut phases = Table::new("Phases of all slow operations")
+    let mut phases = HtmlTable::new("Phases of all slow operations")
         .text("phase")
         .figure("time")
         .figure("share")
@@ -48,9 +47,9 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
     let rows = all.iter().map(|phase| {
         let share = phase.ns as f64 / total.max(1) as f64;
         [
-            Cell::new(phase.name.clone()),
+            HtmlCell::new(phase.name.clone()),
             time(phase.ns).into(),
-            Cell::new(units::percent_short(share)).with_heat(share),
+            HtmlCell::new(units::percent_short(share)).with_heat(share),
             phase.count.to_string().into(),
             phase.words.clone().into(),
         ]

@@ -12,7 +12,7 @@ use crate::origin::{Op, Origin};
 use crate::recording::fixture::{self, START, Shared};
 use crate::recording::gather::{Report, gather_detailed};
 use crate::recording::header::Header;
-use crate::recording::writer::{Options, Writer};
+use crate::recording::writer::{Writer, WriterOptions};
 
 const SECOND: i64 = 1_000_000;
 /// Names that are HTML, end an element, or change the direction of text.
@@ -146,7 +146,7 @@ fn requests_by_address_and_by_time_are_those_of_the_recording() {
 fn hostile_file(times: usize) -> Vec<u8> {
     let hostile: &str = &HOSTILE.repeat(times);
     let out = Shared::default();
-    let options = Options { rows: 500, waiting: 1 << 20, ..Options::default() };
+    let options = WriterOptions { rows: 500, waiting: 1 << 20, ..WriterOptions::default() };
     let mut header = Header {
         host: hostile.to_owned(),
         kernel: hostile.to_owned(),
@@ -269,7 +269,7 @@ fn large(arrays: u32, members: u32, seconds: i64, requests: u64, origins: usize)
             time_us,
             member,
             op: if n % 3 == 0 { Op::Read } else { Op::Write },
-            flags: crate::analysis::item::Flags::empty(),
+            flags: crate::analysis::item::RequestFlags::empty(),
             origin: Origin::ALL[numbers.next(origins as u64) as usize],
             sector,
             array_sector: Some(sector * u64::from(members)),
@@ -414,7 +414,7 @@ fn a_page_of_a_period_names_the_whole_recording() {
 fn times_in_the_zone_of_the_machine() {
     let out = Shared::default();
     let header = Header { utc_offset_s: Some(5 * 3600 + 1800), ..fixture::header() };
-    let mut writer = Writer::create(out.clone(), &header, Options::default()).unwrap();
+    let mut writer = Writer::create(out.clone(), &header, WriterOptions::default()).unwrap();
     for item in fixture::items(200, 2) {
         writer.push(&item).unwrap();
     }

@@ -3,10 +3,10 @@
 use super::times;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::snapshot::ArraySnapshot;
-use crate::analysis::timeline::{self, Interval};
+use crate::analysis::timeline::{self, TimelineInterval};
 use crate::commands::report::lines::shares;
 use crate::origin::{Op, Origin};
-use crate::recording::gather::Detail;
+use crate::recording::gather::PageDetail;
 use crate::ui::html::colour;
 
 /// Maximum number of origins with a colour of their own in a picture; the others are one layer.
@@ -16,9 +16,9 @@ const OCTAVE: usize = 4;
 /// Number of these rows.
 pub(super) const OCTAVES: usize = BUCKETS.div_ceil(OCTAVE);
 
-pub(super) struct Work<'a> {
+pub(super) struct ArrayWork<'a> {
     array: &'a ArraySnapshot,
-    intervals: &'a [Interval],
+    intervals: &'a [TimelineInterval],
     latencies: &'a [Vec<Hist>],
     names: &'a [(String, String)],
     /// Origins with a layer of their own, the largest first.
@@ -28,11 +28,11 @@ pub(super) struct Work<'a> {
 }
 
 /// One member over time. All vectors have one value per interval.
-pub(super) struct Series<'a> {
+pub(super) struct MemberSeries<'a> {
     /// Position in the array.
     pub index: usize,
     /// Work, in the intervals in which the member is known.
-    pub work: Vec<Option<&'a timeline::Work>>,
+    pub work: Vec<Option<&'a timeline::MemberWork>>,
     /// Share of the time with a request in flight, 0.0..=1.0.
     pub busy: Vec<f64>,
     pub latencies: Vec<Option<&'a Hist>>,
@@ -40,7 +40,7 @@ pub(super) struct Series<'a> {
 }
 
 /// Requests or bytes of an origin and operation in an interval.
-pub(super) type Measure = fn((Op, u64, u64)) -> f64;
+pub(super) type IoMeasure = fn((Op, u64, u64)) -> f64;
 
 /// Requests, all operations.
 pub(super) fn requests((_, requests, _): (Op, u64, u64)) -> f64 {
@@ -55,8 +55,8 @@ pub(super) fn bytes((op, _, bytes): (Op, u64, u64)) -> f64 {
     }
 }
 
-impl<'a> Work<'a> {
-    pub(super) fn new(detail: &'a Detail, array: &'a ArraySnapshot) -> Self {
+impl<'a> ArrayWork<'a> {
+    pub(super) fn new(detail: &'a PageDetail, array: &'a ArraySnapshot) -> Self {
         let fine = &detail.fine;
         let mut sums: Vec<(Origin, f64)> = Vec::new();
         let cells = || array.members.iter().flat_map(|m| &m.io);
@@ -105,13 +105,13 @@ impl<'a> Work<'a> {
     }
 
     /// A member of the array over time; `None` if the timeline does not have it.
-    pub(super) fn series(&self, index: usize) -> Option<Series<'a>> {
+    pub(super) fn series(&self, index: usize) -> Option<MemberSeries<'a>> {
         let member = self.array.members.get(index)?;
         let own = |(a, m): &(String, String)| *a == self.array.info.name && *m == member.name;
         let number = self.names.iter().position(own)?;
         let intervals = self.intervals.iter();
         let latencies = self.latencies.iter();
-        Some(Series {
+        Some(MemberSeries {
             index,
             work: intervals.clone().map(|i| i.members.get(number)).collect(),
             busy: intervals.clone().map(|i| i.utilisation(number)).collect(),
@@ -121,10 +121,10 @@ impl<'a> Work<'a> {
     }
 
     /// The members, those that are not healthy first, then the busiest.
-    pub(super) fn busiest_first(&self) -> Vec<Series<'a>> {
-        let mut all: Vec<Series<'a>> =
+    pub(super) fn busiest_first(&self) -> Vec<MemberSeries<'a>> {
+        let mut all: Vec<MemberSeries<'a>> =
             (0..self.array.members.len()).filter_map(|index| self.series(index)).collect();
-        let load = |s: &Series<'a>| {
+        let load = |s: &MemberSeries<'a>| {
             let member = self.array.members.get(s.index);
             let healthy = member.is_none_or(|m| m.health.is_none());
             let requests = member.map_or(0, |m| m.sum(|_| true).0);
@@ -138,7 +138,11 @@ impl<'a> Work<'a> {
     }
 
     /// Layers of a stacked picture: class, and a value per second for each interval.
-    pub(super) fn layers(&self, series: &Series<'_>, measure: Measure) -> Vec<(String, Vec<f64>)> {
+    pub(super) fn layers(
+        &self,
+        series: &MemberSeries<'_>,
+        measure: IoMeasure,
+    ) -> Vec<(String, Vec<f64>)> {
         let layer = |keep: &dyn Fn(Origin) -> bool| -> Vec<f64> {
             let each = series.work.iter().zip(&series.seconds);
             each.map(|(work, seconds)| {
@@ -160,7 +164,7 @@ impl<'a> Work<'a> {
     }
 }
 
-impl Series<'_> {
+impl MemberSeries<'_> {
     /// Mean utilisation, weighted by the lengths of the intervals.
     pub(super) fn mean_busy(&self) -> f64 {
         let all: f64 = self.seconds.iter().sum();
@@ -174,7 +178,7 @@ impl Series<'_> {
     }
 
     /// A value per second for each interval.
-    pub(super) fn rate(&self, measure: Measure) -> Vec<f64> {
+    pub(super) fn rate(&self, measure: IoMeasure) -> Vec<f64> {
         let each = self.work.iter().zip(&self.seconds);
         each.map(|(work, seconds)| {
             let io = work.iter().flat_map(|w| &w.io);

@@ -6,9 +6,9 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use super::{Figures, counter, counters, label};
+use super::{MetricValues, counter, counters, label};
 
-pub fn encode(figures: &Figures, encoder: &mut DescriptorEncoder) -> fmt::Result {
+pub fn encode(figures: &MetricValues, encoder: &mut DescriptorEncoder) -> fmt::Result {
     let mut build = encoder.encode_descriptor(
         "raidtrace_build",
         "Version of raidtrace",

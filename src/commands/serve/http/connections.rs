@@ -96,9 +96,9 @@ impl Connection {
 
 /// Open connections and the tasks that serve them.
 #[derive(Default)]
-struct Places(Vec<(Arc<Connection>, JoinHandle<()>)>);
+struct Connections(Vec<(Arc<Connection>, JoinHandle<()>)>);
 
-impl Places {
+impl Connections {
     /// Closes a connection if there is no place for another from `peer`.
     fn make_room(&mut self, peer: IpAddr) {
         self.0.retain(|(_, task)| !task.is_finished());
@@ -127,9 +127,9 @@ fn counted(peer: IpAddr) -> IpAddr {
 }
 
 /// Counts a connection while it exists.
-struct Open(Arc<AtomicU64>);
+struct OpenConnection(Arc<AtomicU64>);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -143,7 +143,7 @@ pub async fn serve(
     router: Router,
     open: Arc<AtomicU64>,
 ) {
-    let mut places = Places::default();
+    let mut places = Connections::default();
     let clock = Arc::new(AtomicU64::new(0));
     loop {
         let (stream, peer) = match listener.accept().await {
@@ -159,7 +159,7 @@ pub async fn serve(
         let _ = stream.set_nodelay(true);
         let connection = Arc::new(Connection::new(peer, clock.fetch_add(1, Ordering::Relaxed)));
         open.fetch_add(1, Ordering::Relaxed);
-        let counted = Open(Arc::clone(&open));
+        let counted = OpenConnection(Arc::clone(&open));
         let (tls, router, clock) = (tls.clone(), router.clone(), Arc::clone(&clock));
         let served = Arc::clone(&connection);
         let task = tokio::spawn(async move {
@@ -208,13 +208,13 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64};
 
-    use super::{CONNECTIONS, Connection, PER_PEER, Places, counted};
+    use super::{CONNECTIONS, Connection, Connections, PER_PEER, counted};
 
     #[tokio::test]
     async fn the_oldest_connection_without_the_token_is_closed() {
-        let mut places = Places::default();
+        let mut places = Connections::default();
         let mut used = 0;
-        let mut add = |places: &mut Places, peer: &str, is_authorised| {
+        let mut add = |places: &mut Connections, peer: &str, is_authorised| {
             let peer = counted(peer.parse().unwrap());
             places.make_room(peer);
             used += 1;
@@ -227,10 +227,10 @@ mod tests {
             places.0.push((Arc::clone(&connection), task));
             connection
         };
-        let is_open = |places: &Places, c: &Arc<Connection>| {
+        let is_open = |places: &Connections, c: &Arc<Connection>| {
             places.0.iter().any(|(open, _)| Arc::ptr_eq(open, c))
         };
-        let of = |places: &Places, peer: &str| {
+        let of = |places: &Connections, peer: &str| {
             places.0.iter().filter(|(c, _)| c.peer == counted(peer.parse().unwrap())).count()
         };
         let scrape = add(&mut places, "10.0.0.1", true);

@@ -24,7 +24,7 @@ const CHUNK: usize = 64 << 10;
 const LISTED: usize = 200;
 
 #[derive(Serialize)]
-struct Entry {
+struct DumpEntry {
     name: String,
     bytes: u64,
 }
@@ -49,14 +49,14 @@ pub async fn list(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-fn entries(dir: &std::path::Path) -> io::Result<Vec<Entry>> {
-    let mut list: Vec<Entry> = fs::read_dir(dir)?
+fn entries(dir: &std::path::Path) -> io::Result<Vec<DumpEntry>> {
+    let mut list: Vec<DumpEntry> = fs::read_dir(dir)?
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let found = entry.metadata().ok()?;
             let bytes = found.len();
-            (is_dump(&name) && found.is_file()).then_some(Entry { name, bytes })
+            (is_dump(&name) && found.is_file()).then_some(DumpEntry { name, bytes })
         })
         .collect();
     list.sort_by(|a, b| b.name.cmp(&a.name));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::app::{App, Feed};
 use crate::analysis::files::Files;
 use crate::analysis::snapshot::Snapshot;
-use crate::commands::serve::rules::Rule;
+use crate::commands::serve::rules::DumpRule;
 use crate::commands::serve::tracing::FlightNow;
 use crate::ui::json;
 
@@ -72,7 +72,7 @@ fn flight(now: &FlightNow, with_paths: bool) -> Value {
     let alerts = now.alerts.iter().map(|alert| {
         let why = match alert.rule {
             // The sentence may name a file.
-            Rule::Slow(_) if !with_paths => "an operation was slow (details: --with-paths)",
+            DumpRule::Slow(_) if !with_paths => "an operation was slow (details: --with-paths)",
             _ => &alert.why,
         };
         json!({ "time": alert.time.to_string(), "rule": alert.rule.to_string(), "why": why })

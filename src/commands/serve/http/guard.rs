@@ -30,12 +30,12 @@ const PUBLIC: [&str; 4] = ["/", "/page.js", "/page.css", "/favicon.ico"];
 
 /// Access rules.
 #[derive(Debug)]
-pub struct Guard {
+pub struct AccessRules {
     token: Option<Vec<u8>>,
     hosts: Vec<String>,
 }
 
-impl Guard {
+impl AccessRules {
     /// `token`: required token, if any. `hosts`: accepted host names, in addition to IP addresses
     /// and localhost.
     pub fn new(token: Option<Vec<u8>>, hosts: Vec<String>) -> Self {
@@ -132,7 +132,11 @@ fn without_port(host: &str) -> &str {
 }
 
 /// Passes the request on or refuses it, and adds [`HEADERS`] to the response.
-pub async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
+pub async fn guard(
+    State(guard): State<Arc<AccessRules>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let has_token = guard.has_token(request.headers());
     if let Some(connection) = request.extensions().get::<Arc<Connection>>().filter(|_| has_token) {
         connection.authorise();
@@ -171,7 +175,7 @@ mod tests {
     use axum::http::{HeaderMap, HeaderName, Method, StatusCode};
     use proptest::prelude::*;
 
-    use super::{Guard, refuses_address, without_port};
+    use super::{AccessRules, refuses_address, without_port};
 
     fn headers(all: &[(&'static str, &str)]) -> HeaderMap {
         all.iter()
@@ -181,7 +185,7 @@ mod tests {
 
     #[test]
     fn unknown_host_names_are_refused() {
-        let guard = Guard::new(None, vec!["Storage1".to_owned()]);
+        let guard = AccessRules::new(None, vec!["Storage1".to_owned()]);
         let status = |host: &str| {
             let refused = guard.refuses(&Method::GET, "/metrics", &headers(&[("host", host)]));
             refused.map(|(status, _)| status.as_u16())
@@ -220,7 +224,7 @@ mod tests {
 
     #[test]
     fn the_token_is_required() {
-        let guard = Guard::new(Some(b"secret".to_vec()), Vec::new());
+        let guard = AccessRules::new(Some(b"secret".to_vec()), Vec::new());
         let status = |path: &str, token: Option<&str>| {
             let mut all = vec![("host", "10.0.0.1")];
             all.extend(token.map(|t| ("authorization", t)));
@@ -237,7 +241,7 @@ mod tests {
 
     #[test]
     fn only_same_origin_requests_may_post() {
-        let guard = Guard::new(None, Vec::new());
+        let guard = AccessRules::new(None, Vec::new());
         let status = |origin: Option<&str>| {
             let mut all = vec![("host", "127.0.0.1:9753")];
             all.extend(origin.map(|o| ("origin", o)));
@@ -268,7 +272,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_host_header_is_parsed(host in "\\PC{0,40}") {
-            let known = Guard::new(None, Vec::new()).accepts_host(&host);
+            let known = AccessRules::new(None, Vec::new()).accepts_host(&host);
             prop_assert!(!known || host.len() >= 2);
             prop_assert!(host.starts_with(without_port(&host)));
         }

@@ -13,9 +13,9 @@ use axum::routing::{get, post};
 use serde::Deserialize;
 
 use super::app::App;
-use super::guard::{Guard, guard};
+use super::guard::{AccessRules, guard};
 use super::{dumps, events};
-use crate::commands::serve::exposition::{Figures, open_metrics, plain};
+use crate::commands::serve::exposition::{MetricValues, open_metrics, plain};
 use crate::commands::serve::tracing::FRESH;
 use crate::machine::own::OwnUse;
 use crate::ui::html::page::THEME;
@@ -24,7 +24,7 @@ use crate::ui::html::page::THEME;
 const BODY: usize = 4096;
 
 /// All routes, protected by `rules`.
-pub fn router(app: Arc<App>, rules: Guard) -> Router {
+pub fn router(app: Arc<App>, rules: AccessRules) -> Router {
     Router::new()
         .route("/", get(page))
         .route("/page.js", get(script))
@@ -73,7 +73,7 @@ async fn unknown() -> (StatusCode, &'static str) {
 
 /// Returns OpenMetrics if the client accepts it, as Prometheus does, else the older text format.
 async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
-    let figures = Figures {
+    let figures = MetricValues {
         totals: app.shared.totals(),
         flight: app.shared.flight(),
         own: OwnUse::now(),

@@ -9,7 +9,7 @@ use ratatui::Frame;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::state::State;
+use super::state::SlowScreenState;
 use super::text::summary;
 use crate::analysis::slow::sentence::sentence;
 use crate::analysis::slow::snapshot::SlowSnapshot;
@@ -19,10 +19,10 @@ use crate::ui::pen::{self, Pen, ends};
 use crate::ui::text::{clean, cut, wrap};
 
 /// Title, and what draws the view.
-pub(super) type View = (&'static str, fn(&mut Pen<'_>, &Scene<'_>));
+pub(super) type SlowView = (&'static str, fn(&mut Pen<'_>, &SlowScene<'_>));
 
 /// All views, in the order of their digits.
-pub(super) const VIEWS: [View; 6] = [
+pub(super) const VIEWS: [SlowView; 6] = [
     ("operations", operations::draw),
     ("files", groups::files),
     ("processes", groups::tasks),
@@ -32,8 +32,8 @@ pub(super) const VIEWS: [View; 6] = [
 ];
 
 /// Input of a view.
-pub(super) struct Scene<'a> {
-    state: &'a State,
+pub(super) struct SlowScene<'a> {
+    state: &'a SlowScreenState,
     snapshot: &'a SlowSnapshot,
     palette: Palette,
 }
@@ -42,7 +42,7 @@ pub(super) struct Scene<'a> {
 /// the first interval has ended.
 pub(super) fn draw(
     frame: &mut Frame<'_>,
-    state: &State,
+    state: &SlowScreenState,
     snapshot: Option<&SlowSnapshot>,
     palette: Palette,
 ) {
@@ -56,7 +56,7 @@ pub(super) fn draw(
     match snapshot {
         None => pen.text("measuring the first interval ...", Style::new()),
         Some(snapshot) => {
-            let scene = Scene { state, snapshot, palette };
+            let scene = SlowScene { state, snapshot, palette };
             match &state.open {
                 Some(tabs) => operations::open(&mut pen, &scene, tabs),
                 None => {
@@ -75,7 +75,7 @@ pub(super) fn draw(
 
 /// The lines above the view: a summary of all operations, and a sentence about the longest
 /// operation.
-fn header(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+fn header(pen: &mut Pen<'_>, scene: &SlowScene<'_>) {
     let (state, s, palette) = (scene.state, scene.snapshot, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
     let mut right = Vec::new();
@@ -115,7 +115,12 @@ fn threshold(s: &SlowSnapshot) -> String {
 }
 
 /// The most important keys.
-fn footer(pen: &mut Pen<'_>, state: &State, snapshot: Option<&SlowSnapshot>, palette: Palette) {
+fn footer(
+    pen: &mut Pen<'_>,
+    state: &SlowScreenState,
+    snapshot: Option<&SlowSnapshot>,
+    palette: Palette,
+) {
     let mut hints = vec!["q quit", "? help", "Tab view", "p pause", "↑↓ select"];
     if state.is_recording {
         hints.retain(|hint| *hint != "p pause");

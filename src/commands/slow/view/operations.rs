@@ -3,8 +3,8 @@
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
-use super::Scene;
-use crate::analysis::slow::names::{Slow, task};
+use super::SlowScene;
+use crate::analysis::slow::names::{SlowOperation, task};
 use crate::analysis::slow::sentence::{part_words, subject};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units::{latency, percent};
@@ -18,7 +18,7 @@ use crate::ui::text::{clean, wrap};
 const WATERFALL: usize = 8;
 const BAR: usize = 16;
 
-struct Row {
+struct OperationRow {
     us: u64,
     time: String,
     op: String,
@@ -27,8 +27,8 @@ struct Row {
     file: String,
 }
 
-impl Row {
-    fn new(slow: &Slow, s: &SlowSnapshot) -> Self {
+impl OperationRow {
+    fn new(slow: &SlowOperation, s: &SlowSnapshot) -> Self {
         let op = &slow.operation;
         let largest = slow.waterfall.longest();
         let how = if op.flags.direct { "direct " } else { "" };
@@ -48,16 +48,16 @@ impl Row {
     }
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
+pub(super) fn draw(pen: &mut Pen<'_>, scene: &SlowScene<'_>) {
     let (s, palette, tabs) = (scene.snapshot, scene.palette, &scene.state.tabs);
-    let rows: Vec<Row> = listed(s).map(|o| Row::new(o, s)).collect();
+    let rows: Vec<OperationRow> = listed(s).map(|o| OperationRow::new(o, s)).collect();
     let columns = Columns(vec![
-        Column::latency("took", 6, 9, |r: &Row| Some(r.us)),
-        Column::name("start", 8, 4, |r: &Row| r.time.clone()).gap(2),
-        Column::name("operation", 13, 8, |r: &Row| r.op.clone()),
-        Column::name("process", 16, 6, |r: &Row| r.task.clone()),
-        Column::name("mostly", 26, 7, |r: &Row| r.phase.clone()),
-        Column::path("file", 10, 9, |r: &Row| r.file.clone()),
+        Column::latency("took", 6, 9, |r: &OperationRow| Some(r.us)),
+        Column::name("start", 8, 4, |r: &OperationRow| r.time.clone()).gap(2),
+        Column::name("operation", 13, 8, |r: &OperationRow| r.op.clone()),
+        Column::name("process", 16, 6, |r: &OperationRow| r.task.clone()),
+        Column::name("mostly", 26, 7, |r: &OperationRow| r.phase.clone()),
+        Column::path("file", 10, 9, |r: &OperationRow| r.file.clone()),
     ]);
     let room = pen.lines();
     let below = if room >= 2 * WATERFALL { WATERFALL } else { 0 };
@@ -71,17 +71,17 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 }
 
 /// Operations that have not ended, then the longest.
-fn listed(s: &SlowSnapshot) -> impl Iterator<Item = &Slow> {
+fn listed(s: &SlowSnapshot) -> impl Iterator<Item = &SlowOperation> {
     s.unended.iter().chain(&s.operations)
 }
 
-fn selected<'a>(scene: &Scene<'a>) -> Option<&'a Slow> {
+fn selected<'a>(scene: &SlowScene<'a>) -> Option<&'a SlowOperation> {
     let last = listed(scene.snapshot).count().checked_sub(1)?;
     listed(scene.snapshot).nth(scene.state.tabs.row().min(last))
 }
 
 /// Draws the waterfall of the selected operation on the whole screen.
-pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
+pub(super) fn open(pen: &mut Pen<'_>, scene: &SlowScene<'_>, tabs: &Tabs) {
     let Some(slow) = selected(scene) else {
         pen.text("none yet", scene.palette.dim());
         return;
@@ -92,7 +92,7 @@ pub(super) fn open(pen: &mut Pen<'_>, scene: &Scene<'_>, tabs: &Tabs) {
 
 /// Lines of the waterfall: the operation, then one or more lines per phase, longest phase first,
 /// then advice for long phases.
-fn lines(slow: &Slow, scene: &Scene<'_>, columns: usize) -> Vec<Line<'static>> {
+fn lines(slow: &SlowOperation, scene: &SlowScene<'_>, columns: usize) -> Vec<Line<'static>> {
     let (names, palette) = (&scene.snapshot.names, scene.palette);
     let total = slow.operation.total_ns();
     let title = format!("{}  {}", latency(Some(total / 1000)), clean(&subject(slow, names)));

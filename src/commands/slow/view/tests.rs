@@ -7,8 +7,8 @@ use super::{VIEWS, draw};
 use crate::analysis::slow::fixture::interval;
 use crate::analysis::slow::history;
 use crate::analysis::slow::snapshot::SlowSnapshot;
-use crate::commands::slow::state::State;
-use crate::recording::slow::Interval;
+use crate::commands::slow::state::SlowScreenState;
+use crate::recording::slow::SlowInterval;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 
@@ -24,9 +24,9 @@ fn key(c: char) -> Key {
 
 /// Presses `keys` and returns the screen as text.
 fn drawn(snapshot: Option<&SlowSnapshot>, keys: &str, (columns, lines): (u16, u16)) -> String {
-    let mut state = State::new(VIEWS.len(), Duration::from_secs(1));
+    let mut state = SlowScreenState::new(VIEWS.len(), Duration::from_secs(1));
     let mut terminal = Terminal::new(TestBackend::new(columns, lines)).unwrap();
-    let mut put = |state: &State| {
+    let mut put = |state: &SlowScreenState| {
         terminal.draw(|frame| draw(frame, state, snapshot, Palette::new(Depth::Indexed))).unwrap();
     };
     put(&state);
@@ -88,7 +88,7 @@ fn commits_of_databases() {
     for line in include_str!("databases.jsonl").lines() {
         let json: serde_json::Value = serde_json::from_str(line).unwrap();
         let time: jiff::Timestamp = json["time"].as_str().unwrap().parse().unwrap();
-        let interval = Interval::parse(time.as_microsecond(), line).unwrap();
+        let interval = SlowInterval::parse(time.as_microsecond(), line).unwrap();
         history::add(&mut slow, &interval);
     }
     insta::assert_snapshot!("databases_80x24", drawn(Some(&slow), "j", (80, 24)));

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
-use super::super::args::{Demo, Top};
-use super::super::output::{Render, Whole};
+use super::super::args::{DemoArgs, TopArgs};
+use super::super::output::{IntervalPrinter, WholePeriod};
 use super::demo::INCIDENTS;
 use super::screen;
 use crate::analysis::time;
 use crate::recording::gather::Period;
-use crate::recording::reader::{Reader, Wanted};
-use crate::recording::source::{Reopen, Source};
+use crate::recording::reader::{Reader, WantedColumns};
+use crate::recording::source::{IntervalReader, Reopener};
 use crate::session::engine::runtime;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
 
-struct Options {
+struct ReplayOptions {
     /// Start and end, µs since 1970.
     period: (i64, i64),
     interval: Duration,
@@ -31,30 +31,30 @@ struct Options {
 }
 
 /// Shows the recording `file`.
-pub fn run(file: &Path, args: &Top) -> Result<()> {
+pub fn run(file: &Path, args: &TopArgs) -> Result<()> {
     let (from, to) = (args.from.as_deref(), args.to.as_deref());
-    let options = Options {
+    let options = ReplayOptions {
         period: Period { from, to, options: ("--from", "--to") }.find(file)?,
         interval: args.interval,
         count: args.count,
         batch: args.batch,
         json: args.json,
     };
-    let reader = Reader::open(file, Wanted::Figures)?;
+    let reader = Reader::open(file, WantedColumns::Figures)?;
     let file = file.to_owned();
-    let again = move || Reader::open(&file, Wanted::Figures).ok();
+    let again = move || Reader::open(&file, WantedColumns::Figures).ok();
     show(reader, Box::new(again), options)
 }
 
 /// Shows a recording that is built into raidtrace, or lists them.
-pub fn demo(args: &Demo) -> Result<()> {
+pub fn demo(args: &DemoArgs) -> Result<()> {
     if args.list {
         return list();
     }
     let incident = INCIDENTS.iter().find(|incident| incident.name == args.incident);
     let incident = incident.context("there is no such incident: see --list")?;
     let recording: Arc<[u8]> = incident.recording()?.into();
-    let options = Options {
+    let options = ReplayOptions {
         period: (i64::MIN, i64::MAX),
         interval: args.interval,
         count: None,
@@ -63,7 +63,7 @@ pub fn demo(args: &Demo) -> Result<()> {
     };
     let open = move || {
         let input = Box::new(Cursor::new(Arc::clone(&recording)));
-        Reader::new(input, Path::new("demo"), Wanted::Figures)
+        Reader::new(input, Path::new("demo"), WantedColumns::Figures)
     };
     show(open()?, Box::new(move || open().ok()), options)
 }
@@ -73,8 +73,8 @@ fn list() -> Result<()> {
     success_if_nobody_reads(io::stdout().write_all(lines.collect::<String>().as_bytes()))
 }
 
-fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {
-    let source = Source::new(reader, options.interval, again).between(options.period);
+fn show(reader: Reader, again: Reopener, options: ReplayOptions) -> Result<()> {
+    let source = IntervalReader::new(reader, options.interval, again).between(options.period);
     if !options.batch && !options.json && io::stdout().is_terminal() {
         return runtime()?.block_on(async {
             let end = crate::machine::signals::asked_to_end()?;
@@ -85,10 +85,10 @@ fn show(reader: Reader, again: Reopen, options: Options) -> Result<()> {
 }
 
 /// Prints each interval, as fast as the recording can be read.
-fn as_text(mut source: Source, options: &Options) -> Result<()> {
-    let render: Render = if options.json { json::write } else { batch::write };
+fn as_text(mut source: IntervalReader, options: &ReplayOptions) -> Result<()> {
+    let render: IntervalPrinter = if options.json { json::write } else { batch::write };
     let mut out = io::stdout().lock();
-    let (mut whole, mut printed) = (Whole::default(), HashSet::new());
+    let (mut whole, mut printed) = (WholePeriod::default(), HashSet::new());
     let mut left = options.count;
     for snapshot in source.by_ref() {
         print_new(&snapshot.notes, &mut printed);

@@ -5,33 +5,33 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::analysis::hotspot::Kind;
+use crate::analysis::hotspot::HotspotKind;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::time;
 use crate::machine::signals::End;
-use crate::recording::source::Source;
+use crate::recording::source::IntervalReader;
 use crate::ui::palette::Depth;
 use crate::ui::player::{Playback, Player};
 use crate::ui::screen::run_app;
-use crate::ui::state::{Position, Replay, ReplayState, State};
+use crate::ui::state::{Position, Replay, ReplayState, ScreenState};
 use crate::ui::view::VIEWS;
 
 /// Shows a recording until a key or `end` ends the screen. The terminal is restored in every case.
-pub async fn run(source: Source, interval: Duration, depth: Depth, end: End) -> Result<()> {
-    let mut state = State::new(VIEWS.len(), interval);
+pub async fn run(source: IntervalReader, interval: Duration, depth: Depth, end: End) -> Result<()> {
+    let mut state = ScreenState::new(VIEWS.len(), interval);
     state.replay = Some(ReplayState::default());
-    let player = Player::start(Recording::new(source, interval))?;
+    let player = Player::start(TopPlayback::new(source, interval))?;
     run_app(state, player, depth, end).await
 }
 
-struct Recording {
-    source: Source,
+struct TopPlayback {
+    source: IntervalReader,
     interval: Duration,
     shown: Option<Arc<Snapshot>>,
     position: Position,
 }
 
-impl Playback for Recording {
+impl Playback for TopPlayback {
     type Snapshot = Snapshot;
 
     fn step(&mut self) -> Result<()> {
@@ -59,7 +59,7 @@ impl Playback for Recording {
         match request {
             Replay::Step(n) => self.step_by(n),
             Replay::Time(text) => {
-                let mut span = time::Span::new(self.source.start_us().unwrap_or(0));
+                let mut span = time::RecordedSpan::new(self.source.start_us().unwrap_or(0));
                 if time::needs_end(&text) {
                     span.end_us = self.source.end_us();
                 }
@@ -104,8 +104,8 @@ impl Playback for Recording {
     }
 }
 
-impl Recording {
-    fn new(source: Source, interval: Duration) -> Self {
+impl TopPlayback {
+    fn new(source: IntervalReader, interval: Duration) -> Self {
         let cut = source.reader().lacks_end();
         Self { source, interval, shown: None, position: Position { cut, ..Position::default() } }
     }
@@ -192,7 +192,7 @@ impl Recording {
             .filter_map(|array| {
                 let hotspot = array.hotspot.as_ref()?;
                 let kind = hotspot.kind;
-                (kind != Kind::Even && kind.is_finding()).then(|| {
+                (kind != HotspotKind::Even && kind.is_finding()).then(|| {
                     format!(
                         "{} {kind:?} {:?} {:?} {:?}",
                         array.info.name, hotspot.origins, hotspot.op, hotspot.members

@@ -12,30 +12,30 @@ use super::*;
 const DEVICE: u32 = 0x0900;
 const BLOCK: u64 = 4096;
 
-fn record(owner: u64, first: u64, count: u64) -> Record {
-    Record {
+fn record(owner: u64, first: u64, count: u64) -> FsmapRecord {
+    FsmapRecord {
         device: DEVICE,
         flags: OF_SPECIAL_OWNER,
         physical: first * BLOCK,
         owner,
         length: count * BLOCK,
-        ..Record::zeroed()
+        ..FsmapRecord::zeroed()
     }
 }
 
-fn layout(records: &[Record]) -> Layout {
-    let mut map = Map::new(DEVICE, BLOCK as u32);
+fn layout(records: &[FsmapRecord]) -> Ext4Layout {
+    let mut map = FsmapLayout::new(DEVICE, BLOCK as u32);
     records.iter().for_each(|r| map.add(r));
     map.finish(0)
 }
 
-fn ranges(layout: &Layout) -> Vec<(u64, u64, Origin)> {
+fn ranges(layout: &Ext4Layout) -> Vec<(u64, u64, Origin)> {
     let range = |r: &super::super::Range| (r.first.0, r.count, r.origin);
     layout.ranges.iter().map(range).collect()
 }
 
 /// Two groups with flex_bg.
-fn sound() -> Vec<Record> {
+fn sound() -> Vec<FsmapRecord> {
     vec![
         record(OWN_FS, 0, 1),
         record(OWN_GDT, 1, 1),
@@ -86,7 +86,7 @@ fn overlaps_are_resolved_and_noted() {
 #[test]
 fn invalid_records_are_left_out_and_counted() {
     let mut records = sound();
-    let odd = |physical, length| Record { physical, length, ..record(OWN_INODES, 0, 0) };
+    let odd = |physical, length| FsmapRecord { physical, length, ..record(OWN_INODES, 0, 0) };
     records.extend([
         odd(u64::MAX - 4095, 4096),
         odd(MAX_BLOCKS * BLOCK, BLOCK),
@@ -104,7 +104,7 @@ fn invalid_records_are_left_out_and_counted() {
 #[test]
 fn an_external_journal_has_no_ranges() {
     let mut records = sound();
-    records.push(Record { device: DEVICE + 1, ..record(OWN_LOG, 0, 1000) });
+    records.push(FsmapRecord { device: DEVICE + 1, ..record(OWN_LOG, 0, 1000) });
     let layout = layout(&records);
     assert_eq!(layout.journal, Journal::External { uuid: None });
     assert_eq!(ranges(&layout), ranges(&super::tests::layout(&sound())));
@@ -112,18 +112,21 @@ fn an_external_journal_has_no_ranges() {
 
 #[test]
 fn the_boot_block_is_metadata() {
-    let mut map = Map::new(DEVICE, 1024);
-    map.add(&Record { physical: 1024, length: 1024, ..record(OWN_FS, 0, 0) });
+    let mut map = FsmapLayout::new(DEVICE, 1024);
+    map.add(&FsmapRecord { physical: 1024, length: 1024, ..record(OWN_FS, 0, 0) });
     let layout = map.finish(0);
     assert_eq!(layout.origin_of(FsBlock(0)), Some(Origin::OtherMetadata));
     assert_eq!(layout.origin_of(FsBlock(1)), Some(Origin::Superblock));
 }
 
 /// Simulates a kernel that returns `records`, `page` of them per call.
-fn kernel(records: Vec<Record>, page: usize) -> impl FnMut(Record) -> Result<Vec<Record>, Error> {
+fn kernel(
+    records: Vec<FsmapRecord>,
+    page: usize,
+) -> impl FnMut(FsmapRecord) -> Result<Vec<FsmapRecord>, Error> {
     move |low| {
         let from = (low.device, low.physical + low.length);
-        let after = |r: &&Record| (r.device, r.physical) >= from;
+        let after = |r: &&FsmapRecord| (r.device, r.physical) >= from;
         Ok(records.iter().filter(after).take(page).copied().collect())
     }
 }
@@ -135,7 +138,7 @@ fn pages_are_joined() {
         for flags in [OF_SPECIAL_OWNER, OF_SPECIAL_OWNER | OF_LAST] {
             let mut records = sound();
             records.last_mut().unwrap().flags = flags;
-            let mut map = Map::new(DEVICE, BLOCK as u32);
+            let mut map = FsmapLayout::new(DEVICE, BLOCK as u32);
             walk(&mut map, 100, kernel(records, page)).unwrap();
             assert_eq!(map.finish(0).ranges, want.ranges);
         }
@@ -144,15 +147,15 @@ fn pages_are_joined() {
 
 #[test]
 fn a_walk_that_does_not_advance_is_an_error() {
-    let walked = |limit, answer: Vec<Record>| {
-        let mut map = Map::new(DEVICE, BLOCK as u32);
+    let walked = |limit, answer: Vec<FsmapRecord>| {
+        let mut map = FsmapLayout::new(DEVICE, BLOCK as u32);
         let message = walk(&mut map, limit, |_| Ok(answer.clone())).unwrap_err().to_string();
         assert!(!message.contains('\n'));
         message
     };
     assert!(walked(100, sound()).contains("goes back to byte"));
     assert!(walked(100, vec![record(OWN_FS, 0, 0)]).contains("goes back"));
-    let overflows = Record { physical: u64::MAX, ..record(OWN_FS, 0, 1) };
+    let overflows = FsmapRecord { physical: u64::MAX, ..record(OWN_FS, 0, 1) };
     assert!(walked(100, vec![overflows]).contains("goes back"));
     assert!(walked(8, sound()).contains("does not end after 8 records"));
     assert!(walked(8, vec![]).contains("is empty"));
@@ -181,7 +184,7 @@ proptest! {
         ];
         let records: Vec<_> = records
             .into_iter()
-            .map(|(other, flags, wild, first, physical, count, length, i)| Record {
+            .map(|(other, flags, wild, first, physical, count, length, i)| FsmapRecord {
                 device: DEVICE + other,
                 flags,
                 physical: if wild { physical } else { first * BLOCK },
@@ -196,7 +199,7 @@ proptest! {
         }
         prop_assert!(layout.ranges.last().map_or(0, |r| r.end().0) <= layout.blocks);
         let mut pages = records.chunks(7);
-        let mut map = Map::new(DEVICE, BLOCK as u32);
+        let mut map = FsmapLayout::new(DEVICE, BLOCK as u32);
         let _ = walk(&mut map, 1000, |_| Ok(pages.next().unwrap_or_default().to_vec()));
     }
 }
@@ -208,8 +211,9 @@ fn device_of(path: &str) -> (u32, u32) {
 
 #[test]
 fn other_mounts_are_rejected() {
-    let error =
-        |path: &str, device| Layout::from_mount(Path::new(path), device).unwrap_err().to_string();
+    let error = |path: &str, device| {
+        Ext4Layout::from_mount(Path::new(path), device).unwrap_err().to_string()
+    };
     let message = error("/proc", device_of("/proc"));
     assert!(message.contains("magic 0x9fa0"), "{message}");
     let message = error("/nonexistent", (0, 0));
@@ -222,7 +226,7 @@ fn other_mounts_are_rejected() {
 #[test]
 fn the_root_filesystem_is_read_from_its_mount() {
     const SKIPS: [&str; 2] = ["not on ext2, ext3 or ext4", "call FS_IOC_GETFSMAP on"];
-    let layout = match Layout::from_mount(Path::new("/"), device_of("/")) {
+    let layout = match Ext4Layout::from_mount(Path::new("/"), device_of("/")) {
         Ok(layout) => layout,
         Err(why) if SKIPS.iter().any(|words| why.to_string().contains(words)) => {
             eprintln!("SKIPPED: the root filesystem of this machine has no layout: {why}");

@@ -1,5 +1,5 @@
 use super::{Filesystems, Planned as _, SlowFacts, SlowPlan};
-use crate::probe::slow::hooks::{HOOKS, On, points};
+use crate::probe::slow::hooks::{HOOKS, HookPoint, points};
 
 const EXT4: Filesystems = Filesystems { ext4: true, xfs: false };
 const XFS: Filesystems = Filesystems { ext4: false, xfs: true };
@@ -12,8 +12,8 @@ fn plan(facts: &SlowFacts) -> Result<SlowPlan, String> {
 /// A kernel that has everything.
 fn complete() -> SlowFacts {
     let tracepoints = points().filter_map(|on| match *on {
-        On::AtLeast(name, _) | On::Exactly(name, _) => Some(name),
-        On::Function(_) | On::FunctionOf(..) => None,
+        HookPoint::AtLeast(name, _) | HookPoint::Exactly(name, _) => Some(name),
+        HookPoint::Function(_) | HookPoint::FunctionOf(..) => None,
     });
     SlowFacts {
         flush_seq: 2,
@@ -25,7 +25,7 @@ fn complete() -> SlowFacts {
             .map(|name| (name, if name == "block_bio_queue" { 1 } else { 8 }))
             .collect(),
         functions: points()
-            .filter_map(On::function)
+            .filter_map(HookPoint::function)
             .map(|name| match name {
                 "ext4_mkdir" | "xfs_vn_mkdir" | "xfs_file_fsync" => (name, 4),
                 "xfs_vn_setattr_size" => (name, 3),
@@ -63,11 +63,11 @@ fn an_absent_hook_costs_its_figure_or_stops_with_its_name() {
     for on in points() {
         let mut facts = complete();
         let name = match *on {
-            On::AtLeast(name, _) | On::Exactly(name, _) => {
+            HookPoint::AtLeast(name, _) | HookPoint::Exactly(name, _) => {
                 facts.tracepoints.remove(name);
                 name
             }
-            On::Function(name) | On::FunctionOf(name, _) => {
+            HookPoint::Function(name) | HookPoint::FunctionOf(name, _) => {
                 facts.functions.remove(name);
                 name
             }

@@ -1,10 +1,10 @@
-use super::{Clock, Translator, flags, us};
+use super::{ClockOffset, Translator, flags, us};
 use crate::address::{ArraySector, DiskSector, MemberSector};
-use crate::analysis::item::{Flags, Item, Part, Request};
+use crate::analysis::item::{Item, Request, RequestFlags, RequestPart};
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, HostTopology, Member};
 use crate::origin::{Op, Origin};
-use crate::probe::events::{Completed, Event, Refused, Run, Submitted};
+use crate::probe::events::{Completed, Event, OriginRun, RefusedBio, Submitted};
 
 /// RAID 0 of two partitions with chunks of 64 KiB.
 fn topology() -> Topology {
@@ -35,7 +35,7 @@ fn topology() -> Topology {
 }
 
 fn translator(since: u64) -> Translator {
-    let clock = Clock { offset: 1_000_000_000 };
+    let clock = ClockOffset { offset: 1_000_000_000 };
     Translator::new(&topology(), clock, since)
 }
 
@@ -100,14 +100,15 @@ fn a_request_gets_its_array_sector_and_submitter() {
     assert_eq!((r.time_us, r.sector), (1_005_000, 1152));
     assert_eq!((r.array_sector, r.pid), (Some(384), Some(42)));
     assert_eq!((r.queue_us, r.device_us), (Some(0), Some(999)));
-    assert_eq!((r.length, r.bytes, r.flags), (16384, 16384, Flags::SYNC));
+    assert_eq!((r.length, r.bytes, r.flags), (16384, 16384, RequestFlags::SYNC));
 }
 
 /// The refusal may be drained after its submission, and another submission may have the same time.
 #[test]
 fn refused_submissions_are_dropped() {
-    let refused =
-        |sector, now_ns| Event::Refused(Refused { array: 0, sector: ArraySector(sector), now_ns });
+    let refused = |sector, now_ns| {
+        Event::Refused(RefusedBio { array: 0, sector: ArraySector(sector), now_ns })
+    };
     let mut translator = translator(0);
     let released = |translator: &mut Translator, until| -> Vec<u64> {
         let mut sectors = Vec::new();
@@ -158,7 +159,7 @@ fn unknown_times_are_none() {
 
 fn parts(items: &[Item]) -> Vec<(u64, Origin, u32)> {
     let part = |i: &Item| match i {
-        Item::Part(Part { sector, origin, bytes, .. }) => Some((*sector, *origin, *bytes)),
+        Item::Part(RequestPart { sector, origin, bytes, .. }) => Some((*sector, *origin, *bytes)),
         _ => None,
     };
     items.iter().filter_map(part).collect()
@@ -166,7 +167,7 @@ fn parts(items: &[Item]) -> Vec<(u64, Origin, u32)> {
 
 #[test]
 fn runs_become_consecutive_parts() {
-    let run = |origin, bytes| Event::Run(Run { origin, bytes });
+    let run = |origin, bytes| Event::Run(OriginRun { origin, bytes });
     let runs =
         [run(Origin::FileData, 4096), run(Origin::Journal, 8192), run(Origin::FileData, 4096)];
     let mut events = vec![Event::Completed(completed(Some(3)))];
@@ -194,7 +195,7 @@ fn events_before_since_are_not_emitted_but_identify_submitters() {
     let events = [
         submitted(384, 3_000_000),
         Event::Completed(early),
-        Event::Run(Run { origin: Origin::FileData, bytes: 16384 }),
+        Event::Run(OriginRun { origin: Origin::FileData, bytes: 16384 }),
         Event::Completed(completed(Some(0))),
     ];
     let items = items(&mut translator(4_000_000), &events);
@@ -221,8 +222,8 @@ fn microseconds_match_the_bpf_programs() {
 
 #[test]
 fn kernel_flags_are_converted() {
-    assert_eq!(flags(0), Flags::empty());
-    assert_eq!(flags(1 << 7 | 1 << 6), Flags::PREFLUSH | Flags::FUA);
+    assert_eq!(flags(0), RequestFlags::empty());
+    assert_eq!(flags(1 << 7 | 1 << 6), RequestFlags::PREFLUSH | RequestFlags::FUA);
     assert_eq!(flags(1 << 1 | 1 << 2).letters(), "M");
     assert_eq!(flags(1 << 8 | 1 << 9).letters(), "AB");
 }
@@ -244,11 +245,11 @@ fn submissions_are_kept_while_arrays_keep_their_numbers() {
 
 #[test]
 fn a_clock_that_was_set_is_detected() {
-    let clock = super::Clock::now();
+    let clock = super::ClockOffset::now();
     let second = std::time::Duration::from_secs(1);
     assert!(clock.stepped(second).is_none());
     for step in [-3_600_000_000_000, 90_000_000_000] {
-        let set = super::Clock { offset: clock.offset + step };
+        let set = super::ClockOffset { offset: clock.offset + step };
         let now = set.stepped(second).unwrap();
         assert!(now.offset.abs_diff(clock.offset) < 1_000_000_000);
     }

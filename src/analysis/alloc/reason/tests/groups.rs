@@ -3,7 +3,7 @@
 use super::{is_unexplained, reason, sentence_for};
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::fixture::{Machine, machine, with_reasons};
-use crate::analysis::alloc::{AllocSnapshot, Groups, Refused, Source};
+use crate::analysis::alloc::{AllocSnapshot, FigureSource, GroupRefusal, GroupsConsidered};
 
 #[test]
 fn a_kernel_without_lists_scans_linearly() {
@@ -60,7 +60,7 @@ fn sentences_have_available_figures_only() {
         sentence.contains("because 51.1 % of the groups refused have no free extent of the order"),
         "{sentence}"
     );
-    s.filesystems[0].counts.reasons[Refused::Average as usize] = 99_000;
+    s.filesystems[0].counts.reasons[GroupRefusal::Average as usize] = 99_000;
     let sentence = sentence_for(s.clone(), five_ten()).unwrap();
     assert!(
         sentence.contains("the average free extent is shorter than the goal, 512 blocks"),
@@ -70,7 +70,7 @@ fn sentences_have_available_figures_only() {
     let sentence = sentence_for(s.clone(), five_ten()).unwrap();
     assert!(sentence.contains("2.0 times, of which 99.9 % are refused; linear scan"), "{sentence}");
     // No search has ended: there is no mean.
-    s.filesystems[0].counts.groups = Groups::default();
+    s.filesystems[0].counts.groups = GroupsConsidered::default();
     let sentence = sentence_for(s.clone(), five_ten()).unwrap();
     assert!(
         sentence.starts_with("9,163,644 groups were looked at in 1 s and no search has ended"),
@@ -173,9 +173,9 @@ fn stripe_livelock_on_6_1() {
 #[test]
 fn stripe_livelock_without_group_counts() {
     let mut s = fixture::livelock();
-    s.sources.insert("groups", Source::None);
+    s.sources.insert("groups", FigureSource::None);
     let c = &mut s.filesystems[0].counts;
-    (c.looked, c.refused, c.groups) = ([0; 5], [0; 5], Groups::default());
+    (c.looked, c.refused, c.groups) = ([0; 5], [0; 5], GroupsConsidered::default());
     let sentence = sentence_for(s.clone(), machine("6.1.0", Some(true))).unwrap();
     assert!(
         sentence.starts_with(
@@ -220,9 +220,9 @@ fn failed_and_running_searches_do_not_distort_the_mean() {
 #[test]
 fn group_counts_from_mb_stats() {
     let mut s = fixture::linear();
-    s.sources.insert("groups", Source::MbStats);
+    s.sources.insert("groups", FigureSource::MbStats);
     let c = &mut s.filesystems[0].counts;
-    (c.refused, c.reasons, c.groups) = ([0; 5], [0; 8], Groups::default());
+    (c.refused, c.reasons, c.groups) = ([0; 5], [0; 8], GroupsConsidered::default());
     s.filesystems[0].counts.hits = s.filesystems[0].counts.searches;
     let sentence = sentence_for(s.clone(), machine("5.10.0", None)).unwrap();
     assert!(
@@ -234,6 +234,6 @@ fn group_counts_from_mb_stats() {
     let sentence = sentence_for(s, machine("5.10.0", None)).unwrap();
     assert!(sentence.contains("2.0 times; linear scan, kernel 5.10.0"), "{sentence}");
     let mut s = fixture::healthy();
-    s.sources.insert("groups", Source::MbStats);
+    s.sources.insert("groups", FigureSource::MbStats);
     assert_eq!(sentence_for(s, machine("6.12.0", Some(true))), None);
 }

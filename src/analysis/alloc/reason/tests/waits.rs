@@ -3,7 +3,7 @@
 use super::{is_unexplained, reason, sentence_for};
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::fixture::{machine, with_reasons};
-use crate::analysis::alloc::{Searching, Source};
+use crate::analysis::alloc::{FigureSource, Searching};
 
 #[test]
 fn unexplained_waits_list_the_missing_figures() {
@@ -22,8 +22,8 @@ fn unexplained_waits_list_the_missing_figures() {
     );
     assert!(r.commands.is_empty() && r.risk.unwrap().contains("--flame FILE.html /srv"));
     // Neither groups nor waits are counted.
-    s.sources.insert("groups", Source::None);
-    s.sources.insert("waits", Source::None);
+    s.sources.insert("groups", FigureSource::None);
+    s.sources.insert("waits", FigureSource::None);
     s.cpu = None;
     s.filesystems[0].counts.looked = [0; 5];
     let r = reason(&with_reasons(s.clone(), machine("6.1.0", Some(true))));

@@ -4,13 +4,13 @@ use crate::address::ArraySector;
 use crate::advice::kernel::Kernel;
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::target::whole;
-use crate::analysis::placement::{Filesystem, Report, Target};
+use crate::analysis::placement::{FsMetadata, PlacementReport, Target};
 use crate::commands::doctor::facts::{ArrayFacts, Facts, FsFacts};
-use crate::commands::doctor::finding::{Finding, Severity};
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
 use crate::commands::doctor::rules::skew::check;
-use crate::fs::xfs::Layout;
+use crate::fs::xfs::XfsLayout;
 use crate::machine::Array;
-use crate::machine::mkfs_xfs::{Device, Options};
+use crate::machine::mkfs_xfs::{MkfsDevice, XfsOptions};
 use crate::raid::Level;
 
 const SEVEN: u64 = 46_883_364_864 << 10;
@@ -18,12 +18,12 @@ const SEVEN: u64 = 46_883_364_864 << 10;
 fn facts(level: Level, disks: u32, bytes: u64) -> FsFacts {
     let array = ArrayOptions { level: Some(level), disks: Some(disks), ..ArrayOptions::default() };
     let disks = crate::analysis::placement::geometry::data_disks(level, disks, 0x102);
-    let device = Device { bytes, chunk: 512 << 10, disks, sector: 4096 };
-    let geometry = Options::default().plan(device).unwrap();
-    let fs = Filesystem::from_xfs(Layout::from_geometry(geometry));
+    let device = MkfsDevice { bytes, chunk: 512 << 10, disks, sector: 4096 };
+    let geometry = XfsOptions::default().plan(device).unwrap();
+    let fs = FsMetadata::from_xfs(XfsLayout::from_geometry(geometry));
     let mut target = Target::on_array("md0", fs, &array).unwrap();
     target.segments = whole(ArraySector(0));
-    FsFacts { report: Some(Report::new(target)), inodes: Some(64), ..FsFacts::default() }
+    FsFacts { report: Some(PlacementReport::new(target)), inodes: Some(64), ..FsFacts::default() }
 }
 
 fn found(level: Level, disks: u32, bytes: u64) -> Vec<Finding> {
@@ -50,7 +50,7 @@ fn all_headers_on_one_disk() {
     let [finding] = found.as_slice() else {
         panic!("{found:?}");
     };
-    assert_eq!((finding.id, finding.severity), ("layout-skew", Severity::Info));
+    assert_eq!((finding.id, finding.severity), ("layout-skew", FindingSeverity::Info));
     assert!(finding.title.starts_with("all 44 allocation group headers"), "{}", finding.title);
     assert_eq!(finding.figures["ag_headers"], 7.0);
     assert_eq!(finding.commands, ["mkfs.xfs -d agsize=1099510579200 /dev/NEW_ARRAY"]);

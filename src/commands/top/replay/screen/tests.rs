@@ -5,21 +5,21 @@ use std::time::Duration;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
-use super::Recording;
+use super::TopPlayback;
 use crate::commands::top::replay::demo::INCIDENTS;
-use crate::recording::reader::{Reader, Wanted};
-use crate::recording::source::Source;
+use crate::recording::reader::{Reader, WantedColumns};
+use crate::recording::source::IntervalReader;
 use crate::ui::batch;
 use crate::ui::keys::Key;
 use crate::ui::palette::{Depth, Palette};
 use crate::ui::player::Playback as _;
-use crate::ui::state::{Action, Replay, ReplayState, State};
+use crate::ui::state::{Replay, ReplayState, ScreenAction, ScreenState};
 use crate::ui::view;
 
 /// A screen and its recording, without the threads between them.
 struct Player {
-    recording: Recording,
-    state: State,
+    recording: TopPlayback,
+    state: ScreenState,
 }
 
 impl Player {
@@ -42,12 +42,13 @@ impl Player {
 }
 
 fn player(bytes: &'static [u8]) -> Player {
-    let reader = Reader::new(Box::new(Cursor::new(bytes)), Path::new("demo"), Wanted::Figures);
+    let reader =
+        Reader::new(Box::new(Cursor::new(bytes)), Path::new("demo"), WantedColumns::Figures);
     let interval = Duration::from_secs(1);
-    let source = Source::new(reader.unwrap(), interval, Box::new(|| None));
-    let mut state = State::new(view::VIEWS.len(), interval);
+    let source = IntervalReader::new(reader.unwrap(), interval, Box::new(|| None));
+    let mut state = ScreenState::new(view::VIEWS.len(), interval);
     state.replay = Some(ReplayState::default());
-    let mut player = Player { recording: Recording::new(source, interval), state };
+    let mut player = Player { recording: TopPlayback::new(source, interval), state };
     player.recording.step().unwrap();
     player.update();
     player
@@ -68,8 +69,8 @@ fn press(player: &mut Player, keys: &str) {
             c => Key::Char(c),
         };
         let action = player.state.on_key(key);
-        assert_ne!(action, Action::Quit);
-        if let Action::Replay(request) = action {
+        assert_ne!(action, ScreenAction::Quit);
+        if let ScreenAction::Replay(request) = action {
             player.recording.act(request, &mut |_| false).unwrap();
         }
         player.update();
@@ -203,7 +204,7 @@ fn a_key_ends_a_search() {
             "N" => Replay::Hotspot { forwards: false },
             _ => Replay::Time("+3600".to_owned()),
         };
-        let key = &mut |_: Option<&Recording>| {
+        let key = &mut |_: Option<&TopPlayback>| {
             steps += 1;
             true
         };
