@@ -9,7 +9,9 @@
 use std::io;
 
 use libfuzzer_sys::fuzz_target;
-use raidtrace::fs::{ReadAt, ext4, xfs};
+use raidtrace::fs::ReadAt;
+use raidtrace::fs::ext4::Ext4Layout;
+use raidtrace::fs::xfs::XfsLayout;
 
 /// A device whose bytes follow from its superblock and a pattern.
 struct Device<'a> {
@@ -80,13 +82,13 @@ fuzz_target!(|data: &[u8]| {
     let size = u64::from_le_bytes(*sectors).saturating_mul(512).min(i64::MAX as u64);
     let device = Device { size, superblock: &superblock, superblock_at, fill };
     if is_xfs {
-        if let Ok(layout) = xfs::XfsLayout::read(&device) {
+        if let Ok(layout) = XfsLayout::read(&device) {
             for ranges in [&layout.ranges, &layout.roots] {
                 assert!(ranges.iter().all(|r| r.count > 0));
                 assert!(ranges.windows(2).all(|w| w[0].end() <= w[1].first));
             }
         }
-    } else if let Ok(layout) = ext4::Ext4Layout::read(&device) {
+    } else if let Ok(layout) = Ext4Layout::read(&device) {
         assert!(layout.ranges.iter().all(|r| r.count > 0));
         assert!(layout.ranges.windows(2).all(|w| w[0].end() <= w[1].first));
         assert!(layout.ranges.last().is_none_or(|r| r.end().0 <= layout.blocks));

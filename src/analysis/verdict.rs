@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::hotspot::Hotspot;
+use super::hotspot::{Hotspot, HotspotKind, HotspotSeverity};
 use super::snapshot::{ArraySnapshot, Snapshot};
 
 mod actions;
@@ -126,15 +126,14 @@ pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
 impl Hotspot {
     /// Replaces the headline by the sentence of `verdict`.
     fn lead_with(&mut self, verdict: &Verdict) {
-        use super::hotspot::{HotspotKind as Spot, HotspotSeverity as Level};
         self.kind = match (verdict.severity, verdict.cause.kind) {
-            (Severity::Stalled, _) => Spot::Stalled,
-            (_, CauseKind::Member | CauseKind::Path) => Spot::Slow,
-            (_, CauseKind::Load) if self.kind == Spot::Saturated => Spot::Saturated,
-            _ => Spot::Queued,
+            (Severity::Stalled, _) => HotspotKind::Stalled,
+            (_, CauseKind::Member | CauseKind::Path) => HotspotKind::Slow,
+            (_, CauseKind::Load) if self.kind == HotspotKind::Saturated => HotspotKind::Saturated,
+            _ => HotspotKind::Queued,
         };
-        self.severity = Level::Warning;
-        if self.kind != Spot::Saturated {
+        self.severity = HotspotSeverity::Warning;
+        if self.kind != HotspotKind::Saturated {
             (self.members, self.origins, self.op) = (verdict.accused.clone(), Vec::new(), None);
         }
         self.headline.clone_from(&verdict.sentence);
@@ -142,9 +141,8 @@ impl Hotspot {
 
     /// No task waits long: busy or slow members are no warning.
     fn is_not_waited_for(&mut self) {
-        use super::hotspot::{HotspotKind as Spot, HotspotSeverity as Level};
-        if matches!(self.kind, Spot::Saturated | Spot::Slow | Spot::Queued) {
-            self.severity = Level::Info;
+        if matches!(self.kind, HotspotKind::Saturated | HotspotKind::Slow | HotspotKind::Queued) {
+            self.severity = HotspotSeverity::Info;
         }
     }
 }

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::ext4::{self, Ext4Layout};
 use super::range::SectorRange;
 use super::uuid::Uuid;
-use super::{ext4, xfs};
+use super::xfs::{XfsDevice, XfsLayout};
 use crate::address::{FsBlock, FsSector};
 use crate::origin::Origin;
 
@@ -12,10 +13,10 @@ use crate::origin::Origin;
 #[derive(Clone, Debug)]
 pub enum Layout {
     /// ext2, ext3, ext4, or an external journal of ext3 or ext4.
-    Ext4(Box<ext4::Ext4Layout>),
-    Xfs(Box<xfs::XfsLayout>),
+    Ext4(Box<Ext4Layout>),
+    Xfs(Box<XfsLayout>),
     /// Log or realtime device of an XFS.
-    XfsDevice(xfs::XfsDevice),
+    XfsDevice(XfsDevice),
     /// Swap space on a whole device, in pages of 4 KiB.
     Swap {
         pages: u64,
@@ -27,14 +28,14 @@ const PAGE: u32 = 4096;
 
 impl Layout {
     /// The layout of an ext2, ext3 or ext4.
-    pub fn ext4(&self) -> Option<&ext4::Ext4Layout> {
+    pub fn ext4(&self) -> Option<&Ext4Layout> {
         match self {
             Self::Ext4(layout) => Some(layout),
             Self::Xfs(_) | Self::XfsDevice(_) | Self::Swap { .. } => None,
         }
     }
 
-    pub fn xfs(&self) -> Option<&xfs::XfsLayout> {
+    pub fn xfs(&self) -> Option<&XfsLayout> {
         match self {
             Self::Xfs(layout) => Some(layout),
             Self::Ext4(_) | Self::XfsDevice(_) | Self::Swap { .. } => None,
@@ -127,14 +128,14 @@ impl Layout {
     }
 }
 
-impl From<ext4::Ext4Layout> for Layout {
-    fn from(layout: ext4::Ext4Layout) -> Self {
+impl From<Ext4Layout> for Layout {
+    fn from(layout: Ext4Layout) -> Self {
         Self::Ext4(Box::new(layout))
     }
 }
 
-impl From<xfs::XfsLayout> for Layout {
-    fn from(layout: xfs::XfsLayout) -> Self {
+impl From<XfsLayout> for Layout {
+    fn from(layout: XfsLayout) -> Self {
         Self::Xfs(Box::new(layout))
     }
 }

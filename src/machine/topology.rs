@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 
-use crate::fs::ext4::{self, FsKind, identify};
-use crate::fs::{Layout, xfs};
+use crate::fs::Layout;
+use crate::fs::ext4::{Ext4Layout, FsKind, identify};
+use crate::fs::xfs::{self, XfsLayout};
 use crate::machine::privileges::raised;
 use crate::machine::{Array, Dev, DeviceRole, Filesystem, HostTopology, MainDevice};
 use crate::raid::{Geometry, Level, Params};
@@ -115,7 +116,7 @@ impl Topology {
         match identify(&file) {
             Ok(Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4 | FsKind::Xfs)) => {}
             Ok(Some(FsKind::JournalDevice)) => {
-                return ext4::Ext4Layout::read_journal_device(&file).is_ok();
+                return Ext4Layout::read_journal_device(&file).is_ok();
             }
             Ok(Some(other @ FsKind::Btrfs)) => {
                 self.notes.push(format!(
@@ -195,12 +196,12 @@ fn from_mount(fs: &Filesystem, why: &str) -> Result<Layout, String> {
     let mount = |name| fs.mounts.iter().find(|m| m.fstype.starts_with(name));
     let device = (fs.dev.major, fs.dev.minor);
     if let Some(mount) = mount("ext") {
-        let asked = ext4::Ext4Layout::from_mount(&mount.path, device);
+        let asked = Ext4Layout::from_mount(&mount.path, device);
         let mut layout = asked.map_err(|e| format!("{why}; {e}"))?;
         explain(&mut layout.notes, why);
         Ok(layout.into())
     } else if let Some(mount) = mount("xfs") {
-        let asked = xfs::XfsLayout::from_mount(&mount.path, device);
+        let asked = XfsLayout::from_mount(&mount.path, device);
         let mut layout = asked.map_err(|e| format!("{why}; {e}"))?;
         explain(&mut layout.notes, why);
         Ok(layout.into())
@@ -216,9 +217,8 @@ fn current(fs: &Filesystem, layout: Layout) -> Layout {
         return layout;
     };
     let mount = fs.mounts.iter().find(|m| m.fstype == "xfs");
-    let asked = mount.and_then(|mount| {
-        xfs::XfsLayout::from_mount(&mount.path, (fs.dev.major, fs.dev.minor)).ok()
-    });
+    let asked = mount
+        .and_then(|mount| XfsLayout::from_mount(&mount.path, (fs.dev.major, fs.dev.minor)).ok());
     match asked {
         Some(asked) if asked.geometry.identity() != read.geometry.identity() => asked.into(),
         _ => layout,
@@ -244,8 +244,8 @@ fn is_realtime_of(role: &DeviceRole, dev: Dev) -> bool {
 /// on its main device.
 fn other_device(fs: &Filesystem, main: &MainDevice) -> Option<Layout> {
     let mount = fs.mounts.iter().find(|m| m.fstype == "xfs")?;
-    let asked = xfs::XfsLayout::from_mount(&mount.path, (main.dev.major, main.dev.minor)).ok();
-    let read = || xfs::XfsLayout::read(&File::open(device_path(&main.name)).ok()?).ok();
+    let asked = XfsLayout::from_mount(&mount.path, (main.dev.major, main.dev.minor)).ok();
+    let read = || XfsLayout::read(&File::open(device_path(&main.name)).ok()?).ok();
     let geometry = asked.or_else(read)?.geometry;
     let device = match fs.role {
         DeviceRole::Main | DeviceRole::Swap => None,
@@ -266,9 +266,9 @@ fn read_layout(path: &Path) -> anyhow::Result<Layout> {
     let file = File::open(path).map_err(|e| anyhow!("cannot be opened ({e})"))?;
     let kind = identify(&file).map_err(|e| anyhow!("cannot be read ({e})"))?;
     let layout = match kind {
-        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => ext4::Ext4Layout::read(&file)?.into(),
-        Some(FsKind::JournalDevice) => ext4::Ext4Layout::read_journal_device(&file)?.into(),
-        Some(FsKind::Xfs) => xfs::XfsLayout::read(&file)?.into(),
+        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => Ext4Layout::read(&file)?.into(),
+        Some(FsKind::JournalDevice) => Ext4Layout::read_journal_device(&file)?.into(),
+        Some(FsKind::Xfs) => XfsLayout::read(&file)?.into(),
         Some(other) => bail!("{other} is not supported"),
         None => bail!("no known filesystem"),
     };

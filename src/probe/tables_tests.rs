@@ -5,8 +5,9 @@ use super::{
     DEV_VOLUMES, Tables,
 };
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
+use crate::fs::Uuid;
 use crate::fs::ext4::{Ext4Layout, FsKind, Journal};
-use crate::fs::{Uuid, xfs};
+use crate::fs::xfs::{XfsFeatures, XfsGeometry, XfsLayout, XfsLog};
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Filesystem, HostTopology, Member, NvmePath, QueueFacts, Segment};
 
@@ -293,7 +294,7 @@ fn xfs_tables(uuid: u8, ext: bool) -> Tables {
         }],
         ..Filesystem::default()
     };
-    let geometry = xfs::XfsGeometry {
+    let geometry = XfsGeometry {
         version: 5,
         block_size: 4096,
         sector_size: 512,
@@ -301,17 +302,17 @@ fn xfs_tables(uuid: u8, ext: bool) -> Tables {
         blocks: 512,
         ag_blocks: 512,
         ag_count: 1,
-        log: xfs::XfsLog::External { blocks: 64 },
+        log: XfsLog::External { blocks: 64 },
         stripe_unit: 0,
         stripe_width: 0,
         inode_align: 8,
-        features: xfs::XfsFeatures::default(),
+        features: XfsFeatures::default(),
         realtime_blocks: 0,
         uuid: Uuid([uuid; 16]),
     };
     let behind = ext4_of(512);
     let mut a = array(1, "raid0", vec![member(0, 8, 0), member(1, 8, 16)]);
-    let mut layouts = vec![(dev(253, 0), xfs::XfsLayout::from_geometry(geometry).into())];
+    let mut layouts = vec![(dev(253, 0), XfsLayout::from_geometry(geometry).into())];
     a.filesystems = vec![on(0, 0, 4096)];
     if ext {
         a.filesystems.push(on(1, 4096, 4096));

@@ -2,13 +2,14 @@
 
 use serde_json::{Map, Value};
 
-use super::header::{self, Header};
+use super::header::{Header, RecordedArray, RecordedFilesystem, RecordedMember};
 use crate::address::{ArraySector, FsBlock, FsSector, MemberSector};
 use crate::analysis::placement::target::{Target, TargetArray, whole};
 use crate::analysis::placement::{BlockGroups, FsMetadata, Groups};
 use crate::analysis::relocate::Side;
 use crate::fs::ext4::features::incompat;
-use crate::fs::{SectorRange, Uuid, xfs};
+use crate::fs::xfs::{XfsFeatures, XfsGeometry, XfsLayout, XfsLog};
+use crate::fs::{SectorRange, Uuid};
 use crate::machine;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::Origin;
@@ -30,14 +31,14 @@ impl Described {
     /// # Errors
     /// There is no such filesystem, or more than one, or the recording does not describe it.
     pub fn choose(header: &Header, wanted: Option<&str>) -> Result<Self, String> {
-        let fits = |fs: &&header::RecordedFilesystem| {
+        let fits = |fs: &&RecordedFilesystem| {
             let name = wanted.map_or(&*fs.name, |name| name.trim_start_matches("/dev/"));
             let is_mounted = || fs.mounts.iter().any(|m| Some(&*m.path) == wanted);
             let is_known = fs.kind.starts_with("ext") || fs.kind == "xfs";
             is_known && (fs.name == name || fs.array == name || is_mounted())
         };
         let fitting: Vec<_> = header.filesystems.iter().filter(fits).collect();
-        let word = |fs: &header::RecordedFilesystem| format!("{} ({})", fs.name, fs.kind);
+        let word = |fs: &RecordedFilesystem| format!("{} ({})", fs.name, fs.kind);
         let words: Vec<_> = header.filesystems.iter().map(word).collect();
         match fitting.as_slice() {
             [one] => Self::new(header, one),
@@ -61,7 +62,7 @@ impl Described {
         side.map_err(|e| format!("its header has an incomplete layout of {name}: {e}"))
     }
 
-    fn new(header: &Header, fs: &header::RecordedFilesystem) -> Result<Self, String> {
+    fn new(header: &Header, fs: &RecordedFilesystem) -> Result<Self, String> {
         let name = clean(&fs.name);
         let array = header.arrays.iter().find(|a| a.name == fs.array);
         let array = array.ok_or_else(|| format!("its header has no array for {name}"))?;
@@ -102,8 +103,8 @@ impl Described {
 }
 
 /// An array with what its geometry follows from.
-fn machine_array(array: &header::RecordedArray) -> machine::Array {
-    let member = |m: &header::RecordedMember| machine::Member {
+fn machine_array(array: &RecordedArray) -> machine::Array {
+    let member = |m: &RecordedMember| machine::Member {
         name: m.name.clone(),
         slot: m.slot,
         data_offset: MemberSector(m.data_offset),
@@ -132,7 +133,7 @@ fn number<T: TryFrom<u64>>(parameters: &Map<String, Value>, name: &str) -> Resul
 }
 
 /// An XFS, whose parameters are checked like a superblock.
-fn xfs(fs: &header::RecordedFilesystem) -> Result<FsMetadata, String> {
+fn xfs(fs: &RecordedFilesystem) -> Result<FsMetadata, String> {
     let get = |name| number::<u32>(&fs.parameters, name);
     let has = |name| {
         fs.parameters.get(name).and_then(Value::as_bool).ok_or_else(|| {
@@ -140,7 +141,7 @@ fn xfs(fs: &header::RecordedFilesystem) -> Result<FsMetadata, String> {
         })
     };
     let blocks = get("log_blocks")?;
-    let geometry = xfs::XfsGeometry {
+    let geometry = XfsGeometry {
         version: if get("version")? == 4 { 4 } else { 5 },
         block_size: get("block_size")?,
         sector_size: get("sector_size")?,
@@ -149,13 +150,13 @@ fn xfs(fs: &header::RecordedFilesystem) -> Result<FsMetadata, String> {
         ag_blocks: get("ag_blocks")?,
         ag_count: get("ag_count")?,
         log: match number(&fs.parameters, "log_first") {
-            Ok(first) => xfs::XfsLog::Internal { first: FsBlock(first), blocks },
-            Err(_) => xfs::XfsLog::External { blocks },
+            Ok(first) => XfsLog::Internal { first: FsBlock(first), blocks },
+            Err(_) => XfsLog::External { blocks },
         },
         stripe_unit: get("stripe_unit")?,
         stripe_width: get("stripe_width")?,
         inode_align: get("inode_align")?,
-        features: xfs::XfsFeatures {
+        features: XfsFeatures {
             finobt: has("finobt")?,
             rmapbt: has("rmapbt")?,
             reflink: has("reflink")?,
@@ -165,12 +166,12 @@ fn xfs(fs: &header::RecordedFilesystem) -> Result<FsMetadata, String> {
     };
     let checked = geometry.check();
     checked.map_err(|why| format!("the header of the recording is damaged: {why}"))?;
-    Ok(FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(geometry)))
+    Ok(FsMetadata::from_xfs(XfsLayout::from_geometry(geometry)))
 }
 
 /// The ext2, ext3 or ext4 that starts at sector `start` of its array. A truncated layout becomes
 /// that of mke2fs with the same parameters.
-fn ext4(fs: &header::RecordedFilesystem, start: u64) -> Result<FsMetadata, String> {
+fn ext4(fs: &RecordedFilesystem, start: u64) -> Result<FsMetadata, String> {
     let get = |name| number::<u32>(&fs.parameters, name);
     let block_size = get("block_size")?;
     if !(1024..=65536).contains(&block_size) || !block_size.is_power_of_two() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
 use super::alloc::AllocInterval;
-use super::header::{self, Header};
+use super::header::{Header, RecordedFilesystem, RecordedMount};
 use super::output::RecordingOutput;
 use super::writer::{Writer, WriterOptions};
 use crate::analysis::counters::TaskId;
@@ -91,16 +91,13 @@ pub fn header() -> Header {
         machine: "x86_64".to_owned(),
         version: "0.1.0".to_owned(),
         started: "2026-11-20T12:00:00Z".to_owned(),
-        filesystems: vec![header::RecordedFilesystem {
+        filesystems: vec![RecordedFilesystem {
             name: "md127".to_owned(),
             dev: "9:127".to_owned(),
             array: "md127".to_owned(),
             kind: "ext4".to_owned(),
-            mounts: vec![header::RecordedMount {
-                path: "/srv".to_owned(),
-                options: "rw".to_owned(),
-            }],
-            ..header::RecordedFilesystem::default()
+            mounts: vec![RecordedMount { path: "/srv".to_owned(), options: "rw".to_owned() }],
+            ..RecordedFilesystem::default()
         }],
         ..Header::default()
     }

@@ -31,7 +31,7 @@ use crate::recording::alloc::AllocInterval;
 use crate::recording::error::Ending;
 use crate::recording::header::Header;
 use crate::recording::reader::{Reader, WantedColumns};
-use crate::recording::slow;
+use crate::recording::slow::SlowInterval;
 use crate::recording::source::IntervalReader;
 
 /// Maximum number of losses listed one by one.
@@ -380,7 +380,7 @@ impl ReportPass {
                 AllocSummary::add(&mut self.allocator, interval.snapshot);
             }
             Item::Slow { time_us, json } => {
-                let interval = slow::SlowInterval::parse(*time_us, json)?;
+                let interval = SlowInterval::parse(*time_us, json)?;
                 slow_history::add(self.slow.get_or_insert_default(), &interval);
             }
             _ => {}

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::counters::{THROTTLED, TaskId};
 use crate::analysis::verdict::WAITS_IN;
+use crate::machine::Sys;
 use crate::machine::privileges::raised;
-use crate::machine::{Sys, task};
+use crate::machine::task::{self, TaskSleep};
 use crate::printable::sanitize;
 
 /// Time between two looks.
@@ -48,7 +49,7 @@ struct ActiveTask {
 /// The last look at a task.
 struct SleepObservation {
     at: Instant,
-    state: task::TaskSleep,
+    state: TaskSleep,
     /// When a look first had this state.
     since: Instant,
     /// Kernel function in which it sleeps.

@@ -10,7 +10,7 @@ use crate::analysis::profile::sums::{Profile, ProfileStack};
 use crate::machine::modules;
 use crate::machine::symbols::{self, Symbols};
 use crate::probe::cpus::isolated;
-use crate::probe::samples::{self, CpuSample, Samples};
+use crate::probe::samples::{CpuSample, RawStack, Samples};
 
 /// Symbolized stacks in the cache, which is cleared when it is full.
 const CACHED_STACKS: usize = 1 << 14;
@@ -40,7 +40,7 @@ pub struct Symbolizer {
     modules: u64,
     /// Function names by start address, so that each name is stored once.
     functions: HashMap<u64, Arc<str>>,
-    stacks: HashMap<samples::RawStack, Arc<ProfileStack>>,
+    stacks: HashMap<RawStack, Arc<ProfileStack>>,
 }
 
 impl CpuSampler {
@@ -141,14 +141,14 @@ impl Symbolizer {
         }
     }
 
-    fn stack(&mut self, addresses: samples::RawStack) -> Arc<ProfileStack> {
+    fn stack(&mut self, addresses: RawStack) -> Arc<ProfileStack> {
         if let Some(known) = self.stacks.get(&addresses) {
             return Arc::clone(known);
         }
         let stack = Arc::new(match &addresses {
-            samples::RawStack::User => ProfileStack::mark("[user]"),
-            samples::RawStack::Unknown => ProfileStack::mark("[unknown stack]"),
-            samples::RawStack::Kernel(all) => self.resolve(all),
+            RawStack::User => ProfileStack::mark("[user]"),
+            RawStack::Unknown => ProfileStack::mark("[unknown stack]"),
+            RawStack::Kernel(all) => self.resolve(all),
         });
         if self.stacks.len() >= CACHED_STACKS {
             self.stacks.clear();
@@ -185,7 +185,7 @@ mod tests {
 
     use super::{Symbolizer, hidden};
     use crate::machine::symbols::Symbols;
-    use crate::probe::samples;
+    use crate::probe::samples::RawStack;
 
     fn names(text: &str) -> Symbolizer {
         Symbolizer {
@@ -207,23 +207,23 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
         let mut names = names(TEXT);
         let next = 0xffff_ffff_8100_0100;
         let (leaf, unknown) = (0xffff_ffff_c010_0000, 0xffff_ffff_f000_0000);
-        let stack = names.stack(samples::RawStack::Kernel(vec![leaf, next, unknown]));
+        let stack = names.stack(RawStack::Kernel(vec![leaf, next, unknown]));
         let read: Vec<&str> = stack.names().iter().map(|n| &**n).collect();
         assert_eq!(read, ["0xfffffffff0000000", "caller", "ext4_mb_good_group"]);
         assert!(stack.allocator && stack.storage);
         // Interrupted at its first instruction.
-        let stack = names.stack(samples::RawStack::Kernel(vec![next]));
+        let stack = names.stack(RawStack::Kernel(vec![next]));
         assert_eq!(&*stack.names()[0], "next");
     }
 
     #[test]
     fn equal_addresses_share_one_stack() {
         let mut names = names(TEXT);
-        let addresses = samples::RawStack::Kernel(vec![0xffff_ffff_8100_0001]);
+        let addresses = RawStack::Kernel(vec![0xffff_ffff_8100_0001]);
         let (one, two) = (names.stack(addresses.clone()), names.stack(addresses));
         assert!(std::sync::Arc::ptr_eq(&one, &two));
         for i in 0..2 * super::CACHED_STACKS as u64 {
-            names.stack(samples::RawStack::Kernel(vec![i]));
+            names.stack(RawStack::Kernel(vec![i]));
         }
         assert!(names.stacks.len() <= super::CACHED_STACKS);
     }
@@ -231,7 +231,7 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
     #[test]
     fn hidden_symbols_give_one_note() {
         let mut names = names("0000000000000000 T caller\n");
-        let stack = names.stack(samples::RawStack::Kernel(vec![0xffff_ffff_8100_0001]));
+        let stack = names.stack(RawStack::Kernel(vec![0xffff_ffff_8100_0001]));
         assert_eq!(&*stack.names()[0], "0xffffffff81000001");
         insta::assert_snapshot!(hidden((
             "kernel.kptr_restrict is 2",

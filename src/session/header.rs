@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use serde_json::{Map, Value, json};
 
-use crate::fs::{Layout, ext4, xfs};
+use crate::fs::Layout;
+use crate::fs::ext4::Ext4Layout;
+use crate::fs::xfs::{XfsGeometry, XfsLog};
 use crate::machine::topology::Topology;
 use crate::machine::{self, DeviceRole};
 use crate::recording::header::{
@@ -135,10 +137,10 @@ fn parameters(layout: &Layout) -> Map<String, Value> {
     }
 }
 
-fn xfs_parameters(geometry: &xfs::XfsGeometry) -> Value {
+fn xfs_parameters(geometry: &XfsGeometry) -> Value {
     let (log_first, log_blocks) = match geometry.log {
-        xfs::XfsLog::Internal { first, blocks } => (Some(first.0), blocks),
-        xfs::XfsLog::External { blocks } => (None, blocks),
+        XfsLog::Internal { first, blocks } => (Some(first.0), blocks),
+        XfsLog::External { blocks } => (None, blocks),
     };
     json!({
         "version": geometry.version,
@@ -159,7 +161,7 @@ fn xfs_parameters(geometry: &xfs::XfsGeometry) -> Value {
     })
 }
 
-fn ext4_parameters(layout: &ext4::Ext4Layout) -> Value {
+fn ext4_parameters(layout: &Ext4Layout) -> Value {
     let mut all = json!({
         "block_size": layout.block_size,
         "blocks": layout.blocks,

@@ -12,8 +12,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::text::is_hidden;
-use crate::analysis::amplification;
-use crate::analysis::amplification::Amplification;
+use crate::analysis::amplification::{Amplification, OriginAmplification};
 use crate::analysis::counters::TaskCounters;
 use crate::analysis::files::{FileSnapshot, Files};
 use crate::analysis::hist::Hist;
@@ -404,8 +403,8 @@ impl<'a> From<&'a TaskSnapshot> for JsonTask<'a> {
     }
 }
 
-impl From<&amplification::OriginAmplification> for Amplified {
-    fn from(r: &amplification::OriginAmplification) -> Self {
+impl From<&OriginAmplification> for Amplified {
+    fn from(r: &OriginAmplification) -> Self {
         Self {
             origin: r.origin,
             op: r.op,

@@ -2,7 +2,8 @@
 
 use super::allocation_groups::AllocationGroups;
 use crate::fs::ext4::{Ext4Layout, Ext4Superblock};
-use crate::fs::{self, SectorRange, xfs};
+use crate::fs::xfs::XfsLayout;
+use crate::fs::{self, SectorRange};
 
 /// Blocks with fixed locations, and the groups that repeat them.
 #[derive(Clone, Debug)]
@@ -115,7 +116,7 @@ impl FsMetadata {
     }
 
     /// An XFS with the given layout.
-    pub fn from_xfs(layout: xfs::XfsLayout) -> Self {
+    pub fn from_xfs(layout: XfsLayout) -> Self {
         let geometry = &layout.geometry;
         let block_sectors = geometry.block_sectors();
         let inodes = (64 * u64::from(geometry.inode_size) / 512).max(1);

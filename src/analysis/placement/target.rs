@@ -12,8 +12,11 @@ use super::filesystem::FsMetadata;
 use super::geometry::{ArrayOptions, fits};
 use crate::address::{ArraySector, FsSector};
 use crate::analysis::units;
-use crate::fs::ext4::{self, E2Image, FsKind, NOT_IN_E2IMAGE, identify, is_e2image, is_qcow2};
-use crate::fs::{self, Partition, xfs};
+use crate::fs::ext4::{
+    E2Image, Ext4Layout, FsKind, NOT_IN_E2IMAGE, identify, is_e2image, is_qcow2,
+};
+use crate::fs::xfs::{self, XfsLayout};
+use crate::fs::{self, Partition};
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, Dev, DeviceRole, Segment, Sys, resolve};
 use crate::raid::Geometry;
@@ -139,7 +142,7 @@ fn read_text(mut text: impl BufRead) -> Result<(&'static str, FsMetadata), Strin
     let mut all = Vec::new();
     text.take(MAX_TEXT).read_to_end(&mut all).map_err(|e| e.to_string())?;
     let geometry = xfs::printed(&String::from_utf8_lossy(&all), None)?;
-    let mut fs = FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(geometry));
+    let mut fs = FsMetadata::from_xfs(XfsLayout::from_geometry(geometry));
     fs.notes.push(
         "xfs_info does not print the place of the log: it is taken to be in the middle group, as \
          after mkfs.xfs"
@@ -167,7 +170,7 @@ fn read_file(path: &Path) -> Result<FsMetadata> {
         );
     }
     match identify(&file) {
-        Ok(Some(FsKind::Xfs)) => return Ok(FsMetadata::from_xfs(xfs::XfsLayout::read(&file)?)),
+        Ok(Some(FsKind::Xfs)) => return Ok(FsMetadata::from_xfs(XfsLayout::read(&file)?)),
         Ok(Some(FsKind::Partitioned)) => {
             let found = fs::partitions(&file).ok().flatten().unwrap_or_default();
             bail!("{}", partitioned(&found));
@@ -175,9 +178,9 @@ fn read_file(path: &Path) -> Result<FsMetadata> {
         _ => {}
     }
     if !is_e2image(&file) {
-        return Ok(FsMetadata::new(ext4::Ext4Layout::read(&file)?));
+        return Ok(FsMetadata::new(Ext4Layout::read(&file)?));
     }
-    let mut fs = FsMetadata::new(ext4::Ext4Layout::read(&E2Image::open(&file)?)?);
+    let mut fs = FsMetadata::new(Ext4Layout::read(&E2Image::open(&file)?)?);
     // An e2image lacks the extent blocks of inodes.
     let before = fs.notes.len();
     fs.notes.retain(|note| !note.contains(NOT_IN_E2IMAGE));

@@ -7,8 +7,8 @@ use super::{Lane, MemberLoad, RequestPiece, Side};
 use crate::address::{ArraySector, FsSector};
 use crate::analysis::placement::{BlockGroups, FsMetadata, Groups};
 use crate::fs::SectorRange;
-use crate::fs::xfs;
-use crate::machine::mkfs_xfs;
+use crate::fs::xfs::{XfsGeometry, XfsLayout};
+use crate::machine::mkfs_xfs::{MkfsDevice, XfsOptions};
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::{Op, Origin};
 use crate::raid::{Geometry, Level, Params};
@@ -36,11 +36,11 @@ fn side(fs: &FsMetadata) -> Side {
 
 /// An XFS of 64 GiB. mkfs.xfs is asked once for each of the few options.
 fn xfs(options: &str) -> FsMetadata {
-    static MADE: Mutex<BTreeMap<String, xfs::XfsGeometry>> = Mutex::new(BTreeMap::new());
-    let device = mkfs_xfs::MkfsDevice { bytes: BYTES, chunk: 512 << 10, disks: 7, sector: 512 };
-    let plan = || mkfs_xfs::XfsOptions::parse(options).unwrap().plan(device).unwrap();
+    static MADE: Mutex<BTreeMap<String, XfsGeometry>> = Mutex::new(BTreeMap::new());
+    let device = MkfsDevice { bytes: BYTES, chunk: 512 << 10, disks: 7, sector: 512 };
+    let plan = || XfsOptions::parse(options).unwrap().plan(device).unwrap();
     let geometry = MADE.lock().unwrap().entry(options.to_owned()).or_insert_with(plan).clone();
-    FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(geometry))
+    FsMetadata::from_xfs(XfsLayout::from_geometry(geometry))
 }
 
 /// ext4 with options that differ in every way the translation depends on, of several sizes.

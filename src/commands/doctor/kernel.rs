@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::rules::plural;
 use crate::machine::topology::Topology;
 use crate::machine::{Sys, crowded, task};
-use crate::probe::{self, Need, Plan, Probe, plan, tables::Tables};
+use crate::probe::{KernelFacts, Need, Plan, Probe, plan, tables::Tables};
 
 /// Modules whose types raidtrace uses.
 const MODULES: [&str; 5] = ["raid456", "raid1", "raid10", "dm_crypt", "ext4"];
@@ -31,7 +31,7 @@ pub struct Properties {
     pub lockdown: Option<String>,
     pub kptr_restrict: Option<u32>,
     /// Tracepoints, types, addresses.
-    pub facts: probe::KernelFacts,
+    pub facts: KernelFacts,
     /// Loaded modules of [`MODULES`], and whether their types are available.
     pub modules: Vec<(&'static str, bool)>,
     /// Names of the programs that were loaded, or the error; `None` if it was not tried.
@@ -79,7 +79,7 @@ pub fn probe(sys: &Sys, topology: Option<&Topology>, load: bool) -> (Properties,
         capabilities: task::own_mask(sys, "CapEff"),
         lockdown: sys.selected("/sys/kernel/security/lockdown"),
         kptr_restrict: sys.number("/proc/sys/kernel/kptr_restrict"),
-        facts: probe::KernelFacts::gather(),
+        facts: KernelFacts::gather(),
         modules,
         loaded: None,
     };
@@ -100,7 +100,7 @@ pub fn probe(sys: &Sys, topology: Option<&Topology>, load: bool) -> (Properties,
 }
 
 fn load_programs(
-    facts: &probe::KernelFacts,
+    facts: &KernelFacts,
     tables: Tables,
     notes: &mut Vec<String>,
 ) -> Result<Vec<&'static str>, String> {

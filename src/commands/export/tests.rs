@@ -15,7 +15,7 @@ use crate::analysis::item::{Item, Request, RequestFlags, Submission};
 use crate::analysis::slow::fixture as slow;
 use crate::origin::{Op, Origin};
 use crate::recording::fixture::{self, START};
-use crate::recording::header;
+use crate::recording::header::RecordedArray;
 use crate::recording::reader::{Reader, WantedColumns};
 use crate::recording::slow::SlowInterval;
 use crate::ui::text::is_hidden;
@@ -108,10 +108,7 @@ fn fio_has_one_array() {
     let none = fixture::header();
     assert!(fio::choose(&none, None).is_err());
     assert_eq!(fio::choose(&none, Some("md127")).unwrap(), "md127");
-    let array = |name: &str| header::RecordedArray {
-        name: name.to_owned(),
-        ..header::RecordedArray::default()
-    };
+    let array = |name: &str| RecordedArray { name: name.to_owned(), ..RecordedArray::default() };
     let mut header = none;
     header.arrays = vec![array("md127")];
     assert_eq!(fio::choose(&header, None).unwrap(), "md127");

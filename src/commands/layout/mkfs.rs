@@ -1,15 +1,15 @@
 //! Options of either mkfs.
 
 use crate::analysis::placement::FsMetadata;
-use crate::fs::xfs;
-use crate::machine::mkfs_xfs::{self, MkfsDevice};
+use crate::fs::xfs::XfsLayout;
+use crate::machine::mkfs_xfs::{MkfsDevice, XfsOptions};
 use crate::mke2fs::{self, Conf};
 
 /// Options of the mkfs of a kind of filesystem.
 #[derive(Clone, Debug, PartialEq)]
 pub enum MkfsOptions {
     Ext4(mke2fs::Options),
-    Xfs(mkfs_xfs::XfsOptions),
+    Xfs(XfsOptions),
 }
 
 impl MkfsOptions {
@@ -43,7 +43,7 @@ impl MkfsOptions {
                 FsMetadata::new(mke2fs::plan(device.bytes, device.chunk, options, conf)?)
             }
             Self::Xfs(options) => {
-                FsMetadata::from_xfs(xfs::XfsLayout::from_geometry(options.plan(device)?))
+                FsMetadata::from_xfs(XfsLayout::from_geometry(options.plan(device)?))
             }
         })
     }

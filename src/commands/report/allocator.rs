@@ -10,11 +10,11 @@ use crate::analysis::alloc::figures::{
 };
 use crate::analysis::alloc::{Cpu, FsAlloc, Reason};
 use crate::analysis::{time, units};
-use crate::recording::gather;
+use crate::recording::gather::AllocSummary;
 use crate::ui::rows::seconds;
 
 /// Writes a section for each filesystem, and a line about the CPUs.
-pub fn write(out: &mut Vec<u8>, allocator: &gather::AllocSummary) -> io::Result<()> {
+pub fn write(out: &mut Vec<u8>, allocator: &AllocSummary) -> io::Result<()> {
     let s = &allocator.whole;
     for fs in &s.filesystems {
         let mount = fs.mount.as_ref().map(|m| format!(" on {m}"));
@@ -91,7 +91,7 @@ struct ReportBusiest<'a> {
 }
 
 impl<'a> ReportAllocator<'a> {
-    pub fn new(allocator: &'a gather::AllocSummary) -> Self {
+    pub fn new(allocator: &'a AllocSummary) -> Self {
         let s = &allocator.whole;
         let filesystem = |fs: &'a FsAlloc| {
             let c = &fs.counts;

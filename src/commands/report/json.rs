@@ -7,10 +7,11 @@ use serde::Serialize;
 
 use super::allocator::ReportAllocator;
 use super::slow;
-use crate::analysis::{time, timeline};
+use crate::analysis::time;
+use crate::analysis::timeline::TimelineInterval;
 use crate::origin::{Op, Origin};
 use crate::recording::gather::{Report, Sizes};
-use crate::recording::slow as recorded;
+use crate::recording::slow::SlowInterval;
 use crate::ui::json::{JsonArray, JsonOverhead, Losses, round, write_line};
 
 #[derive(Serialize)]
@@ -39,7 +40,7 @@ struct ReportJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     allocator: Option<ReportAllocator<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    slow: Option<recorded::SlowInterval>,
+    slow: Option<SlowInterval>,
     lost: Losses,
     loss_messages: Vec<ReportLoss<'a>>,
     overhead: JsonOverhead,
@@ -180,7 +181,7 @@ fn local(report: &Report) -> Local {
 
 fn timeline(report: &Report) -> Vec<ReportInterval<'_>> {
     let names = &report.timeline.names;
-    let arrays = |at: usize, interval: &timeline::TimelineInterval| -> Vec<IntervalArray<'_>> {
+    let arrays = |at: usize, interval: &TimelineInterval| -> Vec<IntervalArray<'_>> {
         let mut arrays: Vec<IntervalArray<'_>> = Vec::new();
         for (number, (array, name)) in names.iter().enumerate() {
             let Some(work) = interval.members.get(number) else {

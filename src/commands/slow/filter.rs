@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::args::SlowArgs as Args;
+use super::args::SlowArgs;
 use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 
@@ -16,7 +16,7 @@ pub struct SlowFilter {
 }
 
 impl SlowFilter {
-    pub fn new(args: &Args) -> Self {
+    pub fn new(args: &SlowArgs) -> Self {
         Self { task: args.task.clone(), path: args.path.clone(), threshold: args.threshold }
     }
 

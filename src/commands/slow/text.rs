@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::args::SlowArgs as Args;
+use super::args::SlowArgs;
 use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::sentence::{part_words, sentence, subject, time};
 use crate::analysis::slow::snapshot::SlowSnapshot;
@@ -29,7 +29,7 @@ pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<
 }
 
 /// Writes an interval, as JSON with `--json`, and flushes it.
-pub fn write_as(args: &Args, out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
+pub fn write_as(args: &SlowArgs, out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     match args.json {
         true => write_line(out, &SlowInterval::new(snapshot)),
         false => write(out, snapshot).and_then(|()| out.flush()),

@@ -1,7 +1,7 @@
 //! The rows of the amplification view.
 
 use super::{BarPart, RowFilter, seconds};
-use crate::analysis::amplification;
+use crate::analysis::amplification::OriginAmplification;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::Origin;
 use crate::ui::text::glue;
@@ -11,7 +11,7 @@ use crate::ui::text::glue;
 #[derive(Debug)]
 pub struct AmplificationRow {
     /// Bytes by kind.
-    pub sums: amplification::OriginAmplification,
+    pub sums: OriginAmplification,
     /// Time that [`AmplificationRow::sums`] covers, in seconds.
     pub secs: f64,
 }
@@ -41,7 +41,7 @@ impl AmplificationRow {
 
 /// `1.00 data + 1.00 parity + 2.00 pre-read`: member bytes per submitted byte; `None` without
 /// submitted bytes.
-pub fn price(row: &amplification::OriginAmplification) -> Option<String> {
+pub fn price(row: &OriginAmplification) -> Option<String> {
     let parts = [
         ("data", row.data),
         ("parity", row.parity),
@@ -61,7 +61,7 @@ pub fn amplification(array: &ArraySnapshot, filter: RowFilter) -> Vec<Amplificat
         return Vec::new();
     };
     let secs = seconds(amplification.over);
-    let row = |r: &amplification::OriginAmplification| AmplificationRow { sums: *r, secs };
+    let row = |r: &OriginAmplification| AmplificationRow { sums: *r, secs };
     let kept = |row: &AmplificationRow| {
         let (origin, op) = (row.sums.origin, row.sums.op);
         filter.keeps(origin, op) || row.parts().iter().any(|p| filter.keeps(p.0, op))

@@ -8,7 +8,7 @@ use crate::analysis::placement::target::whole;
 use crate::analysis::placement::{FsMetadata, TargetArray};
 use crate::analysis::snapshot::UnevenGroups;
 use crate::fs::Uuid;
-use crate::fs::xfs::{self, XfsFeatures, XfsLayout, XfsLog};
+use crate::fs::xfs::{XfsFeatures, XfsGeometry, XfsLayout, XfsLog};
 use crate::raid::{Geometry, Level, Params};
 
 /// Data offset of mdadm's arrays, sectors.
@@ -101,8 +101,8 @@ fn seven_disks_of_8_tb() {
 }
 
 /// An XFS of `total` sectors, as mkfs.xfs 6.1 makes it.
-fn xfs(total: u64, agsize: u64) -> xfs::XfsGeometry {
-    xfs::XfsGeometry {
+fn xfs(total: u64, agsize: u64) -> XfsGeometry {
+    XfsGeometry {
         version: 5,
         block_size: 4096,
         sector_size: 512,

@@ -11,9 +11,9 @@ use super::plan::LoadPlan;
 use crate::analysis::fold::{ArrayNow, MemberNow};
 use crate::analysis::item::{Item, Request, RequestFlags, RequestPart, State};
 use crate::analysis::placement::geometry::ArrayOptions;
-use crate::analysis::relocate::MemberLoad as Load;
+use crate::analysis::relocate::MemberLoad;
 use crate::analysis::snapshot::ArrayInfo;
-use crate::commands::layout::mkfs::MkfsOptions as Mkfs;
+use crate::commands::layout::mkfs::MkfsOptions;
 use crate::commands::layout::table::write_lines;
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::{Op, Origin};
@@ -24,7 +24,7 @@ use crate::recording::header::{
     Header, RecordedArray, RecordedFilesystem, RecordedMember, RecordedMount,
 };
 use crate::recording::reader::{Reader, WantedColumns};
-use crate::recording::writer::{self, Writer};
+use crate::recording::writer::{Writer, WriterOptions};
 
 /// Sectors of each of eight members: 64 GiB in total.
 const MEMBER: u64 = 8 << 21;
@@ -159,7 +159,7 @@ fn items() -> Vec<Item> {
 
 fn reader(header: &Header, items: &[Item], ends: bool) -> Reader {
     let out = Shared::default();
-    let mut writer = Writer::create(out.clone(), header, writer::WriterOptions::default()).unwrap();
+    let mut writer = Writer::create(out.clone(), header, WriterOptions::default()).unwrap();
     items.iter().for_each(|item| writer.push(item).unwrap());
     writer.finish().unwrap();
     let mut bytes = out.bytes();
@@ -175,7 +175,7 @@ fn source() -> Described {
 }
 
 fn plan_of(source: &Described, array: &ArrayOptions, options: Options) -> LoadPlan {
-    LoadPlan::new(source, array, &Mkfs::Ext4(options), &Conf::compiled_in()).unwrap()
+    LoadPlan::new(source, array, &MkfsOptions::Ext4(options), &Conf::compiled_in()).unwrap()
 }
 
 /// What `layout --load` finds: text and JSON.
@@ -358,14 +358,19 @@ fn gaps_and_missing_requests_are_reported() {
 }
 
 /// The recorded members, and the planned ones.
-fn laid(source: &Described, header: &Header, items: &[Item], plan: &LoadPlan) -> [Vec<Load>; 2] {
+fn laid(
+    source: &Described,
+    header: &Header,
+    items: &[Item],
+    plan: &LoadPlan,
+) -> [Vec<MemberLoad>; 2] {
     let today = source.side().unwrap();
     let (pass, _) = LoadPass::read(reader(header, items, true), source, &today, plan).unwrap();
     [pass.recorded.clone(), pass.lane.members.clone()]
 }
 
-fn bytes(members: &[Load]) -> Vec<u64> {
-    members.iter().map(Load::bytes).collect()
+fn bytes(members: &[MemberLoad]) -> Vec<u64> {
+    members.iter().map(MemberLoad::bytes).collect()
 }
 
 #[test]
@@ -435,7 +440,7 @@ fn the_same_array_has_the_same_load() {
 fn wrong_plans_are_refused() {
     let source = source();
     let error = |array: ArrayOptions, options: Options| {
-        LoadPlan::new(&source, &array, &Mkfs::Ext4(options), &Conf::compiled_in())
+        LoadPlan::new(&source, &array, &MkfsOptions::Ext4(options), &Conf::compiled_in())
             .err()
             .expect("an error")
     };
@@ -465,7 +470,7 @@ fn xfs_header() -> Header {
 }
 
 fn xfs_plan(source: &Described, options: &str) -> Result<LoadPlan, String> {
-    let options = Mkfs::Xfs(crate::machine::mkfs_xfs::XfsOptions::parse(options)?);
+    let options = MkfsOptions::Xfs(crate::machine::mkfs_xfs::XfsOptions::parse(options)?);
     LoadPlan::new(source, &ArrayOptions::default(), &options, &Conf::compiled_in())
 }
 

@@ -9,13 +9,13 @@ use anyhow::{Result, anyhow};
 use super::compared::{Compared, ComparedRecording};
 use super::{html, json, notes, text};
 use crate::analysis::compare::differences::{Comparison, ComparisonInput};
-use crate::commands::report::args::ReportArgs as Args;
+use crate::commands::report::args::ReportArgs;
 use crate::commands::report::lines::write_page;
 use crate::recording::gather::{Period, gather_series};
 use crate::ui::lines::success_if_closed;
 
 /// Compares the file with `before`, and prints the result or writes it as a page.
-pub fn run(args: &Args, before: &Path) -> Result<()> {
+pub fn run(args: &ReportArgs, before: &Path) -> Result<()> {
     if let Some(path) = &args.html {
         return write_page(args, path, || Ok(html::draw(&read(args, before)?)));
     }
@@ -26,7 +26,7 @@ pub fn run(args: &Args, before: &Path) -> Result<()> {
     success_if_closed(written, || "writing the comparison".to_owned())
 }
 
-pub(super) fn read<'a>(args: &'a Args, before: &'a Path) -> Result<Compared<'a>> {
+pub(super) fn read<'a>(args: &'a ReportArgs, before: &'a Path) -> Result<Compared<'a>> {
     let (from, to) = (args.against_from.as_deref(), args.against_to.as_deref());
     let was = Period { from, to, options: ("--against-from", "--against-to") };
     let (from, to) = (args.from.as_deref(), args.to.as_deref());

@@ -10,7 +10,7 @@ use crate::analysis::compare::comparison::ComparisonVerdict;
 use crate::analysis::compare::series::{Quantity, SumSubject};
 use crate::analysis::item::{Item, Request, State};
 use crate::cli::{Cli, Command};
-use crate::commands::report::args::ReportArgs as Args;
+use crate::commands::report::args::ReportArgs;
 use crate::origin::{Op, Origin};
 use crate::recording::fixture;
 use crate::recording::fixture::{Numbers, START};
@@ -102,7 +102,7 @@ impl Files {
     }
 }
 
-fn parse(arguments: &[&str]) -> Args {
+fn parse(arguments: &[&str]) -> ReportArgs {
     use clap::Parser as _;
     match Cli::try_parse_from(arguments).unwrap().command {
         Command::Report(args) => args,

@@ -3,7 +3,7 @@
 use super::times;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::snapshot::ArraySnapshot;
-use crate::analysis::timeline::{self, TimelineInterval};
+use crate::analysis::timeline::{MemberWork, TimelineInterval};
 use crate::commands::report::lines::shares;
 use crate::origin::{Op, Origin};
 use crate::recording::gather::PageDetail;
@@ -32,7 +32,7 @@ pub(super) struct MemberSeries<'a> {
     /// Position in the array.
     pub index: usize,
     /// Work, in the intervals in which the member is known.
-    pub work: Vec<Option<&'a timeline::MemberWork>>,
+    pub work: Vec<Option<&'a MemberWork>>,
     /// Share of the time with a request in flight, 0.0..=1.0.
     pub busy: Vec<f64>,
     pub latencies: Vec<Option<&'a Hist>>,
