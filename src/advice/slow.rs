@@ -204,9 +204,9 @@ pub fn xfs_buffered_writes() -> Advice {
 /// The stripe cache is full. `entries`: md/stripe_cache_size now. `None` if it is unknown, or has
 /// the largest size (raid5_set_cache_size()).
 pub fn stripe_cache(array: &str, entries: Option<&str>) -> Option<Advice> {
-    const LARGEST: u64 = 32768;
+    const MAX_STRIPE_CACHE: u64 = 32768;
     let now: u64 = entries?.parse().ok()?;
-    let larger = now.saturating_mul(2).clamp(4096, LARGEST);
+    let larger = now.saturating_mul(2).clamp(4096, MAX_STRIPE_CACHE);
     let (now_text, larger_text) = (now.to_string(), larger.to_string());
     let values = [("array", array), ("now", &*now_text), ("larger", &*larger_text)];
     (larger > now).then(|| advice("stripe_cache", &values))

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::disks::{DiskSum, Disks, SLACK_US};
+pub use self::disks::{DiskSum, Disks, MAX_DISORDER_US};
 pub use self::interval::IntervalCounters;
 use self::interval::{CELLS, Directory};
 use super::counters::{CellKey, DirtyKey, FileKey, TaskKey};

@@ -18,7 +18,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 /// Minutes whose points are kept.
 const MAX_MINUTES: usize = 180;
 /// Minutes between two judgements.
-const EVERY: u32 = 10;
+const JUDGEMENT_MINUTES: u32 = 10;
 /// Minutes that are judged, and the minimum of them with a point that can be compared.
 const JUDGED: (usize, usize) = (120, 60);
 /// Minimum number of peers' points.
@@ -26,7 +26,7 @@ const MIN_PEERS: f64 = 60.0;
 /// Minimum number of requests in a minute for a point.
 const MIN_REQUESTS: f64 = 30.0;
 /// Standard deviations below which 99.9 % of a normal distribution lie.
-const BOUND: f64 = 3.09;
+const MAX_DEVIATIONS: f64 = 3.09;
 /// Minimum standard deviation of the logarithm: disks of one model differ by that.
 const MIN_DEVIATION: f64 = 0.1;
 /// Minimum multiple of the predicted time.
@@ -148,7 +148,7 @@ impl MemberPoints {
         if each.len() < JUDGED.1 {
             return None;
         }
-        let above = each.iter().filter(|(excess, _)| *excess > BOUND * deviation).count();
+        let above = each.iter().filter(|(excess, _)| *excess > MAX_DEVIATIONS * deviation).count();
         each.sort_by(|a, b| a.0.total_cmp(&b.0));
         let (excess, us) = each[each.len() / 2];
         (2 * above >= each.len() && excess.exp() >= MIN_RATIO).then_some((excess.exp(), us))
@@ -173,7 +173,7 @@ impl Peers {
             let members = self.arrays.values_mut().flat_map(BTreeMap::values_mut);
             members.for_each(|member| member.end_minute(seconds));
             self.minutes += 1;
-            if self.minutes >= EVERY {
+            if self.minutes >= JUDGEMENT_MINUTES {
                 let arrays = self.arrays.iter();
                 let slow = |(name, of): (&String, &_)| Some((name.clone(), slowest(of)?));
                 (self.minutes, self.found) = (0, arrays.filter_map(slow).collect());

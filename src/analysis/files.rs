@@ -8,9 +8,9 @@ pub use super::file_id::FileId;
 use crate::origin::Op;
 
 /// Maximum number of files listed per array, largest first.
-pub const FILES: usize = 256;
+pub const MAX_FILES: usize = 256;
 /// Maximum number of files listed per task, largest first.
-pub const TASK_FILES: usize = 16;
+pub const MAX_TASK_FILES: usize = 16;
 
 /// Location of a file, as far as it is known. Names are untrusted and may contain any bytes except
 /// NUL.
@@ -95,7 +95,7 @@ pub struct FileIo {
 /// File data by file. The total equals the file data that tasks submitted to the array, apart from
 /// bios in flight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files<const MOST: usize = FILES> {
+pub struct Files<const MOST: usize = MAX_FILES> {
     /// The largest files, at most `MOST`, largest first.
     pub busiest: Vec<FileSnapshot>,
     /// Sum over all other files.
@@ -173,7 +173,7 @@ impl<const MOST: usize> Files<MOST> {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, FileId, FileKey, Files, TaskCounters};
+    use super::{FileId, FileKey, Files, MAX_FILES, TaskCounters};
     use crate::origin::Op;
     use std::collections::HashMap;
 
@@ -211,16 +211,16 @@ mod tests {
     #[test]
     fn the_largest_files_are_kept_and_all_are_counted() {
         let many = |from: u64| -> HashMap<_, _> {
-            let files = from..from + FILES as u64 + 10;
+            let files = from..from + MAX_FILES as u64 + 10;
             files.map(|i| (key(i, Op::Write), sum(i))).collect()
         };
         let all: u64 = many(1).values().map(|s| s.bios).sum();
         let mut files = Files::new(&many(1), 0);
-        assert_eq!(files.busiest.len(), FILES);
+        assert_eq!(files.busiest.len(), MAX_FILES);
         assert_eq!(files.rest.bios, (1..=10).sum::<u64>());
         let older = files.clone();
         files.merge(older);
-        assert_eq!(files.busiest.len(), FILES);
+        assert_eq!(files.busiest.len(), MAX_FILES);
         let kept: u64 = files.busiest.iter().map(|f| f.io[0].bios).sum();
         assert_eq!(kept + files.rest.bios, 2 * all);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::counters::CostCounters;
-use super::files::{Files, TASK_FILES};
+use super::files::{Files, MAX_TASK_FILES};
 use super::hist::Hist;
 use super::lost::Lost;
 pub use super::overhead::Overhead;
@@ -186,7 +186,7 @@ pub struct TaskSnapshot {
     pub dirtied: Vec<TaskIo>,
     /// File data that the task dirtied, by file. Adds up to the file data in `dirtied`, except for
     /// data that was lost or was read one interval later.
-    pub dirtied_files: Files<TASK_FILES>,
+    pub dirtied_files: Files<MAX_TASK_FILES>,
 }
 
 /// Suffix of the role of a task, or of a cgroup in place of a task, whose bios blk-throttle

@@ -1,7 +1,7 @@
 //! Work of each member over the course of a recording, in intervals that suit its length.
 //!
 //! Intervals end at states, which are about a second apart. While the recording is read, at most
-//! [`PIECES`] pieces are kept; the length of a piece doubles when there are more. At the end,
+//! [`MAX_PIECES`] pieces are kept; the length of a piece doubles when there are more. At the end,
 //! pieces are joined into intervals of a round length.
 
 use std::collections::BTreeMap;
@@ -15,11 +15,11 @@ use crate::analysis::nested::is_part;
 use crate::origin::{Op, Origin};
 
 /// Maximum number of intervals: the width of a line of text.
-pub const INTERVALS: usize = 48;
+pub const MAX_INTERVALS: usize = 48;
 /// Maximum number of intervals of a page.
-pub const FINE_INTERVALS: usize = 60;
+pub const MAX_FINE_INTERVALS: usize = 60;
 /// Maximum number of pieces kept while reading.
-const PIECES: usize = 512;
+const MAX_PIECES: usize = 512;
 /// Round interval lengths, in seconds. Longer intervals are whole multiples of the last one.
 const LENGTHS: [i64; 16] =
     [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600, 86_400];
@@ -208,7 +208,7 @@ impl TimelineGatherer {
             return;
         }
         self.end(events, time_us);
-        if self.done.len() < PIECES {
+        if self.done.len() < MAX_PIECES {
             return;
         }
         self.states.0 = self.states.0.saturating_mul(2);
@@ -253,7 +253,7 @@ impl TimelineGatherer {
 
     /// Returns the intervals. Call it after `Disks::end`.
     pub fn timeline(&self, events: &Events) -> Timeline {
-        let (length_s, joined) = self.joined(INTERVALS);
+        let (length_s, joined) = self.joined(MAX_INTERVALS);
         self.intervals(events, length_s, joined)
     }
 
@@ -263,7 +263,7 @@ impl TimelineGatherer {
         let Some(detail) = &self.detail else {
             return Fine::default();
         };
-        let (length_s, joined) = self.joined(FINE_INTERVALS);
+        let (length_s, joined) = self.joined(MAX_FINE_INTERVALS);
         let arrays = events.arrays().len();
         let counts = || joined.iter().map(|piece| &piece.counts);
         let by_address =
@@ -377,7 +377,7 @@ pub fn length_s(whole_us: i64, most: usize) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{INTERVALS, Timeline, TimelineGatherer, length_s};
+    use super::{MAX_INTERVALS, Timeline, TimelineGatherer, length_s};
     use crate::analysis::events::{Events, IntervalCounters};
     use crate::analysis::item::Item;
     use crate::recording::fixture;
@@ -403,11 +403,11 @@ mod tests {
     #[test]
     fn lengths_are_round_and_intervals_are_limited() {
         for (seconds, length) in [(0, 1), (39, 1), (48, 1), (49, 2), (600, 15), (43_200, 900)] {
-            assert_eq!(length_s(seconds * 1_000_000, INTERVALS), length, "{seconds}");
+            assert_eq!(length_s(seconds * 1_000_000, MAX_INTERVALS), length, "{seconds}");
         }
         for seconds in [10_000_000i64, 1 << 40] {
-            let length = length_s(seconds * 1_000_000, INTERVALS);
-            assert!(seconds / length <= INTERVALS as i64);
+            let length = length_s(seconds * 1_000_000, MAX_INTERVALS);
+            assert!(seconds / length <= MAX_INTERVALS as i64);
         }
     }
 
@@ -417,7 +417,7 @@ mod tests {
             let items = fixture::items(6000, seconds);
             let timeline = timeline(&items, seconds);
             let intervals = &timeline.intervals;
-            assert!((2..=INTERVALS + 1).contains(&intervals.len()), "{}", intervals.len());
+            assert!((2..=MAX_INTERVALS + 1).contains(&intervals.len()), "{}", intervals.len());
             assert_eq!(intervals[0].from_us, START);
             assert_eq!(intervals.last().unwrap().to_us, START + seconds * 1_000_000);
             assert!(intervals.windows(2).all(|w| w[0].to_us == w[1].from_us));

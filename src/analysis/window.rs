@@ -226,7 +226,7 @@ fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, la
 
 /// Maximum number of tasks kept, largest first: hosts with many short-lived tasks would have too
 /// many over a long run.
-const TASKS: usize = 4096;
+const MAX_TASKS: usize = 4096;
 
 fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
     // A pid can be reused within seconds; another comm means another task. Pid 0 stands for a
@@ -242,7 +242,7 @@ fn merge_tasks(now: &mut Vec<TaskSnapshot>, was: Vec<TaskSnapshot>) {
         task.dirtied_files.merge(old.dirtied_files);
     });
     now.sort_by_key(|t| std::cmp::Reverse(t.size().0));
-    now.truncate(TASKS);
+    now.truncate(MAX_TASKS);
 }
 
 fn add_io(now: &mut Vec<TaskIo>, was: Vec<TaskIo>) {

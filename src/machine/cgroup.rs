@@ -15,9 +15,9 @@ use super::sys::Sys;
 
 /// Maximum number of directories read in one walk. A busy Kubernetes node has some thousand
 /// cgroups.
-const DIRECTORIES: usize = 20_000;
+const MAX_DIRECTORIES: usize = 20_000;
 /// Shortest time between two walks.
-const AGAIN: Duration = Duration::from_secs(10);
+const MIN_PAUSE: Duration = Duration::from_secs(10);
 
 /// Cache of cgroup paths.
 #[derive(Debug, Default)]
@@ -72,7 +72,7 @@ impl Cgroups {
 
 impl Tree {
     fn path(&mut self, id: u64) -> Option<&str> {
-        let due = self.walked.is_none_or(|t| t.elapsed() >= AGAIN);
+        let due = self.walked.is_none_or(|t| t.elapsed() >= MIN_PAUSE);
         if !self.paths.contains_key(&id) && due {
             self.walk();
         }
@@ -85,13 +85,13 @@ impl Tree {
             return;
         };
         // Keep removed cgroups for a while: their last counters may still arrive.
-        if self.paths.len() > 2 * DIRECTORIES {
+        if self.paths.len() > 2 * MAX_DIRECTORIES {
             self.paths.clear();
         }
         if let Ok(meta) = fs::metadata(&top) {
             self.paths.insert(meta.ino(), "/".into());
         }
-        let mut left = DIRECTORIES;
+        let mut left = MAX_DIRECTORIES;
         let mut level = vec![top.clone()];
         // Breadth first: the limit drops the deepest directories.
         while !level.is_empty() {

@@ -76,7 +76,7 @@ pub fn differences(then: &HostTopology, now: &HostTopology) -> Vec<String> {
 }
 
 /// Above this number, changes of one kind are counted instead of listed.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 fn array_changes(was: &Array, now: &Array, host: &HostTopology) -> Vec<String> {
     let mut changes = Vec::new();
@@ -149,7 +149,7 @@ fn member_changes(was: &Array, now: &Array, report_layouts: bool, changes: &mut 
     {
         match names.len() {
             0 => {}
-            1..=NAMED => changes.push(format!("{} {what}", names.join(" and "))),
+            1..=MAX_NAMED => changes.push(format!("{} {what}", names.join(" and "))),
             n => changes.push(format!("{n} members {what}")),
         }
     }
@@ -201,7 +201,7 @@ fn filesystem_changes(
     }
     let gone = was.iter().filter(|fs| find(&now, fs.dev).is_none());
     changes.extend(gone.map(|fs| format!("{} was removed", fs.name)));
-    if changes.len() > 2 * NAMED {
+    if changes.len() > 2 * MAX_NAMED {
         changes = vec![format!("{} changes of devices and mounts on it", changes.len())];
     }
     all_changes.extend(changes);

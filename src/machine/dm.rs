@@ -102,7 +102,7 @@ const DM_NOFLUSH_FLAG: u32 = 1 << 11;
 const DM_SECURE_DATA_FLAG: u32 = 1 << 15;
 
 /// Maximum size in bytes of the ioctl's buffer (some 250,000 linear targets).
-const LARGEST: usize = 16 << 20;
+const MAX_BUFFER_BYTES: usize = 16 << 20;
 
 impl DmTables for Ioctl {
     fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>> {
@@ -111,7 +111,7 @@ impl DmTables for Ioctl {
         // drivers/md/dm-ioctl.c).
         let control = raised(|| File::open("/dev/mapper/control"))?;
         let mut size = 64 << 10;
-        while size <= LARGEST {
+        while size <= MAX_BUFFER_BYTES {
             // u64 for the alignment of struct dm_ioctl.
             let mut words = vec![0u64; size / 8];
             let buffer = bytemuck::cast_slice_mut(&mut words);

@@ -12,11 +12,11 @@ mod switch;
 pub use switch::{MbStatsSwitch, left_on, restore};
 
 /// Maximum number of orders of a buddy bitmap: a group has at most 2^19 blocks (of 64 KiB).
-pub const ORDERS: usize = 20;
+pub const MAX_ORDERS: usize = 20;
 /// Maximum length of a line of mb_groups in bytes. Lines have about 130.
-const LINE: u64 = 4096;
+const MAX_LINE: u64 = 4096;
 /// Maximum number of groups that are read: 2^22 groups are 512 TiB with blocks of 4 KiB.
-const GROUPS: usize = 1 << 22;
+const MAX_GROUPS: usize = 1 << 22;
 
 /// mb_stats: counters since the mount, or since they were enabled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl MbStructs {
                     if let (Some(order), Some(list), Ok(count)) =
                         (order, list.as_deref_mut(), value.trim().parse())
                         && order == list.len()
-                        && order < ORDERS
+                        && order < MAX_ORDERS
                     {
                         list.push(count);
                     }
@@ -215,7 +215,7 @@ impl MbGroups {
         let mut line = Vec::new();
         loop {
             line.clear();
-            if (&mut from).take(LINE).read_until(b'\n', &mut line)? == 0 {
+            if (&mut from).take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
                 return Ok(all);
             }
             // The first line names the columns.
@@ -226,7 +226,7 @@ impl MbGroups {
                 Some(group) => all.add(&group),
                 None => all.invalid += 1,
             }
-            if all.groups as usize >= GROUPS {
+            if all.groups as usize >= MAX_GROUPS {
                 return Ok(all);
             }
         }
@@ -271,7 +271,7 @@ fn group(line: &str) -> Option<(u64, u64, Vec<u64>)> {
         .map(str::parse)
         .collect::<Result<_, _>>()
         .ok()?;
-    (orders.len() <= ORDERS).then_some((free, fragments, orders))
+    (orders.len() <= MAX_ORDERS).then_some((free, fragments, orders))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::types::Dev;
 
 /// Time limit of the search for a process: hosts with many containers can have a million open
 /// files.
-const TIME: Duration = Duration::from_millis(100);
+const MAX_TIME: Duration = Duration::from_millis(100);
 
 /// Kernel names of the other partitions of `disk`, or of the other volumes on it if the member
 /// itself is a volume.
@@ -64,7 +64,7 @@ pub fn openers(sys: &Sys, devices: &BTreeSet<String>) -> BTreeMap<String, String
     let (start, own) = (Instant::now(), std::process::id());
     for dir in sys.names("/proc") {
         let Ok(pid) = dir.parse::<u32>() else { continue };
-        if start.elapsed() > TIME {
+        if start.elapsed() > MAX_TIME {
             break;
         }
         for fd in sys.names(&format!("/proc/{pid}/fd")) {

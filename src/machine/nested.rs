@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::types::{Array, Dev};
 
 /// Maximum depth of nested arrays.
-const NESTING_MAX: usize = crate::contract::NESTING_MAX as usize;
+const MAX_NESTING: usize = crate::contract::NESTING_MAX as usize;
 
 /// Adds all nested and outer arrays to `chosen`, because the filesystem that IO is attributed to is
 /// on the outermost array. Each of `pairs` is an outer array and an array nested in it.
@@ -30,7 +30,7 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
     let number: HashMap<Dev, usize> =
         arrays.iter().enumerate().filter(|(_, a)| a.is_md()).map(|(i, a)| (a.dev, i)).collect();
     let mut notes = Vec::new();
-    // Outer array of each array. Links that would form a cycle or exceed `NESTING_MAX` are left
+    // Outer array of each array. Links that would form a cycle or exceed `MAX_NESTING` are left
     // out.
     let mut outer: Vec<Option<usize>> = vec![None; arrays.len()];
     let chain = |outer: &[Option<usize>], array: usize| -> Vec<usize> {
@@ -52,7 +52,7 @@ pub(super) fn link(arrays: &mut [Array]) -> Vec<String> {
                 .unwrap_or(0);
             let why = if chain(&outer, i).contains(&nested) {
                 "sysfs shows it as built on itself"
-            } else if chain(&outer, i).len() + below + 1 > NESTING_MAX {
+            } else if chain(&outer, i).len() + below + 1 > MAX_NESTING {
                 "too many levels of nested arrays"
             } else if outer[nested].is_some_and(|o| o != i) {
                 "another array is also built on it"

@@ -9,10 +9,10 @@ use super::dm::{DmMapping, DmTables, DmTarget};
 use super::types::Dev;
 
 /// Maximum number of layers of devices. LVM on dm-crypt on a partition of md is four.
-const DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 /// Maximum number of pieces of a device. Enough for the extents of any real LVM volume, too few for
 /// a striped volume, which has one piece for each chunk.
-const PIECES: usize = 1 << 16;
+const MAX_PIECES: usize = 1 << 16;
 
 /// A run of sectors of a device, mapped to a base.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,10 +42,10 @@ impl<'a> Projector<'a> {
     /// Maps a whole device, in sector order. `Err` is the reason why the mapping is unknown.
     pub fn project(&self, block: &Block) -> Result<Vec<MappedRun>, String> {
         let mut pieces = Vec::new();
-        let mut budget = PIECES;
+        let mut budget = MAX_PIECES;
         let whole =
             MappedRun { base: block.dev, sector: 0, base_sector: 0, sectors: block.sectors };
-        self.walk(whole, DEPTH, &mut budget, &mut pieces)?;
+        self.walk(whole, MAX_DEPTH, &mut budget, &mut pieces)?;
         Ok(pieces)
     }
 
@@ -71,11 +71,11 @@ impl<'a> Projector<'a> {
             .get(run.base)
             .ok_or_else(|| format!("device {} beneath it is not in /sys/block", run.base))?;
         if depth == 0 {
-            return Err(format!("more than {DEPTH} layers of devices"));
+            return Err(format!("more than {MAX_DEPTH} layers of devices"));
         }
         *budget = budget
             .checked_sub(1)
-            .ok_or_else(|| format!("more than {PIECES} pieces (a striped volume)"))?;
+            .ok_or_else(|| format!("more than {MAX_PIECES} pieces (a striped volume)"))?;
         match &block.kind {
             _ if block.is_base() => {
                 push(pieces, run);

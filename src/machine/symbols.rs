@@ -12,7 +12,7 @@ use rustix::thread::CapabilitySet;
 use super::{Sys, privileges};
 
 /// Smallest page size. With larger pages the last functions of modules lose their names.
-const PAGE: u64 = 4096;
+const MIN_PAGE: u64 = 4096;
 /// Module name of BPF programs and trampolines, which are loaded and removed between other symbols.
 const BPF: &str = "bpf";
 
@@ -217,7 +217,7 @@ impl Symbols {
         let after = self.all.partition_point(|s| s.address <= address);
         let symbol = self.all.get(after.checked_sub(1)?)?;
         let end = self.all.get(after).filter(|n| n.module == symbol.module).map_or_else(
-            || (symbol.address + 1).checked_next_multiple_of(PAGE),
+            || (symbol.address + 1).checked_next_multiple_of(MIN_PAGE),
             |n| Some(n.address),
         )?;
         if !symbol.code || address >= end {

@@ -9,10 +9,10 @@ use std::sync::OnceLock;
 use super::dm::{DmTables, Ioctl};
 
 /// Maximum number of bytes read from an attribute. sysfs attributes are at most a page.
-const ATTRIBUTE_LIMIT: u64 = 64 << 10;
+const MAX_ATTRIBUTE_BYTES: u64 = 64 << 10;
 /// Maximum number of bytes read from a table. mountinfo of a container host has some 100,000 lines
 /// of 300 bytes.
-const TABLE_LIMIT: u64 = 64 << 20;
+const MAX_TABLE_BYTES: u64 = 64 << 20;
 
 /// Inode of the initial PID namespace: PROC_PID_INIT_INO, include/linux/proc_ns.h.
 const INITIAL: &str = "pid:[4026531836]";
@@ -98,7 +98,7 @@ impl Sys {
 /// (md returns errors for attributes that do not apply at the moment). Replaces invalid UTF-8.
 pub(super) fn attribute(path: impl AsRef<Path>) -> Option<String> {
     let mut bytes = Vec::new();
-    File::open(path).ok()?.take(ATTRIBUTE_LIMIT).read_to_end(&mut bytes).ok()?;
+    File::open(path).ok()?.take(MAX_ATTRIBUTE_BYTES).read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes).trim().to_string();
     (!text.is_empty()).then_some(text)
 }
@@ -118,7 +118,7 @@ pub(super) fn number<T: FromStr>(path: impl AsRef<Path>) -> Option<T> {
 /// Content of a table in /proc.
 pub(super) fn table(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(TABLE_LIMIT).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_TABLE_BYTES).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

@@ -7,7 +7,7 @@ use std::io::Read as _;
 
 /// Default path of mke2fs.
 const FILE: &str = "/etc/mke2fs.conf";
-const LIMIT: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Defaults compiled into e2fsprogs 1.47.
 const COMPILED_IN: &str = "
@@ -67,7 +67,7 @@ impl Conf {
     /// Reads this machine's file, or returns the compiled-in defaults.
     pub fn from_machine() -> Self {
         let mut text = String::new();
-        let read = File::open(FILE).and_then(|f| f.take(LIMIT).read_to_string(&mut text));
+        let read = File::open(FILE).and_then(|f| f.take(MAX_FILE_BYTES).read_to_string(&mut text));
         match read {
             Ok(_) => Self::parse(FILE, &text),
             Err(_) => Self::compiled_in(),

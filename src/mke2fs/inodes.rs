@@ -10,9 +10,9 @@ use crate::fs::ext4::{Collector, Ext4Superblock, Journal};
 use crate::origin::Origin;
 
 /// Maximum number of blocks of an extent: EXT_INIT_MAX_LEN.
-const EXTENT: u64 = 1 << 15;
+const MAX_EXTENT: u64 = 1 << 15;
 /// Maximum number of extents in an inode.
-const ROOT_EXTENTS: u64 = 4;
+const MAX_ROOT_EXTENTS: u64 = 4;
 
 /// Default journal size in blocks for a filesystem of `blocks` blocks; `None` for no journal
 /// (lib/ext2fs/mkjournal.c:ext2fs_default_journal_size).
@@ -208,20 +208,20 @@ impl Inodes<'_> {
         let (mut left, mut extents) = (blocks, 0_u64);
         // The node that gets the next extent: the first block of its first extent, its capacity,
         // and its number of extents.
-        let (mut head, mut capacity) = (0, ROOT_EXTENTS);
+        let (mut head, mut capacity) = (0, MAX_ROOT_EXTENTS);
         let mut in_node = 0;
         while left > 0 {
             let from = if at == 0 || at >= self.sb.blocks_count { 0 } else { at };
             let found = self.used.free_run(from / ratio * ratio).or_else(|| self.used.free_run(0));
             let (first, run) = found.ok_or_else(full)?;
-            let n = left.min(EXTENT).min(run);
+            let n = left.min(MAX_EXTENT).min(run);
             self.used.take(first, n);
             self.places.push(FsBlock(first), n, Origin::Journal);
             if in_node == capacity {
                 let before = (head.max(ratio) - ratio) / ratio * ratio;
                 let node = self.allocate_block(before)?;
                 self.places.push(FsBlock(node), 1, Origin::ExtentTree);
-                if capacity == ROOT_EXTENTS {
+                if capacity == MAX_ROOT_EXTENTS {
                     capacity = leaf; // the new node gets the root's extents
                 } else {
                     // At the end of the file, the full node is not split in half: only its last

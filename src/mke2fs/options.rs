@@ -65,7 +65,7 @@ fn bytes(text: &str) -> Result<u64, String> {
     blocks(text, 1).ok_or_else(|| format!("'{text}' is not a number of bytes: 4096, 64K, ..."))
 }
 
-const MAX32: u64 = u32::MAX as u64;
+const MAX_U32: u64 = u32::MAX as u64;
 
 /// Usage type by size, without `-T`.
 fn by_size(bytes: u64) -> &'static str {
@@ -147,7 +147,7 @@ impl Options {
         };
         blocks /= block_size / unit;
         must(blocks > 0, || format!("{bytes} bytes are less than one block"))?;
-        if blocks > MAX32 {
+        if blocks > MAX_U32 {
             must(features.has_incompat(incompat::BIT64), || {
                 format!("{blocks} blocks need -O 64bit")
             })?;
@@ -360,13 +360,13 @@ impl Options {
             Some(n) => u128::from(n),
             None => {
                 let n = bytes / u128::from(ratio);
-                must(n <= MAX32.into() || f.has_incompat(incompat::BIT64), || {
+                must(n <= MAX_U32.into() || f.has_incompat(incompat::BIT64), || {
                     format!("{n} inodes are too many: use an -i larger than {ratio}")
                 })?;
-                n.min(MAX32.into())
+                n.min(MAX_U32.into())
             }
         };
-        must(inodes <= MAX32.into(), || format!("-N {inodes}: must be at most {MAX32}"))?;
+        must(inodes <= MAX_U32.into(), || format!("-N {inodes}: must be at most {MAX_U32}"))?;
         must(inodes * u128::from(size) < bytes, || {
             format!(
                 "{inodes} inodes of {size} bytes fill the filesystem: use a larger -i or a \

@@ -11,10 +11,10 @@ const MAX_CLUSTERS: u64 = (1 << 16) - 8;
 /// Maximum number of groups, to bound memory and time: 4 PiB with groups of 128 MiB.
 pub const MAX_GROUPS: u64 = 1 << 25;
 /// Minimum number of inodes of a filesystem: EXT2_GOOD_OLD_FIRST_INO + 1.
-const LEAST_INODES: u64 = 12;
+const MIN_INODES: u64 = 12;
 /// Minimum number of blocks of the last group besides its metadata. A smaller last group is
 /// dropped.
-const LEAST_REST: u64 = 50;
+const MIN_REST: u64 = 50;
 
 /// The superblock before bitmaps and tables are allocated.
 ///
@@ -99,7 +99,7 @@ pub fn superblock(d: &Decided) -> Result<Ext4Superblock, String> {
         if groups == 1 && rest > 0 && rest < needs {
             return Err(format!("{blocks} blocks are too few for a filesystem"));
         }
-        if rest > 0 && rest < needs + LEAST_REST {
+        if rest > 0 && rest < needs + MIN_REST {
             blocks -= rest;
             continue;
         }
@@ -139,7 +139,7 @@ fn inodes(d: &Decided, wanted: u64, groups: u64) -> (u64, u64) {
         let tables = (ipg * size).div_ceil(block);
         if ipg * groups > u64::from(u32::MAX) && ask > 1 {
             ask -= 1;
-        } else if ipg * groups < LEAST_INODES {
+        } else if ipg * groups < MIN_INODES {
             ask += 8;
         } else {
             return (ipg, tables);

@@ -33,12 +33,12 @@ fn online() -> BTreeSet<u32> {
 /// `0-2,5` → 0, 1, 2, 5.
 fn list(text: &str) -> Option<BTreeSet<u32>> {
     /// Larger than the maximum of CONFIG_NR_CPUS: 8192 on x86, 4096 on arm64.
-    const LIMIT: u32 = 1 << 16;
+    const MAX_CPUS: u32 = 1 << 16;
     let mut all = BTreeSet::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last >= LIMIT {
+        if last >= MAX_CPUS {
             return None;
         }
         all.extend(first..=last);

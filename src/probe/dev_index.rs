@@ -9,7 +9,7 @@ pub(super) type DeviceSlots = (u64, Vec<(u32, rt_dev_entry)>);
 
 /// Multipliers to try. Of 1,024 random numbers, three or more share one of 8,192 buckets with 93 %
 /// of the multipliers, so that all of these fail once in 10^300 times.
-const TRIES: u32 = 10_000;
+const MAX_TRIES: u32 = 10_000;
 
 /// Slots that a device can have: those of its bucket.
 pub(super) fn slots(dev: u32, mult: u64) -> Range<u32> {
@@ -23,7 +23,7 @@ pub(super) fn place(entries: &[rt_dev_entry]) -> Option<DeviceSlots> {
     // repeated.
     let mut mult = 0x9e37_79b9_7f4a_7c15_u64;
     let mut taken = vec![0u8; 1 << DEV_HASH_BITS];
-    for _ in 0..TRIES {
+    for _ in 0..MAX_TRIES {
         taken.fill(0);
         let placed: Option<Vec<_>> = entries
             .iter()

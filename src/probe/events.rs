@@ -23,7 +23,7 @@ const RUNS: u16 = contract::RUNS as u16;
 const RUNS_SENT: u16 = contract::RUNS_SENT as u16;
 /// Number of events drained at once, shared by the ring buffers; each drains at least 256. Bounds
 /// the memory between the ring buffers and the recording.
-const MANY: usize = 8192;
+const MAX_DRAINED: usize = 8192;
 
 /// An event. Times are in ns (CLOCK_MONOTONIC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,7 +171,7 @@ impl EventRings {
     pub(super) fn drain(&mut self) -> Result<(u64, bool)> {
         let mut until = monotonic_ns();
         let mut more = false;
-        let some = (MANY / self.rings.len()).max(256);
+        let some = (MAX_DRAINED / self.rings.len()).max(256);
         for ring in &self.rings {
             let known = self.later.len();
             if ring.drain(some, &mut self.later)? >= some {

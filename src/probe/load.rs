@@ -29,12 +29,12 @@ use crate::contract::{COST_SHIFT, DEV_WAYS, KEPT_BITS};
 /// Counter rows per member and CPU. Most arrays use 10 to 20 of the 150 cells.
 const ROWS_PER_MEMBER: u32 = 32;
 /// Minimum number of counter rows per member and CPU. With fewer rows, common cells are lost.
-const ROWS_LEAST: u32 = 12;
+const MIN_ROWS_PER_MEMBER: u32 = 12;
 /// Number of entries for reasons of bios in flight, four reasons each. A power of two, many times
 /// the number of bios that a stripe cache submits at once.
 const REASONS: u32 = 1 << 14;
 /// Maximum kernel memory for the rows of all CPUs, in bytes.
-const ROWS_BYTES: usize = 128 << 20;
+const MAX_ROW_BYTES: usize = 128 << 20;
 
 /// The attached programs. Dropping it detaches them.
 pub struct Probe {
@@ -286,15 +286,15 @@ impl Probe {
 
 /// Number of counter rows, and a note if members get fewer than [`ROWS_PER_MEMBER`] because there
 /// are many CPUs. IO without a row is counted as lost. `spare` members, and members for shadow
-/// programs, get [`ROWS_LEAST`].
+/// programs, get [`MIN_ROWS_PER_MEMBER`].
 fn rows(members: u32, spare: u32, cpus: usize) -> (u32, Option<String>) {
     let row = size_of::<rt_row>() * cpus.max(1);
-    let affordable = u32::try_from(ROWS_BYTES / row).unwrap_or(u32::MAX);
+    let affordable = u32::try_from(MAX_ROW_BYTES / row).unwrap_or(u32::MAX);
     let wanted = ROWS_PER_MEMBER.saturating_mul(members);
-    let least = ROWS_LEAST.saturating_mul(members);
+    let least = MIN_ROWS_PER_MEMBER.saturating_mul(members);
     // Row 0 means "none yet"; a row number has 16 bits.
     let rows = wanted
-        .saturating_add(ROWS_LEAST * spare)
+        .saturating_add(MIN_ROWS_PER_MEMBER * spare)
         .min(affordable.max(least))
         .min(u32::from(u16::MAX) - 1);
     let note = (rows < wanted).then(|| {

@@ -12,17 +12,17 @@ use std::ops::Range;
 
 use super::dev_index::slots;
 use super::member_ids::{MemberIds, Switchover};
-use super::tables::{DEVS, SLOTS, Tables};
+use super::tables::{DEVS, MAX_SLOTS, Tables};
 use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
 
 /// Limits of the number of spare entries for members that join or change while the programs run.
 /// Within the limits, the number is half the number of members. Each spare entry costs 12 rows and
 /// 512 bytes, 13 KiB, on each CPU: 52 KiB for up to eight members.
-const MEMBERS_LEAST: u32 = 4;
-const MEMBERS_MOST: u32 = 32;
+const MIN_SPARE_MEMBERS: u32 = 4;
+const MAX_SPARE_MEMBERS: u32 = 32;
 /// Maximum number of spare in-flight slots for the disks of such members, 16 bytes each (4 MiB).
 /// Enough for four disks with 64 queues and 1023 tags, or for any number of common disks.
-const SLOTS_MOST: u32 = 1 << 18;
+const MAX_SPARE_SLOTS: u32 = 1 << 18;
 
 /// Map entries beyond those that the tables need.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,13 +38,13 @@ impl Spare {
         if !tables.md {
             return Self::default();
         }
-        let members = (tables.members.len() as u32 / 2).clamp(MEMBERS_LEAST, MEMBERS_MOST);
+        let members = (tables.members.len() as u32 / 2).clamp(MIN_SPARE_MEMBERS, MAX_SPARE_MEMBERS);
         let largest = tables.devs.iter().map(|d| d.nr_slots).max().unwrap_or(0);
         Self {
             members,
             slots: (largest.saturating_mul(members))
-                .min(SLOTS_MOST.max(largest))
-                .min(SLOTS.saturating_sub(tables.slots)),
+                .min(MAX_SPARE_SLOTS.max(largest))
+                .min(MAX_SLOTS.saturating_sub(tables.slots)),
         }
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail};
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 
 /// All records, for [`Ring::drain`]: libbpf counts up to INT_MAX.
-pub(super) const ALL: usize = i32::MAX as usize;
+pub(super) const ALL_RECORDS: usize = i32::MAX as usize;
 
 /// Appends the content of a record; `None` if it is malformed.
 type Decoder<T> = fn(&[u8], &mut Vec<T>) -> Option<()>;

@@ -18,7 +18,7 @@ use super::entries::per_cpu;
 use super::log::{collect, loader_error, refusal};
 use super::object::{self, NO_SETTINGS};
 use super::profile_skel::{RaidtraceProfileSkel, RaidtraceProfileSkelBuilder};
-use super::ring::{ALL, Ring};
+use super::ring::{ALL_RECORDS, Ring};
 use super::wire::{Wire, rt_sample, rt_sample_ticks};
 use crate::contract;
 use crate::machine::Sys;
@@ -31,7 +31,7 @@ const NO_STACK: u16 = contract::SAMPLE_NO_STACK as u16;
 /// Minimum and maximum size of the ring buffer in bytes.
 const BUFFER: std::ops::RangeInclusive<usize> = (1 << 20)..=(32 << 20);
 /// Maximum size of a ring buffer record in bytes, including its header of 8.
-const RECORD: usize = size_of::<rt_sample>() + FRAMES * size_of::<u64>() + 8;
+const MAX_RECORD_BYTES: usize = size_of::<rt_sample>() + FRAMES * size_of::<u64>() + 8;
 
 /// A sample of a CPU that was not idle.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Samples {
 
     /// Moves the samples of the ring buffer to `samples`, ordered by time for each CPU.
     pub fn drain(&mut self, samples: &mut Vec<CpuSample>) -> Result<()> {
-        self.ring.drain(ALL, samples).map(|_| ())
+        self.ring.drain(ALL_RECORDS, samples).map(|_| ())
     }
 
     /// Ticks since the previous call, by CPU; CPUs without any are left out.
@@ -199,7 +199,7 @@ fn load(
 
 /// Ring buffer size in bytes: one second of full stacks of all CPUs, rounded up to a power of two.
 fn buffer(cpus: usize, hertz: u32) -> usize {
-    RECORD
+    MAX_RECORD_BYTES
         .saturating_mul(cpus)
         .saturating_mul(hertz as usize)
         .clamp(*BUFFER.start(), *BUFFER.end())

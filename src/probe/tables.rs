@@ -27,7 +27,7 @@ pub(super) const DEVS: usize = contract::DEVS as usize;
 const DISK_PARTS: usize = contract::DISK_PARTS as usize;
 /// Maximum number of in-flight slots (64 MiB). Requests without a slot are counted without times,
 /// and as a loss (`RT_LOST_ISSUE`).
-pub(super) const SLOTS: u32 = 1 << 22;
+pub(super) const MAX_SLOTS: u32 = 1 << 22;
 /// Minimum size of md's superblock: on disks with 4 KiB blocks md writes whole blocks (md.c,
 /// super_1_load()).
 const SUPERBLOCK_SECTORS: u64 = 8;
@@ -339,7 +339,7 @@ impl Tables {
     fn queue(&mut self, d: &mut rt_dev, name: &str, queue: &QueueFacts) {
         d.depth = queue.nr_tags;
         d.nr_slots = queue.nr_tags.saturating_mul(queue.nr_hw_queues);
-        if self.slots.saturating_add(d.nr_slots) > SLOTS {
+        if self.slots.saturating_add(d.nr_slots) > MAX_SLOTS {
             self.notes.push(format!(
                 "{name}: too many requests in flight to time them all: device times are missing"
             ));

@@ -28,9 +28,9 @@ const SLOTS: usize = contract::LIST_SLOTS as usize;
 /// Alignment of lists in words, so that most lists are in one cache line.
 const ALIGNED: usize = 8;
 /// Tiles with more boundaries than this are avoided: a lookup in them is slower, but not wrong.
-const PREFERRED_BOUNDARIES: usize = 48;
+const MAX_PREFERRED_BOUNDARIES: usize = 48;
 /// Maximum number of tiles of an array: 64 MiB of kernel memory.
-const TILES: u64 = 1 << 24;
+const MAX_TILES: u64 = 1 << 24;
 
 /// Lists of boundaries, each stored once: the content of the map `rt_boundaries`.
 #[derive(Debug, Default)]
@@ -79,13 +79,13 @@ impl Tiles {
         // average; smaller tiles while one has too many.
         let mut tile = (whole / (table.len() as u64 / 8).max(1).next_power_of_two()).max(1);
         let mut best = plain(tile);
-        let max_number = (16 * table.len() as u64).min(TILES);
+        let max_number = (16 * table.len() as u64).min(MAX_TILES);
         while best.cost(table).is_none() && tile > 1 && plain(tile / 2).number <= max_number {
             tile /= 2;
             best = plain(tile);
         }
         for other in [period(table, sectors), Some(plain(whole))] {
-            let Some(other) = other.filter(|o| o.number <= TILES) else {
+            let Some(other) = other.filter(|o| o.number <= MAX_TILES) else {
                 continue;
             };
             let (was, now) = (best.cost(table), other.cost(table));
@@ -115,7 +115,7 @@ impl Tiles {
             most = most.max(list.len());
             lists.put(list);
         });
-        (most <= PREFERRED_BOUNDARIES + HEAD + 1)
+        (most <= MAX_PREFERRED_BOUNDARIES + HEAD + 1)
             .then(|| self.number * 4 + lists.words.len() as u64 * 8)
     }
 

@@ -14,14 +14,14 @@ use super::columns::ColumnBatch;
 use super::schema::{COLUMNS, NOT_NULL};
 
 /// Maximum number of rows in a batch.
-const ROWS: usize = 1 << 17;
+const MAX_ROWS: usize = 1 << 17;
 /// Maximum number of entries in a dictionary.
-const ENTRIES: usize = 1 << 20;
-/// Maximum bytes of a decompressed batch: `RATIO` times its compressed size, but at least `BYTES`
-/// and at most `BYTES_MOST`.
-const BYTES: usize = 32 << 20;
-const RATIO: usize = 256;
-const BYTES_MOST: usize = 128 << 20;
+const MAX_ENTRIES: usize = 1 << 20;
+/// Maximum bytes of a decompressed batch: `MAX_COMPRESSION_RATIO` times its compressed size, but at
+/// least `MIN_BYTE_LIMIT` and at most `MAX_BYTE_LIMIT`.
+const MIN_BYTE_LIMIT: usize = 32 << 20;
+const MAX_COMPRESSION_RATIO: usize = 256;
+const MAX_BYTE_LIMIT: usize = 128 << 20;
 
 /// Reason why a message cannot be decoded.
 pub type DecodeError = &'static str;
@@ -121,7 +121,7 @@ impl ColumnLayout {
         wanted: WantedColumns,
     ) -> Result<ColumnBatch, DecodeError> {
         let batch = message.header_as_record_batch().ok_or(DAMAGED)?;
-        check(batch, body, ROWS, &self.elements)?;
+        check(batch, body, MAX_ROWS, &self.elements)?;
         let (schema, version) = (Arc::clone(&self.schema), message.version());
         let columns =
             self.indices.iter().zip(COLUMNS).filter(|(_, (name, _))| wanted.includes(name));
@@ -153,7 +153,7 @@ impl ColumnLayout {
         if batch.isDelta() {
             return Err("a dictionary is sent as deltas");
         }
-        check(batch.data().ok_or(DAMAGED)?, body, ENTRIES, TEXT)?;
+        check(batch.data().ok_or(DAMAGED)?, body, MAX_ENTRIES, TEXT)?;
         read_dictionary(body, batch, &self.ours, dictionaries, &message.version())
             .map_err(|_| DAMAGED)?;
         // Reject null entries: `kind` must not be null, but arrow-ipc checks only the dictionary
@@ -202,7 +202,8 @@ fn check(
     if !usize::try_from(batch.length()).is_ok_and(|n| n <= rows) {
         return Err("a batch has too many rows");
     }
-    let mut left = body.len().saturating_mul(RATIO).clamp(BYTES, BYTES_MOST);
+    let mut left =
+        body.len().saturating_mul(MAX_COMPRESSION_RATIO).clamp(MIN_BYTE_LIMIT, MAX_BYTE_LIMIT);
     for (buffer, element) in batch.buffers().into_iter().flatten().zip(elements) {
         let from = usize::try_from(buffer.offset()).ok();
         let length = usize::try_from(buffer.length()).ok();

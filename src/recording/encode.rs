@@ -24,7 +24,7 @@ use crate::analysis::item::RequestFlags;
 use crate::origin::{Op, Origin};
 
 /// Minimum time between two syncs. A power cut can lose the data written since the last one.
-const SYNC: Duration = Duration::from_millis(900);
+const MIN_SYNC_PAUSE: Duration = Duration::from_millis(900);
 
 /// Counts written bytes.
 struct Counted {
@@ -114,7 +114,7 @@ impl Encoder {
         let record = RecordBatch::try_new(Arc::clone(&self.schema), columns).map_err(failed)?;
         self.stream.write(&record).map_err(failed)?;
         self.stream.flush().map_err(failed)?;
-        if self.synced.elapsed() >= SYNC {
+        if self.synced.elapsed() >= MIN_SYNC_PAUSE {
             self.sync()?;
         }
         Ok(())

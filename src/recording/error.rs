@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 /// Maximum number of files named in the message.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Error of opening a recording.
 #[derive(Debug, thiserror::Error)]
@@ -81,9 +81,9 @@ impl fmt::Display for Ending {
             ),
             Self::Gaps(wrong) => {
                 let named =
-                    wrong.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+                    wrong.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
                 write!(f, "parts of the recording are missing or damaged: {named}")?;
-                match wrong.len().saturating_sub(NAMED) {
+                match wrong.len().saturating_sub(MAX_NAMED) {
                     0 => Ok(()),
                     more => write!(f, "; and {more} more files"),
                 }

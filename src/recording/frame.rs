@@ -5,9 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 
 /// Maximum bytes of a message's metadata. The schema contains the header, in which 20,000 layout
 /// ranges take 1 MiB.
-const METADATA: u64 = 32 << 20;
+const MAX_METADATA_BYTES: u64 = 32 << 20;
 /// Maximum bytes of a body. 65,536 rows take at most 10 MiB before compression, plus their texts.
-const BODY: u64 = 128 << 20;
+const MAX_BODY_BYTES: u64 = 128 << 20;
 /// Marker before each message, since Arrow 0.15.
 const CONTINUATION: [u8; 4] = [0xff; 4];
 
@@ -88,7 +88,7 @@ impl Frames {
         let length = i32::from_le_bytes(length);
         match u64::try_from(length) {
             Ok(0) => Ok(Next::End),
-            Ok(length) if length > METADATA => Ok(Next::Corrupt("a message is too long")),
+            Ok(length) if length > MAX_METADATA_BYTES => Ok(Next::Corrupt("a message is too long")),
             Ok(length) if length > self.size.saturating_sub(self.at) => Ok(Next::CutShort),
             Ok(length) => {
                 self.at += length;
@@ -103,7 +103,7 @@ impl Frames {
     /// invalid.
     pub fn read_body(&mut self, length: i64) -> io::Result<Result<(), Next>> {
         match u64::try_from(length) {
-            Ok(length) if length > BODY => Ok(Err(Next::Corrupt("a batch is too long"))),
+            Ok(length) if length > MAX_BODY_BYTES => Ok(Err(Next::Corrupt("a batch is too long"))),
             Ok(length) if length > self.size.saturating_sub(self.at) => Ok(Err(Next::CutShort)),
             Ok(length) => {
                 self.at += length;

@@ -35,7 +35,7 @@ use crate::recording::slow::SlowInterval;
 use crate::recording::source::IntervalReader;
 
 /// Maximum number of losses listed one by one.
-const LOSSES: usize = 100;
+const MAX_LOSSES: usize = 100;
 
 /// Data of a report.
 pub struct Report {
@@ -361,7 +361,7 @@ impl ReportPass {
                 }
             }
             Item::Submission(_) => self.submissions += 1,
-            Item::Lost { reason, count, .. } if self.losses.len() < LOSSES => {
+            Item::Lost { reason, count, .. } if self.losses.len() < MAX_LOSSES => {
                 self.losses.push((time, format!("{count}: {reason}")));
             }
             _ => {}

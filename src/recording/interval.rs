@@ -8,7 +8,7 @@ use crate::machine::Dev;
 
 /// Maximum length of the JSON. An interval of `alloc` with three filesystems, 1024 tasks and files
 /// with long paths has a tenth of it, 10,000 slow operations half.
-pub(super) const BYTES: usize = 32 << 20;
+pub(super) const MAX_BYTES: usize = 32 << 20;
 
 /// Parses an interval. `schema` returns its schema, which must be `expected`.
 ///
@@ -19,8 +19,8 @@ pub(super) fn parse<T: DeserializeOwned>(
     expected: &str,
     schema: impl Fn(&T) -> &str,
 ) -> Result<T, String> {
-    if json.len() > BYTES {
-        return Err(format!("more than {} MiB of JSON", BYTES >> 20));
+    if json.len() > MAX_BYTES {
+        return Err(format!("more than {} MiB of JSON", MAX_BYTES >> 20));
     }
     let interval: T = serde_json::from_str(json).map_err(|e| e.to_string())?;
     match schema(&interval) {

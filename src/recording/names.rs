@@ -18,18 +18,18 @@ use crate::analysis::item::{Dirtied, Item, Request, RequestFlags, RequestPart, S
 use crate::origin::{Op, Origin};
 
 /// Longest name of an array or member. Names of the kernel are below 32 bytes.
-const LONGEST_NAME: usize = 255;
+const MAX_NAME: usize = 255;
 /// Maximum number of arrays in a state; a damaged one may have any number.
-const MOST_ARRAYS: usize = 4096;
+const MAX_ARRAYS: usize = 4096;
 
 /// Longest time between a state, or an interval of the allocator or of slow operations, and a row
 /// after it. States are written once a second, and intervals of the allocator at least once an
 /// hour; if sysfs hangs, a state can be late by minutes. A row later than this has a damaged time.
-const LONGEST_GAP_US: i64 = 2 * 3_600_000_000;
+const MAX_GAP_US: i64 = 2 * 3_600_000_000;
 
 /// Latest possible time, the end of the year 9999. With times from 1970 to then, differences cannot
 /// overflow.
-const LATEST_US: i64 = 253_402_300_799_999_999;
+const MAX_TIME_US: i64 = 253_402_300_799_999_999;
 
 /// Cached number that was not looked up yet.
 const NOT_LOOKED_UP: u32 = u32::MAX;
@@ -187,8 +187,8 @@ impl RecordedNames {
         let time_us = batch.time.get(row)?;
         let kind = kind?;
         let sets_time = matches!(kind, RowKind::State | RowKind::Alloc | RowKind::Slow);
-        let latest = self.newest_us.map_or(i64::MAX, |us| us.saturating_add(LONGEST_GAP_US));
-        let is_possible = (0..=LATEST_US).contains(&time_us) && (sets_time || time_us <= latest);
+        let latest = self.newest_us.map_or(i64::MAX, |us| us.saturating_add(MAX_GAP_US));
+        let is_possible = (0..=MAX_TIME_US).contains(&time_us) && (sets_time || time_us <= latest);
         let item = is_possible.then(|| self.item_of_kind(kind, time_us, batch, row)).flatten();
         if sets_time && item.is_some() {
             self.newest_us = self.newest_us.max(Some(time_us));
@@ -401,9 +401,9 @@ impl RecordedNames {
     fn state(&mut self, time_us: i64, text: &str) -> Option<Item> {
         let StateRow { state, devices } = serde_json::from_str(text).ok()?;
         let (mut state, devices) = (state.into_owned(), devices.into_owned());
-        let is_long = |name: &String| name.len() > LONGEST_NAME;
+        let is_long = |name: &String| name.len() > MAX_NAME;
         let arrays = &state.arrays;
-        if arrays.len() > MOST_ARRAYS
+        if arrays.len() > MAX_ARRAYS
             || arrays
                 .iter()
                 .any(|a| is_long(&a.info.name) || a.members.iter().any(|m| is_long(&m.name)))

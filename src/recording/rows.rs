@@ -285,7 +285,7 @@ pub struct NameCache {
     pub locations: RecentMap<FileId, FileLocation>,
 }
 
-/// A map of at most twice [`HALF`] entries, whose older half is dropped when it is full.
+/// A map of at most twice [`HALF_CAPACITY`] entries, whose older half is dropped when it is full.
 #[derive(Debug)]
 pub struct RecentMap<K, V> {
     young: HashMap<K, Arc<V>>,
@@ -293,7 +293,7 @@ pub struct RecentMap<K, V> {
 }
 
 /// Half the capacity of a [`RecentMap`].
-const HALF: usize = 32_768;
+const HALF_CAPACITY: usize = 32_768;
 
 impl<K, V> Default for RecentMap<K, V> {
     fn default() -> Self {
@@ -310,7 +310,7 @@ impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> RecentMap<K, V> {
     /// Sets a value. False if the key had it already.
     pub fn put(&mut self, key: K, value: &Arc<V>) -> bool {
         let new = self.get(&key).is_none_or(|known| known != *value);
-        if self.young.len() >= HALF {
+        if self.young.len() >= HALF_CAPACITY {
             self.old = std::mem::take(&mut self.young);
         }
         self.young.insert(key, Arc::clone(value));
@@ -320,18 +320,18 @@ impl<K: Copy + Eq + std::hash::Hash, V: PartialEq> RecentMap<K, V> {
 
 #[cfg(test)]
 mod tests {
-    use super::{HALF, RecentMap};
+    use super::{HALF_CAPACITY, RecentMap};
     use std::sync::Arc;
 
     #[test]
     fn recent_values_are_kept() {
         let mut recent = RecentMap::default();
-        for key in 0..3 * HALF as u32 {
+        for key in 0..3 * HALF_CAPACITY as u32 {
             assert!(recent.put(key, &Arc::new(key)));
         }
-        assert!(!recent.put(3 * HALF as u32 - 1, &Arc::new(3 * HALF as u32 - 1)));
+        assert!(!recent.put(3 * HALF_CAPACITY as u32 - 1, &Arc::new(3 * HALF_CAPACITY as u32 - 1)));
         assert_eq!(recent.get(&0), None);
-        assert!(recent.get(&(2 * HALF as u32)).is_some());
-        assert!(recent.young.len() + recent.old.len() <= 2 * HALF);
+        assert!(recent.get(&(2 * HALF_CAPACITY as u32)).is_some());
+        assert!(recent.young.len() + recent.old.len() <= 2 * HALF_CAPACITY);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::interval::{self, BYTES, clip, device, number};
+use super::interval::{self, MAX_BYTES, clip, device, number};
 use super::limits::at_most;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::item::Item;
@@ -186,9 +186,9 @@ impl SlowInterval {
     /// Never in practice: all types can be serialized.
     pub fn item(s: &SlowSnapshot) -> serde_json::Result<Item> {
         let mut json = serde_json::to_string(&Self::new(s))?;
-        if json.len() > BYTES {
+        if json.len() > MAX_BYTES {
             let mut less = s.clone();
-            while json.len() > BYTES && !less.operations.is_empty() {
+            while json.len() > MAX_BYTES && !less.operations.is_empty() {
                 let keep = less.operations.len() / 2;
                 less.lost.tables += (less.operations.len() - keep) as u64;
                 less.operations.truncate(keep);

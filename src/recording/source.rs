@@ -2,13 +2,13 @@
 //!
 //! Intervals of one second or longer end at a state (the item with all counters and disk
 //! statistics, written once a second), so that disk statistics match them exactly. Items may be out
-//! of order: an interval is returned when items [`SLACK_US`] after its end have been read.
+//! of order: an interval is returned when items [`MAX_DISORDER_US`] after its end have been read.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::analysis::events::{Events, IntervalCounters, NameLookup, SLACK_US};
+use crate::analysis::events::{Events, IntervalCounters, MAX_DISORDER_US, NameLookup};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::Item;
@@ -27,13 +27,13 @@ use crate::recording::slow::SlowInterval;
 const MAX_WAIT_US: i64 = 60_000_000;
 /// Maximum delay of the state that ends an interval. If it comes later, the interval ends without
 /// it.
-const STATE_DELAY_US: i64 = 1_500_000;
+const MAX_STATE_DELAY_US: i64 = 1_500_000;
 /// Longest time without rows that is divided into intervals. A longer one is a single interval.
-const GAP_US: i64 = 60_000_000;
+const MAX_GAP_US: i64 = 60_000_000;
 /// Maximum number of seek positions. When there are more, every second one is dropped.
-const MARKS: usize = 4096;
+const MAX_MARKS: usize = 4096;
 /// Maximum number of interval starts.
-const BEGINS: usize = 1 << 20;
+const MAX_BEGINS: usize = 1 << 20;
 
 impl NameLookup for Reader {
     fn task(&self, pid: u32, array: &str) -> Option<Arc<TaskInfo>> {
@@ -177,7 +177,7 @@ impl IntervalReader {
             return Ok(());
         };
         // Start early enough to read a state with names, and items that are out of order.
-        let at = self.marks.partition_point(|m| m.0 <= warm.saturating_sub(2 * SLACK_US));
+        let at = self.marks.partition_point(|m| m.0 <= warm.saturating_sub(2 * MAX_DISORDER_US));
         let Some((_, mark)) = self.marks.get(at.saturating_sub(1)).cloned() else {
             return Ok(());
         };
@@ -198,7 +198,7 @@ impl IntervalReader {
         if self.marks.last().is_none_or(|m| m.0 < time_us) {
             self.marks.push((time_us, mark));
         }
-        if self.marks.len() > MARKS {
+        if self.marks.len() > MAX_MARKS {
             let mut nth = 0;
             self.marks.retain(|_| {
                 nth += 1;
@@ -252,7 +252,7 @@ impl IntervalReader {
                 // After a cut, the first interval may be short.
                 (time >= due - tolerance || self.cuts.contains(&last.from)).then_some(time)
             } else {
-                (time >= due.saturating_add(STATE_DELAY_US)).then_some(due)
+                (time >= due.saturating_add(MAX_STATE_DELAY_US)).then_some(due)
             };
             let is_past = |cut: &i64| (last.from.saturating_add(1)..=time).contains(cut);
             let cut = self.cuts.into_iter().find(is_past);
@@ -260,9 +260,9 @@ impl IntervalReader {
             last.to = Some(to);
             self.events.disks.add_boundary(to);
             let mut next = OpenInterval::new(to);
-            // Later rows are at most SLACK_US older than this one.
-            let gap = time.saturating_sub(SLACK_US).saturating_sub(to);
-            if gap > GAP_US {
+            // Later rows are at most MAX_DISORDER_US older than this one.
+            let gap = time.saturating_sub(MAX_DISORDER_US).saturating_sub(to);
+            if gap > MAX_GAP_US {
                 let end = to + gap / self.interval_us * self.interval_us;
                 next.to = Some(end);
                 self.spans.push_back(next);
@@ -293,7 +293,7 @@ impl IntervalReader {
         let note = self.reader.note().map(str::to_owned);
         snapshot.notes.extend(note);
         let is_new = self.begins.last().is_none_or(|&b| b < span.from);
-        if is_new && to > self.period.0 && self.begins.len() < BEGINS {
+        if is_new && to > self.period.0 && self.begins.len() < MAX_BEGINS {
             self.begins.push(span.from);
         }
         snapshot
@@ -313,7 +313,8 @@ impl Iterator for IntervalReader {
                 self.events.disks.end(to);
             }
             let ready = |to: i64| {
-                self.newest >= to.saturating_add(SLACK_US) && self.events.disks.is_settled(to)
+                self.newest >= to.saturating_add(MAX_DISORDER_US)
+                    && self.events.disks.is_settled(to)
             };
             if due.is_some_and(ready) || self.done {
                 let span = self.spans.pop_front()?;

@@ -11,7 +11,7 @@ use crate::machine::privileges::raised;
 use crate::machine::{Array, ArrayState, DiskStat, StatFile, Sys, neighbours};
 
 /// Interval of the search for other users of the disks.
-const SEARCH: Duration = Duration::from_secs(10);
+const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
 /// Open files and tasks to look at.
 #[derive(Default)]
 pub struct Surroundings {
@@ -77,7 +77,7 @@ impl Surroundings {
 
     /// Looks up the other devices and their users again, now and then.
     fn search(&mut self, sys: &Sys, arrays: &[Array], now: Instant) {
-        if self.searched.is_some_and(|last| now - last < SEARCH) {
+        if self.searched.is_some_and(|last| now - last < SEARCH_INTERVAL) {
             return;
         }
         self.searched = Some(now);

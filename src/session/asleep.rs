@@ -20,7 +20,7 @@ const MAX_AT_A_LOOK: usize = 16;
 /// Time that a sample stands for at most.
 const MAX_SAMPLE: Duration = Duration::from_secs(1);
 /// Time for which a task that has submitted or dirtied something is looked at.
-const REMEMBERED: Duration = Duration::from_secs(10);
+const RETENTION: Duration = Duration::from_secs(10);
 /// Maximum number of these tasks.
 const MAX_TASKS: usize = 256;
 /// Maximum number of hung tasks, and of names of waiting tasks, of an array in the facts.
@@ -121,7 +121,7 @@ impl Sleepers {
         }
         let sleeps = state.is_uninterruptible;
         seen.look = Some(SleepObservation { at: now, state, since, function });
-        sleeps || now - seen.active < REMEMBERED
+        sleeps || now - seen.active < RETENTION
     }
 
     /// Tasks of an array that have not run since two looks or more, longest first.
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(asleep.ms["add_transaction_credits"], 800);
         assert!(sleepers.take(1).is_empty());
         // A task that does nothing more is forgotten.
-        now += super::REMEMBERED;
+        now += super::RETENTION;
         sleepers.look(&sys, now);
         assert_eq!(sleepers.next(now), None);
     }

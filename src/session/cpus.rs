@@ -13,9 +13,9 @@ use crate::probe::cpus::isolated;
 use crate::probe::samples::{CpuSample, RawStack, Samples};
 
 /// Symbolized stacks in the cache, which is cleared when it is full.
-const CACHED_STACKS: usize = 1 << 14;
+const MAX_CACHED_STACKS: usize = 1 << 14;
 /// Interval of checks for added or removed CPUs and modules.
-const CHECK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Functions that run softirqs: the first since Linux 6.10, the second before.
 const SOFTIRQS: [&str; 2] = ["handle_softirqs", "__do_softirq"];
@@ -64,7 +64,7 @@ impl CpuSampler {
     /// Adds the samples since the last call. Call this about ten times a second: the kernel's
     /// buffer holds one second.
     pub fn drain(&mut self, into: &mut Profile) -> Result<()> {
-        if self.checked.elapsed() >= CHECK {
+        if self.checked.elapsed() >= CHECK_INTERVAL {
             self.checked = Instant::now();
             self.names.reload_if_changed();
             self.samples.update_cpus();
@@ -150,7 +150,7 @@ impl Symbolizer {
             RawStack::Unknown => ProfileStack::mark("[unknown stack]"),
             RawStack::Kernel(all) => self.resolve(all),
         });
-        if self.stacks.len() >= CACHED_STACKS {
+        if self.stacks.len() >= MAX_CACHED_STACKS {
             self.stacks.clear();
         }
         self.stacks.insert(addresses, Arc::clone(&stack));
@@ -222,10 +222,10 @@ ffffffffc0100000 t ext4_mb_good_group\t[ext4]
         let addresses = RawStack::Kernel(vec![0xffff_ffff_8100_0001]);
         let (one, two) = (names.stack(addresses.clone()), names.stack(addresses));
         assert!(std::sync::Arc::ptr_eq(&one, &two));
-        for i in 0..2 * super::CACHED_STACKS as u64 {
+        for i in 0..2 * super::MAX_CACHED_STACKS as u64 {
             names.stack(RawStack::Kernel(vec![i]));
         }
-        assert!(names.stacks.len() <= super::CACHED_STACKS);
+        assert!(names.stacks.len() <= super::MAX_CACHED_STACKS);
     }
 
     #[test]

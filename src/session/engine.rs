@@ -18,12 +18,12 @@ use crate::machine::privileges;
 /// identify raidtrace: 15 bytes at most (TASK_COMM_LEN).
 const THREAD: &str = "raidtrace:trace";
 /// Pause before checking again whether the consumer has taken the last interval.
-const BUSY: Duration = Duration::from_millis(10);
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// Polling interval while waiting for the thread to end.
-const POLL: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// Time limit for the last interval of a running source. Longer than a busy machine needs; limited
 /// because a device or sysfs may hang.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const MAX_LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// The work of an engine. Created, used and finished on the engine's thread.
 pub trait EngineSource {
@@ -171,7 +171,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
 
     /// Waits for the next tick. When `end` completes, ends the interval; the tick of that interval
     /// is the last one. Returns `None` after the last tick, or if the last tick does not arrive
-    /// within [`PATIENCE`]. The wait for the first tick (loading the programs) has no limit.
+    /// within [`MAX_LAST_WAIT`]. The wait for the first tick (loading the programs) has no limit.
     pub async fn tick_or_last(
         &mut self,
         end: &mut (impl Future<Output = ()> + Unpin),
@@ -185,7 +185,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
         if !self.has_started {
             return self.tick().await;
         }
-        let last = tokio::time::timeout(PATIENCE, self.tick()).await;
+        let last = tokio::time::timeout(MAX_LAST_WAIT, self.tick()).await;
         last.ok().flatten()
     }
 
@@ -232,7 +232,7 @@ impl<I: Send + 'static, T: Send + 'static> Engine<I, T> {
                     limit.as_secs()
                 );
             }
-            thread::sleep(POLL);
+            thread::sleep(POLL_INTERVAL);
         }
         let panicked = |_| Err(anyhow!("the session's thread panicked"));
         self.thread.join().unwrap_or_else(panicked)
@@ -294,7 +294,7 @@ fn run<S: EngineSource>(
         if wait.is_zero() {
             match ticks.try_reserve() {
                 Err(TrySendError::Closed(())) => return Ok(()),
-                Err(TrySendError::Full(())) if !S::ON_TIME => wait = BUSY,
+                Err(TrySendError::Full(())) if !S::ON_TIME => wait = BUSY_PAUSE,
                 room => {
                     let interval = source.interval()?;
                     if let Ok(room) = room {

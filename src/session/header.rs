@@ -14,7 +14,7 @@ use crate::recording::header::{
 };
 
 /// Maximum number of layout ranges of a filesystem: enough for some 10 TB.
-const LAYOUT: usize = 20_000;
+const MAX_LAYOUT_RANGES: usize = 20_000;
 
 /// Header of a recording that starts now on this host.
 pub fn header(
@@ -208,7 +208,7 @@ fn layout_ranges(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, S
             if first >= last {
                 break;
             }
-            if found.len() == LAYOUT {
+            if found.len() == MAX_LAYOUT_RANGES {
                 return (found, true);
             }
             found.push((segment.map(first).0, last - first, range.origin.name().to_owned()));
@@ -222,7 +222,7 @@ pub fn truncation_notes(header: &Header) -> Vec<String> {
     let cut = header.filesystems.iter().filter(|fs| fs.layout_is_cut);
     cut.map(|fs| {
         format!(
-            "{}: the header of the recording holds only the first {LAYOUT} layout ranges; the \
+            "{}: the header of the recording holds only the first {MAX_LAYOUT_RANGES} layout ranges; the \
              origins of requests are not affected",
             fs.name
         )

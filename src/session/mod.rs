@@ -55,7 +55,7 @@ use crate::probe::{DirtiedCounting, Generation, KernelFacts, Need, Probe, plan, 
 use crate::session::watch::Watcher;
 
 /// Number of changes kept as notes.
-const CHANGES: usize = 8;
+const MAX_CHANGES: usize = 8;
 
 /// Attached programs, and the host state that their counters refer to.
 pub struct Session {

@@ -13,17 +13,17 @@ use crate::machine::{Sys, privileges};
 /// raidtrace: 15 bytes at most (TASK_COMM_LEN).
 const THREAD: &str = "raidtrace:paths";
 /// Age at which a path is looked up again, because files are renamed and deleted.
-const FRESH: Duration = Duration::from_secs(10);
+const MAX_AGE: Duration = Duration::from_secs(10);
 /// Longest wait of a sample for answers. After a timeout, samples do not wait for answers again
 /// until one has arrived.
-const WAIT: Duration = Duration::from_millis(250);
+const MAX_WAIT: Duration = Duration::from_millis(250);
 /// Longest wait at the end of a recording, whose last paths are not asked for again.
-const LAST_WAIT: Duration = Duration::from_secs(5);
+const MAX_LAST_WAIT: Duration = Duration::from_secs(5);
 /// Number of cached paths above which stale ones are dropped.
-const CACHED: usize = 4096;
+const MAX_CACHED: usize = 4096;
 /// Shortest time between two reads of the mount table, which is read again for an unknown
 /// filesystem.
-const MOUNTS: Duration = Duration::from_secs(10);
+const MIN_MOUNTS_PAUSE: Duration = Duration::from_secs(10);
 
 /// Cache of paths and the lookup thread.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ struct Finder {
 impl Default for Paths {
     fn default() -> Self {
         Self {
-            wait: WAIT,
+            wait: MAX_WAIT,
             known: HashMap::new(),
             waiting: HashSet::new(),
             late: false,
@@ -57,7 +57,7 @@ impl Default for Paths {
 impl Paths {
     /// Waits for answers from now on: a recording ends.
     pub fn wait_for_answers(&mut self) {
-        (self.wait, self.late) = (LAST_WAIT, false);
+        (self.wait, self.late) = (MAX_LAST_WAIT, false);
     }
 
     /// A cache that never waits. Answers are available at the next request.
@@ -65,10 +65,10 @@ impl Paths {
         Self { wait: Duration::ZERO, ..Self::default() }
     }
 
-    /// True if the path is unknown or older than [`FRESH`], and no request is pending.
+    /// True if the path is unknown or older than [`MAX_AGE`], and no request is pending.
     pub fn is_stale(&self, id: &FileId) -> bool {
         let known = self.known.get(id);
-        !self.waiting.contains(id) && known.is_none_or(|(_, since)| since.elapsed() >= FRESH)
+        !self.waiting.contains(id) && known.is_none_or(|(_, since)| since.elapsed() >= MAX_AGE)
     }
 
     /// True if a request for the file is pending.
@@ -135,8 +135,8 @@ impl Paths {
     }
 
     fn forget(&mut self) {
-        if self.known.len() > CACHED {
-            self.known.retain(|_, (_, since)| since.elapsed() < FRESH);
+        if self.known.len() > MAX_CACHED {
+            self.known.retain(|_, (_, since)| since.elapsed() < MAX_AGE);
         }
     }
 }
@@ -154,7 +154,7 @@ impl Finder {
                 let (mut mounts, mut read) = (Mounts::read(&sys), Instant::now());
                 for (id, wanted) in receiver {
                     let found = mounts.find(&wanted).or_else(|e| {
-                        if read.elapsed() < MOUNTS {
+                        if read.elapsed() < MIN_MOUNTS_PAUSE {
                             return Err(e);
                         }
                         (mounts, read) = (Mounts::read(&sys), Instant::now());
@@ -172,7 +172,7 @@ impl Finder {
 
 #[cfg(test)]
 mod tests {
-    use super::{FRESH, FileId, Finder, LookupResult, Paths, THREAD};
+    use super::{FileId, Finder, LookupResult, MAX_AGE, Paths, THREAD};
     use crate::machine::Dev;
     use crate::machine::handle::FileQuery;
     use std::sync::mpsc::channel;
@@ -228,7 +228,7 @@ mod tests {
         let mut paths = Paths::default();
         paths.note((ID, at("/a", false)));
         assert!(!paths.is_stale(&ID));
-        if let Some(old) = Instant::now().checked_sub(FRESH) {
+        if let Some(old) = Instant::now().checked_sub(MAX_AGE) {
             paths.known.insert(ID, (at("/a", false), old));
             assert!(paths.is_stale(&ID));
         }

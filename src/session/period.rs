@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-use super::engine::{Engine, PATIENCE, Tick, runtime};
+use super::engine::{Engine, MAX_LAST_WAIT, Tick, runtime};
 use super::sampler::Sampler;
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::verdict::Worst;
@@ -52,7 +52,7 @@ pub fn watch(
             }
         }
     });
-    engine.end(Some(PATIENCE))?.result?;
+    engine.end(Some(MAX_LAST_WAIT))?.result?;
     let mut whole = whole.context("ended before the first second")?;
     whole.arrays.iter_mut().for_each(|array| worst.lead(array));
     Ok(whole)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, anyhow};
 
 use super::update::{InPlaceUpdate, Update};
-use super::{CHANGES, Session, SessionOptions, Traced, gather, stats};
+use super::{MAX_CHANGES, Session, SessionOptions, Traced, gather, stats};
 use crate::machine::topology::Topology;
 use crate::machine::{Member, modules, task, with_lost};
 use crate::probe::{KernelFacts, plan, tables::Tables};
@@ -17,7 +17,7 @@ use crate::probe::{KernelFacts, plan, tables::Tables};
 /// attached and completes after the switchover has no device time.
 const OVERLAP: Duration = Duration::from_millis(100);
 /// Polling interval while another thread works.
-const POLL: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// An update that is being prepared.
 pub(super) struct Preparation {
@@ -57,7 +57,7 @@ impl Preparation {
             Step::Reading(thread) => thread.is_finished(),
             Step::Loading(thread) => thread.is_finished(),
         };
-        if finished { Duration::ZERO } else { POLL }
+        if finished { Duration::ZERO } else { POLL_INTERVAL }
     }
 }
 
@@ -196,7 +196,7 @@ impl Session {
             }
         };
         self.changes.push_front(format!("{change}{result}"));
-        self.changes.truncate(CHANGES);
+        self.changes.truncate(MAX_CHANGES);
         update
     }
 }

@@ -44,22 +44,22 @@ use crate::session::{Reading, Session, SessionOptions, Update};
 /// Interval of states.
 pub const SECOND: Duration = Duration::from_secs(1);
 /// Time limit of one drain, so that states are written on time.
-const LONGEST_DRAIN: Duration = Duration::from_millis(200);
+const MAX_DRAIN: Duration = Duration::from_millis(200);
 /// Time limit for draining the events of the previous members before an update in place.
-const SWITCHOVER: Duration = Duration::from_secs(1);
+const MAX_SWITCHOVER: Duration = Duration::from_secs(1);
 /// Nice value of the threads that drain and write: a higher priority than the load.
 const NICE: i32 = -10;
 /// Maximum number of files that are remembered as stored.
-const FILES: usize = 1 << 15;
+const MAX_FILES: usize = 1 << 15;
 /// Queues up to half a second of events of the fastest disks, in batches that are small enough for
 /// memory.
 const WRITER: WriterOptions = WriterOptions { level: 1, rows: 1 << 14, waiting: 10 };
 /// Maximum number of notes that are remembered as stored.
-const NOTES: usize = 1000;
+const MAX_NOTES: usize = 1000;
 /// A recording in memory adopts the host's clock after a step of more than this.
-const CLOCK_STEP: Duration = Duration::from_secs(1);
+const MIN_CLOCK_STEP: Duration = Duration::from_secs(1);
 /// Maximum number of files whose path is looked up again.
-const PATHLESS: usize = 1024;
+const MAX_PATHLESS: usize = 1024;
 
 /// Options of a recording.
 #[derive(Clone, Debug, Default)]
@@ -201,7 +201,7 @@ impl<D: Storage> Recorder<D> {
                 self.write_events(u64::MAX)?;
             }
             // After the update, events of removed members can no longer be translated.
-            Some(Update::InPlace(_)) => self.drain_events(SWITCHOVER)?,
+            Some(Update::InPlace(_)) => self.drain_events(MAX_SWITCHOVER)?,
         }
         let is_last = matches!(update, Some(Update::Reload(_)));
         let (mut state, snapshot) = self.sample(reading, is_last)?;
@@ -226,7 +226,7 @@ impl<D: Storage> Recorder<D> {
     /// Adopts the host's clock at the start of a piece, if that clock has been set and the earlier
     /// pieces can be removed: all times of a recording come from one clock.
     fn adopt_clock(&mut self, state: &mut State) -> Result<()> {
-        let Some(clock) = self.clock.stepped(CLOCK_STEP) else {
+        let Some(clock) = self.clock.stepped(MIN_CLOCK_STEP) else {
             return Ok(());
         };
         if !self.storage.forget() {
@@ -253,10 +253,10 @@ impl<D: Storage> Recorder<D> {
         let again = std::mem::take(&mut self.pathless);
         let found = self.session.locate(again);
         for (id, location) in sample.files.iter().chain(&found) {
-            if self.stored.len() < FILES {
+            if self.stored.len() < MAX_FILES {
                 self.stored.insert(*id);
             }
-            if location.path.is_none() && !location.deleted && self.pathless.len() < PATHLESS {
+            if location.path.is_none() && !location.deleted && self.pathless.len() < MAX_PATHLESS {
                 self.pathless.insert(*id);
             }
             self.writer.file_location(*id, location);
@@ -264,7 +264,7 @@ impl<D: Storage> Recorder<D> {
         let alloc = self.alloc.iter().flat_map(AllocSampler::notes);
         let slow = self.slow.iter().flat_map(SlowRows::notes);
         for text in sample.notes.iter().cloned().chain(alloc).chain(slow) {
-            if self.noted.len() >= NOTES {
+            if self.noted.len() >= MAX_NOTES {
                 self.noted.clear();
             }
             if self.noted.insert(text.clone()) {

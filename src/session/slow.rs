@@ -17,7 +17,7 @@ use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::probe::clock::monotonic_ns;
-use crate::probe::slow::{DESCRIBED, SlowProbe, TracedDevice, Unended};
+use crate::probe::slow::{MAX_DESCRIBED, SlowProbe, TracedDevice, Unended};
 use crate::session::Session;
 
 mod earlier;
@@ -28,17 +28,17 @@ use earlier::Earlier;
 use host::{Place, add_journals, devices, facts, io_limits, names, places};
 
 /// Interval of draining the events' buffer.
-pub const DRAIN: Duration = Duration::from_millis(100);
+pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// A task that waits for a commit can return before the commit's last tracepoint.
-const SETTLE: Duration = Duration::from_millis(5);
+const SETTLE_TIME: Duration = Duration::from_millis(5);
 /// Maximum number of waits for further operations at the end of an interval.
-const ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 4;
 /// Maximum numbers of commits and member IOs that are kept for operations that end later.
-const COMMITS: usize = 4096;
-const IOS: usize = 1 << 16;
+const MAX_COMMITS: usize = 4096;
+const MAX_IOS: usize = 1 << 16;
 /// Maximum numbers of operations kept per interval, and of files that get a path.
-const OPERATIONS: usize = 10_000;
-const NAMED: usize = 256;
+const MAX_OPERATIONS: usize = 10_000;
+const MAX_NAMED: usize = 256;
 
 /// Attached programs and the events of the current interval.
 pub struct SlowSampler {
@@ -103,17 +103,17 @@ impl SlowSampler {
     }
 
     /// Drains the events, and starts looking up the paths of their files. Call this at least every
-    /// [`DRAIN`].
+    /// [`DRAIN_INTERVAL`].
     ///
     /// # Errors
     /// The events cannot be read.
     pub fn drain(&mut self, session: &mut Session) -> Result<()> {
-        if self.drained.elapsed() < DRAIN {
+        if self.drained.elapsed() < DRAIN_INTERVAL {
             return Ok(());
         }
         let known = self.operations.len();
         self.drain_now()?;
-        let new = self.operations.iter().skip(known).take(NAMED);
+        let new = self.operations.iter().skip(known).take(MAX_NAMED);
         session.begin_to_locate(new.filter_map(|o| o.file));
         Ok(())
     }
@@ -123,15 +123,15 @@ impl SlowSampler {
         self.probe.drain(&mut self.events)?;
         for event in self.events.drain(..) {
             match event {
-                SlowEvent::Operation(_) if self.operations.len() >= OPERATIONS => {
+                SlowEvent::Operation(_) if self.operations.len() >= MAX_OPERATIONS => {
                     self.before.dropped += 1;
                 }
                 SlowEvent::Operation(operation) => self.operations.push(*operation),
                 SlowEvent::Commit(commit) => {
-                    keep(&mut self.commits, *commit, COMMITS);
+                    keep(&mut self.commits, *commit, MAX_COMMITS);
                     self.new_commits += 1;
                 }
-                SlowEvent::MemberIo(io) => keep(&mut self.ios, io, IOS),
+                SlowEvent::MemberIo(io) => keep(&mut self.ios, io, MAX_IOS),
             }
         }
         Ok(())
@@ -158,16 +158,16 @@ impl SlowSampler {
         unended.count += others.len() as u64;
         unended.operations.extend(others);
         unended.operations.sort_by_key(|o| o.start_ns);
-        unended.operations.truncate(DESCRIBED);
+        unended.operations.truncate(MAX_DESCRIBED);
         self.drain_now()?;
         // Wait for the commits of the last operations. More operations can end meanwhile.
         let mut seen = 0;
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             if self.operations.len() == seen {
                 break;
             }
             seen = self.operations.len();
-            thread::sleep(SETTLE);
+            thread::sleep(SETTLE_TIME);
             self.drain_now()?;
         }
         self.snapshot(session, &kinds, unended)
@@ -184,11 +184,11 @@ impl SlowSampler {
         session: &mut Session,
         patience: Duration,
     ) -> Result<()> {
-        let files = snapshot.files(NAMED);
+        let files = snapshot.files(MAX_NAMED);
         let end = Instant::now() + patience;
         snapshot.names.files = session.locate(files.iter().copied());
         while files.iter().any(|id| session.is_looking_for(id)) && Instant::now() < end {
-            thread::sleep(SETTLE);
+            thread::sleep(SETTLE_TIME);
             self.drain(session)?;
             snapshot.names.files = session.locate(files.iter().copied());
         }
@@ -198,7 +198,7 @@ impl SlowSampler {
         }
         let mut facts = facts(session);
         let limited = snapshot.operations.iter().filter(|o| advice::can_be_limited(o));
-        let tasks = limited.map(|o| o.operation.task.pid).take(NAMED);
+        let tasks = limited.map(|o| o.operation.task.pid).take(MAX_NAMED);
         facts.io_limits = io_limits(session, tasks);
         snapshot.advice = advice::find(&snapshot.operations, &snapshot.names, &facts);
         Ok(())

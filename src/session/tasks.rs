@@ -13,7 +13,7 @@ use crate::machine::handle::{FileQuery, LookupResult};
 use crate::machine::{Dev, Filesystem, task};
 
 /// Maximum number of dirtied files that get a name although they are not among the busiest.
-const NAMED: usize = 1024;
+const MAX_NAMED: usize = 1024;
 
 impl Session {
     /// Tasks that submitted or dirtied something in this interval.
@@ -100,7 +100,7 @@ impl Session {
         // A task's largest file may not be among the busiest. Give it at least a name.
         let mut pairs: Vec<_> = counters.dirtied_files.iter().collect();
         pairs.sort_unstable_by_key(|(_, sum)| std::cmp::Reverse(sum.bytes));
-        for (key, _) in pairs.into_iter().take(NAMED) {
+        for (key, _) in pairs.into_iter().take(MAX_NAMED) {
             locations.entry(key.file).or_insert_with(|| self.file_location(&key.file));
         }
         locations

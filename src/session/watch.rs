@@ -17,17 +17,17 @@ use crate::machine::{
 };
 
 /// Shortest time between two checks without a hint.
-const INTERVAL: Duration = Duration::from_secs(2);
+const MIN_INTERVAL: Duration = Duration::from_secs(2);
 /// Checks may use 1/200 of a CPU: with thousands of devices one check is slow.
 const CPU_SHARE: u32 = 200;
 /// Longest wait for a filesystem that keeps changing (mkfs, resize2fs).
-const SETTLE_LIMIT: Duration = Duration::from_secs(60);
+const MAX_SETTLE_WAIT: Duration = Duration::from_secs(60);
 /// First pause after a reload. It doubles after each further reload.
-const PAUSE: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_secs(5);
 /// Longest pause after a reload.
-const PAUSE_MAX: Duration = Duration::from_secs(300);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 /// Shortest pause after an update in place.
-const PAUSE_IN_PLACE: Duration = Duration::from_millis(100);
+const MIN_PAUSE_IN_PLACE: Duration = Duration::from_millis(100);
 /// Pause after an update in place, as a multiple of the time that the update took.
 const PAUSE_COSTS: u32 = 5;
 
@@ -120,7 +120,7 @@ impl Watcher {
                     continue;
                 }
                 let (last, since) = *self.unsettled.entry(fs.dev).or_insert((None, clock));
-                let settled = last == now && since < clock || clock - since > SETTLE_LIMIT;
+                let settled = last == now && since < clock || clock - since > MAX_SETTLE_WAIT;
                 self.unsettled.insert(fs.dev, (now, since));
                 if settled {
                     let change = identity_change(*was, now);
@@ -277,26 +277,29 @@ impl Pace {
     }
 
     fn checked(&mut self, clock: Duration, cost: Duration) {
-        self.next = clock + INTERVAL.max(cost * CPU_SHARE);
+        self.next = clock + MIN_INTERVAL.max(cost * CPU_SHARE);
     }
 
     /// Schedules another check after one that could not read sysfs.
     fn check_failed(&mut self, clock: Duration) {
         self.hint = self.hint.wrapping_sub(1);
-        self.paused_until = clock + INTERVAL;
+        self.paused_until = clock + MIN_INTERVAL;
     }
 
     /// A short pause, so that an array that changes all the time is still traced correctly.
     fn updated_in_place(&mut self, clock: Duration, cost: Duration) {
-        self.paused_until = clock + PAUSE_IN_PLACE.max(cost * PAUSE_COSTS);
+        self.paused_until = clock + MIN_PAUSE_IN_PLACE.max(cost * PAUSE_COSTS);
     }
 
     /// Doubles the pause after each reload or failed update; resets it after a long time without
     /// one.
     fn reloaded(&mut self, clock: Duration) -> Duration {
-        let idle = clock > self.paused_until + 2 * self.pause.max(PAUSE);
-        self.pause =
-            if idle || self.pause.is_zero() { PAUSE } else { (2 * self.pause).min(PAUSE_MAX) };
+        let idle = clock > self.paused_until + 2 * self.pause.max(FIRST_PAUSE);
+        self.pause = if idle || self.pause.is_zero() {
+            FIRST_PAUSE
+        } else {
+            (2 * self.pause).min(MAX_PAUSE)
+        };
         self.paused_until = clock + self.pause;
         self.pause
     }
@@ -339,7 +342,7 @@ mod tests {
             pauses.push(pause.as_secs());
         }
         assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 300, 300]);
-        assert_eq!(pace.reloaded(clock + s(700)), PAUSE);
+        assert_eq!(pace.reloaded(clock + s(700)), FIRST_PAUSE);
     }
 
     /// Members fail, are removed and join in a loop: each change is detected soon.
@@ -355,7 +358,7 @@ mod tests {
         }
         assert_eq!(
             pace.reloaded(clock),
-            PAUSE,
+            FIRST_PAUSE,
             "short pauses do not lengthen the pause of a reload"
         );
     }
@@ -366,7 +369,7 @@ mod tests {
         assert!(pace.due(s(1), 7));
         pace.check_failed(s(1));
         assert!(!pace.due(s(1), 7));
-        assert!(pace.due(s(1) + INTERVAL, 7), "without another hint");
+        assert!(pace.due(s(1) + MIN_INTERVAL, 7), "without another hint");
         pace.checked(s(3), Duration::ZERO);
         assert!(!pace.due(s(4), 7));
     }

@@ -11,13 +11,13 @@ use crate::origin::{Origin, io_name};
 
 /// Maximum number of members for which every member has a row. Larger arrays show only the busiest
 /// members.
-const MEMBERS: usize = 24;
+const MAX_MEMBERS: usize = 24;
 /// Number of busiest members that have a row in a larger array.
-const BUSIEST: usize = 12;
+const BUSIEST_MEMBERS: usize = 12;
 /// Maximum number of tasks, of amplified kinds of IO, and of files that are named.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 /// Number of origins that a row names.
-const ORIGINS: usize = 4;
+const MAX_ORIGINS: usize = 4;
 
 /// Writes `snapshot` and flushes it: for each array the time, the figures, the headline, the
 /// members, the busiest tasks and files, the most amplified IO, and an empty line.
@@ -45,9 +45,9 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
         writeln!(out, "! {}", clean(slow))?;
     }
     write_members(out, array, secs)?;
-    write_tasks(out, array, secs, NAMED)?;
-    write_costs(out, array, snapshot, NAMED)?;
-    write_files(out, array, secs, NAMED)?;
+    write_tasks(out, array, secs, MAX_NAMED)?;
+    write_costs(out, array, snapshot, MAX_NAMED)?;
+    write_files(out, array, secs, MAX_NAMED)?;
     writeln!(out)
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn write_members(
 
 /// The members that get a row, in the order of their slots, and the others.
 fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'r MemberRow<'a>>) {
-    if rows.len() <= MEMBERS {
+    if rows.len() <= MAX_MEMBERS {
         return (rows.iter().collect(), Vec::new());
     }
     let mut order: Vec<usize> = (0..rows.len()).collect();
@@ -111,7 +111,7 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
         let healthy = |i: usize| rows[i].member.health.is_none();
         healthy(a).cmp(&healthy(b)).then(load(b).total_cmp(&load(a)))
     });
-    let mut rest = order.split_off(BUSIEST);
+    let mut rest = order.split_off(BUSIEST_MEMBERS);
     order.sort_unstable();
     rest.sort_unstable();
     let at = |indices: Vec<usize>| indices.into_iter().map(|i| &rows[i]).collect();
@@ -158,8 +158,10 @@ fn line(row: &MemberRow<'_>, name_width: usize, extra: &[ExtraColumn], has_span:
 fn shares(parts: &[(Origin, f64)]) -> String {
     let all = rows::legend(parts.iter());
     let total: f64 = all.iter().map(|p| p.1).sum();
-    let named =
-        all.iter().take(ORIGINS).map(|(o, v)| format!("{o} {}", units::percent_short(v / total)));
+    let named = all
+        .iter()
+        .take(MAX_ORIGINS)
+        .map(|(o, v)| format!("{o} {}", units::percent_short(v / total)));
     named.collect::<Vec<_>>().join(", ")
 }
 

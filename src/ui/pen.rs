@@ -12,7 +12,7 @@ use super::tabs::Tabs;
 use super::text;
 
 /// The smallest screen that is drawn: columns and lines.
-pub(crate) const SMALLEST: (u16, u16) = (40, 10);
+pub(crate) const MIN_SCREEN: (u16, u16) = (40, 10);
 
 /// Writes lines from top to bottom into an area, and never outside it.
 pub(crate) struct Pen<'a> {
@@ -108,9 +108,9 @@ impl<'a> Pen<'a> {
         Pen::new(self.buffer, padded)
     }
 
-    /// True if the area is at least [`SMALLEST`]; writes `too small: 20x5, needs 40x10` if not.
+    /// True if the area is at least [`MIN_SCREEN`]; writes `too small: 20x5, needs 40x10` if not.
     pub fn is_large_enough(&mut self) -> bool {
-        let (Rect { width, height, .. }, (columns, lines)) = (self.area, SMALLEST);
+        let (Rect { width, height, .. }, (columns, lines)) = (self.area, MIN_SCREEN);
         let fits = width >= columns && height >= lines;
         if !fits {
             let text = format!("too small: {width}x{height}, needs {columns}x{lines}");

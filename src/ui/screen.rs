@@ -59,7 +59,7 @@ pub(crate) trait SnapshotSource {
 }
 
 /// Time after which a message is printed if the session has not started.
-const LATE: Duration = Duration::from_secs(2);
+const MAX_SILENCE: Duration = Duration::from_secs(2);
 
 /// A running session as the source of a screen.
 pub(crate) struct LiveSource<S, T> {
@@ -94,12 +94,12 @@ impl<S: Send + 'static, T: Send + 'static> LiveSource<S, T> {
         (started, result)
     }
 
-    /// Waits until IO is counted. False if the session could not be started. After [`LATE`],
+    /// Waits until IO is counted. False if the session could not be started. After [`MAX_SILENCE`],
     /// standard error has a reason for the empty terminal: on a busy host, the kernel needs many
     /// seconds to verify the programs.
     async fn started(&mut self) -> bool {
         // Cancel safe: a cancelled wait loses no tick.
-        match tokio::time::timeout(LATE, self.engine.tick()).await {
+        match tokio::time::timeout(MAX_SILENCE, self.engine.tick()).await {
             Ok(tick) => tick.is_some(),
             Err(_) => {
                 eprintln!("raidtrace: waiting for the first figures; Ctrl-C ends it");

@@ -24,7 +24,7 @@ use super::keys::{Key, decode};
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
 /// Interval at which the key reader checks whether it must stop.
-const POLL: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A full-screen terminal on stdout.
 pub type Screen = Terminal<CrosstermBackend<BufWriter<Stdout>>>;
@@ -123,15 +123,15 @@ impl KeyReader {
         self.stop.store(true, Ordering::Relaxed);
         drop(self.inputs);
         let start = Instant::now();
-        while !self.thread.is_finished() && start.elapsed() < 5 * POLL {
-            std::thread::sleep(POLL / 20);
+        while !self.thread.is_finished() && start.elapsed() < 5 * POLL_INTERVAL {
+            std::thread::sleep(POLL_INTERVAL / 20);
         }
     }
 }
 
 fn read(sender: &mpsc::Sender<Input>, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) && !sender.is_closed() {
-        let event = match event::poll(POLL) {
+        let event = match event::poll(POLL_INTERVAL) {
             Ok(false) => continue,
             Ok(true) => event::read(),
             Err(error) => Err(error),

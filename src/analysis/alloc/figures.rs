@@ -10,15 +10,15 @@ use crate::analysis::hist;
 use crate::analysis::hist::Hist;
 
 /// Minimum cost that is noticeable: share of a CPU, or of a task's time, spent in the allocator.
-pub const NOTICEABLE: f64 = 0.1;
+pub const MIN_NOTICEABLE_COST: f64 = 0.1;
 /// Minimum mean time of slow requests, ns. A healthy request takes 2 to 50 µs.
-const SLOW_NS: u64 = 200_000;
+const MIN_SLOW_NS: u64 = 200_000;
 /// Tolerated difference between a hook's count of groups and ext4's own, relative to ext4's.
 const MAX_DIFFERENCE: f64 = 0.2;
 /// Minimum number of searches for comparing the two counts.
 const MIN_SEARCHES: u64 = 100;
 /// Minimum duration of a slow search, µs.
-const LONG_US: u64 = 1_000_000;
+const MIN_LONG_SEARCH_US: u64 = 1_000_000;
 
 /// Names of the figures, the keys of [`AllocSnapshot::sources`].
 pub const FIGURES: [&str; 13] = [
@@ -192,8 +192,8 @@ pub fn tasks_at_once(fs: &FsAlloc, seconds: f64) -> f64 {
 pub fn is_slow(fs: &FsAlloc, seconds: f64) -> bool {
     let c = &fs.counts;
     let each = c.nanoseconds / c.latency.count().max(1);
-    (tasks_at_once(fs, seconds) >= NOTICEABLE && each >= SLOW_NS)
-        || fs.searching.longest_us >= LONG_US
+    (tasks_at_once(fs, seconds) >= MIN_NOTICEABLE_COST && each >= MIN_SLOW_NS)
+        || fs.searching.longest_us >= MIN_LONG_SEARCH_US
 }
 
 /// Share of the groups without a free extent of 2^`order` blocks, and the number of groups that it

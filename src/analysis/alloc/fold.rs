@@ -13,7 +13,7 @@ use crate::analysis::snapshot::Overhead;
 
 /// Maximum number of tasks, and of files, per filesystem and interval: those with the most time.
 /// The others are included only in the filesystem's own counts.
-const ROWS: usize = 1024;
+const MAX_ROWS: usize = 1024;
 
 /// Computes intervals; keeps the last counters.
 #[derive(Debug)]
@@ -87,13 +87,13 @@ impl AllocFold {
     }
 }
 
-/// Sorts tasks and files by time and drops those beyond [`ROWS`].
+/// Sorts tasks and files by time and drops those beyond [`MAX_ROWS`].
 fn bound(fs: &mut FsAlloc) {
     let rank = |s: &AllocShare| Reverse((s.nanoseconds, s.looked, s.requests, s.blocks));
     fs.tasks.sort_by_key(|t| (rank(&t.share), t.pid));
-    fs.tasks.truncate(ROWS);
+    fs.tasks.truncate(MAX_ROWS);
     fs.files.sort_by_key(|f| (rank(&f.share), f.id));
-    fs.files.truncate(ROWS);
+    fs.files.truncate(MAX_ROWS);
 }
 
 /// Extends `into` to the end of `newer`. The caller must find the reasons again
@@ -228,7 +228,7 @@ fn add_samples(
         into.on_cpu.push((pid, comm, cpu));
     }
     into.on_cpu.sort_by_key(|t| (Reverse((t.2.allocator, t.2.busy)), t.0));
-    into.on_cpu.truncate(ROWS);
+    into.on_cpu.truncate(MAX_ROWS);
     into.cpu = match (older, into.cpu.take()) {
         (Some(was), Some(mut now)) => {
             add_cpu(&mut now, &was);

@@ -4,24 +4,24 @@
 mod groups;
 mod waits;
 
-use super::figures::{NOTICEABLE, allocator_cpus, at_least_us, tasks_at_once};
+use super::figures::{MIN_NOTICEABLE_COST, allocator_cpus, at_least_us, tasks_at_once};
 use crate::advice::kernel::Kernel;
 use crate::advice::quote::quote;
 use crate::analysis::alloc::{AllocSnapshot, Cpu, FsAlloc, Reason};
 
 /// Number of groups considered per second from which on the cost is noticeable, even if no search
 /// has ended: at 20 to 100 ns per group, 2 to 10 % of a CPU.
-const MANY_LOOKS: f64 = 1e6;
+const MIN_GROUP_RATE: f64 = 1e6;
 /// Share of the time in the allocator above which waits for bitmaps, or locks, are the reason.
-const MOSTLY: f64 = 0.5;
+const MIN_REASON_SHARE: f64 = 0.5;
 /// Share of the allocator time of all filesystems above which samples are attributed to one
 /// filesystem.
-const ITS_OWN: f64 = 0.9;
+const MIN_OWN_SHARE: f64 = 0.9;
 /// Minimum number of CPU samples (a fifth of a second at 99 Hz), or of sampled refusals, for a
 /// reason.
-const SAMPLES_ENOUGH: u64 = 20;
+const MIN_SAMPLES: u64 = 20;
 /// Number of criteria that do not use the lists: the last two, on every kernel.
-const LATE: usize = 2;
+const LATE_CRITERIA: usize = 2;
 
 /// Sets the reason of every filesystem.
 pub fn evaluate(snapshot: &mut AllocSnapshot) {
@@ -88,7 +88,7 @@ impl AllocCase<'_> {
     /// True if samples can be attributed to this filesystem. Samples include all filesystems,
     /// watched or not.
     fn has_samples(&self) -> bool {
-        self.fs.known.alone && self.own_share() >= ITS_OWN
+        self.fs.known.alone && self.own_share() >= MIN_OWN_SHARE
     }
 
     /// This filesystem's share of the allocator time of all watched filesystems. A group considered
@@ -106,14 +106,14 @@ impl AllocCase<'_> {
     }
 
     /// True if the allocator takes a tenth of a CPU, a tenth of a task's time (not counting waits
-    /// for bitmaps), or considers [`MANY_LOOKS`] groups per second.
+    /// for bitmaps), or considers [`MIN_GROUP_RATE`] groups per second.
     fn is_noticeable(&self) -> bool {
         let c = &self.fs.counts;
         let cpus = allocator_cpus(self.snapshot).filter(|_| self.has_samples());
         let waited = at_least_us(&c.waits) as f64 / 1e6 / self.seconds;
-        cpus.is_some_and(|cpus| cpus * self.own_share() >= NOTICEABLE)
-            || tasks_at_once(self.fs, self.seconds) - waited >= NOTICEABLE
-            || c.looks() as f64 / self.seconds >= MANY_LOOKS
+        cpus.is_some_and(|cpus| cpus * self.own_share() >= MIN_NOTICEABLE_COST)
+            || tasks_at_once(self.fs, self.seconds) - waited >= MIN_NOTICEABLE_COST
+            || c.looks() as f64 / self.seconds >= MIN_GROUP_RATE
     }
 
     /// Subject of the sentence: `each allocation` if nearly all allocations search.
@@ -132,7 +132,7 @@ impl AllocCase<'_> {
 
     /// CPU samples, if there are enough and all can be attributed to this filesystem.
     fn cpu(&self) -> Option<&Cpu> {
-        let enough = |c: &&Cpu| c.allocator >= SAMPLES_ENOUGH;
+        let enough = |c: &&Cpu| c.allocator >= MIN_SAMPLES;
         self.snapshot.cpu.as_ref().filter(enough).filter(|_| self.has_samples())
     }
 }

@@ -12,7 +12,7 @@ pub const LENGTH: Duration = Duration::from_secs(10);
 
 /// Maximum number of intervals in a window. `--interval` is at least 0.1 s, but a recording is
 /// untrusted.
-const MOST: usize = 256;
+const MAX_INTERVALS: usize = 256;
 
 /// Sum of the last `intervals`, up to [`LENGTH`], with its reasons. An interval longer than that is
 /// returned alone. `None` without intervals.
@@ -27,7 +27,7 @@ pub fn last(intervals: &[AllocSnapshot]) -> Option<AllocSnapshot> {
 /// Number of the last `intervals` that fit into [`LENGTH`].
 fn fits(intervals: &[AllocSnapshot]) -> usize {
     let mut length = Duration::ZERO;
-    let newest = intervals.iter().rev().take(MOST).take_while(|s| {
+    let newest = intervals.iter().rev().take(MAX_INTERVALS).take_while(|s| {
         length = length.saturating_add(s.interval);
         // Intervals are not exact: ten of 1.001 s fit.
         length <= LENGTH + LENGTH / 20
@@ -79,7 +79,7 @@ mod tests {
         let mut s = fixture::linear();
         s.interval = Duration::ZERO;
         let last = super::last(&vec![s; 1000]).unwrap();
-        assert_eq!(requests(&last), one * super::MOST as u64);
+        assert_eq!(requests(&last), one * super::MAX_INTERVALS as u64);
         assert!(super::last(&[]).is_none());
         // An interval longer than the window is returned alone.
         let mut s = fixture::linear();

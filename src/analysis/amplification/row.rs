@@ -42,7 +42,7 @@ pub struct OriginAmplification {
 
 /// Moved bytes for each submitted byte up to which the two are equal: some are in flight at the
 /// start and at the end.
-const IN_FLIGHT: f64 = 1.05;
+const MAX_EQUAL_RATIO: f64 = 1.05;
 
 /// Field of [`OriginAmplification`] for bytes that md adds.
 pub(super) type Charge = fn(&mut OriginAmplification) -> &mut u64;
@@ -78,7 +78,7 @@ impl OriginAmplification {
     /// was submitted meanwhile.
     pub fn share(&self, bytes: u64) -> Option<f64> {
         let submitted = self.submitted as f64;
-        let fits = |copies| self.data as f64 <= IN_FLIGHT * f64::from(copies) * submitted;
+        let fits = |copies| self.data as f64 <= MAX_EQUAL_RATIO * f64::from(copies) * submitted;
         (submitted > 0.0 && self.copies.is_none_or(fits)).then(|| bytes as f64 / submitted)
     }
 
@@ -86,7 +86,7 @@ impl OriginAmplification {
     /// copies.
     pub fn costs_more(&self) -> bool {
         let is_copied = self.copies.is_some_and(|n| n > 1) && self.below() == self.data;
-        !is_copied && self.factor().is_some_and(|f| f >= IN_FLIGHT)
+        !is_copied && self.factor().is_some_and(|f| f >= MAX_EQUAL_RATIO)
     }
 
     /// True for md's member bytes without submitted bytes: background work, and parity, pre-reads,

@@ -16,10 +16,10 @@ use crate::analysis::item::{Request, State};
 use crate::analysis::recent::Stall;
 
 /// Maximum number of periods between states ([`Stretch`]) that wait for late requests.
-const STRETCHES: usize = 256;
+const MAX_STRETCHES: usize = 256;
 
 /// Largest amount by which an item may be older than an item before it.
-pub const SLACK_US: i64 = 2_000_000;
+pub const MAX_DISORDER_US: i64 = 2_000_000;
 
 /// Figures of one disk since the start of the recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -263,7 +263,7 @@ impl Disks {
         self.open(time);
         // States are about a second apart; a damaged recording may have any number at the same
         // time.
-        while self.stretches.len() > STRETCHES {
+        while self.stretches.len() > MAX_STRETCHES {
             self.settle();
         }
     }
@@ -273,7 +273,7 @@ impl Disks {
     }
 
     /// Adds the start or end of an interval, µs since 1970. Call it before items more than
-    /// [`SLACK_US`] later are added.
+    /// [`MAX_DISORDER_US`] later are added.
     pub fn add_boundary(&mut self, time: i64) {
         if self.boundaries.contains_key(&time) || !self.wanted.insert(time) {
             *self.reused.entry(time).or_default() += 1;
@@ -303,15 +303,15 @@ impl Disks {
         time <= self.settled && self.settled > 0
     }
 
-    /// Settles stretches that end [`SLACK_US`] or more before `time`, the time of an item that was
-    /// read.
+    /// Settles stretches that end [`MAX_DISORDER_US`] or more before `time`, the time of an item
+    /// that was read.
     #[inline]
     pub(super) fn read_until(&mut self, time: i64) {
         if time <= self.newest {
             return;
         }
         self.newest = time;
-        let due = |s: &Stretch| s.to.is_some_and(|to| time >= to.saturating_add(SLACK_US));
+        let due = |s: &Stretch| s.to.is_some_and(|to| time >= to.saturating_add(MAX_DISORDER_US));
         while self.stretches.front().is_some_and(due) {
             self.settle();
         }

@@ -15,7 +15,7 @@ use crate::origin::{Op, Origin};
 
 /// Half of the maximum number of tasks, and of files, kept in an interval. When there are more, the
 /// smaller half is dropped; the bytes of dropped files become unattributed.
-pub(super) const MANY: usize = 65_536;
+pub(super) const HALF_CAPACITY: usize = 65_536;
 /// Cells of one member.
 pub(super) const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
 
@@ -203,7 +203,7 @@ impl IntervalCounters {
     fn put_file(&mut self, ended: Option<(FileKey, TaskCounters)>) {
         let Some((key, sum)) = ended else { return };
         self.files.entry(key).or_default().add(sum);
-        if self.files.len() > 2 * MANY {
+        if self.files.len() > 2 * HALF_CAPACITY {
             let least = median(self.files.values());
             let small =
                 |key: &FileKey, sum: &mut TaskCounters| key.file.is_some() && sum.bytes <= least;
@@ -243,11 +243,11 @@ impl IntervalCounters {
     }
 }
 
-/// Adds to one of at most 2 * [`MANY`] sums. If there are more, drops the smaller half and returns
-/// its number of bios.
+/// Adds to one of at most 2 * [`HALF_CAPACITY`] sums. If there are more, drops the smaller half and
+/// returns its number of bios.
 fn put<K: Eq + Hash>(sums: &mut HashMap<K, TaskCounters>, key: K, sum: TaskCounters) -> u64 {
     sums.entry(key).or_default().add(sum);
-    if sums.len() <= 2 * MANY {
+    if sums.len() <= 2 * HALF_CAPACITY {
         return 0;
     }
     let least = median(sums.values());

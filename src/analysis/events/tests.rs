@@ -214,7 +214,7 @@ fn the_largest_files_are_kept_and_all_bytes_are_counted() {
     }
     let (_, end) = whole(&items);
     let files = &end.counters.files;
-    assert!(files.len() <= 2 * super::interval::MANY + 1, "{}", files.len());
+    assert!(files.len() <= 2 * super::interval::HALF_CAPACITY + 1, "{}", files.len());
     let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
     assert_eq!(files.values().map(|f| f.bytes).sum::<u64>(), all);
 }
@@ -235,7 +235,7 @@ fn the_largest_dirtied_files_are_kept_and_the_rest_are_lost() {
     }
     let (_, end) = whole(&items);
     let kept = end.counters.dirtied_files.len() as u64;
-    assert!(kept <= 2 * super::interval::MANY as u64 + 1, "{kept}");
+    assert!(kept <= 2 * super::interval::HALF_CAPACITY as u64 + 1, "{kept}");
     assert_eq!(end.counters.lost[Loss::Files], many - kept);
     let all: u64 = (0..many).map(|i| 4096 * (1 + i % 7)).sum();
     let task = end.counters.dirtied.values().map(|sum| sum.bytes);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::spread::LoadSpread;
-use super::symptom::{MemberFigures, SATURATED, Symptom, SymptomCause};
+use super::symptom::{MIN_SATURATED, MemberFigures, Symptom, SymptomCause};
 use super::uneven::{UnevenOrigins, uneven};
 use super::words::{and_more, from_task, subject};
 use super::work::{hint, mostly, work, write_cost};
@@ -11,10 +11,10 @@ use super::{ENOUGH_REQUESTS, Hotspot, HotspotKind, units};
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot};
 
 /// Minimum skew at which the busiest member is named.
-const NAMED_FROM: f64 = 1.5;
+const MIN_NAMED_SKEW: f64 = 1.5;
 /// Minimum share of the array's load that an even layout would move, for unevenness to be the cause
 /// of saturation.
-const MATTERS: f64 = 0.05;
+const MIN_EXCESS: f64 = 0.05;
 
 /// Input of the headline.
 pub struct HeadlineInput<'a> {
@@ -162,7 +162,7 @@ impl HeadlineInput<'_> {
 
     fn add_cause(&self, mut hotspot: Hotspot, members: &[usize], cause: SymptomCause) -> Hotspot {
         let it = if members.len() == 1 { "it" } else { "they" };
-        let uneven = self.uneven(Some(members)).filter(|u| u.excess >= MATTERS);
+        let uneven = self.uneven(Some(members)).filter(|u| u.excess >= MIN_EXCESS);
         hotspot.headline += &match (cause, uneven) {
             (SymptomCause::MoreWork(_), Some(uneven)) => {
                 let carriers = if uneven.carriers == members {
@@ -237,7 +237,7 @@ impl HeadlineInput<'_> {
                 subject(&names, "is", "are"),
                 if unknown == 1 { " has" } else { "s have" },
             )
-        } else if self.total.skew() < NAMED_FROM {
+        } else if self.total.skew() < MIN_NAMED_SKEW {
             format!("the array is saturated: {} busy {least}, evenly; {work}", self.everyone("are"))
         } else {
             format!(
@@ -297,7 +297,7 @@ impl HeadlineInput<'_> {
             mostly(&self.present, self.over)
         } else if requests < ENOUGH_REQUESTS {
             format!("{requests:.0} requests are too few to judge how even the load is")
-        } else if skew < NAMED_FROM {
+        } else if skew < MIN_NAMED_SKEW {
             format!("the load is even, {skew:.1}x the mean on the busiest")
         } else {
             format!(
@@ -329,7 +329,7 @@ impl HeadlineInput<'_> {
         };
         match figures[busiest].mean_us {
             // Busy, but requests are too short for the disk to be saturated.
-            Some(us) if most >= SATURATED => format!(
+            Some(us) if most >= MIN_SATURATED => format!(
                 "{name} is busy {share} of the time, but a request takes {} (mean): it can serve \
                  more{unknown}",
                 units::latency(Some(us as u64))

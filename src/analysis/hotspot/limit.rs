@@ -7,9 +7,9 @@ use crate::analysis::units;
 use crate::origin::plural;
 
 /// Minimum share of all submitted bytes to be reported.
-const ENOUGH_SHARE: f64 = 0.25;
+const MIN_SHARE: f64 = 0.25;
 /// Minimum number of bios to be reported.
-const ENOUGH_BIOS: u64 = 8;
+const MIN_BIOS: u64 = 8;
 
 /// `cgroup /limited is held back by its I/O limit on md127 (io.max, blkio.throttle): 95 % of the
 /// bytes submitted, mostly file_data writes, from dd (pid 7)`; `None` if blk-throttle held back
@@ -21,7 +21,7 @@ pub fn limited(array: &ArraySnapshot) -> Option<String> {
     let bytes: f64 = throttled.iter().map(|t| sum(t)).sum();
     // Flushes alone have no bytes.
     let share = bytes / array.tasks.iter().map(sum).sum::<f64>().max(1.0);
-    if bios.fold(0, u64::saturating_add) < ENOUGH_BIOS || share < ENOUGH_SHARE {
+    if bios.fold(0, u64::saturating_add) < MIN_BIOS || share < MIN_SHARE {
         return None;
     }
     let most = throttled.iter().max_by(|a, b| sum(a).total_cmp(&sum(b)))?;

@@ -4,9 +4,9 @@ use crate::analysis::snapshot::{Cell, MemberSnapshot};
 
 /// Minimum skew of an uneven origin: two members with seven eighths of the load on one have this
 /// skew. The skew left by `mkfs.ext4 -g 32744` (up to 1.6) is below it.
-const UNEVEN: f64 = 1.75;
+const MIN_UNEVEN_SKEW: f64 = 1.75;
 /// Minimum load of a member that carries an uneven origin, as a multiple of the mean.
-const ABOVE_MEAN: f64 = 1.5;
+const MIN_CARRIER_LOAD: f64 = 1.5;
 
 /// Load of each member. Uses `f64`, because sums of arbitrary counters must not overflow.
 pub struct LoadSpread {
@@ -64,12 +64,13 @@ impl LoadSpread {
     pub fn carriers(&self) -> Option<Vec<usize>> {
         let load = self.load();
         let mean = load.iter().sum::<f64>() / load.len() as f64;
-        let few: Vec<usize> = (0..load.len()).filter(|&i| load[i] > ABOVE_MEAN * mean).collect();
+        let few: Vec<usize> =
+            (0..load.len()).filter(|&i| load[i] > MIN_CARRIER_LOAD * mean).collect();
         // Ignore differences that may be chance: below four standard deviations of the request
         // counts.
         let mean_requests = self.requests() / load.len() as f64;
         let beyond_chance = |i: usize| self.each[i].0 >= mean_requests + 4.0 * mean_requests.sqrt();
-        (self.skew() >= UNEVEN
+        (self.skew() >= MIN_UNEVEN_SKEW
             && 2 * few.len() <= load.len()
             && few.iter().any(|&i| beyond_chance(i)))
         .then_some(few)

@@ -8,32 +8,32 @@ use crate::analysis::snapshot::{Cell, DiskUse, MemberSnapshot};
 use crate::origin::Op;
 
 /// Minimum utilisation, according to io_ticks, of a saturated member.
-pub const SATURATED: f64 = 0.9;
+pub const MIN_SATURATED: f64 = 0.9;
 /// Mean time of a request, µs, below which utilisation alone does not prove saturation: a disk that
 /// works in parallel can be busy all the time and still take more requests (iostat(1) on `%util` of
 /// RAID arrays and SSDs).
-const QUICK_US: f64 = 300.0;
+const MAX_QUICK_US: f64 = 300.0;
 /// Minimum time of a request on a slower member, as a multiple of the other members' time. A slower
-/// member counts as saturated even if its requests are shorter than [`QUICK_US`].
-const LONGER: f64 = 2.0;
+/// member counts as saturated even if its requests are shorter than [`MAX_QUICK_US`].
+const MIN_SLOWER_RATIO: f64 = 2.0;
 /// Utilisation of the least busy member from which all members count as busy.
-const ALL_BUSY: f64 = 0.8;
+const MIN_ALL_BUSY: f64 = 0.8;
 /// Multiple of the other members' requests or bytes from which more work is the cause of a problem.
-const MORE_WORK: f64 = 1.25;
+const MIN_MORE_WORK: f64 = 1.25;
 /// Minimum number of measured requests for latencies to be significant.
-const ENOUGH_MEASURED: u64 = 64;
+const MIN_MEASURED: u64 = 64;
 /// Minimum mean wait before issue, µs, of requests that are held back.
-const WAITS_US: f64 = 10_000.0;
+const MIN_WAIT_US: f64 = 10_000.0;
 /// Requests whose median wait is at least this multiple of the member's busy time cannot have
 /// waited for the disk. In a burst of writeback, requests can wait long for each other, but not
 /// longer than the disk is busy.
-const WAITS: f64 = 2.0;
+const MIN_WAIT_RATIO: f64 = 2.0;
 /// Requests are also held back if the sum of their times in the device is less than this share of
 /// the member's busy time. io_ticks starts when a request is allocated, so for the rest of the busy
 /// time requests waited and none was in the device.
-const WORKS: f64 = 0.5;
+const MAX_DEVICE_SHARE: f64 = 0.5;
 /// Minimum length of a stall. A large request alone does not take this long.
-const STALLED_AFTER: Duration = Duration::from_secs(5);
+const MIN_STALL: Duration = Duration::from_secs(5);
 
 /// Figures of one member that the decision uses.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -115,7 +115,7 @@ impl MemberFigures {
             cells.for_each(|c| all.add(if queue { &c.queue } else { &c.device }));
             all
         };
-        let enough = |h: &Hist| h.count() >= ENOUGH_MEASURED;
+        let enough = |h: &Hist| h.count() >= MIN_MEASURED;
         let both = [Op::Read, Op::Write];
         let (queue, device) = (hist(&both, true), hist(&both, false));
         let measured = enough(&device);
@@ -135,10 +135,10 @@ impl MemberFigures {
     }
 
     fn is_saturated(&self, others_us: Option<f64>) -> bool {
-        let quick = self
-            .mean_us
-            .is_some_and(|us| us < QUICK_US && others_us.is_none_or(|others| us < LONGER * others));
-        self.utilisation.is_some_and(|u| u >= SATURATED) && !quick && !self.is_held()
+        let quick = self.mean_us.is_some_and(|us| {
+            us < MAX_QUICK_US && others_us.is_none_or(|others| us < MIN_SLOWER_RATIO * others)
+        });
+        self.utilisation.is_some_and(|u| u >= MIN_SATURATED) && !quick && !self.is_held()
     }
 
     /// True if requests wait before they are issued, for something other than the disk.
@@ -146,22 +146,22 @@ impl MemberFigures {
         let (Some((queue_us, device_us)), Some(busy_us)) = (self.times_us, self.busy_us) else {
             return false;
         };
-        let has_time = self.device_us.is_some_and(|us| us < WORKS * busy_us)
-            || (self.queue_p50_us).is_some_and(|us| us as f64 >= WAITS * busy_us);
-        queue_us >= WAITS_US && queue_us > device_us && has_time
+        let has_time = self.device_us.is_some_and(|us| us < MAX_DEVICE_SHARE * busy_us)
+            || (self.queue_p50_us).is_some_and(|us| us as f64 >= MIN_WAIT_RATIO * busy_us);
+        queue_us >= MIN_WAIT_US && queue_us > device_us && has_time
     }
 }
 
 /// A stall that lasted long enough to be reported.
 fn stall(member: &MemberSnapshot, over: Duration) -> Option<Stall> {
     // Without a history, use the interval.
-    let busy = |d: &DiskUse| d.requests == 0 && d.in_flight > 0 && d.utilisation >= SATURATED;
+    let busy = |d: &DiskUse| d.requests == 0 && d.in_flight > 0 && d.utilisation >= MIN_SATURATED;
     let busy = member.disk.filter(busy).map(|d| Stall {
         lasted: over,
         in_flight: d.in_flight,
         is_over: false,
     });
-    member.stall.or(busy).filter(|s| s.lasted >= STALLED_AFTER)
+    member.stall.or(busy).filter(|s| s.lasted >= MIN_STALL)
 }
 
 pub fn median<T: Copy + PartialOrd>(values: impl Iterator<Item = T>) -> Option<T> {
@@ -210,7 +210,7 @@ fn saturated(all: &[MemberFigures]) -> Option<Symptom> {
     if members.is_empty() {
         return None;
     }
-    if rest.is_empty() || (least(&rest) >= ALL_BUSY && members.len() >= rest.len()) {
+    if rest.is_empty() || (least(&rest) >= MIN_ALL_BUSY && members.len() >= rest.len()) {
         let members: Vec<usize> = (0..all.len()).filter(known).collect();
         let least = least(&members);
         return Some(Symptom::Full { members, least });
@@ -234,12 +234,14 @@ pub fn find_cause(all: &[MemberFigures], members: &[usize], rest: &[usize]) -> S
         if these > 0.0 { these / others } else { 0.0 }
     };
     let work = times(&|f| f.requests).max(times(&|f| f.bytes));
-    if work >= MORE_WORK {
+    if work >= MIN_MORE_WORK {
         return SymptomCause::MoreWork(work);
     }
     let us = |of: &[usize]| median(of.iter().filter_map(|&i| all[i].mean_us));
     match us(members).zip(us(rest)) {
-        Some((these, others)) if these >= LONGER * others => SymptomCause::Longer(these / others),
+        Some((these, others)) if these >= MIN_SLOWER_RATIO * others => {
+            SymptomCause::Longer(these / others)
+        }
         _ => SymptomCause::Elsewhere,
     }
 }

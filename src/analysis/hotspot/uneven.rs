@@ -10,12 +10,12 @@ use crate::origin::plural;
 use crate::origin::{Op, Origin, io_name};
 
 /// Minimum bytes of an origin and operation on all members to be reported.
-const ENOUGH_BYTES: f64 = 64.0 * 1024.0;
+const MIN_BYTES: f64 = 64.0 * 1024.0;
 /// Minimum share of all members' requests or bytes to be reported.
-const ENOUGH_SHARE: f64 = 0.01;
+const MIN_SHARE: f64 = 0.01;
 /// Origins with at least this share of their load on the carriers of the best candidate are named
 /// together with it.
-const TOGETHER: f64 = 0.9;
+const MIN_CARRIED_SHARE: f64 = 0.9;
 
 /// An origin and operation that few members carry.
 struct UnevenCandidate {
@@ -46,7 +46,7 @@ impl UnevenCandidate {
             && is_placed(self.origin) == is_placed(best.origin)
             && (self.carriers == best.carriers
                 || self.spread.share(&best.carriers).min(best.spread.share(&best.carriers))
-                    >= TOGETHER)
+                    >= MIN_CARRIED_SHARE)
     }
 }
 
@@ -157,8 +157,8 @@ fn candidate(
     let (requests, bytes) = (spread.requests(), spread.bytes());
     let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
     if requests < ENOUGH_REQUESTS
-        || (bytes > 0.0 && bytes < ENOUGH_BYTES)
-        || of(requests, total.requests()).max(of(bytes, total.bytes())) < ENOUGH_SHARE
+        || (bytes > 0.0 && bytes < MIN_BYTES)
+        || of(requests, total.requests()).max(of(bytes, total.bytes())) < MIN_SHARE
     {
         return None;
     }

@@ -5,7 +5,7 @@ use crate::analysis::units;
 use crate::origin::{Op, Origin, io_name};
 
 /// Maximum number of members that a headline names.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// Name and operation of the IO with the most bytes; `None` if `io` is empty.
 pub fn io_of(io: &[TaskIo]) -> Option<(&'static str, Op)> {
@@ -14,9 +14,9 @@ pub fn io_of(io: &[TaskIo]) -> Option<(&'static str, Op)> {
 }
 
 pub fn and_more(members: &[String]) -> String {
-    let mut names: Vec<&str> = members.iter().map(String::as_str).take(NAMED).collect();
-    let more = format!("{} more", members.len().saturating_sub(NAMED));
-    if members.len() > NAMED {
+    let mut names: Vec<&str> = members.iter().map(String::as_str).take(MAX_NAMED).collect();
+    let more = format!("{} more", members.len().saturating_sub(MAX_NAMED));
+    if members.len() > MAX_NAMED {
         names.push(&more);
     }
     units::list(&names)
@@ -29,9 +29,9 @@ pub fn subject(members: &[String], one: &str, several: &str) -> String {
 }
 
 /// Minimum share of a submitting task to be named.
-const MOST: f64 = 0.5;
+const MIN_NAMED_SHARE: f64 = 0.5;
 /// Minimum share of a named task for the share itself to be left out.
-const ALL: f64 = 0.95;
+const MIN_WHOLE_SHARE: f64 = 0.95;
 
 /// `, from postgres (pid 4242)` or `, 63 % from ...`: the task that submitted most of the IO that
 /// `keep` accepts; empty if there is no such task. Names are untrusted bytes.
@@ -47,7 +47,7 @@ pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> St
     let Some((task, part)) = top.max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return String::new();
     };
-    if all <= 0.0 || part < MOST * all {
+    if all <= 0.0 || part < MIN_NAMED_SHARE * all {
         return String::new();
     }
     let comm = String::from_utf8_lossy(&task.comm);
@@ -57,7 +57,7 @@ pub fn from_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> St
         _ => format!("{comm} (pid {})", task.pid),
     };
     let cause = if task.writes_for_others() { for_task(array, &keep) } else { String::new() };
-    if part >= ALL * all {
+    if part >= MIN_WHOLE_SHARE * all {
         format!(", from {name}{cause}")
     } else {
         format!(", {} from {name}{cause}", units::percent(part / all))
@@ -80,8 +80,8 @@ fn for_task(array: &ArraySnapshot, keep: impl Fn(Origin, Op) -> bool) -> String 
     let all: f64 = array.tasks.iter().map(dirtied).sum();
     let top = array.tasks.iter().map(|t| (t, dirtied(t)));
     match top.max_by(|a, b| a.1.total_cmp(&b.1)) {
-        Some((task, part)) if all > 0.0 && part >= MOST * all => {
-            let mostly = if part >= ALL * all { "" } else { "mostly " };
+        Some((task, part)) if all > 0.0 && part >= MIN_NAMED_SHARE * all => {
+            let mostly = if part >= MIN_WHOLE_SHARE * all { "" } else { "mostly " };
             let comm = String::from_utf8_lossy(&task.comm);
             format!(" for {mostly}{comm} (pid {})", task.pid)
         }

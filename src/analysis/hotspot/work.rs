@@ -15,13 +15,13 @@ use crate::origin::{Op, Origin, io_name};
 
 /// Minimum share of the time in the device for requests without data (flushes, discards) to be the
 /// main work.
-const MOST: f64 = 0.5;
+const MIN_MAIN_SHARE: f64 = 0.5;
 /// Minimum mean time of reads to be mentioned, µs.
-const LONG_US: f64 = 10_000.0;
+const MIN_LONG_READ_US: f64 = 10_000.0;
 /// Minimum number of reads to be mentioned.
-const ENOUGH_READS: u64 = 64;
+const MIN_READS: u64 = 64;
 /// Minimum bytes added by md to be mentioned, as a multiple of the written bytes.
-const COSTLY: f64 = 0.5;
+const MIN_MD_RATIO: f64 = 0.5;
 
 fn kinds() -> impl Iterator<Item = (Origin, Op)> {
     Origin::ALL.into_iter().flat_map(|origin| Op::ALL.map(|op| (origin, op)))
@@ -50,7 +50,7 @@ impl MainWork {
         let occupied: f64 = kinds().map(|(origin, op)| time(origin, op)).sum();
         let total = LoadSpread::new(members, |_| true);
         let part = |origin, op| LoadSpread::new(members, |c| (c.origin, c.op) == (origin, op));
-        if whole > 0.0 && occupied >= MOST * whole {
+        if whole > 0.0 && occupied >= MIN_MAIN_SHARE * whole {
             let (origin, op, us) = Self::among(time)?;
             let share = units::percent(us / whole);
             let part = format!("in the device {share} of the time");
@@ -140,7 +140,7 @@ fn reads(members: &[&MemberSnapshot]) -> Option<String> {
     let cells = members.iter().flat_map(|m| &m.io);
     cells.filter(|c| is_read(c.origin, c.op)).for_each(|c| waited.add(c.measured()));
     let mean_us = waited.mean_us()?;
-    (waited.requests >= ENOUGH_READS && mean_us >= LONG_US)
+    (waited.requests >= MIN_READS && mean_us >= MIN_LONG_READ_US)
         .then(|| format!("; reads take {} (mean)", units::latency(Some(mean_us as u64))))
 }
 
@@ -155,7 +155,7 @@ pub fn write_cost(array: &ArraySnapshot, over: Duration, total: &LoadSpread) -> 
         (write.md_journal, "md's journal"),
     ];
     let added = added.into_iter().filter_map(|(bytes, what)| {
-        let times = write.share(bytes).filter(|&t| t >= COSTLY)?;
+        let times = write.share(bytes).filter(|&t| t >= MIN_MD_RATIO)?;
         Some((times, what))
     });
     let most = added.max_by(|a, b| a.0.total_cmp(&b.0));

@@ -6,9 +6,9 @@
 //! the stripe width (mkfs/xfs_mkfs.c, `align_ag_geometry`), which is not the period of RAID 4, 5
 //! and 6, and which leaves common factors.
 
-use super::allocation_groups::{LEAST, count};
+use super::allocation_groups::{MIN_AG_SECTORS, count};
 use super::filesystem::FsMetadata;
-use super::spread::{Projection, UNEVEN_FROM, skew};
+use super::spread::{MIN_UNEVEN_SKEW, Projection, skew};
 use super::target::TargetArray;
 use crate::address::{ArraySector, FsSector};
 use crate::analysis::snapshot::UnevenGroups;
@@ -18,12 +18,12 @@ use crate::raid::Geometry;
 /// Number of values of agsize to try, from mkfs.xfs's own downwards in chunks. Over RAID 0, 4 and 5
 /// of up to 24 disks, and RAID 10 of an even number of disks, the result is at most 3 chunks below
 /// mkfs.xfs's own. RAID 6 has no simple rule.
-const TRIES: u64 = 64;
+const MAX_TRIES: u64 = 64;
 /// Skew relative to the best possible one up to which an agsize is as good as the best.
-const AS_GOOD: f64 = 1.05;
+const MAX_EQUAL_SKEW: f64 = 1.05;
 
 /// Skew relative to the best possible one up to which an agsize is worth a new filesystem.
-const EVEN: f64 = 1.2;
+const MAX_EVEN_SKEW: f64 = 1.2;
 
 /// An agsize, and the skew of the starts of its groups.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,7 +39,7 @@ pub struct AgSize {
 impl AgSize {
     /// True if no agsize could be much more even.
     pub fn is_even(&self) -> bool {
-        self.skew <= self.ideal * EVEN
+        self.skew <= self.ideal * MAX_EVEN_SKEW
     }
 }
 
@@ -62,9 +62,9 @@ pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) 
     let holders = holders(geometry, &projection)?;
     let own = agsize / chunk;
     let mut best: Option<AgSize> = None;
-    for chunks in (0..=own).rev().take(TRIES as usize) {
+    for chunks in (0..=own).rev().take(MAX_TRIES as usize) {
         let sectors = chunks * chunk;
-        if sectors < LEAST || total < sectors {
+        if sectors < MIN_AG_SECTORS || total < sectors {
             break;
         }
         let hits = starts(&projection, disks, sectors, total);
@@ -76,7 +76,7 @@ pub fn best(geometry: &Geometry, segments: &[Segment], agsize: u64, total: u64) 
         if best.is_none_or(|b| skew < b.skew - 1e-9) {
             best = Some(AgSize { sectors, skew, ideal });
         }
-        if skew <= ideal * AS_GOOD {
+        if skew <= ideal * MAX_EQUAL_SKEW {
             break;
         }
     }
@@ -101,12 +101,12 @@ pub fn uneven(fs: &FsMetadata, segments: &[Segment], array: &TargetArray) -> Opt
     let disks = geometry.disks() as usize;
     let hits = starts(&projection, disks, groups.sectors, total);
     let ideal = ideal(geometry, segments, groups.count.into())?;
-    if skew(hits.iter().copied())? < ideal * UNEVEN_FROM {
+    if skew(hits.iter().copied())? < ideal * MIN_UNEVEN_SKEW {
         return None;
     }
     let mean = hits.iter().sum::<u64>() as f64 / disks as f64;
     let most: Vec<usize> =
-        (0..disks).filter(|&slot| hits[slot] as f64 >= mean * UNEVEN_FROM).collect();
+        (0..disks).filter(|&slot| hits[slot] as f64 >= mean * MIN_UNEVEN_SKEW).collect();
     let better = best(geometry, segments, groups.sectors, total).filter(AgSize::is_even);
     let copies = geometry.copies(ArraySector(0)).len().max(1) as u64;
     Some(UnevenGroups {

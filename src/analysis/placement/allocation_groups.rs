@@ -8,7 +8,7 @@ use crate::fs::xfs::{MIN_AG_BYTES, ag_count};
 use crate::origin::Origin;
 
 /// Smallest agsize that mkfs.xfs accepts, in sectors.
-pub(super) const LEAST: u64 = MIN_AG_BYTES / 512;
+pub(super) const MIN_AG_SECTORS: u64 = MIN_AG_BYTES / 512;
 
 /// Allocation groups, all of the same size except for the last, which may be shorter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,5 +70,5 @@ impl AllocationGroups {
 
 /// Number of groups of a filesystem of `total` sectors.
 pub(super) fn count(agsize: u64, total: u64) -> u64 {
-    ag_count(total, agsize, LEAST)
+    ag_count(total, agsize, MIN_AG_SECTORS)
 }

@@ -14,9 +14,9 @@ use crate::origin::Origin;
 
 /// Maximum number of bytes that are read from a line. Only lists of free blocks are longer, and
 /// they are not used.
-const LINE: usize = 1024;
+const MAX_LINE: usize = 1024;
 /// Maximum blocks per group, as in `ext4::check`: a block bitmap has at most one block of 64 KiB.
-const MOST_BLOCKS_PER_GROUP: u64 = (64 << 10) * 8 * (1 << 14);
+const MAX_BLOCKS_PER_GROUP: u64 = (64 << 10) * 8 * (1 << 14);
 
 /// True if a file that starts with `head` is output of dumpe2fs.
 pub fn is_text(head: &[u8]) -> bool {
@@ -118,7 +118,7 @@ impl ListedGroups {
 /// Names the line or the field that is invalid or missing.
 pub fn read(mut text: impl BufRead) -> Result<FsMetadata, String> {
     let (mut header, mut groups) = (Dumpe2fsHeader::default(), ListedGroups::default());
-    let mut line = Vec::with_capacity(LINE);
+    let mut line = Vec::with_capacity(MAX_LINE);
     while next_line(&mut text, &mut line).map_err(|e| format!("cannot be read: {e}"))? {
         let line = String::from_utf8_lossy(&line);
         // Mails and forums quote lines, and lose or change the space before them.
@@ -141,7 +141,7 @@ fn finish(header: &Dumpe2fsHeader, listed: ListedGroups) -> Result<FsMetadata, S
     }
     let blocks = header.required("Block count", 1..=1 << 53)?;
     let first_block = header.required("First block", 0..=1)?;
-    let per_group = header.required("Blocks per group", 8..=MOST_BLOCKS_PER_GROUP.min(u32_max))?;
+    let per_group = header.required("Blocks per group", 8..=MAX_BLOCKS_PER_GROUP.min(u32_max))?;
     let table_blocks = header.required("Inode blocks per group", 1..=1 << 20)?;
     let per_flex = header.number("Flex block group size", 1..=1 << 31)?.unwrap_or(1);
     let optional = |name| header.number(name, 0..=u32_max).map(|n| n.unwrap_or(0));
@@ -228,10 +228,11 @@ fn without_groups(header: &Dumpe2fsHeader) -> Result<FsMetadata, String> {
     Ok(fs)
 }
 
-/// Reads the first [`LINE`] bytes of the next line, without its end. False at the end of the text.
+/// Reads the first [`MAX_LINE`] bytes of the next line, without its end. False at the end of the
+/// text.
 fn next_line(text: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
-    let read = text.by_ref().take(LINE as u64).read_until(b'\n', line)?;
+    let read = text.by_ref().take(MAX_LINE as u64).read_until(b'\n', line)?;
     if line.last() == Some(&b'\n') {
         line.pop();
     } else {

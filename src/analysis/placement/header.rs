@@ -8,7 +8,7 @@ use crate::fs::ext4::{Error, Ext4Superblock};
 use crate::mke2fs::Features;
 
 /// Maximum number of fields: far more than dumpe2fs prints, for text quoted in a long mail.
-const FIELDS: usize = 4096;
+const MAX_FIELDS: usize = 4096;
 /// Range of a 32-bit field.
 const U32: RangeInclusive<u64> = 0..=u32::MAX as u64;
 
@@ -28,7 +28,7 @@ impl Dumpe2fsHeader {
     /// Reads a line. Ignores lines that are not fields.
     pub fn read(&mut self, line: &str) {
         if let Some((name, value)) = line.split_once(':')
-            && self.0.len() < FIELDS
+            && self.0.len() < MAX_FIELDS
         {
             self.0.insert(name.to_owned(), value.trim().to_owned());
         }

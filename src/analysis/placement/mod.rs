@@ -35,6 +35,6 @@ pub mod words;
 pub use allocation_groups::AllocationGroups;
 pub use filesystem::{BlockGroups, FsMetadata, Groups};
 pub use report::PlacementReport;
-pub use spread::UNEVEN_FROM;
+pub use spread::MIN_UNEVEN_SKEW;
 pub use spread::{MemberSpread, Skews, Spread};
 pub use target::{Target, TargetArray};

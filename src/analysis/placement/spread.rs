@@ -11,7 +11,7 @@ use crate::origin::Origin;
 use crate::raid::Geometry;
 
 /// Minimum skew of an uneven layout.
-pub const UNEVEN_FROM: f64 = 1.5;
+pub const MIN_UNEVEN_SKEW: f64 = 1.5;
 
 /// Assumed number of inode table blocks in use per group. ext4 fills the tables of a flex group in
 /// order (`find_group_orlov()`, `find_group_other()`), so the blocks in use are one run at their

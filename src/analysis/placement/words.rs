@@ -6,14 +6,14 @@ mod xfs;
 use super::agsize;
 use super::filesystem::Groups;
 use super::search::Candidate;
-use super::spread::UNEVEN_FROM;
+use super::spread::MIN_UNEVEN_SKEW;
 use super::spread::{PlacementFigure, Spread, skew};
 use super::target::Target;
 use crate::analysis::units;
 use crate::raid::Level;
 
 /// Flex groups per member below which the skew must be twice the best possible one.
-const FEW: u64 = 2;
+const MIN_FLEX_PER_MEMBER: u64 = 2;
 
 /// An uneven figure, and the slots with more than 1.2 times the mean.
 pub struct UnevenFigure {
@@ -32,10 +32,10 @@ fn threshold(n: u64, disks: u64) -> f64 {
     if n < disks {
         return f64::INFINITY;
     }
-    if n >= FEW * disks {
-        return UNEVEN_FROM;
+    if n >= MIN_FLEX_PER_MEMBER * disks {
+        return MIN_UNEVEN_SKEW;
     }
-    UNEVEN_FROM.max(2.0 * (n.div_ceil(disks) * disks) as f64 / n as f64)
+    MIN_UNEVEN_SKEW.max(2.0 * (n.div_ceil(disks) * disks) as f64 / n as f64)
 }
 
 /// Uneven figures.
@@ -44,12 +44,12 @@ pub fn uneven(target: &Target, spread: &Spread) -> Vec<UnevenFigure> {
     let figures = target.fs.figures();
     // The bitmaps of a flex group are adjacent, and so are its inodes in use. The same holds for an
     // allocation group.
-    let from = target.fs.groups.map_or(UNEVEN_FROM, |g| match g {
+    let from = target.fs.groups.map_or(MIN_UNEVEN_SKEW, |g| match g {
         Groups::Block(g) => threshold(g.flex_groups().into(), disks as u64),
         Groups::Allocation(g) => {
             let (geometry, segments) = (&target.array.geometry, &target.segments);
             let ideal = agsize::ideal(geometry, segments, g.count.into());
-            ideal.map_or(f64::INFINITY, |ideal| ideal * UNEVEN_FROM)
+            ideal.map_or(f64::INFINITY, |ideal| ideal * MIN_UNEVEN_SKEW)
         }
     });
     let uneven = |(inodes, figure): (bool, PlacementFigure)| {
@@ -118,7 +118,7 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[UnevenFigure]) -> St
     if uneven.is_empty() {
         let skews = spread.skews(target.fs.figures());
         let worst = units::factor(Some(skews.worst()));
-        return if skews.worst() >= UNEVEN_FROM {
+        return if skews.worst() >= MIN_UNEVEN_SKEW {
             format!("too few groups to be even: the busiest member has {worst} the mean")
         } else {
             format!("no hot spot: the busiest member has {worst} the mean")

@@ -9,9 +9,9 @@ use super::filter;
 use crate::analysis::alloc::Cpu;
 
 /// Maximum number of stacks (one per comm and stack), about 500 bytes each.
-const STACKS: usize = 1 << 14;
+const MAX_STACKS: usize = 1 << 14;
 /// Maximum number of threads.
-const THREADS: usize = 1 << 14;
+const MAX_THREADS: usize = 1 << 14;
 
 /// Functions from the outermost to the innermost, with a hash for fast comparison.
 #[derive(Debug)]
@@ -146,10 +146,10 @@ pub struct Profile {
     cpus: BTreeMap<u32, CpuSamples>,
     /// Latest comm and samples by thread id.
     threads: HashMap<u32, (Vec<u8>, Busy)>,
-    /// Samples of threads beyond [`THREADS`].
+    /// Samples of threads beyond [`MAX_THREADS`].
     unlisted: u64,
     stacks: HashMap<(Vec<u8>, Arc<ProfileStack>), u64>,
-    /// Samples of stacks beyond [`STACKS`].
+    /// Samples of stacks beyond [`MAX_STACKS`].
     other: u64,
 }
 
@@ -189,9 +189,9 @@ impl Profile {
         cpu.idle += ticks.saturating_sub(cpu.ticks());
     }
 
-    /// Entry of a thread; `None` for a new one beyond [`THREADS`].
+    /// Entry of a thread; `None` for a new one beyond [`MAX_THREADS`].
     fn thread(&mut self, pid: u32) -> Option<&mut (Vec<u8>, Busy)> {
-        let room = self.threads.len() < THREADS;
+        let room = self.threads.len() < MAX_THREADS;
         if !room && !self.threads.contains_key(&pid) {
             return None;
         }
@@ -203,7 +203,7 @@ impl Profile {
         let key = (comm.to_vec(), Arc::clone(stack));
         if let Some(n) = self.stacks.get_mut(&key) {
             *n += samples;
-        } else if self.stacks.len() < STACKS {
+        } else if self.stacks.len() < MAX_STACKS {
             self.stacks.insert(key, samples);
         } else {
             self.other += samples;
@@ -306,7 +306,7 @@ pub(crate) mod tests {
 
     use proptest::prelude::*;
 
-    use super::{Profile, ProfileStack, STACKS};
+    use super::{MAX_STACKS, Profile, ProfileStack};
 
     /// Parses `root;leaf`.
     pub fn stack(names: &str) -> Arc<ProfileStack> {
@@ -417,10 +417,10 @@ pub(crate) mod tests {
     #[test]
     fn stacks_beyond_the_limit_are_only_counted() {
         let mut profile = Profile::default();
-        for i in 0..STACKS + 10 {
+        for i in 0..MAX_STACKS + 10 {
             profile.sample(0, 1, b"x", &stack(&format!("f{i}")), true);
         }
-        assert_eq!((profile.stacks().count(), profile.other()), (STACKS, 10));
+        assert_eq!((profile.stacks().count(), profile.other()), (MAX_STACKS, 10));
         profile.sample(0, 1, b"x", &stack("f3"), true);
         assert_eq!(profile.other(), 10);
         let mut sum = profile.clone();
@@ -433,11 +433,11 @@ pub(crate) mod tests {
     #[test]
     fn threads_beyond_the_limit_are_only_counted() {
         let mut profile = Profile::default();
-        for pid in 0..super::THREADS as u32 + 5 {
+        for pid in 0..super::MAX_THREADS as u32 + 5 {
             profile.sample(0, pid, b"x", &stack("f"), false);
         }
-        assert_eq!((profile.unlisted(), profile.on_cpu().len()), (5, super::THREADS));
-        assert_eq!(profile.cpu().busy, super::THREADS as u64 + 5);
+        assert_eq!((profile.unlisted(), profile.on_cpu().len()), (5, super::MAX_THREADS));
+        assert_eq!(profile.cpu().busy, super::MAX_THREADS as u64 + 5);
         assert_eq!(profile.stacks().count(), 0);
     }
 

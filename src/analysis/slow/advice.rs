@@ -14,9 +14,9 @@ use crate::advice::slow::{self, Advice, DirtyLimits, IoLimit, MdSettings};
 use crate::machine::topology::device_path;
 
 /// Minimum share of an operation for a phase to get advice.
-const SHARE: f64 = 0.25;
+const MIN_SHARE: f64 = 0.25;
 /// A member is slow if its flush takes this many times as long as the other members' flushes.
-const SLOWER: u64 = 4;
+const MIN_SLOWER_RATIO: u64 = 4;
 
 /// Facts about the host.
 #[derive(Clone, Debug, Default)]
@@ -50,7 +50,7 @@ pub fn find(operations: &[SlowOperation], names: &Names, facts: &HostFacts) -> V
     for slow in operations {
         let total = slow.operation.total_ns().max(1) as f64;
         for (phase, part) in &slow.waterfall.parts {
-            if (part.ns as f64) < SHARE * total {
+            if (part.ns as f64) < MIN_SHARE * total {
                 continue;
             }
             let Some(advice) = one(*phase, part, slow, names, facts) else {
@@ -96,7 +96,7 @@ fn one(
             let others = part.culprit.other_members_ns.max(1_000_000);
             let name = names.device(dev);
             let disk = quote(device_path(&name));
-            (several && ns > SLOWER * others).then(|| slow::slow_member(&disk, &name))
+            (several && ns > MIN_SLOWER_RATIO * others).then(|| slow::slow_member(&disk, &name))
         }
         Phase::TransactionLocked if part.culprit.what.as_deref() == Some("truncate handle") => {
             Some(slow::long_truncation())

@@ -63,7 +63,7 @@ impl CommitPhases {
 
 /// Maximum time, on a busy machine, from the submission of a commit record to the flushes that md
 /// sends to members first.
-const MD_FLUSH_NS: u64 = 50_000_000;
+const MAX_MD_FLUSH_NS: u64 = 50_000_000;
 
 /// Ends of the phases of a commit, in order.
 fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
@@ -93,9 +93,9 @@ fn states(commit: &Commit, ios: &[MemberIo]) -> Vec<(u64, Phase)> {
     found.push((record, Phase::JournalBlocks));
     // Since 6.12 md writes the record in parallel with the flush: while the flush lasts, the wait
     // is for the flush.
-    let flushes = ios
-        .iter()
-        .filter(|b| b.flush && b.start_ns < tail.min(record + MD_FLUSH_NS) && b.end_ns > record);
+    let flushes = ios.iter().filter(|b| {
+        b.flush && b.start_ns < tail.min(record + MAX_MD_FLUSH_NS) && b.end_ns > record
+    });
     let flushed = flushes.map(|b| b.end_ns).max();
     let recorded = recorded(commit, record).unwrap_or(tail).min(tail);
     if let Some(flushed) = flushed {

@@ -3,9 +3,9 @@
 use super::snapshot::SlowSnapshot;
 
 /// Maximum number of operations kept. The longest are kept.
-const OPERATIONS: usize = 1000;
+const MAX_OPERATIONS: usize = 1000;
 /// Maximum number of commits kept. The newest are kept.
-const COMMITS: usize = 500;
+const MAX_COMMITS: usize = 500;
 
 /// Adds an interval to the sum of all earlier intervals.
 pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
@@ -15,7 +15,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.threshold = next.threshold;
     sum.operations.extend(next.operations.iter().cloned());
     sum.operations.sort_by_key(|s| std::cmp::Reverse(s.operation.total_ns()));
-    sum.operations.truncate(OPERATIONS);
+    sum.operations.truncate(MAX_OPERATIONS);
     sum.unended.clone_from(&next.unended);
     sum.unended_count = next.unended_count;
     for (kind, more) in &next.kinds {
@@ -27,7 +27,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
         }
     }
     sum.commits.extend(next.commits.iter().cloned());
-    let old = sum.commits.len().saturating_sub(COMMITS);
+    let old = sum.commits.len().saturating_sub(MAX_COMMITS);
     sum.commits.drain(..old);
     sum.names.devices.extend(next.names.devices.clone());
     sum.names.members.clone_from(&next.names.members);

@@ -6,9 +6,9 @@ use super::sentence::sentence;
 use super::snapshot::SlowSnapshot;
 
 /// Time that an operation stays on the screen, µs.
-const STAYS_US: i64 = 10_000_000;
+const DISPLAY_TIME_US: i64 = 10_000_000;
 /// Maximum number of operations kept. A search in a recording adds many intervals at once.
-const KEPT: usize = 1024;
+const MAX_KEPT: usize = 1024;
 
 /// Operations of the last seconds.
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ impl RecentOperations {
             if !seen.insert(array) {
                 continue;
             }
-            if self.0.len() == KEPT {
+            if self.0.len() == MAX_KEPT {
                 self.0.pop_front();
             }
             self.0.push_back(LongestOperation {
@@ -47,7 +47,7 @@ impl RecentOperations {
 
     /// The longest operation of an array in the ten seconds before `time_us`, in a sentence.
     pub fn longest(&self, array: &str, time_us: i64) -> Option<String> {
-        let from = time_us.saturating_sub(STAYS_US);
+        let from = time_us.saturating_sub(DISPLAY_TIME_US);
         let recent =
             |l: &&LongestOperation| l.array == array && l.time_us > from && l.time_us <= time_us;
         self.0.iter().filter(recent).max_by_key(|l| l.ns).map(|l| l.text.clone())
@@ -56,7 +56,7 @@ impl RecentOperations {
 
 #[cfg(test)]
 mod tests {
-    use super::{KEPT, RecentOperations};
+    use super::{MAX_KEPT, RecentOperations};
     use crate::analysis::slow::fixture::interval;
 
     #[test]
@@ -90,7 +90,7 @@ mod tests {
         let at = s.time.as_microsecond();
         assert!(recent.longest("md127", at).unwrap().contains("mysqld"));
         s.operations = vec![short];
-        (0..KEPT).for_each(|_| recent.add(&s));
+        (0..MAX_KEPT).for_each(|_| recent.add(&s));
         assert!(recent.longest("md127", at).unwrap().contains("short"));
     }
 }

@@ -8,9 +8,9 @@ use crate::analysis::units;
 use crate::printable::sanitize;
 
 /// Minimum share of the total for a phase to be named.
-const SHARE: f64 = 0.15;
+const MIN_SHARE: f64 = 0.15;
 /// Maximum number of phases that are named.
-const MOST: usize = 3;
+const MAX_PHASES: usize = 3;
 
 /// A time in ns: `1.8 s`, `120 ms`, `0.4 ms`, `20 µs`.
 pub fn time(ns: u64) -> String {
@@ -33,8 +33,10 @@ pub fn sentence(slow: &SlowOperation, names: &Names) -> String {
     let so_far = if slow.unended { " so far" } else { "" };
     let mut text = format!("{}: {}{so_far}", subject(slow, names), time(total));
     let longest = slow.waterfall.longest();
-    let large =
-        longest.iter().filter(|(_, part)| part.ns as f64 >= SHARE * total as f64).take(MOST);
+    let large = longest
+        .iter()
+        .filter(|(_, part)| part.ns as f64 >= MIN_SHARE * total as f64)
+        .take(MAX_PHASES);
     for (number, (phase, part)) in large.enumerate() {
         let share = units::percent(part.ns as f64 / total.max(1) as f64);
         text.push_str(if number == 0 { "; " } else { ", " });

@@ -127,7 +127,7 @@ impl Waterfall {
         let in_flight = in_flight(span, ios, |b| b.pre_read);
         let length = span.1.saturating_sub(span.0);
         // Several waits with other work between them cannot be divided.
-        if in_flight == 0 || length > ns + ns / 4 + GAPS_NS {
+        if in_flight == 0 || length > ns + ns / 4 + MAX_GAP_NS {
             return 0;
         }
         let share = (u128::from(in_flight) * u128::from(ns) / u128::from(length.max(1))) as u64;
@@ -152,7 +152,7 @@ impl Waterfall {
         // With commits of several journals, or several waits with other work between them, it is
         // unknown which part belongs to which commit.
         let several = own.iter().any(|c| own.first().is_some_and(|o| o.dev != c.dev));
-        if several || to - from > ns + ns / 4 + GAPS_NS {
+        if several || to - from > ns + ns / 4 + MAX_GAP_NS {
             self.add(Phase::Commit, ns);
             return;
         }
@@ -318,10 +318,10 @@ impl Waterfall {
 }
 
 /// Maximum time between several waits that count as one wait.
-const GAPS_NS: u64 = 1_000_000;
+const MAX_GAP_NS: u64 = 1_000_000;
 /// Maximum time between the end of an IO and the moment at which the waiting task runs again: the
 /// task may be on a run queue.
-const WAKE_UP_NS: u64 = 10_000_000;
+const MAX_WAKE_UP_NS: u64 = 10_000_000;
 
 impl Culprit {
     /// Sets the member of `io`, and the longest of the `concurrent` IO of other members.
@@ -346,7 +346,7 @@ impl Culprit {
         ios: &[MemberIo],
         is: impl Fn(&MemberIo) -> bool,
     ) {
-        let since = if from > 0 { from } else { until.saturating_sub(WAKE_UP_NS) };
+        let since = if from > 0 { from } else { until.saturating_sub(MAX_WAKE_UP_NS) };
         let among = || ios.iter().filter(|b| is(b));
         let ended = among().filter(|b| (since..=until).contains(&b.end_ns) && b.start_ns >= from);
         let last = ended.max_by_key(|b| if from > 0 { b.total_ns() } else { b.end_ns });

@@ -8,7 +8,7 @@ use crate::advice::slow::{self as advice, Advice};
 use crate::analysis::snapshot::DiskUse;
 
 /// Share of the time that a member is busy from which on more stripes only wait longer.
-const BUSY: f64 = 0.9;
+const MIN_BUSY: f64 = 0.9;
 
 impl From<Advice> for Action {
     fn from(advice: Advice) -> Self {
@@ -174,7 +174,7 @@ pub fn journal(array: &str) -> Vec<Action> {
 }
 
 pub fn stripe_cache(e: &Evidence<'_>) -> Vec<Action> {
-    let is_busy = |disk: &DiskUse| disk.utilisation >= BUSY;
+    let is_busy = |disk: &DiskUse| disk.utilisation >= MIN_BUSY;
     if e.array.members.iter().filter_map(|m| m.disk.as_ref()).any(is_busy) {
         return show("which stripes wait: the members are busy all the time");
     }

@@ -9,7 +9,7 @@ use super::moment::quantile;
 use super::{Moment, MomentSum, SLOW};
 
 /// Least share of the calm time's waited-for bios whose tasks still wait, to compare with it.
-pub const SAME: f64 = 0.1;
+pub const MIN_SAME_SHARE: f64 = 0.1;
 /// Shortest mean wait that is slow if extra writes are the cause, µs, and its least multiple of the
 /// wait before, by index in [`super::moment::EXTRA_WRITES`]. A journal is also written more often
 /// for a while.

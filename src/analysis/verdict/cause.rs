@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::calm::{SAME, began, extra_slow, last_seconds, means, onset, slow_from, still_wait};
-use super::evidence::{Evidence, Explanation, GREW, extra};
+use super::calm::{
+    MIN_SAME_SHARE, began, extra_slow, last_seconds, means, onset, slow_from, still_wait,
+};
+use super::evidence::{Evidence, Explanation, MIN_GROWTH, extra};
 use super::held::{
-    BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HELD, Held, INODE, SUSPENDED, WBT, held,
+    BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, Held, INODE, MIN_HELD_SHARE, SUSPENDED, WBT, held,
     known as waits_in, sleep_us,
 };
-use super::kind::CERTAIN;
+use super::kind::FULL_CERTAINTY;
 use super::moment::{EXTRA_WRITES, Load, Waits, median};
 use super::words;
 use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
@@ -22,35 +24,35 @@ use crate::analysis::units;
 /// What [`Evidence::usual`] is in `serve` after a day.
 const YESTERDAY: &str = "at this hour yesterday";
 /// Moments for which a cause is remembered.
-const REMEMBERED: u32 = 5;
+const REMEMBERED_MOMENTS: u32 = 5;
 /// Multiple of the usual time that is slow if nothing is known of the time before.
-const UNUSUAL: f64 = 10.0;
+const MIN_UNUSUAL_RATIO: f64 = 10.0;
 /// Times in which the tasks are looked for. What they dirtied is written within seconds, or up to
 /// half a minute later (vm.dirty_expire_centisecs).
-const RECENT: Duration = Duration::from_secs(10);
-const BACKLOG: Duration = Duration::from_secs(30);
+const RECENT_TIME: Duration = Duration::from_secs(10);
+const BACKLOG_TIME: Duration = Duration::from_secs(30);
 /// Time after which a task that has not run is still waiting for what it submitted before.
-const HANGS: Duration = Duration::from_secs(1);
+const MIN_HANG: Duration = Duration::from_secs(1);
 /// Least share of the array's work of a task that has only itself to wait for.
-const MOST: f64 = 0.5;
+const MIN_SOLE_SHARE: f64 = 0.5;
 /// Shortest mean sleep that samples can tell, µs.
-const LEAST_SLEEP: f64 = 1_000.0;
+const MIN_SLEEP_US: f64 = 1_000.0;
 /// Size up to which a read or write is expected to take no longer than a small one, bytes.
-const LARGE: f64 = 262_144.0;
+const MAX_SMALL_BYTES: f64 = 262_144.0;
 /// Least share of the members' work of a resync or neighbour that is the cause.
-const SHARED: f64 = 0.3;
+const MIN_SHARED_WORK: f64 = 0.3;
 /// Least multiple of the other members' time, or of its own earlier time, of a slow member.
-const SLOWER: f64 = 2.0;
+const MIN_SLOWER_RATIO: f64 = 2.0;
 /// The same during a resync or beside a neighbour, which can delay one member more than others.
-const MUCH_SLOWER: f64 = 8.0;
+const MIN_MUCH_SLOWER_RATIO: f64 = 8.0;
 /// Least share of the slowest member's time that all take if what they share is slow.
-const ALIKE: f64 = 0.2;
+const MIN_ALIKE_SHARE: f64 = 0.2;
 /// Least share of the wait that a slow member's requests take; a wait may be for several of them.
-const EXPLAINS: f64 = 0.2;
+const MIN_EXPLAINED_SHARE: f64 = 0.2;
 /// Least share of the waited time that is spent in md for md to be the cause.
-const IN_MD: f64 = 0.5;
+const MIN_MD_SHARE: f64 = 0.5;
 /// Least number of tasks of a name that sleep, on average, to be judged by samples.
-const ASLEEP: f64 = 0.5;
+const MIN_ASLEEP: f64 = 0.5;
 
 /// The verdict at the last of `known`, which are in order. `yesterday_us`: the mean wait in the
 /// same hour of the day before.
@@ -59,7 +61,7 @@ pub fn judge(
     known: &[(Timestamp, &Moment)],
     yesterday_us: Option<f64>,
 ) -> Verdict {
-    judge_back(array, known, yesterday_us, REMEMBERED)
+    judge_back(array, known, yesterday_us, REMEMBERED_MOMENTS)
 }
 
 /// The verdict, with a cause that was found in one of the last `back` moments if there is none now,
@@ -75,15 +77,15 @@ fn judge_back(
     };
     let start = last_seconds(known, NOW);
     let now = MomentSum::of(&known[start..]);
-    let recent = MomentSum::of(&known[last_seconds(known, RECENT)..]);
-    let backlog = MomentSum::of(&known[last_seconds(known, BACKLOG)..]);
+    let recent = MomentSum::of(&known[last_seconds(known, RECENT_TIME)..]);
+    let backlog = MomentSum::of(&known[last_seconds(known, BACKLOG_TIME)..]);
     let onset = onset(known, start, |m| m.waits.mean_us(), Moment::is_stuck);
     let calm = &known[..onset.min(start)];
     let mut calm_waits = Waits::default();
     calm.iter().for_each(|k| calm_waits.add(&k.1.waits));
     let is_enough = calm_waits.seconds >= CALM.0.as_secs_f64()
         && calm_waits.requests() >= CALM.1
-        && (recent.waiting.is_empty() || still_wait(calm, &recent) >= SAME);
+        && (recent.waiting.is_empty() || still_wait(calm, &recent) >= MIN_SAME_SHARE);
     let usual = || now.waits.usual_us(&around.earlier).map(|us| (us, "on average until now"));
     let yesterday = yesterday_us.map(|us| (us, YESTERDAY));
     let mut evidence = Evidence {
@@ -113,7 +115,8 @@ fn judge_back(
     // Nothing was submitted, or only for others, because the tasks wait for what they submitted
     // before.
     let hangs = |hung: &HungTask| {
-        Duration::from_millis(hung.ms) >= HANGS && evidence.recent.waiting.contains_key(&hung.comm)
+        Duration::from_millis(hung.ms) >= MIN_HANG
+            && evidence.recent.waiting.contains_key(&hung.comm)
     };
     let own = waits.waited_share().filter(|share| *share > 0.0 || !last.hung.iter().any(hangs));
     let earlier = || evidence.recent.waits.waited_share().filter(|share| *share > 0.0);
@@ -128,10 +131,10 @@ fn judge_back(
     if stuck >= 2.0 {
         evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
     }
-    let large = (waits.mean_bytes() / LARGE).max(1.0);
+    let large = (waits.mean_bytes() / MAX_SMALL_BYTES).max(1.0);
     let alone = match evidence.usual {
         Some((us, YESTERDAY)) => slow_from(us).min(SLOW_ALONE),
-        Some((us, _)) => (UNUSUAL * us).clamp(SLOW[2].0, SLOW_ALONE),
+        Some((us, _)) => (MIN_UNUSUAL_RATIO * us).clamp(SLOW[2].0, SLOW_ALONE),
         None => SLOW_ALONE,
     } * large;
     let mut limit = evidence.before_us.map_or(alone, |us| slow_from(us).min(alone));
@@ -154,7 +157,7 @@ fn judge_back(
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
     let verdict = evidence.slow(Evidence::cause);
-    if verdict.certainty() == CERTAIN || back == 0 {
+    if verdict.certainty() == FULL_CERTAINTY || back == 0 {
         return verdict;
     }
     let earlier = judge_back(array, &known[..known.len() - 1], yesterday_us, back - 1);
@@ -252,7 +255,7 @@ impl Evidence<'_> {
     fn sleeps_long(&mut self, known: &[(Timestamp, &Moment)], start: usize) -> bool {
         let asleep = self.now.asleep.values().filter(|a| !a.is_kernel);
         let tasks = asleep.map(|a| (a.total_ms(), a.comm.clone()));
-        let long = self.now.waits.seconds * 1000.0 * ASLEEP;
+        let long = self.now.waits.seconds * 1000.0 * MIN_ASLEEP;
         let mut tasks: Vec<(u64, String)> = tasks.filter(|task| task.0 as f64 >= long).collect();
         tasks.sort_by(|a, b| b.cmp(a));
         tasks.into_iter().any(|(_, comm)| self.sleeps_longer(&comm, known, start))
@@ -279,9 +282,10 @@ impl Evidence<'_> {
         let mut all = Asleep::default();
         calm.iter().flat_map(|k| &k.1.asleep).filter(|a| a.comm == comm).for_each(|a| all.add(a));
         let bios = calm.iter().filter_map(|k| k.1.waiting.get(comm)).sum();
-        let before = is_enough.then(|| sleep_us(&all, submits.then_some(bios)).max(LEAST_SLEEP));
+        let before = is_enough.then(|| sleep_us(&all, submits.then_some(bios)).max(MIN_SLEEP_US));
         // A task that has just begun is only known to be held if it does not wait for its own IO.
-        let held = held(&self.now, |other| other == comm).filter(|held| held.share >= HELD);
+        let held =
+            held(&self.now, |other| other == comm).filter(|held| held.share >= MIN_HELD_SHARE);
         let by = held.map(|held| held.by.2);
         let is_odd = by.is_some_and(|by| ![DIRTY_LIMIT, COMMIT, INODE].contains(&by));
         let alone = if is_odd { SLOW_ALONE } else { f64::INFINITY };
@@ -291,7 +295,7 @@ impl Evidence<'_> {
         }
         self.before = is_enough.then(|| MomentSum::calm(calm));
         // A task waits for its own work, or for the limit of what it dirties itself.
-        let is_most = self.largest().is_some_and(|most| most.0 == comm && most.1 >= MOST);
+        let is_most = self.largest().is_some_and(|most| most.0 == comm && most.1 >= MIN_SOLE_SHARE);
         let is_own = self.grown().is_some_and(|grown| grown.0 == comm);
         if is_own || is_most && by == Some(DIRTY_LIMIT) {
             return false;
@@ -308,7 +312,7 @@ impl Evidence<'_> {
         let grown = self.grown().map(|grown| grown.0);
         let waits =
             |comm: &str| self.asleep.as_ref().map_or(Some(comm) != grown, |task| task.0 == comm);
-        held(&self.now, waits).filter(|held| held.share >= HELD)
+        held(&self.now, waits).filter(|held| held.share >= MIN_HELD_SHARE)
     }
 
     fn cause(&self) -> Explanation {
@@ -325,13 +329,13 @@ impl Evidence<'_> {
         let held_by = self.held();
         let at_barrier = held_by.filter(|held| held.by.2 == BARRIER);
         let is_held = matches!(self.array.info.level.as_str(), "raid1" | "raid10")
-            && (device < IN_MD || at_barrier.is_some())
+            && (device < MIN_MD_SHARE || at_barrier.is_some())
             && resync > 0.0;
-        let is_resync = self.around.sync_action.is_some() && (resync >= SHARED || is_held);
+        let is_resync = self.around.sync_action.is_some() && (resync >= MIN_SHARED_WORK || is_held);
         let shared = |m: &&Load| {
             m.neighbour() > 0.0
-                && m.neighbour() >= SHARED * m.total()
-                && self.grew(&m.name, GREW, Load::neighbour)
+                && m.neighbour() >= MIN_SHARED_WORK * m.total()
+                && self.grew(&m.name, MIN_GROWTH, Load::neighbour)
         };
         let us = |m: &Load| self.mean_us(m).unwrap_or(0.0);
         let longest = |of: &'_ MomentSum| -> Option<usize> {
@@ -342,7 +346,7 @@ impl Evidence<'_> {
         let neighbour = longest(&self.now).map(|at| &self.now.members[at]);
         let neighbour = neighbour.or(longest(&self.recent).map(|at| &self.recent.members[at]));
         let is_disturbed = is_resync || neighbour.is_some();
-        let least = if is_disturbed { MUCH_SLOWER } else { SLOWER };
+        let least = if is_disturbed { MIN_MUCH_SLOWER_RATIO } else { MIN_SLOWER_RATIO };
         let grown = self.grown();
         let has_neighbour =
             |m: &&Load| shared(m) || self.recent.member(&m.name).is_some_and(|m| shared(&m));
@@ -353,9 +357,9 @@ impl Evidence<'_> {
             && times >= least
             && !members.iter().any(has_neighbour)
             && (members.len() == 1 || words::carriers(self).is_empty())
-            && members.iter().any(|m| us(m) >= EXPLAINS * self.wait_us)
+            && members.iter().any(|m| us(m) >= MIN_EXPLAINED_SHARE * self.wait_us)
             // More work would delay the other members, too.
-            && (device >= IN_MD && grown.is_none() || times >= MUCH_SLOWER)
+            && (device >= MIN_MD_SHARE && grown.is_none() || times >= MIN_MUCH_SLOWER_RATIO)
         {
             let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
             let cause = of(CauseKind::Member, &units::list(&names), device);
@@ -372,10 +376,10 @@ impl Evidence<'_> {
         if is_resync {
             let share = match at_barrier {
                 Some(held) => held.share,
-                None if resync < SHARED => 1.0 - device,
+                None if resync < MIN_SHARED_WORK => 1.0 - device,
                 None => resync,
             };
-            let is_barrier = at_barrier.is_some() || resync < SHARED;
+            let is_barrier = at_barrier.is_some() || resync < MIN_SHARED_WORK;
             return words::resync(self, is_barrier, of(CauseKind::Resync, array, share));
         }
         // Whoever has the lock may wait for slow IO.
@@ -400,7 +404,7 @@ impl Evidence<'_> {
         if !gone.is_empty() {
             return words::degraded(&gone, self, of(CauseKind::Md, "degraded", 1.0));
         }
-        if device < IN_MD && self.asleep.is_none() {
+        if device < MIN_MD_SHARE && self.asleep.is_none() {
             return if self.around.stripe_cache_full {
                 words::stripe_cache(self, of(CauseKind::Md, "stripe_cache", 1.0 - device))
             } else {
@@ -413,14 +417,15 @@ impl Evidence<'_> {
         let worst = self.worst().map_or(0.0, us);
         let all_slower = self.now.members.iter().filter(|m| m.waited.requests > 0).all(|m| {
             let was = self.before.as_ref().and_then(|b| b.member(&m.name));
-            was.is_some_and(|was| us(m) >= SLOWER * us(was)) && us(m) >= ALIKE * worst
+            was.is_some_and(|was| us(m) >= MIN_SLOWER_RATIO * us(was))
+                && us(m) >= MIN_ALIKE_SHARE * worst
         });
         // Small requests and flushes before, large ones now: more work in bytes.
         let bytes = |of: &MomentSum, name: &str| of.rate(name, |m| m.bytes);
         let more = self.now.members.iter().any(|m| {
             let before = self.before.as_ref().map_or(0.0, |before| bytes(before, &m.name));
-            self.grew(&m.name, GREW, Load::total)
-                || bytes(&self.recent, &m.name) >= 2.0 * GREW * before
+            self.grew(&m.name, MIN_GROWTH, Load::total)
+                || bytes(&self.recent, &m.name) >= 2.0 * MIN_GROWTH * before
         });
         if all_slower && !more {
             return words::path(self, of(CauseKind::Path, array, device));

@@ -8,23 +8,23 @@ use crate::analysis::around::Around;
 use crate::analysis::snapshot::ArraySnapshot;
 
 /// Least multiple of its earlier work that a neighbour or task does, if it is the cause.
-pub const GREW: f64 = 1.5;
+pub const MIN_GROWTH: f64 = 1.5;
 /// Least share of the array's work of a task that is the cause.
-const OF_THE_LOAD: f64 = 0.3;
+const MIN_LOAD_SHARE: f64 = 0.3;
 /// Least share of the array's earlier work by which that task's work grew: beside tasks that are
 /// held up, small ones have a large share.
-const ADDED: f64 = 0.3;
+const MIN_ADDED_SHARE: f64 = 0.3;
 /// Least multiple of its earlier time after which a member is slow although it does more than the
 /// others now, which only wait for it, if it does no more than before, nor than they over a longer
 /// time.
-const STRANDED: f64 = 8.0;
+const MIN_STRANDED_RATIO: f64 = 8.0;
 /// Members differ by chance by up to this.
-const PEERS: f64 = 1.5;
+const MAX_CHANCE_RATIO: f64 = 1.5;
 /// Greatest multiple of the others' work, or of its own earlier work, that is no more work.
-const NO_MORE: f64 = 1.25;
+const MAX_SAME_WORK: f64 = 1.25;
 
 /// Least share of the array's work of extra writes that are the cause.
-const EXTRA_PART: f64 = 0.3;
+const MIN_EXTRA_SHARE: f64 = 0.3;
 
 /// Figures that a verdict is computed from.
 pub struct Evidence<'a> {
@@ -68,7 +68,7 @@ pub struct Explanation {
 /// was before: its index in [`EXTRA_WRITES`], and its share.
 pub fn extra(now: &MomentSum, before: &MomentSum) -> Option<(usize, f64)> {
     let grew = |(at, share): &(usize, f64)| {
-        *share >= EXTRA_PART && *share >= 2.0 * share_of_extra(before, *at)
+        *share >= MIN_EXTRA_SHARE && *share >= 2.0 * share_of_extra(before, *at)
     };
     let shares = (0..EXTRA_WRITES.len()).map(|at| (at, share_of_extra(now, at)));
     shares.filter(grew).max_by(|a, b| a.1.total_cmp(&b.1))
@@ -166,9 +166,9 @@ impl Evidence<'_> {
         self.before.as_ref().is_none_or(|before| now >= times * before.rate(name, &of))
     }
 
-    /// Members that take long, and how many times as long as [`PEERS`] times the slowest other
-    /// member, and as before, they take at least. `None` if they have more work, or are most of the
-    /// members.
+    /// Members that take long, and how many times as long as [`MAX_CHANCE_RATIO`] times the slowest
+    /// other member, and as before, they take at least. `None` if they have more work, or are most
+    /// of the members.
     pub fn slower(&self) -> Option<(Vec<&Load>, f64)> {
         let longest = self.mean_us(self.worst()?)?;
         let is_slow = |m: &&Load| self.mean_us(m).is_some_and(|us| us >= longest / 2.0);
@@ -187,18 +187,19 @@ impl Evidence<'_> {
             self.before.is_none() || slow.iter().any(|m| self.grew(&m.name, least, Load::total))
         };
         let more = if most == 0.0 {
-            grew(GREW)
+            grew(MIN_GROWTH)
         } else {
             let is_more = |sum: &MomentSum| {
                 let of = |these: &[&Load]| -> f64 {
                     let each = these.iter().filter_map(|m| sum.member(&m.name));
                     each.map(Load::total).fold(0.0, f64::max)
                 };
-                of(&slow) > NO_MORE * of(&others)
+                of(&slow) > MAX_SAME_WORK * of(&others)
             };
-            is_more(&self.now) && (grew(1.0) || times(was) < STRANDED || is_more(&self.backlog))
+            is_more(&self.now)
+                && (grew(1.0) || times(was) < MIN_STRANDED_RATIO || is_more(&self.backlog))
         };
-        (!more).then(|| (slow, (times(most) / PEERS).min(times(was))))
+        (!more).then(|| (slow, (times(most) / MAX_CHANCE_RATIO).min(times(was))))
     }
 
     /// Members of the calm time that the array no longer has.
@@ -223,9 +224,9 @@ impl Evidence<'_> {
         let most = now.tasks.keys().max_by(|a, b| growth(a).total_cmp(&growth(b)))?;
         let share = now.tasks.get(most)? / all.max(f64::MIN_POSITIVE);
         let all_before = before.per_second(before.tasks.values().sum());
-        let is_more =
-            rate(now, most) >= GREW * rate(before, most) && growth(&most) >= ADDED * all_before;
-        (share >= OF_THE_LOAD && is_more).then_some((most.as_str(), share))
+        let is_more = rate(now, most) >= MIN_GROWTH * rate(before, most)
+            && growth(&most) >= MIN_ADDED_SHARE * all_before;
+        (share >= MIN_LOAD_SHARE && is_more).then_some((most.as_str(), share))
     }
 
     /// Name of the task with the most work, and its share of the array's work.

@@ -105,7 +105,7 @@ pub fn known(function: &str) -> Option<&'static WaitsIn> {
 }
 
 /// Least share of the time asleep of tasks, or of a commit, of a wait that is the cause.
-pub const HELD: f64 = 0.5;
+pub const MIN_HELD_SHARE: f64 = 0.5;
 
 /// The wait in which tasks spend most of their time asleep.
 #[derive(Clone, Copy, Debug)]
@@ -139,7 +139,8 @@ pub fn held(now: &MomentSum, who: impl Fn(&str) -> bool) -> Option<Held> {
         // The commit waits for data of files, for md, or for its own IO.
         let (all, most) = longest(now.asleep.values().filter(|a| a.is_kernel));
         let part = |ms: u64| ms as f64 / (all as f64).max(1.0);
-        if let Some((behind, ms)) = most.filter(|m| m.0.2 != COMMIT && part(m.1) >= HELD) {
+        if let Some((behind, ms)) = most.filter(|m| m.0.2 != COMMIT && part(m.1) >= MIN_HELD_SHARE)
+        {
             by = behind;
             share *= part(ms);
         }

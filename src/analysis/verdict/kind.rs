@@ -127,7 +127,7 @@ impl std::fmt::Display for Action {
 }
 
 /// [`Verdict::certainty`] of a cause that names what is at work.
-pub(super) const CERTAIN: u8 = 2;
+pub(super) const FULL_CERTAINTY: u8 = 2;
 
 /// Name of a task that ended before its name was read, and start of that of writeback.
 pub const ENDED: &str = "an ended task";
@@ -183,12 +183,12 @@ impl Verdict {
         (self.severity, self.certainty(), self.waiting.us)
     }
 
-    /// 0 without a cause, 1 for work whose task is not known, else [`CERTAIN`].
+    /// 0 without a cause, 1 for work whose task is not known, else [`FULL_CERTAINTY`].
     pub(super) fn certainty(&self) -> u8 {
         match self.cause.kind {
             CauseKind::Unexplained => 0,
             CauseKind::Load if is_unknown(&self.cause.name) => 1,
-            _ => CERTAIN,
+            _ => FULL_CERTAINTY,
         }
     }
 }

@@ -14,16 +14,16 @@ use crate::origin::{Op, Origin};
 /// Bytes that count as much work as a request.
 const REQUEST_BYTES: f64 = 65_536.0;
 /// Least number of tasks' own writes for a write of jbd2, for tasks to wait for the journal.
-const OF_THE_JOURNAL: f64 = 0.1;
+const MIN_JOURNAL_RATIO: f64 = 0.1;
 /// Reads and writes of an array from whose mean time the usual time is known.
-const USUAL: u64 = 100_000;
+const MIN_USUAL_REQUESTS: u64 = 100_000;
 /// Origins of writes that precede those of the data, or repeat them.
 pub const EXTRA_WRITES: [Origin; 2] = [Origin::MdBitmap, Origin::Journal];
 /// Moments at the end of the calm time in which the array has a member that went away in the slow
 /// time: that may begin a little later.
-const LAST: usize = 5;
+const LAST_MOMENTS: usize = 5;
 /// Tasks of an interval that are kept, the largest.
-const TASKS: usize = 8;
+const MAX_TASKS: usize = 8;
 
 /// Reads and writes of an array, and which of them tasks wait for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -222,7 +222,7 @@ impl Waits {
     fn bios(&self, op: usize) -> (f64, f64) {
         let (own, all) = self.bios[op];
         let journal =
-            if op == 1 && own >= OF_THE_JOURNAL * self.journal { self.journal } else { 0.0 };
+            if op == 1 && own >= MIN_JOURNAL_RATIO * self.journal { self.journal } else { 0.0 };
         (own + journal, all)
     }
 
@@ -284,7 +284,7 @@ impl Waits {
         let all = earlier.requests[0].saturating_add(earlier.requests[1]);
         let (reads, writes) = (self.of_op(0).0, self.of_op(1).0);
         let us = (reads * usual(0) + writes * usual(1)) / (reads + writes).max(1.0);
-        (all >= USUAL && us > 0.0).then_some(us)
+        (all >= MIN_USUAL_REQUESTS && us > 0.0).then_some(us)
     }
 
     /// Mean time of all reads and writes, µs.
@@ -362,7 +362,7 @@ impl Moment {
                 // A worker reads for a task that waits: of dm-crypt, for example.
                 if waits || i == 0 && task.is_worker() {
                     self.waits.bios[i].0 += bios;
-                    if rank < TASKS {
+                    if rank < MAX_TASKS {
                         *self.waiting.entry(name(task)).or_default() += bios;
                     }
                 }
@@ -371,7 +371,7 @@ impl Moment {
                 }
             }
             done += task.dirtied.iter().map(|io| work(0, io.bytes)).sum::<f64>();
-            if done > 0.0 && rank < TASKS {
+            if done > 0.0 && rank < MAX_TASKS {
                 let name = if waits {
                     name(task)
                 } else if task.is_worker() {
@@ -443,7 +443,7 @@ impl MomentSum {
     /// earlier are left out.
     pub fn calm(moments: &[(Timestamp, &Moment)]) -> Self {
         let mut sum = Self::of(moments);
-        let last = moments.iter().rev().take(LAST);
+        let last = moments.iter().rev().take(LAST_MOMENTS);
         let was = |name: &str| last.clone().any(|k| k.1.members.iter().any(|m| m.name == name));
         sum.members.retain(|m| was(&m.name));
         let mut means = BTreeMap::<&str, Vec<f64>>::new();

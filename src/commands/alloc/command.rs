@@ -18,7 +18,7 @@ use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
 use crate::recording::alloc::{AllocInterval, RecordedAlloc};
 use crate::session::alloc::sampler::AllocOptions;
-use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
+use crate::session::engine::{Engine, MAX_LAST_WAIT, Tick, runtime};
 use crate::ui::json::write_line;
 use crate::ui::lines::{lasts, print_intervals, print_new, success_if_nobody_reads};
 use crate::ui::palette::Depth;
@@ -115,7 +115,7 @@ async fn on_the_screen(engine: AllocEngine, args: &AllocArgs, end: End) -> Resul
         let mut now = std::future::ready(());
         while engine.tick_or_last(&mut now).await.is_some() {}
     }
-    let ended = engine.end(Some(PATIENCE))?;
+    let ended = engine.end(Some(MAX_LAST_WAIT))?;
     let total = ended.total?;
     if let Some(snapshot) = &total.snapshot {
         success_if_nobody_reads(text::write(&mut io::stdout().lock(), snapshot))?;
@@ -139,7 +139,7 @@ async fn as_text(mut engine: AllocEngine, args: &AllocArgs, mut end: End) -> Res
         write(args, &mut out, &snapshot)
     })
     .await;
-    let ended = engine.end(Some(PATIENCE))?;
+    let ended = engine.end(Some(MAX_LAST_WAIT))?;
     let total = ended.total?;
     if let Some(snapshot) = &total.snapshot
         && !args.json

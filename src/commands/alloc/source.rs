@@ -94,7 +94,7 @@ impl EngineSource for AllocTracer {
     }
 
     fn drain_every(&self) -> Option<Duration> {
-        Some(sampler::DRAIN)
+        Some(sampler::DRAIN_INTERVAL)
     }
 
     fn drain(&mut self) -> Result<bool> {

@@ -12,9 +12,9 @@ pub(super) use self::tasks::{activity, busiest, in_allocator};
 use self::tasks::{cpus, files, tasks};
 use crate::analysis::alloc::figures;
 use crate::analysis::alloc::figures::{
-    BITMAPS, DISCARDS, LATENCY, NOTICEABLE, PREALLOCATED, READS, REQUESTS, SEARCHES, WAITS, bucket,
-    criterion, has, has_given, has_groups, is_hooked, mean_goal, mean_groups, per_cent, reasons,
-    refusal_text, tasks_at_once, total, whole,
+    BITMAPS, DISCARDS, LATENCY, MIN_NOTICEABLE_COST, PREALLOCATED, READS, REQUESTS, SEARCHES,
+    WAITS, bucket, criterion, has, has_given, has_groups, is_hooked, mean_goal, mean_groups,
+    per_cent, reasons, refusal_text, tasks_at_once, total, whole,
 };
 use crate::analysis::alloc::{AllocSnapshot, FsAlloc, Reason};
 use crate::analysis::hist::Hist;
@@ -27,11 +27,11 @@ const COLUMNS: usize = 80;
 /// Width of the label column.
 const LABEL: usize = 14;
 /// Maximum number of tasks, files and threads to list.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 /// Width of the longest bar.
-const BAR: usize = 24;
+const MAX_BAR: usize = 24;
 /// Maximum number of lines of a sentence or list.
-const LINES: usize = 12;
+const MAX_LINES: usize = 12;
 
 /// Writes `snapshot` and flushes: the headline and figures of every filesystem, then the CPUs.
 pub fn write(out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
@@ -103,7 +103,7 @@ pub(super) fn headline(s: &AllocSnapshot, fs: &FsAlloc) -> String {
             format!("nothing stands out: nothing was allocated in {}", units::seconds(s.interval))
         }
         // Many quick allocations keep tasks in the allocator.
-        None if tasks_at_once(fs, seconds(s.interval)) >= NOTICEABLE => format!(
+        None if tasks_at_once(fs, seconds(s.interval)) >= MIN_NOTICEABLE_COST => format!(
             "nothing stands out: {}/s given keep {:.1} tasks in the allocator at a time, {} each",
             count(fs.counts.given as f64 / seconds(s.interval)),
             tasks_at_once(fs, seconds(s.interval)),
@@ -117,7 +117,7 @@ fn filesystem(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<
     let mark = if fs.reason.is_some() { '!' } else { ' ' };
     let sentence = headline(s, fs);
     let sentence = format!("{}: {}", name(fs), unbroken(&clean(&sentence)));
-    for (i, line) in wrap(&sentence, COLUMNS - 2, LINES).iter().enumerate() {
+    for (i, line) in wrap(&sentence, COLUMNS - 2, MAX_LINES).iter().enumerate() {
         writeln!(out, "{} {line}", if i == 0 { mark } else { ' ' })?;
     }
     if let Some(reason) = &fs.reason {
@@ -161,7 +161,7 @@ fn fix(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
     }
     if let Some(risk) = &reason.risk {
         let first = if reason.commands.is_empty() { "" } else { "risk: " };
-        for text in wrap(&format!("{first}{}", clean(risk)), COLUMNS - 4, LINES) {
+        for text in wrap(&format!("{first}{}", clean(risk)), COLUMNS - 4, MAX_LINES) {
             writeln!(out, "    {text}")?;
         }
     }
@@ -169,7 +169,7 @@ fn fix(out: &mut Vec<u8>, reason: &Reason) -> io::Result<()> {
 }
 
 fn line(out: &mut Vec<u8>, text: &str) -> io::Result<()> {
-    for text in wrap(text, COLUMNS - 2, LINES) {
+    for text in wrap(text, COLUMNS - 2, MAX_LINES) {
         writeln!(out, "  {text}")?;
     }
     Ok(())
@@ -178,7 +178,7 @@ fn line(out: &mut Vec<u8>, text: &str) -> io::Result<()> {
 /// Writes a figure after its label.
 fn labelled(out: &mut Vec<u8>, name: &str, text: &str) -> io::Result<()> {
     let room = COLUMNS - LABEL - 2;
-    for (i, text) in wrap(text, room, LINES).iter().enumerate() {
+    for (i, text) in wrap(text, room, MAX_LINES).iter().enumerate() {
         let name = if i == 0 { name } else { "" };
         writeln!(out, "  {}{text}", left(name, LABEL))?;
     }
@@ -400,7 +400,7 @@ pub(super) fn bitmap_lines(s: &AllocSnapshot, fs: &FsAlloc) -> Vec<(&'static str
             percent(*requests as f64 / all.max(1) as f64),
             quantiles(us)
         );
-        if i < NAMED {
+        if i < MAX_NAMED {
             lines.push((if i == 0 { "read by" } else { "" }, text));
         }
     }

@@ -19,7 +19,7 @@ const DIRECT_SHARED: (u32, u32) = (6, 3);
 /// `EXT4_VALID_FS`: unmounted cleanly.
 const VALID_FS: u16 = 1;
 /// Maximum runs of bad blocks: the capacity of md's log.
-const BAD_RUNS: usize = 512;
+const MAX_BAD_RUNS: usize = 512;
 
 /// Gathers the facts of the arrays in `topology`. `stopped`: arrays that are not running.
 pub fn gather(sys: &Sys, topology: &Topology, stopped: Vec<(String, String)>) -> Facts {
@@ -122,7 +122,7 @@ fn disk(sys: &Sys, array: &Array, member: &Member) -> DiskFacts {
         discards: number("queue/discard_max_bytes") > 0,
         recovery_control: ata::recovery_control(sys, &member.disk_name),
         write_cache: text("queue/write_cache"),
-        bad_blocks: bad.lines().filter_map(run).take(BAD_RUNS).collect(),
+        bad_blocks: bad.lines().filter_map(run).take(MAX_BAD_RUNS).collect(),
         read_errors: sys.number(&format!("{md}/errors")).unwrap_or(0),
     }
 }

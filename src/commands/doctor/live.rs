@@ -10,7 +10,7 @@ use super::facts::{ArrayFacts, BitmapFacts, Facts};
 use super::finding::{Finding, FindingSeverity};
 use super::rules::{bitmap, journal, list, plural};
 use crate::advice::slow::larger_bitmap_chunks;
-use crate::analysis::placement::UNEVEN_FROM;
+use crate::analysis::placement::MIN_UNEVEN_SKEW;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::analysis::verdict::{self, AccountPart};
 use crate::analysis::{hotspot, units};
@@ -24,19 +24,19 @@ const COMPARED: [Origin; 4] =
 /// Minimum number of 4 KiB blocks written per member, on average.
 const MIN_BLOCKS: u64 = 8;
 /// Minimum share of the writes on members other than predicted that counts as a disagreement.
-const DISAGREE: f64 = 0.25;
+const MIN_DISAGREEMENT: f64 = 0.25;
 /// Maximum share of the layout on a member that counts as none.
-const NONE: f64 = 0.005;
+const MAX_NONE_SHARE: f64 = 0.005;
 /// Minimum writes of such a member, relative to the mean, that are not chance.
-const NOT_BY_CHANCE: f64 = 0.25;
+const MIN_SIGNIFICANT: f64 = 0.25;
 /// Minimum share of a member's writes that makes the write-intent bitmap hot.
-const HOT: f64 = 0.2;
+const MIN_HOT_SHARE: f64 = 0.2;
 /// Advised md/bitmap/time_base in seconds; md's default is 5.
 const TIME_BASE: u64 = 60;
-/// Minimum number of writes of a member for [`HOT`] to apply.
-const HOT_WRITES: u64 = 100;
-/// Minimum number of writes per second of a member for [`HOT`] to apply.
-const HOT_RATE: f64 = 10.0;
+/// Minimum number of writes of a member for [`MIN_HOT_SHARE`] to apply.
+const MIN_HOT_WRITES: u64 = 100;
+/// Minimum number of writes per second of a member for [`MIN_HOT_SHARE`] to apply.
+const MIN_HOT_RATE: f64 = 10.0;
 
 /// Writes of one origin on a member.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -100,10 +100,10 @@ impl OriginWrites {
 
     /// Members with writes although the layout has no blocks of this origin on them.
     fn impossible(&self) -> Vec<&str> {
-        let some = NOT_BY_CHANCE / self.members.len().max(1) as f64;
+        let some = MIN_SIGNIFICANT / self.members.len().max(1) as f64;
         self.members
             .iter()
-            .filter(|m| m.predicted_share < NONE && self.observed_share(m) >= some)
+            .filter(|m| m.predicted_share < MAX_NONE_SHARE && self.observed_share(m) >= some)
             .map(|m| m.name.as_str())
             .collect()
     }
@@ -228,7 +228,7 @@ fn row(of: &ArrayFacts, measured: &ArraySnapshot, origin: Origin) -> Option<Orig
 /// A finding if more writes than by chance are on members other than the layout predicts.
 fn disagrees(of: &ArrayFacts, row: &OriginWrites) -> Option<Finding> {
     let disagreement = row.disagreement();
-    if disagreement < DISAGREE || of.array.before_reshape.is_some() {
+    if disagreement < MIN_DISAGREEMENT || of.array.before_reshape.is_some() {
         return None;
     }
     let origin = row.origin.name();
@@ -274,7 +274,9 @@ fn disagrees(of: &ArrayFacts, row: &OriginWrites) -> Option<Finding> {
 /// Writes that are as uneven as the layout.
 fn skewed(measured: &ArraySnapshot, rows: &[OriginWrites], over: Duration) -> Option<Finding> {
     let uneven = rows.iter().filter(|r| {
-        r.observed >= UNEVEN_FROM && r.predicted >= UNEVEN_FROM && r.disagreement() < DISAGREE
+        r.observed >= MIN_UNEVEN_SKEW
+            && r.predicted >= MIN_UNEVEN_SKEW
+            && r.disagreement() < MIN_DISAGREEMENT
     });
     let worst = uneven.clone().max_by(|a, b| a.observed.total_cmp(&b.observed))?;
     let busiest = worst.busiest();
@@ -323,12 +325,12 @@ fn skewed(measured: &ArraySnapshot, rows: &[OriginWrites], over: Duration) -> Op
 /// A write-intent bitmap that causes a large share of the writes. All members have the same bitmap,
 /// so the first member with enough writes is reported.
 fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Option<Finding> {
-    let enough = HOT_WRITES.max((over.as_secs_f64() * HOT_RATE) as u64);
+    let enough = MIN_HOT_WRITES.max((over.as_secs_f64() * MIN_HOT_RATE) as u64);
     let (name, bitmap_writes, total) = measured.members.iter().find_map(|m| {
         let writes = m.io.iter().filter(|c| c.op == Op::Write);
         let total: u64 = writes.clone().map(|c| c.requests).sum();
         let bitmap: u64 = writes.filter(|c| c.origin == Origin::MdBitmap).map(|c| c.requests).sum();
-        let hot = total >= enough && bitmap as f64 >= total as f64 * HOT;
+        let hot = total >= enough && bitmap as f64 >= total as f64 * MIN_HOT_SHARE;
         hot.then_some((&m.name, bitmap, total))
     })?;
     let share = bitmap_writes as f64 / total as f64;

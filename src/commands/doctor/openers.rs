@@ -8,9 +8,9 @@ use super::facts::{ArrayFacts, Opener};
 use crate::machine::{Sys, mounts};
 
 /// Time limit: hosts with many containers can have a million open files.
-const TIME: Duration = Duration::from_millis(300);
+const MAX_TIME: Duration = Duration::from_millis(300);
 /// Files kept per filesystem.
-const KEPT: usize = 8;
+const MAX_FILES: usize = 8;
 
 /// Fills in `direct` of every filesystem. Returns a note if the time limit was reached.
 pub fn find(sys: &Sys, arrays: &mut [ArrayFacts]) -> Option<String> {
@@ -18,7 +18,7 @@ pub fn find(sys: &Sys, arrays: &mut [ArrayFacts]) -> Option<String> {
     let start = Instant::now();
     for dir in sys.names("/proc") {
         let Ok(pid) = dir.parse() else { continue };
-        if start.elapsed() > TIME {
+        if start.elapsed() > MAX_TIME {
             return Some("direct IO: too many open files to check all of them".to_owned());
         }
         for fd in sys.names(&format!("/proc/{pid}/fdinfo")) {
@@ -28,7 +28,7 @@ pub fn find(sys: &Sys, arrays: &mut [ArrayFacts]) -> Option<String> {
             };
             let filesystems = arrays.iter_mut().flat_map(|a| &mut a.filesystems);
             let on_mount = filesystems.filter(|f| mounts.get(&mount) == Some(&f.fs.dev));
-            for fs in on_mount.filter(|f| f.direct.len() < KEPT) {
+            for fs in on_mount.filter(|f| f.direct.len() < MAX_FILES) {
                 let link = std::fs::read_link(sys.path(format!("/proc/{pid}/fd/{fd}")));
                 fs.direct.push(Opener {
                     comm: sys.text(&format!("/proc/{pid}/comm")).unwrap_or_default(),

@@ -19,15 +19,15 @@ use crate::recording::source::IntervalReader;
 
 /// Maximum number of intervals. Their length is round: twelve hours have 144 intervals of five
 /// minutes.
-const INTERVALS: usize = 192;
+const MAX_INTERVALS: usize = 192;
 /// Minimum length of an interval in seconds: the window of `top`. Shorter intervals are not
 /// conclusive.
-const SHORTEST_S: i64 = 10;
+const MIN_INTERVAL_S: i64 = 10;
 /// Rules about slow IO, each with the figure that measures it. `live-disagrees` is evaluated over
 /// the whole recording only, as each part of it writes only some groups.
 const RULES: [(&str, &str); 2] = [("live-skew", "utilisation"), ("bitmap-hot", "share")];
 /// Minimum share of a recording for a part to count as the whole.
-const WHOLE: f64 = 0.9;
+const MIN_WHOLE_SHARE: f64 = 0.9;
 
 /// A time span in microseconds since the epoch: start and end.
 type TimeSpan = (i64, i64);
@@ -80,7 +80,7 @@ pub fn worst(
     facts: &Facts,
 ) -> Result<Vec<WorstPart>> {
     let length_us = whole.1.saturating_sub(whole.0);
-    let length_s = length_s(length_us, INTERVALS).max(SHORTEST_S);
+    let length_s = length_s(length_us, MAX_INTERVALS).max(MIN_INTERVAL_S);
     let interval = Duration::from_secs(length_s.unsigned_abs());
     if length_us < length_s.saturating_mul(2_000_000) {
         return Ok(Vec::new());
@@ -152,7 +152,7 @@ fn keep_worst(ended: &mut Vec<WarningRun>, run: WarningRun) {
 /// Replaces findings on the whole recording, which are averages, by those of its worst parts.
 pub fn merge(found: &mut Vec<Finding>, parts: Vec<WorstPart>) {
     for part in parts {
-        let is_whole = seconds(part.span) >= WHOLE * seconds(part.whole);
+        let is_whole = seconds(part.span) >= MIN_WHOLE_SHARE * seconds(part.whole);
         match found.iter().position(|f| same(f, &part.finding)) {
             Some(at) if is_whole && figure(&found[at]).is_some() => {}
             Some(at) => found[at] = part.into_finding(),

@@ -15,7 +15,7 @@ use super::live::MeasuredWrites;
 use super::rules;
 
 /// Maximum size of a file of acknowledged findings in bytes: more than 10,000 lines.
-const FILE_LIMIT: u64 = 1 << 20;
+const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Target of findings about the kernel or the host.
 const NO_TARGET: &str = "-";
 
@@ -139,9 +139,9 @@ pub fn read(path: &Path) -> Result<Vec<Acknowledged>> {
     let option = format!("--acknowledged {}", path.display());
     let mut bytes = Vec::new();
     File::open(path)
-        .and_then(|f| f.take(FILE_LIMIT + 1).read_to_end(&mut bytes))
+        .and_then(|f| f.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
         .with_context(|| option.clone())?;
-    if bytes.len() as u64 > FILE_LIMIT {
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         bail!("{option}: larger than 1 MiB, not a list of findings");
     }
     parse(&String::from_utf8_lossy(&bytes))

@@ -6,7 +6,7 @@ use super::facts::{DirtyLimit, Host};
 use crate::machine::Sys;
 
 /// Time limit for reading /proc: hosts with many containers have many processes.
-const TIME: Duration = Duration::from_millis(300);
+const MAX_TIME: Duration = Duration::from_millis(300);
 const DAY: u64 = 24 * 3600;
 const CHECKS: &str = "/var/lib/mdcheck";
 
@@ -29,7 +29,7 @@ fn monitored(sys: &Sys) -> Option<bool> {
         if !pid.starts_with(|c: char| c.is_ascii_digit()) {
             continue;
         }
-        if start.elapsed() > TIME {
+        if start.elapsed() > MAX_TIME {
             return None;
         }
         if sys.text(&format!("/proc/{pid}/comm")).as_deref() != Some("mdadm") {

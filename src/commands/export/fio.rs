@@ -14,9 +14,9 @@ use crate::recording::header::Header;
 use crate::recording::reader::Reader;
 
 /// Submissions that are held until they can be written in order of time.
-const HELD: usize = 1 << 20;
+const MAX_HELD: usize = 1 << 20;
 /// Longest discard of a line. fio allocates buffers of the longest line for each request in flight.
-const DISCARD: u64 = 1 << 20;
+const MAX_DISCARD: u64 = 1 << 20;
 const SECTOR: u64 = 512;
 
 /// Name of the array to export: `wanted`, or the only one of the recording.
@@ -55,7 +55,7 @@ pub fn write(
     };
     let name = &log.name;
     writeln!(log.out, "fio version 3 iolog\n0 {name} add\n0 {name} open")?;
-    let mut held = ReorderBuffer::new(HELD);
+    let mut held = ReorderBuffer::new(MAX_HELD);
     let mut number = None;
     while let Some(item) = period.next_item(reader) {
         match item {
@@ -143,7 +143,7 @@ impl<W: Write> FioLog<W> {
         self.reasons.add(FUA, u64::from(s.flags.contains(RequestFlags::FUA)));
         self.destructive += u64::from(s.op != Op::Read);
         self.count += 1;
-        let piece = if s.op == Op::Discard { DISCARD } else { length };
+        let piece = if s.op == Op::Discard { MAX_DISCARD } else { length };
         for from in (0..length).step_by(usize::try_from(piece).unwrap_or(usize::MAX)) {
             let bytes = piece.min(length - from);
             let name = &self.name;

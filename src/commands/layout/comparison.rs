@@ -9,7 +9,7 @@ use crate::analysis::placement::{Skews, Target};
 use crate::analysis::units;
 
 /// Number of candidates to show.
-const SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 /// Minimum gain in score to recommend other options than the user's.
 const MIN_GAIN: f64 = 0.15;
 
@@ -30,7 +30,7 @@ pub struct CandidateComparison<'t, 'a> {
 
 /// Indices of the candidates to show: the best, and the base.
 pub fn shown(all: &[Candidate], base: usize) -> Vec<usize> {
-    let mut rows: Vec<usize> = (0..all.len().min(SHOWN)).collect();
+    let mut rows: Vec<usize> = (0..all.len().min(MAX_SHOWN)).collect();
     if !rows.contains(&base) {
         rows.push(base);
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::table::{self, wrapped};
 use crate::analysis::placement::search::agsizes::much_better;
-use crate::analysis::placement::{Skews, Target, UNEVEN_FROM};
+use crate::analysis::placement::{MIN_UNEVEN_SKEW, Skews, Target};
 use crate::analysis::units;
 use crate::raid::Geometry;
 use crate::ui::text;
@@ -63,7 +63,7 @@ impl SearchResults<'_> {
         let (base, best) = (&self.rows[self.base].skews, &self.rows[self.best].skews);
         if self.best == self.base {
             let worst = best.worst();
-            return if worst < UNEVEN_FROM {
+            return if worst < MIN_UNEVEN_SKEW {
                 let worst = factor(Some(worst));
                 format!("no change needed: the worst skew is {worst}")
             } else {

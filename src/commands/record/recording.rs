@@ -16,7 +16,7 @@ use crate::session::engine::EngineSource;
 use crate::session::recorder::{Recorder, RecorderOptions};
 
 /// Maximum number of tasks and files of an array in the sum.
-const LISTED: usize = 1024;
+const MAX_LISTED: usize = 1024;
 
 /// Limits at which a recording ends by itself.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,8 +78,8 @@ fn add(total: &mut Option<Snapshot>, snapshot: Snapshot) {
         None => total.insert(snapshot),
     };
     for array in &mut total.arrays {
-        array.tasks.truncate(LISTED);
-        array.files.busiest.truncate(LISTED);
+        array.tasks.truncate(MAX_LISTED);
+        array.files.busiest.truncate(MAX_LISTED);
     }
 }
 

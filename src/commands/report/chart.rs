@@ -12,9 +12,9 @@ use crate::ui::text::{clean, left, right};
 /// Column heights above zero; zero is a space.
 const HEIGHTS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 /// Maximum number of members if every member has a row.
-const MEMBERS: usize = 24;
-/// Number of rows for the busiest members if there are more than `MEMBERS`.
-const BUSIEST: usize = 12;
+const MAX_MEMBERS: usize = 24;
+/// Number of rows for the busiest members if there are more than `MAX_MEMBERS`.
+const BUSIEST_MEMBERS: usize = 12;
 
 struct ChartRow<'a> {
     name: &'a str,
@@ -43,9 +43,9 @@ fn rows<'a>(
     };
     let mut rows: Vec<ChartRow<'_>> = array.members.iter().filter_map(row).collect();
     let mut rest = Vec::new();
-    if rows.len() > MEMBERS {
+    if rows.len() > MAX_MEMBERS {
         rows.sort_by(|a, b| b.mean.total_cmp(&a.mean));
-        rest = rows.split_off(BUSIEST);
+        rest = rows.split_off(BUSIEST_MEMBERS);
         rows.sort_by_key(|r| r.number);
     }
     (rows, rest)

@@ -10,9 +10,9 @@ use crate::analysis::units;
 use crate::recording::slow::SlowInterval;
 
 /// Maximum number of operations, and of phases, in the text.
-const LISTED: usize = 5;
+const MAX_LISTED: usize = 5;
 /// Maximum number of operations in the JSON.
-const IN_JSON: usize = 20;
+const MAX_JSON_OPERATIONS: usize = 20;
 
 /// Writes a section: operations that had not ended at the end of the period and the longest ones,
 /// the phases of all that ended, and advice.
@@ -40,12 +40,12 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
     );
     writeln!(out)?;
     wrapped(out, "", &title)?;
-    for (i, slow) in s.unended.iter().chain(&s.operations).take(LISTED).enumerate() {
+    for (i, slow) in s.unended.iter().chain(&s.operations).take(MAX_LISTED).enumerate() {
         let mark = if i == 0 { "!" } else { " " };
         sentence(out, mark, &words::sentence(slow, &s.names))?;
     }
     let total: u64 = s.operations.iter().map(|o| o.operation.total_ns()).sum();
-    for phase in groups::phases(s).iter().take(LISTED) {
+    for phase in groups::phases(s).iter().take(MAX_LISTED) {
         let share = units::percent(phase.ns as f64 / total.max(1) as f64);
         let line = format!("{} {share} {}", time(phase.ns), phase.name);
         wrapped(out, "    ", &line)?;
@@ -67,8 +67,8 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
 /// The period as one interval of schema raidtrace.slow/1, with the longest operations.
 pub fn json(s: &SlowSnapshot) -> SlowInterval {
     let mut s = s.clone();
-    s.operations.truncate(IN_JSON);
-    s.unended.truncate(IN_JSON);
+    s.operations.truncate(MAX_JSON_OPERATIONS);
+    s.unended.truncate(MAX_JSON_OPERATIONS);
     s.commits.clear();
     SlowInterval::new(&s)
 }

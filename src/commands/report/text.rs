@@ -22,7 +22,7 @@ use crate::ui::text::{clean, cut, left, right, wrap};
 use crate::ui::view::header;
 
 /// Maximum number of rows of a table.
-const ROWS: usize = 10;
+const MAX_ROWS: usize = 10;
 
 /// Notes of the recorder and of the recording, without duplicates. Reasons for writing the
 /// recording come first, newest first.
@@ -113,11 +113,11 @@ fn head(out: &mut Vec<u8>, path: &Path, report: &Report) -> io::Result<()> {
     } else {
         writeln!(out, "lost 0")?;
     }
-    for (us, text) in report.losses.iter().take(ROWS) {
+    for (us, text) in report.losses.iter().take(MAX_ROWS) {
         sentence(out, "!", &format!("{} lost {text}", time::clock(*us)))?;
     }
-    if report.losses.len() > ROWS {
-        writeln!(out, "  and {} more times", report.losses.len() - ROWS)?;
+    if report.losses.len() > MAX_ROWS {
+        writeln!(out, "  and {} more times", report.losses.len() - MAX_ROWS)?;
     }
     for note in notes(report) {
         sentence(out, "-", note)?;
@@ -180,7 +180,7 @@ fn array_section(
     }
     if !array.files.busiest.is_empty() {
         section(out, "Files: file data submitted, per second")?;
-        batch::write_files(out, array, secs, ROWS)?;
+        batch::write_files(out, array, secs, MAX_ROWS)?;
         let more =
             [(array.files.rest, "of other files"), (array.files.unattributed, "unattributed")];
         for (sum, what) in more.iter().filter(|(sum, _)| sum.bios > 0) {
@@ -190,7 +190,7 @@ fn array_section(
     let costs = array.amplification.iter().flat_map(|l| &l.rows);
     if costs.into_iter().any(|r| r.costs_more()) {
         section(out, "Amplification")?;
-        batch::write_costs(out, array, snapshot, ROWS)?;
+        batch::write_costs(out, array, snapshot, MAX_ROWS)?;
     }
     Ok(())
 }
@@ -211,7 +211,7 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
     let caused = causes(" and caused".to_owned());
     section(out, &format!("Processes: IO submitted{caused}, per second"))?;
     writeln!(out, "     r/s    w/s   MiB/s  {}task (pid)", causes("causes  ".to_owned()))?;
-    for row in rows.iter().take(ROWS) {
+    for row in rows.iter().take(MAX_ROWS) {
         let task = row.task;
         let who = task.role.clone().unwrap_or_else(|| row.comm.clone());
         let group = match (&task.role, &task.cgroup) {
@@ -246,8 +246,8 @@ fn tasks(out: &mut Vec<u8>, array: &ArraySnapshot, secs: f64) -> io::Result<()> 
             wrapped(out, &" ".repeat(34), &format!("for {whom}"))?;
         }
     }
-    if rows.len() > ROWS {
-        writeln!(out, "  and {} more", rows.len() - ROWS)?;
+    if rows.len() > MAX_ROWS {
+        writeln!(out, "  and {} more", rows.len() - MAX_ROWS)?;
     }
     Ok(())
 }
@@ -328,7 +328,7 @@ fn latencies(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
     )?;
     let mut slowest = rows::latencies(array, 1.0, RowFilter::default());
     slowest.sort_by_key(|r| std::cmp::Reverse(r.device.quantile(0.99)));
-    for row in slowest.iter().take(ROWS) {
+    for row in slowest.iter().take(MAX_ROWS) {
         let us = |h: &crate::analysis::hist::Hist, q| right(&units::latency(h.quantile(q)), 7);
         writeln!(
             out,
@@ -343,8 +343,8 @@ fn latencies(out: &mut Vec<u8>, array: &ArraySnapshot) -> io::Result<()> {
             us(row.device, 0.99),
         )?;
     }
-    if slowest.len() > ROWS {
-        writeln!(out, "  and {} more", slowest.len() - ROWS)?;
+    if slowest.len() > MAX_ROWS {
+        writeln!(out, "  and {} more", slowest.len() - MAX_ROWS)?;
     }
     Ok(())
 }

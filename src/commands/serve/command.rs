@@ -18,17 +18,19 @@ use super::http::guard::{AccessRules, refuses_address};
 use super::http::routes::router;
 use super::rules::DumpRule;
 use super::token;
-use super::tracing::{ASK_PAUSE, INTERVAL, OPEN_ASK_PAUSE, Shared, Tracing, TracingOptions};
+use super::tracing::{
+    INTERVAL, MIN_OPEN_REQUEST_PAUSE, MIN_REQUEST_PAUSE, Shared, Tracing, TracingOptions,
+};
 use crate::analysis::units;
 use crate::machine::Sys;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
 use crate::machine::{landlock, limits, privileges};
-use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
+use crate::session::engine::{Engine, MAX_LAST_WAIT, Tick, runtime};
 
 /// Maximum number of concurrent downloads.
-const DOWNLOADS: usize = 4;
+const MAX_DOWNLOADS: usize = 4;
 /// Maximum number of large responses in memory. Metrics of 64 members take 3.3 MiB.
-const RESPONSES: usize = 16;
+const MAX_RESPONSES: usize = 16;
 
 /// Serves until Ctrl-C or a signal.
 pub fn run(args: &ServeArgs) -> Result<()> {
@@ -124,14 +126,14 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         with_paths: args.with_paths,
         dump_dir: args.dump_dir.clone(),
         dump_pause: (!args.no_dump_requests).then_some(if token.is_some() {
-            ASK_PAUSE
+            MIN_REQUEST_PAUSE
         } else {
-            OPEN_ASK_PAUSE
+            MIN_OPEN_REQUEST_PAUSE
         }),
         open: Arc::new(AtomicU64::new(0)),
         pages: Feed::default(),
-        downloads: Arc::new(Semaphore::new(DOWNLOADS)),
-        responses: Arc::new(Semaphore::new(RESPONSES)),
+        downloads: Arc::new(Semaphore::new(MAX_DOWNLOADS)),
+        responses: Arc::new(Semaphore::new(MAX_RESPONSES)),
     });
     let served = runtime.block_on(serve(
         engine,
@@ -181,7 +183,7 @@ async fn serve(
         tokio::select! {
             () = &mut end => break,
             Some(()) = asked.recv() => {
-                if let Err(why) = app.shared.request_dump("SIGUSR1", ASK_PAUSE) {
+                if let Err(why) = app.shared.request_dump("SIGUSR1", MIN_REQUEST_PAUSE) {
                     log_line(&why);
                 }
             }
@@ -196,7 +198,7 @@ async fn serve(
             }
         }
     }
-    engine.end(Some(PATIENCE))?.result
+    engine.end(Some(MAX_LAST_WAIT))?.result
 }
 
 /// Prints notes that are not in `printed`. Then replaces `printed` with the current notes.

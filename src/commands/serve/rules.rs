@@ -16,13 +16,13 @@ use crate::machine::ArrayState;
 use crate::ui::typed::short_time;
 
 /// Minimum time before a rule fires again for the same array.
-const PAUSE: Duration = Duration::from_secs(300);
+const MIN_PAUSE: Duration = Duration::from_secs(300);
 /// The same for `fail-slow`, which holds until the disk is replaced.
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const MIN_FAIL_SLOW_PAUSE: Duration = Duration::from_secs(24 * 3600);
 /// Period of the utilisation for `busy`.
-const BUSY: Duration = Duration::from_secs(10);
+const BUSY_PERIOD: Duration = Duration::from_secs(10);
 /// Minimum number of requests for a 99th percentile.
-const ENOUGH_REQUESTS: u64 = 100;
+const MIN_REQUESTS: u64 = 100;
 
 /// A rule of `--dump-on`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -243,7 +243,8 @@ impl Rules {
             }
         }
         self.fired.retain(|(rule, _), at| {
-            let pause = if *rule == DumpRule::FailSlow.name() { DAY } else { PAUSE };
+            let pause =
+                if *rule == DumpRule::FailSlow.name() { MIN_FAIL_SLOW_PAUSE } else { MIN_PAUSE };
             now.saturating_duration_since(*at) < pause
         });
         let mut fired = Vec::new();
@@ -281,8 +282,10 @@ fn finding(rule: DumpRule, array: &ArraySnapshot, over: &ArraySnapshot) -> Optio
             let present = array.members.iter().filter(|m| m.is_present());
             let busy: Vec<(f64, &str)> = present
                 .filter_map(|m| {
-                    let enough = m.recent(BUSY).iter().map(|r| r.interval).sum::<Duration>();
-                    let busy = m.utilisation_over(BUSY).filter(|_| enough * 10 >= BUSY * 9)?;
+                    let enough = m.recent(BUSY_PERIOD).iter().map(|r| r.interval).sum::<Duration>();
+                    let busy = m
+                        .utilisation_over(BUSY_PERIOD)
+                        .filter(|_| enough * 10 >= BUSY_PERIOD * 9)?;
                     Some((busy, m.name.as_str()))
                 })
                 .collect();
@@ -312,7 +315,7 @@ fn finding(rule: DumpRule, array: &ArraySnapshot, over: &ArraySnapshot) -> Optio
 fn p99(member: &MemberSnapshot) -> Option<u64> {
     let mut all = Hist::default();
     member.io.iter().for_each(|cell| all.add(&cell.device));
-    (all.count() >= ENOUGH_REQUESTS).then(|| all.quantile(0.99))?
+    (all.count() >= MIN_REQUESTS).then(|| all.quantile(0.99))?
 }
 
 #[cfg(test)]

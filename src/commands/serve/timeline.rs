@@ -15,7 +15,7 @@ const POINT: Duration = Duration::from_secs(10);
 /// Number of points in an hour.
 const POINTS: usize = 360;
 /// Maximum number of members of all arrays in a point.
-const MEMBERS: usize = 256;
+const MAX_MEMBERS: usize = 256;
 
 /// The last hour, oldest first.
 #[derive(Debug, Default)]
@@ -103,7 +103,7 @@ impl PointSum {
     fn add(&mut self, array: &ArraySnapshot, interval: Duration) {
         let known: usize = self.arrays.values().map(|(members, _)| members.len()).sum();
         let (members, origins) = self.arrays.entry(array.info.name.clone()).or_default();
-        let mut room = MEMBERS.saturating_sub(known);
+        let mut room = MAX_MEMBERS.saturating_sub(known);
         for member in &array.members {
             for cell in &member.io {
                 let bytes = origins.entry(cell.origin).or_default();

@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 
 /// Maximum size of the file in bytes.
-const SIZE: u64 = 4096;
+const MAX_FILE_BYTES: u64 = 4096;
 
 /// Opens a regular file and reads it. Neither a FIFO nor an endless device blocks.
 ///
@@ -33,7 +33,7 @@ pub fn contents(path: &Path, most: u64) -> io::Result<(File, Vec<u8>)> {
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     let name = path.display();
     let cannot = || format!("--token-file {name} cannot be read");
-    let (file, text) = contents(path, SIZE).with_context(cannot)?;
+    let (file, text) = contents(path, MAX_FILE_BYTES).with_context(cannot)?;
     let mode = file.metadata().with_context(cannot)?.permissions().mode();
     if mode & 0o004 != 0 {
         bail!("--token-file {name} can be read by every user (mode {:o}): chmod 640", mode & 0o777);

@@ -18,13 +18,13 @@ use crate::ui::text::sanitize;
 
 /// Time after which a member or an array that has disappeared, or an idle series of tasks, is
 /// forgotten.
-const FORGET: Duration = Duration::from_secs(3600);
+const RETENTION: Duration = Duration::from_secs(3600);
 /// Maximum number of members, including members that have disappeared.
-pub const MEMBERS: usize = 1024;
+pub const MAX_MEMBERS: usize = 1024;
 /// Maximum number of arrays, including arrays that have disappeared.
-pub const ARRAYS: usize = 256;
+pub const MAX_ARRAYS: usize = 256;
 /// Number of series of tasks above which some are folded into [`OTHER`].
-pub const TASKS: usize = 512;
+pub const MAX_TASKS: usize = 512;
 /// Task name of the sums of series that were folded.
 pub const OTHER: &str = "other";
 
@@ -151,8 +151,8 @@ pub struct Totals {
     /// Time in raidtrace's programs.
     pub overhead: Overhead,
     pub intervals: u64,
-    /// Updates of arrays and members left out because [`ARRAYS`] or [`MEMBERS`] was reached, and
-    /// task series that were folded into [`OTHER`] because of [`TASKS`].
+    /// Updates of arrays and members left out because [`MAX_ARRAYS`] or [`MAX_MEMBERS`] was
+    /// reached, and task series that were folded into [`OTHER`] because of [`MAX_TASKS`].
     pub dropped_series: u64,
 }
 
@@ -183,15 +183,13 @@ impl Totals {
         for task in self.tasks.values_mut() {
             task.idle += snapshot.interval;
         }
-        self.members.retain(|_, m| m.absent < FORGET);
-        self.arrays.retain(|_, a| a.absent < FORGET);
+        self.members.retain(|_, m| m.absent < RETENTION);
+        self.arrays.retain(|_, a| a.absent < RETENTION);
         self.fold_tasks();
         let Self { tasks, arrays, .. } = self;
-        tasks.retain(
-            |key, task| {
-                if key.1 == OTHER { arrays.contains_key(&key.0) } else { task.idle < FORGET }
-            },
-        );
+        tasks.retain(|key, task| {
+            if key.1 == OTHER { arrays.contains_key(&key.0) } else { task.idle < RETENTION }
+        });
     }
 
     fn add_array(&mut self, array: &ArraySnapshot, window: &Snapshot) {
@@ -200,7 +198,7 @@ impl Totals {
         if !is_known && is_gone(array) {
             return;
         }
-        if !is_known && self.arrays.len() >= ARRAYS {
+        if !is_known && self.arrays.len() >= MAX_ARRAYS {
             self.dropped_series += 1;
             return;
         }
@@ -230,7 +228,7 @@ impl Totals {
         if !is_known && is_gone {
             return;
         }
-        if self.members.len() >= MEMBERS && !is_known {
+        if self.members.len() >= MAX_MEMBERS && !is_known {
             self.dropped_series += 1;
             return;
         }
@@ -265,11 +263,11 @@ impl Totals {
         }
     }
 
-    /// Folds the series of tasks that exceed [`TASKS`] into [`OTHER`]: the smallest of those that
-    /// have been idle longest in powers of two, so that neither many short processes nor a large
-    /// one that has ended displaces a task that does IO now.
+    /// Folds the series of tasks that exceed [`MAX_TASKS`] into [`OTHER`]: the smallest of those
+    /// that have been idle longest in powers of two, so that neither many short processes nor a
+    /// large one that has ended displaces a task that does IO now.
     fn fold_tasks(&mut self) {
-        let excess = self.tasks.len().saturating_sub(TASKS);
+        let excess = self.tasks.len().saturating_sub(MAX_TASKS);
         if excess == 0 {
             return;
         }
@@ -315,7 +313,7 @@ fn family(comm: &str) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::{OTHER, TASKS, Totals, family};
+    use super::{MAX_TASKS, OTHER, Totals, family};
     use crate::analysis::around::{Around, HungTask};
     use crate::analysis::fixture::raid0;
     use crate::machine::ArrayState;
@@ -360,7 +358,7 @@ mod tests {
             if second >= 20 {
                 assert_eq!(sum("realdatabase\\x1b[2J"), (second - 19) * each);
             }
-            assert!(totals.tasks.len() <= TASKS + 2 * task.io.len(), "{}", totals.tasks.len());
+            assert!(totals.tasks.len() <= MAX_TASKS + 2 * task.io.len(), "{}", totals.tasks.len());
         }
         assert!(totals.dropped_series > 0 && other > 0);
     }

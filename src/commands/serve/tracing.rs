@@ -28,17 +28,17 @@ use crate::session::sampler::Sampler;
 
 pub const INTERVAL: Duration = Duration::from_secs(1);
 /// Delay between a rule firing and the dump, so that the dump contains the whole incident.
-const AFTER: Duration = Duration::from_secs(10);
+const DUMP_DELAY: Duration = Duration::from_secs(10);
 /// Maximum age of the last interval of a healthy session.
-pub const FRESH: Duration = Duration::from_secs(10);
+pub const MAX_FRESH_AGE: Duration = Duration::from_secs(10);
 /// Shortest time between two requests of a dump by SIGUSR1, or by a client with the token.
-pub const ASK_PAUSE: Duration = Duration::from_secs(10);
+pub const MIN_REQUEST_PAUSE: Duration = Duration::from_secs(10);
 /// The same for requests without a token, which every process of this machine can send.
-pub const OPEN_ASK_PAUSE: Duration = Duration::from_secs(60);
+pub const MIN_OPEN_REQUEST_PAUSE: Duration = Duration::from_secs(60);
 /// Maximum wait for unfinished dumps at the end.
-const LAST_DUMPS: Duration = Duration::from_secs(8);
+const MAX_LAST_DUMPS_WAIT: Duration = Duration::from_secs(8);
 /// Maximum number of alerts kept for the web page.
-const ALERTS: usize = 32;
+const MAX_ALERTS: usize = 32;
 /// Size of the ring buffers in bytes.
 const BUFFER: u32 = 8 << 20;
 
@@ -135,7 +135,7 @@ impl Shared {
             None => {
                 return Err("raidtrace serve is still starting: there is no recording yet".into());
             }
-            Some(age) if age > FRESH => {
+            Some(age) if age > MAX_FRESH_AGE => {
                 return Err("no interval has ended for 10 s: a device or sysfs does not respond, \
                             and the recording cannot be written"
                     .to_owned());
@@ -254,10 +254,10 @@ impl Tracing {
                 rule,
                 why: why.clone(),
             });
-            flight.alerts.truncate(ALERTS);
+            flight.alerts.truncate(MAX_ALERTS);
             if self.dumper.is_some() {
                 let name = rule.name().to_owned();
-                let due = (now + AFTER, name, Vec::new());
+                let due = (now + DUMP_DELAY, name, Vec::new());
                 let (.., whys) = self.pending.get_or_insert(due);
                 whys.push(format!("{rule}: {why}"));
             }
@@ -394,12 +394,12 @@ impl EngineSource for Tracing {
 
     /// Writes pending and requested dumps.
     fn finish(mut self) {
-        let written = self.drain().and_then(|_| self.dump(Instant::now() + AFTER));
+        let written = self.drain().and_then(|_| self.dump(Instant::now() + DUMP_DELAY));
         if let Err(error) = written {
             log_line(&format!("the last minutes could not be written: {error:#}"));
         }
         if let Some(dumper) = self.dumper {
-            dumper.finish(LAST_DUMPS);
+            dumper.finish(MAX_LAST_DUMPS_WAIT);
         }
     }
 }

@@ -15,7 +15,7 @@ use super::{replay, text};
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
-use crate::session::engine::{Engine, PATIENCE, Tick, runtime};
+use crate::session::engine::{Engine, MAX_LAST_WAIT, Tick, runtime};
 use crate::ui::lines::{lasts, print_intervals, print_new, success_if_nobody_reads};
 use crate::ui::screen::LiveSource;
 
@@ -59,7 +59,7 @@ async fn on_the_screen(engine: SlowEngine, args: &SlowArgs, end: End) -> Result<
     let mut live = LiveSource::new(engine, args.count);
     let state = SlowScreenState::new(VIEWS.len(), args.interval);
     let (started, result) = live.show(state, end, args.duration).await;
-    let ended = live.into_engine().end(Some(PATIENCE))?;
+    let ended = live.into_engine().end(Some(MAX_LAST_WAIT))?;
     if let Some(total) = ended.total.filter(|_| started) {
         success_if_nobody_reads(text::write_total(&mut io::stdout().lock(), &total))?;
     }
@@ -88,6 +88,6 @@ async fn as_text(mut engine: SlowEngine, args: &SlowArgs, mut end: End) -> Resul
         text::write_as(args, &mut out, &snapshot)
     })
     .await;
-    let ended = engine.end(Some(PATIENCE))?;
+    let ended = engine.end(Some(MAX_LAST_WAIT))?;
     result.and(ended.result)
 }

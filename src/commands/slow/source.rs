@@ -18,7 +18,7 @@ use crate::session::slow::{self, SlowSampler};
 /// Nice value of the thread that drains events, so that it runs before the load.
 const NICE: i32 = -10;
 /// Maximum wait for the paths of an interval. The disk with the directories may be the slow one.
-const PATHS: Duration = Duration::from_secs(1);
+const MAX_PATH_WAIT: Duration = Duration::from_secs(1);
 
 /// A session, and the programs that trace slow operations.
 pub struct SlowTracer {
@@ -61,7 +61,7 @@ impl EngineSource for SlowTracer {
     }
 
     fn drain_every(&self) -> Option<Duration> {
-        Some(slow::DRAIN)
+        Some(slow::DRAIN_INTERVAL)
     }
 
     fn drain(&mut self) -> Result<bool> {
@@ -77,7 +77,7 @@ impl EngineSource for SlowTracer {
         self.disks.interval()?;
         let session = self.disks.session();
         let mut snapshot = self.slow.interval(session)?;
-        self.slow.complete(&mut snapshot, session, PATHS)?;
+        self.slow.complete(&mut snapshot, session, MAX_PATH_WAIT)?;
         snapshot.notes = self.notes();
         self.filter.apply(&mut snapshot);
         let Some(sum) = &mut self.sum else {

@@ -12,17 +12,17 @@ use crate::recording::slow::SlowInterval;
 use crate::ui::json::write_line;
 
 /// Maximum number of operations listed per interval, longest first.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 /// Maximum number of those that have not ended.
-const UNENDED: usize = 5;
+const MAX_UNENDED: usize = 5;
 /// Maximum number of operations listed in a total.
-const IN_TOTAL: usize = 5;
+const MAX_LISTED_IN_TOTAL: usize = 5;
 
 /// Writes the total that the screen prints when it ends: a sentence for each of the longest
 /// operations, and advice.
 pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     writeln!(out, "{}", summary(snapshot))?;
-    for slow in snapshot.unended.iter().chain(&snapshot.operations).take(IN_TOTAL) {
+    for slow in snapshot.unended.iter().chain(&snapshot.operations).take(MAX_LISTED_IN_TOTAL) {
         writeln!(out, "  {}", clean(&sentence(slow, &snapshot.names)))?;
     }
     write_advice(out, snapshot)
@@ -40,11 +40,12 @@ pub fn write_as(args: &SlowArgs, out: &mut impl Write, snapshot: &SlowSnapshot) 
 pub fn write(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
     let time = snapshot.time.strftime("%H:%M:%SZ");
     writeln!(out, "{time}  {}", summary(snapshot))?;
-    for slow in snapshot.unended.iter().take(UNENDED).chain(snapshot.operations.iter().take(LISTED))
+    for slow in
+        snapshot.unended.iter().take(MAX_UNENDED).chain(snapshot.operations.iter().take(MAX_LISTED))
     {
         operation(out, slow, snapshot)?;
     }
-    let more = snapshot.operations.len().saturating_sub(LISTED);
+    let more = snapshot.operations.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         writeln!(out, "  and {more} shorter ones")?;
     }

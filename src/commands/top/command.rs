@@ -16,7 +16,7 @@ use crate::machine::privileges;
 use crate::machine::signals::{End, asked_to_end};
 use crate::probe::DirtiedCounting;
 use crate::session::Session;
-use crate::session::engine::{Engine, EngineSource, PATIENCE, Tick, runtime};
+use crate::session::engine::{Engine, EngineSource, MAX_LAST_WAIT, Tick, runtime};
 use crate::session::sampler::Sampler;
 use crate::session::slow;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
@@ -27,7 +27,7 @@ use crate::ui::{batch, json};
 
 /// Maximum length of the first interval without `--count`, so that the first figures appear at
 /// once.
-const FIRST: Duration = Duration::from_millis(50);
+const MAX_FIRST_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs until Ctrl-C, a signal, `--count` or a closed pipe.
 pub fn run(args: &TopArgs) -> Result<()> {
@@ -96,7 +96,7 @@ impl EngineSource for TopTracer {
     }
 
     fn drain_every(&self) -> Option<Duration> {
-        self.slow.as_ref().map(|_| slow::DRAIN)
+        self.slow.as_ref().map(|_| slow::DRAIN_INTERVAL)
     }
 
     fn drain(&mut self) -> Result<bool> {
@@ -131,7 +131,7 @@ async fn on_the_screen(engine: TopEngine, args: &TopArgs, end: End) -> Result<()
     let mut live = LiveSource::new(engine, args.count);
     let state = ScreenState::new(VIEWS.len(), args.interval);
     let (_, result) = live.show(state, end, None).await;
-    let ended = live.into_engine().end(Some(PATIENCE))?;
+    let ended = live.into_engine().end(Some(MAX_LAST_WAIT))?;
     if let Some(total) = ended.total {
         success_if_nobody_reads(batch::write(&mut io::stdout().lock(), &total))?;
     }
@@ -141,7 +141,7 @@ async fn on_the_screen(engine: TopEngine, args: &TopArgs, end: End) -> Result<()
 fn first(args: &TopArgs) -> Duration {
     match args.count {
         Some(_) => args.interval,
-        None => args.interval.min(FIRST),
+        None => args.interval.min(MAX_FIRST_INTERVAL),
     }
 }
 
@@ -173,7 +173,7 @@ async fn as_text(
             break;
         }
     }
-    let ended = engine.end(Some(PATIENCE))?;
+    let ended = engine.end(Some(MAX_LAST_WAIT))?;
     let total = ended.total;
     if let Some(total) = total.filter(|t| t.interval > args.interval.mul_f64(1.5)) {
         success_if_nobody_reads(

@@ -10,7 +10,7 @@ use crate::session::Session;
 use crate::session::slow::SlowSampler;
 
 /// Maximum wait for the paths of an interval.
-const PATHS: Duration = Duration::from_millis(100);
+const MAX_PATH_WAIT: Duration = Duration::from_millis(100);
 
 /// Traces slow operations and keeps those of the last seconds.
 pub struct Sentences {
@@ -49,7 +49,7 @@ impl Sentences {
     /// The events or sums cannot be read.
     pub fn add_to(&mut self, snapshot: &mut Snapshot, session: &mut Session) -> Result<()> {
         let mut interval = self.sampler.interval(session)?;
-        self.sampler.complete(&mut interval, session, PATHS)?;
+        self.sampler.complete(&mut interval, session, MAX_PATH_WAIT)?;
         interval.time = snapshot.time;
         self.recent.add(&interval);
         let time_us = snapshot.time.as_microsecond();

@@ -13,9 +13,9 @@ use crate::ui::text::{clean, wrap};
 /// Width of the text: that of the narrowest usual terminal.
 const COLUMNS: usize = 80;
 /// Number of lines that more actions and other arrays do not exceed.
-const LINES: usize = 10;
+const MAX_LINES: usize = 10;
 /// Least share of a part of the time that is printed.
-const PART: f64 = 0.05;
+const MIN_PART: f64 = 0.05;
 
 fn verdicts(whole: &Snapshot) -> impl Iterator<Item = (&ArraySnapshot, &Verdict)> {
     whole.arrays.iter().filter_map(|array| Some((array, array.verdict.as_ref()?)))
@@ -42,7 +42,7 @@ fn fast(array: &ArraySnapshot, verdict: &Verdict) -> String {
     }
 }
 
-/// Writes the answer as text: [`LINES`] lines, if the first five parts fit.
+/// Writes the answer as text: [`MAX_LINES`] lines, if the first five parts fit.
 pub fn write(out: &mut impl Write, whole: &Snapshot) -> io::Result<()> {
     let Some((array, verdict)) = worst(whole) else {
         return writeln!(out, "no array has statistics to judge by");
@@ -60,7 +60,7 @@ pub fn write(out: &mut impl Write, whole: &Snapshot) -> io::Result<()> {
             add(&mut lines, &format!("waits: {}", verdict.waiting.tasks.join(", ")));
         }
         let all = verdict.waiting.us.max(1) as f64;
-        let parts = verdict.account.iter().filter(|p| p.us as f64 >= PART * all);
+        let parts = verdict.account.iter().filter(|p| p.us as f64 >= MIN_PART * all);
         let parts: Vec<String> = parts
             .map(|p| format!("{} {}", p.part.replace('_', ", "), units::percent(p.us as f64 / all)))
             .collect();
@@ -81,7 +81,7 @@ pub fn write(out: &mut impl Write, whole: &Snapshot) -> io::Result<()> {
     for text in rest {
         let mut more = Vec::new();
         add(&mut more, &text);
-        if lines.len() + more.len() < LINES {
+        if lines.len() + more.len() < MAX_LINES {
             lines.append(&mut more);
         }
     }

@@ -7,7 +7,7 @@ use super::superblock::{Ext4Superblock, check};
 use crate::fs::Error;
 
 /// Maximum size of all group descriptors in bytes: enough for 2 PiB with 4 KiB blocks.
-const MOST_DESCRIPTORS: u64 = 1 << 30;
+const MAX_DESCRIPTOR_BYTES: u64 = 1 << 30;
 
 impl Ext4Superblock {
     /// Checks the geometry by the rules of the kernel and of e2fsck.
@@ -93,7 +93,7 @@ impl Ext4Superblock {
         )?;
         let bytes = u64::from(self.groups) * u64::from(desc);
         check(
-            bytes <= MOST_DESCRIPTORS,
+            bytes <= MAX_DESCRIPTOR_BYTES,
             "s_blocks_count",
             self.blocks_count,
             &format!(
@@ -101,7 +101,7 @@ impl Ext4Superblock {
                  {} MiB",
                 self.groups,
                 bytes >> 20,
-                MOST_DESCRIPTORS >> 20
+                MAX_DESCRIPTOR_BYTES >> 20
             ),
         )?;
         check(

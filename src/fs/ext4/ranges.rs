@@ -62,7 +62,7 @@ impl Overlap {
 
 /// Maximum number of runs in a layout that is read: 48 MiB. A filesystem of 1 PiB made by mke2fs
 /// has fewer.
-const MOST: usize = 1 << 21;
+const MAX_RUNS: usize = 1 << 21;
 
 /// Collects ranges in any order. With flex_bg the descriptors of adjacent groups name adjacent
 /// blocks, so the collector extends one open run for each origin. Its memory use depends on the
@@ -91,7 +91,7 @@ impl Collector {
 
     /// True if there are more runs than a filesystem has that was not made to exhaust memory.
     pub fn is_full(&self) -> bool {
-        self.closed.len() >= MOST
+        self.closed.len() >= MAX_RUNS
     }
 
     /// Returns sorted, disjoint, merged ranges.

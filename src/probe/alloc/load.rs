@@ -16,7 +16,7 @@ use crate::probe::object::{self, NO_SETTINGS, PlanError, Planned as _, accepted}
 use crate::probe::overhead::Meter;
 
 /// Maximum number of filesystems traced at once.
-pub(super) const FILESYSTEMS: usize = crate::contract::ALLOC_FS as usize;
+pub(super) const MAX_FILESYSTEMS: usize = crate::contract::ALLOC_FS as usize;
 
 /// The attached programs. Dropping it detaches them.
 pub struct AllocProbe {
@@ -56,13 +56,13 @@ impl AllocProbe {
         let mut plan = plan(facts).map_err(anyhow::Error::msg)?;
         let cpus = u32::try_from(libbpf_rs::num_possible_cpus()?)
             .context("reading the number of possible CPUs")?;
-        if devs.len() > FILESYSTEMS {
+        if devs.len() > MAX_FILESYSTEMS {
             plan.notes.push(format!(
-                "only the first {FILESYSTEMS} of {} filesystems are traced: name fewer targets",
+                "only the first {MAX_FILESYSTEMS} of {} filesystems are traced: name fewer targets",
                 devs.len()
             ));
         }
-        let devs = &devs[..devs.len().min(FILESYSTEMS)];
+        let devs = &devs[..devs.len().min(MAX_FILESYSTEMS)];
         let (skel, links) = accepted(&mut plan, |plan| {
             let mut skel = load(plan, facts, devs, cpus).map_err(PlanError::Load)?;
             let links = attach(&mut skel, plan)?;

@@ -20,9 +20,9 @@ use crate::probe::wire::{
 };
 
 /// Number of tasks above which idle ones are dropped; `rt_alloc_tasks` has room for 16,384.
-const MANY: usize = 8192;
+const MAX_IDLE_TASKS: usize = 8192;
 /// Time without allocations after which a task is idle.
-const AFTER: Duration = Duration::from_secs(30);
+const IDLE_TIME: Duration = Duration::from_secs(30);
 
 impl AllocProbe {
     /// Counters since the start. The programs keep counting during the reading, so figures can
@@ -132,10 +132,10 @@ impl AllocProbe {
 
     /// Drops idle tasks from the table before it is full.
     fn drop_idle(&mut self, counters: &AllocCounters) {
-        if self.idle.since.elapsed() < AFTER {
+        if self.idle.since.elapsed() < IDLE_TIME {
             return;
         }
-        if counters.tasks.len() > MANY {
+        if counters.tasks.len() > MAX_IDLE_TASKS {
             let idle = idle(&counters.tasks, &self.idle.then);
             for task in idle.iter().filter(|t| !counters.searching.contains_key(t)) {
                 let wire = rt_alloc_task_key { dev: task.dev, pid: task.pid };

@@ -2,7 +2,10 @@
 
 use proptest::prelude::*;
 
-use super::{MEMBERS_LEAST, MEMBERS_MOST, MapEntry, MapState, SLOTS_MOST, Spare, slots, watched};
+use super::{
+    MAX_SPARE_MEMBERS, MAX_SPARE_SLOTS, MIN_SPARE_MEMBERS, MapEntry, MapState, Spare, slots,
+    watched,
+};
 use crate::address::MemberSector;
 use crate::machine::{Array, Member};
 use crate::probe::tables::Tables;
@@ -164,7 +167,7 @@ fn other_geometry_or_lack_of_room_needs_a_reload() {
     assert!(refused(&|a| a.push(array(2, "raid0", vec![member(0, 8, 48)]))));
     assert!(refused(&|a| a.clear()));
     let many = |a: &mut Vec<Array>| {
-        let spares = (0..=MEMBERS_LEAST).map(|n| member(9, 8, 64 + 16 * n));
+        let spares = (0..=MIN_SPARE_MEMBERS).map(|n| member(9, 8, 64 + 16 * n));
         a[0].members.extend(spares);
     };
     assert!(refused(&many), "no room");
@@ -214,13 +217,13 @@ fn spare_entries_are_for_half_the_members() {
         Spare::for_tables(&tables(vec![array(1, "raid0", members)]))
     };
     let spare = |members| Spare { members, slots: 64 * members };
-    assert_eq!(of(2), spare(MEMBERS_LEAST));
+    assert_eq!(of(2), spare(MIN_SPARE_MEMBERS));
     assert_eq!(of(12), spare(6));
-    assert_eq!(of(200), spare(MEMBERS_MOST));
+    assert_eq!(of(200), spare(MAX_SPARE_MEMBERS));
     let mut large = member(0, 8, 0);
-    large.queue.nr_tags = SLOTS_MOST;
+    large.queue.nr_tags = MAX_SPARE_SLOTS;
     let large = tables(vec![array(1, "raid0", vec![large])]);
-    assert_eq!(Spare::for_tables(&large).slots, SLOTS_MOST);
+    assert_eq!(Spare::for_tables(&large).slots, MAX_SPARE_SLOTS);
     let disk = array(1, "single", vec![member(0, 8, 0)]);
     assert_eq!(Spare::for_tables(&tables(vec![disk])), Spare::default());
 }

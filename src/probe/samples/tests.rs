@@ -1,6 +1,8 @@
 use std::io::Error;
 
-use super::{BUFFER, CpuSample, FRAMES, RECORD, RawStack, Wire as _, buffer, explain, rt_sample};
+use super::{
+    BUFFER, CpuSample, FRAMES, MAX_RECORD_BYTES, RawStack, Wire as _, buffer, explain, rt_sample,
+};
 
 fn decode(bytes: &[u8]) -> Option<CpuSample> {
     let mut samples = Vec::new();
@@ -43,7 +45,7 @@ fn malformed_samples_are_rejected() {
 fn the_buffer_holds_a_second() {
     assert_eq!(buffer(1, 99), *BUFFER.start());
     let many = buffer(64, 99);
-    assert!((64 * 99 * RECORD..2 * 64 * 99 * RECORD).contains(&many));
+    assert!((64 * 99 * MAX_RECORD_BYTES..2 * 64 * 99 * MAX_RECORD_BYTES).contains(&many));
     assert!(many.is_power_of_two());
     assert_eq!(buffer(usize::MAX, 99), *BUFFER.end());
 }

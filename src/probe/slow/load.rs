@@ -24,7 +24,7 @@ use crate::probe::wire::Wire as _;
 
 /// Least value of `rt_slow_io_ns`, the minimum duration in ns of reported IO of members. Flushes,
 /// FUA writes and reads for parity are reported from `RT_SHORT_NS` (`bpf/slow_io.bpf.c`) on.
-const SHORTEST_IO_NS: u64 = 1_000_000;
+const MIN_IO_NS: u64 = 1_000_000;
 
 const LATE_STARTS: &str = "reads and writes are those of asynchronous direct IO, without the wait \
     for the inode's lock";
@@ -197,7 +197,7 @@ fn load(
     let rodata = open.maps.rodata_data.as_deref_mut().context(NO_SETTINGS)?;
     let threshold_ns = u64::try_from(threshold.as_nanos()).unwrap_or(u64::MAX);
     rodata.rt_slow_threshold = threshold_ns;
-    rodata.rt_slow_io_ns = (threshold_ns / 8).max(SHORTEST_IO_NS);
+    rodata.rt_slow_io_ns = (threshold_ns / 8).max(MIN_IO_NS);
     rodata.rt_slow_flush_seq = facts.flush_seq;
     rodata.rt_slow_async_ends = plan.gives(ASYNC);
     rodata.rt_slow_page_shift = u64::from(rustix::param::page_size().trailing_zeros());

@@ -12,6 +12,6 @@ mod unended;
 pub use facts::{Filesystems, SlowFacts};
 pub use load::{SlowProbe, TracedDevice};
 pub use plan::{SlowPlan, plan};
-pub use unended::{DESCRIBED, Unended, asleep};
+pub use unended::{MAX_DESCRIBED, Unended, asleep};
 
 skeleton!(skel, "/raidtrace_slow.skel.rs");

@@ -20,7 +20,7 @@ use crate::contract;
 use crate::probe::entries::per_cpu;
 use crate::probe::object::{program_info, programs};
 use crate::probe::overhead::Meter;
-use crate::probe::ring::ALL;
+use crate::probe::ring::ALL_RECORDS;
 use crate::probe::wire::{
     Wire as _, rt_slow_commit, rt_slow_io, rt_slow_lock, rt_slow_loss, rt_slow_operation,
     rt_slow_sleeps, rt_slow_sum,
@@ -60,7 +60,7 @@ impl SlowProbe {
             bss.rt_slow_sent = 0;
         }
         let mut drained = Vec::new();
-        self.ring.drain(ALL, &mut drained)?;
+        self.ring.drain(ALL_RECORDS, &mut drained)?;
         for raw in drained {
             events.extend(self.event(raw));
         }

@@ -18,11 +18,11 @@ use crate::contract;
 use crate::machine::privileges::raised;
 use crate::machine::{Sys, task};
 use crate::probe::clock::monotonic_ns;
-use crate::probe::ring::ALL;
+use crate::probe::ring::ALL_RECORDS;
 use crate::probe::wire::{Wire as _, rt_slow_async, rt_slow_io};
 
 /// Maximum number of operations that are described, the oldest.
-pub const DESCRIBED: usize = 256;
+pub const MAX_DESCRIBED: usize = 256;
 
 /// Operations and commits that have not ended.
 #[derive(Default)]
@@ -50,7 +50,7 @@ impl SlowProbe {
             return Ok(found);
         }
         let iocbs = self.old_iocbs(monotonic_ns())?;
-        let described = iocbs.len().min(DESCRIBED);
+        let described = iocbs.len().min(MAX_DESCRIBED);
         found.count = (iocbs.len() - described) as u64;
         let parts = (0..contract::SLOW_TASKS).step_by(contract::SLOW_PART as usize);
         let calls = parts.map(|first| [u64::from(first), 0]);
@@ -83,7 +83,7 @@ impl SlowProbe {
         found.count += open.len() as u64;
         found.threads = open.iter().map(|o| o.pid).collect();
         open.sort_by_key(|o| o.start_ns);
-        for mut o in open.into_iter().take(DESCRIBED) {
+        for mut o in open.into_iter().take(MAX_DESCRIBED) {
             o.end_ns = now.max(o.start_ns);
             let lock = &mut o.lock;
             if lock.since_ns > 0 {
@@ -112,7 +112,7 @@ impl SlowProbe {
             let mut arguments = arguments.map(u64::to_ne_bytes).concat();
             let context_in = Some(&mut arguments[..]);
             raised(|| program.test_run(ProgramInput { context_in, ..ProgramInput::default() }))?;
-            self.ring.drain(ALL, raws)?;
+            self.ring.drain(ALL_RECORDS, raws)?;
         }
         Ok(())
     }

@@ -96,8 +96,8 @@ fn invalid_intervals_are_rejected_with_a_reason() {
         let error = AllocInterval::parse(0, bad).unwrap_err();
         assert!(error.contains(why), "{bad}: {error}");
     }
-    let error =
-        AllocInterval::parse(0, &" ".repeat(crate::recording::interval::BYTES + 1)).unwrap_err();
+    let error = AllocInterval::parse(0, &" ".repeat(crate::recording::interval::MAX_BYTES + 1))
+        .unwrap_err();
     assert_eq!(error, "more than 32 MiB of JSON");
 }
 

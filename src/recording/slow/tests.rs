@@ -100,7 +100,7 @@ fn invalid_intervals_are_rejected_with_a_reason() {
         assert!(error.contains(why), "{new}: {error}");
     }
     let error =
-        SlowInterval::parse(0, &" ".repeat(crate::recording::interval::BYTES + 1)).unwrap_err();
+        SlowInterval::parse(0, &" ".repeat(crate::recording::interval::MAX_BYTES + 1)).unwrap_err();
     assert_eq!(error, "more than 32 MiB of JSON");
 }
 

@@ -10,7 +10,7 @@ use crate::machine::{DeviceRole, Filesystem, Sys};
 
 /// Shortest time between two reads of mb_structs_summary: the kernel walks its lists of groups
 /// under the allocator's locks.
-const FRESH: Duration = Duration::from_secs(10);
+const MIN_PAUSE: Duration = Duration::from_secs(10);
 
 /// Time for which mb_stats is enabled without --mb-stats. It costs an atomic addition for each
 /// group considered.
@@ -150,7 +150,7 @@ impl FsReader {
     /// The filesystem with its current stripe, tunables and free extents.
     pub fn now(&mut self, sys: &Sys) -> FsAlloc {
         let name = &self.fs.name;
-        if self.lists.as_ref().is_none_or(|(since, _)| since.elapsed() >= FRESH) {
+        if self.lists.as_ref().is_none_or(|(since, _)| since.elapsed() >= MIN_PAUSE) {
             self.lists = Some((Instant::now(), MbStructs::read(sys, name)));
         }
         let options = sys.text(&format!("/proc/fs/ext4/{name}/options"));

@@ -33,14 +33,14 @@ use crate::session::cpus::CpuSampler;
 const MAX_CALLS: f64 = 5e6;
 /// With fewer requests in an interval, the speed of allocations is unknown, and mb_stats is enabled
 /// in the next interval too.
-const FEW: u64 = 100;
+const MIN_REQUESTS: u64 = 100;
 /// Interval between drains of the sample buffer.
-pub const DRAIN: Duration = Duration::from_millis(100);
+pub const DRAIN_INTERVAL: Duration = Duration::from_millis(100);
 /// Interval of checks against [`MAX_CALLS`].
-const CHECK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum number of tasks whose role is looked up, and of files whose path is looked up, per
 /// filesystem. More than fit on a screen.
-const NAMED: usize = 64;
+const MAX_NAMED: usize = 64;
 
 /// Options of `raidtrace alloc`.
 #[derive(Clone, Copy, Debug, Default)]
@@ -254,9 +254,9 @@ impl AllocSampler {
     }
 
     /// Drains the CPU samples and detaches hooks that cost too much. Call this at least every
-    /// [`DRAIN`].
+    /// [`DRAIN_INTERVAL`].
     pub fn drain(&mut self) -> Result<()> {
-        if self.drained.elapsed() < DRAIN {
+        if self.drained.elapsed() < DRAIN_INTERVAL {
             return Ok(());
         }
         self.drained = Instant::now();
@@ -272,7 +272,7 @@ impl AllocSampler {
         }
         let (since, before) = self.calls;
         let passed = since.elapsed();
-        if passed >= CHECK
+        if passed >= CHECK_INTERVAL
             && let Some(probe) = &mut self.probe
         {
             let calls = probe.calls()?;
@@ -357,7 +357,7 @@ impl AllocSampler {
             let slow: Vec<u32> = snapshot
                 .filesystems
                 .iter()
-                .filter(|fs| is_slow(fs, seconds) || fs.counts.requests < FEW)
+                .filter(|fs| is_slow(fs, seconds) || fs.counts.requests < MIN_REQUESTS)
                 .map(|fs| fs.dev)
                 .collect();
             self.slice(|dev| slow.contains(&dev));
@@ -417,7 +417,7 @@ impl AllocSampler {
             let on =
                 |a: &crate::machine::Array| a.filesystems.iter().any(|f| f.dev.kernel() == fs.dev);
             let array = arrays.iter().position(on).unwrap_or_default() as u32;
-            for task in fs.tasks.iter_mut().take(NAMED) {
+            for task in fs.tasks.iter_mut().take(MAX_NAMED) {
                 let pid = task.pid;
                 let info = session.task_info(TaskId { array, pid });
                 task.role = info.role;
@@ -425,7 +425,7 @@ impl AllocSampler {
                     task.comm = info.comm;
                 }
             }
-            let ids: Vec<_> = fs.files.iter().take(NAMED).map(|f| f.id).collect();
+            let ids: Vec<_> = fs.files.iter().take(MAX_NAMED).map(|f| f.id).collect();
             let mut locations = session.locate(ids);
             for file in &mut fs.files {
                 file.location = locations.remove(&file.id).unwrap_or_default();

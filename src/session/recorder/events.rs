@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::storage::Storage;
-use super::{FILES, Recorder};
+use super::{MAX_FILES, Recorder};
 use crate::analysis::counters::TaskId;
 use crate::analysis::item::Item;
 use crate::probe::clock::monotonic_ns;
 
 /// Time in ns for which a submission is held that may be refused. A bio is refused while it is
 /// submitted, or, on RAID 0, when another part of it completes.
-const HOLD_NS: u64 = 100_000_000;
+const HOLD_TIME_NS: u64 = 100_000_000;
 
 impl<D: Storage> Recorder<D> {
     /// Drains events until there are no more, or for `at_most`.
@@ -26,7 +26,7 @@ impl<D: Storage> Recorder<D> {
     /// Drains some events. True if there can be more.
     fn drain_some(&mut self) -> Result<bool> {
         let more = self.session.probe().drain(&mut self.events)?;
-        self.write_events(monotonic_ns().saturating_sub(HOLD_NS))?;
+        self.write_events(monotonic_ns().saturating_sub(HOLD_TIME_NS))?;
         Ok(more)
     }
 
@@ -53,7 +53,7 @@ impl<D: Storage> Recorder<D> {
                     if let Some(id) = s.file
                         && !stored.contains(&id)
                     {
-                        if stored.len() >= FILES {
+                        if stored.len() >= MAX_FILES {
                             stored.clear();
                         }
                         stored.insert(id);

@@ -19,7 +19,7 @@ use crate::probe::events::{Completed, Event, OriginRun, RefusedBio, Submitted};
 use crate::raid::{Geometry, Mapping};
 
 /// Maximum depth of nested arrays.
-const NESTING_MAX: usize = crate::contract::NESTING_MAX as usize;
+const MAX_NESTING: usize = crate::contract::NESTING_MAX as usize;
 
 /// Converts times of the kernel's monotonic clock to unix time. The clocks are compared once, so
 /// that differences between the times of a recording are those of the monotonic clock.
@@ -273,7 +273,7 @@ impl Translator {
             return None;
         }
         let (mut member, mut sector) = (self.members.get(c.member as usize)?, sector);
-        for _ in 0..NESTING_MAX {
+        for _ in 0..MAX_NESTING {
             let at = sector.in_data(member.data_offset)?;
             if at.0 >= member.data_sectors {
                 return None;

@@ -19,7 +19,7 @@ const STEP: u64 = 8;
 /// Maximum number of entries of a submission (64 MiB).
 const MAX_ENTRIES: u64 = 1024;
 /// Age in µs from which an entry is ignored.
-const OLD_US: i64 = 60_000_000;
+const MAX_AGE_US: i64 = 60_000_000;
 /// Bits of a key that hold the sector.
 const SECTOR_BITS: u32 = 48;
 
@@ -96,7 +96,7 @@ impl PendingSubmissions {
             if e.key == at
                 && e.end > wanted
                 && e.op == Some(op)
-                && time_us.saturating_sub(e.time_us) < OLD_US
+                && time_us.saturating_sub(e.time_us) < MAX_AGE_US
             {
                 // A newer, longer submission may begin before this one.
                 newest = newest.filter(|n| n.time_us >= e.time_us).or(Some(e));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::storage::Storage;
-use super::{LONGEST_DRAIN, Recorder, notes};
+use super::{MAX_DRAIN, Recorder, notes};
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::window;
 use crate::session::Session;
@@ -30,7 +30,7 @@ impl<D: Storage> EngineSource for Recorder<D> {
     }
 
     fn drain(&mut self) -> Result<bool> {
-        self.drain_events(LONGEST_DRAIN)?;
+        self.drain_events(MAX_DRAIN)?;
         if let Some(alloc) = &mut self.alloc {
             alloc.drain()?;
         }

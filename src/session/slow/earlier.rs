@@ -14,7 +14,7 @@ use crate::machine::{Dev, Sys, task};
 use crate::probe::slow::asleep;
 
 /// Maximum time of a look. The next one continues where it ended.
-const LOOK: Duration = Duration::from_millis(10);
+const MAX_LOOK: Duration = Duration::from_millis(10);
 
 /// Parts of functions on a stack, and the operation.
 const KINDS: [(&str, OperationKind); 7] = [
@@ -52,7 +52,7 @@ impl Earlier {
         if !sys.has_host_pids() {
             return Vec::new();
         }
-        let end = Instant::now() + LOOK;
+        let end = Instant::now() + MAX_LOOK;
         let processes = sys.names("/proc").into_iter().filter_map(|name| name.parse::<u32>().ok());
         let mut processes: Vec<u32> = processes.collect();
         processes.sort_unstable();

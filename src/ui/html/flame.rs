@@ -12,11 +12,11 @@ use crate::analysis::units;
 const ROW: usize = 18;
 /// Maximum depth: a comm and PERF_MAX_STACK_DEPTH functions. Deeper frames are left out, and not
 /// counted.
-const DEPTH: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// Smallest share of a frame that is drawn. Narrower frames are left out, with those above them.
-const SMALLEST: f64 = 0.002;
+const MIN_SHARE: f64 = 0.002;
 /// Maximum number of frames.
-const FRAMES: usize = 2000;
+const MAX_FRAMES: usize = 2000;
 
 /// A function and the functions that it calls.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Frame {
     fn add(&mut self, names: &[&str], samples: u64) {
         self.samples = self.samples.saturating_add(samples);
         let mut frame = self;
-        for name in names.iter().take(DEPTH) {
+        for name in names.iter().take(MAX_DEPTH) {
             frame = frame.calls.entry((*name).to_owned()).or_default();
             frame.samples = frame.samples.saturating_add(samples);
         }
@@ -96,7 +96,7 @@ impl Frame {
         left_out: &mut usize,
     ) {
         let share = self.samples as f64 / root.samples as f64;
-        if share < SMALLEST || placed.len() >= FRAMES {
+        if share < MIN_SHARE || placed.len() >= MAX_FRAMES {
             *left_out += self.count();
             return;
         }

@@ -20,14 +20,14 @@ use std::borrow::Cow;
 use crate::ui::text::{clean, cut};
 
 /// Maximum length of a text, in columns, so that a recording cannot make a page arbitrarily large.
-const LONGEST: usize = 2000;
+const MAX_COLUMNS: usize = 2000;
 
 /// Untrusted text, printable: control characters and bidirectional marks are escaped, and very long
 /// text is cut. `maud` escapes HTML when the text is put into a page.
 pub fn text(untrusted: &str) -> Cow<'_, str> {
     match clean(untrusted) {
-        Cow::Borrowed(text) => cut(text, LONGEST),
-        Cow::Owned(text) => Cow::Owned(cut(&text, LONGEST).into_owned()),
+        Cow::Borrowed(text) => cut(text, MAX_COLUMNS),
+        Cow::Owned(text) => Cow::Owned(cut(&text, MAX_COLUMNS).into_owned()),
     }
 }
 

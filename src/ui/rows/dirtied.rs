@@ -8,7 +8,7 @@ use crate::origin::Origin;
 use crate::ui::text;
 
 /// Number of tasks that are named.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 
 /// `touch (pid 4711) 97 % and cp (pid 12) 3 %`: the tasks that dirtied metadata (for jbd2) or file
 /// data (for writeback). Empty for other tasks, and if no task is known.
@@ -35,7 +35,7 @@ fn shares(tasks: &[TaskSnapshot], bytes: impl Fn(&TaskSnapshot) -> u64) -> Strin
         tasks.iter().map(|t| (t, bytes(t) as f64)).filter(|(_, part)| *part > 0.0).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
     let total: f64 = all.iter().map(|(_, part)| part).sum();
-    let each = all.iter().take(NAMED).map(|(t, part)| {
+    let each = all.iter().take(MAX_NAMED).map(|(t, part)| {
         let comm = text::sanitize(&t.comm);
         let share = text::glue(&units::percent(part / total));
         format!("{comm} (pid {}) {share}", t.pid)

@@ -18,7 +18,7 @@ const CELL: usize = 5;
 const WIDE: usize = 6;
 /// Rows below this share of all IO are not coloured: a single superblock write is always on one
 /// member.
-const HEATED: f64 = 0.01;
+const MIN_HEATED_SHARE: f64 = 0.01;
 
 pub(super) const VIEW: View = View {
     title: "origins",
@@ -90,7 +90,7 @@ fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
 
     let has_sum = rows.len() > 1;
     let room = pen.lines().saturating_sub(usize::from(has_sum)).min(rows.len());
-    let least = HEATED * sum.total;
+    let least = MIN_HEATED_SHARE * sum.total;
     table.rows(
         &mut pen.take_top(room),
         &rows,

@@ -12,7 +12,7 @@ use crate::ui::table::{Column, Columns};
 use crate::ui::text::{clean, glue, width};
 
 /// A trend that reached this utilisation is highlighted.
-const HOT: f64 = 0.9;
+const MIN_HOT: f64 = 0.9;
 
 pub(super) struct MembersView;
 
@@ -122,7 +122,7 @@ fn trend(row: &MemberRow<'_>, width: usize, palette: Palette) -> Vec<Span<'stati
     let recent = &recent[recent.len().saturating_sub(columns)..];
     let utilisation = || recent.iter().map(|r| r.utilisation);
     let cells: String = utilisation().map(|u| u.map_or('·', bar::height)).collect();
-    let style = match utilisation().flatten().any(|u| u >= HOT) {
+    let style = match utilisation().flatten().any(|u| u >= MIN_HOT) {
         true => palette.alarm(),
         false => palette.bar(),
     };

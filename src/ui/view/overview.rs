@@ -9,13 +9,13 @@ use crate::ui::pen::Pen;
 use crate::ui::text;
 
 /// Minimum width for two columns of panels.
-const TWO_COLUMNS_WIDTH: usize = 160;
+const MIN_TWO_COLUMNS_WIDTH: usize = 160;
 /// Minimum number of lines for two columns of panels.
-const TWO_COLUMNS_LINES: usize = 20;
+const MIN_TWO_COLUMNS_LINES: usize = 20;
 /// Minimum width of a panel.
-const PANEL_WIDTH: usize = 70;
+const MIN_PANEL_WIDTH: usize = 70;
 /// Minimum number of lines of a panel: a title, a heading and two rows.
-const PANEL_LINES: usize = 4;
+const MIN_PANEL_LINES: usize = 4;
 /// Lines below the members: the legend and the details of the selected member.
 const BELOW: usize = 5;
 
@@ -24,7 +24,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
     let titles = ["processes", "origins", "latency", "files"];
     let [tasks, origins, latency, files] = titles.map(panel);
     let members = scene.array.members.len().max(1) + 1 + BELOW;
-    if pen.width() >= TWO_COLUMNS_WIDTH && pen.lines() >= TWO_COLUMNS_LINES {
+    if pen.width() >= MIN_TWO_COLUMNS_WIDTH && pen.lines() >= MIN_TWO_COLUMNS_LINES {
         let lines = members.max(origins.lines).min(pen.lines() * 2 / 3);
         let (left, right) = columns(pen.take_top(lines).area);
         table::draw::<MembersView>(&mut Pen::new(pen.buffer, left), scene);
@@ -33,7 +33,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>) {
         let (left, right) = columns(pen.area);
         stack(&mut Pen::new(pen.buffer, left), scene, &[tasks, files]);
         stack(&mut Pen::new(pen.buffer, right), scene, &[latency]);
-    } else if pen.width() >= PANEL_WIDTH && pen.lines() >= members + PANEL_LINES {
+    } else if pen.width() >= MIN_PANEL_WIDTH && pen.lines() >= members + MIN_PANEL_LINES {
         table::draw::<MembersView>(&mut pen.take_top(members), scene);
         stack(pen, scene, &[tasks, origins, latency]);
     } else {
@@ -60,7 +60,7 @@ impl Panel {
     }
 
     fn draw(&self, pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
-        if self.rows == 0 || lines < PANEL_LINES {
+        if self.rows == 0 || lines < MIN_PANEL_LINES {
             return;
         }
         let mut pen = pen.take_top(lines);
@@ -81,9 +81,9 @@ impl Panel {
 /// but at most an equal share of the lines that are left for it and the following panels.
 fn stack(pen: &mut Pen<'_>, scene: &Scene<'_>, panels: &[Panel]) {
     let panels: Vec<&Panel> = panels.iter().filter(|p| p.rows > 0).collect();
-    let fit = panels.len().min(pen.lines() / PANEL_LINES);
+    let fit = panels.len().min(pen.lines() / MIN_PANEL_LINES);
     for (i, panel) in panels.iter().take(fit).enumerate() {
-        let lines = panel.lines.max(PANEL_LINES).min(pen.lines() / (fit - i));
+        let lines = panel.lines.max(MIN_PANEL_LINES).min(pen.lines() / (fit - i));
         panel.draw(pen, scene, lines);
     }
 }

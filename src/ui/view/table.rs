@@ -11,7 +11,7 @@ use crate::ui::text;
 
 /// Bars are drawn only if there are more screen columns than this right of the table, including
 /// those of the text before a bar.
-const LEAST_ROOM: usize = 10;
+const MIN_ROOM: usize = 10;
 
 /// A view with a row for each item and its columns.
 pub(super) trait TableView {
@@ -59,7 +59,7 @@ pub(super) trait TableView {
     fn rest_heading(room: usize) -> String {
         match Self::BAR {
             "" => String::new(),
-            _ if room <= LEAST_ROOM => String::new(),
+            _ if room <= MIN_ROOM => String::new(),
             title => format!(" {title}"),
         }
     }
@@ -71,7 +71,7 @@ pub(super) trait TableView {
         spans.extend(Self::before_bar(row, scene));
         let used: usize = spans.iter().map(Span::width).sum();
         let room = room.saturating_sub(used);
-        if room + used > LEAST_ROOM {
+        if room + used > MIN_ROOM {
             let parts = Self::parts(row, scene);
             spans.extend(bar::stacked(&parts, most, room, scene.palette));
         }

@@ -103,7 +103,7 @@ fn cgroup(row: &TaskRow<'_>) -> String {
 }
 
 /// Number of dirtied files that are named for a task.
-const FILES: usize = 4;
+const MAX_FILES: usize = 4;
 
 /// ` dirtied inode_table 1.2 MiB/s, file_data 3 MiB/s; files dirtied: /srv/a 2 MiB/s, /srv/b 1
 /// MiB/s`: bytes that jbd2 and writeback write for the task; empty if it dirtied nothing.
@@ -131,14 +131,14 @@ fn dirtied(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
 
 fn dirtied_files(row: &TaskRow<'_>, scene: &Scene<'_>) -> String {
     let files = &row.task.dirtied_files;
-    let named = files.busiest.iter().take(FILES);
+    let named = files.busiest.iter().take(MAX_FILES);
     let mut each: Vec<_> = named
         .map(|f| {
             let path = rows::label(f.id.inode, &f.location);
             format!("{path} {}/s", rate(f.bytes(), scene))
         })
         .collect();
-    if files.busiest.len() > FILES || files.rest.bytes > 0 {
+    if files.busiest.len() > MAX_FILES || files.rest.bytes > 0 {
         each.push("others".to_owned());
     }
     if each.is_empty() {

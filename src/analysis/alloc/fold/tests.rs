@@ -1,4 +1,4 @@
-use super::{AllocFold, ROWS, add};
+use super::{AllocFold, MAX_ROWS, add};
 use crate::analysis::alloc::fixture;
 use crate::analysis::alloc::{
     AllocCounters, AllocShare, AllocTaskKey, Counts, FigureSource, MbCount,
@@ -63,13 +63,13 @@ fn an_interval_has_the_increase() {
 #[test]
 fn tasks_with_the_most_time_are_kept() {
     let mut now = counters(1);
-    for pid in 0..ROWS as u32 + 100 {
+    for pid in 0..MAX_ROWS as u32 + 100 {
         let task = AllocTaskKey { dev: DEV, pid };
         now.tasks.insert(task, (share(1, u64::from(pid)), Vec::new()));
     }
     let step = AllocFold::new(AllocCounters::default()).step(now);
     let tasks = &step.filesystems[&DEV].tasks;
-    assert_eq!((tasks.len(), tasks[0].pid), (ROWS, ROWS as u32 + 99));
+    assert_eq!((tasks.len(), tasks[0].pid), (MAX_ROWS, MAX_ROWS as u32 + 99));
 }
 
 #[test]

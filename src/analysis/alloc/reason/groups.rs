@@ -1,6 +1,6 @@
 //! Reasons based on the groups that a search considers.
 
-use super::{AllocCase, LATE, MOSTLY, NOTICEABLE, SAMPLES_ENOUGH, Scan};
+use super::{AllocCase, LATE_CRITERIA, MIN_NOTICEABLE_COST, MIN_REASON_SHARE, MIN_SAMPLES, Scan};
 use crate::advice::quote::path_of;
 use crate::advice::quote::quote;
 use crate::advice::remedy;
@@ -13,12 +13,12 @@ use crate::analysis::units;
 
 /// Mean number of groups per search from which on the search counts as a scan. A healthy search
 /// considers few groups: 2 to 18 with lists, even if free space is fragmented.
-const MANY_GROUPS: f64 = 64.0;
+const MIN_SCANNED_GROUPS: f64 = 64.0;
 /// Minimum CPU time in the allocator, in CPUs, for a reason from samples alone.
-const HOT_CPUS: f64 = 0.5;
+const MIN_CPUS: f64 = 0.5;
 /// Minimum CPU seconds per request for a reason from samples alone. A healthy request takes 2 to 50
 /// µs.
-const EXPENSIVE: f64 = 500e-6;
+const MIN_REQUEST_COST: f64 = 500e-6;
 /// Value of mb_group_prealloc that [`remedy::ask_for_less`] sets.
 const REDUCED_PREALLOC: u64 = 64;
 
@@ -56,16 +56,16 @@ impl AllocCase<'_> {
     /// common sampled reason if the free extents are not known.
     fn refusal_clause(&self) -> Option<String> {
         let goal = mean_goal(&self.fs.counts);
-        let enough = total(self.fs.counts.reasons.iter()) >= SAMPLES_ENOUGH;
+        let enough = total(self.fs.counts.reasons.iter()) >= MIN_SAMPLES;
         if let Some((GroupRefusal::Full, share)) = reasons(&self.fs.counts).first()
-            && *share >= MOSTLY
+            && *share >= MIN_REASON_SHARE
             && enough
         {
             return Some(format!("{} of the groups refused are full", per_cent(*share)));
         }
         if let (Some(goal), Some(f)) = (goal, &self.fs.fragmentation) {
             let order = goal.ilog2() as usize;
-            if let Some((share, known)) = without(f, order).filter(|w| w.0 >= MOSTLY) {
+            if let Some((share, known)) = without(f, order).filter(|w| w.0 >= MIN_REASON_SHARE) {
                 let of = if known as f64 >= 0.95 * f64::from(self.fs.groups) {
                     "groups".to_owned()
                 } else {
@@ -125,20 +125,20 @@ impl AllocCase<'_> {
     pub(super) fn going_through_groups(&self) -> Option<Reason> {
         let c = &self.fs.counts;
         if !has_groups(self.snapshot, c)
-            || mean_groups(self.snapshot, c)? < MANY_GROUPS
-            || self.refused_share().is_some_and(|share| share < MOSTLY)
+            || mean_groups(self.snapshot, c)? < MIN_SCANNED_GROUPS
+            || self.refused_share().is_some_and(|share| share < MIN_REASON_SHARE)
             || !self.is_noticeable()
         {
             return None;
         }
         // Lists propose only suitable groups: thousands of refusals in the first criteria mean that
         // no lists are used.
-        let names = self.snapshot.criteria.len().clamp(LATE + 1, c.looked.len());
-        let early = total(c.looked[..names - LATE].iter());
+        let names = self.snapshot.criteria.len().clamp(LATE_CRITERIA + 1, c.looked.len());
+        let early = total(c.looked[..names - LATE_CRITERIA].iter());
         let linear = match self.scan() {
             Scan::NoLists | Scan::Off | Scan::Unused => true,
             Scan::Lists => false,
-            Scan::Unknown => early as f64 >= MOSTLY * c.looks() as f64,
+            Scan::Unknown => early as f64 >= MIN_REASON_SHARE * c.looks() as f64,
         };
         let mut sentence = self.looks()?;
         match (self.refusal_clause(), self.refused_share()) {
@@ -161,10 +161,10 @@ impl AllocCase<'_> {
     fn late(&self) -> Option<String> {
         let c = &self.fs.counts;
         let names = &self.snapshot.criteria;
-        let first = names.len().clamp(LATE + 1, c.criteria.len()) - LATE;
+        let first = names.len().clamp(LATE_CRITERIA + 1, c.criteria.len()) - LATE_CRITERIA;
         let late = total(c.criteria[first..].iter());
         let share = late as f64 / total(c.criteria.iter()).max(1) as f64;
-        (share >= NOTICEABLE && has(self.snapshot, SEARCHES, c.searches > 0)).then(|| {
+        (share >= MIN_NOTICEABLE_COST && has(self.snapshot, SEARCHES, c.searches > 0)).then(|| {
             format!(
                 ", but {} of searches reach {} or a later criterion, where groups are scanned one \
                  by one",
@@ -188,7 +188,7 @@ impl AllocCase<'_> {
         }
         // Full groups have no shorter runs either.
         if let Some((GroupRefusal::Full, share)) = reasons(c).first()
-            && *share >= MOSTLY
+            && *share >= MIN_REASON_SHARE
         {
             return Err(format!("{no}: most groups refused are full"));
         }
@@ -259,12 +259,12 @@ impl AllocCase<'_> {
         if !remedy::may_livelock(&self.kernel, lists, Some(stripe)) || !self.is_noticeable() {
             return None;
         }
-        let about_all = (f64::from(self.fs.groups) / 2.0).max(MANY_GROUPS);
+        let about_all = (f64::from(self.fs.groups) / 2.0).max(MIN_SCANNED_GROUPS);
         let looks = if is_hooked(self.snapshot, c) {
             // The list proposes the same group again, `ext4_mb_good_group()` accepts it, and it has
             // no aligned run.
             let mean = mean_groups(self.snapshot, c)?;
-            (mean >= about_all && self.refused_share()? < MOSTLY).then(|| {
+            (mean >= about_all && self.refused_share()? < MIN_REASON_SHARE).then(|| {
                 match c.groups.count() {
                     0 => format!(
                         "groups were looked at {} times in {} and no search has ended",
@@ -321,9 +321,9 @@ impl AllocCase<'_> {
             "ext4_mb_choose_next_group",
             "ext4_get_group_info",
         ];
-        if cpus < HOT_CPUS
+        if cpus < MIN_CPUS
             || hottest < 0.3 * cpus
-            || cpus * self.seconds < EXPENSIVE * c.requests as f64
+            || cpus * self.seconds < MIN_REQUEST_COST * c.requests as f64
             || !goes_through.iter().any(|f| name.starts_with(f))
         {
             return None;

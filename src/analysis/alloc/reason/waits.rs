@@ -1,6 +1,6 @@
 //! Reasons for waits in the allocator: bitmap reads, locks, and waits that no figure explains.
 
-use super::{AllocCase, MOSTLY, NOTICEABLE};
+use super::{AllocCase, MIN_NOTICEABLE_COST, MIN_REASON_SHARE};
 use crate::advice::quote::quote;
 use crate::analysis::alloc::Reason;
 use crate::analysis::alloc::figures::{
@@ -10,19 +10,19 @@ use crate::analysis::alloc::figures::{
 use crate::analysis::units;
 
 /// Minimum number of bitmap reads for a reason, unless tasks wait for long.
-const READS_ENOUGH: u64 = 8;
+const MIN_READS: u64 = 8;
 
 impl AllocCase<'_> {
     pub(super) fn cold_bitmaps(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
         // Tasks may still wait for reads that were submitted in the previous interval.
-        let enough = c.reads >= READS_ENOUGH || is_slow(self.fs, self.seconds);
+        let enough = c.reads >= MIN_READS || is_slow(self.fs, self.seconds);
         if !enough || !has(s, READS, true) || !has(s, WAITS, c.waits.count() > 0) {
             return None;
         }
         let waited = at_least_us(&c.waits) as f64 / 1e6;
         let inside = c.nanoseconds as f64 / 1e9;
-        if waited / self.seconds < NOTICEABLE || waited < MOSTLY * inside {
+        if waited / self.seconds < MIN_NOTICEABLE_COST || waited < MIN_REASON_SHARE * inside {
             return None;
         }
         let mut sentence = format!(
@@ -59,7 +59,7 @@ impl AllocCase<'_> {
         }
         let share = *n as f64 / all as f64;
         // Name a member only if it has most of the reads.
-        (share >= MOSTLY)
+        (share >= MIN_REASON_SHARE)
             .then(|| format!("; {name} serves {} of these reads, p99 {p99}", per_cent(share)))
     }
 
@@ -67,7 +67,8 @@ impl AllocCase<'_> {
         let cpu = self.cpu()?;
         let (name, n) = cpu.hottest.as_ref()?;
         let share = *n as f64 / cpu.allocator as f64;
-        if !name.contains("spin_lock_slowpath") || share < MOSTLY || !self.is_noticeable() {
+        if !name.contains("spin_lock_slowpath") || share < MIN_REASON_SHARE || !self.is_noticeable()
+        {
             return None;
         }
         Some(Reason {
@@ -121,7 +122,7 @@ impl AllocCase<'_> {
                     }
                     None => format!("no CPU{of} is in the allocator"),
                 });
-                if self.has_samples() && cpus < tasks * MOSTLY {
+                if self.has_samples() && cpus < tasks * MIN_REASON_SHARE {
                     missing.push("what tasks sleep on (locks, memory, other disk reads)");
                 }
             }
@@ -132,7 +133,7 @@ impl AllocCase<'_> {
             units::latency(c.latency.quantile(0.5)),
             units::latency(c.latency.quantile(0.99)),
         );
-        if tasks < NOTICEABLE {
+        if tasks < MIN_NOTICEABLE_COST {
             sentence = format!(
                 "{} searches for free blocks are in progress, the longest for {}, and no figure \
                  explains it",

@@ -1,6 +1,6 @@
 //! Starts of allocation groups on common arrays, with the agsize that mkfs.xfs 6.1 to 7.2 choose.
 
-use super::{AgSize, TRIES, best, member_period, starts, uneven};
+use super::{AgSize, MAX_TRIES, best, member_period, starts, uneven};
 use crate::address::{ArraySector, FsBlock};
 use crate::analysis::placement::geometry::ArrayOptions;
 use crate::analysis::placement::spread::{Projection, skew};
@@ -209,7 +209,7 @@ fn suggestions_are_even() {
         (Level::Raid4, 3..=24, 3, 1.051),
         (Level::Raid5, 3..=24, 3, 1.051),
         (Level::Raid10, 4..=24, 3, 1.051),
-        (Level::Raid6, 4..=24, TRIES, 1.2),
+        (Level::Raid6, 4..=24, MAX_TRIES, 1.2),
     ] {
         for disks in disks {
             for chunk_kib in [64, 128, 256, 512, 1024] {

@@ -10,7 +10,7 @@ mod candidates;
 mod weigh;
 
 use super::filesystem::FsMetadata;
-use super::spread::{Skews, UNEVEN_FROM};
+use super::spread::{MIN_UNEVEN_SKEW, Skews};
 use super::target::Target;
 use crate::machine::Segment;
 use crate::mke2fs::{Conf, Options, plan, plan_first};
@@ -18,20 +18,20 @@ use crate::raid::Geometry;
 use candidates::candidates;
 pub use weigh::Costs;
 
-/// Size in bytes above which only the first [`COUNTED`] bytes are planned. Flex groups repeat, so
-/// the rest would only take time.
-const LARGE: u64 = 64 << 40;
-const COUNTED: u64 = 16 << 40;
+/// Size in bytes above which only the first [`PLANNED_BYTES`] bytes are planned. Flex groups
+/// repeat, so the rest would only take time.
+const MAX_WHOLE_BYTES: u64 = 64 << 40;
+const PLANNED_BYTES: u64 = 16 << 40;
 
 /// Maximum size of a flex group in bytes, unless the user's options alone make larger ones: 64
 /// groups of 128 MiB. All inodes and directories of a flex group start in its first group and all
 /// larger files in its second (`ext4_inode_to_goal_block()`), so that larger flex groups cause
 /// longer seeks from metadata to data and longer searches for free blocks (see docs/layout.md).
-const LARGEST_FLEX: u64 = 8 << 30;
+const MAX_FLEX_BYTES: u64 = 8 << 30;
 
 /// Worst skew below which [`Search::remedy`] recommends options: as even as allocation groups may
 /// be, see `agsize::EVEN`.
-const REMEDY_BELOW: f64 = 1.2;
+const MAX_REMEDY_SKEW: f64 = 1.2;
 
 /// Sorts candidates by score, the lowest first; the first of equals comes first. Also returns the
 /// new index of the first one.
@@ -88,17 +88,18 @@ impl<'a> Search<'a> {
 
     /// A note if the skews do not cover the whole filesystem.
     pub fn partial_note(&self) -> Option<&'static str> {
-        (self.bytes > LARGE).then_some(
+        (self.bytes > MAX_WHOLE_BYTES).then_some(
             "skews are those of the first 16 TiB, as flex groups repeat; other figures are of the \
              whole filesystem",
         )
     }
 
     fn planned(&self, options: &Options) -> Result<FsMetadata, String> {
-        if self.bytes <= LARGE {
+        if self.bytes <= MAX_WHOLE_BYTES {
             return plan(self.bytes, self.chunk(), options, self.conf).map(FsMetadata::new);
         }
-        let (whole, part) = plan_first(COUNTED, self.bytes, self.chunk(), options, self.conf)?;
+        let (whole, part) =
+            plan_first(PLANNED_BYTES, self.bytes, self.chunk(), options, self.conf)?;
         Ok(FsMetadata::from_first_part(&whole, part))
     }
 
@@ -137,21 +138,22 @@ impl<'a> Search<'a> {
     }
 
     /// Candidates for the options that mke2fs accepts. Leaves out options that place metadata far
-    /// from its files: flex groups over [`LARGEST_FLEX`], and packed metadata that is still uneven.
+    /// from its files: flex groups over [`MAX_FLEX_BYTES`], and packed metadata that is still
+    /// uneven.
     fn evaluate(&self, part: &[Options], base: &Costs) -> Vec<Candidate> {
         let one = |options: &Options| {
             let fs = self.planned(options).ok()?;
             let found = self.candidate(options, &fs, Some(base));
             let packed = options.extended.len() > self.base.extended.len();
-            let far = found.costs.flex_bytes > LARGEST_FLEX.max(base.flex_bytes);
-            let uneven = found.skews.worst() >= UNEVEN_FROM;
+            let far = found.costs.flex_bytes > MAX_FLEX_BYTES.max(base.flex_bytes);
+            let uneven = found.skews.worst() >= MIN_UNEVEN_SKEW;
             (!far && (!packed || !uneven)).then_some(found)
         };
         part.iter().filter_map(one).collect()
     }
 
-    /// The first candidate among a few common options whose worst skew is below [`REMEDY_BELOW`],
-    /// for advice.
+    /// The first candidate among a few common options whose worst skew is below
+    /// [`MAX_REMEDY_SKEW`], for advice.
     pub fn remedy(&self) -> Option<Candidate> {
         let first = self.planned(self.base).ok()?;
         let base = self.candidate(self.base, &first, None);
@@ -170,7 +172,7 @@ impl<'a> Search<'a> {
             options.flex = flex.or(self.base.flex);
             let fs = self.planned(&options).ok()?;
             let found = self.candidate(&options, &fs, Some(&base.costs));
-            (found.skews.worst() < REMEDY_BELOW).then_some(found)
+            (found.skews.worst() < MAX_REMEDY_SKEW).then_some(found)
         })
     }
 }

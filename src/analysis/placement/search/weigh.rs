@@ -7,18 +7,18 @@ use crate::mke2fs::Options;
 
 /// Minimum groups per flex group for ext4 to spread directories over flex groups
 /// (EXT4_FLEX_SIZE_DIR_ALLOC_SCHEME).
-const SPREADS_DIRECTORIES: u32 = 4;
+const MIN_SPREADING_FLEX: u32 = 4;
 
 /// Cost of seeks, for each doubling of the distance between metadata and its files.
-const FARTHER: f64 = 0.05;
+const DISTANCE_COST: f64 = 0.05;
 
 /// Minimum number of flex groups to spread directories over: the Orlov allocator places each
 /// directory of the root in a different flex group, and all files of a flex group start in the same
 /// group (`ext4_inode_to_goal_block()`).
-const FLEX_GROUPS: f64 = 64.0;
+const MIN_FLEX_GROUPS: f64 = 64.0;
 
 /// Skew up to which a layout is as good as even.
-const EVEN: f64 = 1.05;
+const MAX_EVEN_SKEW: f64 = 1.05;
 
 /// Costs of an even layout.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,7 +84,7 @@ impl Costs {
                 units::percent(base.aligned),
             ));
         }
-        if groups.per_flex < SPREADS_DIRECTORIES && options.flex != search.base.flex {
+        if groups.per_flex < MIN_SPREADING_FLEX && options.flex != search.base.flex {
             costs.weight += 0.1;
             costs.words.push(
                 "with fewer than 4 groups per flex group ext4 reserves no groups for directories, \
@@ -97,10 +97,10 @@ impl Costs {
         // after the one where all files of a flex group start.
         let steps = (f64::from(groups.per_flex) / 16.0).log2();
         if options.flex != search.base.flex {
-            costs.weight += if steps < 0.0 { -0.03 * steps } else { FARTHER * steps };
+            costs.weight += if steps < 0.0 { -0.03 * steps } else { DISTANCE_COST * steps };
         }
         if groups.per_flex > base.per_flex {
-            let few = |n: u32| (FLEX_GROUPS / f64::from(n.max(1))).log2().max(0.0);
+            let few = |n: u32| (MIN_FLEX_GROUPS / f64::from(n.max(1))).log2().max(0.0);
             costs.weight += 0.1 * (few(groups.flex_groups()) - few(base.flex_groups));
             costs.words.push(format!(
                 "the metadata of {} is adjacent, not of {}: farther from its files on rotational \
@@ -113,7 +113,7 @@ impl Costs {
         }
         if options.extended.len() > search.base.extended.len() {
             // Same cost as for a single flex group.
-            costs.weight += FARTHER * (f64::from(groups.count) / 16.0).log2().max(6.0);
+            costs.weight += DISTANCE_COST * (f64::from(groups.count) / 16.0).log2().max(6.0);
             costs.words.push(
                 "all metadata is at the start: far from most files, and metadata that a resize \
                  adds is not packed"
@@ -160,7 +160,7 @@ fn aligned(fs: &FsMetadata, search: &Search<'_>) -> f64 {
 impl Candidate {
     /// Skews above an even layout plus costs; the lowest is the best.
     pub fn score(&self) -> f64 {
-        let above = |skew: Option<f64>| skew.map_or(0.0, |s| (s - EVEN).max(0.0));
+        let above = |skew: Option<f64>| skew.map_or(0.0, |s| (s - MAX_EVEN_SKEW).max(0.0));
         let bitmaps = above(self.skews.allocation).max(0.5 * above(self.skews.alone));
         let sum = bitmaps + 0.7 * above(self.skews.inodes) + self.costs.weight;
         // Round: smaller differences are not significant.

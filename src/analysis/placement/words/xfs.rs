@@ -4,7 +4,7 @@ use super::{UnevenFigure, members, share};
 use crate::analysis::placement::agsize::member_period;
 use crate::analysis::placement::allocation_groups::AllocationGroups;
 use crate::analysis::placement::filesystem::FsMetadata;
-use crate::analysis::placement::spread::{Spread, UNEVEN_FROM};
+use crate::analysis::placement::spread::{MIN_UNEVEN_SKEW, Spread};
 use crate::analysis::placement::target::Target;
 use crate::analysis::units;
 
@@ -95,7 +95,7 @@ pub fn remedy(target: &Target, exists: bool, found: Option<(&str, f64)>) -> Stri
         Some((command, skew)) => format!(
             "{fixed}{command} is {} on {disks} disks ({}); --search compares sizes of allocation \
              groups",
-            if skew < UNEVEN_FROM { "even" } else { "as even as so few groups can be" },
+            if skew < MIN_UNEVEN_SKEW { "even" } else { "as even as so few groups can be" },
             units::factor(Some(skew)),
         ),
         None => format!(

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{BAR, labelled};
+use super::{MAX_BAR, labelled};
 use crate::analysis::alloc::figures::{total, whole};
 use crate::analysis::alloc::{Fragmentation, FsAlloc};
 use crate::analysis::units;
@@ -59,7 +59,7 @@ pub(super) fn extents(out: &mut Vec<u8>, f: &Fragmentation, fs: &FsAlloc) -> io:
             units::bytes(bytes),
             o.extents.map_or("-".to_owned(), |n| count(n as f64)),
             count(o.groups as f64),
-            "#".repeat((o.share * BAR as f64).round() as usize),
+            "#".repeat((o.share * MAX_BAR as f64).round() as usize),
             percent(o.share)
         );
         labelled(out, "", &glue(&row.replace("  0 %", "  -")))?;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::{COLUMNS, NAMED, labelled};
+use super::{COLUMNS, MAX_NAMED, labelled};
 use crate::analysis::alloc::figures::{
     LATENCY, allocator_cpus, has, is_hooked, one_cpu, rest, whole,
 };
@@ -12,7 +12,7 @@ use crate::ui::rows::{label, seconds};
 use crate::ui::text::{clean, end, glue, sanitize, width, wrap};
 
 /// Maximum number of CPUs to list.
-const CPUS: usize = 8;
+const MAX_CPUS: usize = 8;
 
 /// `21/s, 8.0k blocks/s, 91 % of allocation time, 436k groups each`
 pub(in crate::commands::alloc) fn activity(
@@ -53,7 +53,7 @@ fn row(out: &mut Vec<u8>, name: &str, figures: &str) -> io::Result<()> {
 }
 
 pub(super) fn tasks(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for task in fs.tasks.iter().take(NAMED) {
+    for task in fs.tasks.iter().take(MAX_NAMED) {
         let role = match &task.role {
             Some(role) => format!(", {}", clean(role)),
             None => String::new(),
@@ -66,7 +66,7 @@ pub(super) fn tasks(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::R
 }
 
 pub(super) fn files(out: &mut Vec<u8>, s: &AllocSnapshot, fs: &FsAlloc) -> io::Result<()> {
-    for file in fs.files.iter().take(NAMED) {
+    for file in fs.files.iter().take(MAX_NAMED) {
         let name = format!("for {}", label(file.id.inode, &file.location));
         row(out, &name, &activity(&file.share, fs, s))?;
     }
@@ -81,10 +81,10 @@ fn more<'a>(
     (fs, s): (&FsAlloc, &AllocSnapshot),
     all: impl ExactSizeIterator<Item = &'a AllocShare>,
 ) -> io::Result<()> {
-    if all.len() <= NAMED {
+    if all.len() <= MAX_NAMED {
         return Ok(());
     }
-    let rest = rest(fs, all.take(NAMED));
+    let rest = rest(fs, all.take(MAX_NAMED));
     row(out, &format!("other {what}"), &activity(&rest, fs, s))
 }
 
@@ -133,17 +133,17 @@ pub(super) fn cpus(out: &mut Vec<u8>, s: &AllocSnapshot) -> io::Result<()> {
     let each = busiest(s);
     let mut named: Vec<String> = each
         .iter()
-        .take(CPUS)
+        .take(MAX_CPUS)
         .map(|(n, share)| glue(&format!("CPU {n} {}", percent(*share))))
         .collect();
-    if each.len() > CPUS {
-        named.push(format!("{} more", each.len() - CPUS));
+    if each.len() > MAX_CPUS {
+        named.push(format!("{} more", each.len() - MAX_CPUS));
     }
     if !named.is_empty() {
         labelled(out, "", &named.join(", "))?;
     }
     let one = one_cpu(s);
-    for (pid, comm, cpu) in s.on_cpu.iter().filter(|t| t.2.allocator > 0).take(NAMED) {
+    for (pid, comm, cpu) in s.on_cpu.iter().filter(|t| t.2.allocator > 0).take(MAX_NAMED) {
         let share = match one {
             Some(one) => format!("{} of a CPU", percent(cpu.allocator as f64 / one as f64)),
             None => format!("{} samples", whole(cpu.allocator)),

@@ -12,9 +12,9 @@ use crate::ui::rows::label;
 use crate::ui::text::{clean, glue, sanitize};
 
 /// Maximum number of tasks and of files to list.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 /// Maximum number of CPUs to list.
-const CPUS: usize = 8;
+const MAX_CPUS: usize = 8;
 
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     let (s, fs) = (scene.snapshot, scene.fs);
@@ -44,14 +44,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
         add("CPU", &text);
         let each: Vec<String> = busiest(s)
             .iter()
-            .take(CPUS)
+            .take(MAX_CPUS)
             .map(|(n, share)| glue(&format!("CPU {n} {}", percent(*share))))
             .collect();
         if !each.is_empty() {
             add("", &each.join(", "));
         }
     }
-    for (i, task) in fs.tasks.iter().take(NAMED).enumerate() {
+    for (i, task) in fs.tasks.iter().take(MAX_NAMED).enumerate() {
         let text = format!(
             "{} (pid {}): {}",
             sanitize(&task.comm),
@@ -60,7 +60,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
         );
         add(if i == 0 { "by" } else { "" }, &text);
     }
-    for (i, file) in fs.files.iter().take(NAMED).enumerate() {
+    for (i, file) in fs.files.iter().take(MAX_NAMED).enumerate() {
         let path = label(file.id.inode, &file.location);
         let text = format!("{path}: {}", activity(&file.share, fs, s));
         add(if i == 0 { "for" } else { "" }, &text);

@@ -14,7 +14,7 @@ use crate::ui::table::{Column, Columns, Rest};
 use crate::ui::text::{clean, sanitize, width, wrap};
 
 /// Screens with fewer columns show only the most important figures.
-const NARROW: usize = 60;
+const MIN_WIDE: usize = 60;
 /// Shown instead of rows.
 const NONE: &str = "  nothing in this interval";
 
@@ -55,7 +55,7 @@ impl ShareRow {
 
 /// The columns before the names. The first column starts at the left edge.
 fn figures(with_pid: bool, screen: usize) -> Vec<Column<ShareRow>> {
-    let wide = screen >= NARROW;
+    let wide = screen >= MIN_WIDE;
     let first = if with_pid && wide { 6 } else { 5 };
     vec![
         Column::number("tid", 7, 9, |r: &ShareRow| r.pid).shown_if(with_pid && wide),
@@ -85,7 +85,7 @@ pub(super) fn tasks(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     });
     let mut columns = figures(true, pen.width());
     // Names first, then the role if there is room for both.
-    let used: usize = if pen.width() >= NARROW { 36 } else { 19 };
+    let used: usize = if pen.width() >= MIN_WIDE { 36 } else { 19 };
     let room = pen.width().saturating_sub(used + 2);
     let comm = room.min(26);
     let role = room.saturating_sub(comm + 1);

@@ -12,9 +12,9 @@ use crate::machine::mballoc::MbStats;
 
 /// Minimum number of groups for which a search of all of them is noticeable: 2.4 TiB with groups of
 /// 128 MiB.
-const MANY_GROUPS: u32 = 20_000;
+const MIN_MANY_GROUPS: u32 = 20_000;
 /// Minimum used share of the blocks for which free runs are short.
-const FULL: f64 = 0.8;
+const MIN_FULL_SHARE: f64 = 0.8;
 
 /// True if the aligned search can suggest the same group forever.
 pub fn livelock(kernel: &Kernel, fs: &FsFacts) -> bool {
@@ -115,7 +115,7 @@ fn aligned(kernel: &Kernel, fs: &FsFacts) -> Finding {
 
 fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
     let groups = groups(fs);
-    if !(fs.no_lists || fs.optimised == Some(false)) || groups < MANY_GROUPS {
+    if !(fs.no_lists || fs.optimised == Some(false)) || groups < MIN_MANY_GROUPS {
         return None;
     }
     let per_allocation = fs
@@ -124,7 +124,7 @@ fn linear(kernel: &Kernel, fs: &FsFacts) -> Option<Finding> {
         .filter(|s| s.requests >= 100)
         .map(|s| s.considered() / s.requests)
         .filter(|n| *n >= u64::from(groups) / 2);
-    let finding = match (per_allocation, fs.used.filter(|used| *used >= FULL)) {
+    let finding = match (per_allocation, fs.used.filter(|used| *used >= MIN_FULL_SHARE)) {
         (Some(n), _) => Finding::critical(
             "alloc-linear",
             format!("each allocation considers {n} of {groups} groups"),

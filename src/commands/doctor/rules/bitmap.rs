@@ -10,7 +10,7 @@ pub const CHUNK: u64 = 1 << 30;
 /// Smallest bitmap chunk that mdadm chooses, bytes (super1.c, add_internal_bitmap1).
 const MIN_CHUNK: u64 = 64 << 20;
 /// Member size from which mdadm up to 4.3 adds a bitmap by default, bytes.
-const LARGE: u64 = 100 << 30;
+const MIN_LARGE_MEMBER: u64 = 100 << 30;
 /// Assumed resync rate: the average sequential rate of a hard disk, bytes per second.
 const RESYNC_RATE: u64 = 150 << 20;
 
@@ -27,7 +27,9 @@ pub fn check(array: &ArrayFacts) -> Vec<Finding> {
         BitmapFacts::Internal { chunk, time_base } if (1..MIN_CHUNK).contains(chunk) => {
             small_chunks(array, *chunk, *time_base)
         }
-        BitmapFacts::None if bytes > LARGE && policy == Some("resync") => Some(none(array, bytes)),
+        BitmapFacts::None if bytes > MIN_LARGE_MEMBER && policy == Some("resync") => {
+            Some(none(array, bytes))
+        }
         _ => None,
     };
     let blocked = if array.array.degraded > 0 {

@@ -16,7 +16,7 @@ const MIN_CHECKPOINTS: u64 = 3;
 const MIN_SHARE: f64 = 0.02;
 /// Largest journal that mke2fs creates by default, bytes. If tasks wait even with this size, the
 /// load exceeds the disks.
-const LARGEST: u64 = 1 << 30;
+const MAX_DEFAULT_JOURNAL: u64 = 1 << 30;
 /// Seconds of journal writes to make room for. Writeback cleans dirty blocks after 30 s
 /// (vm.dirty_expire_centisecs), and they leave the log with the next commits.
 const ROOM_S: f64 = 45.0;
@@ -141,7 +141,7 @@ fn advised_bytes(
 ) -> Option<u64> {
     let block = u64::from(sb.block_size);
     let default = default_journal_blocks(sb.blocks_count).unwrap_or(0);
-    let room = rate.map_or(0, |r| (r * ROOM_S).min(LARGEST as f64) as u64);
+    let room = rate.map_or(0, |r| (r * ROOM_S).min(MAX_DEFAULT_JOURNAL as f64) as u64);
     let wanted = default
         .saturating_mul(block)
         .max(bytes.saturating_mul(4))
@@ -151,7 +151,7 @@ fn advised_bytes(
     // only after the old journal is gone.
     let size = sb.blocks_count.saturating_mul(block);
     let most = free.map_or(size / 4, |free| (size / 4).min(free / 2));
-    let log = wanted.min(most).min(LARGEST).checked_ilog2()?;
+    let log = wanted.min(most).min(MAX_DEFAULT_JOURNAL).checked_ilog2()?;
     let advised = Some(1 << log).filter(|_| log >= 20)?;
     (advised >= bytes.saturating_mul(2)).then_some(advised)
 }

@@ -11,7 +11,7 @@ use crate::commands::doctor::finding::{Finding, FindingSeverity};
 use crate::machine::Member;
 
 /// Maximum number of unused sectors of a member that is not reported: 1 GiB.
-const UNUSED: u64 = 1 << 21;
+const MAX_UNUSED: u64 = 1 << 21;
 const NO_MAJORITY: &str = "no value is on more than half of the members, so none is advised";
 const SYSFS: &str = "Linux, Documentation/ABI/stable/sysfs-block";
 const UNDONE: &str = "none: takes effect at once, is undone the same way, and is lost at a reboot \
@@ -239,7 +239,7 @@ fn size(of: &ArrayFacts, pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let unused: Vec<_> = pairs
         .iter()
         .map(|(m, _)| (&m.name, m.data_sectors.saturating_sub(used)))
-        .filter(|(_, n)| *n > UNUSED && *n > used / 100)
+        .filter(|(_, n)| *n > MAX_UNUSED && *n > used / 100)
         .collect();
     if unused.is_empty() {
         return None;

@@ -8,7 +8,7 @@ use crate::commands::doctor::finding::Finding;
 const DISK_RATE: u64 = 150 << 20;
 /// Minimum seconds of sequential writing that make the dirty limit too high. Small files take ten
 /// to a hundred times as long.
-const LONG_S: u64 = 30;
+const MIN_LONG_S: u64 = 30;
 /// Advised limit in seconds of sequential writing.
 const ADVISED_S: u64 = 5;
 
@@ -67,7 +67,7 @@ fn dirty(facts: &Facts, of: &ArrayFacts) -> Option<Finding> {
     let disks = of.data_disks().unwrap_or(1);
     let rate = DISK_RATE.saturating_mul(disks);
     let seconds = limit.bytes / rate;
-    if seconds < LONG_S {
+    if seconds < MIN_LONG_S {
         return None;
     }
     let advised = rate.saturating_mul(ADVISED_S);

@@ -3,7 +3,7 @@
 use super::allocation_groups::{self, figured, figures};
 use super::predict;
 use crate::advice::kernel::Kernel;
-use crate::analysis::placement::{PlacementReport, UNEVEN_FROM};
+use crate::analysis::placement::{MIN_UNEVEN_SKEW, PlacementReport};
 use crate::analysis::units;
 use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
@@ -12,7 +12,7 @@ use crate::commands::doctor::finding::Finding;
 /// bitmaps are rarely written.
 const MIN_GROUPS: u32 = 32;
 /// Inodes in use on an empty filesystem: the reserved ones and lost+found. An orphan file adds one.
-const EMPTY: u64 = 11;
+const EMPTY_INODES: u64 = 11;
 
 /// Uneven layouts, strides without effect, and reshapes that make a layout uneven.
 pub fn check(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
@@ -54,7 +54,7 @@ fn uneven(fs: &FsFacts, report: &PlacementReport) -> Finding {
             .not_when("the members never saturate")
             .risk("existing metadata cannot be moved");
     };
-    let own = EMPTY + u64::from(sb.is_some_and(|sb| sb.orphan_file_inum != 0));
+    let own = EMPTY_INODES + u64::from(sb.is_some_and(|sb| sb.orphan_file_inum != 0));
     let files = match fs.inodes.map(|n| n.saturating_sub(own)) {
         None => "the filesystem may hold files".to_owned(),
         Some(0) => "no inodes in use besides the reserved ones when it was checked".to_owned(),
@@ -111,7 +111,7 @@ fn inert_stride(fs: &FsFacts) -> Option<Finding> {
 fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &PlacementReport) -> Option<Finding> {
     let (before, after) = (fs.before?, report.skews);
     let old = array.array.before_reshape?;
-    if before.worst() >= UNEVEN_FROM {
+    if before.worst() >= MIN_UNEVEN_SKEW {
         return None;
     }
     let title = format!(

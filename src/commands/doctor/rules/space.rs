@@ -7,7 +7,7 @@ use crate::commands::doctor::facts::{ArrayFacts, FsFacts};
 use crate::commands::doctor::finding::Finding;
 
 /// Less than this, and less than a hundredth of the size, is no free space.
-const LITTLE: u64 = 64 << 20;
+const MIN_FREE_BYTES: u64 = 64 << 20;
 
 /// No free blocks or inodes: writes and creates fail with ENOSPC.
 pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
@@ -18,7 +18,7 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
     let mounts = &fs.fs.mounts;
     let read_only = !mounts.is_empty() && mounts.iter().all(|m| is_read_only(&m.options));
     // XFS computes free inodes from free blocks: without blocks it has no inodes, either.
-    let full = space.available < LITTLE.min(space.bytes / 100);
+    let full = space.available < MIN_FREE_BYTES.min(space.bytes / 100);
     if read_only || !full && space.inodes != Some(0) {
         return Vec::new();
     }

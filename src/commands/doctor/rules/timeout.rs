@@ -10,7 +10,7 @@ use crate::commands::doctor::finding::Finding;
 
 /// Timeout in seconds that exceeds the retries of disks without error recovery control
 /// (raid.wiki.kernel.org, Timeout Mismatch).
-const LONG_S: u64 = 180;
+const LONG_TIMEOUT_S: u64 = 180;
 const SOURCE: &str = "raid.wiki.kernel.org, Timeout Mismatch; smartctl(8), -l scterc; ACS-3, \
                       IDENTIFY DEVICE word 206; Linux, Documentation/ABI/testing/sysfs-ata";
 
@@ -25,7 +25,7 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
     }
     let ata = of.members().filter(|(m, d)| m.queue.rotational && d.is_ata);
     let short = ata.filter_map(|(m, d)| {
-        let timeout = d.timeout.filter(|t| *t < LONG_S)?;
+        let timeout = d.timeout.filter(|t| *t < LONG_TIMEOUT_S)?;
         Some((m.disk_name.as_str(), d, timeout))
     });
     let (without, unknown): (Vec<ShortTimeout<'_>>, Vec<ShortTimeout<'_>>) =
@@ -54,7 +54,8 @@ fn no_control(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
         "{}: unlimited error recovery, but the kernel waits only {least} s",
         list(&names(disks))
     );
-    let command = |name| format!("echo {LONG_S} > /sys/block/{}/device/timeout", quote(name));
+    let command =
+        |name| format!("echo {LONG_TIMEOUT_S} > /sys/block/{}/device/timeout", quote(name));
     Some(
         Finding::warning("member-timeout", title)
             .seen(timeouts(disks))

@@ -5,7 +5,7 @@ use crate::commands::doctor::facts::{ArrayFacts, Facts};
 use crate::commands::doctor::finding::Finding;
 
 /// Minimum number of days without a check to report: Debian and mdadm's own timer check monthly.
-const MONTH: u64 = 35;
+const MIN_DAYS: u64 = 35;
 
 pub fn check(facts: &Facts) -> Vec<Finding> {
     let arrays = facts.arrays.iter().filter(|a| a.is_redundant());
@@ -20,9 +20,9 @@ pub fn check(facts: &Facts) -> Vec<Finding> {
 /// mdcheck leaves a file (/var/lib/mdcheck/Checked_UUID), Debian's checkarray nothing.
 fn unchecked(uptime: Option<u64>, of: &ArrayFacts) -> Option<Finding> {
     let last_sync = of.last_sync.as_deref().filter(|l| matches!(*l, "none" | "idle"))?;
-    let days = uptime.filter(|d| *d >= MONTH)?;
+    let days = uptime.filter(|d| *d >= MIN_DAYS)?;
     let idle = of.array.sync_action.as_deref() == Some("idle");
-    if !idle || of.checked_days.is_some_and(|d| d < MONTH) {
+    if !idle || of.checked_days.is_some_and(|d| d < MIN_DAYS) {
         return None;
     }
     let title = format!("not checked since assembly; the host has been up for {days} days");

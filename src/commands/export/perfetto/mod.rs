@@ -9,7 +9,7 @@ mod tracks;
 use std::io::{self, Write};
 
 use self::stream::{ArgumentValue, Stream, Track};
-use self::tracks::{LANES, Tracks};
+use self::tracks::{MAX_LANES, Tracks};
 use super::period::ExportPeriod;
 use super::written::{ExportSummary, INVALID_ROWS, Reasons};
 use crate::analysis::files::FileId;
@@ -22,7 +22,7 @@ use crate::recording::reader::Reader;
 use crate::recording::schema::path_text;
 
 /// Changes of counters that are held until they can be written in order of time.
-const HELD: usize = 1 << 20;
+const MAX_HELD: usize = 1 << 20;
 
 #[derive(Clone, Copy)]
 struct MemberEvent {
@@ -84,7 +84,7 @@ impl<W: Write> Trace<W> {
             messages: stream.track(None, "raidtrace: notes and losses")?,
             stream,
             tracks: Tracks::default(),
-            changes: ReorderBuffer::new(HELD),
+            changes: ReorderBuffer::new(MAX_HELD),
             clock: IntervalClock::default(),
             requests: 0,
             reasons: Reasons::default(),
@@ -292,7 +292,7 @@ const UNKNOWN_ISSUE: &str =
     "requests shown as instants, because the time of their issue is unknown";
 const MORE_LANES: &str =
     "requests shown as instants, because more than 128 were in flight on their member";
-const _: () = assert!(LANES == 128, "MORE_LANES has this number");
+const _: () = assert!(MAX_LANES == 128, "MORE_LANES has this number");
 
 /// `block_bitmap write`.
 fn event_name(origin: Origin, op: Op) -> String {

@@ -16,9 +16,9 @@ use crate::printable::clean;
 
 /// Bytes of texts that are remembered. When there are more, all are forgotten and written again
 /// where they are used.
-const TEXTS: usize = 4 << 20;
+const MAX_TEXTS: usize = 4 << 20;
 /// Maximum length of a text in bytes.
-const TEXT: usize = 4096;
+const MAX_TEXT: usize = 4096;
 /// Tag of `Trace.packet`: field 1, length-delimited.
 const PACKET: u8 = 1 << 3 | 2;
 /// All packets belong to one sequence.
@@ -56,9 +56,9 @@ impl Ids {
     }
 }
 
-/// The start of a text, of at most [`TEXT`] bytes.
+/// The start of a text, of at most [`MAX_TEXT`] bytes.
 fn clip(text: &str) -> &str {
-    let ends = (0..=TEXT.min(text.len())).rev();
+    let ends = (0..=MAX_TEXT.min(text.len())).rev();
     let end = ends.into_iter().find(|at| text.is_char_boundary(*at));
     text.get(..end.unwrap_or(0)).unwrap_or_default()
 }
@@ -191,7 +191,7 @@ impl<W: Write> Stream<W> {
         (category, name): (&str, &str),
         arguments: &Arguments<'_>,
     ) -> io::Result<()> {
-        if self.bytes > TEXTS {
+        if self.bytes > MAX_TEXTS {
             for ids in [&mut self.categories, &mut self.names, &mut self.arguments, &mut self.texts]
             {
                 ids.0.clear();

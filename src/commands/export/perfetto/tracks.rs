@@ -10,12 +10,12 @@ use crate::analysis::rates::Rates;
 use crate::origin::Origin;
 
 /// Maximum number of lanes for requests of a member, or for slow operations of an array.
-pub const LANES: usize = 128;
+pub const MAX_LANES: usize = 128;
 /// Maximum number of arrays, and of members: in a damaged or hostile recording, all further ones
 /// are shown as the last.
-const MOST: usize = 4096;
+const MAX_SUBJECTS: usize = 4096;
 /// Maximum number of tracks with one task, for an array; one more track has all further tasks.
-const TASKS: usize = 1000;
+const MAX_TASKS: usize = 1000;
 
 /// Spans that may overlap, on tracks of the same name, which Perfetto draws as one.
 pub struct Spans {
@@ -27,7 +27,7 @@ pub struct Spans {
 
 impl Spans {
     fn new(parent: Track, name: &'static str) -> Self {
-        Self { parent, name, lanes: Lanes::new(LANES), tracks: Vec::new() }
+        Self { parent, name, lanes: Lanes::new(MAX_LANES), tracks: Vec::new() }
     }
 
     /// A track on which the span overlaps no other; `None` if all lanes are in use.
@@ -140,7 +140,7 @@ impl ArrayTracks {
         let parent = first_use(&mut self.tasks, || stream.track(Some(self.track), "tasks"))?;
         // Beyond the limit, all tasks share one track.
         let mut key = (pid, name.to_owned());
-        if self.by_task.len() >= TASKS && !self.by_task.contains_key(&key) {
+        if self.by_task.len() >= MAX_TASKS && !self.by_task.contains_key(&key) {
             key = (u32::MAX, "other tasks".to_owned());
         }
         if let Some(track) = self.by_task.get(&key) {
@@ -205,8 +205,8 @@ impl Tracks {
         if let Some(index) = self.array_names.get(name) {
             return Ok(*index);
         }
-        if self.arrays.len() >= MOST {
-            return Ok(MOST - 1);
+        if self.arrays.len() >= MAX_SUBJECTS {
+            return Ok(MAX_SUBJECTS - 1);
         }
         let shown = match level {
             "" | "single" => name.to_owned(),
@@ -238,8 +238,8 @@ impl Tracks {
         if let Some(index) = self.member_names.get(&key) {
             return Ok(*index);
         }
-        if self.members.len() >= MOST {
-            return Ok(MOST - 1);
+        if self.members.len() >= MAX_SUBJECTS {
+            return Ok(MAX_SUBJECTS - 1);
         }
         let shown = match slot {
             Some(slot) => format!("{name} (slot {slot})"),

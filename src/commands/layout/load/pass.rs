@@ -13,7 +13,7 @@ use crate::recording::reader::Reader;
 /// Operations that are laid out.
 pub const OPS: [Op; 2] = [Op::Read, Op::Write];
 /// Bytes of a request that are laid out: more than a request has, because a recording is untrusted.
-const LARGEST: u32 = 64 << 20;
+const MAX_REQUEST_BYTES: u32 = 64 << 20;
 /// IO that md makes for itself.
 const OWN: [Origin; 4] =
     [Origin::Resync, Origin::MdSuperblock, Origin::MdBitmap, Origin::MdJournal];
@@ -117,7 +117,7 @@ impl<'a> LoadPass<'a> {
         let recorded = &mut self.recorded[slot];
         recorded.add((origin, op), is_request, bytes.into(), device_us.unwrap_or(0).into());
         let mut at = sector.saturating_sub(data_offset);
-        let end = at.saturating_add(u64::from(bytes.min(LARGEST)) / 512);
+        let end = at.saturating_add(u64::from(bytes.min(MAX_REQUEST_BYTES)) / 512);
         let limit = self.source.target.fs.bytes() / 512;
         while at < end {
             let (found, run) = self.array_sector(slot, at, (origin, op));

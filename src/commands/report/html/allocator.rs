@@ -16,14 +16,14 @@ use crate::ui::rows::seconds;
 use crate::ui::text::sanitize;
 
 pub(super) const TITLE: &str = "ext4 allocator";
-const FILESYSTEMS: usize = 32;
+const MAX_FILESYSTEMS: usize = 32;
 /// Maximum number of stacks in the table.
-const STACKS: usize = 40;
+const MAX_STACKS: usize = 40;
 
 pub(super) fn body(allocator: &AllocSummary, stacks: &Profile) -> Markup {
     let s = &allocator.whole;
     let secs = seconds(s.interval);
-    let shown = s.filesystems.iter().take(FILESYSTEMS);
+    let shown = s.filesystems.iter().take(MAX_FILESYSTEMS);
     html! {
         @for fs in shown {
             @let mount = fs.mount.as_ref().map(|m| format!(" on {m}")).unwrap_or_default();
@@ -49,8 +49,8 @@ pub(super) fn body(allocator: &AllocSummary, stacks: &Profile) -> Markup {
                 }
             }
         }
-        @if s.filesystems.len() > FILESYSTEMS {
-            (remark(&format!("{} more filesystems are left out.", s.filesystems.len() - FILESYSTEMS)))
+        @if s.filesystems.len() > MAX_FILESYSTEMS {
+            (remark(&format!("{} more filesystems are left out.", s.filesystems.len() - MAX_FILESYSTEMS)))
         }
         @if let (Some(cpus), Some(cpu)) = (allocator_cpus(s), &s.cpu) {
             p {
@@ -100,7 +100,7 @@ fn profile(stacks: &Profile) -> Markup {
             innermost.join(" \u{2190} ").into(),
         ]
     });
-    table.rows(rows, STACKS, "stacks");
+    table.rows(rows, MAX_STACKS, "stacks");
     html! {
         h3 { "Flame graph" }
         figure {

@@ -19,13 +19,13 @@ use crate::ui::html::text;
 use crate::ui::view::header;
 
 /// Maximum number of commands shown for one piece of advice: a recording may hold any number.
-const COMMANDS: usize = 8;
+const MAX_COMMANDS: usize = 8;
 /// Maximum length of a command in bytes. Longer ones are left out.
-const COMMAND: usize = 4096;
+const MAX_COMMAND_BYTES: usize = 4096;
 /// Maximum number of pieces of advice in the summary.
-const ADVICE: usize = 6;
-const LOSSES: usize = 50;
-const NOTES: usize = 50;
+const MAX_ADVICE: usize = 6;
+const MAX_LOSSES: usize = 50;
+const MAX_NOTES: usize = 50;
 
 /// A change that helps, with its commands.
 struct PageAdvice<'a> {
@@ -76,13 +76,13 @@ pub(super) fn summary(report: &Report, subjects: &[PageArray<'_>]) -> Markup {
         }
         @if !advice.is_empty() {
             h3 { "What would help" }
-            @for advice in advice.iter().take(ADVICE) {
+            @for advice in advice.iter().take(MAX_ADVICE) {
                 p { (text(&advice.sentence)) }
-                @for line in advice.commands.iter().take(COMMANDS).filter(|l| l.len() <= COMMAND) { (command(line)) }
+                @for line in advice.commands.iter().take(MAX_COMMANDS).filter(|l| l.len() <= MAX_COMMAND_BYTES) { (command(line)) }
                 @if let Some(risk) = advice.risk.filter(|r| !r.is_empty()) { (remark(&format!("Risk: {risk}"))) }
             }
-            @if advice.len() > ADVICE {
-                (remark(&format!("{} more are in the sections below.", advice.len() - ADVICE)))
+            @if advice.len() > MAX_ADVICE {
+                (remark(&format!("{} more are in the sections below.", advice.len() - MAX_ADVICE)))
             }
         }
     }
@@ -178,9 +178,9 @@ pub(super) fn recorded(path: &Path, report: &Report) -> Markup {
         @if !notes.is_empty() {
             h3 { "Notes" }
             ul {
-                @for note in notes.iter().take(NOTES) { li { (text(note)) } }
+                @for note in notes.iter().take(MAX_NOTES) { li { (text(note)) } }
             }
-            @if notes.len() > NOTES { (remark(&format!("{} more notes are left out.", notes.len() - NOTES))) }
+            @if notes.len() > MAX_NOTES { (remark(&format!("{} more notes are left out.", notes.len() - MAX_NOTES))) }
         }
     }
 }
@@ -227,11 +227,11 @@ pub(super) fn lost(report: &Report) -> Markup {
         @for sentence in &warnings { (message(Tone::Warning, sentence)) }
         @if !losses.is_empty() {
             ul {
-                @for (us, what) in losses.iter().take(LOSSES) {
+                @for (us, what) in losses.iter().take(MAX_LOSSES) {
                     li { (time::clock(*us)) " lost " (text(what)) }
                 }
             }
-            @if losses.len() > LOSSES { (remark(&format!("and {} more times", losses.len() - LOSSES))) }
+            @if losses.len() > MAX_LOSSES { (remark(&format!("and {} more times", losses.len() - MAX_LOSSES))) }
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::ui::html::table::HtmlTable;
 use crate::ui::html::{name as short, text};
 
 /// Maximum number of rows of a latency heat map; shorter times are in the lowest row.
-const ROWS: usize = 14;
+const MAX_ROWS: usize = 14;
 /// Height of such a row, in pixels.
 const ROW: usize = 6;
 
@@ -134,7 +134,7 @@ impl Scales {
             requests: most(work::requests),
             bytes: most(work::bytes),
             us: us.unwrap_or(0),
-            octaves: (first.max((last + 1).saturating_sub(ROWS)), last),
+            octaves: (first.max((last + 1).saturating_sub(MAX_ROWS)), last),
             cell: (cell as f64).sqrt(),
         }
     }

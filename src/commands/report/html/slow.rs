@@ -12,7 +12,7 @@ use crate::ui::html::text;
 
 pub(super) const TITLE: &str = "Slow operations";
 /// Maximum number of operations, and of phases.
-const LISTED: usize = 20;
+const MAX_LISTED: usize = 20;
 
 pub(super) fn body(s: &SlowSnapshot) -> Markup {
     let threshold = u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX);
@@ -34,7 +34,7 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
     let rows = s.unended.iter().chain(&s.operations).map(|slow| {
         [HtmlCell::new(time(slow.operation.total_ns())), sentence(slow, &s.names).into()]
     });
-    longest.rows(rows, LISTED, "operations");
+    longest.rows(rows, MAX_LISTED, "operations");
     let total: u64 =
         s.operations.iter().map(|o| o.operation.total_ns()).fold(0, u64::saturating_add);
     let mut phases = HtmlTable::new("Phases of all slow operations")
@@ -54,7 +54,7 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
             phase.words.clone().into(),
         ]
     });
-    phases.rows(rows, LISTED, "phases");
+    phases.rows(rows, MAX_LISTED, "phases");
     html! {
         p.faint { "Operations of " (time(threshold)) " or more." }
         @if s.kinds.is_empty() { (message(Tone::Good, "No operation ended in this period")) } @else { (kinds.draw()) }
@@ -64,7 +64,7 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
         @if !longest.is_empty() { h3 { "Longest operations" } (longest.draw()) }
         @if !phases.is_empty() { h3 { "Phases" } (phases.draw()) }
         @if !s.advice.is_empty() { h3 { "What would help" } }
-        @for found in s.advice.iter().take(LISTED) {
+        @for found in s.advice.iter().take(MAX_LISTED) {
             p { (text(&found.advice.text)) }
             (remark(&format!("Evidence: {}", found.evidence)))
             @for line in &found.advice.commands { (command(line)) }

@@ -10,7 +10,7 @@ use crate::recording::gather::PageDetail;
 use crate::ui::html::colour;
 
 /// Maximum number of origins with a colour of their own in a picture; the others are one layer.
-const LAYERS: usize = 6;
+const MAX_LAYERS: usize = 6;
 /// Buckets of a histogram in one row of a heat map: a power of two.
 const OCTAVE: usize = 4;
 /// Number of these rows.
@@ -72,8 +72,8 @@ impl<'a> ArrayWork<'a> {
         }
         sums.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut origins: Vec<Origin> = sums.into_iter().map(|s| s.0).collect();
-        let has_rest = origins.len() > LAYERS;
-        origins.truncate(LAYERS);
+        let has_rest = origins.len() > MAX_LAYERS;
+        origins.truncate(MAX_LAYERS);
         Self {
             array,
             intervals: &fine.timeline.intervals,

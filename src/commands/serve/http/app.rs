@@ -15,7 +15,7 @@ use tokio::sync::{Semaphore, watch};
 use crate::commands::serve::tracing::Shared;
 
 /// Maximum number of pages with live updates. Metrics have no such limit.
-const SUBSCRIBERS: usize = 100;
+const MAX_SUBSCRIBERS: usize = 100;
 
 /// Maximum time to send a large response.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -89,7 +89,7 @@ impl Default for Feed {
     fn default() -> Self {
         Self {
             text: watch::Sender::new(Arc::from("")),
-            room: Arc::new(Semaphore::new(SUBSCRIBERS)),
+            room: Arc::new(Semaphore::new(MAX_SUBSCRIBERS)),
         }
     }
 }

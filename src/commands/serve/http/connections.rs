@@ -32,18 +32,18 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use crate::commands::serve::token::contents;
 
 /// Maximum number of connections.
-const CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 /// Maximum number of connections without the token from one address (IPv6: from one /64).
-const PER_PEER: usize = 64;
+const MAX_PER_PEER: usize = 64;
 /// Timeout for the headers of a request, including the next request on an open connection, and for
 /// the TLS handshake.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 /// Write timeout: a client must accept some bytes of the response within this time.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum size of a PEM file.
-const PEM: u64 = 1 << 20;
+const MAX_PEM_BYTES: u64 = 1 << 20;
 /// Maximum size of the headers of a request.
-const HEADERS: usize = 16 << 10;
+const MAX_HEADER_BYTES: usize = 16 << 10;
 /// Pause after an error of accept(2), such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -54,11 +54,11 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub fn tls(cert: &Path, key: &Path) -> Result<TlsAcceptor> {
     let of_cert = || format!("--tls-cert {} cannot be read", cert.display());
     let of_key = || format!("--tls-key {} cannot be read", key.display());
-    let (_, chain) = contents(cert, PEM).with_context(of_cert)?;
+    let (_, chain) = contents(cert, MAX_PEM_BYTES).with_context(of_cert)?;
     let chain = CertificateDer::pem_slice_iter(&chain)
         .collect::<Result<Vec<_>, _>>()
         .with_context(of_cert)?;
-    let (_, secret) = contents(key, PEM).with_context(of_key)?;
+    let (_, secret) = contents(key, MAX_PEM_BYTES).with_context(of_key)?;
     let secret = PrivateKeyDer::from_pem_slice(&secret).with_context(of_key)?;
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
@@ -103,8 +103,8 @@ impl Connections {
     fn make_room(&mut self, peer: IpAddr) {
         self.0.retain(|(_, task)| !task.is_finished());
         let of_peer = |c: &Connection| c.peer == peer && !c.rank().0;
-        let too_many = self.0.iter().filter(|(c, _)| of_peer(c)).count() >= PER_PEER;
-        if !too_many && self.0.len() < CONNECTIONS {
+        let too_many = self.0.iter().filter(|(c, _)| of_peer(c)).count() >= MAX_PER_PEER;
+        if !too_many && self.0.len() < MAX_CONNECTIONS {
             return;
         }
         let candidates = self.0.iter().enumerate().filter(|(_, (c, _))| !too_many || of_peer(c));
@@ -198,7 +198,7 @@ pub async fn serve_connection(
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(REQUEST_TIMEOUT)
-        .max_buf_size(HEADERS)
+        .max_buf_size(MAX_HEADER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     served.await.map_err(io::Error::other)
 }
@@ -208,7 +208,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, AtomicU64};
 
-    use super::{CONNECTIONS, Connection, Connections, PER_PEER, counted};
+    use super::{Connection, Connections, MAX_CONNECTIONS, MAX_PER_PEER, counted};
 
     #[tokio::test]
     async fn the_oldest_connection_without_the_token_is_closed() {
@@ -238,18 +238,18 @@ mod tests {
         for _ in 0..200 {
             add(&mut places, "10.0.0.1", false);
         }
-        assert_eq!(of(&places, "10.0.0.1"), PER_PEER + 1);
+        assert_eq!(of(&places, "10.0.0.1"), MAX_PER_PEER + 1);
         assert!(!is_open(&places, &first) && is_open(&places, &scrape));
         for peer in 0..2000 {
             add(&mut places, &format!("10.1.{}.{}", peer / 200, peer % 200), false);
         }
-        assert_eq!(places.0.len(), CONNECTIONS);
+        assert_eq!(places.0.len(), MAX_CONNECTIONS);
         assert!(is_open(&places, &scrape));
         // Addresses of one IPv6 network count as one.
-        for host in 0..2 * PER_PEER {
+        for host in 0..2 * MAX_PER_PEER {
             add(&mut places, &format!("2001:db8::{host:x}"), false);
         }
-        assert_eq!(of(&places, "2001:db8::ffff"), PER_PEER);
+        assert_eq!(of(&places, "2001:db8::ffff"), MAX_PER_PEER);
         assert_eq!(counted("::1".parse().unwrap()).to_string(), "::1");
     }
 }

@@ -21,7 +21,7 @@ use crate::commands::serve::dump::is_dump;
 /// Bytes read at once.
 const CHUNK: usize = 64 << 10;
 /// Maximum number of entries in the list, newest first.
-const LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 
 #[derive(Serialize)]
 struct DumpEntry {
@@ -60,7 +60,7 @@ fn entries(dir: &std::path::Path) -> io::Result<Vec<DumpEntry>> {
         })
         .collect();
     list.sort_by(|a, b| b.name.cmp(&a.name));
-    list.truncate(LISTED);
+    list.truncate(MAX_LISTED);
     Ok(list)
 }
 

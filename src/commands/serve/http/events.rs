@@ -19,7 +19,7 @@ use crate::commands::serve::tracing::FlightNow;
 use crate::ui::json;
 
 /// Maximum number of tasks of an array on the page.
-const TASKS: usize = 50;
+const MAX_TASKS: usize = 50;
 
 /// Publishes the text of each interval, as long as the session runs.
 pub async fn publish(app: Arc<App>) {
@@ -53,7 +53,7 @@ impl App {
     fn shown(&self, snapshot: &Snapshot) -> Snapshot {
         let mut shown = snapshot.clone();
         for array in &mut shown.arrays {
-            array.tasks.truncate(if self.with_tasks { TASKS } else { 0 });
+            array.tasks.truncate(if self.with_tasks { MAX_TASKS } else { 0 });
             if !self.with_paths {
                 array.slow = None;
                 array.files = Files::default();

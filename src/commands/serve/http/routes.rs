@@ -16,12 +16,12 @@ use super::app::App;
 use super::guard::{AccessRules, guard};
 use super::{dumps, events};
 use crate::commands::serve::exposition::{MetricValues, open_metrics, plain};
-use crate::commands::serve::tracing::FRESH;
+use crate::commands::serve::tracing::MAX_FRESH_AGE;
 use crate::machine::own::OwnUse;
 use crate::ui::html::page::THEME;
 
 /// Maximum size of a request body. No handler reads a body.
-const BODY: usize = 4096;
+const MAX_BODY_BYTES: usize = 4096;
 
 /// All routes, protected by `rules`.
 pub fn router(app: Arc<App>, rules: AccessRules) -> Router {
@@ -39,7 +39,7 @@ pub fn router(app: Arc<App>, rules: AccessRules) -> Router {
         .route("/dumps", get(dumps::list))
         .route("/dumps/{name}", get(dumps::download))
         .fallback(unknown)
-        .layer(DefaultBodyLimit::max(BODY))
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(middleware::from_fn_with_state(Arc::new(rules), guard))
         .with_state(app)
 }
@@ -96,7 +96,7 @@ async fn metrics(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
 /// Returns 200 as long as intervals end in time.
 async fn health(State(app): State<Arc<App>>) -> (StatusCode, &'static str) {
     match app.shared.age() {
-        Some(age) if age < FRESH => (StatusCode::OK, "ok\n"),
+        Some(age) if age < MAX_FRESH_AGE => (StatusCode::OK, "ok\n"),
         Some(_) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "no interval has ended for 10 s: a device or sysfs does not respond\n",

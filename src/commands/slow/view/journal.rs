@@ -12,7 +12,7 @@ use crate::ui::table::{Column, Columns};
 /// Width of the column of flushes.
 const FLUSH: usize = 24;
 /// Minimum width of the screen for the column of flushes.
-const WIDE: usize = 110;
+const MIN_WIDE: usize = 110;
 
 struct CommitRow {
     time: String,
@@ -76,7 +76,7 @@ impl CommitRow {
 pub(super) fn draw(pen: &mut Pen<'_>, scene: &SlowScene<'_>) {
     let (s, palette, tabs) = (scene.snapshot, scene.palette, &scene.state.tabs);
     let rows: Vec<CommitRow> = s.commits.iter().rev().map(|c| CommitRow::new(c, s)).collect();
-    let flush = if pen.width() >= WIDE { FLUSH } else { 0 };
+    let flush = if pen.width() >= MIN_WIDE { FLUSH } else { 0 };
     let columns = Columns(vec![
         Column::name("start", 12, 9, |r: &CommitRow| r.time.clone()),
         Column::number("commit", 8, 3, |r: &CommitRow| Some(r.tid)),
