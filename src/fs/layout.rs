@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::ext4::{self, Ext4Layout};
+use super::ext4::{Ext4Layout, FsKind};
 use super::range::SectorRange;
 use super::uuid::Uuid;
 use super::xfs::{XfsDevice, XfsLayout};
@@ -48,11 +48,11 @@ impl Layout {
     }
 
     /// `ext2`, `ext3`, `ext4`, an external journal, `XFS`, or swap space.
-    pub fn kind(&self) -> ext4::FsKind {
+    pub fn kind(&self) -> FsKind {
         match self {
             Self::Ext4(layout) => layout.kind,
-            Self::Xfs(_) | Self::XfsDevice(_) => ext4::FsKind::Xfs,
-            Self::Swap { .. } => ext4::FsKind::Swap,
+            Self::Xfs(_) | Self::XfsDevice(_) => FsKind::Xfs,
+            Self::Swap { .. } => FsKind::Swap,
         }
     }
 

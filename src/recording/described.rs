@@ -10,7 +10,7 @@ use crate::analysis::relocate::Side;
 use crate::fs::ext4::features::incompat;
 use crate::fs::xfs::{XfsFeatures, XfsGeometry, XfsLayout, XfsLog};
 use crate::fs::{SectorRange, Uuid};
-use crate::machine;
+use crate::machine::{Array, Member};
 use crate::mke2fs::{Conf, Options, plan};
 use crate::origin::Origin;
 use crate::printable::clean;
@@ -103,15 +103,15 @@ impl Described {
 }
 
 /// An array with what its geometry follows from.
-fn machine_array(array: &RecordedArray) -> machine::Array {
-    let member = |m: &RecordedMember| machine::Member {
+fn machine_array(array: &RecordedArray) -> Array {
+    let member = |m: &RecordedMember| Member {
         name: m.name.clone(),
         slot: m.slot,
         data_offset: MemberSector(m.data_offset),
         data_sectors: m.data_sectors,
-        ..machine::Member::default()
+        ..Member::default()
     };
-    machine::Array {
+    Array {
         name: array.name.clone(),
         sectors: array.sectors,
         level: array.level.clone(),
@@ -121,7 +121,7 @@ fn machine_array(array: &RecordedArray) -> machine::Array {
         raid_disks: array.disks.min(MAX_DISKS + 1),
         component_sectors: array.component_sectors,
         members: array.members.iter().map(member).collect(),
-        ..machine::Array::default()
+        ..Array::default()
     }
 }
 

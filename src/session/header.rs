@@ -8,7 +8,7 @@ use crate::fs::Layout;
 use crate::fs::ext4::Ext4Layout;
 use crate::fs::xfs::{XfsGeometry, XfsLog};
 use crate::machine::topology::Topology;
-use crate::machine::{self, DeviceRole};
+use crate::machine::{Array, DeviceRole, Filesystem, Member};
 use crate::recording::header::{
     Header, RecordedArray, RecordedFilesystem, RecordedMember, RecordedMount,
 };
@@ -49,7 +49,7 @@ pub fn header(
     }
 }
 
-fn array(a: &machine::Array) -> RecordedArray {
+fn array(a: &Array) -> RecordedArray {
     RecordedArray {
         name: a.name.clone(),
         dev: a.dev.to_string(),
@@ -69,7 +69,7 @@ fn array(a: &machine::Array) -> RecordedArray {
     }
 }
 
-fn member(m: &machine::Member) -> RecordedMember {
+fn member(m: &Member) -> RecordedMember {
     RecordedMember {
         name: m.name.clone(),
         dev: m.dev.to_string(),
@@ -83,11 +83,7 @@ fn member(m: &machine::Member) -> RecordedMember {
     }
 }
 
-fn filesystem(
-    topology: &Topology,
-    array: &machine::Array,
-    fs: &machine::Filesystem,
-) -> RecordedFilesystem {
+fn filesystem(topology: &Topology, array: &Array, fs: &Filesystem) -> RecordedFilesystem {
     let layout = topology.layouts.get(&fs.dev);
     let (ranges, is_cut) = layout.map_or((Vec::new(), false), |l| layout_ranges(l, fs));
     let mounted = fs.mounts.first().map_or("", |m| m.fstype.as_str());
@@ -197,7 +193,7 @@ fn ext4_parameters(layout: &Ext4Layout) -> Value {
 
 /// Layout ranges on the array: first sector, sectors, origin. The flag is true if the list was
 /// truncated.
-fn layout_ranges(layout: &Layout, fs: &machine::Filesystem) -> (Vec<(u64, u64, String)>, bool) {
+fn layout_ranges(layout: &Layout, fs: &Filesystem) -> (Vec<(u64, u64, String)>, bool) {
     let ranges = layout.ranges();
     let mut found = Vec::new();
     for segment in &fs.segments {
@@ -232,10 +228,10 @@ pub fn truncation_notes(header: &Header) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DeviceRole, Topology, layout_ranges, machine};
+    use super::{DeviceRole, Topology, layout_ranges};
     use crate::address::{ArraySector, FsBlock, FsSector};
     use crate::fs::ext4::{Ext4Layout, FsKind, Journal, Range};
-    use crate::machine::{Filesystem, Segment};
+    use crate::machine::{Array, Filesystem, MainDevice, Mount, Segment};
     use crate::origin::Origin;
 
     #[test]
@@ -277,22 +273,14 @@ mod tests {
 
     #[test]
     fn the_log_of_an_xfs_is_not_found_by_its_mount_point() {
-        let mount = machine::Mount {
-            path: "/srv".into(),
-            fstype: "xfs".to_owned(),
-            ..machine::Mount::default()
-        };
+        let mount = Mount { path: "/srv".into(), fstype: "xfs".to_owned(), ..Mount::default() };
         let of = |role| {
-            let fs = machine::Filesystem {
-                mounts: vec![mount.clone()],
-                role,
-                ..machine::Filesystem::default()
-            };
-            let found = super::filesystem(&Topology::default(), &machine::Array::default(), &fs);
+            let fs = Filesystem { mounts: vec![mount.clone()], role, ..Filesystem::default() };
+            let found = super::filesystem(&Topology::default(), &Array::default(), &fs);
             (found.kind, found.mounts.len())
         };
         assert_eq!(of(DeviceRole::Main), ("xfs".to_owned(), 1));
-        let log = DeviceRole::Log(machine::MainDevice::default());
+        let log = DeviceRole::Log(MainDevice::default());
         assert_eq!(of(log), ("xfs_log".to_owned(), 0));
     }
 }

@@ -3,7 +3,7 @@
 use super::allocation_groups::AllocationGroups;
 use crate::fs::ext4::{Ext4Layout, Ext4Superblock};
 use crate::fs::xfs::XfsLayout;
-use crate::fs::{self, SectorRange};
+use crate::fs::{Layout, SectorRange};
 
 /// Blocks with fixed locations, and the groups that repeat them.
 #[derive(Clone, Debug)]
@@ -107,11 +107,11 @@ impl FsMetadata {
 
     /// A filesystem of any kind; `None` for a device that only holds a log or realtime blocks,
     /// or swap space.
-    pub fn from_layout(layout: fs::Layout) -> Option<Self> {
+    pub fn from_layout(layout: Layout) -> Option<Self> {
         match layout {
-            fs::Layout::Ext4(layout) => Some(Self::new(*layout)),
-            fs::Layout::Xfs(layout) => Some(Self::from_xfs(*layout)),
-            fs::Layout::XfsDevice(_) | fs::Layout::Swap { .. } => None,
+            Layout::Ext4(layout) => Some(Self::new(*layout)),
+            Layout::Xfs(layout) => Some(Self::from_xfs(*layout)),
+            Layout::XfsDevice(_) | Layout::Swap { .. } => None,
         }
     }
 

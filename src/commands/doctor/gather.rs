@@ -11,7 +11,7 @@ use crate::fs::ext4::features::incompat;
 use crate::fs::ext4::{Ext4Superblock, FsKind};
 use crate::machine::mballoc::{self, MbStats};
 use crate::machine::topology::{self, Topology};
-use crate::machine::{self, Array, DeviceRole, Member, Sys};
+use crate::machine::{Array, DeviceRole, Filesystem, Member, Sys};
 
 /// First kernel that writes to preallocated blocks in parallel (240930fb7e6b): direct IO is not
 /// checked from here on.
@@ -36,7 +36,7 @@ pub fn gather(sys: &Sys, topology: &Topology, stopped: Vec<(String, String)>) ->
     for array in &topology.host.arrays {
         let mut array_facts = array_facts(sys, array, &mdstat);
         // The log device of an XFS has no rule of its own.
-        let main = |fs: &&machine::Filesystem| fs.role == DeviceRole::Main;
+        let main = |fs: &&Filesystem| fs.role == DeviceRole::Main;
         for mut fs in array.filesystems.iter().filter(main).cloned() {
             if sys.is_live() {
                 facts.notes.extend(mounted::drop_covered(&mut fs));
@@ -131,7 +131,7 @@ fn filesystem(
     sys: &Sys,
     topology: &Topology,
     array: &Array,
-    fs: machine::Filesystem,
+    fs: Filesystem,
     fstab: &str,
 ) -> FsFacts {
     let name = &fs.name;
@@ -207,7 +207,7 @@ fn jbd2(info: &str) -> Option<Jbd2> {
 /// reshape.
 fn placement(
     array: &Array,
-    location: &machine::Filesystem,
+    location: &Filesystem,
     fs: FsMetadata,
 ) -> (Option<PlacementReport>, Option<Skews>) {
     if !array.is_md() || location.segments.is_empty() {
@@ -236,7 +236,7 @@ fn placement(
 }
 
 /// statfs(2) of a mounted filesystem.
-fn statfs(sys: &Sys, fs: &machine::Filesystem) -> Option<StatVfs> {
+fn statfs(sys: &Sys, fs: &Filesystem) -> Option<StatVfs> {
     let mount = fs.mounts.first().filter(|_| sys.is_live())?;
     // Use the opened directory: the path may lead elsewhere by now.
     let root = mounted::open(&mount.path, fs.dev)?;
@@ -257,7 +257,7 @@ fn space(s: &StatVfs) -> Space {
 /// unmount: while mounted, here or in a container, its values are out of date.
 fn in_use(
     sys: &Sys,
-    fs: &machine::Filesystem,
+    fs: &Filesystem,
     statfs: Option<&StatVfs>,
     mounted: bool,
     sb: Option<&Ext4Superblock>,

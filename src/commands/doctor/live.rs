@@ -12,7 +12,7 @@ use super::rules::{bitmap, journal, list, plural};
 use crate::advice::slow::larger_bitmap_chunks;
 use crate::analysis::placement::MIN_UNEVEN_SKEW;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
-use crate::analysis::verdict::{self, AccountPart};
+use crate::analysis::verdict::{AccountPart, Severity};
 use crate::analysis::{hotspot, units};
 use crate::origin::{Op, Origin};
 
@@ -139,8 +139,8 @@ pub fn compare(facts: &Facts, snapshot: &Snapshot) -> (MeasuredWrites, Vec<Findi
 
 /// The verdict, if tasks wait long.
 fn slow(measured: &ArraySnapshot) -> Option<Finding> {
-    let verdict = measured.verdict.as_ref().filter(|v| v.severity > verdict::Severity::None)?;
-    let stalled = verdict.severity == verdict::Severity::Stalled;
+    let verdict = measured.verdict.as_ref().filter(|v| v.severity > Severity::None)?;
+    let stalled = verdict.severity == Severity::Stalled;
     let part =
         |p: &AccountPart| format!("{}: {}", p.part.replace('_', ", "), units::latency(Some(p.us)));
     Some(
