@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::units::round;
+
 /// Time spent in raidtrace's BPF programs. The kernel measures only part of the time; the rest is
 /// extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,5 +69,41 @@ impl Overhead {
             if self.is_estimate() { "about " } else { "" },
             percent.clamp(0.0, 99_999.0)
         )
+    }
+}
+
+/// [`Overhead`] as JSON.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OverheadLine {
+    bpf_ns: u64,
+    bpf_events: u64,
+    estimated: bool,
+    /// Share of the interval in which the kernel's BPF statistics were enabled, 0 to 1.
+    measured_share: f64,
+}
+
+impl From<Overhead> for OverheadLine {
+    fn from(overhead: Overhead) -> Self {
+        Self {
+            bpf_ns: overhead.bpf_ns,
+            bpf_events: overhead.bpf_events,
+            estimated: overhead.is_estimate(),
+            measured_share: round(overhead.measured_share()),
+        }
+    }
+}
+
+impl OverheadLine {
+    /// The overhead of an interval of this length.
+    pub fn read(&self, interval: Duration) -> Overhead {
+        let measured = interval.mul_f64(self.measured_share.clamp(0.0, 1.0));
+        let unmeasured = interval.saturating_sub(measured).as_nanos() as u64;
+        Overhead {
+            bpf_ns: self.bpf_ns,
+            bpf_events: self.bpf_events,
+            measured_ns: measured.as_nanos() as u64,
+            unmeasured_ns: if self.estimated { unmeasured } else { 0 },
+        }
     }
 }

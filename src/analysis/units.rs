@@ -1,5 +1,10 @@
 //! Formats figures for display: short, and never wider than documented.
 
+/// Rounds a figure in JSON to six decimals, the resolution of the measurements.
+pub fn round(value: f64) -> f64 {
+    (value * 1e6).round() / 1e6
+}
+
 /// Requests a second and other counts, at most 5 columns: `0`, `0.3`, `42`, `1.2k`, `12.3k`,
 /// `4.5M`.
 pub fn count(value: f64) -> String {

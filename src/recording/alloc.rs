@@ -2,7 +2,6 @@
 //! stored in `alloc` rows of a recording, with stacks. Unknown figures are `null`, never 0.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -16,8 +15,9 @@ use crate::analysis::alloc::{
 };
 use crate::analysis::hist::Hist;
 use crate::analysis::item::Item;
+use crate::analysis::overhead::OverheadLine;
 use crate::analysis::profile::Profile;
-use crate::analysis::snapshot;
+use crate::analysis::units::round;
 use crate::printable::{hex, unhex};
 
 mod quantiles;
@@ -82,15 +82,6 @@ pub struct AllocInterval {
     /// Only in recordings.
     #[serde(skip_serializing_if = "Option::is_none")]
     stacks: Option<Stacks>,
-}
-
-#[derive(Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct OverheadLine {
-    bpf_ns: u64,
-    bpf_events: u64,
-    estimated: bool,
-    measured_share: f64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -325,12 +316,7 @@ impl AllocInterval {
             other_filesystems: s.others,
             sources: sources.collect(),
             lost: LostEvents { events: s.lost },
-            overhead: OverheadLine {
-                bpf_ns: s.overhead.bpf_ns,
-                bpf_events: s.overhead.bpf_events,
-                estimated: s.overhead.is_estimate(),
-                measured_share: round(s.overhead.measured_share()),
-            },
+            overhead: s.overhead.into(),
             notes: notes(s),
             stacks: None,
         }
@@ -393,22 +379,4 @@ impl AllocInterval {
         snapshot.notes.retain(|note| !computed.contains(note));
         Ok(RecordedAlloc { snapshot, stacks: self.stacks.unwrap_or_default().read() })
     }
-}
-
-impl OverheadLine {
-    fn read(&self, interval: Duration) -> snapshot::Overhead {
-        let measured = interval.mul_f64(self.measured_share.clamp(0.0, 1.0));
-        let unmeasured = interval.saturating_sub(measured).as_nanos() as u64;
-        snapshot::Overhead {
-            bpf_ns: self.bpf_ns,
-            bpf_events: self.bpf_events,
-            measured_ns: measured.as_nanos() as u64,
-            unmeasured_ns: if self.estimated { unmeasured } else { 0 },
-        }
-    }
-}
-
-/// Rounds to six decimals, the precision of figures in µs.
-fn round(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }

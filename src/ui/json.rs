@@ -16,11 +16,14 @@ use crate::analysis::amplification::{Amplification, OriginAmplification};
 use crate::analysis::counters::TaskCounters;
 use crate::analysis::files::{FileSnapshot, Files};
 use crate::analysis::hist::Hist;
-use crate::analysis::hotspot;
+use crate::analysis::hotspot::Hotspot;
 use crate::analysis::lost::Lost;
-use crate::analysis::snapshot;
-use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot};
+use crate::analysis::overhead::OverheadLine;
+use crate::analysis::snapshot::{
+    ArraySnapshot, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
+};
 use crate::analysis::time;
+use crate::analysis::units::round;
 use crate::analysis::verdict::Verdict;
 use crate::origin::{Op, Origin};
 use crate::printable::hex;
@@ -77,7 +80,7 @@ struct JsonInterval<'a> {
     interval_s: f64,
     arrays: Vec<JsonArray<'a>>,
     lost: Losses,
-    overhead: JsonOverhead,
+    overhead: OverheadLine,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     notes: &'a [String],
 }
@@ -245,34 +248,8 @@ pub(crate) struct Losses {
     by_reason: Lost,
 }
 
-/// Time in raidtrace's programs.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct JsonOverhead {
-    bpf_ns: u64,
-    bpf_events: u64,
-    estimated: bool,
-    /// Share of the interval in which the kernel's BPF statistics were enabled, 0 to 1.
-    measured_share: f64,
-}
-
-impl From<snapshot::Overhead> for JsonOverhead {
-    fn from(overhead: snapshot::Overhead) -> Self {
-        Self {
-            bpf_ns: overhead.bpf_ns,
-            bpf_events: overhead.bpf_events,
-            estimated: overhead.is_estimate(),
-            measured_share: round(overhead.measured_share()),
-        }
-    }
-}
-
 fn is_zero(n: &u64) -> bool {
     *n == 0
-}
-
-/// Rounds to six decimals, the resolution of the measurements.
-pub(crate) fn round(value: f64) -> f64 {
-    (value * 1e6).round() / 1e6
 }
 
 impl<'a> From<&'a Snapshot> for JsonInterval<'a> {
@@ -322,8 +299,8 @@ impl<'a> JsonArray<'a> {
     }
 }
 
-impl<'a> From<&'a snapshot::JournalStalls> for JsonJournalStalls<'a> {
-    fn from(j: &'a snapshot::JournalStalls) -> Self {
+impl<'a> From<&'a JournalStalls> for JsonJournalStalls<'a> {
+    fn from(j: &'a JournalStalls) -> Self {
         Self {
             filesystem: &j.filesystem,
             checkpoints: j.checkpoints,
@@ -332,8 +309,8 @@ impl<'a> From<&'a snapshot::JournalStalls> for JsonJournalStalls<'a> {
     }
 }
 
-impl<'a> From<&'a hotspot::Hotspot> for JsonHotspot<'a> {
-    fn from(s: &'a hotspot::Hotspot) -> Self {
+impl<'a> From<&'a Hotspot> for JsonHotspot<'a> {
+    fn from(s: &'a Hotspot) -> Self {
         Self {
             kind: s.kind.name(),
             severity: s.severity.name(),

@@ -106,7 +106,7 @@ impl<'a> ReportAllocator<'a> {
                 busiest: allocator.busiest.get(&fs.dev).map(|b| ReportBusiest {
                     from: time::rfc3339(b.from_us),
                     to: time::rfc3339(b.to_us),
-                    tasks: crate::ui::json::round(b.tasks),
+                    tasks: crate::analysis::units::round(b.tasks),
                     reason: &b.reason,
                 }),
             }

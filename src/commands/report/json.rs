@@ -7,12 +7,14 @@ use serde::Serialize;
 
 use super::allocator::ReportAllocator;
 use super::slow;
+use crate::analysis::overhead::OverheadLine;
 use crate::analysis::time;
 use crate::analysis::timeline::TimelineInterval;
+use crate::analysis::units::round;
 use crate::origin::{Op, Origin};
 use crate::recording::gather::{Report, Sizes};
 use crate::recording::slow::SlowInterval;
-use crate::ui::json::{JsonArray, JsonOverhead, Losses, round, write_line};
+use crate::ui::json::{JsonArray, Losses, write_line};
 
 #[derive(Serialize)]
 struct ReportJson<'a> {
@@ -43,7 +45,7 @@ struct ReportJson<'a> {
     slow: Option<SlowInterval>,
     lost: Losses,
     loss_messages: Vec<ReportLoss<'a>>,
-    overhead: JsonOverhead,
+    overhead: OverheadLine,
     notes: Vec<&'a String>,
 }
 

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
-use crate::analysis::units;
+use crate::analysis::units::{self, round};
 use crate::analysis::verdict::{Severity, Verdict};
-use crate::ui::json::{Losses, round, write_line};
+use crate::ui::json::{Losses, write_line};
 use crate::ui::text::{clean, wrap};
 
 /// Width of the text: that of the narrowest usual terminal.
