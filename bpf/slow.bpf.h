@@ -12,6 +12,10 @@ extern const volatile __u64 rt_slow_io_ns;
 extern const volatile __u64 rt_slow_page_shift;
 extern const volatile __u32 rt_slow_flush_seq;	/* RQF_FLUSH_SEQ */
 extern const volatile bool rt_slow_async_ends;	/* the programs at iomap_dio_complete are attached */
+extern const volatile __u32 rt_slow_throttled;	/* flag in bi_flags of bios that passed a limit (io.max) */
+
+/* Device number of one of the filesystems, most often the only one, to look up none; 0: none. */
+extern __u64 rt_slow_first_fs;
 
 /* Not 0 if a traced member takes bios, not requests. */
 extern __u64 rt_slow_bio_based;
@@ -49,14 +53,49 @@ struct rt_slow_operations_map {
 };
 extern struct rt_slow_operations_map rt_slow_operations SEC(".maps");
 
-/* Asynchronous operations in progress, by the address of the kiocb. */
+/*
+ * Asynchronous operations in progress, in the slot of their kiocb's address: an array, because a hash costs 40 to 150 ns
+ * for each of the five accesses of an operation.
+ */
 struct rt_slow_async_map {
-	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RT_SLOW_ASYNC);
-	__type(key, __u64);
+	__type(key, __u32);
 	__type(value, struct rt_slow_async);
 };
 extern struct rt_slow_async_map rt_slow_async SEC(".maps");
+
+/* Those whose slot was occupied, by the address of the kiocb, and their number: while it is 0, none is looked up. */
+struct rt_slow_displaced_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RT_SLOW_DISPLACED);
+	__type(key, __u64);
+	__type(value, struct rt_slow_async);
+};
+extern struct rt_slow_displaced_map rt_slow_displaced SEC(".maps");
+extern __u64 rt_slow_displaced_count;
+
+/* Operations that two CPUs want to end, by kiocb and start: the first one that inserts it ends it. */
+struct rt_slow_ended_map {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u64);
+	__type(value, __u8);
+};
+extern struct rt_slow_ended_map rt_slow_ended SEC(".maps");
+
+/*
+ * The member's IO of rt_slow_io_ns or more that a CPU completed last, for the bios that it completes then. While
+ * rt_slow_noted is 0, no CPU has completed one since userspace last reset it.
+ */
+struct rt_slow_own_ios_map {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct rt_slow_own_io);
+};
+extern struct rt_slow_own_ios_map rt_slow_own_ios SEC(".maps");
+extern __u64 rt_slow_noted;
 
 /* Up to 6.1: the kiocb of each struct iomap_dio that is being completed, and freed. */
 struct rt_slow_dios_map {
@@ -277,7 +316,7 @@ static __always_inline __u32 rt_slow_device(__u32 dev)
 
 static __always_inline bool rt_slow_is_fs(__u32 dev)
 {
-	return rt_slow_device(dev) & RT_SLOW_FS;
+	return dev == rt_slow_first_fs || rt_slow_device(dev) & RT_SLOW_FS;
 }
 
 /* Returns the entry of an operation, which it creates if needed; NULL if there is no room. */

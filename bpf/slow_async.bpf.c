@@ -9,6 +9,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "compat.bpf.h"
+#include "slow_async.bpf.h"
 #include "slow_operation.bpf.h"
 
 enum {
@@ -16,6 +17,15 @@ enum {
 	RT_EIOCBQUEUED = 529,		/* include/linux/errno.h */
 	RT_IOCB_WRITE = 1 << 18,	/* include/linux/fs.h, the same in 5.10 to 7.3 */
 };
+
+/* Orders the stores before it and the loads after it (x86-64). */
+static __always_inline void rt_barrier(void)
+{
+	__u64 any = 0;
+
+	__sync_fetch_and_add(&any, 1);
+	asm volatile("" : : "r"(&any) : "memory");
+}
 
 /* Sends an operation that was slow. The details of its submission, if there are any, are in rt_slow_submissions. */
 static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
@@ -48,6 +58,9 @@ static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 	o->start_ns = a->start_ns;
 	o->attempt_ns = a->attempt_ns;
 	o->queued_ns = a->queued_ns;
+	o->released_ns = a->released_ns;
+	o->io = a->io;
+	o->depth = a->depth;
 	o->end_ns = a->end_ns;
 	o->position = a->position;
 	o->bytes = a->bytes;
@@ -62,21 +75,21 @@ static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 	return 0;
 }
 
-/* Counts an operation that has ended. Two tasks may come here for the same one: the first one counts it. */
-static __noinline int finish(__u64 iocb)
+/*
+ * Counts an operation that has ended. contended: its submitter, its completion, or the next operation of the kiocb may be
+ * here at the same time.
+ */
+static __noinline int finish(struct rt_slow_async *a, __u64 iocb, bool contended)
 {
-	struct rt_slow_async a, *found = bpf_map_lookup_elem(&rt_slow_async, &iocb);
+	__u64 key = iocb ^ a->start_ns, ns;
 	struct rt_slow_sum *sum;
+	__u8 value = 0;
 	__u32 kind;
-	__u64 ns;
 
-	if (!found)
+	if (contended && bpf_map_update_elem(&rt_slow_ended, &key, &value, BPF_NOEXIST))
 		return 0;
-	a = *found;
-	if (bpf_map_delete_elem(&rt_slow_async, &iocb))
-		return 0;
-	ns = a.end_ns - a.start_ns;
-	kind = RT_SLOW_KINDS + a.kind;
+	ns = a->end_ns - a->start_ns;
+	kind = RT_SLOW_KINDS + a->kind;
 	sum = bpf_map_lookup_elem(&rt_slow_sums, &kind);
 	if (sum) {
 		/* an interrupt may come here, too */
@@ -86,32 +99,53 @@ static __noinline int finish(__u64 iocb)
 	if (ns >= rt_slow_threshold) {
 		if (sum)
 			__sync_fetch_and_add(&sum->slow, 1);
-		send(iocb, &a);
+		send(iocb, a);
 	}
-	if (a.slept)
+	if (a->slept)
 		bpf_map_delete_elem(&rt_slow_submissions, &iocb);
+	rt_slow_release(a, iocb);
 	return 0;
 }
 
 __noinline int rt_slow_send_async(__u64 iocb)
 {
-	struct rt_slow_async a, *found = bpf_map_lookup_elem(&rt_slow_async, &iocb);
+	struct rt_slow_async *a = rt_slow_async_of(iocb);
 
-	if (!found)
-		return 0;
-	a = *found;
-	if (!a.end_ns)
-		send(iocb, &a);
+	if (a && !a->end_ns)
+		send(iocb, a);
 	return 0;
 }
 
-/* Stores an operation of the current task that starts. */
-static __always_inline void insert(__u64 iocb, struct rt_slow_async *a)
+/* Returns the entry for an operation of the current task that starts, without its inode and the like; NULL if there is no room. */
+static __noinline struct rt_slow_async *open_entry(__u64 iocb, __u64 now)
 {
+	struct rt_slow_async *a = rt_slow_async_of(iocb);
 	__u64 id = bpf_get_current_pid_tgid();
 	struct task_struct *task;
 
-	a->attempt_ns = a->start_ns;
+	/* its submitter and its completion missed each other, or this one's address was free before the submitter returned */
+	if (a && a->end_ns) {
+		finish(a, iocb, true);
+		a = rt_slow_async_of(iocb);
+		if (a) {
+			rt_slow_lost(operations);
+			return (void *)0;
+		}
+	}
+	/* otherwise the end of an earlier one was missed */
+	if (!a)
+		a = rt_slow_claim(iocb);
+	if (!a)
+		return (void *)0;
+	a->start_ns = now;
+	a->attempt_ns = now;
+	a->queued_ns = 0;
+	a->alone_ns = 0;
+	a->end_ns = 0;
+	a->released_ns = 0;
+	a->io.end_ns = 0;
+	a->again = 0;
+	a->slept = 0;
 	a->pid = id;
 	a->tgid = id >> 32;
 	bpf_get_current_comm(a->comm, sizeof(a->comm));
@@ -120,38 +154,36 @@ static __always_inline void insert(__u64 iocb, struct rt_slow_async *a)
 		task = (void *)bpf_get_current_task();
 		BPF_CORE_READ_INTO(&a->comm, task, group_leader, comm);
 	}
-	if (bpf_map_update_elem(&rt_slow_async, &iocb, a, BPF_ANY))
-		rt_slow_lost(operations);
+	return a;
 }
 
-__noinline int rt_slow_begin_async(void)
+__noinline int rt_slow_begin_async(__u32 depth)
 {
 	struct rt_slow_task *t = rt_slow_current(bpf_get_current_pid_tgid());
-	struct rt_slow_async a = {}, *old;
+	struct rt_slow_async *a;
 	__u64 iocb;
 
 	if (!t)
 		return 0;
 	iocb = t->iocb;
-	old = bpf_map_lookup_elem(&rt_slow_async, &iocb);
-	/* its submitter and its completion missed each other, or this one's address was free before the submitter returned */
-	if (old && old->end_ns) {
-		finish(iocb);
-		old = (void *)0;
-	}
-	if (old && old->again && old->inode == t->inode && old->position == t->position && old->kind == t->kind) {
-		old->attempt_ns = t->start_ns;
-		old->queued_ns = 0;
-		old->again = 0;
+	a = rt_slow_async_of(iocb);
+	if (a && !a->end_ns && a->again && a->inode == t->inode && a->position == t->position && a->kind == t->kind) {
+		a->attempt_ns = t->start_ns;
+		a->queued_ns = 0;
+		a->again = 0;
 		return 0;
 	}
-	a.start_ns = t->start_ns;
-	a.inode = t->inode;
-	a.position = t->position;
-	a.bytes = t->bytes;
-	a.kind = t->kind;
-	a.flags = t->flags;
-	insert(iocb, &a);
+	a = open_entry(iocb, t->start_ns);
+	if (!a)
+		return 0;
+	a->inode = t->inode;
+	a->position = t->position;
+	a->bytes = t->bytes;
+	a->kind = t->kind;
+	a->flags = t->flags;
+	a->depth = depth;
+	barrier();
+	a->iocb = iocb;
 	return 0;
 }
 
@@ -183,7 +215,7 @@ __noinline int rt_slow_end_async(__u32 kind, __s64 result)
 	if (!t || t->kind != kind || (!t->iocb && result != -RT_EIOCBQUEUED))
 		return rt_slow_end(kind);
 	iocb = t->iocb;
-	a = bpf_map_lookup_elem(&rt_slow_async, &iocb);
+	a = rt_slow_async_of(iocb);
 	/* the address may belong to another operation already: this one has been counted then */
 	if (a && a->attempt_ns == t->start_ns) {
 		if (result == -RT_EAGAIN || (result == -RT_EIOCBQUEUED && !(t->flags & RT_SLOW_DIRECT))) {
@@ -192,16 +224,18 @@ __noinline int rt_slow_end_async(__u32 kind, __s64 result)
 			keep_sleeps(iocb, a, t);
 			/*
 			 * The completion, which may run now, stores its time and then looks for this one, and
-			 * so one of the two sees the other. The addition is a barrier (x86-64).
+			 * so one of the two sees the other.
 			 */
 			a->queued_ns = bpf_ktime_get_ns();
-			__sync_fetch_and_add(&a->barrier, 1);
+			rt_barrier();
 			if (*(volatile __u64 *)&a->end_ns)
-				finish(iocb);
+				finish(a, iocb, true);
+			else
+				a->alone_ns = t->start_ns;
 		} else {
 			keep_sleeps(iocb, a, t);
 			a->end_ns = bpf_ktime_get_ns();
-			finish(iocb);
+			finish(a, iocb, false);
 		}
 	}
 	if (t->sleeps)
@@ -212,7 +246,7 @@ __noinline int rt_slow_end_async(__u32 kind, __s64 result)
 
 static __noinline int completed(__u64 iocb, __s64 result)
 {
-	struct rt_slow_async *a = bpf_map_lookup_elem(&rt_slow_async, &iocb);
+	struct rt_slow_async *a = rt_slow_async_of(iocb);
 
 	if (!a || a->end_ns)
 		return 0;
@@ -221,9 +255,11 @@ static __noinline int completed(__u64 iocb, __s64 result)
 		return 0;
 	}
 	a->end_ns = bpf_ktime_get_ns();
-	__sync_fetch_and_add(&a->barrier, 1);
-	if (*(volatile __u64 *)&a->queued_ns)
-		finish(iocb);
+	rt_barrier();
+	if (*(volatile __u64 *)&a->alone_ns == a->attempt_ns)
+		finish(a, iocb, false);
+	else if (*(volatile __u64 *)&a->queued_ns)
+		finish(a, iocb, true);
 	return 0;
 }
 
@@ -234,23 +270,31 @@ static __noinline int completed(__u64 iocb, __s64 result)
 SEC("?tp_btf/iomap_dio_rw_begin")
 int BPF_PROG(rt_slow_dio_begin, struct kiocb *iocb, struct iov_iter *iter)
 {
-	struct rt_slow_async a = { .kind = RT_SLOW_READ, .flags = RT_SLOW_DIRECT };
 	struct rt_slow_task *t = rt_slow_current(bpf_get_current_pid_tgid());
+	struct rt_slow_async *a;
 	struct inode *inode;
+	__u64 now, key;
 
 	if (rt_is_null(iocb) || !iocb->ki_complete || (t && t->iocb == (__u64)iocb))
 		return 0;
 	inode = iocb->ki_filp->f_inode;
 	if (!rt_slow_is_fs(inode->i_sb->s_dev))
 		return 0;
-	if (iocb->ki_flags & RT_IOCB_WRITE)
-		a.kind = RT_SLOW_WRITE;
-	a.start_ns = bpf_ktime_get_ns();
-	a.queued_ns = a.start_ns;
-	a.inode = (__u64)inode;
-	a.position = iocb->ki_pos;
-	a.bytes = rt_is_null(iter) ? 0 : iter->count;
-	insert((__u64)iocb, &a);
+	now = bpf_ktime_get_ns();
+	key = rt_number(iocb);
+	a = open_entry(key, now);
+	if (!a)
+		return 0;
+	a->queued_ns = now;
+	a->alone_ns = now;
+	a->inode = (__u64)inode;
+	a->position = iocb->ki_pos;
+	a->bytes = rt_is_null(iter) ? 0 : iter->count;
+	a->kind = iocb->ki_flags & RT_IOCB_WRITE ? RT_SLOW_WRITE : RT_SLOW_READ;
+	a->flags = RT_SLOW_DIRECT;
+	a->depth = inode->i_dio_count.counter + 1;
+	barrier();
+	a->iocb = key;
 	return 0;
 }
 
@@ -262,13 +306,13 @@ int BPF_PROG(rt_slow_dio_begin, struct kiocb *iocb, struct iov_iter *iter)
 SEC("?tp_btf/iomap_dio_complete")
 int BPF_PROG(rt_slow_dio_done, struct kiocb *iocb, int error, __s64 result)
 {
-	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error ?: result);
+	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed(rt_number(iocb), error ?: result);
 }
 
 SEC("?tp_btf/iomap_dio_complete")
 int BPF_PROG(rt_slow_dio_done_too, struct kiocb *iocb, int error, __s64 result)
 {
-	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed((__u64)iocb, error ?: result);
+	return rt_is_null(iocb) || !iocb->ki_complete ? 0 : completed(rt_number(iocb), error ?: result);
 }
 
 static __always_inline int dio_in(struct iomap_dio *dio)

@@ -9,12 +9,13 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include "compat.bpf.h"
-#include "slow.bpf.h"
+#include "slow_async.bpf.h"
 
 enum {
 	RT_BIO_FUA = 1 << 17,		/* REQ_FUA and REQ_PREFLUSH, the same in 5.10 to 7.2 */
 	RT_BIO_PREFLUSH = 1 << 18,
 	RT_SHORT_NS = 1000000,		/* shortest flush or pre-read that is sent */
+	RT_MOST_BIOS = 16,		/* bios of a request whose operations are looked for */
 };
 
 /* Device number of a bio before remapping: that of the partition if it is traced, else that of the disk. */
@@ -66,6 +67,19 @@ static __always_inline bool is_pre_read(struct bio *bio)
 	       !(BPF_CORE_READ((struct stripe_head *)stripe, state) & rt_slow_stripe_syncing);
 }
 
+/* Notes when a limit (io.max) releases a bio that it held: a kworker submits it, not the task that had. */
+static __noinline int released(__u64 bio)
+{
+	struct rt_slow_async *a;
+
+	if (rt_slow_current(bpf_get_current_pid_tgid()))
+		return 0;
+	a = rt_slow_async_of_bio(bio);
+	if (a)
+		a->released_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
 static __always_inline int submitted(struct bio *bio)
 {
 	bool flush = bio->bi_opf & (RT_BIO_FUA | RT_BIO_PREFLUSH);
@@ -73,6 +87,8 @@ static __always_inline int submitted(struct bio *bio)
 	struct rt_slow_io b = { .event = RT_SLOW_EVENT_IO };
 	__u32 what;
 
+	if (bio->bi_flags & rt_slow_throttled)
+		released(rt_number(bio));
 	if (!flush && !rt_slow_bio_based)
 		return 0;
 	b.dev = bio_device(bio);
@@ -110,11 +126,58 @@ static __always_inline void send(const struct rt_slow_io *e)
 	}
 }
 
+/* The IO that this CPU completed last; NULL while no CPU has completed one of rt_slow_io_ns or more. */
+static __always_inline struct rt_slow_own_io *last_io(void)
+{
+	__u32 zero = 0;
+
+	return rt_slow_noted ? bpf_map_lookup_elem(&rt_slow_own_ios, &zero) : (void *)0;
+}
+
+/* Stores an IO of a member in the operation whose bio this is. */
+static __noinline int store(__u64 bio, const struct rt_slow_own_io *io)
+{
+	struct rt_slow_async *a = rt_slow_async_of_bio(bio);
+
+	if (a)
+		a->io = *io;
+	return 0;
+}
+
+/*
+ * A member's IO has ended, whose bios will be completed now, and then, on this CPU, those of which they are clones or
+ * splits. bio: its first bio. issue_ns: given to the driver; 0: unknown
+ */
+static __noinline int note(__u64 bio, const struct rt_slow_io *e, __u64 issue_ns)
+{
+	struct rt_slow_own_io *last;
+	__u32 zero = 0;
+	int i;
+
+	if (e->pre_read || e->end_ns - e->start_ns < rt_slow_io_ns)
+		return 0;
+	last = bpf_map_lookup_elem(&rt_slow_own_ios, &zero);
+	if (!last)
+		return 0;
+	last->start_ns = e->start_ns;
+	last->issue_ns = issue_ns >= e->start_ns && issue_ns <= e->end_ns ? issue_ns : 0;
+	last->end_ns = e->end_ns;
+	last->dev = e->dev;
+	last->pid = bpf_get_current_pid_tgid();
+	rt_slow_noted = 1;
+	for (i = 0; i < RT_MOST_BIOS && bio; i++) {
+		store(bio, last);
+		bio = rt_peek(bio + bpf_core_field_offset(struct bio, bi_next));
+	}
+	return 0;
+}
+
 /*
  * Returns 1 if the bio is in rt_slow_bios. A number, because on old kernels a request's bio has no
- * type for the verifier.
+ * type for the verifier. issue_ns: given to
+ * the driver; 0: with its submission
  */
-static __always_inline int completed(__u64 bio)
+static __always_inline int completed(__u64 bio, __u64 issue_ns)
 {
 	struct rt_slow_io e, *b;
 
@@ -128,6 +191,8 @@ static __always_inline int completed(__u64 bio)
 	if (!bpf_map_delete_elem(&rt_slow_bios, &bio)) {
 		__sync_fetch_and_add(&rt_slow_in_flight, -1);
 		send(&e);
+		/* it may be in a list of other bios */
+		note(rt_number((void *)bio), &e, issue_ns ?: e.start_ns);
 	}
 	return 1;
 }
@@ -149,6 +214,7 @@ SEC("?tp_btf/block_rq_complete")
 int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_bytes)
 {
 	struct rt_slow_io e = { .event = RT_SLOW_EVENT_IO };
+	struct rt_slow_own_io *last = last_io();
 	struct gendisk *disk;
 	__u32 dev;
 	__u64 ns;
@@ -157,7 +223,9 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 	 * blk-flush executes such a request in steps: it completes again after the flush that
 	 * follows a FUA write
 	 */
-	if (rq->rq_flags & rt_slow_flush_seq || completed((__u64)rq->bio))
+	if (last)
+		last->end_ns = 0;
+	if (rq->rq_flags & rt_slow_flush_seq || completed((__u64)rq->bio, rq->io_start_time_ns ?: ~0ULL))
 		return 0;
 	/* start_time_ns is 0 if the queue keeps no statistics */
 	e.start_ns = rq->start_time_ns;
@@ -183,6 +251,7 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 	e.bytes = nr_bytes;
 	e.flags = rq->cmd_flags;
 	send(&e);
+	note(rt_number(rq->bio), &e, rq->io_start_time_ns);
 	return 0;
 }
 
@@ -190,6 +259,12 @@ int BPF_PROG(rt_slow_rq_done, struct request *rq, int error, unsigned int nr_byt
 SEC("?tp_btf/block_bio_complete")
 int BPF_PROG(rt_slow_bio_done, struct request_queue *q, struct bio *bio)
 {
-	completed((__u64)bio);
+	struct rt_slow_own_io *last = last_io();
+
+	if (completed((__u64)bio, 0) || !last || !last->end_ns)
+		return 0;
+	/* a thread of md completes other bios, and after a while this CPU does */
+	if (last->pid == (__u32)bpf_get_current_pid_tgid() && bpf_ktime_get_ns() - last->end_ns < RT_SHORT_NS)
+		store(rt_number(bio), last);
 	return 0;
 }

@@ -80,13 +80,13 @@ static __noinline __attribute__((unused)) struct rt_slow_task *rt_slow_begin(str
 }
 
 /* The current task's operation is a read or write of t->iocb, which is asynchronous. Always returns 0. */
-int rt_slow_begin_async(void);
+int rt_slow_begin_async(__u32 depth);
 
 static __always_inline void rt_slow_set_iocb(struct rt_slow_task *t, const struct kiocb *iocb)
 {
 	if (iocb->ki_complete && rt_slow_async_ends) {
 		t->iocb = (__u64)iocb;
-		rt_slow_begin_async();
+		rt_slow_begin_async(t->flags & RT_SLOW_DIRECT ? iocb->ki_filp->f_inode->i_dio_count.counter + 1 : 0);
 	}
 }
 

@@ -141,6 +141,10 @@ struct rw_semaphore {
 	atomic_long_t owner;
 };
 
+typedef struct {
+	int counter;
+} atomic_t;
+
 struct inode {
 	unsigned short i_mode;
 	unsigned int i_flags;
@@ -151,6 +155,7 @@ struct inode {
 	unsigned int i_nlink;
 	struct hlist_head i_dentry;
 	u32 i_generation;
+	atomic_t i_dio_count;
 };
 
 struct qstr {
@@ -250,6 +255,7 @@ struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev;
 	unsigned int bi_opf;
+	unsigned short bi_flags;
 	struct bvec_iter bi_iter;
 	u8 bi_status;
 	void *bi_end_io;
@@ -287,6 +293,7 @@ struct request {
 	struct list_head queuelist;
 	u64 start_time_ns;
 	unsigned long deadline;
+	u64 io_start_time_ns;
 };
 
 /* fs/ext4/ext4.h and mballoc.h: in the BTF of the kernel, or of the module ext4 */

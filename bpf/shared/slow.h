@@ -13,7 +13,8 @@ enum rt_slow_limits {
 	RT_SLOW_PART = 1 << 10,		/* slots in a run of rt_slow_unended */
 	RT_SLOW_OPERATIONS = 12288,	/* concurrent operations that have slept */
 	RT_SLOW_SLEEPS = 16,		/* distinct stacks kept per operation or commit; a power of two */
-	RT_SLOW_ASYNC = 65536,		/* concurrent asynchronous reads and writes */
+	RT_SLOW_ASYNC = 1 << 14,	/* slots of rt_slow_async, indexed by a hash of a kiocb's address; a power of two */
+	RT_SLOW_DISPLACED = 49152,	/* concurrent asynchronous reads and writes whose slot was occupied */
 	RT_SLOW_SUBMISSIONS = 4096,	/* those of them whose submission has slept */
 	RT_SLOW_COMMITS = 64,		/* concurrent commits */
 	RT_SLOW_STATES = 8,		/* number of enum rt_slow_states */
@@ -101,23 +102,42 @@ struct rt_slow_task {
 	__u64 iocb;		/* address of the kiocb, if it is asynchronous; 0: it is not */
 };
 
-/* An asynchronous read or write. */
+/*
+ * The IO of a member that an operation waited for: of its requests that took at least rt_slow_io_ns, the one that ended
+ * last. All 0 if there was none, or if it is not known whose it was: RAID 4/5/6 completes most bios in a thread.
+ */
+struct rt_slow_own_io {
+	__u64 start_ns;
+	__u64 issue_ns;		/* given to the driver; 0: unknown */
+	__u64 end_ns;
+	__u32 dev;
+	__u32 pid;		/* task that it interrupted */
+};
+
+/* An asynchronous read or write. The first 64 bytes are all that its end needs if it was not slow. */
 struct rt_slow_async {
+	__u64 iocb;		/* address of the kiocb; 0: the slot is free */
+	__u64 claims;		/* number of CPUs that occupy or try to occupy the slot */
 	__u64 start_ns;
 	__u64 attempt_ns;	/* start of the last call of read_iter or write_iter; equal to start_ns if it was the only one */
 	__u64 queued_ns;	/* end of that call; 0: it has not returned, or the operation is tried again */
+	__u64 alone_ns;		/* attempt_ns, if that call has returned before the end, which it leaves to the completion */
 	__u64 end_ns;		/* 0: not yet */
-	__u64 inode;		/* address of the inode */
-	__u64 position;
-	__u64 bytes;
-	__u64 barrier;
-	__u32 pid, tgid;	/* of the first call */
-	__u8 comm[RT_COMM];
 	__u8 kind;
 	__u8 flags;
 	__u8 again;		/* 1: the last call could not do it without waiting */
 	__u8 slept;		/* 1: rt_slow_submissions has an entry */
-	__u32 pad;
+	__u8 displaced;		/* 1: in rt_slow_displaced, because its slot was occupied */
+	__u8 pad[3];
+	__u64 inode;		/* address of the inode */
+	__u64 position;
+	__u64 bytes;
+	__u64 released_ns;	/* a limit (io.max) released its last bio; 0: none was held */
+	struct rt_slow_own_io io;
+	__u32 pid, tgid;	/* of the first call */
+	__u8 comm[RT_COMM];
+	__u32 depth;		/* direct IO of the file in flight when it began, itself included; 0: buffered */
+	__u32 pad2;
 };
 
 /* All sleeps of an operation or commit with the same stack. */
@@ -165,7 +185,10 @@ struct rt_slow_operation {
 	__u8 pad;
 	__u64 start_ns, end_ns;	/* end_ns is 0 if it has not ended */
 	__u64 since_ns;		/* start of the current sleep, if it has not ended; 0: it does not sleep */
-	__u64 attempt_ns, queued_ns;	/* as in struct rt_slow_async; 0 for other operations */
+	__u64 attempt_ns, queued_ns, released_ns;	/* as in struct rt_slow_async; 0 for other operations */
+	struct rt_slow_own_io io;	/* the same */
+	__u32 depth;		/* the same */
+	__u32 pad3;
 	__u64 inode;		/* inode number */
 	__u32 generation;
 	__u32 dev;		/* device of the filesystem, major << 20 | minor */

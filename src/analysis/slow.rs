@@ -5,6 +5,7 @@
 //! * [`phase`]: the kinds of waits, and the kernel functions that identify them.
 //! * [`waterfall`]: an operation as phases that add up to its length. [`commit`]: a wait for a
 //!   commit, cut by the states of the commit.
+//! * [`asynchronous`]: operations that go on without their task.
 //! * [`sentence`]: an operation in one sentence. [`groups`]: sums by file, task, phase and lock.
 //! * [`advice`]: changes that would have shortened an operation.
 //! * [`names`]: names of devices and files. [`snapshot`]: an interval. [`history`]: all intervals
@@ -12,6 +13,7 @@
 //!   lock's holder.
 
 pub mod advice;
+pub mod asynchronous;
 pub mod commit;
 pub mod event;
 #[cfg(test)]

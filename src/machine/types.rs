@@ -303,10 +303,14 @@ impl Array {
         self.level != "single"
     }
 
+    /// True for RAID 4, 5 and 6.
+    pub fn has_parity(&self) -> bool {
+        matches!(self.level.as_str(), "raid4" | "raid5" | "raid6")
+    }
+
     /// True for a RAID 4, 5 or 6 with a missing member, whose blocks must be rebuilt from parity.
     pub fn rebuilds(&self) -> bool {
-        matches!(self.level.as_str(), "raid4" | "raid5" | "raid6")
-            && !self.missing_slots().is_empty()
+        self.has_parity() && !self.missing_slots().is_empty()
     }
 
     /// Slots that no working member fills.

@@ -243,8 +243,11 @@ impl SlowSampler {
         commits.sort_by_key(|c| c.start_ns());
         let mut ios: Vec<MemberIo> = self.ios.iter().copied().collect();
         ios.sort_unstable_by_key(|io| io.end_ns);
-        let slow = |operation: Operation, unended, commits: &[&Commit], ios: &[MemberIo]| {
+        let slow = |mut operation: Operation, unended, commits: &[&Commit], ios: &[MemberIo]| {
             let place = places.get(&operation.dev);
+            if place.is_some_and(|p| p.completes_in_thread(operation.kind)) {
+                operation.asynchronous.io = None;
+            }
             let (commits, ios) = overlapping(&operation, place, commits, ios);
             let mut waterfall = Waterfall::new(&operation, &commits, &ios);
             if let Some(log) = place.and_then(|p| p.log) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::output::{count, each, lines, word};
-use super::slow::holds_for_nearly_all;
+use super::slow::{holds_for_nearly_all, longest_wait};
 use super::{lab, text};
 
 /// Service time of the faster members.
@@ -22,9 +22,12 @@ fn direct<'a>(intervals: &'a [Value], job: &str, op: &str) -> Vec<&'a Value> {
     .collect()
 }
 
+/// Times by kind and thread.
+type Trace = BTreeMap<(String, u64), Vec<f64>>;
+
 /// Times in ms from the last call of read_iter or write_iter for a kiocb to its ki_complete, by
 /// kind and thread: `fio-812 [001] ..... 61.31: ext4_file_read_iter: (...) iocb=0xffff...`.
-fn traced(trace: &str) -> BTreeMap<(String, u64), Vec<f64>> {
+fn traced(trace: &str) -> Trace {
     let (mut open, mut done) = (BTreeMap::new(), BTreeMap::<_, Vec<f64>>::new());
     for line in trace.lines().filter(|l| !l.starts_with('#')) {
         let Some((head, rest)) = line.split_once(": (") else { continue };
@@ -48,6 +51,59 @@ fn traced(trace: &str) -> BTreeMap<(String, u64), Vec<f64>> {
         }
     }
     done
+}
+
+/// Time of a phase in ms; 0 if the operation has none.
+fn ms(operation: &Value, phase: &str) -> f64 {
+    let mut phases = each(operation, "phases").iter();
+    let part = phases.find(|p| word(p, "phase") == phase);
+    part.and_then(|p| p["us"].as_f64()).unwrap_or(0.0) / 1e3
+}
+
+/// Asserts that operations have the time that `member` needs for their request, and return their
+/// number. A member takes 20 ms if it is `slow`, and 5 ms otherwise.
+fn members_take_their_time(job: &str, ours: &[&Value], slow: Option<&str>) -> usize {
+    let known: Vec<_> = ours.iter().copied().filter(|o| ms(o, "device") > 0.0).collect();
+    holds_for_nearly_all(&known, |o| {
+        let part = each(o, "phases").iter().find(|p| word(p, "phase") == "device");
+        let member = part.map_or("", |p| word(p, "member"));
+        let takes = if slow == Some(member) { 20.0 } else { FASTEST_MS };
+        (ms(o, "device") - takes).abs() <= 2.0
+    });
+    println!("{job}: the device of {} of {} is known", known.len(), ours.len());
+    known.len()
+}
+
+/// Reads that wait in the members' queues, or for a limit of four a second.
+fn waits_before_the_device_have_their_names(intervals: &[Value], trace: &Trace) {
+    for (job, depth, phase) in [("queue", 64, "device_queue"), ("held", 4, "io_limit")] {
+        let ours = direct(intervals, job, "read");
+        assert_eq!(members_take_their_time(job, &ours, None), ours.len(), "{job}: {ours:#?}");
+        let most = ours.iter().map(|o| count(o, "depth")).max();
+        assert_eq!(most, Some(depth), "{job}");
+        holds_for_nearly_all(&ours, |o| word(longest_wait(o), "phase") == phase);
+        // The rest of the kernel's own time of each call is the wait. The ends of some calls are
+        // missing in the trace: calls and waits of the same rank are compared.
+        let pid = count(ours[0], "pid");
+        let mut calls = trace[&("read".to_owned(), pid)].clone();
+        assert!(calls.len() * 5 >= ours.len() * 4, "{job}: {} calls", calls.len());
+        let mut waits: Vec<f64> = ours.iter().map(|o| ms(o, phase)).collect();
+        calls.sort_by(f64::total_cmp);
+        waits.sort_by(f64::total_cmp);
+        let ranks = (0..waits.len()).map(|i| i * calls.len() / waits.len());
+        let calls: Vec<f64> = ranks.map(|i| calls[i]).collect();
+        let far = |(wait, call): &(&f64, &f64)| {
+            let expected = *call - FASTEST_MS;
+            (*wait - expected).abs() > (expected * 0.05).max(2.0)
+        };
+        let far: Vec<_> = waits.iter().zip(&calls).filter(far).collect();
+        assert!(far.len() <= waits.len().div_ceil(4), "{job}: {far:?}");
+        println!("{job}: {phase} {waits:.1?}, calls {calls:.1?}");
+    }
+    let held = direct(intervals, "held", "read");
+    let total: f64 = held.iter().map(|o| ms(o, "io_limit")).fold(0.0, f64::max);
+    // One of four in flight is released every 250 ms, or later.
+    assert!(total >= 700.0, "{total} ms");
 }
 
 /// Each operation is counted once, from its submission to its completion, and the slow member has
@@ -76,7 +132,7 @@ pub(super) fn asynchronous_io_ends_when_it_completes(kernel: &str) {
     jobs = jobs.iter().flat_map(|j| [1, 8, 64].map(|d| format!("{j}-{d}"))).collect();
     jobs.extend(["sqpoll".to_owned(), "worker".to_owned()]);
     let trace = traced(&text(dir.join("async.trace")));
-    let mut compared = 0;
+    let (mut compared, mut deepest) = (0, BTreeMap::new());
     for job in &jobs {
         let fio: Value = serde_json::from_str(&text(dir.join(format!("{job}.json")))).expect("fio");
         for op in ["read", "write"] {
@@ -121,19 +177,29 @@ pub(super) fn asynchronous_io_ends_when_it_completes(kernel: &str) {
                 each(o, "phases").iter().find(|p| !awake(p)).cloned().unwrap_or_default()
             };
             // 6.12 writes to an XFS in workers while md writes its superblock.
-            let known = ["direct_io", "pre_read", "md_superblock", "uring_worker"];
-            let known = &known[..if job.contains("libaio") { 3 } else { 4 }];
+            let known = ["device", "direct_io", "pre_read", "md_superblock", "uring_worker"];
+            let known = &known[..if job.contains("libaio") { 4 } else { 5 }];
             let in_device = |o: &Value| known.contains(&word(&wait(o), "phase"));
             holds_for_nearly_all(&ours, in_device);
             // RAID 5 reads and writes each stripe at several members in turn.
-            let array = job.split('-').next().unwrap_or_default();
+            let array = word(ours[0], "array");
+            let known = members_take_their_time(job, &ours, slow.get(array).copied());
+            // A thread completes the writes and some of the reads of RAID 5.
+            assert!(array == "md122" || 4 * known >= 3 * ours.len(), "{job} {op}: {known}");
+            let depth = job.rsplit('-').next().and_then(|d| d.parse::<u64>().ok());
+            if let Some(depth) = depth {
+                let most = ours.iter().map(|o| count(o, "depth")).max();
+                deepest.entry(job).and_modify(|d| *d = most.max(*d)).or_insert(most);
+                assert!(most <= Some(depth), "{job} {op}: {most:?}");
+            }
             if let Some(member) = slow.get(array).filter(|_| array != "md122") {
                 let long: Vec<_> = ours
                     .iter()
                     .copied()
                     .filter(|o| {
                         let wait = wait(o);
-                        word(&wait, "phase") == "direct_io" && wait["us"].as_f64() > Some(19e3)
+                        let named = ["device", "direct_io"].contains(&word(&wait, "phase"));
+                        named && wait["us"].as_f64() > Some(19e3)
                     })
                     .collect();
                 // A single one may have waited for the virtual CPU.
@@ -143,6 +209,12 @@ pub(super) fn asynchronous_io_ends_when_it_completes(kernel: &str) {
             }
         }
     }
-    assert!(compared >= if old { 8 } else { 20 }, "{compared} of 48 are in the kernel's trace");
+    assert!(compared >= if old { 8 } else { 16 }, "{compared} of 48 are in the kernel's trace");
+    // The first of 64 may end while the last are submitted.
+    for (job, most) in deepest {
+        let depth = job.rsplit('-').next().and_then(|d| d.parse().ok()).expect("a depth");
+        assert!(most >= Some(if depth == 64 { 16 } else { depth }), "{job}: {most:?}");
+    }
+    waits_before_the_device_have_their_names(&intervals, &trace);
     assert!(!direct(&intervals, "killed", "write").is_empty());
 }

@@ -104,10 +104,10 @@ fn one(
         Phase::LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
         Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
         Phase::OwnData => io_limit('w', part, slow, facts),
-        Phase::DirectIo if slow.operation.kind == OperationKind::Write => {
+        Phase::DirectIo | Phase::IoLimit if slow.operation.kind == OperationKind::Write => {
             io_limit('w', part, slow, facts)
         }
-        Phase::DirectIo | Phase::DataRead => io_limit('r', part, slow, facts),
+        Phase::DirectIo | Phase::IoLimit | Phase::DataRead => io_limit('r', part, slow, facts),
         Phase::Throttled => Some(slow::throttled(&facts.dirty)),
         Phase::IoCost => Some(slow::cgroup_limit("io.cost", "io.[cw]*", slow.operation.task.pid)),
         Phase::IoLatency => {
@@ -120,7 +120,7 @@ fn one(
 
 /// True if the advice on an operation depends on the limit of its task's cgroup.
 pub fn can_be_limited(slow: &SlowOperation) -> bool {
-    let phases = [Phase::OwnData, Phase::DirectIo, Phase::DataRead];
+    let phases = [Phase::OwnData, Phase::DirectIo, Phase::IoLimit, Phase::DataRead];
     phases.iter().any(|p| slow.waterfall.parts.contains_key(p))
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use super::asynchronous::Asynchronous;
 use super::phase::plain;
 use crate::analysis::files::FileId;
 
@@ -170,6 +171,8 @@ pub struct Operation {
     pub lock: LockWait,
     /// Thread of XFS that frees space in the log (xfsaild), if the operation waited for space.
     pub pusher: Option<Task>,
+    /// What happened after its submission, if its task did not wait.
+    pub asynchronous: Asynchronous,
     /// Time off the CPU.
     pub off: OffCpu,
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::asynchronous::Asynchronous;
 use super::commit::flushes;
 use super::event::{
     Commit, CommitReason, CommitState, Holder, LockWait, MemberIo, OffCpu, Operation,
@@ -62,6 +63,7 @@ pub fn fsync(to: u64, sleeps: Vec<StackSleeps>) -> Operation {
         flags: OperationFlags::default(),
         lock: LockWait::default(),
         pusher: None,
+        asynchronous: Asynchronous::default(),
         off: OffCpu { sleeps, ..OffCpu::default() },
     }
 }

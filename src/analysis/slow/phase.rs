@@ -102,6 +102,16 @@ pub enum Phase {
     DataRead,
     /// The operation's own direct IO.
     DirectIo,
+    /// A limit of its cgroup (io.max) held direct IO, after its submission.
+    IoLimit,
+    /// Direct IO was between the filesystem and the member: in md.
+    Md,
+    /// Direct IO was in the queue of a member: its scheduler, or the driver took no more.
+    DeviceQueue,
+    /// A member executed direct IO.
+    Device,
+    /// Direct IO was complete, the operation was not: md, the filesystem, and their threads.
+    Completion,
     /// io_uring could not do it without waiting, and left it to a worker.
     UringWorker,
     /// Writeback by a flush thread, on behalf of a sync.
@@ -113,7 +123,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Words for a sentence and for the waterfall.
     /// True for a wait that ends with IO of members.
     pub fn is_io(self) -> bool {
         use Phase::*;
@@ -138,12 +147,15 @@ impl Phase {
                 | MetadataRead
                 | DataRead
                 | DirectIo
+                | DeviceQueue
+                | Device
                 | Writeback
                 | PageLock
                 | StripeCache
         )
     }
 
+    /// Words for a sentence and for the waterfall.
     pub fn words(self) -> &'static str {
         use Phase::*;
         match self {
@@ -198,6 +210,11 @@ impl Phase {
             MetadataRead => "reading metadata",
             DataRead => "reading data",
             DirectIo => "direct IO",
+            IoLimit => "io.max of its cgroup",
+            Md => "in md",
+            DeviceQueue => "a device queue",
+            Device => "the device",
+            Completion => "completing it",
             UringWorker => "a worker of io_uring",
             Writeback => "writeback of all dirty data",
             Memory => "memory reclaim",

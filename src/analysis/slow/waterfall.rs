@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::asynchronous::OwnIo;
 use super::commit::{cut, ordered};
 use super::event::{
     Commit, CommitReason, CommitState, Holder, MemberIo, Operation, OperationKind, Stack,
@@ -67,15 +68,13 @@ impl Waterfall {
             let stack = sleep.stack.as_deref().unwrap_or_default();
             match classify(stack) {
                 Phase::Commit => waterfall.add_commit(op, sleep, ns, commits, ios),
-                phase => {
-                    let is_write = phase == Phase::OwnData
-                        || phase == Phase::DirectIo && op.kind == OperationKind::Write;
-                    let span = (sleep.first_ns, sleep.last_ns);
-                    let reads = if is_write { waterfall.add_pre_reads(span, ns, ios) } else { 0 };
-                    waterfall.add(phase, ns - reads);
-                    waterfall.blame(phase, op, sleep, commits, ios);
-                }
+                phase => waterfall.add_wait(phase, ns, op, sleep, commits, ios),
             }
+        }
+        for (phase, first_ns, last_ns) in op.asynchronous.spans(op.end_ns) {
+            let ns = take(last_ns - first_ns);
+            let wait = StackSleeps { stack: None, count: 1, ns, first_ns, last_ns };
+            waterfall.add_wait(phase, ns, op, &wait, commits, ios);
         }
         let others = op
             .off
@@ -119,6 +118,24 @@ impl Waterfall {
 
     fn add(&mut self, phase: Phase, ns: u64) {
         self.parts.entry(phase).or_default().ns += ns;
+    }
+
+    /// Adds a wait other than one for a commit.
+    fn add_wait(
+        &mut self,
+        phase: Phase,
+        ns: u64,
+        op: &Operation,
+        wait: &StackSleeps,
+        commits: &[&Commit],
+        ios: &[MemberIo],
+    ) {
+        let is_write =
+            phase == Phase::OwnData || phase == Phase::DirectIo && op.kind == OperationKind::Write;
+        let span = (wait.first_ns, wait.last_ns);
+        let reads = if is_write { self.add_pre_reads(span, ns, ios) } else { 0 };
+        self.add(phase, ns - reads);
+        self.blame(phase, op, wait, commits, ios);
     }
 
     /// Adds the part of a wait for writes in which RAID 4/5/6 read blocks for parity, and returns
@@ -284,7 +301,11 @@ impl Waterfall {
                 // The operation's own IO began after it. With many in flight, that of others ends
                 // all the time.
                 let from = if phase == Phase::DirectIo { op.start_ns } else { 0 };
-                culprit.waited((from, sleep.last_ns), ios, |b| b.write == write);
+                let own = |io: &OwnIo| phase == Phase::DirectIo && io.end_ns > sleep.first_ns;
+                match op.asynchronous.io.filter(own) {
+                    Some(io) => culprit.of_own(&io, ios, write),
+                    None => culprit.waited((from, sleep.last_ns), ios, |b| b.write == write),
+                }
                 if phase == Phase::OwnData {
                     culprit.forget_unless_busy((sleep.first_ns, sleep.last_ns), ios, |b| b.write);
                 }
@@ -293,6 +314,11 @@ impl Waterfall {
                 let is = |b: &MemberIo| b.write || b.flush;
                 culprit.waited((0, sleep.last_ns), ios, is);
                 culprit.forget_unless_busy((sleep.first_ns, sleep.last_ns), ios, is);
+            }
+            Phase::DeviceQueue | Phase::Device => {
+                if let Some(io) = op.asynchronous.io {
+                    culprit.of_own(&io, ios, op.kind == OperationKind::Write);
+                }
             }
             Phase::InodeLock => {
                 culprit.task.clone_from(&op.lock.holder);
@@ -329,6 +355,15 @@ impl Culprit {
         self.member = Some((io.dev, io.total_ns()));
         let others = concurrent.filter(|b| b.dev != io.dev);
         self.other_members_ns = others.map(MemberIo::total_ns).max().unwrap_or(0);
+    }
+
+    /// Sets the member of the operation's own IO, and the longest concurrent IO of another member.
+    fn of_own(&mut self, io: &OwnIo, ios: &[MemberIo], write: bool) {
+        self.member = Some((io.dev, io.end_ns.saturating_sub(io.start_ns)));
+        let span = (io.start_ns, io.end_ns);
+        let is_other = |b: &&MemberIo| b.write == write && b.dev != io.dev && b.overlaps(span);
+        let others = ios.iter().filter(is_other).map(MemberIo::total_ns);
+        self.other_members_ns = others.max().unwrap_or(0);
     }
 
     /// True if `io` took longer than the member's IO that is known so far: with several sleeps, the

@@ -222,7 +222,7 @@ impl ArrayFacts {
 
     /// True for RAID 4, 5 and 6, which read before they write part of a stripe.
     pub fn has_parity(&self) -> bool {
-        matches!(self.array.level.as_str(), "raid4" | "raid5" | "raid6")
+        self.array.has_parity()
     }
 
     /// True for levels that survive the loss of a member.

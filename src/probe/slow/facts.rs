@@ -39,6 +39,9 @@ pub struct SlowFacts {
     pub missing: Vec<&'static str>,
     /// RQF_FLUSH_SEQ of `request.rq_flags`. The bit differs between kernels.
     pub flush_seq: u32,
+    /// Flag in `bio.bi_flags` of bios that passed a limit of blk-throttle; 0 if the kernel has no
+    /// such limits.
+    pub throttled: u32,
     /// Number of arguments of each tracepoint that the kernel has, without the leading `void *`.
     pub tracepoints: BTreeMap<&'static str, usize>,
     /// Number of arguments of each function that has a prototype in BTF and that ftrace can hook.
@@ -68,6 +71,10 @@ impl SlowFacts {
         // macro 1 << 4.
         let bit = kernel.kernel_enumerator("__RQF_FLUSH_SEQ").unwrap_or(4);
         facts.flush_seq = 1u32.checked_shl(bit.unsigned_abs()).unwrap_or(0);
+        // include/linux/blk_types.h: renamed in 6.0.
+        let names = ["BIO_BPS_THROTTLED", "BIO_THROTTLED"];
+        let bit = names.iter().find_map(|name| kernel.kernel_enumerator(name));
+        facts.throttled = bit.and_then(|bit| 1u32.checked_shl(bit.unsigned_abs())).unwrap_or(0);
         let is_function = |name: &str| points().any(|on| on.function() == Some(name));
         let traceable = tracefs::traceable(is_function);
         for on in points() {

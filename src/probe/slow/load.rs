@@ -170,6 +170,8 @@ fn filesystems(devices: &BTreeMap<u32, TracedDevice>) -> Filesystems {
 
 fn insert(skel: &mut RaidtraceSlowSkel<'_>, devices: &BTreeMap<u32, TracedDevice>) -> Result<()> {
     if let Some(bss) = skel.maps.bss_data.as_deref_mut() {
+        let first = devices.iter().find(|(_, d)| d.is_filesystem());
+        bss.rt_slow_first_fs = first.map_or(0, |(dev, _)| u64::from(*dev));
         bss.rt_slow_bio_based = u64::from(devices.values().any(|d| d.bio_based));
         // The kernel loads raid456 when an array that needs it is assembled. Without its types,
         // reads for parity are counted in `own_data`.
@@ -199,6 +201,7 @@ fn load(
     rodata.rt_slow_threshold = threshold_ns;
     rodata.rt_slow_io_ns = (threshold_ns / 8).max(MIN_IO_NS);
     rodata.rt_slow_flush_seq = facts.flush_seq;
+    rodata.rt_slow_throttled = facts.throttled;
     rodata.rt_slow_async_ends = plan.gives(ASYNC);
     rodata.rt_slow_page_shift = u64::from(rustix::param::page_size().trailing_zeros());
     object::load(open, &plan.names())

@@ -11,6 +11,7 @@ use super::events::Raw;
 use super::load::SlowProbe;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
+use crate::analysis::slow::asynchronous::{Asynchronous, OwnIo};
 use crate::analysis::slow::event::{
     Commit, CommitReason, Holder, LockWait, MemberIo, OffCpu, Operation, OperationFlags,
     OperationKind, OrderedFile, Purpose, STATES, SlowEvent, Stack, StackSleeps, Task,
@@ -58,6 +59,7 @@ impl SlowProbe {
     pub fn drain(&mut self, events: &mut Vec<SlowEvent>) -> Result<()> {
         if let Some(bss) = self.skel.maps.bss_data.as_deref_mut() {
             bss.rt_slow_sent = 0;
+            bss.rt_slow_noted = 0;
         }
         let mut drained = Vec::new();
         self.ring.drain(ALL_RECORDS, &mut drained)?;
@@ -174,6 +176,7 @@ impl SlowProbe {
             bytes: o.bytes,
             flags: flags(o.flags),
             lock: lock(&o.lock),
+            asynchronous: asynchronous(o),
             pusher: (o.pusher != 0).then(|| task(o.pusher, &o.pusher_comm)),
             off: self.waits(o),
         })
@@ -192,9 +195,6 @@ impl SlowProbe {
             let direct = flags(o.flags).direct || o.kind != contract::SLOW_READ as u16;
             let function = if direct { "io_wq_submit_work" } else { "filemap_read" };
             add(function, o.start_ns, o.attempt_ns);
-        }
-        if o.queued_ns > 0 {
-            add("iomap_dio_rw", o.queued_ns, o.end_ns);
         }
         off
     }
@@ -249,6 +249,21 @@ impl SlowProbe {
             journal: (c.journal_dev != 0 && c.journal_dev != c.dev).then_some(c.journal_dev),
             off: self.off(&c.off_cpu),
         }
+    }
+}
+
+fn asynchronous(o: &rt_slow_operation) -> Asynchronous {
+    let io = &o.io;
+    Asynchronous {
+        depth: o.depth,
+        queued_ns: o.queued_ns,
+        released_ns: o.released_ns,
+        io: (io.end_ns != 0).then_some(OwnIo {
+            dev: io.dev,
+            start_ns: io.start_ns,
+            issue_ns: (io.issue_ns != 0).then_some(io.issue_ns),
+            end_ns: io.end_ns,
+        }),
     }
 }
 

@@ -121,16 +121,15 @@ impl SlowProbe {
     fn old_iocbs(&self, now: u64) -> Result<Vec<u64>> {
         let maps = &self.skel.maps;
         let least = maps.rodata_data.map_or(0, |data| data.rt_slow_threshold);
-        let map = &maps.rt_slow_async;
         let mut old = Vec::new();
-        for (key, value) in map.lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
-            let (Some(iocb), Some(a)) = (u64::read(&key), rt_slow_async::read(&value)) else {
-                continue;
-            };
-            // One that is being submitted is in its task's slot.
-            let submitted = a.queued_ns > 0 || a.again > 0;
-            if a.end_ns == 0 && submitted && now.saturating_sub(a.start_ns) >= least {
-                old.push((a.start_ns, iocb));
+        for map in [&maps.rt_slow_async, &maps.rt_slow_displaced] {
+            for (_, value) in map.lookup_batch(map.max_entries(), MapFlags::ANY, MapFlags::ANY)? {
+                let Some(a) = rt_slow_async::read(&value).filter(|a| a.iocb > 0) else { continue };
+                // One that is being submitted is in its task's slot.
+                let submitted = a.queued_ns > 0 || a.again > 0;
+                if a.end_ns == 0 && submitted && now.saturating_sub(a.start_ns) >= least {
+                    old.push((a.start_ns, a.iocb));
+                }
             }
         }
         old.sort_unstable();

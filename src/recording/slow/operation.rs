@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::{FileLine, PARTS, SlowLineReader, TaskLine, kind, nanoseconds};
+use crate::analysis::slow::asynchronous::Asynchronous;
 use crate::analysis::slow::event::{LockWait, OffCpu, Operation, OperationFlags};
 use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::phase::Phase;
@@ -32,6 +33,10 @@ pub(super) struct OperationLine {
     bytes: u64,
     direct: bool,
     synchronous: bool,
+    /// Direct reads and writes of the file in flight when an asynchronous one began, itself
+    /// included.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    depth: Option<u32>,
     total_us: u64,
     /// Phases of the operation; their times add up to `total_us`.
     #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
@@ -116,6 +121,7 @@ impl OperationLine {
             bytes: op.bytes,
             direct: op.flags.direct,
             synchronous: op.flags.syncs,
+            depth: Some(op.asynchronous.depth).filter(|depth| *depth > 0),
             total_us,
             phases,
             sentence: sentence(slow, names),
@@ -162,6 +168,10 @@ impl OperationLine {
                 // Not recorded: the phases contain what is derived from these.
                 lock: LockWait::default(),
                 pusher: None,
+                asynchronous: Asynchronous {
+                    depth: self.depth.unwrap_or(0),
+                    ..Asynchronous::default()
+                },
                 off: OffCpu::default(),
             },
             waterfall: Waterfall { parts: parts? },

@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Duration, Instant};
 
 use crate::analysis::files::{FileId, FileLocation};
+use crate::analysis::slow::asynchronous::Asynchronous;
 use crate::analysis::slow::event::{
     LockWait, OffCpu, Operation, OperationFlags, OperationKind, Task,
 };
@@ -131,6 +132,7 @@ fn operation(sys: &Sys, pid: u32, file: FileId, (from, to): (u64, u64)) -> Opera
         flags: OperationFlags { direct, ..OperationFlags::default() },
         lock: LockWait::default(),
         pusher: None,
+        asynchronous: Asynchronous::default(),
         off: OffCpu { sleeps: vec![sleep], ..OffCpu::default() },
     }
 }

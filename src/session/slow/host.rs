@@ -6,6 +6,7 @@ use super::limits;
 use crate::advice::kernel::Kernel;
 use crate::advice::slow::{DirtyLimits, IoLimit};
 use crate::analysis::slow::advice::HostFacts;
+use crate::analysis::slow::event::OperationKind;
 use crate::analysis::slow::names::Names;
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
@@ -90,9 +91,18 @@ pub(super) struct Place {
     pub log: Option<u32>,
     /// True if an array is being reshaped.
     pub reshaped: bool,
+    /// True for RAID 4/5/6, and if such an array is degraded, in this order.
+    pub parity: (bool, bool),
 }
 
 impl Place {
+    /// True if the thread of RAID 4/5/6 completes the operation's bios. The interrupt of another
+    /// IO may come between, whose member is not the cause.
+    pub fn completes_in_thread(&self, kind: OperationKind) -> bool {
+        let (parity, degraded) = self.parity;
+        parity && (kind == OperationKind::Write || degraded)
+    }
+
     /// Names the member in the longest phase of an operation that has not ended, if it waits for IO
     /// and only this member has IO in flight.
     pub fn name_member(&self, waterfall: &mut Waterfall, sys: &Sys) {
@@ -129,8 +139,12 @@ pub(super) fn places(topology: &Topology) -> BTreeMap<u32, Place> {
                 own: BTreeSet::new(),
                 log: fs.mounts.first().and_then(external_log),
                 reshaped: false,
+                parity: (false, false),
             });
             place.reshaped |= array.reshape_position.is_some();
+            if array.has_parity() {
+                place.parity = (true, place.parity.1 || array.rebuilds());
+            }
             if !is_nested(array) {
                 place.array.clone_from(&array.name);
             }
@@ -222,7 +236,14 @@ mod tests {
         let tree = Tree::new("");
         let members = BTreeSet::from([SDA, SDC]);
         let own = members.clone();
-        let place = Place { array: String::new(), own, members, log: None, reshaped: false };
+        let place = Place {
+            array: String::new(),
+            own,
+            members,
+            log: None,
+            reshaped: false,
+            parity: (false, false),
+        };
         for (function, sda, sdc, named) in [
             ("iomap_dio_rw", "0 0", "       0        3", Some(SDC)),
             ("iomap_dio_rw", "1 0", "0 3", None),

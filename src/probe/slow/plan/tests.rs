@@ -17,6 +17,7 @@ fn complete() -> SlowFacts {
     });
     SlowFacts {
         flush_seq: 2,
+        throttled: 32,
         missing: Vec::new(),
         btf: true,
         sleeping_ring: false,
