@@ -6,6 +6,7 @@
 
 mod array;
 mod blocks;
+pub mod call;
 mod cgroup;
 mod change;
 mod container;

@@ -33,6 +33,13 @@ pub fn devices_by_id(sys: &Sys) -> HashMap<u64, Dev> {
     read(sys).unwrap_or_default().into_iter().map(|line| (line.id, line.dev)).collect()
 }
 
+/// Device of the filesystem on which a task's absolute path is, in the task's mount namespace.
+/// Symbolic links are not followed.
+pub(super) fn device_of(sys: &Sys, pid: u32, path: &Path) -> Option<Dev> {
+    let mounts = parse(&table(sys.path(format!("/proc/{pid}/mountinfo"))).ok()?);
+    containing(&mounts, path).map(|line| line.dev)
+}
+
 /// Parses mountinfo. Skips invalid lines.
 fn parse(mountinfo: &[u8]) -> Vec<MountLine> {
     mountinfo.split(|b| *b == b'\n').filter_map(parse_line).collect()

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::output::{count, each, lines, word};
+use super::slow::longest_wait;
 use super::{lab, text};
 
 /// Each operation is listed in every interval in which it does not end, with its start, its phases
@@ -46,6 +47,17 @@ pub(super) fn unended_operations_are_listed(kernel: &str) {
         assert_eq!(ended.len(), if name == "aio" { 4 } else { 1 }, "{name}");
         let longest = unended.iter().map(|(_, o)| count(o, "total_us")).max();
         assert!(ended.iter().all(|(_, o)| Some(count(o, "total_us")) >= longest), "{name}");
+    }
+    for (name, comm) in [("path", "chmod"), ("fault", "xfs_io")] {
+        println!("{name}:\n{}", text(dir.join(format!("{name}.stack"))));
+        let all = intervals.iter().flat_map(|i| each(i, "unended"));
+        let waits: Vec<_> =
+            all.filter(|o| word(o, "op") == "other" && word(o, "comm") == comm).collect();
+        assert!(waits.len() >= 3, "{name}: {}", waits.len());
+        for o in waits {
+            assert_eq!(word(o, "filesystem"), "md120", "{o}");
+            assert_eq!(word(longest_wait(o), "phase"), "journal_buffer", "{o}");
+        }
     }
     let late = lines(&dir, "late");
     let late: Vec<_> = late.iter().flat_map(|i| each(i, "unended")).collect();

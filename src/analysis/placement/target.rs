@@ -260,6 +260,15 @@ fn find_device(name: &str) -> Result<Target> {
             let mut names: Vec<&str> = several.iter().map(|(_, fs)| fs.name.as_str()).collect();
             names.sort_unstable();
             names.dedup();
+            if let [only] = names[..] {
+                let arrays: Vec<&str> =
+                    several.iter().map(|(array, _)| array.name.as_str()).collect();
+                bail!(
+                    "{name}: the filesystem on {only} is on several arrays ({}), and layout answers \
+                     only for one on one array; top and record count its IO on each of them",
+                    arrays.join(", ")
+                );
+            }
             bail!("{name}: several filesystems, choose one: {}", names.join(", "));
         }
     };

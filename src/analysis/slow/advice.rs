@@ -104,10 +104,17 @@ fn one(
         Phase::LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
         Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
         Phase::OwnData => io_limit('w', part, slow, facts),
-        Phase::DirectIo | Phase::IoLimit if slow.operation.kind == OperationKind::Write => {
+        Phase::DirectIo if slow.operation.kind == OperationKind::Write => {
             io_limit('w', part, slow, facts)
         }
-        Phase::DirectIo | Phase::IoLimit | Phase::DataRead => io_limit('r', part, slow, facts),
+        Phase::DirectIo | Phase::DataRead => io_limit('r', part, slow, facts),
+        Phase::IoLimit => {
+            let of = if slow.operation.kind == OperationKind::Write { 'w' } else { 'r' };
+            let pid = slow.operation.task.pid;
+            let files =
+                || slow::cgroup_limit("io.max (cgroup v1: blkio.throttle)", "*io*_device", pid);
+            io_limit(of, part, slow, facts).or_else(|| Some(files()))
+        }
         Phase::Throttled => Some(slow::throttled(&facts.dirty)),
         Phase::IoCost => Some(slow::cgroup_limit("io.cost", "io.[cw]*", slow.operation.task.pid)),
         Phase::IoLatency => {
@@ -390,6 +397,10 @@ mod tests {
         // A limit of reads does not delay writes.
         facts.io_limits.get_mut(&pid).unwrap().limits = "rbps=300000".to_owned();
         assert!(find(&s.operations, &s.names, &facts).is_empty());
+        // cgroup v1, whose files are not read
+        let s = only(Phase::IoLimit);
+        let found = find(&s.operations, &s.names, &HostFacts::default());
+        assert!(found[0].advice.text.contains("blkio.throttle"), "{found:?}");
     }
 
     #[test]

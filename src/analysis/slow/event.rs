@@ -36,7 +36,7 @@ pub enum OperationKind {
     Create,
     /// sync_file_range(2): writes data only.
     SyncFileRange,
-    /// Another system call; only of operations that have not ended.
+    /// Another system call, or a page fault; only of operations that have not ended.
     Other,
 }
 

@@ -64,7 +64,8 @@ pub fn subject(slow: &SlowOperation, names: &Names) -> String {
         (None, 0) => " of all filesystems".to_owned(),
         (None, dev) => format!(" of {}", names.device(dev)),
     };
-    format!("{how}{}{object} by {}", op.kind.name(), task(&op.task))
+    let kind = if op.kind == OperationKind::Other { "call" } else { op.kind.name() };
+    format!("{how}{kind}{object} by {}", task(&op.task))
 }
 
 /// A phase with its cause.

@@ -1,17 +1,15 @@
-//! Tasks in a call on a file of a traced filesystem that no program traces: it began before the
-//! programs were attached, or the kernel allows no hook on it.
+//! Tasks in a call on a traced filesystem, or in a page fault, that no program traces: it began
+//! before the programs were attached, or it has no hook.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::unix::ffi::OsStringExt as _;
 use std::time::{Duration, Instant};
 
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::slow::asynchronous::Asynchronous;
 use crate::analysis::slow::event::{
-    LockWait, OffCpu, Operation, OperationFlags, OperationKind, Task,
+    LockWait, OffCpu, Operation, OperationFlags, OperationKind, StackSleeps, Task,
 };
-use crate::machine::privileges::raised;
-use crate::machine::{Dev, Sys, task};
+use crate::machine::{Sys, call, task};
 use crate::probe::slow::asleep;
 
 /// Maximum time of a look. The next one continues where it ended.
@@ -89,32 +87,34 @@ impl Earlier {
                 gone.push(pid);
                 continue;
             }
-            let Some((file, path)) = file(sys, pid).filter(|(file, _)| is_traced(file.dev)) else {
+            let sleep = asleep(sys, pid, since, now);
+            let stack = sleep.stack.iter().flat_map(|s| s.iter()).map(AsRef::as_ref);
+            let file = call::file(sys, pid);
+            let dev = file.as_ref().map(|file| file.0);
+            let Some(dev) = dev.or_else(|| call::filesystem(sys, pid, stack)) else { continue };
+            let dev = dev.kernel();
+            if !is_traced(dev) {
                 continue;
-            };
-            found.push(operation(sys, pid, file, (since, now)));
-            self.files.insert(file, FileLocation { path: Some(path), ..FileLocation::default() });
+            }
+            let file = file.map(|(_, inode, path)| {
+                let file = FileId { dev, inode, generation: 0 };
+                let location = FileLocation { path: Some(path), ..FileLocation::default() };
+                self.files.insert(file, location);
+                file
+            });
+            found.push(operation(sys, pid, (dev, file), sleep));
         }
         self.seen.retain(|pid, _| !gone.contains(pid));
         found
     }
 }
 
-/// The file of the descriptor that is the first argument of the task's system call, and its path.
-fn file(sys: &Sys, pid: u32) -> Option<(FileId, Vec<u8>)> {
-    let call = raised(|| sys.text(&format!("/proc/{pid}/syscall")))?;
-    let mut words = call.split_whitespace();
-    words.next()?.parse::<u32>().ok()?; // -1: none
-    let fd = u32::from_str_radix(words.next()?.strip_prefix("0x")?, 16).ok()?;
-    let link = sys.path(format!("/proc/{pid}/fd/{fd}"));
-    let stat = raised(|| rustix::fs::stat(&link)).ok()?;
-    let path = raised(|| std::fs::read_link(&link)).ok()?.into_os_string().into_vec();
-    let dev = Dev::from_stat(stat.st_dev).kernel();
-    Some((FileId { dev, inode: stat.st_ino, generation: 0 }, path))
-}
-
-fn operation(sys: &Sys, pid: u32, file: FileId, (from, to): (u64, u64)) -> Operation {
-    let sleep = asleep(sys, pid, from, to);
+fn operation(
+    sys: &Sys,
+    pid: u32,
+    (dev, file): (u32, Option<FileId>),
+    sleep: StackSleeps,
+) -> Operation {
     let is = |part: &str| sleep.stack.iter().flat_map(|s| s.iter()).any(|f| f.contains(part));
     let kind =
         KINDS.iter().find(|(part, _)| is(part)).map_or(OperationKind::Other, |(_, kind)| *kind);
@@ -123,10 +123,10 @@ fn operation(sys: &Sys, pid: u32, file: FileId, (from, to): (u64, u64)) -> Opera
         kind,
         task: Task { pid, comm: task::comm(sys, pid).unwrap_or_default() },
         tgid: task::process(sys, pid).unwrap_or(pid),
-        file: Some(file),
-        dev: file.dev,
-        start_ns: from,
-        end_ns: to,
+        file,
+        dev,
+        start_ns: sleep.first_ns,
+        end_ns: sleep.last_ns,
         position: 0,
         bytes: 0,
         flags: OperationFlags { direct, ..OperationFlags::default() },
