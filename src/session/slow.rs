@@ -257,7 +257,7 @@ impl SlowSampler {
                 waterfall.not_reshaped();
             }
             if let Some(place) = place.filter(|_| unended) {
-                place.name_member(&mut waterfall, session.sys());
+                place.name_member(&mut waterfall, operation.kind, session.sys());
             }
             SlowOperation { waterfall, array: place.map(|p| p.array.clone()), unended, operation }
         };

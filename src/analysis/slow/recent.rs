@@ -27,12 +27,12 @@ impl RecentOperations {
     /// Adds the longest operation of each array in an interval.
     pub fn add(&mut self, interval: &SlowSnapshot) {
         let mut seen = BTreeSet::new();
-        // Each longest first.
         for slow in interval.unended.iter().chain(&interval.operations) {
-            let Some(array) = &slow.array else { continue };
-            if !seen.insert(array) {
+            let Some(array) = slow.array.as_ref().filter(|array| seen.insert(*array)) else {
                 continue;
-            }
+            };
+            let first = interval.first(|other| other.array.as_ref() == Some(array));
+            let Some(slow) = first else { continue };
             if self.0.len() == MAX_KEPT {
                 self.0.pop_front();
             }
@@ -57,7 +57,7 @@ impl RecentOperations {
 #[cfg(test)]
 mod tests {
     use super::{MAX_KEPT, RecentOperations};
-    use crate::analysis::slow::fixture::interval;
+    use crate::analysis::slow::fixture::{self, interval};
 
     #[test]
     fn an_operation_stays_for_ten_seconds() {
@@ -89,6 +89,17 @@ mod tests {
         recent.add(&s);
         let at = s.time.as_microsecond();
         assert!(recent.longest("md127", at).unwrap().contains("mysqld"));
+        // One that is in flight is named first only if it has lasted longest, or for a second.
+        let mut open = fixture::unended();
+        open.array.clone_from(&s.operations[0].array);
+        open.operation.end_ns = 2 * 1_000_000;
+        s.unended = vec![open.clone()];
+        assert!(!s.first(|_| true).unwrap().unended);
+        open.operation.end_ns = 1_000_000_000;
+        s.operations[0].operation.end_ns = 60_000_000_000;
+        s.unended = vec![open];
+        assert!(s.first(|_| true).unwrap().unended);
+        s.unended.clear();
         s.operations = vec![short];
         (0..MAX_KEPT).for_each(|_| recent.add(&s));
         assert!(recent.longest("md127", at).unwrap().contains("short"));

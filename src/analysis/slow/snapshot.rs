@@ -88,7 +88,22 @@ pub struct SlowSnapshot {
     pub notes: Vec<String>,
 }
 
+/// Age at which an operation that has not ended comes before all others, in ns.
+const HUNG_NS: u64 = 1_000_000_000;
+
 impl SlowSnapshot {
+    /// The operation for which `is` that is named first: one that hangs, or else the longest. Under
+    /// load some are always in flight, of which less is known than of those that have ended.
+    pub fn first(&self, is: impl Fn(&SlowOperation) -> bool) -> Option<&SlowOperation> {
+        let unended = self.unended.iter().find(|slow| is(slow));
+        let ended = self.operations.iter().find(|slow| is(slow));
+        let ns = |slow: &SlowOperation| slow.operation.total_ns();
+        match (unended, ended) {
+            (Some(open), Some(longest)) if ns(open) < HUNG_NS.min(ns(longest)) => ended,
+            _ => unended.or(ended),
+        }
+    }
+
     /// At most `most` files that appear in the interval, those of the longest operations first.
     pub fn files(&self, most: usize) -> BTreeSet<FileId> {
         let own = self.unended.iter().chain(&self.operations).filter_map(|s| s.operation.file);

@@ -8,6 +8,7 @@ use crate::advice::slow::{DirtyLimits, IoLimit};
 use crate::analysis::slow::advice::HostFacts;
 use crate::analysis::slow::event::OperationKind;
 use crate::analysis::slow::names::Names;
+use crate::analysis::slow::phase::Phase;
 use crate::analysis::slow::waterfall::Waterfall;
 use crate::machine::topology::Topology;
 use crate::machine::{Array, Dev, Mount, Sys};
@@ -105,16 +106,23 @@ impl Place {
 
     /// Names the member in the longest phase of an operation that has not ended, if it waits for IO
     /// and only this member has IO in flight.
-    pub fn name_member(&self, waterfall: &mut Waterfall, sys: &Sys) {
+    pub fn name_member(&self, waterfall: &mut Waterfall, kind: OperationKind, sys: &Sys) {
         let Some((phase, _)) = waterfall.longest().first().copied() else { return };
         let Some(part) = waterfall.parts.get_mut(&phase) else { return };
         if !phase.is_io() || part.culprit.member.is_some() || part.culprit.journal.is_some() {
             return;
         }
+        // Reads, then writes. RAID 4/5/6 reads for a write.
+        let column = match (phase, kind) {
+            (Phase::DirectIo, OperationKind::Read) => Some(0),
+            (Phase::DirectIo, OperationKind::Write) if !self.parity.0 => Some(1),
+            _ => None,
+        };
         let is_busy = |dev: &&u32| {
             let inflight = format!("/sys/dev/block/{}:{}/inflight", **dev >> 20, **dev & 0xf_ffff);
             let text = sys.text(&inflight).unwrap_or_default();
-            text.split_whitespace().any(|n| n != "0")
+            let mut counts = text.split_whitespace().enumerate();
+            counts.any(|(i, n)| n != "0" && column.is_none_or(|column| column == i))
         };
         let mut busy = self.own.iter().filter(is_busy);
         if let (Some(dev), None) = (busy.next(), busy.next()) {
@@ -226,6 +234,7 @@ pub(super) fn add_journals(names: &mut Names, journals: impl Iterator<Item = u32
 #[cfg(test)]
 mod tests {
     use super::{BTreeSet, Place};
+    use crate::analysis::slow::event::{Operation, OperationKind};
     use crate::analysis::slow::fixture::{SDA, SDC, fsync, sleep};
     use crate::analysis::slow::phase::Phase;
     use crate::analysis::slow::waterfall::Waterfall;
@@ -244,17 +253,21 @@ mod tests {
             reshaped: false,
             parity: (false, false),
         };
-        for (function, sda, sdc, named) in [
-            ("iomap_dio_rw", "0 0", "       0        3", Some(SDC)),
-            ("iomap_dio_rw", "1 0", "0 3", None),
-            ("iomap_dio_rw", "0 0", "0 0", None),
-            ("rwsem_down_write_slowpath", "0 0", "0 3", None),
+        let dio = "iomap_dio_rw";
+        for (kind, function, sda, sdc, named) in [
+            (OperationKind::Write, dio, "0 0", "       0        3", Some(SDC)),
+            (OperationKind::Write, dio, "1 0", "0 3", Some(SDC)),
+            (OperationKind::Read, dio, "0 0", "0 3", None),
+            (OperationKind::Fsync, dio, "1 0", "0 3", None),
+            (OperationKind::Write, dio, "0 0", "0 0", None),
+            (OperationKind::Write, "rwsem_down_write_slowpath", "0 0", "0 3", None),
         ] {
             tree.write("sys/dev/block/8:0/inflight", sda);
             tree.write("sys/dev/block/8:32/inflight", sdc);
-            let operation = fsync(100, vec![sleep(&["schedule", function], 0, 100)]);
+            let sleeps = vec![sleep(&["schedule", function], 0, 100)];
+            let operation = Operation { kind, ..fsync(100, sleeps) };
             let mut waterfall = Waterfall::new(&operation, &[], &[]);
-            place.name_member(&mut waterfall, &tree.sys());
+            place.name_member(&mut waterfall, kind, &tree.sys());
             let part = waterfall.parts.get(&Phase::DirectIo);
             let member = part.and_then(|p| p.culprit.member);
             assert_eq!(member.map(|(dev, _)| dev), named, "{function} {sda} {sdc}");

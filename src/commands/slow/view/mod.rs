@@ -96,7 +96,7 @@ fn header(pen: &mut Pen<'_>, scene: &SlowScene<'_>) {
         };
         pen.text(&cut(&summary(s), columns), style);
     }
-    let (mark, style, text) = match s.unended.first().or(s.operations.first()) {
+    let (mark, style, text) = match s.first(|_| true) {
         Some(slow) => ("! ", palette.alarm(), sentence(slow, &s.names)),
         None => ("  ", Style::new(), format!("no operation took {} or more", threshold(s))),
     };
