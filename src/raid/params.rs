@@ -29,14 +29,15 @@ pub enum Level {
 impl Level {
     /// The name in JSON and sysfs `md/level`.
     pub const fn name(self) -> &'static str {
+        use Level::*;
         match self {
-            Self::Single => "single",
-            Self::Raid0 => "raid0",
-            Self::Raid1 => "raid1",
-            Self::Raid4 => "raid4",
-            Self::Raid5 => "raid5",
-            Self::Raid6 => "raid6",
-            Self::Raid10 => "raid10",
+            Single => "single",
+            Raid0 => "raid0",
+            Raid1 => "raid1",
+            Raid4 => "raid4",
+            Raid5 => "raid5",
+            Raid6 => "raid6",
+            Raid10 => "raid10",
         }
     }
 
@@ -49,15 +50,10 @@ impl Level {
         }
     }
 
-    const ALL: [Self; 7] = [
-        Self::Single,
-        Self::Raid0,
-        Self::Raid1,
-        Self::Raid4,
-        Self::Raid5,
-        Self::Raid6,
-        Self::Raid10,
-    ];
+    const ALL: [Self; 7] = {
+        use Level::*;
+        [Single, Raid0, Raid1, Raid4, Raid5, Raid6, Raid10]
+    };
 }
 
 impl fmt::Display for Level {

@@ -90,33 +90,36 @@ impl Type {
 
 /// Columns in the order of the file. All but the first two may be null. Columns that are summed
 /// have 64 bits, because some tools give a sum the type of its column.
-pub const COLUMNS: [(&str, Type); 25] = [
-    ("time", Type::Time),
-    ("kind", Type::Dict8),
-    ("array", Type::Dict16),
-    ("member", Type::Dict16),
-    ("slot", Type::U16),
-    ("op", Type::Dict8),
-    ("flags", Type::Dict8),
-    ("origin", Type::Dict8),
-    ("sector", Type::U64),
-    ("array_sector", Type::U64),
-    ("length", Type::U64),
-    ("bytes", Type::U64),
-    ("count", Type::U8),
-    ("queue_us", Type::U64),
-    ("device_us", Type::U64),
-    ("error", Type::Bool),
-    ("pid", Type::U32),
-    ("comm", Type::Dict32),
-    ("cgroup", Type::Dict32),
-    ("role", Type::Dict16),
-    ("inode", Type::U64),
-    ("generation", Type::U32),
-    ("filesystem", Type::Dict16),
-    ("path", Type::Dict32),
-    ("text", Type::Utf8),
-];
+pub const COLUMNS: [(&str, Type); 25] = {
+    use Type::*;
+    [
+        ("time", Time),
+        ("kind", Dict8),
+        ("array", Dict16),
+        ("member", Dict16),
+        ("slot", U16),
+        ("op", Dict8),
+        ("flags", Dict8),
+        ("origin", Dict8),
+        ("sector", U64),
+        ("array_sector", U64),
+        ("length", U64),
+        ("bytes", U64),
+        ("count", U8),
+        ("queue_us", U64),
+        ("device_us", U64),
+        ("error", Bool),
+        ("pid", U32),
+        ("comm", Dict32),
+        ("cgroup", Dict32),
+        ("role", Dict16),
+        ("inode", U64),
+        ("generation", U32),
+        ("filesystem", Dict16),
+        ("path", Dict32),
+        ("text", Utf8),
+    ]
+};
 
 /// Number of columns, from the first, that are never null.
 pub const NOT_NULL: usize = 2;

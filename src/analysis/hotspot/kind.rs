@@ -65,14 +65,15 @@ impl HotspotKind {
 
     /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
+        use HotspotKind::*;
         match self {
-            Self::Stalled => "stalled",
-            Self::Saturated => "saturated",
-            Self::Slow => "slow",
-            Self::Queued => "queued",
-            Self::Uneven => "uneven",
-            Self::Even => "even",
-            Self::Idle => "idle",
+            Stalled => "stalled",
+            Saturated => "saturated",
+            Slow => "slow",
+            Queued => "queued",
+            Uneven => "uneven",
+            Even => "even",
+            Idle => "idle",
         }
     }
 

@@ -71,14 +71,15 @@ fn one(
     names: &Names,
     facts: &HostFacts,
 ) -> Option<Advice> {
+    use Phase::*;
     let array = slow.array.as_deref()?;
     let md = facts.arrays.get(array);
     let mount = facts.mounts.get(&slow.operation.dev);
     match phase {
-        Phase::MdSuperblock => slow::md_superblock(array, md?.safe_mode_delay.as_deref()),
-        Phase::StripeCache => slow::stripe_cache(array, md?.stripe_cache_size.as_deref()),
-        Phase::ResyncBarrier => slow::resync(array, md?),
-        Phase::OrderedData | Phase::OrderedSubmit => {
+        MdSuperblock => slow::md_superblock(array, md?.safe_mode_delay.as_deref()),
+        StripeCache => slow::stripe_cache(array, md?.stripe_cache_size.as_deref()),
+        ResyncBarrier => slow::resync(array, md?),
+        OrderedData | OrderedSubmit => {
             let (mount, options) = mount?;
             let has = |option: &str| options.split(',').any(|o| o == option);
             if has("nodelalloc") {
@@ -90,7 +91,7 @@ fn one(
             let file = names.file(part.culprit.file.as_ref()?);
             Some(slow::ordered_data(&file, &facts.dirty))
         }
-        Phase::CommitFlush | Phase::OwnFlush | Phase::LogIo => {
+        CommitFlush | OwnFlush | LogIo => {
             let (dev, ns) = part.culprit.member?;
             let several = names.members.get(array).is_some_and(|n| *n > 1);
             let others = part.culprit.other_members_ns.max(1_000_000);
@@ -98,29 +99,25 @@ fn one(
             let disk = quote(device_path(&name));
             (several && ns > MIN_SLOWER_RATIO * others).then(|| slow::slow_member(&disk, &name))
         }
-        Phase::TransactionLocked if part.culprit.what.as_deref() == Some("truncate handle") => {
+        TransactionLocked if part.culprit.what.as_deref() == Some("truncate handle") => {
             Some(slow::long_truncation())
         }
-        Phase::LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
-        Phase::LogSpace => Some(slow::log_space(&quote(&mount?.0))),
-        Phase::OwnData => io_limit('w', part, slow, facts),
-        Phase::DirectIo if slow.operation.kind == OperationKind::Write => {
-            io_limit('w', part, slow, facts)
-        }
-        Phase::DirectIo | Phase::DataRead => io_limit('r', part, slow, facts),
-        Phase::IoLimit => {
+        LogSpace if slow.operation.flags.xfs => Some(slow::xfs_log_space(&quote(&mount?.0))),
+        LogSpace => Some(slow::log_space(&quote(&mount?.0))),
+        OwnData => io_limit('w', part, slow, facts),
+        DirectIo if slow.operation.kind == OperationKind::Write => io_limit('w', part, slow, facts),
+        DirectIo | DataRead => io_limit('r', part, slow, facts),
+        IoLimit => {
             let of = if slow.operation.kind == OperationKind::Write { 'w' } else { 'r' };
             let pid = slow.operation.task.pid;
             let files =
                 || slow::cgroup_limit("io.max (cgroup v1: blkio.throttle)", "*io*_device", pid);
             io_limit(of, part, slow, facts).or_else(|| Some(files()))
         }
-        Phase::Throttled => Some(slow::throttled(&facts.dirty)),
-        Phase::IoCost => Some(slow::cgroup_limit("io.cost", "io.[cw]*", slow.operation.task.pid)),
-        Phase::IoLatency => {
-            Some(slow::cgroup_limit("io.latency", "io.latency", slow.operation.task.pid))
-        }
-        Phase::InodeLock => lock(&slow.operation.lock, facts),
+        Throttled => Some(slow::throttled(&facts.dirty)),
+        IoCost => Some(slow::cgroup_limit("io.cost", "io.[cw]*", slow.operation.task.pid)),
+        IoLatency => Some(slow::cgroup_limit("io.latency", "io.latency", slow.operation.task.pid)),
+        InodeLock => lock(&slow.operation.lock, facts),
         _ => None,
     }
 }

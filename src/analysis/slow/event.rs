@@ -216,35 +216,41 @@ pub enum Purpose {
 
 /// Functions and the purpose of a request with one of them in its stack. An earlier row wins: waits
 /// for room in the journal begin in start_this_handle() too (fs/jbd2/transaction.c).
-const PURPOSES: [(&str, Purpose); 16] = [
-    ("__jbd2_log_wait_for_space", Purpose::LogSpace),
-    ("jbd2_log_do_checkpoint", Purpose::LogSpace),
-    ("ext4_should_retry_alloc", Purpose::FreeBlocks),
-    ("jbd2_journal_force_commit_nested", Purpose::FreeBlocks),
-    ("add_transaction_credits", Purpose::Credits),
-    ("start_this_handle", Purpose::Credits),
-    ("jbd2__journal_restart", Purpose::Credits),
-    ("ext4_sync_fs", Purpose::Sync),
-    ("ext4_freeze", Purpose::Sync),
-    ("ext4_sync_file", Purpose::Fsync),
-    ("ext4_fsync_journal", Purpose::Fsync),
-    ("ext4_fc_commit", Purpose::Fsync),
-    ("jbd2_journal_stop", Purpose::SyncHandle),
-    ("jbd2_journal_flush", Purpose::Force),
-    ("jbd2_journal_force_commit", Purpose::Force),
-    ("ext4_force_commit", Purpose::Force),
-];
+const PURPOSES: [(&str, Purpose); 16] = {
+    use Purpose::*;
+    [
+        ("__jbd2_log_wait_for_space", LogSpace),
+        ("jbd2_log_do_checkpoint", LogSpace),
+        ("ext4_should_retry_alloc", FreeBlocks),
+        ("jbd2_journal_force_commit_nested", FreeBlocks),
+        ("add_transaction_credits", Credits),
+        ("start_this_handle", Credits),
+        ("jbd2__journal_restart", Credits),
+        ("ext4_sync_fs", Sync),
+        ("ext4_freeze", Sync),
+        ("ext4_sync_file", Fsync),
+        ("ext4_fsync_journal", Fsync),
+        ("ext4_fc_commit", Fsync),
+        ("jbd2_journal_stop", SyncHandle),
+        ("jbd2_journal_flush", Force),
+        ("jbd2_journal_force_commit", Force),
+        ("ext4_force_commit", Force),
+    ]
+};
 
 /// Names in JSON.
-const NAMES: [(Purpose, &str); 7] = [
-    (Purpose::LogSpace, "log_space"),
-    (Purpose::FreeBlocks, "free_blocks"),
-    (Purpose::Credits, "credits"),
-    (Purpose::Sync, "sync"),
-    (Purpose::Fsync, "fsync"),
-    (Purpose::SyncHandle, "sync_handle"),
-    (Purpose::Force, "force"),
-];
+const NAMES: [(Purpose, &str); 7] = {
+    use Purpose::*;
+    [
+        (LogSpace, "log_space"),
+        (FreeBlocks, "free_blocks"),
+        (Credits, "credits"),
+        (Sync, "sync"),
+        (Fsync, "fsync"),
+        (SyncHandle, "sync_handle"),
+        (Force, "force"),
+    ]
+};
 
 impl Purpose {
     /// Purpose of a request with this stack; `None` if no function in the stack identifies the

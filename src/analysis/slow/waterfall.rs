@@ -200,16 +200,17 @@ impl Waterfall {
 
     /// Finds the cause of a phase of a commit.
     fn blame_commit(&mut self, phase: Phase, commit: &Commit, ios: &[MemberIo]) {
+        use Phase::*;
         let culprit = &mut self.parts.entry(phase).or_default().culprit;
         let is_data = |b: &MemberIo| b.write && !b.flush;
         match phase {
-            Phase::TransactionLocked => {
+            TransactionLocked => {
                 if let Some(Holder { task, handle, .. }) = commit.holders.last() {
                     culprit.task = Some(task.clone());
                     culprit.what = Some(format!("{handle} handle"));
                 }
             }
-            Phase::OrderedData | Phase::OrderedSubmit => {
+            OrderedData | OrderedSubmit => {
                 let longest = commit.ordered.iter().max_by_key(|o| o.ns);
                 culprit.file = longest.map(|o| o.file);
                 culprit.task = longest.and_then(|o| o.writer.clone());
@@ -219,32 +220,30 @@ impl Waterfall {
                     culprit.forget_unless_busy(span, ios, is_data);
                 }
             }
-            Phase::JournalBlocks | Phase::CommitFlush | Phase::CommitRecord
-                if commit.journal.is_some() =>
-            {
+            JournalBlocks | CommitFlush | CommitRecord if commit.journal.is_some() => {
                 culprit.journal = commit.journal;
             }
-            Phase::DataFlush => {
+            DataFlush => {
                 let (from, to) =
                     (commit.reached(CommitState::Logging), commit.reached(CommitState::Tail));
                 if let Some(span) = from.zip(to) {
                     culprit.flushed(span, ios, |b| b.flush);
                 }
             }
-            Phase::JournalBlocks => {
+            JournalBlocks => {
                 if let Some(until) =
                     commit.record_ns.or_else(|| commit.reached(CommitState::Record))
                 {
                     culprit.waited((0, until), ios, is_data);
                 }
             }
-            Phase::PreviousCommit | Phase::CommitStart | Phase::JournalBuffer => {
+            PreviousCommit | CommitStart | JournalBuffer => {
                 if let CommitReason::By(task, _) = &commit.request {
                     culprit.task = Some(task.clone());
                 }
             }
-            Phase::CommitFlush | Phase::CommitRecord => {
-                let flush = phase == Phase::CommitFlush;
+            CommitFlush | CommitRecord => {
+                let flush = phase == CommitFlush;
                 let from = commit.record_ns.or_else(|| commit.start_ns());
                 let to = commit.reached(CommitState::Tail);
                 if let (Some(from), Some(to)) = (from, to) {
@@ -266,11 +265,12 @@ impl Waterfall {
         commits: &[&Commit],
         ios: &[MemberIo],
     ) {
+        use Phase::*;
         // A handle cannot start until the locked transaction has no more handles, and cannot change
         // a block until the block's commit is done.
         let until = match phase {
-            Phase::TransactionLocked => Some(CommitState::Flushing),
-            Phase::JournalBuffer => Some(CommitState::Ended),
+            TransactionLocked => Some(CommitState::Flushing),
+            JournalBuffer => Some(CommitState::Ended),
             _ => None,
         };
         if let Some(until) = until {
@@ -287,51 +287,51 @@ impl Waterfall {
         let part = self.parts.entry(phase).or_default();
         let culprit = &mut part.culprit;
         match phase {
-            Phase::MdSuperblock | Phase::OwnFlush | Phase::DataFlush => {
+            MdSuperblock | OwnFlush | DataFlush => {
                 // md or the task submitted the flush before the task slept.
                 let span = (op.start_ns, sleep.last_ns);
                 culprit.flushed(span, ios, |b| b.flush && b.end_ns > sleep.first_ns);
             }
-            Phase::OwnData | Phase::DirectIo | Phase::DataRead | Phase::MetadataRead => {
+            OwnData | DirectIo | DataRead | MetadataRead => {
                 let write = match phase {
-                    Phase::OwnData => true,
-                    Phase::DirectIo => op.kind == OperationKind::Write,
+                    OwnData => true,
+                    DirectIo => op.kind == OperationKind::Write,
                     _ => false,
                 };
                 // The operation's own IO began after it. With many in flight, that of others ends
                 // all the time.
-                let from = if phase == Phase::DirectIo { op.start_ns } else { 0 };
-                let own = |io: &OwnIo| phase == Phase::DirectIo && io.end_ns > sleep.first_ns;
+                let from = if phase == DirectIo { op.start_ns } else { 0 };
+                let own = |io: &OwnIo| phase == DirectIo && io.end_ns > sleep.first_ns;
                 match op.asynchronous.io.filter(own) {
                     Some(io) => culprit.of_own(&io, ios, write),
                     None => culprit.waited((from, sleep.last_ns), ios, |b| b.write == write),
                 }
-                if phase == Phase::OwnData {
+                if phase == OwnData {
                     culprit.forget_unless_busy((sleep.first_ns, sleep.last_ns), ios, |b| b.write);
                 }
             }
-            Phase::MdBitmap | Phase::WriteBehind | Phase::Overlap | Phase::Reshape => {
+            MdBitmap | WriteBehind | Overlap | Reshape => {
                 let is = |b: &MemberIo| b.write || b.flush;
                 culprit.waited((0, sleep.last_ns), ios, is);
                 culprit.forget_unless_busy((sleep.first_ns, sleep.last_ns), ios, is);
             }
-            Phase::DeviceQueue | Phase::Device => {
+            DeviceQueue | Device => {
                 if let Some(io) = op.asynchronous.io {
                     culprit.of_own(&io, ios, op.kind == OperationKind::Write);
                 }
             }
-            Phase::InodeLock => {
+            InodeLock => {
                 culprit.task.clone_from(&op.lock.holder);
                 culprit.what = reason(op);
             }
-            Phase::LogSpace => {
+            LogSpace => {
                 culprit.task.clone_from(&op.pusher);
                 if op.flags.xfs {
                     let span = (sleep.first_ns, sleep.last_ns);
                     culprit.longest(span, ios, |b| b.write);
                 }
             }
-            Phase::CilPush | Phase::LogIo => {
+            CilPush | LogIo => {
                 let span = (sleep.first_ns, sleep.last_ns);
                 culprit.longest(span, ios, |b| b.flush || b.fua);
                 if culprit.member.is_none() {

@@ -91,29 +91,29 @@ impl VerdictCondition {
 impl DumpRule {
     /// Name of the rule, for file names.
     pub fn name(self) -> &'static str {
+        use DumpRule::*;
         match self {
-            Self::P99(_) => "p99",
-            Self::Skew(_) => "skew",
-            Self::Busy(_) => "busy",
-            Self::Slow(_) => "slow",
-            Self::Lost => "lost",
-            Self::Degraded => "degraded",
-            Self::FailSlow => "fail-slow",
-            Self::Verdict(judged) => judged.name(),
+            P99(_) => "p99",
+            Skew(_) => "skew",
+            Busy(_) => "busy",
+            Slow(_) => "slow",
+            Lost => "lost",
+            Degraded => "degraded",
+            FailSlow => "fail-slow",
+            Verdict(judged) => judged.name(),
         }
     }
 }
 
 impl fmt::Display for DumpRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use DumpRule::*;
         match self {
-            Self::P99(time) => write!(f, "p99={}", ShortTime(*time)),
-            Self::Skew(skew) => write!(f, "skew={skew}"),
-            Self::Busy(share) => write!(f, "busy={}%", share * 100.0),
-            Self::Slow(time) => write!(f, "slow={}", ShortTime(*time)),
-            Self::Lost | Self::Degraded | Self::FailSlow | Self::Verdict(_) => {
-                f.write_str(self.name())
-            }
+            P99(time) => write!(f, "p99={}", ShortTime(*time)),
+            Skew(skew) => write!(f, "skew={skew}"),
+            Busy(share) => write!(f, "busy={}%", share * 100.0),
+            Slow(time) => write!(f, "slow={}", ShortTime(*time)),
+            Lost | Degraded | FailSlow | Verdict(_) => f.write_str(self.name()),
         }
     }
 }

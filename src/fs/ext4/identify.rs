@@ -42,24 +42,25 @@ pub enum FsKind {
 
 impl fmt::Display for FsKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use FsKind::*;
         f.pad(match self {
-            Self::Ext2 => "ext2",
-            Self::Ext3 => "ext3",
-            Self::Ext4 => "ext4",
-            Self::JournalDevice => "an external ext4 journal",
-            Self::Xfs => "XFS",
-            Self::Btrfs => "btrfs",
-            Self::Swap => "swap space",
-            Self::Lvm2 => "an LVM2 physical volume",
-            Self::Luks => "a LUKS container",
-            Self::MdMember => "a member of an md array",
-            Self::ContainerMember => "a member of a DDF or IMSM container",
-            Self::Bcache => "a bcache device",
-            Self::Bcachefs => "bcachefs",
-            Self::Jfs => "JFS",
-            Self::Gfs2 => "GFS2",
-            Self::Zfs => "a member of a ZFS pool",
-            Self::Partitioned => "a whole disk with a partition table",
+            Ext2 => "ext2",
+            Ext3 => "ext3",
+            Ext4 => "ext4",
+            JournalDevice => "an external ext4 journal",
+            Xfs => "XFS",
+            Btrfs => "btrfs",
+            Swap => "swap space",
+            Lvm2 => "an LVM2 physical volume",
+            Luks => "a LUKS container",
+            MdMember => "a member of an md array",
+            ContainerMember => "a member of a DDF or IMSM container",
+            Bcache => "a bcache device",
+            Bcachefs => "bcachefs",
+            Jfs => "JFS",
+            Gfs2 => "GFS2",
+            Zfs => "a member of a ZFS pool",
+            Partitioned => "a whole disk with a partition table",
         })
     }
 }

@@ -12,15 +12,18 @@ use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::recording::limits::at_most;
 
 /// Names of the times between consecutive states.
-const LENGTHS: [(&str, CommitState, CommitState); STATES - 1] = [
-    ("start", CommitState::Started, CommitState::Locked),
-    ("locked", CommitState::Locked, CommitState::Flushing),
-    ("ordered_submit", CommitState::Flushing, CommitState::Logging),
-    ("logging", CommitState::Logging, CommitState::Blocks),
-    ("journal_blocks", CommitState::Blocks, CommitState::Record),
-    ("commit_record", CommitState::Record, CommitState::Tail),
-    ("tail", CommitState::Tail, CommitState::Ended),
-];
+const LENGTHS: [(&str, CommitState, CommitState); STATES - 1] = {
+    use CommitState::*;
+    [
+        ("start", Started, Locked),
+        ("locked", Locked, Flushing),
+        ("ordered_submit", Flushing, Logging),
+        ("logging", Logging, Blocks),
+        ("journal_blocks", Blocks, Record),
+        ("commit_record", Record, Tail),
+        ("tail", Tail, Ended),
+    ]
+};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CommitLine {
