@@ -30,7 +30,7 @@ mod period;
 mod tests;
 mod words;
 
-pub use held::WAITS_IN;
+pub use held::{ALLOCATOR, WAITS_IN};
 pub use kind::{AccountPart, Action, Cause, CauseKind, Severity, Verdict, Waiting};
 use moment::{Moment, MomentSum, Waits};
 pub use period::Worst;

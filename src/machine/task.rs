@@ -47,12 +47,14 @@ pub fn process(sys: &Sys, pid: u32) -> Option<u32> {
     status.lines().find_map(|l| l.strip_prefix("Tgid:"))?.trim().parse().ok()
 }
 
-/// Whether a task sleeps. Two equal values in uninterruptible sleep mean that the task has not run
-/// in between.
+/// Whether a task sleeps or runs. Two equal values in uninterruptible sleep mean that the task has
+/// not run in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskSleep {
     /// State D: it waits for a disk or a lock in the kernel.
     pub is_uninterruptible: bool,
+    /// State R: it runs, or waits for a CPU.
+    pub is_running: bool,
     /// Number of voluntary context switches.
     pub switches: u64,
 }
@@ -61,8 +63,10 @@ pub struct TaskSleep {
 pub fn sleep(sys: &Sys, pid: u32) -> Option<TaskSleep> {
     let status = sys.text(&format!("/proc/{pid}/status")).filter(|_| sys.has_host_pids())?;
     let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+    let state = field("State:")?;
     Some(TaskSleep {
-        is_uninterruptible: field("State:")?.starts_with('D'),
+        is_uninterruptible: state.starts_with('D'),
+        is_running: state.starts_with('R'),
         switches: field("voluntary_ctxt_switches:")?.parse().ok()?,
     })
 }

@@ -1,17 +1,22 @@
 //! Samples tasks that use the arrays five times a second: their state and, in uninterruptible
-//! sleep, their kernel stack. No program is attached for this.
+//! sleep, their kernel stack. A running task has no stack in /proc, so CPUs are sampled while one
+//! runs in several looks: it may be in the allocator.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound::{Excluded, Unbounded};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::analysis::alloc::Cpu;
 use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::counters::{THROTTLED, TaskId};
-use crate::analysis::verdict::WAITS_IN;
+use crate::analysis::profile::Profile;
+use crate::analysis::verdict::{ALLOCATOR, WAITS_IN};
 use crate::machine::Sys;
 use crate::machine::privileges::raised;
 use crate::machine::task::{self, TaskSleep};
 use crate::printable::sanitize;
+use crate::session::cpus::CpuSampler;
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -21,6 +26,8 @@ const MAX_AT_A_LOOK: usize = 16;
 const MAX_SAMPLE: Duration = Duration::from_secs(1);
 /// Time for which a task that has submitted or dirtied something is looked at.
 const RETENTION: Duration = Duration::from_secs(10);
+/// Samples of each CPU in a second.
+const HERTZ: u32 = 49;
 /// Maximum number of these tasks.
 const MAX_TASKS: usize = 256;
 /// Maximum number of hung tasks, and of names of waiting tasks, of an array in the facts.
@@ -33,6 +40,12 @@ pub struct Sleepers {
     /// The task that was looked at last.
     last: Option<TaskId>,
     due: Option<Instant>,
+    /// Time of the last look at a task that ran in the look before, too.
+    busy: Option<Instant>,
+    /// Reads the kernel's symbols, and starts to sample the CPUs; `Some(None)` if it has ended.
+    starting: Option<Option<JoinHandle<Result<CpuSampler, String>>>>,
+    /// `None` if the CPUs are not sampled, or cannot be.
+    cpus: Option<CpuSampler>,
     /// By array and name.
     sums: BTreeMap<(u32, String), Asleep>,
 }
@@ -91,6 +104,42 @@ impl Sleepers {
                 self.tasks.remove(&id);
             }
         }
+        self.sample_cpus(now);
+    }
+
+    /// Adds the time of tasks on a CPU in ext4's allocator.
+    fn sample_cpus(&mut self, now: Instant) {
+        if self.busy.is_none_or(|busy| now - busy >= RETENTION) {
+            if self.cpus.take().is_some() {
+                self.starting = None;
+            }
+            return;
+        }
+        let start = || raised(|| CpuSampler::start(HERTZ, false));
+        let starting = self.starting.get_or_insert_with(|| Some(thread::spawn(start)));
+        if let Some(started) = starting.take_if(|starting| starting.is_finished()) {
+            self.cpus = started.join().ok().and_then(Result::ok);
+        }
+        let Some(cpus) = &mut self.cpus else { return };
+        let mut profile = Profile::default();
+        if cpus.drain(&mut profile).is_err() {
+            self.cpus = None;
+        }
+        let one = |(pid, _, cpu): (u32, Vec<u8>, Cpu)| {
+            (cpu.allocator > 0).then_some((pid, cpu.allocator))
+        };
+        self.add_samples(&profile.on_cpu().into_iter().filter_map(one).collect());
+    }
+
+    /// `samples`: those in the allocator, by thread id.
+    fn add_samples(&mut self, samples: &HashMap<u32, u64>) {
+        for (id, seen) in &self.tasks {
+            let sum = self.sums.get_mut(&(id.array, seen.comm.clone()));
+            if let Some((sum, samples)) = sum.zip(samples.get(&id.pid)) {
+                *sum.ms.entry(ALLOCATOR.to_owned()).or_default() +=
+                    samples * 1000 / u64::from(HERTZ);
+            }
+        }
     }
 
     /// False if the task is to be forgotten.
@@ -101,6 +150,9 @@ impl Sleepers {
         if before.is_none() {
             seen.is_kernel = task::is_kernel_thread(sys, id.pid) == Some(true);
             seen.comm = sanitize(&task::comm(sys, id.pid).unwrap_or_default());
+        }
+        if state.is_running && before.as_ref().is_some_and(|b| b.state.is_running) {
+            self.busy = Some(now);
         }
         let same = before.as_ref().filter(|b| b.state == state && state.is_uninterruptible);
         let since = same.map_or(now, |b| b.since);
@@ -169,7 +221,7 @@ fn function(sys: &Sys, pid: u32) -> String {
 mod tests {
     use std::time::{Duration, Instant};
 
-    use super::{PERIOD, Sleepers};
+    use super::{ALLOCATOR, PERIOD, Sleepers};
     use crate::analysis::counters::{THROTTLED, TaskId};
     use crate::machine::tests::tree::Tree;
 
@@ -207,11 +259,14 @@ mod tests {
         status(&tree, "R (running)", 16);
         now += PERIOD;
         sleepers.look(&sys, now);
+        assert_eq!(sleepers.busy, None);
+        sleepers.add_samples(&[(7, 49), (8, 1)].into());
         assert!(sleepers.take(0).is_empty());
         let taken = sleepers.take(1);
         let [asleep] = &taken[..] else { panic!("{taken:?}") };
         assert_eq!((&asleep.comm[..], asleep.is_kernel, asleep.sleeps), ("postgres", false, 6));
         assert_eq!(asleep.ms["add_transaction_credits"], 800);
+        assert_eq!(asleep.ms[ALLOCATOR], 1000);
         assert!(sleepers.take(1).is_empty());
         // A task that does nothing more is forgotten.
         now += super::RETENTION;

@@ -106,6 +106,10 @@ pub fn held(kind: CauseKind, by: &str, grown: Option<&str>) -> Vec<Action> {
         (CauseKind::Filesystem, _) => vec![look(
             "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup",
         )],
+        (CauseKind::Allocator, _) => vec![look(
+            "raidtrace alloc shows the searches and their reason (mb_optimize_scan, stripe, free \
+             space in small pieces)",
+        )],
         (CauseKind::Lock, _) => show("the lock's file, who holds it and for how long"),
         _ => show("what the tasks wait for"),
     };

@@ -139,11 +139,10 @@ impl Evidence<'_> {
                 CauseKind::CgroupLimit
                 | CauseKind::Filesystem
                 | CauseKind::Journal
+                | CauseKind::Allocator
                 | CauseKind::Lock,
                 _,
-            ) => {
-                vec![("held", 1.0)]
-            }
+            ) => vec![("held", 1.0)],
             _ => vec![("unexplained", 1.0 - device), ("device", device)],
         };
         let parts = shares.into_iter().filter(|s| s.1 > 0.0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::CauseKind::{self, CgroupLimit, Filesystem, Journal, Md};
+use super::CauseKind::{self, Allocator, CgroupLimit, Filesystem, Journal, Md};
 use super::moment::MomentSum;
 use crate::analysis::around::Asleep;
 
@@ -36,6 +36,11 @@ pub const INODE: &str = "inode";
 /// Name of the wait of a commit for the data of files (data=ordered).
 const ORDERED: &str = "ordered_data";
 
+/// Function of ext4's search for free blocks, where a task may be on a CPU, too.
+pub const ALLOCATOR: &str = "ext4_mb_regular_allocator";
+/// Name of the reads of block bitmaps by that search.
+pub const BITMAP_READS: &str = "bitmap_reads";
+
 /// Functions that a stack is searched for, the most telling first.
 pub const WAITS_IN: &[WaitsIn] = &[
     // fs/super.c: sb_start_write() sleeps in percpu_rwsem_wait() while the filesystem is frozen.
@@ -68,6 +73,9 @@ pub const WAITS_IN: &[WaitsIn] = &[
     WaitsIn("__jbd2_log_wait_for_space", Journal, "full"),
     // fs/ext4: only an allocation that finds no free block requests a commit by this function.
     WaitsIn("jbd2_journal_force_commit_nested", Filesystem, NO_SPACE),
+    // fs/ext4/balloc.c: the search reads the bitmap of a group, or waits for a read ahead of it.
+    WaitsIn("ext4_wait_block_bitmap", Allocator, BITMAP_READS),
+    WaitsIn(ALLOCATOR, Allocator, "search"),
     WaitsIn("jbd2_log_wait_commit", Journal, COMMIT),
     WaitsIn("wait_transaction_locked", Journal, "locked"),
     WaitsIn("add_transaction_credits", Journal, "full"),
@@ -107,6 +115,9 @@ pub fn known(function: &str) -> Option<&'static WaitsIn> {
 /// Least share of the time asleep of tasks, or of a commit, of a wait that is the cause.
 pub const MIN_HELD_SHARE: f64 = 0.5;
 
+/// Least share of the time in searches for free blocks for which a commit waits.
+const SEARCHED: f64 = 0.1;
+
 /// The wait in which tasks spend most of their time asleep.
 #[derive(Clone, Copy, Debug)]
 pub struct Held {
@@ -143,6 +154,11 @@ pub fn held(now: &MomentSum, who: impl Fn(&str) -> bool) -> Option<Held> {
         {
             by = behind;
             share *= part(ms);
+        }
+        // Or it waits for the handle of a task that searches for free blocks.
+        let searched = now.asleep.values().filter_map(|a| a.ms.get(ALLOCATOR)).sum::<u64>();
+        if searched as f64 >= SEARCHED * now.waits.seconds * 1000.0 {
+            by = known(ALLOCATOR)?;
         }
     }
     Some(Held { by, share })

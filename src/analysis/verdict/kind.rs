@@ -31,6 +31,8 @@ pub enum CauseKind {
     CgroupLimit,
     Md,
     Journal,
+    /// ext4's search for free blocks.
+    Allocator,
     /// A lock of a file or directory.
     Lock,
     Filesystem,
@@ -53,19 +55,21 @@ impl Severity {
 impl CauseKind {
     /// Name in JSON and metrics.
     pub fn name(self) -> &'static str {
+        use CauseKind::*;
         match self {
-            Self::None => "none",
-            Self::Load => "load",
-            Self::Member => "member",
-            Self::Neighbour => "neighbour",
-            Self::Resync => "resync",
-            Self::CgroupLimit => "cgroup_limit",
-            Self::Md => "md",
-            Self::Journal => "journal",
-            Self::Lock => "lock",
-            Self::Filesystem => "filesystem",
-            Self::Path => "path",
-            Self::Unexplained => "unexplained",
+            None => "none",
+            Load => "load",
+            Member => "member",
+            Neighbour => "neighbour",
+            Resync => "resync",
+            CgroupLimit => "cgroup_limit",
+            Md => "md",
+            Journal => "journal",
+            Allocator => "allocator",
+            Lock => "lock",
+            Filesystem => "filesystem",
+            Path => "path",
+            Unexplained => "unexplained",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::actions;
 use super::evidence::{Evidence, Explanation};
-use super::held::{Held, NO_SPACE};
+use super::held::{BITMAP_READS, Held, NO_SPACE};
 use super::moment::Load;
 use super::{Action, Cause, CauseKind, Severity, Waiting};
 use crate::analysis::hotspot::skews;
@@ -103,6 +103,10 @@ pub fn held(
         (CauseKind::Journal, _) => {
             "the commit of the journal waits for data of files, as data=ordered writes them first"
         }
+        (CauseKind::Allocator, BITMAP_READS) => {
+            "ext4's allocator reads block bitmaps in its search for free blocks"
+        }
+        (CauseKind::Allocator, _) => "ext4's allocator searches groups for free blocks on a CPU",
         (CauseKind::Lock, _) => "it waits for the lock of a file or directory that others hold",
         (CauseKind::Md, "stripe_cache") => "no stripe of md's stripe cache is free",
         (CauseKind::Md, "barrier") => "md's barrier holds it",
@@ -120,7 +124,8 @@ pub fn held(
         let who = if e.names { name } else { "one task" };
         format!("; {who} does {} of {array}'s work, more than before", units::percent(part))
     });
-    let clause = format!("{what} ({share} of the time asleep){more}");
+    let when = if cause.kind == CauseKind::Allocator { "there or asleep" } else { "asleep" };
+    let clause = format!("{what} ({share} of the time {when}){more}");
     let task = grown.filter(|_| e.names).map(|(name, _)| name);
     found(cause, clause, actions::held(held.by.1, held.by.2, task))
 }

@@ -38,6 +38,48 @@ fn what_holds_tasks_before_their_io_is_the_cause() {
     is(&verdict, Severity::Slow, CauseKind::Filesystem, &[], &["postgres waits", "dirty pages"]);
 }
 
+/// While a task searches for free blocks, on a CPU or in reads of bitmaps, the members idle.
+#[test]
+fn searches_for_free_blocks_are_the_cause() {
+    let mut calm = second(4, 60, 3, 3);
+    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 400)], 60)];
+    for (function, words) in [
+        ("ext4_mb_regular_allocator", "searches groups for free blocks on a CPU (90 % of the time"),
+        ("ext4_wait_block_bitmap", "reads block bitmaps"),
+    ] {
+        let mut array = second(4, 10, 3, 3);
+        let sleeps = [(function, 900), ("io_schedule", 100)];
+        around(&mut array).asleep = vec![asleep("postgres", &sleeps, 10)];
+        let mut play = Play::new();
+        play.for_seconds(20, &calm);
+        let verdict = play.for_seconds(4, &array);
+        let who = "postgres waits 100ms for each write to md0 (6.7ms before";
+        is(&verdict, Severity::Slow, CauseKind::Allocator, &[], &[who, words]);
+        assert!(verdict.actions[0].text.contains("raidtrace alloc"), "{verdict:?}");
+    }
+}
+
+/// The commit waits for the handle of the search.
+#[test]
+fn a_commit_waits_for_the_search_of_another_task() {
+    let mut calm = second(4, 60, 3, 3);
+    around(&mut calm).asleep = vec![asleep("postgres", &[("io_schedule", 300)], 60)];
+    let mut array = second(4, 4, 3, 3);
+    around(&mut array).asleep = vec![
+        asleep("postgres", &[("jbd2_log_wait_commit", 700)], 4),
+        asleep("jbd2/md0-8", &[("jbd2_journal_wait_updates", 600)], 4),
+        asleep("archiver", &[("ext4_mb_regular_allocator", 500)], 3),
+    ];
+    let mut play = Play::new();
+    play.for_seconds(20, &calm);
+    let verdict = play.for_seconds(4, &array);
+    let words = ["postgres waits 175ms for each write", "searches groups for free blocks on a CPU"];
+    is(&verdict, Severity::Slow, CauseKind::Allocator, &[], &words);
+    // Without the search.
+    around(&mut array).asleep.pop();
+    assert_ne!(play.for_seconds(4, &array).cause.kind, CauseKind::Allocator);
+}
+
 /// An fsync is several writes, most of them to fast members.
 #[test]
 fn long_sleeps_are_slow_although_the_mean_write_is_not() {
