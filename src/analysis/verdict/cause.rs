@@ -427,7 +427,7 @@ impl Evidence<'_> {
             self.grew(&m.name, MIN_GROWTH, Load::total)
                 || bytes(&self.recent, &m.name) >= 2.0 * MIN_GROWTH * before
         });
-        if all_slower && !more {
+        if all_slower && !more && worst >= MIN_EXPLAINED_SHARE * self.wait_us {
             return words::path(self, of(CauseKind::Path, array, device));
         }
         if let Some(held) = held_by.filter(|_| self.asleep.is_some()) {
