@@ -3,9 +3,14 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io;
 use std::os::unix::ffi::OsStringExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use super::privileges::raised;
 use super::sys::{Sys, table};
@@ -13,6 +18,8 @@ use super::{Dev, mounts};
 
 /// Maximum length of a path in bytes (PATH_MAX).
 const PATH_MAX: usize = 4096;
+/// Longest wait for a process's memory.
+const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Parts of functions that have been called for a path, if the first arguments are no descriptor.
 const OF_FILESYSTEM: [&str; 7] = ["path", "filename", "lookup", "vfs_", "ext4_", "jbd2_", "xfs_"];
 
@@ -40,7 +47,8 @@ pub fn filesystem<'a>(
         if !writes && !has("filemap_fault") {
             return None;
         }
-        let maps = raised(|| table(sys.path(format!("/proc/{pid}/maps")))).ok()?;
+        let maps = sys.path(format!("/proc/{pid}/maps"));
+        let maps = in_time(move || raised(|| table(maps)))?.ok()?;
         return mapped(&String::from_utf8_lossy(&maps), writes);
     };
     if !stack.any(|function| OF_FILESYSTEM.iter().any(|part| function.contains(part))) {
@@ -68,12 +76,37 @@ fn arguments(sys: &Sys, pid: u32) -> Option<[u64; 2]> {
 
 /// The path at an address of the task's memory.
 fn string(sys: &Sys, pid: u32, address: u64) -> Option<PathBuf> {
-    let mut bytes = vec![0; PATH_MAX];
     let memory = sys.path(format!("/proc/{pid}/mem"));
-    let length = raised(|| std::fs::File::open(memory)?.read_at(&mut bytes, address)).ok()?;
-    let end = bytes[..length].iter().position(|b| *b == 0).filter(|end| *end > 0)?;
+    let mut bytes = in_time(move || -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; PATH_MAX];
+        let length = raised(|| std::fs::File::open(memory)?.read_at(&mut bytes, address))?;
+        bytes.truncate(length);
+        Ok(bytes)
+    })?
+    .ok()?;
+    let end = bytes.iter().position(|b| *b == 0).filter(|end| *end > 0)?;
     bytes.truncate(end);
     Some(OsString::from_vec(bytes).into())
+}
+
+/// Runs `read` in a thread, and gives up after a while: /proc/PID/maps and mem wait for the
+/// process's `mmap_lock`, for which a thread that hangs may be the reason. There is one such thread
+/// at a time; while one waits, nothing is read.
+fn in_time<T: Send + 'static>(read: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+    static WAITS: AtomicBool = AtomicBool::new(false);
+    if WAITS.swap(true, Ordering::Relaxed) {
+        return None;
+    }
+    let (send, receive) = mpsc::sync_channel(1);
+    let reader = thread::Builder::new().spawn(move || {
+        let value = read();
+        WAITS.store(false, Ordering::Relaxed);
+        let _ = send.send(value);
+    });
+    if reader.is_err() {
+        WAITS.store(false, Ordering::Relaxed);
+    }
+    receive.recv_timeout(MAX_WAIT).ok()
 }
 
 /// The device of all files in `maps` (proc_pid_maps(5)), or of those that can be written, if it is
@@ -103,8 +136,9 @@ fn mapped(maps: &str, writes: bool) -> Option<Dev> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+    use std::time::Duration;
 
-    use super::{Dev, filesystem};
+    use super::{Dev, MAX_WAIT, filesystem, in_time};
     use crate::machine::tests::tree::Tree;
 
     #[test]
@@ -139,5 +173,16 @@ mod tests {
         assert_eq!(of(fault, &["filemap_fault"]), Some(Dev { major: 8, minor: 1 }));
         assert_eq!(of(fault, &["do_swap_page"]), None);
         assert_eq!(of("running\n", &["filemap_fault"]), Some(Dev { major: 8, minor: 1 }));
+        a_process_that_does_not_answer_is_given_up();
+    }
+    /// In one test, because there is one such thread at a time.
+    fn a_process_that_does_not_answer_is_given_up() {
+        assert_eq!(in_time(|| std::thread::sleep(4 * MAX_WAIT)), None);
+        assert_eq!(in_time(|| 1), None, "the first still waits");
+        let late = |_| {
+            std::thread::sleep(Duration::from_millis(10));
+            in_time(|| 1)
+        };
+        assert_eq!((0..1000).find_map(late), Some(1));
     }
 }

@@ -78,16 +78,16 @@ pub fn stack(sys: &Sys, pid: u32) -> Vec<String> {
     text.lines().filter_map(function).collect()
 }
 
-/// True for a kernel thread, which has no command line. `None` if the task has exited, or if /proc
-/// belongs to another PID namespace.
+/// True for a kernel thread (PF_KTHREAD of include/linux/sched.h in the flags of proc_pid_stat(5)).
+/// Its empty command line would tell, too, but reading that waits for the process's `mmap_lock`,
+/// which a task that hangs may hold. `None` if the task has exited, or if /proc belongs to another
+/// PID namespace.
 pub fn is_kernel_thread(sys: &Sys, pid: u32) -> Option<bool> {
-    if !sys.has_host_pids() {
-        return None;
-    }
-    match std::fs::read(sys.path(format!("/proc/{pid}/cmdline"))) {
-        Ok(line) => Some(line.is_empty()),
-        Err(_) => None,
-    }
+    const PF_KTHREAD: u32 = 0x20_0000;
+    let stat = sys.text(&format!("/proc/{pid}/stat")).filter(|_| sys.has_host_pids())?;
+    // 7 (name, which may have `)`) S 1 7 7 0 -1 FLAGS
+    let flags = stat.rsplit_once(')')?.1.split_whitespace().nth(6)?;
+    Some(flags.parse::<u32>().ok()? & PF_KTHREAD != 0)
 }
 
 /// Storage role of a kernel thread by its name. `device` returns the name of a device number
@@ -161,10 +161,12 @@ mod tests {
             let task = dir.path().join("proc/42");
             fs::create_dir(&task).unwrap();
             fs::write(task.join("comm"), "other\n").unwrap();
-            fs::write(task.join("cmdline"), "").unwrap();
+            fs::write(task.join("stat"), "42 (a) b) S 2 0 0 0 -1 2129984 0").unwrap();
             let sys = Sys::at(dir.path(), Box::new(Ioctl));
             assert_eq!(comm(&sys, 42).is_some(), host, "{init:?} {own}");
-            assert_eq!(is_kernel_thread(&sys, 42).is_some(), host);
+            assert_eq!(is_kernel_thread(&sys, 42), host.then_some(true));
+            fs::write(task.join("stat"), "42 (a) b) S 2 0 0 0 -1 4194304 0").unwrap();
+            assert_eq!(is_kernel_thread(&sys, 42), host.then_some(false));
             assert_eq!(notes(&sys).is_empty(), host);
         }
     }

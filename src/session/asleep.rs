@@ -234,7 +234,6 @@ mod tests {
     fn what_a_task_sleeps_in_is_counted() {
         let tree = Tree::new("");
         tree.write("proc/7/comm", "postgres\n");
-        tree.write("proc/7/cmdline", "postgres");
         let stack = "[<0>] io_schedule+0x1/0x2\n[<0>] add_transaction_credits+0x1/0x2\n";
         tree.write("proc/7/stack", stack);
         status(&tree, "D (disk sleep)", 10);
@@ -281,7 +280,6 @@ mod tests {
             let at = |file: &str| format!("proc/{pid}/{file}");
             tree.write(at("status"), "State:\tD\nvoluntary_ctxt_switches:\t1\n");
             tree.write(at("comm"), format!("task{pid}\n"));
-            tree.write(at("cmdline"), "x");
         }
         let (sys, mut sleepers, mut now) = (tree.sys(), Sleepers::default(), Instant::now());
         sleepers.add((0..40).map(|pid| TaskId { array: 0, pid }), now);
