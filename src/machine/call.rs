@@ -20,8 +20,11 @@ use super::{Dev, mounts};
 const PATH_MAX: usize = 4096;
 /// Longest wait for a process's memory.
 const MAX_WAIT: Duration = Duration::from_millis(50);
-/// Parts of functions that have been called for a path, if the first arguments are no descriptor.
-const OF_FILESYSTEM: [&str; 7] = ["path", "filename", "lookup", "vfs_", "ext4_", "jbd2_", "xfs_"];
+/// Parts of the names of system calls with a path.
+const WITH_PATH: [&str; 16] = [
+    "stat", "open", "access", "chmod", "chown", "unlink", "rename", "rmdir", "mkdir", "mknod",
+    "link", "truncate", "exec", "xattr", "utime", "chdir",
+];
 
 /// The file of the descriptor that is the first argument of the task's system call: its device,
 /// inode and path.
@@ -51,7 +54,9 @@ pub fn filesystem<'a>(
         let maps = in_time(move || raised(|| table(maps)))?.ok()?;
         return mapped(&String::from_utf8_lossy(&maps), writes);
     };
-    if !stack.any(|function| OF_FILESYSTEM.iter().any(|part| function.contains(part))) {
+    // __x64_sys_fchmodat, __do_sys_newstat
+    let call = stack.find_map(|function| Some(function.split_once("_sys_")?.1))?;
+    if !WITH_PATH.iter().any(|part| call.contains(part)) {
         return None;
     }
     // openat(AT_FDCWD, path), or open(path)
@@ -155,14 +160,17 @@ mod tests {
             filesystem(&tree.sys(), 7, stack.iter().copied())
         };
         let srv = Some(Dev { major: 9, minor: 127 });
-        let opens = ["folio_wait_bit", "path_openat"];
+        let opens = ["folio_wait_bit", "path_openat", "__x64_sys_openat"];
         // openat() of a relative and of an absolute path, open(), and no end within the memory
         assert_eq!(of("257 0xffffff9c 0x8 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &opens), srv);
         assert_eq!(of("257 0xffffff9c 0xe 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &opens), srv);
         assert_eq!(of("2 0x8 0x0 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &opens), srv);
         assert_eq!(of("2 0x16 0x0 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &opens), None);
         assert_eq!(of("2 0xffffffffffffff00 0x0 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &opens), None);
-        assert_eq!(of("202 0x8 0x0 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &["futex_wait"]), None);
+        assert_eq!(
+            of("202 0x8 0x0 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &["futex_wait", "__x64_sys_futex"]),
+            None
+        );
         let lib = "7f00-7f10 r-xp 00000000 08:01 12  /lib/libc.so.6\n7f10-7f20 rw-p 0 00:00 0\n";
         let log = "7f20-7f30 rw-s 00000000 09:7f 13  /srv/log\n";
         tree.write("proc/7/maps", format!("{lib}{log}broken\n"));
