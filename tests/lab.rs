@@ -59,6 +59,10 @@ use module::programs_load_where_ext4_is_a_module;
 #[path = "lab/scenarios.rs"]
 mod scenarios;
 
+#[path = "lab/layout_arrays.rs"]
+mod layout_arrays;
+use layout_arrays::several_arrays_add_up;
+
 #[path = "lab/layout_load.rs"]
 mod layout_load;
 use layout_load::{
@@ -242,6 +246,7 @@ on_kernel! {
     external_journal_is_a_journal
     new_quota_blocks_are_metadata
     refused_bios_are_not_counted
+    several_arrays_add_up
     slow_readers_have_their_writer
     slow_members_are_partitions
     unended_operations_are_listed

@@ -50,6 +50,7 @@ const DEFAULT: &[Guest] = &[
     ("7.3", "alloc_hooks"),
     ("6.12", "skew"),
     ("6.12", "nowait"),
+    ("6.12", "layout_arrays"),
     ("6.12", "dirtied"),
     ("6.12", "turnover"),
     ("6.12", "nvme"),

@@ -18,7 +18,7 @@ use crate::fs::ext4::{
 use crate::fs::xfs::{self, XfsLayout};
 use crate::fs::{self, Partition};
 use crate::machine::topology::{self, Topology};
-use crate::machine::{Array, Dev, DeviceRole, Segment, Sys, resolve};
+use crate::machine::{Array, Dev, DeviceRole, Filesystem, Segment, Sys, resolve};
 use crate::raid::Geometry;
 
 /// Bytes of a file in which the output of dumpe2fs or xfs_info begins: a mail may be above it.
@@ -83,26 +83,35 @@ pub fn whole(array_sector: ArraySector) -> Vec<Segment> {
 
 impl Target {
     /// Finds a filesystem by name: a device, mount point or image, or `-` for the output of
-    /// dumpe2fs or xfs_info on standard input.
+    /// dumpe2fs or xfs_info on standard input. Returns a target for each array that it is on, at
+    /// least one.
     ///
     /// # Errors
     /// If there is no filesystem, or `options` do not describe an array.
-    pub fn find(name: &str, options: &ArrayOptions) -> Result<Self> {
+    pub fn find(name: &str, options: &ArrayOptions) -> Result<Vec<Self>> {
         if name == "-" {
             let text = BufReader::with_capacity(1 << 16, io::stdin().lock());
             let (name, fs) = read_text(text).map_err(|e| anyhow!("standard input: {e}"))?;
-            return Self::on_array(name, fs, options);
+            return Ok(vec![Self::on_array(name, fs, options)?]);
         }
         let path = Path::new(name);
         if metadata(path).is_ok_and(|m| m.is_file()) {
             let fs = read_file(path).with_context(|| name.to_owned())?;
-            return Self::on_array(name, fs, options);
+            return Ok(vec![Self::on_array(name, fs, options)?]);
         }
-        let found = find_device(name)?;
-        if options.is_any() {
-            return Self::on_array(name, found.fs, options);
+        let mut found = find_device(name)?;
+        if options.is_any() && !found.is_empty() {
+            return Ok(vec![Self::on_array(name, found.swap_remove(0).fs, options)?]);
         }
         Ok(found)
+    }
+
+    /// Share of the filesystem that is on the array.
+    pub fn share(&self) -> f64 {
+        let all = self.fs.blocks.saturating_mul(self.fs.block_sectors());
+        let end = |s: &Segment| s.end().0.min(all).saturating_sub(s.fs_sector.0);
+        let here: u64 = self.segments.iter().map(end).sum();
+        here as f64 / all.max(1) as f64
     }
 
     /// A filesystem on an array that only options describe.
@@ -226,7 +235,7 @@ fn device_of(name: &str) -> Option<Dev> {
 }
 
 /// Finds the filesystem on a device or array, or mounted on a directory.
-fn find_device(name: &str) -> Result<Target> {
+fn find_device(name: &str) -> Result<Vec<Target>> {
     let targets = [name.to_owned()];
     let host = resolve(&targets, &Sys::live())?;
     let mut topology = Topology::new(host);
@@ -242,51 +251,45 @@ fn find_device(name: &str) -> Result<Target> {
     {
         found.retain(|(_, fs)| fs.dev == dev);
     }
-    let (array, fs) = match found.as_slice() {
-        [] => {
-            let why = topology.notes.first().map_or_else(
-                || "no ext2, ext3, ext4 or XFS on it".to_owned(),
-                |note| note.trim_end_matches("; its blocks show as raw").to_owned(),
-            );
-            let hint = if rustix::process::geteuid().is_root() {
-                ""
-            } else {
-                " (reading a device requires root: sudo raidtrace layout)"
-            };
-            bail!("{name}: no filesystem with a readable layout: {why}{hint}");
-        }
-        [only] => *only,
-        several => {
-            let mut names: Vec<&str> = several.iter().map(|(_, fs)| fs.name.as_str()).collect();
-            names.sort_unstable();
-            names.dedup();
-            if let [only] = names[..] {
-                let arrays: Vec<&str> =
-                    several.iter().map(|(array, _)| array.name.as_str()).collect();
-                bail!(
-                    "{name}: the filesystem on {only} is on several arrays ({}), and layout answers \
-                     only for one on one array; top and record count its IO on each of them",
-                    arrays.join(", ")
-                );
-            }
-            bail!("{name}: several filesystems, choose one: {}", names.join(", "));
-        }
+    let Some((_, first)) = found.first() else {
+        let why = topology.notes.first().map_or_else(
+            || "no ext2, ext3, ext4 or XFS on it".to_owned(),
+            |note| note.trim_end_matches("; its blocks show as raw").to_owned(),
+        );
+        let hint = if rustix::process::geteuid().is_root() {
+            ""
+        } else {
+            " (reading a device requires root: sudo raidtrace layout)"
+        };
+        bail!("{name}: no filesystem with a readable layout: {why}{hint}");
     };
-    let mut notes = array_notes(array);
-    let target_array =
-        TargetArray::from_array(array).map_err(|e| anyhow!("{}: {e}", array.name))?;
-    let (dev, segments) = (fs.dev, fs.segments.clone());
-    let stack = fs.stack.iter();
-    notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
+    let dev = first.dev;
+    if found.iter().any(|(_, fs)| fs.dev != dev) {
+        let mut names: Vec<&str> = found.iter().map(|(_, fs)| fs.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        bail!("{name}: several filesystems, choose one: {}", names.join(", "));
+    }
+    let on = |(array, fs): (&Array, &Filesystem)| -> Result<_> {
+        let mut notes = array_notes(array);
+        let on = TargetArray::from_array(array).map_err(|e| anyhow!("{}: {e}", array.name))?;
+        let stack = fs.stack.iter();
+        notes.extend(stack.map(|step| format!("between filesystem and array: {step}")));
+        Ok((on, fs.segments.clone(), notes))
+    };
+    let places: Vec<_> = found.into_iter().map(on).collect::<Result<_>>()?;
     let layout = topology.layouts.remove(&dev);
     let fs = layout.and_then(FsMetadata::from_layout).context("no layout")?;
-    if fits(&target_array.geometry, fs.block_size).is_err() {
-        notes.push(format!(
-            "chunks are not a multiple of the block of {} bytes: some blocks are on two members",
-            fs.block_size
-        ));
-    }
-    Ok(Target { name: name.to_owned(), fs, segments, array: target_array, notes })
+    let target = |(array, segments, mut notes): (TargetArray, _, Vec<String>)| {
+        if fits(&array.geometry, fs.block_size).is_err() {
+            notes.push(format!(
+                "chunks are not a multiple of the block of {} bytes: some blocks are on two members",
+                fs.block_size
+            ));
+        }
+        Target { name: name.to_owned(), fs: fs.clone(), segments, array, notes }
+    };
+    Ok(places.into_iter().map(target).collect())
 }
 
 /// Caveats about the figures that follow from properties of the array.

@@ -42,13 +42,14 @@ fn threshold(n: u64, disks: u64) -> f64 {
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<UnevenFigure> {
     let disks = spread.members.len();
     let figures = target.fs.figures();
+    let here = |groups: u32| (f64::from(groups) * target.share()).round() as u64;
     // The bitmaps of a flex group are adjacent, and so are its inodes in use. The same holds for an
     // allocation group.
     let from = target.fs.groups.map_or(MIN_UNEVEN_SKEW, |g| match g {
-        Groups::Block(g) => threshold(g.flex_groups().into(), disks as u64),
+        Groups::Block(g) => threshold(here(g.flex_groups()), disks as u64),
         Groups::Allocation(g) => {
             let (geometry, segments) = (&target.array.geometry, &target.segments);
-            let ideal = agsize::ideal(geometry, segments, g.count.into());
+            let ideal = agsize::ideal(geometry, segments, here(g.count));
             ideal.map_or(f64::INFINITY, |ideal| ideal * MIN_UNEVEN_SKEW)
         }
     });

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result, anyhow, bail};
 use clap::Args as _;
 use clap::error::ErrorKind;
 
@@ -40,13 +40,17 @@ pub fn run(args: &LayoutArgs) -> Result<ExitCode> {
         usage("--fs requires --plan: an existing filesystem is recognised");
     }
     let conf = Conf::from_machine();
-    let target = match (&args.target, args.plan) {
+    let mut targets = match (&args.target, args.plan) {
         (Some(name), _) => Target::find(name, &args.array)?,
-        (None, bytes) => match args.fs {
+        (None, bytes) => vec![match args.fs {
             PlannedFs::Ext4 => planned(args, bytes.unwrap_or(0), &conf)?,
             PlannedFs::Xfs => xfs::planned(args, bytes.unwrap_or(0))?,
-        },
+        }],
     };
+    if targets.len() > 1 {
+        return on_several(args, targets);
+    }
+    let target = targets.swap_remove(0);
     let is_xfs = target.fs.allocation_groups().is_some();
     if is_xfs && args.mke2fs.is_any() {
         usage("this is an XFS, and mke2fs makes none: pass options of mkfs.xfs with --mkfs");
@@ -96,6 +100,29 @@ pub fn run(args: &LayoutArgs) -> Result<ExitCode> {
     }
     print(args, || table::lines(&report, args.all), || json::object(&report))?;
     Ok(check(args, report.skews.worst()))
+}
+
+/// A filesystem on several arrays: what is on each of them.
+fn on_several(args: &LayoutArgs, targets: Vec<Target>) -> Result<ExitCode> {
+    if args.search || args.grow_to.is_some() || args.svg.is_some() {
+        let names = targets.iter().filter_map(|target| target.array.name.as_deref());
+        bail!(
+            "the filesystem is on several arrays, and --search, --grow-to and --svg work on one: \
+             name it ({})",
+            names.collect::<Vec<_>>().join(", ")
+        );
+    }
+    let mut worst: f64 = 1.0;
+    for (i, target) in targets.into_iter().enumerate() {
+        let report = PlacementReport::new(target);
+        let mut lines = table::lines(&report, args.all);
+        if i > 0 {
+            lines.insert(0, String::new());
+        }
+        print(args, || lines, || json::object(&report))?;
+        worst = worst.max(report.skews.worst());
+    }
+    Ok(check(args, worst))
 }
 
 /// Advice for an uneven layout.

@@ -19,6 +19,7 @@ pub fn object(report: &PlacementReport) -> Value {
         "schema": "raidtrace.layout/1",
         "target": target.name,
         "array": target.array.name,
+        "share": target.share(),
         "filesystem": fs.kind,
         "block_bytes": fs.block_size,
         "blocks": fs.blocks,

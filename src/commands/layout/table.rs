@@ -108,7 +108,11 @@ pub fn about(target: &Target) -> [String; 2] {
         None => {}
     }
     let name = target.array.name.as_deref();
-    let named = name.map_or(String::new(), |n| format!("{n}, "));
+    let part = match target.share() {
+        share if share < 1.0 => format!(" ({} of it)", text::glue(&units::percent(share))),
+        _ => String::new(),
+    };
+    let named = name.map_or(String::new(), |n| format!("{n}{part}, "));
     let mut second = format!("on {named}{}", array_words(geometry));
     if name.is_none() && geometry.disks() > 1 {
         second.push_str(" (from the command line)");
