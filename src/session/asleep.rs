@@ -116,7 +116,8 @@ impl Sleepers {
             return;
         }
         let start = || raised(|| CpuSampler::start(HERTZ, false));
-        let starting = self.starting.get_or_insert_with(|| Some(thread::spawn(start)));
+        let spawn = || thread::Builder::new().spawn(start).ok();
+        let starting = self.starting.get_or_insert_with(spawn);
         if let Some(started) = starting.take_if(|starting| starting.is_finished()) {
             self.cpus = started.join().ok().and_then(Result::ok);
         }
