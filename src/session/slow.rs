@@ -1,7 +1,7 @@
 //! Intervals of `raidtrace slow`: operations, the commits and flushes that they waited for, and
 //! their names.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -160,6 +160,12 @@ impl SlowSampler {
         unended.operations.sort_by_key(|o| o.start_ns);
         unended.operations.truncate(MAX_DESCRIBED);
         self.drain_now()?;
+        // One that has ended since it was found may have the stack of what its task did then.
+        let of = |o: &Operation| (o.task.pid, o.start_ns);
+        let ended: BTreeSet<_> = self.operations.iter().map(of).collect();
+        let before = unended.operations.len();
+        unended.operations.retain(|o| !ended.contains(&of(o)));
+        unended.count -= (before - unended.operations.len()) as u64;
         // Wait for the commits of the last operations. More operations can end meanwhile.
         let mut seen = 0;
         for _ in 0..MAX_ROUNDS {

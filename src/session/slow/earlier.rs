@@ -78,6 +78,8 @@ impl Earlier {
         }
         let mut gone = Vec::new();
         let mut found = Vec::new();
+        // A look may not have come to them since they are known.
+        self.seen.retain(|pid, _| !known.contains(pid));
         for (&pid, &(switches, since)) in &self.seen {
             if now.saturating_sub(since) < least {
                 continue;
