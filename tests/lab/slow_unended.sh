@@ -24,10 +24,11 @@ start() {
 	"${@:2}" &
 	echo "$1 $!" >>/run/started
 }
-# release: after some intervals, keeps the tasks' stacks and lets them go.
+# release: after some intervals, keeps the tasks' stacks and lets them go, long before the end of an interval.
 release() {
 	local started task
-	sleep 6
+	sleep 5
+	wait_intervals
 	while read -r started task; do cat "/proc/$task/stack" >"$out/$started.stack"; done </run/started
 	delay slow1 loop1 0 0 0
 	while read -r _ task; do wait "$task"; done </run/started
