@@ -174,8 +174,7 @@ static __noinline int note(__u64 bio, const struct rt_slow_io *e, __u64 issue_ns
 
 /*
  * Returns 1 if the bio is in rt_slow_bios. A number, because on old kernels a request's bio has no
- * type for the verifier. issue_ns: given to
- * the driver; 0: with its submission
+ * type for the verifier. issue_ns: given to the driver; 0: with its submission
  */
 static __always_inline int completed(__u64 bio, __u64 issue_ns)
 {

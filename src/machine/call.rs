@@ -1,5 +1,4 @@
-//! What a task that sleeps in the kernel was asked to do: the file or the filesystem of its system
-//! call, or of its page fault.
+//! The file or the filesystem of the system call, or of the page fault, in which a task sleeps.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,8 +15,8 @@ use super::privileges::raised;
 use super::sys::{Sys, table};
 use super::{Dev, mounts};
 
-/// Maximum length of a path in bytes (PATH_MAX).
-const PATH_MAX: usize = 4096;
+/// Maximum length of a path in bytes (PATH_MAX of include/uapi/linux/limits.h).
+const MAX_PATH_BYTES: usize = 4096;
 /// Longest wait for a process's memory.
 const MAX_WAIT: Duration = Duration::from_millis(50);
 /// Parts of the names of system calls with a path.
@@ -56,7 +55,8 @@ pub fn filesystem<'a>(
     };
     // __x64_sys_fchmodat, __do_sys_newstat
     let call = stack.find_map(|function| Some(function.split_once("_sys_")?.1))?;
-    if !WITH_PATH.iter().any(|part| call.contains(part)) {
+    // The first argument of symlink() is the target, which may be on any filesystem.
+    if call.contains("symlink") || !WITH_PATH.iter().any(|part| call.contains(part)) {
         return None;
     }
     // openat(AT_FDCWD, path), or open(path)
@@ -83,7 +83,7 @@ fn arguments(sys: &Sys, pid: u32) -> Option<[u64; 2]> {
 fn string(sys: &Sys, pid: u32, address: u64) -> Option<PathBuf> {
     let memory = sys.path(format!("/proc/{pid}/mem"));
     let mut bytes = in_time(move || -> io::Result<Vec<u8>> {
-        let mut bytes = vec![0; PATH_MAX];
+        let mut bytes = vec![0; MAX_PATH_BYTES];
         let length = raised(|| std::fs::File::open(memory)?.read_at(&mut bytes, address))?;
         bytes.truncate(length);
         Ok(bytes)
@@ -171,6 +171,8 @@ mod tests {
             of("202 0x8 0x0 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &["futex_wait", "__x64_sys_futex"]),
             None
         );
+        let links = ["mnt_want_write", "__x64_sys_symlink"];
+        assert_eq!(of("88 0xe 0x8 0x0 0x0 0x0 0x0 0x7f 0x7f\n", &links), None);
         let lib = "7f00-7f10 r-xp 00000000 08:01 12  /lib/libc.so.6\n7f10-7f20 rw-p 0 00:00 0\n";
         let log = "7f20-7f30 rw-s 00000000 09:7f 13  /srv/log\n";
         tree.write("proc/7/maps", format!("{lib}{log}broken\n"));

@@ -27,7 +27,7 @@ impl PlacementReport {
     /// Computes the figures and sentences, except for `advice` on an uneven layout and `grown`.
     pub fn new(mut target: Target) -> Self {
         let spread = Spread::new(&target.fs, &target.array.geometry, &target.segments);
-        // What is on other arrays is outside, too.
+        // `outside` includes the blocks on the other arrays of the filesystem.
         if spread.outside > 0 && target.share() >= 1.0 {
             target.notes.push(format!(
                 "{} KiB of metadata are beyond the end of the array and not counted: is this the \

@@ -13,7 +13,7 @@ pub struct OwnIo {
     pub end_ns: u64,
 }
 
-/// What is known of an operation that goes on without its task (AIO, io_uring).
+/// The part of an asynchronous read or write (AIO, io_uring) after its submission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asynchronous {
     /// Number of direct reads and writes of the file in flight when it began, itself included; 0

@@ -171,7 +171,7 @@ pub struct Operation {
     pub lock: LockWait,
     /// Thread of XFS that frees space in the log (xfsaild), if the operation waited for space.
     pub pusher: Option<Task>,
-    /// What happened after its submission, if its task did not wait.
+    /// The part after its submission, if its task did not wait.
     pub asynchronous: Asynchronous,
     /// Time off the CPU.
     pub off: OffCpu,
