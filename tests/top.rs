@@ -141,8 +141,11 @@ fn no_such_target() {
     let dir = memory();
     let file = dir.path().join("file\x1b[2J");
     fs::write(&file, "x").unwrap();
+    let recording = dir.path().join("night.rtrace");
+    fs::write(&recording, "x").unwrap();
     for (target, says) in [
         ("/nowhere", &["/nowhere", "no such device"][..]),
+        (recording.to_str().unwrap(), &["if it is a recording: --replay "]),
         ("nosuchdisk", &["nosuchdisk", "ls /sys/block"]),
         (file.to_str().unwrap(), &["neither a block device nor"]),
         (dir.path().to_str().unwrap(), &["nor a mount point"]),

@@ -112,6 +112,8 @@ pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
             verdict.cause =
                 Cause { kind: CauseKind::CgroupLimit, name: String::new(), share: hotspot.share };
             verdict.actions = actions::lift_limit();
+            let us = verdict.account.iter().map(|part| part.us).sum();
+            verdict.account = vec![AccountPart { part: "held", us }];
             verdict.sentence.clone_from(&hotspot.headline);
         } else {
             hotspot.is_not_waited_for();

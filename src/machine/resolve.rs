@@ -148,6 +148,9 @@ impl<'a> Machine<'a> {
         let containing =
             mounts::containing(&self.mounts, &real).ok_or_else(|| not_found(target))?;
         let advice = match filesystems::device_of(self.sys, &self.blocks, containing) {
+            _ if target.ends_with(".rtrace") => {
+                format!("; if it is a recording: --replay {target}")
+            }
             Some(_) => format!(
                 ": it is on the filesystem mounted at {}: name that mount point",
                 containing.mount.path.display()

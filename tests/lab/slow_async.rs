@@ -81,7 +81,11 @@ fn waits_before_the_device_have_their_names(intervals: &[Value], trace: &Trace) 
         assert_eq!(members_take_their_time(job, &ours, None), ours.len(), "{job}: {ours:#?}");
         let most = ours.iter().map(|o| count(o, "depth")).max();
         assert_eq!(most, Some(depth), "{job}");
-        holds_for_nearly_all(&ours, |o| word(longest_wait(o), "phase") == phase);
+        // The first reads of a burst find an empty queue.
+        let total = |o: &Value| o["total_us"].as_f64().expect("total_us") / 1e3;
+        let long: Vec<_> = ours.iter().copied().filter(|o| total(o) > 4.0 * FASTEST_MS).collect();
+        assert!(long.len() * 4 >= ours.len(), "{job}: {} of {}", long.len(), ours.len());
+        holds_for_nearly_all(&long, |o| word(longest_wait(o), "phase") == phase);
         // The rest of the kernel's own time of each call is the wait. The ends of some calls are
         // missing in the trace: calls and waits of the same rank are compared.
         let pid = count(ours[0], "pid");

@@ -63,6 +63,6 @@ pub(super) fn waits_have_their_names(kernel: &str) {
     let intervals = lines(&dir, "waits");
     let frozen = intervals.iter().flat_map(|i| each(i, "unended"));
     let frozen: Vec<_> = frozen.filter(|o| word(o, "path").ends_with("/frozen")).collect();
-    assert!(!frozen.is_empty());
+    assert!(!frozen.is_empty(), "{:#?}", intervals.iter().map(|i| &i["unended"]));
     assert!(frozen.iter().all(|o| longest_wait(o)["phase"] == "frozen"), "{frozen:#?}");
 }

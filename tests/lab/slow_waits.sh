@@ -52,6 +52,8 @@ held() {
 	echo "$1 $((until / 1000)) $((($(now) - begun) / 1000))" >>"$out/injected"
 	wait $task
 }
+# is_printed PATTERN: raidtrace has printed it, or has ended.
+is_printed() { grep -q "$1" "$out/waits.out" || has_ended "$pid"; }
 write() { dd if=/dev/zero of="/mnt/$1" bs=4k count=1 seek="${2:-0}" conv=notrunc status=none "${@:3}"; }
 read_direct() { dd if="/mnt/$1" of=/dev/null bs="${3:-4k}" count=1 skip="${2:-0}" iflag=direct status=none; }
 
@@ -114,7 +116,7 @@ fsfreeze --freeze /mnt/md121
 { printf x >&7; } &
 frozen=$!
 wait_until 60 in_stack $frozen percpu_rwsem_wait
-sleep 6
+wait_until 300 is_printed '"frozen"'
 fsfreeze --unfreeze /mnt/md121
 wait $frozen
 exec 7>&-

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Accounts, CauseKind, Severity, Verdict, Worst};
+use super::{AccountPart, Accounts, CauseKind, Severity, Verdict, Worst};
 use crate::advice::slow::MdSettings;
 use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::fixture;
@@ -120,6 +120,7 @@ fn a_limit_is_a_better_cause_than_the_largest_load() {
     let verdict = array.verdict.unwrap();
     is(&verdict, Severity::Slow, CauseKind::CgroupLimit, &[], &["cgroup /db is held back"]);
     assert!(verdict.actions[0].text.contains("io.max"), "{verdict:#?}");
+    assert!(matches!(verdict.account[..], [AccountPart { part: "held", .. }]), "{verdict:#?}");
 }
 
 /// The task that dirtied what writeback writes is named for seconds.

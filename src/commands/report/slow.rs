@@ -14,7 +14,8 @@ const MAX_LISTED: usize = 5;
 /// Maximum number of operations in the JSON.
 const MAX_JSON_OPERATIONS: usize = 20;
 
-/// Writes a section: the longest operations, the phases of all operations, and advice.
+/// Writes a section: operations that had not ended at the end of the period and the longest ones,
+/// the phases of all that ended, and advice.
 pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
     let threshold = u64::try_from(s.threshold.as_nanos()).unwrap_or(u64::MAX);
     let kinds: Vec<String> = s
@@ -25,8 +26,12 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
             format!("{slow} of {all} {}", kind.name())
         })
         .collect();
+    let unended = match s.unended_count {
+        0 => String::new(),
+        n => format!("{} not ended at the end, ", units::count(n as f64)),
+    };
     let title = format!(
-        "slow operations ({} or more): {}",
+        "slow operations ({} or more): {unended}{}",
         time(threshold),
         match kinds.is_empty() {
             true => "no operation ended".to_owned(),
@@ -35,7 +40,7 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
     );
     writeln!(out)?;
     wrapped(out, "", &title)?;
-    for (i, slow) in s.operations.iter().take(MAX_LISTED).enumerate() {
+    for (i, slow) in s.unended.iter().chain(&s.operations).take(MAX_LISTED).enumerate() {
         let mark = if i == 0 { "!" } else { " " };
         sentence(out, mark, &words::sentence(slow, &s.names))?;
     }
@@ -63,6 +68,25 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
 pub fn json(s: &SlowSnapshot) -> SlowInterval {
     let mut s = s.clone();
     s.operations.truncate(MAX_JSON_OPERATIONS);
+    s.unended.truncate(MAX_JSON_OPERATIONS);
     s.commits.clear();
     SlowInterval::new(&s)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write;
+    use crate::analysis::slow::fixture::{interval, unended};
+
+    #[test]
+    fn operations_that_have_not_ended_come_first() {
+        let mut s = interval();
+        (s.unended, s.unended_count) = (vec![unended()], 312);
+        let mut out = Vec::new();
+        write(&mut out, &s).expect("a vector takes all");
+        let text = String::from_utf8(out).expect("UTF-8");
+        assert!(text.contains("312 not ended at the end, "), "{text}");
+        let lines: Vec<_> = text.lines().filter(|l| l.starts_with('!')).collect();
+        assert!(matches!(lines[..], [line] if line.contains(" so far")), "{text}");
+    }
 }

@@ -31,7 +31,7 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
     }
     let mut longest =
         HtmlTable::new("Longest operations").figure("time").text("operation and its causes");
-    let rows = s.operations.iter().map(|slow| {
+    let rows = s.unended.iter().chain(&s.operations).map(|slow| {
         [HtmlCell::new(time(slow.operation.total_ns())), sentence(slow, &s.names).into()]
     });
     longest.rows(rows, MAX_LISTED, "operations");
@@ -58,6 +58,9 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
     html! {
         p.faint { "Operations of " (time(threshold)) " or more." }
         @if s.kinds.is_empty() { (message(Tone::Good, "No operation ended in this period")) } @else { (kinds.draw()) }
+        @if s.unended_count > 0 {
+            (message(Tone::Warning, &format!("{} not ended at the end of this period", s.unended_count)))
+        }
         @if !longest.is_empty() { h3 { "Longest operations" } (longest.draw()) }
         @if !phases.is_empty() { h3 { "Phases" } (phases.draw()) }
         @if !s.advice.is_empty() { h3 { "What would help" } }
