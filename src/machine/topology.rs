@@ -41,7 +41,13 @@ impl Topology {
         for array in &mut host.arrays {
             // fsck, resize2fs and an unmount in progress also cause IO.
             for fs in std::mem::take(&mut array.unmounted) {
-                if !is_below_mounted(&fs, array) && raised(|| topology.read_unmounted(&fs)) {
+                if is_below_mounted(&fs, array) {
+                    continue;
+                }
+                if let Some(layout) = raised(|| topology.read_unmounted(&fs)) {
+                    if fs.note.is_none() {
+                        topology.keep(&fs, layout, &roles);
+                    }
                     array.filesystems.push(fs);
                 }
             }
@@ -86,54 +92,46 @@ impl Topology {
             Err(why) => from_mount(fs, &why.to_string()),
         };
         match layout {
-            Ok(mut layout) => {
-                if let Layout::Xfs(layout) = &mut layout {
-                    let log = roles.iter().any(|r| is_log_of(r, fs.dev));
-                    let realtime = roles.iter().any(|r| is_realtime_of(r, fs.dev));
-                    layout.drop_notes_on_devices(log, realtime);
-                }
-                // Roots have no fixed place, so tracing does not need them.
-                let notes = layout.notes().iter();
-                for note in notes.filter(|note| *note != xfs::ROOTS_AT_MKFS) {
-                    self.notes.push(format!("{}: {note}", fs.name));
-                }
-                self.layouts.insert(fs.dev, layout);
-            }
+            Ok(layout) => self.keep(fs, layout, roles),
             Err(why) => {
                 self.notes.push(format!("{}: {why}; its blocks show as raw", path.display()))
             }
         }
     }
 
-    /// True if the device holds a readable ext filesystem or XFS. Adds a note for one that cannot
-    /// be read.
-    fn read_unmounted(&mut self, fs: &Filesystem) -> bool {
+    /// Adds a layout and its notes.
+    fn keep(&mut self, fs: &Filesystem, mut layout: Layout, roles: &[DeviceRole]) {
+        if let Layout::Xfs(layout) = &mut layout {
+            let log = roles.iter().any(|r| is_log_of(r, fs.dev));
+            let realtime = roles.iter().any(|r| is_realtime_of(r, fs.dev));
+            layout.drop_notes_on_devices(log, realtime);
+        }
+        // Roots have no fixed place, so tracing does not need them.
+        let notes = layout.notes().iter();
+        for note in notes.filter(|note| *note != xfs::ROOTS_AT_MKFS) {
+            self.notes.push(format!("{}: {note}", fs.name));
+        }
+        self.layouts.insert(fs.dev, layout);
+    }
+
+    /// The layout if the device holds an ext filesystem or XFS. Adds a note for one that cannot be
+    /// read. The device is read only once: these reads count, too, and without a mount they are not
+    /// in the cache of the kernel.
+    fn read_unmounted(&mut self, fs: &Filesystem) -> Option<Layout> {
         let path = device_path(&fs.name);
         // No note: the device may hold no filesystem at all.
-        let Ok(file) = File::open(&path) else {
-            return false;
-        };
-        match identify(&file) {
-            Ok(Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4 | FsKind::Xfs)) => {}
-            Ok(Some(FsKind::JournalDevice)) => {
-                return Ext4Layout::read_journal_device(&file).is_ok();
-            }
-            Ok(Some(other @ FsKind::Btrfs)) => {
-                self.notes.push(format!(
-                    "{}: {other} is not supported; its blocks show as raw",
-                    path.display()
-                ));
-                return false;
-            }
-            _ => return false,
+        let file = File::open(&path).ok()?;
+        let kind = identify(&file).ok()??;
+        if kind == FsKind::JournalDevice {
+            return Ext4Layout::read_journal_device(&file).ok().map(Layout::from);
         }
-        match read_layout(&path) {
-            Ok(_) => true,
-            Err(why) => {
-                self.notes.push(format!("{}: {why}; its blocks show as raw", path.display()));
-                false
-            }
+        let known = [FsKind::Ext2, FsKind::Ext3, FsKind::Ext4, FsKind::Xfs, FsKind::Btrfs];
+        if !known.contains(&kind) {
+            return None;
         }
+        let layout = layout_of(&file, kind);
+        let failed = |why| format!("{}: {why}; its blocks show as raw", path.display());
+        layout.map_err(|why| self.notes.push(failed(why))).ok()
     }
 
     /// One-line description of a filesystem for the screen header.
@@ -265,14 +263,16 @@ fn explain(notes: &mut [String], why: &str) {
 fn read_layout(path: &Path) -> anyhow::Result<Layout> {
     let file = File::open(path).map_err(|e| anyhow!("cannot be opened ({e})"))?;
     let kind = identify(&file).map_err(|e| anyhow!("cannot be read ({e})"))?;
-    let layout = match kind {
-        Some(FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4) => Ext4Layout::read(&file)?.into(),
-        Some(FsKind::JournalDevice) => Ext4Layout::read_journal_device(&file)?.into(),
-        Some(FsKind::Xfs) => XfsLayout::read(&file)?.into(),
-        Some(other) => bail!("{other} is not supported"),
-        None => bail!("no known filesystem"),
-    };
-    Ok(layout)
+    layout_of(&file, kind.ok_or_else(|| anyhow!("no known filesystem"))?)
+}
+
+fn layout_of(file: &File, kind: FsKind) -> anyhow::Result<Layout> {
+    Ok(match kind {
+        FsKind::Ext2 | FsKind::Ext3 | FsKind::Ext4 => Ext4Layout::read(file)?.into(),
+        FsKind::JournalDevice => Ext4Layout::read_journal_device(file)?.into(),
+        FsKind::Xfs => XfsLayout::read(file)?.into(),
+        other => bail!("{other} is not supported"),
+    })
 }
 
 /// Array geometry from md's sysfs attributes. `Err` names the impossible or unsupported parameter.
