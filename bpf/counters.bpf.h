@@ -91,7 +91,7 @@ static __always_inline struct rt_part *rt_part_at(struct rt_dev *d, __u64 sector
 	for (i = 0; i < RT_DISK_PARTS; i++) {
 		if (i >= d->nr_parts)
 			break;
-		if (sector >= d->parts[i].start && sector < d->parts[i].end)
+		if (sector >= d->parts[i].first && sector < d->parts[i].end)
 			return &d->parts[i];
 	}
 	return NULL;

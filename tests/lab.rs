@@ -59,6 +59,9 @@ use module::programs_load_where_ext4_is_a_module;
 #[path = "lab/scenarios.rs"]
 mod scenarios;
 
+#[path = "lab/dm_raid.rs"]
+mod dm_raid;
+use dm_raid::volumes_of_dm_raid_are_arrays;
 #[path = "lab/layout_arrays.rs"]
 mod layout_arrays;
 use layout_arrays::several_arrays_add_up;
@@ -247,6 +250,7 @@ on_kernel! {
     new_quota_blocks_are_metadata
     refused_bios_are_not_counted
     several_arrays_add_up
+    volumes_of_dm_raid_are_arrays
     slow_readers_have_their_writer
     slow_members_are_partitions
     unended_operations_are_listed
@@ -286,6 +290,7 @@ on_kernel! {
     slow_arrays_have_their_causes
     ;
     full:
+    volumes_of_dm_raid_are_arrays
     asynchronous_io_ends_when_it_completes
     slow_statements_have_their_io
     unended_operations_are_listed
@@ -340,6 +345,7 @@ on_kernel! {
     throttled_flush_of_the_journal
     ;
     full:
+    volumes_of_dm_raid_are_arrays
     slow_statements_have_their_io
     asynchronous_io_ends_when_it_completes
     unended_operations_are_listed

@@ -38,7 +38,8 @@ enum rt_list {
  * container), in sectors of that disk.
  */
 struct rt_part {
-	__u64 start;
+	__u64 start;		/* of the member's sector 0; the member's other area may begin before it (wraps around) */
+	__u64 first;		/* first sector of the part; the same as start, but for a metadata device of dm-raid */
 	__u64 end;
 	__u32 member;
 	__u16 array;

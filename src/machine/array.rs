@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::blocks::{Block, BlockKind, Blocks};
+use super::dm_raid::{BITMAP_START, DmRaid, DmRaidStatus};
 use super::metadata;
 use super::nvme;
 use super::project::{MappedRun, Projector};
@@ -70,6 +71,7 @@ impl ArrayReader<'_> {
         let reshape_position = number(md.join("reshape_position"));
         let mut array = Array {
             name: block.name.clone(),
+            mapper_name: None,
             dev: block.dev,
             sectors: block.sectors,
             layout: layout_of(layout.0),
@@ -175,6 +177,88 @@ impl ArrayReader<'_> {
             paths,
             ..Member::default()
         }
+    }
+
+    /// Reads an array of device mapper's raid target.
+    pub fn dm_raid(&mut self, block: &Block, raid: &DmRaid) -> Array {
+        let status = self.sys.dm().raid_status(block.dev).unwrap_or_else(|e| {
+            self.notes.push(format!("{}: its state cannot be read: {e}", block.name));
+            DmRaidStatus { action: "idle".to_owned(), ..DmRaidStatus::default() }
+        });
+        let (level, layout) = raid.level_and_layout().unwrap_or((&raid.kind, 0));
+        let has_metadata = raid.slots.iter().any(|(meta, _)| meta.is_some());
+        let data_sectors = raid.sectors_of_device(block.sectors);
+        let mut array = Array {
+            name: block.name.clone(),
+            mapper_name: Some(match &block.kind {
+                BlockKind::Dm { name, .. } => name.clone(),
+                _ => block.name.clone(),
+            }),
+            dev: block.dev,
+            sectors: block.sectors,
+            level: level.to_owned(),
+            layout,
+            chunk_sectors: raid.chunk_sectors,
+            raid_disks: u32::try_from(raid.slots.len()).unwrap_or(u32::MAX),
+            component_sectors: if level == "raid0" { 0 } else { data_sectors },
+            metadata: has_metadata.then(|| "dm-raid".to_owned()),
+            array_state: "active".to_owned(),
+            degraded: status.degraded(level),
+            sync_action: (level != "raid0").then(|| status.action.clone()),
+            sync_completed: status.sync_completed(),
+            reshape_position: status.reshape_position(),
+            consistency_policy: Some(
+                match has_metadata {
+                    _ if raid.journal => "journal",
+                    true if level != "raid0" => "bitmap",
+                    _ => "none",
+                }
+                .to_owned(),
+            ),
+            ..Array::default()
+        };
+        for (slot, (meta, data)) in (0..).zip(&raid.slots) {
+            let Some(data) = data.and_then(|dev| self.blocks.get(dev)) else { continue };
+            let mut member = self.device(data);
+            member.slot = Some(slot);
+            member.state = status.words(slot);
+            if raid.write_mostly.contains(&slot) {
+                member.state.push("write_mostly".to_owned());
+            }
+            member.data_offset = MemberSector(status.data_offset);
+            member.new_data_offset = member.data_offset;
+            member.data_sectors = data_sectors;
+            if let Some(meta) = meta.and_then(|dev| self.blocks.get(dev)) {
+                self.metadata_device(&mut member, meta);
+            }
+            array.members.push(member);
+        }
+        // The volumes of LVM are on one disk each, whose name says more than dm-7.
+        let disks: Vec<String> = array.members.iter().map(|m| m.disk_name.clone()).collect();
+        for member in &mut array.members {
+            if disks.iter().filter(|name| **name == member.disk_name).count() == 1 {
+                member.name.clone_from(&member.disk_name);
+            }
+        }
+        array
+    }
+
+    /// Adds the metadata device of a slot, in which md's superblock has the first block.
+    fn metadata_device(&mut self, member: &mut Member, meta: &Block) {
+        let at = self.device(meta);
+        if !member.mapped || at.disk != member.disk || at.disk == at.dev {
+            self.notes.push(format!(
+                "{}: md's metadata on {} are not counted, because they are not on one disk with \
+                 the data",
+                member.name, meta.name
+            ));
+            return;
+        }
+        member.metadata_device = Some((at.start, meta.sectors));
+        member.sb_offset = Some(MemberSector(member.sectors));
+        member.sb_sectors = BITMAP_START.min(meta.sectors);
+        let bitmap = MemberSector(member.sectors.saturating_add(BITMAP_START));
+        member.bitmap = meta.sectors.checked_sub(BITMAP_START).map(|sectors| (bitmap, sectors));
     }
 
     /// Pieces of a device mapper device on the disks below it. `Err` is the reason why its requests

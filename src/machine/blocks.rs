@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
+use super::dm::raid_of;
+use super::dm_raid::DmRaid;
 use super::sys::{Sys, attribute, names, natural, number};
 use super::types::Dev;
 
@@ -27,6 +29,8 @@ pub(super) struct Block {
     pub dev: Dev,
     pub sectors: u64,
     pub kind: BlockKind,
+    /// Its table, if it is an array of device mapper's raid target.
+    pub raid: Option<DmRaid>,
     /// Directory in sysfs, including the root of [`Sys`].
     pub dir: PathBuf,
     /// Kernel names of the lower devices (`slaves/`).
@@ -40,8 +44,13 @@ impl Block {
         match &self.kind {
             BlockKind::Disk | BlockKind::Md { .. } => true,
             BlockKind::Partition { .. } => false,
-            BlockKind::Dm { uuid, .. } => uuid.starts_with("mpath-"),
+            BlockKind::Dm { uuid, .. } => self.raid.is_some() || uuid.starts_with("mpath-"),
         }
+    }
+
+    /// True for an array that can have filesystems, not for a container of arrays.
+    pub fn is_array(&self) -> bool {
+        self.raid.is_some() || self.kind == BlockKind::Md { container: false }
     }
 
     /// Display name: `LVM vg-lv`, `partition 1`; `None` for a base.
@@ -116,14 +125,20 @@ impl Blocks {
                             number,
                             start: super::sys::number(dir.join("start")).unwrap_or(0),
                         },
+                        raid: None,
                         dir,
                         slaves: Vec::new(),
                     });
                 }
             }
+            let slaves = names(dir.join("slaves"));
+            // A table costs a call. An array has two devices or more.
+            let is_mapped = matches!(kind, BlockKind::Dm { .. }) && slaves.len() > 1;
+            let table = is_mapped.then(|| sys.dm().table(dev).ok()).flatten();
             blocks.add(Block {
                 sectors: sys_size(&dir),
-                slaves: names(dir.join("slaves")),
+                slaves,
+                raid: table.as_deref().and_then(raid_of).cloned(),
                 name,
                 dev,
                 kind,
@@ -166,10 +181,9 @@ impl Blocks {
         self.by_dev.values()
     }
 
-    /// md arrays sorted by name, without containers.
+    /// md arrays sorted by name, with those of device mapper, without containers.
     pub fn arrays(&self) -> Vec<&Block> {
-        let mut arrays: Vec<&Block> =
-            self.iter().filter(|b| b.kind == BlockKind::Md { container: false }).collect();
+        let mut arrays: Vec<&Block> = self.iter().filter(|b| b.is_array()).collect();
         arrays.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
         arrays
     }

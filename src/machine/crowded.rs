@@ -49,7 +49,9 @@ fn fitting<'a>(arrays: impl Iterator<Item = &'a Array>) -> BTreeSet<Dev> {
     let (mut devices, mut found) = (BTreeSet::new(), BTreeSet::new());
     for array in arrays {
         let mut own: BTreeMap<Dev, u32> = BTreeMap::new();
-        array.members.iter().for_each(|m| *own.entry(m.disk).or_default() += 1);
+        for m in &array.members {
+            *own.entry(m.disk).or_default() += 1 + u32::from(m.metadata_device.is_some());
+        }
         let of = |disk: &Dev| members.get(disk).copied().unwrap_or(0);
         let has_room = own.iter().all(|(disk, number)| of(disk) + number <= DISK_PARTS);
         let mut all: BTreeSet<Dev> = array.members.iter().flat_map(|m| [m.disk, m.dev]).collect();

@@ -10,6 +10,7 @@ use std::io;
 
 use rustix::ioctl::{self, opcode};
 
+use super::dm_raid::{DmRaid, DmRaidStatus};
 use super::privileges::raised;
 use super::types::Dev;
 
@@ -33,6 +34,8 @@ pub enum DmMapping {
     To(Dev, u64),
     /// Striped over these devices, with the chunk in sectors (dm-stripe).
     Striped(u64, Vec<(Dev, u64)>),
+    /// An md array (dm-raid), which maps like one in /sys/block/mdX.
+    Raid(DmRaid),
     /// A target type whose mapping is not in the table.
     Opaque(String),
 }
@@ -44,6 +47,20 @@ pub trait DmTables: Send + Sync {
     /// # Errors
     /// Errors of the ioctl: no CAP_SYS_ADMIN, no such device.
     fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>>;
+
+    /// The state of a mapped device with one raid target.
+    ///
+    /// # Errors
+    /// As of a table, and if the target is another one.
+    fn raid_status(&self, dev: Dev) -> io::Result<DmRaidStatus>;
+}
+
+/// The raid target, if the table has nothing else.
+pub(super) fn raid_of(table: &[DmTarget]) -> Option<&DmRaid> {
+    match table {
+        [DmTarget { map: DmMapping::Raid(raid), start: 0, .. }] => Some(raid),
+        _ => None,
+    }
 }
 
 impl DmTarget {
@@ -71,6 +88,7 @@ impl DmTarget {
                 (chunk > 0 && legs.len() == stripes && stripes > 0)
                     .then_some(DmMapping::Striped(chunk, legs))
             })(),
+            "raid" => DmRaid::parse(params).map(DmMapping::Raid),
             _ => None,
         };
         Self {
@@ -106,36 +124,58 @@ const MAX_BUFFER_BYTES: usize = 16 << 20;
 
 impl DmTables for Ioctl {
     fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>> {
-        // Open read-only: a user other than root then needs CAP_DAC_READ_SEARCH, not
-        // CAP_DAC_OVERRIDE. The ioctl itself requires CAP_SYS_ADMIN (ctl_ioctl(),
-        // drivers/md/dm-ioctl.c).
-        let control = raised(|| File::open("/dev/mapper/control"))?;
-        let mut size = 64 << 10;
-        while size <= MAX_BUFFER_BYTES {
-            // u64 for the alignment of struct dm_ioctl.
-            let mut words = vec![0u64; size / 8];
-            let buffer = bytemuck::cast_slice_mut(&mut words);
-            let answer = raised(|| table_status(&control, dev, buffer));
-            // Wipe a dm-crypt key. Without black_box the compiler would remove the dead store.
-            words.fill(0);
-            std::hint::black_box(&words);
-            if let Some(targets) = answer? {
-                return Ok(targets);
-            }
-            size *= 4;
+        asked(dev, DM_STATUS_TABLE_FLAG, DmTarget::parse)
+    }
+
+    fn raid_status(&self, dev: Dev) -> io::Result<DmRaidStatus> {
+        let status = asked(dev, 0, |_, _, kind, params| {
+            (kind == "raid").then(|| DmRaidStatus::parse(params)).flatten()
+        })?;
+        match <[_; 1]>::try_from(status) {
+            Ok([Some(status)]) => Ok(status),
+            _ => Err(io::Error::other("no status of a raid target")),
         }
-        Err(io::Error::other("the table is larger than 16 MiB"))
     }
 }
 
+/// Makes a value of each target of a device, from its first sector, number of sectors, type and
+/// parameters: of its table with [`DM_STATUS_TABLE_FLAG`], else of its status.
+fn asked<T>(dev: Dev, what: u32, make: impl Fn(u64, u64, &str, &str) -> T) -> io::Result<Vec<T>> {
+    // Open read-only: a user other than root then needs CAP_DAC_READ_SEARCH, not
+    // CAP_DAC_OVERRIDE. The ioctl itself requires CAP_SYS_ADMIN (ctl_ioctl(),
+    // drivers/md/dm-ioctl.c).
+    let control = raised(|| File::open("/dev/mapper/control"))?;
+    let mut size = 64 << 10;
+    while size <= MAX_BUFFER_BYTES {
+        // u64 for the alignment of struct dm_ioctl.
+        let mut words = vec![0u64; size / 8];
+        let buffer = bytemuck::cast_slice_mut(&mut words);
+        let answer = raised(|| table_status(&control, dev, what, buffer, &make));
+        // Wipe a dm-crypt key. Without black_box the compiler would remove the dead store.
+        words.fill(0);
+        std::hint::black_box(&words);
+        if let Some(targets) = answer? {
+            return Ok(targets);
+        }
+        size *= 4;
+    }
+    Err(io::Error::other("the table is larger than 16 MiB"))
+}
+
 /// Calls the ioctl once; `None` if the buffer is too small.
-fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Option<Vec<DmTarget>>> {
+fn table_status<T>(
+    control: &File,
+    dev: Dev,
+    what: u32,
+    buffer: &mut [u8],
+    make: impl Fn(u64, u64, &str, &str) -> T,
+) -> io::Result<Option<Vec<T>>> {
     let size = buffer.len() as u32;
     let mut put = |at: usize, bytes: &[u8]| buffer[at..at + bytes.len()].copy_from_slice(bytes);
     // Interface 4.0.0: the kernel accepts any minor version up to its own.
     put(0, &4u32.to_ne_bytes());
     put(DATA_START, &(HEADER as u32).to_ne_bytes());
-    let flags = DM_STATUS_TABLE_FLAG | DM_NOFLUSH_FLAG | DM_SECURE_DATA_FLAG;
+    let flags = what | DM_NOFLUSH_FLAG | DM_SECURE_DATA_FLAG;
     put(FLAGS, &flags.to_ne_bytes());
     // huge_encode_dev (include/linux/kdev_t.h).
     let (major, minor) = (u64::from(dev.major), u64::from(dev.minor));
@@ -150,18 +190,20 @@ fn table_status(control: &File, dev: Dev, buffer: &mut [u8]) -> io::Result<Optio
     if u32_at(buffer, FLAGS).unwrap_or(0) & DM_BUFFER_FULL_FLAG != 0 {
         return Ok(None);
     }
-    parse_answer(buffer).map(Some).ok_or_else(|| io::Error::other("invalid reply from the kernel"))
+    parse_answer(buffer, make)
+        .map(Some)
+        .ok_or_else(|| io::Error::other("invalid reply from the kernel"))
 }
 
 /// Parses a `struct dm_ioctl` and the following `target_count` pairs of `struct dm_target_spec` and
 /// parameters.
-fn parse_answer(buffer: &[u8]) -> Option<Vec<DmTarget>> {
+fn parse_answer<T>(buffer: &[u8], make: impl Fn(u64, u64, &str, &str) -> T) -> Option<Vec<T>> {
     let data = buffer.get(u32_at(buffer, DATA_START)? as usize..)?;
     let mut targets = Vec::new();
     let mut at = 0;
     for _ in 0..u32_at(buffer, TARGET_COUNT)? {
         let spec = data.get(at..)?;
-        targets.push(DmTarget::parse(
+        targets.push(make(
             u64_at(spec, 0)?,
             u64_at(spec, 8)?,
             std::str::from_utf8(until_nul(spec.get(24..SPEC)?)).ok()?,
@@ -285,17 +327,17 @@ mod tests {
     #[test]
     fn two_targets_in_one_answer() {
         let b = answer(&[(0, 8, "linear", "9:127 2048"), (8, 16, "thin", "253:2 1")]);
-        let targets = parse_answer(&b).unwrap();
+        let targets = parse_answer(&b, DmTarget::parse).unwrap();
         assert_eq!(targets.len(), 2);
         assert_eq!(targets[0].map, DmMapping::To(MD, 2048));
         assert_eq!((targets[1].start, targets[1].sectors), (8, 16));
-        assert_eq!(parse_answer(&b[..b.len() - 60]), None);
+        assert_eq!(parse_answer(&b[..b.len() - 60], DmTarget::parse), None);
     }
 
     proptest! {
         #[test]
         fn no_answer_panics(b in proptest::collection::vec(any::<u8>(), 0..600)) {
-            let _ = parse_answer(&b);
+            let _ = parse_answer(&b, DmTarget::parse);
         }
 
         #[test]

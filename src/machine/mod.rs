@@ -12,6 +12,7 @@ mod change;
 mod container;
 pub mod crowded;
 pub mod dm;
+pub mod dm_raid;
 mod error;
 mod filesystems;
 pub mod handle;

@@ -138,6 +138,9 @@ impl<'a> Projector<'a> {
                 }
                 Ok(())
             }
+            DmMapping::Raid(_) => {
+                Err(format!("{} is one of several targets of a table", block.name))
+            }
             DmMapping::Opaque(kind) => Err(format!(
                 "{} uses device mapper's {kind} target, whose mapping raidtrace does not know",
                 block.name

@@ -81,9 +81,7 @@ pub fn resolve_again(
     let mut chosen: BTreeSet<Dev> =
         targets.iter().filter_map(|target| machine.target(target).ok()).flatten().collect();
     if targets.is_empty() {
-        chosen.extend(machine.mounted_bases(&|_, b| {
-            b.kind == BlockKind::Md { container: false } && is_running(&array_state(b))
-        }));
+        chosen.extend(machine.mounted_bases(&|_, b| b.is_array() && is_running(&array_state(b))));
     }
     let still = |array: &&Array| {
         let block = machine.blocks.get(array.dev);
@@ -185,7 +183,7 @@ impl<'a> Machine<'a> {
         for base in self.blocks.bases(block.dev) {
             match base.kind {
                 BlockKind::Md { container: true } => return Err(self.container(base)),
-                BlockKind::Md { .. } => {
+                _ if base.is_array() => {
                     let state = array_state(base);
                     if !is_running(&state) {
                         let state = if state.is_empty() { "gone" } else { &state };
@@ -224,7 +222,6 @@ impl<'a> Machine<'a> {
 
     /// Pairs of a running outer array and an array below one of its members.
     fn built_on(&self) -> Vec<(Dev, Dev)> {
-        let md = |b: &&Block| b.kind == BlockKind::Md { container: false };
         let mut pairs = Vec::new();
         for array in self.blocks.arrays() {
             if !is_running(&array_state(array)) {
@@ -232,7 +229,7 @@ impl<'a> Machine<'a> {
             }
             for member in self.members(array) {
                 let bases = self.blocks.bases(member.dev);
-                pairs.extend(bases.iter().filter(|b| md(b)).map(|b| (array.dev, b.dev)));
+                pairs.extend(bases.iter().filter(|b| b.is_array()).map(|b| (array.dev, b.dev)));
             }
         }
         pairs
@@ -240,9 +237,12 @@ impl<'a> Machine<'a> {
 
     fn members(&self, array: &Block) -> impl Iterator<Item = &Block> {
         let md = array.dir.join("md");
-        names(&md).into_iter().filter_map(move |entry| {
+        let of_md = names(&md).into_iter().filter_map(move |entry| {
             self.blocks.member(&md.join(&entry), entry.strip_prefix("dev-")?)
-        })
+        });
+        let slots = array.raid.iter().flat_map(|raid| &raid.slots);
+        let data = slots.filter_map(|(_, data)| self.blocks.get((*data)?)).collect::<Vec<_>>();
+        of_md.chain(data)
     }
 
     fn container(&self, container: &Block) -> HostError {
@@ -269,7 +269,7 @@ impl<'a> Machine<'a> {
     /// Arrays with mounted filesystems, or else all running arrays (databases and virtual machines
     /// use some without one), or else disks with mounted filesystems.
     fn default(&self) -> Result<BTreeSet<Dev>, HostError> {
-        let arrays = self.mounted_bases(&|_, b| b.kind == BlockKind::Md { container: false });
+        let arrays = self.mounted_bases(&|_, b| b.is_array());
         // Read-only images: every snap is a loop device with a squashfs.
         let image = |m: &Mounted| {
             ["squashfs", "erofs", "iso9660"]
@@ -277,7 +277,10 @@ impl<'a> Machine<'a> {
                 .any(|t| m.mounts.first().is_some_and(|f| f.fstype == *t))
         };
         let disks = self.mounted_bases(&|m, b| {
-            !matches!(b.kind, BlockKind::Md { .. }) && !image(m) && m.role != DeviceRole::Swap
+            !b.is_array()
+                && !matches!(b.kind, BlockKind::Md { .. })
+                && !image(m)
+                && m.role != DeviceRole::Swap
         });
         [arrays, self.running_arrays(), disks]
             .into_iter()
@@ -311,9 +314,10 @@ impl<'a> Machine<'a> {
         let mut arrays: Vec<Array> = Vec::new();
         let chosen = nested::with_nested(chosen, &self.built_on());
         for block in chosen.iter().filter_map(|dev| self.blocks.get(*dev)) {
-            arrays.push(match block.kind {
-                BlockKind::Md { .. } => reader.md(block),
-                _ => reader.single(block),
+            arrays.push(match (&block.raid, &block.kind) {
+                (Some(raid), _) => reader.dm_raid(block, raid),
+                (None, BlockKind::Md { .. }) => reader.md(block),
+                (None, _) => reader.single(block),
             });
         }
         arrays.sort_by(|a, b| natural(&a.name).cmp(&natural(&b.name)));
@@ -376,6 +380,9 @@ impl<'a> Machine<'a> {
 
 /// md/array_state; empty if the array is gone.
 fn array_state(array: &Block) -> String {
+    if array.raid.is_some() {
+        return "active".to_owned();
+    }
     attribute(array.dir.join("md/array_state")).unwrap_or_default()
 }
 

@@ -3,7 +3,7 @@
 use super::HostError;
 use super::array::{progress, words};
 use super::sys::{Sys, attribute, names, number};
-use super::types::{Array, Dev};
+use super::types::{Array, Dev, Member};
 
 /// Current state of an array; see [`Array`] for the fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,6 +52,24 @@ impl ArrayState {
                 Err(HostError::Removed(name))
             };
         }
+        if array.mapper_name.is_some() {
+            let status = sys.dm().raid_status(array.dev);
+            let status = status.map_err(|_| HostError::Stopped(name))?;
+            let words = |m: &Member| {
+                let mut words = m.slot.map_or_else(Vec::new, |slot| status.words(slot));
+                // Only the table has it.
+                words.extend(m.state.iter().filter(|word| *word == "write_mostly").cloned());
+                words
+            };
+            return Ok(Self {
+                array_state: "active".to_owned(),
+                degraded: status.degraded(&array.level),
+                sync_action: array.sync_action.is_some().then(|| status.action.clone()),
+                sync_completed: status.sync_completed(),
+                reshape_position: status.reshape_position(),
+                members: members_of(array, words),
+            });
+        }
         let md = dir.join("md");
         let array_state = attribute(md.join("array_state")).unwrap_or_default();
         if dev != Some(array.dev) || !is_running(&array_state) {
@@ -80,19 +98,13 @@ impl ArrayState {
 
     /// The state when the array was resolved.
     pub fn from_array(array: &Array) -> Self {
-        let mut members: Vec<MemberState> = array
-            .members
-            .iter()
-            .map(|m| MemberState { name: m.name.clone(), slot: m.slot, state: m.state.clone() })
-            .collect();
-        members.sort_by(|a, b| a.name.cmp(&b.name));
         Self {
             array_state: array.array_state.clone(),
             degraded: array.degraded,
             sync_action: array.sync_action.clone(),
             sync_completed: array.sync_completed,
             reshape_position: array.reshape_position,
-            members,
+            members: members_of(array, |m| m.state.clone()),
         }
     }
 
@@ -117,6 +129,16 @@ impl ArrayState {
         }
         (!health.is_empty()).then(|| health.join(", "))
     }
+}
+
+/// Members by name, with the words of their state.
+fn members_of(array: &Array, words: impl Fn(&Member) -> Vec<String>) -> Vec<MemberState> {
+    let members = array.members.iter();
+    let mut members: Vec<MemberState> = members
+        .map(|m| MemberState { name: m.name.clone(), slot: m.slot, state: words(m) })
+        .collect();
+    members.sort_by(|a, b| a.name.cmp(&b.name));
+    members
 }
 
 impl MemberState {

@@ -51,6 +51,8 @@ impl fmt::Display for Dev {
 pub struct Array {
     /// Kernel name: `md127`, `sda`.
     pub name: String,
+    /// Name in /dev/mapper of an array of device mapper's raid target (LVM RAID).
+    pub mapper_name: Option<String>,
     /// Device number.
     pub dev: Dev,
     /// Size in sectors.
@@ -155,6 +157,9 @@ pub struct Member {
     pub mapped: bool,
     /// dm-crypt is between the member and `disk`.
     pub encrypted: bool,
+    /// The metadata device of the slot (dm-raid): first sector on `disk`, and number of sectors. It
+    /// follows the data in the sectors of the member: sector `sectors` is its first one.
+    pub metadata_device: Option<(DiskSector, u64)>,
     /// `disk`, if it is another array of this [`HostTopology`] (a nested array).
     pub nested_array: Option<Dev>,
     /// Request queue of `disk`; for the head of NVMe multipath that of a path, without its tags.

@@ -466,21 +466,30 @@ impl Tables {
         let flags = if reshape { flags | PART_RESHAPE } else { flags };
         let part = rt_part {
             start: member.start.0,
+            first: member.start.0,
             end: member.start.0 + member.sectors,
             member: id,
             array: number as u16,
             flags,
         };
+        let metadata = member.metadata_device.map(|(first, sectors)| rt_part {
+            start: first.0.wrapping_sub(member.sectors),
+            first: first.0,
+            end: first.0.saturating_add(sectors),
+            ..part
+        });
         let at = d.nr_parts as usize;
-        if at == DISK_PARTS {
+        if at + usize::from(metadata.is_some()) >= DISK_PARTS {
             return Err(format!(
                 "{} carries more than {DISK_PARTS} members of traced arrays, which is more than \
                  raidtrace can distinguish: name fewer arrays",
                 member.disk_name
             ));
         }
-        d.parts[at] = part;
-        d.nr_parts += 1;
+        for (at, part) in (at..).zip([Some(part), metadata].into_iter().flatten()) {
+            d.parts[at] = part;
+            d.nr_parts += 1;
+        }
         if member.other_volumes > 0 {
             d.flags |= DEV_VOLUMES;
         }
@@ -490,7 +499,7 @@ impl Tables {
             d
         } else if member.mapped {
             let own = &mut devs.entry(member.dev.kernel()).or_default().1;
-            own.parts[0] = rt_part { start: 0, end: member.sectors, ..part };
+            own.parts[0] = rt_part { start: 0, first: 0, end: member.sectors, ..part };
             own.nr_parts = 1;
             own
         } else {

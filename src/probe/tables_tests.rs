@@ -129,6 +129,24 @@ fn members_on_device_mapper() {
 }
 
 /// Volumes of a container: members on the same device.
+/// LVM puts the metadata device of a slot before its data, and somewhere else later.
+#[test]
+fn a_metadata_device_follows_the_data_of_the_member() {
+    let mut before = member(0, 8, 0);
+    (before.start, before.metadata_device) = (DiskSector(10_240), Some((DiskSector(2048), 8192)));
+    let mut after = member(1, 8, 16);
+    after.metadata_device = Some((DiskSector(50_000), 8192));
+    let t = tables(vec![array(5, "raid1", vec![before, after])]);
+    let parts: Vec<_> = t.devs.iter().filter(|d| d.nr_parts > 0).map(|d| &d.parts[..3]).collect();
+    for (parts, first) in parts.iter().zip([2048, 50_000]) {
+        let [data, metadata, none] = parts else { panic!("{parts:?}") };
+        assert_eq!((data.first, data.end - data.start), (data.start, 10_000));
+        assert_eq!((metadata.first, metadata.end), (first, first + 8192));
+        assert_eq!(first.wrapping_sub(metadata.start), 10_000, "sector of the member");
+        assert_eq!((metadata.member, none.end), (data.member, 0));
+    }
+}
+
 #[test]
 fn ranges_of_one_disk() {
     let volume = |minor, start, sectors| {

@@ -50,6 +50,7 @@ const DEFAULT: &[Guest] = &[
     ("7.3", "alloc_hooks"),
     ("6.12", "skew"),
     ("6.12", "nowait"),
+    ("6.12", "dm_raid"),
     ("6.12", "layout_arrays"),
     ("6.12", "dirtied"),
     ("6.12", "turnover"),
@@ -96,6 +97,8 @@ const FULL: &[Guest] = &[
     ("7.3", "slow_async"),
     ("7.3", "slow_unended"),
     ("7.3", "nvme"),
+    ("6.1", "dm_raid"),
+    ("7.3", "dm_raid"),
     ("6.1", "agree"),
 ];
 

@@ -40,11 +40,20 @@ pub fn show(what: &str) -> Vec<Action> {
     vec![look(format!("raidtrace slow shows {what}"))]
 }
 
+/// True for the kernel name of an array that LVM manages, not mdadm.
+fn of_device_mapper(array: &str) -> bool {
+    array.starts_with("dm-")
+}
+
 /// For members that are missing.
 pub fn replace(gone: &[&str], array: &str) -> Vec<Action> {
     let names = gone.join(" ");
-    let text =
-        format!("find out why {names} went away (dmesg), then: mdadm /dev/{array} --add NEW_DISK");
+    let then = if of_device_mapper(array) {
+        "lvconvert --repair of the volume that lvs -a shows".to_owned()
+    } else {
+        format!("mdadm /dev/{array} --add NEW_DISK")
+    };
+    let text = format!("find out why {names} went away (dmesg), then: {then}");
     vec![change(text, "another disk reports errors: copy the data first")]
 }
 
@@ -151,19 +160,27 @@ pub fn resync(e: &Evidence<'_>, name: &str) -> Vec<Action> {
     let slower = e.around.settings.as_ref().and_then(|md| advice::resync(array, md));
     let mut actions: Vec<Action> = slower.map(Action::from).into_iter().collect();
     if matches!(name, "check" | "repair") {
-        actions.push(Action {
-            text: format!("stop it: echo idle > /sys/block/{array}/md/sync_action"),
-            risk: format!("the rest is not checked. Undone with: echo {name} > that file"),
-            not_when: "a disk has reported errors".to_owned(),
-        });
+        let (text, risk) = if of_device_mapper(array) {
+            let message = format!("dmsetup message /dev/{array} 0");
+            let undone = format!("the rest is not checked. Undone with: {message} {name}");
+            (format!("stop it: {message} idle"), undone)
+        } else {
+            let text = format!("stop it: echo idle > /sys/block/{array}/md/sync_action");
+            (text, format!("the rest is not checked. Undone with: echo {name} > that file"))
+        };
+        actions.push(Action { text, risk, not_when: "a disk has reported errors".to_owned() });
     }
     actions
 }
 
 /// `array`: kernel name.
 pub fn bitmap(array: &str) -> Vec<Action> {
-    let commands = advice::larger_bitmap_chunks(&format!("/dev/{array}"));
-    let text = format!("let a bit cover more: {}", commands.join(" && "));
+    let commands = if of_device_mapper(array) {
+        "lvconvert --regionsize 64M of the volume that lvs -a shows".to_owned()
+    } else {
+        advice::larger_bitmap_chunks(&format!("/dev/{array}")).join(" && ")
+    };
+    let text = format!("let a bit cover more: {commands}");
     let risk = "after a crash more is resynced; a crash between the commands resyncs everything";
     let not_when = "a resync runs, or a member is missing";
     vec![Action { text, risk: risk.to_owned(), not_when: not_when.to_owned() }]

@@ -2,6 +2,7 @@
 
 mod changes;
 mod containers;
+mod dm_raid;
 mod hostile;
 mod stacks;
 mod targets;

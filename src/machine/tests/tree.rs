@@ -7,6 +7,7 @@
 //! member md127 loop1 slot=0 state=in_sync offset=2048 size=102400
 //! dm dm-0 253:0 1024 name=vg-lv uuid=LVM-x slaves=md127
 //! target 253:0 0 1024 linear 9:127 2048
+//! status 253:0 raid1 2 AA 1024/1024 idle 0 0 -
 //! mount 9:127 /srv ext4 /dev/md127 rw
 //! link dev/md/data ../md127
 //! file sys/module/raid0/parameters/default_layout 2
@@ -18,20 +19,26 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::machine::dm::{DmTables, DmTarget};
+use crate::machine::dm_raid::DmRaidStatus;
 use crate::machine::{Array, Dev, HostError, HostTopology, Segment, Sys, resolve};
 
 pub(crate) struct Tree {
     dir: tempfile::TempDir,
     tables: BTreeMap<Dev, Vec<DmTarget>>,
+    raids: BTreeMap<Dev, DmRaidStatus>,
     mountinfo: String,
 }
 
 /// Device mapper tables of the text.
-struct Tables(BTreeMap<Dev, Vec<DmTarget>>);
+struct Tables(BTreeMap<Dev, Vec<DmTarget>>, BTreeMap<Dev, DmRaidStatus>);
 
 impl DmTables for Tables {
     fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>> {
         self.0.get(&dev).cloned().ok_or_else(|| io::ErrorKind::PermissionDenied.into())
+    }
+
+    fn raid_status(&self, dev: Dev) -> io::Result<DmRaidStatus> {
+        self.1.get(&dev).cloned().ok_or_else(|| io::ErrorKind::PermissionDenied.into())
     }
 }
 
@@ -40,6 +47,7 @@ impl Tree {
         let mut tree = Self {
             dir: tempfile::tempdir().unwrap(),
             tables: BTreeMap::new(),
+            raids: BTreeMap::new(),
             mountinfo: String::new(),
         };
         fs::create_dir_all(tree.path("sys/block")).unwrap();
@@ -68,7 +76,7 @@ impl Tree {
     }
 
     pub fn sys(&self) -> Sys {
-        Sys::at(self.dir.path(), Box::new(Tables(self.tables.clone())))
+        Sys::at(self.dir.path(), Box::new(Tables(self.tables.clone(), self.raids.clone())))
     }
 
     pub fn resolve(&self, targets: &[&str]) -> Result<HostTopology, HostError> {
@@ -132,6 +140,10 @@ impl Tree {
                 let target = DmTarget::parse(number(2), number(3), words[4], &words[5..].join(" "));
                 let dev = Dev::parse(words[1]).unwrap();
                 self.tables.entry(dev).or_default().push(target);
+            }
+            "status" => {
+                let status = DmRaidStatus::parse(&words[2..].join(" ")).unwrap();
+                self.raids.insert(Dev::parse(words[1]).unwrap(), status);
             }
             "mount" => {
                 let [_, dev, path, fstype, source, options] = words[..] else { panic!("{line}") };

@@ -10,7 +10,7 @@ use crate::machine::{Array, Member};
 const MD: &str = "Linux, Documentation/admin-guide/md.rst; md(4)";
 
 /// Further failures that an array tolerates.
-enum Redundancy {
+pub(super) enum Redundancy {
     /// The level has no redundancy.
     None,
     /// More members have failed than the level tolerates.
@@ -19,7 +19,7 @@ enum Redundancy {
     Left(u32),
 }
 
-fn redundancy_left(array: &Array) -> Redundancy {
+pub(super) fn redundancy_left(array: &Array) -> Redundancy {
     let tolerated = match array.level.as_str() {
         "raid4" | "raid5" => 1,
         "raid6" => 2,

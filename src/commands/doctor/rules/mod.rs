@@ -8,6 +8,7 @@ mod direct;
 mod errors;
 mod health;
 pub mod journal;
+mod lvm;
 mod members;
 mod memory;
 mod parity;
@@ -44,6 +45,11 @@ const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 10] = [
     parity::check,
     bitmap::check,
 ];
+
+/// The rules for arrays of device mapper's raid target, which mdadm and md's sysfs files do not
+/// know.
+const DM_RAID: [fn(&ArrayFacts) -> Vec<Finding>; 4] =
+    [lvm::check, members::differences, members::zones, timeout::check];
 
 const FILESYSTEM: [OnFilesystem; 9] = [
     space::check,
@@ -127,7 +133,8 @@ pub fn check(facts: &Facts) -> Vec<Finding> {
         stopped.map(|(name, state)| health::stopped(name, state)).collect();
     for array in &facts.arrays {
         let name = &array.array.name;
-        let on_array = ARRAY.iter().flat_map(|rule| rule(array));
+        let rules = if array.array.mapper_name.is_some() { &DM_RAID[..] } else { &ARRAY };
+        let on_array = rules.iter().flat_map(|rule| rule(array));
         found.extend(on_array.map(|f| f.on_array(name)));
         for fs in &array.filesystems {
             let on_fs = FILESYSTEM.iter().flat_map(|rule| rule(&facts.kernel, array, fs));

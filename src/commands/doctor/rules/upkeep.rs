@@ -8,7 +8,9 @@ use crate::commands::doctor::finding::Finding;
 const MIN_DAYS: u64 = 35;
 
 pub fn check(facts: &Facts) -> Vec<Finding> {
-    let arrays = facts.arrays.iter().filter(|a| a.is_redundant());
+    // dmeventd watches LVM's arrays.
+    let of_mdadm = |a: &&ArrayFacts| a.is_redundant() && a.array.mapper_name.is_none();
+    let arrays = facts.arrays.iter().filter(of_mdadm);
     let unchecked = arrays.clone().filter_map(|a| unchecked(facts.host.uptime_days, a));
     let names: Vec<&str> = arrays.map(|a| a.array.name.as_str()).collect();
     let monitor =

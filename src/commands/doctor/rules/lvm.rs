@@ -1,0 +1,114 @@
+//! Health of arrays of device mapper's raid target, which LVM manages instead of mdadm.
+
+use super::health::{Redundancy, redundancy_left};
+use super::plural;
+use crate::advice::quote::quote;
+use crate::commands::doctor::facts::ArrayFacts;
+use crate::commands::doctor::finding::{Finding, FindingSeverity};
+
+/// `vg/lv` of LVM's name in /dev/mapper, which doubles each dash of the names.
+fn volume(mapper_name: &str) -> Option<String> {
+    let name = mapper_name.replace("--", "\0");
+    let (vg, lv) = name.split_once('-')?;
+    (!vg.is_empty() && !lv.is_empty() && !lv.contains('-'))
+        .then(|| format!("{vg}/{lv}").replace('\0', "-"))
+}
+
+/// Missing and failed devices, and a running sync.
+pub fn check(of: &ArrayFacts) -> Vec<Finding> {
+    let array = &of.array;
+    let Some(name) = array.mapper_name.as_deref() else {
+        return Vec::new();
+    };
+    let lv = volume(name);
+    let status = format!("dmsetup status {}", quote(name));
+    let action = array.sync_action.as_deref().unwrap_or("idle");
+    let source = "Linux, Documentation/admin-guide/device-mapper/dm-raid.rst; lvmraid(7)";
+    let mut found = Vec::new();
+    if array.degraded > 0 {
+        let left = match redundancy_left(array) {
+            Redundancy::Left(n) => Some(n),
+            _ => None,
+        };
+        let by = array.degraded;
+        let title = match left {
+            Some(0) => format!("degraded by {by}: the next disk failure loses data"),
+            Some(n) => {
+                let more = plural(n as usize, "more disk");
+                format!("degraded by {by}: {more} may fail without data loss")
+            }
+            None => format!("failed: {} has lost more devices than it tolerates", array.level),
+        };
+        let slots: Vec<String> = array.missing_slots().iter().map(u32::to_string).collect();
+        let finding = match left {
+            Some(1..) => Finding::warning("array-degraded", title),
+            _ => Finding::critical("array-degraded", title),
+        };
+        let finding = finding
+            .seen(format!(
+                "{status}: {} of {} devices not in sync, action {action}",
+                by, array.raid_disks
+            ))
+            .seen_all(
+                (!slots.is_empty())
+                    .then(|| format!("no working device in slot {}", super::list(&slots))),
+            )
+            .figure("degraded", by)
+            .figure("failures_left", left.unwrap_or(0))
+            .figure("rebuilding", action == "recover")
+            .why("until the device is rebuilt, its blocks come from the others")
+            .source(source);
+        found.push(match &lv {
+            _ if action == "recover" => finding.risk("no action: wait until the rebuild ends"),
+            Some(lv) if left.is_some() => finding
+                .command(format!("lvs -a -o name,lv_health_status,devices {}", quote(lv)))
+                .command(format!("lvconvert --repair {}", quote(lv)))
+                .risk(
+                    "lvconvert replaces the failed device by free space of another disk of the \
+                     volume group, and reads all that it copies or computes from",
+                )
+                .not_when(
+                    "the disk only lost its cable or power: lvchange --refresh takes it back and \
+                     copies only the changes",
+                ),
+            _ => finding.command(status.clone()).risk("none: the command only reports"),
+        });
+    }
+    if action != "idle" && !(action == "recover" && array.degraded > 0) {
+        let done = array.sync_completed.filter(|(_, total)| *total > 0);
+        let at = done.map_or(String::new(), |(done, total)| {
+            format!(", {:.1} % done", 100.0 * done as f64 / total as f64)
+        });
+        let finding = Finding::info("array-syncing", format!("{action} in progress{at}"))
+            .raise_if(!matches!(action, "check" | "repair"), FindingSeverity::Warning)
+            .seen(format!("{status}: action {action}"))
+            .figure("action", action)
+            .why("it reads every device until it ends, in addition to the load")
+            .source(source);
+        found.push(match (action, &lv) {
+            ("check" | "repair", _) => finding
+                .command(format!("dmsetup message {} 0 idle", quote(name)))
+                .risk(format!("none: the next {action} begins again"))
+                .not_when("the array has little other load"),
+            (_, Some(lv)) => finding
+                .command(format!("lvchange --maxrecoveryrate 10M {}", quote(lv)))
+                .risk("it takes longer, and the redundancy is reduced until it ends")
+                .not_when("nothing waits for the array"),
+            _ => finding.risk("no action: wait until it ends"),
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::volume;
+
+    #[test]
+    fn names_of_volumes() {
+        let name = |mapper| volume(mapper).unwrap_or_default();
+        assert_eq!(name("vg-lv"), "vg/lv");
+        assert_eq!(name("my--vg-data--1"), "my-vg/data-1");
+        assert_eq!((name("raid"), name("a-b-c"), name("-x")), Default::default());
+    }
+}

@@ -1,0 +1,102 @@
+//! Arrays of device mapper's raid target (`tests/lab/dm_raid.sh`), compared with the statistics of
+//! the devices of each slot.
+
+use serde_json::Value;
+
+use super::output::{by_origin, each, figures, lines, word};
+use super::{intervals, lab, text};
+
+const LEVELS: [(&str, &str); 6] = [
+    ("raid1", "raid1"),
+    ("raid5_ls", "raid5"),
+    ("raid4", "raid5"),
+    ("raid6_zr", "raid6"),
+    ("raid10", "raid10"),
+    ("raid0", "raid0"),
+];
+/// Bytes of the data device of a slot.
+const DATA: u64 = 131_072 * 512;
+const WHOLE_STRIPES: u64 = 8 * 768 * 1024;
+
+/// Each byte of the disks is counted, those of the metadata devices as md's metadata, and parity
+/// and copies have the size that the level gives them.
+pub(super) fn volumes_of_dm_raid_are_arrays(kernel: &str) {
+    let Some(dir) = lab(kernel, "dm_raid") else {
+        return;
+    };
+    let work = lines(&dir, "work");
+    let sums = by_origin(&work);
+    let below = figures(&dir, "work.below");
+    for (case, level) in LEVELS {
+        let slots: Vec<_> = below
+            .iter()
+            .filter_map(|(slot, sectors)| {
+                Some((slot.strip_prefix(case)?.strip_prefix('.')?, sectors))
+            })
+            .collect();
+        let disks: Vec<&str> = slots.iter().map(|(disk, _)| *disk).collect();
+        let has = |array: &&Value| {
+            each(array, "members").iter().any(|member| word(member, "name") == disks[0])
+        };
+        let array = each(&work[0], "arrays").iter().find(has);
+        assert_eq!(word(array.expect("an array"), "level"), level, "{case}");
+        let sum = |keep: &dyn Fn(&str, &str, &str) -> bool| -> u64 {
+            let own = sums.iter().filter(|((m, ..), _)| disks.contains(m));
+            own.filter(|((m, origin, op), _)| keep(m, origin, op))
+                .map(|(_, (_, bytes))| bytes)
+                .sum()
+        };
+        let metadata = ["md_superblock", "md_bitmap"];
+        for (disk, sectors) in &slots {
+            let [all_read, all_written, _, metadata_written, _, data_written] = sectors[..] else {
+                panic!("{sectors:?}")
+            };
+            let of = |op: &str, origins: &dyn Fn(&str) -> bool| {
+                sum(&|m, origin, o| m == *disk && o == op && origins(origin)) / 512
+            };
+            assert_eq!(of("read", &|_| true), all_read, "{case} {disk}: {sums:#?}");
+            assert_eq!(of("write", &|_| true), all_written, "{case} {disk}: {sums:#?}");
+            let found = of("write", &|origin| metadata.contains(&origin));
+            assert_eq!(found, metadata_written, "{case} {disk}: {sums:#?}");
+            let rest = of("write", &|origin| !metadata.contains(&origin));
+            assert_eq!(rest, data_written, "{case} {disk}: {sums:#?}");
+        }
+        let written = |origin: &str| sum(&|_, o, op| o == origin && op == "write");
+        let copies = if ["raid1", "raid10"].contains(&level) { 2 } else { 1 };
+        let files = written("file_data");
+        let expected = copies * (WHOLE_STRIPES + 4096 + 20 * 4096);
+        assert_eq!(files, expected, "{case}: {sums:#?}");
+        assert_eq!(sum(&|_, o, _| ["unknown", "raw"].contains(&o)), 0, "{case}: {sums:#?}");
+        let parity = written("parity");
+        let of_stripes = match level {
+            "raid5" => WHOLE_STRIPES / 2,
+            "raid6" => WHOLE_STRIPES,
+            _ => 0,
+        };
+        assert!(parity >= of_stripes && (parity > 0) == (of_stripes > 0), "{case}: {parity}");
+        println!("{case}: file data {files}, parity {parity}");
+    }
+    let check = lines(&dir, "check");
+    let sums = by_origin(&check);
+    for (slot, sectors) in figures(&dir, "check.below") {
+        let (level, disk) = slot.split_once('.').expect("a level");
+        if !["raid1", "raid5_ls"].contains(&level) {
+            continue;
+        }
+        let read = sums.get(&(disk, "resync", "read")).map_or(0, |(_, bytes)| *bytes);
+        assert_eq!(read, sectors[4] * 512, "{slot}: {sums:#?}");
+        // Some stripes were in the cache.
+        assert!(read > DATA / 100 * 99, "{slot}: {read}");
+    }
+    // A data device of the RAID 1 has failed.
+    let failed = intervals(dir.join("failed.json"));
+    let arrays = each(&failed[0], "arrays");
+    let array = arrays.iter().find(|a| word(a, "level") == "raid1").expect("the RAID 1");
+    assert_eq!(word(array, "health"), "degraded", "{array:#}");
+    assert_eq!(array["members"][1]["health"], "faulty", "{array:#}");
+    let doctor = text(dir.join("doctor.txt"));
+    println!("{doctor}{}", text(dir.join("doctor.err")));
+    assert!(doctor.contains("degraded by 1: the next disk failure loses data"));
+    assert!(doctor.contains("lvconvert --repair vg/raid1"));
+    assert!(!doctor.contains("mdadm"));
+}
