@@ -220,6 +220,7 @@ impl ArrayReader<'_> {
         for (slot, (meta, data)) in (0..).zip(&raid.slots) {
             let Some(data) = data.and_then(|dev| self.blocks.get(dev)) else { continue };
             let mut member = self.device(data);
+            member.volumes.push(data.name.clone());
             member.slot = Some(slot);
             member.state = status.words(slot);
             if raid.write_mostly.contains(&slot) {
@@ -245,6 +246,7 @@ impl ArrayReader<'_> {
 
     /// Adds the metadata device of a slot, in which md's superblock has the first block.
     fn metadata_device(&mut self, member: &mut Member, meta: &Block) {
+        member.volumes.push(meta.name.clone());
         let at = self.device(meta);
         if !member.mapped || at.disk != member.disk || at.disk == at.dev {
             self.notes.push(format!(

@@ -57,6 +57,7 @@ fn fitting<'a>(arrays: impl Iterator<Item = &'a Array>) -> BTreeSet<Dev> {
         let mut all: BTreeSet<Dev> = array.members.iter().flat_map(|m| [m.disk, m.dev]).collect();
         all.insert(array.dev);
         all.extend(array.filesystems.iter().map(|fs| fs.dev));
+        all.extend(array.members.iter().flat_map(|m| &m.paths).map(|path| path.dev));
         let new = all.difference(&devices).count();
         if has_room && devices.len() + new <= DEVS as usize {
             devices.extend(all);

@@ -12,18 +12,26 @@ use super::types::Dev;
 /// files.
 const MAX_TIME: Duration = Duration::from_millis(100);
 
-/// Kernel names of the other partitions of `disk`, or of the other volumes on it if the member
-/// itself is a volume.
-pub fn others_on(sys: &Sys, disk: &str, member: &str) -> Vec<String> {
+/// Kernel names of the other partitions of `disk`, or of the other volumes on the same disk or
+/// partition if the member is a volume. `own`: the member, or the volumes that are the member.
+pub fn others_on(sys: &Sys, disk: &str, own: &[String]) -> Vec<String> {
     let dir = sys.path("/sys/block").join(disk);
     // The kernel counts nothing for partitions of NVMe multipath.
     let has_partitions = nvme::paths_of(sys, disk).is_empty();
     let mut others = names(&dir);
     others.retain(|name| has_partitions && dir.join(name).join("partition").exists());
-    if !others.iter().any(|name| name == member) {
+    // The partition with a volume of the member has all of the member's IO.
+    let shared: Vec<String> = others
+        .extract_if(.., |name| {
+            let holders = names(dir.join(&*name).join("holders"));
+            holders.iter().any(|holder| own.contains(holder))
+        })
+        .collect();
+    others.extend(shared.iter().flat_map(|name| names(dir.join(name).join("holders"))));
+    if !others.iter().any(|name| own.contains(name)) {
         others.extend(names(dir.join("holders")));
     }
-    others.retain(|name| name != member);
+    others.retain(|name| !own.contains(name));
     others
 }
 
@@ -92,9 +100,32 @@ mod tests {
         for number in ["1", "2"] {
             tree.write(format!("sys/block/nvme0n1/nvme0n1p{number}/partition"), number);
         }
-        let others = || others_on(&tree.sys(), "nvme0n1", "nvme0n1p2");
+        let others = || others_on(&tree.sys(), "nvme0n1", &["nvme0n1p2".to_owned()]);
         assert_eq!(others(), ["nvme0n1p1"]);
         tree.write("sys/block/nvme0c0n1/hidden", "1");
         assert!(others().is_empty(), "{:?}", others());
+    }
+
+    /// Volumes of LVM on a partition: the partition is no neighbour of its volumes.
+    #[test]
+    fn volumes_beside_the_member_are_neighbours() {
+        let tree = Tree::new("");
+        for (number, holders) in [("1", &[][..]), ("2", &["dm-0", "dm-1", "dm-7"])] {
+            tree.write(format!("sys/block/sda/sda{number}/partition"), number);
+            for holder in holders {
+                tree.write(format!("sys/block/sda/sda{number}/holders/{holder}"), "");
+            }
+        }
+        let others = |own: &[&str]| {
+            let own: Vec<String> = own.iter().map(|name| (*name).to_owned()).collect();
+            others_on(&tree.sys(), "sda", &own)
+        };
+        assert_eq!(others(&["dm-0", "dm-1"]), ["sda1", "dm-7"]);
+        assert_eq!(others(&["sda1"]), ["sda2"]);
+        for holder in ["dm-0", "dm-1", "dm-7"] {
+            tree.write(format!("sys/block/sdb/holders/{holder}"), "");
+        }
+        let own = ["dm-0".to_owned(), "dm-1".to_owned()];
+        assert_eq!(others_on(&tree.sys(), "sdb", &own), ["dm-7"]);
     }
 }

@@ -157,6 +157,8 @@ pub struct Member {
     pub mapped: bool,
     /// dm-crypt is between the member and `disk`.
     pub encrypted: bool,
+    /// Kernel names of the volumes on `disk` that are the member (dm-raid); else empty.
+    pub volumes: Vec<String>,
     /// The metadata device of the slot (dm-raid): first sector on `disk`, and number of sectors. It
     /// follows the data in the sectors of the member: sector `sectors` is its first one.
     pub metadata_device: Option<(DiskSector, u64)>,

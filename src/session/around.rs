@@ -8,7 +8,7 @@ use super::{Session, md_settings};
 use crate::analysis::around::{Around, DeviceIo, Neighbour, SharedDisk};
 use crate::analysis::fold::ArrayNow;
 use crate::machine::privileges::raised;
-use crate::machine::{Array, ArrayState, DiskStat, StatFile, Sys, neighbours};
+use crate::machine::{Array, ArrayState, DiskStat, Member, StatFile, Sys, neighbours};
 
 /// Interval of the search for other users of the disks.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
@@ -17,12 +17,21 @@ const SEARCH_INTERVAL: Duration = Duration::from_secs(10);
 pub struct Surroundings {
     /// Open stat files by kernel name.
     stats: HashMap<String, StatFile>,
-    /// Other devices by disk and member, and their users.
-    others: HashMap<(String, String), Vec<(String, String)>>,
+    /// Other devices on the disks of members, and their users.
+    others: HashMap<OnDisk, Vec<(String, String)>>,
     /// Processes that have one of the disks, or of the other devices, open.
     openers: BTreeMap<String, String>,
     searched: Option<Instant>,
     pub sleepers: Sleepers,
+}
+
+/// A member that may share its disk.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct OnDisk {
+    disk: String,
+    member: String,
+    /// The volumes on the disk that are the member.
+    volumes: Vec<String>,
 }
 
 impl Surroundings {
@@ -41,8 +50,13 @@ impl Surroundings {
 
     fn disks(&mut self, sys: &Sys, array: &Array) -> Vec<SharedDisk> {
         let mut disks = Vec::new();
-        for member in array.members.iter().filter(|m| m.disk_name != m.name) {
-            let key = (member.disk_name.clone(), member.name.clone());
+        let is_part = |m: &&Member| m.disk_name != m.name || !m.volumes.is_empty();
+        for member in array.members.iter().filter(is_part) {
+            let key = OnDisk {
+                disk: member.disk_name.clone(),
+                member: member.name.clone(),
+                volumes: member.volumes.clone(),
+            };
             let others = self.others.entry(key.clone()).or_insert_with(|| find(sys, &key));
             let others = others.clone();
             let Some(io) = self.io(sys, &member.disk_name) else { continue };
@@ -55,7 +69,7 @@ impl Surroundings {
                 known.push(Neighbour { device, user, io });
             }
             let others = known;
-            disks.push(SharedDisk { member: key.1, disk: key.0, io, others });
+            disks.push(SharedDisk { member: key.member, disk: key.disk, io, others });
         }
         disks
     }
@@ -92,13 +106,15 @@ impl Surroundings {
     }
 }
 
-/// Other devices on a disk, and their users, for a disk and a member.
-fn find(sys: &Sys, (disk, member): &(String, String)) -> Vec<(String, String)> {
+/// Other devices on the disk of a member, and their users.
+fn find(sys: &Sys, of: &OnDisk) -> Vec<(String, String)> {
     let with_user = |name: String| {
         let user = neighbours::user_of(sys, &name);
         (name, user)
     };
-    neighbours::others_on(sys, disk, member).into_iter().map(with_user).collect()
+    let member = std::slice::from_ref(&of.member);
+    let own = if of.volumes.is_empty() { member } else { &of.volumes[..] };
+    neighbours::others_on(sys, &of.disk, own).into_iter().map(with_user).collect()
 }
 
 fn device_io(stat: &DiskStat) -> DeviceIo {
