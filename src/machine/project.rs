@@ -141,10 +141,7 @@ impl<'a> Projector<'a> {
             DmMapping::Raid(_) => {
                 Err(format!("{} is one of several targets of a table", block.name))
             }
-            DmMapping::Opaque(kind) => Err(format!(
-                "{} uses device mapper's {kind} target, whose mapping raidtrace does not know",
-                block.name
-            )),
+            DmMapping::Opaque(kind) => Err(hidden(&block.name, kind)),
         }
     }
 
@@ -162,6 +159,22 @@ impl<'a> Projector<'a> {
                 })
             })
             .clone()
+    }
+}
+
+/// Why the sectors of a target are not known.
+fn hidden(name: &str, kind: &str) -> String {
+    // Documentation/admin-guide/device-mapper/.
+    match kind {
+        "thin" => format!("{name} is a thin volume: only its pool knows where its blocks are"),
+        "cache" | "writecache" => {
+            format!("{name} has a {kind}, which moves blocks between two devices")
+        }
+        "vdo" => format!("{name} is a VDO volume, which compresses and shares its blocks"),
+        "integrity" => format!("{name} has checksums between its blocks (dm-integrity)"),
+        _ => format!(
+            "{name} uses device mapper's {kind} target, whose mapping raidtrace does not know"
+        ),
     }
 }
 

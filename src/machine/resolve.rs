@@ -337,7 +337,8 @@ impl<'a> Machine<'a> {
             for fs in &array.filesystems {
                 if let Some(why) = &fs.note {
                     reader.notes.push(format!(
-                        "{}: filesystem {} cannot be mapped to the array: {why}",
+                        "{}: filesystem {} cannot be mapped to the array: {why}; its blocks show \
+                         as raw",
                         array.name, fs.name
                     ));
                 }

@@ -60,7 +60,7 @@ fn targets_without_a_known_mapping() {
     let topology = tree.resolve(&[]).unwrap();
     assert_eq!(topology.arrays[0].name, "sda");
     assert!(topology.arrays[0].filesystems[0].segments.is_empty());
-    assert!(topology.notes[0].contains("thin target"), "{:?}", topology.notes);
+    assert!(topology.notes[0].contains("thin volume"), "{:?}", topology.notes);
     tree.add(
         "disk sdb 8:16 1000000
         dm dm-1 253:1 1000000 name=vg-wide uuid=LVM-w slaves=sdb
