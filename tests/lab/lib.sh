@@ -226,11 +226,29 @@ slow_disks() {
 
 # begin_slow NAME ARGS...: starts raidtrace slow and waits for its first line.
 begin_slow() {
-	name=$1
+	name=$1 printed=0
 	shift
 	(cd / && exec raidtrace slow --json "$@" >"$out/$name.out" 2>"$out/$name.err") &
 	pid=$!
 	wait_until 300 has_printed "$out/$name.out" "$pid"
+}
+
+# end_part CASE: what it has printed since the last call goes to CASE.out, and the function graph to CASE.graph. A start of
+# raidtrace takes longer than most cases.
+end_part() {
+	wait_intervals
+	tail -n +$((printed + 1)) "$out/$name.out" >"$out/$1.out"
+	printed=$(wc -l <"$out/$name.out")
+	cp "$out/$name.err" "$out/$1.err"
+	echo 0 >"$out/$1.status"
+	end_graph "$1"
+}
+printed=0
+
+end_graph() {
+	echo 0 >$tracing/tracing_on
+	cat $tracing/trace >"$out/$1.graph"
+	echo nop >$tracing/current_tracer
 }
 
 # end_slow: ends it, and the function graph. SIGINT ends the last interval, which has all operations that have ended.
@@ -239,9 +257,7 @@ end_slow() {
 	kill -INT "$pid"
 	wait "$pid" || status=$?
 	echo "$status" >"$out/$name.status"
-	echo 0 >$tracing/tracing_on
-	cat $tracing/trace >"$out/$name.graph"
-	echo nop >$tracing/current_tracer
+	end_graph "$name"
 	cat "$out/$name.err"
 }
 

@@ -50,56 +50,55 @@ sync
 # An idle array, and a member whose flushes are slow.
 echo 0.2 >/sys/block/md120/md/safe_mode_delay
 delays 0 30 0 120
+begin_slow parts -t 5ms md120
 graph md_write_start xlog_cil_force_seq xlog_wait_on_iclog
-begin_slow idle -t 10ms md120
 for i in 1 2 3; do
 	wait_until 120 has_state md120 clean
 	wait_idle 1
 	dd if=/dev/zero of=quiet bs=4k count=1 seek="$i" conv=notrunc,fsync status=none
 done
-end_slow
+end_part idle
 echo 60 >/sys/block/md120/md/safe_mode_delay
 
 # Readers that wait for a writer of the same file.
 delays 0 40 0
 graph rwsem_down_read_slowpath
-begin_slow lock -t 5ms md120
 beside unaligned 200 each 20 512 1 8 unaligned
 beside mixed 16639 dd if=/dev/zero of=mixed bs=16M count=4 conv=notrunc status=none
 sync
-end_slow
+end_part lock
 
 # Two unaligned writers.
 graph rwsem_down_read_slowpath rwsem_down_write_slowpath inode_dio_wait
-begin_slow writers -t 5ms md120
 each 20 512 1 8 unaligned &
 each 20 512 1 16 unaligned
 wait $!
-end_slow
+end_part writers
 
 mkdir dir{0..31}
 for task in {0..31}; do create "dir$task" 0 60; done
+
+end_part directories
 
 # Much metadata in memory when an fsync has to write it to the log.
 sync
 delays 0 20 0 30
 graph xlog_cil_force_seq xlog_wait_on_iclog
-begin_slow push -t 10ms md120
 for i in 1 2 3; do
 	create third $((i * 500)) $((i * 500 + 500))
 	dd if=/dev/zero of=quiet bs=4k count=1 seek="$((i + 4))" conv=notrunc,fsync status=none
 done
-end_slow
+end_part push
 
 # A large buffered writer.
 graph file_write_and_wait_range xlog_cil_force_seq xlog_wait_on_iclog
-begin_slow buffered -t 20ms md120
 dd if=/dev/zero of=big bs=1M count=100 conv=fsync status=none &
 for i in 1 2 3 4; do
 	dd if=/dev/zero of=quiet bs=4k count=1 seek="$((i + 8))" conv=notrunc,fsync status=none
 	sleep 0.2    # more data to write back
 done
 wait $!
+end_part buffered
 end_slow
 
 # cold: empties the cache, except for the blocks of the directories, and makes reads slow.
