@@ -53,9 +53,9 @@ impl Block {
         self.raid.is_some() || self.kind == BlockKind::Md { container: false }
     }
 
-    /// Display name: `LVM vg-lv`, `partition 1`; `None` for a base.
+    /// Display name: `LVM vg-lv`, `partition 1`; `None` for a base whose kernel name is its name.
     fn describe(&self) -> Option<String> {
-        if self.is_base() {
+        if self.is_base() && self.raid.is_none() {
             return None;
         }
         match &self.kind {

@@ -42,6 +42,7 @@ fn a_volume_is_an_array_of_its_disks() {
     assert_eq!((array.raid_disks, array.component_sectors), (3, 100_000));
     assert_eq!(array.mapper_name.as_deref(), Some("vg-lv"));
     assert_eq!(segments(&array.filesystems[0].segments), [(0, 0, 200_000)]);
+    assert_eq!(array.filesystems[0].stack, ["LVM vg-lv"]);
     let members: Vec<_> = (array.members.iter())
         .map(|m| (m.name.as_str(), m.slot, m.start.0, m.state[0].as_str()))
         .collect();
