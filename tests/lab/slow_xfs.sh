@@ -77,8 +77,7 @@ end_part writers
 
 mkdir dir{0..31}
 for task in {0..31}; do create "dir$task" 0 60; done
-
-end_part directories
+end_part directories    # the creates are of no case
 
 # Much metadata in memory when an fsync has to write it to the log.
 sync
