@@ -9,8 +9,8 @@ use super::calm::{
 };
 use super::evidence::{Evidence, Explanation, MIN_GROWTH, extra};
 use super::held::{
-    BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, Held, INODE, MIN_HELD_SHARE, SUSPENDED, WBT, held,
-    known as waits_in, sleep_us,
+    BARRIER, BITMAP, COMMIT, DIRTY_LIMIT, HANDLES, Held, INODE, MIN_HELD_SHARE, SUSPENDED, WBT,
+    held, known as waits_in, sleep_us,
 };
 use super::kind::FULL_CERTAINTY;
 use super::moment::{EXTRA_WRITES, Load, Waits, median};
@@ -382,10 +382,10 @@ impl Evidence<'_> {
             let is_barrier = at_barrier.is_some() || resync < MIN_SHARED_WORK;
             return words::resync(self, is_barrier, of(CauseKind::Resync, array, share));
         }
-        // Whoever has the lock may wait for slow IO.
+        // Whoever has the lock or handle may wait for slow IO.
         let is_cause = |held: &Held| match held.by.2 {
             COMMIT | WBT => false,
-            INODE => self.asleep.is_some(),
+            INODE | HANDLES => self.asleep.is_some(),
             _ => true,
         };
         if let Some(held) = held_by.filter(is_cause) {

@@ -35,6 +35,8 @@ pub const WBT: &str = "writeback throttling";
 pub const INODE: &str = "inode";
 /// Name of the wait of a commit for the data of files (data=ordered).
 const ORDERED: &str = "ordered_data";
+/// Name of the wait of a commit for handles that tasks hold.
+pub const HANDLES: &str = "handles";
 
 /// Function of ext4's search for free blocks, where a task may be on a CPU, too.
 pub const ALLOCATOR: &str = "ext4_mb_regular_allocator";
@@ -69,6 +71,8 @@ pub const WAITS_IN: &[WaitsIn] = &[
     WaitsIn("jbd2_journal_submit_inode_data_buffers", Journal, ORDERED),
     WaitsIn("ext4_journal_submit_inode_data_buffers", Journal, ORDERED),
     WaitsIn("ext4_normal_submit_inode_data_buffers", Journal, ORDERED),
+    // fs/jbd2/transaction.c: a commit waits until all handles of its transaction have ended.
+    WaitsIn("jbd2_journal_wait_updates", Journal, HANDLES),
     // fs/jbd2/checkpoint.c: a handle waits until a checkpoint has made room.
     WaitsIn("__jbd2_log_wait_for_space", Journal, "full"),
     // fs/ext4: only an allocation that finds no free block requests a commit by this function.

@@ -2,7 +2,7 @@
 
 use super::actions;
 use super::evidence::{Evidence, Explanation};
-use super::held::{BITMAP_READS, Held, NO_SPACE};
+use super::held::{BITMAP_READS, HANDLES, Held, NO_SPACE};
 use super::moment::Load;
 use super::{Action, Cause, CauseKind, Severity, Waiting};
 use crate::analysis::hotspot::skews;
@@ -99,6 +99,9 @@ pub fn held(
         (CauseKind::Filesystem, _) => "the limit of dirty pages holds it (balance_dirty_pages)",
         (CauseKind::Journal, "full") => "the journal has no room for a new handle",
         (CauseKind::Journal, "commit") => "it waits for commits of the journal",
+        (CauseKind::Journal, HANDLES) => {
+            "the commit of the journal waits for a handle that a task holds"
+        }
         (CauseKind::Journal, "locked") => "a commit of the journal lets no handle start",
         (CauseKind::Journal, _) => {
             "the commit of the journal waits for data of files, as data=ordered writes them first"
