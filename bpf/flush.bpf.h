@@ -54,7 +54,7 @@ static __always_inline struct rt_dev *flushed_dev(struct rt_dev *d, struct bio *
 static __always_inline struct rt_part *flushed_part(struct rt_dev *d, struct bio *bio, __u32 *origin)
 {
 	__u32 volumes = d->flags & RT_DEV_VOLUMES, array = volumes ? flushing_array(bio) : 0, i;
-	bool several = d->nr_parts > 1 || d->parts[0].start;
+	bool several = d->nr_parts > 1 || d->parts[0].first;
 	struct rt_part *part = array || (rt_bio_has_part() && bio && several) ? NULL : &d->parts[0];
 	__u64 start = rt_bio_part_start(bio);
 
@@ -62,7 +62,7 @@ static __always_inline struct rt_part *flushed_part(struct rt_dev *d, struct bio
 	for (i = 0; i < RT_DISK_PARTS; i++) {
 		if (i >= d->nr_parts)
 			break;
-		if (array ? d->parts[i].array + 1U == array : d->parts[i].start == start) {
+		if (array ? d->parts[i].array + 1U == array : d->parts[i].first == start) {
 			part = &d->parts[i];
 			break;
 		}

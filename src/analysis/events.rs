@@ -124,6 +124,7 @@ impl Events {
     ) -> (Sample, Sample) {
         sums.finish();
         let interval = Duration::from_micros(to_us.saturating_sub(from_us).max(0) as u64);
+        let has_facts = sums.state.is_some();
         let state = sums.state.clone().or_else(|| self.before.clone());
         let earlier = std::mem::replace(&mut self.before, state.clone());
         let state = state.unwrap_or_default();
@@ -135,6 +136,11 @@ impl Events {
             notes: [sums.messages.clone(), state.notes.clone()].concat(),
             ..Sample::default()
         };
+        if !has_facts {
+            // On a busy host a state can be late, and the next interval has two. Facts that stand
+            // still would look like IO that does not end.
+            end.arrays.iter_mut().for_each(|subject| subject.around = None);
+        }
         self.disk_counters(from_us, to_us, &mut end.arrays);
         let mut start = Sample {
             time: jiff::Timestamp::from_microsecond(from_us).unwrap_or_default(),

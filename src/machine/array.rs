@@ -9,7 +9,7 @@ use super::metadata;
 use super::nvme;
 use super::project::{MappedRun, Projector};
 use super::sys::{Sys, attribute, names, number, selected};
-use super::types::{Array, BeforeReshape, Member, QueueFacts};
+use super::types::{Array, BeforeReshape, Member, MetadataDevice, QueueFacts};
 use crate::address::{DiskSector, MemberSector};
 
 /// Reads arrays.
@@ -256,7 +256,8 @@ impl ArrayReader<'_> {
             ));
             return;
         }
-        member.metadata_device = Some((at.start, meta.sectors));
+        let (dev, start, sectors) = (meta.dev, at.start, meta.sectors);
+        member.metadata_device = Some(MetadataDevice { dev, start, sectors });
         member.sb_offset = Some(MemberSector(member.sectors));
         member.sb_sectors = BITMAP_START.min(meta.sectors);
         let bitmap = MemberSector(member.sectors.saturating_add(BITMAP_START));

@@ -58,6 +58,7 @@ fn fitting<'a>(arrays: impl Iterator<Item = &'a Array>) -> BTreeSet<Dev> {
         all.insert(array.dev);
         all.extend(array.filesystems.iter().map(|fs| fs.dev));
         all.extend(array.members.iter().flat_map(|m| &m.paths).map(|path| path.dev));
+        all.extend(array.members.iter().filter_map(|m| m.metadata_device).map(|meta| meta.dev));
         let new = all.difference(&devices).count();
         if has_room && devices.len() + new <= DEVS as usize {
             devices.extend(all);

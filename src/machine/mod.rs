@@ -57,6 +57,6 @@ pub use stat::{DiskStat, StatFile};
 pub use state::{ArrayState, MemberState};
 pub use sys::Sys;
 pub use types::{
-    Array, BeforeReshape, Dev, DeviceRole, Filesystem, HostTopology, MainDevice, Member, Mount,
-    NvmePath, QueueFacts, Segment,
+    Array, BeforeReshape, Dev, DeviceRole, Filesystem, HostTopology, MainDevice, Member,
+    MetadataDevice, Mount, NvmePath, QueueFacts, Segment,
 };

@@ -159,15 +159,26 @@ pub struct Member {
     pub encrypted: bool,
     /// Kernel names of the volumes on `disk` that are the member (dm-raid); else empty.
     pub volumes: Vec<String>,
-    /// The metadata device of the slot (dm-raid): first sector on `disk`, and number of sectors. It
-    /// follows the data in the sectors of the member: sector `sectors` is its first one.
-    pub metadata_device: Option<(DiskSector, u64)>,
+    /// The metadata device of the slot (dm-raid). It follows the data in the sectors of the member:
+    /// sector `sectors` is its first one.
+    pub metadata_device: Option<MetadataDevice>,
     /// `disk`, if it is another array of this [`HostTopology`] (a nested array).
     pub nested_array: Option<Dev>,
     /// Request queue of `disk`; for the head of NVMe multipath that of a path, without its tags.
     pub queue: QueueFacts,
     /// Paths of `disk`, if it is the head of NVMe multipath; else empty.
     pub paths: Vec<NvmePath>,
+}
+
+/// A device of device mapper with md's metadata of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MetadataDevice {
+    /// Device number.
+    pub dev: Dev,
+    /// First sector on the disk of the member.
+    pub start: DiskSector,
+    /// Number of sectors.
+    pub sectors: u64,
 }
 
 /// A path of an NVMe drive: a hidden disk (`nvme0c1n1`) that gets requests of the head (`nvme0n1`).

@@ -472,12 +472,14 @@ impl Tables {
             array: number as u16,
             flags,
         };
-        let metadata = member.metadata_device.map(|(first, sectors)| rt_part {
-            start: first.0.wrapping_sub(member.sectors),
-            first: first.0,
-            end: first.0.saturating_add(sectors),
+        // Sectors `member.sectors..` of the member, from this sector of a device on.
+        let metadata_at = |first: u64, sectors| rt_part {
+            start: first.wrapping_sub(member.sectors),
+            first,
+            end: first.saturating_add(sectors),
             ..part
-        });
+        };
+        let metadata = member.metadata_device.map(|m| metadata_at(m.start.0, m.sectors));
         let at = d.nr_parts as usize;
         if at + usize::from(metadata.is_some()) >= DISK_PARTS {
             return Err(format!(
@@ -507,6 +509,11 @@ impl Tables {
         };
         if by_bio || flags & (PART_STRIPES | PART_RESHAPE) != 0 {
             own.flags |= DEV_CLASSIFIED;
+        }
+        // A flush has no sector on the disk, only the device that md sent it to.
+        if let Some(meta) = member.metadata_device {
+            let own = &mut devs.entry(meta.dev.kernel()).or_default().1;
+            (own.parts[0], own.nr_parts) = (metadata_at(0, meta.sectors), 1);
         }
         Ok(())
     }

@@ -9,7 +9,9 @@ use crate::fs::Uuid;
 use crate::fs::ext4::{Ext4Layout, FsKind, Journal};
 use crate::fs::xfs::{XfsFeatures, XfsGeometry, XfsLayout, XfsLog};
 use crate::machine::topology::Topology;
-use crate::machine::{Array, Dev, Filesystem, HostTopology, Member, NvmePath, QueueFacts, Segment};
+use crate::machine::{
+    Array, Dev, Filesystem, HostTopology, Member, MetadataDevice, NvmePath, QueueFacts, Segment,
+};
 
 pub(in crate::probe) fn dev(major: u32, minor: u32) -> Dev {
     Dev { major, minor }
@@ -133,11 +135,17 @@ fn members_on_device_mapper() {
 #[test]
 fn a_metadata_device_follows_the_data_of_the_member() {
     let mut before = member(0, 8, 0);
-    (before.start, before.metadata_device) = (DiskSector(10_240), Some((DiskSector(2048), 8192)));
+    let at = |minor, start| {
+        Some(MetadataDevice { dev: dev(252, minor), start: DiskSector(start), sectors: 8192 })
+    };
+    (before.start, before.metadata_device) = (DiskSector(10_240), at(0, 2048));
     let mut after = member(1, 8, 16);
-    after.metadata_device = Some((DiskSector(50_000), 8192));
+    after.metadata_device = at(1, 50_000);
     let t = tables(vec![array(5, "raid1", vec![before, after])]);
-    let parts: Vec<_> = t.devs.iter().filter(|d| d.nr_parts > 0).map(|d| &d.parts[..3]).collect();
+    let own: Vec<_> = t.devs.iter().filter(|d| d.nr_parts == 1).map(|d| d.parts[0]).collect();
+    let own: Vec<_> = own.iter().map(|p| (p.first, p.end, 0_u64.wrapping_sub(p.start))).collect();
+    assert_eq!(own, [(0, 8192, 10_000); 2]);
+    let parts: Vec<_> = t.devs.iter().filter(|d| d.nr_parts == 2).map(|d| &d.parts[..3]).collect();
     for (parts, first) in parts.iter().zip([2048, 50_000]) {
         let [data, metadata, none] = parts else { panic!("{parts:?}") };
         assert_eq!((data.first, data.end - data.start), (data.start, 10_000));

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::output::{by_origin, each, figures, lines, word};
+use super::output::{by_origin, count, each, figures, lines, word};
 use super::{intervals, lab, text};
 
 const LEVELS: [(&str, &str); 6] = [
@@ -61,6 +61,13 @@ pub(super) fn volumes_of_dm_raid_are_arrays(kernel: &str) {
             let rest = of("write", &|origin| !metadata.contains(&origin));
             assert_eq!(rest, data_written, "{case} {disk}: {sums:#?}");
         }
+        let members = work.iter().flat_map(|line| each(line, "arrays"));
+        let members = members.flat_map(|array| each(array, "members"));
+        let members: Vec<_> = members.filter(|m| disks.contains(&word(m, "name"))).collect();
+        let kernel: u64 = members.iter().map(|m| count(&m["disk"], "requests")).sum();
+        let ours: u64 =
+            (members.iter().flat_map(|m| each(m, "io"))).map(|row| count(row, "requests")).sum();
+        assert_eq!(ours, kernel, "{case}: requests");
         let written = |origin: &str| sum(&|_, o, op| o == origin && op == "write");
         let copies = if ["raid1", "raid10"].contains(&level) { 2 } else { 1 };
         let files = written("file_data");

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Events, IntervalCounters, NameLookup};
+use crate::analysis::around::Around;
 use crate::analysis::counters::{CellKey, CostCounters};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
@@ -102,6 +103,34 @@ fn disk_statistics_cover_the_time_between_states() {
         assert!((0.5..=1.0).contains(&utilisation), "{utilisation}");
         assert_eq!(disk.in_flight, 1);
     }
+}
+
+/// A state that is late belongs to the next interval. The one without it has no facts, not those of
+/// the interval before, with the same requests in flight and none that ended.
+#[test]
+fn an_interval_without_a_state_has_no_facts() {
+    let mut items = fixture::items(3000, 5);
+    for item in &mut items {
+        if let Item::State(state) = item {
+            state.arrays[0].around = Some(Around::default());
+        }
+    }
+    let (mut events, second) = (Events::default(), 1_000_000);
+    (0..=3).for_each(|n| events.disks.add_boundary(START + n * second));
+    let mut facts = Vec::new();
+    for (n, has_state) in [(0, true), (1, false), (2, true)] {
+        let (from, to) = (START + n * second, START + (n + 1) * second);
+        let mut sums = IntervalCounters::default();
+        let own = items.iter().filter(|item| {
+            let is_state = matches!(item, Item::State(_));
+            (from..to).contains(&item.time_us()) && (has_state || !is_state)
+        });
+        own.for_each(|item| events.push(&mut sums, item));
+        events.disks.end(to);
+        let (_, end) = events.samples(sums, from, to, &NoNames);
+        facts.push(end.arrays[0].around.is_some());
+    }
+    assert_eq!(facts, [true, false, true]);
 }
 
 #[test]

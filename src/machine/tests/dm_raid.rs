@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::tree::{Tree, segments};
 use crate::address::{DiskSector, MemberSector};
 use crate::machine::dm_raid::{DmRaid, DmRaidStatus};
-use crate::machine::{ArrayState, HostError};
+use crate::machine::{ArrayState, Dev, HostError, MetadataDevice};
 
 /// Three slots; the metadata of the last one are on another disk than its data.
 const RAID5: &str = "
@@ -53,8 +53,11 @@ fn a_volume_is_an_array_of_its_disks() {
     ];
     assert_eq!(members, expected);
     let metadata: Vec<_> = array.members.iter().map(|m| m.metadata_device).collect();
-    let at = |sector| Some((DiskSector(sector), 8192));
-    assert_eq!(metadata, [at(2048), at(500_000), None]);
+    let at = |minor, sector| {
+        let dev = Dev { major: 253, minor };
+        Some(MetadataDevice { dev, start: DiskSector(sector), sectors: 8192 })
+    };
+    assert_eq!(metadata, [at(0, 2048), at(2, 500_000), None]);
     assert_eq!(array.members[0].sb_offset, Some(MemberSector(100_000)));
     assert_eq!(array.members[0].bitmap, Some((MemberSector(100_008), 8184)));
     assert!(topology.notes.iter().any(|n| n.contains("dm-4")), "{:?}", topology.notes);
