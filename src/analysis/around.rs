@@ -197,6 +197,14 @@ impl Around {
         });
     }
 
+    /// Makes them the facts of an interval in which nothing was read: counters that stand still
+    /// while requests are in flight would look like IO that does not end.
+    pub fn forget_the_interval(&mut self) {
+        self.io.in_flight = 0;
+        self.asleep.clear();
+        self.pair(&Self::default(), |io, _| io.in_flight = 0);
+    }
+
     /// Calls `each` with the counters of every disk and neighbour, and those of the same device in
     /// `other`.
     fn pair(&mut self, other: &Self, each: impl Fn(&mut DeviceIo, Option<&DeviceIo>)) {

@@ -15,6 +15,7 @@ use std::time::Duration;
 pub use self::disks::{DiskSum, Disks, MAX_DISORDER_US};
 pub use self::interval::IntervalCounters;
 use self::interval::{CELLS, Directory};
+use super::around::Around;
 use super::counters::{CellKey, DirtyKey, FileKey, TaskKey};
 use super::files::{FileId, FileLocation};
 use super::fold::{ArrayNow, DiskCounters, MemberNow, Sample, TaskInfo};
@@ -137,9 +138,9 @@ impl Events {
             ..Sample::default()
         };
         if !has_facts {
-            // On a busy host a state can be late, and the next interval has two. Facts that stand
-            // still would look like IO that does not end.
-            end.arrays.iter_mut().for_each(|subject| subject.around = None);
+            // On a busy host a state can be late: the next interval has its counters.
+            let around = end.arrays.iter_mut().filter_map(|subject| subject.around.as_mut());
+            around.for_each(Around::forget_the_interval);
         }
         self.disk_counters(from_us, to_us, &mut end.arrays);
         let mut start = Sample {
