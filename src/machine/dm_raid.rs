@@ -151,8 +151,15 @@ impl DmRaidStatus {
 
     /// Slots that no working device fills, in an array that can work without one.
     pub fn degraded(&self, level: &str) -> u32 {
-        let missing = self.health.bytes().filter(|letter| *letter != b'A').count();
+        let missing = self.health.bytes().filter(|letter| !self.works(*letter)).count();
         if level == "raid0" { 0 } else { u32::try_from(missing).unwrap_or(u32::MAX) }
+    }
+
+    /// True for a device that is in sync. In a resync all are `a`, and none is missing
+    /// (`__raid_dev_status()`).
+    fn works(&self, letter: u8) -> bool {
+        let resyncs = ["resync", "reshape"].contains(&self.action.as_str());
+        letter == b'A' || letter == b'a' && resyncs
     }
 
     /// As md/sync_completed: `None` while idle.
@@ -171,7 +178,7 @@ impl DmRaidStatus {
         let letter = usize::try_from(slot).ok().and_then(|at| self.health.as_bytes().get(at));
         let word = match letter {
             Some(b'D') => "faulty",
-            Some(b'a') => "spare",
+            Some(letter) if !self.works(*letter) => "spare",
             _ => "in_sync",
         };
         vec![word.to_owned()]

@@ -66,6 +66,10 @@ fn a_volume_is_an_array_of_its_disks() {
     let state = ArrayState::read(&tree.sys(), &array).unwrap();
     assert_eq!(state, ArrayState::from_array(&array));
     assert_eq!(state.health().as_deref(), Some("degraded by 2, recover 4.1 %"));
+    tree.add("status 253:6 raid5_ls 3 aaa 1000/100000 resync 0 0 -");
+    let state = ArrayState::read(&tree.sys(), &array).unwrap();
+    assert_eq!(state.health().as_deref(), Some("resync 1.0 %"));
+    assert!(state.members.iter().all(|m| m.health().is_none()), "{state:?}");
     tree.add("status 253:6 raid5_ls 3 AAA 100000/100000 idle 0 0 -");
     assert_eq!(ArrayState::read(&tree.sys(), &array).unwrap().health(), None);
     let gone = Tree::new("dm dm-6 253:6 200000 name=vg-lv uuid=LVM-l slaves=");
