@@ -159,9 +159,9 @@ pub(super) fn slow_statements_have_their_io(kernel: &str) {
                 own.len()
             );
             assert!(ms <= s.ms + 2e3 * CLOCK, "{s:?}: {ms} ms of IO");
-            // MariaDB scans 20,000 rows for the update: 60 ms of an emulated CPU.
-            let least = if s.name == "update" { 0.6 } else { 0.8 };
-            assert!(ms >= s.ms * least, "{s:?}: {ms} ms of IO");
+            // MariaDB scans 20,000 rows for the update: 60 to 150 ms of an emulated CPU.
+            let rest = if s.name == "update" { f64::max(s.ms * 0.4, 200.0) } else { s.ms * 0.2 };
+            assert!(ms > 0.0 && s.ms - ms <= rest, "{s:?}: {ms} ms of IO");
             holds_for_nearly_all(&own, |o| longest_wait(o)["member"] == member);
             // The file that the statement waits for, with the injected times.
             let (op, file, wait, injected) = match (database, s.name.as_str()) {
