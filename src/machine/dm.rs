@@ -51,7 +51,7 @@ pub trait DmTables: Send + Sync {
     /// The state of a mapped device with one raid target.
     ///
     /// # Errors
-    /// As of a table, and if the target is another one.
+    /// Errors of [`Self::table`]. The device has another target, or several.
     fn raid_status(&self, dev: Dev) -> io::Result<DmRaidStatus>;
 }
 

@@ -162,7 +162,7 @@ impl DmRaidStatus {
         letter == b'A' || letter == b'a' && resyncs
     }
 
-    /// As md/sync_completed: `None` while idle.
+    /// Sectors done and total sectors of the running sync; `None` while idle.
     pub fn sync_completed(&self) -> Option<(u64, u64)> {
         (!["idle", "frozen"].contains(&self.action.as_str())).then_some(self.progress)
     }

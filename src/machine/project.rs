@@ -138,9 +138,7 @@ impl<'a> Projector<'a> {
                 }
                 Ok(())
             }
-            DmMapping::Raid(_) => {
-                Err(format!("{} is one of several targets of a table", block.name))
-            }
+            DmMapping::Raid(_) => Err(format!("{} has a raid target beside others", block.name)),
             DmMapping::Opaque(kind) => Err(hidden(&block.name, kind)),
         }
     }

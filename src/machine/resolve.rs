@@ -325,7 +325,9 @@ impl<'a> Machine<'a> {
         let claimed = arrays
             .iter()
             .filter(|a| a.is_md())
-            .flat_map(|a| a.members.iter().map(|m| m.dev))
+            .flat_map(|a| &a.members)
+            .flat_map(|m| [Some(m.dev), m.metadata_device.map(|meta| meta.dev)])
+            .flatten()
             .collect();
         for array in &mut arrays {
             let Some(block) = self.blocks.get(array.dev) else {

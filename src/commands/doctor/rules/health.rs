@@ -78,6 +78,23 @@ fn left_over(of: &ArrayFacts, faulty: &[&str]) -> Vec<Finding> {
     ]
 }
 
+/// `degraded by 1: the next disk failure loses data`; `left`: failures that it still tolerates.
+pub(super) fn degraded(array: &Array, left: Option<u32>) -> String {
+    let by = array.degraded;
+    match left {
+        // On RAID 10 only the failure of a disk with a last copy does.
+        Some(0) if array.level == "raid10" => {
+            format!("degraded by {by}: the next disk failure can lose data")
+        }
+        Some(0) => format!("degraded by {by}: the next disk failure loses data"),
+        Some(n) => {
+            let more = plural(n as usize, "more disk");
+            format!("degraded by {by}: {more} may fail without data loss")
+        }
+        None => format!("failed: {} has lost more members than it tolerates", array.level),
+    }
+}
+
 /// Degraded and failed arrays.
 pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     let array = &of.array;
@@ -114,24 +131,11 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     let rebuilding = array.sync_action.as_deref() == Some("recover");
     let mirrors = matches!(array.level.as_str(), "raid1" | "raid10");
     let refuses_writes = mirrors && array.array_state == "broken";
-    let mut title = match left {
-        // On RAID 10 only the failure of a disk with a last copy does.
-        Some(0) => format!(
-            "degraded by {}: the next disk failure {} data",
-            array.degraded,
-            if array.level == "raid10" { "can lose" } else { "loses" }
-        ),
-        Some(n) => format!(
-            "degraded by {}: {} may fail without data loss",
-            array.degraded,
-            plural(n as usize, "more disk")
-        ),
-        // raid1_error(), raid10_error(): the last copy stays in the array, and MD_BROKEN refuses
-        // writes.
-        None if refuses_writes => {
-            "failed: the last copy of some blocks is on a disk that reports errors".to_owned()
-        }
-        None => format!("failed: {} has lost more members than it tolerates", array.level),
+    // raid1_error(), raid10_error(): the last copy stays in the array, and MD_BROKEN refuses writes.
+    let mut title = if left.is_none() && refuses_writes {
+        "failed: the last copy of some blocks is on a disk that reports errors".to_owned()
+    } else {
+        degraded(array, left)
     };
     if rebuilding {
         let at = progress(array).unwrap_or_else(|| "waiting".to_owned());

@@ -1,7 +1,6 @@
 //! Health of arrays of device mapper's raid target, which LVM manages instead of mdadm.
 
-use super::health::{Redundancy, redundancy_left};
-use super::plural;
+use super::health::{self, Redundancy, redundancy_left};
 use crate::advice::quote::quote;
 use crate::commands::doctor::facts::ArrayFacts;
 use crate::commands::doctor::finding::{Finding, FindingSeverity};
@@ -30,15 +29,7 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
             Redundancy::Left(n) => Some(n),
             _ => None,
         };
-        let by = array.degraded;
-        let title = match left {
-            Some(0) => format!("degraded by {by}: the next disk failure loses data"),
-            Some(n) => {
-                let more = plural(n as usize, "more disk");
-                format!("degraded by {by}: {more} may fail without data loss")
-            }
-            None => format!("failed: {} has lost more devices than it tolerates", array.level),
-        };
+        let title = health::degraded(array, left);
         let slots: Vec<String> = array.missing_slots().iter().map(u32::to_string).collect();
         let finding = match left {
             Some(1..) => Finding::warning("array-degraded", title),
@@ -47,13 +38,13 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
         let finding = finding
             .seen(format!(
                 "{status}: {} of {} devices not in sync, action {action}",
-                by, array.raid_disks
+                array.degraded, array.raid_disks
             ))
             .seen_all(
                 (!slots.is_empty())
                     .then(|| format!("no working device in slot {}", super::list(&slots))),
             )
-            .figure("degraded", by)
+            .figure("degraded", array.degraded)
             .figure("failures_left", left.unwrap_or(0))
             .figure("rebuilding", action == "recover")
             .why("until the device is rebuilt, its blocks come from the others")
@@ -79,17 +70,28 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
         let at = done.map_or(String::new(), |(done, total)| {
             format!(", {:.1} % done", 100.0 * done as f64 / total as f64)
         });
-        let finding = Finding::info("array-syncing", format!("{action} in progress{at}"))
+        let title = match action {
+            "frozen" => "resync and rebuild are frozen".to_owned(),
+            _ => format!("{action} in progress{at}"),
+        };
+        let finding = Finding::info("array-syncing", title)
             .raise_if(!matches!(action, "check" | "repair"), FindingSeverity::Warning)
             .seen(format!("{status}: action {action}"))
             .figure("action", action)
-            .why("it reads every device until it ends, in addition to the load")
+            .why(match action {
+                "frozen" => "md neither rebuilds nor resyncs until the action is changed",
+                _ => "it reads every device until it ends, in addition to the load",
+            })
             .source(source);
         found.push(match (action, &lv) {
             ("check" | "repair", _) => finding
                 .command(format!("dmsetup message {} 0 idle", quote(name)))
                 .risk(format!("none: the next {action} begins again"))
                 .not_when("the array has little other load"),
+            ("frozen", _) => finding
+                .command(format!("dmsetup message {} 0 idle", quote(name)))
+                .risk("the pending rebuild or resync starts at once")
+                .not_when("an administrator froze it to replace a disk"),
             (_, Some(lv)) => finding
                 .command(format!("lvchange --maxrecoveryrate 10M {}", quote(lv)))
                 .risk("it takes longer, and the redundancy is reduced until it ends")
