@@ -192,6 +192,12 @@ beside() {
 	wait "$writer"
 }
 
+# again COUNT COMMAND...: runs the command that often.
+again() {
+	local i
+	for ((i = 0; i < $1; i++)); do "${@:2}"; done
+}
+
 # each COUNT BYTES FIRST STEP FILE: direct writes of that many bytes, at FIRST, FIRST + STEP and so on, in units of BYTES.
 each() {
 	local i

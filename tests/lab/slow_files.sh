@@ -29,7 +29,7 @@ begin_slow files -t 5ms md120
 # Often enough that some reads meet a write.
 beside unaligned 200 each 20 512 1 8 unaligned
 beside border 200 each 20 8k 0 1 border
-beside mixed 16639 dd if=/dev/zero of=mixed bs=16M count=4 conv=notrunc status=none
+beside mixed 16639 again 6 dd if=/dev/zero of=mixed bs=16M count=4 conv=notrunc status=none
 # A buffered write has to be on disk before the next case's files are read.
 sync
 beside limited 0 in_cgroup /sys/fs/cgroup/limited dd if=/dev/zero of=limited bs=1M count=3 seek=1 oflag=direct conv=notrunc status=none

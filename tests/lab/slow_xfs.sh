@@ -64,7 +64,7 @@ echo 60 >/sys/block/md120/md/safe_mode_delay
 delays 0 40 0
 graph rwsem_down_read_slowpath
 beside unaligned 200 each 20 512 1 8 unaligned
-beside mixed 16639 dd if=/dev/zero of=mixed bs=16M count=4 conv=notrunc status=none
+beside mixed 16639 again 6 dd if=/dev/zero of=mixed bs=16M count=4 conv=notrunc status=none
 sync
 end_part lock
 

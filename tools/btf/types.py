@@ -21,14 +21,23 @@ def btf(data):
 
 
 class Types:
-    def __init__(self, data):
-        magic, version, header, types, length, strings = struct.unpack_from("<HBxIIIII", data)[:6]
+    """The types of a kernel or an object; with base, those of a kernel and one of its modules, which adds types and
+    strings to the kernel's (Documentation/bpf/btf.rst, "split BTF")."""
+
+    def __init__(self, data, base=None):
+        magic, version, header, types, length, strings, text_length = struct.unpack_from("<HBxIIIII", data)
         if magic != 0xEB9F or version != 1:
             raise OSError("no BTF")
-        self.data = data
-        self.strings = header + strings
-        self.types = [(0, 0, 0, 0, 0)]  # kind, name, size or type, number of entries, position of the first entry
-        at, end = header + types, header + types + length
+        self.base = base
+        # Kind, name, size or type, number of entries, position of the first entry.
+        self.types = list(base.types) if base else [(0, 0, 0, 0, 0)]
+        start = len(base.data) if base else 0  # of this part
+        self.first_text = base.end_text if base else 0  # offset of its first string
+        self.end_text = self.first_text + text_length
+        self.data = data = (base.data if base else b"") + data
+        self.strings = start + header + strings
+        at = start + header + types
+        end = at + length
         while at < end:
             name, info, other = struct.unpack_from("<III", data, at)
             kind, count = info >> 24 & 31, info & 0xFFFF
@@ -37,7 +46,9 @@ class Types:
             at += ONCE.get(kind, 0) + EACH.get(kind, 0) * count
 
     def text(self, at):
-        return text(self.data, self.strings + at)
+        if at < self.first_text:
+            return self.base.text(at)
+        return text(self.data, self.strings + at - self.first_text)
 
     def name(self, number):
         return self.text(self.types[number][1])
@@ -48,8 +59,9 @@ class Types:
     @cached_property
     def numbers(self):
         """{(kind, name): numbers of the types}"""
-        found = {}
-        for number, (kind, name, *_) in enumerate(self.types):
+        found = {key: list(all_) for key, all_ in self.base.numbers.items()} if self.base else {}
+        first = len(self.base.types) if self.base else 0
+        for number, (kind, name, *_) in enumerate(self.types[first:], first):
             if name:
                 found.setdefault((kind, self.text(name)), []).append(number)
         return found

@@ -131,7 +131,8 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
     let rebuilding = array.sync_action.as_deref() == Some("recover");
     let mirrors = matches!(array.level.as_str(), "raid1" | "raid10");
     let refuses_writes = mirrors && array.array_state == "broken";
-    // raid1_error(), raid10_error(): the last copy stays in the array, and MD_BROKEN refuses writes.
+    // raid1_error(), raid10_error(): the last copy stays in the array, and MD_BROKEN refuses
+    // writes.
     let mut title = if left.is_none() && refuses_writes {
         "failed: the last copy of some blocks is on a disk that reports errors".to_owned()
     } else {
