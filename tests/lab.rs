@@ -85,7 +85,7 @@ use privileges::{capabilities_are_given_up, each_capability_has_its_use, volumes
 
 #[path = "lab/record.rs"]
 mod record;
-use record::{a_recording_matches_top, a_reload_loses_nothing};
+use record::{a_recording_matches_top, a_reload_loses_nothing, the_end_of_a_recording_under_load};
 
 #[path = "lab/serve.rs"]
 mod serve;
@@ -234,6 +234,7 @@ on_kernel! {
     swap_is_an_origin
     a_recording_matches_top
     a_reload_loses_nothing
+    the_end_of_a_recording_under_load
     doctor_finds_the_skew
     doctor_accepts_its_own_advice
     doctor_commands_disable_the_stripe
@@ -352,6 +353,7 @@ on_kernel! {
     nvme_multipath_agrees
     nvme_paths_come_and_go
     a_reload_loses_nothing
+    the_end_of_a_recording_under_load
 }
 
 on_kernel! {
@@ -372,6 +374,7 @@ on_kernel! {
     ;
     full:
     a_reload_loses_nothing
+    the_end_of_a_recording_under_load
     every_level_agrees
     hooks_count_the_groups_of_a_search
     directory_read_through_the_device

@@ -13,6 +13,9 @@ use super::skel::{OpenRaidtraceSkel, RaidtraceSkel};
 /// microseconds.
 const GRACE: Duration = Duration::from_millis(50);
 
+/// Distance to a generation that is never loaded.
+const NONE: u32 = 4;
+
 /// A generation of programs, after which another one can be loaded.
 pub struct Generation {
     number: u32,
@@ -46,6 +49,14 @@ impl Generation {
         Ok(())
     }
 
+    /// Counts nothing from now on. Programs are detached one after the other, each for up to some
+    /// 100 ms: without those of the issue, a completion would take its time from an old request.
+    pub(super) fn stop(&self) -> Result<()> {
+        self.set_counting(self.number + NONE)?;
+        wait();
+        Ok(())
+    }
+
     /// Switches counting over to the next generation, which must be attached. Each request is
     /// counted by one generation; the counters of this one no longer change.
     pub fn hand_over(&self) -> Result<()> {
@@ -55,15 +66,20 @@ impl Generation {
             self.passed.update_percpu(&kind.to_ne_bytes(), &none, MapFlags::ANY)?;
         }
         self.set_counting(self.number + 1)?;
-        if wait_for_programs().is_err() {
-            std::thread::sleep(GRACE);
-        }
+        wait();
         self.set_counting(self.number + 2)
     }
 }
 
-/// Waits until all programs that run now have ended: the kernel does so before it returns from an
-/// update of an array of maps (`maybe_wait_bpf_programs()`).
+/// Waits until all programs that run now have ended.
+fn wait() {
+    if wait_for_programs().is_err() {
+        std::thread::sleep(GRACE);
+    }
+}
+
+/// As [`wait`]: the kernel waits before it returns from an update of an array of maps
+/// (`maybe_wait_bpf_programs()`).
 fn wait_for_programs() -> Result<()> {
     let mut options = bpf_map_create_opts {
         sz: size_of::<bpf_map_create_opts>() as _,

@@ -136,8 +136,10 @@ impl Probe {
         Generation::new(&self.skel)
     }
 
-    /// Detaches the programs. Their counters can still be read.
+    /// Detaches the programs. Their counters can still be read, and no longer change.
     pub fn detach(&mut self) {
+        // A failure leaves the programs counting until they are detached.
+        let _ = self.generation().and_then(|g| g.stop());
         self.links.clear();
     }
 

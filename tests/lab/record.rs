@@ -142,3 +142,23 @@ pub(super) fn a_reload_loses_nothing(kernel: &str) {
         assert_eq!((ours, uncounted), (kernel, 0), "{name}");
     }
 }
+
+/// What completes while the programs are detached has no wrong time and no wrong origin.
+pub(super) fn the_end_of_a_recording_under_load(kernel: &str) {
+    let Some(dir) = lab(kernel, "record_reload") else {
+        return;
+    };
+    assert!(text(dir.join("busy.err")).contains("nothing was lost"));
+    let mut reader =
+        Reader::open(&dir.join("busy.rtrace"), WantedColumns::Everything).expect("a recording");
+    let mut requests = Vec::new();
+    while let Some(item) = reader.next_item() {
+        if let Item::Request(r) = item {
+            requests.push(r);
+        }
+    }
+    assert_eq!(*reader.ending(), Ending::Whole);
+    assert!(requests.len() > 20, "{}", requests.len());
+    let unknown: Vec<_> = requests.iter().filter(|r| r.origin == Origin::Unknown).collect();
+    assert!(unknown.is_empty(), "{unknown:#?}");
+}

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Records a RAID 0 at full load, beside a top, and creates a RAID 5, for which both reload their BPF
-# programs. Leaves a.rtrace, record.err, record.status, what start_top() leaves, and stat: lines
-# "NAME REQUESTS", the requests that each member of the RAID 0 completed during the recording.
+# Records a RAID 0 at full load, beside a top, and creates a RAID 5, for which both reload their BPF programs: a.rtrace, record.err,
+# record.status, what start_top() leaves, and stat: lines "NAME REQUESTS", the requests that each member of the RAID 0 completed
+# during the recording. Then another recording, which ends under load: busy.rtrace, busy.err.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
 mkdir -p /out
@@ -67,5 +67,12 @@ status=0
 kill -INT "$recorder"
 wait "$recorder" || status=$?
 echo "$status" >/out/record.status
+
+# One that ends while the array is busy, beside programs at the same tracepoints: they are slow to detach.
+while :; do dd if=/dev/zero of=/mnt/md120/file bs=64k count=2 conv=notrunc,fsync status=none; done &
+job=$!
+raidtrace record -d 3s -o /out/busy.rtrace 2>/out/busy.err
+kill "$job"
+wait "$job" 2>/dev/null || true
 stop_top
 cat /out/record.err /out/top.err /out/stat
