@@ -108,6 +108,18 @@ impl<'a> Pen<'a> {
         Pen::new(self.buffer, padded)
     }
 
+    /// Columns for the text of a help window.
+    pub fn help_room(&self) -> usize {
+        usize::from(HELP_COLUMNS).min(self.width()).saturating_sub(4)
+    }
+
+    /// Draws `text` on at most `lines` lines, the first of them with a mark.
+    pub fn marked(&mut self, mark: &str, text: &str, style: Style, lines: usize) {
+        for (i, line) in text::wrap(text, self.width() - 2, lines).iter().enumerate() {
+            self.text(&format!("{}{line}", if i == 0 { mark } else { "  " }), style);
+        }
+    }
+
     /// True if the area is at least [`MIN_SCREEN`]; writes `too small: 20x5, needs 40x10` if not.
     pub fn is_large_enough(&mut self) -> bool {
         let (Rect { width, height, .. }, (columns, lines)) = (self.area, MIN_SCREEN);
@@ -190,6 +202,9 @@ pub(crate) fn footer(
     let [left, right] = [left, right].map(|text| vec![Span::styled(text, palette.dim())]);
     pen.line(&ends(left, right, pen.width()));
 }
+
+/// Columns of the largest help window.
+pub(crate) const HELP_COLUMNS: u16 = 80;
 
 /// Lines of a help window: notes with their title, if there are any.
 pub(crate) fn help_notes(notes: &[String], columns: usize, palette: Palette) -> Vec<Line<'static>> {

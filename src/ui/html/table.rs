@@ -100,11 +100,6 @@ impl HtmlTable {
         }
     }
 
-    /// Sets the sentence about rows that are left out.
-    pub fn leave_out(&mut self, sentence: impl Into<String>) {
-        self.left_out = Some(sentence.into());
-    }
-
     /// Colours cells as a heat map.
     pub fn as_heat_map(mut self) -> Self {
         self.class = "heat";

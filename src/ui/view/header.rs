@@ -143,7 +143,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     draw_headline(pen, scene, if tall { 4 } else { 3 });
     if let Some(slow) = &array.slow {
         let sentence = clean(slow).replace(" %", "\u{a0}%");
-        marked(pen, "! ", &sentence, palette.alarm(), if tall { 3 } else { 1 });
+        pen.marked("! ", &sentence, palette.alarm(), if tall { 3 } else { 1 });
     }
     let style = if snapshot.lost.events() > 0 { palette.alarm() } else { palette.dim() };
     if tall || !narrow || snapshot.lost.events() > 0 {
@@ -189,14 +189,7 @@ fn draw_headline(pen: &mut Pen<'_>, scene: &Scene<'_>, lines: usize) {
     let headline = headline(hotspot);
     // Keep a figure and its unit on one line.
     let headline = clean(&headline).replace(" %", "\u{a0}%");
-    marked(pen, mark, &headline, style, lines);
-}
-
-/// Draws `text` on at most `lines` lines, the first of them with a mark.
-fn marked(pen: &mut Pen<'_>, mark: &str, text: &str, style: Style, lines: usize) {
-    for (i, line) in text::wrap(text, pen.width() - 2, lines).iter().enumerate() {
-        pen.text(&format!("{}{line}", if i == 0 { mark } else { "  " }), style);
-    }
+    pen.marked(mark, &headline, style, lines);
 }
 
 fn tabs(pen: &mut Pen<'_>, scene: &Scene<'_>) {

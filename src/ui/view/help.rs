@@ -6,10 +6,9 @@ use ratatui::text::{Line, Span};
 use super::VIEWS;
 use crate::analysis::snapshot::Snapshot;
 use crate::ui::palette::{Palette, letter};
-use crate::ui::pen::Pen;
+use crate::ui::pen::{HELP_COLUMNS, Pen, help_keys, help_notes};
 use crate::ui::state::ScreenState;
 use crate::ui::text;
-use crate::ui::text::clean;
 
 /// True if the line of [`KEYS`] is also shown in a replay.
 fn is_everywhere(key: &str) -> bool {
@@ -65,23 +64,9 @@ pub(super) fn draw(
         keys.retain(|k| is_everywhere(k.0));
         keys.splice(0..0, REPLAY);
     }
-    let digits = format!("1 to {}  Tab", VIEWS.len());
-    let titles = VIEWS.map(|v| v.title).join(", ");
-    keys.insert(0, (&digits, &titles));
-    const COLUMNS: u16 = 80;
-    let columns = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
-    let notes = snapshot
-        .map_or(&[][..], |s| &s.notes)
-        .iter()
-        .flat_map(|n| text::wrap(&clean(n), columns, 4));
-    let mut lines: Vec<Line<'_>> =
-        notes.map(|note| Line::from(Span::styled(note, palette.alarm()))).collect();
-    lines.extend(keys.into_iter().map(|(keys, what)| {
-        Line::from(vec![
-            Span::styled(text::left(keys, 16), palette.title()),
-            Span::raw(text::cut(what, columns.saturating_sub(16)).into_owned()),
-        ])
-    }));
+    let columns = pen.help_room();
+    let mut lines = help_notes(snapshot.map_or(&[], |s| &s.notes), columns, palette);
+    lines.extend(help_keys(&VIEWS.map(|v| v.title), &keys, columns, palette));
     lines.extend(FIGURES.map(|l| Line::from(text::cut(l, columns))));
     // The frame takes two lines and the footer one.
     let room = pen.lines().saturating_sub(3).max(1);
@@ -93,7 +78,7 @@ pub(super) fn draw(
         " raidtrace top: help ".to_owned()
     };
     let shown = lines.iter().skip(page * room).take(room);
-    let mut pen = pen.window(&title, COLUMNS, lines.len().min(room));
+    let mut pen = pen.window(&title, HELP_COLUMNS, lines.len().min(room));
     shown.for_each(|line| pen.line(line));
 }
 

@@ -5,7 +5,7 @@ use ratatui::text::Line;
 use super::VIEWS;
 use crate::analysis::alloc::{AllocSnapshot, figures};
 use crate::ui::palette::Palette;
-use crate::ui::pen::{Pen, help_keys, help_notes};
+use crate::ui::pen::{HELP_COLUMNS, Pen, help_keys, help_notes};
 use crate::ui::tabs::Tabs;
 use crate::ui::text::{clean, wrap};
 
@@ -37,12 +37,9 @@ pub(super) fn draw(
     shown: Option<&AllocSnapshot>,
     palette: Palette,
 ) {
-    const COLUMNS: u16 = 78;
-    let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
-    let (notes, sources) = shown.map_or_else(Default::default, |s| {
-        let sources = figures::sources(s);
-        (figures::notes(s), sources)
-    });
+    let room = pen.help_room();
+    let texts = shown.map(|s| (figures::notes(s), figures::sources(s)));
+    let (notes, sources) = texts.unwrap_or_default();
     let mut lines = help_notes(&notes, room, palette);
     lines.extend(help_keys(&VIEWS.map(|v| v.0), &KEYS, room, palette));
     lines.push(Line::default());
@@ -55,6 +52,6 @@ pub(super) fn draw(
         let sources = wrap(&clean(&sources), room, 99);
         lines.extend(sources.into_iter().map(Line::from));
     }
-    let mut pen = pen.window(" raidtrace alloc: help ", COLUMNS, lines.len());
+    let mut pen = pen.window(" raidtrace alloc: help ", HELP_COLUMNS, lines.len());
     pen.scroll(tabs, &lines);
 }

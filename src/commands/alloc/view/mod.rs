@@ -97,18 +97,12 @@ fn header(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     right.push(Span::raw(s.time.strftime("%H:%M:%SZ").to_string()));
     pen.line(&ends(left, right, columns));
     if tall || s.lost > 0 {
-        let text = format!(
-            "{}: {}; {}",
-            units::seconds(s.interval),
-            if s.lost > 0 {
-                format!("LOST {}", units::count(s.lost as f64))
-            } else {
-                "lost 0".to_owned()
-            },
-            s.overhead.describe(s.interval)
-        );
-        let style = if s.lost > 0 { palette.alarm() } else { palette.dim() };
-        pen.text(&cut(&text, columns), style);
+        let (lost, style) = match s.lost {
+            0 => ("lost 0".to_owned(), palette.dim()),
+            n => (format!("LOST {}", units::count(n as f64)), palette.alarm()),
+        };
+        let (time, cost) = (units::seconds(s.interval), s.overhead.describe(s.interval));
+        pen.text(&cut(&format!("{time}: {lost}; {cost}"), columns), style);
     }
     let (mark, style) = match scene.fs.reason {
         Some(_) => ("! ", palette.alarm()),
@@ -116,11 +110,7 @@ fn header(pen: &mut Pen<'_>, scene: &AllocScene<'_>) {
     };
     let sentence = headline(s, scene.fs);
     // Show the whole sentence if there is room.
-    let lines = if tall { 5 } else { 3 };
-    for (i, line) in wrap(&unbroken(&clean(&sentence)), columns - 2, lines).iter().enumerate() {
-        let mark = if i == 0 { mark } else { "  " };
-        pen.text(&format!("{mark}{line}"), style);
-    }
+    pen.marked(mark, &unbroken(&clean(&sentence)), style, if tall { 5 } else { 3 });
     let titles = VIEWS.map(|v| v.0);
     let tabs = pen::tabs(&titles, state.tabs.shown(), columns, palette);
     pen.line(&Line::from(tabs));

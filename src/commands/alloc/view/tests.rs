@@ -140,7 +140,7 @@ fn differing_counts_add_a_note() {
     let help = drawn(&differs, "?", (120, 40));
     for words in [
         "md3: 9,163,644 groups considered by the hook's count (fentry), 4,581,822",
-        "by ext4's own (mb_stats), in 120 searches",
+        "ext4's own (mb_stats), in 120 searches",
     ] {
         assert!(help.contains(words), "{help}");
     }

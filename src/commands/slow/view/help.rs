@@ -5,7 +5,7 @@ use ratatui::text::Line;
 use super::VIEWS;
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::ui::palette::Palette;
-use crate::ui::pen::{Pen, help_keys, help_notes};
+use crate::ui::pen::{HELP_COLUMNS, Pen, help_keys, help_notes};
 use crate::ui::tabs::Tabs;
 
 /// Keys and their effect.
@@ -32,15 +32,11 @@ pub(super) fn draw(
     snapshot: Option<&SlowSnapshot>,
     palette: Palette,
 ) {
-    const COLUMNS: u16 = 78;
-    let room = usize::from(COLUMNS).min(pen.width()).saturating_sub(4);
-    let notes = snapshot.map(|s| s.notes.as_slice()).unwrap_or_default();
-    let mut lines = help_notes(notes, room, palette);
-    lines.push(Line::styled("keys", palette.title()));
+    let room = pen.help_room();
+    let mut lines = help_notes(snapshot.map_or(&[], |s| &s.notes), room, palette);
     lines.extend(help_keys(&VIEWS.map(|v| v.0), &KEYS, room, palette));
     lines.push(Line::default());
-    lines.push(Line::styled("figures", palette.title()));
     lines.extend(FIGURES.into_iter().map(Line::raw));
-    let mut window = pen.window(" help ", COLUMNS, lines.len());
+    let mut window = pen.window(" help ", HELP_COLUMNS, lines.len());
     window.scroll(tabs, &lines);
 }

@@ -16,7 +16,7 @@ use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::analysis::units;
 use crate::ui::palette::Palette;
 use crate::ui::pen::{self, Pen, ends};
-use crate::ui::text::{clean, cut, wrap};
+use crate::ui::text::{clean, cut};
 
 /// Title, and what draws the view.
 pub(super) type SlowView = (&'static str, fn(&mut Pen<'_>, &SlowScene<'_>));
@@ -90,21 +90,14 @@ fn header(pen: &mut Pen<'_>, scene: &SlowScene<'_>) {
     };
     pen.line(&ends(vec![Span::styled(left, palette.title())], right, columns));
     if tall || s.lost.total() > 0 {
-        let style = match s.lost.total() {
-            0 => palette.dim(),
-            _ => palette.alarm(),
-        };
+        let style = if s.lost.total() == 0 { palette.dim() } else { palette.alarm() };
         pen.text(&cut(&summary(s), columns), style);
     }
     let (mark, style, text) = match s.first(|_| true) {
         Some(slow) => ("! ", palette.alarm(), sentence(slow, &s.names)),
         None => ("  ", Style::new(), format!("no operation took {} or more", threshold(s))),
     };
-    let lines = wrap(&clean(&text), columns - 2, if tall { 4 } else { 2 });
-    for (i, line) in lines.iter().enumerate() {
-        let mark = if i == 0 { mark } else { "  " };
-        pen.text(&format!("{mark}{line}"), style);
-    }
+    pen.marked(mark, &clean(&text), style, if tall { 4 } else { 2 });
     let titles = VIEWS.map(|v| v.0);
     let tabs = pen::tabs(&titles, state.tabs.shown(), columns, palette);
     pen.line(&Line::from(tabs));
@@ -131,10 +124,9 @@ fn footer(
     if state.help.is_some() || state.open.is_some() {
         hints = vec!["↑↓ scroll", "any other key: back"];
     }
-    let length = units::seconds(state.interval);
     let right = match state.is_recording {
         true => "recording".to_owned(),
-        false => format!("every {length}"),
+        false => format!("every {}", units::seconds(state.interval)),
     };
     let notes = snapshot.map_or(0, |s| s.notes.len());
     pen::footer(pen, &hints, notes, &right, palette);
