@@ -142,6 +142,13 @@ impl Asleep {
 }
 
 impl DeviceIo {
+    /// Number of reads and writes, and their mean time in µs.
+    pub fn mean(&self) -> (u64, Option<u64>) {
+        let requests = self.requests[0].saturating_add(self.requests[1]);
+        let ms = self.ms[0].saturating_add(self.ms[1]);
+        (requests, ms.saturating_mul(1000).checked_div(requests))
+    }
+
     /// Increase since `before`; `in_flight` is the present one.
     pub fn since(&self, before: &Self) -> Self {
         let less = |a: [u64; 2], b: [u64; 2]| {

@@ -2,10 +2,11 @@
 //!
 //! Names and meanings of fields never change; fields may be added. These structs are separate from
 //! those in memory, so that renaming a field in memory does not change the output; only [`TaskIo`],
-//! [`TaskCounters`] and [`Lost`] are the same. Figures cover the interval, except those of
-//! `hotspot` (`over_s`) and `slow`.
+//! [`TaskCounters`], [`DeviceIo`] and [`Lost`] are the same. Figures cover the interval, except
+//! those of `hotspot` (`over_s`) and `slow`.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use serde::Serialize;
 
 use super::text::is_hidden;
 use crate::analysis::amplification::{Amplification, OriginAmplification};
+use crate::analysis::around::DeviceIo;
 use crate::analysis::counters::TaskCounters;
 use crate::analysis::files::{FileSnapshot, Files};
 use crate::analysis::hist::Hist;
@@ -139,6 +141,9 @@ struct JsonMember<'a> {
     slot: Option<u32>,
     health: Option<&'a str>,
     disk: Option<JsonDisk>,
+    /// Statistics of the NVMe paths, by name, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    paths: Option<&'a BTreeMap<String, DeviceIo>>,
     io: Vec<JsonIo>,
 }
 
@@ -287,7 +292,7 @@ impl<'a> JsonArray<'a> {
             hotspot: a.hotspot.as_ref().map(JsonHotspot::from),
             verdict: a.verdict.as_ref(),
             slow: a.slow.as_deref(),
-            members: a.members.iter().map(JsonMember::from).collect(),
+            members: a.members.iter().map(|m| JsonMember::new(m, a)).collect(),
             tasks: a.tasks.iter().map(JsonTask::from).collect(),
             amplification: amplification.rows.iter().map(Amplified::from).collect(),
             files: a.files.busiest.iter().flat_map(JsonFileIo::for_each_op).collect(),
@@ -325,8 +330,8 @@ impl<'a> From<&'a Hotspot> for JsonHotspot<'a> {
     }
 }
 
-impl<'a> From<&'a MemberSnapshot> for JsonMember<'a> {
-    fn from(m: &'a MemberSnapshot) -> Self {
+impl<'a> JsonMember<'a> {
+    fn new(m: &'a MemberSnapshot, array: &'a ArraySnapshot) -> Self {
         let io = m.io.iter().filter(|c| c.requests > 0 || c.bytes > 0).map(|c| JsonIo {
             origin: c.origin,
             op: c.op,
@@ -346,6 +351,7 @@ impl<'a> From<&'a MemberSnapshot> for JsonMember<'a> {
                 requests: d.requests,
                 uncounted: d.uncounted,
             }),
+            paths: array.around.as_ref().and_then(|around| around.paths.get(&m.name)),
             io: io.collect(),
         }
     }

@@ -154,16 +154,15 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
         load.queued = f64::from(disk.in_flight) * seconds;
     }
     let sum = |two: [u64; 2]| two[0].saturating_add(two[1]);
+    let waited = |io: &DeviceIo| Waited { requests: sum(io.requests), us: sum(io.ms) as f64 * 1e3 };
     // The times of a mapped device include those of a resync.
     if let Some(io) = around.mapped.get(&load.name).filter(|_| load.resync == 0.0) {
-        load.waited = Waited { requests: sum(io.requests), us: sum(io.ms) as f64 * 1000.0 };
+        load.waited = waited(io);
         (load.completed, load.in_flight) = (sum(io.requests), io.in_flight);
         load.queued = f64::from(io.in_flight) * seconds;
     }
-    let of_path =
-        |io: &DeviceIo| Waited { requests: sum(io.requests), us: sum(io.ms) as f64 * 1e3 };
     let paths = around.paths.get(&load.name).into_iter().flatten();
-    load.paths = paths.map(|(name, io)| (name.clone(), of_path(io))).collect();
+    load.paths = paths.map(|(name, io)| (name.clone(), waited(io))).collect();
     let opener = |disk: &str| around.openers.get(disk).cloned().unwrap_or_default();
     if let Some(shared) = around.disks.iter().find(|d| d.member == load.name) {
         let all = work(sum(shared.io.requests), sum(shared.io.bytes));

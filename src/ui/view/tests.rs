@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::{VIEWS, draw};
+use crate::analysis::around::DeviceIo;
 use crate::analysis::fixture;
 use crate::analysis::lost::Loss;
 use crate::analysis::snapshot::Snapshot;
@@ -60,6 +61,21 @@ fn text(buffer: &Buffer) -> String {
 
 fn shown(snapshot: &Snapshot, keys: &str, size: (u16, u16)) -> String {
     text(&screen(snapshot, keys, size, Depth::Indexed))
+}
+
+#[test]
+fn the_selected_member_shows_its_paths() {
+    let mut snapshot = fixture::raid5();
+    let path = |n, ms| DeviceIo { requests: [n, 0], ms: [n * ms, 0], ..DeviceIo::default() };
+    let paths = [("nvme0c0n1", 600, 1), ("nvme0c1n1", 30, 120), ("nvme0c2n1", 0, 0)];
+    let paths = paths.map(|(name, n, ms)| (name.to_owned(), path(n, ms)));
+    let array = &mut snapshot.arrays[0];
+    let member = array.members[0].name.clone();
+    array.around.get_or_insert_default().paths.insert(member, paths.into());
+    let text = shown(&snapshot, "1", (120, 40)).replace('\n', " ");
+    let words = "nvme0c0n1 600/s in 1ms, nvme0c1n1 30/s in 120ms, nvme0c2n1 0/s in -;";
+    assert!(text.contains(words), "{text}");
+    assert!(!shown(&snapshot, "1j", (120, 40)).contains("nvme0c0n1"));
 }
 
 #[test]
