@@ -164,9 +164,7 @@ fn cannot_run(able: &Ability) -> Option<Finding> {
     let missing = able.requirements.iter().filter(|l| l.available == Some(false));
     let finding = Finding::warning("kernel-refuses", "raidtrace top cannot run on this kernel")
         .seen(able.why.clone())
-        .seen_all(missing.map(|l| format!("{}: {}", l.name, l.evidence)))
-        .why("only programs in the kernel can find the origin of a request on a disk")
-        .source("docs/attribution.md");
+        .seen_all(missing.map(|l| format!("{}: {}", l.name, l.evidence)));
     (able.can_run == Some(false)).then_some(finding)
 }
 

@@ -1,6 +1,9 @@
 //! A finding: one problem or risk, its evidence, and the commands that fix it.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::facts::FsFacts;
@@ -29,6 +32,21 @@ impl FindingSeverity {
         }
     }
 }
+
+/// The parts of a finding that do not depend on the host.
+#[derive(Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+struct FindingText {
+    why: String,
+    risk: String,
+    not_when: String,
+    source: String,
+}
+
+static TEXTS: LazyLock<BTreeMap<String, FindingText>> = LazyLock::new(|| {
+    // A test parses the same file.
+    toml::from_str(include_str!("rules/texts.toml")).unwrap_or_default()
+});
 
 /// One problem or risk. The serialized form is part of schema `raidtrace.doctor/1`.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -65,7 +83,14 @@ pub struct Finding {
 
 impl Finding {
     fn new(id: &'static str, severity: FindingSeverity, title: impl Into<String>) -> Self {
-        Self { id, severity, title: title.into(), ..Self::default() }
+        let mut finding = Self { id, severity, title: title.into(), ..Self::default() };
+        if let Some(text) = TEXTS.get(id) {
+            finding.why.clone_from(&text.why);
+            finding.risk.clone_from(&text.risk);
+            finding.not_when.clone_from(&text.not_when);
+            finding.source = &text.source;
+        }
+        finding
     }
 
     pub fn info(id: &'static str, title: impl Into<String>) -> Self {
@@ -143,5 +168,24 @@ impl Finding {
     pub fn source(mut self, source: &'static str) -> Self {
         self.source = source;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::super::rules::IDS;
+    use super::FindingText;
+
+    #[test]
+    fn each_text_is_that_of_a_rule() {
+        let file = include_str!("rules/texts.toml");
+        let texts: BTreeMap<String, FindingText> = toml::from_str(file).expect("texts");
+        for (id, text) in texts {
+            assert!(IDS.contains(&id.as_str()), "{id} is not the name of a rule");
+            let all = [text.why, text.risk, text.not_when, text.source];
+            assert!(all.iter().any(|t| !t.is_empty()), "{id} has no text");
+        }
     }
 }

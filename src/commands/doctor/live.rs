@@ -148,9 +148,7 @@ fn slow(measured: &ArraySnapshot) -> Option<Finding> {
             .raise_if(stalled, FindingSeverity::Critical)
             .seen_all(verdict.account.iter().map(part))
             .figure("waited_us", verdict.waiting.us)
-            .seen_all(verdict.actions.iter().map(|action| format!("to do: {action}")))
-            .why("this is the time of a read or write that tasks wait for, and where it goes")
-            .source("raidtrace, measured"),
+            .seen_all(verdict.actions.iter().map(|action| format!("to do: {action}"))),
     )
 }
 
@@ -313,12 +311,7 @@ fn skewed(measured: &ArraySnapshot, rows: &[OriginWrites], over: Duration) -> Op
             .seen_all(lines)
             .figure("observed", worst.observed)
             .figure("utilisation", most)
-            .figure("utilisation_of_others", others)
-            .why(
-                "the layout has this metadata on these members, so this load will remain uneven: \
-                 see layout-skew for an even layout",
-            )
-            .source("raidtrace, measured"),
+            .figure("utilisation_of_others", others),
     )
 }
 
@@ -338,16 +331,7 @@ fn hot_bitmap(of: &ArrayFacts, measured: &ArraySnapshot, over: Duration) -> Opti
         format!("{} of the members' writes are to the write-intent bitmap", units::percent(share));
     let finding = Finding::warning("bitmap-hot", title)
         .seen(format!("{name}: {bitmap_writes} of {}", plural(total as usize, "write")))
-        .figure("share", share)
-        .why(
-            "the first write to each clean chunk waits until its bit has been written to every \
-             member and flushed: few writes at a time, scattered over the array, are the worst \
-             case",
-        )
-        .not_when(
-            "the array is degraded or syncing: bits then stay set, and the writes are temporary",
-        )
-        .source("measured, see docs/doctor.md; md(4), BITMAP WRITE-INTENT LOGGING");
+        .figure("share", share);
     if of.array.degraded > 0 || !of.is_idle() {
         return Some(finding);
     }

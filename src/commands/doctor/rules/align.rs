@@ -48,21 +48,7 @@ fn blocks(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     let finding = Finding::warning("misaligned-blocks", title)
         .seen_all(lines.into_iter().take(4))
         .figure("disks", n)
-        .figure("physical_block_bytes", largest)
-        .why(
-            "for each write of 4 KiB the disk reads two physical blocks, changes them and writes \
-             both",
-        )
-        .risk(
-            "there is no fix in place: make a backup, create the partition and the array again at \
-             a multiple of 1 MiB (the default of fdisk, parted and mdadm), and restore the backup",
-        )
-        .not_when(
-            "the disk reports wrong values (alignment_offset, some USB bridges): measure first",
-        )
-        .source(
-            "Linux, Documentation/ABI/stable/sysfs-block, physical_block_size and alignment_offset",
-        );
+        .figure("physical_block_bytes", largest);
     (n > 0).then_some(finding)
 }
 
@@ -105,12 +91,6 @@ fn stripes(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
             } else {
                 "blocks that the filesystem keeps together are on two members, and extents that it \
                  aligns to a stripe begin and end inside one"
-            })
-            .risk(
-                "there is no fix in place: when the partition or volume is created again, start \
-                 it at a multiple of the stripe",
-            )
-            .not_when("files are small: they do not fill stripes anyway")
-            .source("mke2fs(8), -E stride and offset; pvcreate(8), --dataalignment"),
+            }),
     )
 }

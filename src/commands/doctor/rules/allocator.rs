@@ -38,11 +38,7 @@ pub fn counted(device: &str) -> Finding {
         format!("a killed raidtrace left ext4's counters of allocations on {device} enabled"),
     )
     .seen(format!("{file} is 1, and /run/raidtrace/mb_stats/{device} has no owner"))
-    .why("the counters are shared by all CPUs, which slows each allocation down")
-    .command(format!("echo 0 > {file}"))
-    .risk("none; every live command of raidtrace does the same when it starts")
-    .not_when("another program reads the counters")
-    .source("Linux, fs/ext4/mballoc.c, sbi->s_mb_stats");
+    .command(format!("echo 0 > {file}"));
     finding.filesystem = Some(device.to_owned());
     finding
 }
@@ -193,14 +189,7 @@ fn spreading(kernel: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Option<Findin
             kernel.release
         ))
         .seen(format!("optimize_scan: 1; rotational: {disks}"))
-        .why("small files are placed far from each other, and each write is a seek")
-        .commands(fs.mount_again("mb_optimize_scan=0"))
-        .risk(
-            "the filesystem is unavailable for a moment; on a large and full one the groups are \
-             then searched one by one",
-        )
-        .not_when("the kernel can be upgraded to 6.0 or later")
-        .source("Linux 6.0, 4fca50d440cc, 1940265ede66 and 613c5a85898d"),
+        .commands(fs.mount_again("mb_optimize_scan=0")),
     )
 }
 
@@ -216,11 +205,7 @@ fn on_ssd(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     )
     .seen(fs.option_seen(format_args!("stripe={stripe}")))
     .seen(format!("queue/rotational is 0 on all {members} members"))
-    .figure("stripe_blocks", stripe)
-    .why(
-        "searching for aligned runs takes longer and longer as the filesystem fills; mke2fs \
-         1.47.3 and later therefore set no stripe on SSDs",
-    );
+    .figure("stripe_blocks", stripe);
     Some(
         stripe_off(fs, finding)
             .risk(

@@ -57,19 +57,9 @@ fn in_file(array: &ArrayFacts, path: &str) -> Finding {
             "" => "md/bitmap/location is file".to_owned(),
             path => format!("md/bitmap/location is file, /proc/mdstat: {path}"),
         })
-        .why(
-            "mdadm 4.4 and later refuse such files, so an upgrade may prevent assembly; the \
-             kernel calls them deprecated, and they are known to work on ext2 and ext3 only",
-        )
         // mdadm 4.4 finds no bitmap in a file. location_store(), md-bitmap.c, removes it.
         .command(format!("echo none > {}", array.sysfs("md/bitmap/location")))
         .command(larger_bitmap_chunks(&array.path())[1].clone())
-        .risk(
-            "a crash between the two commands causes a full resync; an internal bitmap costs a \
-             write and a flush on every member before the first write to a clean chunk",
-        )
-        .not_when("the array is assembled by an old system that is never upgraded")
-        .source("mdadm 4.4, commit 581ba134; mdadm(8), --bitmap")
 }
 
 fn small_chunks(array: &ArrayFacts, chunk: u64, time_base: u64) -> Option<Finding> {
@@ -94,22 +84,7 @@ fn small_chunks(array: &ArrayFacts, chunk: u64, time_base: u64) -> Option<Findin
             .seen(format!("md/bitmap/time_base is {time_base} s"))
             .figure("chunk_bytes", chunk)
             .figure("bits", bits)
-            .why(
-                "the first write to each clean chunk waits until the bit has been written to \
-                 every member and flushed: the smaller the chunks, the more random writes wait. \
-                 1000 random writes to a RAID 5 of 256 GiB members cost 923 bitmap writes per \
-                 member with chunks of 64 MiB and 346 with 1 GiB",
-            )
-            .commands(larger_bitmap_chunks(&array.path()))
-            .risk(
-                "a crash between the two commands causes a full resync; later crashes cost a \
-                 longer resync. Replacing a disk takes as long as before",
-            )
-            .not_when(
-                "writes are long and sequential: the bitmap costs them nothing. `--bitmap=none` \
-                 alone is for arrays where a full resync after each crash is acceptable",
-            )
-            .source("mdadm, super1.c add_internal_bitmap1; measured, see docs/doctor.md"),
+            .commands(larger_bitmap_chunks(&array.path())),
     )
 }
 
@@ -123,18 +98,5 @@ fn none(array: &ArrayFacts, bytes: u64) -> Finding {
             "md/consistency_policy is resync, md/component_size {size}: {hours:.1} h at 150 MiB/s"
         ))
         .figure("resync_hours", hours)
-        .why(
-            "during the resync a disk failure can lose blocks, and every disk is busy. mdadm 4.4 \
-             and later create a bitmap only on request; earlier versions create one by default on \
-             members over 100 GiB",
-        )
         .command(larger_bitmap_chunks(&array.path())[1].clone())
-        .risk(
-            "a write and a flush on every member before the first write to a clean chunk; undone \
-             with --bitmap=none",
-        )
-        .not_when(
-            "random writes matter more than a short resync (databases), or the power never fails",
-        )
-        .source("mdadm 4.4 changelog; md(4), BITMAP WRITE-INTENT LOGGING")
 }

@@ -32,22 +32,8 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
                 .seen_all(last.map(|at| format!("the last error was in {at}")))
                 .seen_all(continues.then_some("errors=continue: ext4 keeps writing"))
                 .figure("errors", count)
-                .why(
-                    "the metadata of the filesystem may be inconsistent (failed reads of the \
-                     disks count, too), and data that is written now may be lost",
-                )
                 .command(format!("umount {}", fs.mount_point()))
-                .command(format!("e2fsck -fn {}", fs.path()))
-                .risk(
-                    "the filesystem is unavailable during the check. With -n e2fsck changes \
-                     nothing and reports what it would repair; without -n it repairs, which \
-                     cannot be undone: copy important files first",
-                )
-                .not_when(
-                    "the array is degraded or its members report errors: fix that first, or \
-                     e2fsck works on wrong blocks",
-                )
-                .source("e2fsck(8); Linux, Documentation/ABI/testing/sysfs-fs-ext4"),
+                .command(format!("e2fsck -fn {}", fs.path())),
         );
     }
     if continues {
@@ -60,17 +46,7 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
                 Some(_) => fs.option_seen("errors=continue"),
                 None => "s_errors in the superblock is 1".to_owned(),
             })
-            .why(
-                "damage spreads instead of stopping at the first error; it is the default of \
-                 mke2fs",
-            )
-            .commands(fs.change("-e remount-ro", "errors=remount-ro"))
-            .risk(
-                "on the next error the filesystem becomes read-only, and writers fail; undone \
-                 with -e continue",
-            )
-            .not_when("staying writable matters more than the data")
-            .source("tune2fs(8), -e; ext4(5), errors="),
+            .commands(fs.change("-e remount-ro", "errors=remount-ro")),
         );
     }
     found

@@ -63,17 +63,8 @@ fn left_over(of: &ArrayFacts, faulty: &[&str]) -> Vec<Finding> {
             format!("faulty and out of use, but still attached: {}", list(&faulty)),
         )
         .seen(format!("md/dev-*/state is faulty, and md/degraded 0: {}", list(&faulty)))
-        .why(
-            "a spare or a replacement has taken its place, or it was a spare itself, so the array \
-             has a spare less for the next failure",
-        )
         .commands(faulty.iter().map(|name| format!("{manage} --remove {}", quote(name))))
         .command(format!("{manage} --add /dev/NEW_DISK"))
-        .risk(
-            "none for the data: md does not use a faulty member. The content of the new disk is \
-             overwritten",
-        )
-        .not_when("another array needs the new disk more")
         .source(MD),
     ]
 }
@@ -117,7 +108,6 @@ pub fn redundancy(of: &ArrayFacts) -> Vec<Finding> {
             let title = format!("{} of {} slots have a disk", copies + 1, array.raid_disks);
             let finding = Finding::info("array-slots", title)
                 .seen(format!("md/degraded is {}, and no member faulty", array.degraded))
-                .why("NAS boxes make a slot for each bay; the copies that there are agree")
                 .source(MD);
             return vec![finding];
         }
@@ -313,16 +303,7 @@ pub fn pending(of: &ArrayFacts) -> Vec<Finding> {
         // md_do_sync(): a resync of RAID 10 counts sectors of the array (resync_max_sectors).
         if array.level == "raid10" { "the array" } else { "each member" }
     ))
-    .figure("resync_from_sector", from)
-    .why(
-        "the array was not stopped cleanly, or never synced. Until the resync is done a disk \
-         failure can lose blocks that were not being written, and a mirror can return two \
-         versions of a block",
-    )
-    .source(
-        "Linux, Documentation/admin-guide/md.rst, resync_start and array_state; mdadm(8), \
-         --readwrite",
-    );
+    .figure("resync_from_sector", from);
     // raid1_sync_request(): only check and repair read all copies.
     let effect = match array.level.as_str() {
         "raid1" => {
@@ -371,9 +352,6 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
                 ))
                 .figure("member", member.name.clone())
                 .figure("sectors", sectors)
-                .why(
-                    "these blocks have one copy less, and if the others fail too, reads return EIO",
-                )
                 .command(format!("mdadm --examine-badblocks {path}"))
                 .commands(replaceable.then(|| {
                     // One command line: mdadm marks the member for replacement even if the new disk
@@ -394,12 +372,6 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
                          gives any new disk to the empty slot"
                     }
                 })
-                .not_when(
-                    "the cause was a cable or a controller that has been replaced: a write or \
-                     `repair` of these blocks then clears the list, once md/dev-*/state no longer \
-                     has write_error (`echo -write_error` to it)",
-                )
-                .source("md(4), BAD BLOCK LIST; mdadm(8), --replace")
         })
         .collect();
     let corrected = of.members().filter(|(_, d)| d.read_errors > 0);
@@ -412,14 +384,7 @@ pub fn bad_sectors(of: &ArrayFacts) -> Vec<Finding> {
         .seen(format!("md/dev-{name}/errors is {n}"))
         .figure("member", name.clone())
         .figure("errors", n)
-        .why(
-            "the disk could not read these sectors, and md rewrote most of them from the other \
-             members: such disks often fail soon",
-        )
         .command(format!("smartctl -x {}", path_of(&member.disk_name)))
-        .risk("none: the command only reports")
-        .not_when("the number is old and does not grow")
-        .source("Linux, Documentation/admin-guide/md.rst, dev-XXX/errors")
     }));
     found.extend(mismatch(of));
     found
@@ -444,20 +409,7 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
                 format!("the last check found {n} mismatched sectors")
             },
         )
-        .raise_if(of.has_parity(), FindingSeverity::Warning)
-        .why(
-            "parity or copies do not match the data, and md cannot determine which of them is \
-             right",
-        )
-        .risk(
-            "a check reads everything, changes no data, and rewrites sectors that cannot be read. \
-             `repair` instead assumes that the data, or one copy, is right and rewrites the rest, \
-             which cannot be undone",
-        )
-        .not_when(
-            "a RAID 1 or 10 holds swap or memory-mapped files: the copies of a page that changed \
-             during its write differ for a while",
-        ),
+        .raise_if(of.has_parity(), FindingSeverity::Warning),
         "repair" => Finding::info(
             "array-repaired",
             if running {
@@ -465,13 +417,7 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
             } else {
                 format!("the last repair rewrote {n} mismatched sectors")
             },
-        )
-        .why(
-            "copies or parity of these sectors match again, but the data itself may be wrong. \
-             Mismatches that a new check finds are new",
-        )
-        .risk("a check reads everything, changes no data, and rewrites sectors that cannot be read")
-        .not_when("a check has run since: md then reports the count of that check"),
+        ),
         _ => return None,
     };
     let again = format!("echo check > {}", of.sysfs("md/sync_action"));
@@ -500,20 +446,6 @@ pub fn stopped(name: &str, state: &str) -> Finding {
         .on_array(name)
         .seen("the array has members and serves no IO")
         .figure("state", state)
-        .why(
-            "usually more members are missing than the level tolerates, or a disk from another \
-             machine has an old superblock",
-        )
         .command(format!("mdadm --detail {dev}"))
         .command(format!("mdadm --run {dev}"))
-        .risk(
-            "--run starts the array without the missing members, if it can: they then have to be \
-             re-added (with a bitmap) or rebuilt, and until then the redundancy is reduced. \
-             --detail only reports",
-        )
-        .not_when(
-            "a disk is only late or unplugged: connect it first; or --detail lists a disk that \
-             has another purpose: run mdadm --stop instead",
-        )
-        .source("mdadm(8), MISC MODE")
 }

@@ -70,19 +70,7 @@ pub fn small(
         .figure("stalls_per_s", per_second)
         .figure("share_waited", share)
         .figure("journal_bytes", bytes)
-        .figure("advised_bytes", advised)
-        .why(
-            "a task that creates, removes or extends a file starts a handle; if the log has less \
-             free space than the largest transaction needs, the task first writes the blocks of \
-             the oldest transaction to their locations (__jbd2_log_wait_for_space), and all other \
-             tasks wait for it: files are created in bursts, with pauses",
-        )
-        .not_when(
-            "the journal is on a separate device (create a larger one there), the load is a \
-             one-off (a restore, a large rm -r), or the disks are always saturated: a larger \
-             journal then only delays the waits",
-        )
-        .source("fs/jbd2/checkpoint.c, __jbd2_log_wait_for_space(); tune2fs(8), -J");
+        .figure("advised_bytes", advised);
     let Some(advised) = advised else {
         return Some(finding);
     };

@@ -117,16 +117,7 @@ fn rotational(of: &ArrayFacts, pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let words = compare(pairs, kind)?.words;
     let finding =
         Finding::warning("members-rotational", "rotational and solid-state disks in one array")
-            .seen(format!("queue/rotational: {words}"))
-            .why(
-                "each write waits for the slowest member, and each read from a rotational member \
-                 is slow",
-            )
-            .not_when(
-                "the attribute is wrong and all disks are of one kind (virtual machines, some \
-                 controllers)",
-            )
-            .source("md(4), WRITE-MOSTLY; Linux, Documentation/ABI/stable/sysfs-block");
+            .seen(format!("queue/rotational: {words}"));
     if of.array.level != "raid1" {
         return Some(finding.risk("the only fix is to replace disks"));
     }
@@ -167,13 +158,7 @@ fn set(disk: &str, attribute: &str, value: &str) -> String {
 fn scheduler(pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let found = compare(pairs, |(m, _)| m.queue.scheduler.clone().unwrap_or_default())?;
     let finding = Finding::warning("members-scheduler", "members have different IO schedulers")
-        .seen(format!("queue/scheduler: {}", found.words))
-        .why(
-            "members then complete the same load at different times, and a stripe waits for the \
-             last of them",
-        )
-        .not_when("the disks are of different kinds and each has a suitable scheduler")
-        .source("Linux, Documentation/block/switching-sched.rst");
+        .seen(format!("queue/scheduler: {}", found.words));
     Some(match found.usual {
         None => finding.seen(NO_MAJORITY),
         Some(usual) => finding
@@ -186,15 +171,7 @@ fn scheduler(pairs: &[MemberDisk<'_>]) -> Option<Finding> {
 /// compared.
 fn limits(pairs: &[MemberDisk<'_>], has_one_scheduler: bool) -> Option<Finding> {
     let mut names = Vec::new();
-    let mut finding = Finding::info("members-limits", "")
-        .why(
-            "the array takes the smallest request size and the largest block sizes of its \
-             members; a member with different limits, or a different nr_requests, completes \
-             requests at different times",
-        )
-        .risk(UNDONE)
-        .not_when("the disks are of different kinds, and the limit comes from the controller")
-        .source(SYSFS);
+    let mut finding = Finding::info("members-limits", "").risk(UNDONE).source(SYSFS);
     for (i, (name, _)) in pairs.first().map(limits_of)?.into_iter().enumerate() {
         if name == "nr_requests" && !has_one_scheduler {
             continue;
@@ -221,10 +198,6 @@ fn model(pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     Some(
         Finding::info("members-model", "members are of different models")
             .seen(format!("device/model: {words}"))
-            .why(
-                "a write or a flush of all members takes as long as on the slowest model. On the \
-                 other hand, different models rarely fail at the same time",
-            )
             .source(SYSFS),
     )
 }
@@ -254,9 +227,7 @@ fn size(of: &ArrayFacts, pairs: &[MemberDisk<'_>]) -> Option<Finding> {
                     .take(8)
                     .map(|(name, n)| format!("{name} could hold {} more", bytes(*n))),
             )
-            .figure("unused_bytes", total.saturating_mul(512))
-            .why("md uses only as much of each member as the smallest member has")
-            .source("mdadm(8), --size");
+            .figure("unused_bytes", total.saturating_mul(512));
     // raid10_resize(): not with far copies (bits 8 to 15) unless they are offset copies (bit 16).
     // mdadm: not in a container.
     let layout = of.array.layout;
@@ -285,10 +256,7 @@ fn iostats(pairs: &[MemberDisk<'_>]) -> Option<Finding> {
     let names = list(&off);
     let finding = Finding::info("members-iostats", format!("no IO statistics on {names}"))
         .seen(format!("queue/iostats is 0 on {names}"))
-        .why("iostat shows zeroes for these disks, and raidtrace no time in queue")
-        .commands(off.iter().map(|disk| set(disk, "iostats", "1")))
-        .risk("a few ns per request; undone the same way")
-        .source("Linux, Documentation/ABI/stable/sysfs-block, queue/iostats");
+        .commands(off.iter().map(|disk| set(disk, "iostats", "1")));
     (!off.is_empty()).then_some(finding)
 }
 
@@ -317,15 +285,6 @@ pub fn zones(of: &ArrayFacts) -> Vec<Finding> {
         Finding::info("raid0-zones", title)
             .seen(format!("members hold from {} to {} of data", size(least), size(most)))
             .figure("beyond_bytes", bytes(beyond))
-            .figure("members_beyond", larger)
-            .why(
-                "md stripes that part over the larger members only, so it is only as fast as \
-                 these few",
-            )
-            .risk(
-                "never change raid0.default_layout on an array with data: with another layout md \
-                 reads the end of the array from wrong blocks",
-            )
-            .source("Linux, drivers/md/raid0.c, create_strip_zones; md(4), RAID0"),
+            .figure("members_beyond", larger),
     ]
 }

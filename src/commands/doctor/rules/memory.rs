@@ -41,20 +41,11 @@ fn read_ahead(of: &ArrayFacts) -> Option<Finding> {
     .seen(format!("chunks of {chunk} KiB on {disks} data disks"))
     .figure("read_ahead_kib", ahead)
     .figure("stripe_kib", stripe)
-    .why(
-        "a sequential read keeps only those disks busy that the next read-ahead reaches. md's \
-         default is two stripes",
-    )
     .command(format!("echo {} > {}", stripe.saturating_mul(2), of.sysfs("queue/read_ahead_kb")))
     .risk(format!(
         "more memory for each file that is read sequentially; undone with {ahead}, and lost at a \
          reboot unless a udev rule sets it"
-    ))
-    .not_when("reads are small and random (a database), and read-ahead was reduced on purpose")
-    .source(
-        "Linux, Documentation/ABI/stable/sysfs-block, read_ahead_kb; drivers/md/raid5.c, raid0.c, \
-         io_opt",
-    );
+    ));
     of.rotational().then_some(finding)
 }
 
@@ -83,22 +74,7 @@ fn dirty(facts: &Facts, of: &ArrayFacts) -> Option<Finding> {
             ))
             .figure("limit_bytes", limit.bytes)
             .figure("seconds", seconds)
-            .why(
-                "the kernel does not throttle writers until dirty pages approach that limit, and \
-                 until then writes seem fast. Then an fsync, an umount or a shutdown waits for \
-                 all dirty pages, minutes or more with small files",
-            )
             .command(format!("echo {} > /proc/sys/vm/dirty_background_bytes", advised / 4))
-            .command(format!("echo {advised} > /proc/sys/vm/dirty_bytes"))
-            .risk(
-                "for the whole host: writers are throttled earlier, and some bursts no longer fit \
-                 into memory. Undone with the old values (writing a ratio resets the bytes to 0); \
-                 a file in /etc/sysctl.d makes it permanent",
-            )
-            .not_when(
-                "the memory is meant to absorb bursts, and nothing waits for fsync; or most \
-                 writes go to other, faster disks",
-            )
-            .source("Linux, Documentation/admin-guide/sysctl/vm.rst, dirty_bytes and dirty_ratio"),
+            .command(format!("echo {advised} > /proc/sys/vm/dirty_bytes")),
     )
 }

@@ -46,16 +46,6 @@ pub fn discards(_: &Kernel, array: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
             list(&capable)
         ))
         .seen_all(parameter)
-        .why(
-            "RAID 4, 5 and 6 pass discards on only if raid456.devices_handle_discard_safely is Y \
-             and the disks accept whole stripes, because parity remains right only if discarded \
-             blocks read as zeroes. SSDs therefore never learn which blocks are free",
-        )
-        .risk(
-            "only the endurance of the SSDs is at stake. With Y and a disk that does not return \
-             zeroes, parity is wrong, and a rebuild writes garbage",
-        )
-        .not_when("the SSDs need no discards")
         .source(DISCARD_SOURCE),
     ]
 }
@@ -70,26 +60,7 @@ fn write_hole(of: &ArrayFacts) -> Option<Finding> {
         )
         .seen(format!(
             "md/consistency_policy is {policy}: neither a journal nor a partial parity log"
-        ))
-        .why(
-            "the parity of a stripe that was half written at a crash is wrong until the resync \
-             reaches it. If a disk is missing by then, its block in that stripe is computed from \
-             wrong parity: old data changes silently",
-        )
-        .risk(
-            "closing it costs an extra write for each stripe: `mdadm --grow \
-             --consistency-policy=ppl` (RAID 5 only, without a bitmap), or a journal device \
-             (`mdadm --create --write-journal`, or `--add-journal` to an array that had one, \
-             while it is read-only)",
-        )
-        .not_when(
-            "the power does not fail, or no disk is missing until the resync after a crash has \
-             ended, within hours",
-        )
-        .source(
-            "Linux, Documentation/driver-api/md/raid5-ppl.rst and raid5-cache.rst; mdadm(8), \
-             --consistency-policy",
-        ),
+        )),
     )
 }
 
@@ -110,11 +81,6 @@ fn stripe_cache(of: &ArrayFacts) -> Option<Finding> {
         .seen("queue/rotational is 0 on all members")
         .figure("stripe_cache_size", size)
         .figure("group_thread_cnt", threads)
-        .why(
-            "one kernel thread handles all stripes and computes all parity, which is slower than \
-             fast disks; and in a small cache partial writes are evicted before they can be \
-             merged, so that md has to read first",
-        )
         .command(format!("echo {THREADS} > {}", of.sysfs("md/group_thread_cnt")))
         .command(format!("echo {CACHE} > {}", of.sysfs("md/stripe_cache_size")))
         .risk(format!(
@@ -125,8 +91,7 @@ fn stripe_cache(of: &ArrayFacts) -> Option<Finding> {
         .not_when(format!(
             "{}_{} is far from 100 % of a CPU under load: then it is not the bottleneck",
             array.name, array.level
-        ))
-        .source("Linux, Documentation/admin-guide/md.rst, stripe_cache_size and group_thread_cnt"),
+        )),
     )
 }
 
@@ -144,21 +109,7 @@ fn trusted_discards(of: &ArrayFacts) -> Option<Finding> {
         .raise_if(mismatches, FindingSeverity::Warning)
         .seen(format!("{DISCARD}: Y; queue/discard_max_bytes of {} is not 0", of.array.name))
         .seen_all(mismatches.then_some(last_check))
-        .why(
-            "the parity of a discarded stripe is right only if all its blocks read as zeroes. The \
-             kernel cannot verify that; an administrator has asserted it for every array of this \
-             host",
-        )
         .command(format!("echo N > {DISCARD}"))
-        .risk(
-            "takes effect at the next assembly of an array; also remove it from /etc/modprobe.d \
-             and the kernel command line, or the next boot sets Y again. SSDs then no longer \
-             learn which blocks are free",
-        )
-        .not_when(
-            "every member is known to return zeroes (hdparm -I: Deterministic read ZEROs after \
-             TRIM), and so will every replacement",
-        )
         .source(DISCARD_SOURCE),
     )
 }

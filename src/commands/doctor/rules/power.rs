@@ -42,21 +42,7 @@ fn no_barriers(array: &ArrayFacts, fs: &FsFacts) -> Option<Finding> {
     .seen(format!("queue/write_cache is write back on {}", list(&disks)))
     .seen_all(set_in(fs, |o| matches!(o, "nobarrier" | "barrier=0")))
     .figure("disks_with_volatile_cache", disks.len())
-    .why(
-        "ext4 then never flushes disk caches, neither around a journal commit nor for fsync: \
-         disks write their caches in any order, and a power failure can leave a journal that does \
-         not match the disk, and lose files after a successful fsync",
-    )
-    .command(format!("mount -o remount,barrier=1 {}", fs.mount_point()))
-    .risk("fsync and journal commits wait for flushes, as they should; undone with barrier=0")
-    .not_when(
-        "every disk and controller keeps its cache through a power failure (capacitors, battery) \
-         although it reports write back",
-    )
-    .source(
-        "Linux, Documentation/admin-guide/ext4.rst, barrier; \
-         Documentation/block/writeback_cache_control.rst",
-    );
+    .command(format!("mount -o remount,barrier=1 {}", fs.mount_point()));
     let sb = fs.superblock.as_ref();
     if sb.is_none_or(|sb| sb.default_mount_opts & DEFAULT_NOBARRIER == 0) {
         return Some(finding);
@@ -80,21 +66,6 @@ fn async_commit(fs: &FsFacts) -> Option<Finding> {
         )
         .seen(fs.option_seen("journal_async_commit"))
         .seen_all(set_in(fs, |o| o == "journal_async_commit"))
-        .why(
-            "the commit block is written together with the rest of the transaction, and the disk \
-             is flushed once, afterwards: only a checksum shows that a transaction is complete, \
-             and it can be replayed although the data of its files never left the cache. ext4 \
-             therefore refuses it with data=ordered",
-        )
-        .commands(fs.mount_again("data=ordered"))
-        .risk(
-            "the filesystem is unavailable for a moment, as a remount cannot change it; add the \
-             other options of /etc/fstab. Each commit waits for one more flush",
-        )
-        .not_when("the content can be created again after a crash")
-        .source(
-            "Linux, d4f761074353 (data=ordered refused) and 0e3d2a6313d0 (one flush); \
-             Documentation/admin-guide/ext4.rst",
-        ),
+        .commands(fs.mount_again("data=ordered")),
     )
 }

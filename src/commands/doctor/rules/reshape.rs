@@ -24,24 +24,13 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
                 array.array_state
             ))
             .figure("action", action)
-            .why(
-                "mdadm backs up the blocks that a reshape in place overwrites. If md goes on \
-                 without it, a crash can lose them",
-            )
             .command(format!("mdadm --detail {dev}"))
             .risk(format!(
                 "none: the command only reports. Continue with `mdadm --grow --continue {dev}`, \
                  and with --backup-file=FILE if the reshape was started with one. Do not run \
                  `mdadm --readwrite` and do not write to md/sync_action before: md would go on \
                  without the backup"
-            ))
-            .not_when(
-                "mdadm has frozen the array for a moment to start a reshape: run doctor again",
-            )
-            .source(
-                "Linux, drivers/md/raid5.c, raid5_run(), and md.c, action_store(); mdadm(8), \
-                 --continue and --backup-file",
-            ),
+            )),
     ]
 }
 

@@ -98,12 +98,7 @@ fn inert_stride(fs: &FsFacts) -> Option<Finding> {
         .seen(format!(
             "s_raid_stride is {stride}, and flex groups have {flex} groups: mke2fs uses a stride \
              only without flex_bg"
-        ))
-        .why(
-            "mke2fs(8) documents that stride keeps bitmaps off a single disk; with flex_bg it no \
-             longer does",
-        )
-        .source("e2fsprogs, commit ca74ecf32569 and lib/ext2fs/alloc_tables.c"),
+        )),
     )
 }
 
@@ -135,12 +130,6 @@ fn reshaped(array: &ArrayFacts, fs: &FsFacts, report: &PlacementReport) -> Optio
                 "the members of chunks repeat after a number of chunks that depends on the number \
                  of disks, and {groups} are a number of chunks apart that has a common factor \
                  with it"
-            ))
-            .risk(
-                "no action while the reshape runs. `raidtrace layout --grow-to N` shows which \
-                 numbers of disks are even; another reshape costs as much",
-            )
-            .not_when("the members never saturate")
-            .source("measured, see docs/doctor.md"),
+            )),
     )
 }

@@ -40,19 +40,12 @@ pub fn check(_: &Kernel, _: &ArrayFacts, fs: &FsFacts) -> Vec<Finding> {
             .seen_all(space.inodes.map(|n| format!("{n} free inodes")))
             .figure("available_bytes", space.available)
             .figure("bytes", space.bytes)
-            .why(
-                "writes and creates fail, and shortly before that the allocator searches long for \
-                 free blocks and fragments files",
-            )
             .commands(
                 fs.fs
                     .mounts
                     .first()
                     .map(|m| format!("du -xh --max-depth=2 {} | sort -h | tail", quote(&m.path))),
-            )
-            .risk("none: it only reports, but reads every directory, which loads the array")
-            .not_when("the filesystem is filled on purpose and only read")
-            .source("statfs(2); write(2), ENOSPC; mke2fs(8), -m"),
+            ),
     ]
 }
 

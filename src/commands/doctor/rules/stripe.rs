@@ -50,11 +50,7 @@ fn zero_ignored(fs: &FsFacts) -> Option<Finding> {
     let finding = Finding::warning("stripe-zero-ignored", title)
         .seen(format!("{origin} has stripe=0"))
         .seen(fs.option_seen(format_args!("stripe={in_force}")))
-        .figure("stripe_blocks", in_force)
-        .why(
-            "at mount the kernel treats 0 as unset and uses the superblock; only stripe=1 or a \
-             remount turns the stripe off",
-        );
+        .figure("stripe_blocks", in_force);
     Some(
         allocator::stripe_off(fs, finding)
             .risk("parity levels get more partial-stripe writes; undone with the old values")
@@ -125,19 +121,7 @@ impl<'a> StripeCase<'a> {
             .seen("s_raid_stride and s_raid_stripe_width are 0")
             .seen(self.geometry())
             .figure("stripe_blocks", self.stripe)
-            .why(
-                "large files start anywhere in a stripe, so that long writes end in partial \
-                 stripes, for which md reads first",
-            )
             .commands(self.set())
-            .risk(
-                "on a full and fragmented filesystem the allocator searches longer; undone with \
-                 stride=0,stripe_width=0, and mount -o remount,stripe=0",
-            )
-            .not_when("files are small, or the filesystem is nearly full")
-            .source(
-                "mke2fs(8), -E stripe_width; Linux, Documentation/admin-guide/ext4.rst, stripe=",
-            )
     }
 
     fn stride_as_stripe(&self) -> Finding {
@@ -163,10 +147,6 @@ impl<'a> StripeCase<'a> {
         })
         .seen(self.geometry())
         .figure("stripe_blocks", stride)
-        .why(
-            "without a width that fits into a group, the kernel uses the stride: files are \
-             aligned to chunks, stripes are still written in parts, and the allocator takes longer",
-        )
         .source(SOURCE);
         if width == 0 && costly {
             return finding
@@ -204,14 +184,6 @@ impl<'a> StripeCase<'a> {
             .seen(self.geometry())
             .figure("stripe_blocks", in_force)
             .figure("expected_blocks", self.stripe)
-            .why(
-                "blocks aligned to the wrong stripe start anywhere in the real one: long writes \
-                 end in partial stripes, for which a parity array reads first. Usual after an \
-                 array has grown",
-            )
             .commands(self.set())
-            .risk("files stay where they are. Undone with the old values")
-            .not_when("stripe= was chosen on purpose for another alignment")
-            .source("mke2fs(8), -E stripe_width; raid5.c and raid10.c, io_opt")
     }
 }

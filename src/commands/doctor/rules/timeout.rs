@@ -61,18 +61,7 @@ fn no_control(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
             .seen(timeouts(disks))
             .seen("ata_device/*/id, word 206: no SCT Error Recovery Control on these disks")
             .figure("timeout_s", least)
-            .why(
-                "such a disk retries a bad sector for two minutes or more without responding. The \
-                 kernel gives up first and resets the disk, which does not respond either, and md \
-                 fails the disk instead of rewriting one sector; the next disk may fail in the \
-                 same way during the rebuild",
-            )
             .commands(names(disks).into_iter().map(command))
-            .risk(
-                "a dead disk is noticed only after three minutes; takes effect at once, undone \
-                 with the old value, and is lost at a reboot unless a udev rule sets it",
-            )
-            .not_when("the disk will soon be replaced by one with error recovery control")
             .source(SOURCE),
     )
 }
@@ -104,18 +93,7 @@ fn unknown_limit(disks: &[ShortTimeout<'_>]) -> Option<Finding> {
             })
             .seen("the kernel does not show the current limit: only the disk reports it (smartctl)")
             .figure("timeout_s", least)
-            .why(
-                "disks for RAID give up after 7 s, and md rewrites the sector from the others. If \
-                 the limit is disabled (the default of many other disks, after each power-on) or \
-                 absent, the kernel gives up first, and md fails the disk",
-            )
             .commands(names(disks).into_iter().map(command))
-            .risk(
-                "none: the command only reports. The reported limit must be less than the \
-                 timeout: otherwise `smartctl -l scterc,70,70` sets 7 s until the next power-on; \
-                 if the command is not supported, set a timeout of 180 s",
-            )
-            .not_when("smartctl reports less than the timeout: then nothing is wrong")
             .source(SOURCE),
     )
 }

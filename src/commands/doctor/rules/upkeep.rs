@@ -43,24 +43,7 @@ fn unchecked(uptime: Option<u64>, of: &ArrayFacts) -> Option<Finding> {
                     .to_owned(),
             })
             .figure("uptime_days", days)
-            .why(
-                "an unreadable sector is found only when it is read: without checks that is \
-                 during a rebuild, when no other copy is left",
-            )
-            .command(format!("echo check > {}", of.sysfs("md/sync_action")))
-            .risk(
-                "the check reads every sector of all members, for hours, in addition to the load \
-                 (md/sync_speed_max limits it). It changes no data; sectors that cannot be read \
-                 are rewritten from the others, and a disk on which that fails is removed from \
-                 the array. Writing `idle` stops it",
-            )
-            .not_when(
-                "the array was assembled recently: the kernel does not show when it was assembled",
-            )
-            .source(
-                "md(4), SCRUBBING AND MISMATCHES; mdadm, misc/mdcheck; Linux, \
-                 Documentation/admin-guide/md.rst, last_sync_action",
-            ),
+            .command(format!("echo check > {}", of.sysfs("md/sync_action"))),
     )
 }
 
@@ -71,15 +54,5 @@ fn no_monitor(arrays: &[&str]) -> Finding {
     )
     .seen("no process in /proc is `mdadm --monitor` (or --follow, -F)")
     .seen(format!("redundant: {}", list(arrays)))
-    .why("an array that has lost a disk works as before, until the next failure")
     .command("systemctl start mdmonitor")
-    .risk(
-        "none: the monitor waits for events. It exits at once without MAILADDR or PROGRAM in \
-         mdadm.conf; `mdadm --monitor --scan --oneshot --test` sends a test message",
-    )
-    .not_when(
-        "other software watches md/degraded or /proc/mdstat (node_exporter, a cron job, mdadm \
-         --monitor --oneshot from a timer)",
-    )
-    .source("mdadm(8), MONITOR MODE")
 }
