@@ -118,7 +118,8 @@ fn contract(out: &Path) -> Result<()> {
         // Deriving `Pod` fails to compile if a structure has implicit padding.
         writeln!(
             rs,
-            "#[allow(non_camel_case_types)]\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, Eq, \
+            "#[allow(non_camel_case_types)]\n#[repr(C)]\n#[derive(Clone, Copy, Debug, PartialEq, \
+             Eq, \
              bytemuck::Pod, bytemuck::Zeroable)]\npub struct {name} {{"
         )?;
         for member in structure.iter() {

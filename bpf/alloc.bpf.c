@@ -130,7 +130,10 @@ int BPF_PROG(rt_al_allocate, struct ext4_allocation_request *ar)
 	return 0;
 }
 
-/* Ends a task's search; returns the number of groups considered. Sets *whole if the hooks counted every group of the search. */
+/*
+ * Ends a task's search; returns the number of groups considered. Sets *whole if the hooks counted
+ * every group of the search.
+ */
 static __always_inline __u64 end_search(struct rt_alloc_task *t, __u64 ac, bool *whole)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -175,7 +178,10 @@ int BPF_PROG(rt_al_search, struct ext4_allocation_context *ac)
 	key = key_of(ac->ac_sb);
 	a = rt_alloc_of(key.dev);
 	if (!a) {
-		/* The filesystem is not traced. Discard the count anyway: a later allocation context can have the same address. */
+		/*
+		 * The filesystem is not traced. Discard the count anyway: a later allocation context can have the
+		 * same address.
+		 */
 		rt_alloc_take(rt_alloc_cpu(bpf_get_smp_processor_id()), (__u64)ac);
 		return 0;
 	}

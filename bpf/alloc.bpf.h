@@ -25,9 +25,9 @@ struct rt_allocs_map {
 extern struct rt_allocs_map rt_allocs SEC(".maps");
 
 /*
- * Indexed by CPU. A per-CPU array does not fit: before 6.10 its lookup is a helper call, and a task that has migrated must
- * access the entry of its previous CPU. BPF_F_MMAPABLE is set only to page-align the array, so that no two CPUs share a cache
- * line.
+ * Indexed by CPU. A per-CPU array does not fit: before 6.10 its lookup is a helper call, and a task
+ * that has migrated must access the entry of its previous CPU. BPF_F_MMAPABLE is set only to
+ * page-align the array, so that no two CPUs share a cache line.
  */
 struct rt_alloc_cpus_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -119,8 +119,8 @@ static __always_inline struct rt_alloc_task *rt_alloc_task(const struct rt_alloc
 }
 
 /*
- * Counts a time in a histogram. Masks the bucket again in 64 bits, because the 5.10 verifier loses the bounds from a 32-bit mask
- * when it checks the address.
+ * Counts a time in a histogram. Masks the bucket again in 64 bits, because the 5.10 verifier loses
+ * the bounds from a 32-bit mask when it checks the address.
  */
 static __always_inline void rt_alloc_time(__u32 *hist, __u64 ns)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Handlers of group searches and of ext4_wait_block_bitmap(), shared by fentry programs and kprobes. */
+/*
+ * Handlers of group searches and of ext4_wait_block_bitmap(), shared by fentry programs and
+ * kprobes.
+ */
 #ifndef RAIDTRACE_ALLOC_GROUPS_BPF_H
 #define RAIDTRACE_ALLOC_GROUPS_BPF_H
 
@@ -21,7 +24,10 @@ enum {
 /* Shorter waits for a bitmap are not counted. */
 enum { RT_WAIT_MIN_NS = 1000 };
 
-/* Switches this CPU to another allocation. The count of the previous allocation is added to its task. */
+/*
+ * Switches this CPU to another allocation. The count of the previous allocation is added to its
+ * task.
+ */
 static __noinline void rt_alloc_change(struct rt_alloc_cpu *c, __u64 ac, __u32 dev)
 {
 	struct rt_alloc_task *t;
@@ -71,8 +77,8 @@ static __always_inline struct rt_alloc_task *rt_alloc_searching(__u32 dev)
 
 /*
  * Slow path of rt_alloc_is_counting(): the task has moved to this CPU, or another task ran here
- * meanwhile. True if the current task is in a search in the filesystem `dev`, and not in an excluded
- * function (rt_alloc_exclude()).
+ * meanwhile. True if the current task is in a search in the filesystem `dev`, and not in an
+ * excluded function (rt_alloc_exclude()).
  */
 static __noinline bool rt_alloc_resume(struct rt_alloc_cpu *c, __u32 dev)
 {
@@ -117,7 +123,8 @@ static __always_inline int rt_alloc_search_begins(__u64 ac, __u32 dev)
  * Reason for which a group was refused. Repeats the checks of ext4_mb_good_group_nolock() and
  * ext4_mb_good_group(), in the same order. The group may have changed since.
  */
-static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u32 group, __u32 criterion)
+static __noinline __u32 rt_alloc_reason(struct ext4_allocation_context *ac, __u32 group,
+					__u32 criterion)
 {
 	struct ext4_sb_info *sbi = BPF_CORE_READ(ac, ac_sb, s_fs_info);
 	struct ext4_group_info ***table = BPF_CORE_READ(sbi, s_group_info), **row = NULL, *info = NULL;
@@ -176,7 +183,8 @@ static __always_inline void rt_alloc_look(struct rt_alloc_cpu *c, __u32 criterio
 	c->rows[c->fs & (RT_ALLOC_ROWS - 1)].looked[criterion & (RT_ALLOC_CRITERIA_ROOM - 1)] += times;
 }
 
-static __always_inline void rt_alloc_refuse(struct rt_alloc_cpu *c, struct ext4_allocation_context *ac,
+static __always_inline void rt_alloc_refuse(struct rt_alloc_cpu *c,
+					    struct ext4_allocation_context *ac,
 				   __u32 group, __u32 criterion, __u32 times)
 {
 	__u32 fs = c->fs;
@@ -212,8 +220,8 @@ static __always_inline void rt_alloc_settle(struct rt_alloc_cpu *c)
  * Handles a call of ext4_get_group_info() in a search. ext4_mb_good_group_nolock(), which is
  * inlined, calls it for each group that it considers. ext4_mb_good_group() calls it again. For a
  * group from a list, ext4_mb_good_group() is called directly, not through
- * ext4_mb_good_group_nolock(); ext4 counts that group, too. Calls by other functions of a search are
- * left out, see rt_alloc_exclude().
+ * ext4_mb_good_group_nolock(); ext4 counts that group, too. Calls by other functions of a search
+ * are left out, see rt_alloc_exclude().
  */
 static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 {
@@ -239,7 +247,10 @@ static __always_inline void rt_alloc_ask(struct rt_alloc_cpu *c, __u32 group)
 	rt_alloc_look(c, c->criterion, 1);
 }
 
-/* Handles the result of ext4_mb_good_group() on kernels before 6.17, where rt_alloc_ask() counts the groups. */
+/*
+ * Handles the result of ext4_mb_good_group() on kernels before 6.17, where rt_alloc_ask() counts
+ * the groups.
+ */
 static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group, bool good)
 {
 	if (c->group != group)
@@ -247,7 +258,10 @@ static __always_inline void rt_alloc_answer(struct rt_alloc_cpu *c, __u32 group,
 	if (c->state == RT_GROUP_ACCEPTED) {
 		c->state = RT_GROUP_SCANNED;
 	} else if (c->state == RT_GROUP_CONSIDERED && good) {
-		/* info_calls is 1: only ext4_mb_good_group() called ext4_get_group_info(), so the group came from a list */
+		/*
+		 * info_calls is 1: only ext4_mb_good_group() called ext4_get_group_info(), so the group came from
+		 * a list
+		 */
 		c->state = c->info_calls > 1 ? RT_GROUP_ACCEPTED : RT_GROUP_FROM_LIST;
 	} else if (c->state == RT_GROUP_CONSIDERED) {
 		rt_alloc_settle(c);

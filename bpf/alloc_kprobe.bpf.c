@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Times the waits for bitmaps, like alloc_groups.bpf.c, on kernels that refuse fentry. The `k` in the
- * names of the programs stands for kprobe; the kernel keeps 15 characters of a name.
+ * Times the waits for bitmaps, like alloc_groups.bpf.c, on kernels that refuse fentry. The `k` in
+ * the names of the programs stands for kprobe; the kernel keeps 15 characters of a name.
  */
 
 /*

@@ -54,8 +54,8 @@ __noinline __u32 rt_read_block(__u64 bio, __u32 index, __u64 sector, __u64 offse
 	if (found == RT_ZEROES)
 		found = RT_ORIGIN_UNKNOWN;
 	/*
-	 * In a read of more than one block, content that matches no known structure (other_metadata) may belong to a file: do not
-	 * learn it.
+	 * In a read of more than one block, content that matches no known structure (other_metadata) may
+	 * belong to a file: do not learn it.
 	 */
 	rt_read_done(key, found, found != RT_ORIGIN_UNKNOWN &&
 			    ((left == block && !offset) || found != RT_ORIGIN_OTHER_METADATA));
@@ -80,10 +80,11 @@ static __always_inline void on_filesystem(struct bio *bio, __u64 address, __u32 
 }
 
 /*
- * Origin of a bio for which the kernel has skipped the first program. address: that of the bio, or of its kept copy; sector: relative
- * to the member.
+ * Origin of a bio for which the kernel has skipped the first program. address: that of the bio, or
+ * of its kept copy; sector: relative to the member.
  */
-static __always_inline __u32 shadow_origin(struct bio *bio, __u64 address, const struct rt_part *part,
+static __always_inline __u32 shadow_origin(struct bio *bio, __u64 address,
+					   const struct rt_part *part,
 					   __u64 sector, __u32 size)
 {
 	__u32 op = rt_op_of(bio->bi_opf);
@@ -92,17 +93,21 @@ static __always_inline __u32 shadow_origin(struct bio *bio, __u64 address, const
 
 	if (reason != RT_BY_ADDRESS)
 		return reason;
-	/* the content of a read through the device's page cache decides, which shadow programs do not examine */
+	/*
+	 * the content of a read through the device's page cache decides, which shadow programs do not
+	 * examine
+	 */
 	if (op == RT_OP_READ && (bio->bi_status || !rt_is_file_page(bio)))
 		return rt_no_origin();
 	return rt_one_origin(part->member, sector, op, size);
 }
 
 /*
- * Counts a completed bio of a nested array or a device mapper device that is a member, like a request on a
- * disk. Of a bio that device mapper has split, the one kept at its submission.
+ * Counts a completed bio of a nested array or a device mapper device that is a member, like a
+ * request on a disk. Of a bio that device mapper has split, the one kept at its submission.
  */
-static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_dev *d, __u32 instance)
+static __always_inline void on_nested(struct bio *bio, __u64 address, struct rt_dev *d,
+				      __u32 instance)
 {
 	__u32 op = rt_op_of(bio->bi_opf), size = bio->bi_iter.bi_size, origin;
 	__u64 sector = bio->bi_iter.bi_sector, trimmed;

@@ -22,8 +22,8 @@
 
 /*
  * Origin of a flush, which has no address. Without a known filesystem: raw. Else journal if jbd2's
- * thread submits it, or a kworker of blk-throttle does so for that thread; else file_data, because a
- * task makes its file data durable (fsync, sync).
+ * thread submits it, or a kworker of blk-throttle does so for that thread; else file_data, because
+ * a task makes its file data durable (fsync, sync).
  */
 static __always_inline __u32 flush_origin(const struct rt_array *array, unsigned long long *arg)
 {
@@ -72,9 +72,10 @@ static __always_inline void set_flush_origin(__u32 array, __u32 origin)
 enum { RT_LATER = 253 };
 
 /*
- * Learns the origin of a block that does not belong to a fixed structure. inode: its file; 0: unknown. lookup: result of
- * rt_array_origin(). The content of a write is available. The content of a read is available only at completion: until then,
- * rt_learned records that a metadata read by this task is in flight.
+ * Learns the origin of a block that does not belong to a fixed structure. inode: its file; 0:
+ * unknown. lookup: result of rt_array_origin(). The content of a write is available. The content of
+ * a read is available only at completion: until then, rt_learned records that a metadata read by
+ * this task is in flight.
  */
 static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 pid,
 				       const struct rt_array *array, __u64 lookup,
@@ -89,7 +90,10 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 					op == RT_OP_WRITE);
 
 	if (found == RT_NOT_METADATA) {
-		/* Delete a stale entry, for example of a metadata read that never completed: the block now belongs to a file. */
+		/*
+		 * Delete a stale entry, for example of a metadata read that never completed: the block now
+		 * belongs to a file.
+		 */
 		if (rt_found_origin(lookup) == RT_ORIGIN_UNKNOWN)
 			bpf_map_delete_elem(&rt_learned, &key);
 		return RT_ORIGIN_FILE_DATA;
@@ -107,14 +111,15 @@ static __always_inline __u32 learn_bio(__u64 bio, __u64 inode, __u64 key, __u32 
 }
 
 /*
- * Maximum number of blocks that rt_forget() deletes per bio: 256 pages of 4 KiB in blocks of 1 KiB. The rest of a larger bio stays
- * learned.
+ * Maximum number of blocks that rt_forget() deletes per bio: 256 pages of 4 KiB in blocks of 1 KiB.
+ * The rest of a larger bio stays learned.
  */
 enum { RT_FORGET_MAX = 1024 };
 
 /*
- * Forgets learned blocks that file data overwrites. The hook on ext4_free_blocks() does so earlier, but not for a filesystem
- * that is not one contiguous range of the array (LVM with several segments), and for at most RT_FREE_MAX blocks per call.
+ * Forgets learned blocks that file data overwrites. The hook on ext4_free_blocks() does so earlier,
+ * but not for a filesystem that is not one contiguous range of the array (LVM with several
+ * segments), and for at most RT_FREE_MAX blocks per call.
  */
 __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 {
@@ -128,8 +133,9 @@ __noinline int rt_forget(__u64 key, __u32 block, __u32 size)
 }
 
 /*
- * Origin of a bio outside fixed structures if the bio is XFS's metadata, and RT_NOT_METADATA if not. Learns the origin for all blocks of
- * the bio. RT_LATER: a read whose content decides at completion. lookup: result of rt_array_origin(). op_size: op << 32 | size in bytes.
+ * Origin of a bio outside fixed structures if the bio is XFS's metadata, and RT_NOT_METADATA if
+ * not. Learns the origin for all blocks of the bio. RT_LATER: a read whose content decides at
+ * completion. lookup: result of rt_array_origin(). op_size: op << 32 | size in bytes.
  * pid: the submitter's.
  */
 __noinline __u32 rt_xfs_bio(__u64 bio, __u64 lookup, __u64 key, __u64 op_size, __u32 pid)
@@ -217,11 +223,15 @@ static __always_inline int on_array(struct bio *bio, unsigned long long *arg, __
 		}
 		if (origin == RT_ORIGIN_FILE_DATA) {
 			rt_count_file(inode, index, op, size, 0, instance);
-			/* only if the bio extends beyond the sectors that the lookup is valid for: they contain no learned block */
+			/*
+			 * only if the bio extends beyond the sectors that the lookup is valid for: they contain no
+			 * learned block
+			 */
 			if (op == RT_OP_WRITE && rt_found_run(found) << 9 < size)
 				rt_forget(rt_learned_key(index, sector), block, size);
 		}
-	} else if (op == RT_OP_WRITE && block > 512 && (inode = rt_bio_file(bio, arg)) > RT_ANONYMOUS_PAGE) {
+	} else if (op == RT_OP_WRITE && block > 512 &&
+		   (inode = rt_bio_file(bio, arg)) > RT_ANONYMOUS_PAGE) {
 		/* file data overwrites a block that was learned as metadata: forget it */
 		origin = RT_ORIGIN_FILE_DATA;
 		rt_count_file(inode, index, op, size, 0, instance);
@@ -279,7 +289,10 @@ static __always_inline int on_bio_queue(struct bio *bio, unsigned long long *arg
 	return on_array(bio, arg, index, sector, instance);
 }
 
-/* Arguments since commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint class"). */
+/*
+ * Arguments since commit e8a676d61c07 ("block: simplify and extend the block_bio_merge tracepoint
+ * class").
+ */
 SEC("?tp_btf/block_bio_queue")
 int BPF_PROG(rt_bio_queue, struct bio *bio)
 {

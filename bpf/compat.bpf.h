@@ -65,7 +65,10 @@ static __always_inline struct gendisk *rt_number_disk(__u64 bio)
 	return BPF_CORE_READ((struct bio *)bio, bi_bdev, bd_disk);
 }
 
-/* First sector of the partition that a bio was submitted to; 0 for a whole disk, and if bios do not record their partition. */
+/*
+ * First sector of the partition that a bio was submitted to; 0 for a whole disk, and if bios do not
+ * record their partition.
+ */
 static __always_inline __u64 rt_bio_part_start(struct bio *bio)
 {
 	if (bpf_core_field_exists(struct bio___bi_disk, bi_disk))
@@ -238,8 +241,8 @@ struct dm_io___rt {
 
 /*
  * Commit 7dd76d1feec7 ("dm: improve bio splitting and associated IO accounting") added
- * dm_io.sectors: since then, device mapper trims a bio to the part that it has not sent on. Before, it
- * split the bio, and both parts were completed.
+ * dm_io.sectors: since then, device mapper trims a bio to the part that it has not sent on. Before,
+ * it split the bio, and both parts were completed.
  */
 static __always_inline bool rt_dm_trims(void)
 {
@@ -310,8 +313,9 @@ struct jbd2_inode___rt {
 } __attribute__((preserve_access_index));
 
 /*
- * commit 4996fc547f5b ("mm: let _folio_nr_pages overlay memcg_data in first tail page"), in 6.15: another name of the number of
- * pages of a large folio (include/linux/mm_types.h). Before 6.1, struct folio has no such field.
+ * commit 4996fc547f5b ("mm: let _folio_nr_pages overlay memcg_data in first tail page"), in 6.15:
+ * another name of the number of pages of a large folio (include/linux/mm_types.h). Before 6.1,
+ * struct folio has no such field.
  */
 struct folio___folio_nr_pages {
 	unsigned int _folio_nr_pages;

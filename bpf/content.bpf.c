@@ -147,8 +147,8 @@ static __always_inline bool rt_is_log_buffer(struct buffer_head *bh, __u64 head)
  * x86-64 has two variables for it, or, if built without CONFIG_DYNAMIC_MEMORY_LAYOUT, two constants
  * (Documentation/arch/x86/x86_64/mm.rst). If the variables are hidden, and on other architectures,
  * it is derived from a buffer head, which has both page and address. 0: not known yet. Holds 1 more
- * than the offset, because the offset can be 0: on arm64 since commit 8c96400d6a39 ("arm64: mm: make
- * vmemmap region a projection of the linear region"), for example in Debian's 6.1.
+ * than the offset, because the offset can be 0: on arm64 since commit 8c96400d6a39 ("arm64: mm:
+ * make vmemmap region a projection of the linear region"), for example in Debian's 6.1.
  */
 __u64 rt_linear;
 
@@ -180,9 +180,9 @@ static __always_inline __u64 page_address(__u64 page)
 }
 
 /*
- * Derives rt_linear from a buffer head. page: the bio's page, which is used only if it equals b_page:
- * folio_set_bh() (fs/buffer.c) sets b_page to the first page of the folio, whichever page the
- * buffer is on.
+ * Derives rt_linear from a buffer head. page: the bio's page, which is used only if it equals
+ * b_page: folio_set_bh() (fs/buffer.c) sets b_page to the first page of the folio, whichever page
+ * the buffer is on.
  */
 static __always_inline void note_linear(struct buffer_head *bh, __u64 page)
 {

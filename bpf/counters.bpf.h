@@ -21,8 +21,8 @@ enum {
 
 /*
  * Adds to a counter of this CPU. If the kernel lets a program interrupt itself (before commit
- * 05b24ff9b2cf, for example in 5.10, __bpf_trace_run() has no recursion guard), an interrupt may come
- * between a load and a store, so the addition is atomic.
+ * 05b24ff9b2cf, for example in 5.10, __bpf_trace_run() has no recursion guard), an interrupt may
+ * come between a load and a store, so the addition is atomic.
  */
 #define rt_bump(counter, n) do {					\
 	typeof(counter) add_ = (n);					\
@@ -45,9 +45,9 @@ enum {
 };
 
 /*
- * Operations, four bits each, by the numbers of enum req_op. The numbers of the operations that are not
- * `other` are the same in 5.10 to 7.2. A switch would become branches, which are repeated at each use of
- * the result.
+ * Operations, four bits each, by the numbers of enum req_op. The numbers of the operations that are
+ * not `other` are the same in 5.10 to 7.2. A switch would become branches, which are repeated at
+ * each use of the result.
  */
 #define RT_OP_BITS(req_op, op) ((__u64)(op) << (req_op) * 4)
 
@@ -233,7 +233,9 @@ extern __u64 rt_interval;
 
 static __always_inline void rt_count_us(__u32 *hist, __u64 ns)
 {
-	/* the factor is 2^40 / 1000, rounded up: a division would cost more than the rest of the function */
+	/*
+	 * the factor is 2^40 / 1000, rounded up: a division would cost more than the rest of the function
+	 */
 	__u64 us = ns < 1ULL << 33 ? (ns * 1099511628) >> 40 : ns / 1000;
 
 	rt_bump(hist[rt_bucket(us) & (RT_HIST_BUCKETS - 1)], 1);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The index of the traced devices: a hash table whose buckets have two entries. Pure arithmetic, also
- * compiled natively (test_native.c), to compare it with the Rust side (src/probe/dev_index.rs).
+ * The index of the traced devices: a hash table whose buckets have two entries. Pure arithmetic,
+ * also compiled natively (test_native.c), to compare it with the Rust side
+ * (src/probe/dev_index.rs).
  */
 #ifndef RAIDTRACE_DEV_INDEX_BPF_H
 #define RAIDTRACE_DEV_INDEX_BPF_H
@@ -14,8 +15,8 @@ static __always_inline __u32 rt_dev_hash(__u32 dev, __u64 mult)
 }
 
 /*
- * Entry of a device in its bucket; NULL: not traced. Number 0 is that of unused entries, and of requests
- * without a disk: those of an NVMe controller's admin queue, of a tape, of an enclosure.
+ * Entry of a device in its bucket; NULL: not traced. Number 0 is that of unused entries, and of
+ * requests without a disk: those of an NVMe controller's admin queue, of a tape, of an enclosure.
  */
 static __always_inline struct rt_dev_entry *rt_dev_in(struct rt_dev_bucket *b, __u32 dev)
 {

@@ -52,8 +52,12 @@ int BPF_PROG(rt_dirty_handle, __u32 dev, int tid, unsigned int type, unsigned in
 	return 0;
 }
 
-/* Origin of a metadata buffer: by its address, else by its content, which is complete at this point. */
-static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u64 sector, __u32 size)
+/*
+ * Origin of a metadata buffer: by its address, else by its content, which is complete at this
+ * point.
+ */
+static __always_inline __u32 origin_of(struct buffer_head *bh, __u32 array, __u64 sector,
+				       __u32 size)
 {
 	struct rt_array *a = bpf_map_lookup_elem(&rt_arrays, &array);
 	__u32 origin;

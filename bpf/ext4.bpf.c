@@ -23,7 +23,9 @@ __noinline int rt_forget_block(__u64 key)
 	return 0;
 }
 
-/* rt_learned_key() of a block of a filesystem that is in one piece; ~0: it is not, or not traced. */
+/*
+ * rt_learned_key() of a block of a filesystem that is in one piece; ~0: it is not, or not traced.
+ */
 static __always_inline __u64 key_of(struct super_block *sb, __u64 block)
 {
 	struct rt_dev *d = rt_dev_of(sb->s_dev);

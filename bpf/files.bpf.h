@@ -33,7 +33,8 @@ static __always_inline bool rt_identify(__u64 inode, struct rt_file_id *id)
  * encrypted copies. bio: its address.
  *
  * 7.3 reads at most one block of a file by __iomap_dio_read_simple(). The bio is then a part of a
- * struct iomap_dio_simple, and its pool is the only mark that synchronous and asynchronous reads share.
+ * struct iomap_dio_simple, and its pool is the only mark that synchronous and asynchronous reads
+ * share.
  */
 static __always_inline __u64 rt_end_io_inode(__u64 bio, __u64 end, void *private)
 {
@@ -104,12 +105,14 @@ static __always_inline __u64 rt_dm_source(struct bio *bio)
 	return 0;
 }
 
-/* rt_bio_file() for a bio created by dm, or one that begins after its first bio_vec (bi_idx > 0). */
+/*
+ * rt_bio_file() for a bio created by dm, or one that begins after its first bio_vec (bi_idx > 0).
+ */
 __u64 rt_derived_file(__u64 bio);
 
 /*
- * Inode of the regular file that a bio reads or writes; 0: none, or unknown; or RT_ANONYMOUS_PAGE. arg:
- * address of the tracepoint argument that holds the bio.
+ * Inode of the regular file that a bio reads or writes; 0: none, or unknown; or RT_ANONYMOUS_PAGE.
+ * arg: address of the tracepoint argument that holds the bio.
  */
 static __always_inline __u64 rt_bio_file(struct bio *bio, unsigned long long *arg)
 {

@@ -6,9 +6,9 @@
 enum { OTHER_ARRAY = ~0U };
 
 /*
- * 1 + index of the array for which md sent a flush, OTHER_ARRAY if it is not traced; 0: unknown. The pool
- * of the bio is a part of the array's structure (md_flush_request(), ppl_do_flush()); bi_private differs
- * between kernels.
+ * 1 + index of the array for which md sent a flush, OTHER_ARRAY if it is not traced; 0: unknown.
+ * The pool of the bio is a part of the array's structure (md_flush_request(), ppl_do_flush());
+ * bi_private differs between kernels.
  */
 static __always_inline __u32 flushing_array(struct bio *bio)
 {
@@ -30,9 +30,11 @@ static __always_inline __u32 flushing_array(struct bio *bio)
 }
 
 /*
- * Device that md submitted a flush to: the disk, or a member on device mapper. Only the latter shows the
- * member: the flush on the disk has the bio's sector or that of a target, or 0 (__send_empty_flush()). *bio:
- * the bio that asked for the flush; becomes the one that md submitted.
+ * Device that md submitted a flush to: the disk, or a member on device mapper. Only the latter
+ * shows the
+ * member: the flush on the disk has the bio's sector or that of a target, or 0
+ * (__send_empty_flush()). *bio: the bio that asked for the flush; becomes the one that md
+ * submitted.
  */
 static __always_inline struct rt_dev *flushed_dev(struct rt_dev *d, struct bio **bio)
 {
@@ -47,11 +49,12 @@ static __always_inline struct rt_dev *flushed_dev(struct rt_dev *d, struct bio *
 }
 
 /*
- * Member that a flush without a sector is counted for: by the volume or the partition of the bio that asked for
- * it. Without a bio, or up to 5.11, which does not keep its partition (rt_bio_has_part()), the first member of
- * the disk stands for all of them.
+ * Member that a flush without a sector is counted for: by the volume or the partition of the bio
+ * that asked for it. Without a bio, or up to 5.11, which does not keep its partition
+ * (rt_bio_has_part()), the first member of the disk stands for all of them.
  */
-static __always_inline struct rt_part *flushed_part(struct rt_dev *d, struct bio *bio, __u32 *origin)
+static __always_inline struct rt_part *flushed_part(struct rt_dev *d, struct bio *bio,
+						    __u32 *origin)
 {
 	__u32 volumes = d->flags & RT_DEV_VOLUMES, array = volumes ? flushing_array(bio) : 0, i;
 	bool several = d->nr_parts > 1 || d->parts[0].first;

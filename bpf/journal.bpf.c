@@ -28,9 +28,9 @@ static __always_inline bool is_emptied(struct journal_s___rt *journal)
 
 /*
  * Called in jbd2_log_do_checkpoint(), with j_checkpoint_mutex held. result: return value of the
- * attempt to make room without writing anything; above 0 if that made no room. The mutex is released
- * to wait for a commit, so another task may continue the checkpoint of the same transaction;
- * begun_ns then stays.
+ * attempt to make room without writing anything; above 0 if that made no room. The mutex is
+ * released to wait for a commit, so another task may continue the checkpoint of the same
+ * transaction; begun_ns then stays.
  */
 SEC("?tp_btf/jbd2_checkpoint")
 int BPF_PROG(rt_checkpoint, struct journal_s___rt *journal, int result)

@@ -46,8 +46,9 @@ __u64 rt_filter_lanes(__u64 key)
 }
 
 /*
- * Sectors from a block to the next one that may be learned, or to the end of the filter's word; 0: the block is learned. A separate
- * function, so that the verifier checks one step instead of RT_FILTER_STEPS.
+ * Sectors from a block to the next one that may be learned, or to the end of the filter's word; 0:
+ * the block is learned. A separate function, so that the verifier checks one step instead of
+ * RT_FILTER_STEPS.
  */
 __noinline __u64 rt_unlearned_step(__u64 key, __u32 log)
 {
@@ -87,7 +88,8 @@ __u64 rt_learned_origin(__u64 key, __u32 into, __u32 log, __u64 run, __u64 wante
 	if (at > key)
 		return rt_found(RT_ORIGIN_FILE_DATA, rt_min(at - key - into, run));
 	learned = bpf_map_lookup_elem(&rt_learned, &key);
-	return rt_found(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA, rt_min(run, (1U << (log & 7)) - into));
+	return rt_found(learned ? *learned & 0xff : RT_ORIGIN_FILE_DATA,
+			rt_min(run, (1U << (log & 7)) - into));
 }
 
 int rt_learn(__u64 key, __u64 value)

@@ -15,7 +15,10 @@
  */
 __u64 rt_member_to_array(__u32 member, __u64 sector);
 
-/* Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block size. */
+/*
+ * Result of a lookup: an origin, the number of sectors that have it (1 or more), and the block
+ * size.
+ */
 enum {
 	RT_ORIGIN_MASK = 31,	/* bits of an origin, also in rt_what() and other packed words */
 	RT_FOUND_BLOCK = 5,	/* log2 of a block's sectors, in 3 bits, then RT_DYNAMIC_XFS */
@@ -91,12 +94,16 @@ static __always_inline __u32 rt_filter_shift(__u64 key)
 /* Sets an entry of rt_learned, and its lanes in rt_filter. */
 int rt_learn(__u64 key, __u64 value);
 
-/* Lanes from that of the key to the end of its word: bit 2 * n is 0 if no block in lane n is learned. */
+/*
+ * Lanes from that of the key to the end of its word: bit 2 * n is 0 if no block in lane n is
+ * learned.
+ */
 __u64 rt_filter_lanes(__u64 key);
 
 /*
- * rt_dynamic_origin() if the filter does not answer at once. key: of the block's start. into: sectors from there, of which the
- * result is at most `run` sectors. log: log2 of the sectors of a block.
+ * rt_dynamic_origin() if the filter does not answer at once. key: of the block's start. into:
+ * sectors from there, of which the result is at most `run` sectors. log: log2 of the sectors of a
+ * block.
  */
 __u64 rt_learned_origin(__u64 key, __u32 into, __u32 log, __u64 run, __u64 wanted);
 
@@ -107,7 +114,8 @@ static __always_inline __u64 rt_min(__u64 a, __u64 b)
 
 /*
  * Origin of a block that does not belong to a fixed structure: the learned origin, or file data.
- * code: low byte of the boundary; into: sectors from the boundary to `sector`; wanted: see rt_array_origin().
+ * code: low byte of the boundary; into: sectors from the boundary to `sector`; wanted: see
+ * rt_array_origin().
  */
 static __always_inline __u64 rt_dynamic_origin(__u32 index, __u32 code, __u32 op, __u64 sector,
 					       __u64 into, __u64 run, __u64 wanted)
@@ -143,7 +151,8 @@ static __always_inline __u64 rt_boundary_sector(__u64 boundary)
 __u32 rt_search(__u32 list, __u32 count, __u64 at);
 
 /*
- * Origin of a sector of an array. wanted: the result need not be valid for more than this number of sectors, 1 or more.
+ * Origin of a sector of an array. wanted: the result need not be valid for more than this number of
+ * sectors, 1 or more.
  */
 static __always_inline __u64 rt_array_origin(__u32 index, const struct rt_array *array,
 					     __u64 sector, __u32 op, __u64 wanted)

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps and settings of the main object; `alloc` and `slow` have their own. maps.bpf.c defines them, the
- * other files use them, and libbpf's linker resolves the references. Comments give the reason for the
- * type of a map; tools/bench measures its cost.
+ * Maps and settings of the main object; `alloc` and `slow` have their own. maps.bpf.c defines them,
+ * the other files use them, and libbpf's linker resolves the references. Comments give the reason
+ * for the type of a map; tools/bench measures its cost.
  */
 #ifndef RAIDTRACE_MAPS_BPF_H
 #define RAIDTRACE_MAPS_BPF_H
 
 #include "shared/wire.h"
 
-/* Userspace sets these before load. ~0 as an address: no such symbol, or hidden by kernel.kptr_restrict. */
+/*
+ * Userspace sets these before load. ~0 as an address: no such symbol, or hidden by
+ * kernel.kptr_restrict.
+ */
 extern const volatile __u64 rt_dev_mult;	/* multiplier of the device index's hash */
 extern const volatile __u32 rt_rows_max;	/* number of entries of rt_rows */
 extern const volatile __u32 rt_page_shift;	/* log2 of the page size */
@@ -32,24 +35,30 @@ extern const volatile __u64 rt_stripe_expanding;	/* STRIPE_EXPANDING, STRIPE_EXP
 extern const volatile __u64 rt_stripe_expand_source;	/* STRIPE_EXPAND_SOURCE */
 extern const volatile __u64 rt_dio_end_io;	/* iomap_dio_bio_end_io() */
 extern const volatile __u64 rt_dio_simple_pool;	/* iomap_dio_simple_pool, a struct bio_set */
-extern const volatile __u64 rt_dio_simple_iocb;	/* bytes from iocb to bio in struct iomap_dio_simple */
+/* bytes from iocb to bio in struct iomap_dio_simple */
+extern const volatile __u64 rt_dio_simple_iocb;
 extern const volatile __u64 rt_ext4_end_io;	/* ext4_end_bio() */
 extern const volatile __u64 rt_dm_end_io;	/* dm's clone_endio() */
-extern const volatile __u32 rt_has_xfs;	/* 1 if an array holds an XFS filesystem; 0 removes the code for it */
+/* 1 if an array holds an XFS filesystem; 0 removes the code for it */
+extern const volatile __u32 rt_has_xfs;
 extern const volatile __u64 rt_xfs_buf_end;	/* xfs_buf_bio_end_io() */
 extern const volatile __u64 rt_xfs_log_end;	/* xlog_bio_end_io() */
 extern const volatile __u64 rt_chain_end;	/* bio_chain_endio() */
 extern const volatile __u32 rt_recording;	/* 0: rt_events is not used */
-extern const volatile __u32 rt_shadows;	/* bit mask of rt_seen_kinds that have a shadow program, see shadow.bpf.h */
+/* bit mask of rt_seen_kinds that have a shadow program, see shadow.bpf.h */
+extern const volatile __u32 rt_shadows;
 extern __u32 rt_filter_copy;	/* copy of rt_filter in use: 0 or 1 */
-extern __u32 rt_shadows_attached;	/* attached shadow programs; userspace sets a bit before it attaches the program */
+/* attached shadow programs; userspace sets a bit before it attaches the program */
+extern __u32 rt_shadows_attached;
 extern const volatile __u32 rt_nesting;	/* 1 if a program can interrupt itself, see rt_bump() */
-extern const volatile __u32 rt_members_max;	/* maximum number of members; rt_member_rows has twice as many entries, half for shadow programs */
+/* maximum number of members; rt_member_rows has twice as many entries, half for shadow programs */
+extern const volatile __u32 rt_members_max;
 extern const volatile __u64 rt_wait_end_io;	/* submit_bio_wait_endio(), bio_wait_end_io() */
 
 /*
- * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no three devices share a
- * bucket. So a lookup, of any device, is a multiplication and a look at two entries of one cache line.
+ * Traced devices, by hash of dev_t. Userspace chooses rt_dev_mult such that no three devices share
+ * a bucket. So a lookup, of any device, is a multiplication and a look at two entries of one cache
+ * line.
  */
 struct rt_dev_index_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -93,8 +102,9 @@ struct rt_members_map {
 extern struct rt_members_map rt_members SEC(".maps");
 
 /*
- * Layouts of all filesystems: lists of boundaries (enum rt_list). Each boundary is stored as its sector relative to the start of
- * the tile, plus RT_TILE_SECTOR_BIAS: the first boundary may be before the tile, at the start of a block that reaches into it.
+ * Layouts of all filesystems: lists of boundaries (enum rt_list). Each boundary is stored as its
+ * sector relative to the start of the tile, plus RT_TILE_SECTOR_BIAS: the first boundary may be
+ * before the tile, at the start of a block that reaches into it.
  */
 struct rt_boundaries_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -105,8 +115,9 @@ struct rt_boundaries_map {
 extern struct rt_boundaries_map rt_boundaries SEC(".maps");
 
 /*
- * Index in rt_boundaries of each tile's list. Each map entry holds the indices of two tiles, because an array map pads its values
- * to 8 bytes. Equal flex groups make equal tiles, which share a list, so a lookup costs the same on 1 GiB and on 100 TiB.
+ * Index in rt_boundaries of each tile's list. Each map entry holds the indices of two tiles,
+ * because an array map pads its values to 8 bytes. Equal flex groups make equal tiles, which share
+ * a list, so a lookup costs the same on 1 GiB and on 100 TiB.
  */
 struct rt_tiles_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -130,15 +141,17 @@ struct rt_learned_map {
 extern struct rt_learned_map rt_learned SEC(".maps");
 
 /*
- * A Bloom filter of rt_learned, which saves a lookup in it for each block of large reads and writes of file data: 900 ns on a busy
- * machine, when neither the table nor its page tables are in the CPU's caches. Each block sets three lanes, one in each of three
- * lines. A line has 64 bytes and the lanes of consecutive blocks, so a request of 1 MiB reads three to six cache lines.
+ * A Bloom filter of rt_learned, which saves a lookup in it for each block of large reads and writes
+ * of file data: 900 ns on a busy machine, when neither the table nor its page tables are in the
+ * CPU's caches. Each block sets three lanes, one in each of three lines. A line has 64 bytes and
+ * the lanes of consecutive blocks, so a request of 1 MiB reads three to six cache lines.
  *
- * Lanes are only set, also those of blocks that rt_learned has evicted. Therefore userspace rebuilds the copy that is not in use,
- * and sets rt_filter_copy to it (src/probe/filter.rs). Programs set lanes in both copies.
+ * Lanes are only set, also those of blocks that rt_learned has evicted. Therefore userspace
+ * rebuilds the copy that is not in use, and sets rt_filter_copy to it (src/probe/filter.rs).
+ * Programs set lanes in both copies.
  *
- * A lane is set by an atomic addition to a lane that was seen 0, because 5.10 has no atomic OR: two bits tolerate three CPUs that
- * set the same lane within a few ns.
+ * A lane is set by an atomic addition to a lane that was seen 0, because 5.10 has no atomic OR: two
+ * bits tolerate three CPUs that set the same lane within a few ns.
  */
 struct rt_filter_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -187,7 +200,10 @@ struct rt_rows_used_map {
 };
 extern struct rt_rows_used_map rt_rows_used SEC(".maps");
 
-/* What parity costs an array (struct rt_cost). Per CPU, because CPUs handle stripes of one array at the same time. */
+/*
+ * What parity costs an array (struct rt_cost). Per CPU, because CPUs handle stripes of one array at
+ * the same time.
+ */
 struct rt_costs_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);		/* set before load */
@@ -328,8 +344,9 @@ struct rt_nowaits_map {
 extern struct rt_nowaits_map rt_nowaits SEC(".maps");
 
 /*
- * Bios of more than a page in flight on device mapper devices that are members, by hash of the bio's address.
- * If another bio takes the entry, only the part that device mapper splits off last is counted.
+ * Bios of more than a page in flight on device mapper devices that are members, by hash of the
+ * bio's address. If another bio takes the entry, only the part that device mapper splits off last
+ * is counted.
  */
 struct rt_kept_bios_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -372,7 +389,10 @@ struct rt_file_names_map {
 };
 extern struct rt_file_names_map rt_file_names SEC(".maps");
 
-/* Waits for room in journals, by device number. A hash because few of the up to RT_DEVS devices have waits. */
+/*
+ * Waits for room in journals, by device number. A hash because few of the up to RT_DEVS devices
+ * have waits.
+ */
 struct rt_journals_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_DEVS);

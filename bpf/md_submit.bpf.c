@@ -2,9 +2,9 @@
 /*
  * Bios that md submits to members. Why md submits one (resync, reshape, parity, ...) can be found
  * only at its submission. Attached only if an array needs it. Not part of the program in
- * bio_submit.bpf.c, although both use the same tracepoint: since commit a46023d5616e (shadow.bpf.h),
- * tracepoints run with preemption on, so md's thread may preempt a task in the middle of that program.
- * For md's bio, the kernel would skip that program, but it runs this one.
+ * bio_submit.bpf.c, although both use the same tracepoint: since commit a46023d5616e
+ * (shadow.bpf.h), tracepoints run with preemption on, so md's thread may preempt a task in the
+ * middle of that program. For md's bio, the kernel would skip that program, but it runs this one.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

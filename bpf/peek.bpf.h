@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reads a word of kernel memory: a plain load where the kernel permits it (6.2), else a helper call. */
+/*
+ * Reads a word of kernel memory: a plain load where the kernel permits it (6.2), else a helper
+ * call.
+ */
 #ifndef RAIDTRACE_PEEK_BPF_H
 #define RAIDTRACE_PEEK_BPF_H
 

@@ -31,7 +31,10 @@ static __always_inline void *reserve(__u64 size)
 	return e;
 }
 
-/* sector_flags: sector | flags << RT_EVENT_SECTOR_BITS; what: rt_what() and the flags after RT_WHAT_ORIGIN. */
+/*
+ * sector_flags: sector | flags << RT_EVENT_SECTOR_BITS; what: rt_what() and the flags after
+ * RT_WHAT_ORIGIN.
+ */
 static __always_inline void fill(struct rt_event_request *e, __u64 now, __u64 issue, __u64 start,
 				 __u64 sector_flags, __u64 what)
 {

@@ -22,7 +22,8 @@ static __always_inline __u64 rt_event_flags(__u32 opf)
 enum {
 	RT_WHAT_OP = 32,
 	RT_WHAT_ORIGIN = 35,
-	RT_WHAT_INTERRUPT = 41,	/* RT_WALKED_INTERRUPT: the runs are in the scratch entry with RT_SCRATCH_INTERRUPT */
+	/* RT_WALKED_INTERRUPT: the runs are in the scratch entry with RT_SCRATCH_INTERRUPT */
+	RT_WHAT_INTERRUPT = 41,
 	RT_WHAT_WALKED = 42,	/* RT_WALKED: rt_walk() has gathered the runs */
 	RT_WHAT_NESTED_ARRAY = 43,	/* a bio of a nested array, not a request */
 	RT_WHAT_ERROR = 44,
@@ -37,15 +38,15 @@ static __always_inline __u64 rt_what(__u32 member, __u32 origin, __u32 op, __u32
 }
 
 /*
- * Emits the event of a request that has completed, completely or in part. Global functions take no pointers on 5.10, and at
- * most five arguments. sector_flags: sector of the disk, and rt_event_flags() from bit RT_EVENT_SECTOR_BITS on. what: rt_what() and
- * flags.
+ * Emits the event of a request that has completed, completely or in part. Global functions take no
+ * pointers on 5.10, and at most five arguments. sector_flags: sector of the disk, and
+ * rt_event_flags() from bit RT_EVENT_SECTOR_BITS on. what: rt_what() and flags.
  */
 int rt_emit_request(__u64 now, __u64 issue, __u64 start, __u64 sector_flags, __u64 what);
 
 /*
- * Called when rt_walk() starts a request at this sector of the disk. which, also below: index of the scratch entry, from
- * rt_walk_begin().
+ * Called when rt_walk() starts a request at this sector of the disk. which, also below: index of
+ * the scratch entry, from rt_walk_begin().
  */
 int rt_gather_begin(__u32 which, __u32 member, __u64 sector, __u32 op);
 /* Called when rt_walk() has found bytes of an origin. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Requests on the members: timestamped at issue, classified and counted at completion. The hot
- * path: two programs per request. The shadow programs (_2, shadow.bpf.h) handle events for which the
- * kernel skipped the program, because it was already running on the same CPU.
+ * path: two programs per request. The shadow programs (_2, shadow.bpf.h) handle events for which
+ * the kernel skipped the program, because it was already running on the same CPU.
  *
  * All programs are tp_btf: they read typed arguments with plain loads, whereas raw tracepoints need
  * a helper call per field.
@@ -105,8 +105,8 @@ static __always_inline void count_request(struct rt_row *row, struct rt_inflight
 
 /*
  * Emits the event of a recording. f: NULL if the issue was not seen; what: rt_what() and flags.
- * Called before counting: keeping the values until after counting would cost stack, and a fifth more
- * steps of the verifier.
+ * Called before counting: keeping the values until after counting would cost stack, and a fifth
+ * more steps of the verifier.
  */
 static __always_inline void emit(struct request *rq, struct rt_dev *d, struct rt_inflight *f,
 				 __u64 now, __u64 sector, __u64 what)
@@ -147,7 +147,8 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 
 /*
  * True if the driver got this request, which has no data bytes: blk_mq_start_request() has set its
- * deadline, which blk_mq_rq_ctx_init() had cleared. Only a request with segments can have been sent.
+ * deadline, which blk_mq_rq_ctx_init() had cleared. Only a request with segments can have been
+ * sent.
  */
 static __always_inline bool was_sent(struct request *rq)
 {
@@ -159,10 +160,12 @@ static __always_inline bool was_sent(struct request *rq)
  * the kernel's statistics count as a write of 0 sectors; or this is the second completion of a
  * write whose FUA or PREFLUSH was emulated (blk-flush.c), which has been counted already. Only the
  * second kind was sent to the driver. The bio does not distinguish the two: since 6.18, the first
- * completion changes only the bio's size, and dm-crypt's bio for the flush before a write is a clone
- * of that write's bio, with its sector and pages (__send_empty_flush()); since 7.2 it has segments.
+ * completion changes only the bio's size, and dm-crypt's bio for the flush before a write is a
+ * clone of that write's bio, with its sector and pages (__send_empty_flush()); since 7.2 it has
+ * segments.
  */
-static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now, __u32 instance)
+static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u64 now,
+				      __u32 instance)
 {
 	struct bio *bio = (struct bio *)rt_peek((__u64)&rq->bio);
 	struct rt_dev *own = flushed_dev(d, &bio);
@@ -253,7 +256,9 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		is_one_origin = true;
 		goto counted;
 	}
-	/* read as a number, because global functions take no pointers on 5.10; most writes do not need it */
+	/*
+	 * read as a number, because global functions take no pointers on 5.10; most writes do not need it
+	 */
 	if (flags || !is_one_bio || op == RT_OP_READ)
 		address = rt_peek((__u64)&rq->bio);
 

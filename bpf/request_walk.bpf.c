@@ -66,7 +66,10 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 	}
 	if (!(array->flags & RT_ARRAY_EXT))
 		return whole;
-	/* RT_CONTENT_LATER: the pages hold cipher text; RT_CONTENT_SURE: found to be metadata at submission */
+	/*
+	 * RT_CONTENT_LATER: the pages hold cipher text; RT_CONTENT_SURE: found to be metadata at
+	 * submission
+	 */
 	found = rt_bio_metadata(bio, (extent >> 32) << 32 | one,
 				array->geometry.array_sectors / rt_found_block(by_address),
 				array->flags & RT_ARRAY_CRYPT ? RT_CONTENT_LATER :
@@ -82,7 +85,8 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 	 */
 	alone = BPF_CORE_READ((struct bio *)bio, bi_iter.bi_size) <= block;
 	if (found == RT_NOT_METADATA)
-		found = RT_ORIGIN_UNKNOWN;	/* for example a copy made by md, whose page does not show the origin */
+		/* for example a copy made by md, whose page does not show the origin */
+		found = RT_ORIGIN_UNKNOWN;
 	else if (found == RT_ZEROES || (found == RT_ORIGIN_OTHER_METADATA && !alone))
 		found = alone ? RT_ORIGIN_UNKNOWN : RT_ORIGIN_FILE_DATA;
 	/* below dm-crypt, blocks are learned at the device above it */
@@ -102,7 +106,10 @@ static __always_inline void add_bytes(__u32 member, __u32 origin, __u32 op, __u6
 		count_loss(RT_LOST_ROWS);
 }
 
-/* Adds a run of bytes of one origin. Not inline: rt_walk_step(), in the deepest call chain, has no stack left. */
+/*
+ * Adds a run of bytes of one origin. Not inline: rt_walk_step(), in the deepest call chain, has no
+ * stack left.
+ */
 static __noinline void add_run(__u32 which, struct rt_walk *w, __u32 origin, __u64 bytes)
 {
 	if (!bytes)
@@ -155,7 +162,8 @@ __noinline int rt_walk_part(__u32 which)
 	sector = w->sector + w->start;
 	d = rt_dev_of(rt_read_disk_number(rt_number_disk(w->current)));
 	if (!d) {
-		w->sectors = ~0ULL;	/* the bios of a cloned request refer to the stacked disk: all belong to one member */
+		/* the bios of a cloned request refer to the stacked disk: all belong to one member */
+		w->sectors = ~0ULL;
 		return 0;
 	}
 	part = rt_part_at(d, sector);
@@ -178,9 +186,9 @@ __noinline int rt_walk_part(__u32 which)
 }
 
 /*
- * Processes the next piece of a request, up to the end of the bio or to the next change of origin. Returns 1 if there
- * is none. A separate function on a structure in memory, so that the verifier checks one step
- * instead of every walk.
+ * Processes the next piece of a request, up to the end of the bio or to the next change of origin.
+ * Returns 1 if there is none. A separate function on a structure in memory, so that the verifier
+ * checks one step instead of every walk.
  */
 __noinline int rt_walk_step(__u32 which)
 {

@@ -40,8 +40,9 @@ __u64 rt_read_origin(__u64 bio, __u32 member, __u64 sector, __u64 extent,
 		     __u64 by_address);
 
 /*
- * Completes the read of one block: stores `origin` in rt_learned if `remember` is not 0, else deletes the entry for the read in
- * flight. Counts the read for the task that submitted it. key: rt_learned_key().
+ * Completes the read of one block: stores `origin` in rt_learned if `remember` is not 0, else
+ * deletes the entry for the read in flight. Counts the read for the task that submitted it. key:
+ * rt_learned_key().
  */
 int rt_read_done(__u64 key, __u64 origin, __u32 remember);
 
@@ -49,7 +50,8 @@ int rt_read_done(__u64 key, __u64 origin, __u32 remember);
 enum {
 	RT_WALK_FLAGS_SHIFT = 8,
 	RT_WALKED = 1 << 7,	/* becomes bit RT_WHAT_WALKED in rt_what() */
-	RT_WALKED_INTERRUPT = 1 << 6,	/* becomes bit RT_WHAT_INTERRUPT: the runs are in RT_SCRATCH_INTERRUPT */
+	/* becomes bit RT_WHAT_INTERRUPT: the runs are in RT_SCRATCH_INTERRUPT */
+	RT_WALKED_INTERRUPT = 1 << 6,
 };
 
 /*
@@ -61,13 +63,16 @@ int rt_walk_some(__u32 which);
 __u32 rt_walk_end(__u32 which);
 
 /*
- * Walks over a request with several bios or several origins: adds the bytes of each origin, and returns the first origin.
- * start: first sector of the member on its disk. op_flags: op | (rt_part_flags | rt_walk_flags) << RT_WALK_FLAGS_SHIFT. In a
- * recording, RT_WALKED is set in the result if the runs were gathered; their scratch entry stays in use until the caller calls
- * rt_emit_request(). If RT_WALKED is not set, all scratch entries were in use, and the bytes are `unknown`. Inline, to save a frame
- * of the deepest stack.
+ * Walks over a request with several bios or several origins: adds the bytes of each origin, and
+ * returns the first origin.
+ * start: first sector of the member on its disk. op_flags: op | (rt_part_flags | rt_walk_flags) <<
+ * RT_WALK_FLAGS_SHIFT. In a recording, RT_WALKED is set in the result if the runs were gathered;
+ * their scratch entry stays in use until the caller calls rt_emit_request(). If RT_WALKED is not
+ * set, all scratch entries were in use, and the bytes are `unknown`. Inline, to save a frame of the
+ * deepest stack.
  */
-static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 op_flags, __u32 bytes)
+static __always_inline __u32 rt_walk(__u64 bio, __u32 member, __u64 start, __u32 op_flags,
+				     __u32 bytes)
 {
 	__u32 which = rt_walk_begin(bio, member, start, op_flags, bytes), i;
 

@@ -51,7 +51,10 @@ static __always_inline bool rt_already_seen(__u32 instance, __u32 kind, __u64 ma
 	seen = bpf_map_lookup_elem(&rt_seen, &key);
 	if (!seen)
 		return instance == RT_SHADOW;
-	/* this event interrupted the shadow program, which the kernel will skip for it: nothing would remove a mark */
+	/*
+	 * this event interrupted the shadow program, which the kernel will skip for it: nothing would
+	 * remove a mark
+	 */
 	if (instance == RT_FIRST && seen->shadowing)
 		return false;
 	/* nearly always the first slot: the others hold marks of interrupted programs */

@@ -7,12 +7,16 @@
 #include "shared/slow.h"
 
 extern const volatile __u64 rt_slow_threshold;	/* ns */
-/* Minimum duration of a member's IO that is sent; RT_SHORT_NS applies to flushes, FUA writes and pre-reads. */
+/*
+ * Minimum duration of a member's IO that is sent; RT_SHORT_NS applies to flushes, FUA writes and
+ * pre-reads.
+ */
 extern const volatile __u64 rt_slow_io_ns;
 extern const volatile __u64 rt_slow_page_shift;
 extern const volatile __u32 rt_slow_flush_seq;	/* RQF_FLUSH_SEQ */
 extern const volatile bool rt_slow_async_ends;	/* the programs at iomap_dio_complete are attached */
-extern const volatile __u32 rt_slow_throttled;	/* flag in bi_flags of bios that passed a limit (io.max) */
+/* flag in bi_flags of bios that passed a limit (io.max) */
+extern const volatile __u32 rt_slow_throttled;
 
 /* Device number of one of the filesystems, most often the only one, to look up none; 0: none. */
 extern __u64 rt_slow_first_fs;
@@ -24,7 +28,9 @@ extern __u64 rt_slow_bio_based;
 extern __u64 rt_slow_raid5_end_read;
 extern __u64 rt_slow_stripe_syncing;
 
-/* Address in schedule_rtlock(), in which tasks wait for spinlocks of PREEMPT_RT; 0: spinlocks spin. */
+/*
+ * Address in schedule_rtlock(), in which tasks wait for spinlocks of PREEMPT_RT; 0: spinlocks spin.
+ */
 extern __u64 rt_slow_rtlock;
 
 /* Number of IOs sent since userspace last reset it to 0. */
@@ -54,8 +60,8 @@ struct rt_slow_operations_map {
 extern struct rt_slow_operations_map rt_slow_operations SEC(".maps");
 
 /*
- * Asynchronous operations in progress, in the slot of their kiocb's address: an array, because a hash costs 40 to 150 ns
- * for each of the five accesses of an operation.
+ * Asynchronous operations in progress, in the slot of their kiocb's address: an array, because a
+ * hash costs 40 to 150 ns for each of the five accesses of an operation.
  */
 struct rt_slow_async_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -65,7 +71,10 @@ struct rt_slow_async_map {
 };
 extern struct rt_slow_async_map rt_slow_async SEC(".maps");
 
-/* Those whose slot was occupied, by the address of the kiocb, and their number: while it is 0, none is looked up. */
+/*
+ * Those whose slot was occupied, by the address of the kiocb, and their number: while it is 0, none
+ * is looked up.
+ */
 struct rt_slow_displaced_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_SLOW_DISPLACED);
@@ -75,7 +84,9 @@ struct rt_slow_displaced_map {
 extern struct rt_slow_displaced_map rt_slow_displaced SEC(".maps");
 extern __u64 rt_slow_displaced_count;
 
-/* Operations that two CPUs want to end, by kiocb and start: the first one that inserts it ends it. */
+/*
+ * Operations that two CPUs want to end, by kiocb and start: the first one that inserts it ends it.
+ */
 struct rt_slow_ended_map {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
@@ -85,8 +96,8 @@ struct rt_slow_ended_map {
 extern struct rt_slow_ended_map rt_slow_ended SEC(".maps");
 
 /*
- * The member's IO of rt_slow_io_ns or more that a CPU completed last, for the bios that it completes then. While
- * rt_slow_noted is 0, no CPU has completed one since userspace last reset it.
+ * The member's IO of rt_slow_io_ns or more that a CPU completed last, for the bios that it
+ * completes then. While rt_slow_noted is 0, no CPU has completed one since userspace last reset it.
  */
 struct rt_slow_own_ios_map {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -115,7 +126,9 @@ struct rt_slow_submissions_map {
 };
 extern struct rt_slow_submissions_map rt_slow_submissions SEC(".maps");
 
-/* Commits in progress, by the id of the journal's thread. The value is the event that will be sent. */
+/*
+ * Commits in progress, by the id of the journal's thread. The value is the event that will be sent.
+ */
 struct rt_slow_commits_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, RT_SLOW_COMMITS);
@@ -190,7 +203,8 @@ extern struct rt_slow_locked_map rt_slow_locked SEC(".maps");
 extern __u64 rt_slow_locks;
 
 /*
- * A task that waits for exclusive access to a lock, by the lock's address: the one that began to wait when no other was recorded.
+ * A task that waits for exclusive access to a lock, by the lock's address: the one that began to
+ * wait when no other was recorded.
  */
 struct rt_slow_writer {
 	__u64 since_ns;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Reads and writes whose submitter does not wait (AIO, io_uring, loop devices): kiocbs with ki_complete. Such a
- * kiocb is direct IO that returns -EIOCBQUEUED and ends in iomap_dio_complete(), in any context, possibly before its
- * submitter has returned; or it is tried again, by io_uring, which uses the same kiocb (-EAGAIN; -EIOCBQUEUED of a
- * buffered read, which waits for a page); or it has ended when the call returns.
+ * Reads and writes whose submitter does not wait (AIO, io_uring, loop devices): kiocbs with
+ * ki_complete. Such a kiocb is direct IO that returns -EIOCBQUEUED and ends in
+ * iomap_dio_complete(), in any context, possibly before its submitter has returned; or it is tried
+ * again, by io_uring, which uses the same kiocb (-EAGAIN; -EIOCBQUEUED of a buffered read, which
+ * waits for a page); or it has ended when the call returns.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -27,10 +28,15 @@ static __always_inline void rt_barrier(void)
 	asm volatile("" : : "r"(&any) : "memory");
 }
 
-/* Sends an operation that was slow. The details of its submission, if there are any, are in rt_slow_submissions. */
+/*
+ * Sends an operation that was slow. The details of its submission, if there are any, are in
+ * rt_slow_submissions.
+ */
 static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 {
-	/* while one that has not ended is sent, its completion may send it too; not the address of a kiocb */
+	/*
+	 * while one that has not ended is sent, its completion may send it too; not the address of a kiocb
+	 */
 	__u64 key = a->slept || a->end_ns ? iocb : RT_SLOW_TASKS;
 	/* without sleeps a quarter suffices, of which userspace knows the rest to be 0 */
 	__u64 size = a->slept ? sizeof(struct rt_slow_operation) :
@@ -76,8 +82,8 @@ static __noinline int send(__u64 iocb, const struct rt_slow_async *a)
 }
 
 /*
- * Counts an operation that has ended. contended: its submitter, its completion, or the next operation of the kiocb may be
- * here at the same time.
+ * Counts an operation that has ended. contended: its submitter, its completion, or the next
+ * operation of the kiocb may be here at the same time.
  */
 static __noinline int finish(struct rt_slow_async *a, __u64 iocb, bool contended)
 {
@@ -116,14 +122,20 @@ __noinline int rt_slow_send_async(__u64 iocb)
 	return 0;
 }
 
-/* Returns the entry for an operation of the current task that starts, without its inode and the like; NULL if there is no room. */
+/*
+ * Returns the entry for an operation of the current task that starts, without its inode and the
+ * like; NULL if there is no room.
+ */
 static __noinline struct rt_slow_async *open_entry(__u64 iocb, __u64 now)
 {
 	struct rt_slow_async *a = rt_slow_async_of(iocb);
 	__u64 id = bpf_get_current_pid_tgid();
 	struct task_struct *task;
 
-	/* its submitter and its completion missed each other, or this one's address was free before the submitter returned */
+	/*
+	 * its submitter and its completion missed each other, or this one's address was free before the
+	 * submitter returned
+	 */
 	if (a && a->end_ns) {
 		finish(a, iocb, true);
 		a = rt_slow_async_of(iocb);
@@ -167,7 +179,8 @@ __noinline int rt_slow_begin_async(__u32 depth)
 		return 0;
 	iocb = t->iocb;
 	a = rt_slow_async_of(iocb);
-	if (a && !a->end_ns && a->again && a->inode == t->inode && a->position == t->position && a->kind == t->kind) {
+	if (a && !a->end_ns && a->again && a->inode == t->inode && a->position == t->position &&
+	    a->kind == t->kind) {
 		a->attempt_ns = t->start_ns;
 		a->queued_ns = 0;
 		a->again = 0;
@@ -188,7 +201,8 @@ __noinline int rt_slow_begin_async(__u32 depth)
 }
 
 /* Moves the sleeps of the attempt that ends to the kiocb. */
-static __always_inline void keep_sleeps(__u64 iocb, struct rt_slow_async *a, const struct rt_slow_task *t)
+static __always_inline void keep_sleeps(__u64 iocb, struct rt_slow_async *a,
+					const struct rt_slow_task *t)
 {
 	__u32 pid = t->pid;
 	struct rt_slow_operation *o;
@@ -264,8 +278,8 @@ static __noinline int completed(__u64 iocb, __s64 result)
 }
 
 /*
- * Where the functions of the filesystem cannot be hooked (6.12 and later): the operation starts here, with the
- * inode's lock held, and the end of its submission is not seen.
+ * Where the functions of the filesystem cannot be hooked (6.12 and later): the operation starts
+ * here, with the inode's lock held, and the end of its submission is not seen.
  */
 SEC("?tp_btf/iomap_dio_rw_begin")
 int BPF_PROG(rt_slow_dio_begin, struct kiocb *iocb, struct iov_iter *iter)
@@ -299,9 +313,9 @@ int BPF_PROG(rt_slow_dio_begin, struct kiocb *iocb, struct iov_iter *iter)
 }
 
 /*
- * 6.12 and later; after unwritten extents are converted and O_DSYNC's flush. Two programs, because the kernel skips a
- * program in an interrupt of itself: a disk's interrupt during the completion by a thread. It does not skip the other
- * one.
+ * 6.12 and later; after unwritten extents are converted and O_DSYNC's flush. Two programs, because
+ * the kernel skips a program in an interrupt of itself: a disk's interrupt during the completion by
+ * a thread. It does not skip the other one.
  */
 SEC("?tp_btf/iomap_dio_complete")
 int BPF_PROG(rt_slow_dio_done, struct kiocb *iocb, int error, __s64 result)

@@ -7,14 +7,15 @@
 #include "slow.bpf.h"
 
 /*
- * An address as a number: the verifier permits no arithmetic with a typed pointer, but an addition to one in memory makes
- * it a number. Cheaper than a copy by a helper.
+ * An address as a number: the verifier permits no arithmetic with a typed pointer, but an addition
+ * to one in memory makes it a number. Cheaper than a copy by a helper.
  */
 static __always_inline __u64 rt_number(const void *address)
 {
 	__u64 number = (__u64)address, zero = 0;
 
-	asm volatile("" : "+r"(zero));	/* clang makes the addition of a known 0 another operation, which 5.10 lacks */
+	/* clang makes the addition of a known 0 another operation, which 5.10 lacks */
+	asm volatile("" : "+r"(zero));
 	__sync_fetch_and_add(&number, zero);
 	return number;
 }
@@ -37,8 +38,9 @@ static __always_inline struct rt_slow_async *rt_slow_async_of(__u64 iocb)
 }
 
 /*
- * Returns an entry for a kiocb that has none; NULL if there is no room. No compare-and-swap, which 5.10 lacks: of CPUs that
- * add to `claims` at the same time, at most one reads 1. Its value is that of an earlier operation, except `displaced`.
+ * Returns an entry for a kiocb that has none; NULL if there is no room. No compare-and-swap, which
+ * 5.10 lacks: of CPUs that add to `claims` at the same time, at most one reads 1. Its value is that
+ * of an earlier operation, except `displaced`.
  */
 static __always_inline struct rt_slow_async *rt_slow_claim(__u64 iocb)
 {
@@ -76,8 +78,8 @@ struct iomap_dio_simple {
 } __attribute__((preserve_access_index));
 
 /*
- * The operation that submitted a bio, or the bio of which it was split (bio_chain()); NULL if it is none. Other bios have
- * other things in bi_private: what is read there is no kiocb of the table.
+ * The operation that submitted a bio, or the bio of which it was split (bio_chain()); NULL if it is
+ * none. Other bios have other things in bi_private: what is read there is no kiocb of the table.
  */
 static __always_inline struct rt_slow_async *rt_slow_async_of_bio(__u64 bio)
 {

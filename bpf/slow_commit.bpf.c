@@ -189,7 +189,9 @@ int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64
 	c = pid ? bpf_map_lookup_elem(&rt_slow_commits, pid) : (void *)0;
 	if (!c || c->tid != (__u32)tid)
 		return 0;
-	/* 5.10 has no atomic addition that returns a value: two handles that end at once may share a slot */
+	/*
+	 * 5.10 has no atomic addition that returns a value: two handles that end at once may share a slot
+	 */
 	slot = c->holder_count;
 	__sync_fetch_and_add(&c->holder_count, 1);
 	barrier_var(slot);
@@ -203,7 +205,9 @@ int BPF_PROG(rt_slow_handle, __u32 dev, __u64 tid, __u64 type, __u64 line, __u64
 	return 0;
 }
 
-/* The journal's thread starts to wait for a file's ordered data. The fields count pages since 7.2. */
+/*
+ * The journal's thread starts to wait for a file's ordered data. The fields count pages since 7.2.
+ */
 SEC("?fentry/ext4_journal_finish_inode_data_buffers")
 int BPF_PROG(rt_slow_ordered, struct jbd2_inode___rt *jinode)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Slow IO of members. It is traced as requests, with two exceptions that are traced as bios: flushes and
- * FUA writes (md's superblock, and the writes into which md turns a journal's commit record), and all IO
- * of members without requests. Flushes are traced as bios because blk-flush merges them: a flush request
- * of the disk does not belong to a single bio.
+ * Slow IO of members. It is traced as requests, with two exceptions that are traced as bios:
+ * flushes and FUA writes (md's superblock, and the writes into which md turns a journal's commit
+ * record), and all IO of members without requests. Flushes are traced as bios because blk-flush
+ * merges them: a flush request of the disk does not belong to a single bio.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -18,7 +18,10 @@ enum {
 	RT_MOST_BIOS = 16,		/* bios of a request whose operations are looked for */
 };
 
-/* Device number of a bio before remapping: that of the partition if it is traced, else that of the disk. */
+/*
+ * Device number of a bio before remapping: that of the partition if it is traced, else that of the
+ * disk.
+ */
 static __always_inline __u32 bio_device(struct bio *bio)
 {
 	__u32 dev;
@@ -67,7 +70,10 @@ static __always_inline bool is_pre_read(struct bio *bio)
 	       !(BPF_CORE_READ((struct stripe_head *)stripe, state) & rt_slow_stripe_syncing);
 }
 
-/* Notes when a limit (io.max) releases a bio that it held: a kworker submits it, not the task that had. */
+/*
+ * Notes when a limit (io.max) releases a bio that it held: a kworker submits it, not the task that
+ * had.
+ */
 static __noinline int released(__u64 bio)
 {
 	struct rt_slow_async *a;
@@ -93,7 +99,10 @@ static __always_inline int submitted(struct bio *bio)
 		return 0;
 	b.dev = bio_device(bio);
 	what = rt_slow_device(b.dev);
-	/* a bio without data is the flush of the filesystem's device before a record on an external journal */
+	/*
+	 * a bio without data is the flush of the filesystem's device before a record on an external
+	 * journal
+	 */
 	if (flush && what & RT_SLOW_FS && bio->bi_iter.bi_size)
 		note_record();
 	if (!(what & RT_SLOW_MEMBER) || !(flush || what & RT_SLOW_BIO_BASED))
@@ -126,7 +135,10 @@ static __always_inline void send(const struct rt_slow_io *e)
 	}
 }
 
-/* The IO that this CPU completed last; NULL while no CPU has completed one of rt_slow_io_ns or more. */
+/*
+ * The IO that this CPU completed last; NULL while no CPU has completed one of rt_slow_io_ns or
+ * more.
+ */
 static __always_inline struct rt_slow_own_io *last_io(void)
 {
 	__u32 zero = 0;
@@ -145,8 +157,8 @@ static __noinline int store(__u64 bio, const struct rt_slow_own_io *io)
 }
 
 /*
- * A member's IO has ended, whose bios will be completed now, and then, on this CPU, those of which they are clones or
- * splits. bio: its first bio. issue_ns: given to the driver; 0: unknown
+ * A member's IO has ended, whose bios will be completed now, and then, on this CPU, those of which
+ * they are clones or splits. bio: its first bio. issue_ns: given to the driver; 0: unknown
  */
 static __noinline int note(__u64 bio, const struct rt_slow_io *e, __u64 issue_ns)
 {
@@ -263,7 +275,8 @@ int BPF_PROG(rt_slow_bio_done, struct request_queue *q, struct bio *bio)
 	if (completed((__u64)bio, 0) || !last || !last->end_ns)
 		return 0;
 	/* a thread of md completes other bios, and after a while this CPU does */
-	if (last->pid == (__u32)bpf_get_current_pid_tgid() && bpf_ktime_get_ns() - last->end_ns < RT_SHORT_NS)
+	if (last->pid == (__u32)bpf_get_current_pid_tgid() &&
+	    bpf_ktime_get_ns() - last->end_ns < RT_SHORT_NS)
 		store(rt_number(bio), last);
 	return 0;
 }

@@ -20,7 +20,9 @@ enum {
 	RT_WRITER_BIAS = 1 << 30,	/* include/linux/rwbase_rt.h: readers, while a writer has the lock */
 };
 
-/* Address of the i_rwsem of a task's operation if `address` is that lock or its rt_mutex, else 0. */
+/*
+ * Address of the i_rwsem of a task's operation if `address` is that lock or its rt_mutex, else 0.
+ */
 static __always_inline __u64 inode_lock(struct rt_slow_task *t, __u64 address)
 {
 	__u64 lock;
@@ -103,7 +105,10 @@ int BPF_PROG(rt_slow_lock_begin, void *address, __u32 flags)
 	}
 	word = BPF_CORE_READ((struct rw_semaphore *)address, owner.counter);
 	owner = (struct task_struct *)(word & ~(__u64)RT_RWSEM_OWNER_FLAGS);
-	/* the task released the lock as a reader, to get it exclusively: the word of readers is not cleared */
+	/*
+	 * the task released the lock as a reader, to get it exclusively: the word of readers is not
+	 * cleared
+	 */
 	if (owner == (struct task_struct *)bpf_get_current_task())
 		owner = (void *)0;
 	first = bpf_map_lookup_elem(&rt_slow_writers, &key);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Maps and variables of `raidtrace slow`, described in slow.bpf.h. In a separate file, because a file that defines a map
- * cannot refer to a map of another file.
+ * Maps and variables of `raidtrace slow`, described in slow.bpf.h. In a separate file, because a
+ * file that defines a map cannot refer to a map of another file.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

@@ -9,7 +9,10 @@
 #include "compat.bpf.h"
 #include "slow_operation.bpf.h"
 
-/* since 5.12, create, mkdir and rename have an additional first argument (user namespace, mount idmap) */
+/*
+ * since 5.12, create, mkdir and rename have an additional first argument (user namespace, mount
+ * idmap)
+ */
 RT_SLOW_DIRECTORY(rt_slow_create_in, "ext4_create", rt_slow_begin, RT_SLOW_CREATE, void *idmap)
 RT_SLOW_DIRECTORY(rt_slow_create_in_dir, "ext4_create", rt_slow_begin, RT_SLOW_CREATE)
 RT_SLOW_END(rt_slow_create_out, "ext4_create", RT_SLOW_CREATE)

@@ -6,8 +6,12 @@
 #include "compat.bpf.h"
 #include "slow_operation.bpf.h"
 
-/* Completes the event of an operation of a thread and sends it. now: 0 if the operation has not ended */
-static __always_inline void send(struct rt_slow_operation *o, const struct rt_slow_task *t, __u32 pid, __u64 now)
+/*
+ * Completes the event of an operation of a thread and sends it. now: 0 if the operation has not
+ * ended
+ */
+static __always_inline void send(struct rt_slow_operation *o, const struct rt_slow_task *t,
+				 __u32 pid, __u64 now)
 {
 	struct inode *inode = (struct inode *)t->inode;
 
@@ -190,8 +194,8 @@ int BPF_PROG(rt_slow_truncate_in, struct inode *inode)
 RT_SLOW_END(rt_slow_truncate_out, "ext4_truncate", RT_SLOW_TRUNCATE)
 
 /*
- * Sends the operation or the commit of a slot of rt_slow_tasks that has not ended. The task may end it
- * meanwhile. Global, so that it is verified once and not for each slot.
+ * Sends the operation or the commit of a slot of rt_slow_tasks that has not ended. The task may end
+ * it meanwhile. Global, so that it is verified once and not for each slot.
  */
 __noinline int rt_slow_send_slot(__u32 slot)
 {
@@ -230,8 +234,9 @@ __noinline int rt_slow_send_slot(__u32 slot)
 }
 
 /*
- * Not attached: userspace runs it for each RT_SLOW_PART slots of rt_slow_tasks, of which the first argument is the first, and for
- * kiocbs of rt_slow_async that have been submitted (the second argument).
+ * Not attached: userspace runs it for each RT_SLOW_PART slots of rt_slow_tasks, of which the first
+ * argument is the first, and for kiocbs of rt_slow_async that have been submitted (the second
+ * argument).
  */
 SEC("?raw_tp")
 int rt_slow_unended(__u64 *ctx)

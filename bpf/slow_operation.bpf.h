@@ -53,12 +53,13 @@ static __always_inline bool rt_slow_is_sync(__u32 kind)
 /*
  * Starts an operation on an inode; NULL if the inode is not on a traced filesystem, or if the
  * operation is a part of the one in the slot: ext4_sync_file() or xfs_file_fsync() in a synchronous
- * write, or a truncation, for example after a failed write, or in fallocate. Otherwise the operation
- * in the slot has ended: the kernel skips a program that is switched out, also one at the end of an
- * operation. So a stale synchronous write takes at most the syncs that it had left. Not inline, so
- * that its code exists once per file.
+ * write, or a truncation, for example after a failed write, or in fallocate. Otherwise the
+ * operation in the slot has ended: the kernel skips a program that is switched out, also one at the
+ * end of an operation. So a stale synchronous write takes at most the syncs that it had left. Not
+ * inline, so that its code exists once per file.
  */
-static __noinline __attribute__((unused)) struct rt_slow_task *rt_slow_begin(struct inode *inode, __u32 kind)
+static __noinline __attribute__((unused)) struct rt_slow_task *
+rt_slow_begin(struct inode *inode, __u32 kind)
 {
 	__u32 pid = bpf_get_current_pid_tgid();
 	struct rt_slow_task *t = rt_slow_current(pid);
@@ -79,14 +80,18 @@ static __noinline __attribute__((unused)) struct rt_slow_task *rt_slow_begin(str
 	return t;
 }
 
-/* The current task's operation is a read or write of t->iocb, which is asynchronous. Always returns 0. */
+/*
+ * The current task's operation is a read or write of t->iocb, which is asynchronous. Always returns
+ * 0.
+ */
 int rt_slow_begin_async(__u32 depth);
 
 static __always_inline void rt_slow_set_iocb(struct rt_slow_task *t, const struct kiocb *iocb)
 {
 	if (iocb->ki_complete && rt_slow_async_ends) {
 		t->iocb = (__u64)iocb;
-		rt_slow_begin_async(t->flags & RT_SLOW_DIRECT ? iocb->ki_filp->f_inode->i_dio_count.counter + 1 : 0);
+		rt_slow_begin_async(t->flags & RT_SLOW_DIRECT ?
+				    iocb->ki_filp->f_inode->i_dio_count.counter + 1 : 0);
 	}
 }
 
@@ -118,7 +123,8 @@ static __always_inline void rt_slow_set_write(struct rt_slow_task *t, const stru
 	if ((t->position | t->bytes) & (inode->i_sb->s_blocksize - 1))
 		t->flags |= RT_SLOW_UNALIGNED;
 	if (!(inode->i_flags & RT_S_NOSEC))
-		t->flags |= RT_SLOW_SECURITY;	/* file_remove_privs() looks for setuid bits and file capabilities */
+		/* file_remove_privs() looks for setuid bits and file capabilities */
+		t->flags |= RT_SLOW_SECURITY;
 }
 
 /*
@@ -136,7 +142,10 @@ int rt_slow_end(__u32 kind);
 		return 0;				\
 	}
 
-/* A program at the start of an operation on the directory that is the last argument. begin: rt_slow_begin() or the like */
+/*
+ * A program at the start of an operation on the directory that is the last argument. begin:
+ * rt_slow_begin() or the like
+ */
 #define RT_SLOW_DIRECTORY(name, function, begin, kind, args...)	\
 	SEC("?fentry/" function)				\
 	int BPF_PROG(name, ##args, struct inode *dir)		\

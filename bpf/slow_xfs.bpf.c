@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Operations on XFS, as slow_operation.bpf.c and slow_namespace.bpf.c do it for ext4. Their sleeps are
- * told apart by the functions in the stack, so no other function of XFS is hooked.
+ * Operations on XFS, as slow_operation.bpf.c and slow_namespace.bpf.c do it for ext4. Their sleeps
+ * are told apart by the functions in the stack, so no other function of XFS is hooked.
  */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
@@ -97,8 +97,8 @@ int BPF_PROG(rt_slow_xfs_fallocate_in, struct file *file, int mode, __s64 offset
 RT_SLOW_END(rt_slow_xfs_fallocate_out, "xfs_file_fallocate", RT_SLOW_FALLOCATE)
 
 /*
- * Called by truncate(2), ftruncate(2) and open(2) with O_TRUNC with i_rwsem held. The blocks of a deleted file
- * are freed by a kernel thread (xfs_inodegc_worker()), for which no task waits.
+ * Called by truncate(2), ftruncate(2) and open(2) with O_TRUNC with i_rwsem held. The blocks of a
+ * deleted file are freed by a kernel thread (xfs_inodegc_worker()), for which no task waits.
  */
 SEC("?fentry/xfs_vn_setattr_size")
 int BPF_PROG(rt_slow_xfs_truncate_in, void *idmap, struct dentry *dentry)
@@ -121,7 +121,10 @@ RT_SLOW_END(rt_slow_xfs_rename_out, "xfs_vn_rename", RT_SLOW_RENAME)
 RT_SLOW_DIRECTORY(rt_slow_xfs_unlink_in, "xfs_vn_unlink", begin, RT_SLOW_UNLINK)
 RT_SLOW_END(rt_slow_xfs_unlink_out, "xfs_vn_unlink", RT_SLOW_UNLINK)
 
-/* A task is about to wait for space in the log, which the AIL's thread frees: it writes metadata back. */
+/*
+ * A task is about to wait for space in the log, which the AIL's thread frees: it writes metadata
+ * back.
+ */
 SEC("?tp_btf/xfs_log_grant_sleep")
 int BPF_PROG(rt_slow_xfs_grant, struct xlog___rt *log)
 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Reasons of bios of the stripe cache of RAID 4/5/6 (drivers/md/raid5.c). The reason of a bio is its
- * origin, or RT_BY_ADDRESS if its address determines the origin. A stripe cache bio refers to nothing
- * but its stripe_head. Therefore the reason is taken from the state of the stripe when ops_run_io()
- * submits the bio.
+ * Reasons of bios of the stripe cache of RAID 4/5/6 (drivers/md/raid5.c). The reason of a bio is
+ * its origin, or RT_BY_ADDRESS if its address determines the origin. A stripe cache bio refers to
+ * nothing but its stripe_head. Therefore the reason is taken from the state of the stripe when
+ * ops_run_io() submits the bio.
  */
 #define RT_FIELD_EXISTS(type, field) 1	/* instead of a wrong origin, no rt_md_submit */
 #include "vmlinux.h"
@@ -103,8 +103,8 @@ __noinline int rt_examine_block(__u64 dev, __u32 op, __u32 instance)
  * of a stripe one after the other, from the last disk to the first (for each disk, the stripes of a
  * batch in turn). The bios are embedded in dev[], so their addresses decrease; a bio whose address
  * does not decrease begins a new pass. If the previous scan was made in an earlier call of
- * ops_run_io(), shares of the cost are slightly wrong. In a degraded array, where more depends on the
- * scan, each bio gets a scan of its own.
+ * ops_run_io(), shares of the cost are slightly wrong. In a degraded array, where more depends on
+ * the scan, each bio gets a scan of its own.
  */
 static __always_inline bool is_examined(struct rt_stripe *s, __u64 sh, __u64 bio, __u32 op,
 				     __u32 array, __u64 state)
@@ -185,7 +185,10 @@ __u32 rt_unseen_reason(__u32 op, __u32 index)
 	return op == RT_OP_READ ? RT_ORIGIN_RMW_READ : RT_BY_ADDRESS;
 }
 
-/* State of a stripe. In a batch, it is that of the first stripe: the others have no state of their own. */
+/*
+ * State of a stripe. In a batch, it is that of the first stripe: the others have no state of their
+ * own.
+ */
 static __always_inline __u64 stripe_state(struct stripe_head *sh)
 {
 	struct stripe_head *head = RT_PEEK(sh, batch_head);

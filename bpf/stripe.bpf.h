@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Reason for which md submitted a bio, if the bio's address does not determine it: md reads a block for a
- * task or for parity, and writes it for a task or for a resync.
+ * Reason for which md submitted a bio, if the bio's address does not determine it: md reads a block
+ * for a task or for parity, and writes it for a task or for a resync.
  */
 #ifndef RAIDTRACE_STRIPE_BPF_H
 #define RAIDTRACE_STRIPE_BPF_H
@@ -13,8 +13,8 @@ enum { RT_BY_ADDRESS = 255 };
 
 /*
  * The reason of a bio is kept from its submission to its completion in one 64-bit word, which is
- * read and written as a whole: the bio's address without its upper 16 bits, which are not needed to tell
- * bios apart, and the reason in their place.
+ * read and written as a whole: the bio's address without its upper 16 bits, which are not needed to
+ * tell bios apart, and the reason in their place.
  */
 enum { RT_REASON_SHIFT = 48 };
 
@@ -75,7 +75,8 @@ __u32 rt_unseen_reason(__u32 op, __u32 array);
 __u64 rt_dm_origin(__u64 bio);
 
 /* Reason of a bio at its completion: an origin, or RT_BY_ADDRESS. */
-static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u32 array, __u32 flags)
+static __always_inline __u32 rt_md_reason(__u64 bio, __u64 end_io, __u32 op, __u32 array,
+					  __u32 flags)
 {
 	struct rt_reasons *reasons;
 	__u64 reason;

@@ -44,7 +44,8 @@ static __always_inline void put_name(__u32 pid, __u32 array, const struct rt_tas
 
 /*
  * A kworker's name includes its current work: the work queue, or flush-MAJOR:MINOR in writeback
- * (set_worker_desc()). The work is read at submission, because the next work may be for another device.
+ * (set_worker_desc()). The work is read at submission, because the next work may be for another
+ * device.
  */
 __noinline int rt_note_task(__u32 pid, __u32 array)
 {
@@ -64,8 +65,8 @@ __noinline int rt_note_task(__u32 pid, __u32 array)
 }
 
 /*
- * True for a kworker that has written back. What it dirties in other work does not replace the name of that: ext4-rsv-conversion, for
- * example, runs in the worker that has just written the data.
+ * True for a kworker that has written back. What it dirties in other work does not replace the name
+ * of that: ext4-rsv-conversion, for example, runs in the worker that has just written the data.
  */
 static __always_inline bool has_written_back(const struct rt_task_key *key)
 {
@@ -190,7 +191,10 @@ __noinline __u32 rt_worker_submits(__u64 number, __u32 array)
 	return pid;
 }
 
-/* Origin of a flush that a kworker submits, see flush_origin(); unknown if its task does not wait yet. */
+/*
+ * Origin of a flush that a kworker submits, see flush_origin(); unknown if its task does not wait
+ * yet.
+ */
 __noinline __u32 rt_worker_flush_origin(__u64 number)
 {
 	struct task_struct *current = (struct task_struct *)bpf_get_current_task(), *waiter;

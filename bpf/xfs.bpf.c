@@ -42,11 +42,15 @@ struct xfs_buf_log_item___rt {
 enum {
 	RT_XFS_NODE = 200,	/* a node of a directory or of an xattr tree: only the content tells which */
 	RT_XFS_PREFIX = 0x5f736678,	/* "xfs_", with which xfs_buf_ops.name begins */
-	RT_XFS_MAPS = 4,	/* extents of a buffer that are forgotten; only large blocks of a directory have several */
-	RT_XFS_BLOCKS = 128,	/* a buffer has at most 64 KiB (XFS_MAX_BLOCKSIZE), a block at least 512 bytes */
+	/* extents of a buffer that are forgotten; only large blocks of a directory have several */
+	RT_XFS_MAPS = 4,
+	/* a buffer has at most 64 KiB (XFS_MAX_BLOCKSIZE), a block at least 512 bytes */
+	RT_XFS_BLOCKS = 128,
 };
 
-/* Origin by a magic number of 32 bits: v5, then v4 (fs/xfs/libxfs/xfs_format.h, xfs_da_format.h). */
+/*
+ * Origin by a magic number of 32 bits: v5, then v4 (fs/xfs/libxfs/xfs_format.h, xfs_da_format.h).
+ */
 static __always_inline __u32 by_magic(__u32 magic)
 {
 	switch (magic) {
@@ -112,8 +116,9 @@ static __always_inline __u32 by_short_magic(__u32 magic)
 }
 
 /*
- * Origin by b_ops of the buffer; unknown for buffers without operations or magic. Without XFS's types, the offsets of Debian's 5.10
- * on x86-64 are tried, which 6.1 and 6.12 have too: they are right if the operations have a name of XFS's.
+ * Origin by b_ops of the buffer; unknown for buffers without operations or magic. Without XFS's
+ * types, the offsets of Debian's 5.10 on x86-64 are tried, which 6.1 and 6.12 have too: they are
+ * right if the operations have a name of XFS's.
  */
 static __always_inline __u32 by_operations(__u64 buffer)
 {
@@ -136,9 +141,10 @@ static __always_inline __u32 by_operations(__u64 buffer)
 }
 
 /*
- * A node of a directory points to leaves from byte XFS_DIR2_LEAF_OFFSET, 1 << 35, of the directory on; a node of an xattr tree to
- * the first blocks of the attribute fork. `before` is that of the first entry (struct xfs_da3_node_entry). Blocks of
- * different files cannot be told by b_ops, which are the same for both trees.
+ * A node of a directory points to leaves from byte XFS_DIR2_LEAF_OFFSET, 1 << 35, of the directory
+ * on; a node of an xattr tree to the first blocks of the attribute fork. `before` is that of the
+ * first entry (struct xfs_da3_node_entry). Blocks of different files cannot be told by b_ops, which
+ * are the same for both trees.
  */
 static __always_inline __u32 node_origin(__u64 data, __u32 block)
 {
@@ -177,8 +183,8 @@ static __always_inline struct bio *submitted_bio(struct bio *bio)
 	for (i = 0; i < RT_DM_LAYERS; i++) {
 		source = rt_dm_source(bio);
 		/*
-		 * since commit fac69ec8cd74 ("xfs: simplify buffer I/O submission"), XFS splits the bio of a buffer
-		 * of several extents: bio_chain()
+		 * since commit fac69ec8cd74 ("xfs: simplify buffer I/O submission"), XFS splits the bio of a
+		 * buffer of several extents: bio_chain()
 		 */
 		if (!source && (__u64)BPF_CORE_READ(bio, bi_end_io) == rt_chain_end)
 			source = (__u64)BPF_CORE_READ(bio, bi_private);
@@ -238,8 +244,9 @@ __noinline int rt_xfs_forget(__u64 key, __u32 block, __u32 sectors)
 }
 
 /*
- * Every metadata block that XFS frees passes here, except values of xattrs in blocks of their own. The write of file data forgets a
- * block, too, but not if its file is unknown, as of direct IO through LVM. A raw tracepoint, whose attachment needs no types.
+ * Every metadata block that XFS frees passes here, except values of xattrs in blocks of their own.
+ * The write of file data forgets a block, too, but not if its file is unknown, as of direct IO
+ * through LVM. A raw tracepoint, whose attachment needs no types.
  */
 SEC("?raw_tp/xfs_trans_binval")
 int BPF_PROG(rt_xfs_freed, struct xfs_buf_log_item___rt *item)

@@ -5,10 +5,14 @@
 //! |---|---|---|
 //! | [`DiskSector`] | the start of a whole disk | [`DiskSector::in_member`] |
 //! | [`MemberSector`] | the start of a member, md metadata included | [`MemberSector::in_data`] |
-//! | [`DataSector`] | the start of a member's data area (`data_offset`) | [`Geometry::locate`](crate::raid::Geometry::locate) |
-//! | [`ArraySector`] | the start of an array | [`ArraySector::on_nested`], [`Geometry::copies`](crate::raid::Geometry::copies) |
-//! | [`FsSector`] | the start of a filesystem's block device | [`Segment::map`](crate::machine::Segment::map) |
-//! | [`FsBlock`] | the start of a filesystem, in its blocks | [`FsBlock::sector`], [`FsBlock::byte`] |
+//! | [`DataSector`] | the start of a member's data area (`data_offset`) | [`Geometry::locate`] |
+//! | [`ArraySector`] | the start of an array | [`ArraySector::on_nested`], [`Geometry::copies`] |
+//! | [`FsSector`] | the start of a filesystem's block device | [`Segment::map`] |
+//! | [`FsBlock`] | a filesystem's start, in its blocks | [`FsBlock::sector`], [`FsBlock::byte`] |
+//!
+//! [`Geometry::locate`]: crate::raid::Geometry::locate
+//! [`Geometry::copies`]: crate::raid::Geometry::copies
+//! [`Segment::map`]: crate::machine::Segment::map
 //!
 //! Sectors have 512 bytes. Lengths are plain `u64` in the unit of the address. `.0` is used only at
 //! interfaces: BPF maps, recordings, JSON and text.

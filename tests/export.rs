@@ -84,12 +84,14 @@ for packet in trace.packet:
         args = {}
         for a in event.debug_annotations:
             kind = [f.name for f, _ in a.ListFields() if f.name != "name_iid"]
-            value = words["texts"][a.string_value_iid] if a.string_value_iid else getattr(a, kind[0])
+            text = words["texts"].get(a.string_value_iid)
+            value = text if a.string_value_iid else getattr(a, kind[0])
             args[words["debug_annotation_names"][a.name_iid]] = value
         category = [words["event_categories"][iid] for iid in event.category_iids]
         name = words["event_names"][event.name_iid] if event.name_iid else None
         assert event.track_uuid in tracks
-        events.append((packet.timestamp, event.type, event.track_uuid, category, name, args, event.counter_value))
+        what = (event.track_uuid, category, name, args, event.counter_value)
+        events.append((packet.timestamp, event.type, *what))
 parent = lambda uuid: tracks[tracks[uuid].parent_uuid].name
 requests, tasks, open_, last = [], defaultdict(int), {}, {}
 for at, kind, uuid, category, name, args, value in sorted(events, key=lambda e: e[0]):
@@ -104,7 +106,8 @@ for at, kind, uuid, category, name, args, value in sorted(events, key=lambda e: 
         open_[uuid] = (at, category, name, args)
     elif track.name == "requests":
         begin, category, name, args = open_.pop(uuid)
-        requests.append([parent(uuid), category[0], name, begin // 1000, at // 1000, args["length"]])
+        times = [begin // 1000, at // 1000]
+        requests.append([parent(uuid), category[0], name, *times, args["length"]])
     elif track.name == "requests without a slice":
         requests.append([parent(uuid), category[0], name, None, at // 1000, args["length"]])
     elif parent(uuid) == "tasks" if track.parent_uuid else False:

@@ -186,10 +186,12 @@ fn damaged_text() {
 /// What xfs_info prints, as somebody pasted it into a mail.
 #[test]
 fn pasted_output_is_a_layout() {
-    let text = "Hello,\r\n> meta-data=/dev/md127             isize=512    agcount=44, agsize=268435328 blks\r\n\
+    let text = "Hello,\r\n> meta-data=/dev/md127             isize=512    agcount=44, \
+                agsize=268435328 blks\r\n\
                 >          =                       sectsz=4096  attr=2, projid32bit=1\r\n\
                 >          =                       crc=1        finobt=1, sparse=1, rmapbt=0\r\n\
-                >          =                       reflink=1    bigtime=1 inobtcount=1 nrext64=0\r\n\
+                >          =                       reflink=1    bigtime=1 inobtcount=1 \
+                nrext64=0\r\n\
                 > data     =                       bsize=4096   blocks=11720841216, imaxpct=5\r\n\
                 >          =                       sunit=128    swidth=768 blks\r\n\
                 > naming   =version 2              bsize=4096   ascii-ci=0, ftype=1\r\n\

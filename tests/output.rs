@@ -195,7 +195,8 @@ fn names_of_open_files() {
         r#"-o /dev/stdout | cat > "$2""#,
         r#"-o /proc/self/fd/1 > "$2""#,
         r#"-o /dev/fd/3 3> "$2""#,
-        r#"-o /dev/stderr 2> >(grep -v '^raidtrace: ' > "$2"; touch "$2".done); while [ ! -e "$2".done ]; do sleep 0.02; done"#,
+        r#"-o /dev/stderr 2> >(grep -v '^raidtrace: ' > "$2"; touch "$2".done)
+        while [ ! -e "$2".done ]; do sleep 0.02; done"#,
     ] {
         let script = format!("\"$0\" export \"$1\" -f csv {redirected}");
         let out = run(Command::new("bash").args(["-c", &script, EXE, DEMO, to.to_str().unwrap()]));

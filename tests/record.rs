@@ -471,7 +471,9 @@ fn recording_to_a_pipe() {
     let file = dir.path().join("a.rtrace");
     let out = run(Command::new("bash").args([
         "-c",
-        r#""$0" record "$1" -o - -- bash -c 'echo words; exec dd if=/dev/zero of="$0" bs=64k count=4 oflag=direct' "$2/x" | cat > "$3"; exit ${PIPESTATUS[0]}"#,
+        r#""$0" record "$1" -o - -- bash -c \
+            'echo words; exec dd if=/dev/zero of="$0" bs=64k count=4 oflag=direct' "$2/x" |
+            cat > "$3"; exit ${PIPESTATUS[0]}"#,
         EXE,
         &disk.device(),
         disk.mount.to_str().unwrap(),
@@ -618,7 +620,8 @@ fn a_full_disk() {
     // No space even for the header.
     let out_at_once = run(Command::new("bash").args([
         "-c",
-        r#"rm "$2"/a.rtrace; dd if=/dev/zero of="$2"/fill bs=4k 2> /dev/null; "$0" record "$1" -o "$2"/b.rtrace; s=$?; ls "$2"; exit $s"#,
+        r#"rm "$2"/a.rtrace; dd if=/dev/zero of="$2"/fill bs=4k 2> /dev/null
+            "$0" record "$1" -o "$2"/b.rtrace; s=$?; ls "$2"; exit $s"#,
         EXE,
         &disk.device(),
         small.to_str().unwrap(),

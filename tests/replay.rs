@@ -568,7 +568,8 @@ fn duckdb_answers_the_queries_of_the_docs() {
 text = open(sys.argv[1]).read()
 def answer(sql):
     found = duckdb.sql(sql)
-    cells = ([str('' if v is None else v) for v in row] for row in [found.columns, *found.fetchall()])
+    cells = ([str('' if v is None else v) for v in row] for row in [found.columns, \
+    *found.fetchall()])
     return ''.join(' | '.join(row).rstrip() + '\\n' for row in cells)
 queries = re.findall(r'```sql\\n(.*?)```\\n```text\\n(.*?)```', text, re.S)
 print(json.dumps([[sql, shown, answer(sql)] for sql, shown in queries]))";

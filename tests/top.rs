@@ -540,7 +540,8 @@ fn reloads<T>(disk: &Loop, times: usize, load: impl Fn() -> T) {
     let (kernel, counted) = (after - before, sum(&intervals, "*", "*", "requests"));
     let rate = kernel as f64 / seconds;
     println!(
-        "{times} reloads: {kernel} requests, {counted} counted, {uncounted} uncounted, {rate:.0} IOPS"
+        "{times} reloads: {kernel} requests, {counted} counted, {uncounted} uncounted, {rate:.0} \
+         IOPS"
     );
     assert_eq!(kernel, counted + uncounted);
 }

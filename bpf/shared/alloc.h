@@ -16,7 +16,8 @@ enum rt_alloc_limits {
 	RT_ALLOC_GROUP_BUCKETS = 24,	/* of the histogram rt_alloc.groups: 0, 1, 2..3, 4..7, ... */
 	RT_ALLOC_GROUP_BUCKETS_ROOM = 32,	/* a power of two */
 	RT_ALLOC_REASONS = 8,		/* members of enum Refused */
-	RT_ALLOC_SAMPLED = 64,		/* a power of two; the reason is determined for one refusal in this many, on average */
+	/* a power of two; the reason is determined for one refusal in this many, on average */
+	RT_ALLOC_SAMPLED = 64,
 };
 
 /* enum Refused of src/analysis/alloc.rs */
@@ -71,15 +72,16 @@ enum rt_alloc_state {
 	RT_GROUP_NONE = 0,
 	RT_GROUP_CONSIDERED = 1,	/* ext4_mb_good_group() has not returned */
 	RT_GROUP_REFUSED = 2,
-	RT_GROUP_FROM_LIST = 3,		/* taken from one of mballoc's lists of groups by order, accepted by ext4_mb_good_group() */
+	/* taken from one of mballoc's lists of groups by order, accepted by ext4_mb_good_group() */
+	RT_GROUP_FROM_LIST = 3,
 	RT_GROUP_ACCEPTED = 4,		/* accepted, not yet checked under the group's lock */
 	RT_GROUP_SCANNED = 5,		/* checked again under the group's lock */
 };
 
 /*
- * State of the search on a CPU: all data that the hooks access for each group, up to millions of times
- * per second. `count` is the number of groups considered for the allocation `ac` that are not yet part
- * of rt_alloc_task.looked_current. At most one CPU has such a count for a task.
+ * State of the search on a CPU: all data that the hooks access for each group, up to millions of
+ * times per second. `count` is the number of groups considered for the allocation `ac` that are not
+ * yet part of rt_alloc_task.looked_current. At most one CPU has such a count for a task.
  */
 struct rt_alloc_cpu {
 	__u64 ac;		/* address of the allocation context; 0: none */
@@ -107,7 +109,8 @@ struct rt_alloc_share {
 
 struct rt_alloc_task {
 	struct rt_alloc_share share;	/* `looked` excludes looked_current */
-	__u64 looked_current;	/* groups considered for the current allocation, without rt_alloc_cpu.count */
+	/* groups considered for the current allocation, without rt_alloc_cpu.count */
+	__u64 looked_current;
 	__u64 looked_last;	/* groups considered for the previous allocation */
 	__u64 ar;		/* address of the request; 0: none, or it began before the programs were attached */
 	__u64 begun_ns;

@@ -9,7 +9,8 @@
 /* Kinds of events in rt_events: the first byte of each event. */
 enum rt_event_kinds {
 	RT_EVENT_REQUEST = 1,
-	RT_EVENT_PART = 2,	/* part of a request that is not complete yet, or has too many runs for one event */
+	/* part of a request that is not complete yet, or has too many runs for one event */
+	RT_EVENT_PART = 2,
 	RT_EVENT_SUBMISSION = 3,
 	/*
 	 * the bio of a submission was refused: array, sector and now_ns are those of the
@@ -18,10 +19,13 @@ enum rt_event_kinds {
 	RT_EVENT_REFUSED = 4,
 };
 
-/* A run: consecutive bytes of a request that have one origin, as sectors | origin << RT_RUN_SHIFT. */
+/*
+ * A run: consecutive bytes of a request that have one origin, as sectors | origin << RT_RUN_SHIFT.
+ */
 enum rt_event_runs {
 	RT_RUN_SHIFT = 24,
-	RT_RUNS_SENT = 0xffff,	/* value of rt_event_request.runs: the runs are in the preceding RT_EVENT_PART events */
+	/* value of rt_event_request.runs: the runs are in the preceding RT_EVENT_PART events */
+	RT_RUNS_SENT = 0xffff,
 };
 
 /* A completed request on a member. Followed by its runs. */

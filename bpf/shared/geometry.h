@@ -77,7 +77,8 @@ struct rt_slot {
  */
 struct rt_place {
 	__u64 sector;		/* array sector; 0 unless kind is RT_PLACE_DATA */
-	__u64 run;		/* number of sectors, up to the end of the chunk; without chunks, to the end of the data */
+	/* number of sectors, up to the end of the chunk; without chunks, to the end of the data */
+	__u64 run;
 	__u32 kind;		/* enum rt_place_kind */
 	__u32 pad;
 };

@@ -13,9 +13,13 @@ enum rt_limits {
 	RT_CELLS = 256,		/* rt_row(): origin << 3 | operation */
 	RT_WALK_STEPS = 64,	/* steps per round of a walk over a request */
 	RT_WALK_ROUNDS = 32,	/* rounds per walk */
-	RT_PIECES = RT_WALK_STEPS * RT_WALK_ROUNDS,	/* maximum number of pieces of a request that are looked up */
+	/* maximum number of pieces of a request that are looked up */
+	RT_PIECES = RT_WALK_STEPS * RT_WALK_ROUNDS,
 	RT_LEARNED_MAX = 1 << 18,	/* blocks in rt_learned */
-	/* rt_filter: a lane has 2 bits and stands for 8 sectors, a word for 256, a line of 8 words for 2048 (1 MiB) */
+	/*
+	 * rt_filter: a lane has 2 bits and stands for 8 sectors, a word for 256, a line of 8 words for
+	 * 2048 (1 MiB)
+	 */
 	RT_FILTER_LANE = 3,
 	RT_FILTER_WORD = 8,
 	RT_FILTER_LINE = 11,

@@ -10,8 +10,8 @@
 #define RAIDTRACE_ORIGINS_H
 
 /*
- * X(number, CONSTANT, name, group). Filesystem origins: 3 to 6 are ext4's, 19 to 24 XFS's, the others are
- * common to both. RAW: outside any known filesystem, and not md's own metadata.
+ * X(number, CONSTANT, name, group). Filesystem origins: 3 to 6 are ext4's, 19 to 24 XFS's, the
+ * others are common to both. RAW: outside any known filesystem, and not md's own metadata.
  */
 #define RT_ORIGINS(X) \
 	X(0, UNKNOWN, unknown, else) \

@@ -13,7 +13,8 @@ enum rt_slow_limits {
 	RT_SLOW_PART = 1 << 10,		/* slots in a run of rt_slow_unended */
 	RT_SLOW_OPERATIONS = 12288,	/* concurrent operations that have slept */
 	RT_SLOW_SLEEPS = 16,		/* distinct stacks kept per operation or commit; a power of two */
-	RT_SLOW_ASYNC = 1 << 14,	/* slots of rt_slow_async, indexed by a hash of a kiocb's address; a power of two */
+	/* slots of rt_slow_async, indexed by a hash of a kiocb's address; a power of two */
+	RT_SLOW_ASYNC = 1 << 14,
 	RT_SLOW_DISPLACED = 49152,	/* concurrent asynchronous reads and writes whose slot was occupied */
 	RT_SLOW_SUBMISSIONS = 4096,	/* those of them whose submission has slept */
 	RT_SLOW_COMMITS = 64,		/* concurrent commits */
@@ -24,7 +25,8 @@ enum rt_slow_limits {
 	RT_SLOW_DEVICES = 256,		/* filesystems and members */
 	RT_SLOW_STACKS = 8192,
 	RT_SLOW_FRAMES = 20,		/* innermost frames per stack, including those of BPF trampolines */
-	RT_SLOW_EARLY_DIVISOR = 64,	/* no stack is taken for a sleep that ends within threshold / 64 of the operation's start */
+	/* no stack is taken for a sleep that ends within threshold / 64 of the operation's start */
+	RT_SLOW_EARLY_DIVISOR = 64,
 	RT_SLOW_BIOS = 65536,		/* bios in flight on members */
 	RT_SLOW_MOST_IOS = 4000,	/* maximum number of IOs sent per drain */
 };
@@ -58,7 +60,8 @@ enum rt_slow_flags {
 	RT_SLOW_EXTENDS = 2,	/* ends after i_size; on XFS: begins after i_size */
 	RT_SLOW_UNALIGNED = 4,	/* position or length is not a multiple of the block size */
 	RT_SLOW_SYNCS = 8,	/* a write that called ext4_sync_file() or xfs_file_fsync() */
-	RT_SLOW_SECURITY = 16,	/* S_NOSEC is not set: a direct write takes the lock exclusively, for file_remove_privs() */
+	/* S_NOSEC is not set: a direct write takes the lock exclusively, for file_remove_privs() */
+	RT_SLOW_SECURITY = 16,
 	RT_SLOW_EXCLUSIVE = 32,	/* rt_slow_lock only: the operation waited for exclusive access */
 	RT_SLOW_READERS = 64,	/* rt_slow_lock only: readers held the lock */
 	RT_SLOW_XFS = 128,	/* on an XFS */
@@ -68,8 +71,8 @@ enum rt_slow_flags {
 #define RT_SLOW_PREEMPTED 1ULL
 
 /*
- * States of a commit. Indices into rt_slow_commit.state_ns, the times at which the commit reached them; of
- * RT_SLOW_BLOCKS and RT_SLOW_RECORD, the first context switch in them.
+ * States of a commit. Indices into rt_slow_commit.state_ns, the times at which the commit reached
+ * them; of RT_SLOW_BLOCKS and RT_SLOW_RECORD, the first context switch in them.
  */
 enum rt_slow_states {
 	RT_SLOW_STARTED,	/* jbd2_start_commit */
@@ -96,15 +99,17 @@ struct rt_slow_task {
 	__u32 sleeps;		/* 1: rt_slow_operations has an entry; always 1 for RT_SLOW_JBD2 */
 	__u32 dev;		/* filesystem of a sync without an inode; 0: all filesystems */
 	__u64 since_ns;		/* start of the current sleep; 0: the task runs */
-	__u64 woken_ns;		/* end of the current sleep, when the task gets on a run queue; 0: not yet woken */
+	/* end of the current sleep, when the task gets on a run queue; 0: not yet woken */
+	__u64 woken_ns;
 	__u64 no_entry_ns;	/* total of the sleeps without an entry in rt_slow_operations */
 	__u64 stack;		/* stack key of the current sleep, or RT_SLOW_PREEMPTED; 0: not taken */
 	__u64 iocb;		/* address of the kiocb, if it is asynchronous; 0: it is not */
 };
 
 /*
- * The IO of a member that an operation waited for: of its requests that took at least rt_slow_io_ns, the one that ended
- * last. All 0 if there was none, or if it is not known whose it was: RAID 4/5/6 completes most bios in a thread.
+ * The IO of a member that an operation waited for: of its requests that took at least
+ * rt_slow_io_ns, the one that ended last. All 0 if there was none, or if it is not known whose it
+ * was: RAID 4/5/6 completes most bios in a thread.
  */
 struct rt_slow_own_io {
 	__u64 start_ns;
@@ -114,14 +119,18 @@ struct rt_slow_own_io {
 	__u32 pid;		/* task that it interrupted */
 };
 
-/* An asynchronous read or write. The first 64 bytes are all that its end needs if it was not slow. */
+/*
+ * An asynchronous read or write. The first 64 bytes are all that its end needs if it was not slow.
+ */
 struct rt_slow_async {
 	__u64 iocb;		/* address of the kiocb; 0: the slot is free */
 	__u64 claims;		/* number of CPUs that occupy or try to occupy the slot */
 	__u64 start_ns;
-	__u64 attempt_ns;	/* start of the last call of read_iter or write_iter; equal to start_ns if it was the only one */
+	/* start of the last call of read_iter or write_iter; equal to start_ns if it was the only one */
+	__u64 attempt_ns;
 	__u64 queued_ns;	/* end of that call; 0: it has not returned, or the operation is tried again */
-	__u64 alone_ns;		/* attempt_ns, if that call has returned before the end, which it leaves to the completion */
+	/* attempt_ns, if that call has returned before the end, which it leaves to the completion */
+	__u64 alone_ns;
 	__u64 end_ns;		/* 0: not yet */
 	__u8 kind;
 	__u8 flags;
@@ -176,7 +185,10 @@ struct rt_slow_lock {
 	__u8 comm[RT_COMM], current_comm[RT_COMM];
 };
 
-/* Event of an operation that took at least rt_slow_threshold, or of one that has taken as long and has not ended. */
+/*
+ * Event of an operation that took at least rt_slow_threshold, or of one that has taken as long and
+ * has not ended.
+ */
 struct rt_slow_operation {
 	__u32 event;		/* RT_SLOW_EVENT_OPERATION */
 	__u32 pid, tgid;
@@ -230,7 +242,8 @@ struct rt_slow_commit {
 	__u32 pid;		/* thread of the journal */
 	__u32 dev;		/* device of the filesystem */
 	__u32 tid;
-	__u64 requested_ns;	/* first request of the commit; 0: unknown, or started by the journal's timer */
+	/* first request of the commit; 0: unknown, or started by the journal's timer */
+	__u64 requested_ns;
 	__u64 state_ns[RT_SLOW_STATES];	/* 0: not reached */
 	__u64 record_ns;	/* time of the first flush or FUA bio with data after RT_SLOW_LOGGING */
 	__u64 host;		/* address of the inode whose page the commit waits for */
@@ -245,7 +258,8 @@ struct rt_slow_commit {
 	__u32 handles, blocks, logged;	/* as in struct transaction_run_stats_s */
 	__u32 holder_count;	/* number of handles that ended while the transaction was locked */
 	__u8 comm[RT_COMM];	/* name of the requester */
-	struct rt_slow_holder holders[RT_SLOW_HOLDERS];	/* a ring: the last handle is at (holder_count - 1) % RT_SLOW_HOLDERS */
+	/* a ring: the last handle is at (holder_count - 1) % RT_SLOW_HOLDERS */
+	struct rt_slow_holder holders[RT_SLOW_HOLDERS];
 	struct rt_slow_inode inodes[RT_SLOW_INODES];	/* the files with the longest waits */
 	struct rt_slow_sleeps off_cpu;
 };
@@ -267,7 +281,10 @@ enum rt_slow_events {
 	RT_SLOW_EVENT_IO = 3,
 };
 
-/* Per-CPU totals of all operations of a kind; from index RT_SLOW_KINDS on, of the asynchronous ones. */
+/*
+ * Per-CPU totals of all operations of a kind; from index RT_SLOW_KINDS on, of the asynchronous
+ * ones.
+ */
 struct rt_slow_sum {
 	__u64 count;
 	__u64 ns;

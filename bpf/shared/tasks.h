@@ -35,8 +35,9 @@ struct rt_task_key {
  * Bios that one CPU has counted for one rt_task_key and not yet added to rt_task_ios. A task
  * submits many bios in a row: adding them up here saves a hash lookup for all but the first.
  *
- * When another key takes the slot, the writer stores a new version in `version_last`, then the other
- * fields, then the same version in `version_first`. A reader copies a slot from the first byte to the
+ * When another key takes the slot, the writer stores a new version in `version_last`, then the
+ * other fields, then the same version in `version_first`. A reader copies a slot from the first
+ * byte to the
  * last: if both versions are equal, key and counts belong together.
  */
 struct rt_task_slot {
@@ -51,7 +52,9 @@ struct rt_task_pending {
 	struct rt_task_slot slot[RT_TASK_SLOTS];
 };
 
-/* Key of rt_tasks. Includes the array, because a kworker serves several arrays under the same pid. */
+/*
+ * Key of rt_tasks. Includes the array, because a kworker serves several arrays under the same pid.
+ */
 struct rt_task_id {
 	__u32 pid;		/* as in rt_task_key */
 	__u32 array;

@@ -17,8 +17,8 @@
  * A boundary v means that from sector (v >> RT_BOUNDARY_SHIFT) of the tile on, the origin is (v &
  * 255). In this table only, RT_DYNAMIC + log2 of the sectors per block (up to 39, for 64 KiB)
  * stands for blocks that do not belong to a fixed structure; a block begins at such a boundary.
- * RT_DYNAMIC_XFS is added for those of an XFS. A lookup returns an origin in place of these codes, so no
- * counter or event contains them.
+ * RT_DYNAMIC_XFS is added for those of an XFS. A lookup returns an origin in place of these codes,
+ * so no counter or event contains them.
  */
 enum rt_boundary {
 	RT_BOUNDARY_SHIFT = 8,
@@ -26,9 +26,13 @@ enum rt_boundary {
 	RT_DYNAMIC_XFS = 8,
 };
 
-/* List of a tile's boundaries in rt_boundaries, in 8-byte words. The first word is the number of boundaries. */
+/*
+ * List of a tile's boundaries in rt_boundaries, in 8-byte words. The first word is the number of
+ * boundaries.
+ */
 enum rt_list {
-	RT_LIST_FIRST = 1,		/* one byte for each 1/RT_LIST_SLOTS of the tile: index of the boundary to try first */
+	/* one byte for each 1/RT_LIST_SLOTS of the tile: index of the boundary to try first */
+	RT_LIST_FIRST = 1,
 	RT_LIST_HEAD = 3,		/* all boundaries, sorted, followed by the end of the tile */
 	RT_LIST_SLOTS = 16,
 };
@@ -38,8 +42,10 @@ enum rt_list {
  * container), in sectors of that disk.
  */
 struct rt_part {
-	__u64 start;		/* of the member's sector 0; the member's other area may begin before it (wraps around) */
-	__u64 first;		/* first sector of the part; the same as start, but for a metadata device of dm-raid */
+	/* of the member's sector 0; the member's other area may begin before it (wraps around) */
+	__u64 start;
+	/* first sector of the part; the same as start, but for a metadata device of dm-raid */
+	__u64 first;
 	__u64 end;
 	__u32 member;
 	__u16 array;
@@ -58,13 +64,22 @@ enum rt_part_flags {
 enum rt_dev_flags {
 	/* request.start_time_ns is set for this disk (queue/iostats is 1) */
 	RT_DEV_START_TIME = 1,
-	/* device of a filesystem on dm-crypt: its bios are examined at this device, where they are plain text */
+	/*
+	 * device of a filesystem on dm-crypt: its bios are examined at this device, where they are plain
+	 * text
+	 */
 	RT_DEV_STACKED = 2,
 	/* bios of at least one member on this disk are classified when md submits them (rt_part_flags) */
 	RT_DEV_CLASSIFIED = 4,
-	/* an array or a device mapper device that is a member: its bios are counted as requests of that member */
+	/*
+	 * an array or a device mapper device that is a member: its bios are counted as requests of that
+	 * member
+	 */
 	RT_DEV_NESTED = 8,
-	/* a RAID 4/5/6 with a missing member: content is examined when the array's bios complete, after reconstruction */
+	/*
+	 * a RAID 4/5/6 with a missing member: content is examined when the array's bios complete, after
+	 * reconstruction
+	 */
 	RT_DEV_REBUILDS = 16,
 	/* members of this disk are ranges of the same device: volumes of a container */
 	RT_DEV_VOLUMES = 32,
@@ -99,7 +114,8 @@ struct rt_dev {
 /* The fields that every request needs come first, in one or two cache lines. */
 struct rt_array {
 	__u32 flags;		/* rt_array_flags */
-	__u32 outer_member;	/* if the array is a member of another one: 1 + index into rt_members; else 0 */
+	/* if the array is a member of another one: 1 + index into rt_members; else 0 */
+	__u32 outer_member;
 	__u32 first_tile;	/* into rt_tiles */
 	__u32 nr_tiles;
 	__u64 tile_lead;	/* offset of the array's first sector in its first tile */
@@ -167,8 +183,8 @@ struct rt_walk {
 };
 
 /*
- * A bio as md submitted it to a device mapper device that is a member: device mapper trims what it splits
- * off. Kernel side only.
+ * A bio as md submitted it to a device mapper device that is a member: device mapper trims what it
+ * splits off. Kernel side only.
  */
 struct rt_kept_bio {
 	__u64 bio;		/* address; 0: none */
@@ -237,7 +253,10 @@ struct rt_row {
 	__u32 device[RT_HIST_BUCKETS];	/* issue to completion, us */
 };
 
-/* Programs that mark the bios and requests they have seen, for their shadow programs: see shadow.bpf.h. */
+/*
+ * Programs that mark the bios and requests they have seen, for their shadow programs: see
+ * shadow.bpf.h.
+ */
 enum rt_seen_kinds {
 	RT_SEEN_BIO_SUBMIT = 0,
 	RT_SEEN_MD_SUBMIT = 1,
@@ -282,12 +301,13 @@ static inline __u32 rt_loss_reason(long err, __u32 full)
 /* Per-CPU loss counters. */
 struct rt_loss {
 	__u64 lost[RT_LOSS_REASONS];
-	__u64 recovered[RT_SEEN_KINDS];	/* not lost: counted by the shadow program after the kernel skipped the program */
+	/* not lost: counted by the shadow program after the kernel skipped the program */
+	__u64 recovered[RT_SEEN_KINDS];
 };
 
 /*
- * Member IO that RAID 4/5/6 adds for parity, by the origin that dirtied the stripe. The IO of a stripe
- * with several origins is divided in proportion to their bytes. Key of rt_costs: array <<
+ * Member IO that RAID 4/5/6 adds for parity, by the origin that dirtied the stripe. The IO of a
+ * stripe with several origins is divided in proportion to their bytes. Key of rt_costs: array <<
  * RT_COST_SHIFT | origin.
  */
 struct rt_cost {

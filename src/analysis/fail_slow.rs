@@ -49,7 +49,8 @@ impl FailSlow {
     /// same throughput`
     pub fn sentence(&self) -> String {
         format!(
-            "{} answers {} in {} (median of the last two hours), {:.1}x what its peers take at the same \
+            "{} answers {} in {} (median of the last two hours), {:.1}x what its peers take at \
+             the same \
              throughput",
             self.member,
             plural(self.op),

@@ -300,7 +300,8 @@ fn files() -> Files {
             io: io.iter().map(|&(op, bios, bytes)| FileIo { op, bios, bytes }).collect(),
         }
     };
-    let deep = b"/disk/postgresql/15/main/base/16384/a table whose path is longer than most screens are wide/2619.17";
+    let deep = b"/disk/postgresql/15/main/base/16384/a table whose path is longer than most \
+                 screens are wide/2619.17";
     let mut files = Files {
         busiest: vec![
             file(

@@ -367,7 +367,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_panics(text in "(#?[0-9]{0,25}: ?[0-9 ]{0,40}\\[?[0-9 ]{0,200}\\]?|cr[0-9]_stats:|hits: [0-9]{0,25}|[ -~]{0,40}\n){0,12}") {
+        fn nothing_panics(text in "(#?[0-9]{0,25}: ?[0-9 ]{0,40}\\[?[0-9 \
+                                   ]{0,200}\\]?|cr[0-9]_stats:|hits: [0-9]{0,25}|[ \
+                                   -~]{0,40}\n){0,12}") {
             let _ = MbStats::parse(&text);
             let _ = MbStructs::parse(&text);
             let _ = MbGroups::parse(text.as_bytes());

@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn spaces_and_optional_fields() {
         let lines = parse(
-            b"36 35 9:127 / /srv/two\\040words rw,noatime master:1 shared:2 - ext4 /dev/md127 rw,stripe=6144\n",
+            b"36 35 9:127 / /srv/two\\040words rw,noatime master:1 shared:2 - ext4 /dev/md127 \
+              rw,stripe=6144\n",
         );
         assert_eq!((lines.len(), lines[0].id), (1, 36));
         assert_eq!(lines[0].dev, Dev { major: 9, minor: 127 });
@@ -141,7 +142,8 @@ mod tests {
 
     #[test]
     fn garbage_is_skipped() {
-        let text = b"\n36\n36 35 9:127 / /srv rw\n36 35 9:x / /srv rw - ext4 a b\n\xff\xfe \\4 \\999 - - - - - -\n";
+        let text = b"\n36\n36 35 9:127 / /srv rw\n36 35 9:x / /srv rw - ext4 a b\n\xff\xfe \\4 \
+                     \\999 - - - - - -\n";
         assert_eq!(parse(text), Vec::new());
         assert_eq!(unescape(b"\\400\\12\\"), b"\\400\\12\\");
         assert_eq!(unescape(b"\\377"), b"\xff");
@@ -150,7 +152,8 @@ mod tests {
     #[test]
     fn last_mount_hides_earlier_ones_and_longest_prefix_wins() {
         let lines = parse(
-            b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /srv rw - ext4 b rw\n3 2 0:9 / /srv rw - tmpfs c rw\n",
+            b"1 0 8:1 / / rw - ext4 a rw\n2 1 8:2 / /srv rw - ext4 b rw\n3 2 0:9 / /srv rw - \
+              tmpfs c rw\n",
         );
         assert_eq!(at(&lines, Path::new("/srv")).map(|m| m.dev.minor), Some(9));
         assert_eq!(containing(&lines, Path::new("/srv/x/y")).map(|m| m.dev.minor), Some(9));

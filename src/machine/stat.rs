@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn fields_of_three_kernel_generations() {
-        let text = "  150456    27676  7839098    43559    19034    47577 12303560    49923        0    \
+        let text = "  150456    27676  7839098    43559    19034    47577 12303560    49923       \
+                     0    \
              27628    94053     6803       49   405368      518     1314       52\n";
         let s = DiskStat::parse(text).unwrap();
         assert_eq!((s.reads, s.write_sectors, s.io_ticks_ms), (150_456, 12_303_560, 27_628));

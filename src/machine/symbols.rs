@@ -329,7 +329,8 @@ ffffffffc0300080 t bpf_prog_2_b\t[bpf]
     fn every_address_is_in_the_function_that_begins_last_before_it() {
         use proptest::prelude::*;
         const BASE: u64 = 0xffff_ffff_8100_0000;
-        proptest!(|(begins in proptest::collection::btree_set(0u64..5000, 1..40), at in 0u64..6000)| {
+        let some = proptest::collection::btree_set(0u64..5000, 1..40);
+        proptest!(|(begins in some, at in 0u64..6000)| {
             let text: String =
                 begins.iter().rev().map(|b| format!("{:x} t f{b}\n", BASE + b)).collect();
             let table = Symbols::parse(text.as_bytes());

@@ -236,7 +236,8 @@ mod tests {
             let group = group.filter(|_| bytes < 1 << 36);
             prop_assume!(!(1 << 43..1 << 62).contains(&bytes));
             let options = Options {
-                block_size, group, flex, inode_ratio, inode_size, inodes, cluster, features, extended,
+                block_size, group, flex, inode_ratio, inode_size, inodes, cluster, features,
+                extended,
                 ..Options::default()
             };
             match plan(bytes, minimum_io, &options, &Conf::compiled_in()) {

@@ -346,7 +346,9 @@ mod tests {
                     },
                 ],
             );
-            let continues = |a: &Boundary, b: &Boundary| a.code == b.code && (a.code < 32 || (b.sector - a.sector).is_multiple_of(8));
+            let continues = |a: &Boundary, b: &Boundary| {
+                a.code == b.code && (a.code < 32 || (b.sector - a.sector).is_multiple_of(8))
+            };
             prop_assert!(
                 table.windows(2).all(|w| w[0].sector < w[1].sector && !continues(&w[0], &w[1]))
             );

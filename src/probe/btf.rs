@@ -19,7 +19,8 @@ pub(super) const NO_TYPES: &str = "this kernel does not describe its types (no \
                                    CONFIG_DEBUG_INFO_BTF=y, as Debian's are from Debian 11 on";
 
 /// Error for a kernel whose ring buffers must not be used.
-pub(super) const SLEEPING_RING: &str = "record, serve, slow and CPU samples need a BPF ring buffer, and the lock of this PREEMPT_RT \
+pub(super) const SLEEPING_RING: &str = "record, serve, slow and CPU samples need a BPF ring \
+                                        buffer, and the lock of this PREEMPT_RT \
      kernel's ring buffers can sleep where sleeping is not allowed: use a kernel with the commit \
      \"bpf: Use raw_spinlock_t in ringbuf\" (Linux 6.12, Debian 12's kernel); top needs none";
 

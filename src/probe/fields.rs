@@ -9,12 +9,15 @@ pub const LOST: [(&str, &str); 13] = [
         "",
         "request.__sector request.__data_len request.cmd_flags request.bio request.biotail \
          request.q request.rq_disk|request_queue.disk gendisk.major gendisk.first_minor \
-         bio.bi_disk|bio.bi_bdev bio.bi_disk|block_device.bd_disk bio.bi_iter bio.bi_iter.bi_sector \
+         bio.bi_disk|bio.bi_bdev bio.bi_disk|block_device.bd_disk bio.bi_iter \
+         bio.bi_iter.bi_sector \
          bio.bi_iter.bi_size bio.bi_iter.bi_idx bio.bi_io_vec bio.bi_next bio.bi_opf \
-         bio.bi_end_io bio_vec.bv_page bio_vec.bv_len bio_vec.bv_offset buffer_head.b_this_page address_space.host \
+         bio.bi_end_io bio_vec.bv_page bio_vec.bv_len bio_vec.bv_offset buffer_head.b_this_page \
+         address_space.host \
          request.tag request.mq_hctx blk_mq_hw_ctx.queue_num request.start_time_ns \
          request.nr_phys_segments request.flush.list|request.queuelist \
-         bio.bi_disk|block_device.bd_start_sect inode.i_mode task_struct.flags task_struct.pid task_struct.tgid task_struct.comm \
+         bio.bi_disk|block_device.bd_start_sect inode.i_mode task_struct.flags task_struct.pid \
+         task_struct.tgid task_struct.comm \
          timespec64.tv_sec",
     ),
     (

@@ -220,7 +220,8 @@ pub fn plan(facts: &KernelFacts, need: Need) -> Result<Plan, String> {
     {
         plan.notes.push(
             "files of direct reads of up to one block are not reported: the address of \
-             iomap_dio_simple_pool is hidden (kernel.kptr_restrict) or missing (CONFIG_KALLSYMS_ALL)"
+             iomap_dio_simple_pool is hidden (kernel.kptr_restrict) or missing \
+             (CONFIG_KALLSYMS_ALL)"
                 .to_owned(),
         );
     }

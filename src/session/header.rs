@@ -218,7 +218,8 @@ pub fn truncation_notes(header: &Header) -> Vec<String> {
     let cut = header.filesystems.iter().filter(|fs| fs.layout_is_cut);
     cut.map(|fs| {
         format!(
-            "{}: the header of the recording holds only the first {MAX_LAYOUT_RANGES} layout ranges; the \
+            "{}: the header of the recording holds only the first {MAX_LAYOUT_RANGES} layout \
+             ranges; the \
              origins of requests are not affected",
             fs.name
         )

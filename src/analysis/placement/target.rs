@@ -283,7 +283,8 @@ fn find_device(name: &str) -> Result<Vec<Target>> {
     let target = |(array, segments, mut notes): (TargetArray, _, Vec<String>)| {
         if fits(&array.geometry, fs.block_size).is_err() {
             notes.push(format!(
-                "chunks are not a multiple of the block of {} bytes: some blocks are on two members",
+                "chunks are not a multiple of the block of {} bytes: some blocks are on two \
+                 members",
                 fs.block_size
             ));
         }

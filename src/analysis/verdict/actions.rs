@@ -110,7 +110,8 @@ pub fn held(kind: CauseKind, by: &str, grown: Option<&str>) -> Vec<Action> {
         )],
         (CauseKind::Filesystem, "frozen") => frozen(),
         (CauseKind::Filesystem, NO_SPACE) => vec![look(
-            "free some space or enlarge the filesystem (df, resize2fs), and leave a few per cent free",
+            "free some space or enlarge the filesystem (df, resize2fs), and leave a few per cent \
+             free",
         )],
         (CauseKind::Filesystem, _) => vec![look(
             "look at vm.dirty_bytes and vm.dirty_ratio (sysctl -a), and memory.high of its cgroup",

@@ -574,14 +574,18 @@ proptest! {
             let mut array = second(disks as usize, 3, 5, 7);
             array.tasks = vec![task("x", a, b)];
             let facts = around(&mut array);
-            facts.io = DeviceIo { requests: [n, requests], bytes: [bytes, a], ms: [ms, b], in_flight: n as u32 };
-            facts.disks = vec![SharedDisk { member: "loop1".into(), disk: "vda".into(), io: facts.io, others: Vec::new() }];
+            let (requests, bytes) = ([n, requests], [bytes, a]);
+            facts.io = DeviceIo { requests, bytes, ms: [ms, b], in_flight: n as u32 };
+            let (member, disk) = ("loop1".into(), "vda".into());
+            facts.disks = vec![SharedDisk { member, disk, io: facts.io, others: Vec::new() }];
             facts.sync_action = is_hung.then(|| "check".to_owned());
             if is_hung {
                 facts.hung = vec![HungTask { ms: n, ..HungTask::default() }];
             }
             let verdict = play.for_seconds(1, &array);
-            prop_assert_eq!(verdict.severity > Severity::None, !verdict.sentence.is_empty() && verdict.cause.kind != CauseKind::None);
+            let has_cause = verdict.cause.kind != CauseKind::None;
+            let has_words = !verdict.sentence.is_empty();
+            prop_assert_eq!(verdict.severity > Severity::None, has_words && has_cause);
         }
     }
 }

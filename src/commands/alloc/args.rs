@@ -41,7 +41,8 @@ pub struct AllocArgs {
     pub record: Option<PathBuf>,
 
     /// Show a recording of --record instead of tracing; needs no root
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "record", "mb_stats", "groups", "all", "keep_counting", "duration",
+    #[arg(long, value_name = "FILE", conflicts_with_all = [
+        "targets", "record", "mb_stats", "groups", "all", "keep_counting", "duration",
         "hertz", "interval"])]
     pub replay: Option<PathBuf>,
 

@@ -354,7 +354,8 @@ impl Families {
         gauges(
             encoder,
             "raidtrace_hung_task_seconds",
-            "Time for which a task that used the array has not run, asleep in the kernel: the longest",
+            "Time for which a task that used the array has not run, asleep in the kernel: the \
+             longest",
             hung.map(|(name, ms)| ([label("array", name)], ms as f64 / 1e3)),
         )?;
         let slow = self.0.totals.fail_slow.iter();

@@ -89,7 +89,8 @@ fn invalid_intervals_are_rejected_with_a_reason() {
             "interval_s is",
         ),
         (
-            r#"{"schema":"raidtrace.alloc/1","time":"2026-11-20T12:00:01Z","filesystems":[{"dev":"9"}]}"#,
+            r#"{"schema":"raidtrace.alloc/1","time":"2026-11-20T12:00:01Z",
+                "filesystems":[{"dev":"9"}]}"#,
             "\"9\" is not a device number",
         ),
     ] {

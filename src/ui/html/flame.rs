@@ -53,11 +53,15 @@ where
     let height = rows * ROW;
     let percent = |share: f64| format!("{:.2}%", share * 100.0);
     Some(html! {
-        svg.flame width="100%" height=(height) role="img" aria-label="Flame graph: each function above its caller, width proportional to samples"
+        svg.flame width="100%" height=(height) role="img" aria-label="Flame graph: each function \
+                                                                      above its caller, width \
+                                                                      proportional to samples"
             xmlns="http://www.w3.org/2000/svg" {
             @for p in &placed {
-                @let samples = format!("{} ({} samples, {})", short(p.name), p.samples, units::percent(p.share));
-                svg x=(percent(p.start)) y=(height - (p.depth + 1) * ROW) width=(percent(p.share)) height=(ROW - 1) {
+                @let share = units::percent(p.share);
+                @let samples = format!("{} ({} samples, {share})", short(p.name), p.samples);
+                svg x=(percent(p.start)) y=(height - (p.depth + 1) * ROW)
+                    width=(percent(p.share)) height=(ROW - 1) {
                     title { (samples) }
                     rect class=(format!("frame c{}", hue(p.name))) width="100%" height="100%" {}
                     @if p.share > 0.015 { text x="3" y="13" { (short(p.name)) } }

@@ -175,9 +175,13 @@ impl Plot {
             div.plot role="img" aria-label=(text(&self.name)) {
                 @for panel in &self.panels {
                     div.panel {
-                        p.label { span { (text(&panel.label)) } span.scale { (text(&panel.scale.0)) } }
-                        svg viewBox=(format!("0 0 1000 {}", panel.height)) preserveAspectRatio="none"
-                            style=(format!("height:{}px", panel.height)) xmlns="http://www.w3.org/2000/svg" {
+                        p.label {
+                            span { (text(&panel.label)) } span.scale { (text(&panel.scale.0)) }
+                        }
+                        svg viewBox=(format!("0 0 1000 {}", panel.height))
+                            preserveAspectRatio="none"
+                            style=(format!("height:{}px", panel.height))
+                            xmlns="http://www.w3.org/2000/svg" {
                             @for shape in &panel.shapes {
                                 path class=(shape.class) d=(shape.path) {}
                             }
@@ -196,7 +200,8 @@ impl Plot {
     /// Transparent columns above all panels, each with its text.
     fn hover(&self) -> Markup {
         html! {
-            svg.hover viewBox="0 0 1000 10" preserveAspectRatio="none" xmlns="http://www.w3.org/2000/svg" {
+            svg.hover viewBox="0 0 1000 10" preserveAspectRatio="none"
+                xmlns="http://www.w3.org/2000/svg" {
                 @for (&(x, width), title) in self.columns.iter().zip(&self.titles) {
                     rect x=(x) width=(width) height="10" { title { (text(title)) } }
                 }
@@ -212,7 +217,8 @@ pub fn strip(name: &str, widths: &[f64], values: &[f64]) -> Markup {
     plot.heat("", Default::default(), &[values.to_vec()], 1.0, STRIP);
     let shapes = plot.panels.iter().flat_map(|p| &p.shapes);
     html! {
-        svg.cells viewBox=(format!("0 0 1000 {STRIP}")) preserveAspectRatio="none" role="img" xmlns="http://www.w3.org/2000/svg" {
+        svg.cells viewBox=(format!("0 0 1000 {STRIP}")) preserveAspectRatio="none" role="img"
+            xmlns="http://www.w3.org/2000/svg" {
             title { (text(name)) }
             @for shape in shapes { path class=(shape.class) d=(shape.path) {} }
         }
@@ -260,10 +266,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_coordinate_is_finite(values in prop::collection::vec(any::<f64>(), 1..20), most in any::<f64>()) {
+        fn every_coordinate_is_finite(
+            values in prop::collection::vec(any::<f64>(), 1..20), most in any::<f64>()
+        ) {
             let mut plot = Plot::new("", &values, Default::default());
-            plot.stack("", "", &[("a".to_owned(), values.clone()), ("b".to_owned(), values.clone())], most);
-            plot.lines("", "", &[("a".to_owned(), values.iter().copied().map(Some).collect())], most);
+            let two = ["a", "b"].map(|name| (name.to_owned(), values.clone()));
+            plot.stack("", "", &two, most);
+            let known = values.iter().copied().map(Some).collect();
+            plot.lines("", "", &[("a".to_owned(), known)], most);
             plot.heat("", Default::default(), std::slice::from_ref(&values), most, 4);
             let page = plot.draw().into_string();
             prop_assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");

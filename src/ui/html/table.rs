@@ -122,7 +122,9 @@ impl HtmlTable {
                     thead {
                         tr {
                             @for column in &self.columns {
-                                th scope="col" class=[column.is_text.then_some("text")] { (text(&column.title)) }
+                                th scope="col" class=[column.is_text.then_some("text")] {
+                                    (text(&column.title))
+                                }
                             }
                         }
                     }
@@ -133,7 +135,9 @@ impl HtmlTable {
                                     @let class = class(cell, is_text(i));
                                     @let title = cell.title.as_deref().map(text);
                                     @if i == 0 {
-                                        th scope="row" class=[class] title=[title] { (text(&cell.text)) }
+                                        th scope="row" class=[class] title=[title] {
+                                            (text(&cell.text))
+                                        }
                                     } @else {
                                         td class=[class] title=[title] { (text(&cell.text)) }
                                     }

@@ -64,7 +64,8 @@ proptest! {
             prop_assert!(2 * hotspot.members.len() <= array.members.len());
         }
         for (member, (_, _, utilisation, _)) in array.members.iter().zip(&members) {
-            let claimed = hotspot.kind == HotspotKind::Saturated && hotspot.members.contains(&member.name);
+            let claimed = hotspot.kind == HotspotKind::Saturated
+                && hotspot.members.contains(&member.name);
             prop_assert!(!claimed || *utilisation >= 0.8, "{hotspot:?}");
         }
     }

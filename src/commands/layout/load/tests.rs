@@ -461,8 +461,10 @@ fn xfs_header() -> Header {
     fs.layout = vec![(FIRST, 1, "superblock".to_owned())];
     fs.segments = vec![(0, FIRST, MEMBER * 8 - FIRST)];
     let parameters = json!({
-        "version": 5, "block_size": 4096, "sector_size": 512, "inode_size": 512, "blocks": 16 * 1_048_448, "ag_blocks": 1_048_448,
-        "ag_count": 16, "log_first": 8 * 1_048_448 + 8, "log_blocks": 16384, "inode_align": 8, "stripe_unit": 128,
+        "version": 5, "block_size": 4096, "sector_size": 512, "inode_size": 512,
+        "blocks": 16 * 1_048_448, "ag_blocks": 1_048_448,
+        "ag_count": 16, "log_first": 8 * 1_048_448 + 8, "log_blocks": 16384, "inode_align": 8,
+        "stripe_unit": 128,
         "stripe_width": 1024, "finobt": true, "rmapbt": false, "reflink": true,
     });
     fs.parameters = parameters.as_object().unwrap().clone();

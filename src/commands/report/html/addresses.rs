@@ -37,7 +37,8 @@ pub(super) fn body(report: &Report, detail: &PageDetail, subject: &PageArray<'_>
     html! {
         h3 { "Addresses on the array" }
         @if all == 0 && addresses.outside == 0 {
-            (remark("No request has a known address on the array: md's own IO, parity, and requests during a reshape have none."))
+            (remark("No request has a known address on the array: md's own IO, parity, and \
+                     requests during a reshape have none."))
         }
         @if all > 0 {
             (by_origin(addresses, detail, subject))
@@ -45,12 +46,14 @@ pub(super) fn body(report: &Report, detail: &PageDetail, subject: &PageArray<'_>
         }
         @if let Some(outer) = outer(report, name) {
             (remark(&format!(
-                "{name} is a member of {}: these are addresses of the outermost array.", outer.info.name
+                "{name} is a member of {}: these are addresses of the outermost array.",
+                outer.info.name
             )))
         }
         @if addresses.outside > 0 {
             (remark(&format!(
-                "{} requests are left out: their addresses are beyond the size that the array had at first, or its size is unknown.",
+                "{} requests are left out: their addresses are beyond the size that the array had \
+                 at first, or its size is unknown.",
                 addresses.outside
             )))
         }

@@ -29,7 +29,8 @@ pub(super) fn body(allocator: &AllocSummary, stacks: &Profile) -> Markup {
             @let mount = fs.mount.as_ref().map(|m| format!(" on {m}")).unwrap_or_default();
             h3 { (text(&format!("{}{mount}", fs.name))) }
             p {
-                (units::count(fs.counts.requests as f64)) " allocations, " (units::count(fs.counts.got as f64)) " blocks, "
+                (units::count(fs.counts.requests as f64)) " allocations, "
+                (units::count(fs.counts.got as f64)) " blocks, "
                 (format!("{:.1}", tasks_at_once(fs, secs))) " tasks in it at a time"
             }
             @match &fs.reason {
@@ -44,13 +45,15 @@ pub(super) fn body(allocator: &AllocSummary, stacks: &Profile) -> Markup {
             @let busiest = allocator.busiest.get(&fs.dev);
             @if let Some(b) = busiest.filter(|b| Some(b.reason.sentence.as_str()) != whole) {
                 p {
-                    "Busiest: " (format!("{:.1}", b.tasks)) " tasks from " (times::clock(b.from_us)) " to "
+                    "Busiest: " (format!("{:.1}", b.tasks)) " tasks from "
+                    (times::clock(b.from_us)) " to "
                     (times::clock(b.to_us)) ": " (text(&b.reason.sentence))
                 }
             }
         }
         @if s.filesystems.len() > MAX_FILESYSTEMS {
-            (remark(&format!("{} more filesystems are left out.", s.filesystems.len() - MAX_FILESYSTEMS)))
+            @let more = s.filesystems.len() - MAX_FILESYSTEMS;
+            (remark(&format!("{more} more filesystems are left out.")))
         }
         @if let (Some(cpus), Some(cpu)) = (allocator_cpus(s), &s.cpu) {
             p {
@@ -106,11 +109,13 @@ fn profile(stacks: &Profile) -> Markup {
         figure {
             (graph)
             figcaption {
-                "Kernel stacks of all tasks while the allocator was traced: the task at the bottom, each function above its caller, \
+                "Kernel stacks of all tasks while the allocator was traced: the task at the \
+                 bottom, each function above its caller, \
                  width by samples."
             }
             (details("Figures", &table.draw(), false))
         }
-        @if stacks.other() > 0 { (remark(&format!("{} samples whose stacks were not kept are left out.", stacks.other()))) }
+        @if stacks.other() > 0 { (remark(&format!("{} samples whose stacks were not kept are left \
+                                                   out.", stacks.other()))) }
     }
 }

@@ -24,7 +24,9 @@ pub(super) fn section(report: &Report, detail: &PageDetail, subject: &PageArray<
     let idle = array.hotspot.as_ref().is_some_and(|h| h.kind == HotspotKind::Idle);
     let body = html! {
         p.faint { (text(&header::subject(array))) }
-        @for filesystem in array.info.filesystems.iter().take(ROWS) { p.faint { (text(filesystem)) } }
+        @for filesystem in array.info.filesystems.iter().take(ROWS) {
+            p.faint { (text(filesystem)) }
+        }
         @if let Some(hotspot) = &array.hotspot {
             @let tone = match hotspot.severity {
                 HotspotSeverity::Warning => Tone::Warning,
@@ -95,7 +97,8 @@ fn table_of_members(report: &Report, subject: &PageArray<'_>) -> Markup {
     table.rows(each, subject.members, "members");
     html! {
         (table.draw())
-        (remark("busy: share of the period with a request in flight. p50, p99, max: time in the device, at most 25 % too high."))
+        (remark("busy: share of the period with a request in flight. p50, p99, max: time in the \
+                 device, at most 25 % too high."))
     }
 }
 
@@ -143,7 +146,8 @@ fn heat_map(report: &Report, subject: &PageArray<'_>, measure: Measure) -> Marku
     table.row(last);
     html! {
         (table.draw())
-        (remark("Coloured: above the mean of the column, strongest from four times the mean on. skew: busiest member over the mean."))
+        (remark("Coloured: above the mean of the column, strongest from four times the mean on. \
+                 skew: busiest member over the mean."))
     }
 }
 
@@ -177,7 +181,8 @@ fn latencies(array: &ArraySnapshot) -> Markup {
     table.rows(each, ROWS, "rows");
     html! {
         (table.draw())
-        (remark("queue: from the allocation of the request to its issue to the driver; device: from issue to completion."))
+        (remark("queue: from the allocation of the request to its issue to the driver; device: \
+                 from issue to completion."))
     }
 }
 
@@ -237,7 +242,8 @@ fn sizes(report: &Report, array: &ArraySnapshot) -> Markup {
         div.half {
             (figure(
                 &plot.draw(),
-                "A bar has the requests from one power of two to the next. The kernel counts a flush without data as a write too.",
+                "A bar has the requests from one power of two to the next. The kernel counts a \
+                 flush without data as a write too.",
                 &table.draw(),
                 false,
             ))
@@ -365,7 +371,8 @@ fn amplification(array: &ArraySnapshot) -> Markup {
         (table.draw())
         @if let Some((full, single)) = amplification::expected(&array.info).filter(|e| e.1 > 1.0) {
             (remark(&format!(
-                "{} of {} disks: {full:.2} for full stripes, {single:.2} at most for single blocks.",
+                "{} of {} disks: {full:.2} for full stripes, {single:.2} at most for single \
+                 blocks.",
                 array.info.level, array.info.disks
             )))
         }

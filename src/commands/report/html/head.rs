@@ -67,19 +67,25 @@ pub(super) fn summary(report: &Report, subjects: &[PageArray<'_>]) -> Markup {
         @if let Some(allocator) = &report.allocator {
             @for fs in &allocator.whole.filesystems {
                 @if let Some(reason) = &fs.reason {
-                    div.headline { (message(Tone::Warning, &format!("ext4 allocator of {}: {}", fs.name, reason.sentence))) }
+                    @let said = format!("ext4 allocator of {}: {}", fs.name, reason.sentence);
+                    div.headline { (message(Tone::Warning, &said)) }
                 }
             }
         }
-        @if let Some(slowest) = report.slow.as_ref().and_then(|s| Some(sentence(s.operations.first()?, &s.names))) {
+        @if let Some(slowest) = report.slow.as_ref()
+            .and_then(|s| Some(sentence(s.operations.first()?, &s.names)))
+        {
             div.headline { (message(Tone::Warning, &format!("Longest slow operation: {slowest}"))) }
         }
         @if !advice.is_empty() {
             h3 { "What would help" }
             @for advice in advice.iter().take(MAX_ADVICE) {
                 p { (text(&advice.sentence)) }
-                @for line in advice.commands.iter().take(MAX_COMMANDS).filter(|l| l.len() <= MAX_COMMAND_BYTES) { (command(line)) }
-                @if let Some(risk) = advice.risk.filter(|r| !r.is_empty()) { (remark(&format!("Risk: {risk}"))) }
+                @let lines = advice.commands.iter().take(MAX_COMMANDS);
+                @for line in lines.filter(|l| l.len() <= MAX_COMMAND_BYTES) { (command(line)) }
+                @if let Some(risk) = advice.risk.filter(|r| !r.is_empty()) {
+                    (remark(&format!("Risk: {risk}")))
+                }
             }
             @if advice.len() > MAX_ADVICE {
                 (remark(&format!("{} more are in the sections below.", advice.len() - MAX_ADVICE)))
@@ -180,7 +186,10 @@ pub(super) fn recorded(path: &Path, report: &Report) -> Markup {
             ul {
                 @for note in notes.iter().take(MAX_NOTES) { li { (text(note)) } }
             }
-            @if notes.len() > MAX_NOTES { (remark(&format!("{} more notes are left out.", notes.len() - MAX_NOTES))) }
+            @if notes.len() > MAX_NOTES {
+                @let more = notes.len() - MAX_NOTES;
+                (remark(&format!("{more} more notes are left out.")))
+            }
         }
     }
 }
@@ -231,7 +240,9 @@ pub(super) fn lost(report: &Report) -> Markup {
                     li { (time::clock(*us)) " lost " (text(what)) }
                 }
             }
-            @if losses.len() > MAX_LOSSES { (remark(&format!("and {} more times", losses.len() - MAX_LOSSES))) }
+            @if losses.len() > MAX_LOSSES {
+                (remark(&format!("and {} more times", losses.len() - MAX_LOSSES)))
+            }
         }
     }
 }

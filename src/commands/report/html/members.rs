@@ -51,15 +51,20 @@ pub(super) fn over_time(detail: &PageDetail, subject: &PageArray<'_>) -> Markup 
         @if left_out > 0 { (remark(&format!("{left_out} members with less load are left out."))) }
         h3 { "Members over time" }
         (remark(&format!(
-            "An interval is about {length}. All members of the array have the same scales; the figure on the right is the top of a \
-             scale. Bars are stacked by origin, the first of the legend at the bottom; discards count as requests, not as bytes. \
-             Device time: from issue to completion; its lines begin at 1 µs. In the picture below them, a row is a power of two, and \
+            "An interval is about {length}. All members of the array have the same scales; the \
+             figure on the right is the top of a \
+             scale. Bars are stacked by origin, the first of the legend at the bottom; discards \
+             count as requests, not as bytes. \
+             Device time: from issue to completion; its lines begin at 1 µs. In the picture below \
+             them, a row is a power of two, and \
              the colour grows with the square root of the number of requests."
         )))
         (key(&work))
         @if shown.len() < array.members.len() {
             (remark(&format!(
-                "The {} busiest of {} members; the others are in the tables.", shown.len(), array.members.len()
+                "The {} busiest of {} members; the others are in the tables.",
+                shown.len(),
+                array.members.len()
             )))
         }
         div.multiples {
@@ -93,13 +98,15 @@ fn utilisation(work: &ArrayWork<'_>, array: &ArraySnapshot, rows: &[&MemberSerie
                 @let mean = units::percent(series.mean_busy());
                 div.strip {
                     span.name { (text(&member)) }
-                    (strip(&format!("{member}: busy {mean} of the time, at most {most} of an interval"), &widths, &series.busy))
+                    (strip(&format!("{member}: busy {mean} of the time, at most {most} of an \
+                                     interval"), &widths, &series.busy))
                     span.faint { (mean) ", most " (most) }
                 }
             }
             div.strip { span {} p.axis { span { (from) } span { (to) } } span {} }
         }
-        p.faint { "The stronger the colour, the busier. On the right: mean of the period, and of the busiest interval." }
+        p.faint { "The stronger the colour, the busier. On the right: mean of the period, and of \
+                   the busiest interval." }
     }
 }
 

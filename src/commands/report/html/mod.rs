@@ -98,7 +98,8 @@ pub fn draw(path: &Path, report: &Report) -> String {
                 (page::section("slow", slow::TITLE, &slow::body(s)))
             }
             (page::section("lost", "What was lost", &head::lost(report)))
-            (page::section("reproduce", "How to reproduce", &reproduce::body(path, report, &subjects)))
+            @let how = reproduce::body(path, report, &subjects);
+            (page::section("reproduce", "How to reproduce", &how))
         }
         footer {
             p {

@@ -57,7 +57,8 @@ pub(super) fn body(path: &Path, report: &Report, subjects: &[PageArray<'_>]) -> 
             p { "Where metadata falls on the members, on the recorded machine:" }
             @for line in &layouts { (command(line)) }
         }
-        (remark("raidtrace never runs a command by itself. A recording holds names of files and processes: check before you pass it on."))
+        (remark("raidtrace never runs a command by itself. A recording holds names of files and \
+                 processes: check before you pass it on."))
     }
 }
 

@@ -57,9 +57,12 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
     phases.rows(rows, MAX_LISTED, "phases");
     html! {
         p.faint { "Operations of " (time(threshold)) " or more." }
-        @if s.kinds.is_empty() { (message(Tone::Good, "No operation ended in this period")) } @else { (kinds.draw()) }
+        @if s.kinds.is_empty() {
+            (message(Tone::Good, "No operation ended in this period"))
+        } @else { (kinds.draw()) }
         @if s.unended_count > 0 {
-            (message(Tone::Warning, &format!("{} not ended at the end of this period", s.unended_count)))
+            @let unended = format!("{} not ended at the end of this period", s.unended_count);
+            (message(Tone::Warning, &unended))
         }
         @if !longest.is_empty() { h3 { "Longest operations" } (longest.draw()) }
         @if !phases.is_empty() { h3 { "Phases" } (phases.draw()) }
@@ -69,7 +72,9 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
             (remark(&format!("Evidence: {}", found.evidence)))
             @for line in &found.advice.commands { (command(line)) }
             @if !found.advice.risk.is_empty() { (remark(&format!("Risk: {}", found.advice.risk))) }
-            @if !found.advice.not_when.is_empty() { (remark(&format!("Not when: {}", found.advice.not_when))) }
+            @if !found.advice.not_when.is_empty() {
+                (remark(&format!("Not when: {}", found.advice.not_when)))
+            }
         }
     }
 }
