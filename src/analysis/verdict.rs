@@ -5,7 +5,8 @@
 //! * [`calm`]: the calm time before, and the wait that is slow after it.
 //! * [`evidence`]: the last seconds and the calm time, with measures of them; [`cause`] finds the
 //!   cause. [`held`]: waits before IO reaches the array.
-//! * [`words`]: the sentence; [`actions`]: what to do. [`period`]: the verdict of a longer time.
+//! * [`elsewhere`]: filesystems on several arrays. [`words`]: the sentence; [`actions`]: what to
+//!   do. [`period`]: the verdict of a longer time.
 //!
 //! The verdict depends only on the moments before it, so a recording gives the same verdict as the
 //! live run, in whatever order it is read.
@@ -21,6 +22,7 @@ use super::snapshot::{ArraySnapshot, Snapshot};
 mod actions;
 mod calm;
 mod cause;
+mod elsewhere;
 mod evidence;
 mod held;
 mod kind;
@@ -65,6 +67,7 @@ impl Accounts {
     /// of members.
     pub fn judge(&mut self, snapshot: &mut Snapshot) {
         let (now, over) = (snapshot.time, snapshot.interval);
+        let oldest = now.checked_sub(MEMORY).unwrap_or(Timestamp::MIN);
         for array in &mut snapshot.arrays {
             let Some(moment) = Moment::new(array, over) else { continue };
             let moments = self.arrays.entry(array.info.name.clone()).or_default();
@@ -77,12 +80,21 @@ impl Accounts {
                 hours.pop_first();
             }
             let yesterday = hours.get(&(hour - 24)).filter(|of| of.requests() >= CALM.1);
-            let oldest = now.checked_sub(MEMORY).unwrap_or(Timestamp::MIN);
             let known: Vec<(Timestamp, &Moment)> =
                 moments.range(oldest..=now).map(|(at, moment)| (*at, moment)).collect();
             let verdict = cause::judge(array, &known, yesterday.and_then(Waits::mean_us));
             lead(array, verdict);
         }
+        let moments = |array: &ArraySnapshot| {
+            self.arrays.get(&array.info.name).into_iter().flat_map(|m| m.range(oldest..=now))
+        };
+        let known: Vec<Vec<(Timestamp, &Moment)>> = snapshot
+            .arrays
+            .iter()
+            .map(|array| moments(array).map(|(at, moment)| (*at, moment)).collect())
+            .collect();
+        elsewhere::join(&mut snapshot.arrays, &known);
+        elsewhere::refer(&mut snapshot.arrays);
         let names = |s: &Snapshot, name: &str| s.arrays.iter().any(|a| a.info.name == name);
         self.arrays.retain(|name, _| names(snapshot, name));
         self.hours.retain(|name, _| names(snapshot, name));

@@ -237,7 +237,7 @@ fn read(path: &Path, period: Period<'_>, extra: ExtraFigures) -> Result<(Report,
         }
     }
     let mut report = pass.report(&reader, recorded_us, from_us, to_us);
-    report.snapshot.arrays.iter_mut().for_each(|array| worst.lead(array));
+    worst.lead(&mut report.snapshot.arrays);
     Ok((report, series))
 }
 

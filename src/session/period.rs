@@ -54,6 +54,6 @@ pub fn watch(
     });
     engine.end(Some(MAX_LAST_WAIT))?.result?;
     let mut whole = whole.context("ended before the first second")?;
-    whole.arrays.iter_mut().for_each(|array| worst.lead(array));
+    worst.lead(&mut whole.arrays);
     Ok(whole)
 }

@@ -16,7 +16,7 @@ use super::kind::FULL_CERTAINTY;
 use super::moment::{EXTRA_WRITES, Load, Waits, median};
 use super::words;
 use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
-use super::{MomentSum, Verdict, WAITING};
+use super::{MomentSum, Verdict, WAITING, Waiting};
 use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::analysis::units;
@@ -127,6 +127,7 @@ fn judge_back(
     {
         evidence.wait_us = us;
     }
+    let measured_us = evidence.wait_us;
     // Nothing has completed yet: it takes at least that long.
     if stuck >= 2.0 {
         evidence.wait_us = evidence.wait_us.max(stuck * 1e6);
@@ -153,7 +154,7 @@ fn judge_back(
     if !is_fast {
         evidence.before = (is_enough && !is_drift).then(|| MomentSum::calm(calm));
     } else if !evidence.sleeps_long(known, start) {
-        evidence.before = None;
+        (evidence.before, evidence.wait_us) = (None, measured_us);
         return Verdict { waiting: evidence.waiting(), ..Verdict::default() };
     }
     let verdict = evidence.slow(Evidence::cause);
@@ -217,6 +218,41 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
         }
     };
     Some(evidence.verdict(Severity::Stalled, found))
+}
+
+/// Members of an array that are much slower than the others and than before, if that explains the
+/// `waiting` for another array.
+pub fn slow_members(
+    array: &ArraySnapshot,
+    known: &[(Timestamp, &Moment)],
+    waiting: &Waiting,
+) -> Option<Explanation> {
+    let since: Timestamp = waiting.since.as_ref()?.parse().ok()?;
+    let calm = &known[..known.partition_point(|k| k.0 < since)];
+    let over = |time| MomentSum::of(&known[last_seconds(known, time)..]);
+    let evidence = Evidence {
+        array,
+        last: known.last()?.1,
+        around: array.around.as_ref()?,
+        now: over(NOW),
+        recent: over(RECENT_TIME),
+        backlog: over(BACKLOG_TIME),
+        before: (!calm.is_empty()).then(|| MomentSum::calm(calm)),
+        before_us: None,
+        usual: None,
+        since: None,
+        wait_us: waiting.us as f64,
+        asleep: None,
+        names: false,
+    };
+    let (members, times) = evidence.slower()?;
+    let us = members.iter().filter_map(|m| evidence.mean_us(m)).fold(0.0, f64::max);
+    if times < MIN_MUCH_SLOWER_RATIO || us < MIN_EXPLAINED_SHARE * evidence.wait_us {
+        return None;
+    }
+    let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
+    let cause = Cause { kind: CauseKind::Member, name: units::list(&names), share: 1.0 };
+    Some(words::slow_members(&members, &evidence, cause))
 }
 
 impl Evidence<'_> {

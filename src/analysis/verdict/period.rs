@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::elsewhere::refer;
 use super::{Severity, Verdict, lead};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot};
 use crate::analysis::units;
@@ -50,8 +51,13 @@ impl Worst {
         }
     }
 
-    /// Gives an array of the whole time its worst verdict.
-    pub fn lead(&self, array: &mut ArraySnapshot) {
+    /// Gives the arrays of the whole time their worst verdicts.
+    pub fn lead(&self, arrays: &mut [ArraySnapshot]) {
+        arrays.iter_mut().for_each(|array| self.lead_one(array));
+        refer(arrays);
+    }
+
+    fn lead_one(&self, array: &mut ArraySnapshot) {
         let Some(bad) = self.arrays.get(&array.info.name) else { return };
         let mut verdict = bad.verdict.clone();
         if verdict.severity > Severity::None && bad.slow < self.whole.mul_f64(0.9) {

@@ -558,7 +558,7 @@ fn a_period_has_its_worst_verdict_and_says_when() {
     }
     let mut whole = second(4, 60, 10, 8);
     whole.hotspot = Some(crate::analysis::hotspot::find(&whole, Duration::from_secs(5)));
-    worst.lead(&mut whole);
+    worst.lead(std::slice::from_mut(&mut whole));
     let sentence = whole.verdict.unwrap().sentence;
     assert_eq!(sentence, "00:00:01Z to 00:00:04Z (3 of 5 s slow): vdc");
     assert_eq!(whole.hotspot.unwrap().headline, sentence);

@@ -133,14 +133,15 @@ impl EngineSource for RunningRecording {
             let headlines = Vec::new();
             return Finished { files, summary: Summary { span, recorded, headlines }, result };
         };
-        let over = total.interval;
-        let headline = |array: &mut ArraySnapshot| {
-            array.hotspot = Some(hotspot::find(array, over));
-            worst.lead(array);
+        for array in &mut total.arrays {
+            array.hotspot = Some(hotspot::find(array, total.interval));
+        }
+        worst.lead(&mut total.arrays);
+        let headline = |array: &ArraySnapshot| {
             let headline = array.hotspot.as_ref().map(|h| h.headline.as_str());
             format!("{}: {}", array.info.name, headline.unwrap_or_default())
         };
-        let headlines = total.arrays.iter_mut().map(headline).collect();
+        let headlines = total.arrays.iter().map(headline).collect();
         Finished { files, summary: Summary { span, recorded, headlines }, result }
     }
 }

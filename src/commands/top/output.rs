@@ -33,8 +33,8 @@ impl WholePeriod {
         for array in &mut whole.arrays {
             array.hotspot = Some(hotspot::find(array, whole.interval));
             array.amplification = Some(Amplification::new(array, whole.interval));
-            self.worst.lead(array);
         }
+        self.worst.lead(&mut whole.arrays);
         self.snapshot
     }
 }
