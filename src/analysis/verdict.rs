@@ -68,31 +68,32 @@ impl Accounts {
     pub fn judge(&mut self, snapshot: &mut Snapshot) {
         let (now, over) = (snapshot.time, snapshot.interval);
         let oldest = now.checked_sub(MEMORY).unwrap_or(Timestamp::MIN);
-        for array in &mut snapshot.arrays {
+        let hour = now.as_second().div_euclid(3600);
+        for array in &snapshot.arrays {
             let Some(moment) = Moment::new(array, over) else { continue };
             let moments = self.arrays.entry(array.info.name.clone()).or_default();
             let hours = self.hours.entry(array.info.name.clone()).or_default();
-            let (hour, waits) = (now.as_second().div_euclid(3600), moment.waits);
+            let waits = moment.waits;
             if moments.insert(now, moment).is_none() {
                 hours.entry(hour).or_default().add(&waits);
             }
             while hours.first_key_value().is_some_and(|(oldest, _)| *oldest < hour - 24) {
                 hours.pop_first();
             }
-            let yesterday = hours.get(&(hour - 24)).filter(|of| of.requests() >= CALM.1);
-            let known: Vec<(Timestamp, &Moment)> =
-                moments.range(oldest..=now).map(|(at, moment)| (*at, moment)).collect();
-            let verdict = cause::judge(array, &known, yesterday.and_then(Waits::mean_us));
-            lead(array, verdict);
         }
-        let moments = |array: &ArraySnapshot| {
-            self.arrays.get(&array.info.name).into_iter().flat_map(|m| m.range(oldest..=now))
-        };
-        let known: Vec<Vec<(Timestamp, &Moment)>> = snapshot
-            .arrays
-            .iter()
-            .map(|array| moments(array).map(|(at, moment)| (*at, moment)).collect())
-            .collect();
+        let known = snapshot.arrays.iter().map(|array| {
+            let moments = self.arrays.get(&array.info.name).into_iter();
+            moments.flat_map(|m| m.range(oldest..=now)).map(|(at, moment)| (*at, moment)).collect()
+        });
+        let known: Vec<Vec<(Timestamp, &Moment)>> = known.collect();
+        for (array, known) in snapshot.arrays.iter_mut().zip(&known) {
+            if known.last().is_some_and(|last| last.0 == now) {
+                let yesterday = self.hours.get(&array.info.name).and_then(|h| h.get(&(hour - 24)));
+                let yesterday = yesterday.filter(|of| of.requests() >= CALM.1);
+                let verdict = cause::judge(array, known, yesterday.and_then(Waits::mean_us));
+                lead(array, verdict);
+            }
+        }
         elsewhere::join(&mut snapshot.arrays, &known);
         elsewhere::refer(&mut snapshot.arrays);
         let names = |s: &Snapshot, name: &str| s.arrays.iter().any(|a| a.info.name == name);

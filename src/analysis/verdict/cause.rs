@@ -19,7 +19,6 @@ use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Seve
 use super::{MomentSum, Verdict, WAITING, Waiting};
 use crate::analysis::around::{Asleep, HungTask};
 use crate::analysis::snapshot::ArraySnapshot;
-use crate::analysis::units;
 
 /// What [`Evidence::usual`] is in `serve` after a day.
 const YESTERDAY: &str = "at this hour yesterday";
@@ -247,12 +246,8 @@ pub fn slow_members(
     };
     let (members, times) = evidence.slower()?;
     let us = members.iter().filter_map(|m| evidence.mean_us(m)).fold(0.0, f64::max);
-    if times < MIN_MUCH_SLOWER_RATIO || us < MIN_EXPLAINED_SHARE * evidence.wait_us {
-        return None;
-    }
-    let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
-    let cause = Cause { kind: CauseKind::Member, name: units::list(&names), share: 1.0 };
-    Some(words::slow_members(&members, &evidence, cause))
+    let explains = times >= MIN_MUCH_SLOWER_RATIO && us >= MIN_EXPLAINED_SHARE * evidence.wait_us;
+    explains.then(|| words::slow_members(&members, &evidence, 1.0))
 }
 
 impl Evidence<'_> {
@@ -397,9 +392,7 @@ impl Evidence<'_> {
             // More work would delay the other members, too.
             && (device >= MIN_MD_SHARE && grown.is_none() || times >= MIN_MUCH_SLOWER_RATIO)
         {
-            let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
-            let cause = of(CauseKind::Member, &units::list(&names), device);
-            return words::slow_members(&members, self, cause);
+            return words::slow_members(&members, self, device);
         }
         if let Some(member) = neighbour
             && (!is_resync || member.neighbour() / member.total() > resync)

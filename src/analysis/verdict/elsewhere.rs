@@ -12,30 +12,26 @@ use crate::analysis::snapshot::ArraySnapshot;
 const HAS_PART: &str = "has another part of this filesystem";
 
 /// Tasks that wait for their filesystem may wait for slow members of another of its arrays, for
-/// which only kernel threads wait: the journal may be there. Such a pair of arrays gets one verdict.
-/// `known`: the moments of the arrays.
+/// which only kernel threads wait: the journal may be there. Such a pair of arrays gets one
+/// verdict. `known`: the moments of the arrays.
 pub fn join(arrays: &mut [ArraySnapshot], known: &[Vec<(Timestamp, &Moment)>]) {
     for waiting in 0..arrays.len() {
-        let is_slow = |v: &&Verdict| v.severity == Severity::Slow && !has_cause(v);
-        let Some(verdict) = arrays[waiting].verdict.clone().filter(|v| is_slow(&v)) else {
-            continue;
-        };
-        let filesystems = &arrays[waiting].info.filesystems;
-        let others = arrays.iter().zip(known).enumerate().filter(|(at, (other, _))| {
-            *at != waiting && other.info.filesystems.iter().any(|f| filesystems.contains(f))
+        let is_slow = |v: &Verdict| v.severity == Severity::Slow && !has_cause(v);
+        let Some(verdict) = arrays[waiting].verdict.clone().filter(is_slow) else { continue };
+        let mut others = (0..arrays.len()).filter(|at| share(&arrays[*at], &arrays[waiting]));
+        let found = others
+            .find_map(|at| Some((at, slow_members(&arrays[at], &known[at], &verdict.waiting)?)));
+        let Some((at, found)) = found else { continue };
+        let clause = format!("{}; {} {HAS_PART}", found.clause, arrays[at].info.name);
+        let [sentence, anonymous] = [&verdict.sentence, &verdict.anonymous].map(|sentence| {
+            let clauses = verdict.clauses.iter();
+            let who = clauses.filter_map(|c| sentence.strip_suffix(c.as_str())).next();
+            format!("{}{clause}", who.unwrap_or("tasks wait: "))
         });
-        let found = others.into_iter().find_map(|(at, (other, known))| {
-            let found = slow_members(other, known, &verdict.waiting)?;
-            Some((at, format!("{}; {} {HAS_PART}", found.clause, other.info.name), found))
-        });
-        let Some((at, clause, found)) = found else { continue };
-        let with = |sentence: &str, old: &String| {
-            format!("{}{clause}", sentence.strip_suffix(old.as_str()).unwrap_or("tasks wait: "))
-        };
         let verdict = Verdict {
-            sentence: with(&verdict.sentence, &verdict.clauses[0]),
-            anonymous: with(&verdict.anonymous, &verdict.clauses[1]),
-            clauses: [clause.clone(), clause.clone()],
+            sentence,
+            anonymous,
+            clauses: [clause.clone(), clause],
             cause: found.cause,
             account: vec![AccountPart { part: "device", us: verdict.waiting.us }],
             actions: found.actions,
@@ -48,46 +44,40 @@ pub fn join(arrays: &mut [ArraySnapshot], known: &[Vec<(Timestamp, &Moment)>]) {
 
 /// Names the slow arrays in the sentences of those that have another part of their filesystem.
 pub fn refer(arrays: &mut [ArraySnapshot]) {
-    let slow: Vec<(String, Vec<String>, String)> = arrays.iter().filter_map(found).collect();
-    for array in arrays {
+    for at in 0..arrays.len() {
         // The worst verdict of a longer time may name one already.
-        let open = |v: &&mut Verdict| !has_cause(v) && !v.sentence.contains(HAS_PART);
-        let Some(verdict) = array.verdict.as_mut().filter(open) else { continue };
-        let shared = |filesystem| array.info.filesystems.contains(filesystem);
-        let Some((name, _, said)) = slow.iter().find(|(_, all, _)| all.iter().any(shared)) else {
+        let is_open = |v: &Verdict| !has_cause(v) && !v.sentence.contains(HAS_PART);
+        let Some(mut verdict) = arrays[at].verdict.clone().filter(is_open) else { continue };
+        let mut others = arrays.iter().filter(|other| share(other, &arrays[at]));
+        let Some((name, clause)) = others.find_map(|other| {
+            let found = other.verdict.as_ref().filter(|v| has_cause(v))?;
+            Some((&other.info.name, &found.clauses[1]))
+        }) else {
             continue;
         };
-        let part = format!("{name}, which {HAS_PART}, {said}");
-        verdict.sentence = match verdict.severity {
-            Severity::None => format!("{part}; here: {}", verdict.sentence),
-            _ => format!("{}; {part}", verdict.sentence),
-        };
-        if verdict.severity > Severity::None {
-            verdict.anonymous = format!("{}; {part}", verdict.anonymous);
+        for sentence in [&mut verdict.sentence, &mut verdict.anonymous] {
+            *sentence = format!("{name}, which {HAS_PART}, is slow: {clause}; here: {sentence}");
         }
-        if let Some(hotspot) = &mut array.hotspot {
+        if let Some(hotspot) = &mut arrays[at].hotspot {
             hotspot.headline.clone_from(&verdict.sentence);
         }
+        arrays[at].verdict = Some(verdict);
     }
+}
+
+/// True if two arrays have parts of the same filesystem.
+fn share(one: &ArraySnapshot, other: &ArraySnapshot) -> bool {
+    let shared = |filesystem| other.info.filesystems.contains(filesystem);
+    one.info.name != other.info.name && one.info.filesystems.iter().any(shared)
 }
 
 /// True if the array waits because of its own disks, of their work, or of what it does with them.
 fn has_cause(verdict: &Verdict) -> bool {
     use CauseKind::{Allocator, Filesystem, Journal, Lock, None, Unexplained};
-    let elsewhere =
-        matches!(verdict.cause.kind, None | Journal | Filesystem | Lock | Allocator | Unexplained);
-    verdict.severity > Severity::None && !elsewhere && verdict.certainty() == FULL_CERTAINTY
-}
-
-/// An array that has the cause: its name, its filesystems, and what to say of it. Without names of
-/// tasks.
-fn found(array: &ArraySnapshot) -> Option<(String, Vec<String>, String)> {
-    let verdict = array.verdict.as_ref().filter(|v| has_cause(v))?;
-    let said = match &verdict.clauses[1] {
-        clause if clause.is_empty() => "completes nothing".to_owned(),
-        clause => format!("is slow: {clause}"),
-    };
-    Some((array.info.name.clone(), array.info.filesystems.clone(), said))
+    let elsewhere = [None, Journal, Filesystem, Lock, Allocator, Unexplained];
+    verdict.severity == Severity::Slow
+        && !elsewhere.contains(&verdict.cause.kind)
+        && verdict.certainty() == FULL_CERTAINTY
 }
 
 #[cfg(test)]
@@ -129,7 +119,7 @@ mod tests {
         let said = arrays.map(|a| a.verdict.unwrap().sentence);
         let part = "md1, which has another part of this filesystem, is slow: vdd answers in 300ms";
         assert_eq!(said[0], format!("{part}; here: idle"));
-        assert_eq!(said[2], format!("jbd2 waits 2s; {part}"));
+        assert_eq!(said[2], format!("{part}; here: jbd2 waits 2s"));
         assert_eq!(
             [&said[1], &said[3], &said[4]],
             ["writes to md1 take 300ms", "idle", "dd does 100 %"]

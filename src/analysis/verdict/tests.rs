@@ -12,6 +12,7 @@ use crate::analysis::window::Window;
 use crate::origin::{Op, Origin};
 
 mod asleep;
+mod several;
 
 /// A second of a RAID 5 of `disks`: `writes` by postgres, each of `array_ms` at the array and of
 /// `disk_ms` on the members.

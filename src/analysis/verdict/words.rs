@@ -162,7 +162,8 @@ pub fn all_hang(members: &[&Load], cause: Cause) -> Explanation {
     found(cause, clause, actions::path("check the host adapter, cables or SAN path; dmesg"))
 }
 
-pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Explanation {
+/// `share`: of the waited time.
+pub fn slow_members(members: &[&Load], e: &Evidence<'_>, share: f64) -> Explanation {
     let time = |m: &Load| latency(e.mean_us(m).unwrap_or(0.0));
     let accused: Vec<String> = members.iter().map(|m| m.name.clone()).collect();
     let others = e.now.members.iter().filter(|m| !accused.contains(&m.name));
@@ -177,6 +178,7 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, cause: Cause) -> Explan
         _ => format!("these members are slow: {}{beside}", units::list(&each)),
     };
     let disk = members.first().map_or("", |m| m.disk.as_str());
+    let cause = Cause { kind: CauseKind::Member, name: units::list(&accused), share };
     Explanation { accused, ..found(cause, clause, actions::look_at(disk)) }
 }
 
