@@ -201,7 +201,7 @@ struct rt_rows_used_map {
 extern struct rt_rows_used_map rt_rows_used SEC(".maps");
 
 /*
- * What parity costs an array (struct rt_cost). Per CPU, because CPUs handle stripes of one array at
+ * Costs of parity by array (struct rt_cost). Per CPU, because CPUs handle stripes of one array at
  * the same time.
  */
 struct rt_costs_map {

@@ -128,6 +128,7 @@ pub fn lead(array: &mut ArraySnapshot, mut verdict: Verdict) {
             let us = verdict.account.iter().map(|part| part.us).sum();
             verdict.account = vec![AccountPart { part: "held", us }];
             verdict.sentence.clone_from(&hotspot.headline);
+            verdict.clauses = Default::default();
         } else {
             hotspot.is_not_waited_for();
             verdict.sentence.clone_from(&hotspot.headline);

@@ -143,7 +143,7 @@ pub(super) fn a_reload_loses_nothing(kernel: &str) {
     }
 }
 
-/// What completes while the programs are detached has no wrong time and no wrong origin.
+/// Requests that complete while the programs are detached are neither lost nor of unknown origin.
 pub(super) fn the_end_of_a_recording_under_load(kernel: &str) {
     let Some(dir) = lab(kernel, "record_reload") else {
         return;

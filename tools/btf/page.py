@@ -14,7 +14,7 @@ cannot tell is in [attribution.md](attribution.md#what-a-kernel-cannot-give); wh
 | kernel | Debian suite | programs | fields that they read | lost |
 |---|---|---|---|---|
 """
-# What is lost without types of a module. Debian's 5.10 has no BTF of modules.
+# Features that need the types of a module. Debian's 5.10 has none of modules.
 MODULE_LOSSES = {
     "ext4": "`slow` and `alloc` on ext4, blocks that ext4 frees",
     "jbd2": "waits for room in a journal",

@@ -219,17 +219,17 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
     Some(evidence.verdict(Severity::Stalled, found))
 }
 
-/// Members of an array that are much slower than the others and than before, if that explains the
-/// `waiting` for another array.
-pub fn slow_members(
+/// Judges an array for which no task waits, as if the `waiting` for another array were for it.
+/// `None` if its disks and their other users do not explain the wait.
+pub fn judge_for(
     array: &ArraySnapshot,
     known: &[(Timestamp, &Moment)],
     waiting: &Waiting,
-) -> Option<Explanation> {
+) -> Option<Verdict> {
     let since: Timestamp = waiting.since.as_ref()?.parse().ok()?;
     let calm = &known[..known.partition_point(|k| k.0 < since)];
     let over = |time| MomentSum::of(&known[last_seconds(known, time)..]);
-    let evidence = Evidence {
+    let mut evidence = Evidence {
         array,
         last: known.last()?.1,
         around: array.around.as_ref()?,
@@ -242,12 +242,12 @@ pub fn slow_members(
         since: None,
         wait_us: waiting.us as f64,
         asleep: None,
-        names: false,
+        names: true,
     };
-    let (members, times) = evidence.slower()?;
-    let us = members.iter().filter_map(|m| evidence.mean_us(m)).fold(0.0, f64::max);
-    let explains = times >= MIN_MUCH_SLOWER_RATIO && us >= MIN_EXPLAINED_SHARE * evidence.wait_us;
-    explains.then(|| words::slow_members(&members, &evidence, 1.0))
+    let verdict = evidence.slow(Evidence::cause);
+    let is_found =
+        matches!(verdict.cause.kind, CauseKind::Member | CauseKind::Neighbour | CauseKind::Resync);
+    is_found.then_some(verdict)
 }
 
 impl Evidence<'_> {

@@ -3,38 +3,38 @@
 
 use jiff::Timestamp;
 
-use super::cause::slow_members;
+use super::cause::judge_for;
 use super::kind::FULL_CERTAINTY;
 use super::moment::Moment;
-use super::{AccountPart, CauseKind, Severity, Verdict, lead};
+use super::{CauseKind, Severity, Verdict, lead};
 use crate::analysis::snapshot::ArraySnapshot;
 
 const HAS_PART: &str = "has another part of this filesystem";
 
-/// Tasks that wait for their filesystem may wait for slow members of another of its arrays, for
-/// which only kernel threads wait: the journal may be there. Such a pair of arrays gets one
-/// verdict. `known`: the moments of the arrays.
+/// Tasks that wait for their filesystem may wait for the disks of another of its arrays, for which
+/// only kernel threads wait: the journal may be there. Such a pair of arrays gets one verdict.
+/// `known`: the moments of the arrays.
 pub fn join(arrays: &mut [ArraySnapshot], known: &[Vec<(Timestamp, &Moment)>]) {
     for waiting in 0..arrays.len() {
         let is_slow = |v: &Verdict| v.severity == Severity::Slow && !has_cause(v);
         let Some(verdict) = arrays[waiting].verdict.clone().filter(is_slow) else { continue };
         let mut others = (0..arrays.len()).filter(|at| share(&arrays[*at], &arrays[waiting]));
-        let found = others
-            .find_map(|at| Some((at, slow_members(&arrays[at], &known[at], &verdict.waiting)?)));
+        let found =
+            others.find_map(|at| Some((at, judge_for(&arrays[at], &known[at], &verdict.waiting)?)));
         let Some((at, found)) = found else { continue };
-        let clause = format!("{}; {} {HAS_PART}", found.clause, arrays[at].info.name);
-        let [sentence, anonymous] = [&verdict.sentence, &verdict.anonymous].map(|sentence| {
-            let clauses = verdict.clauses.iter();
-            let who = clauses.filter_map(|c| sentence.strip_suffix(c.as_str())).next();
-            format!("{}{clause}", who.unwrap_or("tasks wait: "))
-        });
+        let name = &arrays[at].info.name;
+        let clauses = found.clauses.map(|clause| format!("{clause}; {name} {HAS_PART}"));
+        let with = |sentence: &str, names: usize| {
+            let who = sentence.strip_suffix(verdict.clauses[names].as_str());
+            format!("{}{}", who.unwrap_or("tasks wait: "), clauses[names])
+        };
         let verdict = Verdict {
-            sentence,
-            anonymous,
-            clauses: [clause.clone(), clause],
+            sentence: with(&verdict.sentence, 0),
+            anonymous: with(&verdict.anonymous, 1),
             cause: found.cause,
-            account: vec![AccountPart { part: "device", us: verdict.waiting.us }],
+            account: found.account,
             actions: found.actions,
+            clauses,
             ..verdict
         };
         lead(&mut arrays[at], Verdict { accused: found.accused, ..verdict.clone() });
@@ -45,13 +45,17 @@ pub fn join(arrays: &mut [ArraySnapshot], known: &[Vec<(Timestamp, &Moment)>]) {
 /// Names the slow arrays in the sentences of those that have another part of their filesystem.
 pub fn refer(arrays: &mut [ArraySnapshot]) {
     for at in 0..arrays.len() {
-        // The worst verdict of a longer time may name one already.
-        let is_open = |v: &Verdict| !has_cause(v) && !v.sentence.contains(HAS_PART);
+        // The worst verdict of a longer time may name one already. An array that has stalled says so
+        // first.
+        let is_open = |v: &Verdict| {
+            v.severity < Severity::Stalled && !has_cause(v) && !v.sentence.contains(HAS_PART)
+        };
         let Some(mut verdict) = arrays[at].verdict.clone().filter(is_open) else { continue };
         let mut others = arrays.iter().filter(|other| share(other, &arrays[at]));
         let Some((name, clause)) = others.find_map(|other| {
             let found = other.verdict.as_ref().filter(|v| has_cause(v))?;
-            Some((&other.info.name, &found.clauses[1]))
+            // The limit of a cgroup has none.
+            Some((&other.info.name, &found.clauses[1])).filter(|found| !found.1.is_empty())
         }) else {
             continue;
         };
@@ -107,12 +111,14 @@ mod tests {
         let fast = verdict(Severity::None, CauseKind::None, "idle");
         let commit = verdict(Severity::Slow, CauseKind::Journal, "jbd2 waits 2s");
         let busy = verdict(Severity::Slow, CauseKind::Load, "dd does 100 %");
+        let stalled = verdict(Severity::Stalled, CauseKind::Lock, "dd has waited 9 s");
         let mut arrays = [
             array("md0", "ext4 on /srv (dm-0)", fast.clone()),
             array("md1", "ext4 on /srv (dm-0)", slow),
             array("md2", "ext4 on /srv (dm-0)", commit),
             array("md3", "ext4 on /home (md3)", fast),
             array("md4", "ext4 on /srv (dm-0)", busy),
+            array("md5", "ext4 on /srv (dm-0)", stalled),
         ];
         refer(&mut arrays);
         refer(&mut arrays);
@@ -120,9 +126,7 @@ mod tests {
         let part = "md1, which has another part of this filesystem, is slow: vdd answers in 300ms";
         assert_eq!(said[0], format!("{part}; here: idle"));
         assert_eq!(said[2], format!("{part}; here: jbd2 waits 2s"));
-        assert_eq!(
-            [&said[1], &said[3], &said[4]],
-            ["writes to md1 take 300ms", "idle", "dd does 100 %"]
-        );
+        let others = ["writes to md1 take 300ms", "idle", "dd does 100 %", "dd has waited 9 s"];
+        assert_eq!([&said[1], &said[3], &said[4], &said[5]], others);
     }
 }

@@ -1,6 +1,7 @@
 //! A filesystem on several arrays.
 
 use super::{CauseKind, Play, Severity, Verdict, around, asleep, is, second, snapshot, task};
+use crate::analysis::around::{DeviceIo, Neighbour, SharedDisk};
 use crate::analysis::fixture;
 use crate::analysis::snapshot::ArraySnapshot;
 use crate::origin::{Op, Origin};
@@ -50,16 +51,27 @@ fn a_slow_disk_of_the_array_with_the_journal_is_the_cause() {
         ["postgres waits 300ms for each write to md0", "loop2 answers in", "md1 has another"];
     let mut with_journal = Play::new();
     play(&mut with_journal, 20, [&calm, &fast]);
-    let [data, journal] = play(&mut with_journal, 5, [&held, &slow]);
-    is(&data, Severity::Slow, CauseKind::Member, &[], &words);
-    is(&journal, Severity::Slow, CauseKind::Member, &["loop2"], &words);
+    let [first, second] = play(&mut with_journal, 5, [&held, &slow]);
+    is(&first, Severity::Slow, CauseKind::Member, &[], &words);
+    is(&second, Severity::Slow, CauseKind::Member, &["loop2"], &words);
     // The journal's disks are as fast as before.
-    let fewer = self::journal(6, [4, 4]);
+    let fewer = journal(6, [4, 4]);
     let mut alone = Play::new();
     play(&mut alone, 20, [&calm, &fast]);
-    let [data, journal] = play(&mut alone, 5, [&held, &fewer]);
-    is(&data, Severity::Slow, CauseKind::Journal, &[], &["commits of the journal"]);
-    assert_eq!(journal.severity, Severity::None, "{journal:?}");
+    let [first, second] = play(&mut alone, 5, [&held, &fewer]);
+    is(&first, Severity::Slow, CauseKind::Journal, &[], &["commits of the journal"]);
+    assert_eq!(second.severity, Severity::None, "{second:?}");
+    // Another partition does most of the work of its slow disk, which is not accused.
+    let mut shared = slow.clone();
+    let all = DeviceIo { requests: [0, 300], bytes: [0, 300 << 20], ms: [0, 9000], in_flight: 9 };
+    let swap = Neighbour { device: "vdd2".to_owned(), user: "swap".to_owned(), io: all };
+    let (member, disk) = ("loop2".to_owned(), "vdd".to_owned());
+    around(&mut shared).disks = vec![SharedDisk { member, disk, io: all, others: vec![swap] }];
+    let mut beside = Play::new();
+    play(&mut beside, 20, [&calm, &fast]);
+    for verdict in play(&mut beside, 5, [&held, &shared]) {
+        is(&verdict, Severity::Slow, CauseKind::Neighbour, &[], &["vdd2 (swap) has"]);
+    }
     // Its disk is slow, but it has another filesystem.
     let mut other = slow.clone();
     other.info.filesystems = vec!["ext4 on /home (md1)".to_owned()];
