@@ -45,8 +45,7 @@ pub fn join(arrays: &mut [ArraySnapshot], known: &[Vec<(Timestamp, &Moment)>]) {
 /// Names the slow arrays in the sentences of those that have another part of their filesystem.
 pub fn refer(arrays: &mut [ArraySnapshot]) {
     for at in 0..arrays.len() {
-        // The worst verdict of a longer time may name one already. An array that has stalled says so
-        // first.
+        // The worst verdict of a longer time may name one already. A stalled array says so first.
         let is_open = |v: &Verdict| {
             v.severity < Severity::Stalled && !has_cause(v) && !v.sentence.contains(HAS_PART)
         };
