@@ -21,8 +21,8 @@ fn main() -> Result<()> {
     for (output, names) in [
         (
             "raidtrace",
-            "maps generation lookup content stripe request_walk request md_submit bio_complete \
-             bio_submit files tasks dirty bio_refused ext4 xfs journal record",
+            "maps generation lookup content stripe request_walk request issue md_submit \
+             bio_complete bio_submit files tasks dirty bio_refused ext4 xfs journal record",
         ),
         ("raidtrace_profile", "profile"),
         ("raidtrace_alloc", "alloc alloc_groups alloc_kprobe"),

@@ -33,6 +33,7 @@ struct {
 	enum rt_slow_flags slow_flags;
 	enum rt_slow_states slow_states;
 	enum rt_slow_events slow_events;
+	enum rt_counted_figures counted_figures;
 
 	struct rt_place place;
 	struct rt_array array;

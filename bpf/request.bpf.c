@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Requests on the members: timestamped at issue, classified and counted at completion. The hot
- * path: two programs per request. The shadow programs (_2, shadow.bpf.h) handle events for which
- * the kernel skipped the program, because it was already running on the same CPU.
+ * Completed requests on the members: classified and counted. With issue.bpf.c the hot path: two
+ * programs per request. The shadow programs (_2, shadow.bpf.h) handle events for which the kernel
+ * skipped the program, because it was already running on the same CPU.
  *
  * All programs are tp_btf: they read typed arguments with plain loads, whereas raw tracepoints need
  * a helper call per field.
@@ -19,67 +19,9 @@
 #include "page.bpf.h"
 #include "record.bpf.h"
 #include "request_walk.bpf.h"
+#include "inflight.bpf.h"
 #include "flush.bpf.h"
 #include "shadow.bpf.h"
-
-/*
- * In-flight slot of a request. The hardware queue and the tag on its disk identify a request that
- * the driver has, so that an array suffices instead of a hash.
- */
-static __always_inline struct rt_inflight *inflight(struct rt_dev *d, struct request *rq)
-{
-	__u32 tag = rq->tag, slot = tag;
-
-	if (tag >= d->depth)
-		return NULL;
-	if (d->nr_slots != d->depth)	/* several hardware queues */
-		slot += rq->mq_hctx->queue_num * d->depth;
-	if (slot >= d->nr_slots)
-		return NULL;
-	slot += d->slot_base;
-	return bpf_map_lookup_elem(&rt_inflights, &slot);
-}
-
-/* arg: address of the tracepoint argument that holds the request */
-static __always_inline int on_issue(struct request *rq, unsigned long long *arg, __u32 instance)
-{
-	struct rt_inflight *f;
-	struct rt_dev *d;
-
-	if (rt_already_seen(instance, RT_SEEN_ISSUE, rt_peek((__u64)arg)))
-		return 0;
-	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
-	if (!d || !d->nr_parts)
-		return 0;
-	f = inflight(d, rq);
-	if (!f)
-		return 0;	/* the loss is counted at completion */
-	f->rq = (__u64)rq;
-	f->issue_ns = bpf_ktime_get_ns();
-	return 0;
-}
-
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(rt_rq_issue, struct request *rq)
-{
-	return on_issue(rq, &ctx[0], RT_FIRST);
-}
-
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(rt_rq_issue_2, struct request *rq)
-{
-	return rt_shadow(RT_SEEN_ISSUE, on_issue(rq, &ctx[0], RT_SHADOW));
-}
-
-/*
- * Arguments before commit a54895fa057c ("block: remove the request_queue to argument request based
- * tracepoints").
- */
-SEC("?tp_btf/block_rq_issue")
-int BPF_PROG(rt_rq_issue_q, struct request_queue *q, struct request *rq)
-{
-	return on_issue(rq, &ctx[1], RT_FIRST);
-}
 
 /* Adds one request and its times to a row. row: NULL if no row was free. */
 static __always_inline void count_request(struct rt_row *row, struct rt_inflight *f,

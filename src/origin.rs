@@ -76,6 +76,13 @@ impl<'de> serde::Deserialize<'de> for Origin {
     }
 }
 
+impl<'de> serde::Deserialize<'de> for Op {
+    /// Unknown names, possibly of a later version, become [`Op::Other`].
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        Ok(String::deserialize(d)?.parse().unwrap_or(Self::Other))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Group, Op, Origin};

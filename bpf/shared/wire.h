@@ -244,11 +244,17 @@ struct rt_member_rows {
 	__u16 row[RT_CELLS];
 };
 
+/* Other figures of a row, described in src/analysis/figures.rs. */
+enum rt_counted_figures {
+	RT_COUNTED,		/* number of figures */
+};
+
 /* Counters of one (member, origin, operation) on one CPU, cumulative since attach. */
 struct rt_row {
 	__u64 owner;		/* cell to which the row is assigned, see rt_new_row() */
 	__u64 requests;
 	__u64 bytes;
+	__u64 counted[RT_COUNTED];	/* enum rt_counted_figures */
 	__u32 queue[RT_HIST_BUCKETS];	/* allocation to issue, us */
 	__u32 device[RT_HIST_BUCKETS];	/* issue to completion, us */
 };

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::figures::Counted;
 use super::file_id::FileId;
 use super::hist::Hist;
 use super::lost::Lost;
@@ -15,6 +16,8 @@ use crate::origin::{Op, Origin};
 pub struct Counters {
     /// Requests by member, origin and operation.
     pub cells: BTreeMap<CellKey, CellCounters>,
+    /// The figures of [`COUNTED`](super::figures::COUNTED), by member number and operation.
+    pub counted: BTreeMap<(u32, Op), Counted>,
     /// Bios submitted to the arrays since the last reading, by task.
     pub tasks: HashMap<TaskKey, TaskCounters>,
     /// Metadata blocks and file data dirtied since the last reading, by task; jbd2 and writeback
@@ -60,6 +63,8 @@ pub struct CellCounters {
     pub queue: Hist,
     /// Issue to completion, µs.
     pub device: Hist,
+    /// Sums of the other figures.
+    pub counted: Counted,
 }
 
 impl CellCounters {
@@ -69,6 +74,7 @@ impl CellCounters {
         self.bytes += other.bytes;
         self.queue.add(&other.queue);
         self.device.add(&other.device);
+        self.counted.add(&other.counted);
     }
 
     /// Increase since `was`.
@@ -78,6 +84,7 @@ impl CellCounters {
             bytes: self.bytes.saturating_sub(was.bytes),
             queue: self.queue.since(&was.queue),
             device: self.device.since(&was.device),
+            counted: self.counted.since(&was.counted),
         }
     }
 }

@@ -176,6 +176,10 @@ impl Events {
         counters.dirtied_files = renumbered(sums.dirtied_files, |key: DirtyKey| {
             Some(DirtyKey { array: array(key.array)?, ..key })
         });
+        let member = |number: u32| arrays.members.get(number as usize).copied().flatten();
+        let counted = sums.counted.into_iter();
+        counters.counted =
+            counted.filter_map(|((number, op), c)| Some(((member(number)?, op), c))).collect();
         counters.costs = renumbered(sums.costs, |(number, origin)| Some((array(number)?, origin)));
         (counters.lost, counters.overhead) = (sums.lost, sums.overhead);
         fill_names(&mut end, names);

@@ -41,9 +41,8 @@ pub fn member(index: usize, io: Vec<Cell>) -> MemberSnapshot {
             requests,
             uncounted: 0,
         }),
-        recent: Vec::new(),
-        stall: None,
         io,
+        ..MemberSnapshot::default()
     }
 }
 

@@ -9,6 +9,7 @@ use super::around::Around;
 use super::counters::{
     CellCounters, CellKey, CostCounters, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
 };
+use super::figures::{Counted, CountedByOp};
 use super::files::{FileId, FileLocation, Files};
 use super::lost::Loss;
 use super::nested;
@@ -180,6 +181,7 @@ impl Fold {
                             slot: member.slot,
                             health: member.health.clone(),
                             io: cells(&was.counters.cells, &now.counters.cells, id),
+                            counted: counted(&was.counters, &now.counters, id),
                             disk: disk_use(before, member.disk, interval),
                             ..MemberSnapshot::default()
                         };
@@ -308,6 +310,13 @@ fn cells(
             })
         })
         .collect()
+}
+
+fn counted(was: &Counters, now: &Counters, member: u32) -> CountedByOp {
+    let of_member = now.counted.iter().filter(|((number, _), _)| *number == member);
+    let new = of_member
+        .map(|(key, now)| (key.1, now.since(was.counted.get(key).unwrap_or(&Counted::default()))));
+    new.filter(|(_, new)| !new.is_zero()).collect()
 }
 
 /// Changes the origin of `rmw_read` to `unknown`: the reads may have been for a resync.

@@ -2,6 +2,7 @@
 //! [`super::events`].
 
 use crate::analysis::counters::CostCounters;
+use crate::analysis::figures::Counted;
 use crate::analysis::files::FileId;
 use crate::analysis::fold::ArrayNow;
 use crate::analysis::lost::Lost;
@@ -189,6 +190,10 @@ pub struct State {
     /// that caused it; cumulative.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<(u32, Origin, CostCounters)>,
+    /// The figures of [`COUNTED`](crate::analysis::figures::COUNTED), by member number and
+    /// operation; cumulative.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub counted: Vec<(u32, Op, Counted)>,
     /// Events that were not counted; cumulative.
     pub lost: Lost,
     /// Time spent tracing; cumulative.
@@ -205,6 +210,15 @@ impl State {
             let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (array, origin);
             let old = before.costs.iter().find(same).map(|c| c.2);
             (array, origin, cost.since(old.unwrap_or_default()))
+        })
+    }
+
+    /// Increase of `counted` since `before`.
+    pub fn counted_since(&self, before: &Self) -> impl Iterator<Item = (u32, Op, Counted)> {
+        self.counted.iter().map(|(member, op, counted)| {
+            let same = |c: &&(u32, Op, Counted)| (c.0, c.1) == (*member, *op);
+            let old = before.counted.iter().find(same).map(|c| c.2);
+            (*member, *op, counted.since(&old.unwrap_or_default()))
         })
     }
 }

@@ -11,6 +11,7 @@ pub mod counters;
 pub mod detail;
 pub mod events;
 pub mod fail_slow;
+pub mod figures;
 pub mod file_id;
 pub mod files;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::counters::CostCounters;
+use super::figures::CountedByOp;
 use super::files::{Files, MAX_TASK_FILES};
 use super::hist::Hist;
 use super::lost::Lost;
@@ -126,6 +127,8 @@ pub struct MemberSnapshot {
     pub health: Option<String>,
     /// Nonzero counters, ordered by (origin, operation).
     pub io: Vec<Cell>,
+    /// The other figures that are counted.
+    pub counted: CountedByOp,
     /// Kernel disk statistics; `None` if they cannot be read.
     pub disk: Option<DiskUse>,
     /// Last intervals, this one included, oldest first; empty without a history

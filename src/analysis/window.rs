@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::amplification::Amplification;
+use super::figures;
 use super::files::merge_by;
 use super::history::History;
 use super::hotspot;
@@ -190,6 +191,7 @@ fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, la
             member.add_cell(cell);
         }
         member.io.sort_by_key(|c| (c.origin, c.op));
+        figures::add_by_op(&mut member.counted, &old.counted);
         if let (Some(disk), Some(old)) = (&mut member.disk, old.disk) {
             let (a, b) = (before.as_secs_f64(), last.as_secs_f64());
             if a + b > 0.0 {

@@ -1,6 +1,6 @@
 //! Reads the counters of the BPF programs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use anyhow::Result;
 use libbpf_rs::skel::Skel as _;
@@ -20,6 +20,7 @@ use super::wire::{
 use crate::analysis::counters::{
     CellCounters, CellKey, CostCounters, Counters, DirtyKey, TaskId, TaskKey, TaskName,
 };
+use crate::analysis::figures::Counted;
 use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;
 use crate::contract::{ARRAY_IN_SYNC, COST_SHIFT};
@@ -45,6 +46,7 @@ impl Probe {
                 switchover.until(&counted)
             }
         };
+        counters.counted = by_member_and_op(&counters.cells);
         self.read_tasks(&mut counters)?;
         self.read_costs(&mut counters)?;
         self.read_files(&mut counters)?;
@@ -54,6 +56,7 @@ impl Probe {
         // Other counters continue. Counters of tasks and files are increases, and this reading has
         // already reported them.
         let base = base.map(|cells| Counters {
+            counted: by_member_and_op(&cells),
             cells,
             tasks: HashMap::new(),
             files: HashMap::new(),
@@ -237,12 +240,22 @@ fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
     Some((key, dirtied))
 }
 
+fn by_member_and_op(cells: &Cells) -> BTreeMap<(u32, Op), Counted> {
+    let mut sums = BTreeMap::new();
+    for (key, cell) in cells.iter().filter(|(_, cell)| !cell.counted.is_zero()) {
+        let sum: &mut Counted = sums.entry((key.member, key.op)).or_default();
+        sum.add(&cell.counted);
+    }
+    sums
+}
+
 fn cell_counters(row: &rt_row) -> CellCounters {
     CellCounters {
         requests: row.requests,
         bytes: row.bytes,
         queue: Hist::from_counts(row.queue),
         device: Hist::from_counts(row.device),
+        counted: Counted(row.counted),
     }
 }
 

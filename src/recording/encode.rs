@@ -27,12 +27,12 @@ use crate::origin::{Op, Origin};
 const MIN_SYNC_PAUSE: Duration = Duration::from_millis(900);
 
 /// Counts written bytes.
-struct Counted {
+struct CountedOutput {
     output: Box<dyn RecordingOutput>,
     bytes: u64,
 }
 
-impl Write for Counted {
+impl Write for CountedOutput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.output.write(bytes)?;
         self.bytes += written as u64;
@@ -46,7 +46,7 @@ impl Write for Counted {
 
 /// Encodes batches into one file after another.
 pub struct Encoder {
-    stream: StreamWriter<BufWriter<Counted>>,
+    stream: StreamWriter<BufWriter<CountedOutput>>,
     schema: SchemaRef,
     options: IpcWriteOptions,
     constant: ConstantDictionaries,
@@ -226,8 +226,8 @@ fn begin(
     schema: &SchemaRef,
     options: &IpcWriteOptions,
     output: Box<dyn RecordingOutput>,
-) -> io::Result<StreamWriter<BufWriter<Counted>>> {
-    let counted = Counted { output, bytes: 0 };
+) -> io::Result<StreamWriter<BufWriter<CountedOutput>>> {
+    let counted = CountedOutput { output, bytes: 0 };
     let buffered = BufWriter::with_capacity(1 << 18, counted);
     let mut stream =
         StreamWriter::try_new_with_options(buffered, schema, options.clone()).map_err(failed)?;

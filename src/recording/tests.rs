@@ -16,12 +16,13 @@ use crate::advice::slow::MdSettings;
 use crate::analysis::alloc::fixture;
 use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask, Neighbour, SharedDisk};
 use crate::analysis::counters::CostCounters;
+use crate::analysis::figures::Counted;
 use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow};
 use crate::analysis::item::{Item, State};
 use crate::analysis::lost::tests::every_loss;
 use crate::analysis::profile::sums::tests::seed;
 use crate::analysis::snapshot::{ArrayInfo, Overhead};
-use crate::origin::Origin;
+use crate::origin::{Op, Origin};
 
 /// Compares `json` with `format/NAME`, which UPDATE_FORMAT=1 writes.
 fn compare(name: &str, json: &str) -> String {
@@ -74,6 +75,7 @@ fn state() -> State {
             around: Some(around()),
         }],
         costs: vec![(0, Origin::Journal, CostCounters { parity: 5, rmw_read: 6 })],
+        counted: vec![(1, Op::Write, Counted(std::array::from_fn(|n| 1000 * (n as u64 + 1))))],
         lost: every_loss(),
         overhead: Overhead { bpf_ns: 10, bpf_events: 11, measured_ns: 12, unmeasured_ns: 13 },
         notes: vec!["a note".to_owned()],

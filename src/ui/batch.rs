@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use super::figures::{self, MemberFigure, UTILISATION};
 use super::rows::{self, Measure, MemberRow, RowFilter};
 use super::text::{clean, left, right, sanitize};
 use super::view::header;
@@ -60,26 +61,14 @@ pub(crate) fn write_members(
     let rows = rows::members(array, secs, RowFilter::default(), Measure::Requests);
     let name_width = rows.iter().map(|r| r.member.name.len()).max().unwrap_or(0).clamp(6, 16);
     let (shown, rest) = busiest(&rows);
-    let extra = extra(&rows);
     let span = rows::span(array, secs);
+    let columns = columns(&rows, span.map(rows::span_title));
     if !shown.is_empty() {
-        let titles = extra.iter().map(|e| format!(" {:>5}", e.0));
-        writeln!(
-            out,
-            "  slot {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {:>5}  origins by requests",
-            left("member", name_width),
-            "r/s",
-            "w/s",
-            titles.collect::<String>(),
-            "MiB/s",
-            "infl",
-            "util",
-            span.map_or(String::new(), |s| format!(" {:>4}", rows::span_title(s))),
-            "p99",
-        )?;
+        let titles: String = columns.iter().map(|c| format!(" {:>1$}", c.title, c.width)).collect();
+        writeln!(out, "  slot {}{titles}  origins by requests", left("member", name_width))?;
     }
     for row in shown {
-        writeln!(out, "{}", line(row, name_width, &extra, span.is_some()).trim_end())?;
+        writeln!(out, "{}", line(row, name_width, &columns).trim_end())?;
     }
     if !rest.is_empty() {
         let most =
@@ -118,40 +107,40 @@ fn busiest<'r, 'a>(rows: &'r [MemberRow<'a>]) -> (Vec<&'r MemberRow<'a>>, Vec<&'
     (at(order), at(rest))
 }
 
-/// A column that is shown only if a member has a figure in it.
-type ExtraColumn = (&'static str, fn(&MemberRow<'_>) -> f64);
-
-/// Columns of flushes and discards, which move no bytes and are not counted as writes.
-fn extra(rows: &[MemberRow<'_>]) -> Vec<ExtraColumn> {
-    let all: [ExtraColumn; 2] = [("f/s", |r| r.flushes), ("d/s", |r| r.discards)];
-    let some = |e: &ExtraColumn| rows.iter().any(|r| e.1(r) > 0.0);
-    all.into_iter().filter(some).collect()
+/// A column of figures.
+struct TextColumn {
+    title: String,
+    width: usize,
+    /// `None`: utilisation over the time of the headline.
+    figure: Option<MemberFigure>,
 }
 
-fn line(row: &MemberRow<'_>, name_width: usize, extra: &[ExtraColumn], has_span: bool) -> String {
+/// The columns for these rows. `span`: title of the utilisation over the time of the headline, if
+/// it is shown.
+fn columns(rows: &[MemberRow<'_>], span: Option<String>) -> Vec<TextColumn> {
+    let mut columns = Vec::new();
+    for (figure, width) in figures::of_text(rows) {
+        columns.push(TextColumn { title: figure.title.to_owned(), width, figure: Some(figure) });
+        if figure.title == UTILISATION {
+            columns.extend(span.clone().map(|title| TextColumn { title, width: 4, figure: None }));
+        }
+    }
+    columns
+}
+
+fn line(row: &MemberRow<'_>, name_width: usize, columns: &[TextColumn]) -> String {
     let slot = row.member.slot.map_or("-".to_owned(), |s| s.to_string());
     let origins = match &row.member.health {
         Some(health) => format!("{} {}", clean(health), shares(&row.parts)),
         None => shares(&row.parts),
     };
-    let more = extra.iter().map(|e| format!(" {:>5}", units::count(e.1(row))));
-    format!(
-        "  {slot:>4} {} {:>5} {:>5}{} {:>6} {:>4} {:>4}{} {}  {origins}",
-        left(&clean(&row.member.name), name_width),
-        units::count(row.reads),
-        units::count(row.writes),
-        more.collect::<String>(),
-        units::mib(row.bytes),
-        row.member.disk.map_or("-".to_owned(), |d| d.in_flight.to_string()),
-        row.member.utilisation().map_or("-".to_owned(), units::percent_short),
-        if has_span {
-            let busy = row.busy_over.map_or("-".to_owned(), units::percent_short);
-            format!(" {busy:>4}")
-        } else {
-            String::new()
-        },
-        right(&units::latency(row.device.quantile(0.99)), 5),
-    )
+    let over = || row.busy_over.map_or("-".to_owned(), units::percent_short);
+    let cell = |c: &TextColumn| {
+        let text = c.figure.map_or_else(over, |f| f.text(row));
+        format!(" {}", right(&text, c.width))
+    };
+    let cells: String = columns.iter().map(cell).collect();
+    format!("  {slot:>4} {}{cells}  {origins}", left(&clean(&row.member.name), name_width))
 }
 
 /// `file_data 40%, block_bitmap 25%, ...`

@@ -16,6 +16,7 @@ use super::text::is_hidden;
 use crate::analysis::amplification::{Amplification, OriginAmplification};
 use crate::analysis::around::DeviceIo;
 use crate::analysis::counters::TaskCounters;
+use crate::analysis::figures;
 use crate::analysis::files::{FileSnapshot, Files};
 use crate::analysis::hist::Hist;
 use crate::analysis::hotspot::Hotspot;
@@ -145,6 +146,9 @@ struct JsonMember<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     paths: Option<&'a BTreeMap<String, DeviceIo>>,
     io: Vec<JsonIo>,
+    /// The other figures that are counted, by name and operation.
+    #[serde(flatten)]
+    counted: BTreeMap<String, BTreeMap<Op, u64>>,
 }
 
 #[derive(Serialize)]
@@ -353,6 +357,7 @@ impl<'a> JsonMember<'a> {
             }),
             paths: array.around.as_ref().and_then(|around| around.paths.get(&m.name)),
             io: io.collect(),
+            counted: figures::by_name(&m.counted),
         }
     }
 }

@@ -5,13 +5,15 @@
 //!   terminal.
 //! * `tabs`, `table`, `pen`: views, columns and lines of screens. [`keys`]: decoded keys.
 //!   [`palette`]: colours and letters. [`text`]: text fitted into columns.
-//! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view.
+//! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view. `figures`: the
+//!   figures of a member, for every output.
 //! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. `intervals`: those of a
 //!   recording. [`typed`]: parsers of times. [`completion`]: shell completion of targets. [`html`]:
 //!   building blocks of HTML pages.
 
 pub mod batch;
 pub mod completion;
+pub(crate) mod figures;
 pub mod html;
 pub(crate) mod intervals;
 pub mod json;

@@ -12,6 +12,7 @@ pub use files::{FileRow, files, label};
 
 use std::time::Duration;
 
+use crate::analysis::figures::Counted;
 use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskIo, TaskSnapshot};
 use crate::analysis::traffic::Traffic;
@@ -73,6 +74,10 @@ pub struct MemberRow<'a> {
     pub busy_over: Option<f64>,
     /// Time in the device.
     pub device: Hist,
+    /// Sums of the counted figures; 0 if the filter selects an origin.
+    pub counted: Counted,
+    /// Length of the interval in seconds.
+    pub secs: f64,
     /// Parts by origin, in the order of [`Origin`].
     pub parts: Vec<BarPart>,
 }
@@ -115,8 +120,14 @@ pub fn members(
             bytes: rate(traffic.moved_bytes()),
             busy_over: span.and_then(|s| member.utilisation_over(s)),
             device: Hist::default(),
+            counted: Counted::default(),
+            secs,
             parts: Vec::new(),
         };
+        let ops = member.counted.iter().filter(|_| filter.origin.is_none());
+        for (_, counted) in ops.filter(|(op, _)| filter.op.is_none_or(|o| o == **op)) {
+            row.counted.add(counted);
+        }
         for c in member.io.iter().filter(|c| filter.keeps(c.origin, c.op)) {
             row.device.add(&c.device);
             if filter.is_measured(c.origin, c.op) {

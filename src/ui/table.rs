@@ -32,9 +32,14 @@ pub(crate) struct Column<R> {
 /// A cell, drawn in the full width of its column.
 type CellPainter<R> = fn(&R, usize, Palette) -> Vec<Span<'static>>;
 
+/// A value of a row.
+type OfRow<R, V> = Box<dyn Fn(&R) -> V>;
+
 enum Content<R> {
     /// Flush right, sorted with the largest first; `-` for `None`.
     Figure(fn(&R) -> Option<f64>, fn(f64) -> String),
+    /// Like `Figure`: the sort key, and the cell.
+    Written(OfRow<R, Option<f64>>, OfRow<R, String>),
     /// A time in µs; aligned and sorted like `Figure`.
     Latency(fn(&R) -> Option<u64>),
     /// Flush right, sorted with the smallest first; `None` is shown as `-` and sorted last.
@@ -73,6 +78,17 @@ impl<R> Column<R> {
         format: fn(f64) -> String,
     ) -> Self {
         Self::new(title, width, priority, Content::Figure(value, format))
+    }
+
+    /// A figure and its text.
+    pub fn written(
+        title: impl Into<Cow<'static, str>>,
+        width: usize,
+        priority: u8,
+        value: impl Fn(&R) -> Option<f64> + 'static,
+        text: impl Fn(&R) -> String + 'static,
+    ) -> Self {
+        Self::new(title, width, priority, Content::Written(Box::new(value), Box::new(text)))
     }
 
     /// A time in µs.
@@ -150,16 +166,14 @@ impl<R> Column<R> {
 
     /// True if rows are sorted in ascending order unless reversed.
     fn is_ascending(&self) -> bool {
-        !matches!(self.content, Content::Figure(..) | Content::Latency(_))
+        !matches!(self.content, Content::Figure(..) | Content::Written(..) | Content::Latency(_))
     }
 
     /// Ascending order of two rows.
     fn compare(&self, a: &R, b: &R) -> Ordering {
         match &self.content {
-            Content::Figure(value, _) => {
-                let key = |row| value(row).unwrap_or(-1.0);
-                key(a).total_cmp(&key(b))
-            }
+            Content::Figure(value, _) => by_figure(value(a), value(b)),
+            Content::Written(value, _) => by_figure(value(a), value(b)),
             // `None` is the smallest.
             Content::Latency(us) => us(a).cmp(&us(b)),
             Content::Number(value) => {
@@ -197,6 +211,7 @@ impl<R> Column<R> {
         };
         match &self.content {
             Content::Figure(value, format) => figure(value(row).map(format)),
+            Content::Written(_, text) => figure(Some(text(row))),
             Content::Latency(us) => figure(Some(units::latency(us(row)))),
             Content::Number(value) => figure(value(row).map(|n| n.to_string())),
             Content::Name(text, fit) => {
@@ -207,6 +222,11 @@ impl<R> Column<R> {
             Content::Drawn(draw, _) => draw(row, self.width, palette),
         }
     }
+}
+
+/// Ascending order of two figures; unknown ones come first.
+fn by_figure(a: Option<f64>, b: Option<f64>) -> Ordering {
+    a.unwrap_or(-1.0).total_cmp(&b.unwrap_or(-1.0))
 }
 
 /// A sort key that puts `loop2` before `loop10`, and rows without a name last.

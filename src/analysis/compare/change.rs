@@ -1,9 +1,12 @@
 //! A difference between two recordings: its subject, its figure and its uncertainty.
 
+use std::sync::LazyLock;
+
 use serde::{Serialize, Serializer};
 
 use super::bootstrap::{Estimate, six_digits};
 use super::series::{Quantity, SumSubject};
+use crate::analysis::figures::{COUNTED, CountedFigure, CountedUnit};
 use crate::origin::{Op, Origin};
 
 /// Accepted share of false differences among those reported as significant (false discovery rate).
@@ -128,6 +131,20 @@ figures! {
     SLOW_SHARE: "slow_share", "slow", Share, 2.0,
         sums(Quantity::SlowCount, Over::Own(Quantity::Count));
 }
+
+/// The figures of [`COUNTED`]: events per second, and mean times.
+pub(super) static COUNTED_FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
+    let figures = COUNTED.iter().enumerate();
+    let figure = |(at, counted): (usize, &CountedFigure)| {
+        let (unit, over, times) = match counted.unit {
+            CountedUnit::Events => (Unit::Rate, Over::Seconds, 1.0),
+            CountedUnit::TimeOf(of) => (Unit::Us, Over::Own(Quantity::Counted(of)), 1e-3),
+        };
+        let sums = Some((Quantity::Counted(at), over, times));
+        Figure { name: counted.compared, label: counted.title, unit, weight: 1.5, sums }
+    };
+    figures.map(figure).collect()
+});
 
 impl PartialEq for Figure {
     fn eq(&self, other: &Self) -> bool {

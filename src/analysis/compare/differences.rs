@@ -115,6 +115,11 @@ impl Comparison {
     }
 }
 
+/// The figures of a member that the BPF programs count beside requests.
+fn counted() -> Vec<&'static Figure> {
+    figure::COUNTED_FIGURES.iter().collect()
+}
+
 /// Sums of the same array before and after, and its differences so far.
 struct ArrayPair<'a> {
     sums: [&'a Sums; 2],
@@ -143,6 +148,7 @@ impl ArrayPair<'_> {
         });
         for subject in members.iter().take(MAX_MEMBERS) {
             self.add(subject, &[&figure::REQUESTS, &figure::BYTES]);
+            self.add(subject, &counted());
             // Others of a single member are those of the array.
             if several {
                 self.add(subject, &[&figure::UTILISATION, &figure::SHARE]);
@@ -220,6 +226,7 @@ impl ArrayPair<'_> {
             self.skew(subject, present, |name| SumSubject::Member(name.to_owned()));
         }
         self.add(subject, &[&figure::DISK_TIME, &figure::AMPLIFICATION]);
+        self.add(subject, &counted());
         TIMED.into_iter().for_each(|op| self.device_times(subject, op));
     }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analysis::amplification::Amplification;
+use crate::analysis::figures;
 use crate::analysis::slow::event::OperationKind;
 use crate::analysis::slow::snapshot::KindSum;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskSnapshot};
@@ -67,6 +68,8 @@ pub enum Quantity {
     /// Total time of operations, µs, and the number that took at least the threshold.
     Time,
     SlowCount,
+    /// A sum of [`COUNTED`](crate::analysis::figures::COUNTED).
+    Counted(usize),
     /// Requests of an operation by device time: bucket of [`Hist`](crate::analysis::hist::Hist).
     Device(Op, u8),
 }
@@ -168,6 +171,12 @@ impl Adder<'_> {
             let busy = member.disk.map_or(0.0, |d| d.utilisation * seconds);
             for part in [&own, &SumSubject::Array] {
                 self.add_f64(part, Quantity::Busy, busy);
+            }
+            let counted = figures::total(&member.counted);
+            for (at, &sum) in counted.0.iter().enumerate() {
+                for part in [&own, &SumSubject::Array] {
+                    self.add(part, Quantity::Counted(at), sum);
+                }
             }
             for cell in &member.io {
                 let (origin, op) = (cell.origin, cell.op);

@@ -1,12 +1,13 @@
 //! Counters of one interval, added up from items.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::analysis::counters::{
     CellCounters, CostCounters, DirtyKey, FileKey, TaskCounters, TaskKey, count_run,
 };
+use crate::analysis::figures::Counted;
 use crate::analysis::item::TOO_SLOW;
 use crate::analysis::item::{Dirtied, Item, Request, RequestPart, State, Submission};
 use crate::analysis::lost::{Loss, Lost};
@@ -80,6 +81,8 @@ pub struct IntervalCounters {
     pub(super) dirtied: HashMap<TaskKey, TaskCounters>,
     pub(super) dirtied_files: HashMap<DirtyKey, TaskCounters>,
     pub(super) costs: HashMap<(u32, Origin), CostCounters>,
+    /// By member number and operation.
+    pub(super) counted: BTreeMap<(u32, Op), Counted>,
     pub(super) lost: Lost,
     pub(super) overhead: Overhead,
     /// Last state in the interval.
@@ -236,6 +239,11 @@ impl IntervalCounters {
         for (array, origin, cost) in state.costs_since(before) {
             if let Some(&array) = directory.array_now.get(array as usize) {
                 self.costs.entry((array, origin)).or_default().add(cost);
+            }
+        }
+        for (member, op, counted) in state.counted_since(before) {
+            if let Some(&member) = directory.member_now.get(member as usize) {
+                self.counted.entry((member, op)).or_default().add(&counted);
             }
         }
         self.lost.add(&state.lost.since(&before.lost));

@@ -21,6 +21,7 @@ use super::totals::{
     ArrayTotals, DEVICE_EDGES, MemberKey, MemberTotals, QUEUE_EDGES, Times, Totals,
 };
 use super::tracing::FlightNow;
+use crate::analysis::figures::{self, CountedUnit};
 use crate::analysis::hotspot;
 use crate::machine::own::OwnUse;
 use crate::origin::{Op, Origin};
@@ -129,6 +130,12 @@ fn counters<'a, const N: usize, V: EncodeCounterValue>(
     Ok(())
 }
 
+/// The text with a capital letter.
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_ascii_uppercase()).into_iter().chain(letters).collect()
+}
+
 fn counter(encoder: &mut MetricEncoder, value: impl EncodeCounterValue) -> fmt::Result {
     encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
 }
@@ -196,6 +203,22 @@ impl Families {
             &QUEUE_EDGES,
             cells().map(|(labels, cell)| (labels, &cell.queue)),
         )?;
+        for (at, figure) in figures::COUNTED.iter().enumerate() {
+            let each = members().flat_map(|(key, member)| {
+                member.counted.iter().map(move |(op, counted)| {
+                    let [array, member, slot] = member_labels(key);
+                    ([array, member, slot, label("op", op.name())], counted.0[at])
+                })
+            });
+            let (name, help) = (format!("raidtrace_member_{}", figure.name), capital(figure.help));
+            let seconds = |(labels, ns)| (labels, ns as f64 / 1e9);
+            match figure.unit {
+                CountedUnit::Events => counters(encoder, (&name, None), &help, each)?,
+                CountedUnit::TimeOf(_) => {
+                    counters(encoder, (&name, Some(Unit::Seconds)), &help, each.map(seconds))?;
+                }
+            }
+        }
         counters(
             encoder,
             ("raidtrace_member_busy", Some(Unit::Seconds)),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::analysis::around::Around;
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fail_slow::FailSlow;
+use crate::analysis::figures::{self, CountedByOp};
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::hotspot::{self, Hotspot};
 use crate::analysis::lost::Lost;
@@ -95,6 +96,8 @@ pub type MemberKey = (String, String, Option<u32>);
 #[derive(Clone, Debug, Default)]
 pub struct MemberTotals {
     pub cells: BTreeMap<(Origin, Op), CellTotals>,
+    /// The other figures that are counted.
+    pub counted: CountedByOp,
     /// Time with a request in flight.
     pub busy: Duration,
     /// Requests in flight at the end of the last interval; `None` if unknown.
@@ -241,6 +244,7 @@ impl Totals {
         if let Some(utilisation) = member.utilisation() {
             totals.busy += interval.mul_f64(utilisation);
         }
+        figures::add_by_op(&mut totals.counted, &member.counted);
         for cell in &member.io {
             let sums = totals.cells.entry((cell.origin, cell.op)).or_default();
             sums.requests = sums.requests.saturating_add(cell.requests);

@@ -338,6 +338,7 @@ pub fn state(sample: &Sample, restart: bool) -> State {
             .iter()
             .map(|(&(array, origin), &cost)| (array, origin, cost))
             .collect(),
+        counted: counters.counted.iter().map(|(&(member, op), &c)| (member, op, c)).collect(),
         lost: counters.lost,
         overhead: counters.overhead,
         notes: sample.notes.clone(),

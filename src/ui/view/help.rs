@@ -5,6 +5,7 @@ use ratatui::text::{Line, Span};
 
 use super::VIEWS;
 use crate::analysis::snapshot::Snapshot;
+use crate::ui::figures;
 use crate::ui::palette::{Palette, letter};
 use crate::ui::pen::{HELP_COLUMNS, Pen, help_keys, help_notes};
 use crate::ui::state::ScreenState;
@@ -38,13 +39,8 @@ const REPLAY: [(&str, &str); 7] = [
     ("+  -", "faster, slower"),
     ("s  S", "sort by the next column; reverse"),
 ];
-const FIGURES: [&str; 10] = [
-    "r/s w/s     requests with data, after merging, under their first origin",
-    "f/s d/s     flushes; discards: they free space and move nothing",
-    "MiB/s       bytes read and written, exact per origin",
-    "infl util   in flight now, time with any in flight: the kernel's figures",
-    "util trend  util of the last intervals, the newest on the right",
-    "p50 p99     issue to completion, for requests that pass the filter",
+/// Figures of the other views, after those of members.
+const FIGURES: [&str; 4] = [
     "skew        the busiest member over the mean of all",
     "processes   bios submitted to the array, before splitting; files: likewise",
     "in below    amplification: bytes submitted, bytes moved by members; MiB/s",
@@ -67,7 +63,9 @@ pub(super) fn draw(
     let columns = pen.help_room();
     let mut lines = help_notes(snapshot.map_or(&[], |s| &s.notes), columns, palette);
     lines.extend(help_keys(&VIEWS.map(|v| v.title), &keys, columns, palette));
-    lines.extend(FIGURES.map(|l| Line::from(text::cut(l, columns))));
+    let of_views = FIGURES.map(str::to_owned);
+    let figures = figures::help(snapshot).into_iter().chain(of_views);
+    lines.extend(figures.map(|l| Line::from(text::cut(&l, columns).into_owned())));
     // The frame takes two lines and the footer one.
     let room = pen.lines().saturating_sub(3).max(1);
     let pages = lines.len().div_ceil(room);

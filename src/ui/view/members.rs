@@ -6,6 +6,7 @@ use super::table::TableView;
 use super::{Scene, bar};
 use crate::analysis::units;
 use crate::origin::io_name;
+use crate::ui::figures::{self, UTILISATION};
 use crate::ui::palette::Palette;
 use crate::ui::rows::{self, BarPart, MemberRow};
 use crate::ui::table::{Column, Columns};
@@ -30,7 +31,6 @@ impl TableView for MembersView {
         scene: &Scene<'a>,
         screen: usize,
     ) -> Columns<MemberRow<'a>> {
-        let any = |f: fn(&MemberRow<'_>) -> f64| rows.iter().any(|r| f(r) > 0.0);
         let names = rows.iter().map(|r| width(&clean(&r.member.name))).max();
         let longest = if screen < 100 { 12 } else { 24 };
         let trend_width = match screen {
@@ -41,31 +41,23 @@ impl TableView for MembersView {
         // Utilisation over the time window of the headline, if that is longer than the interval.
         let span = rows::span(scene.array, scene.secs).map(rows::span_title);
         let has_span = rows.iter().any(|r| r.busy_over.is_some());
-        type Value<'a> = fn(&MemberRow<'a>) -> Option<f64>;
-        let count = |title: &'static str, priority, value: Value<'a>| {
-            Column::figure(title, 6, priority, value, units::count)
-        };
-        let busy = |title: String, width, priority, value: Value<'a>| {
-            Column::figure(title, width, priority, value, units::percent_short)
-        };
-        Columns(vec![
+        let mut columns = vec![
             Column::number("slot", 5, 4, |r: &MemberRow<'a>| r.member.slot.map(u64::from)),
             Column::name("member", names.unwrap_or(0).clamp(7, longest), 10, |r| {
                 clean(&r.member.name).into_owned()
             }),
-            count("r/s", 6, |r| Some(r.reads)),
-            count("w/s", 9, |r| Some(r.writes)),
-            count("f/s", 2, |r| Some(r.flushes)).shown_if(any(|r| r.flushes)),
-            count("d/s", 4, |r| Some(r.discards)).shown_if(any(|r| r.discards)),
-            count("else", 0, |r| Some(r.others)).shown_if(any(|r| r.others)),
-            Column::figure("MiB/s", 7, 5, |r| Some(r.bytes), units::mib),
-            count("infl", 2, |r| r.member.disk.map(|d| f64::from(d.in_flight))),
-            busy("util".to_owned(), 6, 8, |r| r.member.utilisation()),
-            busy(span.unwrap_or_default(), 5, 6, |r| r.busy_over).shown_if(has_span),
-            Column::graph("util trend", trend_width, 1, trend),
-            Column::latency("p50", 6, 3, |r| r.device.quantile(0.5)),
-            Column::latency("p99", 6, 7, |r| r.device.quantile(0.99)),
-        ])
+        ];
+        for figure in figures::all() {
+            columns.extend(figure.column(rows));
+            if figure.title == UTILISATION {
+                let title = span.clone().unwrap_or_default();
+                let over = |r: &MemberRow<'a>| r.busy_over;
+                let over = Column::figure(title, 5, 6, over, units::percent_short);
+                columns.push(over.shown_if(has_span));
+                columns.push(Column::graph("util trend", trend_width, 1, trend));
+            }
+        }
+        Columns(columns)
     }
 
     fn reserved(screen: usize) -> usize {

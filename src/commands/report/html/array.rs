@@ -10,6 +10,7 @@ use crate::analysis::{amplification, units};
 use crate::commands::report::lines::shares;
 use crate::origin::{Op, io_name};
 use crate::recording::gather::{PageDetail, Report, Sizes};
+use crate::ui::figures::{self, MemberFigure, UTILISATION};
 use crate::ui::html::figure::figure;
 use crate::ui::html::page::{self, Tone, message, remark};
 use crate::ui::html::plot::Plot;
@@ -63,42 +64,35 @@ fn table_of_members(report: &Report, subject: &PageArray<'_>) -> Markup {
     if unhealthy {
         table = table.text("state");
     }
-    table = table
-        .figure("reads/s")
-        .figure("writes/s")
-        .figure("flushes/s")
-        .figure("discards/s")
-        .figure("MiB/s")
-        .figure("busy")
-        .figure("p50")
-        .figure("p99")
-        .figure("max");
     let all = rows::members(array, secs, RowFilter::default(), Measure::Requests);
+    let mut shown = Vec::new();
+    for figure in figures::all() {
+        if let Some(heading) = figure.page_heading(&all) {
+            table = table.figure(heading);
+            shown.push(figure);
+        }
+    }
     let each = all.iter().map(|row| {
-        let busy = row.member.utilisation();
-        let us = |q| units::latency(row.device.quantile(q));
         let state = row.member.health.clone().unwrap_or_default();
         let mut cells: Vec<HtmlCell> = vec![name(row.member).into()];
         cells.extend(unhealthy.then(|| state.into()));
-        cells.extend([
-            HtmlCell::new(units::count(row.reads)),
-            units::count(row.writes).into(),
-            units::count(row.flushes).into(),
-            units::count(row.discards).into(),
-            units::mib(row.bytes).into(),
-            HtmlCell::new(busy.map_or("-".to_owned(), units::percent_short))
-                .with_heat(busy.unwrap_or(0.0)),
-            us(0.5).into(),
-            us(0.99).into(),
-            us(1.0).into(),
-        ]);
+        cells.extend(shown.iter().map(|figure| {
+            let cell = HtmlCell::new(figure.text(row));
+            match figure.title {
+                UTILISATION => cell.with_heat(figure.value(row).unwrap_or(0.0)),
+                _ => cell,
+            }
+        }));
         cells
     });
     table.rows(each, subject.members, "members");
     html! {
         (table.draw())
-        (remark("busy: share of the period with a request in flight. p50, p99, max: time in the \
-                 device, at most 25 % too high."))
+        (remark(&format!(
+            "busy: share of the period with a request in flight. p50, p99, max: time in the \
+             device, at most 25 % too high.{}",
+            shown.iter().filter_map(MemberFigure::remark).collect::<String>()
+        )))
     }
 }
 

@@ -1,0 +1,131 @@
+//! Figures that the BPF programs add up by member and operation, besides requests, bytes and their
+//! times.
+//!
+//! An entry of [`COUNTED`] is all that a new one needs outside the BPF programs: recordings, JSON,
+//! screens, reports, pages, comparisons and metrics read this table.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contract;
+use crate::origin::Op;
+
+/// Number of figures: the length of `rt_row.counted`.
+pub const COUNT: usize = contract::COUNTED as usize;
+
+/// What a sum consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountedUnit {
+    /// Events; shown per second.
+    Events,
+    /// Nanoseconds, of events that another entry counts; shown as the mean of an event.
+    TimeOf(usize),
+}
+
+/// A figure of a member, by operation.
+#[derive(Debug)]
+pub struct CountedFigure {
+    /// The sum in JSON and recordings, and the metric `raidtrace_member_NAME`: with
+    /// `_us` or `_seconds` if it is a time.
+    pub name: &'static str,
+    /// The shown figure in comparisons: the rate or the mean.
+    pub compared: &'static str,
+    /// Heading of a column.
+    pub title: &'static str,
+    pub unit: CountedUnit,
+    /// What the sum is, for metrics, pages and help: a noun phrase.
+    pub help: &'static str,
+}
+
+/// The figures, in the order of `rt_row.counted`.
+pub static COUNTED: [CountedFigure; COUNT] = [];
+
+impl CountedFigure {
+    /// Name of the sum in JSON.
+    pub fn json_name(&self) -> String {
+        let unit = if self.unit == CountedUnit::Events { "" } else { "_us" };
+        self.name.to_owned() + unit
+    }
+
+    /// Units of the sum in one of JSON.
+    fn per_public(&self) -> u64 {
+        if self.unit == CountedUnit::Events { 1 } else { 1000 }
+    }
+}
+
+/// Sums of all figures, in the order of [`COUNTED`]: events, or nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "BTreeMap<String, u64>", from = "BTreeMap<String, u64>")]
+pub struct Counted(pub [u64; COUNT]);
+
+/// Sums by operation, without those that are zero.
+pub type CountedByOp = BTreeMap<Op, Counted>;
+
+impl Counted {
+    pub fn is_zero(&self) -> bool {
+        self.0.iter().all(|n| *n == 0)
+    }
+
+    /// Adds other sums.
+    pub fn add(&mut self, other: &Self) {
+        for (sum, n) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.saturating_add(n);
+        }
+    }
+
+    /// Increase since `was`.
+    pub fn since(&self, was: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].saturating_sub(was.0[i])))
+    }
+
+    /// A sum in the unit of its [`CountedFigure::json_name`].
+    fn public(&self, figure: usize) -> u64 {
+        self.0[figure] / COUNTED[figure].per_public()
+    }
+}
+
+/// Adds sums to those of the same operations.
+pub fn add_by_op(sums: &mut CountedByOp, other: &CountedByOp) {
+    for (op, counted) in other {
+        sums.entry(*op).or_default().add(counted);
+    }
+}
+
+/// The sums of all operations.
+pub fn total(by_op: &CountedByOp) -> Counted {
+    by_op.values().fold(Counted::default(), |mut sum, counted| {
+        sum.add(counted);
+        sum
+    })
+}
+
+/// `{"requeues": {"write": 3}}`: the nonzero sums by name in JSON and operation.
+pub fn by_name(by_op: &CountedByOp) -> BTreeMap<String, BTreeMap<Op, u64>> {
+    let mut all: BTreeMap<_, BTreeMap<Op, u64>> = BTreeMap::new();
+    for (op, counted) in by_op {
+        for (name, n) in BTreeMap::from(*counted) {
+            all.entry(name).or_default().insert(*op, n);
+        }
+    }
+    all
+}
+
+/// The nonzero sums by [`CountedFigure::json_name`].
+impl From<Counted> for BTreeMap<String, u64> {
+    fn from(counted: Counted) -> Self {
+        let sums = COUNTED.iter().enumerate().map(|(at, f)| (f.json_name(), counted.public(at)));
+        sums.filter(|(_, n)| *n > 0).collect()
+    }
+}
+
+/// Leaves out sums with other names: they are those of a newer version.
+impl From<BTreeMap<String, u64>> for Counted {
+    fn from(sums: BTreeMap<String, u64>) -> Self {
+        let sum = |figure: &CountedFigure| {
+            let n = sums.get(&figure.json_name()).copied().unwrap_or(0);
+            n.saturating_mul(figure.per_public())
+        };
+        Self(COUNTED.each_ref().map(sum))
+    }
+}
