@@ -164,8 +164,8 @@ use kernel_figures::{
     directory_read_through_the_device, ext4_is_a_module, ext4_is_loaded_later,
     external_journal_is_a_journal, flushes_of_a_neighbour_partition, flushes_through_device_mapper,
     nested_completions_are_counted, new_quota_blocks_are_metadata, refused_bios_are_not_counted,
-    tasks_without_ext4s_btf, throttled_by_blkio, throttled_by_io_max,
-    throttled_flush_of_the_journal, writeback_names_its_own_array,
+    requests_that_a_driver_gives_back, tasks_without_ext4s_btf, throttled_by_blkio,
+    throttled_by_io_max, throttled_flush_of_the_journal, writeback_names_its_own_array,
 };
 
 /// Tests on a kernel. Those after `full` are left to `tools/test --full`; CONTRIBUTING has the
@@ -286,6 +286,7 @@ on_kernel! {
     flushes_through_device_mapper
     flushes_of_a_neighbour_partition
     nested_completions_are_counted
+    requests_that_a_driver_gives_back
     throttled_by_blkio
     throttled_flush_of_the_journal
     slow_arrays_have_their_causes

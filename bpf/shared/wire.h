@@ -246,6 +246,8 @@ struct rt_member_rows {
 
 /* Other figures of a row, described in src/analysis/figures.rs. */
 enum rt_counted_figures {
+	RT_REQUEUES,		/* requests that the driver gave back */
+	RT_REQUEUE_NS,		/* time until it got them again */
 	RT_COUNTED,		/* number of figures */
 };
 

@@ -39,7 +39,22 @@ pub struct CountedFigure {
 }
 
 /// The figures, in the order of `rt_row.counted`.
-pub static COUNTED: [CountedFigure; COUNT] = [];
+pub static COUNTED: [CountedFigure; COUNT] = [
+    CountedFigure {
+        name: "requeues",
+        compared: "requeues_per_s",
+        title: "requ/s",
+        unit: CountedUnit::Events,
+        help: "requests that the driver gave back (busy, or no resources)",
+    },
+    CountedFigure {
+        name: "requeue",
+        compared: "requeue_mean_us",
+        title: "requ t",
+        unit: CountedUnit::TimeOf(0),
+        help: "time until the driver gets them again",
+    },
+];
 
 impl CountedFigure {
     /// Name of the sum in JSON.
@@ -127,5 +142,50 @@ impl From<BTreeMap<String, u64>> for Counted {
             n.saturating_mul(figure.per_public())
         };
         Self(COUNTED.each_ref().map(sum))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COUNT, COUNTED, Counted, CountedByOp, CountedUnit, by_name};
+    use crate::origin::Op;
+
+    #[test]
+    fn json_has_the_sums_that_are_not_zero() {
+        let sums = Counted(std::array::from_fn(|at| 5000 * at as u64));
+        let json = serde_json::to_value(sums).unwrap();
+        assert_eq!(json.as_object().unwrap().len(), COUNT - 1);
+        assert_eq!(serde_json::from_value::<Counted>(json).unwrap(), sums);
+        let newer = serde_json::json!({"later": 1});
+        assert_eq!(serde_json::from_value::<Counted>(newer).unwrap(), Counted::default());
+        let by_op = CountedByOp::from([(Op::Write, sums), (Op::Read, Counted::default())]);
+        let names = by_name(&by_op);
+        assert!(names.values().all(|ops| ops.keys().eq([&Op::Write])), "{names:?}");
+    }
+
+    #[test]
+    fn times_are_those_of_events() {
+        for figure in &COUNTED {
+            let CountedUnit::TimeOf(of) = figure.unit else { continue };
+            assert_eq!(COUNTED[of].unit, CountedUnit::Events, "{}", figure.name);
+        }
+    }
+
+    #[test]
+    fn documents_have_every_figure() {
+        for figure in &COUNTED {
+            let unit = if figure.unit == CountedUnit::Events { "" } else { "_seconds" };
+            let json = format!("`{}`", figure.json_name());
+            let line = format!("| `raidtrace_member_{}{unit}_total` |", figure.name);
+            let top = include_str!("../../docs/top.md");
+            assert!(
+                top.contains(&json)
+                    || top.contains(&format!("`members[].{}`", &json[1..json.len() - 1])),
+                "{json}"
+            );
+            let serve = include_str!("../../docs/serve.md");
+            let row = serve.lines().find(|l| l.starts_with(&line));
+            assert!(row.is_some_and(|row| row.contains(figure.help)), "{line}");
+        }
     }
 }

@@ -86,6 +86,8 @@ pub struct Plan {
 
 const ISSUE: Choice = Choice::required("rt_rq_issue", "device times");
 const ISSUE_Q: Choice = ISSUE.variant("rt_rq_issue_q");
+const REQUEUE: Choice = Choice::optional("rt_rq_requeue", "requests that drivers give back");
+const REQUEUE_Q: Choice = REQUEUE.variant("rt_rq_requeue_q");
 const COMPLETE: Choice = Choice::required("rt_rq_complete", "requests");
 const QUEUE: Choice = Choice::optional(
     "rt_bio_queue",
@@ -190,8 +192,12 @@ pub fn plan(facts: &KernelFacts, need: Need) -> Result<Plan, String> {
         }
         plan.notes.push(format!("no {lost}: this kernel's types have no field {field}"));
     }
-    let issue = if facts.rq_issue == Some(2) { ISSUE_Q } else { ISSUE };
-    plan.programs.extend([issue, COMPLETE]);
+    // The tracepoints of a request have the same arguments (commit a54895fa057c).
+    let [issue, requeue] = match facts.rq_issue {
+        Some(2) => [ISSUE_Q, REQUEUE_Q],
+        _ => [ISSUE, REQUEUE],
+    };
+    plan.programs.extend([requeue, issue, COMPLETE]);
     match facts.bio_queue {
         Some(1) => {
             plan.programs.push(QUEUE);

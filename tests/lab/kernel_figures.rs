@@ -74,6 +74,58 @@ pub(super) fn nested_completions_are_counted(kernel: &str) {
     assert!(not_counted.is_some_and(|n| n <= until_attached), "{not_counted:?} not counted");
 }
 
+/// Requests that a driver gave back, by operation: how many, and the time until they were issued
+/// again, in µs, from the kernel's events.
+fn requeues_of_the_kernel(trace: &str) -> BTreeMap<&'static str, (u64, f64)> {
+    let (mut sums, mut waiting) = (BTreeMap::new(), BTreeMap::new());
+    for line in trace.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let event = words.iter().position(|w| w.starts_with("block_rq_")).expect("an event");
+        let time: f64 = words[event - 1].trim_end_matches(':').parse().expect("a time");
+        let plus = words.iter().position(|w| *w == "+").expect("a sector");
+        let op = if words[event + 2].starts_with('R') { "read" } else { "write" };
+        let sum: &mut (u64, f64) = sums.entry(op).or_default();
+        if words[event] == "block_rq_requeue:" {
+            sum.0 += 1;
+            waiting.insert(words[plus - 1], time);
+        } else if let Some(since) = waiting.remove(words[plus - 1]) {
+            sum.1 += 1e6 * (time - since);
+        }
+    }
+    sums
+}
+
+/// Requests that the driver gave back, live and in a recording.
+pub(super) fn requests_that_a_driver_gives_back(kernel: &str) {
+    let Some(dir) = lab(kernel, "requests") else {
+        return;
+    };
+    let expected = requeues_of_the_kernel(&text(dir.join("requeued.trace")));
+    let live = lines(&dir, "requeued");
+    let report: Value = serde_json::from_str(&text(dir.join("requeued.report"))).expect("JSON");
+    for (what, lines) in [("live", &live[1..]), ("report", &[report][..])] {
+        let members: Vec<&Value> = lines
+            .iter()
+            .flat_map(|line| each(line, "arrays"))
+            .flat_map(|array| each(array, "members"))
+            .collect();
+        for (op, (requeues, us)) in &expected {
+            // The kernel's events include what raidtrace itself read before it recorded.
+            if what == "report" && *op == "read" {
+                continue;
+            }
+            let sum = |name: &str| members.iter().filter_map(|m| m[name][op].as_u64()).sum::<u64>();
+            let (counted, counted_us) = (sum("requeues"), sum("requeue_us") as f64);
+            println!(
+                "{what} {op}: kernel {requeues} in {us} µs, raidtrace {counted} in {counted_us}"
+            );
+            assert!(*requeues > 10, "too few");
+            assert_eq!(counted, *requeues, "{what} {op}");
+            assert!((counted_us - us).abs() < 0.1 * us, "{what} {op}");
+        }
+    }
+}
+
 /// Flushes for a filesystem on another partition of a member's disk are not the member's.
 pub(super) fn flushes_of_a_neighbour_partition(kernel: &str) {
     let Some(dir) = lab(kernel, "requests") else {

@@ -107,3 +107,24 @@ nested() {
 }
 watched=(nullb0 nullb1)
 count_during nested 'nullb0 nullb1' nested
+
+# A disk whose driver gives requests back while they exceed its bandwidth. The kernel's events say which and for how long.
+null_disk 2 size=1024 submit_queues=1 mbps=4
+echo 64 >/sys/block/nullb2/queue/max_sectors_kb    # a request with more than 20 ms of bandwidth never ends
+tracing=/sys/kernel/tracing
+[ -e "$tracing/trace" ] || mount -t tracefs none "$tracing"
+requeued() {
+	local event
+	echo >"$tracing/trace"
+	for event in issue requeue; do echo 1 >"$tracing/events/block/block_rq_$event/enable"; done
+	raidtrace record -o /out/requeued.rtrace nullb2 -- bash -c '
+		dd if=/dev/zero of=/dev/nullb2 bs=64k count=160 oflag=direct status=none
+		dd if=/dev/nullb2 of=/dev/null bs=64k count=80 iflag=direct status=none'
+	for event in issue requeue; do echo 0 >"$tracing/events/block/block_rq_$event/enable"; done
+	grep " $(tr : , </sys/block/nullb2/dev) " "$tracing/trace" >/out/requeued.trace
+}
+watched=(nullb2)
+count_during requeued nullb2 requeued
+raidtrace report --json /out/requeued.rtrace >/out/requeued.report
+raidtrace report /out/requeued.rtrace
+tail -n 5 /out/requeued.out

@@ -18,6 +18,6 @@ fn too_few_rows_give_a_note() {
     // The minimum number of rows is allocated even beyond MAX_ROW_BYTES.
     let (least, note) = rows(64, 0, 512);
     assert_eq!(least, 1 + 64 * MIN_ROWS_PER_MEMBER);
-    assert!(note.is_some_and(|n| n.contains("393 MiB")));
+    assert!(note.is_some_and(|n| n.contains("399 MiB")));
     assert_eq!(rows(10_000, 0, 1).0, u32::from(u16::MAX));
 }

@@ -78,6 +78,7 @@ fn a_modern_kernel_gets_everything_and_no_notes() {
     assert_eq!(
         names(&MODERN),
         [
+            "rt_rq_requeue",
             "rt_rq_issue",
             "rt_rq_complete",
             "rt_bio_queue",
@@ -205,14 +206,14 @@ fn tracepoints_with_two_arguments_select_the_old_variant() {
     let facts = KernelFacts { bio_queue: Some(2), rq_issue: Some(2), ..MODERN };
     let names = names(&facts);
     assert!(names.contains(&"rt_bio_queue_q") && names.contains(&"rt_rq_issue_q"));
-    assert!(!names.contains(&"rt_rq_issue"));
+    assert!(!names.contains(&"rt_rq_issue") && names.contains(&"rt_rq_requeue_q"));
 }
 
 #[test]
 fn a_missing_tracepoint_costs_one_feature_and_a_note() {
     let facts = KernelFacts { bio_queue: None, free_blocks: None, ..MODERN };
     let plan = plan(&facts, PLAIN).unwrap();
-    assert_eq!(plan.programs.len(), 4);
+    assert_eq!(plan.programs.len(), 5);
     assert_eq!(plan.notes.len(), 2);
 }
 
