@@ -14,7 +14,7 @@ use crate::origin::Op;
 /// Number of figures: the length of `rt_row.counted`.
 pub const COUNT: usize = contract::COUNTED as usize;
 
-/// What a sum consists of.
+/// Unit of a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountedUnit {
     /// Events; shown per second.
@@ -34,7 +34,7 @@ pub struct CountedFigure {
     /// Heading of a column.
     pub title: &'static str,
     pub unit: CountedUnit,
-    /// What the sum is, for metrics, pages and help: a noun phrase.
+    /// Description of the sum in metrics, pages and the help; begins with a small letter.
     pub help: &'static str,
 }
 
@@ -52,7 +52,7 @@ pub static COUNTED: [CountedFigure; COUNT] = [
         compared: "requeue_mean_us",
         title: "requ t",
         unit: CountedUnit::TimeOf(0),
-        help: "time until the driver gets them again",
+        help: "time from the return of a request to its next issue",
     },
 ];
 

@@ -140,7 +140,7 @@ const REST: [MemberFigure; 6] = [
 pub(crate) fn all() -> impl Iterator<Item = MemberFigure> {
     let counted = COUNTED.iter().enumerate().map(|(at, f)| {
         let value = Value::Counted(at);
-        figure(f.title, value, Some((7, 1)), Some(6), Some(f.title), f.help).rare()
+        figure(f.title, value, Some((7, 4)), Some(6), Some(f.title), f.help).rare()
     });
     // At the end, so that the others keep their places in the order of sort columns.
     RATES.into_iter().chain(REST).chain(counted)
@@ -199,7 +199,7 @@ impl MemberFigure {
         self.places.page.filter(|_| is_shown)
     }
 
-    /// What a counted figure is.
+    /// The remark on a page that explains a counted figure.
     pub fn remark(&self) -> Option<String> {
         matches!(self.value, Value::Counted(_)).then(|| format!(" {}: {}.", self.title, self.help))
     }

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use super::{VIEWS, draw};
 use crate::analysis::around::DeviceIo;
+use crate::analysis::figures::Counted;
 use crate::analysis::fixture;
 use crate::analysis::lost::Loss;
 use crate::analysis::snapshot::Snapshot;
@@ -114,6 +115,19 @@ fn overlays_and_switches() {
     }
     insta::assert_snapshot!("help_40x12", shown(&snapshot, "?", (40, 12)));
     insta::assert_snapshot!("idle", shown(&fixture::idle(12), "", (80, 24)));
+}
+
+/// Figures that are rarely counted have columns on a narrow screen, too, once there are any.
+#[test]
+fn counted_figures_are_shown_if_there_are_any() {
+    let mut snapshot = fixture::raid0(12);
+    assert!(!shown(&snapshot, "", (80, 24)).contains("requ/s"));
+    let counted = Counted(std::array::from_fn(|at| [40, 80_000_000][at]));
+    snapshot.arrays[0].members[3].counted.insert(Op::Write, counted);
+    let screen = shown(&snapshot, "", (80, 24));
+    assert!(screen.contains("requ/s") && screen.contains("requ t"), "{screen}");
+    assert!(screen.contains("   40    2ms"), "{screen}");
+    assert!(shown(&snapshot, "?", (80, 40)).contains("requ/s      requests that the driver"));
 }
 
 #[test]
