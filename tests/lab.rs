@@ -26,8 +26,8 @@ use alloc::{
 #[path = "lab/doctor.rs"]
 mod doctor;
 use doctor::{
-    doctor_commands_fix, doctor_commands_keep_data, doctor_ignores_a_covered_mount,
-    doctor_reports_a_small_journal, journal_waits_match_jbd2,
+    doctor_commands_fix, doctor_commands_keep_data,
+    doctor_ignores_a_covered_mount, doctor_reports_a_small_journal, journal_waits_match_jbd2,
 };
 
 #[path = "lab/guests.rs"]
@@ -208,11 +208,8 @@ on_kernel! {
     allocator_is_healthy_after_the_fix
     healthy_allocator_raises_nothing
     dirtied_blocks_have_their_task
-    groups_considered_match_mb_stats
-    mb_stats_replaces_missing_hooks
     slow_operations_have_their_causes
     blocks_of_xfs_have_their_origins
-    slow_operations_on_xfs_have_their_causes
     capabilities_are_given_up
     each_capability_has_its_use
     volumes_need_sys_admin
@@ -233,8 +230,6 @@ on_kernel! {
     member_replaced
     swap_is_an_origin
     a_recording_matches_top
-    a_reload_loses_nothing
-    the_end_of_a_recording_under_load
     doctor_finds_the_skew
     doctor_accepts_its_own_advice
     doctor_commands_disable_the_stripe
@@ -252,16 +247,21 @@ on_kernel! {
     refused_bios_are_not_counted
     several_arrays_add_up
     volumes_of_dm_raid_are_arrays
-    slow_readers_have_their_writer
     slow_members_are_partitions
     unended_operations_are_listed
     slow_writes_have_their_limit
-    asynchronous_io_ends_when_it_completes
-    slow_statements_have_their_io
     waits_have_their_names
     members_on_device_mapper
     ;
     full:
+    slow_operations_on_xfs_have_their_causes
+    slow_readers_have_their_writer
+    asynchronous_io_ends_when_it_completes
+    slow_statements_have_their_io
+    groups_considered_match_mb_stats
+    mb_stats_replaces_missing_hooks
+    a_reload_loses_nothing
+    the_end_of_a_recording_under_load
     the_suggested_agsize_is_even
     volumes_of_a_ddf_container
     one_traced_volume_of_two
@@ -344,9 +344,9 @@ on_kernel! {
     directory_read_in_split_requests
     directory_read_in_large_requests
     direct_reads_of_a_block_have_their_file
-    throttled_flush_of_the_journal
     ;
     full:
+    throttled_flush_of_the_journal
     volumes_of_dm_raid_are_arrays
     slow_statements_have_their_io
     asynchronous_io_ends_when_it_completes
@@ -399,11 +399,12 @@ on_kernel! {
 // Debian's plain (not cloud) flavour, where ext4 is a module: with and without the module's BTF.
 on_kernel! {
     linux_5_10_plain "5.10-plain":
+    ;
+    full:
     tasks_without_ext4s_btf
     ext4_is_loaded_later
     ext4_is_a_module
-    ;
-    full:
+
 }
 
 on_kernel! {

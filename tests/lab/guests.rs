@@ -23,9 +23,9 @@ const SCRATCH: &str = env!("CARGO_TARGET_TMPDIR");
 const NOT_RUN: i32 = 120;
 /// Memory for a guest, its files included.
 const GUEST_MIB: u64 = 4096;
-/// Limit for a guest in seconds, many times the longest run on an idle machine. The scripts' own
+/// Limit for a guest in seconds, several times the longest run on an idle machine. The scripts' own
 /// waits have shorter limits and name what they wait for.
-const TIMEOUT: &str = "4500";
+const TIMEOUT: &str = "2400";
 /// Scenarios that compare times. A guest's clock counts its instructions there, so that it stands
 /// still while this machine runs something else, and does not wait for timers.
 const COUNTS_INSTRUCTIONS: [&str; 10] = [
@@ -78,7 +78,14 @@ fn run(kernel: &str, scenario: &str) -> Run {
     let run = RUNS.lock().unwrap_or_else(PoisonError::into_inner).entry(name).or_default().clone();
     run.get_or_init(|| {
         let how = if scenario == CORE { core } else { boot };
-        how(kernel, scenario, &dir)
+        let result = how(kernel, scenario, &dir);
+        let verdict = match result {
+            Ok(Ok(_)) => "ended",
+            Ok(Err(_)) => "was not run",
+            Err(_) => "FAILED",
+        };
+        note(&format!("{scenario} on {kernel} {verdict}"));
+        result
     })
     .clone()
 }
@@ -123,6 +130,12 @@ fn guests() -> usize {
         let memory = available_mib().map_or(1, |mib| (mib / GUEST_MIB).max(1));
         (cpus + cpus / 2).min(usize::try_from(memory).unwrap_or(cpus))
     })
+}
+
+/// A line "guest: ..." of a run's progress, which the harness does not capture: if the run is cut
+/// off, it shows which guests had not ended.
+fn note(what: &str) {
+    let _ = writeln!(std::io::stderr(), "guest: {what}");
 }
 
 /// Held while a guest runs.
@@ -175,8 +188,9 @@ fn failed(what: &str, error: std::io::Error) -> String {
     format!("{what}: {error}")
 }
 
-fn core(kernel: &str, _: &str, _: &Path) -> Run {
+fn core(kernel: &str, scenario: &str, _: &Path) -> Run {
     let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
+    note(&format!("{scenario} on {kernel} begins"));
     let keep = Path::new(SCRATCH).join("lab/truth");
     let output = Command::new(Path::new(HOME).join("tools/truth"))
         .args(["--group", "core", "--guests", "1", "--kernel", kernel])
@@ -210,6 +224,7 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     let _ = fs::remove_dir_all(dir);
     fs::create_dir_all(dir).map_err(|e| failed("target/tmp", e))?;
     let _lock = one_guest().map_err(|e| failed("lab.lock", e))?;
+    note(&format!("{scenario} on {kernel} begins"));
     let program = program().map_err(|e| failed("a copy of raidtrace", e))?;
 
     let mut vm = Command::new(Path::new(HOME).join("tools/vm"));

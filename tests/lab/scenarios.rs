@@ -9,16 +9,10 @@ pub type Guest = (&'static str, &'static str);
 
 /// Guests of every run, longest first, so that the last ones end at the same time.
 const DEFAULT: &[Guest] = &[
-    ("6.12", "slow_async"),
-    ("6.12", "slow_xfs"),
-    ("6.12", "slow_files"),
-    ("6.12", "slow_databases"),
     ("6.12", "slow_waits"),
-    ("6.12", "alloc_full"),
     ("6.12", "changes"),
     ("6.1", "slow_md"),
     ("6.12", "privileges"),
-    ("5.10-plain", "types"),
     ("6.12", "slow"),
     ("6.12", "doctor"),
     ("6.12", "alloc"),
@@ -36,8 +30,6 @@ const DEFAULT: &[Guest] = &[
     ("6.12", "mapped"),
     ("6.12", CORE),
     ("6.12", "record"),
-    ("6.12", "record_reload"),
-    ("7.3", "tasks_v1"),
     ("6.1", "tasks_v1"),
     ("6.12-plain", "module"),
     ("6.12", "slow_parts"),
@@ -60,6 +52,14 @@ const DEFAULT: &[Guest] = &[
 
 /// Guests of `tools/test --full` only, longest first.
 const FULL: &[Guest] = &[
+    ("6.12", "slow_xfs"),
+    ("6.12", "slow_files"),
+    ("6.12", "slow_async"),
+    ("6.12", "slow_databases"),
+    ("6.12", "alloc_full"),
+    ("5.10-plain", "types"),
+    ("6.12", "record_reload"),
+    ("7.3", "tasks_v1"),
     ("6.1", "alloc_livelock"),
     ("6.1", "alloc_full"),
     ("6.12", "layout_load"),
