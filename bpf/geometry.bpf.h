@@ -88,8 +88,8 @@ static __always_inline void rt_locate(const struct rt_geometry *g, const struct 
 		out->run = ~0ULL - sector;
 		return;
 	}
-	if (level == RT_LEVEL_SINGLE || level == RT_LEVEL_RAID1) {
-		out->sector = sector;
+	if (level == RT_LEVEL_SINGLE || level == RT_LEVEL_RAID1 || level == RT_LEVEL_LINEAR) {
+		out->sector = m->first + sector;
 		out->run = m->sectors - sector;
 		out->kind = RT_PLACE_DATA;
 		return;

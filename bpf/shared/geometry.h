@@ -18,6 +18,7 @@ enum rt_level {
 	RT_LEVEL_RAID5 = 4,
 	RT_LEVEL_RAID6 = 5,
 	RT_LEVEL_RAID10 = 6,
+	RT_LEVEL_LINEAR = 7,
 };
 
 enum rt_place_kind {
@@ -48,7 +49,7 @@ struct rt_geometry {
 	__u64 array_sectors;
 	__u64 far_rows;		/* RAID 10: rows to the next far copy; ~0: none */
 	__u32 level;		/* enum rt_level */
-	__u32 chunk_sectors;	/* 0 for single and RAID 1, which have no chunks */
+	__u32 chunk_sectors;	/* 0 for single, RAID 1 and linear, which have no chunks */
 	__u32 chunk_shift;	/* log2 of chunk_sectors, or RT_NO_SHIFT (RAID 0 only) */
 	__u32 width;		/* array chunks (RAID 10: copies) in a row */
 	__u32 period;		/* RAID 4/5/6: rows after which the parity layout repeats */
@@ -66,6 +67,7 @@ struct rt_geometry {
  */
 struct rt_slot {
 	__u64 sectors;		/* size of the part of the data area that the level uses */
+	__u64 first;		/* linear: array sector of the first one; else 0 */
 	__u32 slot;		/* raid_disk */
 	__u32 pad;
 	__u8 table[RT_GEOMETRY_TABLE];

@@ -66,7 +66,11 @@ impl ArrayReader<'_> {
             }
             (_, n) => u32::try_from(n).unwrap_or(0),
         };
-        let chunk_of = |bytes: i64| u32::try_from(bytes / 512).unwrap_or(0);
+        let chunk_of = |bytes: i64| match level.as_str() {
+            // What the sizes of the members have been rounded down to (linear.c, linear_conf).
+            "linear" => 0,
+            _ => u32::try_from(bytes / 512).unwrap_or(0),
+        };
         let disks_of = |n: i64| u32::try_from(n).unwrap_or(0);
         let reshape_position = number(md.join("reshape_position"));
         let mut array = Array {

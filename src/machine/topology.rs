@@ -280,7 +280,7 @@ pub fn geometry(array: &Array) -> Result<Geometry, String> {
     let level: Level = array.level.parse().map_err(|e| format!("{e}"))?;
     let member_sectors = match level {
         Level::Single => vec![array.sectors],
-        Level::Raid0 => (0..array.raid_disks)
+        Level::Raid0 | Level::Linear => (0..array.raid_disks)
             .map(|slot| {
                 array.members.iter().find(|m| m.slot == Some(slot)).map_or(0, |m| m.data_sectors)
             })

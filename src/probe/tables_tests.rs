@@ -186,13 +186,13 @@ fn data_of_an_unsupported_level_has_unknown_origin() {
     gone.data_sectors = 0;
     let mut spare = member(2, 8, 32);
     spare.slot = None;
-    let t = tables(vec![array(1, "linear", vec![member(0, 8, 0), gone, spare])]);
+    let t = tables(vec![array(1, "faulty", vec![member(0, 8, 0), gone, spare])]);
     let wire = t.arrays[0];
     assert_eq!(wire.flags & ARRAY_RESHAPING, ARRAY_RESHAPING);
     assert_eq!((wire.nr_tiles, wire.geometry.array_sectors), (1, 8192));
     let data: Vec<_> = t.members.iter().map(|m| (m.data_offset, m.data_sectors)).collect();
     assert_eq!(data, [(2048, 4096), (2048, 7952), (2048, 4096)]);
-    assert!(t.notes[0].contains("linear"), "{:?}", t.notes);
+    assert!(t.notes[0].contains("faulty"), "{:?}", t.notes);
 }
 
 #[test]

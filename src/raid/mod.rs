@@ -1,5 +1,5 @@
 //! Geometry of arrays: mapping between member and array addresses, for RAID 0, 1, 4, 5, 6 and 10
-//! with every layout of md.
+//! with every layout of md, and for linear arrays.
 //!
 //! Pure arithmetic. The caller reads sysfs or superblocks and subtracts `data_offset`. The BPF
 //! programs (`bpf/geometry.bpf.h`) compute the same mapping from the tables of [`wire`]; tests
@@ -83,7 +83,7 @@ pub struct ParityAt {
 pub struct Geometry {
     level: Level,
     disks: u32,
-    /// Chunk in sectors; 0 for [`Rule::Linear`].
+    /// Chunk in sectors; 0 for [`Rule::Equal`] and [`Rule::Linear`].
     chunk: u64,
     array_sectors: u64,
     rule: Rule,
@@ -92,7 +92,9 @@ pub struct Geometry {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Rule {
     /// Single and RAID 1: array and member addresses are equal.
-    Linear,
+    Equal,
+    /// First array sector of each slot, and the end of the last.
+    Linear(Vec<u64>),
     Striped(Raid0),
     Parity(Raid456),
     Mirrored(Raid10),
@@ -111,7 +113,7 @@ impl Geometry {
     pub fn new(p: &Params) -> Result<Self, GeometryError> {
         let Params { level, disks, .. } = *p;
         let least = match level {
-            Level::Single | Level::Raid0 | Level::Raid1 => 1,
+            Level::Single | Level::Raid0 | Level::Raid1 | Level::Linear => 1,
             Level::Raid4 | Level::Raid5 | Level::Raid10 => 2,
             Level::Raid6 => 4,
         };
@@ -126,13 +128,13 @@ impl Geometry {
             return Err(GeometryError::Sizes(sizes, disks));
         }
         let smallest = p.member_sectors.iter().copied().min().unwrap_or(0);
-        let linear = matches!(level, Level::Single | Level::Raid1);
+        let whole = matches!(level, Level::Single | Level::Raid1 | Level::Linear);
         // Only raid0.c supports a chunk that is not a power of two.
         let odd_chunk = level != Level::Raid0 && !p.chunk_sectors.is_power_of_two();
-        if !linear && (p.chunk_sectors == 0 || odd_chunk) {
+        if !whole && (p.chunk_sectors == 0 || odd_chunk) {
             return Err(GeometryError::Chunk(level, p.chunk_sectors));
         }
-        let chunk = if linear { 0 } else { u64::from(p.chunk_sectors) };
+        let chunk = if whole { 0 } else { u64::from(p.chunk_sectors) };
         for &sectors in &p.member_sectors {
             if sectors < chunk.max(1) || sectors > MAX_MEMBER_SECTORS {
                 return Err(GeometryError::MemberSectors(sectors));
@@ -140,7 +142,8 @@ impl Geometry {
         }
         let rows = smallest.checked_div(chunk).unwrap_or(0);
         let rule = match level {
-            Level::Single | Level::Raid1 => Rule::Linear,
+            Level::Single | Level::Raid1 => Rule::Equal,
+            Level::Linear => Rule::Linear(ends(p)),
             Level::Raid0 => Rule::Striped(Raid0::new(p, chunk)?),
             Level::Raid4 | Level::Raid5 | Level::Raid6 => {
                 Rule::Parity(Raid456::new(level, p.layout, disks, rows)?)
@@ -151,7 +154,8 @@ impl Geometry {
             }
         };
         let array_sectors = match &rule {
-            Rule::Linear => smallest,
+            Rule::Equal => smallest,
+            Rule::Linear(ends) => ends[disks as usize],
             Rule::Striped(r) => r.array_chunks() * chunk,
             Rule::Parity(r) => r.array_chunks() * chunk,
             Rule::Mirrored(r) => r.array_chunks() * chunk,
@@ -168,7 +172,7 @@ impl Geometry {
         self.disks
     }
 
-    /// Chunk in sectors; `None` for single and RAID 1.
+    /// Chunk in sectors; `None` for single, RAID 1 and linear.
     pub fn chunk_sectors(&self) -> Option<u64> {
         (self.chunk != 0).then_some(self.chunk)
     }
@@ -184,7 +188,7 @@ impl Geometry {
     pub fn period(&self) -> Option<u64> {
         let disks = u64::from(self.disks);
         match &self.rule {
-            Rule::Linear => None,
+            Rule::Equal | Rule::Linear(_) => None,
             Rule::Striped(r) => (r.zones().len() == 1).then_some(disks),
             Rule::Parity(r) => Some(u64::from(r.period()) * u64::from(r.data())),
             Rule::Mirrored(_) => Some(disks),
@@ -198,7 +202,8 @@ impl Geometry {
             return 0;
         }
         match &self.rule {
-            Rule::Linear => self.array_sectors,
+            Rule::Equal => self.array_sectors,
+            Rule::Linear(ends) => ends[slot as usize + 1] - ends[slot as usize],
             Rule::Striped(r) => r.rows(slot) * self.chunk,
             Rule::Parity(r) => r.rows() * self.chunk,
             Rule::Mirrored(r) => r.member_rows() * self.chunk,
@@ -215,13 +220,13 @@ impl Geometry {
         }
         if self.chunk == 0 {
             let run = used - sector;
-            let sector = ArraySector(sector);
+            let sector = ArraySector(self.first(slot) + sector);
             return Mapping::Data { sector, run };
         }
         let (row, rest) = (sector / self.chunk, sector % self.chunk);
         let run = self.chunk - rest;
         let chunk = match &self.rule {
-            Rule::Linear => Chunk::Data(row),
+            Rule::Equal | Rule::Linear(_) => Chunk::Data(row),
             Rule::Striped(r) => Chunk::Data(r.chunk_at(slot, row)),
             Rule::Parity(r) => r.chunk_at(slot, row),
             Rule::Mirrored(r) => Chunk::Data(r.chunk_at(slot, row)),
@@ -246,18 +251,43 @@ impl Geometry {
         if sector >= self.array_sectors {
             return Vec::new();
         }
+        if let Rule::Linear(ends) = &self.rule {
+            let slot = ends.partition_point(|end| *end <= sector) - 1;
+            return vec![(slot as u32, DataSector(sector - ends[slot]))];
+        }
         if self.chunk == 0 {
             let sector = DataSector(sector);
             return (0..self.disks).map(|slot| (slot, sector)).collect();
         }
         let (chunk, rest) = (sector / self.chunk, sector % self.chunk);
         let rows = match &self.rule {
-            Rule::Linear => Vec::new(),
+            Rule::Equal | Rule::Linear(_) => Vec::new(),
             Rule::Striped(r) => vec![r.map_chunk(chunk)],
             Rule::Parity(r) => vec![r.map_chunk(chunk)],
             Rule::Mirrored(r) => r.copies(chunk),
         };
         rows.into_iter().map(|(slot, row)| (slot, DataSector(row * self.chunk + rest))).collect()
+    }
+
+    /// Sectors from this one that are on the same slots, one after the other: to the end of the
+    /// chunk, or of the member.
+    pub fn run(&self, ArraySector(sector): ArraySector) -> u64 {
+        match &self.rule {
+            Rule::Equal => u64::MAX,
+            Rule::Linear(ends) => {
+                let end = ends.get(ends.partition_point(|end| *end <= sector));
+                end.map_or(u64::MAX, |end| end - sector)
+            }
+            _ => self.chunk - sector % self.chunk,
+        }
+    }
+
+    /// First array sector of a slot of a linear array; 0 for other levels.
+    fn first(&self, slot: u32) -> u64 {
+        match &self.rule {
+            Rule::Linear(ends) => ends[slot as usize],
+            _ => 0,
+        }
     }
 
     /// Location of the parity of an array sector; `None` for levels without parity and after the
@@ -273,4 +303,17 @@ impl Geometry {
             _ => None,
         }
     }
+}
+
+/// First array sector of each slot of a linear array, and the end of the last (linear.c,
+/// linear_conf).
+fn ends(p: &Params) -> Vec<u64> {
+    let of_slot = |slot: usize| *p.member_sectors.get(slot).unwrap_or(&p.member_sectors[0]);
+    let round = u64::from(p.chunk_sectors).max(1);
+    let mut end = 0;
+    let slots = (0..p.disks as usize).map(|slot| {
+        end += of_slot(slot) / round * round;
+        end
+    });
+    std::iter::once(0).chain(slots).collect()
 }

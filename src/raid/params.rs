@@ -24,6 +24,8 @@ pub enum Level {
     Raid6 = contract::LEVEL_RAID6,
     /// Striped copies: near, far, offset.
     Raid10 = contract::LEVEL_RAID10,
+    /// One member after the other.
+    Linear = contract::LEVEL_LINEAR,
 }
 
 impl Level {
@@ -38,6 +40,7 @@ impl Level {
             Raid5 => "raid5",
             Raid6 => "raid6",
             Raid10 => "raid10",
+            Linear => "linear",
         }
     }
 
@@ -50,9 +53,9 @@ impl Level {
         }
     }
 
-    const ALL: [Self; 7] = {
+    const ALL: [Self; 8] = {
         use Level::*;
-        [Single, Raid0, Raid1, Raid4, Raid5, Raid6, Raid10]
+        [Single, Raid0, Raid1, Raid4, Raid5, Raid6, Raid10, Linear]
     };
 }
 
@@ -83,10 +86,11 @@ pub struct Params {
     pub layout: u32,
     /// sysfs `md/raid_disks`.
     pub disks: u32,
-    /// sysfs `md/chunk_size` in sectors; ignored for single and RAID 1.
+    /// sysfs `md/chunk_size` in sectors; ignored for single and RAID 1. Members of a linear array
+    /// are rounded down to it, unless it is 0.
     pub chunk_sectors: u32,
     /// Size of each slot's data area in sectors. One value applies to all members. If there are
-    /// several, RAID 1 to 10 use the smallest (md's component size).
+    /// several, all levels but RAID 0 and linear use the smallest (md's component size).
     pub member_sectors: Vec<u64>,
 }
 

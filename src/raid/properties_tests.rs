@@ -60,6 +60,7 @@ fn levels() -> impl Strategy<Value = (Level, u32, u32)> {
     prop_oneof![
         1 => Just((Level::Single, 0, 1)),
         1 => (1u32..6).prop_map(|n| (Level::Raid1, 0, n)),
+        2 => (1u32..9).prop_map(|n| (Level::Linear, 0, n)),
         4 => (1u32..3, 1u32..12).prop_map(|(layout, n)| (Level::Raid0, layout, n)),
         1 => (2u32..12).prop_map(|n| (Level::Raid4, 0, n)),
         4 => (0u32..6, prop_oneof![9 => 2u32..14, 1 => 250u32..=255])
@@ -80,7 +81,8 @@ fn arrays(rows: u64) -> impl Strategy<Value = Geometry> {
             // Few different sizes, so that zones stay below their limit and some members have the
             // same size.
             let sizes = prop::collection::vec(chunk..=rows * chunk, 1..6);
-            let count = if level == Level::Raid0 { disks } else { 1 } as usize;
+            let unequal = matches!(level, Level::Raid0 | Level::Linear);
+            let count = if unequal { disks } else { 1 } as usize;
             let picks = prop::collection::vec(any::<prop::sample::Index>(), count);
             (sizes, picks).prop_map(move |(sizes, picks)| Params {
                 level,
@@ -161,6 +163,7 @@ proptest! {
                     panic!("slot {slot} sector {at} is not data");
                 };
                 prop_assert_eq!(back, sector);
+                prop_assert!(g.run(sector) >= run);
                 let step = step % run;
                 let next = Mapping::Data { sector: sector + step, run: run - step };
                 prop_assert_eq!(locate(&g, &wire, slot, at + step), next);

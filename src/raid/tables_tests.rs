@@ -152,7 +152,7 @@ fn odd_chunks_and_tails() {
 }
 
 #[test]
-fn linear_levels() {
+fn levels_of_equal_addresses() {
     for (level, disks) in [(Level::Single, 1), (Level::Raid1, 3)] {
         let g = Geometry::new(&params(level, 0, disks, &[100])).expect("a valid array");
         assert_eq!(g.array_sectors(), 800);
@@ -163,6 +163,30 @@ fn linear_levels() {
         assert_eq!(g.copies(ArraySector(799)).len(), disks as usize);
         assert_eq!(g.chunk_sectors(), None);
     }
+}
+
+/// mdadm --level=linear --rounding=64 of 100, 200 and 150 MiB on Linux 6.1, in sectors.
+#[test]
+fn linear_is_one_member_after_the_other() {
+    let g = Geometry::new(&Params {
+        level: Level::Linear,
+        layout: 0,
+        disks: 3,
+        chunk_sectors: 128,
+        member_sectors: vec![202_752, 407_552, 305_152 + 127],
+    })
+    .expect("a valid array");
+    assert_eq!(g.array_sectors(), 2 * 457_728);
+    assert_eq!(g.used_sectors(2), 305_152);
+    assert_eq!(g.copies(ArraySector(202_751)), [(0, DataSector(202_751))]);
+    assert_eq!(g.copies(ArraySector(202_752)), [(1, DataSector(0))]);
+    assert_eq!(g.copies(ArraySector(2 * 457_728)), []);
+    assert_eq!(g.run(ArraySector(202_750)), 2);
+    assert_eq!(
+        g.locate(2, DataSector(5)),
+        Mapping::Data { sector: ArraySector(610_309), run: 305_147 }
+    );
+    assert_eq!((g.chunk_sectors(), g.period()), (None, None));
 }
 
 #[test]
@@ -177,8 +201,8 @@ fn parity_is_p_or_q() {
 fn errors_of_invalid_arrays_name_the_field() {
     let says = |p: Params| Geometry::new(&p).expect_err("invalid").to_string();
     let p = params;
-    assert_eq!("linear\n".parse::<Level>(), Err(GeometryError::Level("linear".into())));
-    assert_eq!(GeometryError::Level("linear".into()).to_string(), "level linear is not supported");
+    assert_eq!("faulty\n".parse::<Level>(), Err(GeometryError::Level("faulty".into())));
+    assert_eq!(GeometryError::Level("faulty".into()).to_string(), "level faulty is not supported");
     assert_eq!("raid10\n".parse(), Ok(Level::Raid10));
     assert_eq!(says(p(Level::Raid6, 2, 3, &[9])), "disks: raid6 cannot have 3");
     assert_eq!(says(p(Level::Raid0, 0, 0, &[9])), "disks: raid0 cannot have 0");

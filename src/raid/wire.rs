@@ -31,7 +31,7 @@ impl Geometry {
             ..rt_geometry::default()
         };
         match &self.rule {
-            Rule::Linear => {}
+            Rule::Equal | Rule::Linear(_) => {}
             Rule::Striped(r) => {
                 for (wire, zone) in g.zone.iter_mut().zip(r.zones()) {
                     // Never negative: earlier rows have at least as many members.
@@ -65,7 +65,7 @@ impl Geometry {
             return rt_slot::default();
         }
         match &self.rule {
-            Rule::Linear => {}
+            Rule::Equal | Rule::Linear(_) => {}
             Rule::Striped(r) => {
                 for (entry, zone) in table.iter_mut().zip(r.zones()) {
                     *entry = byte(r.position(zone, slot).unwrap_or(0));
@@ -86,6 +86,6 @@ impl Geometry {
                 }
             }
         }
-        rt_slot { sectors: self.used_sectors(slot), slot, pad: 0, table }
+        rt_slot { sectors: self.used_sectors(slot), first: self.first(slot), slot, pad: 0, table }
     }
 }

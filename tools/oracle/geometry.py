@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Maps a sector of a member to md's metadata, parity, or a sector of the array, according to md(4) and to the output of
-`mdadm --examine` and `--examine-bitmap` for each member. Supports RAID 0 of equal members, and 1, 4, 5, 6 and 10 in
-all their layouts; metadata 1.2.
+`mdadm --examine` and `--examine-bitmap` for each member. Supports RAID 0 of equal members, 1, 4, 5, 6 and 10 in
+all their layouts, and linear; metadata 1.2.
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 FAR = 1 << 60
 PAGE = 8  # sectors; the unit in which md writes superblock and bitmap
@@ -24,11 +24,14 @@ class Layout:
     chunk: int = 0  # sectors; RAID 1 has none
     variant: str = ""
     stride: int = 0  # chunks from one copy to the next on a member of RAID 10's far layout
+    starts: tuple = ()  # linear: the first sector of the array on each slot
 
     def locate(self, slot, sector):
         """Maps a sector of the data area to (array sector or None for parity, number of sectors with the same mapping)."""
         if self.level in ("raid1", "single"):
             return sector, FAR
+        if self.level == "linear":
+            return self.starts[slot] + sector, FAR
         row, rest = divmod(sector, self.chunk)
         index = getattr(self, self.level)(slot, row)
         left = self.chunk - rest
@@ -78,7 +81,7 @@ VARIANTS = {
     "raid5": re.compile(r"(left|right)-a?symmetric"),
     "raid6": re.compile(r"(left|right)-a?symmetric"),
 }
-LEVELS = ("raid0", "raid1", "raid4", "raid5", "raid6", "raid10")
+LEVELS = ("raid0", "raid1", "raid4", "raid5", "raid6", "raid10", "linear")
 
 
 @dataclass
@@ -231,7 +234,7 @@ def read_layout(level, examine):
     variant = words(examine, "Layout", "")
     if level not in LEVELS or level in VARIANTS and not VARIANTS[level].fullmatch(variant):
         raise Unusable(f"{level} {variant} is not supported by this account")
-    chunk = 0 if level == "raid1" else bytes_of(words(examine, "Chunk Size")) // 512
+    chunk = 0 if level in ("raid1", "linear") else bytes_of(words(examine, "Chunk Size")) // 512
     stride = 0
     if variant.startswith("far="):
         stride = data_sectors(examine) // chunk // int(variant[4:])
@@ -240,7 +243,8 @@ def read_layout(level, examine):
 
 def data_sectors(examine):
     """Size of the part of a member's data area that the array uses."""
-    return sectors(examine, "Used Dev Size") if "Used Dev Size" in examine else sectors(examine, "Avail Dev Size")
+    used = sectors(examine, "Used Dev Size") if "Used Dev Size" in examine else 0
+    return used or sectors(examine, "Avail Dev Size")  # of a linear array, "Used Dev Size : 0 sectors"
 
 
 def position(examine):
@@ -282,6 +286,13 @@ def read_array(directory, breakage=None):
         layouts[int(words(examine, "Events"))] = read_layout(level, examine)
         members.append(member)
     layout = layouts[max(layouts)]
+    if level == "linear":
+        # Members one after the other, each rounded down.
+        sizes = {}
+        for member in members:
+            rounding = bytes_of(words((directory / f"examine.{member.name}").read_text(), "Rounding", "1K")) // 512
+            sizes[member.slot] = member.data_sectors = member.data_sectors // rounding * rounding
+        layout = replace(layout, starts=tuple(sum(sizes[slot] for slot in range(end)) for end in range(len(sizes))))
     array = Array(directory.name, layout, members, tuple(reshape))
     if breakage:
         break_geometry(array, breakage)

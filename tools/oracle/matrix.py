@@ -54,6 +54,8 @@ class Cell:
 
 def matrix():
     yield from (Cell(level, "whole", "mix", ("core", "levels") if level in CORE else ("levels",)) for level in LEVELS)
+    # Debian builds it for 6.1 only.
+    yield Cell("linear", "whole", "mix", ("levels",), ("6.1", "6.1-plain"))
     for workload in WORKLOADS:
         yield from (Cell(level, "whole", workload, ("workloads",)) for level in ("single", "raid0", "raid1", "raid5"))
         if workload in ("storm", "cold"):

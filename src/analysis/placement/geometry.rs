@@ -51,7 +51,9 @@ fn level(text: &str) -> Result<Level, String> {
         n if n.starts_with(|c: char| c.is_ascii_digit()) => format!("raid{n}"),
         n => n.to_owned(),
     };
-    name.parse().map_err(|_| "one of raid0, raid1, raid4, raid5, raid6, raid10, single".to_owned())
+    // The members of a linear array can have any sizes.
+    let known = name.parse().ok().filter(|level| *level != Level::Linear);
+    known.ok_or_else(|| "one of raid0, raid1, raid4, raid5, raid6, raid10, single".to_owned())
 }
 
 /// Parses mdadm's name of a layout (maps.c) or md's number (`ALGORITHM_*` of raid5.h; near, far and

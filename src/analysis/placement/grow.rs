@@ -36,7 +36,7 @@ pub fn array(target: &Target, disks: u32) -> Result<Geometry, String> {
     }
     let level = target.array.geometry.level();
     if !matches!(level, Level::Raid0 | Level::Raid4 | Level::Raid5 | Level::Raid6 | Level::Raid10) {
-        return Err(format!("--grow-to: every member of {level} holds everything"));
+        return Err(format!("--grow-to: {level} has no chunks"));
     }
     target.array.options.with_disks(Some(disks)).map_err(|e| format!("--grow-to {disks}: {e}"))
 }

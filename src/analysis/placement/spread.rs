@@ -8,7 +8,7 @@ use crate::address::{ArraySector, FsSector};
 use crate::fs::SectorRange;
 use crate::machine::Segment;
 use crate::origin::Origin;
-use crate::raid::Geometry;
+use crate::raid::{Geometry, Level};
 
 /// Minimum skew of an uneven layout.
 pub const MIN_UNEVEN_SKEW: f64 = 1.5;
@@ -151,18 +151,19 @@ enum Owners<'a> {
     All,
     /// `copies` slots for each chunk number modulo the period.
     Periodic { chunk: u64, sectors: u64, period: u64, copies: usize, slots: Vec<u8> },
-    /// RAID 0 with members of different sizes.
-    Irregular { chunk: u64, geometry: &'a Geometry },
+    /// RAID 0 with members of different sizes, and linear.
+    Irregular(&'a Geometry),
 }
 
 impl<'a> Owners<'a> {
     fn new(geometry: &'a Geometry) -> Self {
         let Some(chunk) = geometry.chunk_sectors() else {
-            return Self::All;
+            let is_linear = geometry.level() == Level::Linear;
+            return if is_linear { Self::Irregular(geometry) } else { Self::All };
         };
         let rows = geometry.array_sectors() / chunk;
         let Some(period) = geometry.period().filter(|&p| p <= rows) else {
-            return Self::Irregular { chunk, geometry };
+            return Self::Irregular(geometry);
         };
         let copies = geometry.copies(ArraySector(0)).len();
         let slots = (0..period).flat_map(|c| geometry.copies(ArraySector(c * chunk)));
@@ -210,13 +211,13 @@ impl<'a> Owners<'a> {
                 }
                 outside
             }
-            Self::Irregular { chunk, geometry } => {
+            Self::Irregular(geometry) => {
                 while count > 0 {
                     let copies = geometry.copies(first);
                     if copies.is_empty() {
                         return count;
                     }
-                    let n = (chunk - first.0 % chunk).min(count);
+                    let n = geometry.run(first).min(count);
                     for (slot, _) in copies {
                         hits[slot as usize] += n;
                     }

@@ -40,6 +40,10 @@ fn threshold(n: u64, disks: u64) -> f64 {
 
 /// Uneven figures.
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<UnevenFigure> {
+    // A group is on one member, whatever its size.
+    if target.array.geometry.level() == Level::Linear {
+        return Vec::new();
+    }
     let disks = spread.members.len();
     let figures = target.fs.figures();
     let here = |groups: u32| (f64::from(groups) * target.share()).round() as u64;
@@ -113,8 +117,14 @@ pub fn headline(target: &Target, spread: &Spread, uneven: &[UnevenFigure]) -> St
             level => format!("{level} of one member, which holds everything"),
         };
     }
-    if geometry.level() == Level::Raid1 {
-        return "raid1: every member holds everything".to_owned();
+    match geometry.level() {
+        Level::Raid1 => return "raid1: every member holds everything".to_owned(),
+        Level::Linear => {
+            return "linear: every member holds its part of the groups, and the load is where the \
+                    files are"
+                .to_owned();
+        }
+        _ => {}
     }
     if uneven.is_empty() {
         let skews = spread.skews(target.fs.figures());

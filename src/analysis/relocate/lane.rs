@@ -99,8 +99,7 @@ impl<'a> Lane<'a> {
         while at < end {
             let (place, run) = self.today.place(self.planned, at, turn);
             let sector = place.map(|place| self.start.saturating_add(place));
-            let chunk = self.geometry.chunk_sectors().unwrap_or(u64::MAX);
-            let run = run.min(end - at).min(chunk - sector.unwrap_or(0) % chunk);
+            let run = run.min(end - at).min(self.geometry.run(ArraySector(sector.unwrap_or(0))));
             if !sector.is_some_and(|sector| self.put(piece, sector, run)) {
                 homeless += run * 512;
             }

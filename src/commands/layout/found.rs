@@ -160,8 +160,7 @@ impl SearchResults<'_> {
 pub fn check_striped(geometry: &Geometry) -> Result<()> {
     if geometry.disks() < 2 || geometry.chunk_sectors().is_none() {
         bail!(
-            "--search requires a striped array: every member of {} holds everything (--level, \
-             --disks)",
+            "--search requires a striped array: {} has no chunks (--level, --disks)",
             geometry.level()
         );
     }

@@ -114,6 +114,7 @@ level() {
 		return ;;
 	ddf) containers "$name"; return ;;
 	raid0) parts 3; options=(--chunk=64) ;;
+	linear) parts 3; options=(--rounding=64) ;;
 	raid1) parts 2; options=(--bitmap=internal) ;;
 	raid10) parts 4; options=(--chunk=64 --bitmap=internal) ;;
 	raid4) parts 4; options=(--chunk=64 --bitmap=internal) ;;

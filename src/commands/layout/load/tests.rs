@@ -263,7 +263,7 @@ fn recordings_without_a_usable_layout_are_refused() {
         (refused(|h| fs(h, |f| f.segments = vec![(0, 0, 8), (8, 80, 8)]), None), "several pieces"),
         (refused(|h| h.arrays[0].reshape_position = Some(8), None), "reshaping"),
         (refused(|h| h.arrays[0].sync_action = Some("reshape".into()), None), "reshaping"),
-        (refused(|h| h.arrays[0].level = "linear".into(), None), "linear"),
+        (refused(|h| h.arrays[0].level = "faulty".into(), None), "faulty"),
         (refused(|h| h.arrays[0].chunk_sectors = 0, None), "chunk"),
         (refused(|_| (), Some("md9")), "name one of md127p1 (ext4)"),
     ] {
