@@ -26,7 +26,7 @@ use alloc::{
 #[path = "lab/doctor.rs"]
 mod doctor;
 use doctor::{
-    doctor_commands_fix, doctor_commands_keep_data,
+    arrays_that_do_not_run, doctor_commands_fix, doctor_commands_keep_data,
     doctor_ignores_a_covered_mount, doctor_reports_a_small_journal, journal_waits_match_jbd2,
 };
 
@@ -236,6 +236,7 @@ on_kernel! {
     doctor_reports_a_failed_disk
     doctor_measures_the_skew
     doctor_commands_keep_data
+    arrays_that_do_not_run
     doctor_commands_fix
     doctor_ignores_a_covered_mount
     doctor_reports_a_small_journal

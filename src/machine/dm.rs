@@ -219,7 +219,7 @@ fn parse_answer<T>(buffer: &[u8], make: impl Fn(u64, u64, &str, &str) -> T) -> O
     Some(targets)
 }
 
-fn until_nul(bytes: &[u8]) -> &[u8] {
+pub(super) fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|b| *b == 0).next().unwrap_or_default()
 }
 

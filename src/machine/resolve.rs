@@ -11,6 +11,7 @@ use super::error::HostError;
 use super::filesystems::{self, Mounted};
 use super::mounts::{self, MountLine};
 use super::nested;
+use super::not_running::{self, NotRunning};
 use super::project::Projector;
 use super::state::{ArrayState, is_running};
 use super::sys::{Sys, attribute, names, natural};
@@ -35,31 +36,38 @@ pub fn resolve(targets: &[String], sys: &Sys) -> Result<HostTopology, HostError>
     Ok(machine.describe(&chosen, true))
 }
 
-/// All running md arrays, or if there are none, the default of [`resolve`]. Also names and
-/// md/array_state of stopped arrays.
+/// All running md arrays, or if there are none, the default of [`resolve`].
 ///
 /// # Errors
 /// sysfs or mountinfo is unreadable, or there is no array and no disk with a mounted filesystem.
-pub fn resolve_all(sys: &Sys) -> Result<(HostTopology, Vec<(String, String)>), HostError> {
+pub fn resolve_all(sys: &Sys) -> Result<HostTopology, HostError> {
     let machine = Machine::read(sys)?;
-    let mut chosen = BTreeSet::new();
-    let mut stopped = Vec::new();
+    let running = machine.blocks.arrays().into_iter();
+    let running = running.filter(|array| is_running(&array_state(array)));
+    let mut chosen: BTreeSet<Dev> = running.map(|array| array.dev).collect();
+    if chosen.is_empty() {
+        chosen = machine.default()?;
+    }
+    Ok(machine.describe(&chosen, true))
+}
+
+/// Arrays that are not running. Reads the superblocks of devices that nothing uses.
+///
+/// # Errors
+/// sysfs or mountinfo is unreadable.
+pub fn not_running(sys: &Sys) -> Result<NotRunning, HostError> {
+    let machine = Machine::read(sys)?;
+    let mut found =
+        NotRunning { stopped: Vec::new(), refused: not_running::refused(sys, &machine.blocks) };
     for array in machine.blocks.arrays() {
         let state = array_state(array);
-        if is_running(&state) {
-            chosen.insert(array.dev);
-        } else if !state.is_empty() && machine.members(array).next().is_some() {
-            stopped.push((array.name.clone(), state));
+        let members: Vec<&Block> = machine.members(array).collect();
+        if !is_running(&state) && !state.is_empty() && !members.is_empty() {
+            let of = (array.name.as_str(), state);
+            found.stopped.push(not_running::stopped(sys, &machine.blocks, of, &members));
         }
     }
-    if chosen.is_empty() {
-        match machine.default() {
-            Ok(disks) => chosen = disks,
-            Err(why) if stopped.is_empty() => return Err(why),
-            Err(_) => {}
-        }
-    }
-    Ok((machine.describe(&chosen, true), stopped))
+    Ok(found)
 }
 
 /// Resolves `targets` again during a session. Missing targets are left out. Running arrays of

@@ -124,6 +124,8 @@ impl ArrayState {
                 Some((done, total)) if total > 0 => {
                     format!("{action} {:.1} %", 100.0 * done as f64 / total as f64)
                 }
+                // md: arrays that share a disk are synced one by one.
+                None if action != "frozen" => format!("{action} waiting"),
                 _ => action.to_string(),
             });
         }

@@ -10,6 +10,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use crate::fs::Fields;
+use crate::printable::sanitize;
+
+use super::dm::until_nul;
 
 /// Number of bytes read of a superblock. md reads and writes at most this many.
 pub const SB_BYTES: usize = 4096;
@@ -39,7 +42,7 @@ pub enum Version {
 }
 
 /// Fields of a member's superblock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MdSuperblock {
     /// First sector of the superblock.
     pub start: u64,
@@ -59,6 +62,14 @@ pub struct MdSuperblock {
     pub ppl: Option<(u64, u64)>,
     /// Layout number; for RAID 0 only with its feature bit.
     pub layout: Option<u32>,
+    /// Slots of the array.
+    pub slots: u32,
+    /// UUID of the array; zero for version 0.90.
+    pub uuid: [u8; 16],
+    /// Name of the array with that of its host, `nas:0`, clean; empty for version 0.90.
+    pub name: String,
+    /// Logical block size of the array in bytes, in superblocks of Linux 6.19 and later; else 0.
+    pub logical_block: u32,
 }
 
 /// Reasons to reject a superblock.
@@ -216,6 +227,10 @@ fn parse_1(
         bad_block_log: area(i64::from(f.u32(188) as i32), f.u16(186)),
         ppl: ppl.then(|| area(i64::from(f.u16(96) as i16), f.u16(98))).flatten(),
         layout: (f.u32(72) != 0 || has(RAID0_LAYOUT)).then(|| f.u32(76)),
+        slots: f.u32(92),
+        uuid: f.bytes(16),
+        name: sanitize(until_nul(&b[32..64])),
+        logical_block: f.u32(224),
     })
 }
 
@@ -242,6 +257,10 @@ fn parse_90(b: &[u8; SB_BYTES], start: u64) -> Result<MdSuperblock, SuperblockEr
         bad_block_log: None,
         ppl: None,
         layout: (word(7) != 0).then(|| word(64)),
+        slots: word(10),
+        uuid: [0; 16],
+        name: String::new(),
+        logical_block: 0,
     })
 }
 

@@ -26,7 +26,7 @@ pub fn targets_or_files() -> ArgValueCompleter {
 }
 
 fn all() -> Vec<CompletionCandidate> {
-    let arrays = resolve_all(&Sys::live()).map(|(host, _)| host.arrays);
+    let arrays = resolve_all(&Sys::live()).map(|host| host.arrays);
     arrays.unwrap_or_default().iter().flat_map(candidates).collect()
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::output::{count, each, lines};
-use crate::{findings, lab, text};
+use crate::{findings, intervals, lab, text};
 
 /// Findings that each run must have, so that their commands were run.
 const FOUND: [(&str, &[&str]); 7] = [
@@ -51,6 +51,21 @@ pub fn doctor_commands_keep_data(kernel: &str) {
     let kept = text(dir.join("kept"));
     assert_eq!(kept.lines().count(), 12, "{kept}");
     assert!(kept.lines().all(|l| l.ends_with(" kept")), "{kept}");
+}
+
+/// Arrays that wait, lack a member, or have superblocks of a newer kernel.
+pub fn arrays_that_do_not_run(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor") else {
+        return;
+    };
+    let title = |run: &str, id: &str| findings(&dir, run)[id]["title"].to_string();
+    assert!(title("waiting", "array-syncing").contains("resync waits for another array"));
+    let top = &intervals(dir.join("waiting.top"))[0]["arrays"][0];
+    assert_eq!(top["health"], "resync waiting", "{top:#}");
+    assert!(title("inactive", "array-stopped").contains("1 of 2 members are here"));
+    let refused = &findings(&dir, "refused")["array-refused"];
+    assert_eq!(refused["figures"]["members"], 2, "{refused:#}");
+    assert_eq!(refused["figures"]["logical_block_bytes"], 512, "{refused:#}");
 }
 
 /// The commands fix everything that can be fixed on a mounted filesystem.

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # doctor on an array with the metadata skew, on one created with the options that it
-# recommends, and on one that has lost a disk; its commands must fix the findings.
+# recommends, and on one that has lost a disk; its commands must fix the findings. Then
+on arrays that wait, that lack members, or that this kernel refuses.
 # Leaves NAME.json and NAME.status for tests/lab.rs.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
@@ -89,3 +90,40 @@ echo "$status" >/out/all.status
 [ "$status" -eq 4 ]
 raidtrace doctor --kernel >/out/kernel.txt 2>&1
 unmount /mnt/md120 /mnt/md121 /mnt/md122
+
+# Two arrays on the same disks are synced one after the other.
+add_disks 2 300M
+for disk in "${disks[@]: -2}"; do
+	{
+		head -c 446 /dev/zero
+		partition_entry 2048 200000
+		partition_entry 204800 200000
+		head -c 32 /dev/zero
+		printf '\125\252'
+	} | dd of="/dev/$disk" conv=notrunc status=none
+	losetup -d "/dev/$disk"
+	losetup -P "/dev/$disk" "/tmp/disk${disk#loop}"
+	wait_until 120 test -b "/dev/${disk}p2"
+done
+echo 1000 >/proc/sys/dev/raid/speed_limit_max
+for part in 1 2; do
+	create_array "md13$part" --level=1 --raid-devices=2 --bitmap=none "/dev/${disks[-2]}p$part" "/dev/${disks[-1]}p$part"
+done
+wait_until 120 grep -q delayed /sys/block/md132/md/sync_completed
+doctor waiting md132
+raidtrace top --json -n 1 md132 >/out/waiting.top 2>/out/waiting.top.err
+
+# One of two members is here.
+mdadm --quiet --stop /dev/md132
+mdadm --assemble /dev/md132 "/dev/${disks[-2]}p2" || true
+doctor inactive
+
+# Superblocks as Linux 6.19 and later write them: le32 at 224 is the logical block size, at 216 the sum of all words.
+mdadm --quiet --stop /dev/md132
+for member in "${disks[@]: -2}"; do
+	sum=$(od -An -tu4 -j $((4096 + 216)) -N 4 "/dev/${member}p2")
+	le32 512 | dd of="/dev/${member}p2" bs=1 seek=$((4096 + 224)) conv=notrunc,fsync status=none
+	le32 $(((sum + 512) & 0xffffffff)) | dd of="/dev/${member}p2" bs=1 seek=$((4096 + 216)) conv=notrunc,fsync status=none
+done
+if mdadm --assemble /dev/md132 "/dev/${disks[-2]}p2" "/dev/${disks[-1]}p2"; then die "the kernel accepts a logical block size"; fi
+doctor refused

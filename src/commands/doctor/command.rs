@@ -22,7 +22,7 @@ use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc;
 use crate::machine::privileges;
 use crate::machine::topology::Topology;
-use crate::machine::{Sys, resolve, resolve_all};
+use crate::machine::{HostError, HostTopology, NotRunning, Sys, not_running, resolve, resolve_all};
 use crate::session::period;
 use crate::session::sampler::Sampler;
 use crate::ui::lines::success_if_closed;
@@ -48,10 +48,17 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         least: args.min_severity,
         acknowledged: acknowledged.map_or(Ok(Vec::new()), select::read)?,
     };
-    let (host, stopped) = if args.targets.is_empty() {
-        resolve_all(&sys)?
+    let (host, not_running) = if args.targets.is_empty() {
+        let not_running = not_running(&sys)?;
+        match resolve_all(&sys) {
+            // A host whose only array does not run.
+            Err(HostError::Nothing) if !not_running.is_empty() => {
+                (HostTopology::default(), not_running)
+            }
+            host => (host?, not_running),
+        }
     } else {
-        (resolve(&args.targets, &sys)?, Vec::new())
+        (resolve(&args.targets, &sys)?, NotRunning::default())
     };
     let topology = if rustix::process::geteuid().is_root() {
         Topology::new(host)
@@ -62,7 +69,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         notes.extend(host.notes.iter().cloned());
         Topology { host, notes, ..Topology::default() }
     };
-    let mut facts = gather::gather(&sys, &topology, stopped);
+    let mut facts = gather::gather(&sys, &topology, not_running);
     let (properties, notes) = privileges::raised(|| kernel::probe(&sys, Some(&topology), false));
     let mut able = Ability::new(&properties, notes);
     let mut found = rules::check(&facts);

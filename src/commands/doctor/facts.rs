@@ -8,7 +8,7 @@ use crate::advice::quote::{path_of, quote};
 use crate::analysis::placement::{PlacementReport, Skews};
 use crate::fs::ext4::{Ext4Superblock, Journal};
 use crate::machine::mballoc::MbStats;
-use crate::machine::{Array, Filesystem, Member, container_of};
+use crate::machine::{Array, Filesystem, Member, NotRunning, container_of};
 
 /// Input of the rules.
 #[derive(Default)]
@@ -18,8 +18,7 @@ pub struct Facts {
     pub host: Host,
     /// Running arrays. A disk without md is an array of one.
     pub arrays: Vec<ArrayFacts>,
-    /// Arrays that are not running: name and `md/array_state`.
-    pub stopped: Vec<(String, String)>,
+    pub not_running: NotRunning,
     /// Checks that were not possible, one line each.
     pub notes: Vec<String>,
 }
@@ -67,6 +66,8 @@ pub struct ArrayFacts {
     pub discards: Option<bool>,
     /// Module parameter devices_handle_discard_safely of raid456.
     pub discards_trusted: Option<bool>,
+    /// True while md/sync_completed is `delayed`: another array on one of the disks comes first.
+    pub waits_to_sync: bool,
     /// md/resync_start: sector from which copies or parity may be wrong; `None` if all are right.
     pub resync_from: Option<u64>,
     /// optimal_io_size of the array in bytes, which mke2fs uses as the stripe.

@@ -11,7 +11,7 @@ use crate::fs::ext4::features::incompat;
 use crate::fs::ext4::{Ext4Superblock, FsKind};
 use crate::machine::mballoc::{self, MbStats};
 use crate::machine::topology::{self, Topology};
-use crate::machine::{Array, DeviceRole, Filesystem, Member, Sys};
+use crate::machine::{Array, DeviceRole, Filesystem, Member, NotRunning, Sys};
 
 /// First kernel that writes to preallocated blocks in parallel (240930fb7e6b): direct IO is not
 /// checked from here on.
@@ -21,12 +21,12 @@ const VALID_FS: u16 = 1;
 /// Maximum runs of bad blocks: the capacity of md's log.
 const MAX_BAD_RUNS: usize = 512;
 
-/// Gathers the facts of the arrays in `topology`. `stopped`: arrays that are not running.
-pub fn gather(sys: &Sys, topology: &Topology, stopped: Vec<(String, String)>) -> Facts {
+/// Gathers the facts of the arrays in `topology`.
+pub fn gather(sys: &Sys, topology: &Topology, not_running: NotRunning) -> Facts {
     let mut facts = Facts {
         kernel: Kernel::running(sys),
         host: upkeep::host(sys),
-        stopped,
+        not_running,
         notes: topology.notes.clone(),
         ..Facts::default()
     };
@@ -68,6 +68,7 @@ fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
         discards_trusted: sys
             .text("/sys/module/raid456/parameters/devices_handle_discard_safely")
             .map(|t| t == "Y"),
+        waits_to_sync: sys.text(&format!("{dir}/md/sync_completed")).as_deref() == Some("delayed"),
         // `none` if no resync is pending.
         resync_from: number("md/resync_start"),
         optimal_io: number("queue/optimal_io_size").unwrap_or(0),

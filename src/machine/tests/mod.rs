@@ -4,6 +4,7 @@ mod changes;
 mod containers;
 mod dm_raid;
 mod hostile;
+mod not_running;
 mod stacks;
 mod targets;
 mod topology;

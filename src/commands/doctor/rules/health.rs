@@ -5,7 +5,7 @@ use crate::advice::quote::{path_of, quote};
 use crate::analysis::units;
 use crate::commands::doctor::facts::ArrayFacts;
 use crate::commands::doctor::finding::{Finding, FindingSeverity};
-use crate::machine::{Array, Member};
+use crate::machine::{Array, Member, RefusedArray, StoppedArray};
 
 const MD: &str = "Linux, Documentation/admin-guide/md.rst; md(4)";
 
@@ -245,11 +245,15 @@ pub fn syncing(of: &ArrayFacts) -> Vec<Finding> {
     });
     let title = match action {
         "frozen" => "resync and rebuild are frozen".to_owned(),
+        _ if of.waits_to_sync => format!("{action} waits for another array on the same disks"),
         _ => format!("{action} in progress{done}"),
     };
+    // md_do_sync(): arrays whose members are on one disk take turns.
+    let waits = "md/sync_completed is delayed: arrays that share a disk are synced one by one";
     let mut finding = Finding::info("array-syncing", title)
         .raise_if(!matches!(action, "check" | "repair"), FindingSeverity::Warning)
         .seen(format!("md/sync_action is {action}{sectors}"))
+        .seen_all(of.waits_to_sync.then(|| waits.to_owned()))
         .figure("action", action)
         .why(why)
         .source(MD);
@@ -440,12 +444,47 @@ fn mismatch(of: &ArrayFacts) -> Option<Finding> {
 }
 
 /// An array that is assembled but not running.
-pub fn stopped(name: &str, state: &str) -> Finding {
+pub fn stopped(array: &StoppedArray) -> Finding {
+    let StoppedArray { name, state, members, slots } = array;
     let dev = path_of(name);
-    Finding::warning("array-stopped", format!("not running: md/array_state is {state}"))
+    let names: Vec<&str> = members.iter().map(String::as_str).collect();
+    let of = slots.map_or(String::new(), |slots| format!(" of {slots}"));
+    let title = match slots {
+        Some(slots) if (members.len() as u64) < u64::from(*slots) => {
+            format!(
+                "not running: {} of {} are here",
+                members.len(),
+                plural(*slots as usize, "member")
+            )
+        }
+        _ => format!("not running: md/array_state is {state}"),
+    };
+    Finding::warning("array-stopped", title)
         .on_array(name)
-        .seen("the array has members and serves no IO")
-        .figure("state", state)
+        .seen(format!(
+            "md/array_state is {state}: the array has {}{of} members ({}) and serves no IO",
+            members.len(),
+            list(&names)
+        ))
+        .figure("state", state.clone())
         .command(format!("mdadm --detail {dev}"))
         .command(format!("mdadm --run {dev}"))
+}
+
+/// An array whose superblocks this kernel does not accept.
+pub fn refused(array: &RefusedArray) -> Finding {
+    let members: Vec<&str> = array.members.iter().map(String::as_str).collect();
+    let members = list(&members);
+    let name = if array.name.is_empty() { "without a name" } else { &array.name };
+    Finding::warning(
+        "array-refused",
+        format!("array {name} is not assembled: a newer kernel made it ({members})"),
+    )
+    .seen(format!(
+        "the superblock of {members} has a logical block size ({} bytes, at byte 224), which this \
+         kernel's md does not know",
+        array.logical_block
+    ))
+    .figure("members", array.members.len())
+    .figure("logical_block_bytes", array.logical_block)
 }

@@ -6,7 +6,7 @@ pub mod allocator;
 pub mod bitmap;
 mod direct;
 mod errors;
-mod health;
+pub(super) mod health;
 pub mod journal;
 mod lvm;
 mod members;
@@ -73,6 +73,7 @@ pub const IDS: &[&str] = &[
     "array-degraded",
     "array-mismatch",
     "array-read-ahead",
+    "array-refused",
     "array-repaired",
     "array-reshape-interrupted",
     "array-resync-pending",
@@ -128,9 +129,9 @@ pub const IDS: &[&str] = &[
 
 /// All findings, the worst first; those of equal severity in the order of arrays and rules.
 pub fn check(facts: &Facts) -> Vec<Finding> {
-    let stopped = facts.stopped.iter();
-    let mut found: Vec<Finding> =
-        stopped.map(|(name, state)| health::stopped(name, state)).collect();
+    let not = &facts.not_running;
+    let mut found: Vec<Finding> = not.stopped.iter().map(health::stopped).collect();
+    found.extend(not.refused.iter().map(health::refused));
     for array in &facts.arrays {
         let name = &array.array.name;
         let rules = if array.array.mapper_name.is_some() { &DM_RAID[..] } else { &ARRAY };

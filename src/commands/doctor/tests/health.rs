@@ -2,6 +2,8 @@
 
 use super::Machine;
 use crate::commands::doctor::finding::{Finding, FindingSeverity};
+use crate::commands::doctor::rules::health;
+use crate::machine::{RefusedArray, StoppedArray};
 
 #[test]
 fn degraded() {
@@ -161,6 +163,14 @@ fn stopped_array() {
         )
         .only("array-stopped");
     assert_eq!(found.array.as_deref(), Some("md7"));
+    assert_eq!(found.title, "not running: md/array_state is inactive");
+    let some = StoppedArray {
+        name: "md7".to_owned(),
+        state: "inactive".to_owned(),
+        members: vec!["sda".to_owned(), "sdb".to_owned()],
+        slots: Some(4),
+    };
+    assert_eq!(health::stopped(&some).title, "not running: 2 of 4 members are here");
     // An array without members is ignored.
     Machine::raid6().with("md md7 9:7 0 array_state=clear").no_findings();
 }
@@ -180,6 +190,28 @@ fn syncing() {
         assert_eq!(found.title, title);
         assert_eq!(found.figures["done"], 0.25);
     }
+}
+
+/// md 9:124 of two arrays on the same disks.
+#[test]
+fn a_resync_that_waits() {
+    let found = Machine::raid6()
+        .with("file sys/block/md0/md/sync_action resync")
+        .with("file sys/block/md0/md/sync_completed delayed")
+        .only("array-syncing");
+    assert_eq!(found.title, "resync waits for another array on the same disks");
+    assert!(found.seen[1].contains("delayed"), "{:?}", found.seen);
+}
+
+#[test]
+fn an_array_of_a_newer_kernel() {
+    let found = health::refused(&RefusedArray {
+        name: "nas:0".to_owned(),
+        members: vec!["sda".to_owned(), "sdb".to_owned()],
+        logical_block: 512,
+    });
+    assert_eq!(found.title, "array nas:0 is not assembled: a newer kernel made it (sda and sdb)");
+    assert!(found.commands.is_empty() && found.risk.contains("--create"));
 }
 
 #[test]

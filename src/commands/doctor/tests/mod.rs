@@ -20,7 +20,7 @@ use crate::commands::doctor::select::{Diagnosis, LeftOut};
 use crate::fs::ext4::{Ext4Layout, OnError};
 use crate::machine::tests::tree::Tree;
 use crate::machine::topology::Topology;
-use crate::machine::{Dev, resolve_all};
+use crate::machine::{Dev, not_running, resolve_all};
 use crate::mke2fs::{Conf, Options, plan};
 
 /// Component size in KiB: 256 GiB.
@@ -161,10 +161,10 @@ impl Machine {
 
     pub fn facts(&self) -> Facts {
         let sys = self.tree.sys();
-        let (host, stopped) = resolve_all(&sys).unwrap();
+        let host = resolve_all(&sys).unwrap();
         let mut topology = Topology { host, ..Topology::default() };
         topology.layouts.insert(self.dev, self.layout.clone().into());
-        gather(&sys, &topology, stopped)
+        gather(&sys, &topology, not_running(&sys).unwrap())
     }
 
     /// All findings. Also checks that their commands are safe to paste.
