@@ -59,6 +59,9 @@ use module::programs_load_where_ext4_is_a_module;
 #[path = "lab/scenarios.rs"]
 mod scenarios;
 
+#[path = "lab/thin.rs"]
+mod thin;
+use thin::a_full_thin_pool_is_named;
 #[path = "lab/dm_raid.rs"]
 mod dm_raid;
 use dm_raid::volumes_of_dm_raid_are_arrays;
@@ -248,6 +251,7 @@ on_kernel! {
     refused_bios_are_not_counted
     several_arrays_add_up
     volumes_of_dm_raid_are_arrays
+    a_full_thin_pool_is_named
     slow_members_are_partitions
     unended_operations_are_listed
     slow_writes_have_their_limit

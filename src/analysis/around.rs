@@ -41,6 +41,9 @@ pub struct Around {
     /// md/suspend_lo and suspend_hi hold writes to a range.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub suspended: Vec<String>,
+    /// Thin pools with blocks on the array that hold writes, because they have none left.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub full_pools: Vec<FullPool>,
     /// True if all stripes of a RAID 4/5/6 are in use (md/stripe_cache_active).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub stripe_cache_full: bool,
@@ -53,6 +56,16 @@ pub struct Around {
     /// Time asleep of tasks by name, longest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asleep: Vec<Asleep>,
+}
+
+/// A thin pool that has no block left for writes that need one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FullPool {
+    /// Name in /dev/mapper.
+    pub name: String,
+    /// Time for which it does, as far as raidtrace has seen, ms.
+    pub ms: u64,
 }
 
 /// Reads and writes, see Documentation/block/stat.rst.

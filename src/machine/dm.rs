@@ -12,6 +12,7 @@ use rustix::ioctl::{self, opcode};
 
 use super::dm_raid::{DmRaid, DmRaidStatus};
 use super::privileges::raised;
+use super::thin::PoolStatus;
 use super::types::Dev;
 
 /// One entry of a table.
@@ -53,6 +54,12 @@ pub trait DmTables: Send + Sync {
     /// # Errors
     /// Errors of [`Self::table`]. The device has another target, or several.
     fn raid_status(&self, dev: Dev) -> io::Result<DmRaidStatus>;
+
+    /// The state of a thin pool.
+    ///
+    /// # Errors
+    /// Errors of [`Self::raid_status`].
+    fn pool_status(&self, dev: Dev) -> io::Result<PoolStatus>;
 }
 
 /// The raid target, if the table has nothing else.
@@ -61,6 +68,15 @@ pub(super) fn raid_of(table: &[DmTarget]) -> Option<&DmRaid> {
         [DmTarget { map: DmMapping::Raid(raid), start: 0, .. }] => Some(raid),
         _ => None,
     }
+}
+
+/// `vg/lv` of LVM's name in /dev/mapper, which doubles each dash of the names; of a thin pool,
+/// `vg-lv-tpool`, too.
+pub fn lvm_volume(mapper_name: &str) -> Option<String> {
+    let name = mapper_name.strip_suffix("-tpool").unwrap_or(mapper_name).replace("--", "\0");
+    let (vg, lv) = name.split_once('-')?;
+    (!vg.is_empty() && !lv.is_empty() && !lv.contains('-'))
+        .then(|| format!("{vg}/{lv}").replace('\0', "-"))
 }
 
 impl DmTarget {
@@ -128,13 +144,21 @@ impl DmTables for Ioctl {
     }
 
     fn raid_status(&self, dev: Dev) -> io::Result<DmRaidStatus> {
-        let status = asked(dev, 0, |_, _, kind, params| {
-            (kind == "raid").then(|| DmRaidStatus::parse(params)).flatten()
-        })?;
-        match <[_; 1]>::try_from(status) {
-            Ok([Some(status)]) => Ok(status),
-            _ => Err(io::Error::other("no status of a raid target")),
-        }
+        status_of(dev, "raid", DmRaidStatus::parse)
+    }
+
+    fn pool_status(&self, dev: Dev) -> io::Result<PoolStatus> {
+        status_of(dev, "thin-pool", PoolStatus::parse)
+    }
+}
+
+/// The status of a device that is one target of this type.
+fn status_of<T>(dev: Dev, wanted: &str, parse: impl Fn(&str) -> Option<T>) -> io::Result<T> {
+    let status =
+        asked(dev, 0, |_, _, kind, params| (kind == wanted).then(|| parse(params)).flatten())?;
+    match <[_; 1]>::try_from(status) {
+        Ok([Some(status)]) => Ok(status),
+        _ => Err(io::Error::other(format!("no status of a {wanted} target"))),
     }
 }
 

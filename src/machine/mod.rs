@@ -34,6 +34,7 @@ mod state;
 pub mod superblock;
 mod sys;
 pub mod task;
+pub mod thin;
 mod types;
 
 pub mod modules;

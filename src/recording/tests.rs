@@ -14,7 +14,9 @@ use super::header::{Header, RecordedArray, RecordedFilesystem, RecordedMember, R
 use super::rows::{Device, Devices, StateRow};
 use crate::advice::slow::MdSettings;
 use crate::analysis::alloc::fixture;
-use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask, Neighbour, SharedDisk};
+use crate::analysis::around::{
+    Around, Asleep, DeviceIo, FullPool, HungTask, Neighbour, SharedDisk,
+};
 use crate::analysis::counters::CostCounters;
 use crate::analysis::figures::Counted;
 use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow};
@@ -101,6 +103,7 @@ fn around() -> Around {
         openers: BTreeMap::from([("sda".to_owned(), "dd (pid 3)".to_owned())]),
         sync_action: Some("check".to_owned()),
         suspended: vec!["md127".to_owned()],
+        full_pools: vec![FullPool { name: "vg-pool-tpool".to_owned(), ms: 6 }],
         stripe_cache_full: true,
         settings: Some(MdSettings {
             sync_speed_max: Some("1500 (local)".to_owned()),

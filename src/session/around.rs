@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::asleep::Sleepers;
 use super::{Session, md_settings};
-use crate::analysis::around::{Around, DeviceIo, Neighbour, SharedDisk};
+use crate::analysis::around::{Around, DeviceIo, FullPool, Neighbour, SharedDisk};
 use crate::analysis::fold::ArrayNow;
 use crate::machine::privileges::raised;
+use crate::machine::thin::{self, ThinPool};
 use crate::machine::{Array, ArrayState, DiskStat, Member, StatFile, Sys, neighbours};
 
 /// Interval of the search for other users of the disks.
@@ -22,6 +23,8 @@ pub struct Surroundings {
     /// Processes that have one of the disks, or of the other devices, open.
     openers: BTreeMap<String, String>,
     searched: Option<Instant>,
+    /// Thin pools above each array, and since when one holds writes.
+    pools: BTreeMap<String, Vec<(ThinPool, Option<Instant>)>>,
     pub sleepers: Sleepers,
 }
 
@@ -89,6 +92,18 @@ impl Surroundings {
         each.collect()
     }
 
+    /// Pools that hold writes, for want of a block.
+    fn full_pools(&mut self, sys: &Sys, array: &str, now: Instant) -> Vec<FullPool> {
+        let pools = self.pools.get_mut(array).into_iter().flatten();
+        let full = pools.filter_map(|(pool, since)| {
+            let holds = thin::status(sys, pool.dev).is_some_and(|status| status.holds_writes());
+            *since = holds.then(|| since.unwrap_or(now));
+            let ms = (now - (*since)?).as_millis() as u64;
+            Some(FullPool { name: pool.mapper_name.clone(), ms })
+        });
+        full.collect()
+    }
+
     /// Looks up the other devices and their users again, now and then.
     fn search(&mut self, sys: &Sys, arrays: &[Array], now: Instant) {
         if self.searched.is_some_and(|last| now - last < SEARCH_INTERVAL) {
@@ -97,6 +112,15 @@ impl Surroundings {
         self.searched = Some(now);
         for (key, others) in &mut self.others {
             *others = find(sys, key);
+        }
+        for array in arrays {
+            let before = self.pools.remove(&array.name).unwrap_or_default();
+            let since = |pool: &ThinPool| before.iter().find(|b| b.0.dev == pool.dev)?.1;
+            let pools = thin::pools(sys, &array.name).into_iter().map(|pool| {
+                let since = since(&pool);
+                (pool, since)
+            });
+            self.pools.insert(array.name.clone(), pools.collect());
         }
         let others = self.others.values().flatten();
         let unknown = others.filter(|other| other.1.is_empty()).map(|other| other.0.clone());
@@ -150,6 +174,7 @@ impl Session {
                 paths: around.paths(sys, array),
                 sync_action: action,
                 suspended: suspended(sys, array),
+                full_pools: around.full_pools(sys, &array.name, now),
                 stripe_cache_full: is_full,
                 settings: advise.then(|| md_settings::read(sys, &array.name)),
                 openers: openers(array, &around.openers),

@@ -43,6 +43,7 @@ const DEFAULT: &[Guest] = &[
     ("6.12", "skew"),
     ("6.12", "nowait"),
     ("6.12", "dm_raid"),
+    ("6.12", "thin"),
     ("6.12", "layout_arrays"),
     ("6.12", "dirtied"),
     ("6.12", "turnover"),

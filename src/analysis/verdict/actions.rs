@@ -4,8 +4,10 @@
 use super::evidence::Evidence;
 use super::held::NO_SPACE;
 use super::{Action, CauseKind};
+use crate::advice::quote::quote;
 use crate::advice::slow::{self as advice, Advice};
 use crate::analysis::snapshot::DiskUse;
+use crate::machine::dm::lvm_volume;
 
 /// Share of the time that a member is busy from which on more stripes only wait longer.
 const MIN_BUSY: f64 = 0.9;
@@ -87,6 +89,21 @@ pub fn suspended_member(member: &str) -> Vec<Action> {
         "find what suspended it (lvm, a snapshot?); if nothing does: dmsetup resume /dev/{member}"
     );
     vec![change(text, "lvm still runs: it may be in the middle of a change of tables")]
+}
+
+pub fn full_pool(pool: &str) -> Vec<Action> {
+    let text = match lvm_volume(pool).filter(|_| pool.ends_with("-tpool")) {
+        Some(lv) => format!(
+            "enlarge the pool: lvextend --extents +100%FREE {}; or remove volumes and snapshots \
+             that nobody needs (lvremove)",
+            quote(lv)
+        ),
+        None => format!(
+            "enlarge the data device of {} and reload its table",
+            quote(format!("/dev/mapper/{pool}"))
+        ),
+    };
+    vec![change(text, "the volume group has no space: add a disk first (vgextend)")]
 }
 
 pub fn frozen() -> Vec<Action> {

@@ -188,14 +188,19 @@ fn stalled(evidence: &mut Evidence<'_>, stuck: f64) -> Option<Verdict> {
     };
     let longest = last.hung.iter().find(tells);
     let hung = longest.or(last.hung.first().filter(|_| idle || !last.suspended.is_empty()));
+    let full = last.full_pools.first();
+    let hung = hung.or(last.hung.first().filter(|_| full.is_some()));
     let seconds = hung.map_or(0.0, |h| h.ms as f64 / 1000.0).max(stuck);
+    let seconds = seconds.max(full.map_or(0.0, |pool| pool.ms as f64 / 1000.0));
     if seconds < STALLED.as_secs_f64() {
         return None;
     }
     let wait_us = std::mem::replace(&mut evidence.wait_us, seconds * 1e6);
     let name = &evidence.array.info.name;
     let of = |kind, cause: &str| Cause { kind, name: cause.to_owned(), share: 1.0 };
-    let found = if last.suspended.contains(name) {
+    let found = if let Some(pool) = full {
+        words::full_pool(pool, of(CauseKind::Filesystem, &pool.name))
+    } else if last.suspended.contains(name) {
         words::suspended_array(evidence, of(CauseKind::Md, SUSPENDED))
     } else if let Some(member) = last.suspended.first() {
         words::suspended_member(member, of(CauseKind::Member, member))

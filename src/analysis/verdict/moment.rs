@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::kind::{ENDED, WRITEBACK};
-use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask};
+use crate::analysis::around::{Around, Asleep, DeviceIo, FullPool, HungTask};
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskIo, TaskSnapshot};
 use crate::origin::{Op, Origin};
@@ -55,6 +55,7 @@ pub struct Moment {
     pub hung: Vec<HungTask>,
     pub asleep: Vec<Asleep>,
     pub suspended: Vec<String>,
+    pub full_pools: Vec<FullPool>,
 }
 
 /// Load of one member's disk. Work is in requests of 64 KiB: requests, and bytes over 64 KiB.
@@ -309,6 +310,7 @@ impl Moment {
             hung: around.hung.clone(),
             asleep: around.asleep.clone(),
             suspended: around.suspended.clone(),
+            full_pools: around.full_pools.clone(),
             ..Self::default()
         };
         let waits = &mut moment.waits;

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use super::{AccountPart, Accounts, CauseKind, Severity, Verdict, Worst};
 use crate::advice::slow::MdSettings;
-use crate::analysis::around::{Around, Asleep, DeviceIo, HungTask, Neighbour, SharedDisk};
+use crate::analysis::around::{
+    Around, Asleep, DeviceIo, FullPool, HungTask, Neighbour, SharedDisk,
+};
 use crate::analysis::fixture;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskIo, TaskSnapshot};
 use crate::analysis::window::Window;
@@ -453,6 +455,22 @@ fn a_hang_is_seen_while_nothing_completes() {
     let mut array = second(4, 60, 10, 8);
     around(&mut array).hung = vec![hung("rpc_wait_bit_killable", 60_000)];
     assert_eq!(Play::after_calm(&array).severity, Severity::None);
+}
+
+/// The array has nothing to do, because the pool above it holds the writes.
+#[test]
+fn a_thin_pool_without_free_blocks() {
+    let mut array = second(4, 0, 0, 0);
+    array.members.iter_mut().for_each(|m| m.io.clear());
+    array.tasks.clear();
+    let pool = |ms| vec![FullPool { name: "vg-pool-tpool".to_owned(), ms }];
+    around(&mut array).full_pools = pool(1_000);
+    assert_eq!(Play::after_calm(&array).severity, Severity::None);
+    around(&mut array).full_pools = pool(9_000);
+    let words = ["vg-pool-tpool have waited 9 s", "no free data blocks"];
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Stalled, CauseKind::Filesystem, &[], &words);
+    assert!(verdict.actions[0].text.contains("lvextend"), "{:?}", verdict.actions);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use super::evidence::{Evidence, Explanation};
 use super::held::{BITMAP_READS, HANDLES, Held, NO_SPACE};
 use super::moment::Load;
 use super::{Action, Cause, CauseKind, Severity, Waiting};
+use crate::analysis::around::FullPool;
 use crate::analysis::hotspot::skews;
 use crate::analysis::snapshot::MemberSnapshot;
 use crate::analysis::units;
@@ -25,7 +26,13 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
                 format!("{} (pid {}) has waited {seconds} for {array}", hung.comm, hung.pid)
             }
             Some(_) => format!("a task has waited {seconds} for {array}"),
-            None => format!("{array} has completed nothing for {seconds}"),
+            None => match e.last.full_pools.first() {
+                Some(pool) => {
+                    let volumes = "volumes of thin pool";
+                    format!("writes to {volumes} {} have waited {seconds}", pool.name)
+                }
+                None => format!("{array} has completed nothing for {seconds}"),
+            },
         };
         return format!("{who}: {clause}");
     }
@@ -63,6 +70,16 @@ pub fn suspended_member(member: &str, cause: Cause) -> Explanation {
     let clause = format!("{member} is suspended by device mapper and holds its requests");
     let actions = actions::suspended_member(member);
     Explanation { accused: vec![member.to_owned()], ..found(cause, clause, actions) }
+}
+
+/// A pool that is full is full for all of its volumes.
+pub fn full_pool(pool: &FullPool, cause: Cause) -> Explanation {
+    let clause = format!(
+        "thin pool {} has no free data blocks, and writes that need one fail after dm_thin_pool's \
+         no_space_timeout (by default 60 s)",
+        pool.name
+    );
+    found(cause, clause, actions::full_pool(&pool.name))
 }
 
 /// For a task that sleeps in a known function.

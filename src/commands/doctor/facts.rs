@@ -8,6 +8,7 @@ use crate::advice::quote::{path_of, quote};
 use crate::analysis::placement::{PlacementReport, Skews};
 use crate::fs::ext4::{Ext4Superblock, Journal};
 use crate::machine::mballoc::MbStats;
+use crate::machine::thin::PoolStatus;
 use crate::machine::{Array, Filesystem, Member, NotRunning, container_of};
 
 /// Input of the rules.
@@ -70,6 +71,8 @@ pub struct ArrayFacts {
     pub waits_to_sync: bool,
     /// md/resync_start: sector from which copies or parity may be wrong; `None` if all are right.
     pub resync_from: Option<u64>,
+    /// Thin pools with blocks on the array: name in /dev/mapper, and status.
+    pub pools: Vec<(String, PoolStatus)>,
     /// optimal_io_size of the array in bytes, which mke2fs uses as the stripe.
     pub optimal_io: u64,
     pub filesystems: Vec<FsFacts>,

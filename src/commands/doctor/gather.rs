@@ -10,6 +10,7 @@ use crate::analysis::placement::{FsMetadata, PlacementReport, Skews, Target, Tar
 use crate::fs::ext4::features::incompat;
 use crate::fs::ext4::{Ext4Superblock, FsKind};
 use crate::machine::mballoc::{self, MbStats};
+use crate::machine::thin;
 use crate::machine::topology::{self, Topology};
 use crate::machine::{Array, DeviceRole, Filesystem, Member, NotRunning, Sys};
 
@@ -71,6 +72,10 @@ fn array_facts(sys: &Sys, array: &Array, mdstat: &str) -> ArrayFacts {
         waits_to_sync: sys.text(&format!("{dir}/md/sync_completed")).as_deref() == Some("delayed"),
         // `none` if no resync is pending.
         resync_from: number("md/resync_start"),
+        pools: thin::pools(sys, &array.name)
+            .into_iter()
+            .filter_map(|pool| Some((pool.mapper_name, thin::status(sys, pool.dev)?)))
+            .collect(),
         optimal_io: number("queue/optimal_io_size").unwrap_or(0),
         array: array.clone(),
         filesystems: Vec::new(),

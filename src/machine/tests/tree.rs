@@ -7,6 +7,7 @@
 //! member md127 loop1 slot=0 state=in_sync offset=2048 size=102400
 //! dm dm-0 253:0 1024 name=vg-lv uuid=LVM-x slaves=md127
 //! target 253:0 0 1024 linear 9:127 2048
+//! pool 253:2 2 13/4096 800/800 - rw discard_passdown queue_if_no_space - 1024
 //! status 253:0 raid1 2 AA 1024/1024 idle 0 0 -
 //! mount 9:127 /srv ext4 /dev/md127 rw
 //! link dev/md/data ../md127
@@ -20,17 +21,19 @@ use std::path::{Path, PathBuf};
 
 use crate::machine::dm::{DmTables, DmTarget};
 use crate::machine::dm_raid::DmRaidStatus;
+use crate::machine::thin::PoolStatus;
 use crate::machine::{Array, Dev, HostError, HostTopology, Segment, Sys, resolve};
 
 pub(crate) struct Tree {
     dir: tempfile::TempDir,
     tables: BTreeMap<Dev, Vec<DmTarget>>,
     raids: BTreeMap<Dev, DmRaidStatus>,
+    pools: BTreeMap<Dev, PoolStatus>,
     mountinfo: String,
 }
 
 /// Device mapper tables of the text.
-struct Tables(BTreeMap<Dev, Vec<DmTarget>>, BTreeMap<Dev, DmRaidStatus>);
+struct Tables(BTreeMap<Dev, Vec<DmTarget>>, BTreeMap<Dev, DmRaidStatus>, BTreeMap<Dev, PoolStatus>);
 
 impl DmTables for Tables {
     fn table(&self, dev: Dev) -> io::Result<Vec<DmTarget>> {
@@ -40,6 +43,10 @@ impl DmTables for Tables {
     fn raid_status(&self, dev: Dev) -> io::Result<DmRaidStatus> {
         self.1.get(&dev).cloned().ok_or_else(|| io::ErrorKind::PermissionDenied.into())
     }
+
+    fn pool_status(&self, dev: Dev) -> io::Result<PoolStatus> {
+        self.2.get(&dev).cloned().ok_or_else(|| io::ErrorKind::PermissionDenied.into())
+    }
 }
 
 impl Tree {
@@ -48,6 +55,7 @@ impl Tree {
             dir: tempfile::tempdir().unwrap(),
             tables: BTreeMap::new(),
             raids: BTreeMap::new(),
+            pools: BTreeMap::new(),
             mountinfo: String::new(),
         };
         fs::create_dir_all(tree.path("sys/block")).unwrap();
@@ -76,7 +84,10 @@ impl Tree {
     }
 
     pub fn sys(&self) -> Sys {
-        Sys::at(self.dir.path(), Box::new(Tables(self.tables.clone(), self.raids.clone())))
+        Sys::at(
+            self.dir.path(),
+            Box::new(Tables(self.tables.clone(), self.raids.clone(), self.pools.clone())),
+        )
     }
 
     pub fn resolve(&self, targets: &[&str]) -> Result<HostTopology, HostError> {
@@ -144,6 +155,10 @@ impl Tree {
             "status" => {
                 let status = DmRaidStatus::parse(&words[2..].join(" ")).unwrap();
                 self.raids.insert(Dev::parse(words[1]).unwrap(), status);
+            }
+            "pool" => {
+                let status = PoolStatus::parse(&words[2..].join(" ")).unwrap();
+                self.pools.insert(Dev::parse(words[1]).unwrap(), status);
             }
             "mount" => {
                 let [_, dev, path, fstype, source, options] = words[..] else { panic!("{line}") };

@@ -4,14 +4,7 @@ use super::health::{self, Redundancy, redundancy_left};
 use crate::advice::quote::quote;
 use crate::commands::doctor::facts::ArrayFacts;
 use crate::commands::doctor::finding::{Finding, FindingSeverity};
-
-/// `vg/lv` of LVM's name in /dev/mapper, which doubles each dash of the names.
-fn volume(mapper_name: &str) -> Option<String> {
-    let name = mapper_name.replace("--", "\0");
-    let (vg, lv) = name.split_once('-')?;
-    (!vg.is_empty() && !lv.is_empty() && !lv.contains('-'))
-        .then(|| format!("{vg}/{lv}").replace('\0', "-"))
-}
+use crate::machine::dm::lvm_volume;
 
 /// Missing and failed devices, and a running sync.
 pub fn check(of: &ArrayFacts) -> Vec<Finding> {
@@ -19,7 +12,7 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
     let Some(name) = array.mapper_name.as_deref() else {
         return Vec::new();
     };
-    let lv = volume(name);
+    let lv = lvm_volume(name);
     let status = format!("dmsetup status {}", quote(name));
     let action = array.sync_action.as_deref().unwrap_or("idle");
     let source = "Linux, Documentation/admin-guide/device-mapper/dm-raid.rst; lvmraid(7)";
@@ -104,11 +97,11 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::volume;
+    use super::lvm_volume;
 
     #[test]
     fn names_of_volumes() {
-        let name = |mapper| volume(mapper).unwrap_or_default();
+        let name = |mapper| lvm_volume(mapper).unwrap_or_default();
         assert_eq!(name("vg-lv"), "vg/lv");
         assert_eq!(name("my--vg-data--1"), "my-vg/data-1");
         assert_eq!((name("raid"), name("a-b-c"), name("-x")), Default::default());

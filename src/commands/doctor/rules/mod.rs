@@ -18,6 +18,7 @@ mod reshape;
 mod skew;
 mod space;
 mod stripe;
+mod thin;
 mod timeout;
 mod upkeep;
 
@@ -33,7 +34,7 @@ type OnFilesystem = fn(&Kernel, &ArrayFacts, &FsFacts) -> Vec<Finding>;
 
 const HOST: [fn(&Facts) -> Vec<Finding>; 2] = [upkeep::check, memory::check];
 
-const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 10] = [
+const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 11] = [
     health::redundancy,
     reshape::check,
     health::syncing,
@@ -44,12 +45,13 @@ const ARRAY: [fn(&ArrayFacts) -> Vec<Finding>; 10] = [
     timeout::check,
     parity::check,
     bitmap::check,
+    thin::check,
 ];
 
 /// The rules for arrays of device mapper's raid target, which mdadm and md's sysfs files do not
 /// know.
-const DM_RAID: [fn(&ArrayFacts) -> Vec<Finding>; 4] =
-    [lvm::check, members::differences, members::zones, timeout::check];
+const DM_RAID: [fn(&ArrayFacts) -> Vec<Finding>; 5] =
+    [lvm::check, members::differences, members::zones, timeout::check, thin::check];
 
 const FILESYSTEM: [OnFilesystem; 9] = [
     space::check,
@@ -125,6 +127,7 @@ pub const IDS: &[&str] = &[
     "stripe-missing",
     "stripe-wrong",
     "stripe-zero-ignored",
+    "thin-pool-full",
 ];
 
 /// All findings, the worst first; those of equal severity in the order of arrays and rules.

@@ -9,6 +9,7 @@ mod hostile;
 mod layout;
 mod output;
 mod power;
+mod thin;
 mod upkeep;
 
 use crate::commands::doctor::facts::Facts;

@@ -1,0 +1,147 @@
+//! Thin pools above an array, and what they have left
+//! (Documentation/admin-guide/device-mapper/thin-provisioning.rst).
+
+use std::collections::BTreeSet;
+
+use super::privileges::raised;
+use super::sys::{Sys, attribute, names};
+use super::types::Dev;
+
+/// Layers of device mapper between an array and a pool.
+const MAX_DEPTH: usize = 8;
+
+/// A thin pool with blocks on an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThinPool {
+    /// Name in /dev/mapper; of LVM's pools `vg-pool-tpool`.
+    pub mapper_name: String,
+    pub dev: Dev,
+}
+
+/// Status of a thin pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolStatus {
+    /// `rw`, `ro`, `out_of_data_space`, or `Fail`.
+    pub mode: String,
+    /// Blocks used and all, of data and of metadata.
+    pub data: (u64, u64),
+    pub metadata: (u64, u64),
+    /// True if writes without a block wait for `no_space_timeout`, false if they fail at once.
+    pub queues: bool,
+    /// True if `thin_check` has to repair the metadata first.
+    pub needs_check: bool,
+}
+
+impl PoolStatus {
+    /// Parses what the kernel prints (drivers/md/dm-thin.c, pool_status): `2 13/4096 800/800 -
+    /// out_of_data_space discard_passdown queue_if_no_space - 1024`.
+    pub fn parse(params: &str) -> Option<Self> {
+        let words: Vec<&str> = params.split_whitespace().collect();
+        if let [failed @ ("Fail" | "Error")] = words[..] {
+            return Some(Self { mode: failed.to_owned(), ..Self::default() });
+        }
+        let [_, metadata, data, _, mode, _, policy, check, ..] = words[..] else { return None };
+        let of = |text: &str| {
+            let (used, all) = text.split_once('/')?;
+            Some((used.parse().ok()?, all.parse().ok()?))
+        };
+        Some(Self {
+            mode: mode.to_owned(),
+            data: of(data)?,
+            metadata: of(metadata)?,
+            queues: policy == "queue_if_no_space",
+            needs_check: check == "needs_check",
+        })
+    }
+
+    /// True if a write waits for a block: the first one that finds none changes the mode, and when
+    /// `no_space_timeout` has passed, writes fail (dm-thin.c, alloc_data_block,
+    /// do_no_space_timeout). The volumes do not count it as in flight.
+    pub fn holds_writes(&self) -> bool {
+        self.mode == "out_of_data_space" && self.queues
+    }
+}
+
+/// The pools above an array or disk, sorted by kernel name. Asks device mapper about each of its
+/// devices there that is on two others; without CAP_SYS_ADMIN there are none.
+pub fn pools(sys: &Sys, array: &str) -> Vec<ThinPool> {
+    let dir = sys.path("/sys/block").join(array);
+    let parts = names(&dir).into_iter().filter(|part| dir.join(part).join("partition").exists());
+    let mut below: Vec<String> = parts.chain([array.to_owned()]).collect();
+    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+    for _ in 0..MAX_DEPTH {
+        let above = below.iter().flat_map(|name| holders(sys, name));
+        below = above.filter(|name| seen.insert(name.clone())).collect();
+        found.extend(below.iter().filter_map(|name| pool(sys, name)));
+    }
+    found
+}
+
+fn holders(sys: &Sys, name: &str) -> Vec<String> {
+    names(sys.path("/sys/class/block").join(name).join("holders"))
+}
+
+/// The device, if it is a pool.
+fn pool(sys: &Sys, name: &str) -> Option<ThinPool> {
+    let dir = sys.path("/sys/class/block").join(name);
+    let dev = attribute(dir.join("dev")).and_then(|text| Dev::parse(&text))?;
+    let mapper_name = attribute(dir.join("dm/name"))?;
+    // Data and metadata.
+    if names(dir.join("slaves")).len() != 2 {
+        return None;
+    }
+    status(sys, dev)?;
+    Some(ThinPool { mapper_name, dev })
+}
+
+/// The status of a pool; `None` if it is gone, or not a pool.
+pub fn status(sys: &Sys, dev: Dev) -> Option<PoolStatus> {
+    raised(|| sys.dm().pool_status(dev)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::machine::tests::tree::Tree;
+
+    #[test]
+    fn a_pool_on_two_volumes_of_an_array() {
+        let mut tree = Tree::new(
+            "md md0 9:0 1000000 level=raid1
+            dm dm-0 253:0 8192 name=vg-pool_tmeta uuid=LVM-a slaves=md0
+            dm dm-1 253:1 800000 name=vg-pool_tdata uuid=LVM-b slaves=md0
+            dm dm-2 253:2 800000 name=vg-pool-tpool uuid=LVM-c slaves=dm-0,dm-1
+            dm dm-3 253:3 400000 name=vg-thin uuid=LVM-d slaves=dm-2
+            pool 253:2 2 13/4096 800/800 - out_of_data_space discard_passdown queue_if_no_space - 1024",
+        );
+        for (lower, upper) in
+            [("md0", "dm-0"), ("md0", "dm-1"), ("dm-0", "dm-2"), ("dm-1", "dm-2"), ("dm-2", "dm-3")]
+        {
+            tree.write(format!("sys/block/{lower}/holders/{upper}"), "");
+        }
+        tree.add("link sys/class/block ../block");
+        let sys = tree.sys();
+        let found = pools(&sys, "md0");
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].mapper_name, "vg-pool-tpool");
+        let status = status(&sys, found[0].dev).unwrap();
+        assert!(status.holds_writes() && !status.needs_check);
+        assert_eq!((status.data, status.metadata), ((800, 800), (13, 4096)));
+        assert_eq!(pools(&sys, "dm-3"), []);
+    }
+
+    #[test]
+    fn a_failed_pool_has_no_figures() {
+        assert_eq!(PoolStatus::parse("Fail").unwrap().mode, "Fail");
+        assert_eq!(PoolStatus::parse("1 2/3 4/5"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_status_panics(text in ".*") {
+            let _ = PoolStatus::parse(&text);
+        }
+    }
+}
