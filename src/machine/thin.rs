@@ -114,7 +114,7 @@ mod tests {
             dm dm-1 253:1 800000 name=vg-pool_tdata uuid=LVM-b slaves=md0
             dm dm-2 253:2 800000 name=vg-pool-tpool uuid=LVM-c slaves=dm-0,dm-1
             dm dm-3 253:3 400000 name=vg-thin uuid=LVM-d slaves=dm-2
-            pool 253:2 2 13/4096 800/800 - out_of_data_space discard_passdown queue_if_no_space - 1024",
+            pool 253:2 2 13/4096 800/800 - out_of_data_space no queue_if_no_space - 1024",
         );
         for (lower, upper) in
             [("md0", "dm-0"), ("md0", "dm-1"), ("dm-0", "dm-2"), ("dm-1", "dm-2"), ("dm-2", "dm-3")]

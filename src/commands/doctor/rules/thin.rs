@@ -41,7 +41,8 @@ fn finding(pool: &str, status: &PoolStatus) -> Option<Finding> {
     let finding = Finding::warning("thin-pool-full", title)
         .raise_if(status.mode != "rw", FindingSeverity::Critical)
         .seen(format!(
-            "device mapper's status: {}, {} of {} data blocks and {} of {} metadata blocks in use{}",
+            "device mapper's status: {}, {} of {} data blocks and {} of {} metadata blocks in \
+             use{}",
             status.mode,
             status.data.0,
             status.data.1,
