@@ -11,8 +11,8 @@ use std::io;
 use rustix::ioctl::{self, opcode};
 
 use super::dm_raid::{DmRaid, DmRaidStatus};
+use super::pool_status::PoolStatus;
 use super::privileges::raised;
-use super::thin::PoolStatus;
 use super::types::Dev;
 
 /// One entry of a table.

@@ -8,8 +8,7 @@ use crate::advice::quote::{path_of, quote};
 use crate::analysis::placement::{PlacementReport, Skews};
 use crate::fs::ext4::{Ext4Superblock, Journal};
 use crate::machine::mballoc::MbStats;
-use crate::machine::thin::PoolStatus;
-use crate::machine::{Array, Filesystem, Member, NotRunning, container_of};
+use crate::machine::{Array, Filesystem, Member, NotRunning, PoolStatus, container_of};
 
 /// Input of the rules.
 #[derive(Default)]

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use crate::machine::dm::{DmTables, DmTarget};
 use crate::machine::dm_raid::DmRaidStatus;
-use crate::machine::thin::PoolStatus;
+use crate::machine::pool_status::PoolStatus;
 use crate::machine::{Array, Dev, HostError, HostTopology, Segment, Sys, resolve};
 
 pub(crate) struct Tree {

@@ -4,8 +4,8 @@ use crate::advice::quote::quote;
 use crate::analysis::units;
 use crate::commands::doctor::facts::ArrayFacts;
 use crate::commands::doctor::finding::{Finding, FindingSeverity};
+use crate::machine::PoolStatus;
 use crate::machine::dm::lvm_volume;
-use crate::machine::thin::PoolStatus;
 
 /// Share of the blocks in use from which little is left: lvm.conf's example of
 /// thin_pool_autoextend_threshold is 70 %, and warnings of dmeventd begin at 80 %.
