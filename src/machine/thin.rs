@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use super::dm::{DmMapping, DmTarget};
 use super::pool_status::PoolStatus;
 use super::privileges::raised;
 use super::sys::{Sys, attribute, names};
@@ -47,8 +48,10 @@ fn pool(sys: &Sys, name: &str) -> Option<ThinPool> {
     if names(dir.join("slaves")).len() != 2 {
         return None;
     }
-    status(sys, dev)?;
-    Some(ThinPool { mapper_name, dev })
+    // Not its status, for which a busy pool can take seconds.
+    let table = raised(|| sys.dm().table(dev)).ok()?;
+    matches!(&table[..], [DmTarget { map: DmMapping::Opaque(kind), .. }] if kind == "thin-pool")
+        .then_some(ThinPool { mapper_name, dev })
 }
 
 /// The status of a pool; `None` if it is gone, or not a pool.
@@ -69,6 +72,7 @@ mod tests {
             dm dm-1 253:1 800000 name=vg-pool_tdata uuid=LVM-b slaves=md0
             dm dm-2 253:2 800000 name=vg-pool-tpool uuid=LVM-c slaves=dm-0,dm-1
             dm dm-3 253:3 400000 name=vg-thin uuid=LVM-d slaves=dm-2
+            target 253:2 0 800000 thin-pool 253:0 253:1 128 32
             pool 253:2 2 13/4096 800/800 - out_of_data_space no queue_if_no_space - 1024",
         );
         for (lower, upper) in

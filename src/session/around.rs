@@ -23,6 +23,8 @@ pub struct Surroundings {
     /// Processes that have one of the disks, or of the other devices, open.
     openers: BTreeMap<String, String>,
     searched: Option<Instant>,
+    /// Statistics of each array at the last look.
+    before: BTreeMap<String, DeviceIo>,
     /// Thin pools above each array, and since when one holds writes.
     pools: BTreeMap<String, Vec<(ThinPool, Option<Instant>)>>,
     pub sleepers: Sleepers,
@@ -92,11 +94,15 @@ impl Surroundings {
         each.collect()
     }
 
-    /// Pools that hold writes, for want of a block.
-    fn full_pools(&mut self, sys: &Sys, array: &str, now: Instant) -> Vec<FullPool> {
+    /// Pools that hold writes, for want of a block. `is_idle`: the array has completed nothing
+    /// since the last look, and has nothing in flight.
+    fn full_pools(&mut self, sys: &Sys, array: &str, is_idle: bool, now: Instant) -> Vec<FullPool> {
         let pools = self.pools.get_mut(array).into_iter().flatten();
         let full = pools.filter_map(|(pool, since)| {
-            let holds = thin::status(sys, pool.dev).is_some_and(|status| status.holds_writes());
+            // Not of a busy pool: the kernel waits for its commits, which can take seconds
+            // (dm-thin-metadata.c, root_lock).
+            let status = (is_idle || since.is_some()).then(|| thin::status(sys, pool.dev));
+            let holds = status.flatten().is_some_and(|status| status.holds_writes());
             *since = holds.then(|| since.unwrap_or(now));
             let ms = (now - (*since)?).as_millis() as u64;
             Some(FullPool { name: pool.mapper_name.clone(), ms })
@@ -160,6 +166,8 @@ impl Session {
         let arrays = self.traced.topology.host.arrays.iter().zip(&self.states);
         for ((array, state), (subject, number)) in arrays.zip(subjects.iter_mut().zip(0..)) {
             let Some(io) = around.io(sys, &array.name) else { continue };
+            let before = around.before.insert(array.name.clone(), io);
+            let is_idle = before == Some(io) && io.in_flight == 0;
             let action = state.as_ref().and_then(|s: &ArrayState| s.sync_action.clone());
             let action = action.filter(|a| a != "idle" && a != "frozen");
             let is_full = md(sys, array, "stripe_cache_active")
@@ -174,7 +182,7 @@ impl Session {
                 paths: around.paths(sys, array),
                 sync_action: action,
                 suspended: suspended(sys, array),
-                full_pools: around.full_pools(sys, &array.name, now),
+                full_pools: around.full_pools(sys, &array.name, is_idle, now),
                 stripe_cache_full: is_full,
                 settings: advise.then(|| md_settings::read(sys, &array.name)),
                 openers: openers(array, &around.openers),

@@ -14,6 +14,7 @@ fn with_pool(status: &str) -> Machine {
         file sys/block/dm-0/holders/dm-2 x
         file sys/block/dm-1/holders/dm-2 x
         link sys/class/block ../block
+        target 253:2 0 800000 thin-pool 253:0 253:1 128 32
         pool 253:2 {status}"
     ))
 }
