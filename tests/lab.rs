@@ -189,11 +189,6 @@ on_kernel! {
     skew_gone_with_g_32744
     skew_agrees
     layout_of_mounted_arrays
-    raid0_agrees
-    raid1_agrees
-    raid10_agrees
-    raid5_agrees
-    a_falsified_geometry_is_detected
     every_level_agrees
     nvme_multipath_agrees
     nvme_paths_come_and_go
@@ -207,9 +202,6 @@ on_kernel! {
     without_tracefs
     wrong_targets
     output_cut_off
-    allocator_is_named
-    allocator_is_healthy_after_the_fix
-    healthy_allocator_raises_nothing
     dirtied_blocks_have_their_task
     slow_operations_have_their_causes
     blocks_of_xfs_have_their_origins
@@ -223,11 +215,7 @@ on_kernel! {
     amplification_of_an_array_of_arrays
     amplification_of_small_files
     amplification_adds_up
-    filesystem_changes
-    members_change
     members_change_within_an_interval
-    array_is_reshaped
-    arrays_come_and_go
     md_metadata_is_found
     journal_device_and_ppl
     member_replaced
@@ -238,10 +226,7 @@ on_kernel! {
     doctor_commands_disable_the_stripe
     doctor_reports_a_failed_disk
     doctor_measures_the_skew
-    doctor_commands_keep_data
     arrays_that_do_not_run
-    doctor_commands_fix
-    doctor_ignores_a_covered_mount
     doctor_reports_a_small_journal
     journal_waits_match_jbd2
     writeback_names_its_own_array
@@ -255,10 +240,25 @@ on_kernel! {
     slow_members_are_partitions
     unended_operations_are_listed
     slow_writes_have_their_limit
-    waits_have_their_names
     members_on_device_mapper
     ;
     full:
+    filesystem_changes
+    members_change
+    array_is_reshaped
+    arrays_come_and_go
+    waits_have_their_names
+    allocator_is_named
+    allocator_is_healthy_after_the_fix
+    healthy_allocator_raises_nothing
+    raid0_agrees
+    raid1_agrees
+    raid10_agrees
+    raid5_agrees
+    a_falsified_geometry_is_detected
+    doctor_commands_keep_data
+    doctor_commands_fix
+    doctor_ignores_a_covered_mount
     slow_operations_on_xfs_have_their_causes
     slow_readers_have_their_writer
     asynchronous_io_ends_when_it_completes
@@ -294,9 +294,9 @@ on_kernel! {
     requests_that_a_driver_gives_back
     throttled_by_blkio
     throttled_flush_of_the_journal
-    slow_arrays_have_their_causes
     ;
     full:
+    slow_arrays_have_their_causes
     volumes_of_dm_raid_are_arrays
     asynchronous_io_ends_when_it_completes
     slow_statements_have_their_io
