@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -61,7 +62,13 @@ def wait(driver, what, condition):
 
 
 def text(driver, selector):
-    return driver.find_element(By.CSS_SELECTOR, selector).text
+    """The text of an element. The page may draw it anew after it was found."""
+    for _ in range(10):
+        try:
+            return driver.find_element(By.CSS_SELECTOR, selector).text
+        except StaleElementReferenceException:
+            pass
+    raise AssertionError(f"{selector} is drawn anew all the time")
 
 
 def picture(driver, width, height, scheme):
