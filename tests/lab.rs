@@ -203,7 +203,6 @@ on_kernel! {
     wrong_targets
     output_cut_off
     dirtied_blocks_have_their_task
-    slow_operations_have_their_causes
     blocks_of_xfs_have_their_origins
     capabilities_are_given_up
     each_capability_has_its_use
@@ -227,8 +226,6 @@ on_kernel! {
     doctor_reports_a_failed_disk
     doctor_measures_the_skew
     arrays_that_do_not_run
-    doctor_reports_a_small_journal
-    journal_waits_match_jbd2
     writeback_names_its_own_array
     throttled_by_io_max
     external_journal_is_a_journal
@@ -243,6 +240,9 @@ on_kernel! {
     members_on_device_mapper
     ;
     full:
+    slow_operations_have_their_causes
+    journal_waits_match_jbd2
+    doctor_reports_a_small_journal
     filesystem_changes
     members_change
     array_is_reshaped
@@ -343,7 +343,6 @@ on_kernel! {
 on_kernel! {
     linux_7_3 "7.3":
     every_level_agrees
-    hooks_count_the_groups_of_a_search
     directory_read_through_the_device
     directory_read_after_a_sequential_read
     directory_read_in_split_requests
@@ -351,6 +350,7 @@ on_kernel! {
     direct_reads_of_a_block_have_their_file
     ;
     full:
+    hooks_count_the_groups_of_a_search
     throttled_flush_of_the_journal
     volumes_of_dm_raid_are_arrays
     slow_statements_have_their_io

@@ -113,13 +113,14 @@ wait_until 120 grep -q delayed /sys/block/md132/md/sync_completed
 doctor waiting md132
 raidtrace top --json -n 1 md132 >/out/waiting.top 2>/out/waiting.top.err
 
-# One of two members is here.
+# One of two members is here, as udev adds it.
 mdadm --quiet --stop /dev/md132
-mdadm --assemble /dev/md132 "/dev/${disks[-2]}p2" || true
+mdadm --quiet --incremental "/dev/${disks[-2]}p2" || true
+inactive=$(awk '/ : inactive / { print $1 }' /proc/mdstat)
 doctor inactive
 
 # Superblocks as Linux 6.19 and later write them: le32 at 224 is the logical block size, at 216 the sum of all words.
-mdadm --quiet --stop /dev/md132
+mdadm --quiet --stop "/dev/$inactive"
 for member in "${disks[@]: -2}"; do
 	sum=$(od -An -tu4 -j $((4096 + 216)) -N 4 "/dev/${member}p2")
 	le32 512 | dd of="/dev/${member}p2" bs=1 seek=$((4096 + 224)) conv=notrunc,fsync status=none

@@ -10,7 +10,6 @@ pub type Guest = (&'static str, &'static str);
 /// Guests of every run, longest first, so that the last ones end at the same time.
 const DEFAULT: &[Guest] = &[
     ("6.12", "privileges"),
-    ("6.12", "slow"),
     ("6.12", "doctor"),
     ("6.12", "serve"),
     ("5.10", CORE),
@@ -19,7 +18,6 @@ const DEFAULT: &[Guest] = &[
     ("6.12", "bad"),
     ("6.12", "amplification"),
     ("7.3", "device_read"),
-    ("6.12", "doctor_journal"),
     ("7.3", CORE),
     ("6.12", "mapped"),
     ("6.12", CORE),
@@ -33,7 +31,6 @@ const DEFAULT: &[Guest] = &[
     ("6.12", "alloc_cold"),
     ("6.12-rt", "rt"),
     ("6.12", "ext4"),
-    ("7.3", "alloc_hooks"),
     ("6.12", "skew"),
     ("6.12", "nowait"),
     ("6.12", "dm_raid"),
@@ -47,6 +44,9 @@ const DEFAULT: &[Guest] = &[
 
 /// Guests of `tools/test --full` only, longest first.
 const FULL: &[Guest] = &[
+    ("6.12", "slow"),
+    ("6.12", "doctor_journal"),
+    ("7.3", "alloc_hooks"),
     ("6.12", "changes"),
     ("6.1", "slow_md"),
     ("6.12", "slow_waits"),
