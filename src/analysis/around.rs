@@ -64,7 +64,7 @@ pub struct Around {
 pub struct FullPool {
     /// Name in /dev/mapper.
     pub name: String,
-    /// Time for which it does, as far as raidtrace has seen, ms.
+    /// Time since raidtrace first saw that it holds writes, ms.
     pub ms: u64,
 }
 

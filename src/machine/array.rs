@@ -67,7 +67,7 @@ impl ArrayReader<'_> {
             (_, n) => u32::try_from(n).unwrap_or(0),
         };
         let chunk_of = |bytes: i64| match level.as_str() {
-            // What the sizes of the members have been rounded down to (linear.c, linear_conf).
+            // A unit to which md has rounded the members' sizes already (linear.c, linear_conf).
             "linear" => 0,
             _ => u32::try_from(bytes / 512).unwrap_or(0),
         };

@@ -70,13 +70,17 @@ pub(super) fn raid_of(table: &[DmTarget]) -> Option<&DmRaid> {
     }
 }
 
-/// `vg/lv` of LVM's name in /dev/mapper, which doubles each dash of the names; of a thin pool,
-/// `vg-lv-tpool`, too.
+/// `vg/lv` of LVM's name in /dev/mapper, which doubles each dash of the names.
 pub fn lvm_volume(mapper_name: &str) -> Option<String> {
-    let name = mapper_name.strip_suffix("-tpool").unwrap_or(mapper_name).replace("--", "\0");
+    let name = mapper_name.replace("--", "\0");
     let (vg, lv) = name.split_once('-')?;
     (!vg.is_empty() && !lv.is_empty() && !lv.contains('-'))
         .then(|| format!("{vg}/{lv}").replace('\0', "-"))
+}
+
+/// `vg/lv` of a thin pool of LVM's, which is `vg-lv-tpool` in /dev/mapper.
+pub fn lvm_pool(mapper_name: &str) -> Option<String> {
+    lvm_volume(mapper_name.strip_suffix("-tpool")?)
 }
 
 impl DmTarget {
@@ -288,6 +292,16 @@ mod tests {
     use proptest::prelude::*;
 
     const MD: Dev = Dev { major: 9, minor: 127 };
+
+    #[test]
+    fn names_of_volumes() {
+        let name = |mapper| lvm_volume(mapper).unwrap_or_default();
+        assert_eq!(name("vg-lv"), "vg/lv");
+        assert_eq!(name("my--vg-data--1"), "my-vg/data-1");
+        assert_eq!((name("raid"), name("a-b-c"), name("-x")), Default::default());
+        assert_eq!(lvm_pool("vg-my--pool-tpool").as_deref(), Some("vg/my-pool"));
+        assert_eq!(lvm_pool("vg-pool"), None);
+    }
 
     #[test]
     fn supported_targets() {

@@ -42,7 +42,7 @@ pub struct StoppedArray {
 pub struct RefusedArray {
     /// The name in the superblocks, with the host that made it: `nas:0`.
     pub name: String,
-    /// Kernel names of the members, sorted.
+    /// Kernel names of the members, in the order of their device numbers.
     pub members: Vec<String>,
     /// Logical block size in the superblocks, bytes.
     pub logical_block: u32,
@@ -52,11 +52,12 @@ pub struct RefusedArray {
 pub(super) fn stopped(
     sys: &Sys,
     blocks: &Blocks,
-    (name, state): (&str, String),
+    array: &Block,
+    state: String,
     members: &[&Block],
 ) -> StoppedArray {
     StoppedArray {
-        name: name.to_owned(),
+        name: array.name.clone(),
         state,
         slots: members.iter().find_map(|member| Some(read(sys, blocks, member)?.slots)),
         members: members.iter().map(|member| member.name.clone()).collect(),
@@ -69,12 +70,12 @@ pub(super) fn refused(sys: &Sys, blocks: &Blocks) -> Vec<RefusedArray> {
     if knows_logical_block(sys, blocks) {
         return Vec::new();
     }
-    let mut arrays: BTreeMap<([u8; 16], String), RefusedArray> = BTreeMap::new();
+    let mut arrays: BTreeMap<[u8; 16], RefusedArray> = BTreeMap::new();
     for block in blocks.iter().filter(|block| is_unused(block, blocks)) {
         let Some(sb) = read(sys, blocks, block).filter(|sb| sb.logical_block > 0) else {
             continue;
         };
-        let array = arrays.entry((sb.uuid, sb.name.clone())).or_insert(RefusedArray {
+        let array = arrays.entry(sb.uuid).or_insert(RefusedArray {
             name: sb.name,
             members: Vec::new(),
             logical_block: sb.logical_block,
@@ -97,8 +98,8 @@ fn knows_logical_block(sys: &Sys, blocks: &Blocks) -> bool {
     }
 }
 
-/// True for a disk without partitions, a partition or a mapped device below nothing. Media can be
-/// changed in removable drives, which may take seconds to answer without one.
+/// True for a disk without partitions, a partition or a mapped device that nothing is built on. A
+/// removable drive without a medium may take seconds to answer, so none is read.
 fn is_unused(block: &Block, blocks: &Blocks) -> bool {
     let disk = blocks.disk_of(block);
     !matches!(block.kind, BlockKind::Md { .. })

@@ -1,6 +1,6 @@
 //! Status of a thin pool (Documentation/admin-guide/device-mapper/thin-provisioning.rst).
 
-/// What a pool has left, and whether it writes.
+/// Mode of a thin pool, and its blocks in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PoolStatus {
     /// `rw`, `ro`, `out_of_data_space`, or `Fail`.

@@ -63,8 +63,8 @@ pub fn not_running(sys: &Sys) -> Result<NotRunning, HostError> {
         let state = array_state(array);
         let members: Vec<&Block> = machine.members(array).collect();
         if !is_running(&state) && !state.is_empty() && !members.is_empty() {
-            let of = (array.name.as_str(), state);
-            found.stopped.push(not_running::stopped(sys, &machine.blocks, of, &members));
+            let stopped = not_running::stopped(sys, &machine.blocks, array, state, &members);
+            found.stopped.push(stopped);
         }
     }
     Ok(found)

@@ -93,7 +93,7 @@ pub struct Geometry {
 enum Rule {
     /// Single and RAID 1: array and member addresses are equal.
     Equal,
-    /// First array sector of each slot, and the end of the last.
+    /// First array sector of each slot, and after them the array's size.
     Linear(Vec<u64>),
     Striped(Raid0),
     Parity(Raid456),
@@ -128,13 +128,13 @@ impl Geometry {
             return Err(GeometryError::Sizes(sizes, disks));
         }
         let smallest = p.member_sectors.iter().copied().min().unwrap_or(0);
-        let whole = matches!(level, Level::Single | Level::Raid1 | Level::Linear);
+        let has_chunks = !matches!(level, Level::Single | Level::Raid1 | Level::Linear);
         // Only raid0.c supports a chunk that is not a power of two.
         let odd_chunk = level != Level::Raid0 && !p.chunk_sectors.is_power_of_two();
-        if !whole && (p.chunk_sectors == 0 || odd_chunk) {
+        if has_chunks && (p.chunk_sectors == 0 || odd_chunk) {
             return Err(GeometryError::Chunk(level, p.chunk_sectors));
         }
-        let chunk = if whole { 0 } else { u64::from(p.chunk_sectors) };
+        let chunk = if has_chunks { u64::from(p.chunk_sectors) } else { 0 };
         for &sectors in &p.member_sectors {
             if sectors < chunk.max(1) || sectors > MAX_MEMBER_SECTORS {
                 return Err(GeometryError::MemberSectors(sectors));
@@ -143,7 +143,7 @@ impl Geometry {
         let rows = smallest.checked_div(chunk).unwrap_or(0);
         let rule = match level {
             Level::Single | Level::Raid1 => Rule::Equal,
-            Level::Linear => Rule::Linear(ends(p)),
+            Level::Linear => Rule::Linear(starts(p)),
             Level::Raid0 => Rule::Striped(Raid0::new(p, chunk)?),
             Level::Raid4 | Level::Raid5 | Level::Raid6 => {
                 Rule::Parity(Raid456::new(level, p.layout, disks, rows)?)
@@ -155,7 +155,7 @@ impl Geometry {
         };
         let array_sectors = match &rule {
             Rule::Equal => smallest,
-            Rule::Linear(ends) => ends[disks as usize],
+            Rule::Linear(starts) => starts[disks as usize],
             Rule::Striped(r) => r.array_chunks() * chunk,
             Rule::Parity(r) => r.array_chunks() * chunk,
             Rule::Mirrored(r) => r.array_chunks() * chunk,
@@ -203,7 +203,7 @@ impl Geometry {
         }
         match &self.rule {
             Rule::Equal => self.array_sectors,
-            Rule::Linear(ends) => ends[slot as usize + 1] - ends[slot as usize],
+            Rule::Linear(starts) => starts[slot as usize + 1] - starts[slot as usize],
             Rule::Striped(r) => r.rows(slot) * self.chunk,
             Rule::Parity(r) => r.rows() * self.chunk,
             Rule::Mirrored(r) => r.member_rows() * self.chunk,
@@ -251,9 +251,9 @@ impl Geometry {
         if sector >= self.array_sectors {
             return Vec::new();
         }
-        if let Rule::Linear(ends) = &self.rule {
-            let slot = ends.partition_point(|end| *end <= sector) - 1;
-            return vec![(slot as u32, DataSector(sector - ends[slot]))];
+        if let Rule::Linear(starts) = &self.rule {
+            let slot = starts.partition_point(|start| *start <= sector) - 1;
+            return vec![(slot as u32, DataSector(sector - starts[slot]))];
         }
         if self.chunk == 0 {
             let sector = DataSector(sector);
@@ -274,9 +274,9 @@ impl Geometry {
     pub fn run(&self, ArraySector(sector): ArraySector) -> u64 {
         match &self.rule {
             Rule::Equal => u64::MAX,
-            Rule::Linear(ends) => {
-                let end = ends.get(ends.partition_point(|end| *end <= sector));
-                end.map_or(u64::MAX, |end| end - sector)
+            Rule::Linear(starts) => {
+                let next = starts.get(starts.partition_point(|start| *start <= sector));
+                next.map_or(u64::MAX, |next| next - sector)
             }
             _ => self.chunk - sector % self.chunk,
         }
@@ -285,7 +285,7 @@ impl Geometry {
     /// First array sector of a slot of a linear array; 0 for other levels.
     fn first(&self, slot: u32) -> u64 {
         match &self.rule {
-            Rule::Linear(ends) => ends[slot as usize],
+            Rule::Linear(starts) => starts[slot as usize],
             _ => 0,
         }
     }
@@ -305,9 +305,9 @@ impl Geometry {
     }
 }
 
-/// First array sector of each slot of a linear array, and the end of the last (linear.c,
+/// First array sector of each slot of a linear array, and the array's size (linear.c,
 /// linear_conf).
-fn ends(p: &Params) -> Vec<u64> {
+fn starts(p: &Params) -> Vec<u64> {
     let of_slot = |slot: usize| *p.member_sectors.get(slot).unwrap_or(&p.member_sectors[0]);
     let round = u64::from(p.chunk_sectors).max(1);
     let mut end = 0;

@@ -23,8 +23,8 @@ pub struct Surroundings {
     /// Processes that have one of the disks, or of the other devices, open.
     openers: BTreeMap<String, String>,
     searched: Option<Instant>,
-    /// Statistics of each array at the last look.
-    before: BTreeMap<String, DeviceIo>,
+    /// Statistics of each array in the last interval, by name.
+    last_io: BTreeMap<String, DeviceIo>,
     /// Thin pools above each array, and since when one holds writes.
     pools: BTreeMap<String, Vec<(ThinPool, Option<Instant>)>>,
     pub sleepers: Sleepers,
@@ -94,8 +94,8 @@ impl Surroundings {
         each.collect()
     }
 
-    /// Pools that hold writes, for want of a block. `is_idle`: the array has completed nothing
-    /// since the last look, and has nothing in flight.
+    /// Pools that hold writes because they have no free block. `is_idle`: the array completed
+    /// nothing in the interval, and has nothing in flight.
     fn full_pools(&mut self, sys: &Sys, array: &str, is_idle: bool, now: Instant) -> Vec<FullPool> {
         let pools = self.pools.get_mut(array).into_iter().flatten();
         let full = pools.filter_map(|(pool, since)| {
@@ -166,8 +166,8 @@ impl Session {
         let arrays = self.traced.topology.host.arrays.iter().zip(&self.states);
         for ((array, state), (subject, number)) in arrays.zip(subjects.iter_mut().zip(0..)) {
             let Some(io) = around.io(sys, &array.name) else { continue };
-            let before = around.before.insert(array.name.clone(), io);
-            let is_idle = before == Some(io) && io.in_flight == 0;
+            let last_io = around.last_io.insert(array.name.clone(), io);
+            let is_idle = last_io == Some(io) && io.in_flight == 0;
             let action = state.as_ref().and_then(|s: &ArrayState| s.sync_action.clone());
             let action = action.filter(|a| a != "idle" && a != "frozen");
             let is_full = md(sys, array, "stripe_cache_active")

@@ -3,7 +3,7 @@
 #
 # doctor on an array with the metadata skew, on one created with the options that it
 # recommends, and on one that has lost a disk; its commands must fix the findings. Then
-on arrays that wait, that lack members, or that this kernel refuses.
+# on arrays that wait, that lack members, or that this kernel refuses.
 # Leaves NAME.json and NAME.status for tests/lab.rs.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
@@ -94,13 +94,7 @@ unmount /mnt/md120 /mnt/md121 /mnt/md122
 # Two arrays on the same disks are synced one after the other.
 add_disks 2 300M
 for disk in "${disks[@]: -2}"; do
-	{
-		head -c 446 /dev/zero
-		partition_entry 2048 200000
-		partition_entry 204800 200000
-		head -c 32 /dev/zero
-		printf '\125\252'
-	} | dd of="/dev/$disk" conv=notrunc status=none
+	two_partitions "/dev/$disk" 2048 200000 204800 200000
 	losetup -d "/dev/$disk"
 	losetup -P "/dev/$disk" "/tmp/disk${disk#loop}"
 	wait_until 120 test -b "/dev/${disk}p2"
@@ -115,8 +109,9 @@ raidtrace top --json -n 1 md132 >/out/waiting.top 2>/out/waiting.top.err
 
 # One of two members is here, as udev adds it.
 mdadm --quiet --stop /dev/md132
-mdadm --quiet --incremental "/dev/${disks[-2]}p2" || true
+mdadm --quiet --incremental "/dev/${disks[-2]}p2" || true    # its status tells whether the array runs
 inactive=$(awk '/ : inactive / { print $1 }' /proc/mdstat)
+[ "$inactive" ] || die 'no array is inactive'
 doctor inactive
 
 # Superblocks as Linux 6.19 and later write them: le32 at 224 is the logical block size, at 216 the sum of all words.

@@ -353,7 +353,17 @@ null_disk() {
 	disks+=("nullb$1")
 }
 
-# partition_entry FIRST SECTORS: an entry of a DOS partition table, type Linux.
+# two_partitions TARGET FIRST SECTORS FIRST SECTORS: a DOS partition table of type Linux on a device or file.
+two_partitions() {
+	{
+		head -c 446 /dev/zero
+		partition_entry "$2" "$3"
+		partition_entry "$4" "$5"
+		head -c 32 /dev/zero
+		printf '\125\252'
+	} | dd of="$1" conv=notrunc,fsync status=none
+}
+
 partition_entry() {
 	printf '\0\0\0\0\203\0\0\0'
 	le32 "$1"

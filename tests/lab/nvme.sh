@@ -14,13 +14,7 @@ disks=("${heads[@]#/dev/}")
 single=${disks[5]}
 
 for drive in "${heads[@]:2:3}"; do
-	{
-		head -c 446 /dev/zero
-		partition_entry 2048 1000000
-		partition_entry 1003520 1000000
-		head -c 32 /dev/zero
-		printf '\125\252'
-	} | dd of="$drive" conv=notrunc status=none
+	two_partitions "$drive" 2048 1000000 1003520 1000000
 	blockdev --rereadpt "$drive"
 	wait_until 120 test -b "${drive}p2"
 done

@@ -46,13 +46,7 @@ dmsetup remove volume
 # An idle array on the second partitions, and a filesystem on the first of one of the disks.
 for number in 1 2; do
 	truncate -s 600M "/tmp/disk$number"
-	{
-		head -c 446 /dev/zero
-		partition_entry 2048 400000
-		partition_entry 409600 800000
-		head -c 32 /dev/zero
-		printf '\125\252'
-	} | dd of="/tmp/disk$number" conv=notrunc status=none
+	two_partitions "/tmp/disk$number" 2048 400000 409600 800000
 	losetup -P "/dev/loop$number" "/tmp/disk$number"
 	disks+=("loop$number")
 done

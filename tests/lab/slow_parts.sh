@@ -9,13 +9,7 @@
 mkdir -p "$out"
 for number in 0 1; do
 	null_disk "$number" size=256 memory_backed=1 irqmode=2 completion_nsec=20000000
-	{
-		head -c 446 /dev/zero
-		partition_entry 2048 200704
-		partition_entry 204800 200704
-		head -c 32 /dev/zero
-		printf '\125\252'
-	} | dd of="/dev/nullb$number" conv=notrunc,fsync status=none
+	two_partitions "/dev/nullb$number" 2048 200704 204800 200704
 	blockdev --rereadpt "/dev/nullb$number"
 done
 create_array md120 --level=1 --raid-devices=2 --assume-clean --bitmap=none /dev/nullb0p1 /dev/nullb1p1

@@ -62,13 +62,13 @@ def wait(driver, what, condition):
 
 
 def text(driver, selector):
-    """The text of an element. The page may draw it anew after it was found."""
+    """The text of an element. An update of the page may replace it after it was found."""
     for _ in range(10):
         try:
             return driver.find_element(By.CSS_SELECTOR, selector).text
         except StaleElementReferenceException:
             pass
-    raise AssertionError(f"{selector} is drawn anew all the time")
+    raise AssertionError(f"{selector}: replaced ten times before it was read")
 
 
 def picture(driver, width, height, scheme):

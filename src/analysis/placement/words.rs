@@ -40,7 +40,7 @@ fn threshold(n: u64, disks: u64) -> f64 {
 
 /// Uneven figures.
 pub fn uneven(target: &Target, spread: &Spread) -> Vec<UnevenFigure> {
-    // A group is on one member, whatever its size.
+    // A linear array has each group on one member, whatever the options of mkfs.
     if target.array.geometry.level() == Level::Linear {
         return Vec::new();
     }

@@ -7,7 +7,7 @@ use super::{Action, CauseKind};
 use crate::advice::quote::quote;
 use crate::advice::slow::{self as advice, Advice};
 use crate::analysis::snapshot::DiskUse;
-use crate::machine::dm::lvm_volume;
+use crate::machine::dm::lvm_pool;
 
 /// Share of the time that a member is busy from which on more stripes only wait longer.
 const MIN_BUSY: f64 = 0.9;
@@ -92,9 +92,9 @@ pub fn suspended_member(member: &str) -> Vec<Action> {
 }
 
 pub fn full_pool(pool: &str) -> Vec<Action> {
-    let text = match lvm_volume(pool).filter(|_| pool.ends_with("-tpool")) {
+    let text = match lvm_pool(pool) {
         Some(lv) => format!(
-            "enlarge the pool: lvextend --extents +100%FREE {}; or remove volumes and snapshots \
+            "enlarge the pool: lvextend --extents +20%LV {}; or remove volumes and snapshots \
              that nobody needs (lvremove)",
             quote(lv)
         ),

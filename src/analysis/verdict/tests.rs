@@ -467,7 +467,7 @@ fn a_thin_pool_without_free_blocks() {
     around(&mut array).full_pools = pool(1_000);
     assert_eq!(Play::after_calm(&array).severity, Severity::None);
     around(&mut array).full_pools = pool(9_000);
-    let words = ["vg-pool-tpool have waited 9 s", "no free data blocks"];
+    let words = ["writes have waited 9 s", "vg-pool-tpool has no free data blocks"];
     let verdict = Play::after_calm(&array);
     is(&verdict, Severity::Stalled, CauseKind::Filesystem, &[], &words);
     assert!(verdict.actions[0].text.contains("lvextend"), "{:?}", verdict.actions);

@@ -26,13 +26,8 @@ pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause:
                 format!("{} (pid {}) has waited {seconds} for {array}", hung.comm, hung.pid)
             }
             Some(_) => format!("a task has waited {seconds} for {array}"),
-            None => match e.last.full_pools.first() {
-                Some(pool) => {
-                    let volumes = "volumes of thin pool";
-                    format!("writes to {volumes} {} have waited {seconds}", pool.name)
-                }
-                None => format!("{array} has completed nothing for {seconds}"),
-            },
+            None if !e.last.full_pools.is_empty() => format!("writes have waited {seconds}"),
+            None => format!("{array} has completed nothing for {seconds}"),
         };
         return format!("{who}: {clause}");
     }
@@ -72,7 +67,7 @@ pub fn suspended_member(member: &str, cause: Cause) -> Explanation {
     Explanation { accused: vec![member.to_owned()], ..found(cause, clause, actions) }
 }
 
-/// A pool that is full is full for all of its volumes.
+/// For writes that a thin pool without free blocks holds.
 pub fn full_pool(pool: &FullPool, cause: Cause) -> Explanation {
     let clause = format!(
         "thin pool {} has no free data blocks, and writes that need one fail after dm_thin_pool's \

@@ -94,16 +94,3 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
     }
     found
 }
-
-#[cfg(test)]
-mod tests {
-    use super::lvm_volume;
-
-    #[test]
-    fn names_of_volumes() {
-        let name = |mapper| lvm_volume(mapper).unwrap_or_default();
-        assert_eq!(name("vg-lv"), "vg/lv");
-        assert_eq!(name("my--vg-data--1"), "my-vg/data-1");
-        assert_eq!((name("raid"), name("a-b-c"), name("-x")), Default::default());
-    }
-}

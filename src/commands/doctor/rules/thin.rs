@@ -5,7 +5,7 @@ use crate::analysis::units;
 use crate::commands::doctor::facts::ArrayFacts;
 use crate::commands::doctor::finding::{Finding, FindingSeverity};
 use crate::machine::PoolStatus;
-use crate::machine::dm::lvm_volume;
+use crate::machine::dm::lvm_pool;
 
 /// Share of the blocks in use from which little is left: lvm.conf's example of
 /// thin_pool_autoextend_threshold is 70 %, and warnings of dmeventd begin at 80 %.
@@ -19,7 +19,11 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
 fn finding(pool: &str, status: &PoolStatus) -> Option<Finding> {
     let share = |(used, all): (u64, u64)| if all > 0 { used as f64 / all as f64 } else { 0.0 };
     let (data, metadata) = (share(status.data), share(status.metadata));
-    let then = if status.queues { "wait for 60 s and then fail" } else { "fail" };
+    let then = if status.queues {
+        "wait, and fail after no_space_timeout (by default 60 s)"
+    } else {
+        "fail"
+    };
     let title = match status.mode.as_str() {
         "out_of_data_space" => {
             format!("thin pool {pool} has no free data blocks: writes that need one {then}")
@@ -33,10 +37,10 @@ fn finding(pool: &str, status: &PoolStatus) -> Option<Finding> {
         mode => format!("thin pool {pool} takes no writes: it is {mode}"),
     };
     let repair = status.needs_check || status.mode == "Fail";
-    let command = match lvm_volume(pool).filter(|_| pool.ends_with("-tpool")) {
+    let command = match lvm_pool(pool) {
         None => format!("dmsetup status {}", quote(pool)),
         Some(lv) if repair => format!("lvs -o name,lv_health_status {}", quote(lv)),
-        Some(lv) => format!("lvextend --extents +100%FREE {}", quote(lv)),
+        Some(lv) => format!("lvextend --extents +20%LV {}", quote(lv)),
     };
     let finding = Finding::warning("thin-pool-full", title)
         .raise_if(status.mode != "rw", FindingSeverity::Critical)

@@ -30,10 +30,14 @@ fn pools_that_are_full_or_take_no_writes() {
     let low = found(&format!("2 13/4096 750/800 - rw {rest}"));
     assert_eq!(low.severity, FindingSeverity::Warning);
     assert!(low.title.ends_with("has 94 % of its data blocks in use"), "{}", low.title);
-    assert_eq!(low.commands, ["lvextend --extents +100%FREE vg/my-pool"]);
+    assert_eq!(low.commands, ["lvextend --extents +20%LV vg/my-pool"]);
     let full = found(&format!("2 13/4096 800/800 - out_of_data_space {rest}"));
     assert_eq!(full.severity, FindingSeverity::Critical);
-    assert!(full.title.contains("wait for 60 s and then fail"), "{}", full.title);
+    assert!(
+        full.title.contains("that need one wait, and fail after no_space_timeout"),
+        "{}",
+        full.title
+    );
     let broken = found("2 4096/4096 700/800 - ro discard_passdown error_if_no_space needs_check 1");
     assert_eq!(broken.commands, ["lvs -o name,lv_health_status vg/my-pool"]);
     assert!(found("Fail").title.ends_with("takes no writes: it is Fail"));
