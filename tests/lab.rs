@@ -192,7 +192,7 @@ on_kernel! {
     every_level_agrees
     nvme_multipath_agrees
     nvme_paths_come_and_go
-    ends_cleanly
+    skew_ends_cleanly
     member_removed
     member_added
     array_stopped
@@ -255,6 +255,7 @@ on_kernel! {
     raid1_agrees
     raid10_agrees
     raid5_agrees
+    agree_ends_cleanly
     a_falsified_geometry_is_detected
     doctor_commands_keep_data
     doctor_commands_fix
@@ -313,7 +314,8 @@ on_kernel! {
     raid5_agrees
     a_falsified_geometry_is_detected
     every_level_agrees
-    ends_cleanly
+    skew_ends_cleanly
+    agree_ends_cleanly
     member_removed
     member_added
     array_stopped
@@ -725,21 +727,25 @@ fn every_level_agrees(kernel: &str) {
     lab(kernel, CORE);
 }
 
-fn ends_cleanly(kernel: &str) {
-    for scenario in ["skew", "agree"] {
-        let Some(dir) = lab(kernel, scenario) else {
-            return;
-        };
-        assert_eq!(text(dir.join("top.status")).trim(), "0");
-        // The unmount at the end of the scenario causes a note.
-        let said = text(dir.join("top.err"));
-        let complaints: Vec<&str> = (said.lines())
-            .filter(|line| {
-                !(line.starts_with("raidtrace: note:") && line.contains(" unmounted from "))
-            })
-            .collect();
-        assert!(complaints.is_empty(), "{scenario}: {complaints:#?}");
-    }
+fn skew_ends_cleanly(kernel: &str) {
+    ends_cleanly(kernel, "skew");
+}
+
+fn agree_ends_cleanly(kernel: &str) {
+    ends_cleanly(kernel, "agree");
+}
+
+fn ends_cleanly(kernel: &str, scenario: &str) {
+    let Some(dir) = lab(kernel, scenario) else {
+        return;
+    };
+    assert_eq!(text(dir.join("top.status")).trim(), "0");
+    // The unmount at the end of the scenario causes a note.
+    let said = text(dir.join("top.err"));
+    let complaints: Vec<&str> = (said.lines())
+        .filter(|line| !(line.starts_with("raidtrace: note:") && line.contains(" unmounted from ")))
+        .collect();
+    assert!(complaints.is_empty(), "{complaints:#?}");
 }
 
 /// A traced case of a script in tests/lab: JSON lines, stderr, exit status.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Bitmaps that are not in memory, on an array of two disks that take 40 ms for a request: a hole for one file in each group,
+# Bitmaps that are not in memory, on an array of two disks that take 80 ms for a request: a hole for one file in each group,
 # whose bitmap is read when the file is allocated. The kernel counts the reads too: ext4's tracepoints, and each disk.
 # shellcheck source-path=SCRIPTDIR
 . ./lib.sh
@@ -44,7 +44,7 @@ alloc_full /dev/md0 /mnt/md0
 alloc_punch /dev/md0 'if (at % 8192 == 4000) { free(300); at += 8192 } else at += (12192 - at % 8192) % 8192'
 sync
 mdadm --stop --quiet /dev/md0
-disks 40000000
+disks 80000000
 mdadm --assemble --quiet /dev/md0 /dev/nullb0 /dev/nullb1
 mount -o noatime,no_prefetch_block_bitmaps /dev/md0 /mnt/md0
 echo 0 >/sys/fs/ext4/md0/mb_prefetch
