@@ -18,9 +18,9 @@ impl Kernel {
         let mut kernel = Self { release: sys.kernel_release(), ..Self::default() };
         // Read the 100,000 symbols only on kernels with the old allocator's bug.
         if ((6, 0)..=(6, 7)).contains(&kernel.version()) {
-            let is_new = |name: &str| name == "ext4_mb_scan_groups_xa_range";
+            let new = ["ext4_mb_scan_groups_xa_range"];
             kernel.new_allocator =
-                symbols::open(sys).is_ok_and(|text| !symbols::named(text, is_new).is_empty());
+                symbols::open(sys).is_ok_and(|text| !symbols::named(text, new).is_empty());
         }
         kernel
     }

@@ -1,6 +1,5 @@
 //! Kernel symbols whose presence or address decides which programs are loaded.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::alloc::functions;
@@ -85,8 +84,7 @@ impl KernelSymbols {
     }
 
     pub fn parse(text: impl std::io::Read) -> Self {
-        let names: HashSet<&str> = NAMES.into_iter().chain(functions()).collect();
-        Self(symbols::named(text, |name| names.contains(name)))
+        Self(symbols::named(text, NAMES.into_iter().chain(functions())))
     }
 
     /// Addresses of all symbols with this name: several modules can have functions with the same
