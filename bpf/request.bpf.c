@@ -156,11 +156,17 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	d = rt_dev_of(rt_disk_number(rt_rq_disk(rq)));
 	if (!d || !d->nr_parts || !rt_counts_completion(RT_SEEN_COMPLETE))
 		return 0;
+	/*
+	 * Before the branches: for each pointer that is loaded from rq, the verifier searches all types
+	 * of the kernel by name (btf_nested_type_is_trusted(); linearly until types were sorted), and
+	 * does so again on each path that it follows.
+	 */
+	bio = rq->bio;
+	is_one_bio = bio == rq->biotail;
 	if ((rq->cmd_flags & RT_REQ_OP_MASK) >= RT_REQ_OP_PASSTHROUGH)
 		return 0;	/* passthrough: no sectors, not in the disk statistics */
 	now = bpf_ktime_get_ns();
 	op = rt_op_of(rq->cmd_flags);
-	bio = rq->bio;
 	f = inflight(d, rq);
 	if (f && f->rq != (__u64)rq)
 		f = NULL;
@@ -182,7 +188,6 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 	start = part->start;
 	flags = part->flags;
 	sector = rq->__sector - start;
-	is_one_bio = bio == rq->biotail;
 	is_one_origin = is_one_bio;
 	if (instance == RT_SHADOW) {
 		/*
