@@ -1,6 +1,6 @@
 //! A slow operation with its phases, and the names of devices and files in it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::event::{Operation, Task};
 use super::waterfall::{Culprit, Waterfall};
@@ -22,8 +22,9 @@ pub struct SlowOperation {
 /// Names of members and files.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Kernel names of members and of filesystems' devices, by device number.
-    pub devices: HashMap<u32, String>,
+    /// Kernel names of members and of filesystems' devices, by device number. In order, because
+    /// two devices may have one name: an image of an LVM RAID has that of its disk.
+    pub devices: BTreeMap<u32, String>,
     /// Number of members by array.
     pub members: HashMap<String, usize>,
     pub files: HashMap<FileId, FileLocation>,
