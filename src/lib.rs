@@ -42,3 +42,6 @@ pub mod raid;
 pub mod recording;
 pub mod session;
 pub mod ui;
+
+#[cfg(test)]
+mod test_schema;

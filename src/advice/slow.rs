@@ -12,6 +12,7 @@ use crate::printable::escape;
 
 /// A change that would help.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Advice {
     /// The change, in words.
     pub text: String,
@@ -27,6 +28,7 @@ pub struct Advice {
 
 /// Settings of an array in /sys/block/ARRAY/md; `None` if a file is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MdSettings {
     /// safe_mode_delay in seconds.

@@ -25,6 +25,7 @@ pub const GROUPS_BUCKETS: usize = crate::contract::ALLOC_GROUP_BUCKETS as usize;
 
 /// Reason why a group was refused, derived from its `struct ext4_group_info` at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum GroupRefusal {
@@ -63,6 +64,7 @@ impl GroupRefusal {
 
 /// Histogram of searches by the number of groups considered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct GroupsConsidered(pub [u64; GROUPS_BUCKETS]);
 
@@ -129,6 +131,7 @@ pub struct Counts {
 
 /// Allocator work for one task or one inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AllocShare {
     pub requests: u64,
@@ -173,6 +176,7 @@ pub struct AllocCounters {
 
 /// Source of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FigureSource {
     Tracepoint,
@@ -194,6 +198,7 @@ pub enum FigureSource {
 
 /// Free extents of a filesystem.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Fragmentation {
     /// Groups by the order of their largest free extent; the rest of `groups` have no free extent.
@@ -255,6 +260,7 @@ pub struct FsAlloc {
 
 /// Searches and groups as ext4 itself counts them (`/proc/fs/ext4/DEV/mb_stats`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MbCount {
     /// Searches that found blocks, except at the goal itself (sum of `hits` over all criteria).
@@ -265,6 +271,7 @@ pub struct MbCount {
 
 /// Facts about a filesystem's allocator in addition to its counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AllocContext {
     /// Kernel release; empty if unknown.
@@ -282,6 +289,7 @@ pub struct AllocContext {
 
 /// Searches in progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Searching {
     pub tasks: u64,
@@ -313,6 +321,7 @@ pub struct FileAlloc {
 
 /// Reason why the allocator is busy, and how to fix it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Reason {
     /// `linear_scan`, `stripe_livelock`, `cold_bitmaps`, `fragmented`, ...
@@ -329,6 +338,7 @@ pub struct Reason {
 
 /// Number of CPU samples by activity, for all CPUs, one CPU or one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Cpu {
     /// Possible samples: CPUs * hertz * interval, including idle time.

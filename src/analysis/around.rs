@@ -70,6 +70,7 @@ pub struct FullPool {
 
 /// Reads and writes, see Documentation/block/stat.rst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct DeviceIo {
     /// Reads and writes completed.

@@ -9,6 +9,7 @@ use super::units::round;
 /// Time spent in raidtrace's BPF programs. The kernel measures only part of the time; the rest is
 /// extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Overhead {
     /// Nanoseconds spent in raidtrace's BPF programs, all CPUs.
@@ -74,6 +75,7 @@ impl Overhead {
 
 /// [`Overhead`] as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct OverheadLine {
     bpf_ns: u64,

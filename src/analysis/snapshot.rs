@@ -67,6 +67,7 @@ pub struct ArraySnapshot {
 
 /// Waits for room in a filesystem's journal, see [`super::counters::JournalCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JournalStalls {
     /// Kernel name of the filesystem's device: `md127`, `dm-3`.
     pub filesystem: String,
@@ -78,6 +79,7 @@ pub struct JournalStalls {
 
 /// Description of an array, shown in the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ArrayInfo {
     /// Kernel name: `md127`, `sda`.
@@ -103,6 +105,7 @@ pub struct ArrayInfo {
 
 /// Allocation groups of an XFS that start on few members of its array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct UnevenGroups {
     /// Number of groups; on RAID 10, of their copies.
@@ -157,11 +160,13 @@ pub struct Cell {
 
 /// Figures from `/sys/block/*/stat` (Documentation/block/stat.rst) for the interval; in a recording
 /// `utilisation` is computed from the requests.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct DiskUse {
     /// Requests in flight at the interval's end.
     pub in_flight: u32,
     /// Share of the interval with at least one request in flight, 0.0..=1.0 (io_ticks).
+    #[serde(serialize_with = "super::units::rounded")]
     pub utilisation: f64,
     /// Requests that the kernel counts as completed, all operations.
     pub requests: u64,
@@ -225,6 +230,7 @@ impl TaskSnapshot {
 
 /// One origin and operation of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TaskIo {
     pub origin: Origin,
     /// Operation.

@@ -1,8 +1,22 @@
 //! Formats figures for display: short, and never wider than documented.
 
+use std::time::Duration;
+
+use serde::Serializer;
+
 /// Rounds a figure in JSON to six decimals, the resolution of the measurements.
 pub fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
+}
+
+/// [`round`], for serde's `serialize_with`.
+pub fn rounded<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_f64(round(*value))
+}
+
+/// Seconds, rounded, for serde's `serialize_with`.
+pub fn rounded_seconds<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    rounded(&time.as_secs_f64(), out)
 }
 
 /// Requests a second and other counts, at most 5 columns: `0`, `0.3`, `42`, `1.2k`, `12.3k`,

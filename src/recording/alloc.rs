@@ -58,6 +58,7 @@ pub struct RecordedAlloc {
 
 /// An interval as JSON.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AllocInterval {
     schema: String,
@@ -85,12 +86,14 @@ pub struct AllocInterval {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct LostEvents {
     events: u64,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct FilesystemLine {
     name: String,
@@ -128,6 +131,7 @@ struct FilesystemLine {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct Bitmaps {
     loaded: u64,
@@ -135,6 +139,7 @@ struct Bitmaps {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct Reads {
     needed: u64,
@@ -142,6 +147,7 @@ struct Reads {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct MemberLine {
     name: String,
@@ -151,6 +157,7 @@ struct MemberLine {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct CpuLine {
     cpu: u32,
@@ -159,6 +166,7 @@ struct CpuLine {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct Thread {
     pid: u32,

@@ -35,6 +35,7 @@ const PARTS: usize = 128;
 
 /// An interval as JSON. Times without a unit in their names are RFC 3339.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlowInterval {
     schema: String,
     time: String,
@@ -68,6 +69,7 @@ pub struct SlowInterval {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct KindLine {
     count: u64,
     slow: u64,
@@ -75,6 +77,7 @@ struct KindLine {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LostLine {
     events: u64,
     reasons: BTreeMap<String, u64>,
@@ -82,6 +85,7 @@ struct LostLine {
 
 /// A thread.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct TaskLine {
     pid: u32,
     comm: String,
@@ -99,6 +103,7 @@ impl TaskLine {
 
 /// A file, on the filesystem of the operation or commit that names it.
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileLine {
     /// `None` if it could not be found.
     path: Option<String>,

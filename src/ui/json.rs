@@ -1,9 +1,8 @@
 //! `--json`: the contract `raidtrace.top/1`, one object per interval and line.
 //!
-//! Names and meanings of fields never change; fields may be added. These structs are separate from
-//! those in memory, so that renaming a field in memory does not change the output; only [`TaskIo`],
-//! [`TaskCounters`], [`DeviceIo`] and [`Lost`] are the same. Figures cover the interval, except
-//! those of `hotspot` (`over_s`) and `slow`.
+//! Names and meanings of fields never change; fields may be added. The types of a snapshot that are
+//! serialized as they are have the names in serde's attributes; the structs here add, join or leave
+//! out figures. Figures cover the interval, except those of `hotspot` (`over_s`) and `slow`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,7 +22,7 @@ use crate::analysis::hotspot::Hotspot;
 use crate::analysis::lost::Lost;
 use crate::analysis::overhead::OverheadLine;
 use crate::analysis::snapshot::{
-    ArraySnapshot, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
+    ArraySnapshot, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
 };
 use crate::analysis::time;
 use crate::analysis::units::round;
@@ -76,6 +75,7 @@ impl serde_json::ser::Formatter for Printable {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonInterval<'a> {
     schema: &'static str,
     time: String,
@@ -89,6 +89,7 @@ struct JsonInterval<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct JsonArray<'a> {
     name: &'a str,
     level: &'a str,
@@ -97,7 +98,7 @@ pub(crate) struct JsonArray<'a> {
     disks: u32,
     health: Option<&'a str>,
     filesystems: &'a [String],
-    hotspot: Option<JsonHotspot<'a>>,
+    hotspot: Option<&'a Hotspot>,
     #[serde(skip_serializing_if = "Option::is_none")]
     verdict: Option<&'a Verdict>,
     /// The longest slow operation of the last ten seconds; only with --slow.
@@ -117,6 +118,7 @@ pub(crate) struct JsonArray<'a> {
 
 /// Waits of tasks for room in the journal of a filesystem.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonJournalStalls<'a> {
     filesystem: &'a str,
     checkpoints: u64,
@@ -124,24 +126,12 @@ struct JsonJournalStalls<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonHotspot<'a> {
-    kind: &'static str,
-    severity: &'static str,
-    origins: &'a [Origin],
-    op: Option<Op>,
-    members: &'a [String],
-    share: f64,
-    skew: f64,
-    over_s: f64,
-    headline: &'a str,
-}
-
-#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonMember<'a> {
     name: &'a str,
     slot: Option<u32>,
     health: Option<&'a str>,
-    disk: Option<JsonDisk>,
+    disk: Option<DiskUse>,
     /// Statistics of the NVMe paths, by name, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     paths: Option<&'a BTreeMap<String, DeviceIo>>,
@@ -152,14 +142,7 @@ struct JsonMember<'a> {
 }
 
 #[derive(Serialize)]
-struct JsonDisk {
-    in_flight: u32,
-    utilisation: f64,
-    requests: u64,
-    uncounted: u64,
-}
-
-#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonIo {
     origin: Origin,
     op: Op,
@@ -173,6 +156,7 @@ struct JsonIo {
 
 /// Quantiles of `count` measurements; meaningless if `count` is 0.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonQuantiles {
     p50: u64,
     p99: u64,
@@ -181,6 +165,7 @@ struct JsonQuantiles {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonTask<'a> {
     pid: u32,
     comm: Cow<'a, str>,
@@ -196,6 +181,7 @@ struct JsonTask<'a> {
 /// Metadata and file data that jbd2 and writeback write later. `unknown`: metadata whose origin is
 /// not traced.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DirtiedOrigin {
     origin: Origin,
     bytes: u64,
@@ -204,20 +190,16 @@ struct DirtiedOrigin {
 /// Amplification over the interval. The screen shows amplification over the last 10 s, in which
 /// hotspots are found ([`window::SPAN`](crate::analysis::window::SPAN)).
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Amplified {
-    origin: Origin,
-    op: Op,
-    submitted_bytes: u64,
-    data_bytes: u64,
-    parity_bytes: u64,
-    rmw_read_bytes: u64,
-    md_bitmap_bytes: u64,
-    md_journal_bytes: u64,
+    #[serde(flatten)]
+    row: OriginAmplification,
     factor: Option<f64>,
 }
 
 /// A file. If a name is not UTF-8, `path_bytes` or `name_bytes` has all its bytes in hexadecimal.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonFile<'a> {
     dev: String,
     inode: u64,
@@ -233,6 +215,7 @@ struct JsonFile<'a> {
 
 /// A file and operation.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct JsonFileIo<'a> {
     #[serde(flatten)]
     file: JsonFile<'a>,
@@ -243,6 +226,7 @@ struct JsonFileIo<'a> {
 
 /// File data that was dirtied.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DirtiedFile<'a> {
     #[serde(flatten)]
     file: JsonFile<'a>,
@@ -251,6 +235,7 @@ struct DirtiedFile<'a> {
 
 /// Events that were not counted, by reason; `events` is their sum.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct Losses {
     events: u64,
     #[serde(flatten)]
@@ -293,12 +278,14 @@ impl<'a> JsonArray<'a> {
             disks: a.info.disks,
             health: a.info.health.as_deref(),
             filesystems: &a.info.filesystems,
-            hotspot: a.hotspot.as_ref().map(JsonHotspot::from),
+            hotspot: a.hotspot.as_ref(),
             verdict: a.verdict.as_ref(),
             slow: a.slow.as_deref(),
             members: a.members.iter().map(|m| JsonMember::new(m, a)).collect(),
             tasks: a.tasks.iter().map(JsonTask::from).collect(),
-            amplification: amplification.rows.iter().map(Amplified::from).collect(),
+            amplification: (amplification.rows.into_iter())
+                .map(|row| Amplified { row, factor: row.factor().map(round) })
+                .collect(),
             files: a.files.busiest.iter().flat_map(JsonFileIo::for_each_op).collect(),
             files_rest: a.files.rest,
             files_unattributed: a.files.unattributed,
@@ -318,22 +305,6 @@ impl<'a> From<&'a JournalStalls> for JsonJournalStalls<'a> {
     }
 }
 
-impl<'a> From<&'a Hotspot> for JsonHotspot<'a> {
-    fn from(s: &'a Hotspot) -> Self {
-        Self {
-            kind: s.kind.name(),
-            severity: s.severity.name(),
-            origins: &s.origins,
-            op: s.op,
-            members: &s.members,
-            share: round(s.share),
-            skew: round(s.skew),
-            over_s: round(s.over.as_secs_f64()),
-            headline: &s.headline,
-        }
-    }
-}
-
 impl<'a> JsonMember<'a> {
     fn new(m: &'a MemberSnapshot, array: &'a ArraySnapshot) -> Self {
         let io = m.io.iter().filter(|c| c.requests > 0 || c.bytes > 0).map(|c| JsonIo {
@@ -349,12 +320,7 @@ impl<'a> JsonMember<'a> {
             name: &m.name,
             slot: m.slot,
             health: m.health.as_deref(),
-            disk: m.disk.map(|d| JsonDisk {
-                in_flight: d.in_flight,
-                utilisation: round(d.utilisation),
-                requests: d.requests,
-                uncounted: d.uncounted,
-            }),
+            disk: m.disk,
             paths: array.around.as_ref().and_then(|around| around.paths.get(&m.name)),
             io: io.collect(),
             counted: figures::by_name(&m.counted),
@@ -387,22 +353,6 @@ impl<'a> From<&'a TaskSnapshot> for JsonTask<'a> {
                 .map(|i| DirtiedOrigin { origin: i.origin, bytes: i.bytes })
                 .collect(),
             dirtied_files: DirtiedFile::all(&t.dirtied_files),
-        }
-    }
-}
-
-impl From<&OriginAmplification> for Amplified {
-    fn from(r: &OriginAmplification) -> Self {
-        Self {
-            origin: r.origin,
-            op: r.op,
-            submitted_bytes: r.submitted,
-            data_bytes: r.data,
-            parity_bytes: r.parity,
-            rmw_read_bytes: r.rmw_read,
-            md_bitmap_bytes: r.md_bitmap,
-            md_journal_bytes: r.md_journal,
-            factor: r.factor().map(round),
         }
     }
 }

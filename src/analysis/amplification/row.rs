@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::origin::{Group, Op, Origin};
 
 /// Submitted and moved bytes of one array over some time.
@@ -18,25 +20,33 @@ pub struct Amplification {
 /// A row of an md origin without submitted bytes is work not caused by IO to the array (`resync`,
 /// `md_superblock`), or work that has no origin to charge because nothing was written (`parity`,
 /// `rmw_read`, `md_bitmap`, `md_journal`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OriginAmplification {
     /// Origin of the submitted bytes.
     pub origin: Origin,
     /// Operation on the array.
     pub op: Op,
     /// Bytes submitted to the array.
+    #[serde(rename = "submitted_bytes")]
     pub submitted: u64,
     /// Bytes moved by the members under the same origin and operation.
+    #[serde(rename = "data_bytes")]
     pub data: u64,
     /// Bytes of P and Q written because of the submitted bytes.
+    #[serde(rename = "parity_bytes")]
     pub parity: u64,
     /// Bytes read to compute parity.
+    #[serde(rename = "rmw_read_bytes")]
     pub rmw_read: u64,
     /// Bytes written to the write-intent bitmap.
+    #[serde(rename = "md_bitmap_bytes")]
     pub md_bitmap: u64,
     /// Bytes written to the journal device or PPL.
+    #[serde(rename = "md_journal_bytes")]
     pub md_journal: u64,
     /// Maximum number of members that move a submitted byte as data; `None` if it is not known.
+    #[serde(skip)]
     pub(super) copies: Option<u32>,
 }
 

@@ -111,6 +111,7 @@ pub enum Scale {
 
 /// A figure before and after. Undefined figures, such as a ratio to nothing, are `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Estimate {
     #[serde(serialize_with = "six_digits")]
     pub before: Option<f64>,

@@ -16,6 +16,7 @@ const MIN_LARGE_RATIO: f64 = 3.0;
 
 /// Subject of a difference. Names are untrusted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(tag = "subject", rename_all = "snake_case")]
 pub enum Subject {
     /// IO submitted to the array.
@@ -160,12 +161,14 @@ impl Serialize for Figure {
 
 /// A difference.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Change {
     #[serde(flatten)]
     pub subject: Subject,
     /// Operation of the requests whose times are compared, unless the subject has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,
+    #[cfg_attr(test, schemars(with = "String"))]
     pub figure: &'static Figure,
     #[serde(flatten)]
     pub estimate: Estimate,

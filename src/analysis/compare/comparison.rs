@@ -8,6 +8,7 @@ use crate::analysis::snapshot::ArrayInfo;
 
 /// Answer to "did the change help?"
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ComparisonVerdict {
     /// Utilisation or latency are lower, and neither is higher.
@@ -28,6 +29,7 @@ pub enum ComparisonVerdict {
 
 /// How differences were computed. Pairs are before and after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Method {
     /// Number of intervals.
     pub intervals: [usize; 2],
@@ -42,10 +44,13 @@ pub struct Method {
 
 /// Differences of one array.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ArrayComparison {
     #[serde(serialize_with = "serialize_info")]
+    #[cfg_attr(test, schemars(with = "ComparedInfo<'_>"))]
     pub before: ArrayInfo,
     #[serde(serialize_with = "serialize_info")]
+    #[cfg_attr(test, schemars(with = "ComparedInfo<'_>"))]
     pub after: ArrayInfo,
     pub paired_by: PairReason,
     /// Answer to "did the change help?", and the same as one sentence, without a full stop. Names
@@ -70,8 +75,17 @@ impl ArrayComparison {
 
 fn serialize_info<S: Serializer>(info: &ArrayInfo, to: S) -> Result<S::Ok, S::Error> {
     let ArrayInfo { name, level, chunk_bytes, disks, health, .. } = info;
-    serde_json::json!({
-        "name": name, "level": level, "chunk_bytes": chunk_bytes, "disks": disks, "health": health,
-    })
-    .serialize(to)
+    let (chunk_bytes, disks) = (*chunk_bytes, *disks);
+    ComparedInfo { name, level, chunk_bytes, disks, health: health.as_deref() }.serialize(to)
+}
+
+/// An array before or after.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ComparedInfo<'a> {
+    name: &'a str,
+    level: &'a str,
+    chunk_bytes: u64,
+    disks: u32,
+    health: Option<&'a str>,
 }

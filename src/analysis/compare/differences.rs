@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use serde::Serialize;
-
 use super::bootstrap::{Resamples, Scale, adjusted, compare};
 use super::change::{self as figure, Change, Figure, MAX_FALSE_DISCOVERIES, Over, Subject};
 use super::comparison::{ArrayComparison, ComparisonVerdict, Method};
@@ -43,7 +41,7 @@ pub struct ComparisonInput<'a> {
 }
 
 /// Comparison of two recordings.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Comparison {
     /// Arrays in both, in the order of the recording after.
     pub arrays: Vec<ArrayComparison>,

@@ -8,6 +8,7 @@ use crate::analysis::units;
 
 /// Reason for a pair of arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PairReason {
     /// The user asked for it.

@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
+
+use crate::analysis::units::{rounded, rounded_seconds};
 use crate::origin::{Op, Origin};
 
 /// A hot spot of an array, or a summary of its load without one.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Hotspot {
     /// Kind of hot spot.
     pub kind: HotspotKind,
@@ -18,17 +22,23 @@ pub struct Hotspot {
     pub members: Vec<String>,
     /// Share of `origins` on the members that carry them, or share of all load on `members`,
     /// 0.0..=1.0; 0 if the headline names neither.
+    #[serde(serialize_with = "rounded")]
     pub share: f64,
     /// Load of the busiest member over the mean of all present members; 1.0 without load. Covers
     /// `origins`, or all load if `origins` is empty.
+    #[serde(serialize_with = "rounded")]
     pub skew: f64,
     /// Time that was evaluated.
+    #[serde(rename = "over_s", serialize_with = "rounded_seconds")]
+    #[cfg_attr(test, schemars(with = "f64"))]
     pub over: Duration,
     /// One English sentence, without a full stop. Names in it are untrusted bytes.
     pub headline: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum HotspotKind {
     /// Requests are in flight on a member and none completes.
     Stalled,
@@ -47,7 +57,9 @@ pub enum HotspotKind {
     Idle,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum HotspotSeverity {
     /// No problem.
     None,

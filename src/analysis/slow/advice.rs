@@ -35,6 +35,7 @@ pub struct HostFacts {
 
 /// Advice and the operation that shows the need.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct PhaseAdvice {
     /// Phase that the advice shortens.
     pub phase: Phase,

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Nobody waits long.
@@ -17,6 +18,7 @@ pub enum Severity {
 
 /// Kind of the cause (contract).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum CauseKind {
     #[default]
@@ -76,6 +78,7 @@ impl CauseKind {
 
 /// The cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Cause {
     pub kind: CauseKind,
     /// Name of the member, neighbour, array, task or part of md.
@@ -86,6 +89,7 @@ pub struct Cause {
 
 /// Who waits, and how long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Waiting {
     /// Mean time of a read or write that tasks waited for, seen at the array, µs; or the mean time
     /// that a task sleeps for each of its bios, as the sentence says.
@@ -100,6 +104,7 @@ pub struct Waiting {
 
 /// A part of the waited time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct AccountPart {
     /// `md`, `device`, `device_own`, `device_resync`, `device_neighbour`, `held` or `unexplained`.
     pub part: &'static str,
@@ -108,6 +113,7 @@ pub struct AccountPart {
 
 /// Something to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Action {
     /// The change, with its command. Names in it are untrusted bytes.
     pub text: String,
@@ -144,6 +150,7 @@ fn is_unknown(name: &str) -> bool {
 
 /// A verdict (contract, see docs).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
     pub severity: Severity,
     pub waiting: Waiting,

@@ -12,6 +12,7 @@ use super::facts::FsFacts;
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum,
 )]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum FindingSeverity {
     /// Worth knowing; nothing is wrong.
@@ -50,6 +51,7 @@ static TEXTS: LazyLock<BTreeMap<String, FindingText>> = LazyLock::new(|| {
 
 /// One problem or risk. The serialized form is part of schema `raidtrace.doctor/1`.
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {
     /// Name of the rule, as in `layout-skew`. Its meaning never changes.
     pub id: &'static str,

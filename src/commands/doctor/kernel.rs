@@ -39,6 +39,7 @@ pub struct Properties {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct KernelAbility {
     pub name: &'static str,
     /// `None` if it was not checked.
@@ -50,6 +51,7 @@ pub struct KernelAbility {
 /// Requirements and features of raidtrace on this kernel. The serialized form is `kernel` in schema
 /// `raidtrace.doctor/1`.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ability {
     /// `uname -r`.
     pub release: String,

@@ -40,6 +40,7 @@ const MIN_HOT_RATE: f64 = 10.0;
 
 /// Writes of one origin on a member.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemberWrites {
     pub name: String,
     pub slot: u32,
@@ -50,6 +51,7 @@ pub struct MemberWrites {
 
 /// Writes of one origin on an array.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct OriginWrites {
     pub array: String,
     pub origin: Origin,
@@ -67,6 +69,7 @@ pub struct OriginWrites {
 
 /// Measured writes. The serialized form is `live` in schema `raidtrace.doctor/1`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MeasuredWrites {
     /// Path of the recording; `None` for `--live`.
     pub recording: Option<String>,

@@ -37,6 +37,7 @@ impl Diagnosis<'_> {
 
 /// Number of findings left out, by option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LeftOut {
     pub ignored: usize,
     pub acknowledged: usize,

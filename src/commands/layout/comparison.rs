@@ -1,8 +1,6 @@
 //! `--search` for ext2, ext3 and ext4.
 
-use serde_json::json;
-
-use super::found::{CandidateRow, SearchResults, factor};
+use super::found::{CandidateFigures, CandidateRow, SearchResults, factor};
 use crate::analysis::placement::report;
 use crate::analysis::placement::search::Candidate;
 use crate::analysis::placement::{Skews, Target};
@@ -77,16 +75,16 @@ impl<'t> CandidateComparison<'t, '_> {
                 c.costs.per_flex,
             ),
             costs: c.costs.words.clone(),
-            figures: json!({
-                "aligned": c.costs.aligned,
-                "groups": c.costs.groups,
-                "groups_per_flex": c.costs.per_flex,
-                "inodes": c.costs.inodes,
-                "grows_to_bytes": c.costs.grows_to,
-                "flex_group_bytes": c.costs.flex_bytes,
-                "costs": c.costs.words,
-                "score": c.score(),
-            }),
+            figures: CandidateFigures::Ext4 {
+                aligned: c.costs.aligned,
+                groups: c.costs.groups,
+                groups_per_flex: c.costs.per_flex,
+                inodes: c.costs.inodes,
+                grows_to_bytes: c.costs.grows_to,
+                flex_group_bytes: c.costs.flex_bytes,
+                costs: c.costs.words.clone(),
+                score: c.score(),
+            },
         }
     }
 }

@@ -1,8 +1,10 @@
 //! Output of `--search`: text, 80 columns wide, or JSON (schema raidtrace.layout-search/1).
 
 use anyhow::{Result, bail};
+use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::json::{SkewsByFigure, main_skews};
 use super::table::{self, wrapped};
 use crate::analysis::placement::search::agsizes::much_better;
 use crate::analysis::placement::{MIN_UNEVEN_SKEW, Skews, Target};
@@ -41,8 +43,7 @@ pub struct CandidateRow {
     pub cells: String,
     /// Costs of the options, in words.
     pub costs: Vec<String>,
-    /// Figures for the JSON object, besides the skews.
-    pub figures: Value,
+    pub figures: CandidateFigures,
 }
 
 impl SearchResults<'_> {
@@ -125,35 +126,78 @@ impl SearchResults<'_> {
     /// The comparison as a JSON object.
     pub fn object(&self) -> Value {
         let geometry = &self.target.array.geometry;
-        let [allocation, inodes] = self.target.fs.figures().keys;
-        let skews =
-            |s: &Skews| json!({allocation: s.allocation, inodes: s.inodes, "worst": s.worst()});
-        let candidate = |(i, row): (usize, &CandidateRow)| {
-            let mut object = json!({
-                "options": row.options,
-                "recommended": i == self.best,
-                "base": i == self.base,
-                "skew": skews(&row.skews),
-                "skew_grown": row.grown.as_ref().map(skews),
-            });
-            if let (Value::Object(object), Value::Object(figures)) = (&mut object, &row.figures) {
-                object.extend(figures.clone());
-            }
-            object
+        let skews = |skews: &Skews| main_skews(&self.target.fs, skews);
+        let candidate = |(i, row): (usize, &CandidateRow)| CandidateJson {
+            options: row.options.clone(),
+            recommended: i == self.best,
+            base: i == self.base,
+            skew: skews(&row.skews),
+            skew_grown: row.grown.as_ref().map(skews),
+            figures: row.figures.clone(),
         };
-        json!({
-            "schema": "raidtrace.layout-search/1",
-            "level": geometry.level().name(),
-            "disks": geometry.disks(),
-            "chunk_bytes": geometry.chunk_sectors().unwrap_or(0) * 512,
-            "bytes": self.target.fs.bytes(),
-            "grow_to": self.grown.map(|g| g.0),
-            "candidates": self.rows.iter().enumerate().map(candidate).collect::<Vec<_>>(),
-            "command": self.command(),
-            "reason": self.reason(),
-            "notes": self.notes,
+        json!(SearchJson {
+            schema: "raidtrace.layout-search/1",
+            level: geometry.level().name(),
+            disks: geometry.disks(),
+            chunk_bytes: geometry.chunk_sectors().unwrap_or(0) * 512,
+            bytes: self.target.fs.bytes(),
+            grow_to: self.grown.map(|g| g.0),
+            candidates: self.rows.iter().enumerate().map(candidate).collect(),
+            command: self.command(),
+            reason: self.reason(),
+            notes: &self.notes,
         })
     }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct SearchJson<'a> {
+    schema: &'a str,
+    level: &'a str,
+    disks: u32,
+    chunk_bytes: u64,
+    bytes: u64,
+    grow_to: Option<u32>,
+    candidates: Vec<CandidateJson>,
+    command: String,
+    reason: String,
+    notes: &'a [String],
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct CandidateJson {
+    options: String,
+    recommended: bool,
+    /// True for the user's own options.
+    base: bool,
+    skew: SkewsByFigure,
+    skew_grown: Option<SkewsByFigure>,
+    #[serde(flatten)]
+    figures: CandidateFigures,
+}
+
+/// Figures of a candidate besides the skews.
+#[derive(Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum CandidateFigures {
+    /// mkfs.ext4.
+    Ext4 {
+        /// Share of the groups that start on a chunk, 0 to 1.
+        aligned: f64,
+        groups: u32,
+        groups_per_flex: u32,
+        inodes: u64,
+        /// Size to which the filesystem can grow while mounted; 0 if it cannot.
+        grows_to_bytes: u64,
+        flex_group_bytes: u64,
+        costs: Vec<String>,
+        score: f64,
+    },
+    /// mkfs.xfs.
+    Xfs { allocation_groups: u64, agsize_bytes: u64 },
 }
 
 /// Refuses a search on an array without chunks.
@@ -175,5 +219,13 @@ pub fn factor(skew: Option<f64>) -> String {
     match skew {
         Some(s) if s < 9.995 => format!("{s:.2}x"),
         other => units::factor(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn schema() {
+        crate::test_schema::check::<super::SearchJson<'_>>("raidtrace.layout-search/1");
     }
 }

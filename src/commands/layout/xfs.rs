@@ -1,10 +1,9 @@
 //! XFS: plans with the rules of mkfs.xfs, advice, and `--search`.
 
 use anyhow::{Result, anyhow};
-use serde_json::json;
 
 use super::args::LayoutArgs;
-use super::found::{CandidateRow, SearchResults, factor};
+use super::found::{CandidateFigures, CandidateRow, SearchResults, factor};
 use crate::analysis::placement::filesystem::FsMetadata;
 use crate::analysis::placement::geometry::data_disks;
 use crate::analysis::placement::search::agsizes::{
@@ -145,7 +144,10 @@ pub fn compare<'a>(
                 c.sectors / chunk,
             ),
             costs: Vec::new(),
-            figures: json!({"allocation_groups": c.count, "agsize_bytes": c.sectors * 512}),
+            figures: CandidateFigures::Xfs {
+                allocation_groups: c.count.into(),
+                agsize_bytes: c.sectors * 512,
+            },
         })
     };
     Ok(SearchResults {

@@ -61,6 +61,7 @@ pub fn write(out: &mut Vec<u8>, allocator: &AllocSummary) -> io::Result<()> {
 
 /// The allocator in the report's JSON. Unknown figures are `null`.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ReportAllocator<'a> {
     intervals: u64,
     interval_s: f64,
@@ -70,6 +71,7 @@ pub struct ReportAllocator<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportFilesystem<'a> {
     name: &'a str,
     mount: &'a Option<String>,
@@ -83,6 +85,7 @@ struct ReportFilesystem<'a> {
 
 /// The busiest interval with a reason.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportBusiest<'a> {
     from: String,
     to: String,

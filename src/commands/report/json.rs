@@ -17,6 +17,7 @@ use crate::recording::slow::SlowInterval;
 use crate::ui::json::{JsonArray, Losses, write_line};
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportJson<'a> {
     schema: &'static str,
     file: String,
@@ -50,6 +51,7 @@ struct ReportJson<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportPeriod {
     from: String,
     to: String,
@@ -57,6 +59,7 @@ struct ReportPeriod {
 
 /// `from` and `to` in local time.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Local {
     from: String,
     to: String,
@@ -64,6 +67,7 @@ struct Local {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportInterval<'a> {
     from: String,
     to: String,
@@ -72,12 +76,14 @@ struct ReportInterval<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct IntervalArray<'a> {
     name: &'a str,
     members: Vec<IntervalMember<'a>>,
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct IntervalMember<'a> {
     name: &'a str,
     disk: IntervalDisk,
@@ -87,6 +93,7 @@ struct IntervalMember<'a> {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct IntervalDisk {
     utilisation: f64,
     requests: u64,
@@ -94,6 +101,7 @@ struct IntervalDisk {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct IntervalIo {
     origin: Origin,
     op: Op,
@@ -102,6 +110,7 @@ struct IntervalIo {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportArray<'a> {
     #[serde(flatten)]
     array: JsonArray<'a>,
@@ -110,6 +119,7 @@ struct ReportArray<'a> {
 
 /// Requests of `from_bytes` to less than twice as many bytes.
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Size {
     op: Op,
     from_bytes: u64,
@@ -118,6 +128,7 @@ struct Size {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct ReportLoss<'a> {
     time: String,
     text: &'a str,
@@ -240,4 +251,12 @@ fn sizes(report: &Report, array: &str) -> Vec<Size> {
         })
     })
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn schema() {
+        crate::test_schema::check::<super::ReportJson<'_>>("raidtrace.report/1");
+    }
 }

@@ -110,6 +110,7 @@ fn measured(whole: &Snapshot) -> String {
 }
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Answer<'a> {
     schema: &'static str,
     time: String,
@@ -142,6 +143,11 @@ mod tests {
     use super::write;
     use crate::analysis::fixture;
     use crate::analysis::verdict::{AccountPart, Action, CauseKind, Severity, Verdict};
+
+    #[test]
+    fn schema() {
+        crate::test_schema::check::<super::Answer<'_>>("raidtrace.why/1");
+    }
 
     #[test]
     fn ten_lines_of_80_columns() {

@@ -7,6 +7,7 @@ use crate::analysis::hist::{self, BUCKETS, Hist};
 /// A histogram of µs. If `count` is 0, the quantiles are meaningless. `buckets` are pairs of an
 /// exclusive upper bound and a count.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct QuantilesLine {
     p50: u64,

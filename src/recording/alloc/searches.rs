@@ -10,6 +10,7 @@ use crate::analysis::alloc::{
 };
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Searches {
     count: u64,
@@ -21,6 +22,7 @@ pub(super) struct Searches {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct CriterionSearches {
     criterion: usize,
@@ -31,6 +33,7 @@ pub(super) struct CriterionSearches {
 /// Groups considered by each search. p50, p99 and max are the upper bounds of their buckets; the
 /// last bucket has no upper bound, so its lower bound is used.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct GroupsLine {
     p50: u64,
@@ -48,6 +51,7 @@ pub(super) struct GroupsLine {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct CriterionGroups {
     criterion: usize,

@@ -9,6 +9,7 @@ use crate::printable::hex;
 
 /// A [`AllocShare`]. `looked` is `null` if no hook counts groups by task and file.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct ShareLine {
     requests: u64,
@@ -18,6 +19,7 @@ pub(super) struct ShareLine {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct TaskShareLine {
     pid: u32,
@@ -30,6 +32,7 @@ pub(super) struct TaskShareLine {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct FileShareLine {
     dev: String,

@@ -11,6 +11,7 @@ use crate::printable::{clean, hex};
 
 /// Sampled stacks, and the number of samples whose stack did not fit.
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct Stacks {
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
@@ -19,6 +20,7 @@ pub(super) struct Stacks {
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 struct Kept {
     comm: String,

@@ -194,3 +194,8 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn schema() {
+    crate::test_schema::check::<AllocInterval>("raidtrace.alloc/1");
+}

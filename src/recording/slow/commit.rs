@@ -26,6 +26,7 @@ const LENGTHS: [(&str, CommitState, CommitState); STATES - 1] = {
 };
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct CommitLine {
     filesystem: String,
     tid: u32,
@@ -58,12 +59,14 @@ pub(super) struct CommitLine {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FlushLine {
     member: String,
     us: u64,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HolderLine {
     #[serde(flatten)]
     task: TaskLine,
@@ -71,6 +74,7 @@ struct HolderLine {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OrderedLine {
     file: FileLine,
     us: u64,

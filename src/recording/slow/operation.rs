@@ -17,6 +17,7 @@ use crate::printable::{escape, sanitize};
 use crate::recording::limits::at_most;
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct OperationLine {
     op: String,
     start: String,
@@ -45,6 +46,7 @@ pub(super) struct OperationLine {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct PhaseLine {
     phase: Phase,
     us: u64,

@@ -131,3 +131,8 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn schema() {
+    crate::test_schema::check::<SlowInterval>("raidtrace.slow/1");
+}

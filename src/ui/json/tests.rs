@@ -190,3 +190,8 @@ fn broken_pipe_is_returned_to_the_caller() {
     let error = write(&mut Closed, &fixture::idle(1)).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
 }
+
+#[test]
+fn schema() {
+    crate::test_schema::check::<super::JsonInterval<'_>>("raidtrace.top/1");
+}

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::pass::{LoadPass, OPS};
@@ -11,7 +12,7 @@ use crate::analysis::placement::Target;
 use crate::analysis::placement::spread::skew;
 use crate::analysis::relocate::MemberLoad;
 use crate::analysis::units::{self, percent};
-use crate::commands::layout::json::sizes;
+use crate::commands::layout::json::PlacementSizes;
 use crate::commands::layout::table::{about, array_words, wrapped};
 use crate::origin::{Op, Origin, plural};
 use crate::ui::text;
@@ -153,48 +154,132 @@ impl Findings<'_> {
     }
 
     pub fn object(&self) -> Value {
-        let each = |value: &dyn Fn(&[MemberLoad]) -> Value| {
-            let [recorded, planned] = self.columns().map(value);
-            json!({"recorded": recorded, "planned": planned})
-        };
         let io = |slot: usize, (origin, op): (Origin, Op)| {
-            let mut io = each(&|members| {
+            let sum = |members: &[MemberLoad]| {
                 let sum = members.get(slot).map(|m| m.sum((origin, op))).unwrap_or_default();
-                json!({"requests": sum.requests, "bytes": sum.bytes})
-            });
-            (io["origin"], io["op"]) = (json!(origin), json!(op));
-            io
+                LoadSum { requests: sum.requests, bytes: sum.bytes }
+            };
+            LoadIo { origin, op, sums: BothColumns::new(self.columns().map(sum)) }
         };
-        let seconds = |member: Option<&MemberLoad>| json!(member.map(|m| m.device_us as f64 / 1e6));
-        let member = |slot: usize| {
-            json!({
-                "slot": slot,
-                "name": self.pass.source.target.array.members.get(slot),
-                "device_seconds": each(&|members| seconds(members.get(slot))),
-                "io": self.origins().into_iter().map(|key| io(slot, key)).collect::<Vec<_>>(),
+        let seconds = |slot| {
+            self.columns().map(|members: &[_]| {
+                members.get(slot).map(|m: &MemberLoad| m.device_us as f64 / 1e6)
             })
         };
-        let (target, [recorded, planned]) = (&self.pass.source.target, self.columns());
-        let mut object = json!({
-            "schema": "raidtrace.layout-load/1",
-            "recording": self.path,
-            "array": target.array.name,
-            "filesystem": target.name,
-            "seconds": self.pass.seconds(),
-            "recorded": sizes(target),
-            "planned": sizes(&self.plan.target),
-            "members": (0..recorded.len().max(planned.len())).map(member).collect::<Vec<_>>(),
-            "skew": each(&|members| {
-                let [read, write] = OPS.map(|op| skew(members.iter().map(|m| m.requests(op))));
-                let bytes = skew(members.iter().map(MemberLoad::bytes));
-                json!({"read": read, "write": write, "bytes": bytes})
-            }),
-            "headline": self.headline(),
-            "assumptions": ASSUMED,
-            "not_predicted": [NOT_PREDICTED],
-            "notes": self.notes,
-        });
-        object["planned"]["options"] = json!(self.plan.options.command().1);
-        object
+        let member = |slot: usize| LoadMember {
+            slot,
+            name: self.pass.source.target.array.members.get(slot).map(String::as_str),
+            device_seconds: BothColumns::new(seconds(slot)),
+            io: self.origins().into_iter().map(|key| io(slot, key)).collect(),
+        };
+        let skews = |members: &[MemberLoad]| {
+            let [read, write] = OPS.map(|op| skew(members.iter().map(|m| m.requests(op))));
+            LoadSkews { read, write, bytes: skew(members.iter().map(MemberLoad::bytes)) }
+        };
+        let (target, columns) = (&self.pass.source.target, self.columns());
+        json!(LoadJson {
+            schema: "raidtrace.layout-load/1",
+            recording: &self.path,
+            array: target.array.name.as_deref(),
+            filesystem: &target.name,
+            seconds: self.pass.seconds(),
+            recorded: PlacementSizes::new(target),
+            planned: LoadPlanned {
+                sizes: PlacementSizes::new(&self.plan.target),
+                options: self.plan.options.command().1,
+            },
+            members: (0..columns.map(<[_]>::len).into_iter().max().unwrap_or(0))
+                .map(member)
+                .collect(),
+            skew: BothColumns::new(columns.map(skews)),
+            headline: self.headline(),
+            assumptions: ASSUMED,
+            not_predicted: [NOT_PREDICTED],
+            notes: &self.notes,
+        })
+    }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LoadJson<'a> {
+    schema: &'a str,
+    recording: &'a str,
+    array: Option<&'a str>,
+    filesystem: &'a str,
+    seconds: f64,
+    recorded: PlacementSizes,
+    planned: LoadPlanned,
+    members: Vec<LoadMember<'a>>,
+    skew: BothColumns<LoadSkews>,
+    headline: String,
+    assumptions: [&'a str; 2],
+    not_predicted: [&'a str; 1],
+    notes: &'a [String],
+}
+
+/// A figure as recorded, and on the planned filesystem.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct BothColumns<T> {
+    recorded: T,
+    planned: T,
+}
+
+impl<T> BothColumns<T> {
+    fn new([recorded, planned]: [T; 2]) -> Self {
+        Self { recorded, planned }
+    }
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LoadPlanned {
+    #[serde(flatten)]
+    sizes: PlacementSizes,
+    /// Options of mkfs.
+    options: String,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LoadMember<'a> {
+    slot: usize,
+    name: Option<&'a str>,
+    /// `null`: the array has no such slot.
+    device_seconds: BothColumns<Option<f64>>,
+    io: Vec<LoadIo>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LoadIo {
+    origin: Origin,
+    op: Op,
+    #[serde(flatten)]
+    sums: BothColumns<LoadSum>,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LoadSum {
+    requests: u64,
+    bytes: u64,
+}
+
+/// Busiest member over the mean, of requests and of bytes.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct LoadSkews {
+    read: Option<f64>,
+    write: Option<f64>,
+    bytes: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn schema() {
+        crate::test_schema::check::<super::LoadJson<'_>>("raidtrace.layout-load/1");
     }
 }
