@@ -1,5 +1,5 @@
-//! What `--json` prints satisfies the JSON Schemas in docs/schemas, and has no field that they do not
-//! describe: for recordings of incidents, and for this machine. Needs Python's jsonschema.
+//! What `--json` prints satisfies the JSON Schemas in docs/schemas, and has no other field: for
+//! recordings of incidents, for plans, and for this machine. Needs Python's jsonschema.
 
 #![allow(clippy::unwrap_used)]
 
