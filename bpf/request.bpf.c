@@ -158,8 +158,8 @@ static __always_inline int on_complete(struct request *rq, int error, unsigned i
 		return 0;
 	/*
 	 * Before the branches: for each pointer that is loaded from rq, the verifier searches all types
-	 * of the kernel by name (btf_nested_type_is_trusted(); linearly until types were sorted), and
-	 * does so again on each path that it follows.
+	 * of the kernel by name (btf_nested_type_is_trusted(); one by one, where the types are not
+	 * sorted), and does so again on each path that it follows.
 	 */
 	bio = rq->bio;
 	is_one_bio = bio == rq->biotail;

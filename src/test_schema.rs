@@ -2,12 +2,14 @@
 //! tests: the modules of the types call [`check`].
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::{env, fs};
 
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 
+use crate::analysis::figures::COUNTED;
 use crate::analysis::lost::Lost;
 use crate::origin::{Op, Origin};
 
@@ -30,23 +32,75 @@ pub fn check<T: JsonSchema>(id: &str) {
     assert!(is == text, "{path} is not that of the types: UPDATE_SCHEMAS=1 cargo test schema");
 }
 
-/// Removes links from descriptions, and the widths of Rust's integers.
+/// Removes Rust's links, `None` and widths of integers; the defaults, with which older recordings
+/// are read; and `null` for fields that are left out instead.
 fn plain(value: &mut Value) {
     match value {
-        Value::Object(fields) => {
-            fields.retain(|key, value| key != "format" || !value.is_string());
-            if let Some(Value::String(text)) = fields.get_mut("description") {
+        Value::Object(schema) => {
+            let is_type = |key: &str, value: &Value| key == "format" && value.is_string();
+            schema.retain(|key, value| key != "default" && !is_type(key, value));
+            if let Some(Value::String(text)) = schema.get_mut("description") {
                 *text = text.replace("[`", "`").replace('\n', " ");
                 while let Some((before, link)) = text.split_once("`](") {
                     let after = link.split_once(')').map_or("", |(_, after)| after);
                     *text = format!("{before}`{after}");
                 }
-                *text = text.replace("`]", "`");
+                *text = text.replace("`]", "`").replace("`None`", "`null`");
             }
-            fields.values_mut().for_each(plain);
+            let required = schema.get("required").cloned().unwrap_or_default();
+            let is_required =
+                |name: &str| required.as_array().is_some_and(|all| all.iter().any(|n| n == name));
+            for (key, value) in schema.iter_mut() {
+                match value {
+                    Value::Object(fields) if key == "properties" => {
+                        for (name, field) in fields {
+                            plain(field);
+                            if !is_required(name) {
+                                never_null(field);
+                            }
+                        }
+                    }
+                    value => plain(value),
+                }
+            }
         }
         Value::Array(items) => items.iter_mut().for_each(plain),
         _ => {}
+    }
+}
+
+/// `["string", "null"]` is `"string"`, and any of a reference and null is the reference.
+fn never_null(field: &mut Value) {
+    let Value::Object(schema) = field else { return };
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+        if let [only] = &types[..] {
+            schema["type"] = only.clone();
+        }
+    }
+    if let Some(Value::Array(any)) = schema.get_mut("anyOf") {
+        any.retain(|one| one["type"] != "null");
+        if let [Value::Object(only)] = &any[..] {
+            let only = only.clone();
+            schema.remove("anyOf");
+            schema.extend(only);
+        }
+    }
+}
+
+/// The figures of [`COUNTED`], by operation; those that are 0 are left out.
+pub struct CountedFields;
+
+impl JsonSchema for CountedFields {
+    fn schema_name() -> Cow<'static, str> {
+        "CountedFields".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let sums = generator.subschema_for::<BTreeMap<Op, u64>>();
+        let properties: serde_json::Map<String, Value> =
+            COUNTED.iter().map(|figure| (figure.json_name(), sums.clone().to_value())).collect();
+        json_schema!({ "type": "object", "properties": properties })
     }
 }
 
@@ -78,9 +132,10 @@ impl JsonSchema for Lost {
         let Value::Object(reasons) = serde_json::to_value(Self::default()).expect("JSON") else {
             unreachable!("a map")
         };
+        let names: Vec<String> = reasons.keys().cloned().collect();
         let properties: serde_json::Map<String, Value> = (reasons.into_iter())
             .map(|(name, _)| (name, serde_json::json!({ "type": "integer", "minimum": 0 })))
             .collect();
-        json_schema!({ "type": "object", "properties": properties })
+        json_schema!({ "type": "object", "properties": properties, "required": names })
     }
 }

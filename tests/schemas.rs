@@ -66,7 +66,9 @@ fn output_satisfies_its_schema() {
     }
     let demo = format!("{HOME}/src/commands/top/replay/demo.rtrace");
     prints("layout-load", &["layout", "--load", &demo, "--json", "-g", "32744"]);
-    // Intervals of a guest with PostgreSQL and MariaDB.
+    prints("slow", &["slow", "--json", "--replay", &recorded("postgresql-slow-member")]);
+    // Intervals of a guest with PostgreSQL and MariaDB, and of the allocator, of which there is no
+    // recording.
     let slow =
         fs::read_to_string(format!("{HOME}/src/commands/slow/view/databases.jsonl")).unwrap();
     check(&python, "slow", &slow);

@@ -28,7 +28,6 @@ pub struct Advice {
 
 /// Settings of an array in /sys/block/ARRAY/md; `None` if a file is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct MdSettings {
     /// safe_mode_delay in seconds.

@@ -64,7 +64,6 @@ impl GroupRefusal {
 
 /// Histogram of searches by the number of groups considered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct GroupsConsidered(pub [u64; GROUPS_BUCKETS]);
 
@@ -131,7 +130,6 @@ pub struct Counts {
 
 /// Allocator work for one task or one inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AllocShare {
     pub requests: u64,

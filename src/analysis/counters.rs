@@ -92,7 +92,6 @@ impl CellCounters {
 /// Bytes that members of a RAID 4/5/6 moved to update parity for the writes of one origin. The
 /// bytes of a stripe that several origins dirtied are split in proportion to their bytes in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct CostCounters {
     /// Bytes of P and Q written.

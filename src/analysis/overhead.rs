@@ -9,7 +9,6 @@ use super::units::round;
 /// Time spent in raidtrace's BPF programs. The kernel measures only part of the time; the rest is
 /// extrapolated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Overhead {
     /// Nanoseconds spent in raidtrace's BPF programs, all CPUs.
@@ -73,7 +72,7 @@ impl Overhead {
     }
 }
 
-/// [`Overhead`] as JSON.
+/// Cost of raidtrace's own programs.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]

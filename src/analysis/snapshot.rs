@@ -67,7 +67,6 @@ pub struct ArraySnapshot {
 
 /// Waits for room in a filesystem's journal, see [`super::counters::JournalCounters`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JournalStalls {
     /// Kernel name of the filesystem's device: `md127`, `dm-3`.
     pub filesystem: String,
@@ -79,7 +78,6 @@ pub struct JournalStalls {
 
 /// Description of an array, shown in the header.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct ArrayInfo {
     /// Kernel name: `md127`, `sda`.
@@ -105,7 +103,6 @@ pub struct ArrayInfo {
 
 /// Allocation groups of an XFS that start on few members of its array.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct UnevenGroups {
     /// Number of groups; on RAID 10, of their copies.
@@ -165,13 +162,12 @@ pub struct Cell {
 pub struct DiskUse {
     /// Requests in flight at the interval's end.
     pub in_flight: u32,
-    /// Share of the interval with at least one request in flight, 0.0..=1.0 (io_ticks).
+    /// Share of the interval with at least one request in flight, 0 to 1 (io_ticks).
     #[serde(serialize_with = "super::units::rounded")]
     pub utilisation: f64,
     /// Requests that the kernel counts as completed, all operations.
     pub requests: u64,
-    /// Lower bound of the requests that the kernel counts as completed and raidtrace does not, see
-    /// [`super::uncounted::Uncounted`].
+    /// Lower bound of the requests that the kernel counts as completed and raidtrace does not.
     pub uncounted: u64,
 }
 

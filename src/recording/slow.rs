@@ -33,7 +33,7 @@ const ROWS: usize = 16_384;
 /// commit.
 const PARTS: usize = 128;
 
-/// An interval as JSON. Times without a unit in their names are RFC 3339.
+/// Slow operations of an interval. Times without a unit in their names are RFC 3339.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SlowInterval {
@@ -43,10 +43,10 @@ pub struct SlowInterval {
     threshold_us: u64,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     operations: Vec<OperationLine>,
-    /// Operations that have not ended, at most 256, and the number of all of them. `total_us` is
-    /// their age.
+    /// Operations that have not ended, at most 256. `total_us` is their age.
     #[serde(default, deserialize_with = "at_most::<_, _, ROWS>")]
     unended: Vec<OperationLine>,
+    /// Number of all operations that have not ended.
     #[serde(default)]
     unended_count: u64,
     /// All operations that ended, slow or not.

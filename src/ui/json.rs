@@ -138,6 +138,7 @@ struct JsonMember<'a> {
     io: Vec<JsonIo>,
     /// The other figures that are counted, by name and operation.
     #[serde(flatten)]
+    #[cfg_attr(test, schemars(with = "crate::test_schema::CountedFields"))]
     counted: BTreeMap<String, BTreeMap<Op, u64>>,
 }
 
@@ -188,7 +189,7 @@ struct DirtiedOrigin {
 }
 
 /// Amplification over the interval. The screen shows amplification over the last 10 s, in which
-/// hotspots are found ([`window::SPAN`](crate::analysis::window::SPAN)).
+/// hotspots are found.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Amplified {

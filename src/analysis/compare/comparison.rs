@@ -37,8 +37,9 @@ pub struct Method {
     pub interval_s: [f64; 2],
     /// Number of intervals in a block; `None` if there are too few intervals for a bootstrap.
     pub block_intervals: Option<[usize; 2]>,
-    /// Number of figures that were tested, and of those that differ beyond noise.
+    /// Number of figures that were tested.
     pub tested: usize,
+    /// Number of figures that differ beyond noise.
     pub different: usize,
 }
 
@@ -53,9 +54,9 @@ pub struct ArrayComparison {
     #[cfg_attr(test, schemars(with = "ComparedInfo<'_>"))]
     pub after: ArrayInfo,
     pub paired_by: PairReason,
-    /// Answer to "did the change help?", and the same as one sentence, without a full stop. Names
-    /// in it are untrusted.
+    /// Answer to "did the change help?"
     pub verdict: ComparisonVerdict,
+    /// The same as one sentence, without a full stop. Names in it are untrusted.
     pub headline: String,
     /// Differences, the most important one first.
     pub changes: Vec<Change>,

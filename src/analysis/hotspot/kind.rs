@@ -21,7 +21,7 @@ pub struct Hotspot {
     /// Names of the members that are saturated, slow, waited for, or carry `origins`, by slot.
     pub members: Vec<String>,
     /// Share of `origins` on the members that carry them, or share of all load on `members`,
-    /// 0.0..=1.0; 0 if the headline names neither.
+    /// 0 to 1; 0 if the headline names neither.
     #[serde(serialize_with = "rounded")]
     pub share: f64,
     /// Load of the busiest member over the mean of all present members; 1.0 without load. Covers
@@ -75,7 +75,7 @@ impl HotspotKind {
         self.severity() > HotspotSeverity::None
     }
 
-    /// Name in JSON and metrics.
+    /// Name in metrics, and in JSON (serde's is the same).
     pub fn name(self) -> &'static str {
         use HotspotKind::*;
         match self {
@@ -99,7 +99,7 @@ impl HotspotKind {
 }
 
 impl HotspotSeverity {
-    /// Name in JSON and metrics.
+    /// Name in metrics, and in JSON (serde's is the same).
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -22,8 +22,9 @@ pub struct SlowOperation {
 /// Names of members and files.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    /// Kernel names of members and of filesystems' devices, by device number. In order, because
-    /// two devices may have one name: an image of an LVM RAID has that of its disk.
+    /// Kernel names of members and of filesystems' devices, by device number. In order, so that
+    /// of several devices with one name (an image of an LVM RAID and its disk, the paths of an
+    /// NVMe drive) always the same is written.
     pub devices: BTreeMap<u32, String>,
     /// Number of members by array.
     pub members: HashMap<String, usize>,

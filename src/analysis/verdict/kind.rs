@@ -16,7 +16,7 @@ pub enum Severity {
     Stalled,
 }
 
-/// Kind of the cause (contract).
+/// Kind of the cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -83,7 +83,7 @@ pub struct Cause {
     pub kind: CauseKind,
     /// Name of the member, neighbour, array, task or part of md.
     pub name: String,
-    /// Share of the waited time, 0.0..=1.0.
+    /// Share of the waited time, 0 to 1.
     pub share: f64,
 }
 
@@ -94,7 +94,7 @@ pub struct Waiting {
     /// Mean time of a read or write that tasks waited for, seen at the array, µs; or the mean time
     /// that a task sleeps for each of its bios, as the sentence says.
     pub us: u64,
-    /// The same in the calm time before, µs; `None` if it is not known.
+    /// `us` in the calm time before; `None` if it is not known.
     pub before_us: Option<u64>,
     /// Start of the slow time; `None` if it is not known.
     pub since: Option<String>,
@@ -148,7 +148,7 @@ fn is_unknown(name: &str) -> bool {
     name == ENDED || name.starts_with(WRITEBACK)
 }
 
-/// A verdict (contract, see docs).
+/// Who waits, how long, why, and what to do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {
@@ -161,7 +161,7 @@ pub struct Verdict {
     pub sentence: String,
     /// Actions, best first; at most three.
     pub actions: Vec<Action>,
-    /// Parts that add up to [`Waiting::us`].
+    /// Parts that add up to the `us` of `waiting`.
     pub account: Vec<AccountPart>,
     /// True if md or device mapper holds the IO.
     #[serde(skip)]

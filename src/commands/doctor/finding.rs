@@ -49,7 +49,7 @@ static TEXTS: LazyLock<BTreeMap<String, FindingText>> = LazyLock::new(|| {
     toml::from_str(include_str!("rules/texts.toml")).unwrap_or_default()
 });
 
-/// One problem or risk. The serialized form is part of schema `raidtrace.doctor/1`.
+/// One problem or risk.
 #[derive(Clone, Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Finding {

@@ -48,8 +48,7 @@ pub struct KernelAbility {
     pub evidence: String,
 }
 
-/// Requirements and features of raidtrace on this kernel. The serialized form is `kernel` in schema
-/// `raidtrace.doctor/1`.
+/// Requirements and features of raidtrace on this kernel.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Ability {

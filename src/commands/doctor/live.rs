@@ -67,7 +67,7 @@ pub struct OriginWrites {
     pub members: Vec<MemberWrites>,
 }
 
-/// Measured writes. The serialized form is `live` in schema `raidtrace.doctor/1`.
+/// Measured writes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MeasuredWrites {

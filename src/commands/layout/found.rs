@@ -165,6 +165,7 @@ struct SearchJson<'a> {
     notes: &'a [String],
 }
 
+/// Options of mkfs, with their skews and other figures.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct CandidateJson {
@@ -178,7 +179,7 @@ struct CandidateJson {
     figures: CandidateFigures,
 }
 
-/// Figures of a candidate besides the skews.
+// No doc comment: schemars would make it that of the candidate.
 #[derive(Clone, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]

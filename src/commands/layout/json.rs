@@ -26,7 +26,7 @@ struct LayoutJson<'a> {
     blocks: u64,
     members: Vec<MemberJson<'a>>,
     skew: SkewsByFigure,
-    /// The same on the array and filesystem after growing.
+    /// The skews after growing.
     grown: Option<GrownJson>,
     uneven: bool,
     headline: &'a str,

@@ -7,7 +7,8 @@ use crate::analysis::alloc::{AllocShare, FileAlloc, TaskAlloc};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::printable::hex;
 
-/// A [`AllocShare`]. `looked` is `null` if no hook counts groups by task and file.
+/// Work of the allocator for a task or a file. `looked` is `null` if no hook counts groups by task
+/// and file.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]

@@ -65,6 +65,7 @@ struct FlushLine {
     us: u64,
 }
 
+/// A thread that held the commit up, and its handle.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct HolderLine {

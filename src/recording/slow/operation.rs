@@ -51,10 +51,10 @@ struct PhaseLine {
     phase: Phase,
     us: u64,
     member: Option<String>,
-    /// Length of the member's flush or IO, and the longest one of another member; 0 for less than
-    /// a millisecond.
+    /// Length of the member's flush or IO; 0 for less than a millisecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     member_us: Option<u64>,
+    /// The longest one of another member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other_members_us: Option<u64>,
     task: Option<TaskLine>,

@@ -251,6 +251,7 @@ struct LoadMember<'a> {
     io: Vec<LoadIo>,
 }
 
+/// Requests and bytes of an origin and operation, recorded and planned.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LoadIo {
