@@ -469,6 +469,10 @@ pub(super) fn refused_bios_are_not_counted(kernel: &str) {
             .map(|row| count(row, "submitted_bytes"))
             .sum();
         assert_eq!(by_task, submitted, "{array}");
-        assert_eq!(by_task, moved, "{array}: {refused} refused");
+        // A bio that is refused just after the interval in which it was submitted stays counted
+        // (docs/attribution.md): one at most of the hundreds of these runs.
+        let largest = if array == "md120" { 4 << 10 } else { 512 << 10 };
+        let expected = moved..=moved + largest;
+        assert!(expected.contains(&by_task), "{array}: {by_task}, {expected:?}, {refused} refused");
     }
 }
