@@ -75,7 +75,7 @@ impl HotspotKind {
         self.severity() > HotspotSeverity::None
     }
 
-    /// Name in metrics, and in JSON (serde's is the same).
+    /// Name in metrics, the same as in JSON, which `ui/json/tests.rs` compares.
     pub fn name(self) -> &'static str {
         use HotspotKind::*;
         match self {
@@ -99,7 +99,7 @@ impl HotspotKind {
 }
 
 impl HotspotSeverity {
-    /// Name in metrics, and in JSON (serde's is the same).
+    /// Name in metrics, the same as in JSON, which `ui/json/tests.rs` compares.
     pub fn name(self) -> &'static str {
         match self {
             Self::None => "none",

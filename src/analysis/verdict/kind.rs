@@ -148,7 +148,7 @@ fn is_unknown(name: &str) -> bool {
     name == ENDED || name.starts_with(WRITEBACK)
 }
 
-/// Who waits, how long, why, and what to do.
+/// Verdict on an array: how long tasks wait for it, the cause, and what to do about it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Verdict {

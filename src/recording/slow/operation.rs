@@ -54,7 +54,7 @@ struct PhaseLine {
     /// Length of the member's flush or IO; 0 for less than a millisecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     member_us: Option<u64>,
-    /// The longest one of another member.
+    /// Length of the longest flush or IO of another member; 0 for less than a millisecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other_members_us: Option<u64>,
     task: Option<TaskLine>,
