@@ -9,8 +9,12 @@ use super::metadata;
 use super::nvme;
 use super::project::{MappedRun, Projector};
 use super::sys::{Sys, attribute, names, number, selected};
-use super::types::{Array, BeforeReshape, Member, MetadataDevice, QueueFacts};
+use super::types::{Array, BeforeReshape, Member, MemberPiece, MetadataDevice, QueueFacts};
 use crate::address::{DiskSector, MemberSector};
+
+/// Number of pieces of a member that the programs map. Its disk has room for few, and an array
+/// whose members need more would be left out.
+const MAX_PIECES: usize = 4;
 
 /// Reads arrays.
 pub(super) struct ArrayReader<'a> {
@@ -147,18 +151,19 @@ impl ArrayReader<'_> {
         };
         let mapped = !disk.is_base();
         let mut encrypted = false;
+        let mut later_pieces = Vec::new();
         if mapped {
-            // Device mapper below md. Requests can be mapped if the member is one contiguous piece
-            // of one disk.
+            // Device mapper below md. Requests can be mapped if one disk has all of the member.
             match self.pieces(block).as_deref() {
-                Ok([one]) => {
-                    disk = self.blocks.get(one.base).unwrap_or(disk);
-                    start = one.base_sector;
+                Ok([first, later @ ..]) if self.are_of_one_disk(first, later) => {
+                    disk = self.blocks.get(first.base).unwrap_or(disk);
+                    start = first.base_sector;
+                    later_pieces = later.iter().map(member_piece).collect();
                     let mut layers = self.blocks.beneath(block.dev).into_iter();
                     encrypted = layers.any(|b| self.projector.encrypts(b));
                 }
                 found => {
-                    let why = found.err().map_or("in several pieces", String::as_str);
+                    let why = found.err().map_or("in several pieces or on several", String::as_str);
                     self.notes.push(format!(
                         "{}: its bios are counted, without device times, because its requests on \
                          the disks below it cannot be mapped ({why})",
@@ -176,6 +181,7 @@ impl ArrayReader<'_> {
             start: DiskSector(start),
             sectors: block.sectors,
             mapped,
+            later_pieces,
             encrypted,
             queue: nvme::numbered(&paths).unwrap_or_else(|| queue(&disk.dir)),
             paths,
@@ -279,6 +285,14 @@ impl ArrayReader<'_> {
         self.projector.project(block)
     }
 
+    /// True for pieces that the programs can map: of one disk, and few. A member on another array
+    /// has only one.
+    fn are_of_one_disk(&self, first: &MappedRun, later: &[MappedRun]) -> bool {
+        let is_array = self.blocks.get(first.base).is_some_and(Block::is_array);
+        later.len() < if is_array { 1 } else { MAX_PIECES }
+            && later.iter().all(|piece| piece.base == first.base)
+    }
+
     /// Reads a disk without md.
     pub fn single(&mut self, block: &Block) -> Array {
         let beneath = self.blocks.slaves_of_disk(block);
@@ -305,6 +319,14 @@ impl ArrayReader<'_> {
             members: vec![member],
             ..Array::default()
         }
+    }
+}
+
+fn member_piece(run: &MappedRun) -> MemberPiece {
+    MemberPiece {
+        sector: MemberSector(run.sector),
+        start: DiskSector(run.base_sector),
+        sectors: run.sectors,
     }
 }
 

@@ -159,7 +159,7 @@ fn member_changes(was: &Array, now: &Array, report_layouts: bool, changes: &mut 
 fn mapping(level: &str, m: &Member) -> impl PartialEq + use<> {
     let sizes_may_differ = matches!(level, "raid0" | "linear" | "single");
     (
-        (m.dev, m.disk, m.start, m.sectors, m.nested_array, m.other_volumes),
+        (m.dev, m.disk, m.pieces().collect::<Vec<_>>(), m.nested_array, m.other_volumes),
         (m.data_offset, m.new_data_offset, m.data_sectors * u64::from(sizes_may_differ)),
         (m.sb_offset, m.bitmap, m.ppl),
         (m.queue.nr_hw_queues, m.queue.nr_tags, m.queue.iostats, m.queue.bio_based),

@@ -50,7 +50,8 @@ fn fitting<'a>(arrays: impl Iterator<Item = &'a Array>) -> BTreeSet<Dev> {
     for array in arrays {
         let mut own: BTreeMap<Dev, u32> = BTreeMap::new();
         for m in &array.members {
-            *own.entry(m.disk).or_default() += 1 + u32::from(m.metadata_device.is_some());
+            let parts = own.entry(m.disk).or_default();
+            *parts = parts.saturating_add(u32::try_from(m.pieces().count()).unwrap_or(u32::MAX));
         }
         let of = |disk: &Dev| members.get(disk).copied().unwrap_or(0);
         let has_room = own.iter().all(|(disk, number)| of(disk) + number <= DISK_PARTS);

@@ -32,6 +32,8 @@ pub struct DmRaid {
 /// The state of a raid target.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DmRaidStatus {
+    /// Type and number of slots: `raid5_ls 3`. `lvconvert` changes them.
+    pub target: String,
     /// A letter for each slot: `A` in sync, `a` not in sync, `D` failed, `-` missing.
     pub health: String,
     /// Sectors done, and total sectors.
@@ -138,10 +140,12 @@ impl DmRaid {
 impl DmRaidStatus {
     /// Parses a status line: `raid1 2 AA 10240/10240 idle 0 0 -`.
     pub fn parse(params: &str) -> Option<Self> {
-        let mut words = params.split_whitespace().skip(2);
+        let mut words = params.split_whitespace();
+        let (kind, slots) = (words.next()?, words.next()?);
         let (health, progress, action) = (words.next()?, words.next()?, words.next()?);
         let (done, total) = progress.split_once('/')?;
         Some(Self {
+            target: format!("{kind} {slots}"),
             health: health.to_owned(),
             progress: (done.parse().ok()?, total.parse().ok()?),
             action: action.to_owned(),

@@ -63,5 +63,5 @@ pub use state::{ArrayState, MemberState};
 pub use sys::Sys;
 pub use types::{
     Array, BeforeReshape, Dev, DeviceRole, Filesystem, HostTopology, MainDevice, Member,
-    MetadataDevice, Mount, NvmePath, QueueFacts, Segment,
+    MemberPiece, MetadataDevice, Mount, NvmePath, QueueFacts, Segment,
 };

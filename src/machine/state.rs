@@ -18,6 +18,10 @@ pub struct ArrayState {
     pub sync_completed: Option<(u64, u64)>,
     /// md/reshape_position, in sectors of the array.
     pub reshape_position: Option<u64>,
+    /// [`DmRaidStatus::target`]; empty for others, and if it was not read.
+    ///
+    /// [`DmRaidStatus::target`]: super::dm_raid::DmRaidStatus::target
+    pub target: String,
     /// Members, in the order of their names.
     pub members: Vec<MemberState>,
 }
@@ -68,6 +72,7 @@ impl ArrayState {
                 sync_completed: status.sync_completed(),
                 reshape_position: status.reshape_position(),
                 members: members_of(array, words),
+                target: status.target,
             });
         }
         let md = dir.join("md");
@@ -91,6 +96,7 @@ impl ArrayState {
             degraded: number(md.join("degraded")).unwrap_or(0),
             sync_action: attribute(md.join("sync_action")),
             sync_completed: attribute(md.join("sync_completed")).and_then(|t| progress(&t)),
+            target: String::new(),
             reshape_position: number(md.join("reshape_position")),
             members,
         })
@@ -103,6 +109,7 @@ impl ArrayState {
             degraded: array.degraded,
             sync_action: array.sync_action.clone(),
             sync_completed: array.sync_completed,
+            target: String::new(),
             reshape_position: array.reshape_position,
             members: members_of(array, |m| m.state.clone()),
         }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use super::dm::lvm_volume;
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 
 /// A block device number.
@@ -153,8 +154,11 @@ pub struct Member {
     /// Partial parity log: first sector and number of sectors.
     pub ppl: Option<(MemberSector, u64)>,
     /// The member is a device mapper device, whose statistics are of bios. `disk` is the disk below
-    /// it that has all of it in one piece, or else the same device.
+    /// it that has all of it, in a few pieces, or else the same device.
     pub mapped: bool,
+    /// Pieces of a mapped member after the one at `start`, in the member's order. A volume that
+    /// `lvextend` enlarged has one where the space behind it was taken.
+    pub later_pieces: Vec<MemberPiece>,
     /// dm-crypt is between the member and `disk`.
     pub encrypted: bool,
     /// Kernel names of the volumes on `disk` that are the member (dm-raid); else empty.
@@ -168,6 +172,39 @@ pub struct Member {
     pub queue: QueueFacts,
     /// Paths of `disk`, if it is the head of NVMe multipath; else empty.
     pub paths: Vec<NvmePath>,
+}
+
+/// A contiguous part of a member on its disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberPiece {
+    /// First sector in the member.
+    pub sector: MemberSector,
+    /// First sector on the disk.
+    pub start: DiskSector,
+    /// Number of sectors.
+    pub sectors: u64,
+}
+
+impl MemberPiece {
+    /// The sector of the member at a sector of the disk; `None` outside of this piece.
+    pub fn member_sector(&self, at: DiskSector) -> Option<MemberSector> {
+        let offset = at.0.checked_sub(self.start.0).filter(|offset| *offset < self.sectors)?;
+        Some(MemberSector(self.sector.0.saturating_add(offset)))
+    }
+}
+
+impl Member {
+    /// Parts of the disk that are the member: its pieces, and the metadata device of its slot.
+    pub fn pieces(&self) -> impl Iterator<Item = MemberPiece> + use<'_> {
+        let sectors = self.later_pieces.first().map_or(self.sectors, |next| next.sector.0);
+        let first = MemberPiece { sector: MemberSector(0), start: self.start, sectors };
+        let metadata = self.metadata_device.map(|at| MemberPiece {
+            sector: MemberSector(self.sectors),
+            start: at.start,
+            sectors: at.sectors,
+        });
+        [first].into_iter().chain(self.later_pieces.iter().copied()).chain(metadata)
+    }
 }
 
 /// A device of device mapper with md's metadata of a slot.
@@ -329,6 +366,11 @@ impl Array {
     /// True for a RAID 4, 5 or 6 with a missing member, whose blocks must be rebuilt from parity.
     pub fn rebuilds(&self) -> bool {
         self.has_parity() && !self.missing_slots().is_empty()
+    }
+
+    /// The volume `vg/lv` of an LVM RAID, or its name in /dev/mapper if LVM did not make it.
+    pub fn volume(&self) -> Option<String> {
+        self.mapper_name.as_ref().map(|name| lvm_volume(name).unwrap_or_else(|| name.clone()))
     }
 
     /// Slots that no working member fills.

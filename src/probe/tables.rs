@@ -12,7 +12,7 @@ use super::tiles::{Lists, Tiles};
 use super::wire::{
     rt_array, rt_dev, rt_dev_entry, rt_extent, rt_geometry, rt_member, rt_part, rt_slot,
 };
-use crate::address::{FsSector, MemberSector};
+use crate::address::{DiskSector, FsSector, MemberSector};
 use crate::contract::{
     self, ARRAY_CRYPT, ARRAY_EXT, ARRAY_RESHAPING, ARRAY_XFS, DEV_CLASSIFIED, DEV_NESTED,
     DEV_REBUILDS, DEV_STACKED, DEV_START_TIME, DEV_VOLUMES,
@@ -20,7 +20,7 @@ use crate::contract::{
 use crate::fs::ext4::features::ro_compat;
 use crate::fs::{Layout, SectorRange, Uuid};
 use crate::machine::topology::{Topology, geometry};
-use crate::machine::{Array, Dev, Filesystem, Member, QueueFacts, Segment};
+use crate::machine::{Array, Dev, Filesystem, Member, MemberPiece, QueueFacts, Segment};
 use crate::raid::Geometry;
 
 pub(super) const DEVS: usize = contract::DEVS as usize;
@@ -464,32 +464,23 @@ impl Tables {
         };
         let reshape = flags != 0 && array.level != "raid1" && array.reshape_position.is_some();
         let flags = if reshape { flags | PART_RESHAPE } else { flags };
-        let part = rt_part {
-            start: member.start.0,
-            first: member.start.0,
-            end: member.start.0 + member.sectors,
+        let part = |piece: MemberPiece| rt_part {
+            start: piece.start.0.wrapping_sub(piece.sector.0),
+            first: piece.start.0,
+            end: piece.start.0.saturating_add(piece.sectors),
             member: id,
             array: number as u16,
             flags,
         };
-        // Sectors `member.sectors..` of the member, from this sector of a device on.
-        let metadata_at = |first: u64, sectors| rt_part {
-            start: first.wrapping_sub(member.sectors),
-            first,
-            end: first.saturating_add(sectors),
-            ..part
-        };
-        let metadata = member.metadata_device.map(|m| metadata_at(m.start.0, m.sectors));
-        let at = d.nr_parts as usize;
-        if at + usize::from(metadata.is_some()) >= DISK_PARTS {
-            return Err(format!(
-                "{} carries more than {DISK_PARTS} members of traced arrays, which is more than \
-                 raidtrace can distinguish: name fewer arrays",
-                member.disk_name
-            ));
-        }
-        for (at, part) in (at..).zip([Some(part), metadata].into_iter().flatten()) {
-            d.parts[at] = part;
+        for piece in member.pieces() {
+            let Some(free) = d.parts.get_mut(d.nr_parts as usize) else {
+                return Err(format!(
+                    "{} carries more than {DISK_PARTS} members of traced arrays, which is more \
+                     than raidtrace can distinguish: name fewer arrays",
+                    member.disk_name
+                ));
+            };
+            *free = part(piece);
             d.nr_parts += 1;
         }
         if member.other_volumes > 0 {
@@ -501,7 +492,7 @@ impl Tables {
             d
         } else if member.mapped {
             let own = &mut devs.entry(member.dev.kernel()).or_default().1;
-            own.parts[0] = rt_part { start: 0, first: 0, end: member.sectors, ..part };
+            own.parts[0] = part(MemberPiece { sectors: member.sectors, ..MemberPiece::default() });
             own.nr_parts = 1;
             own
         } else {
@@ -513,7 +504,10 @@ impl Tables {
         // A flush has no sector on the disk, only the device that md sent it to.
         if let Some(meta) = member.metadata_device {
             let own = &mut devs.entry(meta.dev.kernel()).or_default().1;
-            (own.parts[0], own.nr_parts) = (metadata_at(0, meta.sectors), 1);
+            let sector = MemberSector(member.sectors);
+            own.parts[0] =
+                part(MemberPiece { sector, start: DiskSector(0), sectors: meta.sectors });
+            own.nr_parts = 1;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::{
     ARRAY_CRYPT, ARRAY_RESHAPING, DEV_CLASSIFIED, DEV_NESTED, DEV_STACKED, DEV_START_TIME,
-    DEV_VOLUMES, Tables,
+    DEV_VOLUMES, Tables, rt_dev,
 };
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 use crate::fs::Uuid;
@@ -10,7 +10,8 @@ use crate::fs::ext4::{Ext4Layout, FsKind, Journal};
 use crate::fs::xfs::{XfsFeatures, XfsGeometry, XfsLayout, XfsLog};
 use crate::machine::topology::Topology;
 use crate::machine::{
-    Array, Dev, Filesystem, HostTopology, Member, MetadataDevice, NvmePath, QueueFacts, Segment,
+    Array, Dev, Filesystem, HostTopology, Member, MemberPiece, MetadataDevice, NvmePath,
+    QueueFacts, Segment,
 };
 
 pub(in crate::probe) fn dev(major: u32, minor: u32) -> Dev {
@@ -153,6 +154,23 @@ fn a_metadata_device_follows_the_data_of_the_member() {
         assert_eq!(first.wrapping_sub(metadata.start), 10_000, "sector of the member");
         assert_eq!((metadata.member, none.end), (data.member, 0));
     }
+}
+
+#[test]
+fn pieces_of_a_member() {
+    let mut pieces = member(0, 8, 0);
+    (pieces.dev, pieces.mapped, pieces.start) = (dev(252, 0), true, DiskSector(2048));
+    pieces.later_pieces =
+        vec![MemberPiece { sector: MemberSector(6000), start: DiskSector(50_000), sectors: 4000 }];
+    let t = tables(vec![array(1, "raid1", vec![pieces, member(1, 8, 16)])]);
+    let parts = |d: &rt_dev| -> Vec<_> {
+        let own = &d.parts[..d.nr_parts as usize];
+        own.iter().map(|p| (p.start, p.first, p.end, p.member)).collect()
+    };
+    let found: Vec<_> = t.devs.iter().map(parts).collect();
+    // The disk; then the volume, whose bios md submits.
+    assert!(found.contains(&vec![(2048, 2048, 8048, 0), (44_000, 50_000, 54_000, 0)]), "{found:?}");
+    assert!(found.contains(&vec![(0, 0, 10_000, 0)]), "{found:?}");
 }
 
 #[test]

@@ -405,10 +405,12 @@ impl Session {
             for member in &now.members {
                 (&member.name, member.slot).hash(hash);
             }
-            now.reshape_position.is_some().hash(hash);
-            // md reports no event when a write-intent bitmap is added or removed.
-            let location = format!("/sys/block/{}/md/bitmap/location", array.name);
-            self.sys.text(&location).hash(hash);
+            (now.reshape_position.is_some(), &now.target).hash(hash);
+            // md reports no event when a write-intent bitmap is added or removed, and device mapper
+            // none when LVM has enlarged a volume.
+            for file in ["md/bitmap/location", "size"] {
+                self.sys.text(&format!("/sys/block/{}/{file}", array.name)).hash(hash);
+            }
         }
         let health = match &state {
             Ok(state) => state.health(),

@@ -64,7 +64,8 @@ fn a_volume_is_an_array_of_its_disks() {
 
     let array = array.clone();
     let state = ArrayState::read(&tree.sys(), &array).unwrap();
-    assert_eq!(state, ArrayState::from_array(&array));
+    let target = "raid5_ls 3".to_owned();
+    assert_eq!(state, ArrayState { target, ..ArrayState::from_array(&array) });
     assert_eq!(state.health().as_deref(), Some("degraded by 2, recover 4.1 %"));
     tree.add("status 253:6 raid5_ls 3 aaa 1000/100000 resync 0 0 -");
     let state = ArrayState::read(&tree.sys(), &array).unwrap();
@@ -74,6 +75,60 @@ fn a_volume_is_an_array_of_its_disks() {
     assert_eq!(ArrayState::read(&tree.sys(), &array).unwrap().health(), None);
     let gone = Tree::new("dm dm-6 253:6 200000 name=vg-lv uuid=LVM-l slaves=");
     assert_eq!(ArrayState::read(&gone.sys(), &array), Err(HostError::Stopped("dm-6".into())));
+}
+
+/// `lvextend` after another volume took the space behind the image, three more times, and with the
+/// space of another disk.
+#[test]
+fn images_in_pieces() {
+    let raid1 = |first_image: &str| {
+        Tree::new(&format!(
+            "disk sda 8:0 2000000 queue/iostats=1
+            disk sdb 8:16 2000000 queue/iostats=1
+            dm dm-0 253:0 8192 name=vg-lv_rmeta_0 uuid=LVM-m0 slaves=sda
+            dm dm-1 253:1 100000 name=vg-lv_rimage_0 uuid=LVM-i0 slaves=sda
+            dm dm-2 253:2 8192 name=vg-lv_rmeta_1 uuid=LVM-m1 slaves=sdb
+            dm dm-3 253:3 100000 name=vg-lv_rimage_1 uuid=LVM-i1 slaves=sdb
+            dm dm-4 253:4 100000 name=vg-lv uuid=LVM-l slaves=dm-0,dm-1,dm-2,dm-3
+            target 253:0 0 8192 linear 8:0 2048
+            target 253:2 0 8192 linear 8:16 2048
+            target 253:3 0 100000 linear 8:16 10240
+            {first_image}
+            target 253:4 0 100000 raid raid1 1 0 2 253:0 253:1 253:2 253:3
+            status 253:4 raid1 2 AA 100000/100000 idle 0 0 -
+            mount 253:4 /srv ext4 /dev/mapper/vg-lv rw"
+        ))
+    };
+    let image = |pieces: &[(u64, u64, &str, u64)]| {
+        let target = |(from, sectors, disk, at): &(u64, u64, &str, u64)| {
+            format!("target 253:1 {from} {sectors} linear {disk} {at}\n")
+        };
+        pieces.iter().map(target).collect::<String>()
+    };
+    let two = image(&[(0, 60_000, "8:0", 10_240), (60_000, 40_000, "8:0", 500_000)]);
+    let array = raid1(&two).array();
+    assert_eq!(array.volume().as_deref(), Some("vg/lv"));
+    let member = &array.members[0];
+    assert_eq!((member.name.as_str(), member.mapped), ("sda", true));
+    let pieces: Vec<_> = member.pieces().map(|p| (p.sector.0, p.start.0, p.sectors)).collect();
+    // The metadata device follows the data.
+    assert_eq!(pieces, [(0, 10_240, 60_000), (60_000, 500_000, 40_000), (100_000, 2048, 8192)]);
+    let at = |sector| member.pieces().find_map(|p| p.member_sector(DiskSector(sector)));
+    let found = [2047, 10_240, 70_239, 70_240, 500_000, 539_999, 540_000, 2048].map(at);
+    let expected =
+        [None, Some(0), Some(59_999), None, Some(60_000), Some(99_999), None, Some(100_000)];
+    assert_eq!(found, expected.map(|sector| sector.map(MemberSector)));
+
+    let fifth = |n: u64| (n * 20_000, 20_000, "8:0", 100_000 + n * 50_000);
+    for (case, pieces) in [
+        ("too many", image(&[0, 1, 2, 3, 4].map(fifth))),
+        ("two disks", image(&[(0, 60_000, "8:0", 10_240), (60_000, 40_000, "8:16", 500_000)])),
+    ] {
+        let topology = raid1(&pieces).resolve(&[]).unwrap();
+        let member = &topology.arrays[0].members[0];
+        assert_eq!((member.disk, member.later_pieces.len()), (member.dev, 0), "{case}");
+        assert!(topology.notes.iter().any(|n| n.contains("dm-1")), "{case}: {:?}", topology.notes);
+    }
 }
 
 #[test]

@@ -10,9 +10,9 @@ use super::join::PendingSubmissions;
 use crate::address::{ArraySector, DiskSector, MemberSector};
 use crate::analysis::fold::Sample;
 use crate::analysis::item::{Item, Request, RequestFlags, RequestPart, State, Submission};
-use crate::machine::Array;
 use crate::machine::topology::Topology;
 use crate::machine::topology::geometry;
+use crate::machine::{Array, MemberPiece};
 use crate::origin::Origin;
 pub use crate::probe::clock::monotonic_ns;
 use crate::probe::events::{Completed, Event, OriginRun, RefusedBio, Submitted};
@@ -63,8 +63,8 @@ impl ClockOffset {
 
 /// Location of a member.
 struct MemberLocation {
-    /// First sector on its disk.
-    start: DiskSector,
+    /// Its places on the disk.
+    pieces: Vec<MemberPiece>,
     data_offset: MemberSector,
     data_sectors: u64,
     slot: Option<u32>,
@@ -110,7 +110,7 @@ impl Translator {
                 .zip(all)
                 .flat_map(|(array, a)| {
                     a.members.iter().map(move |m| MemberLocation {
-                        start: m.start,
+                        pieces: m.pieces().collect(),
                         data_offset: m.data_offset,
                         data_sectors: m.data_sectors,
                         slot: m.slot,
@@ -215,7 +215,8 @@ impl Translator {
     fn completed(&self, c: &Completed, runs: &[Event], emit: &mut impl FnMut(Item)) -> Option<()> {
         let member = self.members.get(c.member as usize)?;
         let time_us = self.clock.unix_us(c.now_ns);
-        let sector = c.sector.in_member(member.start).unwrap_or_default();
+        let sector = member.pieces.iter().find_map(|piece| piece.member_sector(c.sector));
+        let sector = sector.unwrap_or_default();
         let mut part = RequestPart {
             time_us,
             member: c.member,

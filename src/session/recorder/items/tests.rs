@@ -2,7 +2,7 @@ use super::{ClockOffset, Translator, flags, us};
 use crate::address::{ArraySector, DiskSector, MemberSector};
 use crate::analysis::item::{Item, Request, RequestFlags, RequestPart};
 use crate::machine::topology::Topology;
-use crate::machine::{Array, Dev, HostTopology, Member};
+use crate::machine::{Array, Dev, HostTopology, Member, MemberPiece};
 use crate::origin::{Op, Origin};
 use crate::probe::events::{Completed, Event, OriginRun, RefusedBio, Submitted};
 
@@ -144,6 +144,23 @@ fn io_of_md_itself_has_no_submitter() {
     (c.sector, c.length, c.op) = (DiskSector(0), 0, Op::Flush);
     let r = request(&items(&mut translator(0), &[Event::Completed(c)]));
     assert_eq!((r.sector, r.array_sector, r.bytes), (0, None, 0));
+}
+
+/// The second row of the array is in the second piece of its member.
+#[test]
+fn a_member_in_pieces() {
+    let mut topology = topology();
+    let member = &mut topology.host.arrays[0].members[1];
+    member.later_pieces = vec![MemberPiece {
+        sector: MemberSector(1024 + 128),
+        start: DiskSector(1 << 24),
+        sectors: (1 << 20) - (1024 + 128),
+    }];
+    let mut c = completed(Some(0));
+    c.sector = DiskSector((1 << 24) + 8);
+    let mut translator = Translator::new(&topology, ClockOffset { offset: 1_000_000_000 }, 0);
+    let r = request(&items(&mut translator, &[Event::Completed(c)]));
+    assert_eq!((r.sector, r.array_sector), (1024 + 128 + 8, Some(384 + 8)));
 }
 
 #[test]
