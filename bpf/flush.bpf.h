@@ -75,6 +75,17 @@ static __always_inline struct rt_part *flushed_part(struct rt_dev *d, struct bio
 	return part;
 }
 
+/* Member and origin of a write that asked for a flush. */
+static __always_inline struct rt_part *flushed_write(struct rt_dev *d, __u64 sector, __u32 *origin)
+{
+	struct rt_part *part = rt_part_at(d, sector);
+
+	if (part)
+		*origin = rt_found_origin(
+			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH, 1));
+	return part;
+}
+
 /* Request for which blk-flush.c sent its own flush request; NULL: none. */
 static __always_inline struct request *flushed_request(struct request *rq)
 {

@@ -72,16 +72,12 @@ static __noinline void complete_flush(struct request *rq, struct rt_dev *d,
 
 	if (bio && BPF_CORE_READ(bio, bi_io_vec)) {
 		sector = own == d ? BPF_CORE_READ(first, __sector) : BPF_CORE_READ(bio, bi_iter.bi_sector);
-		part = rt_part_at(own, sector);
-		if (!part)
-			return;
-		origin = rt_found_origin(
-			rt_origin_at(part->member, sector - part->start, RT_OP_FLUSH, 1));
+		part = flushed_write(own, sector, &origin);
 	} else {
 		part = flushed_part(own, bio, &origin);
-		if (!part)
-			return;
 	}
+	if (!part)
+		return;
 	if (rt_recording)
 		emit(rq, d, f, now, 0, rt_what(part->member, origin, RT_OP_FLUSH, 0));
 	count_request(rt_row(part->member, origin, RT_OP_FLUSH, instance), f, rq, d, now);
@@ -116,7 +112,11 @@ static __noinline void complete_empty(struct request *rq, struct rt_dev *d, __u6
 
 	if (was_sent(rq))
 		return;
-	part = flushed_part(own, bio, &origin);
+	/* device mapper sends a flush of its own before a write, such as that of md's superblock */
+	if (own != d && BPF_CORE_READ(bio, bi_io_vec))
+		part = flushed_write(own, BPF_CORE_READ(bio, bi_iter.bi_sector), &origin);
+	else
+		part = flushed_part(own, bio, &origin);
 	if (!part)
 		return;
 	if (rt_recording)
