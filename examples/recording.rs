@@ -170,6 +170,7 @@ fn state(time_us: i64, disks: u32, requests: u64) -> State {
         }),
     };
     let info = ArrayInfo {
+        volume: None,
         name: name.to_owned(),
         level: level.to_owned(),
         chunk_bytes: if disks == 1 { 0 } else { 512 << 10 },

@@ -52,6 +52,7 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
     ArraySnapshot {
         info: ArrayInfo {
             name: "md127".to_owned(),
+            volume: None,
             level: if disks == 1 { "single" } else { "raid0" }.to_owned(),
             chunk_bytes: if disks == 1 { 0 } else { 512 << 10 },
             bytes: u64::from(disks) * (100 << 30),

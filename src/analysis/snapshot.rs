@@ -82,6 +82,9 @@ pub struct JournalStalls {
 pub struct ArrayInfo {
     /// Kernel name: `md127`, `sda`.
     pub name: String,
+    /// The volume `vg/lv` of an LVM RAID, or its name in /dev/mapper if LVM did not make it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
     /// `raid0`, `raid5`, ... or `single`.
     pub level: String,
     /// Chunk in bytes; 0 where the level has none (raid1, single).

@@ -57,6 +57,7 @@ pub fn state(time_us: i64) -> State {
     };
     let array = |name: &str, level: &str, disks: u32| ArrayInfo {
         name: name.to_owned(),
+        volume: None,
         level: level.to_owned(),
         chunk_bytes: if disks > 1 { 524_288 } else { 0 },
         bytes: u64::from(disks) << 30,

@@ -53,6 +53,7 @@ fn state() -> State {
         arrays: vec![ArrayNow {
             info: ArrayInfo {
                 name: "md127".to_owned(),
+                volume: None,
                 level: "raid5".to_owned(),
                 chunk_bytes: 65_536,
                 bytes: 1 << 40,

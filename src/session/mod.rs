@@ -461,6 +461,7 @@ impl Session {
 fn array_info(topology: &Topology, array: &Array) -> ArrayInfo {
     ArrayInfo {
         name: array.name.clone(),
+        volume: array.volume(),
         level: array.level.clone(),
         chunk_bytes: u64::from(array.chunk_sectors) * 512,
         bytes: array.sectors * 512,

@@ -92,6 +92,9 @@ struct JsonInterval<'a> {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct JsonArray<'a> {
     name: &'a str,
+    /// The volume `vg/lv` of an LVM RAID, or its name in /dev/mapper if LVM did not make it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    volume: Option<&'a str>,
     level: &'a str,
     chunk_bytes: u64,
     bytes: u64,
@@ -273,6 +276,7 @@ impl<'a> JsonArray<'a> {
         let amplification = Amplification::new(a, interval);
         Self {
             name: &a.info.name,
+            volume: a.info.volume.as_deref(),
             level: &a.info.level,
             chunk_bytes: a.info.chunk_bytes,
             bytes: a.info.bytes,

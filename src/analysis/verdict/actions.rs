@@ -6,7 +6,7 @@ use super::held::NO_SPACE;
 use super::{Action, CauseKind};
 use crate::advice::quote::quote;
 use crate::advice::slow::{self as advice, Advice};
-use crate::analysis::snapshot::DiskUse;
+use crate::analysis::snapshot::{ArrayInfo, DiskUse};
 use crate::machine::dm::lvm_pool;
 
 /// Share of the time that a member is busy from which on more stripes only wait longer.
@@ -48,12 +48,12 @@ fn of_device_mapper(array: &str) -> bool {
 }
 
 /// For members that are missing.
-pub fn replace(gone: &[&str], array: &str) -> Vec<Action> {
+pub fn replace(gone: &[&str], array: &ArrayInfo) -> Vec<Action> {
     let names = gone.join(" ");
-    let then = if of_device_mapper(array) {
-        "lvconvert --repair of the volume that lvs -a shows".to_owned()
+    let then = if of_device_mapper(&array.name) {
+        lvconvert("--repair", array)
     } else {
-        format!("mdadm /dev/{array} --add NEW_DISK")
+        format!("mdadm /dev/{} --add NEW_DISK", array.name)
     };
     let text = format!("find out why {names} went away (dmesg), then: {then}");
     vec![change(text, "another disk reports errors: copy the data first")]
@@ -66,6 +66,14 @@ pub fn lift_limit() -> Vec<Action> {
                 IOReadIOPSMax -p IOWriteIOPSMax)";
     vec![change(
         text.to_owned(),
+/// `lvconvert OPTIONS vg/lv`.
+fn lvconvert(options: &str, array: &ArrayInfo) -> String {
+    match &array.volume {
+        Some(volume) => format!("lvconvert {options} {}", quote(volume)),
+        None => format!("lvconvert {options} of the volume that lvs -a shows"),
+    }
+}
+
         "the limit protects others on the disks: then it does what it is for",
     )]
 }
@@ -191,12 +199,11 @@ pub fn resync(e: &Evidence<'_>, name: &str) -> Vec<Action> {
     actions
 }
 
-/// `array`: kernel name.
-pub fn bitmap(array: &str) -> Vec<Action> {
-    let commands = if of_device_mapper(array) {
-        "lvconvert --regionsize 64M of the volume that lvs -a shows".to_owned()
+pub fn bitmap(array: &ArrayInfo) -> Vec<Action> {
+    let commands = if of_device_mapper(&array.name) {
+        lvconvert("--regionsize 64M", array)
     } else {
-        advice::larger_bitmap_chunks(&format!("/dev/{array}")).join(" && ")
+        advice::larger_bitmap_chunks(&format!("/dev/{}", array.name)).join(" && ")
     };
     let text = format!("let a bit cover more: {commands}");
     let risk = "after a crash more is resynced; a crash between the commands resyncs everything";

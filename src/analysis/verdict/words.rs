@@ -275,7 +275,8 @@ pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Explanation {
         "the {what} of {array} does {} of its members' work, more than before: {why}",
         units::percent(cause.share)
     );
-    found(cause, clause, if is_bitmap { actions::bitmap(array) } else { actions::journal(array) })
+    let actions = if is_bitmap { actions::bitmap(&e.array.info) } else { actions::journal(array) };
+    found(cause, clause, actions)
 }
 
 /// For an array that lost `gone` in the slow time.
@@ -284,7 +285,7 @@ pub fn degraded(gone: &[&str], e: &Evidence<'_>, cause: Cause) -> Explanation {
     let (is, whose) = if gone.len() == 1 { ("is", "its") } else { ("are", "their") };
     let clause =
         format!("{names} {is} missing ({array} is degraded): the other members do {whose} work");
-    found(cause, clause, actions::replace(gone, array))
+    found(cause, clause, actions::replace(gone, &e.array.info))
 }
 
 pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Explanation {

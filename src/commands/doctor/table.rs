@@ -65,7 +65,7 @@ pub fn kernel(out: &mut dyn Write, able: &Ability) -> io::Result<()> {
 fn heading(of: &ArrayFacts) -> String {
     let array = &of.array;
     let size = |sectors: u64| units::size(sectors.saturating_mul(512));
-    let mapper = array.mapper_name.as_ref().map_or(String::new(), |name| format!(" ({name})"));
+    let mapper = array.volume().map_or(String::new(), |name| format!(" ({name})"));
     let mut text = format!("{}{mapper} {}", array.name, array.level);
     if array.is_md() {
         text.push_str(&format!(", {} disks", array.raid_disks));

@@ -39,16 +39,18 @@ fn both_times(snapshot: &Snapshot, utc: &str, zone: &TimeZone) -> String {
 pub fn subject(array: &ArraySnapshot) -> String {
     let info = &array.info;
     format!(
-        "{} {}{}",
+        "{}{}{}",
         info.name,
         shape(array),
         info.health.as_deref().map_or(String::new(), |t| format!("; {t}"))
     )
 }
 
+/// What follows the array's name.
 fn shape(array: &ArraySnapshot) -> String {
     let info = &array.info;
-    let mut parts = vec![info.level.clone()];
+    let volume = info.volume.as_ref().map_or(String::new(), |volume| format!(" ({volume})"));
+    let mut parts = vec![format!("{volume} {}", info.level)];
     if info.level != "single" {
         parts.push(format!("{} disk{}", info.disks, if info.disks == 1 { "" } else { "s" }));
     }
@@ -113,7 +115,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
     let mut left = vec![
         Span::styled(clean(&array.info.name), palette.title()),
-        Span::raw(format!(" {}", clean(&shape(array)))),
+        Span::raw(clean(&shape(array)).into_owned()),
     ];
     if let Some(health) = &array.info.health {
         left.insert(1, Span::styled(format!(" {}", clean(health)), palette.alarm()));

@@ -47,9 +47,12 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
             Some(lv) if left.is_some() => finding
                 .command(format!("lvs -a -o name,lv_health_status,devices {}", quote(lv)))
                 .command(format!("lvconvert --repair {}", quote(lv)))
+                // Until then LVM changes nothing else in the group.
+                .command(format!("vgreduce --removemissing {}", quote(group_of(lv))))
                 .risk(
                     "lvconvert replaces the failed device by free space of another disk of the \
-                     volume group, and reads all that it copies or computes from",
+                     volume group, and reads all that it copies or computes from; vgreduce \
+                     removes a disk that is missing, unless a volume still needs it",
                 )
                 .not_when(
                     "the disk only lost its cable or power: lvchange --refresh takes it back and \
@@ -93,4 +96,9 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// The volume group of `vg/lv`.
+fn group_of(volume: &str) -> &str {
+    volume.split('/').next().unwrap_or(volume)
 }
