@@ -230,8 +230,16 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
 
     let mut vm = Command::new(Path::new(HOME).join("tools/vm"));
     if ["device_read", "slow_async", "slow_unended", "slow_waits"].contains(&scenario) {
-        let Some(fio) = fio() else { return Ok(Err("no fio on this machine".to_owned())) };
+        let Some(fio) = installed("fio") else {
+            return Ok(Err("no fio on this machine".to_owned()));
+        };
         vm.arg("--file").arg(fio);
+    }
+    if scenario == "dm_raid" {
+        let Some(lvm) = installed("lvm") else {
+            return Ok(Err("no lvm on this machine".to_owned()));
+        };
+        vm.arg("--file").arg(lvm);
     }
     if scenario == "slow_databases" {
         match databases().map_err(|e| failed("tools/incident/databases.py", e))? {
@@ -271,10 +279,11 @@ fn boot(kernel: &str, scenario: &str, dir: &Path) -> Run {
     }
 }
 
-/// fio, which is not in the guests' root.
-fn fio() -> Option<PathBuf> {
+/// A program of this machine that is not in the guests' root.
+fn installed(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
-    env::split_paths(&path).map(|dir| dir.join("fio")).find(|fio| fio.exists())
+    let dirs = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    dirs.map(|dir| dir.join(name)).find(|program| program.exists())
 }
 
 /// Arguments of tools/vm for the databases, or the reason why one is missing.
