@@ -27,6 +27,7 @@ mod evidence;
 mod held;
 mod kind;
 mod moment;
+mod paths;
 mod period;
 #[cfg(test)]
 mod tests;

@@ -37,6 +37,25 @@ pub fn path(text: &str) -> Vec<Action> {
     vec![look(text)]
 }
 
+/// For paths of these NVMe drives, which are not at fault themselves.
+pub fn slow_paths(drives: &[&str]) -> Vec<Action> {
+    let policy = |drive| format!("echo queue-depth > /sys/block/{drive}/device/iopolicy");
+    let commands: Vec<String> = drives.iter().map(policy).collect();
+    vec![
+        look(
+            "look at the path, not the drive: nvme list-subsys; its adapter, switch, cable; dmesg",
+        ),
+        Action {
+            text: format!(
+                "until then, send fewer requests there (Linux 6.11 or later): {}",
+                commands.join("; ")
+            ),
+            risk: "undone with the old word of that file".to_owned(),
+            not_when: "the paths have different costs on purpose (ANA)".to_owned(),
+        },
+    ]
+}
+
 /// For waits that `raidtrace slow` explains.
 pub fn show(what: &str) -> Vec<Action> {
     vec![look(format!("raidtrace slow shows {what}"))]
@@ -45,6 +64,14 @@ pub fn show(what: &str) -> Vec<Action> {
 /// True for the kernel name of an array that LVM manages, not mdadm.
 fn of_device_mapper(array: &str) -> bool {
     array.starts_with("dm-")
+}
+
+/// `lvconvert OPTIONS vg/lv`.
+fn lvconvert(options: &str, array: &ArrayInfo) -> String {
+    match &array.volume {
+        Some(volume) => format!("lvconvert {options} {}", quote(volume)),
+        None => format!("lvconvert {options} of the volume that lvs -a shows"),
+    }
 }
 
 /// For members that are missing.
@@ -66,14 +93,6 @@ pub fn lift_limit() -> Vec<Action> {
                 IOReadIOPSMax -p IOWriteIOPSMax)";
     vec![change(
         text.to_owned(),
-/// `lvconvert OPTIONS vg/lv`.
-fn lvconvert(options: &str, array: &ArrayInfo) -> String {
-    match &array.volume {
-        Some(volume) => format!("lvconvert {options} {}", quote(volume)),
-        None => format!("lvconvert {options} of the volume that lvs -a shows"),
-    }
-}
-
         "the limit protects others on the disks: then it does what it is for",
     )]
 }

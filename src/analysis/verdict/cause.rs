@@ -14,6 +14,7 @@ use super::held::{
 };
 use super::kind::FULL_CERTAINTY;
 use super::moment::{EXTRA_WRITES, Load, Waits, median};
+use super::paths::slow_paths;
 use super::words;
 use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{MomentSum, Verdict, WAITING, Waiting};
@@ -147,6 +148,9 @@ fn judge_back(
     }
     if let Some(us) = evidence.before_us {
         limit = limit.min(extra_slow(&evidence.now, calm, us));
+    }
+    if let Some(path) = slow_paths(&evidence.now.members).first() {
+        limit = limit.min(slow_from(path.others_us));
     }
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
     let is_fast = waits.waiting(share.unwrap_or(0.0)) < least || evidence.wait_us < limit;
@@ -378,6 +382,13 @@ impl Evidence<'_> {
             let at = (0..of.members.len()).filter(|at| shared(&&of.members[*at]));
             at.max_by(|a, b| us(&of.members[*a]).total_cmp(&us(&of.members[*b])))
         };
+        let paths = slow_paths(&self.now.members);
+        if let [slowest, ..] = &paths[..]
+            && us(slowest.member) >= MIN_EXPLAINED_SHARE * self.wait_us
+            && us(slowest.member) >= MIN_ALIKE_SHARE * self.worst().map_or(0.0, us)
+        {
+            return words::slow_paths(&paths, of(CauseKind::Path, slowest.name, device));
+        }
         // Requests that wait behind those of a neighbour complete seconds later.
         let neighbour = longest(&self.now).map(|at| &self.now.members[at]);
         let neighbour = neighbour.or(longest(&self.recent).map(|at| &self.recent.members[at]));

@@ -395,10 +395,31 @@ fn a_slow_path_is_named() {
     let mut array = second(2, 60, 150, 8);
     array.members[1].io = vec![fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 145_000)];
     let path = |ms: u64| DeviceIo { requests: [0, 30], ms: [0, 30 * ms], ..DeviceIo::default() };
-    let paths = [("nvme0c0n1".to_owned(), path(2)), ("nvme0c1n1".to_owned(), path(280))];
-    around(&mut array).paths.insert("loop2".to_owned(), paths.into());
-    let words = ["loop2 answers in", "its path nvme0c1n1 takes 280ms, the others 2ms or less"];
-    is(&Play::after_calm(&array), Severity::Slow, CauseKind::Member, &["loop2"], &words);
+    let paths = |one, other| {
+        [("nvme0c0n1".to_owned(), path(one)), ("nvme0c1n1".to_owned(), path(other))].into()
+    };
+    around(&mut array).paths.insert("loop2".to_owned(), paths(2, 280));
+    let words = ["path nvme0c1n1 of loop2 takes 280ms, its other paths 2ms or less"];
+    let verdict = Play::after_calm(&array);
+    is(&verdict, Severity::Slow, CauseKind::Path, &[], &words);
+    assert_eq!(verdict.cause.name, "nvme0c1n1");
+    assert!(verdict.actions[0].text.contains("not the drive"), "{:?}", verdict.actions);
+    // Nothing is known of the time before: 60 ms could be usual if the other path did not tell.
+    let mut early = second(2, 60, 60, 8);
+    for member in &mut early.members {
+        member.io = vec![fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 58_000)];
+    }
+    around(&mut early).paths.insert("loop2".to_owned(), paths(2, 118));
+    is(&Play::new().for_seconds(4, &early), Severity::Slow, CauseKind::Path, &[], &["nvme0c1n1"]);
+    around(&mut early).paths.insert("loop2".to_owned(), paths(58, 62));
+    let verdict = Play::new().for_seconds(4, &early);
+    assert_eq!(verdict.severity, Severity::None, "{verdict:?}");
+    // Behind the same port.
+    for member in ["loop1", "loop2"] {
+        around(&mut early).paths.insert(member.to_owned(), paths(2, 118));
+    }
+    let words = ["paths are slow: nvme0c1n1 (118ms) and nvme0c1n1 (118ms)"];
+    is(&Play::new().for_seconds(4, &early), Severity::Slow, CauseKind::Path, &[], &words);
 }
 
 /// The few requests that complete fast do not say that the time is in md.

@@ -4,6 +4,7 @@ use super::actions;
 use super::evidence::{Evidence, Explanation};
 use super::held::{BITMAP_READS, HANDLES, Held, NO_SPACE};
 use super::moment::Load;
+use super::paths::SlowPath;
 use super::{Action, Cause, CauseKind, Severity, Waiting};
 use crate::analysis::around::FullPool;
 use crate::analysis::hotspot::skews;
@@ -186,7 +187,7 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, share: f64) -> Explanat
     );
     let each: Vec<String> = members.iter().map(|m| format!("{} in {}", m.name, time(m))).collect();
     let clause = match members {
-        [one] => format!("{} answers in {}{beside}{}", one.name, time(one), slow_path(one)),
+        [one] => format!("{} answers in {}{beside}", one.name, time(one)),
         _ => format!("these members are slow: {}{beside}", units::list(&each)),
     };
     let disk = members.first().map_or("", |m| m.disk.as_str());
@@ -194,19 +195,27 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, share: f64) -> Explanat
     Explanation { accused, ..found(cause, clause, actions::look_at(disk)) }
 }
 
-/// `; its path nvme0c1n1 takes 120ms, the others 300µs or less`, if one path of a drive takes
-/// four times as long as its others.
-fn slow_path(member: &Load) -> String {
-    let mut each: Vec<(f64, &String)> =
-        member.paths.iter().filter_map(|(name, waited)| Some((waited.mean_us()?, name))).collect();
-    each.sort_by(|a, b| b.0.total_cmp(&a.0));
-    match &each[..] {
-        [(us, path), (next, _), ..] if *us >= 4.0 * next => {
-            let (us, next) = (latency(*us), latency(*next));
-            format!("; its path {path} takes {us}, the others {next} or less")
+/// `paths`: at least one.
+pub fn slow_paths(paths: &[SlowPath<'_>], cause: Cause) -> Explanation {
+    let others = latency(paths.iter().map(|path| path.others_us).fold(0.0, f64::max));
+    let clause = match paths {
+        [one] => format!(
+            "path {} of {} takes {}, its other paths {others} or less",
+            one.name,
+            one.member.name,
+            latency(one.us)
+        ),
+        all => {
+            let each: Vec<_> =
+                all.iter().map(|path| format!("{} ({})", path.name, latency(path.us))).collect();
+            format!(
+                "paths are slow: {}; the other paths of these drives take {others} or less",
+                units::list(&each)
+            )
         }
-        _ => String::new(),
-    }
+    };
+    let drives: Vec<&str> = paths.iter().map(|path| path.member.disk.as_str()).collect();
+    found(cause, clause, actions::slow_paths(&drives))
 }
 
 pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Explanation {
