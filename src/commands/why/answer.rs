@@ -14,6 +14,8 @@ use crate::ui::text::{clean, wrap};
 const COLUMNS: usize = 80;
 /// Number of lines that more actions and other arrays do not exceed.
 const MAX_LINES: usize = 10;
+/// Shortest wait that may be slow if nothing is known of the time before, µs.
+const MIN_UNSURE_US: u64 = 20_000;
 /// Least share of a part of the time that is printed.
 const MIN_PART: f64 = 0.05;
 
@@ -30,11 +32,24 @@ pub fn severity(whole: &Snapshot) -> Severity {
     worst(whole).map_or(Severity::None, |(_, verdict)| verdict.severity)
 }
 
+/// True for waits that are long for flash and not for busy disks, if nothing is known of the time
+/// before.
+fn is_unsure(verdict: &Verdict) -> bool {
+    verdict.severity == Severity::None
+        && verdict.waiting.before_us.is_none()
+        && verdict.waiting.us >= MIN_UNSURE_US
+}
+
 /// `md0 is fast: tasks wait 3.1ms for a read or write (mean), and nothing hangs`
 fn fast(array: &ArraySnapshot, verdict: &Verdict) -> String {
     let name = &array.info.name;
     match verdict.waiting.us {
         0 => format!("{name} is fast: no task waits for it"),
+        us if is_unsure(verdict) => format!(
+            "tasks wait {} for a read or write of {name} (mean), and nothing hangs; nothing is \
+             known of the time before, so it may be slow or as always",
+            units::latency(Some(us))
+        ),
         us => format!(
             "{name} is fast: tasks wait {} for a read or write (mean), and nothing hangs",
             units::latency(Some(us))
@@ -49,7 +64,11 @@ pub fn write(out: &mut impl Write, whole: &Snapshot) -> io::Result<()> {
     };
     let mut lines = Vec::new();
     let on: String = array.info.filesystems.iter().map(|fs| format!(", {fs}")).collect();
-    let state = verdict.severity.name().to_uppercase().replace("NONE", "FAST");
+    let state = match verdict.severity {
+        Severity::None if is_unsure(verdict) => "UNSURE".to_owned(),
+        Severity::None => "FAST".to_owned(),
+        severity => severity.name().to_uppercase(),
+    };
     add(&mut lines, &format!("{state}  {} ({}{on})", array.info.name, array.info.level));
     let mut rest = Vec::new();
     if verdict.severity == Severity::None {
