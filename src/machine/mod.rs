@@ -16,6 +16,7 @@ pub mod dm_raid;
 mod error;
 mod filesystems;
 pub mod handle;
+pub mod host_id;
 pub mod landlock;
 pub mod limits;
 pub mod mballoc;

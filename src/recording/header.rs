@@ -17,6 +17,9 @@ pub const VERSION: u32 = 1;
 pub struct Header {
     /// Name of the host.
     pub host: String,
+    /// Identifier of the installation, see [`crate::machine::host_id`]; `None` if unknown.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<String>,
     /// Kernel release: `6.12.48+deb13-cloud-amd64`.
     pub kernel: String,
     /// `x86_64`.
@@ -40,6 +43,10 @@ pub struct Header {
     pub buffer_bytes: u64,
     /// Data that the kernel or the host could not provide.
     pub notes: Vec<String>,
+    /// CRC-32C of the stored JSON: the same in all copies and parts of a recording. 0 in a header
+    /// that was not read from a recording.
+    #[serde(skip)]
+    pub checksum: u32,
 }
 
 impl Header {

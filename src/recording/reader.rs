@@ -412,8 +412,10 @@ fn read_schema(
         _ => return Err(not_ours("invalid schema version")),
     }
     let layout = ColumnLayout::new(schema).map_err(|why| not_ours(&why))?;
-    let header = serde_json::from_str(value(HEADER_KEY).unwrap_or_default())
-        .map_err(|_| not_ours("its header is damaged"))?;
+    let json = value(HEADER_KEY).unwrap_or_default();
+    let mut header: Header =
+        serde_json::from_str(json).map_err(|_| not_ours("its header is damaged"))?;
+    header.checksum = crc32c::crc32c(json.as_bytes());
     if message.bodyLength() != 0 {
         return Err(not_ours("its schema has a body"));
     }

@@ -144,6 +144,7 @@ fn header() {
         "header.json",
         &Header {
             host: text("host"),
+            host_id: Some(text("0123456789abcdef0123456789abcdef")),
             kernel: text("6.12.0"),
             machine: text("x86_64"),
             version: text("0.1.0"),
@@ -168,6 +169,7 @@ fn header() {
             }],
             buffer_bytes: 16 << 20,
             notes: vec![text("a note")],
+            checksum: 0,
         },
     );
 }

@@ -8,7 +8,7 @@ use crate::fs::Layout;
 use crate::fs::ext4::Ext4Layout;
 use crate::fs::xfs::{XfsGeometry, XfsLog};
 use crate::machine::topology::Topology;
-use crate::machine::{Array, DeviceRole, Filesystem, Member};
+use crate::machine::{Array, DeviceRole, Filesystem, Member, host_id};
 use crate::recording::header::{
     Header, RecordedArray, RecordedFilesystem, RecordedMember, RecordedMount,
 };
@@ -29,6 +29,7 @@ pub fn header(
     let now = jiff::Timestamp::now();
     Header {
         host: text(uname.nodename()),
+        host_id: host_id::host_id(),
         kernel: text(uname.release()),
         machine: text(uname.machine()),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -46,6 +47,7 @@ pub fn header(
             .collect(),
         buffer_bytes: u64::from(buffer),
         notes: Vec::new(),
+        checksum: 0,
     }
 }
 
