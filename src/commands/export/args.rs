@@ -22,17 +22,22 @@ pub enum Format {
 /// Arguments of `export`.
 #[derive(Args, Debug)]
 pub struct ExportArgs {
-    /// A recording
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
+    /// A recording; several with --dataset
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
 
     /// Format of the output
     #[arg(short, long, value_name = "FORMAT")]
     pub format: Format,
 
     /// Output file, written as OUT.new and renamed when it is complete; - is standard output
-    #[arg(short, long, value_name = "OUT")]
-    pub output: PathBuf,
+    #[arg(short, long, value_name = "OUT", required_unless_present = "dataset")]
+    pub output: Option<PathBuf>,
+
+    /// Add the recordings to the partitioned Parquet dataset in the directory DIR, which is
+    /// created; a recording that is in it already is replaced. Only with -f parquet
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "force"])]
+    pub dataset: Option<PathBuf>,
 
     /// Array to export with -f fio; needed if the recording has several
     #[arg(long, value_name = "NAME")]
@@ -54,6 +59,7 @@ pub struct ExportArgs {
 /// Shown at the end of `--help`.
 pub const EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f parquet -o incident.parquet
+  raidtrace export *.rtrace -f parquet --dataset fleet   tables for DuckDB, Spark: docs/dataset.md
   raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
   raidtrace export incident.rtrace -f perfetto --from 11:47 --to 11:49 -o a.pftrace
   raidtrace export incident.rtrace -f fio --array md127 -o load.iolog  for fio --read_iolog

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args as _;
@@ -26,18 +27,31 @@ pub fn run(args: &ExportArgs) -> Result<()> {
             "--from and --to are for -f perfetto and fio; the other formats have the column time",
         );
     }
+    if args.dataset.is_some() && args.format != Format::Parquet {
+        usage("--dataset is for -f parquet");
+    }
+    if args.dataset.is_none() && args.files.len() > 1 {
+        usage("several FILEs are for --dataset; -o takes one");
+    }
     if args.format == Format::Parquet && cfg!(not(feature = "export")) {
         bail!(
             "this raidtrace was built without Parquet (cargo build --features export); pyarrow, \
              polars and pandas read the recording as it is"
         );
     }
-    let mut reader = Reader::open(&args.file, WantedColumns::Everything)?;
+    #[cfg(feature = "export")]
+    if let Some(dataset) = &args.dataset {
+        return super::dataset::run(&args.files, dataset);
+    }
+    let ([file], Some(output)) = (&args.files[..], &args.output) else {
+        usage("a FILE and -o are required");
+    };
+    let mut reader = Reader::open(file, WantedColumns::Everything)?;
     if let Some(note) = reader.note() {
         eprintln!("raidtrace: note: {}", clean(note));
     }
-    let period = ExportPeriod::new(&args.file, args.from.as_deref(), args.to.as_deref())?;
-    let written = to_file(&mut reader, args, period)?;
+    let period = ExportPeriod::new(file, args.from.as_deref(), args.to.as_deref())?;
+    let written = to_file(&mut reader, args, (file, output), period)?;
     let Some(written) = written else {
         return Ok(());
     };
@@ -47,7 +61,7 @@ pub fn run(args: &ExportArgs) -> Result<()> {
     let (count, unit) = (written.count, written.unit);
     let ending = reader.ending();
     if ending.is_cut() {
-        let file = args.file.display();
+        let file = file.display();
         bail!("{file}: {ending}; {count} {unit} have been exported");
     }
     eprintln!("raidtrace: {count} {unit}");
@@ -67,16 +81,17 @@ fn usage(message: &str) -> ! {
 fn to_file(
     reader: &mut Reader,
     args: &ExportArgs,
+    (file, path): (&Path, &Path),
     period: ExportPeriod,
 ) -> Result<Option<ExportSummary>> {
     let array = match args.format {
         Format::Fio => fio::choose(reader.header(), args.array.as_deref())
-            .with_context(|| args.file.display().to_string())?,
+            .with_context(|| file.display().to_string())?,
         _ => String::new(),
     };
-    let name = || args.output.display().to_string();
-    let mut output = output::open(reader.files(), &args.output, args.force)?;
-    match write(reader, args, (period, &array), &mut output.file) {
+    let name = || path.display().to_string();
+    let mut output = output::open(reader.files(), path, args.force)?;
+    match write(reader, args.format, path, (period, &array), &mut output.file) {
         // A closed pipe (`| head`) is not a failure.
         Err(e) if output.pending.is_none() && is_broken_pipe(&e) => Ok(None),
         Err(e) => Err(e).with_context(name),
@@ -89,12 +104,13 @@ fn to_file(
 
 fn write(
     reader: &mut Reader,
-    args: &ExportArgs,
+    format: Format,
+    path: &Path,
     (period, array): (ExportPeriod, &str),
     file: &mut File,
 ) -> Result<ExportSummary> {
     let mut out = buffered(file.try_clone()?);
-    match args.format {
+    match format {
         #[cfg(feature = "export")]
         Format::Parquet => {
             let header = serde_json::to_string(reader.header())?;
@@ -103,10 +119,10 @@ fn write(
         }
         #[cfg(not(feature = "export"))]
         Format::Parquet => bail!("built without Parquet"),
-        Format::Csv | Format::Ndjson => Ok(rows(lines::write(reader, args.format, &mut out)?)),
+        Format::Csv | Format::Ndjson => Ok(rows(lines::write(reader, format, &mut out)?)),
         Format::Perfetto => Ok(perfetto::write(reader, period, out)?),
         Format::Fio => {
-            let name = clean(&args.output.to_string_lossy()).into_owned();
+            let name = clean(&path.to_string_lossy()).into_owned();
             Ok(fio::write(reader, period, array, &name, out)?)
         }
     }

@@ -3,6 +3,8 @@
 
 pub mod args;
 pub mod command;
+#[cfg(feature = "export")]
+mod dataset;
 mod fio;
 mod lines;
 mod output;

@@ -1,0 +1,115 @@
+//! Names of the files and directories of a dataset.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+
+use super::columns::DatasetTable;
+use crate::recording::header::Header;
+
+/// Value of a partition without a value, as in Hive.
+const NO_HOST: &str = "__HIVE_DEFAULT_PARTITION__";
+/// Maximum length of an encoded host name in bytes: file names have at most 255.
+const MAX_HOST: usize = 200;
+/// Bytes of a sector, the unit of chunks in a header.
+const SECTOR: i64 = 512;
+
+/// Microseconds of a day.
+pub const DAY_US: i64 = 86_400_000_000;
+
+/// RecordingIdentity of a recording, and values that are the same in all its rows.
+#[derive(Debug)]
+pub struct RecordingIdentity {
+    /// Name of the recording's files, without a suffix: the start of the recording, and a checksum
+    /// of its header. A longer copy of the same recording has the same.
+    pub id: String,
+    /// Encoded name of the host.
+    host: String,
+    pub host_name: String,
+    pub host_id: Option<String>,
+    pub kernel: String,
+    /// Level and chunk in bytes of each array.
+    pub arrays: HashMap<String, (String, i64)>,
+    /// Array of each filesystem.
+    pub filesystems: HashMap<String, String>,
+}
+
+impl RecordingIdentity {
+    pub fn new(header: &Header) -> Self {
+        let started = header.started.parse::<Timestamp>().unwrap_or_default();
+        let arrays = header.arrays.iter();
+        let geometry = arrays
+            .map(|a| (a.name.clone(), (a.level.clone(), i64::from(a.chunk_sectors) * SECTOR)));
+        let filesystems = header.filesystems.iter();
+        Self {
+            id: format!("{}-{:08x}", started.strftime("%Y%m%dT%H%M%S.%6fZ"), header.checksum),
+            host: host(&header.host),
+            host_name: header.host.clone(),
+            host_id: header.host_id.clone(),
+            kernel: header.kernel.clone(),
+            arrays: geometry.collect(),
+            filesystems: filesystems.map(|fs| (fs.name.clone(), fs.array.clone())).collect(),
+        }
+    }
+
+    /// Directory of the files of this host in that of a table and date.
+    pub fn host_directory(&self, date: &Path) -> PathBuf {
+        date.join(format!("host={}", self.host))
+    }
+
+    pub fn file_name(&self) -> String {
+        format!("{}.parquet", self.id)
+    }
+
+    /// Name of a file that is being written. Engines skip names that start with a dot.
+    pub fn temporary_name(&self) -> String {
+        format!(".{}.tmp", self.id)
+    }
+}
+
+/// Directory of the rows of a table on a day, counted from 1970.
+pub fn date_directory(dataset: &Path, table: DatasetTable, day: i64) -> PathBuf {
+    let start = Timestamp::from_microsecond(day.saturating_mul(DAY_US)).unwrap_or_default();
+    dataset.join(table.name()).join(start.strftime("date=%Y-%m-%d").to_string())
+}
+
+/// A host name as the value of a partition. Hive, Spark and DuckDB escape and restore the same
+/// characters: those that paths, globs and shells take, as `%` and two hexadecimal digits.
+fn host(name: &str) -> String {
+    let mut encoded = String::new();
+    for c in name.chars() {
+        let is_special = c.is_ascii_control() || "\"#%'*/:=?\\{}[]^".contains(c);
+        let next = if is_special { format!("%{:02X}", u32::from(c)) } else { c.to_string() };
+        if encoded.len() + next.len() > MAX_HOST {
+            break;
+        }
+        encoded += &next;
+    }
+    if encoded.is_empty() { NO_HOST.to_owned() } else { encoded }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_HOST, host};
+
+    #[test]
+    fn host_names_are_one_component_of_a_path() {
+        for (name, encoded) in [
+            ("db-1.example.org", "db-1.example.org"),
+            ("", "__HIVE_DEFAULT_PARTITION__"),
+            ("../x", "..%2Fx"),
+            ("a=b", "a%3Db"),
+            ("100%", "100%25"),
+            ("\0\n\u{7f}", "%00%0A%7F"),
+            ("h\u{f6}st \u{1f600}", "h\u{f6}st \u{1f600}"),
+            ("*?[a]{b}", "%2A%3F%5Ba%5D%7Bb%7D"),
+        ] {
+            assert_eq!(host(name), encoded);
+        }
+        for long in ["x", "/", "\u{1f600}"] {
+            let encoded = host(&long.repeat(1000));
+            assert!((MAX_HOST - 4..=MAX_HOST).contains(&encoded.len()), "{encoded}");
+        }
+    }
+}
