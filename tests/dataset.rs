@@ -132,10 +132,9 @@ fn sums_and_verdicts_are_those_of_the_report() {
         .filter(|name| name.ends_with(".rtrace"))
         .collect();
     files.sort();
-    // Every fourth, and two with a change of the array.
-    let every = if std::env::var_os("RAIDTRACE_ALL_INCIDENTS").is_some() { 1 } else { 4 };
+    // Every sixth, one with two arrays, and one whose array changes.
     let some = files.iter().enumerate().filter(|(at, name)| {
-        at % every == 0 || name.contains("two-arrays") || name.contains("gone-raid5")
+        at % 6 == 0 || name.contains("two-arrays") || name.contains("gone-raid5")
     });
     let files: Vec<String> = some.map(|(_, name)| name.clone()).collect();
     exports(&folder.path("fleet"), &files);
@@ -183,7 +182,8 @@ fn sums_and_verdicts_are_those_of_the_report() {
     let verdicts = query(
         &folder,
         &python,
-        "select recording, \"array\", severity, cause, cause_name, waiting_us from verdicts",
+        "select recording, \"array\", severity, cause, cause_name, waiting_us, sentence
+         from verdicts",
     );
     let mut reported = Sums::new();
     for file in &files {
@@ -221,7 +221,13 @@ fn sums_and_verdicts_are_those_of_the_report() {
                 &worst["cause"]["name"],
                 &worst["waiting"]["us"],
             ];
-            assert!(verdicts.iter().any(|row| row.iter().eq(expected)), "{file}: {worst}");
+            // A report begins with the time; that of calm storage has a sentence of its own.
+            let sentence = worst["sentence"].as_str().unwrap();
+            let is_said = |row: &[Value]| {
+                worst["severity"] == "none" || sentence.ends_with(row[6].as_str().unwrap())
+            };
+            let is = |row: &Vec<Value>| row[..6].iter().eq(expected) && is_said(row);
+            assert!(verdicts.iter().any(is), "{file}: {worst}");
         }
     }
     assert_eq!(requests, reported);

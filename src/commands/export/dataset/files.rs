@@ -1,4 +1,4 @@
-//! DatasetFiles of one recording in the dataset: written under temporary names, and renamed when all are
+//! Files of one recording in the dataset: written under temporary names, and renamed when all are
 //! complete.
 
 use std::collections::BTreeMap;
@@ -149,7 +149,7 @@ impl TableFile {
     }
 }
 
-/// DatasetFiles of a recording, by table and day since 1970.
+/// Files of a recording, by table and day since 1970.
 pub struct DatasetFiles<'a> {
     dataset: &'a Path,
     identity: &'a RecordingIdentity,
@@ -270,7 +270,7 @@ impl<'a> DatasetFiles<'a> {
     }
 }
 
-/// DatasetFiles of this name and host, of all tables and dates.
+/// Files of this name and host, of all tables and dates.
 fn existing(dataset: &Path, identity: &RecordingIdentity, name: &str) -> Vec<PathBuf> {
     let tables = TABLES.map(|table| fs::read_dir(dataset.join(table)));
     let dates = tables.into_iter().flatten().flatten().flatten();

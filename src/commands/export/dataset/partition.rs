@@ -18,7 +18,7 @@ const SECTOR: i64 = 512;
 /// Microseconds of a day.
 pub const DAY_US: i64 = 86_400_000_000;
 
-/// RecordingIdentity of a recording, and values that are the same in all its rows.
+/// Identity of a recording, and values that are the same in all its rows.
 #[derive(Debug)]
 pub struct RecordingIdentity {
     /// Name of the recording's files, without a suffix: the start of the recording, and a checksum

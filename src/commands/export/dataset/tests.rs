@@ -1,4 +1,4 @@
-//! DatasetFiles of a dataset, read back, and the tables of docs/dataset.md.
+//! Files of a dataset, read back, and the tables of docs/dataset.md.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
