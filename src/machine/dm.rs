@@ -13,7 +13,7 @@ use rustix::ioctl::{self, opcode};
 use super::dm_raid::{DmRaid, DmRaidStatus};
 use super::pool_status::PoolStatus;
 use super::privileges::raised;
-use super::types::Dev;
+use super::types::{Array, Dev};
 
 /// One entry of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,6 +76,11 @@ pub fn lvm_volume(mapper_name: &str) -> Option<String> {
     let (vg, lv) = name.split_once('-')?;
     (!vg.is_empty() && !lv.is_empty() && !lv.contains('-'))
         .then(|| format!("{vg}/{lv}").replace('\0', "-"))
+}
+
+/// The volume `vg/lv` of an LVM RAID, or its name in /dev/mapper if LVM did not make it.
+pub fn raid_volume(array: &Array) -> Option<String> {
+    array.mapper_name.as_ref().map(|name| lvm_volume(name).unwrap_or_else(|| name.clone()))
 }
 
 /// `vg/lv` of a thin pool of LVM's, which is `vg-lv-tpool` in /dev/mapper.

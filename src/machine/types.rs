@@ -5,7 +5,6 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::dm::lvm_volume;
 use crate::address::{ArraySector, DiskSector, FsSector, MemberSector};
 
 /// A block device number.
@@ -366,11 +365,6 @@ impl Array {
     /// True for a RAID 4, 5 or 6 with a missing member, whose blocks must be rebuilt from parity.
     pub fn rebuilds(&self) -> bool {
         self.has_parity() && !self.missing_slots().is_empty()
-    }
-
-    /// The volume `vg/lv` of an LVM RAID, or its name in /dev/mapper if LVM did not make it.
-    pub fn volume(&self) -> Option<String> {
-        self.mapper_name.as_ref().map(|name| lvm_volume(name).unwrap_or_else(|| name.clone()))
     }
 
     /// Slots that no working member fills.

@@ -45,6 +45,7 @@ use crate::analysis::counters::{Counters, JournalCounters, TaskId, TaskKey};
 use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow, Sample};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
 use crate::machine::crowded;
+use crate::machine::dm::raid_volume;
 use crate::machine::mballoc;
 use crate::machine::nvme;
 use crate::machine::topology::Topology;
@@ -461,7 +462,7 @@ impl Session {
 fn array_info(topology: &Topology, array: &Array) -> ArrayInfo {
     ArrayInfo {
         name: array.name.clone(),
-        volume: array.volume(),
+        volume: raid_volume(array),
         level: array.level.clone(),
         chunk_bytes: u64::from(array.chunk_sectors) * 512,
         bytes: array.sectors * 512,

@@ -49,6 +49,8 @@ const MIN_MUCH_SLOWER_RATIO: f64 = 8.0;
 const MIN_ALIKE_SHARE: f64 = 0.2;
 /// Least share of the wait that a slow member's requests take; a wait may be for several of them.
 const MIN_EXPLAINED_SHARE: f64 = 0.2;
+/// The same of a drive with a slow path, which is known by its other paths.
+const MIN_PATH_SHARE: f64 = 0.05;
 /// Least share of the waited time that is spent in md for md to be the cause.
 const MIN_MD_SHARE: f64 = 0.5;
 /// Least number of tasks of a name that sleep, on average, to be judged by samples.
@@ -384,7 +386,7 @@ impl Evidence<'_> {
         };
         let paths = slow_paths(&self.now.members);
         if let [slowest, ..] = &paths[..]
-            && us(slowest.member) >= MIN_EXPLAINED_SHARE * self.wait_us
+            && us(slowest.member) >= MIN_PATH_SHARE * self.wait_us
             && us(slowest.member) >= MIN_ALIKE_SHARE * self.worst().map_or(0.0, us)
         {
             return words::slow_paths(&paths, of(CauseKind::Path, slowest.name, device));

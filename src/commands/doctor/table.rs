@@ -10,6 +10,7 @@ use super::live::MeasuredWrites;
 use super::rules::{list, plural};
 use super::select::Diagnosis;
 use crate::analysis::units;
+use crate::machine::dm::raid_volume;
 use crate::ui::text::{clean, cut, left, right, wrap};
 
 const COLUMNS: usize = 80;
@@ -65,7 +66,7 @@ pub fn kernel(out: &mut dyn Write, able: &Ability) -> io::Result<()> {
 fn heading(of: &ArrayFacts) -> String {
     let array = &of.array;
     let size = |sectors: u64| units::size(sectors.saturating_mul(512));
-    let mapper = array.volume().map_or(String::new(), |name| format!(" ({name})"));
+    let mapper = raid_volume(array).map_or(String::new(), |name| format!(" ({name})"));
     let mut text = format!("{}{mapper} {}", array.name, array.level);
     if array.is_md() {
         text.push_str(&format!(", {} disks", array.raid_disks));

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::tree::{Tree, segments};
 use crate::address::{DiskSector, MemberSector};
+use crate::machine::dm::raid_volume;
 use crate::machine::dm_raid::{DmRaid, DmRaidStatus};
 use crate::machine::{ArrayState, Dev, HostError, MetadataDevice};
 
@@ -107,7 +108,7 @@ fn images_in_pieces() {
     };
     let two = image(&[(0, 60_000, "8:0", 10_240), (60_000, 40_000, "8:0", 500_000)]);
     let array = raid1(&two).array();
-    assert_eq!(array.volume().as_deref(), Some("vg/lv"));
+    assert_eq!(raid_volume(&array).as_deref(), Some("vg/lv"));
     let member = &array.members[0];
     assert_eq!((member.name.as_str(), member.mapped), ("sda", true));
     let pieces: Vec<_> = member.pieces().map(|p| (p.sector.0, p.start.0, p.sectors)).collect();
