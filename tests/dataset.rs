@@ -81,7 +81,7 @@ fn tree(directory: &str) -> BTreeMap<PathBuf, Vec<u8>> {
     files
 }
 
-/// Asserts a status and words in the last line of stderr.
+/// Asserts a status, and words on stderr.
 fn fails(out: &Output, code: i32, says: &[&str]) {
     assert_eq!(out.code(), Some(code), "{out:?}");
     for word in says {

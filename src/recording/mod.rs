@@ -28,7 +28,7 @@ pub mod header;
 mod interval;
 pub mod join;
 mod limits;
-mod names;
+pub(crate) mod names;
 pub mod output;
 pub mod reader;
 mod rows;

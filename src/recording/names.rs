@@ -25,7 +25,7 @@ const MAX_ARRAYS: usize = 4096;
 /// Longest time between a state, or an interval of the allocator or of slow operations, and a row
 /// after it. States are written once a second, and intervals of the allocator at least once an
 /// hour; if sysfs hangs, a state can be late by minutes. A row later than this has a damaged time.
-const MAX_GAP_US: i64 = 2 * 3_600_000_000;
+pub const MAX_GAP_US: i64 = 2 * 3_600_000_000;
 
 /// Latest possible time, the end of the year 9999. With times from 1970 to then, differences cannot
 /// overflow.

@@ -35,7 +35,7 @@ pub struct ExportArgs {
     pub output: Option<PathBuf>,
 
     /// Add the recordings to the partitioned Parquet dataset in the directory DIR, which is
-    /// created; a recording that is in it already is replaced. Only with -f parquet
+    /// created; a longer copy of a recording replaces a shorter one. Only with -f parquet
     #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "force"])]
     pub dataset: Option<PathBuf>,
 

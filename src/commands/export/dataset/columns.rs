@@ -195,7 +195,7 @@ impl TableColumn {
         Ok(match self.kind {
             ColumnType::Text => Arc::new(values().map(|v| v?.as_str()).collect::<StringArray>()),
             ColumnType::Integer => {
-                Arc::new(values().map(|v| v?.as_i64()).collect::<PrimitiveArray<Int64Type>>())
+                Arc::new(values().map(|v| integer(v?)).collect::<PrimitiveArray<Int64Type>>())
             }
             ColumnType::Double => {
                 Arc::new(values().map(|v| v?.as_f64()).collect::<PrimitiveArray<Float64Type>>())
@@ -226,6 +226,11 @@ impl TableColumn {
             }
         })
     }
+}
+
+/// An integer; one that is too large only in a damaged recording is the largest.
+fn integer(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.is_u64().then_some(i64::MAX))
 }
 
 /// Microseconds since 1970 of a number of them, or of a time as text.

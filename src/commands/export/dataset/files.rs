@@ -2,7 +2,7 @@
 //! complete.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde_json::Value;
 
 use super::columns::{ColumnType, DatasetTable, TABLES, VERSION};
@@ -65,7 +65,7 @@ impl Extent {
     }
 }
 
-/// What became of the files of a recording.
+/// Result of writing the files of a recording.
 #[derive(Debug)]
 pub enum Outcome {
     /// Rows by table, and bytes of all files.
@@ -86,8 +86,13 @@ struct Lock {
 impl Lock {
     fn new(path: PathBuf) -> io::Result<Self> {
         loop {
-            let mut options = OpenOptions::new();
-            let file = options.write(true).create(true).truncate(false).open(&path)?;
+            // Others may write the directory: no link, and no FIFO, which would block.
+            let flags = OFlags::RDONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+            let file = File::from(open(&path, flags | OFlags::CLOEXEC, Mode::from(0o644))?);
+            if !file.metadata()?.is_file() {
+                let name = path.display();
+                return Err(io::Error::other(format!("{name} is not a regular file")));
+            }
             flock(&file, FlockOperation::LockExclusive)?;
             // The last owner may have removed the file meanwhile.
             let ours = file.metadata()?.ino();

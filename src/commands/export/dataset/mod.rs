@@ -30,7 +30,7 @@ use crate::recording::reader::Reader;
 use crate::recording::reader::WantedColumns::{Everything, Figures};
 use crate::ui::text::clean;
 
-/// What was written.
+/// Recordings, rows and bytes that were written.
 #[derive(Debug, Default)]
 struct DatasetSummary {
     recordings: usize,
@@ -57,10 +57,12 @@ pub fn run(recordings: &[PathBuf], dataset: &Path) -> Result<()> {
     for recording in recordings {
         match add(recording, dataset, &mut summary) {
             Ok(found) => problems.extend(found),
-            Err(error) => {
+            Err(error) if is_of_files(&error) => {
                 written = Err(refused(dataset, error));
                 break;
             }
+            // Values that the tables cannot hold.
+            Err(error) => problems.push(format!("{}: {error:#}", recording.display())),
         }
     }
     summary.print(dataset, recordings.len());
@@ -152,9 +154,19 @@ impl DatasetSummary {
     }
 }
 
+/// The error of a system call.
+fn system(error: &Error) -> Option<&io::Error> {
+    error.chain().find_map(|cause| cause.downcast_ref())
+}
+
+/// True if files cannot be written; other recordings have the same problem then.
+fn is_of_files(error: &Error) -> bool {
+    system(error).is_some()
+}
+
 /// The error of a dataset that cannot be written: what, why, and what to do.
 fn refused(dataset: &Path, error: Error) -> Error {
-    let system = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    let system = system(&error);
     let advice = match system.map(io::Error::kind) {
         Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             "free space there, or name another directory"

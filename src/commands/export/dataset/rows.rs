@@ -17,6 +17,7 @@ use super::columns::{DatasetTable, TableColumn};
 use super::files::{DatasetFiles, Extent};
 use super::operations::OperationRows;
 use super::partition::{DAY_US, RecordingIdentity};
+use crate::recording::names::MAX_GAP_US;
 use crate::recording::reader::{ColumnBatch, Reader};
 
 /// Times that rows can have: until the end of the year 9999.
@@ -42,10 +43,10 @@ pub fn write(
     let mut pass = RowPass::default();
     let mut slow = OperationRows::default();
     let (mut first, mut last) = (i64::MAX, i64::MIN);
+    let mut newest = None;
     while let Some(batch) = reader.next_columns() {
         let rows = batch.rows();
-        let times: Vec<Option<i64>> =
-            (0..rows).map(|row| batch.time.get(row).filter(|us| TIMES.contains(us))).collect();
+        let times: Vec<Option<i64>> = (0..rows).map(|row| time(batch, row, &mut newest)).collect();
         for time in times.iter().flatten() {
             pass.extent.rows += 1;
             (first, last) = (first.min(*time), last.max(*time));
@@ -76,6 +77,20 @@ pub fn write(
         (pass.extent.from_us, pass.extent.to_us) = (first, last);
     }
     Ok(pass)
+}
+
+/// Time of a row; `None` if it is damaged, by the rule of [`Names::item`]: only an interval can be
+/// much newer than the `newest` one.
+///
+/// [`Names::item`]: crate::recording::names::Names::item
+fn time(batch: &ColumnBatch, row: usize, newest: &mut Option<i64>) -> Option<i64> {
+    let time = batch.time.get(row).filter(|us| TIMES.contains(us))?;
+    if matches!(batch.kind.text(row), Some("state" | "alloc" | "slow")) {
+        *newest = (*newest).max(Some(time));
+    } else if newest.is_some_and(|newest| time > newest.saturating_add(MAX_GAP_US)) {
+        return None;
+    }
+    Some(time)
 }
 
 /// The rows of a batch that `rows` selects, with the columns of `table`.
@@ -126,7 +141,7 @@ fn signed(array: ArrayRef) -> ArrayRef {
     }
 }
 
-/// One that does not fit is damage, and null.
+/// Integers of 64 bits with a sign; null if they do not fit, which is damage.
 fn integers<T: ArrowPrimitiveType>(array: &ArrayRef) -> ArrayRef
 where
     i64: TryFrom<T::Native>,

@@ -24,6 +24,9 @@ const ALL: [DatasetTable; 6] = [
     DatasetTable::Commits,
 ];
 
+/// Date of [`START`].
+const DAY: &str = "date=2026-11-20";
+
 /// A dataset, and a recording.
 struct Folder(TempDir);
 
@@ -141,6 +144,34 @@ fn row_groups_are_bounded_and_have_statistics() {
     let stored = metadata.file_metadata().key_value_metadata().unwrap();
     let version = stored.iter().find(|pair| pair.key == "raidtrace.dataset").unwrap();
     assert_eq!(version.value.as_deref(), Some("1"));
+}
+
+/// A damaged time neither makes a partition nor keeps the undamaged copy out.
+#[test]
+fn damaged_rows() {
+    let folder = Folder::new();
+    let items = fixture::items(2000, 3);
+    let mut damaged = items.clone();
+    let request = damaged.iter_mut().rev().find_map(|item| match item {
+        Item::Request(request) => Some(request),
+        _ => None,
+    });
+    request.unwrap().time_us += 500 * 365 * DAY_US;
+    folder.export(&damaged).unwrap();
+    let rows = folder.rows("requests");
+    assert_eq!(rows.into_iter().collect::<Vec<_>>(), [(DAY.to_owned(), requests(&items) - 1)]);
+    folder.export(&items).unwrap();
+    assert_eq!(folder.rows("requests")[DAY], requests(&items));
+
+    // A number that does not fit is the largest.
+    let folder = Folder::new();
+    for item in &mut damaged {
+        if let Item::State(state) = item {
+            state.arrays[0].info.chunk_bytes = u64::MAX;
+        }
+    }
+    folder.export(&damaged).unwrap();
+    assert!(folder.rows("intervals")[DAY] > 0);
 }
 
 #[test]
