@@ -163,7 +163,9 @@ impl ArrayReader<'_> {
                     encrypted = layers.any(|b| self.projector.encrypts(b));
                 }
                 found => {
-                    let why = found.err().map_or("in several pieces or on several", String::as_str);
+                    let why = found
+                        .err()
+                        .map_or("in too many pieces, or on several disks", String::as_str);
                     self.notes.push(format!(
                         "{}: its bios are counted, without device times, because its requests on \
                          the disks below it cannot be mapped ({why})",

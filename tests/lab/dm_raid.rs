@@ -120,7 +120,7 @@ fn repaired_and_converted(dir: &Path) {
     let spare = text(dir.join("spare"));
     let repair = lines(dir, "repair");
     let array = &repair.last().expect("an interval")["arrays"][0];
-    assert_eq!((word(array, "volume"), array["trouble"].is_null()), ("vg/raid1", true));
+    assert_eq!((word(array, "volume"), array.get("health")), ("vg/raid1", Some(&Value::Null)));
     let names: Vec<&str> = each(array, "members").iter().map(|m| word(m, "name")).collect();
     assert_eq!(names[1], spare.trim(), "{array:#}");
     let sums = by_origin(&repair);

@@ -50,7 +50,7 @@ pub fn slow_paths(drives: &[&str]) -> Vec<Action> {
                 "until then, send fewer requests there (Linux 6.11 or later): {}",
                 commands.join("; ")
             ),
-            risk: "undone with the old word of that file".to_owned(),
+            risk: "to undo, write the previous policy to that file".to_owned(),
             not_when: "the paths have different costs on purpose (ANA)".to_owned(),
         },
     ]
@@ -66,10 +66,13 @@ fn of_device_mapper(array: &str) -> bool {
     array.starts_with("dm-")
 }
 
-/// `lvconvert OPTIONS vg/lv`.
+/// `lvconvert OPTIONS vg/lv`. A volume that LVM did not make has no slash in its name.
 fn lvconvert(options: &str, array: &ArrayInfo) -> String {
-    match &array.volume {
-        Some(volume) => format!("lvconvert {options} {}", quote(volume)),
+    match array.volume.as_deref() {
+        Some(volume) if volume.contains('/') => format!("lvconvert {options} {}", quote(volume)),
+        Some(name) => {
+            format!("what lvconvert {options} does, by the table of {} (dmsetup)", quote(name))
+        }
         None => format!("lvconvert {options} of the volume that lvs -a shows"),
     }
 }

@@ -14,7 +14,7 @@ use super::held::{
 };
 use super::kind::FULL_CERTAINTY;
 use super::moment::{EXTRA_WRITES, Load, Waits, median};
-use super::paths::slow_paths;
+use super::paths::{SlowPath, slow_paths};
 use super::words;
 use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{MomentSum, Verdict, WAITING, Waiting};
@@ -49,8 +49,6 @@ const MIN_MUCH_SLOWER_RATIO: f64 = 8.0;
 const MIN_ALIKE_SHARE: f64 = 0.2;
 /// Least share of the wait that a slow member's requests take; a wait may be for several of them.
 const MIN_EXPLAINED_SHARE: f64 = 0.2;
-/// The same of a drive with a slow path, which is known by its other paths.
-const MIN_PATH_SHARE: f64 = 0.05;
 /// Least share of the waited time that is spent in md for md to be the cause.
 const MIN_MD_SHARE: f64 = 0.5;
 /// Least number of tasks of a name that sleep, on average, to be judged by samples.
@@ -151,7 +149,7 @@ fn judge_back(
     if let Some(us) = evidence.before_us {
         limit = limit.min(extra_slow(&evidence.now, calm, us));
     }
-    if let Some(path) = slow_paths(&evidence.now.members).first() {
+    if let Some(path) = evidence.slow_paths().first() {
         limit = limit.min(slow_from(path.others_us));
     }
     let least = if evidence.wait_us >= 2.0 * limit { WAITING.1 } else { WAITING.0 };
@@ -357,6 +355,21 @@ impl Evidence<'_> {
         held(&self.now, waits).filter(|held| held.share >= MIN_HELD_SHARE)
     }
 
+    /// Slow paths, slowest first, if the drive of the slowest explains the wait; else none.
+    fn slow_paths(&self) -> Vec<SlowPath<'_>> {
+        let us = |m: &Load| self.mean_us(m).unwrap_or(0.0);
+        let longest = self.worst().map_or(0.0, us);
+        let mut paths = slow_paths(&self.now.members);
+        let explains = |path: &SlowPath<'_>| {
+            us(path.member) >= MIN_EXPLAINED_SHARE * self.wait_us
+                && us(path.member) >= MIN_ALIKE_SHARE * longest
+        };
+        if !paths.first().is_some_and(explains) {
+            paths.clear();
+        }
+        paths
+    }
+
     fn cause(&self) -> Explanation {
         let of = |kind, name: &str, share: f64| Cause { kind, name: name.to_owned(), share };
         let array = &self.array.info.name;
@@ -384,11 +397,8 @@ impl Evidence<'_> {
             let at = (0..of.members.len()).filter(|at| shared(&&of.members[*at]));
             at.max_by(|a, b| us(&of.members[*a]).total_cmp(&us(&of.members[*b])))
         };
-        let paths = slow_paths(&self.now.members);
-        if let [slowest, ..] = &paths[..]
-            && us(slowest.member) >= MIN_PATH_SHARE * self.wait_us
-            && us(slowest.member) >= MIN_ALIKE_SHARE * self.worst().map_or(0.0, us)
-        {
+        let paths = self.slow_paths();
+        if let Some(slowest) = paths.first() {
             return words::slow_paths(&paths, of(CauseKind::Path, slowest.name, device));
         }
         // Requests that wait behind those of a neighbour complete seconds later.

@@ -1,5 +1,5 @@
 //! Paths of a drive (NVMe multipath) that are slower than its other paths: the drive is not at
-//! fault. The others show what the drive takes, so nothing need be known of the time before.
+//! fault. The other paths are the measure, so the time before is not needed.
 
 use super::moment::Load;
 

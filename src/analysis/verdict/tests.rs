@@ -404,7 +404,7 @@ fn a_slow_path_is_named() {
     is(&verdict, Severity::Slow, CauseKind::Path, &[], &words);
     assert_eq!(verdict.cause.name, "nvme0c1n1");
     assert!(verdict.actions[0].text.contains("not the drive"), "{:?}", verdict.actions);
-    // Nothing is known of the time before: 60 ms could be usual if the other path did not tell.
+    // Nothing is known of the time before. The other path shows that 60 ms are not usual.
     let mut early = second(2, 60, 60, 8);
     for member in &mut early.members {
         member.io = vec![fixture::cell(Origin::FileData, Op::Write, 60, 60 * 8192, 58_000)];

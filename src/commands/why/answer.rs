@@ -14,7 +14,7 @@ use crate::ui::text::{clean, wrap};
 const COLUMNS: usize = 80;
 /// Number of lines that more actions and other arrays do not exceed.
 const MAX_LINES: usize = 10;
-/// Shortest wait that may be slow if nothing is known of the time before, µs.
+/// Shortest wait that may be slow if no faster time is known, µs.
 const MIN_UNSURE_US: u64 = 20_000;
 /// Least share of a part of the time that is printed.
 const MIN_PART: f64 = 0.05;
@@ -32,12 +32,12 @@ pub fn severity(whole: &Snapshot) -> Severity {
     worst(whole).map_or(Severity::None, |(_, verdict)| verdict.severity)
 }
 
-/// True for waits that are long for flash and not for busy disks, if nothing is known of the time
-/// before.
+/// True for waits that are long for flash and usual for busy disks, if no faster time is known.
 fn is_unsure(verdict: &Verdict) -> bool {
+    let waiting = &verdict.waiting;
     verdict.severity == Severity::None
-        && verdict.waiting.before_us.is_none()
-        && verdict.waiting.us >= MIN_UNSURE_US
+        && waiting.us >= MIN_UNSURE_US
+        && waiting.before_us.is_none_or(|before| before > waiting.us / 2)
 }
 
 /// `md0 is fast: tasks wait 3.1ms for a read or write (mean), and nothing hangs`
@@ -46,8 +46,8 @@ fn fast(array: &ArraySnapshot, verdict: &Verdict) -> String {
     match verdict.waiting.us {
         0 => format!("{name} is fast: no task waits for it"),
         us if is_unsure(verdict) => format!(
-            "tasks wait {} for a read or write of {name} (mean), and nothing hangs; nothing is \
-             known of the time before, so it may be slow or as always",
+            "tasks wait {} for a read or write of {name} (mean), and nothing hangs; no faster \
+             time was measured, so this may be usual here",
             units::latency(Some(us))
         ),
         us => format!(
@@ -166,6 +166,26 @@ mod tests {
     #[test]
     fn schema() {
         crate::test_schema::check::<super::Answer<'_>>("raidtrace.why/1");
+    }
+
+    #[test]
+    fn a_long_wait_is_fast_only_beside_a_longer_one() {
+        for (us, before_us, state) in [
+            (19_000, None, "FAST"),
+            (43_000, None, "UNSURE"),
+            (43_000, Some(42_000), "UNSURE"),
+            (28_000, Some(12_000), "FAST"),
+        ] {
+            let mut snapshot = fixture::raid0(4);
+            let mut verdict = Verdict::default();
+            (verdict.waiting.us, verdict.waiting.before_us) = (us, before_us);
+            snapshot.arrays[0].verdict = Some(verdict);
+            let mut out = Vec::new();
+            write(&mut out, &snapshot).unwrap();
+            let text = String::from_utf8(out).unwrap();
+            assert!(text.starts_with(state), "{text}");
+            assert_eq!(text.contains("may be usual here"), state == "UNSURE", "{text}");
+        }
     }
 
     #[test]

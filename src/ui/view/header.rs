@@ -46,7 +46,7 @@ pub fn subject(array: &ArraySnapshot) -> String {
     )
 }
 
-/// What follows the array's name.
+/// The volume, level and size of an array, after its name.
 fn shape(array: &ArraySnapshot) -> String {
     let info = &array.info;
     let volume = info.volume.as_ref().map_or(String::new(), |volume| format!(" ({volume})"));

@@ -47,7 +47,7 @@ pub fn check(of: &ArrayFacts) -> Vec<Finding> {
             Some(lv) if left.is_some() => finding
                 .command(format!("lvs -a -o name,lv_health_status,devices {}", quote(lv)))
                 .command(format!("lvconvert --repair {}", quote(lv)))
-                // Until then LVM changes nothing else in the group.
+                // LVM refuses other changes of the group while it misses a disk.
                 .command(format!("vgreduce --removemissing {}", quote(group_of(lv))))
                 .risk(
                     "lvconvert replaces the failed device by free space of another disk of the \
