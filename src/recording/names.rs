@@ -25,11 +25,18 @@ const MAX_ARRAYS: usize = 4096;
 /// Longest time between a state, or an interval of the allocator or of slow operations, and a row
 /// after it. States are written once a second, and intervals of the allocator at least once an
 /// hour; if sysfs hangs, a state can be late by minutes. A row later than this has a damaged time.
-pub const MAX_GAP_US: i64 = 2 * 3_600_000_000;
+const MAX_GAP_US: i64 = 2 * 3_600_000_000;
 
 /// Latest possible time, the end of the year 9999. With times from 1970 to then, differences cannot
 /// overflow.
 const MAX_TIME_US: i64 = 253_402_300_799_999_999;
+
+/// True for a time that a row can have. `sets_time`: the row is a state, or an interval of the
+/// allocator or of slow operations; `newest_us`: the newest of those before.
+pub fn is_possible_time(time_us: i64, sets_time: bool, newest_us: Option<i64>) -> bool {
+    let latest = newest_us.map_or(i64::MAX, |us| us.saturating_add(MAX_GAP_US));
+    (0..=MAX_TIME_US).contains(&time_us) && (sets_time || time_us <= latest)
+}
 
 /// Cached number that was not looked up yet.
 const NOT_LOOKED_UP: u32 = u32::MAX;
@@ -187,8 +194,7 @@ impl RecordedNames {
         let time_us = batch.time.get(row)?;
         let kind = kind?;
         let sets_time = matches!(kind, RowKind::State | RowKind::Alloc | RowKind::Slow);
-        let latest = self.newest_us.map_or(i64::MAX, |us| us.saturating_add(MAX_GAP_US));
-        let is_possible = (0..=MAX_TIME_US).contains(&time_us) && (sets_time || time_us <= latest);
+        let is_possible = is_possible_time(time_us, sets_time, self.newest_us);
         let item = is_possible.then(|| self.item_of_kind(kind, time_us, batch, row)).flatten();
         if sets_time && item.is_some() {
             self.newest_us = self.newest_us.max(Some(time_us));

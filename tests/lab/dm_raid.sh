@@ -163,7 +163,7 @@ wait_until 60 is_degraded
 raidtrace top --json -n 1 >"$out/failed.json"
 raidtrace doctor /mnt/raid1 >"$out/doctor.txt" 2>"$out/doctor.err" || true
 
-# What doctor says, with another disk in the group.
+# Runs the commands that doctor printed. The volume group gets another disk for the repair.
 mapfile -t commands < <(grep -oE '(lvconvert --repair|vgreduce --removemissing) [a-z0-9/]+' "$out/doctor.txt" | sort -u)
 add_disks 1 80M
 lvm pvcreate -q "/dev/${disks[-1]}"

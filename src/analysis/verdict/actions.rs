@@ -71,7 +71,7 @@ fn lvconvert(options: &str, array: &ArrayInfo) -> String {
     match array.volume.as_deref() {
         Some(volume) if volume.contains('/') => format!("lvconvert {options} {}", quote(volume)),
         Some(name) => {
-            format!("what lvconvert {options} does, by the table of {} (dmsetup)", quote(name))
+            format!("reload the table of {} with dmsetup, as lvconvert {options} does", quote(name))
         }
         None => format!("lvconvert {options} of the volume that lvs -a shows"),
     }

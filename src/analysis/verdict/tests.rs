@@ -414,7 +414,7 @@ fn a_slow_path_is_named() {
     around(&mut early).paths.insert("loop2".to_owned(), paths(58, 62));
     let verdict = Play::new().for_seconds(4, &early);
     assert_eq!(verdict.severity, Severity::None, "{verdict:?}");
-    // Behind the same port.
+    // The slow paths of both drives go through one port.
     for member in ["loop1", "loop2"] {
         around(&mut early).paths.insert(member.to_owned(), paths(2, 118));
     }

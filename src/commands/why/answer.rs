@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_wait_is_fast_only_beside_a_longer_one() {
+    fn a_long_wait_is_unsure_without_a_faster_time() {
         for (us, before_us, state) in [
             (19_000, None, "FAST"),
             (43_000, None, "UNSURE"),

@@ -39,18 +39,23 @@ fn both_times(snapshot: &Snapshot, utc: &str, zone: &TimeZone) -> String {
 pub fn subject(array: &ArraySnapshot) -> String {
     let info = &array.info;
     format!(
-        "{}{}{}",
-        info.name,
+        "{} {}{}",
+        name(array),
         shape(array),
         info.health.as_deref().map_or(String::new(), |t| format!("; {t}"))
     )
 }
 
-/// The volume, level and size of an array, after its name.
-fn shape(array: &ArraySnapshot) -> String {
+/// `md127`, or `dm-4 (vg/lv)`.
+fn name(array: &ArraySnapshot) -> String {
     let info = &array.info;
     let volume = info.volume.as_ref().map_or(String::new(), |volume| format!(" ({volume})"));
-    let mut parts = vec![format!("{volume} {}", info.level)];
+    format!("{}{volume}", info.name)
+}
+
+fn shape(array: &ArraySnapshot) -> String {
+    let info = &array.info;
+    let mut parts = vec![info.level.clone()];
     if info.level != "single" {
         parts.push(format!("{} disk{}", info.disks, if info.disks == 1 { "" } else { "s" }));
     }
@@ -114,8 +119,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, scene: &Scene<'_>, snapshot: &Snapshot) {
     let (state, array, palette) = (scene.state, scene.array, scene.palette);
     let (columns, tall) = (pen.width(), pen.lines() >= 18);
     let mut left = vec![
-        Span::styled(clean(&array.info.name), palette.title()),
-        Span::raw(clean(&shape(array)).into_owned()),
+        Span::styled(clean(&name(array)).into_owned(), palette.title()),
+        Span::raw(format!(" {}", clean(&shape(array)))),
     ];
     if let Some(health) = &array.info.health {
         left.insert(1, Span::styled(format!(" {}", clean(health)), palette.alarm()));

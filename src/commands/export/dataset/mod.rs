@@ -77,7 +77,7 @@ pub fn run(recordings: &[PathBuf], dataset: &Path) -> Result<()> {
 /// Adds a recording. Returns what is wrong with it.
 ///
 /// # Errors
-/// The dataset cannot be written.
+/// The dataset cannot be written, or a table cannot hold a value of the recording.
 fn add(recording: &Path, dataset: &Path, summary: &mut DatasetSummary) -> Result<Vec<String>> {
     let name = recording.display();
     let open = |columns| Reader::open(recording, columns);

@@ -17,11 +17,8 @@ use super::columns::{DatasetTable, TableColumn};
 use super::files::{DatasetFiles, Extent};
 use super::operations::OperationRows;
 use super::partition::{DAY_US, RecordingIdentity};
-use crate::recording::names::MAX_GAP_US;
+use crate::recording::names::is_possible_time;
 use crate::recording::reader::{ColumnBatch, Reader};
-
-/// Times that rows can have: until the end of the year 9999.
-const TIMES: std::ops::Range<i64> = 0..253_402_300_800_000_000;
 
 /// The pass over a recording.
 #[derive(Debug, Default)]
@@ -79,16 +76,12 @@ pub fn write(
     Ok(pass)
 }
 
-/// Time of a row; `None` if it is damaged, by the rule of [`Names::item`]: only an interval can be
-/// much newer than the `newest` one.
-///
-/// [`Names::item`]: crate::recording::names::Names::item
+/// Time of a row; `None` if it is damaged. `newest`: time of the newest interval before.
 fn time(batch: &ColumnBatch, row: usize, newest: &mut Option<i64>) -> Option<i64> {
-    let time = batch.time.get(row).filter(|us| TIMES.contains(us))?;
-    if matches!(batch.kind.text(row), Some("state" | "alloc" | "slow")) {
+    let sets_time = matches!(batch.kind.text(row), Some("state" | "alloc" | "slow"));
+    let time = batch.time.get(row).filter(|us| is_possible_time(*us, sets_time, *newest))?;
+    if sets_time {
         *newest = (*newest).max(Some(time));
-    } else if newest.is_some_and(|newest| time > newest.saturating_add(MAX_GAP_US)) {
-        return None;
     }
     Some(time)
 }
