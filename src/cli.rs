@@ -52,6 +52,9 @@ pub enum Command {
     /// Find problems with arrays, filesystems, mounts and the kernel, and commands to fix them
     #[command(after_help = doctor::args::EXAMPLES)]
     Doctor(doctor::args::DoctorArgs),
+    /// List arrays, members, filesystems and findings as rows, for many hosts
+    #[command(after_help = doctor::inventory::args::EXAMPLES)]
+    Inventory(doctor::inventory::args::InventoryArgs),
     /// Show what the ext4 block allocator spends its time on, and why
     #[command(after_help = alloc::args::EXAMPLES)]
     Alloc(alloc::args::AllocArgs),
@@ -74,6 +77,7 @@ impl Command {
             Self::Slow(args) => args.replay.is_some(),
             Self::Why(args) => args.replay.is_some(),
             Self::Alloc(args) => args.replay.is_some(),
+            Self::Inventory(args) => !args.load.is_empty(),
             Self::Layout(args) => {
                 let is_text = |name: &String| name == "-" || Path::new(name).is_file();
                 args.plan.is_some() || args.target.as_ref().is_some_and(is_text)

@@ -39,6 +39,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::command::run(args).map(success),
         Command::Demo(args) => top::replay::command::demo(args).map(success),
         Command::Doctor(args) => doctor::command::run(args),
+        Command::Inventory(args) => doctor::inventory::run(args).map(success),
         Command::Alloc(args) => alloc::command::run(args).map(success),
         Command::Manual { dir } => manual::write(dir).map(success),
     };

@@ -438,3 +438,66 @@ print(json.dumps([[sql, shown, answer(sql)] for sql, shown in queries]))";
         assert_eq!(shown, answer, "{sql}");
     }
 }
+
+/// Lines of an inventory of a host with two disks, one of which has failed since.
+fn inventory_of(host: &str, day: u32, health: &str) -> String {
+    let row = |kind: &str, fields: &str| {
+        format!(
+            "{{\"schema\":\"raidtrace.inventory/1\",\"time\":\"2026-11-{day}T06:00:00Z\",\
+             \"host_name\":\"{host}\",\"host_id\":null,\"kernel\":\"6.12\",\"version\":\"0.1.0\",\
+             \"commands\":[],\"kind\":\"{kind}\"{fields}}}\n"
+        )
+    };
+    let member = |name: &str, health: &str| {
+        let fields = format!(
+            ",\"array\":\"md0\",\"member\":\"{name}\",\"health\":{health},\
+             \"model\":\"ST12000NM0008\",\"firmware\":\"SN02\""
+        );
+        row("member", &fields)
+    };
+    [row("host", ""), member("sda", "null"), member("sdb", health)].concat()
+}
+
+#[test]
+fn inventories_of_many_hosts() {
+    let Some(python) = python("duckdb") else {
+        return skipped("DuckDB's Python package is not on this machine (tools/setup --lab)");
+    };
+    let folder = Folder::new();
+    let fleet = folder.path("fleet");
+    let old = folder.file("old.jsonl", inventory_of("db1", 25, "null").as_bytes());
+    let lines = inventory_of("db1", 26, "\"faulty\"") + &inventory_of("db2", 26, "null");
+    let new = folder.file("new.jsonl", lines.as_bytes());
+    let out = raidtrace(&["inventory", "--load", &old, "--load", &new, "--dataset", &fleet]);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(out.stderr.contains("3 hosts, 9 rows"), "{out:?}");
+    let before = tree(&fleet);
+    let piped = format!("cat {new} {old} | $0 inventory --load - --dataset {fleet}");
+    let mut shell = Command::new("sh");
+    let out = run(shell.args(["-c", &piped, env!("CARGO_BIN_EXE_raidtrace")]));
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(tree(&fleet) == before);
+    // A host that could not be reached.
+    let bad = folder.file("bad.jsonl", b"ssh: connect to host db3 port 22: No route to host\n");
+    let out = raidtrace(&["inventory", "--load", &bad, "--load", &new, "--dataset", &fleet]);
+    fails(&out, 1, &["bad.jsonl: line 1 is not of an inventory"]);
+    assert!(tree(&fleet) == before);
+
+    let script = "import duckdb, json, sys
+statements = open(sys.argv[1]).read().split('## Inventories')[1].split('```sql\\n')[1].split('```')[0]
+rows = duckdb.sql(statements).fetchall()
+print(json.dumps(rows))";
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dataset.md");
+    let mut command = Command::new(python);
+    let out = run(command.args(["-c", script, docs]).current_dir(folder.path(".")));
+    assert_eq!(out.code(), Some(0), "{}", out.stderr);
+    assert_eq!(out.stdout.trim(), "[[\"ST12000NM0008\", \"SN02\", 2, 4, 1]]");
+}
+
+#[test]
+fn inventory_options_that_do_not_go_together() {
+    fails(&raidtrace(&["inventory", "--load", "x"]), 2, &["--dataset"]);
+    let both = ["inventory", "md0", "--load", "x", "--dataset", "y"];
+    fails(&raidtrace(&both), 2, &["--load"]);
+    fails(&raidtrace(&["inventory", "md77"]), 1, &["md77"]);
+}

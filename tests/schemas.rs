@@ -56,6 +56,7 @@ fn output_satisfies_its_schema() {
     let (before, after) = (recorded("control-steady"), recorded("slow-raid5"));
     prints("report-against", &["report", "--json", &after, "--against", &before]);
     prints("doctor", &["doctor", "--json"]);
+    prints("inventory", &["inventory"]);
     let array = ["--plan", "1T", "--level", "raid5", "--disks", "6", "--chunk", "512K", "--json"];
     prints("layout", &[&["layout"], &array[..]].concat());
     prints("layout", &[&["layout", "--grow-to", "7"], &array[..]].concat());

@@ -9,6 +9,7 @@
 //!   joins pieces of a recording to one file.
 //! * [`alloc`], [`slow`]: intervals of the ext4 allocator and of slow operations, as JSON in the
 //!   column `text`.
+//! * `dataset`: files of many recordings as Parquet tables.
 //! * [`described`]: arrays and filesystems of a header, for computations.
 //! * [`source`]: a series of snapshots, forwards and backwards. [`gather`]: one pass over a whole
 //!   recording.
@@ -16,6 +17,8 @@
 pub mod alloc;
 mod batch;
 mod columns;
+#[cfg(feature = "export")]
+pub mod dataset;
 pub mod described;
 mod encode;
 pub mod error;

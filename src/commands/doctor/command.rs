@@ -48,33 +48,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         least: args.min_severity,
         acknowledged: acknowledged.map_or(Ok(Vec::new()), select::read)?,
     };
-    let (host, not_running) = if args.targets.is_empty() {
-        let not_running = not_running(&sys)?;
-        match resolve_all(&sys) {
-            // A host whose only array does not run.
-            Err(HostError::Nothing) if !not_running.is_empty() => {
-                (HostTopology::default(), not_running)
-            }
-            host => (host?, not_running),
-        }
-    } else {
-        (resolve(&args.targets, &sys)?, NotRunning::default())
-    };
-    let topology = if rustix::process::geteuid().is_root() {
-        Topology::new(host)
-    } else {
-        // /proc/fs/ext4/*/mb_groups is no substitute, although any user can read it: for that the
-        // kernel reads every block bitmap from the disk.
-        let mut notes = vec!["filesystems were not examined: that requires root".to_owned()];
-        notes.extend(host.notes.iter().cloned());
-        Topology { host, notes, ..Topology::default() }
-    };
-    let mut facts = gather::gather(&sys, &topology, not_running);
-    let (properties, notes) = privileges::raised(|| kernel::probe(&sys, Some(&topology), false));
-    let mut able = Ability::new(&properties, notes);
-    let mut found = rules::check(&facts);
-    found.extend(mballoc::left_on(&sys, false).iter().map(|name| allocator::counted(name)));
-    found.extend(cannot_run(&able));
+    let Examined { mut facts, mut able, mut found } = examine(&sys, &args.targets, false)?;
     let mut live = None;
     if let Some((option, measured)) = measure(args, &sys, &facts) {
         match measured {
@@ -109,6 +83,46 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
         Some(FindingSeverity::Warning) => ExitCode::from(WARNING),
         Some(FindingSeverity::Critical) => ExitCode::from(CRITICAL),
     })
+}
+
+/// What this machine has, and what is wrong with it.
+pub(super) struct Examined {
+    pub(super) facts: Facts,
+    pub(super) able: Ability,
+    pub(super) found: Vec<Finding>,
+}
+
+/// Examines the targets; without any, all arrays. `may_be_none`: a host without arrays and
+/// filesystems is no error.
+pub(super) fn examine(sys: &Sys, targets: &[String], may_be_none: bool) -> Result<Examined> {
+    let (host, not_running) = if targets.is_empty() {
+        let not_running = not_running(sys)?;
+        match resolve_all(sys) {
+            // A host whose only array does not run.
+            Err(HostError::Nothing) if may_be_none || !not_running.is_empty() => {
+                (HostTopology::default(), not_running)
+            }
+            host => (host?, not_running),
+        }
+    } else {
+        (resolve(targets, sys)?, NotRunning::default())
+    };
+    let topology = if rustix::process::geteuid().is_root() {
+        Topology::new(host)
+    } else {
+        // /proc/fs/ext4/*/mb_groups is no substitute, although any user can read it: for that the
+        // kernel reads every block bitmap from the disk.
+        let mut notes = vec!["filesystems were not examined: that requires root".to_owned()];
+        notes.extend(host.notes.iter().cloned());
+        Topology { host, notes, ..Topology::default() }
+    };
+    let facts = gather::gather(sys, &topology, not_running);
+    let (properties, notes) = privileges::raised(|| kernel::probe(sys, Some(&topology), false));
+    let able = Ability::new(&properties, notes);
+    let mut found = rules::check(&facts);
+    found.extend(mballoc::left_on(sys, false).iter().map(|name| allocator::counted(name)));
+    found.extend(cannot_run(&able));
+    Ok(Examined { facts, able, found })
 }
 
 /// Keeps the first of equal notes: the session of --live repeats those of [`kernel::probe`].

@@ -82,6 +82,8 @@ pub struct ArrayFacts {
 pub struct DiskFacts {
     /// device/model.
     pub model: String,
+    /// device/rev (SCSI, ATA), device/firmware_rev (NVMe) or device/fwrev (MMC).
+    pub firmware: String,
     /// queue/logical_block_size, bytes.
     pub logical_block: u64,
     /// queue/physical_block_size, bytes.

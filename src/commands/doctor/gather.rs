@@ -118,6 +118,10 @@ fn disk(sys: &Sys, array: &Array, member: &Member) -> DiskFacts {
     };
     DiskFacts {
         model: text("device/model"),
+        firmware: ["rev", "firmware_rev", "fwrev"]
+            .into_iter()
+            .find_map(|file| sys.text(&format!("{dir}/device/{file}")))
+            .unwrap_or_default(),
         logical_block: number("queue/logical_block_size"),
         physical_block: number("queue/physical_block_size"),
         alignment_offset: number("alignment_offset"),

@@ -8,7 +8,7 @@
 //! * `kernel`: requirements and features of raidtrace on this kernel.
 //! * `live`: compares writes with the layout, from a live trace or (`load`, `parts`) a recording.
 //! * `select`: options that leave findings out.
-//! * `table`, `json`: output.
+//! * `table`, `json`: output. `inventory`: the same facts as rows.
 //! * `command`: runs all of the above.
 
 pub mod args;
@@ -17,6 +17,7 @@ pub mod command;
 mod facts;
 mod finding;
 mod gather;
+pub mod inventory;
 mod json;
 mod kernel;
 mod live;

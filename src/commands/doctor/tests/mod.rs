@@ -6,6 +6,8 @@ pub(super) mod commands;
 mod filesystem;
 mod health;
 mod hostile;
+#[cfg(feature = "export")]
+mod inventory;
 mod layout;
 mod output;
 mod power;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use super::columns::{DatasetTable, INTERVAL_OPS};
-use super::files::{DatasetFiles, Extent};
 use crate::analysis::figures::{self, COUNTED};
 use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::analysis::verdict::Verdict;
 use crate::analysis::window::joined;
+use crate::recording::dataset::columns::{DatasetTable, INTERVAL_OPS};
+use crate::recording::dataset::files::{DatasetFiles, Extent};
 use crate::recording::reader::Reader;
 use crate::recording::source::IntervalReader;
 use crate::ui::json::JsonArray;

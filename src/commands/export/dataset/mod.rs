@@ -1,31 +1,26 @@
 //! `raidtrace export --dataset`: recordings as rows of a Hive-partitioned Parquet dataset.
 //!
-//! * [`columns`] (`columns.toml`): the tables. [`partition`]: names of directories and files.
-//! * [`files`]: the files of one recording, replaced at once.
+//! * [`crate::recording::dataset`]: the tables and their files.
 //! * [`rows`]: requests, submissions and, in [`operations`], slow operations and commits.
 //!   [`intervals`]: intervals and verdicts, in a second pass.
 
-mod columns;
-mod files;
 mod intervals;
 mod operations;
-mod partition;
 mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
-use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Error, Result, anyhow, bail};
+use anyhow::{Error, Result};
 
-use self::columns::TABLES;
-use self::files::{DatasetFiles, Extent, Outcome};
-use self::partition::RecordingIdentity;
 use crate::analysis::time::rfc3339;
 use crate::analysis::units;
 use crate::commands::export::written::INVALID_ROWS;
+use crate::recording::dataset::columns::{DatasetTable, TABLES};
+use crate::recording::dataset::files::{DatasetFiles, Extent, MAX_DAYS, Outcome};
+use crate::recording::dataset::source::DatasetSource;
+use crate::recording::dataset::{self, is_of_files, refused};
 use crate::recording::reader::Reader;
 use crate::recording::reader::WantedColumns::{Everything, Figures};
 use crate::ui::text::clean;
@@ -44,14 +39,7 @@ struct DatasetSummary {
 /// # Errors
 /// The dataset cannot be written, or at least one recording is missing or incomplete.
 pub fn run(recordings: &[PathBuf], dataset: &Path) -> Result<()> {
-    let name = dataset.display();
-    if dataset.to_str().is_some_and(|text| text.contains("://")) {
-        bail!(
-            "{name}: object storage is not supported: name a directory, and upload it with the \
-             tool of your storage, such as rclone copy or aws s3 sync"
-        );
-    }
-    fs::create_dir_all(dataset).map_err(|error| refused(dataset, error.into()))?;
+    dataset::create(dataset)?;
     let (mut summary, mut problems) = (DatasetSummary::default(), Vec::new());
     let mut written = Ok(());
     for recording in recordings {
@@ -90,7 +78,7 @@ fn add(recording: &Path, dataset: &Path, summary: &mut DatasetSummary) -> Result
     if let Some(note) = reader.note() {
         eprintln!("raidtrace: note: {}", clean(note));
     }
-    let identity = RecordingIdentity::new(reader.header());
+    let identity = DatasetSource::of_recording(reader.header());
     let mut files = DatasetFiles::new(dataset, &identity)?;
     let pass = rows::write(&mut reader, &identity, &mut files)?;
     let invalid = pass.invalid + intervals::write(again, pass.extent, &mut files)?;
@@ -100,7 +88,7 @@ fn add(recording: &Path, dataset: &Path, summary: &mut DatasetSummary) -> Result
     }
     let mut problems = Vec::new();
     if files.left_out > 0 {
-        let days = files::MAX_DAYS;
+        let days = MAX_DAYS;
         problems.push(format!("{name}: {} rows after {days} days are left out", files.left_out));
     }
     let note = |text: &str| eprintln!("raidtrace: note: {}", clean(&format!("{name}: {text}")));
@@ -143,7 +131,9 @@ impl DatasetSummary {
     }
 
     fn print(&self, dataset: &Path, all: usize) {
-        let rows = TABLES.iter().zip(self.rows).map(|(table, n)| format!("{n} {table}"));
+        let tables = TABLES.iter().zip(self.rows);
+        let tables = tables.filter(|(table, _)| **table != DatasetTable::Inventory.name());
+        let rows = tables.map(|(table, n)| format!("{n} {table}"));
         eprintln!(
             "raidtrace: {}: {} of {all} recordings, {}, {}",
             dataset.display(),
@@ -152,34 +142,4 @@ impl DatasetSummary {
             units::size(self.bytes),
         );
     }
-}
-
-/// The error of a system call.
-fn system(error: &Error) -> Option<&io::Error> {
-    error.chain().find_map(|cause| cause.downcast_ref())
-}
-
-/// True if files cannot be written; other recordings have the same problem then.
-fn is_of_files(error: &Error) -> bool {
-    system(error).is_some()
-}
-
-/// The error of a dataset that cannot be written: what, why, and what to do.
-fn refused(dataset: &Path, error: Error) -> Error {
-    let system = system(&error);
-    let advice = match system.map(io::Error::kind) {
-        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            "free space there, or name another directory"
-        }
-        Some(ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) => {
-            "name a directory that this user may write, or change its mode"
-        }
-        Some(ErrorKind::AlreadyExists | ErrorKind::NotADirectory) => {
-            "name a directory, or one that does not exist"
-        }
-        _ => "name another directory",
-    };
-    let name = dataset.display();
-    let why = system.map_or_else(|| format!("{error:#}"), ToString::to_string);
-    anyhow!("{name}: {why}: {advice}; files that were complete are unchanged")
 }

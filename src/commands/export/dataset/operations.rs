@@ -3,9 +3,9 @@
 use anyhow::Result;
 use serde_json::Value;
 
-use super::columns::{DatasetTable, time_us};
-use super::files::DatasetFiles;
-use super::partition::RecordingIdentity;
+use crate::recording::dataset::columns::{DatasetTable, time_us};
+use crate::recording::dataset::files::DatasetFiles;
+use crate::recording::dataset::source::DatasetSource;
 use crate::recording::slow::SlowInterval;
 
 /// Operations that had not ended in the last interval, and its end.
@@ -21,7 +21,7 @@ impl OperationRows {
         &mut self,
         end_us: i64,
         json: &str,
-        identity: &RecordingIdentity,
+        identity: &DatasetSource,
         files: &mut DatasetFiles<'_>,
     ) -> Result<bool> {
         let Ok(snapshot) = SlowInterval::parse(end_us, json) else { return Ok(false) };

@@ -13,10 +13,10 @@ use arrow_array::{ArrayRef, BooleanArray, PrimitiveArray, RecordBatch, StringArr
 use arrow_schema::DataType;
 use arrow_select::filter::{FilterBuilder, FilterPredicate};
 
-use super::columns::{DatasetTable, TableColumn};
-use super::files::{DatasetFiles, Extent};
 use super::operations::OperationRows;
-use super::partition::{DAY_US, RecordingIdentity};
+use crate::recording::dataset::columns::{DatasetTable, TableColumn};
+use crate::recording::dataset::files::{DatasetFiles, Extent};
+use crate::recording::dataset::source::{DAY_US, DatasetSource};
 use crate::recording::names::is_possible_time;
 use crate::recording::reader::{ColumnBatch, Reader};
 
@@ -34,7 +34,7 @@ pub struct RowPass {
 /// The dataset cannot be written.
 pub fn write(
     reader: &mut Reader,
-    identity: &RecordingIdentity,
+    identity: &DatasetSource,
     files: &mut DatasetFiles<'_>,
 ) -> Result<RowPass> {
     let mut pass = RowPass::default();
@@ -91,7 +91,7 @@ fn convert(
     batch: &ColumnBatch,
     rows: &FilterPredicate,
     table: DatasetTable,
-    identity: &RecordingIdentity,
+    identity: &DatasetSource,
 ) -> Result<RecordBatch> {
     let constant = |text: Option<&str>| -> ArrayRef {
         Arc::new(StringArray::from_iter(repeat_n(text, rows.count())))

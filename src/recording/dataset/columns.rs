@@ -19,8 +19,8 @@ use crate::recording::schema::COLUMNS;
 pub const VERSION: &str = "1";
 
 /// Names of the tables, in the order of [`DatasetTable`].
-pub const TABLES: [&str; 6] =
-    ["requests", "submissions", "intervals", "verdicts", "operations", "commits"];
+pub const TABLES: [&str; 7] =
+    ["requests", "submissions", "intervals", "verdicts", "operations", "commits", "inventory"];
 
 /// Operations whose sums and times are columns of `intervals`; all are in its column `io`.
 pub const INTERVAL_OPS: [Op; 4] = [Op::Read, Op::Write, Op::Flush, Op::Discard];
@@ -34,6 +34,7 @@ pub enum DatasetTable {
     Verdicts,
     Operations,
     Commits,
+    Inventory,
 }
 
 impl DatasetTable {
@@ -77,7 +78,6 @@ pub struct TableColumn {
     pub kind: ColumnType,
     /// Unit of the values; empty for counts and texts.
     #[serde(default)]
-    #[cfg_attr(not(test), expect(dead_code, reason = "docs/dataset.md is compared with it"))]
     pub unit: String,
     /// JSON pointer of the value in a row; empty: the name.
     #[serde(default)]
@@ -85,7 +85,6 @@ pub struct TableColumn {
     /// When the value is null; `None` if it never is.
     #[serde(default)]
     pub null: Option<String>,
-    #[cfg_attr(not(test), expect(dead_code, reason = "docs/dataset.md is compared with it"))]
     pub help: String,
     /// Fields of [`ColumnType::Records`].
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! Files of one recording in the dataset: written under temporary names, and renamed when all are
+//! Files of one source in the dataset: written under temporary names, and renamed when all are
 //! complete.
 
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use serde_json::Value;
 
 use super::columns::{ColumnType, DatasetTable, TABLES, VERSION};
-use super::partition::{DAY_US, RecordingIdentity, date_directory};
+use super::source::{DAY_US, DatasetSource, date_directory};
 use crate::machine::output::{create, sync_folder};
 
 /// Maximum number of rows of a row group.
@@ -28,16 +28,16 @@ const GROUP_ROWS: usize = 1 << 17;
 const LEVEL: i32 = 3;
 /// Rows from JSON that are kept until they are written.
 const PENDING: usize = 4096;
-/// Maximum number of days of a recording: each has open files.
+/// Maximum number of days of a source: each has open files.
 pub const MAX_DAYS: usize = 100;
 
-/// The part of a recording that was read.
+/// The part of a source that was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Times of the first and last row, µs since 1970.
     pub from_us: i64,
     pub to_us: i64,
-    /// Rows of the recording, of all kinds.
+    /// Rows of the source, of all kinds.
     pub rows: i64,
 }
 
@@ -65,18 +65,18 @@ impl Extent {
     }
 }
 
-/// Result of writing the files of a recording.
+/// Result of writing the files of a source.
 #[derive(Debug)]
 pub enum Outcome {
     /// Rows by table, and bytes of all files.
     Written([u64; TABLES.len()], u64),
-    /// The dataset has a longer copy of the recording.
+    /// The dataset has a longer copy of the source.
     Longer,
-    /// The dataset has another part of the recording.
+    /// The dataset has another part of the source.
     Other(Extent),
 }
 
-/// The right to write the files of one recording, which other processes wait for. Its file is
+/// The right to write the files of one source, which other processes wait for. Its file is
 /// removed on drop.
 struct Lock {
     path: PathBuf,
@@ -124,11 +124,7 @@ impl Drop for TableFile {
 }
 
 impl TableFile {
-    fn create(
-        directory: PathBuf,
-        table: DatasetTable,
-        identity: &RecordingIdentity,
-    ) -> Result<Self> {
+    fn create(directory: PathBuf, table: DatasetTable, identity: &DatasetSource) -> Result<Self> {
         fs::create_dir_all(&directory)?;
         let temporary = directory.join(identity.temporary_name());
         let options = ArrowWriterOptions::new()
@@ -154,21 +150,21 @@ impl TableFile {
     }
 }
 
-/// Files of a recording, by table and day since 1970.
+/// Files of a source, by table and day since 1970.
 pub struct DatasetFiles<'a> {
     dataset: &'a Path,
-    identity: &'a RecordingIdentity,
+    identity: &'a DatasetSource,
     open: BTreeMap<(DatasetTable, i64), TableFile>,
     rows: [u64; TABLES.len()],
-    /// Rows that were left out, because the recording has rows of too many days.
+    /// Rows that were left out, because the source has rows of too many days.
     pub left_out: u64,
     _lock: Lock,
 }
 
 impl<'a> DatasetFiles<'a> {
-    /// Waits for other processes that export the same recording, and removes what an interrupted
-    /// export of it has left.
-    pub fn new(dataset: &'a Path, identity: &'a RecordingIdentity) -> Result<Self> {
+    /// Waits for other processes that write the same source, and removes what one that was
+    /// interrupted has left.
+    pub fn new(dataset: &'a Path, identity: &'a DatasetSource) -> Result<Self> {
         let lock = Lock::new(dataset.join(format!(".{}.lock", identity.id)))?;
         for stale in existing(dataset, identity, &identity.temporary_name()) {
             fs::remove_file(stale)?;
@@ -232,7 +228,7 @@ impl<'a> DatasetFiles<'a> {
     }
 
     /// Completes the files and gives them their names, unless the dataset has more of the
-    /// recording. A file of a shorter copy is replaced, or removed if it has no rows any more.
+    /// source. A file of a shorter copy is replaced, or removed if it has no rows any more.
     pub fn commit(mut self, extent: Extent) -> Result<Outcome> {
         let mut old = existing(self.dataset, self.identity, &self.identity.file_name());
         // A damaged file is replaced.
@@ -276,7 +272,7 @@ impl<'a> DatasetFiles<'a> {
 }
 
 /// Files of this name and host, of all tables and dates.
-fn existing(dataset: &Path, identity: &RecordingIdentity, name: &str) -> Vec<PathBuf> {
+fn existing(dataset: &Path, identity: &DatasetSource, name: &str) -> Vec<PathBuf> {
     let tables = TABLES.map(|table| fs::read_dir(dataset.join(table)));
     let dates = tables.into_iter().flatten().flatten().flatten();
     let files = dates.map(|date| identity.host_directory(&date.path()).join(name));
@@ -284,7 +280,7 @@ fn existing(dataset: &Path, identity: &RecordingIdentity, name: &str) -> Vec<Pat
 }
 
 /// Properties of the files of a table.
-pub(super) fn properties(table: DatasetTable) -> Result<WriterProperties> {
+pub fn properties(table: DatasetTable) -> Result<WriterProperties> {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(LEVEL)?))
         .set_max_row_group_row_count(Some(GROUP_ROWS))

@@ -18,11 +18,11 @@ const SECTOR: i64 = 512;
 /// Microseconds of a day.
 pub const DAY_US: i64 = 86_400_000_000;
 
-/// Identity of a recording, and values that are the same in all its rows.
+/// A recording or an inventory: its identity, and values that are the same in all its rows.
 #[derive(Debug)]
-pub struct RecordingIdentity {
-    /// Name of the recording's files, without a suffix: the start of the recording, and a checksum
-    /// of its header. A longer copy of the same recording has the same.
+pub struct DatasetSource {
+    /// Name of the source's files, without a suffix: the start of the recording, and a checksum of
+    /// its header. A longer copy of the same recording has the same.
     pub id: String,
     /// Encoded name of the host.
     host: String,
@@ -35,21 +35,41 @@ pub struct RecordingIdentity {
     pub filesystems: HashMap<String, String>,
 }
 
-impl RecordingIdentity {
-    pub fn new(header: &Header) -> Self {
+impl DatasetSource {
+    pub fn of_recording(header: &Header) -> Self {
         let started = header.started.parse::<Timestamp>().unwrap_or_default();
         let arrays = header.arrays.iter();
         let geometry = arrays
             .map(|a| (a.name.clone(), (a.level.clone(), i64::from(a.chunk_sectors) * SECTOR)));
         let filesystems = header.filesystems.iter();
         Self {
-            id: format!("{}-{:08x}", started.strftime("%Y%m%dT%H%M%S.%6fZ"), header.checksum),
+            id: id(started, header.checksum),
             host: host(&header.host),
             host_name: header.host.clone(),
             host_id: header.host_id.clone(),
             kernel: header.kernel.clone(),
             arrays: geometry.collect(),
             filesystems: filesystems.map(|fs| (fs.name.clone(), fs.array.clone())).collect(),
+        }
+    }
+
+    /// The source for the inventory of a host at `time`; `checksum` tells it from those of other
+    /// hosts of the same name.
+    pub fn of_inventory(
+        time: Timestamp,
+        host_name: &str,
+        host_id: Option<&str>,
+        kernel: &str,
+        checksum: u32,
+    ) -> Self {
+        Self {
+            id: id(time, checksum),
+            host: host(host_name),
+            host_name: host_name.to_owned(),
+            host_id: host_id.map(str::to_owned),
+            kernel: kernel.to_owned(),
+            arrays: HashMap::new(),
+            filesystems: HashMap::new(),
         }
     }
 
@@ -66,6 +86,10 @@ impl RecordingIdentity {
     pub fn temporary_name(&self) -> String {
         format!(".{}.tmp", self.id)
     }
+}
+
+fn id(time: Timestamp, checksum: u32) -> String {
+    format!("{}-{checksum:08x}", time.strftime("%Y%m%dT%H%M%S.%6fZ"))
 }
 
 /// Directory of the rows of a table on a day, counted from 1970.
