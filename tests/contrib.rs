@@ -25,7 +25,12 @@ fn rules_pass_promtool() {
     if !installed("promtool") {
         return skipped("promtool is not on this machine (tools/setup --lab)");
     }
-    for args in [["check", "rules", "rules.yml"], ["test", "rules", "rules_test.yml"]] {
+    for args in [
+        ["check", "rules", "rules.yml"],
+        ["test", "rules", "rules_test.yml"],
+        ["check", "rules", "fleet.yml"],
+        ["test", "rules", "fleet_test.yml"],
+    ] {
         let mut command = Command::new("promtool");
         let out = run(command.args(args).current_dir(contrib("prometheus")));
         assert_eq!(out.code(), Some(0), "{out:?}");

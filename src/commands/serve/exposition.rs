@@ -4,6 +4,8 @@
 //! Metric names are a stable interface, documented in docs/serve.md.
 
 mod own;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
@@ -416,24 +418,5 @@ impl Collector for Families {
         self.findings(&mut encoder)?;
         self.tasks(&mut encoder)?;
         own::encode(&self.0, &mut encoder)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{MetricValues, Totals, open_metrics};
-    use crate::analysis::fixture::raid0;
-
-    #[test]
-    fn label_values_are_escaped_once() {
-        let mut snapshot = raid0(2);
-        snapshot.arrays[0].tasks[0].comm = "a\"b\\c\x1b]0;x\x07\u{9b}31m\u{202e}\r".into();
-        let mut totals = Totals::default();
-        totals.add(&snapshot, &snapshot, true);
-        let figures = MetricValues { totals, ..MetricValues::default() };
-        let text = open_metrics(figures).unwrap();
-        assert!(text.contains(r#"task="a\"b\\c\\x1b]0;x\\x07\\x9b31m"#), "{text}");
-        let raw = |c: char| c != '\n' && (c.is_control() || crate::ui::text::is_hidden(c));
-        assert!(!text.contains(raw), "{text}");
     }
 }
