@@ -313,8 +313,8 @@ fn every_panel_of_the_fleet_ranks_half_an_hour_of_200_hosts() {
     assert!((540.0..=660.0).contains(&value(&all[0])), "{all:?}");
 }
 
-/// Grafana refuses no dashboard when it loads the file, so the test checks what the panels refer
-/// to: the data source, the other dashboard and its variables.
+/// Grafana loads a dashboard whatever its panels refer to, so this test checks the data source, and
+/// the links to the other dashboard and its variables.
 #[test]
 fn the_dashboard_of_the_fleet_links_to_that_of_a_host() {
     let (fleet, host) = (dashboard("fleet"), dashboard("raidtrace"));

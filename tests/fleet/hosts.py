@@ -3,8 +3,9 @@
 usage: hosts.py serve PAGE START
        hosts.py history PAGE START NAME...
 
-PAGE is the snapshot of the metrics of one array in one second, START the time at which the history begins. `serve` prints
-its port and answers /HOST/metrics and /HOST/node. `history` writes HISTORY seconds of the metrics NAME as OpenMetrics text with times.
+PAGE is the snapshot of the metrics of one array in one second, START the time at which the history begins. `serve`
+prints its port, and answers /HOST/metrics and /HOST/node. `history` writes HISTORY seconds of the metrics NAME as
+OpenMetrics text with times.
 """
 import functools
 import http.server
@@ -43,7 +44,7 @@ def disks(i):
 
 @functools.cache
 def lines(i):
-    """Lines of host i with names of its own and without what only hosts with an anomaly have."""
+    """Page of host i, with its own names and its anomaly. page() fills in what depends on the time."""
     names = {f"loop{n + 1}": name for n, name in enumerate(disks(i))} | {"md127": f"md{i % 3}"}
     slow = f'member="{names["loop3"]}"'
     recent = []
@@ -98,7 +99,7 @@ def verdict(i, seconds):
 
 
 def page(i, seconds, names=None):
-    """Lines of host i, `seconds` after the start: only samples of the metrics `names` if there are any."""
+    """Lines of host i, `seconds` after the start. With `names`, only samples of these metrics."""
     severity, cause, wait, hung = verdict(i, seconds)
     for line in lines(i):
         if isinstance(line, str):
@@ -120,7 +121,7 @@ def page(i, seconds, names=None):
 
 
 def node(i):
-    """The lines of node_exporter about disks."""
+    """Lines of node_exporter about the disks of host i."""
     yield "# HELP node_disk_info Info of /sys/block/<block_device>."
     yield "# TYPE node_disk_info gauge"
     for n, member in enumerate(disks(i)):
