@@ -526,3 +526,60 @@ fn the_page_shows_changes() {
     let out = run(&mut command);
     assert_eq!(out.code(), Some(0), "{}\n{}", out.stdout, out.stderr);
 }
+
+/// The rows of `--dataset` have the sums of the metrics, and belong to the owner of the directory.
+#[test]
+fn intervals_are_added_to_a_dataset() {
+    if !tracing() || !cfg!(feature = "export") {
+        return;
+    }
+    let Some(python) = python("duckdb") else {
+        return skipped("DuckDB's Python package is not on this machine (tools/setup --lab)");
+    };
+    let disk = filesystem();
+    let folder = tempfile::tempdir().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let dataset = folder.path().join("fleet");
+    fs::create_dir(&dataset).unwrap();
+    std::os::unix::fs::chown(&dataset, Some(65_533), Some(65_533)).unwrap();
+    let path = dataset.display().to_string();
+    let serve = Serve::start(&disk.name, &["--dataset", &path]);
+    write(&disk, 100);
+    disk.sync();
+    idle(&disk.name);
+    serve.settled();
+    let counted = serve.sum("raidtrace_member_requests_total");
+    assert!(counted >= 100.0, "{counted}");
+    let out = serve.process.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    let script = "import duckdb, sys
+intervals = duckdb.read_parquet(sys.argv[1] + '/intervals/*/*/*.parquet')
+verdicts = duckdb.read_parquet(sys.argv[1] + '/verdicts/*/*/*.parquet')
+print(duckdb.sql('select sum(requests), min(interval_us) > 0 from intervals').fetchall(),
+      duckdb.sql('select count(*) > 0 from verdicts').fetchall())";
+    let mut command = Command::new(python);
+    let out = run(command.args(["-c", script, &path]));
+    assert_eq!(out.stdout.trim(), format!("[({counted:.0}, True)] [(True,)]"), "{out:?}");
+    let mut directories = vec![dataset];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(directory).unwrap() {
+            let entry = entry.unwrap();
+            let of = entry.metadata().unwrap();
+            assert_eq!(of.uid(), 65_533, "{}", entry.path().display());
+            if of.is_dir() {
+                directories.push(entry.path());
+            }
+        }
+    }
+}
+
+#[test]
+fn a_dataset_that_cannot_be_written_is_an_error() {
+    if !tracing() || !cfg!(feature = "export") {
+        return;
+    }
+    let disk = filesystem();
+    let out = raidtrace(&["serve", &disk.name, "--dataset", "/nonexistent/fleet"]);
+    assert_eq!(out.code(), Some(1), "{out:?}");
+    assert!(out.stderr.contains("--dataset /nonexistent/fleet cannot be written"), "{out:?}");
+}

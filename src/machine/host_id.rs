@@ -7,6 +7,27 @@ use ring::hmac;
 /// Identifier of raidtrace for systemd's application-specific machine ids.
 const APPLICATION: u128 = 0x6f3d_1c52_9a0e_4b77_8d46_27c5_b1e8_03fa;
 
+/// A host, and its kernel.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostIdentity {
+    pub host_name: String,
+    pub host_id: Option<String>,
+    /// `uname -r`.
+    pub kernel: String,
+}
+
+impl HostIdentity {
+    /// This host.
+    pub fn own() -> Self {
+        let uname = rustix::system::uname();
+        Self {
+            host_name: uname.nodename().to_string_lossy().into_owned(),
+            host_id: host_id(),
+            kernel: uname.release().to_string_lossy().into_owned(),
+        }
+    }
+}
+
 /// Identifier of this installation: 32 hexadecimal digits; `None` without a valid /etc/machine-id.
 ///
 /// machine-id(5) asks not to publish the id itself: this one is derived from it, as by

@@ -14,6 +14,7 @@ const WRITE_FILE: u64 = 1 << 1;
 const READ_FILE: u64 = 1 << 2;
 const READ_DIR: u64 = 1 << 3;
 const REMOVE_FILE: u64 = 1 << 5;
+const MAKE_DIR: u64 = 1 << 7;
 const MAKE_REG: u64 = 1 << 8;
 const TRUNCATE: u64 = 1 << 14;
 /// Number of rights in each version of the interface, from version 1, which includes running
@@ -48,7 +49,7 @@ struct Beneath {
 ///
 /// # Errors
 /// The kernel has no Landlock, or it is disabled.
-pub fn allow_only(writable: Option<&Path>, readable: &[&str]) -> io::Result<()> {
+pub fn allow_only(writable: &[&Path], readable: &[&str]) -> io::Result<()> {
     let version = version()?;
     let files = (1 << RIGHTS[version.clamp(1, RIGHTS.len()) - 1]) - 1;
     let since = |first| if version >= first { 3 } else { 0 };
@@ -57,8 +58,8 @@ pub fn allow_only(writable: Option<&Path>, readable: &[&str]) -> io::Result<()> 
     // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     let rules = unsafe { OwnedFd::from_raw_fd(rules) };
     let readable = readable.iter().map(|path| (Path::new(path), READ_FILE | READ_DIR));
-    let rights = (READ_FILE | READ_DIR | WRITE_FILE | REMOVE_FILE | MAKE_REG | TRUNCATE) & files;
-    for (path, allowed) in readable.chain(writable.map(|path| (path, rights))) {
+    let rights = READ_FILE | READ_DIR | WRITE_FILE | REMOVE_FILE | MAKE_DIR | MAKE_REG | TRUNCATE;
+    for (path, allowed) in readable.chain(writable.iter().map(|path| (*path, rights & files))) {
         let Ok(parent) = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path) else {
             continue;
         };
@@ -115,7 +116,7 @@ mod tests {
         fs::write(outside.path().join("a"), "a").unwrap();
         let thread = std::thread::spawn(move || {
             privileges::keep_none();
-            if let Err(why) = allow_only(Some(inside.path()), &["/proc/self", "/no/such/file"]) {
+            if let Err(why) = allow_only(&[inside.path()], &["/proc/self", "/no/such/file"]) {
                 println!("skipped: {why}");
                 return;
             }

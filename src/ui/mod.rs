@@ -7,12 +7,15 @@
 //!   [`palette`]: colours and letters. [`text`]: text fitted into columns.
 //! * [`state`], [`rows`], [`view`]: the screen of `top`, with one file per view. `figures`: the
 //!   figures of a member, for every output.
+//! * `dataset`: rows of a dataset's tables.
 //! * [`batch`], [`json`], [`lines`]: successive intervals as text or JSON. `intervals`: those of a
 //!   recording. [`typed`]: parsers of times. [`completion`]: shell completion of targets. [`html`]:
 //!   building blocks of HTML pages.
 
 pub mod batch;
 pub mod completion;
+#[cfg(feature = "export")]
+pub(crate) mod dataset;
 pub(crate) mod figures;
 pub mod html;
 pub(crate) mod intervals;

@@ -68,6 +68,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     pub dump_bytes: u64,
 
+    /// Every hour, add the intervals and verdicts to the Parquet dataset in this directory
+    /// (docs/dataset.md)
+    #[arg(long, value_name = "DIR")]
+    pub dataset: Option<PathBuf>,
+
     /// Rules: p99=TIME (of a member, over 10 s), slow=TIME (an operation on a file, as raidtrace
     /// slow), skew=FACTOR (of a hot spot), busy=PERCENT (of a member, while the others are at most
     /// half as busy), fail-slow (a member, for an hour), lost (events), degraded (an array loses a

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::net::TcpListener;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -10,6 +11,8 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
 
 use super::args::ServeArgs;
+#[cfg(feature = "export")]
+use super::dataset::DatasetWriter;
 use super::dump::{Dumper, log_line};
 use super::http::app::{App, Feed};
 use super::http::connections::{self, tls};
@@ -19,10 +22,12 @@ use super::http::routes::router;
 use super::rules::DumpRule;
 use super::token;
 use super::tracing::{
-    INTERVAL, MIN_OPEN_REQUEST_PAUSE, MIN_REQUEST_PAUSE, Shared, Tracing, TracingOptions,
+    INTERVAL, MIN_OPEN_REQUEST_PAUSE, MIN_REQUEST_PAUSE, Shared, Tracing, TracingOptions, Writers,
 };
 use crate::analysis::units;
 use crate::machine::Sys;
+#[cfg(feature = "export")]
+use crate::machine::host_id::HostIdentity;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
 use crate::machine::{landlock, limits, privileges};
 use crate::session::engine::{Engine, MAX_LAST_WAIT, Tick, runtime};
@@ -43,6 +48,11 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     }
     if args.keep.is_zero() && args.dump_dir.is_some() {
         bail!("--dump-dir needs a recording in memory: remove --keep 0 or --dump-dir");
+    }
+    if args.dataset.is_some() && cfg!(not(feature = "export")) {
+        bail!(
+            "--dataset: this raidtrace was built without Parquet (cargo build --features export)"
+        );
     }
     let has_slow = args.dump_on.iter().any(|r| matches!(r, DumpRule::Slow(_)));
     let mut names = HashSet::new();
@@ -88,24 +98,27 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     };
     let runtime = runtime()?;
     let engine = {
-        let (shared, dump_dir, dump_bytes) =
-            (Arc::clone(&shared), args.dump_dir.clone(), args.dump_bytes);
-        // Start the dump thread after dropping capabilities: like the HTTP side, it needs none.
-        let (ready, dumper) = std::sync::mpsc::channel();
+        let (shared, dump_dir, dataset) =
+            (Arc::clone(&shared), args.dump_dir.as_deref(), args.dataset.as_deref());
+        #[cfg(feature = "export")]
+        let host = HostIdentity::own();
+        // Start the threads that write after dropping capabilities: like the HTTP side, they need none.
+        let (ready, writers) = std::sync::mpsc::channel();
         let engine = Engine::start(
             move || {
                 privileges::keep_for_serving();
-                let dumper = dumper.recv().context("starting the session")?;
-                Tracing::start(Sys::live(), &options, dumper, shared)
+                let writers = writers.recv().context("starting the session")?;
+                Tracing::start(Sys::live(), &options, writers, shared)
             },
             INTERVAL,
             INTERVAL,
         )?;
-        let left = privileges::leave_root(dump_dir.as_deref());
+        let left = privileges::leave_root(dump_dir.or(dataset));
         privileges::keep_none();
         // The own use of CPU and memory, and time zones.
         let readable = ["/proc/self", "/etc/localtime", "/usr/share/zoneinfo"];
-        let limited = landlock::allow_only(dump_dir.as_deref(), &readable);
+        let writable: Vec<&Path> = dump_dir.into_iter().chain(dataset).collect();
+        let limited = landlock::allow_only(&writable, &readable);
         if let Err(why) = left.and(limited)
             && rustix::process::geteuid().is_root()
         {
@@ -114,8 +127,13 @@ pub fn run(args: &ServeArgs) -> Result<()> {
                  under another user, as the systemd unit does"
             ));
         }
-        let started = dump_dir.map(|dir| Dumper::start(dir, dump_bytes));
-        let _ = ready.send(started.transpose()?);
+        let started = args.dump_dir.clone().map(|dir| Dumper::start(dir, args.dump_bytes));
+        let writers = Writers {
+            dumper: started.transpose()?,
+            #[cfg(feature = "export")]
+            dataset: args.dataset.clone().map(|dir| DatasetWriter::start(dir, host)).transpose()?,
+        };
+        let _ = ready.send(writers);
         engine
     };
     let own_name = rustix::system::uname().nodename().to_string_lossy().into_owned();

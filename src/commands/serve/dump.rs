@@ -105,15 +105,8 @@ impl Dumper {
     /// Waits until all queued dumps are written, at most for `patience`.
     pub fn finish(self, patience: Duration) {
         drop(self.jobs);
-        let begun = Instant::now();
-        while !self.thread.is_finished() {
-            if begun.elapsed() > patience {
-                log_line(
-                    "a dump is left unfinished: writing to the directory for dumps is too slow",
-                );
-                return;
-            }
-            thread::sleep(POLL);
+        if !ended_within(&self.thread, patience) {
+            log_line("a dump is left unfinished: writing to the directory for dumps is too slow");
         }
     }
 
@@ -134,6 +127,18 @@ impl Dumper {
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         written.clone()
     }
+}
+
+/// Waits for the end of a thread. False if it has not ended after `patience`.
+pub fn ended_within(thread: &JoinHandle<()>, patience: Duration) -> bool {
+    let begun = Instant::now();
+    while !thread.is_finished() {
+        if begun.elapsed() > patience {
+            return false;
+        }
+        thread::sleep(POLL);
+    }
+    true
 }
 
 /// True for the name of a dump, such as `raidtrace-20261124T042540Z-p99.rtrace`. Other files in the

@@ -5,10 +5,13 @@
 //!   last hour for the page.
 //! * [`flight`]: flight recorder, keeps the last minutes of a recording in memory; [`rules`]:
 //!   conditions for dumps; [`dump`]: writes dumps.
+//! * `dataset`: intervals and verdicts in a dataset.
 //! * [`http`]: the HTTP side. [`token`]: the bearer token. `page`: static files of the page.
 
 pub mod args;
 pub mod command;
+#[cfg(feature = "export")]
+mod dataset;
 mod dump;
 mod exposition;
 mod flight;

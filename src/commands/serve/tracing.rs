@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tokio::sync::watch;
 
+#[cfg(feature = "export")]
+use super::dataset::DatasetWriter;
 use super::dump::{ASKED, Dump, Dumper, log_line};
 use super::flight::Memory;
 use super::rules::{DumpRule, FiredRule, Rules};
@@ -187,13 +189,21 @@ enum Tracer {
     Sampler(Box<Sampler>),
 }
 
+/// Threads that write files.
+#[derive(Default)]
+pub struct Writers {
+    pub dumper: Option<Dumper>,
+    #[cfg(feature = "export")]
+    pub dataset: Option<DatasetWriter>,
+}
+
 pub struct Tracing {
     tracer: Tracer,
     shared: Arc<Shared>,
     rules: Rules,
     peers: Peers,
     with_tasks: bool,
-    dumper: Option<Dumper>,
+    writers: Writers,
     /// Pending dump after rules have fired: due time, name of the first rule, and findings.
     pending: Option<(Instant, String, Vec<String>)>,
 }
@@ -206,7 +216,7 @@ impl Tracing {
     pub fn start(
         sys: Sys,
         options: &TracingOptions,
-        dumper: Option<Dumper>,
+        writers: Writers,
         shared: Arc<Shared>,
     ) -> Result<Self> {
         let tracer = if options.keep.is_zero() {
@@ -234,7 +244,7 @@ impl Tracing {
             rules: Rules::new(options.rules.clone()),
             peers: Peers::default(),
             with_tasks: options.with_tasks,
-            dumper,
+            writers,
             pending: None,
         })
     }
@@ -255,7 +265,7 @@ impl Tracing {
                 why: why.clone(),
             });
             flight.alerts.truncate(MAX_ALERTS);
-            if self.dumper.is_some() {
+            if self.writers.dumper.is_some() {
                 let name = rule.name().to_owned();
                 let due = (now + DUMP_DELAY, name, Vec::new());
                 let (.., whys) = self.pending.get_or_insert(due);
@@ -285,7 +295,9 @@ impl Tracing {
             None if asked.is_empty() => return Ok(()),
             None => (ASKED.to_owned(), asked),
         };
-        let (Tracer::Recorder(recorder, _), Some(dumper)) = (&mut self.tracer, &self.dumper) else {
+        let (Tracer::Recorder(recorder, _), Some(dumper)) =
+            (&mut self.tracer, &self.writers.dumper)
+        else {
             return Ok(());
         };
         for why in whys {
@@ -383,11 +395,16 @@ impl EngineSource for Tracing {
             let memory = recorder.storage();
             (flight.bytes, flight.span) = (Some(memory.bytes()), memory.span());
         }
-        if let Some(dumper) = &self.dumper {
+        if let Some(dumper) = &self.writers.dumper {
             flight.written = dumper.written();
         }
         drop(flight);
-        self.shared.latest.send_replace(Some(Arc::new(snapshot)));
+        let snapshot = Arc::new(snapshot);
+        #[cfg(feature = "export")]
+        if let Some(dataset) = &mut self.writers.dataset {
+            dataset.add(&snapshot);
+        }
+        self.shared.latest.send_replace(Some(snapshot));
         *lock(&self.shared.ended) = Some(Instant::now());
         Ok(())
     }
@@ -398,8 +415,12 @@ impl EngineSource for Tracing {
         if let Err(error) = written {
             log_line(&format!("the last minutes could not be written: {error:#}"));
         }
-        if let Some(dumper) = self.dumper {
+        if let Some(dumper) = self.writers.dumper {
             dumper.finish(MAX_LAST_DUMPS_WAIT);
+        }
+        #[cfg(feature = "export")]
+        if let Some(dataset) = self.writers.dataset {
+            dataset.finish(MAX_LAST_DUMPS_WAIT);
         }
     }
 }

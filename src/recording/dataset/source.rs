@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use super::columns::DatasetTable;
+use crate::machine::host_id::HostIdentity;
 use crate::recording::header::Header;
 
 /// Value of a partition without a value, as in Hive.
@@ -18,7 +19,7 @@ const SECTOR: i64 = 512;
 /// Microseconds of a day.
 pub const DAY_US: i64 = 86_400_000_000;
 
-/// A recording or an inventory: its identity, and values that are the same in all its rows.
+/// A recording, an inventory or rows of `serve`: its identity, and values that are the same in all its rows.
 #[derive(Debug)]
 pub struct DatasetSource {
     /// Name of the source's files, without a suffix: the start of the recording, and a checksum of
@@ -53,21 +54,16 @@ impl DatasetSource {
         }
     }
 
-    /// The source for the inventory of a host at `time`; `checksum` tells it from those of other
-    /// hosts of the same name.
-    pub fn of_inventory(
-        time: Timestamp,
-        host_name: &str,
-        host_id: Option<&str>,
-        kernel: &str,
-        checksum: u32,
-    ) -> Self {
+    /// Rows of a host that begin at `time`. The name of their files depends on nothing else: rows
+    /// that come in two files, of which one was cut, do not count twice.
+    pub fn of_host(time: Timestamp, of: &HostIdentity) -> Self {
+        let identity = format!("{}\0{:?}\0{}", of.host_name, of.host_id, of.kernel);
         Self {
-            id: id(time, checksum),
-            host: host(host_name),
-            host_name: host_name.to_owned(),
-            host_id: host_id.map(str::to_owned),
-            kernel: kernel.to_owned(),
+            id: id(time, crc32c::crc32c(identity.as_bytes())),
+            host: host(&of.host_name),
+            host_name: of.host_name.clone(),
+            host_id: of.host_id.clone(),
+            kernel: of.kernel.clone(),
             arrays: HashMap::new(),
             filesystems: HashMap::new(),
         }

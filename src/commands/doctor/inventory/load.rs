@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use super::row::{InventoryRow, SCHEMA};
 use crate::analysis::units;
 use crate::commands::doctor::rules::plural;
+use crate::machine::host_id::HostIdentity;
 use crate::recording::dataset::columns::DatasetTable;
 use crate::recording::dataset::files::{DatasetFiles, Extent, Outcome};
 use crate::recording::dataset::source::DatasetSource;
@@ -40,20 +41,11 @@ pub fn load(files: &[PathBuf], dataset: &Path) -> Result<()> {
     last.map_or(Ok(()), |last| Err(Error::msg(last)))
 }
 
-/// The host and time of an inventory.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct InventoryKey {
-    time: Timestamp,
-    host_name: String,
-    host_id: Option<String>,
-    kernel: String,
-}
-
 /// Inventories of any number of hosts.
 #[derive(Debug, Default)]
 pub struct Inventories {
     /// Rows as JSON: equal ones are one.
-    hosts: BTreeMap<InventoryKey, BTreeSet<String>>,
+    hosts: BTreeMap<(Timestamp, HostIdentity), BTreeSet<String>>,
     rows: usize,
 }
 
@@ -73,13 +65,13 @@ impl Inventories {
         if self.rows >= MAX_ROWS {
             bail!("more than {MAX_ROWS} rows at once: load fewer files at a time");
         }
-        let key = InventoryKey {
-            time,
+        let host = HostIdentity {
             host_name: row.host_name.clone(),
             host_id: row.host_id.clone(),
             kernel: row.kernel.clone(),
         };
-        let is_new = self.hosts.entry(key).or_default().insert(serde_json::to_string(row)?);
+        let lines = self.hosts.entry((time, host)).or_default();
+        let is_new = lines.insert(serde_json::to_string(row)?);
         self.rows += usize::from(is_new);
         Ok(())
     }
@@ -134,8 +126,8 @@ impl Inventories {
     pub fn write(self, dataset: &Path) -> Result<()> {
         create(dataset)?;
         let (mut hosts, mut rows, mut bytes) = (0, 0, 0);
-        let written = self.hosts.into_iter().try_for_each(|(key, lines)| {
-            let size = put(dataset, &key, &lines)?;
+        let written = self.hosts.into_iter().try_for_each(|((time, host), lines)| {
+            let size = put(dataset, time, &host, &lines)?;
             (hosts, rows, bytes) = (hosts + 1, rows + lines.len(), bytes + size);
             Ok(())
         });
@@ -155,20 +147,15 @@ impl Inventories {
 }
 
 /// Writes the file of one inventory. Returns its size in bytes; 0 if the dataset has more of it.
-fn put(dataset: &Path, key: &InventoryKey, lines: &BTreeSet<String>) -> Result<u64> {
-    // As in a recording, the name depends on the host and the time alone: rows of the same
-    // inventory that come in two files, of which one was cut, do not count twice.
-    let identity = serde_json::to_string(&(&key.host_name, &key.host_id, &key.kernel))?;
-    let checksum = crc32c::crc32c(identity.as_bytes());
-    let source = DatasetSource::of_inventory(
-        key.time,
-        &key.host_name,
-        key.host_id.as_deref(),
-        &key.kernel,
-        checksum,
-    );
+fn put(
+    dataset: &Path,
+    time: Timestamp,
+    host: &HostIdentity,
+    lines: &BTreeSet<String>,
+) -> Result<u64> {
+    let source = DatasetSource::of_host(time, host);
     let mut files = DatasetFiles::new(dataset, &source)?;
-    let us = key.time.as_microsecond();
+    let us = time.as_microsecond();
     for line in lines {
         files.push(DatasetTable::Inventory, us, serde_json::from_str(line)?)?;
     }

@@ -20,7 +20,7 @@ use super::command::{Examined, examine};
 use super::json;
 use crate::analysis::time::rfc3339;
 use crate::machine::Sys;
-use crate::machine::host_id::host_id;
+use crate::machine::host_id::HostIdentity;
 use crate::ui::lines::success_if_closed;
 use crate::ui::text::clean;
 
@@ -57,13 +57,13 @@ pub fn run(args: &InventoryArgs) -> Result<()> {
 
 /// The row of this host.
 fn host() -> InventoryRow {
-    let uname = rustix::system::uname();
+    let HostIdentity { host_name, host_id, kernel } = HostIdentity::own();
     InventoryRow {
         schema: SCHEMA.to_owned(),
         time: rfc3339(Timestamp::now().as_microsecond()),
-        host_name: uname.nodename().to_string_lossy().into_owned(),
-        host_id: host_id(),
-        kernel: uname.release().to_string_lossy().into_owned(),
+        host_name,
+        host_id,
+        kernel,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         ..InventoryRow::default()
     }

@@ -1,25 +1,16 @@
 //! Second pass: rows of intervals and of verdicts, from the snapshots that `report` reads.
 
-use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::analysis::figures::{self, COUNTED};
-use crate::analysis::hist::Hist;
-use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
-use crate::analysis::verdict::Verdict;
-use crate::analysis::window::joined;
-use crate::recording::dataset::columns::{DatasetTable, INTERVAL_OPS};
+use crate::recording::dataset::columns::DatasetTable;
 use crate::recording::dataset::files::{DatasetFiles, Extent};
 use crate::recording::reader::Reader;
 use crate::recording::source::IntervalReader;
-use crate::ui::json::JsonArray;
+use crate::ui::dataset::{FigureRows, bounds};
 
-/// Length of an interval in µs. Intervals end at the first state after a multiple of it, so that
-/// those of all hosts are of the same time.
-const INTERVAL_US: i64 = 10_000_000;
 /// Length of the intervals that verdicts are found in, as in a report.
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -33,144 +24,14 @@ pub fn write(reader: Reader, extent: Extent, files: &mut DatasetFiles<'_>) -> Re
     // The recording may have grown meanwhile.
     let mut seconds =
         IntervalReader::new(reader, SECOND, Box::new(|| None)).cut_at([i64::MIN, end]);
-    let mut runs = VerdictRuns::default();
-    let mut whole: Option<Snapshot> = None;
+    let mut rows = FigureRows::default();
+    let mut put = |table: DatasetTable, time_us: i64, row: Value| files.push(table, time_us, row);
     for second in seconds.by_ref() {
-        let (from, to) = bounds(&second);
-        if to > end {
+        if bounds(&second).1 > end {
             break;
         }
-        runs.add(&second, files)?;
-        let slot = from.div_euclid(INTERVAL_US);
-        if let Some(ended) = whole.take_if(|whole| bounds(whole).0.div_euclid(INTERVAL_US) < slot) {
-            interval(&ended, files)?;
-        }
-        whole = Some(joined(whole, second));
+        rows.add(second, &mut put)?;
     }
-    if let Some(last) = whole {
-        interval(&last, files)?;
-    }
-    runs.finish(files)?;
+    rows.finish(&mut put)?;
     Ok(seconds.reader().invalid_rows())
-}
-
-/// Start and end in µs since 1970.
-fn bounds(snapshot: &Snapshot) -> (i64, i64) {
-    let end = snapshot.time.as_microsecond();
-    let length = i64::try_from(snapshot.interval.as_micros()).unwrap_or(i64::MAX);
-    (end.saturating_sub(length), end)
-}
-
-/// Adds a row for each member.
-fn interval(snapshot: &Snapshot, files: &mut DatasetFiles<'_>) -> Result<()> {
-    let (from, to) = bounds(snapshot);
-    for array in &snapshot.arrays {
-        let mut printed = serde_json::to_value(JsonArray::new(array, snapshot.interval))?;
-        let rows = printed.get_mut("members").and_then(Value::as_array_mut);
-        for (row, member) in rows.into_iter().flatten().zip(&array.members) {
-            let mut row = row.take();
-            row["interval_us"] = to.saturating_sub(from).into();
-            row["array"] = array.info.name.as_str().into();
-            row["level"] = array.info.level.as_str().into();
-            row["chunk_bytes"] = array.info.chunk_bytes.into();
-            row["array_health"] = array.info.health.as_deref().into();
-            row["lost_events"] = snapshot.lost.events().into();
-            sums(&mut row, member);
-            files.push(DatasetTable::Intervals, from, row)?;
-        }
-    }
-    Ok(())
-}
-
-/// Adds sums and times over all origins.
-fn sums(row: &mut Value, member: &MemberSnapshot) {
-    let (requests, bytes) = member.sum(|_| true);
-    row["requests"] = requests.into();
-    row["bytes"] = bytes.into();
-    for op in INTERVAL_OPS {
-        let name = op.name();
-        let (requests, bytes) = member.sum(|cell| cell.op == op);
-        row[format!("{name}_requests")] = requests.into();
-        row[format!("{name}_bytes")] = bytes.into();
-        let mut device = Hist::default();
-        for cell in member.io.iter().filter(|cell| cell.op == op) {
-            device.add(&cell.device);
-        }
-        row[format!("{name}_p50_us")] = device.quantile(0.5).into();
-        row[format!("{name}_p99_us")] = device.quantile(0.99).into();
-        row[format!("{name}_max_us")] = device.max().into();
-    }
-    let total = BTreeMap::from(figures::total(&member.counted));
-    for name in COUNTED.iter().map(figures::CountedFigure::json_name) {
-        let sum = total.get(&name).copied().unwrap_or(0);
-        row[name] = sum.into();
-    }
-}
-
-/// The current verdict of each array.
-#[derive(Default)]
-struct VerdictRuns {
-    arrays: HashMap<String, VerdictRun>,
-}
-
-/// Seconds with the same verdict.
-struct VerdictRun {
-    from: i64,
-    to: i64,
-    level: String,
-    /// The verdict with the longest wait.
-    worst: Verdict,
-}
-
-impl VerdictRuns {
-    /// Adds the verdicts of a second, and writes those that they replace.
-    fn add(&mut self, second: &Snapshot, files: &mut DatasetFiles<'_>) -> Result<()> {
-        let (from, to) = bounds(second);
-        for array in &second.arrays {
-            let Some(verdict) = &array.verdict else { continue };
-            let run = self.arrays.get_mut(&array.info.name);
-            match run.filter(|run| run.to >= from && is_same(&run.worst, verdict)) {
-                Some(run) => {
-                    run.to = to;
-                    if verdict.waiting.us > run.worst.waiting.us {
-                        run.worst = verdict.clone();
-                    }
-                }
-                None => {
-                    let new = VerdictRun::new(array, verdict, (from, to));
-                    if let Some(old) = self.arrays.insert(array.info.name.clone(), new) {
-                        old.write(&array.info.name, files)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(self, files: &mut DatasetFiles<'_>) -> Result<()> {
-        let mut last: Vec<_> = self.arrays.into_iter().collect();
-        last.sort_by(|a, b| a.0.cmp(&b.0));
-        last.into_iter().try_for_each(|(array, run)| run.write(&array, files))
-    }
-}
-
-impl VerdictRun {
-    fn new(array: &ArraySnapshot, verdict: &Verdict, (from, to): (i64, i64)) -> Self {
-        Self { from, to, level: array.info.level.clone(), worst: verdict.clone() }
-    }
-
-    fn write(self, array: &str, files: &mut DatasetFiles<'_>) -> Result<()> {
-        let mut row = serde_json::to_value(&self.worst)?;
-        row["until"] = json!(self.to);
-        row["duration_us"] = json!(self.to.saturating_sub(self.from));
-        row["array"] = array.into();
-        row["level"] = self.level.into();
-        files.push(DatasetTable::Verdicts, self.from, row)
-    }
-}
-
-/// True if the verdicts differ only in their figures and words.
-fn is_same(a: &Verdict, b: &Verdict) -> bool {
-    (a.severity, a.cause.kind, &a.cause.name, &a.accused)
-        == (b.severity, b.cause.kind, &b.cause.name, &b.accused)
 }

@@ -1,0 +1,294 @@
+//! Intervals and verdicts of `serve` in a dataset: collected on a thread, and written every hour.
+//!
+//! The tracing thread only passes a reference to each second's snapshot. Rows stay in memory until
+//! they are written; a batch that could not be written is kept and tried again, so that a network
+//! that stops for an hour loses nothing.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::dump::{ended_within, log_line};
+use crate::analysis::snapshot::Snapshot;
+use crate::machine::host_id::HostIdentity;
+use crate::recording::dataset::columns::DatasetTable;
+use crate::recording::dataset::files::{DatasetFiles, Extent};
+use crate::recording::dataset::refused;
+use crate::recording::dataset::source::DatasetSource;
+use crate::ui::dataset::{FigureRows, bounds};
+
+/// Length of the time of a batch in µs.
+const HOUR_US: i64 = 3_600_000_000;
+/// Bytes of JSON after which a batch is written before its hour ends: an hour of 25 members.
+const MAX_BATCH_BYTES: usize = 16 << 20;
+/// Bytes of JSON of all batches, after which the oldest is left out.
+const MAX_WAITING_BYTES: usize = 64 << 20;
+/// Seconds that may wait for the thread, while it writes a batch.
+const MAX_SECONDS: usize = 600;
+/// Time between two attempts to write a batch.
+const RETRY: Duration = Duration::from_secs(60);
+
+/// Passes snapshots to the thread that writes the dataset.
+pub struct DatasetWriter {
+    seconds: SyncSender<Arc<Snapshot>>,
+    thread: JoinHandle<()>,
+    /// Seconds that were left out since the last one that was not.
+    left_out: u64,
+}
+
+impl DatasetWriter {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// `dataset` is not a writable directory, or the thread cannot be started.
+    pub fn start(dataset: PathBuf, host: HostIdentity) -> Result<Self> {
+        rustix::fs::access(&dataset, rustix::fs::Access::WRITE_OK).with_context(|| {
+            format!(
+                "--dataset {} cannot be written: it must be a directory that the owner of \
+                 --dump-dir, or without that its own owner, may write (the thread that writes \
+                 runs as this user)",
+                dataset.display()
+            )
+        })?;
+        let (seconds, received) = mpsc::sync_channel(MAX_SECONDS);
+        let thread = thread::Builder::new()
+            .name("raidtrace:dataset".to_owned())
+            .spawn(move || Batches::new(dataset, host).run(&received))
+            .context("starting the thread that writes the dataset")?;
+        Ok(Self { seconds, thread, left_out: 0 })
+    }
+
+    /// Passes a second; never waits.
+    pub fn add(&mut self, second: &Arc<Snapshot>) {
+        if self.seconds.try_send(Arc::clone(second)).is_err() {
+            self.left_out += 1;
+        } else if self.left_out > 0 {
+            let n = std::mem::take(&mut self.left_out);
+            log_line(&format!("the dataset lacks {n} s: writing to it was too slow"));
+        }
+    }
+
+    /// Waits until the last rows are written, at most for `patience`.
+    pub fn finish(self, patience: Duration) {
+        drop(self.seconds);
+        if !ended_within(&self.thread, patience) {
+            log_line("the last rows are not in the dataset: writing to it is too slow");
+        }
+    }
+}
+
+/// Rows of an hour, or less.
+#[derive(Debug)]
+struct Batch {
+    start_us: i64,
+    end_us: i64,
+    /// Table, time in µs since 1970, and the row as JSON.
+    rows: Vec<(DatasetTable, i64, String)>,
+    bytes: usize,
+}
+
+impl Batch {
+    fn push(&mut self, table: DatasetTable, time_us: i64, row: &Value) {
+        let row = row.to_string();
+        self.bytes += row.len();
+        self.rows.push((table, time_us, row));
+    }
+
+    /// Writes the files. The same batch again has the same files.
+    fn write(&self, dataset: &Path, host: &HostIdentity) -> Result<()> {
+        let start = Timestamp::from_microsecond(self.start_us).unwrap_or_default();
+        let source = DatasetSource::of_host(start, host);
+        let mut files = DatasetFiles::new(dataset, &source)?;
+        for (table, time_us, row) in &self.rows {
+            files.push(*table, *time_us, serde_json::from_str(row)?)?;
+        }
+        let rows = i64::try_from(self.rows.len()).unwrap_or(i64::MAX);
+        files.commit(Extent { from_us: self.start_us, to_us: self.end_us, rows })?;
+        Ok(())
+    }
+}
+
+/// The state of the thread.
+struct Batches {
+    dataset: PathBuf,
+    host: HostIdentity,
+    rows: FigureRows,
+    open: Option<Batch>,
+    waiting: VecDeque<Batch>,
+    /// Time of the next attempt after one has failed.
+    retry: Option<Instant>,
+}
+
+impl Batches {
+    fn new(dataset: PathBuf, host: HostIdentity) -> Self {
+        let (rows, waiting) = (FigureRows::default(), VecDeque::new());
+        Self { dataset, host, rows, open: None, waiting, retry: None }
+    }
+
+    fn run(mut self, received: &Receiver<Arc<Snapshot>>) {
+        loop {
+            match received.recv_timeout(RETRY) {
+                Ok(second) => self.add(&second),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.retry.is_none_or(|at| at <= Instant::now()) {
+                self.write();
+            }
+        }
+        self.close();
+        self.write();
+        if !self.waiting.is_empty() {
+            log_line("the last rows are not in the dataset");
+        }
+    }
+
+    fn add(&mut self, second: &Snapshot) {
+        let (from, to) = bounds(second);
+        // The clock may be set back.
+        let is_other_hour =
+            |batch: &Batch| batch.start_us.div_euclid(HOUR_US) != from.div_euclid(HOUR_US);
+        let is_full = |batch: &Batch| batch.bytes >= MAX_BATCH_BYTES;
+        if self.open.as_ref().is_some_and(|batch| is_other_hour(batch) || is_full(batch)) {
+            self.close();
+        }
+        let new = || Batch { start_us: from, end_us: to, rows: Vec::new(), bytes: 0 };
+        let batch = self.open.get_or_insert_with(new);
+        batch.end_us = to;
+        let mut put = |table: DatasetTable, time_us: i64, row: Value| {
+            batch.push(table, time_us, &row);
+            Ok(())
+        };
+        if let Err(error) = self.rows.add(second.clone(), &mut put) {
+            log_line(&format!("rows for the dataset: {error:#}"));
+        }
+    }
+
+    /// Ends the batch, with the rows of this moment.
+    fn close(&mut self) {
+        let Some(mut batch) = self.open.take() else { return };
+        let mut put = |table: DatasetTable, time_us: i64, row: Value| {
+            batch.push(table, time_us, &row);
+            Ok(())
+        };
+        if let Err(error) = self.rows.finish(&mut put) {
+            log_line(&format!("rows for the dataset: {error:#}"));
+        }
+        self.waiting.push_back(batch);
+        let waiting = |all: &VecDeque<Batch>| all.iter().map(|batch| batch.bytes).sum::<usize>();
+        while waiting(&self.waiting) > MAX_WAITING_BYTES {
+            let rows = self.waiting.pop_front().map_or(0, |batch| batch.rows.len());
+            log_line(&format!("the dataset lacks {rows} rows: it could not be written for long"));
+        }
+    }
+
+    /// Writes the batches that wait, the oldest first, until one fails.
+    fn write(&mut self) {
+        while let Some(batch) = self.waiting.front() {
+            if let Err(error) = batch.write(&self.dataset, &self.host) {
+                if self.retry.is_none() {
+                    let why = refused(&self.dataset, error);
+                    log_line(&format!("{why}; its rows are kept, and written later"));
+                }
+                self.retry = Some(Instant::now() + RETRY);
+                return;
+            }
+            self.waiting.pop_front();
+            if self.retry.take().is_some() {
+                log_line(&format!("{} can be written again", self.dataset.display()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, File};
+    use std::path::Path;
+
+    use jiff::Timestamp;
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
+    use super::{Batches, HOUR_US};
+    use crate::analysis::fixture::{array, member, snapshot};
+    use crate::machine::host_id::HostIdentity;
+
+    /// A quarter to midnight.
+    const START: i64 = 1_795_736_700_000_000;
+
+    fn batches(dataset: &Path) -> Batches {
+        let host =
+            HostIdentity { host_name: "db1".to_owned(), host_id: None, kernel: "6.12".to_owned() };
+        Batches::new(dataset.to_owned(), host)
+    }
+
+    /// Adds the seconds from `from` to `to` after [`START`].
+    fn add(batches: &mut Batches, from: i64, to: i64) {
+        for second in from..to {
+            let mut snapshot = snapshot(array(vec![member(0, Vec::new())]));
+            let end = START + (second + 1) * 1_000_000;
+            snapshot.time = Timestamp::from_microsecond(end).unwrap();
+            snapshot.interval = std::time::Duration::from_secs(1);
+            batches.add(&snapshot);
+        }
+    }
+
+    /// Files of intervals and their rows, by path.
+    fn files(dataset: &Path) -> Vec<(String, i64)> {
+        let mut found = Vec::new();
+        for date in fs::read_dir(dataset.join("intervals")).into_iter().flatten() {
+            for file in fs::read_dir(date.unwrap().path().join("host=db1")).unwrap() {
+                let path = file.unwrap().path();
+                let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+                let rows = reader.metadata().file_metadata().num_rows();
+                let name = path.strip_prefix(dataset).unwrap().display().to_string();
+                found.push((name, rows));
+            }
+        }
+        found.sort();
+        found
+    }
+
+    #[test]
+    fn each_hour_has_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut batches = batches(folder.path());
+        add(&mut batches, 0, HOUR_US / 1_000_000);
+        batches.write();
+        let written = files(folder.path());
+        assert_eq!(written.len(), 1, "{written:?}");
+        // A row for ten seconds.
+        assert_eq!(written[0].1, 90);
+        batches.close();
+        batches.write();
+        assert_eq!(files(folder.path()).iter().map(|file| file.1).sum::<i64>(), 360);
+        assert_eq!(files(folder.path())[0], written[0]);
+    }
+
+    #[test]
+    fn a_batch_that_cannot_be_written_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let dataset = folder.path().join("fleet");
+        fs::write(&dataset, "").unwrap();
+        let mut batches = batches(&dataset);
+        add(&mut batches, 0, 20);
+        batches.close();
+        batches.write();
+        assert!(batches.retry.is_some());
+        add(&mut batches, 20, 40);
+        batches.close();
+        assert_eq!(batches.waiting.len(), 2);
+        fs::remove_file(&dataset).unwrap();
+        fs::create_dir(&dataset).unwrap();
+        batches.write();
+        assert!(batches.retry.is_none() && batches.waiting.is_empty());
+        assert_eq!(files(&dataset).iter().map(|file| file.1).collect::<Vec<_>>(), [2, 2]);
+    }
+}
