@@ -1,7 +1,7 @@
 //! Makes recordings of made-up hosts, and copies of recordings under another host name: what
 //! `tools/fleet` makes a dataset of.
 //!
-//! `cargo run --example fleet < PLANS`, with a JSON object for each recording ([`Plan`]), one a line.
+//! `cargo run --example fleet < PLANS`, with a JSON object for each recording ([`Plan`]) in a line.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,0 +1,73 @@
+"""Runs the views of a directory on DuckDB and on Spark, over the dataset in the working directory.
+
+    fleet_sql.py VIEWS
+
+Prints {engine: {view: {"columns": [...], "rows": [...]}}} as JSON. Before that, removes columns from some files, as if an older
+version had written them.
+"""
+import json
+import pathlib
+import sys
+
+import duckdb
+import pyarrow.parquet
+from pyspark.sql import SparkSession
+
+VIEWS = pathlib.Path(sys.argv[1])
+# Hosts whose files lack columns.
+OLDER = {"intervals/*/host=host14": ["requeues", "requeue_us"], "commits/*/host=host15": ["state_commit_record_us"],
+         "requests/date=2026-11-25/host=host16": ["host_id"]}
+
+
+def make_older():
+    for pattern, columns in OLDER.items():
+        files = sorted(pathlib.Path("fleet").glob(pattern + "/*.parquet"))
+        assert files, pattern
+        for file in files:
+            table = pyarrow.parquet.read_table(file, partitioning=None)
+            pyarrow.parquet.write_table(table.drop_columns(columns), file)
+
+
+def statements(file):
+    lines = [line for line in file.read_text().splitlines() if not line.startswith("--")]
+    return [one for one in "\n".join(lines).split(";") if one.strip()]
+
+
+def answers(engine, execute, fetch):
+    for one in statements(VIEWS / f"tables.{engine}.sql"):
+        execute(one)
+    found = {}
+    for file in sorted(VIEWS.glob("*.sql")):
+        if not file.name.startswith("tables."):
+            execute(file.read_text())
+            columns, rows = fetch(f"select * from {file.stem}")
+            found[file.stem] = {"columns": columns, "rows": [[value(v) for v in row] for row in rows]}
+    return found
+
+
+def value(v):
+    """Numbers, texts and null as they are; times as text."""
+    return v if v is None or isinstance(v, (int, float, str)) else str(v).removesuffix("+00:00")
+
+
+def duckdb_rows(sql):
+    found = duckdb.sql(sql)
+    return found.columns, found.fetchall()
+
+
+def spark_rows(sql):
+    found = spark.sql(sql)
+    return found.columns, found.collect()
+
+
+make_older()
+settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1", "spark.sql.warehouse.dir": str(pathlib.Path("warehouse").resolve()),
+            "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+builder = SparkSession.builder.master("local[2]")
+for name, setting in settings.items():
+    builder = builder.config(name, setting)
+spark = builder.getOrCreate()
+both = {"duckdb": answers("duckdb", duckdb.execute, duckdb_rows), "spark": answers("spark", spark.sql, spark_rows)}
+spark.stop()
+print(json.dumps(both))
