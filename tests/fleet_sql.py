@@ -6,6 +6,7 @@ Prints {engine: {view: {"columns": [...], "rows": [...]}}} as JSON. Before that,
 version had written them.
 """
 import json
+import os
 import pathlib
 import sys
 
@@ -61,9 +62,13 @@ def spark_rows(sql):
 
 
 make_older()
-settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1", "spark.sql.warehouse.dir": str(pathlib.Path("warehouse").resolve()),
-            "spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"}
+# Half the CPU time: a short program is done before compiled code pays.
+os.environ["PYSPARK_SUBMIT_ARGS"] = ("--driver-memory 700m --driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' "
+                                     "pyspark-shell")
+settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN", "spark.sql.adaptive.enabled": "false",
+            "spark.sql.shuffle.partitions": "2", "spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false",
+            "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1", "spark.log.level": "ERROR",
+            "spark.sql.warehouse.dir": str(pathlib.Path("warehouse").resolve())}
 builder = SparkSession.builder.master("local[2]")
 for name, setting in settings.items():
     builder = builder.config(name, setting)

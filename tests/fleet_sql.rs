@@ -1,5 +1,5 @@
-//! The views of contrib/sql, over a fleet of `tools/fleet`: DuckDB and Spark give the same rows, and
-//! the anomaly planted for each question is its answer. Needs no root.
+//! The views of contrib/sql, over a fleet of `tools/fleet`: DuckDB and Spark give the same rows,
+//! and the anomaly planted for each question is its answer. Needs no root.
 
 #![cfg(feature = "export")]
 #![allow(clippy::unwrap_used)]
