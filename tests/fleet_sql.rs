@@ -61,7 +61,7 @@ fn compare(view: &str, duckdb: &Answer, spark: &Answer) {
 
 #[test]
 fn both_engines_find_what_was_planted() {
-    let Some(python) = python("duckdb, pyarrow, pyspark") else {
+    let Some(python) = python("duckdb, pyspark") else {
         return skipped(
             "DuckDB's and Spark's Python packages are not on this machine (tools/setup)",
         );
