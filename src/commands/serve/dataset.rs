@@ -1,8 +1,9 @@
-//! Intervals and verdicts of `serve` in a dataset: collected on a thread, and written every hour.
+//! Intervals and verdicts of `serve` in a dataset: collected on one thread, and written every hour
+//! on another.
 //!
 //! The tracing thread only passes a reference to each second's snapshot. Rows stay in memory until
-//! they are written; a batch that could not be written is kept and tried again, so that a network
-//! that stops for an hour loses nothing.
+//! they are written; a batch that could not be written is kept and tried again. A write that hangs,
+//! as on a network that stops for an hour, does not keep rows from being collected.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -30,10 +31,12 @@ const HOUR_US: i64 = 3_600_000_000;
 const MAX_BATCH_BYTES: usize = 16 << 20;
 /// Bytes of JSON of all batches, after which the oldest is left out.
 const MAX_WAITING_BYTES: usize = 64 << 20;
-/// Seconds that may wait for the thread, while it writes a batch.
-const MAX_SECONDS: usize = 600;
+/// Seconds that may wait for the thread that collects rows. Each holds a snapshot in memory.
+const MAX_SECONDS: usize = 16;
 /// Time between two attempts to write a batch.
 const RETRY: Duration = Duration::from_secs(60);
+/// Time without a snapshot after which the end of a write is looked at.
+const POLL: Duration = Duration::from_secs(10);
 
 /// Passes snapshots to the thread that writes the dataset.
 pub struct DatasetWriter {
@@ -58,10 +61,8 @@ impl DatasetWriter {
             )
         })?;
         let (seconds, received) = mpsc::sync_channel(MAX_SECONDS);
-        let thread = thread::Builder::new()
-            .name("raidtrace:dataset".to_owned())
-            .spawn(move || Batches::new(dataset, host).run(&received))
-            .context("starting the thread that writes the dataset")?;
+        let batches = Batches::new(dataset, host)?;
+        let thread = spawn("raidtrace:rows", move || batches.run(&received))?;
         Ok(Self { seconds, thread, left_out: 0 })
     }
 
@@ -82,6 +83,11 @@ impl DatasetWriter {
             log_line("the last rows are not in the dataset: writing to it is too slow");
         }
     }
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>> {
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
+    thread.context("starting a thread for the dataset")
 }
 
 /// Rows of an hour, or less.
@@ -115,36 +121,62 @@ impl Batch {
     }
 }
 
-/// The state of the thread.
+/// Rows that are collected, that wait, and that are being written.
 struct Batches {
     dataset: PathBuf,
-    host: HostIdentity,
     rows: FigureRows,
     open: Option<Batch>,
     waiting: VecDeque<Batch>,
+    /// Size of the batch that is being written.
+    writing: Option<usize>,
     /// Time of the next attempt after one has failed.
     retry: Option<Instant>,
+    jobs: SyncSender<Batch>,
+    written: Receiver<(Batch, Result<()>)>,
 }
 
 impl Batches {
-    fn new(dataset: PathBuf, host: HostIdentity) -> Self {
-        let (rows, waiting) = (FigureRows::default(), VecDeque::new());
-        Self { dataset, host, rows, open: None, waiting, retry: None }
+    /// Starts the thread that writes.
+    fn new(dataset: PathBuf, host: HostIdentity) -> Result<Self> {
+        let (jobs, batches) = mpsc::sync_channel::<Batch>(1);
+        let (results, written) = mpsc::channel();
+        let to = dataset.clone();
+        spawn("raidtrace:dataset", move || {
+            for batch in batches {
+                let result = batch.write(&to, &host);
+                if results.send((batch, result)).is_err() {
+                    break;
+                }
+            }
+        })?;
+        Ok(Self {
+            dataset,
+            rows: FigureRows::default(),
+            open: None,
+            waiting: VecDeque::new(),
+            writing: None,
+            retry: None,
+            jobs,
+            written,
+        })
     }
 
     fn run(mut self, received: &Receiver<Arc<Snapshot>>) {
         loop {
-            match received.recv_timeout(RETRY) {
+            match received.recv_timeout(POLL) {
                 Ok(second) => self.add(&second),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if let Ok((batch, result)) = self.written.try_recv() {
+                self.ended(batch, result);
             }
             if self.retry.is_none_or(|at| at <= Instant::now()) {
                 self.write();
             }
         }
         self.close();
-        self.write();
+        self.write_all();
         if !self.waiting.is_empty() {
             log_line("the last rows are not in the dataset");
         }
@@ -182,27 +214,67 @@ impl Batches {
             log_line(&format!("rows for the dataset: {error:#}"));
         }
         self.waiting.push_back(batch);
-        let waiting = |all: &VecDeque<Batch>| all.iter().map(|batch| batch.bytes).sum::<usize>();
-        while waiting(&self.waiting) > MAX_WAITING_BYTES {
-            let rows = self.waiting.pop_front().map_or(0, |batch| batch.rows.len());
+        while self.bytes() > MAX_WAITING_BYTES
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            let rows = oldest.rows.len();
             log_line(&format!("the dataset lacks {rows} rows: it could not be written for long"));
         }
     }
 
-    /// Writes the batches that wait, the oldest first, until one fails.
+    /// Bytes that wait or are being written.
+    fn bytes(&self) -> usize {
+        let waiting = self.waiting.iter().map(|batch| batch.bytes).sum::<usize>();
+        waiting + self.writing.unwrap_or(0)
+    }
+
+    /// Passes the oldest batch to the thread that writes, unless it has one.
     fn write(&mut self) {
-        while let Some(batch) = self.waiting.front() {
-            if let Err(error) = batch.write(&self.dataset, &self.host) {
+        if self.writing.is_none()
+            && let Some(batch) = self.waiting.pop_front()
+        {
+            self.writing = Some(batch.bytes);
+            if let Err(error) = self.jobs.send(batch) {
+                // The thread has ended, which is a bug.
+                self.waiting.push_front(error.0);
+            }
+        }
+    }
+
+    /// The thread has written `batch`, or could not.
+    fn ended(&mut self, batch: Batch, result: Result<()>) {
+        self.writing = None;
+        match result {
+            Ok(()) => {
+                if self.retry.take().is_some() {
+                    log_line(&format!("{} can be written again", self.dataset.display()));
+                }
+            }
+            Err(error) => {
                 if self.retry.is_none() {
                     let why = refused(&self.dataset, error);
-                    log_line(&format!("{why}; its rows are kept, and written later"));
+                    log_line(&format!("{why}; its rows are kept, and tried again"));
                 }
                 self.retry = Some(Instant::now() + RETRY);
-                return;
+                self.waiting.push_front(batch);
             }
-            self.waiting.pop_front();
-            if self.retry.take().is_some() {
-                log_line(&format!("{} can be written again", self.dataset.display()));
+        }
+    }
+
+    /// Writes what waits, until a batch fails. Waits for it.
+    fn write_all(&mut self) {
+        let failed = |batches: &Self| batches.retry.is_some_and(|at| at > Instant::now());
+        loop {
+            if !failed(self) {
+                self.write();
+            }
+            if self.writing.is_none() {
+                break;
+            }
+            let Ok((batch, result)) = self.written.recv() else { break };
+            self.ended(batch, result);
+            if failed(self) {
+                break;
             }
         }
     }
@@ -212,11 +284,12 @@ impl Batches {
 mod tests {
     use std::fs::{self, File};
     use std::path::Path;
+    use std::time::Instant;
 
     use jiff::Timestamp;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
 
-    use super::{Batches, HOUR_US};
+    use super::{Batches, HOUR_US, MAX_WAITING_BYTES};
     use crate::analysis::fixture::{array, member, snapshot};
     use crate::machine::host_id::HostIdentity;
 
@@ -226,7 +299,7 @@ mod tests {
     fn batches(dataset: &Path) -> Batches {
         let host =
             HostIdentity { host_name: "db1".to_owned(), host_id: None, kernel: "6.12".to_owned() };
-        Batches::new(dataset.to_owned(), host)
+        Batches::new(dataset.to_owned(), host).unwrap()
     }
 
     /// Adds the seconds from `from` to `to` after [`START`].
@@ -261,13 +334,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let mut batches = batches(folder.path());
         add(&mut batches, 0, HOUR_US / 1_000_000);
-        batches.write();
+        batches.write_all();
         let written = files(folder.path());
         assert_eq!(written.len(), 1, "{written:?}");
         // A row for ten seconds.
         assert_eq!(written[0].1, 90);
         batches.close();
-        batches.write();
+        batches.write_all();
         assert_eq!(files(folder.path()).iter().map(|file| file.1).sum::<i64>(), 360);
         assert_eq!(files(folder.path())[0], written[0]);
     }
@@ -280,15 +353,35 @@ mod tests {
         let mut batches = batches(&dataset);
         add(&mut batches, 0, 20);
         batches.close();
-        batches.write();
+        batches.write_all();
         assert!(batches.retry.is_some());
         add(&mut batches, 20, 40);
         batches.close();
         assert_eq!(batches.waiting.len(), 2);
         fs::remove_file(&dataset).unwrap();
         fs::create_dir(&dataset).unwrap();
-        batches.write();
+        batches.write_all();
+        assert_eq!(batches.waiting.len(), 2, "a minute later");
+        batches.retry = Some(Instant::now());
+        batches.write_all();
         assert!(batches.retry.is_none() && batches.waiting.is_empty());
         assert_eq!(files(&dataset).iter().map(|file| file.1).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    /// While a write hangs, rows are collected, and the oldest are left out.
+    #[test]
+    fn memory_is_bounded_while_a_write_hangs() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut batches = batches(folder.path());
+        batches.writing = Some(MAX_WAITING_BYTES - 100_000);
+        for hour in 0..60 {
+            add(&mut batches, hour * 60, hour * 60 + 60);
+            batches.close();
+            batches.write();
+            assert!(batches.bytes() <= MAX_WAITING_BYTES);
+        }
+        let kept = batches.waiting.len();
+        assert!((2..60).contains(&kept), "{kept}");
+        assert_eq!(batches.waiting.back().unwrap().start_us, START + 59 * 60_000_000);
     }
 }
