@@ -468,7 +468,7 @@ fn inventories_of_many_hosts() {
     let old = folder.file("old.jsonl", inventory_of("db1", 25, "null").as_bytes());
     let lines = inventory_of("db1", 26, "\"faulty\"") + &inventory_of("db2", 26, "null");
     let new = folder.file("new.jsonl", lines.as_bytes());
-    let out = raidtrace(&["inventory", "--load", &old, "--load", &new, "--dataset", &fleet]);
+    let out = raidtrace(&["inventory", "--load", &old, &new, "--dataset", &fleet]);
     assert_eq!(out.code(), Some(0), "{out:?}");
     assert!(out.stderr.contains("3 hosts, 9 rows"), "{out:?}");
     let before = tree(&fleet);

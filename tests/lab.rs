@@ -225,6 +225,7 @@ on_kernel! {
     doctor_commands_disable_the_stripe
     doctor_reports_a_failed_disk
     doctor_measures_the_skew
+    inventory_has_every_array
     arrays_that_do_not_run
     writeback_names_its_own_array
     throttled_by_io_max
@@ -673,6 +674,39 @@ fn doctor_reports_a_failed_disk(kernel: &str) {
         let (status, found) = diagnosis(&dir, name);
         assert_eq!((status, &found["array-degraded"]["severity"]), (4, &"critical".into()));
     }
+}
+
+/// Arrays, members and filesystems as mdadm made them, the skew and the findings of doctor.
+fn inventory_has_every_array(kernel: &str) {
+    let Some(dir) = lab(kernel, "doctor") else {
+        return;
+    };
+    let rows = intervals(dir.join("inventory.jsonl"));
+    let of = |kind: &str, array: &str| {
+        let is = |row: &&Value| row["kind"] == kind && (array.is_empty() || row["array"] == array);
+        rows.iter().filter(is).collect::<Vec<&Value>>()
+    };
+    assert_eq!(of("host", "").len(), 1);
+    for (array, level, chunk, members, health) in [
+        ("md120", "raid0", 512, 12, Value::Null),
+        ("md121", "raid0", 512, 12, Value::Null),
+        ("md122", "raid5", 64, 4, "degraded".into()),
+    ] {
+        let [row] = of("array", array)[..] else { panic!("{array}: {rows:#?}") };
+        assert_eq!((&row["level"], &row["chunk_bytes"]), (&level.into(), &(chunk * 1024).into()));
+        assert_eq!((&row["raid_disks"], &row["health"]), (&members.into(), &health));
+        assert_eq!(of("member", array).len(), members);
+        let [fs] = of("filesystem", array)[..] else { panic!("{array}: {rows:#?}") };
+        assert_eq!(fs["mounted_on"], format!("/mnt/{array}"));
+        let skew = fs["skew"].as_f64().expect("a skew");
+        // md122 has two groups, whose bitmaps are always on few members.
+        assert_eq!((3.9..4.1).contains(&skew), array != "md121", "{fs}");
+    }
+    let failed = of("member", "md122").into_iter().filter(|row| row["health"] == "faulty");
+    assert_eq!(failed.count(), 1);
+    let found = |array, id: &str| of("finding", array).iter().any(|row| row["finding"] == id);
+    assert!(found("md122", "array-degraded") && found("md120", "layout-skew"));
+    assert!(!found("md121", "layout-skew") && !found("md122", "layout-skew"));
 }
 
 fn raid0_agrees(kernel: &str) {

@@ -82,6 +82,7 @@ doctor whole md122
 failed=${disks[-1]}
 mdadm --quiet /dev/md122 --fail "/dev/$failed"
 doctor degraded md122
+raidtrace inventory >/out/inventory.jsonl
 mdadm --quiet /dev/md122 --remove "/dev/$failed"
 doctor removed md122
 

@@ -20,8 +20,14 @@ pub struct InventoryArgs {
     pub dataset: Option<PathBuf>,
 
     /// Add the lines that `inventory` printed on other hosts, instead of those of this one; - is
-    /// standard input; can be given more than once
-    #[arg(long, value_name = "FILE", requires = "dataset", conflicts_with = "targets")]
+    /// standard input
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        requires = "dataset",
+        conflicts_with = "targets",
+    )]
     pub load: Vec<PathBuf>,
 }
 
