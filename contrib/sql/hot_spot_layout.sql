@@ -9,6 +9,6 @@ with newest as (
 select i.host_name, i.host_id, i.array, i.level, i.chunk_bytes, i.filesystem, i.fs_type, i.mounted_on, i.skew
 from inventory i
 join newest n on n.machine = coalesce(i.host_id, i.host_name) and n.time = i.time
-join inventory f on coalesce(f.host_id, f.host_name) = n.machine and f.time = n.time and f.filesystem = i.filesystem
+join inventory f on coalesce(f.host_id, f.host_name) = n.machine and f.time = n.time and f.array = i.array and f.filesystem = i.filesystem
 where i.kind = 'filesystem' and f.kind = 'finding' and f.finding = 'layout-skew'
 order by i.skew desc, i.host_name, i.host_id, i.filesystem;

@@ -93,7 +93,7 @@ pub struct ArrayInfo {
     pub bytes: u64,
     /// raid_disks, including missing members; 1 for `single`.
     pub disks: u32,
-    /// `None` if the array is in sync and idle, else e.g. `degraded, recovering 12.3 %`,
+    /// `None` if the array is in sync and idle, else e.g. `degraded, recover 12.3 %`,
     /// `stopped`.
     #[serde(rename = "trouble")]
     pub health: Option<String>,

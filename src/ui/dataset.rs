@@ -16,6 +16,10 @@ use crate::ui::json::JsonArray;
 /// Length of an interval in µs. Intervals end at the first state after a multiple of it, so that
 /// those of all hosts are of the same time.
 const INTERVAL_US: i64 = 10_000_000;
+/// Maximum time in µs between two seconds of one verdict. The clock that dates an interval is not
+/// the one that measures its length, and may be set.
+const MAX_GAP_US: u64 = 500_000;
+
 /// Takes the rows, with their times in µs since 1970.
 pub type RowSink<'a> = dyn FnMut(DatasetTable, i64, Value) -> Result<()> + 'a;
 
@@ -30,7 +34,7 @@ impl FigureRows {
     /// Adds a second, and the rows that it completes.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// A row cannot be put.
     pub fn add(&mut self, second: Snapshot, put: &mut RowSink<'_>) -> Result<()> {
         self.runs.add(&second, put)?;
         let slot = bounds(&second).0.div_euclid(INTERVAL_US);
@@ -46,7 +50,7 @@ impl FigureRows {
     /// Adds the rows that are not complete.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// A row cannot be put.
     pub fn finish(&mut self, put: &mut RowSink<'_>) -> Result<()> {
         if let Some(last) = self.whole.take() {
             interval(&last, put)?;
@@ -130,7 +134,8 @@ impl VerdictRuns {
         for array in &second.arrays {
             let Some(verdict) = &array.verdict else { continue };
             let run = self.arrays.get_mut(&array.info.name);
-            match run.filter(|run| run.to >= from && is_same(&run.worst, verdict)) {
+            let follows = |run: &VerdictRun| run.to.abs_diff(from) <= MAX_GAP_US;
+            match run.filter(|run| follows(run) && is_same(&run.worst, verdict)) {
                 Some(run) => {
                     run.to = to;
                     if verdict.waiting.us > run.worst.waiting.us {

@@ -85,7 +85,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode> {
     })
 }
 
-/// What this machine has, and what is wrong with it.
+/// Facts of this machine, and findings.
 pub(super) struct Examined {
     pub(super) facts: Facts,
     pub(super) able: Ability,

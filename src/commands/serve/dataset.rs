@@ -35,7 +35,7 @@ const MAX_WAITING_BYTES: usize = 64 << 20;
 const MAX_SECONDS: usize = 16;
 /// Time between two attempts to write a batch.
 const RETRY: Duration = Duration::from_secs(60);
-/// Time without a snapshot after which the end of a write is looked at.
+/// Time without a snapshot after which the thread checks if a write has ended.
 const POLL: Duration = Duration::from_secs(10);
 
 /// Passes snapshots to the thread that writes the dataset.
@@ -52,7 +52,9 @@ impl DatasetWriter {
     /// # Errors
     /// `dataset` is not a writable directory, or the thread cannot be started.
     pub fn start(dataset: PathBuf, host: HostIdentity) -> Result<Self> {
-        rustix::fs::access(&dataset, rustix::fs::Access::WRITE_OK).with_context(|| {
+        let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        let access = rustix::fs::access(dataset.join("."), wanted);
+        access.with_context(|| {
             format!(
                 "--dataset {} cannot be written: it must be a directory that the owner of \
                  --dump-dir, or without that its own owner, may write (the thread that writes \
@@ -76,10 +78,22 @@ impl DatasetWriter {
         }
     }
 
-    /// Waits until the last rows are written, at most for `patience`.
+    /// Ends the time that is collected: the last rows are written.
+    pub fn close(self) -> LastRows {
+        if self.left_out > 0 {
+            log_line(&format!("the dataset lacks the last {} s", self.left_out));
+        }
+        LastRows(self.thread)
+    }
+}
+
+/// The last rows, which are being written.
+pub struct LastRows(JoinHandle<()>);
+
+impl LastRows {
+    /// Waits until they are written, at most for `patience`.
     pub fn finish(self, patience: Duration) {
-        drop(self.seconds);
-        if !ended_within(&self.thread, patience) {
+        if !ended_within(&self.0, patience) {
             log_line("the last rows are not in the dataset: writing to it is too slow");
         }
     }
@@ -96,13 +110,13 @@ struct Batch {
     start_us: i64,
     end_us: i64,
     /// Table, time in µs since 1970, and the row as JSON.
-    rows: Vec<(DatasetTable, i64, String)>,
+    rows: Vec<(DatasetTable, i64, Box<str>)>,
     bytes: usize,
 }
 
 impl Batch {
     fn push(&mut self, table: DatasetTable, time_us: i64, row: &Value) {
-        let row = row.to_string();
+        let row = row.to_string().into_boxed_str();
         self.bytes += row.len();
         self.rows.push((table, time_us, row));
     }
@@ -176,6 +190,7 @@ impl Batches {
             }
         }
         self.close();
+        self.retry = None;
         self.write_all();
         if !self.waiting.is_empty() {
             log_line("the last rows are not in the dataset");
@@ -224,7 +239,7 @@ impl Batches {
 
     /// Bytes that wait or are being written.
     fn bytes(&self) -> usize {
-        let waiting = self.waiting.iter().map(|batch| batch.bytes).sum::<usize>();
+        let waiting = self.waiting.iter().chain(&self.open).map(|batch| batch.bytes).sum::<usize>();
         waiting + self.writing.unwrap_or(0)
     }
 
@@ -288,10 +303,13 @@ mod tests {
 
     use jiff::Timestamp;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use serde_json::Value;
 
     use super::{Batches, HOUR_US, MAX_WAITING_BYTES};
     use crate::analysis::fixture::{array, member, snapshot};
+    use crate::analysis::verdict::Verdict;
     use crate::machine::host_id::HostIdentity;
+    use crate::recording::dataset::columns::DatasetTable;
 
     /// A quarter to midnight.
     const START: i64 = 1_795_736_700_000_000;
@@ -366,6 +384,32 @@ mod tests {
         batches.write_all();
         assert!(batches.retry.is_none() && batches.waiting.is_empty());
         assert_eq!(files(&dataset).iter().map(|file| file.1).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    /// The clocks for dates and lengths differ by microseconds; one is set back by half an hour.
+    #[test]
+    fn a_verdict_is_one_row_until_the_clock_is_set() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut batches = batches(folder.path());
+        for second in 0..1800_i64 {
+            let mut snapshot = snapshot(array(vec![member(0, Vec::new())]));
+            snapshot.arrays[0].verdict = Some(Verdict::default());
+            let back = if second < 600 { 0 } else { 500 };
+            let end = START + (second + 1 - back) * 1_000_000 + second % 3;
+            snapshot.time = Timestamp::from_microsecond(end).unwrap();
+            snapshot.interval = std::time::Duration::from_secs(1);
+            batches.add(&snapshot);
+        }
+        batches.close();
+        let rows = batches.waiting.iter().flat_map(|batch| &batch.rows);
+        let verdicts = rows.filter(|row| row.0 == DatasetTable::Verdicts);
+        let lengths: Vec<i64> = verdicts
+            .map(|row| serde_json::from_str::<Value>(&row.2).unwrap()["duration_us"].as_i64())
+            .map(|us| us.unwrap() / 1_000_000)
+            .collect();
+        assert_eq!(lengths.iter().sum::<i64>(), 1800, "{lengths:?}");
+        // One until the clock is set, and one more for the next hour.
+        assert_eq!(lengths.len(), 3, "{lengths:?}");
     }
 
     /// While a write hangs, rows are collected, and the oldest are left out.

@@ -415,11 +415,13 @@ impl EngineSource for Tracing {
         if let Err(error) = written {
             log_line(&format!("the last minutes could not be written: {error:#}"));
         }
+        #[cfg(feature = "export")]
+        let dataset = self.writers.dataset.map(DatasetWriter::close);
         if let Some(dumper) = self.writers.dumper {
             dumper.finish(MAX_LAST_DUMPS_WAIT);
         }
         #[cfg(feature = "export")]
-        if let Some(dataset) = self.writers.dataset {
+        if let Some(dataset) = dataset {
             dataset.finish(MAX_LAST_DUMPS_WAIT);
         }
     }

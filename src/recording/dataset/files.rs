@@ -124,8 +124,14 @@ impl Drop for TableFile {
 }
 
 impl TableFile {
-    fn create(directory: PathBuf, table: DatasetTable, identity: &DatasetSource) -> Result<Self> {
+    fn create(
+        dataset: &Path,
+        directory: PathBuf,
+        table: DatasetTable,
+        identity: &DatasetSource,
+    ) -> Result<Self> {
         fs::create_dir_all(&directory)?;
+        no_links(dataset, &directory)?;
         let temporary = directory.join(identity.temporary_name());
         let options = ArrowWriterOptions::new()
             .with_properties(properties(table)?)
@@ -186,7 +192,7 @@ impl<'a> DatasetFiles<'a> {
             }
             let date = date_directory(self.dataset, table, day);
             let directory = self.identity.host_directory(&date);
-            let file = TableFile::create(directory, table, self.identity)?;
+            let file = TableFile::create(self.dataset, directory, table, self.identity)?;
             self.open.insert((table, day), file);
         }
         Ok(self.open.get_mut(&(table, day)))
@@ -269,6 +275,17 @@ impl<'a> DatasetFiles<'a> {
         }
         Ok(Outcome::Written(self.rows, bytes))
     }
+}
+
+/// Refuses links between the dataset and one of its directories: others may write the dataset, and
+/// root must not write where their links lead.
+fn no_links(dataset: &Path, directory: &Path) -> io::Result<()> {
+    for path in directory.ancestors().take_while(|path| *path != dataset) {
+        if !path.symlink_metadata()?.is_dir() {
+            return Err(io::Error::other(format!("{} is not a directory", path.display())));
+        }
+    }
+    Ok(())
 }
 
 /// Files of this name and host, of all tables and dates.

@@ -16,7 +16,7 @@ pub struct InventoryArgs {
 
     /// Add the rows to the partitioned Parquet dataset in the directory DIR, which is created,
     /// instead of printing them
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "targets")]
     pub dataset: Option<PathBuf>,
 
     /// Add the lines that `inventory` printed on other hosts, instead of those of this one; - is
@@ -26,7 +26,6 @@ pub struct InventoryArgs {
         value_name = "FILE",
         num_args = 1..,
         requires = "dataset",
-        conflicts_with = "targets",
     )]
     pub load: Vec<PathBuf>,
 }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context as _, Error, Result, bail};
 use jiff::Timestamp;
 
-use super::row::{InventoryRow, SCHEMA};
+use super::row::{InventoryKind, InventoryRow, SCHEMA};
 use crate::analysis::units;
 use crate::commands::doctor::rules::plural;
 use crate::machine::host_id::HostIdentity;
@@ -21,8 +22,11 @@ use crate::ui::text::clean;
 /// Maximum length of a line in bytes. The commands of a finding can be long; this is a hundred
 /// times the longest seen.
 const MAX_LINE: u64 = 1 << 20;
-/// Maximum number of rows at once: they are sorted in memory, about 1 GiB then.
-const MAX_ROWS: usize = 1 << 20;
+/// Maximum number of bytes of different lines at once, which are in memory.
+const MAX_BYTES: usize = 256 << 20;
+/// Maximum time by which the clock of another host may be ahead. An inventory of the far future
+/// would be the newest one for ever.
+const MAX_AHEAD: Duration = Duration::from_secs(24 * 3600);
 /// Maximum number of lines that are named; the number of the others is printed.
 const MAX_NAMED: usize = 5;
 
@@ -33,6 +37,7 @@ const MAX_NAMED: usize = 5;
 pub fn load(files: &[PathBuf], dataset: &Path) -> Result<()> {
     let mut all = Inventories::default();
     let mut problems: Vec<String> = files.iter().flat_map(|file| all.read(file)).collect();
+    problems.extend(all.remove_parts());
     all.write(dataset)?;
     let last = problems.pop();
     for problem in problems {
@@ -41,12 +46,20 @@ pub fn load(files: &[PathBuf], dataset: &Path) -> Result<()> {
     last.map_or(Ok(()), |last| Err(Error::msg(last)))
 }
 
+/// Rows of an inventory.
+#[derive(Debug, Default)]
+struct HostLines {
+    /// As JSON: equal ones are one.
+    lines: BTreeSet<String>,
+    /// True if they include the row of the host, which is the first of a whole inventory.
+    has_host: bool,
+}
+
 /// Inventories of any number of hosts.
 #[derive(Debug, Default)]
 pub struct Inventories {
-    /// Rows as JSON: equal ones are one.
-    hosts: BTreeMap<(Timestamp, HostIdentity), BTreeSet<String>>,
-    rows: usize,
+    hosts: BTreeMap<(Timestamp, HostIdentity), HostLines>,
+    bytes: usize,
 }
 
 impl Inventories {
@@ -62,17 +75,29 @@ impl Inventories {
         if time.as_second() < 0 {
             bail!("its time {} is before 1970", row.time);
         }
-        if self.rows >= MAX_ROWS {
-            bail!("more than {MAX_ROWS} rows at once: load fewer files at a time");
+        if time > Timestamp::now() + MAX_AHEAD {
+            bail!("its time {} is in the future: set the clock of that host", row.time);
         }
+        // As the dataset has it.
+        let time = Timestamp::from_microsecond(time.as_microsecond())?;
         let host = HostIdentity {
             host_name: row.host_name.clone(),
             host_id: row.host_id.clone(),
             kernel: row.kernel.clone(),
         };
-        let lines = self.hosts.entry((time, host)).or_default();
-        let is_new = lines.insert(serde_json::to_string(row)?);
-        self.rows += usize::from(is_new);
+        let line = serde_json::to_string(row)?;
+        let added = self.bytes + line.len();
+        if added > MAX_BYTES {
+            bail!(
+                "more than {} at once: load fewer files at a time",
+                units::size(MAX_BYTES as u64)
+            );
+        }
+        let of_host = self.hosts.entry((time, host)).or_default();
+        of_host.has_host |= row.kind == InventoryKind::Host;
+        if of_host.lines.insert(line) {
+            self.bytes = added;
+        }
         Ok(())
     }
 
@@ -89,23 +114,26 @@ impl Inventories {
     }
 
     fn read_lines(&mut self, mut input: impl BufRead) -> io::Result<Vec<String>> {
-        let (mut problems, mut bad) = (Vec::new(), 0_usize);
+        let (mut problems, mut bad, mut lines) = (Vec::new(), 0_usize, 0_usize);
         let mut line = Vec::new();
         for number in 1_usize.. {
             line.clear();
             if input.by_ref().take(MAX_LINE).read_until(b'\n', &mut line)? == 0 {
-                if number == 1 {
-                    problems.push("is empty".to_owned());
-                }
                 break;
             }
-            if line.len() as u64 == MAX_LINE {
+            let is_cut = line.len() as u64 == MAX_LINE && !line.ends_with(b"\n");
+            if is_cut {
                 input.skip_until(b'\n')?;
             }
             if line.trim_ascii().is_empty() {
                 continue;
             }
-            let row = serde_json::from_slice::<InventoryRow>(&line).map_err(Error::from);
+            lines += 1;
+            let row = if is_cut {
+                Err(Error::msg("it is longer than 1 MiB"))
+            } else {
+                serde_json::from_slice::<InventoryRow>(&line).map_err(Error::from)
+            };
             if let Err(error) = row.and_then(|row| self.add(&row)) {
                 bad += 1;
                 if bad <= MAX_NAMED {
@@ -113,10 +141,31 @@ impl Inventories {
                 }
             }
         }
+        if lines == 0 {
+            problems.push("is empty".to_owned());
+        }
         if bad > MAX_NAMED {
-            problems.push(format!("{} more lines are not of an inventory", bad - MAX_NAMED));
+            let others = plural(bad - MAX_NAMED, "other line");
+            problems.push(format!("{others} not of an inventory"));
         }
         Ok(problems)
+    }
+
+    /// Removes the inventories without the row of their host, and names them. A part of one, such
+    /// as its findings or that of one array, would pass for the newest inventory of the host.
+    pub fn remove_parts(&mut self) -> Vec<String> {
+        let all = std::mem::take(&mut self.hosts);
+        let (whole, parts) = all.into_iter().partition(|(_, of_host)| of_host.has_host);
+        self.hosts = whole;
+        let parts: BTreeMap<_, HostLines> = parts;
+        let named = parts.into_keys().map(|(time, host)| {
+            format!(
+                "{}: the lines of {time} are a part of its inventory, without the row of the \
+                 host: load all that `raidtrace inventory` prints as root, without a TARGET",
+                host.host_name
+            )
+        });
+        named.collect()
     }
 
     /// Writes the files of each host into `dataset`.
@@ -126,11 +175,12 @@ impl Inventories {
     pub fn write(self, dataset: &Path) -> Result<()> {
         create(dataset)?;
         let (mut hosts, mut rows, mut bytes) = (0, 0, 0);
-        let written = self.hosts.into_iter().try_for_each(|((time, host), lines)| {
-            let size = put(dataset, time, &host, &lines)?;
-            (hosts, rows, bytes) = (hosts + 1, rows + lines.len(), bytes + size);
-            Ok(())
-        });
+        let written =
+            self.hosts.into_iter().try_for_each(|((time, host), HostLines { lines, .. })| {
+                let size = put(dataset, time, &host, &lines)?;
+                (hosts, rows, bytes) = (hosts + 1, rows + lines.len(), bytes + size);
+                Ok(())
+            });
         eprintln!(
             "raidtrace: {}: {}, {}, {}",
             dataset.display(),

@@ -15,7 +15,7 @@ use anyhow::{Result, bail};
 use jiff::Timestamp;
 
 use self::args::InventoryArgs;
-use self::row::{InventoryRow, SCHEMA};
+use self::row::{InventoryKind, InventoryRow, SCHEMA};
 use super::command::{Examined, examine};
 use super::json;
 use crate::analysis::time::rfc3339;
@@ -43,9 +43,16 @@ pub fn run(args: &InventoryArgs) -> Result<()> {
     for note in &facts.notes {
         eprintln!("raidtrace: note: {}", clean(note));
     }
-    let rows = row::rows(&facts, &found, &host());
+    let mut rows = row::rows(&facts, &found, &host());
+    if !args.targets.is_empty() || !rustix::process::geteuid().is_root() {
+        // The row of the host says that this is the whole inventory.
+        rows.retain(|row| row.kind != InventoryKind::Host);
+    }
     #[cfg(feature = "export")]
     if let Some(dataset) = &args.dataset {
+        if !rustix::process::geteuid().is_root() {
+            bail!("--dataset: only root can read all that an inventory has");
+        }
         let mut all = load::Inventories::default();
         rows.iter().try_for_each(|row| all.add(row))?;
         return all.write(dataset);

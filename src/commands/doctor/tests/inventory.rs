@@ -113,7 +113,8 @@ impl Folder {
         let file = self.0.path().join("hosts.jsonl");
         fs::write(&file, text).unwrap();
         let mut all = Inventories::default();
-        let problems = all.read(&file);
+        let mut problems = all.read(&file);
+        problems.extend(all.remove_parts());
         all.write(&self.0.path().join("fleet")).unwrap();
         problems
     }
@@ -181,24 +182,80 @@ fn hosts_with_the_same_name_have_a_file_each() {
     assert!(files.iter().all(|file| file.0.contains("/host=db%2F1/")), "{files:?}");
 }
 
+/// A line that is as long as can be does not take the next one with it.
+#[test]
+fn a_line_of_the_maximum_length() {
+    let folder = Folder::new();
+    let mut first = text(&[host("db1", "2026-11-26T10:00:00Z")]);
+    first.insert_str(first.len() - 1, &" ".repeat((1 << 20) - first.len()));
+    assert_eq!(first.len(), 1 << 20);
+    assert_eq!(folder.load(first + &text(&[host("db2", "2026-11-26T10:00:00Z")])), [""; 0]);
+    assert_eq!(folder.files().len(), 2);
+}
+
+/// The findings alone would replace the rest, or pass for the newest inventory.
+#[test]
+fn a_part_of_an_inventory_is_refused() {
+    let folder = Folder::new();
+    let rows = machine("db1", "2026-11-26T10:00:00.0000001Z");
+    folder.load(text(&rows));
+    let files = folder.files();
+    let found: Vec<InventoryRow> =
+        rows.iter().filter(|row| row.kind == InventoryKind::Finding).cloned().collect();
+    let problems = folder.load(text(&found));
+    assert!(problems.len() == 1 && problems[0].starts_with("db1: "), "{problems:?}");
+    assert_eq!(folder.files(), files);
+}
+
+/// Others may write the directory: root does not write where their links lead.
+#[test]
+fn links_in_the_dataset_are_refused() {
+    let folder = Folder::new();
+    let elsewhere = folder.0.path().join("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::create_dir(folder.0.path().join("fleet")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, folder.0.path().join("fleet/inventory")).unwrap();
+    let mut all = Inventories::default();
+    all.add(&host("db1", "2026-11-26T10:00:00Z")).unwrap();
+    let error = all.write(&folder.0.path().join("fleet")).unwrap_err().to_string();
+    assert!(error.contains("fleet/inventory is not a directory"), "{error}");
+    let files = fs::read_dir(&elsewhere).unwrap().flatten();
+    assert!(
+        files
+            .flat_map(|date| fs::read_dir(date.path()))
+            .flatten()
+            .flatten()
+            .all(|host| { fs::read_dir(host.path()).unwrap().next().is_none() })
+    );
+}
+
 #[test]
 fn lines_that_cannot_be_read_are_named() {
     let folder = Folder::new();
     let good = text(&[host("db1", "2026-11-26T10:00:00Z")]);
     let other = InventoryRow { schema: "raidtrace.top/1".to_owned(), ..host("x", "") };
     let early = text(&[host("db1", "1969-12-31T23:59:59Z")]);
+    let late = text(&[host("db1", "9999-12-30T00:00:00Z")]);
     let long = format!("{{\"host_name\": \"{}\"}}\n", "x".repeat(3 << 20));
-    let bad = format!("sudo: a password is required\n\n{}{early}{long}\u{0}\n", text(&[other]));
+    let other = text(&[other]);
+    let bad = format!("sudo: a password is required\n\n{other}{early}{late}{long}\u{0}\n");
     let mut problems = folder.load(bad.clone() + &good);
-    for says in ["line 1 ", "raidtrace.top/1", "before 1970", "line 5 ", "line 6 "] {
+    for says in [
+        "line 1 ",
+        "raidtrace.top/1",
+        "before 1970",
+        "in the future",
+        "longer than",
+        "1 other line not of an inventory",
+    ] {
         let problem = problems.remove(0);
         assert!(problem.contains(says) && problem.contains("hosts.jsonl"), "{says}: {problem}");
     }
     assert!(problems.is_empty(), "{problems:?}");
     assert_eq!(folder.files().len(), 1);
     assert!(folder.load([0xff_u8; 9])[0].contains("line 1 is not of an inventory"));
-    assert!(folder.load("").iter().any(|problem| problem.contains("is empty")));
-    assert!(folder.load("?\n".repeat(9)).last().unwrap().contains("4 more lines"));
+    assert!(folder.load("\n\n").iter().any(|problem| problem.contains("is empty")));
+    assert!(folder.load("?\n".repeat(9)).last().unwrap().contains("4 other lines"));
     let mut all = Inventories::default();
     assert!(all.read(&PathBuf::from("/nonexistent"))[0].contains("/nonexistent: "));
 }
