@@ -35,6 +35,14 @@ fn commands() -> Vec<(String, String)> {
     commands
 }
 
+/// `tools/fleet` with the programs of this build: the example that `cargo test` has built, because
+/// cargo would build the library again with the variables of a test in the environment.
+fn fleet() -> String {
+    let generator = Path::new(EXE).with_file_name("examples").join("fleet");
+    let option = format!("--generator {}", generator.display());
+    format!("tools/fleet --raidtrace {EXE} {}", if generator.exists() { &option } else { "" })
+}
+
 /// An empty directory, and one for the PATH with the programs that the page uses.
 struct Reader {
     folder: tempfile::TempDir,
@@ -109,6 +117,10 @@ impl Reader {
         std::thread::sleep(Duration::from_secs(2));
         let out = serve.end(Signal::INT);
         assert_eq!(out.code(), Some(0), "{out:?}");
+        for table in ["intervals", "verdicts"] {
+            let path = self.programs.path().join("state/fleet").join(table);
+            assert!(path.exists(), "{}", path.display());
+        }
     }
 }
 
@@ -131,7 +143,7 @@ fn the_commands_of_the_page() {
         } else if command.contains("jupyter") && !jupyter {
             skipped("Python packages for the notebook are missing (tools/setup --lab)");
         } else {
-            let command = command.replace("tools/fleet", &format!("tools/fleet --raidtrace {EXE}"));
+            let command = command.replace("tools/fleet", &fleet());
             let out = reader.run(&command);
             if !shown.is_empty() {
                 assert_eq!(out.stdout + &out.stderr, *shown, "{command}");
