@@ -484,8 +484,8 @@ fn inventories_of_many_hosts() {
     assert!(tree(&fleet) == before);
 
     let script = "import duckdb, json, sys
-statements = open(sys.argv[1]).read().split('## Inventories')[1].split('```sql\\n')[1].split('```')[0]
-rows = duckdb.sql(statements).fetchall()
+section = open(sys.argv[1]).read().split('## Inventories')[1]
+rows = duckdb.sql(section.split('```sql\\n')[1].split('```')[0]).fetchall()
 print(json.dumps(rows))";
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/dataset.md");
     let mut command = Command::new(python);

@@ -102,7 +102,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             (Arc::clone(&shared), args.dump_dir.as_deref(), args.dataset.as_deref());
         #[cfg(feature = "export")]
         let host = HostIdentity::own();
-        // Start the threads that write after dropping capabilities: like the HTTP side, they need none.
+        // Start the threads that write after dropping capabilities: like the HTTP side, they need
+        // none.
         let (ready, writers) = std::sync::mpsc::channel();
         let engine = Engine::start(
             move || {

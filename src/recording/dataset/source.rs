@@ -19,7 +19,8 @@ const SECTOR: i64 = 512;
 /// Microseconds of a day.
 pub const DAY_US: i64 = 86_400_000_000;
 
-/// A recording, an inventory or rows of `serve`: its identity, and values that are the same in all its rows.
+/// A recording, an inventory or rows of `serve`: its identity, and values that are the same in all
+/// its rows.
 #[derive(Debug)]
 pub struct DatasetSource {
     /// Name of the source's files, without a suffix: the start of the recording, and a checksum of
