@@ -2,8 +2,22 @@
 set timezone = 'UTC';
 create or replace temporary view requests as from read_parquet('fleet/requests/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
 create or replace temporary view submissions as from read_parquet('fleet/submissions/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
-create or replace temporary view intervals as from read_parquet('fleet/intervals/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
-create or replace temporary view verdicts as from read_parquet('fleet/verdicts/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
+create or replace temporary view all_intervals as from read_parquet('fleet/intervals/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
+-- Intervals of a recording only where serve has none of the same minute, as of a dump of this serve: they would count twice.
+create or replace temporary view intervals as
+select i.* from all_intervals i
+where i.recording like '%-serve' or not exists (
+  select 1 from all_intervals s
+  where s.recording like '%-serve' and s.host_name = i.host_name and s.host_id is not distinct from i.host_id and s.array = i.array
+    and date_trunc('minute', s.time) = date_trunc('minute', i.time));
+create or replace temporary view all_verdicts as from read_parquet('fleet/verdicts/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
+-- Likewise, verdicts only of times for which serve has none.
+create or replace temporary view verdicts as
+select v.* from all_verdicts v
+where v.recording like '%-serve' or not exists (
+  select 1 from all_verdicts s
+  where s.recording like '%-serve' and s.host_name = v.host_name and s.host_id is not distinct from v.host_id and s.array = v.array
+    and s.time < v.until and s.until > v.time);
 create or replace temporary view operations as from read_parquet('fleet/operations/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
 create or replace temporary view commits as from read_parquet('fleet/commits/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});
 create or replace temporary view inventory as from read_parquet('fleet/inventory/*/*/*.parquet', union_by_name = true, hive_types = {'date': date, 'host': varchar});

@@ -3,8 +3,22 @@ set spark.sql.session.timeZone = UTC;
 set spark.sql.sources.partitionColumnTypeInference.enabled = false;
 create or replace temporary view requests using parquet options (path 'fleet/requests', mergeSchema 'true');
 create or replace temporary view submissions using parquet options (path 'fleet/submissions', mergeSchema 'true');
-create or replace temporary view intervals using parquet options (path 'fleet/intervals', mergeSchema 'true');
-create or replace temporary view verdicts using parquet options (path 'fleet/verdicts', mergeSchema 'true');
+create or replace temporary view all_intervals using parquet options (path 'fleet/intervals', mergeSchema 'true');
+-- Intervals of a recording only where serve has none of the same minute, as of a dump of this serve: they would count twice.
+create or replace temporary view intervals as
+select i.* from all_intervals i
+where i.recording like '%-serve' or not exists (
+  select 1 from all_intervals s
+  where s.recording like '%-serve' and s.host_name = i.host_name and s.host_id is not distinct from i.host_id and s.array = i.array
+    and date_trunc('minute', s.time) = date_trunc('minute', i.time));
+create or replace temporary view all_verdicts using parquet options (path 'fleet/verdicts', mergeSchema 'true');
+-- Likewise, verdicts only of times for which serve has none.
+create or replace temporary view verdicts as
+select v.* from all_verdicts v
+where v.recording like '%-serve' or not exists (
+  select 1 from all_verdicts s
+  where s.recording like '%-serve' and s.host_name = v.host_name and s.host_id is not distinct from v.host_id and s.array = v.array
+    and s.time < v.until and s.until > v.time);
 create or replace temporary view operations using parquet options (path 'fleet/operations', mergeSchema 'true');
 create or replace temporary view commits using parquet options (path 'fleet/commits', mergeSchema 'true');
 create or replace temporary view inventory using parquet options (path 'fleet/inventory', mergeSchema 'true');

@@ -124,7 +124,7 @@ impl Batch {
     /// Writes the files. The same batch again has the same files.
     fn write(&self, dataset: &Path, host: &HostIdentity) -> Result<()> {
         let start = Timestamp::from_microsecond(self.start_us).unwrap_or_default();
-        let source = DatasetSource::of_host(start, host);
+        let source = DatasetSource::of_host(start, host, "serve");
         let mut files = DatasetFiles::new(dataset, &source)?;
         for (table, time_us, row) in &self.rows {
             files.push(*table, *time_us, serde_json::from_str(row)?)?;

@@ -55,12 +55,13 @@ impl DatasetSource {
         }
     }
 
-    /// Rows of a host that begin at `time`. The name of their files depends on nothing else: rows
-    /// that come in two files, of which one was cut, do not count twice.
-    pub fn of_host(time: Timestamp, of: &HostIdentity) -> Self {
+    /// Rows of a host that begin at `time`; `maker`: `inventory` or `serve`, at the end of `id`. The
+    /// name of their files depends on nothing else: rows that come in two files, of which one was
+    /// cut, do not count twice.
+    pub fn of_host(time: Timestamp, of: &HostIdentity, maker: &str) -> Self {
         let identity = format!("{}\0{:?}\0{}", of.host_name, of.host_id, of.kernel);
         Self {
-            id: id(time, crc32c::crc32c(identity.as_bytes())),
+            id: format!("{}-{maker}", id(time, crc32c::crc32c(identity.as_bytes()))),
             host: host(&of.host_name),
             host_name: of.host_name.clone(),
             host_id: of.host_id.clone(),

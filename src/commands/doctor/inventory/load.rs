@@ -203,7 +203,7 @@ fn put(
     host: &HostIdentity,
     lines: &BTreeSet<String>,
 ) -> Result<u64> {
-    let source = DatasetSource::of_host(time, host);
+    let source = DatasetSource::of_host(time, host, "inventory");
     let mut files = DatasetFiles::new(dataset, &source)?;
     let us = time.as_microsecond();
     for line in lines {
