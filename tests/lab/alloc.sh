@@ -27,7 +27,7 @@ watched() {
 	raidtrace alloc --json --interval 2 --mb-stats --folded "/out/$name.folded" --flame "/out/$name.html" \
 		"$where" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	wait_until 300 has_printed "/out/$name.out" "$pid"
+	wait_until 900 has_printed "/out/$name.out" "$pid"
 	cp "/proc/fs/ext4/$dev/mb_stats" "/out/$name.stats.before"
 	work "$where" "$name"
 	cp "/proc/fs/ext4/$dev/mb_stats" "/out/$name.stats.after"

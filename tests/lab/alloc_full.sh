@@ -39,7 +39,7 @@ counted() {
 	shift
 	raidtrace alloc --json --interval 2 /mnt/loop0 >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	wait_until 300 has_printed "/out/$name.out" "$pid"
+	wait_until 900 has_printed "/out/$name.out" "$pid"
 	cp /proc/fs/ext4/loop0/mb_stats "/out/$name.stats.before"
 	"$@"
 	sync
@@ -88,7 +88,7 @@ cat /sys/fs/ext4/loop0/mb_stats >/out/slices.switch
 # Killed while mb_stats is enabled: the next run disables it.
 raidtrace alloc --json --mb-stats /mnt/loop0 >/out/killed.out 2>/out/killed.err &
 pid=$!
-wait_until 300 has_printed /out/killed.out "$pid"
+wait_until 900 has_printed /out/killed.out "$pid"
 kill -KILL "$pid"
 wait "$pid" || true
 cat /sys/fs/ext4/loop0/mb_stats >/out/killed.switch

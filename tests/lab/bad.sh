@@ -22,9 +22,9 @@ top_during() {
 	shift 3
 	raidtrace top --json --interval 0.5 "$target" >"/out/$name.out" 2>"/out/$name.err" &
 	local pid=$!
-	wait_until 300 has_printed "/out/$name.out" "$pid"
+	wait_until 900 has_printed "/out/$name.out" "$pid"
 	"$@" >"/out/$name.did" 2>&1 || echo "failed: $?" >>"/out/$name.did"
-	wait_until 300 has_shown "$shown"
+	wait_until 900 has_shown "$shown"
 	kill -INT "$pid" 2>/dev/null || true
 	# raidtrace must not hang.
 	wait_until 120 has_ended "$pid"
@@ -56,7 +56,7 @@ top_during added md120 loop1 add_member
 
 stop_array() {
 	unmount /mnt/md120
-	wait_until 300 is_rebuilt md120
+	wait_until 900 is_rebuilt md120
 	mdadm --stop /dev/md120
 }
 top_during stopped md120 stopped stop_array

@@ -30,19 +30,19 @@ mdadm --quiet /dev/md120 --fail /dev/loop1
 wait_shown '"health":"faulty"'
 remove md120 /dev/loop1
 mdadm --quiet /dev/md120 --re-add /dev/loop1
-wait_until 300 is_rebuilt md120
+wait_until 900 is_rebuilt md120
 write_files md120
 truncate -s 1G /tmp/disk2
 losetup /dev/loop2 /tmp/disk2
 disks+=(loop2)
 wait_for_note 'loop2 joined' mdadm /dev/md120 --add /dev/loop2
 wait_for_note '2 -> 3 disks' mdadm --grow /dev/md120 --raid-devices=3
-wait_until 300 is_rebuilt md120
+wait_until 900 is_rebuilt md120
 write_files md120
 has_healthy() { # COUNT
 	[ "$(tail -n 1 "/out/$name.out" | grep -o '"slot":[0-9]*,"health":null,"disk":{' | wc -l)" = "$1" ] || has_ended "$pid"
 }
-wait_until 300 has_healthy 3
+wait_until 900 has_healthy 3
 stop_top
 
 # A reshape that adds a disk to a RAID 5.
@@ -61,7 +61,7 @@ wait_for_note 'a reshape has begun' mdadm --grow /dev/md121 --raid-devices=4
 kill -STOP "$pid"
 echo 100000 >/sys/block/md121/md/sync_speed_max
 is_reshaped() { [ "$(<"/sys/block/md121/md/reshape_position")" = none ] && is_rebuilt md121; }
-wait_until 300 is_reshaped
+wait_until 900 is_reshaped
 dd if=/mnt/md121/big of=/dev/null bs=64k iflag=direct status=none
 wait_for_note 'the reshape has ended' kill -CONT "$pid"
 write_files md121

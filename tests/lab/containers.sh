@@ -14,7 +14,7 @@ volume() { # NAME CONTAINER MDADM-OPTIONS...
 	local name=$1 container=$2
 	shift 2
 	create_array "$name" "$@" "/dev/$container"
-	wait_until 300 is_settled "$name"
+	wait_until 900 is_settled "$name"
 	mkfs.ext4 -q -F -b 4096 -J size=4 -E lazy_itable_init=0 "/dev/$name"
 }
 # mdmon has written that the volume is clean.
@@ -36,7 +36,7 @@ write() {
 		dd if=/dev/zero of="/mnt/$1/file" bs=4k count=1 seek=$((i * 97)) oflag=direct conv=notrunc,fdatasync status=none
 	done
 	sync -f "/mnt/$1"
-	wait_until 300 has_state "$1" clean
+	wait_until 900 has_state "$1" clean
 }
 
 # read_at CASE DISK SECTOR ORIGIN: reads 4 KiB.
@@ -59,7 +59,7 @@ count_during ddf 'md121 md122' write md122
 one_traced() {
 	dd if=/dev/zero of=/dev/md121 bs=1M count=1 seek=40 oflag=direct status=none
 	write md122
-	wait_until 300 has_state md121 clean
+	wait_until 900 has_state md121 clean
 }
 count_during alone md121 one_traced
 size=$(blockdev --getsz /dev/loop0)

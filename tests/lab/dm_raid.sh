@@ -75,7 +75,7 @@ by_hand() {
 }
 
 mounted() {
-	wait_until 300 is_done "$1"
+	wait_until 900 is_done "$1"
 	mkfs.ext4 -q -b 4096 -E lazy_itable_init=0,lazy_journal_init=0 "/dev/mapper/vg-$1"
 	mkdir -p "/mnt/$1"
 	mount -o noatime "/dev/mapper/vg-$1" "/mnt/$1"
@@ -139,7 +139,7 @@ work() {
 
 check() {
 	if [ "$1" = raid10 ]; then dmsetup message "vg-$1" 0 check; else lvm lvchange --syncaction check "vg/$1"; fi
-	wait_until 300 is_done "$1"
+	wait_until 900 is_done "$1"
 }
 
 modprobe dm-raid
@@ -173,7 +173,7 @@ is_repaired() { dmsetup status vg-raid1 | grep -q ' AA '; }
 start_top repair /mnt/raid1
 # shellcheck disable=SC2086 # words
 lvm ${commands[0]} -y
-wait_until 300 is_repaired
+wait_until 900 is_repaired
 # shellcheck disable=SC2086
 lvm ${commands[1]}
 wait_shown "\"name\":\"${disks[-1]}\""

@@ -56,7 +56,7 @@ mkdir /mnt/md120/d{1..400}
 status=0
 raidtrace doctor --json md120 --live 3600 >/out/live.json 2>/out/live.err &
 watching=$!
-wait_until 300 has_hooks "$watching"
+wait_until 900 has_hooks "$watching"
 for round in 1 2 3; do
 	for dir in /mnt/md120/d*; do echo "$round" >"$dir/$round"; done
 	sync

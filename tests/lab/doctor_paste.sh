@@ -85,7 +85,7 @@ is_checked() { # SECTORS
 	read -r at _ <"$md/sync_completed"
 	[ "$at" != none ] && [ "$at" != delayed ] && [ "$at" -ge "$1" ]
 }
-wait_until 300 is_checked 400000
+wait_until 900 is_checked 400000
 echo idle >"$md/sync_action"
 echo "mismatches: $(<"$md/mismatch_cnt") after $(<"$md/last_sync_action")"
 echo frozen >"$md/sync_action"

@@ -44,7 +44,7 @@ end() {
 	local array
 	for array in "${arrays[@]}"; do
 		if grep -q " /mnt/$array " /proc/mounts; then continue; fi
-		wait_until 300 has_noted "unmounted from /mnt/$array" 1 "$out/top.err" "$raidtrace"
+		wait_until 900 has_noted "unmounted from /mnt/$array" 1 "$out/top.err" "$raidtrace"
 	done
 	end_run
 }
@@ -93,7 +93,7 @@ start_top() {
 	shift
 	raidtrace top --json --interval "${interval:-0.5}" "$@" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	wait_until 300 has_printed "/out/$name.out" "$pid"
+	wait_until 900 has_printed "/out/$name.out" "$pid"
 }
 
 # wait_intervals: waits for two more lines of raidtrace's output. All that was done before the call is in them or in earlier
@@ -101,12 +101,12 @@ start_top() {
 wait_intervals() {
 	local lines
 	lines=$(wc -l <"/out/$name.out")
-	wait_until 300 has_lines "/out/$name.out" $((lines + 2)) "$pid"
+	wait_until 900 has_lines "/out/$name.out" $((lines + 2)) "$pid"
 }
 
 # wait_shown PATTERN: waits until the last line of raidtrace's output matches.
 wait_shown() {
-	wait_until 300 is_shown "$1"
+	wait_until 900 is_shown "$1"
 }
 is_shown() {
 	grep -q -- "$1" <<<"$(tail -n 1 "/out/$name.out")" || has_ended "$pid"
@@ -236,7 +236,7 @@ begin_slow() {
 	shift
 	(cd / && exec raidtrace slow --json "$@" >"$out/$name.out" 2>"$out/$name.err") &
 	pid=$!
-	wait_until 300 has_printed "$out/$name.out" "$pid"
+	wait_until 900 has_printed "$out/$name.out" "$pid"
 }
 
 # end_part CASE: what it has printed since the last call goes to CASE.out, and the function graph to CASE.graph. A start of
@@ -323,7 +323,7 @@ alloc_watched() {
 	shift 2
 	raidtrace alloc --json --interval "${interval:-0.5}" "${alloc_options[@]}" "$dir" >"/out/$name.out" 2>"/out/$name.err" &
 	pid=$!
-	wait_until 300 has_printed "/out/$name.out" "$pid"
+	wait_until 900 has_printed "/out/$name.out" "$pid"
 	"$@"
 	sync
 	kill -INT "$pid"

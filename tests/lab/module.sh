@@ -14,7 +14,7 @@ traced() {
 	local pid round
 	raidtrace "$@" --json >"$out/$1.out" 2>"$out/$1.err" &
 	pid=$!
-	wait_until 300 has_printed "$out/$1.out" "$pid"
+	wait_until 900 has_printed "$out/$1.out" "$pid"
 	for round in 1 2; do
 		echo "$1: round $round"
 		write_files md120

@@ -40,9 +40,9 @@ are_refused() {
 	attempt md120 "${small[@]}"
 	[ "$refused" -ge 20 ]
 }
-wait_until 300 are_refused
+wait_until 900 are_refused
 echo idle >/sys/block/md120/md/sync_action
-wait_until 300 is_rebuilt md120
+wait_until 900 is_rebuilt md120
 attempt md120 "${small[@]}"
 stop_top
 report md120

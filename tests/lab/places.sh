@@ -89,7 +89,7 @@ wait_idle 4
 start_top replace md125
 mdadm --quiet /dev/md125 --replace /dev/loop12 --with /dev/loop15
 work md125
-wait_until 300 is_replaced md125 loop12
+wait_until 900 is_replaced md125 loop12
 work md125
 wait_idle 3
 stop_top

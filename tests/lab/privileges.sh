@@ -25,7 +25,7 @@ try() {
 	local pid
 	(as_ann "$2" "$raidtrace" top "$target" --json --interval 1 >"$out/$1.out" 2>"$out/$1.err") &
 	pid=$!
-	wait_until 300 has_printed "$out/$1.out" "$pid"
+	wait_until 900 has_printed "$out/$1.out" "$pid"
 	write_files "$target"
 	kill -INT "$pid" 2>/dev/null || true
 	wait "$pid" && echo 0 >"$out/$1.status" || echo $? >"$out/$1.status"

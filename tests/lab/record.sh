@@ -20,7 +20,7 @@ wait_idle 3
 start_top top /dev/md120 /dev/md119
 raidtrace record -o /out/a.rtrace /dev/md120 /dev/md119 2>/out/record.err &
 recorder=$!
-wait_until 300 has_noted "raidtrace: recording" 1 /out/record.err "$recorder"
+wait_until 900 has_noted "raidtrace: recording" 1 /out/record.err "$recorder"
 if ! kill -0 "$recorder"; then
 	cat /out/record.err >&2
 	die "raidtrace does not record"

@@ -49,13 +49,13 @@ for job in 1 2 3 4; do
 	jobs+=($!)
 done
 completed >/run/last
-wait_until 300 have_completed 1000
+wait_until 900 have_completed 1000
 array md121 256M 3 --level=5 --chunk=64 --bitmap=none
 filesystem md121
 wait_for_line 'tracing reloaded'
 wait_until 600 has_noted 'tracing reloaded' 1 /out/top.err "$pid"
 completed >/run/last
-wait_until 300 have_completed 1000
+wait_until 900 have_completed 1000
 kill "${jobs[@]}"
 wait "${jobs[@]}" 2>/dev/null || true
 sync

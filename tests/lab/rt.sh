@@ -23,7 +23,7 @@ dd if=/dev/zero of=/mnt/md120/file bs=1M count=16 oflag=direct status=none
 begin
 raidtrace record -o /out/a.rtrace /dev/md120 2>/out/record.err &
 recorder=$!
-wait_until 300 has_noted "raidtrace: recording" 1 /out/record.err "$recorder"
+wait_until 900 has_noted "raidtrace: recording" 1 /out/record.err "$recorder"
 wait_idle 2
 completed >/run/before
 # Several writers at once.

@@ -30,7 +30,7 @@ has_counted() {
 wait_counted() {
 	local now
 	now=$(get /metrics | sed -n 's/^raidtrace_intervals_total //p')
-	wait_until 300 has_counted $((now + 2))
+	wait_until 900 has_counted $((now + 2))
 }
 
 # figures NAME: stores the metrics, and the kernel's statistics of md121's members, once all earlier IO is in both.
@@ -45,12 +45,12 @@ figures() {
 
 # says COUNT PATTERN: waits until serve has written so many matching lines.
 says() {
-	wait_until 300 has_noted "$2" "$1" "$out/serve.err" "$serve"
+	wait_until 900 has_noted "$2" "$1" "$out/serve.err" "$serve"
 }
 
 # shows PATTERN: waits until a line of the metrics matches.
 shows() {
-	wait_until 300 is_in_metrics "$1"
+	wait_until 900 is_in_metrics "$1"
 }
 is_in_metrics() {
 	grep -q -- "$1" <<<"$(get /metrics)"
@@ -88,7 +88,7 @@ figures degraded
 remove md121 /dev/loop1
 mdadm --quiet --zero-superblock /dev/loop1
 mdadm --quiet /dev/md121 --add /dev/loop1
-wait_until 300 is_rebuilt md121
+wait_until 900 is_rebuilt md121
 
 mdadm --quiet --stop /dev/md120
 shows '^raidtrace_array_up{array="md120"} 0'
@@ -106,7 +106,7 @@ is_up() {
 	get /metrics >"$out/last.metrics"
 	grep -q '^raidtrace_array_up{array="md120"} 1' "$out/last.metrics"
 }
-wait_until 300 is_up
+wait_until 900 is_up
 grep -E '^(Cap|NoNewPrivs)' "/proc/$serve/status" >"$out/capabilities"
 get /healthz >"$out/health"
 status=0

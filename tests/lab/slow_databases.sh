@@ -45,7 +45,7 @@ timed() {
 	echo "SELECT 'begin', '$1', UNIX_TIMESTAMP(SYSDATE(6)); $2; SELECT 'end', '$1', UNIX_TIMESTAMP(SYSDATE(6));"
 }
 answers() { pg first 1 'SELECT 1' && echo 'SELECT 1' | sql >/dev/null 2>&1; }
-wait_until 300 answers
+wait_until 900 answers
 sync
 begin_slow slow -t 20ms md120 md121
 delay slow1 loop1 60 60 90

@@ -116,7 +116,7 @@ fsfreeze --freeze /mnt/md121
 { printf x >&7; } &
 frozen=$!
 wait_until 60 in_stack $frozen percpu_rwsem_wait
-wait_until 300 is_printed '"frozen"'
+wait_until 900 is_printed '"frozen"'
 fsfreeze --unfreeze /mnt/md121
 wait $frozen
 exec 7>&-

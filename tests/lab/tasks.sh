@@ -33,7 +33,7 @@ for ((round = 0; round < 8; round++)); do
 		read -r -a f <"/sys/block/$on/stat"
 		start=${f[6]}
 		dd if=/dev/zero of="/mnt/$on/buffered-$round" bs=64k count=8 status=none
-		wait_until 300 has_written "$on" $((start + 1024))
+		wait_until 900 has_written "$on" $((start + 1024))
 	done
 done
 echo "rounds $round" >>/out/writeback.did

@@ -239,7 +239,7 @@ begin_run() {
 	wait_idle 2
 	raidtrace top --json --interval 1 "${targets[@]}" >"$out/top.json" 2>"$out/top.err" &
 	raidtrace=$!
-	wait_until 300 has_printed "$out/top.json" "$raidtrace"
+	wait_until 900 has_printed "$out/top.json" "$raidtrace"
 	if [ ! -s "$out/top.json" ]; then
 		cat "$out/top.err" >&2
 		die 'raidtrace printed no line'

@@ -221,7 +221,7 @@ mkfs_again() {
 
 lazy_init() {
 	# mount has started the thread.
-	wait_until 300 is_initialized
+	wait_until 900 is_initialized
 	mix
 }
 is_initialized() {
@@ -342,7 +342,7 @@ grow() {
 	mdadm --quiet --grow "/dev/$1" --raid-devices=$((${disks%% *} + 1)) || die "mdadm --grow: $?"
 }
 wait_until_started() { # MD
-	wait_until 300 has_started "$1"
+	wait_until 900 has_started "$1"
 	echo frozen >"/sys/block/$1/md/sync_action"
 }
 has_started() { # MD
@@ -409,7 +409,7 @@ turnover() {
 	under_load onwards
 }
 known() {
-	wait_until 300 is_known "$1"
+	wait_until 900 is_known "$1"
 	echo "known: $(<"/sys/block/${spare[$1]##*/}/dev")" >"$tracing/trace_marker"
 }
 is_known() { grep -q "$1: .*joined" "$out/top.err"; }
