@@ -55,9 +55,9 @@ impl DatasetSource {
         }
     }
 
-    /// Rows of a host that begin at `time`; `maker`: `inventory` or `serve`, at the end of `id`. The
-    /// name of their files depends on nothing else: rows that come in two files, of which one was
-    /// cut, do not count twice.
+    /// Rows of a host that begin at `time`; `maker`: `inventory` or `serve`, at the end of `id`.
+    /// The name of their files depends on nothing else: rows that come in two files, of which one
+    /// was cut, do not count twice.
     pub fn of_host(time: Timestamp, of: &HostIdentity, maker: &str) -> Self {
         let identity = format!("{}\0{:?}\0{}", of.host_name, of.host_id, of.kernel);
         Self {
