@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use common::{EXE, Loop, MIB, Output, Top, installed, python, run, skipped, tracing};
+use common::{EXE, Loop, MIB, Output, Top, generator, installed, python, run, skipped, tracing};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -35,12 +35,9 @@ fn commands() -> Vec<(String, String)> {
     commands
 }
 
-/// `tools/fleet` with the programs of this build: the example that `cargo test` has built, because
-/// cargo would build the library again with the variables of a test in the environment.
+/// `tools/fleet` with the programs of this build.
 fn fleet() -> String {
-    let generator = Path::new(EXE).with_file_name("examples").join("fleet");
-    let option = format!("--generator {}", generator.display());
-    format!("tools/fleet --raidtrace {EXE} {}", if generator.exists() { &option } else { "" })
+    format!("tools/fleet --raidtrace {EXE} {}", generator().join(" "))
 }
 
 /// An empty directory, and one for the PATH with the programs that the page uses.

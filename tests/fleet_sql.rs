@@ -8,10 +8,9 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 
-use common::{EXE, installed, python, run, skipped};
+use common::{EXE, generator, installed, python, run, skipped};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -74,11 +73,7 @@ fn both_engines_find_what_was_planted() {
     let mut tool = Command::new(&python);
     tool.arg(format!("{ROOT}/tools/fleet")).args(["--raidtrace", EXE, "--out"]);
     tool.arg(folder.path());
-    // Else it is built.
-    let generator = Path::new(EXE).with_file_name("examples").join("fleet");
-    if generator.exists() {
-        tool.arg("--generator").arg(generator);
-    }
+    tool.args(generator());
     let out = run(&mut tool);
     assert_eq!(out.code(), Some(0), "{out:?}");
     let mut script = Command::new(&python);
@@ -106,7 +101,11 @@ fn planted(found: &BTreeMap<String, Answer>) {
         assert!(rows == 0 || answer.rows.len() == rows, "{view}: {answer:?}");
         answer.has(0, cells);
     };
-    first("hot_spot_layout", 1, &[("host_name", json!("host01")), ("skew", json!(7.5))]);
+    first(
+        "hot_spot_layout",
+        1,
+        &[("host_name", json!("host01")), ("skew", json!(7.5)), ("level", json!("raid0"))],
+    );
     first("commits_by_kernel", 2, &[("kernel", json!("6.19.3")), ("hosts", json!(5))]);
     first("models_inode_tables", 0, &[("model", json!("ALPHA-8"))]);
     let slow = [("host_name", json!("incident1")), ("cause", json!("member"))];

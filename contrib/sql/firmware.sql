@@ -1,14 +1,9 @@
 -- Which firmware of a model answers slower than another? Decides which firmware to install, and which to keep away from.
 -- Writes, of firmware with 100 of them, of models with several. The model is that of the host's newest inventory.
 create or replace temporary view firmware as
-with newest as (
-  select coalesce(i.host_id, i.host_name) as machine, max(i.time) as time
-  from inventory i
-  group by coalesce(i.host_id, i.host_name)),
-models as (
-  select distinct n.machine, i.array, i.member, i.model, i.firmware
-  from inventory i
-  join newest n on n.machine = coalesce(i.host_id, i.host_name) and n.time = i.time
+with models as (
+  select distinct i.machine, i.array, i.member, i.model, i.firmware
+  from newest_inventory i
   where i.kind = 'member' and i.model is not null and i.firmware is not null),
 versions as (
   select m.model, m.firmware, count(distinct m.machine) as hosts, count(*) as writes,

@@ -1,14 +1,9 @@
 -- Which disk model is slow under writes of inode tables? Decides which model not to buy again.
 -- Writes of ext4's inode tables and XFS's inode clusters. Models with fewer than 100 are left out. The model is that of the host's newest inventory.
 create or replace temporary view models_inode_tables as
-with newest as (
-  select coalesce(i.host_id, i.host_name) as machine, max(i.time) as time
-  from inventory i
-  group by coalesce(i.host_id, i.host_name)),
-models as (
-  select distinct n.machine, i.array, i.member, i.model
-  from inventory i
-  join newest n on n.machine = coalesce(i.host_id, i.host_name) and n.time = i.time
+with models as (
+  select distinct i.machine, i.array, i.member, i.model
+  from newest_inventory i
   where i.kind = 'member' and i.model is not null)
 select m.model, count(distinct m.machine) as hosts, count(*) as writes,
   percentile_disc(0.5) within group (order by r.device_us) as p50_us,

@@ -1,14 +1,9 @@
 -- Which disk models' drivers give requests back? Decides where to look for a bad cable, controller or queue depth.
 -- A requeued request waits, and no member time shows it. The model is that of the host's newest inventory.
 create or replace temporary view requeues as
-with newest as (
-  select coalesce(i.host_id, i.host_name) as machine, max(i.time) as time
-  from inventory i
-  group by coalesce(i.host_id, i.host_name)),
-models as (
-  select distinct n.machine, i.array, i.member, i.model
-  from inventory i
-  join newest n on n.machine = coalesce(i.host_id, i.host_name) and n.time = i.time
+with models as (
+  select distinct i.machine, i.array, i.member, i.model
+  from newest_inventory i
   where i.kind = 'member' and i.model is not null)
 select m.model, count(distinct m.machine) as hosts, sum(i.requests) as requests, sum(coalesce(i.requeues, 0)) as requeues,
   sum(coalesce(i.requeues, 0)) / nullif(cast(sum(i.requests) as double), 0) as share,

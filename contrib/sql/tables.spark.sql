@@ -22,6 +22,12 @@ where v.recording like '%-serve' or not exists (
 create or replace temporary view operations using parquet options (path 'fleet/operations', mergeSchema 'true');
 create or replace temporary view commits using parquet options (path 'fleet/commits', mergeSchema 'true');
 create or replace temporary view inventory using parquet options (path 'fleet/inventory', mergeSchema 'true');
+-- The rows of each machine's newest inventory. A machine is its host_id, or its name if that is null.
+create or replace temporary view newest_inventory as
+select i.*, n.machine
+from inventory i
+join (select coalesce(host_id, host_name) as machine, max(time) as time from inventory group by coalesce(host_id, host_name)) n
+  on n.machine = coalesce(i.host_id, i.host_name) and n.time = i.time;
 -- A row for each phase of a slow operation. Engines differ in lists, so the list becomes rows here.
 create or replace temporary view phases as
 select o.host_name, o.host_id, o.op, o.p.phase as phase, o.p.us as us, o.p.member as member

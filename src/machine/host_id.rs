@@ -32,7 +32,7 @@ impl HostIdentity {
 ///
 /// machine-id(5) asks not to publish the id itself: this one is derived from it, as by
 /// `systemd-id128 machine-id --app-specific=6f3d1c52-9a0e-4b77-8d46-27c5b1e803fa`.
-pub fn host_id() -> Option<String> {
+fn host_id() -> Option<String> {
     derived(&fs::read_to_string("/etc/machine-id").ok()?)
 }
 

@@ -40,5 +40,9 @@ pub mod slow;
 pub mod source;
 pub mod writer;
 
+/// Why `--dataset` and `-f parquet` are refused without the feature `export`.
+pub const WITHOUT_PARQUET: &str =
+    "this raidtrace was built without Parquet (cargo build --features export)";
+
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 use crate::fs::Layout;
 use crate::fs::ext4::Ext4Layout;
 use crate::fs::xfs::{XfsGeometry, XfsLog};
+use crate::machine::host_id::HostIdentity;
 use crate::machine::topology::Topology;
-use crate::machine::{Array, DeviceRole, Filesystem, Member, host_id};
+use crate::machine::{Array, DeviceRole, Filesystem, Member};
 use crate::recording::header::{
     Header, RecordedArray, RecordedFilesystem, RecordedMember, RecordedMount,
 };
@@ -23,15 +24,14 @@ pub fn header(
     command: &[OsString],
     buffer: u32,
 ) -> Header {
-    let uname = rustix::system::uname();
-    let text = |s: &std::ffi::CStr| s.to_string_lossy().into_owned();
+    let HostIdentity { host_name, host_id, kernel } = HostIdentity::own();
     let arrays = &topology.host.arrays;
     let now = jiff::Timestamp::now();
     Header {
-        host: text(uname.nodename()),
-        host_id: host_id::host_id(),
-        kernel: text(uname.release()),
-        machine: text(uname.machine()),
+        host: host_name,
+        host_id,
+        kernel,
+        machine: rustix::system::uname().machine().to_string_lossy().into_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: now.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(),
         utc_offset_s: jiff::tz::TimeZone::try_system()

@@ -34,7 +34,7 @@ impl FigureRows {
     /// Adds a second, and the rows that it completes.
     ///
     /// # Errors
-    /// A row cannot be put.
+    /// `put` returned it.
     pub fn add(&mut self, second: Snapshot, put: &mut RowSink<'_>) -> Result<()> {
         self.runs.add(&second, put)?;
         let slot = bounds(&second).0.div_euclid(INTERVAL_US);
@@ -50,7 +50,7 @@ impl FigureRows {
     /// Adds the rows that are not complete.
     ///
     /// # Errors
-    /// A row cannot be put.
+    /// `put` returned it.
     pub fn finish(&mut self, put: &mut RowSink<'_>) -> Result<()> {
         if let Some(last) = self.whole.take() {
             interval(&last, put)?;

@@ -80,6 +80,16 @@ pub fn run_from(stdin: Stdio, command: &mut Command) -> Output {
     Output { status, stdout: rest(&out), stderr: rest(&err) }
 }
 
+/// Option of `tools/fleet` for its generator, if `tools/test` has built it. Within a test, cargo
+/// would build the library again, with the variables of a test in the environment.
+pub fn generator() -> Vec<String> {
+    let built = Path::new(EXE).with_file_name("examples").join("fleet");
+    if !built.exists() {
+        return Vec::new();
+    }
+    vec!["--generator".to_owned(), built.display().to_string()]
+}
+
 /// Runs `raidtrace ARGS` until it exits.
 pub fn raidtrace(args: &[&str]) -> Output {
     run(Command::new(EXE).args(args).env("TZ", "UTC"))

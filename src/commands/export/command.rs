@@ -13,6 +13,7 @@ use super::output::{self, buffered};
 use super::period::ExportPeriod;
 use super::written::ExportSummary;
 use super::{fio, lines, perfetto};
+use crate::recording::WITHOUT_PARQUET;
 use crate::recording::reader::{Reader, WantedColumns};
 use crate::ui::text::clean;
 
@@ -34,10 +35,7 @@ pub fn run(args: &ExportArgs) -> Result<()> {
         usage("several FILEs are for --dataset; -o takes one");
     }
     if args.format == Format::Parquet && cfg!(not(feature = "export")) {
-        bail!(
-            "this raidtrace was built without Parquet (cargo build --features export); pyarrow, \
-             polars and pandas read the recording as it is"
-        );
+        bail!("{WITHOUT_PARQUET}; pyarrow, polars and pandas read the recording as it is");
     }
     #[cfg(feature = "export")]
     if let Some(dataset) = &args.dataset {

@@ -30,6 +30,7 @@ use crate::machine::Sys;
 use crate::machine::host_id::HostIdentity;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
 use crate::machine::{landlock, limits, privileges};
+use crate::recording::WITHOUT_PARQUET;
 use crate::session::engine::{Engine, MAX_LAST_WAIT, Tick, runtime};
 
 /// Maximum number of concurrent downloads.
@@ -50,9 +51,7 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         bail!("--dump-dir needs a recording in memory: remove --keep 0 or --dump-dir");
     }
     if args.dataset.is_some() && cfg!(not(feature = "export")) {
-        bail!(
-            "--dataset: this raidtrace was built without Parquet (cargo build --features export)"
-        );
+        bail!("--dataset: {WITHOUT_PARQUET}");
     }
     let has_slow = args.dump_on.iter().any(|r| matches!(r, DumpRule::Slow(_)));
     let mut names = HashSet::new();

@@ -21,8 +21,8 @@ use crate::analysis::snapshot::Snapshot;
 use crate::machine::host_id::HostIdentity;
 use crate::recording::dataset::columns::DatasetTable;
 use crate::recording::dataset::files::{DatasetFiles, Extent};
-use crate::recording::dataset::refused;
 use crate::recording::dataset::source::DatasetSource;
+use crate::recording::dataset::{is_of_files, refused};
 use crate::ui::dataset::{FigureRows, bounds};
 
 /// Length of the time of a batch in µs.
@@ -190,10 +190,10 @@ impl Batches {
             }
         }
         self.close();
-        self.retry = None;
         self.write_all();
-        if !self.waiting.is_empty() {
-            log_line("the last rows are not in the dataset");
+        let rows: usize = self.waiting.iter().map(|batch| batch.rows.len()).sum();
+        if rows > 0 {
+            log_line(&format!("the dataset lacks the last {rows} rows"));
         }
     }
 
@@ -265,10 +265,14 @@ impl Batches {
                     log_line(&format!("{} can be written again", self.dataset.display()));
                 }
             }
+            // No other attempt would succeed, and later batches wait.
+            Err(error) if !is_of_files(&error) => {
+                log_line(&format!("the dataset lacks {} rows: {error:#}", batch.rows.len()));
+            }
             Err(error) => {
                 if self.retry.is_none() {
                     let why = refused(&self.dataset, error);
-                    log_line(&format!("{why}; its rows are kept, and tried again"));
+                    log_line(&format!("{why}; rows are kept until serve ends, and tried again"));
                 }
                 self.retry = Some(Instant::now() + RETRY);
                 self.waiting.push_front(batch);
@@ -276,21 +280,17 @@ impl Batches {
         }
     }
 
-    /// Writes what waits, until a batch fails. Waits for it.
+    /// Writes all batches, and waits for it, until one fails.
     fn write_all(&mut self) {
-        let failed = |batches: &Self| batches.retry.is_some_and(|at| at > Instant::now());
-        loop {
-            if !failed(self) {
-                self.write();
-            }
-            if self.writing.is_none() {
-                break;
-            }
-            let Ok((batch, result)) = self.written.recv() else { break };
+        self.write();
+        while self.writing.is_some()
+            && let Ok((batch, result)) = self.written.recv()
+        {
             self.ended(batch, result);
-            if failed(self) {
+            if self.retry.is_some() {
                 break;
             }
+            self.write();
         }
     }
 }
@@ -299,7 +299,6 @@ impl Batches {
 mod tests {
     use std::fs::{self, File};
     use std::path::Path;
-    use std::time::Instant;
 
     use jiff::Timestamp;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
@@ -378,9 +377,6 @@ mod tests {
         assert_eq!(batches.waiting.len(), 2);
         fs::remove_file(&dataset).unwrap();
         fs::create_dir(&dataset).unwrap();
-        batches.write_all();
-        assert_eq!(batches.waiting.len(), 2, "a minute later");
-        batches.retry = Some(Instant::now());
         batches.write_all();
         assert!(batches.retry.is_none() && batches.waiting.is_empty());
         assert_eq!(files(&dataset).iter().map(|file| file.1).collect::<Vec<_>>(), [2, 2]);

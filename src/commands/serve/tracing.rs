@@ -190,7 +190,6 @@ enum Tracer {
 }
 
 /// Threads that write files.
-#[derive(Default)]
 pub struct Writers {
     pub dumper: Option<Dumper>,
     #[cfg(feature = "export")]

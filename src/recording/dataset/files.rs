@@ -130,8 +130,8 @@ impl TableFile {
         table: DatasetTable,
         identity: &DatasetSource,
     ) -> Result<Self> {
-        fs::create_dir_all(&directory)?;
         no_links(dataset, &directory)?;
+        fs::create_dir_all(&directory)?;
         let temporary = directory.join(identity.temporary_name());
         let options = ArrowWriterOptions::new()
             .with_properties(properties(table)?)
@@ -280,12 +280,12 @@ impl<'a> DatasetFiles<'a> {
 /// Refuses links between the dataset and one of its directories: others may write the dataset, and
 /// root must not write where their links lead.
 fn no_links(dataset: &Path, directory: &Path) -> io::Result<()> {
-    for path in directory.ancestors().take_while(|path| *path != dataset) {
-        if !path.symlink_metadata()?.is_dir() {
-            return Err(io::Error::other(format!("{} is not a directory", path.display())));
-        }
+    let mut below = directory.ancestors().take_while(|path| *path != dataset);
+    let is_other = |path: &&Path| path.symlink_metadata().is_ok_and(|found| !found.is_dir());
+    match below.find(is_other) {
+        Some(path) => Err(io::Error::other(format!("{} is not a directory", path.display()))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// Files of this name and host, of all tables and dates.

@@ -78,7 +78,7 @@ impl Inventories {
         if time > Timestamp::now() + MAX_AHEAD {
             bail!("its time {} is in the future: set the clock of that host", row.time);
         }
-        // As the dataset has it.
+        // The dataset has times in microseconds.
         let time = Timestamp::from_microsecond(time.as_microsecond())?;
         let host = HostIdentity {
             host_name: row.host_name.clone(),
@@ -175,12 +175,13 @@ impl Inventories {
     pub fn write(self, dataset: &Path) -> Result<()> {
         create(dataset)?;
         let (mut hosts, mut rows, mut bytes) = (0, 0, 0);
-        let written =
-            self.hosts.into_iter().try_for_each(|((time, host), HostLines { lines, .. })| {
-                let size = put(dataset, time, &host, &lines)?;
+        let mut all = self.hosts.into_iter();
+        let written: Result<()> = all.try_for_each(|((time, host), HostLines { lines, .. })| {
+            if let Some(size) = put(dataset, time, &host, &lines)? {
                 (hosts, rows, bytes) = (hosts + 1, rows + lines.len(), bytes + size);
-                Ok(())
-            });
+            }
+            Ok(())
+        });
         eprintln!(
             "raidtrace: {}: {}, {}, {}",
             dataset.display(),
@@ -188,21 +189,18 @@ impl Inventories {
             plural(rows, "row"),
             units::size(bytes)
         );
-        written.map_err(
-            |error: Error| {
-                if is_of_files(&error) { refused(dataset, error) } else { error }
-            },
-        )
+        written.map_err(|error| if is_of_files(&error) { refused(dataset, error) } else { error })
     }
 }
 
-/// Writes the file of one inventory. Returns its size in bytes; 0 if the dataset has more of it.
+/// Writes the file of one inventory. Returns its size in bytes; `None` if the dataset has more rows
+/// of it.
 fn put(
     dataset: &Path,
     time: Timestamp,
     host: &HostIdentity,
     lines: &BTreeSet<String>,
-) -> Result<u64> {
+) -> Result<Option<u64>> {
     let source = DatasetSource::of_host(time, host, "inventory");
     let mut files = DatasetFiles::new(dataset, &source)?;
     let us = time.as_microsecond();
@@ -211,10 +209,10 @@ fn put(
     }
     let rows = i64::try_from(lines.len()).unwrap_or(i64::MAX);
     match files.commit(Extent { from_us: us, to_us: us, rows })? {
-        Outcome::Written(_, bytes) => Ok(bytes),
+        Outcome::Written(_, bytes) => Ok(Some(bytes)),
         Outcome::Longer | Outcome::Other(_) => {
             eprintln!("raidtrace: note: the dataset has more rows of the inventory {}", source.id);
-            Ok(0)
+            Ok(None)
         }
     }
 }

@@ -21,6 +21,7 @@ use super::json;
 use crate::analysis::time::rfc3339;
 use crate::machine::Sys;
 use crate::machine::host_id::HostIdentity;
+use crate::recording::WITHOUT_PARQUET;
 use crate::ui::lines::success_if_closed;
 use crate::ui::text::clean;
 
@@ -31,28 +32,27 @@ use crate::ui::text::clean;
 /// read.
 pub fn run(args: &InventoryArgs) -> Result<()> {
     if args.dataset.is_some() && cfg!(not(feature = "export")) {
-        bail!(
-            "--dataset: this binary was built without Parquet: the lines can be added by another"
-        );
+        bail!("--dataset: {WITHOUT_PARQUET}");
     }
     #[cfg(feature = "export")]
     if let (Some(dataset), false) = (&args.dataset, args.load.is_empty()) {
         return load::load(&args.load, dataset);
+    }
+    let is_root = rustix::process::geteuid().is_root();
+    if args.dataset.is_some() && !is_root {
+        bail!("--dataset: only root can read all that an inventory has");
     }
     let Examined { facts, found, .. } = examine(&Sys::live(), &args.targets, true)?;
     for note in &facts.notes {
         eprintln!("raidtrace: note: {}", clean(note));
     }
     let mut rows = row::rows(&facts, &found, &host());
-    if !args.targets.is_empty() || !rustix::process::geteuid().is_root() {
+    if !args.targets.is_empty() || !is_root {
         // The row of the host says that this is the whole inventory.
         rows.retain(|row| row.kind != InventoryKind::Host);
     }
     #[cfg(feature = "export")]
     if let Some(dataset) = &args.dataset {
-        if !rustix::process::geteuid().is_root() {
-            bail!("--dataset: only root can read all that an inventory has");
-        }
         let mut all = load::Inventories::default();
         rows.iter().try_for_each(|row| all.add(row))?;
         return all.write(dataset);

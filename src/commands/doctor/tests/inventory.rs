@@ -23,7 +23,7 @@ fn host(name: &str, time: &str) -> InventoryRow {
     }
 }
 
-/// Rows of a RAID 0 with uneven metadata and a failed disk.
+/// Rows of a RAID 5 with a failed disk.
 fn machine(name: &str, time: &str) -> Vec<InventoryRow> {
     let machine = Machine::new("raid5", 12, None).with(
         "file sys/block/md0/md/degraded 1
@@ -163,7 +163,7 @@ fn the_same_lines_again_change_nothing() {
         assert_eq!(folder.load(&text), [""; 0]);
         assert_eq!(folder.files(), files);
     }
-    // What was cut is completed.
+    // A whole inventory replaces one that was cut short.
     let other = Folder::new();
     other.load(text(&first[..3]));
     assert_eq!(other.files()[0].1, 3);
@@ -219,14 +219,7 @@ fn links_in_the_dataset_are_refused() {
     all.add(&host("db1", "2026-11-26T10:00:00Z")).unwrap();
     let error = all.write(&folder.0.path().join("fleet")).unwrap_err().to_string();
     assert!(error.contains("fleet/inventory is not a directory"), "{error}");
-    let files = fs::read_dir(&elsewhere).unwrap().flatten();
-    assert!(
-        files
-            .flat_map(|date| fs::read_dir(date.path()))
-            .flatten()
-            .flatten()
-            .all(|host| { fs::read_dir(host.path()).unwrap().next().is_none() })
-    );
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }
 
 #[test]
