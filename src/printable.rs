@@ -60,6 +60,31 @@ pub fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.collect()
 }
 
+/// Implements `Display` for enums without data: the name in JSON.
+macro_rules! show_as_in_json {
+    ($($type:ty),+) => {
+        $(impl std::fmt::Display for $type {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                serde::Serialize::serialize(self, f)
+            }
+        })+
+    };
+}
+pub(crate) use show_as_in_json;
+
+/// Bytes as printable text in JSON, for serde's `with`.
+pub mod text {
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], out: S) -> Result<S::Ok, S::Error> {
+        out.serialize_str(&super::sanitize(bytes))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        String::deserialize(from).map(String::into_bytes)
+    }
+}
+
 /// True for characters without width or with an effect on their neighbours: joiners, bidi marks and
 /// overrides, variation selectors, tags, combining marks, line separators.
 pub fn is_hidden(c: char) -> bool {

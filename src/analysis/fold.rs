@@ -19,6 +19,7 @@ use super::snapshot::{
     TaskSnapshot, sum_by,
 };
 use super::uncounted::{self, Uncounted};
+use super::units::is_zero;
 use crate::origin::{Op, Origin};
 
 /// Counters, arrays and names at one moment.
@@ -97,10 +98,6 @@ pub struct DiskCounters {
     /// `io_ticks_ms`.
     #[serde(skip)]
     pub busy_us: Option<u64>,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl DiskCounters {

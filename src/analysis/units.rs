@@ -9,6 +9,11 @@ pub fn round(value: f64) -> f64 {
     (value * 1e6).round() / 1e6
 }
 
+/// True for 0, for serde's `skip_serializing_if`.
+pub(crate) fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 /// [`round`], for serde's `serialize_with`.
 pub fn rounded<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_f64(round(*value))
@@ -17,6 +22,11 @@ pub fn rounded<S: Serializer>(value: &f64, out: S) -> Result<S::Ok, S::Error> {
 /// Seconds, rounded, for serde's `serialize_with`.
 pub fn rounded_seconds<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
     rounded(&time.as_secs_f64(), out)
+}
+
+/// Microseconds, for serde's `serialize_with`.
+pub fn micros<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_u64(time.as_micros() as u64)
 }
 
 /// Requests a second and other counts, at most 5 columns: `0`, `0.3`, `42`, `1.2k`, `12.3k`,

@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::interval::{self, MAX_BYTES, clip, device, number};
 use super::limits::at_most;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::item::Item;
 use crate::analysis::slow::advice::PhaseAdvice;
-use crate::analysis::slow::event::{OperationKind, Task};
+use crate::analysis::slow::event::OperationKind;
 use crate::analysis::slow::names::{Names, SlowOperation};
 use crate::analysis::slow::snapshot::{KindSum, SlowLost, SlowSnapshot};
-use crate::printable::{escape, sanitize};
+use crate::printable::escape;
 
 mod commit;
 mod operation;
@@ -50,7 +50,9 @@ pub struct SlowInterval {
     #[serde(default)]
     unended_count: u64,
     /// All operations that ended, slow or not.
-    kinds: BTreeMap<String, KindLine>,
+    #[serde(serialize_with = "by_name")]
+    #[cfg_attr(test, schemars(with = "BTreeMap<String, KindLine>"))]
+    kinds: BTreeMap<OperationKind, KindLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
     commits: Vec<CommitLine>,
     #[serde(deserialize_with = "at_most::<_, _, ROWS>")]
@@ -80,25 +82,7 @@ struct KindLine {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct LostLine {
     events: u64,
-    reasons: BTreeMap<String, u64>,
-}
-
-/// A thread.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct TaskLine {
-    pid: u32,
-    comm: String,
-}
-
-impl TaskLine {
-    fn new(task: &Task) -> Self {
-        Self { pid: task.pid, comm: sanitize(&task.comm) }
-    }
-
-    fn read(self) -> Task {
-        Task { pid: self.pid, comm: self.comm.into_bytes() }
-    }
+    reasons: SlowLost,
 }
 
 /// A file, on the filesystem of the operation or commit that names it.
@@ -146,17 +130,9 @@ impl SlowLineReader {
 impl SlowInterval {
     /// Converts a snapshot.
     pub fn new(s: &SlowSnapshot) -> Self {
-        let lost = [
-            ("slots", s.lost.slots),
-            ("tables", s.lost.tables),
-            ("buffer", s.lost.events),
-            ("missed", s.lost.missed),
-            ("member_io", s.lost.ios),
-        ];
-        let lost = lost.into_iter().filter(|(_, n)| *n > 0);
         let kind = |(kind, sum): (&OperationKind, &KindSum)| {
             let line = KindLine { count: sum.count, slow: sum.slow, total_us: sum.ns / 1000 };
-            (kind.name().to_owned(), line)
+            (*kind, line)
         };
         Self {
             schema: SCHEMA.to_owned(),
@@ -169,10 +145,7 @@ impl SlowInterval {
             kinds: s.kinds.iter().map(kind).collect(),
             commits: s.commits.iter().map(|c| CommitLine::new(c, s)).collect(),
             advice: s.advice.clone(),
-            lost: LostLine {
-                events: s.lost.total(),
-                reasons: lost.map(|(name, n)| (name.to_owned(), n)).collect(),
-            },
+            lost: LostLine { events: s.lost.total(), reasons: s.lost },
             devices: s
                 .names
                 .devices
@@ -229,12 +202,11 @@ impl SlowInterval {
         let commits: Result<_, String> =
             self.commits.into_iter().map(|c| c.read(&mut reading)).collect();
         let mut kinds = BTreeMap::new();
-        for (name, sum) in self.kinds {
+        for (kind, sum) in self.kinds {
             let sum =
                 KindSum { count: sum.count, ns: sum.total_us.saturating_mul(1000), slow: sum.slow };
-            kinds.insert(kind(&name)?, sum);
+            kinds.insert(kind, sum);
         }
-        let lost = |reason: &str| self.lost.reasons.get(reason).copied().unwrap_or(0);
         reading.names.members = self.members.into_iter().collect();
         Ok(SlowSnapshot {
             time: time.map_err(|_| format!("{time_us} is not a time"))?,
@@ -248,13 +220,7 @@ impl SlowInterval {
             kinds,
             commits: commits?,
             advice: self.advice,
-            lost: SlowLost {
-                slots: lost("slots"),
-                tables: lost("tables"),
-                events: lost("buffer"),
-                missed: lost("missed"),
-                ios: lost("member_io"),
-            },
+            lost: self.lost.reasons,
             names: reading.names,
             notes: self.notes,
             ..SlowSnapshot::default()
@@ -262,9 +228,13 @@ impl SlowInterval {
     }
 }
 
-fn kind(name: &str) -> Result<OperationKind, String> {
-    let kind = OperationKind::ALL.into_iter().find(|k| k.name() == name);
-    kind.ok_or_else(|| format!("{:?} is not an operation", clip(name)))
+/// Serializes kinds in the order of their names.
+fn by_name<S: Serializer>(
+    kinds: &BTreeMap<OperationKind, KindLine>,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    let named: BTreeMap<_, _> = kinds.iter().map(|(kind, line)| (kind.to_string(), line)).collect();
+    named.serialize(out)
 }
 
 /// Parses a time to ns since 1970, UTC.

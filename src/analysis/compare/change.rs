@@ -32,7 +32,7 @@ pub enum Subject {
     /// A file by path.
     File { path: String },
     /// A kind of operation on files: `fsync`.
-    Operation { operation: &'static str },
+    Operation { operation: String },
 }
 
 impl Subject {

@@ -46,7 +46,7 @@ pub enum SumSubject {
     /// A file by path; printable.
     File(String),
     /// A kind of operation on files.
-    Operation(&'static str),
+    Operation(String),
 }
 
 /// Quantity of a sum.
@@ -127,7 +127,7 @@ impl Series {
         }
         let mut adder = Adder { sums: &mut self.operations, at };
         for (kind, sum) in operations {
-            let part = SumSubject::Operation(kind.name());
+            let part = SumSubject::Operation(kind.to_string());
             adder.add(&part, Quantity::Count, sum.count);
             adder.add(&part, Quantity::Time, sum.ns / 1000);
             adder.add(&part, Quantity::SlowCount, sum.slow);

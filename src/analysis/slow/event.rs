@@ -3,15 +3,20 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::asynchronous::Asynchronous;
 use super::phase::plain;
 use crate::analysis::files::FileId;
+use crate::printable::show_as_in_json;
 
 /// Functions of a kernel stack, innermost first. Empty if the kernel hides its symbols.
 pub type Stack = Arc<[Arc<str>]>;
 
 /// Kind of an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum OperationKind {
     /// fsync(2), msync(2) with MS_SYNC, and ext4_sync_file() or xfs_file_fsync() from within the
     /// kernel.
@@ -40,41 +45,6 @@ pub enum OperationKind {
     Other,
 }
 
-impl OperationKind {
-    pub const ALL: [Self; 12] = [
-        Self::Fsync,
-        Self::Fdatasync,
-        Self::Sync,
-        Self::Read,
-        Self::Write,
-        Self::Fallocate,
-        Self::Truncate,
-        Self::Rename,
-        Self::Unlink,
-        Self::Create,
-        Self::SyncFileRange,
-        Self::Other,
-    ];
-
-    /// Name in text and JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Fsync => "fsync",
-            Self::Fdatasync => "fdatasync",
-            Self::Sync => "sync",
-            Self::Read => "read",
-            Self::Write => "write",
-            Self::Fallocate => "fallocate",
-            Self::Truncate => "truncate",
-            Self::Rename => "rename",
-            Self::Unlink => "unlink",
-            Self::Create => "create",
-            Self::SyncFileRange => "sync_file_range",
-            Self::Other => "other",
-        }
-    }
-}
-
 /// Properties of an operation that decide which locks it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OperationFlags {
@@ -93,11 +63,14 @@ pub struct OperationFlags {
 }
 
 /// A thread.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Task {
     /// Thread id in the initial pid namespace.
     pub pid: u32,
-    /// Name; untrusted bytes.
+    /// Name; untrusted bytes, printable in JSON.
+    #[serde(with = "crate::printable::text")]
+    #[cfg_attr(test, schemars(with = "String"))]
     pub comm: Vec<u8>,
 }
 
@@ -196,7 +169,9 @@ pub enum CommitReason {
 }
 
 /// Why a task requested a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
 pub enum Purpose {
     /// fsync and similar calls on one file.
     Fsync,
@@ -210,7 +185,9 @@ pub enum Purpose {
     FreeBlocks,
     /// A handle ended that must be on disk.
     SyncHandle,
-    /// Another request for all data so far, such as a journal flush.
+    /// Another request for all data so far, such as a journal flush; and a purpose in a recording
+    /// of a newer version.
+    #[serde(other)]
     Force,
 }
 
@@ -238,20 +215,6 @@ const PURPOSES: [(&str, Purpose); 16] = {
     ]
 };
 
-/// Names in JSON.
-const NAMES: [(Purpose, &str); 7] = {
-    use Purpose::*;
-    [
-        (LogSpace, "log_space"),
-        (FreeBlocks, "free_blocks"),
-        (Credits, "credits"),
-        (Sync, "sync"),
-        (Fsync, "fsync"),
-        (SyncHandle, "sync_handle"),
-        (Force, "force"),
-    ]
-};
-
 impl Purpose {
     /// Purpose of a request with this stack; `None` if no function in the stack identifies the
     /// purpose.
@@ -259,26 +222,21 @@ impl Purpose {
         let calls = |function: &str| stack.iter().any(|f| plain(f) == function);
         PURPOSES.iter().find(|(function, _)| calls(function)).map(|(_, purpose)| *purpose)
     }
-
-    /// Purpose with this name in JSON.
-    pub fn from_name(name: &str) -> Option<Self> {
-        NAMES.iter().find(|(_, known)| *known == name).map(|(purpose, _)| *purpose)
-    }
-
-    /// Name in JSON.
-    pub fn name(self) -> &'static str {
-        NAMES.iter().find(|(purpose, _)| *purpose == self).map_or("", |(_, name)| name)
-    }
 }
 
+show_as_in_json!(OperationKind, Purpose);
+
 /// A handle that ended while its transaction was locked.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Holder {
     /// Task of the handle.
+    #[serde(flatten)]
     pub task: Task,
     /// Kind of handle: EXT4_HT_ of fs/ext4/ext4_jbd2.h.
     pub handle: Cow<'static, str>,
     /// End of the handle.
+    #[serde(skip)]
     pub ns: u64,
 }
 

@@ -64,7 +64,10 @@ pub fn subject(slow: &SlowOperation, names: &Names) -> String {
         (None, 0) => " of all filesystems".to_owned(),
         (None, dev) => format!(" of {}", names.device(dev)),
     };
-    let kind = if op.kind == OperationKind::Other { "call" } else { op.kind.name() };
+    let kind = match op.kind {
+        OperationKind::Other => "call".to_owned(),
+        kind => kind.to_string(),
+    };
     format!("{how}{kind}{object} by {}", task(&op.task))
 }
 

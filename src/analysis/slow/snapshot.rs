@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::advice::PhaseAdvice;
 use super::event::{Commit, OperationKind};
 use super::names::{Names, SlowOperation};
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
+use crate::analysis::units::is_zero;
 
 /// All operations of a kind in the interval, slow or not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,21 +32,28 @@ impl KindSum {
     }
 }
 
-/// Events that were not counted, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Events that were not counted, by reason. JSON has the reasons that are not 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(default)]
 pub struct SlowLost {
-    /// Operations and commits of threads whose ids have the same low 16 bits as that of another
-    /// thread in one.
-    pub slots: u64,
-    /// Operations and commits for which a table had no room.
-    pub tables: u64,
     /// Events for which the ring buffer had no room.
+    #[serde(rename = "buffer", skip_serializing_if = "is_zero")]
     pub events: u64,
-    /// Program runs that the kernel skipped (recursion).
-    pub missed: u64,
     /// IO of members that was dropped because a table had no room or because there was too much
     /// IO.
+    #[serde(rename = "member_io", skip_serializing_if = "is_zero")]
     pub ios: u64,
+    /// Program runs that the kernel skipped (recursion).
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missed: u64,
+    /// Operations and commits of threads whose ids have the same low 16 bits as that of another
+    /// thread in one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub slots: u64,
+    /// Operations and commits for which a table had no room.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub tables: u64,
 }
 
 impl SlowLost {

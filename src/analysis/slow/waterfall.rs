@@ -465,7 +465,7 @@ fn reason(op: &Operation) -> Option<String> {
             format!("direct write{why}")
         }
         OperationKind::Write => "buffered write".to_owned(),
-        kind => kind.name().to_owned(),
+        kind => kind.to_string(),
     };
     Some(text)
 }

@@ -23,7 +23,7 @@ pub fn write(out: &mut Vec<u8>, s: &SlowSnapshot) -> io::Result<()> {
         .iter()
         .map(|(kind, sum)| {
             let (slow, all) = (units::count(sum.slow as f64), units::count(sum.count as f64));
-            format!("{slow} of {all} {}", kind.name())
+            format!("{slow} of {all} {kind}")
         })
         .collect();
     let unended = match s.unended_count {

@@ -75,7 +75,7 @@ pub fn summary(snapshot: &SlowSnapshot) -> String {
         .iter()
         .map(|(kind, sum)| {
             let mean = sum.ns / sum.count.max(1);
-            format!("{} {} of {} (mean {})", kind.name(), sum.slow, sum.count, time(mean))
+            format!("{kind} {} of {} (mean {})", sum.slow, sum.count, time(mean))
         })
         .collect();
     let kinds = if kinds.is_empty() { "no operation ended".to_owned() } else { kinds.join(", ") };

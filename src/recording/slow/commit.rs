@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileLine, PARTS, SlowLineReader, TaskLine, nanoseconds};
+use super::{FileLine, PARTS, SlowLineReader, nanoseconds};
 use crate::analysis::slow::event::{
-    Commit, CommitReason, CommitState, Holder, OffCpu, OrderedFile, Purpose, STATES,
+    Commit, CommitReason, CommitState, Holder, OffCpu, OrderedFile, Purpose, STATES, Task,
 };
 use crate::analysis::slow::snapshot::SlowSnapshot;
 use crate::recording::limits::at_most;
@@ -33,10 +33,10 @@ pub(super) struct CommitLine {
     start: Option<String>,
     /// `timer`, `task` or `unknown`.
     request: String,
-    requester: Option<TaskLine>,
+    requester: Option<Task>,
     /// Why the task requested it.
     #[serde(default)]
-    request_reason: Option<String>,
+    request_reason: Option<Purpose>,
     total_us: u64,
     handles: u32,
     blocks: u32,
@@ -44,7 +44,7 @@ pub(super) struct CommitLine {
     /// µs in each state.
     states: BTreeMap<String, u64>,
     #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
-    holders: Vec<HolderLine>,
+    holders: Vec<Holder>,
     #[serde(deserialize_with = "at_most::<_, _, PARTS>")]
     ordered: Vec<OrderedLine>,
     /// µs spent waiting for the ordered data of files that are not in `ordered`.
@@ -65,15 +65,6 @@ struct FlushLine {
     us: u64,
 }
 
-/// A thread that held the commit up, and its handle.
-#[derive(Debug, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct HolderLine {
-    #[serde(flatten)]
-    task: TaskLine,
-    handle: String,
-}
-
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OrderedLine {
@@ -82,7 +73,7 @@ struct OrderedLine {
     pages: u32,
     #[serde(default)]
     bytes: Option<u64>,
-    writer: Option<TaskLine>,
+    writer: Option<Task>,
 }
 
 impl CommitLine {
@@ -95,11 +86,7 @@ impl CommitLine {
         let (request, requester, purpose) = match &commit.request {
             CommitReason::Timer => ("timer", None, None),
             CommitReason::Unknown => ("unknown", None, None),
-            CommitReason::By(task, purpose) => ("task", Some(TaskLine::new(task)), *purpose),
-        };
-        let holder = |h: &Holder| HolderLine {
-            task: TaskLine::new(&h.task),
-            handle: h.handle.clone().into_owned(),
+            CommitReason::By(task, purpose) => ("task", Some(task.clone()), *purpose),
         };
         let total = commit.start_ns().zip(commit.end_ns());
         Self {
@@ -108,7 +95,7 @@ impl CommitLine {
             start: commit.start_ns().map(|ns| snapshot.wall(ns).to_string()),
             request: request.to_owned(),
             requester,
-            request_reason: purpose.map(|p| p.name().to_owned()),
+            request_reason: purpose,
             total_us: total.map_or(0, |(from, to)| to.saturating_sub(from) / 1000),
             handles: commit.handles,
             blocks: commit.blocks,
@@ -117,7 +104,7 @@ impl CommitLine {
                 .into_iter()
                 .filter_map(|(name, from, to)| Some((name.to_owned(), length(from, to)?)))
                 .collect(),
-            holders: commit.holders.iter().map(holder).collect(),
+            holders: commit.holders.clone(),
             ordered: commit
                 .ordered
                 .iter()
@@ -126,7 +113,7 @@ impl CommitLine {
                     us: o.ns / 1000,
                     pages: o.pages,
                     bytes: o.bytes,
-                    writer: o.writer.as_ref().map(TaskLine::new),
+                    writer: o.writer.clone(),
                 })
                 .collect(),
             other_files_us: commit.others_ns / 1000,
@@ -160,10 +147,7 @@ impl CommitLine {
         }
         let request = match (self.request.as_str(), self.requester) {
             ("timer", _) => CommitReason::Timer,
-            (_, Some(task)) => {
-                let purpose = self.request_reason.as_deref().and_then(Purpose::from_name);
-                CommitReason::By(task.read(), purpose)
-            }
+            (_, Some(task)) => CommitReason::By(task, self.request_reason),
             _ => CommitReason::Unknown,
         };
         Ok(Commit {
@@ -176,7 +160,7 @@ impl CommitLine {
             handles: self.handles,
             blocks: self.blocks,
             logged: self.logged_blocks,
-            holders: self.holders.into_iter().map(HolderLine::read).collect(),
+            holders: self.holders,
             ordered: self
                 .ordered
                 .into_iter()
@@ -185,7 +169,7 @@ impl CommitLine {
                     ns: o.us.saturating_mul(1000),
                     pages: o.pages,
                     bytes: o.bytes,
-                    writer: o.writer.map(TaskLine::read),
+                    writer: o.writer,
                 })
                 .collect(),
             others_ns: self.other_files_us.saturating_mul(1000),
@@ -193,11 +177,5 @@ impl CommitLine {
             journal,
             off: OffCpu::default(),
         })
-    }
-}
-
-impl HolderLine {
-    fn read(self) -> Holder {
-        Holder { task: self.task.read(), handle: self.handle.into(), ns: 0 }
     }
 }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{FileLine, PARTS, SlowLineReader, TaskLine, kind, nanoseconds};
+use super::{FileLine, PARTS, SlowLineReader, nanoseconds};
 use crate::analysis::slow::asynchronous::Asynchronous;
-use crate::analysis::slow::event::{LockWait, OffCpu, Operation, OperationFlags};
+use crate::analysis::slow::event::{
+    LockWait, OffCpu, Operation, OperationFlags, OperationKind, Task,
+};
 use crate::analysis::slow::names::SlowOperation;
 use crate::analysis::slow::phase::Phase;
 use crate::analysis::slow::sentence::sentence;
@@ -19,7 +21,7 @@ use crate::recording::limits::at_most;
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct OperationLine {
-    op: String,
+    op: OperationKind,
     start: String,
     pid: u32,
     tgid: u32,
@@ -57,7 +59,7 @@ struct PhaseLine {
     /// Length of the longest flush or IO of another member; 0 for less than a millisecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     other_members_us: Option<u64>,
-    task: Option<TaskLine>,
+    task: Option<Task>,
     /// Reason why the task is to blame: its handle or its operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -94,7 +96,7 @@ impl OperationLine {
                     member: names.member(culprit),
                     member_us: culprit.member.map(|(_, ns)| ns / 1000),
                     other_members_us: culprit.member.map(|_| culprit.other_members_ns / 1000),
-                    task: culprit.task.as_ref().map(TaskLine::new),
+                    task: culprit.task.clone(),
                     reason: culprit.what.clone(),
                     file: culprit.file.as_ref().map(|f| FileLine::new(f, names)),
                     bytes: culprit.bytes,
@@ -109,7 +111,7 @@ impl OperationLine {
             longest.us += total_us.saturating_sub(sum);
         }
         Self {
-            op: op.kind.name().to_owned(),
+            op: op.kind,
             start: snapshot.wall(op.start_ns).to_string(),
             pid: op.task.pid,
             tgid: op.tgid,
@@ -150,11 +152,10 @@ impl OperationLine {
             .into_iter()
             .map(|line| Ok((line.phase, line.read(dev, reading)?)))
             .collect();
-        let task = TaskLine { pid: self.pid, comm: self.comm };
         Ok(SlowOperation {
             operation: Operation {
-                kind: kind(&self.op)?,
-                task: task.read(),
+                kind: self.op,
+                task: Task { pid: self.pid, comm: self.comm.into_bytes() },
                 tgid: self.tgid,
                 file,
                 dev,
@@ -197,7 +198,7 @@ impl PhaseLine {
             culprit: Culprit {
                 member,
                 other_members_ns: us(self.other_members_us),
-                task: self.task.map(TaskLine::read),
+                task: self.task,
                 what: self.reason,
                 file: self.file.map(|file| file.read(dev, reading)),
                 bytes: self.bytes,

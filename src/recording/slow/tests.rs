@@ -88,7 +88,7 @@ fn invalid_intervals_are_rejected_with_a_reason() {
         ("{", "[", "expected"),
         ("raidtrace.slow/1", "raidtrace.top/1", "raidtrace.top/1"),
         ("\"interval_s\":1.0", "\"interval_s\":-1", "interval_s is -1"),
-        ("\"op\":\"fsync\"", "\"op\":\"fsnyc\"", "\"fsnyc\" is not an operation"),
+        ("\"op\":\"fsync\"", "\"op\":\"fsnyc\"", "unknown variant `fsnyc`"),
         ("\"start\":\"", "\"start\":\"x", "is not a time"),
         ("\"md127\":\"9:127\"", "\"md127\":\"9\"", "\"9\" is not a device number"),
         ("\"filesystem\":\"md127\"", "\"filesystem\":\"md1\"", "\"md1\" has no number"),

@@ -56,7 +56,7 @@ fn operation(
     if let Some(file) = &file {
         arguments.push(("file", ArgumentValue::Text(file)));
     }
-    stream.begin(track, start_us, ("slow", op.kind.name()), &arguments)?;
+    stream.begin(track, start_us, ("slow", &op.kind.to_string()), &arguments)?;
     // The order of the phases is not recorded: show the longest first.
     let mut from_us = start_us;
     for (phase, part) in slow.waterfall.longest() {

@@ -110,7 +110,7 @@ fn subject(subject: &Subject) -> String {
         },
         Subject::Origin { origin, op } => format!("{} {op}", io_name(*origin, *op)),
         Subject::Task { task: name } | Subject::File { path: name } => name.clone(),
-        Subject::Operation { operation } => (*operation).to_owned(),
+        Subject::Operation { operation } => operation.clone(),
     }
 }
 

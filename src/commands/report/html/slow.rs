@@ -23,7 +23,7 @@ pub(super) fn body(s: &SlowSnapshot) -> Markup {
         .figure("total time");
     for (kind, sum) in &s.kinds {
         kinds.row([
-            HtmlCell::new(kind.name()),
+            HtmlCell::new(kind.to_string()),
             sum.count.to_string().into(),
             sum.slow.to_string().into(),
             time(sum.ns).into(),

@@ -37,7 +37,7 @@ impl CommitRow {
             CommitReason::Timer => "timer".to_owned(),
             CommitReason::Unknown => "a task".to_owned(),
             CommitReason::By(by, None) => task(by),
-            CommitReason::By(by, Some(purpose)) => format!("{} ({})", task(by), purpose.name()),
+            CommitReason::By(by, Some(purpose)) => format!("{} ({})", task(by), purpose),
         };
         let held = c.holders.last().map(|h| format!(", held by {} ({})", task(&h.task), h.handle));
         let waited = c.ordered.iter().max_by_key(|o| o.ns);

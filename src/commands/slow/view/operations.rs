@@ -36,7 +36,7 @@ impl OperationRow {
         Self {
             us: op.total_ns() / 1000,
             time: s.wall(op.start_ns).strftime("%H:%M:%S").to_string(),
-            op: format!("{how}{}{so_far}", op.kind.name()),
+            op: format!("{how}{}{so_far}", op.kind),
             task: task(&op.task),
             phase: largest.first().map(|(phase, _)| phase.words().to_owned()).unwrap_or_default(),
             file: match &op.file {
