@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use crate::analysis::units::{rounded, rounded_seconds};
 use crate::origin::{Op, Origin};
+use crate::printable::show_as_in_json;
 
 /// A hot spot of an array, or a summary of its load without one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -75,20 +76,6 @@ impl HotspotKind {
         self.severity() > HotspotSeverity::None
     }
 
-    /// Name in metrics, the same as in JSON, which `ui/json/tests.rs` compares.
-    pub fn name(self) -> &'static str {
-        use HotspotKind::*;
-        match self {
-            Stalled => "stalled",
-            Saturated => "saturated",
-            Slow => "slow",
-            Queued => "queued",
-            Uneven => "uneven",
-            Even => "even",
-            Idle => "idle",
-        }
-    }
-
     pub(super) fn severity(self) -> HotspotSeverity {
         match self {
             Self::Stalled | Self::Saturated | Self::Slow | Self::Queued => HotspotSeverity::Warning,
@@ -98,16 +85,7 @@ impl HotspotKind {
     }
 }
 
-impl HotspotSeverity {
-    /// Name in metrics, the same as in JSON, which `ui/json/tests.rs` compares.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Info => "info",
-            Self::Warning => "warning",
-        }
-    }
-}
+show_as_in_json!(HotspotKind, HotspotSeverity);
 
 impl Hotspot {
     /// True if the hot spot is a cgroup's limit.

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::printable::show_as_in_json;
+
 /// How bad it is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -43,38 +45,7 @@ pub enum CauseKind {
     Unexplained,
 }
 
-impl Severity {
-    /// Name in JSON and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Slow => "slow",
-            Self::Stalled => "stalled",
-        }
-    }
-}
-
-impl CauseKind {
-    /// Name in JSON and metrics.
-    pub fn name(self) -> &'static str {
-        use CauseKind::*;
-        match self {
-            None => "none",
-            Load => "load",
-            Member => "member",
-            Neighbour => "neighbour",
-            Resync => "resync",
-            CgroupLimit => "cgroup_limit",
-            Md => "md",
-            Journal => "journal",
-            Allocator => "allocator",
-            Lock => "lock",
-            Filesystem => "filesystem",
-            Path => "path",
-            Unexplained => "unexplained",
-        }
-    }
-}
+show_as_in_json!(Severity, CauseKind);
 
 /// The cause.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::facts::FsFacts;
+use crate::printable::show_as_in_json;
 
 /// Severity of a finding; the worst is the greatest.
 #[derive(
@@ -24,15 +25,7 @@ pub enum FindingSeverity {
     Critical,
 }
 
-impl FindingSeverity {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Critical => "critical",
-        }
-    }
-}
+show_as_in_json!(FindingSeverity);
 
 /// The parts of a finding that do not depend on the host.
 #[derive(Deserialize, Default)]

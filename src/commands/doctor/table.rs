@@ -87,9 +87,9 @@ fn count(diagnosis: &Diagnosis<'_>) -> String {
     let Diagnosis { facts, found, .. } = diagnosis;
     let left_out = diagnosis.left_out.words();
     let severities = [FindingSeverity::Critical, FindingSeverity::Warning, FindingSeverity::Info];
-    let counts = severities.map(|s| (found.iter().filter(|f| f.severity == s).count(), s.name()));
+    let counts = severities.map(|s| (found.iter().filter(|f| f.severity == s).count(), s));
     let counts = counts.iter().filter(|(n, _)| *n > 0);
-    let counts: Vec<String> = counts.map(|(n, name)| format!("{n} {name}")).collect();
+    let counts: Vec<String> = counts.map(|(n, severity)| format!("{n} {severity}")).collect();
     let shown = if found.is_empty() {
         let other = if left_out.is_some() { "no other findings" } else { "no findings" };
         let filesystems = facts.arrays.iter().map(|a| a.filesystems.len()).sum();
@@ -120,7 +120,7 @@ fn summary(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
         "" => f.title.clone(),
         subject => format!("{subject}: {}", f.title),
     };
-    let severity = f.severity.name().to_uppercase();
+    let severity = f.severity.to_string().to_uppercase();
     paragraph(out, &left(&severity, LABEL), LABEL, &text)?;
     if f.severity == FindingSeverity::Info {
         return Ok(());
@@ -166,7 +166,7 @@ fn measured(out: &mut dyn Write, live: &MeasuredWrites) -> io::Result<()> {
 }
 
 fn detail(out: &mut dyn Write, f: &Finding) -> io::Result<()> {
-    let title = format!("{} ({}) {}", f.id, f.severity.name(), subject(f));
+    let title = format!("{} ({}) {}", f.id, f.severity, subject(f));
     writeln!(out, "{}", cut(clean(&title).trim_end(), COLUMNS))?;
     let head = |label: &str| format!("  {}", left(label, LABEL));
     let labels = ["seen"].into_iter().chain(std::iter::repeat(""));

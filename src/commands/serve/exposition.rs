@@ -348,8 +348,8 @@ impl Families {
             };
             headline.encode_info(&[
                 label("array", name),
-                label("kind", hotspot.kind.name()),
-                label("severity", hotspot.severity.name()),
+                label("kind", hotspot.kind.to_string()),
+                label("severity", hotspot.severity.to_string()),
                 label("origins", origins.join(",")),
                 label("op", hotspot.op.map_or("", Op::name)),
                 label("members", members),
@@ -365,8 +365,8 @@ impl Families {
         for (name, verdict) in verdicts() {
             info.encode_info(&[
                 label("array", name),
-                label("severity", verdict.severity.name()),
-                label("cause", verdict.cause.kind.name()),
+                label("severity", verdict.severity.to_string()),
+                label("cause", verdict.cause.kind.to_string()),
             ])?;
         }
         gauges(

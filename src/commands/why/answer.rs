@@ -67,7 +67,7 @@ pub fn write(out: &mut impl Write, whole: &Snapshot) -> io::Result<()> {
     let state = match verdict.severity {
         Severity::None if is_unsure(verdict) => "UNSURE".to_owned(),
         Severity::None => "FAST".to_owned(),
-        severity => severity.name().to_uppercase(),
+        severity => severity.to_string().to_uppercase(),
     };
     add(&mut lines, &format!("{state}  {} ({}{on})", array.info.name, array.info.level));
     let mut rest = Vec::new();

@@ -136,7 +136,7 @@ fn finding(found: &Finding, host: &InventoryRow) -> InventoryRow {
         filesystem: found.filesystem.clone(),
         mounted_on: found.mounted_on.clone(),
         finding: Some(found.id.to_owned()),
-        severity: Some(found.severity.name().to_owned()),
+        severity: Some(found.severity.to_string()),
         title: Some(found.title.clone()),
         commands: found.commands.clone(),
         ..host.clone()

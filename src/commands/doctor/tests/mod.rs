@@ -180,7 +180,7 @@ impl Machine {
 
     /// Severities and ids, as in `warning array-degraded`, the worst first.
     pub fn ids(&self) -> Vec<String> {
-        self.findings().iter().map(|f| format!("{} {}", f.severity.name(), f.id)).collect()
+        self.findings().iter().map(|f| format!("{} {}", f.severity, f.id)).collect()
     }
 
     /// Asserts that there is one finding, and returns it.
