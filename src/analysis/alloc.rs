@@ -63,8 +63,7 @@ impl GroupRefusal {
 }
 
 /// Histogram of searches by the number of groups considered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GroupsConsidered(pub [u64; GROUPS_BUCKETS]);
 
 /// Counters of one filesystem: cumulative since the programs were attached, or for one interval
@@ -129,8 +128,7 @@ pub struct Counts {
 }
 
 /// Allocator work for one task or one inode.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AllocShare {
     pub requests: u64,
     /// Blocks (clusters) allocated.

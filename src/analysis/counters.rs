@@ -210,7 +210,7 @@ pub struct FileName {
 }
 
 /// Bios and bytes of a task or a file.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct TaskCounters {
     pub bios: u64,

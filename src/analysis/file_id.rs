@@ -1,11 +1,7 @@
 //! Identity of a file.
 
-use serde::{Deserialize, Serialize};
-
 /// Identity of a file. The generation distinguishes files that used the same inode number.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
     /// Kernel device number of the filesystem: major << 20 | minor.
     pub dev: u32,

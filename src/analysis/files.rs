@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
+use serde::Serialize;
+
 use super::counters::{DirtyKey, FileKey, TaskCounters};
 pub use super::file_id::FileId;
 use crate::origin::Op;
@@ -82,7 +84,8 @@ impl FileSnapshot {
 }
 
 /// One operation on a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct FileIo {
     /// `read` or `write`.
     pub op: Op,

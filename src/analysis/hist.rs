@@ -4,6 +4,8 @@
 //! The BPF programs use the same buckets (`bpf/shared/hist.h`); a test compares both
 //! implementations.
 
+use serde::Serialize;
+
 /// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.1 hours)
 /// on.
 pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
@@ -108,6 +110,27 @@ impl Hist {
     /// The largest value in µs, as the upper edge of its bucket; `None` if the histogram is empty.
     pub fn max(&self) -> Option<u64> {
         self.counts.iter().rposition(|&c| c > 0).map(upper_edge)
+    }
+}
+
+/// Quantiles of `count` measurements; meaningless if `count` is 0.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Quantiles {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    count: u64,
+}
+
+impl From<&Hist> for Quantiles {
+    fn from(h: &Hist) -> Self {
+        Self {
+            p50: h.quantile(0.5).unwrap_or(0),
+            p99: h.quantile(0.99).unwrap_or(0),
+            max: h.max().unwrap_or(0),
+            count: h.count(),
+        }
     }
 }
 

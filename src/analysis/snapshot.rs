@@ -65,14 +65,17 @@ pub struct ArraySnapshot {
     pub slow: Option<String>,
 }
 
-/// Waits for room in a filesystem's journal, see [`super::counters::JournalCounters`].
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// Waits of tasks for room in a filesystem's journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct JournalStalls {
     /// Kernel name of the filesystem's device: `md127`, `dm-3`.
     pub filesystem: String,
     /// Transactions that were checkpointed while tasks waited.
     pub checkpoints: u64,
     /// Total time of these checkpoints.
+    #[serde(rename = "wait_us", serialize_with = "super::units::micros")]
+    #[cfg_attr(test, schemars(with = "u64"))]
     pub wait: Duration,
 }
 

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::analysis::detail::{ADDRESSES, Addresses, CountedRequest, Detail, DetailCounts};
 use crate::analysis::events::{DiskSum, Events};
 use crate::analysis::fold::ArrayNow;
@@ -94,20 +96,30 @@ pub struct MemberWork {
     /// Disk figures.
     pub disk: DiskSum,
     /// Requests and bytes by origin and operation.
-    pub io: Vec<(Origin, Op, u64, u64)>,
+    pub io: Vec<WorkIo>,
+}
+
+/// Requests and bytes of an origin and operation.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WorkIo {
+    pub origin: Origin,
+    pub op: Op,
+    pub requests: u64,
+    pub bytes: u64,
 }
 
 impl MemberWork {
     /// Requests completed.
     pub fn requests(&self) -> u64 {
-        self.io.iter().fold(0, |sum, io| sum.saturating_add(io.2))
+        self.io.iter().fold(0, |sum, io| sum.saturating_add(io.requests))
     }
 
     /// Origin and operation with the most requests (then bytes), and its share of the requests.
     pub fn most(&self) -> Option<(Origin, Op, f64)> {
-        let most = self.io.iter().max_by_key(|io| (io.2, io.3))?;
+        let most = self.io.iter().max_by_key(|io| (io.requests, io.bytes))?;
         let all = self.requests();
-        (all > 0).then(|| (most.0, most.1, most.2 as f64 / all as f64))
+        (all > 0).then(|| (most.origin, most.op, most.requests as f64 / all as f64))
     }
 }
 
@@ -343,7 +355,7 @@ fn interval(events: &Events, members: usize, piece: TimelinePiece) -> TimelineIn
         if let (Some(work), Some(origin), Some(op)) =
             (members.get_mut(number as usize), Origin::from_u8(origin), Op::from_u8(op))
         {
-            work.io.push((origin, op, requests, bytes));
+            work.io.push(WorkIo { origin, op, requests, bytes });
         }
     }
     TimelineInterval { from_us: piece.from, to_us: piece.to, members }

@@ -4,7 +4,8 @@ use super::snapshot::{Cell, MemberSnapshot, TaskIo};
 use crate::origin::Op;
 
 /// Requests (for tasks: bios) and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct IoSum {
     /// Number of requests.
     pub requests: u64,

@@ -18,7 +18,7 @@ use crate::analysis::item::Item;
 use crate::analysis::overhead::OverheadLine;
 use crate::analysis::profile::Profile;
 use crate::analysis::units::round;
-use crate::printable::{hex, unhex};
+use crate::printable::hex;
 
 mod quantiles;
 mod searches;
@@ -27,7 +27,7 @@ mod stacks;
 #[cfg(test)]
 mod tests;
 
-use super::interval::{self, clip, device, number};
+use super::interval::{self, clip, device, lossy, number, raw};
 use super::limits::at_most;
 use quantiles::QuantilesLine;
 use searches::{GroupsLine, Searches};
@@ -175,15 +175,6 @@ struct Thread {
     comm_bytes: Option<String>,
     #[serde(flatten)]
     samples: Cpu,
-}
-
-fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The bytes of a name that may not be UTF-8.
-fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
-    hexadecimal.and_then(|h| unhex(&h)).unwrap_or_else(|| text.into_bytes())
 }
 
 impl FilesystemLine {

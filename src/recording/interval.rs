@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 
 use crate::machine::Dev;
+use crate::printable::unhex;
 
 /// Maximum length of the JSON. An interval of `alloc` with three filesystems, 1024 tasks and files
 /// with long paths has a tenth of it, 10,000 slow operations half.
@@ -52,4 +53,14 @@ pub(super) fn number(device: &str) -> Result<u32, String> {
 /// The start of an untrusted text, for a message.
 pub(super) fn clip(text: &str) -> String {
     text.chars().take(40).collect()
+}
+
+/// A name as text; [`crate::printable::hex`] has its bytes if it is not UTF-8.
+pub(super) fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The bytes of a name that may not be UTF-8.
+pub(super) fn raw(text: String, hexadecimal: Option<String>) -> Vec<u8> {
+    hexadecimal.and_then(|h| unhex(&h)).unwrap_or_else(|| text.into_bytes())
 }

@@ -22,6 +22,7 @@ pub mod dataset;
 pub mod described;
 mod encode;
 pub mod error;
+pub mod file_json;
 pub(crate) mod files;
 #[cfg(test)]
 pub(crate) mod fixture;

@@ -16,8 +16,8 @@ use crate::analysis::amplification::{Amplification, OriginAmplification};
 use crate::analysis::around::DeviceIo;
 use crate::analysis::counters::TaskCounters;
 use crate::analysis::figures;
-use crate::analysis::files::{FileSnapshot, Files};
-use crate::analysis::hist::Hist;
+use crate::analysis::files::{FileIo, FileSnapshot, Files};
+use crate::analysis::hist::Quantiles;
 use crate::analysis::hotspot::Hotspot;
 use crate::analysis::lost::Lost;
 use crate::analysis::overhead::OverheadLine;
@@ -25,10 +25,10 @@ use crate::analysis::snapshot::{
     ArraySnapshot, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo, TaskSnapshot,
 };
 use crate::analysis::time;
-use crate::analysis::units::round;
+use crate::analysis::units::{is_zero, round};
 use crate::analysis::verdict::Verdict;
 use crate::origin::{Op, Origin};
-use crate::printable::hex;
+use crate::recording::file_json::FileJson;
 
 /// Writes `snapshot` as one line and flushes it.
 pub fn write(out: &mut impl Write, snapshot: &Snapshot) -> io::Result<()> {
@@ -76,7 +76,7 @@ impl serde_json::ser::Formatter for Printable {
 
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct JsonInterval<'a> {
+pub(crate) struct JsonInterval<'a> {
     schema: &'static str,
     time: String,
     local_time: String,
@@ -110,22 +110,13 @@ pub(crate) struct JsonArray<'a> {
     members: Vec<JsonMember<'a>>,
     tasks: Vec<JsonTask<'a>>,
     amplification: Vec<Amplified>,
-    files: Vec<JsonFileIo<'a>>,
+    files: Vec<JsonFileIo>,
     files_rest: TaskCounters,
     files_unattributed: TaskCounters,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    dirtied_files: Vec<DirtiedFile<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    journal_stalls: Vec<JsonJournalStalls<'a>>,
-}
-
-/// Waits of tasks for room in the journal of a filesystem.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct JsonJournalStalls<'a> {
-    filesystem: &'a str,
-    checkpoints: u64,
-    wait_us: u64,
+    dirtied_files: Vec<DirtiedFile>,
+    #[serde(skip_serializing_if = "<[JournalStalls]>::is_empty")]
+    journal_stalls: &'a [JournalStalls],
 }
 
 #[derive(Serialize)]
@@ -154,18 +145,8 @@ struct JsonIo {
     bytes: u64,
     #[serde(skip_serializing_if = "is_zero")]
     empty_writes: u64,
-    queue_us: JsonQuantiles,
-    device_us: JsonQuantiles,
-}
-
-/// Quantiles of `count` measurements; meaningless if `count` is 0.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct JsonQuantiles {
-    p50: u64,
-    p99: u64,
-    max: u64,
-    count: u64,
+    queue_us: Quantiles,
+    device_us: Quantiles,
 }
 
 #[derive(Serialize)]
@@ -179,7 +160,7 @@ struct JsonTask<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     dirtied: Vec<DirtiedOrigin>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    dirtied_files: Vec<DirtiedFile<'a>>,
+    dirtied_files: Vec<DirtiedFile>,
 }
 
 /// Metadata and file data that jbd2 and writeback write later. `unknown`: metadata whose origin is
@@ -201,39 +182,22 @@ struct Amplified {
     factor: Option<f64>,
 }
 
-/// A file. If a name is not UTF-8, `path_bytes` or `name_bytes` has all its bytes in hexadecimal.
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct JsonFile<'a> {
-    dev: String,
-    inode: u64,
-    generation: u32,
-    path: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_bytes: Option<String>,
-    name: Option<Cow<'a, str>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name_bytes: Option<String>,
-    deleted: bool,
-}
-
 /// A file and operation.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct JsonFileIo<'a> {
+struct JsonFileIo {
     #[serde(flatten)]
-    file: JsonFile<'a>,
-    op: Op,
-    bios: u64,
-    bytes: u64,
+    file: FileJson,
+    #[serde(flatten)]
+    io: FileIo,
 }
 
 /// File data that was dirtied.
 #[derive(Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct DirtiedFile<'a> {
+struct DirtiedFile {
     #[serde(flatten)]
-    file: JsonFile<'a>,
+    file: FileJson,
     bytes: u64,
 }
 
@@ -244,10 +208,6 @@ pub(crate) struct Losses {
     events: u64,
     #[serde(flatten)]
     by_reason: Lost,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 impl<'a> From<&'a Snapshot> for JsonInterval<'a> {
@@ -295,17 +255,7 @@ impl<'a> JsonArray<'a> {
             files_rest: a.files.rest,
             files_unattributed: a.files.unattributed,
             dirtied_files: DirtiedFile::all(&a.dirtied_files),
-            journal_stalls: a.journal_stalls.iter().map(JsonJournalStalls::from).collect(),
-        }
-    }
-}
-
-impl<'a> From<&'a JournalStalls> for JsonJournalStalls<'a> {
-    fn from(j: &'a JournalStalls) -> Self {
-        Self {
-            filesystem: &j.filesystem,
-            checkpoints: j.checkpoints,
-            wait_us: u64::try_from(j.wait.as_micros()).unwrap_or(u64::MAX),
+            journal_stalls: &a.journal_stalls,
         }
     }
 }
@@ -318,8 +268,8 @@ impl<'a> JsonMember<'a> {
             requests: c.requests,
             bytes: c.bytes,
             empty_writes: c.empty_writes(),
-            queue_us: JsonQuantiles::from(&c.queue),
-            device_us: JsonQuantiles::from(&c.device),
+            queue_us: Quantiles::from(&c.queue),
+            device_us: Quantiles::from(&c.device),
         });
         Self {
             name: &m.name,
@@ -329,17 +279,6 @@ impl<'a> JsonMember<'a> {
             paths: array.around.as_ref().and_then(|around| around.paths.get(&m.name)),
             io: io.collect(),
             counted: figures::by_name(&m.counted),
-        }
-    }
-}
-
-impl From<&Hist> for JsonQuantiles {
-    fn from(h: &Hist) -> Self {
-        Self {
-            p50: h.quantile(0.5).unwrap_or(0),
-            p99: h.quantile(0.99).unwrap_or(0),
-            max: h.max().unwrap_or(0),
-            count: h.count(),
         }
     }
 }
@@ -362,38 +301,21 @@ impl<'a> From<&'a TaskSnapshot> for JsonTask<'a> {
     }
 }
 
-impl<'a> JsonFileIo<'a> {
-    fn for_each_op(file: &'a FileSnapshot) -> impl Iterator<Item = Self> {
-        file.io.iter().map(move |io| Self {
-            file: file.into(),
-            op: io.op,
-            bios: io.bios,
-            bytes: io.bytes,
-        })
+impl JsonFileIo {
+    fn for_each_op(file: &FileSnapshot) -> impl Iterator<Item = Self> {
+        file.io.iter().map(|io| Self { file: line(file), io: *io })
     }
 }
 
-impl<'a> From<&'a FileSnapshot> for JsonFile<'a> {
-    fn from(FileSnapshot { id, location, .. }: &'a FileSnapshot) -> Self {
-        let text = |bytes: &'a Option<Vec<u8>>| bytes.as_deref().map(String::from_utf8_lossy);
-        Self {
-            dev: id.device(),
-            inode: id.inode,
-            generation: id.generation,
-            path: text(&location.path),
-            path_bytes: hex(location.path.as_deref()),
-            name: text(&location.name),
-            name_bytes: hex(location.name.as_deref()),
-            deleted: location.deleted,
-        }
-    }
-}
-
-impl<'a> DirtiedFile<'a> {
-    fn all<const MAX: usize>(files: &'a Files<MAX>) -> Vec<Self> {
-        let one = |file: &'a FileSnapshot| Self { file: file.into(), bytes: file.bytes() };
+impl DirtiedFile {
+    fn all<const MAX: usize>(files: &Files<MAX>) -> Vec<Self> {
+        let one = |file: &FileSnapshot| Self { file: line(file), bytes: file.bytes() };
         files.busiest.iter().map(one).collect()
     }
+}
+
+fn line(file: &FileSnapshot) -> FileJson {
+    FileJson::new(&file.id, &file.location)
 }
 
 #[cfg(test)]

@@ -9,9 +9,9 @@ use super::allocator::ReportAllocator;
 use super::slow;
 use crate::analysis::overhead::OverheadLine;
 use crate::analysis::time;
-use crate::analysis::timeline::TimelineInterval;
+use crate::analysis::timeline::{TimelineInterval, WorkIo};
 use crate::analysis::units::round;
-use crate::origin::{Op, Origin};
+use crate::origin::Op;
 use crate::recording::gather::{Report, Sizes};
 use crate::recording::slow::SlowInterval;
 use crate::ui::json::{JsonArray, Losses, write_line};
@@ -89,7 +89,7 @@ struct IntervalMember<'a> {
     disk: IntervalDisk,
     /// 99th percentile of the times in the device, µs.
     p99_us: Option<u64>,
-    io: Vec<IntervalIo>,
+    io: &'a [WorkIo],
 }
 
 #[derive(Serialize)]
@@ -98,15 +98,6 @@ struct IntervalDisk {
     utilisation: f64,
     requests: u64,
     uncounted: u64,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct IntervalIo {
-    origin: Origin,
-    op: Op,
-    requests: u64,
-    bytes: u64,
 }
 
 #[derive(Serialize)]
@@ -192,10 +183,10 @@ fn local(report: &Report) -> Local {
     }
 }
 
-fn timeline(report: &Report) -> Vec<ReportInterval<'_>> {
+fn timeline<'a>(report: &'a Report) -> Vec<ReportInterval<'a>> {
     let names = &report.timeline.names;
-    let arrays = |at: usize, interval: &TimelineInterval| -> Vec<IntervalArray<'_>> {
-        let mut arrays: Vec<IntervalArray<'_>> = Vec::new();
+    let arrays = |at: usize, interval: &'a TimelineInterval| -> Vec<IntervalArray<'a>> {
+        let mut arrays: Vec<IntervalArray<'a>> = Vec::new();
         for (number, (array, name)) in names.iter().enumerate() {
             let Some(work) = interval.members.get(number) else {
                 continue;
@@ -208,16 +199,7 @@ fn timeline(report: &Report) -> Vec<ReportInterval<'_>> {
                     uncounted: work.disk.uncounted,
                 },
                 p99_us: report.timeline.p99_us(at, number),
-                io: work
-                    .io
-                    .iter()
-                    .map(|&(origin, op, requests, bytes)| IntervalIo {
-                        origin,
-                        op,
-                        requests,
-                        bytes,
-                    })
-                    .collect(),
+                io: &work.io,
             };
             match arrays.iter_mut().find(|a| a.name == array) {
                 Some(known) => known.members.push(member),

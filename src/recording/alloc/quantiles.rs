@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::analysis::hist::{self, BUCKETS, Hist};
+use crate::analysis::hist::{self, BUCKETS, Hist, Quantiles};
 
 /// A histogram of µs. If `count` is 0, the quantiles are meaningless. `buckets` are pairs of an
 /// exclusive upper bound and a count.
@@ -10,10 +10,8 @@ use crate::analysis::hist::{self, BUCKETS, Hist};
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct QuantilesLine {
-    p50: u64,
-    p99: u64,
-    max: u64,
-    count: u64,
+    #[serde(flatten, skip_deserializing)]
+    quantiles: Quantiles,
     buckets: Vec<(u64, u32)>,
 }
 
@@ -21,10 +19,7 @@ impl From<&Hist> for QuantilesLine {
     fn from(h: &Hist) -> Self {
         let counts = h.counts().iter().enumerate().filter(|(_, n)| **n > 0);
         Self {
-            p50: h.quantile(0.5).unwrap_or(0),
-            p99: h.quantile(0.99).unwrap_or(0),
-            max: h.max().unwrap_or(0),
-            count: h.count(),
+            quantiles: h.into(),
             buckets: counts.map(|(i, &n)| (hist::upper_edge(i), n)).collect(),
         }
     }

@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{lossy, number, raw};
+use super::{lossy, raw};
 use crate::analysis::alloc::{AllocShare, FileAlloc, TaskAlloc};
-use crate::analysis::files::{FileId, FileLocation};
 use crate::printable::hex;
+use crate::recording::file_json::FileJson;
 
 /// Work of the allocator for a task or a file. `looked` is `null` if no hook counts groups by task
 /// and file.
@@ -36,16 +36,8 @@ pub(super) struct TaskShareLine {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default)]
 pub(super) struct FileShareLine {
-    dev: String,
-    inode: u64,
-    generation: u32,
-    path: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    path_bytes: Option<String>,
-    name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name_bytes: Option<String>,
-    deleted: bool,
+    #[serde(flatten)]
+    file: FileJson,
     #[serde(flatten)]
     share: ShareLine,
 }
@@ -93,30 +85,11 @@ impl TaskShareLine {
 
 impl FileShareLine {
     pub(super) fn new(f: &FileAlloc, hooked: bool) -> Self {
-        let (path, name) = (f.location.path.as_deref(), f.location.name.as_deref());
-        Self {
-            dev: f.id.device(),
-            inode: f.id.inode,
-            generation: f.id.generation,
-            path: path.map(lossy),
-            path_bytes: hex(path),
-            name: name.map(lossy),
-            name_bytes: hex(name),
-            deleted: f.location.deleted,
-            share: ShareLine::new(&f.share, hooked),
-        }
+        Self { file: FileJson::new(&f.id, &f.location), share: ShareLine::new(&f.share, hooked) }
     }
 
     pub(super) fn read(self) -> Result<FileAlloc, String> {
-        Ok(FileAlloc {
-            id: FileId { dev: number(&self.dev)?, inode: self.inode, generation: self.generation },
-            location: FileLocation {
-                path: self.path.map(|p| raw(p, self.path_bytes)),
-                name: self.name.map(|n| raw(n, self.name_bytes)),
-                deleted: self.deleted,
-                ..FileLocation::default()
-            },
-            share: self.share.read(),
-        })
+        let (id, location) = self.file.read()?;
+        Ok(FileAlloc { id, location, share: self.share.read() })
     }
 }

@@ -11,6 +11,7 @@ use super::plan::LoadPlan;
 use crate::analysis::placement::Target;
 use crate::analysis::placement::spread::skew;
 use crate::analysis::relocate::MemberLoad;
+use crate::analysis::traffic::IoSum;
 use crate::analysis::units::{self, percent};
 use crate::commands::layout::json::PlacementSizes;
 use crate::commands::layout::table::{about, array_words, wrapped};
@@ -141,7 +142,7 @@ impl Findings<'_> {
         out.extend(head("origin", ["requests", "skew of bytes"]));
         for io in self.origins() {
             let sums = columns.map(|members| members.iter().map(move |member| member.sum(io)));
-            let requests = |sum: crate::analysis::traffic::IoSum| sum.requests;
+            let requests = |sum: IoSum| sum.requests;
             let [a, b] = sums.clone().map(|s| units::count(total(s.map(requests)) as f64));
             let [c, d] = sums.map(|s| units::factor(skew(s.map(|sum| sum.bytes))));
             out.push(line(&format!("{} {}", io.0, io.1), [a, b, c, d]));
@@ -156,8 +157,7 @@ impl Findings<'_> {
     pub fn object(&self) -> Value {
         let io = |slot: usize, (origin, op): (Origin, Op)| {
             let sum = |members: &[MemberLoad]| {
-                let sum = members.get(slot).map(|m| m.sum((origin, op))).unwrap_or_default();
-                LoadSum { requests: sum.requests, bytes: sum.bytes }
+                members.get(slot).map(|m| m.sum((origin, op))).unwrap_or_default()
             };
             LoadIo { origin, op, sums: BothColumns::new(self.columns().map(sum)) }
         };
@@ -258,14 +258,7 @@ struct LoadIo {
     origin: Origin,
     op: Op,
     #[serde(flatten)]
-    sums: BothColumns<LoadSum>,
-}
-
-#[derive(Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct LoadSum {
-    requests: u64,
-    bytes: u64,
+    sums: BothColumns<IoSum>,
 }
 
 /// Busiest member over the mean, of requests and of bytes.

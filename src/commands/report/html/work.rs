@@ -3,7 +3,7 @@
 use super::times;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::snapshot::ArraySnapshot;
-use crate::analysis::timeline::{MemberWork, TimelineInterval};
+use crate::analysis::timeline::{MemberWork, TimelineInterval, WorkIo};
 use crate::commands::report::lines::shares;
 use crate::origin::{Op, Origin};
 use crate::recording::gather::PageDetail;
@@ -146,8 +146,8 @@ impl<'a> ArrayWork<'a> {
         let layer = |keep: &dyn Fn(Origin) -> bool| -> Vec<f64> {
             let each = series.work.iter().zip(&series.seconds);
             each.map(|(work, seconds)| {
-                let io = work.iter().flat_map(|w| &w.io).filter(|io| keep(io.0));
-                io.map(|io| measure((io.1, io.2, io.3))).sum::<f64>() / seconds
+                let io = work.iter().flat_map(|w| &w.io).filter(|io| keep(io.origin));
+                io.map(|io| measure((io.op, io.requests, io.bytes))).sum::<f64>() / seconds
             })
             .collect()
         };
@@ -182,7 +182,7 @@ impl MemberSeries<'_> {
         let each = self.work.iter().zip(&self.seconds);
         each.map(|(work, seconds)| {
             let io = work.iter().flat_map(|w| &w.io);
-            io.map(|io| measure((io.1, io.2, io.3))).sum::<f64>() / seconds
+            io.map(|io| measure((io.op, io.requests, io.bytes))).sum::<f64>() / seconds
         })
         .collect()
     }
@@ -198,7 +198,7 @@ impl MemberSeries<'_> {
             return String::new();
         };
         let mut sums: Vec<(Origin, u64)> = Vec::new();
-        for &(origin, _, requests, _) in &work.io {
+        for &WorkIo { origin, requests, .. } in &work.io {
             match sums.iter_mut().find(|s| s.0 == origin) {
                 Some(sum) => sum.1 = sum.1.saturating_add(requests),
                 None => sums.push((origin, requests)),
