@@ -13,15 +13,17 @@ use crate::analysis::figures::COUNTED;
 use crate::analysis::lost::Lost;
 use crate::origin::{Op, Origin};
 
-/// Compares docs/schemas/NAME.json with the schema of `T`, whose `schema` field has the value `id`
-/// (`raidtrace.NAME/1`). With UPDATE_SCHEMAS=1, writes the file.
+/// Compares docs/schemas/NAME.json with the schema of `T`, whose `schema` field, if it has one, has
+/// the value `id` (`raidtrace.NAME/1`). With UPDATE_SCHEMAS=1, writes the file.
 pub fn check<T: JsonSchema>(id: &str) {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     plain(&mut schema);
     schema.as_object_mut().expect("an object").remove("description");
     schema["title"] = id.into();
-    schema["properties"]["schema"] = serde_json::json!({ "const": id });
+    if let Some(field) = schema.pointer_mut("/properties/schema") {
+        *field = serde_json::json!({ "const": id });
+    }
     let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
     let name = id.trim_start_matches("raidtrace.").trim_end_matches("/1");
     let path = format!("{}/docs/schemas/{name}.json", env!("CARGO_MANIFEST_DIR"));

@@ -1,15 +1,14 @@
 //! What `--json` prints satisfies the JSON Schemas in docs/schemas, and has no other field: for
-//! recordings of incidents, for plans, and for this machine. Needs Python's jsonschema.
+//! recordings of incidents, for plans, and for this machine. Needs Python's jsonschema. `tests/serve.rs`
+//! checks what `serve` answers.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
-use common::{installed, python, raidtrace, run, skipped};
+use common::{check_schema, installed, python, raidtrace, skipped};
 
 const HOME: &str = env!("CARGO_MANIFEST_DIR");
 /// Incidents whose objects have different parts.
@@ -23,19 +22,6 @@ const INCIDENTS: [&str; 7] = [
     "two-arrays",
 ];
 
-/// Checks each line of `text` against docs/schemas/NAME.json.
-fn check(python: &Path, name: &str, text: &str) {
-    let folder = tempfile::tempdir().unwrap();
-    let lines = folder.path().join("lines");
-    fs::write(&lines, text).unwrap();
-    let schema = format!("{HOME}/docs/schemas/{name}.json");
-    let mut check = Command::new(python);
-    check.arg(format!("{HOME}/tests/schemas/check.py")).arg(schema).arg(lines);
-    let out = run(&mut check);
-    assert_eq!(out.code(), Some(0), "{name}: {out:?}");
-    assert!(!text.is_empty(), "{name}");
-}
-
 #[test]
 fn output_satisfies_its_schema() {
     let Some(python) = python("jsonschema") else {
@@ -44,7 +30,7 @@ fn output_satisfies_its_schema() {
     let prints = |name: &str, args: &[&str]| {
         let out = raidtrace(args);
         assert!(!out.stdout.is_empty(), "{args:?}: {out:?}");
-        check(&python, name, &out.stdout);
+        check_schema(&python, name, &out.stdout);
     };
     let recorded = |name: &str| format!("{HOME}/tests/incidents/recorded/{name}.rtrace");
     for incident in INCIDENTS {
@@ -56,6 +42,7 @@ fn output_satisfies_its_schema() {
     let (before, after) = (recorded("control-steady"), recorded("slow-raid5"));
     prints("report-against", &["report", "--json", &after, "--against", &before]);
     prints("doctor", &["doctor", "--json"]);
+    prints("doctor-kernel", &["doctor", "--kernel", "--json"]);
     prints("inventory", &["inventory"]);
     let array = ["--plan", "1T", "--level", "raid5", "--disks", "6", "--chunk", "512K", "--json"];
     prints("layout", &[&["layout"], &array[..]].concat());
@@ -72,11 +59,11 @@ fn output_satisfies_its_schema() {
     // recording.
     let slow =
         fs::read_to_string(format!("{HOME}/src/commands/slow/view/databases.jsonl")).unwrap();
-    check(&python, "slow", &slow);
+    check_schema(&python, "slow", &slow);
     for interval in ["cold", "linear"] {
         let path = format!("{HOME}/src/recording/format/alloc-{interval}.json");
         let value: serde_json::Value =
             serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
-        check(&python, "alloc", &value.to_string());
+        check_schema(&python, "alloc", &value.to_string());
     }
 }

@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{
-    EXE, Loop, MIB, SetOnDrop, Top, idle, installed, memory, python, raidtrace, run, skipped, tool,
-    tracing, until,
+    EXE, Loop, MIB, SetOnDrop, Top, check_schema, idle, installed, memory, python, raidtrace, run,
+    skipped, tool, tracing, until,
 };
 use http::{ask, get, try_ask};
 use rustix::process::Signal;
@@ -276,6 +276,25 @@ fn a_slow_operation_writes_the_last_minutes() {
     // The rule's message names a file, so /api/interval leaves it out without --with-paths.
     let interval = get(&serve.address, "/api/interval").body;
     assert!(interval.contains("slow=1us") && !interval.contains("fsync of"), "{interval}");
+    answers_satisfy_their_schemas(&serve);
+}
+
+/// `serve` has written a dump because a rule fired.
+fn answers_satisfy_their_schemas(serve: &Serve) {
+    let Some(python) = python("jsonschema") else {
+        return skipped("Python's jsonschema is not on this machine (tools/setup --lab)");
+    };
+    let check = |name: &str, path: &str, has: &str| {
+        let mut text = String::new();
+        until(path, || {
+            text = get(&serve.address, path).body;
+            text.contains(has)
+        });
+        check_schema(&python, name, &text);
+    };
+    check("serve-interval", "/api/interval", "\"last\":{\"name\"");
+    check("serve-timeline", "/api/timeline", "\"members\"");
+    check("serve-dumps", "/dumps", "\"bytes\"");
 }
 
 /// If `serve` is started as root, the threads that answer requests run as the owner of --dump-dir,

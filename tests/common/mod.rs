@@ -51,6 +51,20 @@ pub fn python(module: &str) -> Option<PathBuf> {
     has.next()
 }
 
+/// Checks each line of `text` with `python` against docs/schemas/NAME.json.
+pub fn check_schema(python: &Path, name: &str, text: &str) {
+    let home = env!("CARGO_MANIFEST_DIR");
+    let folder = tempfile::tempdir().unwrap();
+    let lines = folder.path().join("lines");
+    fs::write(&lines, text).unwrap();
+    let mut check = Command::new(python);
+    check.arg(format!("{home}/tests/schemas/check.py"));
+    check.arg(format!("{home}/docs/schemas/{name}.json")).arg(lines);
+    let out = run(&mut check);
+    assert_eq!(out.code(), Some(0), "{name}: {out:?}");
+    assert!(!text.is_empty(), "{name}");
+}
+
 /// Exit status and output of a finished process.
 #[derive(Debug)]
 pub struct Output {

@@ -365,6 +365,11 @@ mod tests {
     }
 
     #[test]
+    fn schema() {
+        crate::test_schema::check::<Ability>("raidtrace.doctor-kernel/1");
+    }
+
+    #[test]
     fn reasons_for_not_running() {
         let mut properties = modern();
         properties.loaded = Some(Err("the kernel refused".to_owned()));

@@ -27,6 +27,7 @@ pub struct LastHour {
 }
 
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Point {
     /// Consecutive number, starting at 1. Unlike the time, it never goes back when the host's
     /// clock is set.
@@ -38,6 +39,7 @@ pub struct Point {
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ArrayPoint {
     pub members: BTreeMap<String, MemberPoint>,
     /// Bytes moved by all members, by origin.
@@ -45,6 +47,7 @@ pub struct ArrayPoint {
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct MemberPoint {
     /// Share of the time with a request in flight, 0 to 1; `None` if unknown.
     pub busy: Option<f32>,
@@ -159,8 +162,13 @@ impl MemberSum {
 mod tests {
     use std::time::Duration;
 
-    use super::{LastHour, POINTS};
+    use super::{LastHour, POINTS, Point};
     use crate::analysis::fixture::raid0;
+
+    #[test]
+    fn schema() {
+        crate::test_schema::check::<Vec<Point>>("raidtrace.serve-timeline/1");
+    }
 
     #[test]
     fn an_hour_is_kept_in_points_of_ten_seconds() {

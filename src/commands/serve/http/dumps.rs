@@ -24,6 +24,7 @@ const CHUNK: usize = 64 << 10;
 const MAX_LISTED: usize = 200;
 
 #[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 struct DumpEntry {
     name: String,
     bytes: u64,
@@ -123,4 +124,12 @@ fn busy() -> Response {
 fn not_found() -> Response {
     let text = "no such recording: /dumps lists all recordings\n";
     (StatusCode::NOT_FOUND, text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn schema() {
+        crate::test_schema::check::<Vec<super::DumpEntry>>("raidtrace.serve-dumps/1");
+    }
 }

@@ -1,6 +1,7 @@
 //! Streams of intervals. Pages get the object of `raidtrace top --json` plus alerts and the state
 //! of the flight recorder.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -9,14 +10,14 @@ use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{self, Stream, StreamExt as _};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::app::{App, Feed};
 use crate::analysis::files::Files;
 use crate::analysis::snapshot::Snapshot;
 use crate::commands::serve::rules::DumpRule;
 use crate::commands::serve::tracing::FlightNow;
-use crate::ui::json;
+use crate::ui::json::{self, JsonInterval};
 
 /// Maximum number of tasks of an array on the page.
 const MAX_TASKS: usize = 50;
@@ -39,14 +40,13 @@ impl App {
             return String::new();
         };
         let shown = self.shown(&snapshot);
-        let mut line = Vec::new();
-        // Writing to a Vec cannot fail.
-        let _ = json::write(&mut line, &shown);
-        let interval = String::from_utf8_lossy(&line);
         let mut now = self.shared.flight();
         now.dumps &= self.dump_pause.is_some();
-        let state = flight(&now, self.with_paths);
-        format!("{{\"interval\":{},\"serve\":{state}}}", interval.trim_end())
+        let serve = ServeState::new(&now, self.with_paths);
+        let mut text = Vec::new();
+        // Writing to a Vec cannot fail.
+        let _ = json::write_value(&mut text, &PageInterval { interval: (&shown).into(), serve });
+        String::from_utf8_lossy(&text).into_owned()
     }
 
     /// Removes tasks and paths unless the options allow them.
@@ -67,33 +67,77 @@ impl App {
     }
 }
 
-/// State of the flight recorder for the page.
-fn flight(now: &FlightNow, with_paths: bool) -> Value {
-    let alerts = now.alerts.iter().map(|alert| {
-        let why = match alert.rule {
-            // The sentence may name a file.
-            DumpRule::Slow(_) if !with_paths => "an operation was slow (details: --with-paths)",
-            _ => &alert.why,
-        };
-        json!({ "time": alert.time.to_string(), "rule": alert.rule.to_string(), "why": why })
-    });
-    let last = now.written.last.as_ref().map(|last| match last {
-        Ok(path) => {
-            let name = path.file_name().unwrap_or_default();
-            json!({ "name": name.to_string_lossy() })
+/// An interval for pages.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PageInterval<'a> {
+    interval: JsonInterval<'a>,
+    serve: ServeState<'a>,
+}
+
+/// State of the flight recorder.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct ServeState<'a> {
+    /// Rules that have fired, newest first.
+    alerts: Vec<PageAlert<'a>>,
+    /// Bytes in memory; `None` without a flight recorder.
+    bytes: Option<u64>,
+    /// True if recordings can be downloaded.
+    download: bool,
+    /// True if a dump can be requested.
+    dumps: bool,
+    has_recorder: bool,
+    last: Option<LastDump<'a>>,
+    /// Time that the recording in memory covers.
+    seconds: u64,
+    /// True if the programs could not be updated for the last change of the host.
+    update_failed: bool,
+}
+
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct PageAlert<'a> {
+    rule: String,
+    time: String,
+    why: &'a str,
+}
+
+/// File name of the last dump, or the reason that it could not be written.
+#[derive(Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum LastDump<'a> {
+    Name(Cow<'a, str>),
+    Error(&'a str),
+}
+
+impl<'a> ServeState<'a> {
+    fn new(now: &'a FlightNow, with_paths: bool) -> Self {
+        let alerts = now.alerts.iter().map(|alert| PageAlert {
+            rule: alert.rule.to_string(),
+            time: alert.time.to_string(),
+            why: match alert.rule {
+                // The sentence may name a file.
+                DumpRule::Slow(_) if !with_paths => "an operation was slow (details: --with-paths)",
+                _ => &alert.why,
+            },
+        });
+        let last = now.written.last.as_ref().map(|last| match last {
+            Ok(path) => LastDump::Name(path.file_name().unwrap_or_default().to_string_lossy()),
+            Err(why) => LastDump::Error(why),
+        });
+        Self {
+            alerts: alerts.collect(),
+            bytes: now.bytes,
+            download: with_paths,
+            dumps: now.dumps,
+            has_recorder: now.bytes.is_some(),
+            last,
+            seconds: now.span.as_secs(),
+            update_failed: now.update_failed,
         }
-        Err(why) => json!({ "error": why }),
-    });
-    json!({
-        "has_recorder": now.bytes.is_some(),
-        "bytes": now.bytes,
-        "seconds": now.span.as_secs(),
-        "dumps": now.dumps,
-        "download": with_paths,
-        "last": last,
-        "alerts": alerts.collect::<Vec<_>>(),
-        "update_failed": now.update_failed,
-    })
+    }
 }
 
 /// `/api/interval`: the last interval.
@@ -129,4 +173,12 @@ fn subscribe(feed: &Feed, first: String) -> Option<impl Stream<Item = String> + 
         };
         Some((text, (receiver, None, permit)))
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn schema() {
+        crate::test_schema::check::<super::PageInterval<'_>>("raidtrace.serve-interval/1");
+    }
 }
