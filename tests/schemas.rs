@@ -1,6 +1,6 @@
 //! What `--json` prints satisfies the JSON Schemas in docs/schemas, and has no other field: for
-//! recordings of incidents, for plans, and for this machine. Needs Python's jsonschema. `tests/serve.rs`
-//! checks what `serve` answers.
+//! recordings of incidents, for plans, and for this machine. Needs Python's jsonschema.
+//! `tests/serve.rs` checks what `serve` answers.
 
 #![allow(clippy::unwrap_used)]
 
