@@ -56,6 +56,10 @@ pub struct Around {
     /// Time asleep of tasks by name, longest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub asleep: Vec<Asleep>,
+    /// Time asleep of tasks that are no kernel threads, µs, by the path of their cgroup; `None` is
+    /// unknown. Not in recordings.
+    #[serde(skip)]
+    pub slept_us: BTreeMap<Option<String>, u64>,
 }
 
 /// A thin pool that has no block left for writes that need one.
@@ -210,6 +214,10 @@ impl Around {
             } else if self.asleep.len() < MAX_ASLEEP {
                 self.asleep.push(earlier.clone());
             }
+        }
+        for (cgroup, us) in &earlier.slept_us {
+            let sum = self.slept_us.entry(cgroup.clone()).or_default();
+            *sum = sum.saturating_add(*us);
         }
         self.pair(earlier, |io, was| {
             if let Some(was) = was {

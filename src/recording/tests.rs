@@ -122,6 +122,7 @@ fn around() -> Around {
             ms: BTreeMap::from([("jbd2_log_wait_commit".to_owned(), 3)]),
             sleeps: 4,
         }],
+        slept_us: BTreeMap::new(),
     }
 }
 

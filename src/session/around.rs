@@ -173,6 +173,12 @@ impl Session {
             let is_full = md(sys, array, "stripe_cache_active")
                 .zip(md(sys, array, "stripe_cache_size"))
                 .is_some_and(|(active, size)| active >= size);
+            let mut slept_us = BTreeMap::new();
+            for (task, us) in around.sleepers.take_slept(number) {
+                let name = self.traced.probe.task_name(task);
+                let cgroup = name.and_then(|name| self.cgroups.path(name.cgroup));
+                *slept_us.entry(cgroup.map(str::to_owned)).or_default() += us;
+            }
             let advise = action.is_some() || is_full;
             subject.around = Some(Around {
                 io,
@@ -188,6 +194,7 @@ impl Session {
                 openers: openers(array, &around.openers),
                 hung: around.sleepers.hung(number, now),
                 asleep: around.sleepers.take(number),
+                slept_us,
             });
         }
     }

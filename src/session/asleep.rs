@@ -48,6 +48,8 @@ pub struct Sleepers {
     cpus: Option<CpuSampler>,
     /// By array and name.
     sums: BTreeMap<(u32, String), Asleep>,
+    /// Time asleep of tasks that are no kernel threads, µs.
+    slept_us: BTreeMap<TaskId, u64>,
 }
 
 /// A task that submitted or dirtied something.
@@ -162,7 +164,8 @@ impl Sleepers {
             None if state.is_uninterruptible => function(sys, id.pid),
             None => String::new(),
         };
-        let over = before.as_ref().map_or(PERIOD, |b| now - b.at).min(MAX_SAMPLE);
+        let gap = before.as_ref().map_or(PERIOD, |b| now - b.at);
+        let over = gap.min(MAX_SAMPLE);
         let sleeps = before.map_or(0, |b| state.switches.saturating_sub(b.state.switches));
         let sum = self.sums.entry((id.array, seen.comm.clone())).or_default();
         sum.comm.clone_from(&seen.comm);
@@ -171,6 +174,11 @@ impl Sleepers {
         if state.is_uninterruptible {
             let ms = u64::try_from(over.as_millis()).unwrap_or(u64::MAX);
             *sum.ms.entry(function.clone()).or_default() += ms;
+            if !seen.is_kernel {
+                // Of many tasks, each is looked at less often: its sample stands for more.
+                let us = u64::try_from(gap.min(RETENTION).as_micros()).unwrap_or(u64::MAX);
+                *self.slept_us.entry(id).or_default() += us;
+            }
         }
         let sleeps = state.is_uninterruptible;
         seen.look = Some(SleepObservation { at: now, state, since, function });
@@ -192,7 +200,20 @@ impl Sleepers {
         hung.into_iter().map(|hung| hung.1).take(MAX_FACTS).collect()
     }
 
-    /// Time asleep of an array's tasks since the last call, longest first.
+    /// Time asleep of an array's tasks that are no kernel threads since the last call, µs. The times
+    /// of several tasks add up.
+    pub fn take_slept(&mut self, array: u32) -> Vec<(TaskId, u64)> {
+        let taken: Vec<_> = self
+            .slept_us
+            .iter()
+            .filter(|s| s.0.array == array)
+            .map(|(id, us)| (*id, *us))
+            .collect();
+        self.slept_us.retain(|id, _| id.array != array);
+        taken
+    }
+
+    /// Time asleep of an array's tasks by name since the last call, longest first.
     pub fn take(&mut self, array: u32) -> Vec<Asleep> {
         let sums = self.sums.range_mut((array, String::new())..);
         let sums = sums.take_while(|(key, _)| key.0 == array).map(|(_, sum)| std::mem::take(sum));
@@ -261,6 +282,10 @@ mod tests {
         sleepers.look(&sys, now);
         assert_eq!(sleepers.busy, None);
         sleepers.add_samples(&[(7, 49), (8, 1)].into());
+        // Four looks in uninterruptible sleep; time on a CPU is not asleep.
+        assert!(sleepers.take_slept(0).is_empty());
+        assert_eq!(sleepers.take_slept(1), [(id, 800_000)]);
+        assert!(sleepers.take_slept(1).is_empty());
         assert!(sleepers.take(0).is_empty());
         let taken = sleepers.take(1);
         let [asleep] = &taken[..] else { panic!("{taken:?}") };
@@ -272,6 +297,27 @@ mod tests {
         now += super::RETENTION;
         sleepers.look(&sys, now);
         assert_eq!(sleepers.next(now), None);
+    }
+
+    /// A sample of one of many tasks stands for the time since the look before; kernel threads wait
+    /// for others.
+    #[test]
+    fn long_gaps_between_samples_count_in_full() {
+        let tree = Tree::new("");
+        for (pid, flags) in [(7, 0), (8, 0x20_0000)] {
+            tree.write(format!("proc/{pid}/stat"), format!("{pid} (x) D 1 7 7 0 -1 {flags} 0"));
+            let text = "State:\tD (disk sleep)\nvoluntary_ctxt_switches:\t1\n";
+            tree.write(format!("proc/{pid}/status"), text);
+            tree.write(format!("proc/{pid}/comm"), "x\n");
+        }
+        let (sys, mut sleepers, now) = (tree.sys(), Sleepers::default(), Instant::now());
+        let [own, kernel] = [7, 8].map(|pid| TaskId { array: 0, pid });
+        sleepers.add([own, kernel], now);
+        sleepers.look(&sys, now);
+        sleepers.look(&sys, now + Duration::from_secs(4));
+        assert_eq!(sleepers.take_slept(0), [(own, 4_200_000)]);
+        sleepers.look(&sys, now + Duration::from_secs(3600));
+        assert_eq!(sleepers.take_slept(0), [(own, 10_000_000)]);
     }
 
     #[test]
