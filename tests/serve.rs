@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "serve/cgroups.rs"]
+mod cgroups;
 mod common;
 #[path = "serve/http.rs"]
 mod http;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::cgroups::DEFAULT_MAX as DEFAULT_MAX_CGROUPS;
 use super::rules::DumpRule;
 use crate::analysis::placement::size;
 use crate::ui::completion;
@@ -88,6 +89,18 @@ pub struct ServeArgs {
     /// Show task names on the page and in the metrics
     #[arg(long)]
     pub with_tasks: bool,
+
+    /// Also add up bytes and waiting times by cgroup (container, pod, unit), in the metrics and in
+    /// --dataset; at most N cgroups [default: 50], the others together as other
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = DEFAULT_MAX_CGROUPS,
+        value_parser = clap::value_parser!(u16).range(1..=1000)
+    )]
+    pub with_cgroups: Option<u16>,
 
     /// Show file paths on the page, and allow downloads of recordings, which contain file paths
     #[arg(long)]

@@ -88,12 +88,14 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     let end = asked_to_end()?;
     let asked = asked_to_dump()?;
     let shared = Shared::new(args.dump_dir.is_some());
+    let max_cgroups = args.with_cgroups.map(usize::from);
     let options = TracingOptions {
         targets: args.targets.clone(),
         keep: args.keep,
         keep_bytes: args.keep_bytes,
         rules: args.dump_on.clone(),
         with_tasks: args.with_tasks,
+        max_cgroups,
     };
     let runtime = runtime()?;
     let engine = {
@@ -131,7 +133,11 @@ pub fn run(args: &ServeArgs) -> Result<()> {
         let writers = Writers {
             dumper: started.transpose()?,
             #[cfg(feature = "export")]
-            dataset: args.dataset.clone().map(|dir| DatasetWriter::start(dir, host)).transpose()?,
+            dataset: args
+                .dataset
+                .clone()
+                .map(|dir| DatasetWriter::start(dir, host, max_cgroups.unwrap_or(0)))
+                .transpose()?,
         };
         let _ = ready.send(writers);
         engine

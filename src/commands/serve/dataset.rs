@@ -1,4 +1,4 @@
-//! Intervals and verdicts of `serve` in a dataset: collected on one thread, and written every hour
+//! Intervals, verdicts and cgroups of `serve` in a dataset: collected on one thread, and written every hour
 //! on another.
 //!
 //! The tracing thread only passes a reference to each second's snapshot. Rows stay in memory until
@@ -16,6 +16,8 @@ use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::cgroup_rows::CgroupRows;
+use super::cgroups::CgroupInterval;
 use super::dump::{ended_within, log_line};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::host_id::HostIdentity;
@@ -38,20 +40,23 @@ const RETRY: Duration = Duration::from_secs(60);
 /// Time without a snapshot after which the thread checks if a write has ended.
 const POLL: Duration = Duration::from_secs(10);
 
+/// The snapshot of a second, and its figures by cgroup, if they were asked for.
+type Second = (Arc<Snapshot>, Option<CgroupInterval>);
+
 /// Passes snapshots to the thread that writes the dataset.
 pub struct DatasetWriter {
-    seconds: SyncSender<Arc<Snapshot>>,
+    seconds: SyncSender<Second>,
     thread: JoinHandle<()>,
     /// Seconds that were left out since the last one that was not.
     left_out: u64,
 }
 
 impl DatasetWriter {
-    /// Starts the thread.
+    /// Starts the thread. The rows have at most `max_cgroups` cgroups.
     ///
     /// # Errors
     /// `dataset` is not a writable directory, or the thread cannot be started.
-    pub fn start(dataset: PathBuf, host: HostIdentity) -> Result<Self> {
+    pub fn start(dataset: PathBuf, host: HostIdentity, max_cgroups: usize) -> Result<Self> {
         let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
         let access = rustix::fs::access(dataset.join("."), wanted);
         access.with_context(|| {
@@ -63,14 +68,14 @@ impl DatasetWriter {
             )
         })?;
         let (seconds, received) = mpsc::sync_channel(MAX_SECONDS);
-        let batches = Batches::new(dataset, host)?;
+        let batches = Batches::new(dataset, host, max_cgroups)?;
         let thread = spawn("raidtrace:rows", move || batches.run(&received))?;
         Ok(Self { seconds, thread, left_out: 0 })
     }
 
     /// Passes a second; never waits.
-    pub fn add(&mut self, second: &Arc<Snapshot>) {
-        if self.seconds.try_send(Arc::clone(second)).is_err() {
+    pub fn add(&mut self, second: &Arc<Snapshot>, cgroups: Option<CgroupInterval>) {
+        if self.seconds.try_send((Arc::clone(second), cgroups)).is_err() {
             self.left_out += 1;
         } else if self.left_out > 0 {
             let n = std::mem::take(&mut self.left_out);
@@ -139,6 +144,7 @@ impl Batch {
 struct Batches {
     dataset: PathBuf,
     rows: FigureRows,
+    cgroups: CgroupRows,
     open: Option<Batch>,
     waiting: VecDeque<Batch>,
     /// Size of the batch that is being written.
@@ -151,7 +157,7 @@ struct Batches {
 
 impl Batches {
     /// Starts the thread that writes.
-    fn new(dataset: PathBuf, host: HostIdentity) -> Result<Self> {
+    fn new(dataset: PathBuf, host: HostIdentity, max_cgroups: usize) -> Result<Self> {
         let (jobs, batches) = mpsc::sync_channel::<Batch>(1);
         let (results, written) = mpsc::channel();
         let to = dataset.clone();
@@ -166,6 +172,7 @@ impl Batches {
         Ok(Self {
             dataset,
             rows: FigureRows::default(),
+            cgroups: CgroupRows::new(max_cgroups),
             open: None,
             waiting: VecDeque::new(),
             writing: None,
@@ -175,10 +182,10 @@ impl Batches {
         })
     }
 
-    fn run(mut self, received: &Receiver<Arc<Snapshot>>) {
+    fn run(mut self, received: &Receiver<Second>) {
         loop {
             match received.recv_timeout(POLL) {
-                Ok(second) => self.add(&second),
+                Ok((second, cgroups)) => self.add(&second, cgroups),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -197,7 +204,7 @@ impl Batches {
         }
     }
 
-    fn add(&mut self, second: &Snapshot) {
+    fn add(&mut self, second: &Snapshot, cgroups: Option<CgroupInterval>) {
         let (from, to) = bounds(second);
         // The clock may be set back.
         let is_other_hour =
@@ -213,7 +220,12 @@ impl Batches {
             batch.push(table, time_us, &row);
             Ok(())
         };
-        if let Err(error) = self.rows.add(second.clone(), &mut put) {
+        let added = self.rows.add(second.clone(), &mut put);
+        let added = added.and_then(|()| match cgroups {
+            Some(cgroups) => self.cgroups.add(cgroups, (from, to), &mut put),
+            None => Ok(()),
+        });
+        if let Err(error) = added {
             log_line(&format!("rows for the dataset: {error:#}"));
         }
     }
@@ -225,7 +237,8 @@ impl Batches {
             batch.push(table, time_us, &row);
             Ok(())
         };
-        if let Err(error) = self.rows.finish(&mut put) {
+        let finished = self.rows.finish(&mut put);
+        if let Err(error) = finished.and_then(|()| self.cgroups.finish(&mut put)) {
             log_line(&format!("rows for the dataset: {error:#}"));
         }
         self.waiting.push_back(batch);
@@ -316,7 +329,7 @@ mod tests {
     fn batches(dataset: &Path) -> Batches {
         let host =
             HostIdentity { host_name: "db1".to_owned(), host_id: None, kernel: "6.12".to_owned() };
-        Batches::new(dataset.to_owned(), host).unwrap()
+        Batches::new(dataset.to_owned(), host, 50).unwrap()
     }
 
     /// Adds the seconds from `from` to `to` after [`START`].
@@ -326,7 +339,7 @@ mod tests {
             let end = START + (second + 1) * 1_000_000;
             snapshot.time = Timestamp::from_microsecond(end).unwrap();
             snapshot.interval = std::time::Duration::from_secs(1);
-            batches.add(&snapshot);
+            batches.add(&snapshot, None);
         }
     }
 
@@ -394,7 +407,7 @@ mod tests {
             let end = START + (second + 1 - back) * 1_000_000 + second % 3;
             snapshot.time = Timestamp::from_microsecond(end).unwrap();
             snapshot.interval = std::time::Duration::from_secs(1);
-            batches.add(&snapshot);
+            batches.add(&snapshot, None);
         }
         batches.close();
         let rows = batches.waiting.iter().flat_map(|batch| &batch.rows);

@@ -3,6 +3,7 @@
 //!
 //! Metric names are a stable interface, documented in docs/serve.md.
 
+mod cgroups;
 mod own;
 #[cfg(test)]
 mod tests;
@@ -417,6 +418,7 @@ impl Collector for Families {
         self.arrays(&mut encoder)?;
         self.findings(&mut encoder)?;
         self.tasks(&mut encoder)?;
+        cgroups::encode(&self.0.totals.cgroups, &mut encoder)?;
         own::encode(&self.0, &mut encoder)
     }
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::cgroups::{CgroupInterval, CgroupTotals, OTHER, RETENTION};
 use crate::analysis::around::Around;
 use crate::analysis::counters::CostCounters;
 use crate::analysis::fail_slow::FailSlow;
@@ -17,17 +18,12 @@ use crate::machine::ArrayState;
 use crate::origin::{Op, Origin};
 use crate::ui::text::sanitize;
 
-/// Time after which a member or an array that has disappeared, or an idle series of tasks, is
-/// forgotten.
-const RETENTION: Duration = Duration::from_secs(3600);
 /// Maximum number of members, including members that have disappeared.
 pub const MAX_MEMBERS: usize = 1024;
 /// Maximum number of arrays, including arrays that have disappeared.
 pub const MAX_ARRAYS: usize = 256;
 /// Number of series of tasks above which some are folded into [`OTHER`].
 pub const MAX_TASKS: usize = 512;
-/// Task name of the sums of series that were folded.
-pub const OTHER: &str = "other";
 
 /// Upper edges of the buckets for device times, in µs. These are powers of two, at which buckets of
 /// [`Hist`] end.
@@ -148,6 +144,8 @@ pub struct Totals {
     pub members: BTreeMap<MemberKey, MemberTotals>,
     /// Sums of tasks by array, task name, origin and operation. Empty unless requested.
     pub tasks: BTreeMap<TaskTotalsKey, TaskTotals>,
+    /// Sums of cgroups. Empty unless requested.
+    pub cgroups: CgroupTotals,
     /// Members that are slower than their peers, by array.
     pub fail_slow: BTreeMap<String, FailSlow>,
     pub lost: Lost,
@@ -155,7 +153,8 @@ pub struct Totals {
     pub overhead: Overhead,
     pub intervals: u64,
     /// Updates of arrays and members left out because [`MAX_ARRAYS`] or [`MAX_MEMBERS`] was
-    /// reached, and task series that were folded into [`OTHER`] because of [`MAX_TASKS`].
+    /// reached, and task series and cgroups that were folded into [`OTHER`] because of
+    /// [`MAX_TASKS`] and of the maximum number of cgroups.
     pub dropped_series: u64,
 }
 
@@ -265,6 +264,13 @@ impl Totals {
                 sum.idle = Duration::ZERO;
             }
         }
+    }
+
+    /// Adds the figures by cgroup of an interval of length `over` that was added before, and keeps at
+    /// most `max` cgroups.
+    pub fn add_cgroups(&mut self, interval: CgroupInterval, over: Duration, max: usize) {
+        self.dropped_series += self.cgroups.add(interval, over, max);
+        self.cgroups.retain_arrays(|array| self.arrays.contains_key(array));
     }
 
     /// Folds the series of tasks that exceed [`MAX_TASKS`] into [`OTHER`]: the smallest of those

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use tokio::sync::watch;
 
+use super::cgroups;
 #[cfg(feature = "export")]
 use super::dataset::DatasetWriter;
 use super::dump::{ASKED, Dump, Dumper, log_line};
@@ -165,6 +166,8 @@ pub struct TracingOptions {
     pub rules: Vec<DumpRule>,
     /// Add up tasks too.
     pub with_tasks: bool,
+    /// Add up cgroups too, at most this many.
+    pub max_cgroups: Option<usize>,
 }
 
 /// Removes tasks from the snapshots and from the headlines.
@@ -202,6 +205,7 @@ pub struct Tracing {
     rules: Rules,
     peers: Peers,
     with_tasks: bool,
+    max_cgroups: Option<usize>,
     writers: Writers,
     /// Pending dump after rules have fired: due time, name of the first rule, and findings.
     pending: Option<(Instant, String, Vec<String>)>,
@@ -243,6 +247,7 @@ impl Tracing {
             rules: Rules::new(options.rules.clone()),
             peers: Peers::default(),
             with_tasks: options.with_tasks,
+            max_cgroups: options.max_cgroups,
             writers,
             pending: None,
         })
@@ -366,6 +371,7 @@ impl EngineSource for Tracing {
             }
         };
         let mut merged = merged.unwrap_or_else(|| snapshot.clone());
+        let cgroups = self.max_cgroups.map(|max| (cgroups::figures(&snapshot, &merged), max));
         if !self.with_tasks {
             without_tasks(&mut snapshot, &mut merged);
         }
@@ -374,6 +380,9 @@ impl EngineSource for Tracing {
         {
             let mut totals = lock(&self.shared.totals);
             totals.add(&snapshot, &merged, self.with_tasks);
+            if let Some((cgroups, max)) = &cgroups {
+                totals.add_cgroups(cgroups.clone(), snapshot.interval, *max);
+            }
             totals.fail_slow.clone_from(self.peers.found());
             for (array, state) in &states {
                 totals.set_state(array, state.clone());
@@ -401,7 +410,7 @@ impl EngineSource for Tracing {
         let snapshot = Arc::new(snapshot);
         #[cfg(feature = "export")]
         if let Some(dataset) = &mut self.writers.dataset {
-            dataset.add(&snapshot);
+            dataset.add(&snapshot, cgroups.map(|(cgroups, _)| cgroups));
         }
         self.shared.latest.send_replace(Some(snapshot));
         *lock(&self.shared.ended) = Some(Instant::now());

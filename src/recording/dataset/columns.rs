@@ -19,8 +19,16 @@ use crate::recording::schema::COLUMNS;
 pub const VERSION: &str = "1";
 
 /// Names of the tables, in the order of [`DatasetTable`].
-pub const TABLES: [&str; 7] =
-    ["requests", "submissions", "intervals", "verdicts", "operations", "commits", "inventory"];
+pub const TABLES: [&str; 8] = [
+    "requests",
+    "submissions",
+    "intervals",
+    "verdicts",
+    "operations",
+    "commits",
+    "inventory",
+    "cgroups",
+];
 
 /// Operations whose sums and times are columns of `intervals`; all are in its column `io`.
 pub const INTERVAL_OPS: [Op; 4] = [Op::Read, Op::Write, Op::Flush, Op::Discard];
@@ -35,7 +43,11 @@ pub enum DatasetTable {
     Operations,
     Commits,
     Inventory,
+    Cgroups,
 }
+
+/// Tables of which recordings have no rows.
+pub const NOT_RECORDED: [DatasetTable; 2] = [DatasetTable::Inventory, DatasetTable::Cgroups];
 
 impl DatasetTable {
     /// Directory of the table in the dataset.

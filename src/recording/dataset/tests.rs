@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::columns::{DatasetTable, TABLES, TableColumn};
 
-const ALL: [DatasetTable; 7] = [
+const ALL: [DatasetTable; 8] = [
     DatasetTable::Requests,
     DatasetTable::Submissions,
     DatasetTable::Intervals,
@@ -14,6 +14,7 @@ const ALL: [DatasetTable; 7] = [
     DatasetTable::Operations,
     DatasetTable::Commits,
     DatasetTable::Inventory,
+    DatasetTable::Cgroups,
 ];
 
 #[test]

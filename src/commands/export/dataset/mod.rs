@@ -17,7 +17,7 @@ use anyhow::{Error, Result};
 use crate::analysis::time::rfc3339;
 use crate::analysis::units;
 use crate::commands::export::written::INVALID_ROWS;
-use crate::recording::dataset::columns::{DatasetTable, TABLES};
+use crate::recording::dataset::columns::{NOT_RECORDED, TABLES};
 use crate::recording::dataset::files::{DatasetFiles, Extent, MAX_DAYS, Outcome};
 use crate::recording::dataset::source::DatasetSource;
 use crate::recording::dataset::{self, is_of_files, refused};
@@ -132,7 +132,8 @@ impl DatasetSummary {
 
     fn print(&self, dataset: &Path, all: usize) {
         let tables = TABLES.iter().zip(self.rows);
-        let tables = tables.filter(|(table, _)| **table != DatasetTable::Inventory.name());
+        let is_recorded = |table: &str| NOT_RECORDED.iter().all(|other| other.name() != table);
+        let tables = tables.filter(|(table, _)| is_recorded(table));
         let rows = tables.map(|(table, n)| format!("{n} {table}"));
         eprintln!(
             "raidtrace: {}: {} of {all} recordings, {}, {}",

@@ -32,7 +32,8 @@ pub fn encode(figures: &MetricValues, encoder: &mut DescriptorEncoder) -> fmt::R
         ("raidtrace_intervals", "Intervals counted", figures.totals.intervals),
         (
             "raidtrace_dropped_series",
-            "Updates of arrays, members and tasks left out because there were too many series",
+            "Updates of arrays, members, tasks and cgroups left out because there were too many \
+             series",
             figures.totals.dropped_series,
         ),
     ] {
