@@ -5,6 +5,7 @@
 Prints {engine: {view: {"columns": [...], "rows": [...]}}} as JSON. Before that, removes columns from some files, as if an older
 version had written them.
 """
+import datetime
 import json
 import os
 import pathlib
@@ -36,8 +37,9 @@ def statements(file):
 
 
 def answers(engine, execute, fetch):
-    for one in statements(VIEWS / f"tables.{engine}.sql"):
-        execute(one)
+    for declarations in [f"tables.{engine}.sql", f"tables.cgroups.{engine}.sql"]:
+        for one in statements(VIEWS / declarations):
+            execute(one)
     found = {}
     for file in sorted(VIEWS.glob("*.sql")):
         if not file.name.startswith("tables."):
@@ -62,6 +64,20 @@ def spark_rows(sql):
     return found.columns, found.collect()
 
 
+def add_cgroups():
+    """Adds minutes of `serve --with-cgroups` on two hosts: a backup makes a database wait, and itself."""
+    backup, database = "/system.slice/backup.service", "/system.slice/postgresql@15-main.service"
+    for host in ["host01", "host02"]:
+        rows = [(database, [(backup, 1_500_000), (database, 9_000_000)]), (backup, [(backup, 70_000_000)]), ("other", [])]
+        row = {"time": datetime.datetime(2026, 11, 26, 2, 10, tzinfo=datetime.timezone.utc), "array": "md0", "host_name": host, "host_id": host * 4}
+        rows = [row | {"cgroup": cgroup, "made_wait": [{"by": by, "us": us} for by, us in made_wait]} for cgroup, made_wait in rows]
+        folder = pathlib.Path("fleet/cgroups/date=2026-11-26") / f"host={host}"
+        folder.mkdir(parents=True)
+        kind = {"time": pyarrow.timestamp("us", "UTC"), "array": pyarrow.string(), "host_name": pyarrow.string(), "host_id": pyarrow.string(),
+                "cgroup": pyarrow.string(), "made_wait": pyarrow.list_(pyarrow.struct({"by": pyarrow.string(), "us": pyarrow.int64()}))}
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, pyarrow.schema(kind)), folder / "20261126T020000-serve.parquet")
+
+
 def copy_as_serve():
     """Adds the intervals and verdicts of two hosts once more, as if serve had written them."""
     for host in ["incident3", "host05"]:
@@ -74,6 +90,7 @@ def copy_as_serve():
 
 
 make_older()
+add_cgroups()
 before = answers("duckdb", duckdb.execute, duckdb_rows)
 copy_as_serve()
 # Half the CPU time: a short program is done before compiled code pays.
