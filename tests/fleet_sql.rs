@@ -123,7 +123,11 @@ fn planted(found: &BTreeMap<String, Answer>) {
     first("requeues", 0, &[("model", json!("ZETA-4")), ("hosts", json!(1))]);
     first("rising_writes", 2, &[("host_name", json!("host10"))]);
     let backup = json!("/system.slice/backup.service");
-    first("waits_by_tenant", 1, &[("culprit", backup), ("hosts", json!(2)), ("seconds", json!(3.0))]);
+    first(
+        "waits_by_tenant",
+        1,
+        &[("culprit", backup), ("hosts", json!(2)), ("seconds", json!(3.0))],
+    );
     assert!(checked.iter().eq(found.keys()), "{checked:?}");
 
     let number = |view: &str, row, column: &str| found[view].number(row, column);

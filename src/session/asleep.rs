@@ -200,8 +200,7 @@ impl Sleepers {
         hung.into_iter().map(|hung| hung.1).take(MAX_FACTS).collect()
     }
 
-    /// Time asleep of an array's tasks that are no kernel threads since the last call, µs. The times
-    /// of several tasks add up.
+    /// Time asleep since the last call of an array's tasks that are no kernel threads, µs.
     pub fn take_slept(&mut self, array: u32) -> Vec<(TaskId, u64)> {
         let taken: Vec<_> = self
             .slept_us

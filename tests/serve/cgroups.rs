@@ -1,4 +1,5 @@
-//! `--with-cgroups`: bytes of two real cgroups compared with those of dd, and the time that one waits.
+//! `--with-cgroups`: bytes of two real cgroups compared with those of dd, and the time that one
+//! waits.
 
 use std::collections::BTreeMap;
 use std::fs;

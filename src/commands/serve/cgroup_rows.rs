@@ -120,7 +120,11 @@ mod tests {
         ];
         for (second, interval) in seconds {
             let bounds = (second * 1_000_000, (second + 1) * 1_000_000);
-            rows.add(interval, bounds, &mut |_, at, row| Ok(put.push((at, row)))).unwrap();
+            rows.add(interval, bounds, &mut |_, at, row| {
+                put.push((at, row));
+                Ok(())
+            })
+            .unwrap();
         }
         let cgroups = |put: &[(i64, Value)]| -> Vec<(i64, String)> {
             put.iter().map(|(at, row)| (*at, row["cgroup"].as_str().unwrap().to_owned())).collect()
@@ -135,7 +139,11 @@ mod tests {
         });
         assert_eq!(put[2].1, expected);
         put.clear();
-        rows.finish(&mut |_, at, row| Ok(put.push((at, row)))).unwrap();
+        rows.finish(&mut |_, at, row| {
+            put.push((at, row));
+            Ok(())
+        })
+        .unwrap();
         assert_eq!(cgroups(&put), [(60_000_000, "/a".to_owned())]);
         rows.finish(&mut |_, _, _| panic!("nothing is left")).unwrap();
     }

@@ -34,8 +34,8 @@ pub struct CgroupFigures {
     /// Bytes that its tasks dirtied, by index in [`DIRTIED`]: they, writeback or jbd2 write them
     /// later.
     pub dirtied: [u64; DIRTIED.len()],
-    /// Time that its tasks were asleep in the kernel, µs, by the cause in the array's verdict of the
-    /// same second. Times of tasks that sleep side by side add up.
+    /// Time that its tasks were asleep in the kernel, µs, by the cause in the array's verdict of
+    /// the same second. Times of tasks that sleep side by side add up.
     pub waiting_us: BTreeMap<&'static str, u64>,
     /// The part of that in which the verdict names a load, by the cgroup of the load's tasks.
     pub made_wait_us: BTreeMap<String, u64>,
@@ -147,8 +147,8 @@ pub struct CgroupTotals {
 
 impl CgroupTotals {
     /// Adds an interval of length `over`. Then adds cgroups that have had no figure for
-    /// [`RETENTION`], and those that exceed `max`, to [`OTHER`]: of these the smallest of those that
-    /// have been idle longest in powers of two. Returns how many exceeded `max`.
+    /// [`RETENTION`], and those that exceed `max`, to [`OTHER`]: the smallest of those that have
+    /// been idle longest in powers of two. Returns how many exceeded `max`.
     pub fn add(&mut self, interval: CgroupInterval, over: Duration, max: usize) -> u64 {
         for idle in self.idle.values_mut() {
             *idle = idle.saturating_add(over);

@@ -1,5 +1,5 @@
-//! Intervals, verdicts and cgroups of `serve` in a dataset: collected on one thread, and written every hour
-//! on another.
+//! Intervals, verdicts and cgroups of `serve` in a dataset: collected on one thread, and written
+//! every hour on another.
 //!
 //! The tracing thread only passes a reference to each second's snapshot. Rows stay in memory until
 //! they are written; a batch that could not be written is kept and tried again. A write that hangs,

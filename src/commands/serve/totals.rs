@@ -266,7 +266,7 @@ impl Totals {
         }
     }
 
-    /// Adds the figures by cgroup of an interval of length `over` that was added before, and keeps at
+    /// Adds the figures by cgroup of an interval of length `over` that was added before. Keeps at
     /// most `max` cgroups.
     pub fn add_cgroups(&mut self, interval: CgroupInterval, over: Duration, max: usize) {
         self.dropped_series += self.cgroups.add(interval, over, max);

@@ -40,8 +40,8 @@ pub fn encode(cgroups: &CgroupTotals, encoder: &mut DescriptorEncoder) -> fmt::R
     counters(
         encoder,
         ("raidtrace_cgroup_waiting", Some(Unit::Seconds)),
-        "Time that the tasks of a cgroup were asleep in the kernel, from samples, by the cause in the \
-         array's verdict; none: the array was not slow",
+        "Time that the tasks of a cgroup were asleep in the kernel, from samples, by the cause in \
+         the array's verdict; none: the array was not slow",
         sums.iter().flat_map(move |((array, cgroup), of)| {
             let each = of.waiting_us.iter();
             each.map(move |(cause, us)| {
@@ -54,8 +54,8 @@ pub fn encode(cgroups: &CgroupTotals, encoder: &mut DescriptorEncoder) -> fmt::R
     counters(
         encoder,
         ("raidtrace_cgroup_made_wait", Some(Unit::Seconds)),
-        "The part of raidtrace_cgroup_waiting_seconds_total in which the verdict names a load, by the \
-         cgroup of the load's tasks",
+        "The part of raidtrace_cgroup_waiting_seconds_total in which the verdict names a load, by \
+         the cgroup of the load's tasks",
         sums.iter().flat_map(move |((array, cgroup), of)| {
             let each = of.made_wait_us.iter();
             each.map(move |(by, us)| {
