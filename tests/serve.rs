@@ -8,6 +8,9 @@ mod cgroups;
 mod common;
 #[path = "serve/http.rs"]
 mod http;
+#[cfg(feature = "object-store")]
+#[path = "object_store/server.rs"]
+mod server;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -36,7 +39,11 @@ struct Serve {
 
 impl Serve {
     fn start(target: &str, args: &[&str]) -> Self {
-        let mut command = Command::new(EXE);
+        Self::start_from(&mut Command::new(EXE), target, args)
+    }
+
+    /// The same, from a command with variables.
+    fn start_from(command: &mut Command, target: &str, args: &[&str]) -> Self {
         command.args(["serve", target]);
         if !args.contains(&"--listen") {
             command.args(["--listen", "127.0.0.1:0"]);
@@ -592,6 +599,57 @@ print(duckdb.sql('select sum(requests), min(interval_us) > 0 from intervals').fe
             }
         }
     }
+}
+
+/// The same in a bucket, which threads of nobody write. Their client needs the names of hosts.
+#[cfg(feature = "object-store")]
+#[test]
+fn intervals_are_added_to_a_bucket() {
+    if !tracing() {
+        return;
+    }
+    let Some(mut server) = server::Server::start() else { return };
+    let url = server.variables.0[0].1.replace("127.0.0.1", "localhost");
+    let variables = server.variables.with("AWS_ENDPOINT_URL", &url);
+    let disk = filesystem();
+    let dumps = memory();
+    let dir = dumps.path().display().to_string();
+    let start = |variables: &server::Variables| {
+        let mut command = Command::new(EXE);
+        variables.of(&mut command);
+        let args = ["--dataset", "s3://serve/a", "--dump-dir", &dir];
+        Serve::start_from(&mut command, &disk.name, &args)
+    };
+    let serve = start(&variables);
+    let threads = serve.process.threads();
+    // Of the name, the kernel keeps 15 bytes.
+    let writer = threads.iter().find(|thread| "raidtrace:dataset".starts_with(&*thread.name));
+    let writer = writer.expect("the thread that writes the bucket");
+    assert_eq!((writer.uid, writer.permitted), (65_534, 0));
+    write(&disk, 100);
+    disk.sync();
+    idle(&disk.name);
+    serve.settled();
+    let counted = serve.sum("raidtrace_member_requests_total");
+    assert!(counted >= 100.0, "{counted}");
+    let out = serve.process.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(!out.stderr.contains("s3://"), "{out:?}");
+    assert_eq!(server.ask("sum serve/a/intervals requests"), format!("{counted:.0}"));
+
+    // Wrong keys are reported at the start, not after an hour, and do not stop the tracing.
+    let wrong = variables.with("AWS_SECRET_ACCESS_KEY", "hunter2");
+    let mut command = Command::new(EXE);
+    wrong.of(command.args(["serve", &disk.name, "--dataset", "s3://serve/a"]));
+    let process = Top::start(command.args(["--listen", "127.0.0.1:0"]));
+    let note = process.says("note: s3://serve/a: ");
+    assert!(note.contains("SignatureDoesNotMatch") && !note.contains("hunter2"), "{note}");
+    drop(process);
+    let serve = start(&wrong);
+    serve.settled();
+    let out = serve.process.end(Signal::INT);
+    assert_eq!(out.code(), Some(0), "{out:?}");
+    assert!(out.stderr.contains("the dataset lacks the last "), "{out:?}");
 }
 
 #[test]

@@ -22,8 +22,16 @@ pub fn text() -> String {
         env!("RAIDTRACE_COMMIT"),
         env!("RAIDTRACE_TARGET"),
         libbpf.to_string_lossy(),
-        if cfg!(feature = "export") { "export" } else { "none" },
+        features(),
     )
+}
+
+fn features() -> &'static str {
+    match (cfg!(feature = "object-store"), cfg!(feature = "export")) {
+        (true, _) => "export, object-store",
+        (false, true) => "export",
+        (false, false) => "none",
+    }
 }
 
 #[cfg(test)]

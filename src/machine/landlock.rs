@@ -17,6 +17,9 @@ const REMOVE_FILE: u64 = 1 << 5;
 const MAKE_DIR: u64 = 1 << 7;
 const MAKE_REG: u64 = 1 << 8;
 const TRUNCATE: u64 = 1 << 14;
+/// Rights of TCP sockets.
+const BIND: u64 = 1;
+const CONNECT: u64 = 1 << 1;
 /// Number of rights in each version of the interface, from version 1, which includes running
 /// programs: then renames between directories, truncation, and ioctls of devices.
 const RIGHTS: [u32; 5] = [13, 14, 15, 15, 16];
@@ -44,16 +47,17 @@ struct Beneath {
 }
 
 /// Allows this thread to write files in `writable` and to read those in it and in `readable`, and
-/// no others, to open no TCP connection, and to signal no other process. Paths that do not exist
-/// are left out. Needs no_new_privs.
+/// no others, to open no TCP connection unless `connects`, and to signal no other process. Paths
+/// that do not exist are left out. Needs no_new_privs.
 ///
 /// # Errors
 /// The kernel has no Landlock, or it is disabled.
-pub fn allow_only(writable: &[&Path], readable: &[&str]) -> io::Result<()> {
+pub fn allow_only(writable: &[&Path], readable: &[&str], connects: bool) -> io::Result<()> {
     let version = version()?;
     let files = (1 << RIGHTS[version.clamp(1, RIGHTS.len()) - 1]) - 1;
-    let since = |first| if version >= first { 3 } else { 0 };
-    let handled = Ruleset { files, network: since(4), scopes: since(6) };
+    let since = |first, rights| if version >= first { rights } else { 0 };
+    let network = if connects { BIND } else { BIND | CONNECT };
+    let handled = Ruleset { files, network: since(4, network), scopes: since(6, 3) };
     let rules = create(&raw const handled, size_of_val(&handled), 0)?;
     // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
     let rules = unsafe { OwnedFd::from_raw_fd(rules) };
@@ -102,7 +106,7 @@ fn checked(result: libc::c_long) -> io::Result<libc::c_int> {
 mod tests {
     use std::fs;
     use std::io::ErrorKind;
-    use std::net::TcpStream;
+    use std::net::{TcpListener, TcpStream};
 
     use rustix::io::Errno;
     use rustix::process::{Pid, test_kill_process};
@@ -116,7 +120,8 @@ mod tests {
         fs::write(outside.path().join("a"), "a").unwrap();
         let thread = std::thread::spawn(move || {
             privileges::keep_none();
-            if let Err(why) = allow_only(&[inside.path()], &["/proc/self", "/no/such/file"]) {
+            if let Err(why) = allow_only(&[inside.path()], &["/proc/self", "/no/such/file"], false)
+            {
                 println!("skipped: {why}");
                 return;
             }
@@ -139,6 +144,27 @@ mod tests {
             if version >= 6 {
                 assert_eq!(test_kill_process(Pid::INIT), Err(Errno::PERM));
             }
+        });
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_client_reads_and_connects_and_writes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let thread = std::thread::spawn(move || {
+            privileges::keep_none();
+            if let Err(why) = allow_only(&[], &["/"], true) {
+                println!("skipped: {why}");
+                return;
+            }
+            assert!(fs::read("/etc/passwd").is_ok());
+            let refused = fs::write(folder.path().join("a"), "a").unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+            // Version 4 refuses what has no rule.
+            let other = TcpListener::bind(("127.0.0.1", 0));
+            assert_eq!(other.is_err(), version().unwrap() >= 4);
+            TcpStream::connect(server.local_addr().unwrap()).unwrap();
         });
         thread.join().unwrap();
     }

@@ -9,7 +9,8 @@
 //!   joins pieces of a recording to one file.
 //! * [`alloc`], [`slow`]: intervals of the ext4 allocator and of slow operations, as JSON in the
 //!   column `text`.
-//! * `dataset`: files of many recordings as Parquet tables.
+//! * `dataset`: files of many recordings as Parquet tables, in a directory or a bucket
+//!   ([`dataset_name`]).
 //! * [`described`]: arrays and filesystems of a header, for computations.
 //! * [`source`]: a series of snapshots, forwards and backwards. [`gather`]: one pass over a whole
 //!   recording.
@@ -19,6 +20,7 @@ mod batch;
 mod columns;
 #[cfg(feature = "export")]
 pub mod dataset;
+pub mod dataset_name;
 pub mod described;
 mod encode;
 pub mod error;
@@ -44,6 +46,11 @@ pub mod writer;
 /// Why `--dataset` and `-f parquet` are refused without the feature `export`.
 pub const WITHOUT_PARQUET: &str =
     "this raidtrace was built without Parquet (cargo build --features export)";
+
+/// Why `--dataset s3://...` is refused without the feature `object-store`.
+#[cfg(all(feature = "export", not(feature = "object-store")))]
+pub const WITHOUT_OBJECT_STORE: &str = "this raidtrace was built without object storage: name a directory and upload it with rclone \
+     copy or aws s3 sync, or use one that was built with cargo build --features object-store";
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,33 @@
-//! Parsers of times on the command line.
+//! Parsers of times and datasets on the command line.
 
+use std::ffi::OsStr;
 use std::time::Duration;
+
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command, Error};
+
+use crate::recording::dataset_name::DatasetName;
+
+/// Parses the name of a dataset. clap would repeat the argument in its message, and with it a
+/// password.
+#[derive(Clone)]
+pub struct DatasetParser;
+
+impl TypedValueParser for DatasetParser {
+    type Value = DatasetName;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        _: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<DatasetName, Error> {
+        DatasetName::parse(value).map_err(|why| {
+            Error::raw(ErrorKind::ValueValidation, format!("--dataset: {why}\n")).with_cmd(command)
+        })
+    }
+}
 
 /// Parses an interval of 0.1 to 3600 seconds.
 ///

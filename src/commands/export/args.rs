@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
+
+use crate::recording::dataset_name::DatasetName;
+use crate::ui::typed::DatasetParser;
 
 /// Format of the exported file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -35,9 +38,16 @@ pub struct ExportArgs {
     pub output: Option<PathBuf>,
 
     /// Add the recordings to the partitioned Parquet dataset in the directory DIR, which is
-    /// created; a longer copy of a recording replaces a shorter one. Only with -f parquet
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["output", "force"])]
-    pub dataset: Option<PathBuf>,
+    /// created, or in s3://BUCKET/PREFIX; a longer copy of a recording replaces a shorter one. Only
+    /// with -f parquet
+    #[arg(
+        long,
+        value_name = "DIR|URL",
+        value_parser = DatasetParser,
+        value_hint = ValueHint::DirPath,
+        conflicts_with_all = ["output", "force"],
+    )]
+    pub dataset: Option<DatasetName>,
 
     /// Array to export with -f fio; needed if the recording has several
     #[arg(long, value_name = "NAME")]
@@ -60,6 +70,7 @@ pub struct ExportArgs {
 pub const EXAMPLES: &str = "Examples:
   raidtrace export incident.rtrace -f parquet -o incident.parquet
   raidtrace export *.rtrace -f parquet --dataset fleet   tables for DuckDB, Spark: docs/dataset.md
+  raidtrace export *.rtrace -f parquet --dataset s3://BUCKET/fleet   keys: AWS_ACCESS_KEY_ID ...
   raidtrace export incident.rtrace -f ndjson -o - | jq -c 'select(.kind == \"request\")'
   raidtrace export incident.rtrace -f perfetto --from 11:47 --to 11:49 -o a.pftrace
   raidtrace export incident.rtrace -f fio --array md127 -o load.iolog  for fio --read_iolog

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use super::cgroups::DEFAULT_MAX as DEFAULT_MAX_CGROUPS;
 use super::rules::DumpRule;
 use crate::analysis::placement::size;
+use crate::recording::dataset_name::DatasetName;
 use crate::ui::completion;
-use crate::ui::typed::time;
+use crate::ui::typed::{DatasetParser, time};
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
@@ -69,10 +70,15 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = size::parse)]
     pub dump_bytes: u64,
 
-    /// Every hour, add the intervals and verdicts to the Parquet dataset in this directory
-    /// (docs/dataset.md)
-    #[arg(long, value_name = "DIR")]
-    pub dataset: Option<PathBuf>,
+    /// Every hour, add the intervals and verdicts to the Parquet dataset in this directory, or in
+    /// s3://BUCKET/PREFIX (docs/dataset.md)
+    #[arg(
+        long,
+        value_name = "DIR|URL",
+        value_parser = DatasetParser,
+        value_hint = ValueHint::DirPath,
+    )]
+    pub dataset: Option<DatasetName>,
 
     /// Rules: p99=TIME (of a member, over 10 s), slow=TIME (an operation on a file, as raidtrace
     /// slow), skew=FACTOR (of a hot spot), busy=PERCENT (of a member, while the others are at most

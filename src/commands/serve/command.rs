@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+#[cfg(feature = "export")]
+use anyhow::anyhow;
 use anyhow::{Context as _, Result, bail};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_rustls::TlsAcceptor;
@@ -31,6 +33,9 @@ use crate::machine::host_id::HostIdentity;
 use crate::machine::signals::{End, asked_to_dump, asked_to_end};
 use crate::machine::{landlock, limits, privileges};
 use crate::recording::WITHOUT_PARQUET;
+#[cfg(feature = "export")]
+use crate::recording::dataset::place::DatasetPlace;
+use crate::recording::dataset_name::DatasetName;
 use crate::session::engine::{Engine, MAX_LAST_WAIT, Tick, runtime};
 
 /// Maximum number of concurrent downloads.
@@ -84,6 +89,8 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             units::size(args.keep_bytes)
         ));
     }
+    #[cfg(feature = "export")]
+    let place = args.dataset.as_ref().map(DatasetPlace::open).transpose()?;
     let listener = listen(args)?;
     let end = asked_to_end()?;
     let asked = asked_to_dump()?;
@@ -99,10 +106,17 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     };
     let runtime = runtime()?;
     let engine = {
-        let (shared, dump_dir, dataset) =
-            (Arc::clone(&shared), args.dump_dir.as_deref(), args.dataset.as_deref());
+        let (shared, dump_dir) = (Arc::clone(&shared), args.dump_dir.as_deref());
+        let dataset = match &args.dataset {
+            Some(DatasetName::Directory(path)) => Some(path.as_path()),
+            _ => None,
+        };
         #[cfg(feature = "export")]
-        let host = HostIdentity::own();
+        let start = move || {
+            let most = max_cgroups.unwrap_or(0);
+            let start = |place| DatasetWriter::start(place, HostIdentity::own(), most);
+            place.map(start).transpose()
+        };
         // Start the threads that write after dropping capabilities: like the HTTP side, they need
         // none.
         let (ready, writers) = std::sync::mpsc::channel();
@@ -115,29 +129,27 @@ pub fn run(args: &ServeArgs) -> Result<()> {
             INTERVAL,
             INTERVAL,
         )?;
-        let left = privileges::leave_root(dump_dir.or(dataset));
-        privileges::keep_none();
+        // A client of object storage needs names of hosts and a network, but no file to write.
+        #[cfg(feature = "export")]
+        let (start, in_bucket) = if dataset.is_none() {
+            let client = move || {
+                limit(None, &[], &["/"], true);
+                start()
+            };
+            let started = std::thread::spawn(client).join();
+            (None, started.map_err(|_| anyhow!("the thread for the dataset has ended"))??)
+        } else {
+            (Some(start), None)
+        };
         // The own use of CPU and memory, and time zones.
         let readable = ["/proc/self", "/etc/localtime", "/usr/share/zoneinfo"];
         let writable: Vec<&Path> = dump_dir.into_iter().chain(dataset).collect();
-        let limited = landlock::allow_only(&writable, &readable);
-        if let Err(why) = left.and(limited)
-            && rustix::process::geteuid().is_root()
-        {
-            log_line(&format!(
-                "note: the threads that answer requests can open files of root ({why}): run serve \
-                 under another user, as the systemd unit does"
-            ));
-        }
+        limit(dump_dir.or(dataset), &writable, &readable, false);
         let started = args.dump_dir.clone().map(|dir| Dumper::start(dir, args.dump_bytes));
         let writers = Writers {
             dumper: started.transpose()?,
             #[cfg(feature = "export")]
-            dataset: args
-                .dataset
-                .clone()
-                .map(|dir| DatasetWriter::start(dir, host, max_cgroups.unwrap_or(0)))
-                .transpose()?,
+            dataset: start.map_or(Ok(in_bucket), |start| start())?,
         };
         let _ = ready.send(writers);
         engine
@@ -171,6 +183,22 @@ pub fn run(args: &ServeArgs) -> Result<()> {
     // Do not wait for reads of the directory for dumps, which may hang.
     runtime.shutdown_background();
     served
+}
+
+/// Makes this thread, and those that it starts, run as the owner of a directory or as nobody, with
+/// access to these files and, if it `connects`, to servers.
+fn limit(owner: Option<&Path>, writable: &[&Path], readable: &[&str], connects: bool) {
+    let left = privileges::leave_root(owner);
+    privileges::keep_none();
+    let limited = landlock::allow_only(writable, readable, connects);
+    if let Err(why) = left.and(limited)
+        && rustix::process::geteuid().is_root()
+    {
+        log_line(&format!(
+            "note: the threads that use the network can open files of root ({why}): run serve \
+             under another user, as the systemd unit does"
+        ));
+    }
 }
 
 fn listen(args: &ServeArgs) -> Result<TcpListener> {

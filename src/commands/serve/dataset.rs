@@ -6,7 +6,6 @@
 //! as on a network that stops for an hour, does not keep rows from being collected.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{self, JoinHandle};
@@ -22,9 +21,12 @@ use super::dump::{ended_within, log_line};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::host_id::HostIdentity;
 use crate::recording::dataset::columns::DatasetTable;
-use crate::recording::dataset::files::{DatasetFiles, Extent};
+use crate::recording::dataset::extent::Extent;
+use crate::recording::dataset::files::DatasetFiles;
+use crate::recording::dataset::place::DatasetPlace;
 use crate::recording::dataset::source::DatasetSource;
 use crate::recording::dataset::{is_of_files, refused};
+use crate::recording::dataset_name::DatasetName;
 use crate::ui::dataset::{FigureRows, bounds};
 
 /// Length of the time of a batch in µs.
@@ -55,20 +57,22 @@ impl DatasetWriter {
     /// Starts the thread. The rows have at most `max_cgroups` cgroups.
     ///
     /// # Errors
-    /// `dataset` is not a writable directory, or the thread cannot be started.
-    pub fn start(dataset: PathBuf, host: HostIdentity, max_cgroups: usize) -> Result<Self> {
-        let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        let access = rustix::fs::access(dataset.join("."), wanted);
-        access.with_context(|| {
-            format!(
-                "--dataset {} cannot be written: it must be a directory that the owner of \
-                 --dump-dir, or without that its own owner, may write (the thread that writes \
-                 runs as this user)",
-                dataset.display()
-            )
-        })?;
+    /// It is a directory that cannot be written, or the thread cannot be started.
+    pub fn start(place: DatasetPlace, host: HostIdentity, max_cgroups: usize) -> Result<Self> {
+        if let DatasetName::Directory(directory) = &place.name {
+            let wanted = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+            let access = rustix::fs::access(directory.join("."), wanted);
+            access.with_context(|| {
+                format!(
+                    "--dataset {} cannot be written: it must be a directory that the owner of \
+                     --dump-dir, or without that its own owner, may write (the thread that writes \
+                     runs as this user)",
+                    directory.display()
+                )
+            })?;
+        }
         let (seconds, received) = mpsc::sync_channel(MAX_SECONDS);
-        let batches = Batches::new(dataset, host, max_cgroups)?;
+        let batches = Batches::new(place, host, max_cgroups)?;
         let thread = spawn("raidtrace:rows", move || batches.run(&received))?;
         Ok(Self { seconds, thread, left_out: 0 })
     }
@@ -127,7 +131,7 @@ impl Batch {
     }
 
     /// Writes the files. The same batch again has the same files.
-    fn write(&self, dataset: &Path, host: &HostIdentity) -> Result<()> {
+    fn write(&self, dataset: &DatasetPlace, host: &HostIdentity) -> Result<()> {
         let start = Timestamp::from_microsecond(self.start_us).unwrap_or_default();
         let source = DatasetSource::of_host(start, host, "serve");
         let mut files = DatasetFiles::new(dataset, &source)?;
@@ -142,7 +146,7 @@ impl Batch {
 
 /// Rows that are collected, that wait, and that are being written.
 struct Batches {
-    dataset: PathBuf,
+    dataset: DatasetName,
     rows: FigureRows,
     cgroups: CgroupRows,
     open: Option<Batch>,
@@ -157,13 +161,19 @@ struct Batches {
 
 impl Batches {
     /// Starts the thread that writes.
-    fn new(dataset: PathBuf, host: HostIdentity, max_cgroups: usize) -> Result<Self> {
+    fn new(place: DatasetPlace, host: HostIdentity, max_cgroups: usize) -> Result<Self> {
         let (jobs, batches) = mpsc::sync_channel::<Batch>(1);
         let (results, written) = mpsc::channel();
-        let to = dataset.clone();
+        let dataset = place.name.clone();
         spawn("raidtrace:dataset", move || {
+            // The first rows are written in up to an hour, which is late for wrong keys.
+            if matches!(place.name, DatasetName::Bucket { .. })
+                && let Err(why) = place.create()
+            {
+                log_line(&format!("note: {why:#}; serve tries again every hour"));
+            }
             for batch in batches {
-                let result = batch.write(&to, &host);
+                let result = batch.write(&place, &host);
                 if results.send((batch, result)).is_err() {
                     break;
                 }
@@ -275,7 +285,7 @@ impl Batches {
         match result {
             Ok(()) => {
                 if self.retry.take().is_some() {
-                    log_line(&format!("{} can be written again", self.dataset.display()));
+                    log_line(&format!("{} can be written again", self.dataset));
                 }
             }
             // No other attempt would succeed, and later batches wait.
@@ -322,6 +332,8 @@ mod tests {
     use crate::analysis::verdict::Verdict;
     use crate::machine::host_id::HostIdentity;
     use crate::recording::dataset::columns::DatasetTable;
+    use crate::recording::dataset::place::DatasetPlace;
+    use crate::recording::dataset_name::DatasetName;
 
     /// A quarter to midnight.
     const START: i64 = 1_795_736_700_000_000;
@@ -329,7 +341,8 @@ mod tests {
     fn batches(dataset: &Path) -> Batches {
         let host =
             HostIdentity { host_name: "db1".to_owned(), host_id: None, kernel: "6.12".to_owned() };
-        Batches::new(dataset.to_owned(), host, 50).unwrap()
+        let place = DatasetPlace::open(&DatasetName::Directory(dataset.to_owned())).unwrap();
+        Batches::new(place, host, 50).unwrap()
     }
 
     /// Adds the seconds from `from` to `to` after [`START`].

@@ -1,36 +1,27 @@
 //! A Hive-partitioned Parquet dataset of many recordings and inventories, of any number of hosts.
 //!
 //! * [`columns`] (`columns.toml`): the tables. [`source`]: names of directories and files.
-//! * [`files`]: the files of one source, replaced at once.
+//! * [`files`]: the files of one source. [`place`]: puts them into a [`directory`], or into a
+//!   `bucket` of object storage. [`extent`]: the part of a source that a file was made of.
 
+#[cfg(feature = "object-store")]
+mod bucket;
 pub mod columns;
+pub mod directory;
+pub mod extent;
 pub mod files;
+pub mod place;
 pub mod source;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
 use std::io::{self, ErrorKind};
-use std::path::Path;
 
-use anyhow::{Error, Result, anyhow, bail};
+use anyhow::{Error, anyhow};
 
-/// Creates the directory of a dataset unless it exists.
-///
-/// # Errors
-/// It is not a directory that can be created, or the name is that of object storage.
-pub fn create(dataset: &Path) -> Result<()> {
-    if dataset.to_str().is_some_and(|text| text.contains("://")) {
-        bail!(
-            "{}: object storage is not supported: name a directory, and upload it with the tool \
-             of your storage, such as rclone copy or aws s3 sync",
-            dataset.display()
-        );
-    }
-    fs::create_dir_all(dataset).map_err(|error| refused(dataset, error.into()))
-}
+use crate::recording::dataset_name::DatasetName;
 
-/// The error of a system call.
+/// The error of a system call or of a server.
 fn system(error: &Error) -> Option<&io::Error> {
     error.chain().find_map(|cause| cause.downcast_ref())
 }
@@ -41,9 +32,19 @@ pub fn is_of_files(error: &Error) -> bool {
 }
 
 /// The error of a dataset that cannot be written: what, why, and what to do.
-pub fn refused(dataset: &Path, error: Error) -> Error {
+pub fn refused(name: &DatasetName, error: Error) -> Error {
     let system = system(&error);
-    let advice = match system.map(io::Error::kind) {
+    let kind = system.map(io::Error::kind);
+    let advice = match name {
+        DatasetName::Directory(_) => of_directory(kind),
+        DatasetName::Bucket { .. } => of_bucket(kind),
+    };
+    let why = system.map_or_else(|| format!("{error:#}"), ToString::to_string);
+    anyhow!("{name}: {why}: {advice}; files that were complete are unchanged")
+}
+
+fn of_directory(kind: Option<ErrorKind>) -> &'static str {
+    match kind {
         Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             "free space there, or name another directory"
         }
@@ -54,8 +55,20 @@ pub fn refused(dataset: &Path, error: Error) -> Error {
             "name a directory, or one that does not exist"
         }
         _ => "name another directory",
-    };
-    let name = dataset.display();
-    let why = system.map_or_else(|| format!("{error:#}"), ToString::to_string);
-    anyhow!("{name}: {why}: {advice}; files that were complete are unchanged")
+    }
+}
+
+fn of_bucket(kind: Option<ErrorKind>) -> &'static str {
+    match kind {
+        Some(ErrorKind::StorageFull) => "free space in the bucket, or raise its quota",
+        Some(ErrorKind::PermissionDenied) => {
+            "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, and that they \
+             may list, read, write and delete objects there"
+        }
+        Some(ErrorKind::NotFound) => "create the bucket, or name another one",
+        Some(ErrorKind::NotConnected | ErrorKind::TimedOut) => {
+            "check the network and AWS_ENDPOINT_URL"
+        }
+        _ => "check AWS_REGION, AWS_ENDPOINT_URL and the other variables, or name a directory",
+    }
 }

@@ -1,11 +1,9 @@
 //! Names of the files and directories of a dataset.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::columns::DatasetTable;
 use crate::machine::host_id::HostIdentity;
 use crate::recording::header::Header;
 
@@ -26,6 +24,8 @@ pub struct DatasetSource {
     /// Name of the source's files, without a suffix: the start of the recording, and a checksum of
     /// its header. A longer copy of the same recording has the same.
     pub id: String,
+    /// Day of the start, counted from 1970.
+    pub day: i64,
     /// Encoded name of the host.
     host: String,
     pub host_name: String,
@@ -46,6 +46,7 @@ impl DatasetSource {
         let filesystems = header.filesystems.iter();
         Self {
             id: id(started, header.checksum),
+            day: day(started.as_microsecond()),
             host: host(&header.host),
             host_name: header.host.clone(),
             host_id: header.host_id.clone(),
@@ -62,6 +63,7 @@ impl DatasetSource {
         let identity = format!("{}\0{:?}\0{}", of.host_name, of.host_id, of.kernel);
         Self {
             id: format!("{}-{maker}", id(time, crc32c::crc32c(identity.as_bytes()))),
+            day: day(time.as_microsecond()),
             host: host(&of.host_name),
             host_name: of.host_name.clone(),
             host_id: of.host_id.clone(),
@@ -71,9 +73,9 @@ impl DatasetSource {
         }
     }
 
-    /// Directory of the files of this host in that of a table and date.
-    pub fn host_directory(&self, date: &Path) -> PathBuf {
-        date.join(format!("host={}", self.host))
+    /// Key of a file: its path in the dataset.
+    pub fn key(&self, table: &str, date: &str, file: &str) -> String {
+        format!("{table}/{date}/host={}/{file}", self.host)
     }
 
     pub fn file_name(&self) -> String {
@@ -90,10 +92,15 @@ fn id(time: Timestamp, checksum: u32) -> String {
     format!("{}-{checksum:08x}", time.strftime("%Y%m%dT%H%M%S.%6fZ"))
 }
 
-/// Directory of the rows of a table on a day, counted from 1970.
-pub fn date_directory(dataset: &Path, table: DatasetTable, day: i64) -> PathBuf {
+/// Day of a time in µs since 1970, counted from 1970.
+pub fn day(time_us: i64) -> i64 {
+    time_us.div_euclid(DAY_US)
+}
+
+/// Name of the directory of a day, counted from 1970.
+pub fn date(day: i64) -> String {
     let start = Timestamp::from_microsecond(day.saturating_mul(DAY_US)).unwrap_or_default();
-    dataset.join(table.name()).join(start.strftime("date=%Y-%m-%d").to_string())
+    start.strftime("date=%Y-%m-%d").to_string()
 }
 
 /// A host name as the value of a partition. Hive, Spark and DuckDB escape and restore the same

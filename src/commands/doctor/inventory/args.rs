@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
+use crate::recording::dataset_name::DatasetName;
 use crate::ui::completion;
+use crate::ui::typed::DatasetParser;
 
 /// Arguments of `inventory`.
 #[derive(Args, Debug)]
@@ -14,10 +16,16 @@ pub struct InventoryArgs {
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
-    /// Add the rows to the partitioned Parquet dataset in the directory DIR, which is created,
-    /// instead of printing them
-    #[arg(long, value_name = "DIR", conflicts_with = "targets")]
-    pub dataset: Option<PathBuf>,
+    /// Add the rows to the partitioned Parquet dataset in the directory DIR, which is created, or in
+    /// s3://BUCKET/PREFIX, instead of printing them
+    #[arg(
+        long,
+        value_name = "DIR|URL",
+        value_parser = DatasetParser,
+        value_hint = ValueHint::DirPath,
+        conflicts_with = "targets",
+    )]
+    pub dataset: Option<DatasetName>,
 
     /// Add the lines that `inventory` printed on other hosts, instead of those of this one; - is
     /// standard input

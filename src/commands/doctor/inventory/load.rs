@@ -14,9 +14,12 @@ use crate::analysis::units;
 use crate::commands::doctor::rules::plural;
 use crate::machine::host_id::HostIdentity;
 use crate::recording::dataset::columns::DatasetTable;
-use crate::recording::dataset::files::{DatasetFiles, Extent, Outcome};
+use crate::recording::dataset::extent::Extent;
+use crate::recording::dataset::files::{DatasetFiles, Outcome};
+use crate::recording::dataset::place::DatasetPlace;
 use crate::recording::dataset::source::DatasetSource;
-use crate::recording::dataset::{create, is_of_files, refused};
+use crate::recording::dataset::{is_of_files, refused};
+use crate::recording::dataset_name::DatasetName;
 use crate::ui::text::clean;
 
 /// Maximum length of a line in bytes. The commands of a finding can be long; this is a hundred
@@ -34,7 +37,7 @@ const MAX_NAMED: usize = 5;
 ///
 /// # Errors
 /// The dataset cannot be written, or a line could not be read; the others have been added.
-pub fn load(files: &[PathBuf], dataset: &Path) -> Result<()> {
+pub fn load(files: &[PathBuf], dataset: &DatasetName) -> Result<()> {
     let mut all = Inventories::default();
     let mut problems: Vec<String> = files.iter().flat_map(|file| all.read(file)).collect();
     problems.extend(all.remove_parts());
@@ -172,19 +175,19 @@ impl Inventories {
     ///
     /// # Errors
     /// The dataset cannot be written; the files of hosts before remain.
-    pub fn write(self, dataset: &Path) -> Result<()> {
-        create(dataset)?;
+    pub fn write(self, dataset: &DatasetName) -> Result<()> {
+        let place = DatasetPlace::open(dataset)?;
+        place.create()?;
         let (mut hosts, mut rows, mut bytes) = (0, 0, 0);
         let mut all = self.hosts.into_iter();
         let written: Result<()> = all.try_for_each(|((time, host), HostLines { lines, .. })| {
-            if let Some(size) = put(dataset, time, &host, &lines)? {
+            if let Some(size) = put(&place, time, &host, &lines)? {
                 (hosts, rows, bytes) = (hosts + 1, rows + lines.len(), bytes + size);
             }
             Ok(())
         });
         eprintln!(
-            "raidtrace: {}: {}, {}, {}",
-            dataset.display(),
+            "raidtrace: {dataset}: {}, {}, {}",
             plural(hosts, "host"),
             plural(rows, "row"),
             units::size(bytes)
@@ -196,7 +199,7 @@ impl Inventories {
 /// Writes the file of one inventory. Returns its size in bytes; `None` if the dataset has more rows
 /// of it.
 fn put(
-    dataset: &Path,
+    dataset: &DatasetPlace,
     time: Timestamp,
     host: &HostIdentity,
     lines: &BTreeSet<String>,

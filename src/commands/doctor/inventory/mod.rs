@@ -21,7 +21,11 @@ use super::json;
 use crate::analysis::time::rfc3339;
 use crate::machine::Sys;
 use crate::machine::host_id::HostIdentity;
+#[cfg(feature = "export")]
+use crate::machine::privileges;
 use crate::recording::WITHOUT_PARQUET;
+#[cfg(feature = "export")]
+use crate::recording::dataset_name::DatasetName;
 use crate::ui::lines::success_if_closed;
 use crate::ui::text::clean;
 
@@ -55,6 +59,10 @@ pub fn run(args: &InventoryArgs) -> Result<()> {
     if let Some(dataset) = &args.dataset {
         let mut all = load::Inventories::default();
         rows.iter().try_for_each(|row| all.add(row))?;
+        if let DatasetName::Bucket { .. } = dataset {
+            // A client of a server needs none.
+            privileges::keep_none();
+        }
         return all.write(dataset);
     }
     let mut out = io::stdout().lock();

@@ -10,6 +10,7 @@ use super::Machine;
 use crate::commands::doctor::inventory::load::Inventories;
 use crate::commands::doctor::inventory::row::{InventoryKind, InventoryRow, SCHEMA, rows};
 use crate::recording::dataset::columns::DatasetTable;
+use crate::recording::dataset_name::DatasetName;
 
 fn host(name: &str, time: &str) -> InventoryRow {
     InventoryRow {
@@ -115,7 +116,7 @@ impl Folder {
         let mut all = Inventories::default();
         let mut problems = all.read(&file);
         problems.extend(all.remove_parts());
-        all.write(&self.0.path().join("fleet")).unwrap();
+        all.write(&DatasetName::Directory(self.0.path().join("fleet"))).unwrap();
         problems
     }
 
@@ -217,7 +218,8 @@ fn links_in_the_dataset_are_refused() {
     std::os::unix::fs::symlink(&elsewhere, folder.0.path().join("fleet/inventory")).unwrap();
     let mut all = Inventories::default();
     all.add(&host("db1", "2026-11-26T10:00:00Z")).unwrap();
-    let error = all.write(&folder.0.path().join("fleet")).unwrap_err().to_string();
+    let error =
+        all.write(&DatasetName::Directory(folder.0.path().join("fleet"))).unwrap_err().to_string();
     assert!(error.contains("fleet/inventory is not a directory"), "{error}");
     assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
 }

@@ -6,7 +6,8 @@ use anyhow::Result;
 use serde_json::Value;
 
 use crate::recording::dataset::columns::DatasetTable;
-use crate::recording::dataset::files::{DatasetFiles, Extent};
+use crate::recording::dataset::extent::Extent;
+use crate::recording::dataset::files::DatasetFiles;
 use crate::recording::reader::Reader;
 use crate::recording::source::IntervalReader;
 use crate::ui::dataset::{FigureRows, bounds};

@@ -18,9 +18,12 @@ use crate::analysis::time::rfc3339;
 use crate::analysis::units;
 use crate::commands::export::written::INVALID_ROWS;
 use crate::recording::dataset::columns::{NOT_RECORDED, TABLES};
-use crate::recording::dataset::files::{DatasetFiles, Extent, MAX_DAYS, Outcome};
+use crate::recording::dataset::extent::Extent;
+use crate::recording::dataset::files::{DatasetFiles, MAX_DAYS, Outcome};
+use crate::recording::dataset::place::DatasetPlace;
 use crate::recording::dataset::source::DatasetSource;
-use crate::recording::dataset::{self, is_of_files, refused};
+use crate::recording::dataset::{is_of_files, refused};
+use crate::recording::dataset_name::DatasetName;
 use crate::recording::reader::Reader;
 use crate::recording::reader::WantedColumns::{Everything, Figures};
 use crate::ui::text::clean;
@@ -33,17 +36,18 @@ struct DatasetSummary {
     bytes: u64,
 }
 
-/// Adds recordings to the dataset in the directory `dataset`. A recording that cannot be read, or
-/// only partly, does not keep the others out.
+/// Adds recordings to a dataset. A recording that cannot be read, or only partly, does not keep the
+/// others out.
 ///
 /// # Errors
 /// The dataset cannot be written, or at least one recording is missing or incomplete.
-pub fn run(recordings: &[PathBuf], dataset: &Path) -> Result<()> {
-    dataset::create(dataset)?;
+pub fn run(recordings: &[PathBuf], dataset: &DatasetName) -> Result<()> {
+    let place = DatasetPlace::open(dataset)?;
+    place.create()?;
     let (mut summary, mut problems) = (DatasetSummary::default(), Vec::new());
     let mut written = Ok(());
     for recording in recordings {
-        match add(recording, dataset, &mut summary) {
+        match add(recording, &place, &mut summary) {
             Ok(found) => problems.extend(found),
             Err(error) if is_of_files(&error) => {
                 written = Err(refused(dataset, error));
@@ -66,7 +70,11 @@ pub fn run(recordings: &[PathBuf], dataset: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The dataset cannot be written, or a table cannot hold a value of the recording.
-fn add(recording: &Path, dataset: &Path, summary: &mut DatasetSummary) -> Result<Vec<String>> {
+fn add(
+    recording: &Path,
+    dataset: &DatasetPlace,
+    summary: &mut DatasetSummary,
+) -> Result<Vec<String>> {
     let name = recording.display();
     let open = |columns| Reader::open(recording, columns);
     // The second pass reads the recording again.
@@ -130,14 +138,13 @@ impl DatasetSummary {
         }
     }
 
-    fn print(&self, dataset: &Path, all: usize) {
+    fn print(&self, dataset: &DatasetName, all: usize) {
         let tables = TABLES.iter().zip(self.rows);
         let is_recorded = |table: &str| NOT_RECORDED.iter().all(|other| other.name() != table);
         let tables = tables.filter(|(table, _)| is_recorded(table));
         let rows = tables.map(|(table, n)| format!("{n} {table}"));
         eprintln!(
-            "raidtrace: {}: {} of {all} recordings, {}, {}",
-            dataset.display(),
+            "raidtrace: {dataset}: {} of {all} recordings, {}, {}",
             self.recordings,
             rows.collect::<Vec<_>>().join(", "),
             units::size(self.bytes),

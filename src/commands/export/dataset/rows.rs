@@ -15,7 +15,8 @@ use arrow_select::filter::{FilterBuilder, FilterPredicate};
 
 use super::operations::OperationRows;
 use crate::recording::dataset::columns::{DatasetTable, TableColumn};
-use crate::recording::dataset::files::{DatasetFiles, Extent};
+use crate::recording::dataset::extent::Extent;
+use crate::recording::dataset::files::DatasetFiles;
 use crate::recording::dataset::source::{DAY_US, DatasetSource};
 use crate::recording::names::is_possible_time;
 use crate::recording::reader::{ColumnBatch, Reader};

@@ -14,6 +14,7 @@ use crate::analysis::item::Item;
 use crate::recording::dataset::columns::DatasetTable;
 use crate::recording::dataset::files;
 use crate::recording::dataset::source::DAY_US;
+use crate::recording::dataset_name::DatasetName;
 use crate::recording::fixture::{self, START};
 
 /// Date of [`START`].
@@ -39,7 +40,7 @@ impl Folder {
     fn export_bytes(&self, recording: &[u8]) -> anyhow::Result<()> {
         let file = self.0.path().join("a.rtrace");
         fs::write(&file, recording).unwrap();
-        run(&[file], &self.dataset())
+        run(&[file], &DatasetName::Directory(self.dataset()))
     }
 
     /// Every file, hidden ones too, by its path in the dataset.
