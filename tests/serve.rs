@@ -622,8 +622,8 @@ fn intervals_are_added_to_a_bucket() {
     };
     let serve = start(&variables);
     let threads = serve.process.threads();
-    // Of the name, the kernel keeps 15 bytes.
-    let writer = threads.iter().find(|thread| "raidtrace:dataset".starts_with(&*thread.name));
+    // The kernel keeps 15 bytes of the name.
+    let writer = threads.iter().find(|thread| thread.name == "raidtrace:datas");
     let writer = writer.expect("the thread that writes the bucket");
     assert_eq!((writer.uid, writer.permitted), (65_534, 0));
     write(&disk, 100);
