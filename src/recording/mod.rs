@@ -49,8 +49,9 @@ pub const WITHOUT_PARQUET: &str =
 
 /// Why `--dataset s3://...` is refused without the feature `object-store`.
 #[cfg(all(feature = "export", not(feature = "object-store")))]
-pub const WITHOUT_OBJECT_STORE: &str = "this raidtrace was built without object storage: name a directory and upload it with rclone \
-     copy or aws s3 sync, or use one that was built with cargo build --features object-store";
+pub const WITHOUT_OBJECT_STORE: &str = "this raidtrace was built without object storage: \
+     name a directory and upload it with rclone copy or aws s3 sync, or build raidtrace with \
+     cargo build --features object-store";
 
 #[cfg(test)]
 mod tests;

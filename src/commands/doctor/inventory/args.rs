@@ -16,8 +16,8 @@ pub struct InventoryArgs {
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
-    /// Add the rows to the partitioned Parquet dataset in the directory DIR, which is created, or in
-    /// s3://BUCKET/PREFIX, instead of printing them
+    /// Add the rows to the partitioned Parquet dataset in the directory DIR, which is created, or
+    /// in s3://BUCKET/PREFIX, instead of printing them
     #[arg(
         long,
         value_name = "DIR|URL",
