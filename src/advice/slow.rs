@@ -226,6 +226,9 @@ pub fn resync(array: &str, md: &MdSettings) -> Option<Advice> {
     let speed = number(&md.sync_speed).filter(|n| *n > 0);
     let now = [limit, speed].into_iter().flatten().min();
     let slower = now.map_or(SLOW, |now| (now / 2).clamp(1, SLOW));
+    if array.starts_with("dm-") {
+        return Some(slower_volume(array));
+    }
     let path = format!("/sys/block/{array}/md");
     let undo = |file: &str, value: &Option<String>| {
         let old = value.as_deref().unwrap_or_default().strip_suffix(" (local)");
@@ -247,6 +250,16 @@ pub fn resync(array: &str, md: &MdSettings) -> Option<Advice> {
     };
     let values = [("array", array), ("now", &*now), ("undone", &*undone)];
     Some(Advice { commands, ..advice("resync", &values) })
+}
+
+/// As [`resync`], for an array of LVM, which has no directory of md in sysfs. LVM knows the volume
+/// by the name that device mapper has for it.
+fn slower_volume(array: &str) -> Advice {
+    let volume = format!("\"/dev/mapper/$(dmsetup info -c --noheadings -o name /dev/{array})\"");
+    let command = |rate| format!("lvchange --maxrecoveryrate {rate} {volume}");
+    let undone = command("0");
+    let values = [("array", array), ("now", ""), ("undone", &*undone)];
+    Advice { commands: vec![command("10M")], ..advice("resync", &values) }
 }
 
 /// blk-throttle delays the bios of the task's cgroup before they enter the array.

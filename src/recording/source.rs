@@ -252,7 +252,9 @@ impl IntervalReader {
                 // After a cut, the first interval may be short.
                 (time >= due - tolerance || self.cuts.contains(&last.from)).then_some(time)
             } else {
-                (time >= due.saturating_add(MAX_STATE_DELAY_US)).then_some(due)
+                // Not at `due`: the items since then are in this span.
+                let late = due.saturating_add(MAX_STATE_DELAY_US);
+                (time >= late).then_some(late)
             };
             let is_past = |cut: &i64| (last.from.saturating_add(1)..=time).contains(cut);
             let cut = self.cuts.into_iter().find(is_past);

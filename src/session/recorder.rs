@@ -135,7 +135,6 @@ impl<D: Storage> Recorder<D> {
         // busy machines.
         task::set_nice(NICE);
         let clock = ClockOffset::now();
-        let since = monotonic_ns();
         let (targets, command) = (&options.targets, &options.command);
         // The defaults of `raidtrace alloc`.
         let figures = AllocOptions { hertz: 99, ..AllocOptions::default() };
@@ -147,6 +146,8 @@ impl<D: Storage> Recorder<D> {
         let mut file_notes = truncation_notes(&header);
         file_notes.extend(records_itself(&session, &storage));
         header.notes = notes(&session, alloc.as_ref(), slow.as_ref(), &file_notes);
+        // The programs of `slow` can take seconds to load: earlier events are in no interval.
+        let since = monotonic_ns();
         let base = session.read()?;
         let time = time(&session, clock, &base)?;
         let mut first = session.sample(base)?;

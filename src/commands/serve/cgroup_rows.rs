@@ -96,13 +96,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::{CgroupFigures, CgroupInterval, CgroupRows};
+    use crate::analysis::verdict::CauseKind;
     use crate::origin::Op;
 
     fn one(cgroup: &str, op: Op, bytes: u64) -> CgroupInterval {
         let figures = CgroupFigures {
             submitted: [(op, bytes)].into(),
             dirtied: [bytes, 1],
-            waiting_us: [("load", 2)].into(),
+            waiting_us: [(CauseKind::Load, 2)].into(),
             made_wait_us: [("/b".to_owned(), 2)].into(),
         };
         [(("md0".to_owned(), cgroup.to_owned()), figures)].into()

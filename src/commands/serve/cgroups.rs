@@ -36,7 +36,7 @@ pub struct CgroupFigures {
     pub dirtied: [u64; DIRTIED.len()],
     /// Time that its tasks were asleep in the kernel, µs, by the cause in the array's verdict of
     /// the same second. Times of tasks that sleep side by side add up.
-    pub waiting_us: BTreeMap<&'static str, u64>,
+    pub waiting_us: BTreeMap<CauseKind, u64>,
     /// The part of that in which the verdict names a load, by the cgroup of the load's tasks.
     pub made_wait_us: BTreeMap<String, u64>,
 }
@@ -91,7 +91,7 @@ pub fn figures(snapshot: &Snapshot, window: &Snapshot) -> CgroupInterval {
         let slept = array.around.iter().flat_map(|around| &around.slept_us);
         for (cgroup, us) in slept {
             let sums = all.entry(key(cgroup.as_deref())).or_default();
-            grow(&mut sums.waiting_us, kind.name(), *us);
+            grow(&mut sums.waiting_us, kind, *us);
             for (by, part) in shares(*us, culprits.iter().flatten()) {
                 grow(&mut sums.made_wait_us, by, part);
             }

@@ -129,6 +129,22 @@ fn one_second_intervals_end_at_states() {
     assert_eq!(source.start_us(), Some(fixture::START));
 }
 
+/// A recorder that gets no CPU time writes a state seconds late.
+#[test]
+fn intervals_without_a_state_have_their_own_items() {
+    let mut items = fixture::items(6000, 8);
+    let second = |time_us: i64| (time_us - fixture::START) / 1_000_000;
+    items.retain(|item| !matches!(item, Item::State(s) if (2..8).contains(&second(s.time_us))));
+    let snapshots: Vec<Snapshot> = source(&items, Duration::from_secs(1)).collect();
+    assert!(snapshots.len() < 8);
+    for snapshot in snapshots {
+        let cells = snapshot.arrays.iter().flat_map(|a| &a.members).flat_map(|m| &m.io);
+        let requests: u64 = cells.map(|cell| cell.requests).sum();
+        let rate = requests as f64 / snapshot.interval.as_secs_f64();
+        assert!((700.0..800.0).contains(&rate), "{rate} a second in {:?}", snapshot.interval);
+    }
+}
+
 fn line(snapshot: &Snapshot) -> String {
     let mut out = Vec::new();
     let mut snapshot = snapshot.clone();

@@ -74,15 +74,15 @@ fn each_figure_is_in_the_cgroup_of_its_task() {
     let a = of(&interval, A);
     assert_eq!(a.submitted, [(Op::Read, 15), (Op::Write, 7)].into());
     assert_eq!(a.dirtied, [300, 40]);
-    assert_eq!(a.waiting_us, [("resync", 700_000)].into());
+    assert_eq!(a.waiting_us, [(CauseKind::Resync, 700_000)].into());
     assert!(a.made_wait_us.is_empty());
     // Writeback is the kernel's, in its root cgroup.
     assert_eq!(of(&interval, "/").submitted, [(Op::Write, 1000)].into());
     let unknown = of(&interval, UNKNOWN);
-    assert_eq!((unknown.submitted[&Op::Write], unknown.waiting_us["resync"]), (3, 1));
+    assert_eq!((unknown.submitted[&Op::Write], unknown.waiting_us[&CauseKind::Resync]), (3, 1));
     // Nothing is slow.
     let calm = figures(&super::tests::second(), &second);
-    assert_eq!(of(&calm, A).waiting_us, [("none", 700_000)].into());
+    assert_eq!(of(&calm, A).waiting_us, [(CauseKind::None, 700_000)].into());
 }
 
 /// The load's tasks are in two cgroups: each has its share, and no microsecond is lost.
@@ -100,7 +100,7 @@ fn a_load_makes_others_wait_in_proportion_to_its_work() {
     let interval = figures(&second, &window);
     let expected = [(B.to_owned(), 466_666), (UNKNOWN.to_owned(), 233_334)];
     assert_eq!(of(&interval, A).made_wait_us, expected.into());
-    assert_eq!(of(&interval, A).waiting_us["load"], 700_000);
+    assert_eq!(of(&interval, A).waiting_us[&CauseKind::Load], 700_000);
     // Writeback works for others, and an ended task has no cgroup that is known.
     for name in ["writeback of md127", "kworker/u8:2", "an ended task"] {
         let second = with_verdict(second.clone(), CauseKind::Load, name);
@@ -143,7 +143,7 @@ fn one(cgroup: &str, bytes: u64, by: &str) -> CgroupInterval {
     let figures = CgroupFigures {
         submitted: [(Op::Read, bytes)].into(),
         dirtied: [bytes, 0],
-        waiting_us: [("load", bytes)].into(),
+        waiting_us: [(CauseKind::Load, bytes)].into(),
         made_wait_us: [(by.to_owned(), bytes)].into(),
     };
     [(("md0".to_owned(), cgroup.to_owned()), figures)].into()

@@ -45,8 +45,11 @@ pub fn encode(cgroups: &CgroupTotals, encoder: &mut DescriptorEncoder) -> fmt::R
         sums.iter().flat_map(move |((array, cgroup), of)| {
             let each = of.waiting_us.iter();
             each.map(move |(cause, us)| {
-                let labels =
-                    [label("array", array), label("cgroup", cgroup), label("cause", *cause)];
+                let labels = [
+                    label("array", array),
+                    label("cgroup", cgroup),
+                    label("cause", cause.to_string()),
+                ];
                 (labels, seconds(us))
             })
         }),
