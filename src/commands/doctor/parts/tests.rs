@@ -65,7 +65,8 @@ fn file(
     let out = Shared::default();
     let mut writer = Writer::create(out.clone(), &header, WriterOptions::default()).unwrap();
     for second in 0..=seconds {
-        if second % 30 == 0 {
+        // The length of the shortest interval. A recorder writes one each second.
+        if second % 10 == 0 {
             writer.push(&state(second)).unwrap();
         }
         let writes = writes(second);
