@@ -5,15 +5,19 @@ with models as (
   select distinct i.machine, i.array, i.member, i.model, i.firmware
   from newest_inventory i
   where i.kind = 'member' and i.model is not null and i.firmware is not null),
+sums as (
+  select m.model, m.firmware, m.machine, w.us, w.writes,
+    sum(w.writes) over (partition by m.model, m.firmware order by w.us) as upto,
+    sum(w.writes) over (partition by m.model, m.firmware) as total
+  from write_times w
+  join models m on m.machine = w.machine and m.array = w.array and m.member = w.member),
 versions as (
-  select m.model, m.firmware, count(distinct m.machine) as hosts, count(*) as writes,
-    percentile_disc(0.5) within group (order by r.device_us) as p50_us,
-    percentile_disc(0.99) within group (order by r.device_us) as p99_us
-  from requests r
-  join models m on m.machine = coalesce(r.host_id, r.host_name) and m.array = r.array and m.member = r.member
-  where r.kind = 'request' and r.op = 'write' and r.device_us is not null
-  group by m.model, m.firmware
-  having count(*) >= 100),
+  select s.model, s.firmware, count(distinct s.machine) as hosts, sum(s.writes) as writes,
+    min(case when s.upto * 2 >= s.total then s.us end) as p50_us,
+    min(case when s.upto * 100 >= s.total * 99 then s.us end) as p99_us
+  from sums s
+  group by s.model, s.firmware
+  having sum(s.writes) >= 100),
 best as (
   select v.model, count(*) as versions, min(v.p50_us) as p50_us
   from versions v

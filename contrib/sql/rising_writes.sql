@@ -1,13 +1,16 @@
 -- On which arrays did the 99th percentile of writes rise from a day to the next? Decides what to look at before users complain.
 -- Half as much again, or more, with 100 writes on each of the two days. The day before is the last with recordings.
 create or replace temporary view rising_writes as
-with days as (
-  select coalesce(r.host_id, r.host_name) as machine, max(r.host_name) as host_name, max(r.host_id) as host_id, r.array,
-    cast(r.date as date) as day, count(*) as writes, percentile_disc(0.99) within group (order by r.device_us) as p99_us
-  from requests r
-  where r.kind = 'request' and r.op = 'write' and r.device_us is not null
-  group by coalesce(r.host_id, r.host_name), r.array, cast(r.date as date)
-  having count(*) >= 100),
+with sums as (
+  select w.*, sum(w.writes) over (partition by w.machine, w.array, w.date order by w.us) as upto,
+    sum(w.writes) over (partition by w.machine, w.array, w.date) as total
+  from write_times w),
+days as (
+  select s.machine, max(s.host_name) as host_name, max(s.host_id) as host_id, s.array, cast(s.date as date) as day,
+    min(case when s.upto * 100 >= s.total * 99 then s.us end) as p99_us
+  from sums s
+  group by s.machine, s.array, cast(s.date as date)
+  having sum(s.writes) >= 100),
 pairs as (
   select d.host_name, d.host_id, d.array, d.day, d.p99_us,
     lag(d.day) over (partition by d.machine, d.array order by d.day) as day_before,

@@ -1,20 +1,22 @@
 -- Which members are slower than their peers? Decides which disk to replace first.
 -- A member's median and 99th percentile of writes against the median of its array's members. Needs 100 writes of each member, and 3 times the time.
--- Only requests of the newest day of each array count.
+-- Only writes of the newest day of each array count.
 create or replace temporary view slow_members as
 with days as (
-  select coalesce(r.host_id, r.host_name) as machine, r.array, max(r.date) as date
-  from requests r
-  group by coalesce(r.host_id, r.host_name), r.array),
+  select w.*, max(w.date) over (partition by w.machine, w.array) as newest
+  from write_times w),
+sums as (
+  select d.*, sum(d.writes) over (partition by d.machine, d.array, d.member order by d.us) as upto,
+    sum(d.writes) over (partition by d.machine, d.array, d.member) as total
+  from days d
+  where d.date = d.newest),
 members as (
-  select d.machine, max(r.host_name) as host_name, max(r.host_id) as host_id, r.array, r.member, count(*) as writes,
-    percentile_disc(0.5) within group (order by r.device_us) as p50_us,
-    percentile_disc(0.99) within group (order by r.device_us) as p99_us
-  from requests r
-  join days d on d.machine = coalesce(r.host_id, r.host_name) and d.array = r.array and d.date = r.date
-  where r.kind = 'request' and r.op = 'write' and r.device_us is not null
-  group by d.machine, r.array, r.member
-  having count(*) >= 100),
+  select s.machine, max(s.host_name) as host_name, max(s.host_id) as host_id, s.array, s.member, sum(s.writes) as writes,
+    min(case when s.upto * 2 >= s.total then s.us end) as p50_us,
+    min(case when s.upto * 100 >= s.total * 99 then s.us end) as p99_us
+  from sums s
+  group by s.machine, s.array, s.member
+  having sum(s.writes) >= 100),
 peers as (
   select m.machine, m.array, count(*) as members,
     percentile_disc(0.5) within group (order by m.p50_us) as p50_us,

@@ -6,12 +6,11 @@ DuckDB and on Spark, each engine in a process of its own with 2 threads. A query
 reading of all its rows. Needs no root; needs the release builds of raidtrace and of examples/fleet, and 3 GB of disk for each
 1,000 host-hours.
 
-Targets: export 1 million requests per second of CPU time, in 256 MiB; 25 bytes of dataset per request; a query that reads at least 0.5 s
+Targets: export a host-hour in 2 s of CPU time, in 256 MiB; 25 bytes of dataset per request; a query that reads at least 0.5 s
 grows at most as the number of requests (and 20 %); 1.5 GiB of memory for DuckDB.
 """
 
 import json
-import os
 import pathlib
 import subprocess
 import tempfile
@@ -22,7 +21,7 @@ from .report import cost
 PYTHON = ROOT / "target/python/bin/python"
 HOSTS, MINUTES = (16, 500), 60  # fewest and most made-up hosts, longest recording; each host has two
 EXPORTED = 40  # recordings whose export is measured
-SPEED, EXPORT_MEMORY, BYTES = 1e6, 256 << 20, 25
+HOUR, EXPORT_MEMORY, BYTES = 2, 256 << 20, 25
 MEMORY = 3 << 29
 SHORT = 0.5  # seconds; below it, a query's time is mostly that of opening files and of planning
 SLACK = 1.2
@@ -70,14 +69,13 @@ def fleet(arguments):
                   f"{bytes_below(dataset) / 1e6:.0f} MB; of that, for a million requests {each:.1f} MB; for a host-hour "
                   f"{bytes_below(dataset / 'intervals') / hours / 1e3:.0f} KB of intervals")
             checks.append((f"{hours:.0f} host-hours: {each:.1f} bytes per request in the dataset (target {BYTES})", each <= BYTES))
-            recordings = sorted(str(path) for path in (where / "recordings").glob("0*.rtrace"))[:EXPORTED]
+            every = sorted(str(path) for path in (where / "recordings").glob("0*.rtrace"))
+            recordings = every[:EXPORTED]
             seconds, memory = cost(binary(), "export", "-f", "parquet", "--dataset", str(where / "again"), *recordings)
-            names = {pathlib.Path(path).stem for path in recordings}
-            exported = requests * sum(os.path.getsize(path) for path in recordings) / sum(
-                path.stat().st_size for path in (where / "recordings").glob("0*.rtrace"))
-            speed = exported / seconds
-            checks.append((f"{hours:.0f} host-hours, export of {len(names)} recordings: {speed / 1e6:.2f} million requests per second of CPU "
-                           f"time (target {SPEED / 1e6:.0f})", speed >= SPEED))
+            # Made-up hosts have few requests a second: most of the time is that of intervals and verdicts.
+            hourly = seconds / (hours * len(recordings) / len(every))
+            checks.append((f"{hours:.0f} host-hours, export of {len(recordings)} recordings: {hourly:.2f} s of CPU time per host-hour "
+                           f"(target {HOUR})", hourly <= HOUR))
             checks.append((f"{hours:.0f} host-hours, export: {memory >> 20} MiB (target {EXPORT_MEMORY >> 20})", memory <= EXPORT_MEMORY))
     more = [b / a for (_, a), (_, b) in zip(sizes, sizes[1:])]
     for engine, measured in found.items():

@@ -58,6 +58,10 @@ def peak():
     return kib * 1024
 
 
+# Made-up hosts have no cgroups.
+WITHOUT = {"waits_by_tenant"}
+
+
 def main():
     engine, views = sys.argv[1], pathlib.Path(sys.argv[2])
     execute, fetch = {"duckdb": duckdb_engine, "spark": spark_engine}[engine]()
@@ -66,7 +70,7 @@ def main():
     requests = fetch("select count(*) from requests")[0][0]
     seconds = {}
     for file in sorted(views.glob("*.sql")):
-        if file.name.startswith("tables."):
+        if file.name.startswith("tables.") or file.stem in WITHOUT:
             continue
         execute(file.read_text())
         for _ in range(ROUNDS):
