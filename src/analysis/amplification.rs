@@ -11,7 +11,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::snapshot::{ArrayInfo, ArraySnapshot, sum_by};
+use super::cube::Cube;
+use super::snapshot::{ArrayInfo, ArraySnapshot};
 use crate::origin::{Op, Origin};
 use row::charged;
 pub use row::{Amplification, OriginAmplification};
@@ -24,7 +25,7 @@ impl Amplification {
     pub fn new(array: &ArraySnapshot, over: Duration) -> Self {
         let mut rows = Rows { rows: BTreeMap::new(), copies: copies(&array.info) };
         let cells = array.members.iter().flat_map(|m| &m.io);
-        let moved = sum_by(cells.map(|c| ((c.origin, c.op), c.bytes)));
+        let moved: Cube<_, u64> = cells.map(|c| ((c.origin, c.op), c.bytes)).collect();
         for (&(origin, op), &bytes) in &array.submitted {
             rows.row(origin, op).submitted = bytes;
         }

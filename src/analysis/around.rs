@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::cube::{Amount as _, Cube};
 use crate::advice::slow::MdSettings;
 
 /// Maximum number of names in [`Around::asleep`] of several intervals.
@@ -59,7 +60,7 @@ pub struct Around {
     /// Time asleep of tasks that are no kernel threads, µs, by the path of their cgroup; `None` is
     /// unknown. Not in recordings.
     #[serde(skip)]
-    pub slept_us: BTreeMap<Option<String>, u64>,
+    pub slept_us: Cube<Option<String>, u64>,
 }
 
 /// A thin pool that has no block left for writes that need one.
@@ -138,7 +139,7 @@ pub struct Asleep {
     pub is_kernel: bool,
     /// Estimated time in uninterruptible sleep, ms, by function as in [`HungTask::function`]. Times
     /// of tasks that sleep side by side add up.
-    pub ms: BTreeMap<String, u64>,
+    pub ms: Cube<String, u64>,
     /// Voluntary context switches.
     pub sleeps: u64,
 }
@@ -151,11 +152,8 @@ impl Asleep {
 
     /// Adds those of the same name in another interval.
     pub fn add(&mut self, other: &Self) {
-        for (function, ms) in &other.ms {
-            let sum = self.ms.entry(function.clone()).or_default();
-            *sum = sum.saturating_add(*ms);
-        }
-        self.sleeps = self.sleeps.saturating_add(other.sleeps);
+        self.ms.merge(&other.ms);
+        self.sleeps.add(&other.sleeps);
     }
 }
 
@@ -183,11 +181,9 @@ impl DeviceIo {
 
     /// Adds the counters of an earlier interval.
     fn add(&mut self, earlier: &Self) {
-        for i in 0..2 {
-            self.requests[i] = self.requests[i].saturating_add(earlier.requests[i]);
-            self.bytes[i] = self.bytes[i].saturating_add(earlier.bytes[i]);
-            self.ms[i] = self.ms[i].saturating_add(earlier.ms[i]);
-        }
+        self.requests.add(&earlier.requests);
+        self.bytes.add(&earlier.bytes);
+        self.ms.add(&earlier.ms);
     }
 }
 
@@ -215,10 +211,7 @@ impl Around {
                 self.asleep.push(earlier.clone());
             }
         }
-        for (cgroup, us) in &earlier.slept_us {
-            let sum = self.slept_us.entry(cgroup.clone()).or_default();
-            *sum = sum.saturating_add(*us);
-        }
+        self.slept_us.merge(&earlier.slept_us);
         self.pair(earlier, |io, was| {
             if let Some(was) = was {
                 io.add(was);

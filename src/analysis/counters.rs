@@ -2,8 +2,9 @@
 //! late reader loses nothing; those by task and file (tasks, dirtied, files, dirtied_files) are
 //! since the last reading. [`super::fold`] takes differences.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
+use super::cube::{Amount as _, Cube, amount};
 use super::figures::Counted;
 use super::file_id::FileId;
 use super::hist::Hist;
@@ -15,9 +16,9 @@ use crate::origin::{Op, Origin};
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     /// Requests by member, origin and operation.
-    pub cells: BTreeMap<CellKey, CellCounters>,
+    pub cells: Cube<CellKey, CellCounters>,
     /// The figures of [`COUNTED`](super::figures::COUNTED), by member number and operation.
-    pub counted: BTreeMap<(u32, Op), Counted>,
+    pub counted: Cube<(u32, Op), Counted>,
     /// Bios submitted to the arrays since the last reading, by task.
     pub tasks: HashMap<TaskKey, TaskCounters>,
     /// Metadata blocks and file data dirtied since the last reading, by task; jbd2 and writeback
@@ -33,9 +34,9 @@ pub struct Counters {
     pub files: HashMap<FileKey, TaskCounters>,
     /// Parity written, and blocks read to compute it, by array number and the origin of the writes
     /// that caused it.
-    pub costs: BTreeMap<(u32, Origin), CostCounters>,
+    pub costs: Cube<(u32, Origin), CostCounters>,
     /// Waits for room in journals, by device number of the filesystem.
-    pub journals: BTreeMap<u32, JournalCounters>,
+    pub journals: Cube<u32, JournalCounters>,
     /// Events that were not counted.
     pub lost: Lost,
     /// Time spent counting.
@@ -67,27 +68,7 @@ pub struct CellCounters {
     pub counted: Counted,
 }
 
-impl CellCounters {
-    /// Adds the counters of another CPU.
-    pub fn add(&mut self, other: &Self) {
-        self.requests += other.requests;
-        self.bytes += other.bytes;
-        self.queue.add(&other.queue);
-        self.device.add(&other.device);
-        self.counted.add(&other.counted);
-    }
-
-    /// Increase since `was`.
-    pub fn since(&self, was: &Self) -> Self {
-        Self {
-            requests: self.requests.saturating_sub(was.requests),
-            bytes: self.bytes.saturating_sub(was.bytes),
-            queue: self.queue.since(&was.queue),
-            device: self.device.since(&was.device),
-            counted: self.counted.since(&was.counted),
-        }
-    }
-}
+amount!(CellCounters { requests, bytes, queue, device, counted });
 
 /// Bytes that members of a RAID 4/5/6 moved to update parity for the writes of one origin. The
 /// bytes of a stripe that several origins dirtied are split in proportion to their bytes in it.
@@ -100,21 +81,7 @@ pub struct CostCounters {
     pub rmw_read: u64,
 }
 
-impl CostCounters {
-    /// Adds the counters of another interval.
-    pub fn add(&mut self, other: Self) {
-        self.parity = self.parity.saturating_add(other.parity);
-        self.rmw_read = self.rmw_read.saturating_add(other.rmw_read);
-    }
-
-    /// Increase since `before`.
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            parity: self.parity.saturating_sub(before.parity),
-            rmw_read: self.rmw_read.saturating_sub(before.rmw_read),
-        }
-    }
-}
+amount!(CostCounters { parity, rmw_read });
 
 /// Checkpoints of a journal that tasks waited for: the log had less room than the largest
 /// transaction takes (fs/jbd2/checkpoint.c, `__jbd2_log_wait_for_space()`). Checkpoints by an
@@ -128,15 +95,7 @@ pub struct JournalCounters {
     pub wait_ns: u64,
 }
 
-impl JournalCounters {
-    /// Increase since `before`.
-    pub fn since(self, before: Self) -> Self {
-        Self {
-            checkpoints: self.checkpoints.saturating_sub(before.checkpoints),
-            wait_ns: self.wait_ns.saturating_sub(before.wait_ns),
-        }
-    }
-}
+amount!(JournalCounters { checkpoints, wait_ns });
 
 /// Flag in place of a pid. The low 31 bits are the id of a cgroup: blk-throttle delayed a bio of
 /// this cgroup and submitted it later from a kthrotld kworker, and no task is known to wait for the
@@ -224,13 +183,9 @@ impl TaskCounters {
         let bytes = bytes.into();
         Self { bios: 1, bytes }
     }
-
-    /// Adds another sum.
-    pub fn add(&mut self, other: Self) {
-        self.bios = self.bios.saturating_add(other.bios);
-        self.bytes = self.bytes.saturating_add(other.bytes);
-    }
 }
+
+amount!(TaskCounters { bios, bytes });
 
 /// Counts a bio in `run`, the sum of the last bios as long as they have the same key. Returns the
 /// run that the bio ends. The next bio mostly has the key of the last one, so that a run saves most
@@ -244,7 +199,7 @@ pub(super) fn count_run<K: PartialEq>(
     let bio = TaskCounters::one(bytes);
     match run {
         Some((last, sum)) if *last == key => {
-            sum.add(bio);
+            sum.add(&bio);
             None
         }
         _ => run.replace((key, bio)),

@@ -3,8 +3,7 @@
 //! Counting a request takes a few additions, at indices computed from its member, time and address.
 //! Memory is bounded by the numbers of members, arrays and pieces, not by the number of requests.
 
-use std::collections::BTreeMap;
-
+use super::cube::Cube;
 use super::hist::{BUCKETS, Hist, bucket};
 use crate::origin::Origin;
 
@@ -17,9 +16,9 @@ const ORIGINS: usize = Origin::ALL.len();
 #[derive(Clone, Debug, Default)]
 pub struct DetailCounts {
     /// Requests by [`latency_index`], which combines member number and bucket of [`Hist`].
-    latency: BTreeMap<u32, u32>,
+    latency: Cube<u32, u32>,
     /// Requests by [`Detail::address_index`], which combines array number and piece.
-    addresses: BTreeMap<u32, u32>,
+    addresses: Cube<u32, u32>,
 }
 
 /// Gathers [`DetailCounts`] while a recording is read.
@@ -113,10 +112,10 @@ impl Detail {
     /// Counts a request that is older than the current period, in `counts`.
     pub fn add_late(&mut self, counts: &mut DetailCounts, seen: &CountedRequest) {
         if let Some(us) = seen.device_us {
-            count(&mut counts.latency, latency_index(seen.member, us) as u32, 1);
+            counts.latency.add(latency_index(seen.member, us) as u32, &1);
         }
         if let Some(at) = self.add_total(seen) {
-            count(&mut counts.addresses, at as u32, 1);
+            counts.addresses.add(at as u32, &1);
         }
     }
 
@@ -177,11 +176,6 @@ impl Detail {
     }
 }
 
-fn count(counts: &mut BTreeMap<u32, u32>, at: u32, n: u32) {
-    let sum = counts.entry(at).or_default();
-    *sum = sum.saturating_add(n);
-}
-
 #[inline]
 fn latency_index(member: u32, us: u32) -> usize {
     member as usize * BUCKETS + bucket(u64::from(us))
@@ -190,13 +184,8 @@ fn latency_index(member: u32, us: u32) -> usize {
 impl DetailCounts {
     /// Adds the counts of another period.
     pub fn join(&mut self, other: &Self) {
-        for (mine, theirs) in
-            [(&mut self.latency, &other.latency), (&mut self.addresses, &other.addresses)]
-        {
-            for (&at, &n) in theirs {
-                count(mine, at, n);
-            }
-        }
+        self.latency.merge(&other.latency);
+        self.addresses.merge(&other.addresses);
     }
 
     /// Times in the device, by member number.

@@ -274,7 +274,7 @@ impl Arrays {
 
 /// Sums by the numbers of a sample; drops sums of arrays that are not in it.
 fn renumbered<K, V, C: FromIterator<(K, V)>>(
-    sums: HashMap<K, V>,
+    sums: impl IntoIterator<Item = (K, V)>,
     key: impl Fn(K) -> Option<K>,
 ) -> C {
     sums.into_iter().filter_map(|(old, sum)| Some((key(old)?, sum))).collect()

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::cube::{Cube, amount};
 use crate::contract;
 use crate::origin::Op;
 
@@ -75,44 +76,15 @@ impl CountedFigure {
 pub struct Counted(pub [u64; COUNT]);
 
 /// Sums by operation, without those that are zero.
-pub type CountedByOp = BTreeMap<Op, Counted>;
+pub type CountedByOp = Cube<Op, Counted>;
+
+amount!(Counted { 0 });
 
 impl Counted {
-    pub fn is_zero(&self) -> bool {
-        self.0.iter().all(|n| *n == 0)
-    }
-
-    /// Adds other sums.
-    pub fn add(&mut self, other: &Self) {
-        for (sum, n) in self.0.iter_mut().zip(other.0) {
-            *sum = sum.saturating_add(n);
-        }
-    }
-
-    /// Increase since `was`.
-    pub fn since(&self, was: &Self) -> Self {
-        Self(std::array::from_fn(|i| self.0[i].saturating_sub(was.0[i])))
-    }
-
     /// A sum in the unit of its [`CountedFigure::json_name`].
     fn public(&self, figure: usize) -> u64 {
         self.0[figure] / COUNTED[figure].per_public()
     }
-}
-
-/// Adds sums to those of the same operations.
-pub fn add_by_op(sums: &mut CountedByOp, other: &CountedByOp) {
-    for (op, counted) in other {
-        sums.entry(*op).or_default().add(counted);
-    }
-}
-
-/// The sums of all operations.
-pub fn total(by_op: &CountedByOp) -> Counted {
-    by_op.values().fold(Counted::default(), |mut sum, counted| {
-        sum.add(counted);
-        sum
-    })
 }
 
 /// `{"requeues": {"write": 3}}`: the nonzero sums by name in JSON and operation.

@@ -6,6 +6,7 @@ use std::hash::Hash;
 use serde::Serialize;
 
 use super::counters::{DirtyKey, FileKey, TaskCounters};
+use super::cube::Amount as _;
 pub use super::file_id::FileId;
 use crate::origin::Op;
 
@@ -75,8 +76,8 @@ impl FileSnapshot {
     fn add(&mut self, io: FileIo) {
         match self.io.iter_mut().find(|i| i.op == io.op) {
             Some(i) => {
-                i.bios = i.bios.saturating_add(io.bios);
-                i.bytes = i.bytes.saturating_add(io.bytes);
+                i.bios.add(&io.bios);
+                i.bytes.add(&io.bytes);
             }
             None => self.io.push(io),
         }
@@ -128,7 +129,7 @@ impl<const MOST: usize> Files<MOST> {
         let mut by_id: HashMap<FileId, FileSnapshot> = HashMap::new();
         for (id, op, sum) in all {
             let Some(id) = id else {
-                files.unattributed.add(sum);
+                files.unattributed.add(&sum);
                 continue;
             };
             let TaskCounters { bios, bytes } = sum;
@@ -158,8 +159,8 @@ impl<const MOST: usize> Files<MOST> {
                 file.location.fill(old.location);
             },
         );
-        self.rest.add(older.rest);
-        self.unattributed.add(older.unattributed);
+        self.rest.add(&older.rest);
+        self.unattributed.add(&older.unattributed);
         self.bound();
     }
 
@@ -168,7 +169,7 @@ impl<const MOST: usize> Files<MOST> {
         self.busiest.sort_by_cached_key(|file| (std::cmp::Reverse(file.bytes()), file.id));
         for file in self.busiest.drain(MOST.min(self.busiest.len())..) {
             for FileIo { bios, bytes, .. } in file.io {
-                self.rest.add(TaskCounters { bios, bytes });
+                self.rest.add(&TaskCounters { bios, bytes });
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Deterministic snapshots for tests. The usual array is a RAID 0 of 12 x 100 GiB with 512 KiB
 //! chunks, whose slots 0, 4 and 8 (loop1, loop5, loop9) carry nearly all writes of bitmaps.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::counters::CostCounters;
 use super::counters::TaskCounters;
+use super::cube::Cube;
 use super::files::{FileId, FileIo, FileLocation, FileSnapshot, Files};
 use super::hist::Hist;
 use super::lost::Lost;
@@ -63,8 +63,8 @@ pub fn array(members: Vec<MemberSnapshot>) -> ArraySnapshot {
         },
         members,
         tasks: Vec::new(),
-        submitted: BTreeMap::new(),
-        costs: BTreeMap::new(),
+        submitted: Cube::default(),
+        costs: Cube::default(),
         amplification: None,
         files: Files::default(),
         dirtied_files: Files::default(),

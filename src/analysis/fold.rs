@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::around::Around;
 use super::counters::{
-    CellCounters, CellKey, CostCounters, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
+    CellCounters, CellKey, Counters, JournalCounters, THROTTLED, TaskCounters, TaskId,
 };
-use super::figures::{Counted, CountedByOp};
+use super::cube::{Amount as _, Cube};
 use super::files::{FileId, FileLocation, Files};
 use super::lost::Loss;
 use super::nested;
 use super::pending::PendingCharges;
 use super::snapshot::{
     ArrayInfo, ArraySnapshot, Cell, DiskUse, JournalStalls, MemberSnapshot, Snapshot, TaskIo,
-    TaskSnapshot, sum_by,
+    TaskSnapshot,
 };
 use super::uncounted::{self, Uncounted};
 use super::units::is_zero;
@@ -39,7 +39,7 @@ pub struct Sample {
     pub files: HashMap<FileId, FileLocation>,
     /// Waits for room in journals, cumulative, by number of the array and name of the filesystem's
     /// device.
-    pub journals: BTreeMap<(u32, String), JournalCounters>,
+    pub journals: Cube<(u32, String), JournalCounters>,
     /// Notes for the snapshot.
     pub notes: Vec<String>,
 }
@@ -162,7 +162,11 @@ impl Fold {
         let mut first = 0;
         let (pending, checks) = (&mut self.pending, &mut self.checks);
         let mut lost = now.counters.lost.since(&was.counters.lost);
-        let requests = requests_by_member(&was, now);
+        let cells = now.counters.cells.since(&was.counters.cells);
+        let counted = now.counters.counted.since(&was.counters.counted);
+        let costs = now.counters.costs.since(&was.counters.costs);
+        let journals = now.journals.since(&was.journals);
+        let requests = requests_by_member(&cells, now);
         let mut arrays: Vec<ArraySnapshot> = (0u32..)
             .zip(&now.arrays)
             .map(|(number, subject)| {
@@ -177,8 +181,8 @@ impl Fold {
                             name: member.name.clone(),
                             slot: member.slot,
                             health: member.health.clone(),
-                            io: cells(&was.counters.cells, &now.counters.cells, id),
-                            counted: counted(&was.counters, &now.counters, id),
+                            io: self::cells(&cells, id),
+                            counted: counted.group_by(|&(member, op)| (member == id).then_some(op)),
                             disk: disk_use(before, member.disk, interval),
                             ..MemberSnapshot::default()
                         };
@@ -203,12 +207,12 @@ impl Fold {
                 members.sort_by_key(|m| m.slot.unwrap_or(u32::MAX));
                 let tasks = tasks(now, number);
                 let io = tasks.iter().flat_map(|t| &t.io);
-                let new = costs(&was.counters.costs, &now.counters.costs, number);
+                let new = costs.group_by(|&(array, origin)| (array == number).then_some(origin));
                 let costs = pending.entry(number).or_default().charge(new, &members, now.clock);
                 ArraySnapshot {
                     info: subject.info.clone(),
                     members,
-                    submitted: sum_by(io.map(|i| ((i.origin, i.op), i.bytes))),
+                    submitted: io.map(|i| ((i.origin, i.op), i.bytes)).collect(),
                     tasks,
                     costs,
                     files: with_locations(Files::new(&now.counters.files, number), now),
@@ -216,7 +220,7 @@ impl Fold {
                         Files::dirtied(&now.counters.dirtied_files, number),
                         now,
                     ),
-                    journal_stalls: journal_stalls(&was, now, number),
+                    journal_stalls: journal_stalls(&journals, number),
                     around: subject.around.as_ref().map(|now| {
                         let same = was.arrays.iter().find(|a| a.info.name == subject.info.name);
                         let before = same.and_then(|a| a.around.as_ref());
@@ -243,7 +247,7 @@ impl Fold {
             interval,
             arrays,
             lost,
-            overhead: now.counters.overhead.since(was.counters.overhead),
+            overhead: now.counters.overhead.since(&was.counters.overhead),
             notes,
         }
     }
@@ -275,45 +279,33 @@ impl Fold {
 
 /// Requests since the last sample by member name: the volumes of a container share a disk, and the
 /// kernel's count is that of the disk.
-fn requests_by_member<'a>(was: &Sample, now: &'a Sample) -> HashMap<&'a str, u64> {
+fn requests_by_member<'a>(
+    new: &Cube<CellKey, CellCounters>,
+    now: &'a Sample,
+) -> HashMap<&'a str, u64> {
     let members: Vec<_> = now.arrays.iter().flat_map(|a| &a.members).collect();
     let mut sums = HashMap::new();
-    for (key, cell) in &now.counters.cells {
+    for (key, cell) in new {
         if let Some(member) = members.get(key.member as usize) {
-            let before = was.counters.cells.get(key).map_or(0, |c| c.requests);
-            *sums.entry(member.name.as_str()).or_default() += cell.requests.saturating_sub(before);
+            *sums.entry(member.name.as_str()).or_default() += cell.requests;
         }
     }
     sums
 }
 
-fn cells(
-    was: &BTreeMap<CellKey, CellCounters>,
-    now: &BTreeMap<CellKey, CellCounters>,
-    member: u32,
-) -> Vec<Cell> {
-    let nothing = CellCounters::default();
-    now.iter()
-        .filter(|(key, _)| key.member == member)
-        .filter_map(|(key, now)| {
-            let new = now.since(was.get(key).unwrap_or(&nothing));
-            (new.requests > 0 || new.bytes > 0).then_some(Cell {
-                origin: key.origin,
-                op: key.op,
-                requests: new.requests,
-                bytes: new.bytes,
-                queue: new.queue,
-                device: new.device,
-            })
-        })
-        .collect()
-}
-
-fn counted(was: &Counters, now: &Counters, member: u32) -> CountedByOp {
-    let of_member = now.counted.iter().filter(|((number, _), _)| *number == member);
-    let new = of_member
-        .map(|(key, now)| (key.1, now.since(was.counted.get(key).unwrap_or(&Counted::default()))));
-    new.filter(|(_, new)| !new.is_zero()).collect()
+/// A member's part of `new`.
+fn cells(new: &Cube<CellKey, CellCounters>, member: u32) -> Vec<Cell> {
+    let own =
+        new.iter().filter(|(key, new)| key.member == member && (new.requests > 0 || new.bytes > 0));
+    own.map(|(key, new)| Cell {
+        origin: key.origin,
+        op: key.op,
+        requests: new.requests,
+        bytes: new.bytes,
+        queue: new.queue.clone(),
+        device: new.device.clone(),
+    })
+    .collect()
 }
 
 /// Changes the origin of `rmw_read` to `unknown`: the reads may have been for a resync.
@@ -389,29 +381,14 @@ fn tasks(now: &Sample, array: u32) -> Vec<TaskSnapshot> {
     tasks
 }
 
-fn costs(
-    was: &BTreeMap<(u32, Origin), CostCounters>,
-    now: &BTreeMap<(u32, Origin), CostCounters>,
-    array: u32,
-) -> BTreeMap<Origin, CostCounters> {
-    now.iter()
-        .filter(|((number, _), _)| *number == array)
-        .map(|(key, now)| (key.1, now.since(was.get(key).copied().unwrap_or_default())))
-        .filter(|(_, cost)| *cost != CostCounters::default())
-        .collect()
-}
-
-fn journal_stalls(was: &Sample, now: &Sample, array: u32) -> Vec<JournalStalls> {
-    let own = now.journals.iter().filter(|((n, _), _)| *n == array);
-    own.map(|(key, counted)| {
-        let new = counted.since(was.journals.get(key).copied().unwrap_or_default());
-        JournalStalls {
-            filesystem: key.1.clone(),
-            checkpoints: new.checkpoints,
-            wait: Duration::from_nanos(new.wait_ns),
-        }
+/// Waits for room in the journals of an array.
+fn journal_stalls(new: &Cube<(u32, String), JournalCounters>, array: u32) -> Vec<JournalStalls> {
+    let own = new.iter().filter(|((number, _), _)| *number == array);
+    own.map(|((_, filesystem), new)| JournalStalls {
+        filesystem: filesystem.clone(),
+        checkpoints: new.checkpoints,
+        wait: Duration::from_nanos(new.wait_ns),
     })
-    .filter(|j| j.checkpoints > 0 || !j.wait.is_zero())
     .collect()
 }
 

@@ -6,6 +6,8 @@
 
 use serde::Serialize;
 
+use super::cube::Amount;
+
 /// Number of buckets of a histogram. The last one has all values from 7/8 of 2^33 µs (2.1 hours)
 /// on.
 pub const BUCKETS: usize = crate::contract::HIST_BUCKETS as usize;
@@ -43,6 +45,23 @@ pub const fn upper_edge(bucket: usize) -> u64 {
     (4 + quarter as u64 + 1) << (log - 2)
 }
 
+/// Counters wrap, as those of the BPF programs do, so that [`Amount::since`] is exact across a wrap.
+impl Amount for Hist {
+    fn add(&mut self, other: &Self) {
+        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
+            *a = a.wrapping_add(*b);
+        }
+    }
+
+    fn since(&self, was: &Self) -> Self {
+        let mut out = self.clone();
+        for (a, b) in out.counts.iter_mut().zip(&was.counts) {
+            *a = a.wrapping_sub(*b);
+        }
+        out
+    }
+}
+
 impl Hist {
     /// Creates a histogram from the counters of the BPF programs.
     pub fn from_counts(counts: [u32; BUCKETS]) -> Self {
@@ -53,23 +72,6 @@ impl Hist {
     pub fn record(&mut self, us: u64) {
         let slot = &mut self.counts[bucket(us)];
         *slot = slot.saturating_add(1);
-    }
-
-    /// Adds another histogram. Counters wrap, as those of the BPF programs do, so that
-    /// [`Hist::since`] is exact across a wrap.
-    pub fn add(&mut self, other: &Self) {
-        for (a, b) in self.counts.iter_mut().zip(&other.counts) {
-            *a = a.wrapping_add(*b);
-        }
-    }
-
-    /// Increase since `earlier`; both are cumulative.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut out = self.clone();
-        for (a, b) in out.counts.iter_mut().zip(&earlier.counts) {
-            *a = a.wrapping_sub(*b);
-        }
-        out
     }
 
     /// Number of values.
@@ -137,6 +139,7 @@ impl From<&Hist> for Quantiles {
 #[cfg(test)]
 mod tests {
     use super::{BUCKETS, Hist, bucket, upper_edge};
+    use crate::analysis::cube::Amount as _;
     use proptest::prelude::*;
 
     #[test]

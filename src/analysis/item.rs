@@ -1,6 +1,7 @@
 //! Items of a recording: written by the recorder, returned by the reader, added up by
 //! [`super::events`].
 
+use super::cube::Amount as _;
 use crate::analysis::counters::CostCounters;
 use crate::analysis::figures::Counted;
 use crate::analysis::files::FileId;
@@ -209,7 +210,7 @@ impl State {
         self.costs.iter().map(|&(array, origin, cost)| {
             let same = |c: &&(u32, Origin, CostCounters)| (c.0, c.1) == (array, origin);
             let old = before.costs.iter().find(same).map(|c| c.2);
-            (array, origin, cost.since(old.unwrap_or_default()))
+            (array, origin, cost.since(&old.unwrap_or_default()))
         })
     }
 

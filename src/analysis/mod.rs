@@ -8,6 +8,7 @@ pub mod amplification;
 pub mod around;
 pub mod compare;
 pub mod counters;
+pub mod cube;
 pub mod detail;
 pub mod events;
 pub mod fail_slow;

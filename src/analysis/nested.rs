@@ -1,6 +1,6 @@
 //! Submitted bytes of nested arrays, which are members of another array.
 
-use super::snapshot::{ArraySnapshot, sum_by};
+use super::snapshot::ArraySnapshot;
 
 /// Fills in `submitted` for nested arrays. Only the outer array submits to a nested array, and not
 /// as a task, so the submitted bytes are those that the nested array, or a partition of it,
@@ -18,7 +18,7 @@ pub fn fill_submitted(arrays: &mut [ArraySnapshot]) {
             .flat_map(|a| &a.members)
             .filter(|m| is_part(&m.name, name))
             .flat_map(|m| &m.io);
-        arrays[nested].submitted = sum_by(cells.map(|c| ((c.origin, c.op), c.bytes)));
+        arrays[nested].submitted = cells.map(|c| ((c.origin, c.op), c.bytes)).collect();
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::cube::amount;
 use super::units::round;
 
 /// Time spent in raidtrace's BPF programs. The kernel measures only part of the time; the rest is
@@ -21,26 +22,9 @@ pub struct Overhead {
     pub unmeasured_ns: u64,
 }
 
+amount!(Overhead { bpf_ns, bpf_events, measured_ns, unmeasured_ns });
+
 impl Overhead {
-    /// Increase since `was`.
-    #[must_use]
-    pub fn since(self, was: Self) -> Self {
-        Self {
-            bpf_ns: self.bpf_ns.saturating_sub(was.bpf_ns),
-            bpf_events: self.bpf_events.saturating_sub(was.bpf_events),
-            measured_ns: self.measured_ns.saturating_sub(was.measured_ns),
-            unmeasured_ns: self.unmeasured_ns.saturating_sub(was.unmeasured_ns),
-        }
-    }
-
-    /// Adds the overhead of another interval or of other programs.
-    pub fn add(&mut self, other: Self) {
-        self.bpf_ns = self.bpf_ns.saturating_add(other.bpf_ns);
-        self.bpf_events = self.bpf_events.saturating_add(other.bpf_events);
-        self.measured_ns = self.measured_ns.saturating_add(other.measured_ns);
-        self.unmeasured_ns = self.unmeasured_ns.saturating_add(other.unmeasured_ns);
-    }
-
     /// True if figures are extrapolated from part of the time.
     pub fn is_estimate(&self) -> bool {
         self.unmeasured_ns > 0

@@ -1,9 +1,10 @@
 //! Charges for parity and pre-reads that are submitted in one interval and complete in a later one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::counters::CostCounters;
+use super::cube::{Amount as _, Cube};
 use super::snapshot::MemberSnapshot;
 use crate::origin::Origin;
 
@@ -19,7 +20,7 @@ const PARTS: [(Origin, CostField); 2] =
 /// end of an interval.
 #[derive(Debug, Default)]
 pub struct PendingCharges {
-    costs: BTreeMap<Origin, CostCounters>,
+    costs: Cube<Origin, CostCounters>,
     /// Bytes submitted recently for each of [`PARTS`], with the end of their interval.
     recent: VecDeque<(Duration, [u64; 2])>,
 }
@@ -29,18 +30,16 @@ impl PendingCharges {
     /// interval, `costs`, and the pending ones. Charges for IO that has not completed stay pending.
     pub fn charge(
         &mut self,
-        mut costs: BTreeMap<Origin, CostCounters>,
+        mut costs: Cube<Origin, CostCounters>,
         members: &[MemberSnapshot],
         now: Duration,
-    ) -> BTreeMap<Origin, CostCounters> {
+    ) -> Cube<Origin, CostCounters> {
         self.recent.retain(|(end, _)| now.saturating_sub(*end) < MAX_AGE);
-        let submitted = PARTS.map(|(_, part)| sum(&mut costs, part));
+        let submitted = PARTS.map(|(_, part)| *part(&mut costs.total()));
         self.recent.push_back((now, submitted));
-        for (origin, cost) in std::mem::take(&mut self.costs) {
-            costs.entry(origin).or_default().add(cost);
-        }
+        costs.merge(&std::mem::take(&mut self.costs));
         for (kind, (origin, part)) in PARTS.into_iter().enumerate() {
-            let all = sum(&mut costs, part);
+            let all = *part(&mut costs.total());
             let completed = members
                 .iter()
                 .fold(0, |n: u64, m| n.saturating_add(m.sum(|c| c.origin == origin).1));
@@ -50,18 +49,14 @@ impl PendingCharges {
                 .map(|(_, submitted)| submitted[kind])
                 .fold(0, u64::saturating_add);
             let left = all.saturating_sub(completed).min(recent);
-            for (origin, cost) in &mut costs {
+            for (origin, cost) in costs.iter_mut() {
                 let share = u128::from(*part(cost)) * u128::from(left) / u128::from(all.max(1));
                 let share = u64::try_from(share).unwrap_or(u64::MAX);
-                *part(self.costs.entry(*origin).or_default()) = share;
+                *part(self.costs.sum_mut(*origin)) = share;
                 *part(cost) -= share; // charge once, also when intervals are merged later
             }
         }
-        costs.retain(|_, cost| *cost != CostCounters::default());
+        costs.retain(|_, cost| !cost.is_zero());
         costs
     }
-}
-
-fn sum(costs: &mut BTreeMap<Origin, CostCounters>, part: CostField) -> u64 {
-    costs.values_mut().fold(0, |sum: u64, c| sum.saturating_add(*part(c)))
 }

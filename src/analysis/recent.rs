@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::cube::amount;
+
 /// Number of intervals kept: more than the widest sparkline shows.
 pub const INTERVALS: usize = 60;
 
@@ -26,13 +28,9 @@ pub struct Waited {
     pub us: f64,
 }
 
-impl Waited {
-    /// Adds another sum.
-    pub fn add(&mut self, other: Self) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.us += other.us;
-    }
+amount!(Waited { requests, us });
 
+impl Waited {
     /// Mean time of a request, µs; `None` without requests.
     pub fn mean_us(self) -> Option<f64> {
         (self.requests > 0).then(|| self.us / self.requests as f64)

@@ -2,12 +2,12 @@
 //!
 //! Figures cover the interval; they are never cumulative.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::counters::CostCounters;
+use super::cube::{Amount as _, Cube};
 use super::figures::CountedByOp;
 use super::files::{Files, MAX_TASK_FILES};
 use super::hist::Hist;
@@ -42,10 +42,10 @@ pub struct ArraySnapshot {
     /// Tasks that submitted to the array, largest first.
     pub tasks: Vec<TaskSnapshot>,
     /// Bytes submitted to the array, by all tasks.
-    pub submitted: BTreeMap<(Origin, Op), u64>,
+    pub submitted: Cube<(Origin, Op), u64>,
     /// Parity written, and blocks read to compute it, by the origin of the writes that caused it;
     /// empty on levels without parity.
-    pub costs: BTreeMap<Origin, CostCounters>,
+    pub costs: Cube<Origin, CostCounters>,
     /// Amplification by origin, over the same time as `hotspot`.
     pub amplification: Option<super::amplification::Amplification>,
     /// Files whose data was submitted.
@@ -257,8 +257,8 @@ impl MemberSnapshot {
         let same = |c: &&mut Cell| (c.origin, c.op) == (cell.origin, cell.op);
         match self.io.iter_mut().find(same) {
             Some(sum) => {
-                sum.requests = sum.requests.saturating_add(cell.requests);
-                sum.bytes = sum.bytes.saturating_add(cell.bytes);
+                sum.requests.add(&cell.requests);
+                sum.bytes.add(&cell.bytes);
                 sum.queue.add(&cell.queue);
                 sum.device.add(&cell.device);
             }
@@ -272,14 +272,4 @@ impl MemberSnapshot {
         self.slot.is_some()
             && !matches!(self.health.as_deref(), Some("faulty" | "missing" | "removed"))
     }
-}
-
-/// Sums of bytes by key.
-pub(super) fn sum_by<K: Ord>(each: impl Iterator<Item = (K, u64)>) -> BTreeMap<K, u64> {
-    let mut sums = BTreeMap::new();
-    for (key, bytes) in each {
-        let sum: &mut u64 = sums.entry(key).or_default();
-        *sum = sum.saturating_add(bytes);
-    }
-    sums
 }

@@ -4,16 +4,16 @@
 //! [`MAX_PIECES`] pieces are kept; the length of a piece doubles when there are more. At the end,
 //! pieces are joined into intervals of a round length.
 
-use std::collections::BTreeMap;
-
 use serde::Serialize;
 
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::detail::{ADDRESSES, Addresses, CountedRequest, Detail, DetailCounts};
 use crate::analysis::events::{DiskSum, Events};
 use crate::analysis::fold::ArrayNow;
 use crate::analysis::hist::Hist;
 use crate::analysis::item::{Item, Request, State};
 use crate::analysis::nested::is_part;
+use crate::analysis::traffic::IoSum;
 use crate::origin::{Op, Origin};
 
 /// Maximum number of intervals: the width of a line of text.
@@ -30,7 +30,7 @@ const LENGTHS: [i64; 16] =
 const CELLS: usize = Origin::ALL.len() * Op::ALL.len();
 
 /// Requests and bytes by member number, origin and operation.
-type IoCounts = BTreeMap<(u32, u8, u8), (u64, u64)>;
+type IoCounts = Cube<(u32, u8, u8), IoSum>;
 
 /// Gathers pieces while a recording is read.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct TimelineGatherer {
     done: Vec<TimelinePiece>,
     from: i64,
     /// Requests and bytes of the current piece, by member number, origin and operation.
-    io: Vec<(u64, u64)>,
+    io: Vec<IoSum>,
     /// Number of states per piece, and in the current piece.
     states: (u32, u32),
     /// Latencies and addresses.
@@ -176,7 +176,7 @@ impl TimelineGatherer {
             return;
         };
         let key = (number, origin as u8, op as u8);
-        let sum = (requests, u64::from(bytes));
+        let sum = IoSum { requests, bytes: bytes.into() };
         let time = item.time_us();
         let seen = match (&self.detail, item) {
             (Some(_), Item::Request(r)) => seen(events, number, r),
@@ -189,7 +189,7 @@ impl TimelineGatherer {
                 if let (Some(detail), Some(seen)) = (&mut self.detail, &seen) {
                     detail.add_late(&mut piece.counts, seen);
                 }
-                return count(&mut piece.io, key, sum);
+                return piece.io.add(key, &sum);
             }
         }
         if let (Some(detail), Some(seen)) = (&mut self.detail, &seen) {
@@ -197,10 +197,10 @@ impl TimelineGatherer {
         }
         let at = number as usize * CELLS + origin as usize * Op::ALL.len() + op as usize;
         if at >= self.io.len() {
-            self.io.resize((number as usize + 1) * CELLS, (0, 0));
+            self.io.resize((number as usize + 1) * CELLS, IoSum::default());
         }
         if let Some(all) = self.io.get_mut(at) {
-            *all = (all.0 + sum.0, all.1 + sum.1);
+            all.add(&sum);
         }
     }
 
@@ -208,7 +208,7 @@ impl TimelineGatherer {
     fn take(&mut self) -> IoCounts {
         let ops = Op::ALL.len();
         let cells =
-            self.io.iter_mut().map(std::mem::take).enumerate().filter(|(_, sum)| *sum != (0, 0));
+            self.io.iter_mut().map(std::mem::take).enumerate().filter(|(_, sum)| !sum.is_zero());
         let key = |at: usize| ((at / CELLS) as u32, (at % CELLS / ops) as u8, (at % ops) as u8);
         cells.map(|(at, sum)| (key(at), sum)).collect()
     }
@@ -257,9 +257,7 @@ impl TimelineGatherer {
         let counts = self.detail.as_mut().map(Detail::take);
         if let Some(last) = self.done.last_mut() {
             last.counts.join(&counts.unwrap_or_default());
-            for (key, sum) in rest {
-                count(&mut last.io, key, sum);
-            }
+            last.io.merge(&rest);
         }
     }
 
@@ -351,7 +349,7 @@ fn interval(events: &Events, members: usize, piece: TimelinePiece) -> TimelineIn
     for (work, disk) in members.iter_mut().zip(disks) {
         work.disk = disk;
     }
-    for ((number, origin, op), (requests, bytes)) in piece.io {
+    for ((number, origin, op), IoSum { requests, bytes }) in piece.io {
         if let (Some(work), Some(origin), Some(op)) =
             (members.get_mut(number as usize), Origin::from_u8(origin), Op::from_u8(op))
         {
@@ -364,16 +362,9 @@ fn interval(events: &Events, members: usize, piece: TimelinePiece) -> TimelineIn
 impl TimelinePiece {
     fn join(&mut self, next: &Self) {
         self.to = next.to;
-        for (&key, &sum) in &next.io {
-            count(&mut self.io, key, sum);
-        }
+        self.io.merge(&next.io);
         self.counts.join(&next.counts);
     }
-}
-
-fn count(io: &mut IoCounts, key: (u32, u8, u8), sum: (u64, u64)) {
-    let all = io.entry(key).or_default();
-    *all = (all.0.saturating_add(sum.0), all.1.saturating_add(sum.1));
 }
 
 /// Shortest round length, in seconds, with which at most `most` intervals cover `whole_us`.

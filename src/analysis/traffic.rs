@@ -1,5 +1,6 @@
 //! Requests and bytes by kind of operation: reads, writes, flushes and discards, as in iostat.
 
+use super::cube::{Amount as _, amount};
 use super::snapshot::{Cell, MemberSnapshot, TaskIo};
 use crate::origin::Op;
 
@@ -32,13 +33,7 @@ pub struct Traffic {
     pub other: IoSum,
 }
 
-impl IoSum {
-    /// Adds requests and their bytes.
-    pub fn add(&mut self, requests: u64, bytes: u64) {
-        self.requests = self.requests.saturating_add(requests);
-        self.bytes = self.bytes.saturating_add(bytes);
-    }
-}
+amount!(IoSum { requests, bytes });
 
 impl Traffic {
     /// Bytes moved between host and disk, by reads and writes only. Shown in the MiB/s columns.
@@ -54,7 +49,7 @@ impl Traffic {
 
     pub fn add_cell(&mut self, cell: &Cell) {
         let empty = cell.empty_writes();
-        self.empty_writes = self.empty_writes.saturating_add(empty);
+        self.empty_writes.add(&empty);
         self.add(cell.op, cell.requests - empty, cell.bytes);
     }
 
@@ -66,7 +61,7 @@ impl Traffic {
             Op::Discard => &mut self.discard,
             Op::WriteZeroes | Op::Other => &mut self.other,
         };
-        sum.add(requests, bytes);
+        sum.add(&IoSum { requests, bytes });
     }
 }
 

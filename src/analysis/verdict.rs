@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use super::cube::Amount as _;
 use super::hotspot::{Hotspot, HotspotKind, HotspotSeverity};
 use super::snapshot::{ArraySnapshot, Snapshot};
 

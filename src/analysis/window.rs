@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::amplification::Amplification;
-use super::figures;
+use super::cube::Amount as _;
 use super::files::merge_by;
 use super::history::History;
 use super::hotspot;
@@ -116,7 +116,7 @@ fn merge_where(
     }
     into.interval += older.interval;
     into.lost.add(&older.lost);
-    into.overhead.add(older.overhead);
+    into.overhead.add(&older.overhead);
 }
 
 /// Joins the last part of an interval to its `earlier` part, if one was sampled early because the
@@ -191,26 +191,21 @@ fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, la
             member.add_cell(cell);
         }
         member.io.sort_by_key(|c| (c.origin, c.op));
-        figures::add_by_op(&mut member.counted, &old.counted);
+        member.counted.merge(&old.counted);
         if let (Some(disk), Some(old)) = (&mut member.disk, old.disk) {
             let (a, b) = (before.as_secs_f64(), last.as_secs_f64());
             if a + b > 0.0 {
                 disk.utilisation = (old.utilisation * a + disk.utilisation * b) / (a + b);
             }
-            disk.requests = disk.requests.saturating_add(old.requests);
-            disk.uncounted = disk.uncounted.saturating_add(old.uncounted);
+            disk.requests.add(&old.requests);
+            disk.uncounted.add(&old.uncounted);
         }
     }
     if let (Some(now), Some(was)) = (&mut now.around, &was.around) {
         now.merge(was);
     }
-    for (kind, bytes) in was.submitted {
-        let sum = now.submitted.entry(kind).or_default();
-        *sum = sum.saturating_add(bytes);
-    }
-    for (origin, cost) in was.costs {
-        now.costs.entry(origin).or_default().add(cost);
-    }
+    now.submitted.merge(&was.submitted);
+    now.costs.merge(&was.costs);
     merge_tasks(&mut now.tasks, was.tasks);
     now.files.merge(was.files);
     now.dirtied_files.merge(was.dirtied_files);
@@ -218,8 +213,8 @@ fn merge_array(now: &mut ArraySnapshot, was: ArraySnapshot, before: Duration, la
         let same = |j: &&mut JournalStalls| j.filesystem == stalls.filesystem;
         match now.journal_stalls.iter_mut().find(same) {
             Some(sum) => {
-                sum.checkpoints = sum.checkpoints.saturating_add(stalls.checkpoints);
-                sum.wait = sum.wait.saturating_add(stalls.wait);
+                sum.checkpoints.add(&stalls.checkpoints);
+                sum.wait.add(&stalls.wait);
             }
             None => now.journal_stalls.push(stalls),
         }
@@ -251,8 +246,8 @@ fn add_io(now: &mut Vec<TaskIo>, was: Vec<TaskIo>) {
     for io in was {
         match now.iter_mut().find(|i| (i.origin, i.op) == (io.origin, io.op)) {
             Some(i) => {
-                i.bios = i.bios.saturating_add(io.bios);
-                i.bytes = i.bytes.saturating_add(io.bytes);
+                i.bios.add(&io.bios);
+                i.bytes.add(&io.bytes);
             }
             None => now.push(io),
         }

@@ -1,6 +1,6 @@
 //! Reads the counters of the BPF programs.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use anyhow::Result;
 use libbpf_rs::skel::Skel as _;
@@ -20,6 +20,7 @@ use super::wire::{
 use crate::analysis::counters::{
     CellCounters, CellKey, CostCounters, Counters, DirtyKey, TaskId, TaskKey, TaskName,
 };
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::figures::Counted;
 use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;
@@ -87,13 +88,13 @@ impl Probe {
         }
         // Sort cells by row, so that only the values of one row are in memory at a time.
         cells.sort_unstable_by_key(|(row, cpu, _)| (*row, *cpu));
-        let mut counted = Cells::new();
+        let mut counted = Cells::default();
         for same_row in cells.chunk_by(|a, b| a.0 == b.0) {
             let row = u32::from(same_row[0].0);
             let per_cpu = per_cpu(&maps.rt_rows, row)?;
             for (_, cpu, key) in same_row {
                 if let Some(row) = per_cpu.get(*cpu) {
-                    counted.entry(*key).or_default().add(&cell_counters(row));
+                    counted.add(*key, &cell_counters(row));
                 }
             }
         }
@@ -147,13 +148,11 @@ impl Probe {
             let Some(origin) = u8::try_from(number).ok().and_then(Origin::from_u8) else {
                 continue;
             };
-            let mut sum = CostCounters::default();
             for cost in per_cpu::<rt_cost>(&self.skel.maps.rt_costs, key)? {
-                sum.parity += cost.parity;
-                sum.rmw_read += cost.rmw_read;
-            }
-            if sum != CostCounters::default() {
-                counters.costs.insert((array, origin), sum);
+                let cost = CostCounters { parity: cost.parity, rmw_read: cost.rmw_read };
+                if !cost.is_zero() {
+                    counters.costs.add((array, origin), &cost);
+                }
             }
         }
         Ok(())
@@ -240,13 +239,9 @@ fn task_key(wire: &rt_task_key) -> Option<(TaskKey, bool)> {
     Some((key, dirtied))
 }
 
-fn by_member_and_op(cells: &Cells) -> BTreeMap<(u32, Op), Counted> {
-    let mut sums = BTreeMap::new();
-    for (key, cell) in cells.iter().filter(|(_, cell)| !cell.counted.is_zero()) {
-        let sum: &mut Counted = sums.entry((key.member, key.op)).or_default();
-        sum.add(&cell.counted);
-    }
-    sums
+fn by_member_and_op(cells: &Cells) -> Cube<(u32, Op), Counted> {
+    let counted = cells.iter().filter(|(_, cell)| !cell.counted.is_zero());
+    counted.map(|(key, cell)| ((key.member, key.op), cell.counted)).collect()
 }
 
 fn cell_counters(row: &rt_row) -> CellCounters {

@@ -1,20 +1,19 @@
 //! Reads the waits for room in journals that `bpf/journal.bpf.c` counts.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::Probe;
 use super::wire::{Wire as _, rt_journal};
 use crate::analysis::counters::JournalCounters;
+use crate::analysis::cube::Cube;
 
 impl Probe {
     /// Waits since attach, by device number of the filesystem; empty if the programs are not
     /// loaded.
-    pub(super) fn read_journals(&self) -> Result<BTreeMap<u32, JournalCounters>> {
+    pub(super) fn read_journals(&self) -> Result<Cube<u32, JournalCounters>> {
         let table = &self.skel.maps.rt_journals;
-        let mut found = BTreeMap::new();
+        let mut found = Cube::default();
         for key in table.keys() {
             let journal = table.lookup(&key, MapFlags::ANY)?;
             if let (Some(dev), Some(journal)) =

@@ -14,6 +14,7 @@ use super::dev_index::slots;
 use super::member_ids::{MemberIds, Switchover};
 use super::tables::{DEVS, MAX_SLOTS, Tables};
 use super::wire::{rt_array, rt_dev, rt_dev_entry, rt_member};
+use crate::analysis::cube::Cube;
 
 /// Limits of the number of spare entries for members that join or change while the programs run.
 /// Within the limits, the number is half the number of members. Each spare entry costs 12 rows and
@@ -195,7 +196,7 @@ impl MapState {
             was: MemberIds::new(before),
             next: self.member_ids.clone(),
             fresh: all_fresh,
-            before: BTreeMap::new(),
+            before: Cube::default(),
         })
     }
 

@@ -5,12 +5,11 @@
 //! id, so that no program reads an entry while it changes. Outside the probe, members are
 //! identified by their position in the topology.
 
-use std::collections::BTreeMap;
-
 use crate::analysis::counters::{CellCounters, CellKey};
+use crate::analysis::cube::{Amount as _, Cube};
 
 /// Counters of members, by id or by position in a topology.
-pub(super) type Cells = BTreeMap<CellKey, CellCounters>;
+pub(super) type Cells = Cube<CellKey, CellCounters>;
 
 /// The ids of a topology's members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,21 +62,10 @@ impl MemberIds {
         &self,
         counted: impl IntoIterator<Item = (CellKey, CellCounters)>,
     ) -> Cells {
-        let mut cells = Cells::new();
-        for (key, counted) in counted {
-            let Some(member) = self.position(key.member) else {
-                continue;
-            };
-            match cells.entry(CellKey { member, ..key }) {
-                std::collections::btree_map::Entry::Vacant(cell) => {
-                    cell.insert(counted);
-                }
-                std::collections::btree_map::Entry::Occupied(mut cell) => {
-                    cell.get_mut().add(&counted)
-                }
-            }
-        }
-        cells
+        let by_position = |(key, counted): (CellKey, CellCounters)| {
+            Some((CellKey { member: self.position(key.member)?, ..key }, counted))
+        };
+        counted.into_iter().filter_map(by_position).collect()
     }
 }
 

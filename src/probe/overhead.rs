@@ -244,6 +244,7 @@ impl RunTimeEstimate {
 #[cfg(test)]
 mod tests {
     use super::{Duration, PERIOD, RunTime, RunTimeEstimate, SLICE};
+    use crate::analysis::cube::Amount as _;
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
@@ -260,7 +261,7 @@ mod tests {
         assert!(first.is_estimate());
         assert!((first.measured_share() - 0.02).abs() < 1e-9);
         // Only the slices of the second interval count for it.
-        let second = estimate.advance(MS(1000), sum(5_000, 50, 40)).since(first);
+        let second = estimate.advance(MS(1000), sum(5_000, 50, 40)).since(&first);
         assert_eq!((second.bpf_ns, second.bpf_events), (50_000, 500));
     }
 
@@ -268,7 +269,7 @@ mod tests {
     fn an_interval_without_a_slice_has_the_rate_of_the_last_one() {
         let mut estimate = RunTimeEstimate::default();
         let first = estimate.advance(MS(100), sum(1_000, 10, 5));
-        let second = estimate.advance(MS(100), sum(1_000, 10, 5)).since(first);
+        let second = estimate.advance(MS(100), sum(1_000, 10, 5)).since(&first);
         assert_eq!((second.bpf_ns, second.bpf_events), (20_000, 200));
         assert_eq!((second.measured_ns, second.unmeasured_ns), (0, 100_000_000));
     }

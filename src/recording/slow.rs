@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use super::interval::{self, MAX_BYTES, clip, device, number};
 use super::limits::at_most;
+use crate::analysis::cube::Cube;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::item::Item;
 use crate::analysis::slow::advice::PhaseAdvice;
@@ -201,7 +202,7 @@ impl SlowInterval {
         let operations = operations(self.operations, false)?;
         let commits: Result<_, String> =
             self.commits.into_iter().map(|c| c.read(&mut reading)).collect();
-        let mut kinds = BTreeMap::new();
+        let mut kinds = Cube::default();
         for (kind, sum) in self.kinds {
             let sum =
                 KindSum { count: sum.count, ns: sum.total_us.saturating_mul(1000), slow: sum.slow };

@@ -4,10 +4,11 @@
 //! statistics, written once a second), so that disk statistics match them exactly. Items may be out
 //! of order: an interval is returned when items [`MAX_DISORDER_US`] after its end have been read.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::analysis::cube::Cube;
 use crate::analysis::events::{Events, IntervalCounters, MAX_DISORDER_US, NameLookup};
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
@@ -73,8 +74,8 @@ pub struct IntervalReader {
     window: Window,
     slow: RecentOperations,
     /// Operations by kind, with the end of the recorded interval: those read ahead.
-    ahead: VecDeque<(i64, BTreeMap<OperationKind, KindSum>)>,
-    operations: BTreeMap<OperationKind, KindSum>,
+    ahead: VecDeque<(i64, Cube<OperationKind, KindSum>)>,
+    operations: Cube<OperationKind, KindSum>,
     /// Time of the newest item so far.
     newest: i64,
     /// Start of the first interval after a seek. Older items are in no interval.
@@ -112,7 +113,7 @@ impl IntervalReader {
             window: Window::new(window::SPAN),
             slow: RecentOperations::default(),
             ahead: VecDeque::new(),
-            operations: BTreeMap::new(),
+            operations: Cube::default(),
             newest: i64::MIN,
             begin: i64::MIN,
             done: false,
@@ -136,7 +137,7 @@ impl IntervalReader {
 
     /// Operations on files in the last interval returned, slow or not. Empty if they were not
     /// recorded.
-    pub fn operations(&self) -> &BTreeMap<OperationKind, KindSum> {
+    pub fn operations(&self) -> &Cube<OperationKind, KindSum> {
         &self.operations
     }
 
@@ -288,9 +289,7 @@ impl IntervalReader {
         while self.ahead.front().is_some_and(|(end, _)| *end <= to)
             && let Some((_, kinds)) = self.ahead.pop_front()
         {
-            for (kind, sum) in kinds {
-                self.operations.entry(kind).or_default().add(sum);
-            }
+            self.operations.merge(&kinds);
         }
         let note = self.reader.note().map(str::to_owned);
         snapshot.notes.extend(note);

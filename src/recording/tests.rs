@@ -18,6 +18,7 @@ use crate::analysis::around::{
     Around, Asleep, DeviceIo, FullPool, HungTask, Neighbour, SharedDisk,
 };
 use crate::analysis::counters::CostCounters;
+use crate::analysis::cube::Cube;
 use crate::analysis::figures::Counted;
 use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow};
 use crate::analysis::item::{Item, State};
@@ -119,10 +120,10 @@ fn around() -> Around {
         asleep: vec![Asleep {
             comm: "jbd2/md127-8".to_owned(),
             is_kernel: true,
-            ms: BTreeMap::from([("jbd2_log_wait_commit".to_owned(), 3)]),
+            ms: Cube::from([("jbd2_log_wait_commit".to_owned(), 3)]),
             sleeps: 4,
         }],
-        slept_us: BTreeMap::new(),
+        slept_us: Cube::default(),
     }
 }
 

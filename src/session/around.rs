@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use super::asleep::Sleepers;
 use super::{Session, md_settings};
 use crate::analysis::around::{Around, DeviceIo, FullPool, Neighbour, SharedDisk};
+use crate::analysis::cube::Cube;
 use crate::analysis::fold::ArrayNow;
 use crate::machine::privileges::raised;
 use crate::machine::thin::{self, ThinPool};
@@ -173,11 +174,11 @@ impl Session {
             let is_full = md(sys, array, "stripe_cache_active")
                 .zip(md(sys, array, "stripe_cache_size"))
                 .is_some_and(|(active, size)| active >= size);
-            let mut slept_us = BTreeMap::new();
+            let mut slept_us = Cube::default();
             for (task, us) in around.sleepers.take_slept(number) {
                 let name = self.traced.probe.task_name(task);
                 let cgroup = name.and_then(|name| self.cgroups.path(name.cgroup));
-                *slept_us.entry(cgroup.map(str::to_owned)).or_default() += us;
+                slept_us.add(cgroup.map(str::to_owned), &us);
             }
             let advise = action.is_some() || is_full;
             subject.around = Some(Around {

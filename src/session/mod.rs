@@ -42,6 +42,7 @@ use self::paths::Paths;
 use self::prepare::{Preparation, tables};
 pub use self::update::Update;
 use crate::analysis::counters::{Counters, JournalCounters, TaskId, TaskKey};
+use crate::analysis::cube::Cube;
 use crate::analysis::fold::{ArrayNow, DiskCounters, MemberNow, Sample};
 use crate::analysis::snapshot::{ArrayInfo, UnevenGroups};
 use crate::machine::crowded;
@@ -387,7 +388,7 @@ impl Session {
     }
 
     /// Journal counters by array index and name of the filesystem's device.
-    fn journals(&self, counters: &Counters) -> BTreeMap<(u32, String), JournalCounters> {
+    fn journals(&self, counters: &Counters) -> Cube<(u32, String), JournalCounters> {
         let arrays = (0u32..).zip(&self.traced.topology.host.arrays);
         let filesystems = arrays.flat_map(|(n, a)| a.filesystems.iter().map(move |fs| (n, fs)));
         filesystems

@@ -27,6 +27,7 @@ use self::items::{ClockOffset, Translator, monotonic_ns, state};
 use self::slow_rows::SlowRows;
 use self::storage::Storage;
 use crate::analysis::counters::TaskId;
+use crate::analysis::cube::Amount as _;
 use crate::analysis::files::FileId;
 use crate::analysis::fold::{Fold, Sample};
 use crate::analysis::item::{Item, State};
@@ -308,7 +309,7 @@ impl<D: Storage> Recorder<D> {
             if let Some(item) = slow.interval(&mut self.session, |ns| clock.unix_us(ns))? {
                 self.writer.push(&item)?;
             }
-            snapshot.overhead.add(slow.overhead());
+            snapshot.overhead.add(&slow.overhead());
             for array in &mut snapshot.arrays {
                 array.slow = slow.longest(&array.info.name, time_us);
             }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::advice;
 use crate::analysis::slow::commit::flushes;
@@ -62,7 +63,7 @@ pub struct SlowSampler {
 #[derive(Default)]
 struct PreviousSums {
     /// Sums of all intervals since the programs were attached.
-    kinds: BTreeMap<OperationKind, KindSum>,
+    kinds: Cube<OperationKind, KindSum>,
     lost: SlowLost,
     overhead: Overhead,
     /// Operations that were dropped because an interval had too many.
@@ -233,7 +234,7 @@ impl SlowSampler {
     fn snapshot(
         &mut self,
         session: &Session,
-        kinds: &BTreeMap<OperationKind, KindSum>,
+        kinds: &Cube<OperationKind, KindSum>,
         unended: Unended,
     ) -> Result<SlowSnapshot> {
         let now = Instant::now();
@@ -313,7 +314,7 @@ impl SlowSampler {
                 missed: lost.missed.saturating_sub(before.lost.missed),
                 ios: lost.ios - before.lost.ios,
             },
-            overhead: overhead.since(before.overhead),
+            overhead: overhead.since(&before.overhead),
             notes: self.probe.notes().to_vec(),
         };
         self.follow(&current)?;
@@ -332,12 +333,12 @@ fn keep<T>(all: &mut VecDeque<T>, new: T, limit: usize) {
 /// events in `listed`. An operation that ended in between is counted with its event, and not again
 /// when it is in the sums.
 fn since(
-    now: &BTreeMap<OperationKind, KindSum>,
-    reported: &mut BTreeMap<OperationKind, KindSum>,
+    now: &Cube<OperationKind, KindSum>,
+    reported: &mut Cube<OperationKind, KindSum>,
     listed: &BTreeMap<OperationKind, u64>,
-) -> BTreeMap<OperationKind, KindSum> {
+) -> Cube<OperationKind, KindSum> {
     let one = |(kind, now): (&OperationKind, &KindSum)| {
-        let before = reported.entry(*kind).or_default();
+        let before = reported.sum_mut(*kind);
         let slow = listed.get(kind).copied().unwrap_or(0);
         let count = now.count.saturating_sub(before.count).max(slow);
         let sum = KindSum { count, ns: now.ns.saturating_sub(before.ns), slow };
@@ -378,10 +379,10 @@ mod tests {
 
     /// Numbers of operations of three intervals with 100 each, all slow.
     fn counts(sums: [u64; 3], listed: [u64; 3]) -> [u64; 3] {
-        let mut reported = BTreeMap::new();
+        let mut reported = Cube::default();
         let mut sums = sums.into_iter().zip(listed).map(|(count, slow)| {
             let now =
-                BTreeMap::from([(OperationKind::Fsync, KindSum { count, ns: 1000 * count, slow })]);
+                Cube::from([(OperationKind::Fsync, KindSum { count, ns: 1000 * count, slow })]);
             let sums = since(&now, &mut reported, &BTreeMap::from([(OperationKind::Fsync, slow)]));
             assert_eq!(sums[&OperationKind::Fsync].slow, slow);
             sums[&OperationKind::Fsync].count

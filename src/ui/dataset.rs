@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::analysis::cube::Amount as _;
 use crate::analysis::figures::{self, COUNTED};
 use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
@@ -105,7 +106,7 @@ fn sums(row: &mut Value, member: &MemberSnapshot) {
         row[format!("{name}_p99_us")] = device.quantile(0.99).into();
         row[format!("{name}_max_us")] = device.max().into();
     }
-    let total = BTreeMap::from(figures::total(&member.counted));
+    let total = BTreeMap::from(member.counted.total());
     for name in COUNTED.iter().map(figures::CountedFigure::json_name) {
         let sum = total.get(&name).copied().unwrap_or(0);
         row[name] = sum.into();

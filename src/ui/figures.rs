@@ -3,7 +3,8 @@
 
 use super::rows::MemberRow;
 use super::table::Column;
-use crate::analysis::figures::{self, COUNTED, Counted, CountedUnit};
+use crate::analysis::cube::Amount as _;
+use crate::analysis::figures::{COUNTED, Counted, CountedUnit};
 use crate::analysis::snapshot::Snapshot;
 use crate::analysis::units;
 
@@ -216,7 +217,7 @@ pub(crate) fn of_text(rows: &[MemberRow<'_>]) -> Vec<(MemberFigure, usize)> {
 pub(crate) fn help(snapshot: Option<&Snapshot>) -> Vec<String> {
     let mut counted = Counted::default();
     let members = snapshot.iter().flat_map(|s| &s.arrays).flat_map(|a| &a.members);
-    members.for_each(|m| counted.add(&figures::total(&m.counted)));
+    members.for_each(|m| counted.add(&m.counted.total()));
     let is_helped = |figure: &MemberFigure| match figure.value {
         Value::Counted(at) => counted.0[at] > 0,
         _ => figure.places.screen.is_some() && figure.title != OTHERS,

@@ -12,6 +12,7 @@ pub use files::{FileRow, files, label};
 
 use std::time::Duration;
 
+use crate::analysis::cube::Amount as _;
 use crate::analysis::figures::Counted;
 use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskIo, TaskSnapshot};

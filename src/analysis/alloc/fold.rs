@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::figures::GROUPS;
 use crate::analysis::alloc::{
-    AllocCounters, AllocShare, AllocSnapshot, Cpu, FigureSource, FileAlloc, FsAlloc, MbCount,
-    TaskAlloc,
+    AllocCounters, AllocShare, AllocSnapshot, Cpu, FigureSource, FileAlloc, FsAlloc, TaskAlloc,
 };
+use crate::analysis::cube::Amount as _;
 use crate::analysis::files::{FileLocation, merge_by};
 use crate::analysis::snapshot::Overhead;
 
@@ -82,7 +82,7 @@ impl AllocFold {
         AllocDelta {
             filesystems,
             lost: now.lost.saturating_sub(was.lost),
-            overhead: now.overhead.since(was.overhead),
+            overhead: now.overhead.since(&was.overhead),
         }
     }
 }
@@ -133,16 +133,16 @@ pub fn add(into: &mut AllocSnapshot, newer: &AllocSnapshot) {
         }
     }
     into.lost = into.lost.saturating_add(older.lost);
-    into.overhead.add(older.overhead);
+    into.overhead.add(&older.overhead);
 }
 
 fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
     fs.counts.add(&was.counts);
     // Keep mb_stats only if both intervals have it: it is compared with the hook's counts of the
     // whole time.
-    fs.mb_stats = fs.mb_stats.zip(was.mb_stats).map(|(now, was)| MbCount {
-        searches: now.searches.saturating_add(was.searches),
-        groups: now.groups.saturating_add(was.groups),
+    fs.mb_stats = fs.mb_stats.zip(was.mb_stats).map(|(mut now, was)| {
+        now.add(&was);
+        now
     });
     merge_by(
         &mut fs.tasks,
@@ -165,8 +165,8 @@ fn add_filesystem(fs: &mut FsAlloc, was: FsAlloc) {
     for (name, requests, bytes, us) in was.members {
         match fs.members.iter_mut().find(|m| m.0 == name) {
             Some(now) => {
-                now.1 = now.1.saturating_add(requests);
-                now.2 = now.2.saturating_add(bytes);
+                now.1.add(&requests);
+                now.2.add(&bytes);
                 now.3.add(&us);
             }
             None => fs.members.push((name, requests, bytes, us)),
@@ -185,10 +185,10 @@ fn add_cpu(now: &mut Cpu, was: &Cpu) {
         (_, one) if now.allocator == 0 => one.clone(),
         _ => None,
     };
-    now.possible = now.possible.saturating_add(was.possible);
-    now.busy = now.busy.saturating_add(was.busy);
-    now.allocator = now.allocator.saturating_add(was.allocator);
-    now.hooks = now.hooks.saturating_add(was.hooks);
+    now.possible.add(&was.possible);
+    now.busy.add(&was.busy);
+    now.allocator.add(&was.allocator);
+    now.hooks.add(&was.hooks);
 }
 
 /// Adds the samples of all CPUs together, of each CPU and of each thread. A CPU or thread that was

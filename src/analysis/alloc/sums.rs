@@ -1,6 +1,7 @@
 //! Differences and sums of allocator counters.
 
-use super::{AllocShare, Counts, GroupsConsidered};
+use super::{AllocShare, Counts, GroupsConsidered, MbCount};
+use crate::analysis::cube::{Amount as _, amount};
 
 /// Saturating sum: values from a file are untrusted.
 pub fn total<'a>(each: impl Iterator<Item = &'a u64>) -> u64 {
@@ -40,54 +41,35 @@ impl GroupsConsidered {
     }
 }
 
+amount!(GroupsConsidered { 0 });
+amount!(Counts {
+    requests,
+    asked,
+    given,
+    got,
+    latency,
+    nanoseconds,
+    searches,
+    goal,
+    preallocated,
+    criteria,
+    scanned,
+    hits,
+    locality,
+    groups,
+    looked,
+    refused,
+    reasons,
+    bitmaps,
+    buddies,
+    reads,
+    prefetches,
+    waits,
+    discards
+});
+amount!(MbCount { searches, groups });
+
 impl Counts {
-    /// All counters except those of histograms of times.
-    fn numbers(&mut self) -> impl Iterator<Item = &mut u64> {
-        let single = [
-            &mut self.requests,
-            &mut self.asked,
-            &mut self.given,
-            &mut self.got,
-            &mut self.nanoseconds,
-            &mut self.searches,
-            &mut self.goal,
-            &mut self.preallocated,
-            &mut self.scanned,
-            &mut self.hits,
-            &mut self.locality,
-            &mut self.bitmaps,
-            &mut self.buddies,
-            &mut self.reads,
-            &mut self.prefetches,
-            &mut self.discards,
-        ];
-        let by_criterion = [&mut self.criteria, &mut self.looked, &mut self.refused];
-        let several =
-            by_criterion.into_iter().flatten().chain(&mut self.groups.0).chain(&mut self.reasons);
-        single.into_iter().chain(several)
-    }
-
-    /// Increase since `earlier`; 0 for a count that went down.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut new = self.clone();
-        for (now, was) in new.numbers().zip(earlier.clone().numbers()) {
-            *now = now.saturating_sub(*was);
-        }
-        new.latency = self.latency.since(&earlier.latency);
-        new.waits = self.waits.since(&earlier.waits);
-        new
-    }
-
-    /// Adds the counters of another interval.
-    pub fn add(&mut self, other: &Self) {
-        for (sum, more) in self.numbers().zip(other.clone().numbers()) {
-            *sum = sum.saturating_add(*more);
-        }
-        self.latency.add(&other.latency);
-        self.waits.add(&other.waits);
-    }
-
     /// True if nothing was counted.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -126,10 +108,10 @@ impl AllocShare {
 
     /// Adds the share of another interval.
     pub fn add(&mut self, other: &Self) {
-        self.requests = self.requests.saturating_add(other.requests);
-        self.blocks = self.blocks.saturating_add(other.blocks);
-        self.nanoseconds = self.nanoseconds.saturating_add(other.nanoseconds);
-        self.looked = self.looked.saturating_add(other.looked);
+        self.requests.add(&other.requests);
+        self.blocks.add(&other.blocks);
+        self.nanoseconds.add(&other.nanoseconds);
+        self.looked.add(&other.looked);
     }
 }
 
@@ -137,6 +119,7 @@ impl AllocShare {
 mod tests {
     use super::{AllocShare, Counts, GroupsConsidered};
     use crate::analysis::alloc::GROUPS_BUCKETS;
+    use crate::analysis::cube::Amount as _;
     use crate::analysis::hist::Hist;
     use proptest::prelude::*;
 

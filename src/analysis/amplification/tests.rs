@@ -238,7 +238,7 @@ proptest! {
             .iter()
             .map(|&((origin, op), bytes)| Cell { bytes, ..fixture::cell(origin, op, 0, 0, 1) });
         let mut array = fixture::array(vec![fixture::member(0, cells.collect())]);
-        array.submitted = submitted;
+        array.submitted = submitted.into_iter().collect();
         array.costs = costs
             .into_iter()
             .map(|(o, (parity, rmw_read))| (o, CostCounters { parity, rmw_read }))

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analysis::amplification::Amplification;
-use crate::analysis::figures;
+use crate::analysis::cube::Cube;
 use crate::analysis::slow::event::OperationKind;
 use crate::analysis::slow::snapshot::KindSum;
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskSnapshot};
@@ -101,7 +101,7 @@ pub fn is_moving(op: Op) -> bool {
 
 impl Series {
     /// Adds the next snapshot, and the operations that ended in it.
-    pub fn add(&mut self, snapshot: &Snapshot, operations: &BTreeMap<OperationKind, KindSum>) {
+    pub fn add(&mut self, snapshot: &Snapshot, operations: &Cube<OperationKind, KindSum>) {
         if snapshot.interval > MAX_LENGTH {
             self.gaps += snapshot.interval;
             return;
@@ -172,7 +172,7 @@ impl Adder<'_> {
             for part in [&own, &SumSubject::Array] {
                 self.add_f64(part, Quantity::Busy, busy);
             }
-            let counted = figures::total(&member.counted);
+            let counted = member.counted.total();
             for (at, &sum) in counted.0.iter().enumerate() {
                 for part in [&own, &SumSubject::Array] {
                     self.add(part, Quantity::Counted(at), sum);

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::interval::Directory;
+use crate::analysis::cube::{Amount as _, amount};
 use crate::analysis::fold::DiskCounters;
 use crate::analysis::item::{Request, State};
 use crate::analysis::recent::Stall;
@@ -32,22 +33,7 @@ pub struct DiskSum {
     pub uncounted: u64,
 }
 
-impl DiskSum {
-    fn add(&mut self, other: Self) {
-        self.busy_us = self.busy_us.saturating_add(other.busy_us);
-        self.requests = self.requests.saturating_add(other.requests);
-        self.uncounted = self.uncounted.saturating_add(other.uncounted);
-    }
-
-    /// Increase since `was`.
-    pub fn since(self, was: Self) -> Self {
-        Self {
-            busy_us: self.busy_us.saturating_sub(was.busy_us),
-            requests: self.requests.saturating_sub(was.requests),
-            uncounted: self.uncounted.saturating_sub(was.uncounted),
-        }
-    }
-}
+amount!(DiskSum { busy_us, requests, uncounted });
 
 /// Figures of all disks, by member number. Sums are kept for each boundary.
 #[derive(Debug, Default)]
@@ -350,14 +336,14 @@ impl Disks {
             let mut sums = self.base.clone();
             for (number, disk) in (0..).zip(&stretch.disks) {
                 if let Some(sum) = at(&mut sums, number) {
-                    sum.add(disk.until(bounds, time.max(stretch.from)));
+                    sum.add(&disk.until(bounds, time.max(stretch.from)));
                 }
             }
             self.boundaries.insert(time, sums);
         }
         for (number, disk) in (0..).zip(&stretch.disks) {
             if let Some(base) = at(&mut self.base, number) {
-                base.add(disk.whole(bounds));
+                base.add(&disk.whole(bounds));
             }
         }
         if self.wanted.remove(&to) {
@@ -381,7 +367,7 @@ impl Disks {
     pub fn between(&self, from: i64, to: i64) -> Vec<DiskSum> {
         let was = self.sums(from);
         let now = self.sums(to).iter().enumerate();
-        now.map(|(i, sum)| sum.since(was.get(i).copied().unwrap_or_default())).collect()
+        now.map(|(i, sum)| sum.since(&was.get(i).copied().unwrap_or_default())).collect()
     }
 
     /// Sums at a boundary; the final sums for a time after the end.

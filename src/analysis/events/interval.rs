@@ -1,12 +1,13 @@
 //! Counters of one interval, added up from items.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use crate::analysis::counters::{
     CellCounters, CostCounters, DirtyKey, FileKey, TaskCounters, TaskKey, count_run,
 };
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::figures::Counted;
 use crate::analysis::item::TOO_SLOW;
 use crate::analysis::item::{Dirtied, Item, Request, RequestPart, State, Submission};
@@ -80,9 +81,9 @@ pub struct IntervalCounters {
     pub(super) file: Option<(FileKey, TaskCounters)>,
     pub(super) dirtied: HashMap<TaskKey, TaskCounters>,
     pub(super) dirtied_files: HashMap<DirtyKey, TaskCounters>,
-    pub(super) costs: HashMap<(u32, Origin), CostCounters>,
+    pub(super) costs: Cube<(u32, Origin), CostCounters>,
     /// By member number and operation.
-    pub(super) counted: BTreeMap<(u32, Op), Counted>,
+    pub(super) counted: Cube<(u32, Op), Counted>,
     pub(super) lost: Lost,
     pub(super) overhead: Overhead,
     /// Last state in the interval.
@@ -205,7 +206,7 @@ impl IntervalCounters {
 
     fn put_file(&mut self, ended: Option<(FileKey, TaskCounters)>) {
         let Some((key, sum)) = ended else { return };
-        self.files.entry(key).or_default().add(sum);
+        self.files.entry(key).or_default().add(&sum);
         if self.files.len() > 2 * HALF_CAPACITY {
             let least = median(self.files.values());
             let small =
@@ -213,7 +214,7 @@ impl IntervalCounters {
             let gone: Vec<_> = self.files.extract_if(small).collect();
             for (key, sum) in gone {
                 let unknown = FileKey { file: None, ..key };
-                self.files.entry(unknown).or_default().add(sum);
+                self.files.entry(unknown).or_default().add(&sum);
             }
         }
     }
@@ -238,23 +239,23 @@ impl IntervalCounters {
     pub(super) fn since(&mut self, directory: &Directory, before: &State, state: &State) {
         for (array, origin, cost) in state.costs_since(before) {
             if let Some(&array) = directory.array_now.get(array as usize) {
-                self.costs.entry((array, origin)).or_default().add(cost);
+                self.costs.add((array, origin), &cost);
             }
         }
         for (member, op, counted) in state.counted_since(before) {
             if let Some(&member) = directory.member_now.get(member as usize) {
-                self.counted.entry((member, op)).or_default().add(&counted);
+                self.counted.add((member, op), &counted);
             }
         }
         self.lost.add(&state.lost.since(&before.lost));
-        self.overhead.add(state.overhead.since(before.overhead));
+        self.overhead.add(&state.overhead.since(&before.overhead));
     }
 }
 
 /// Adds to one of at most 2 * [`HALF_CAPACITY`] sums. If there are more, drops the smaller half and
 /// returns its number of bios.
 fn put<K: Eq + Hash>(sums: &mut HashMap<K, TaskCounters>, key: K, sum: TaskCounters) -> u64 {
-    sums.entry(key).or_default().add(sum);
+    sums.entry(key).or_default().add(&sum);
     if sums.len() <= 2 * HALF_CAPACITY {
         return 0;
     }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use super::{Events, IntervalCounters, NameLookup};
 use crate::analysis::around::{Around, DeviceIo};
 use crate::analysis::counters::{CellKey, CostCounters};
+use crate::analysis::cube::Amount as _;
 use crate::analysis::files::{FileId, FileLocation};
 use crate::analysis::fold::{Fold, Sample, TaskInfo};
 use crate::analysis::item::{Dirtied, Item, State};
@@ -224,7 +225,7 @@ fn counters_and_figures_by_name_survive_a_restart() {
         let key = (1, Origin::FileData);
         s.counters.costs.get(&key).copied().unwrap_or_default()
     };
-    assert_eq!(of(&end).since(of(&start)), cost(52));
+    assert_eq!(of(&end).since(&of(&start)), cost(52));
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::analysis::cube::Amount as _;
 use crate::analysis::hist::Hist;
 use crate::analysis::recent::Stall;
 use crate::analysis::snapshot::{Cell, DiskUse, MemberSnapshot};

@@ -7,6 +7,7 @@ use super::spread::LoadSpread;
 use super::uneven::{UnevenOrigins, is_of_allocation_group};
 use super::words::from_task;
 use crate::analysis::amplification::Amplification;
+use crate::analysis::cube::Amount as _;
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot};
 use crate::analysis::units;
@@ -138,7 +139,7 @@ fn is_read(origin: Origin, op: Op) -> bool {
 fn reads(members: &[&MemberSnapshot]) -> Option<String> {
     let mut waited = Waited::default();
     let cells = members.iter().flat_map(|m| &m.io);
-    cells.filter(|c| is_read(c.origin, c.op)).for_each(|c| waited.add(c.measured()));
+    cells.filter(|c| is_read(c.origin, c.op)).for_each(|c| waited.add(&c.measured()));
     let mean_us = waited.mean_us()?;
     (waited.requests >= MIN_READS && mean_us >= MIN_LONG_READ_US)
         .then(|| format!("; reads take {} (mean)", units::latency(Some(mean_us as u64))))

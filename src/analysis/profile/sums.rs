@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::filter;
 use crate::analysis::alloc::Cpu;
+use crate::analysis::cube::{Amount as _, Cube, amount};
 
 /// Maximum number of stacks (one per comm and stack), about 500 bytes each.
 const MAX_STACKS: usize = 1 << 14;
@@ -81,27 +82,20 @@ struct Busy {
     allocator: u64,
     hooks: u64,
     /// Samples in the allocator by innermost function.
-    innermost: HashMap<Arc<str>, u64>,
+    innermost: Cube<Arc<str>, u64>,
 }
 
+amount!(Busy { all, allocator, hooks, innermost });
+
 impl Busy {
-    fn add(&mut self, stack: &ProfileStack, samples: u64) {
+    fn count(&mut self, stack: &ProfileStack, samples: u64) {
         self.all += samples;
         self.hooks += if stack.hook { samples } else { 0 };
         if stack.allocator {
             self.allocator += samples;
             if let Some(name) = stack.names.last() {
-                *self.innermost.entry(Arc::clone(name)).or_default() += samples;
+                self.innermost.add(Arc::clone(name), &samples);
             }
-        }
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.all += other.all;
-        self.allocator += other.allocator;
-        self.hooks += other.hooks;
-        for (name, samples) in &other.innermost {
-            *self.innermost.entry(Arc::clone(name)).or_default() += samples;
         }
     }
 
@@ -163,11 +157,11 @@ impl Profile {
         stack: &Arc<ProfileStack>,
         keep: bool,
     ) {
-        self.cpus.entry(cpu).or_default().busy.add(stack, 1);
+        self.cpus.entry(cpu).or_default().busy.count(stack, 1);
         match self.thread(pid) {
             Some((name, busy)) => {
                 comm.clone_into(name);
-                busy.add(stack, 1);
+                busy.count(stack, 1);
             }
             None => self.unlisted += 1,
         }
@@ -225,14 +219,14 @@ impl Profile {
     pub fn merge(&mut self, other: &Self) {
         for (&cpu, its) in &other.cpus {
             self.ticks(cpu, its.idle, its.lost);
-            self.cpus.entry(cpu).or_default().busy.merge(&its.busy);
+            self.cpus.entry(cpu).or_default().busy.add(&its.busy);
         }
         self.unlisted += other.unlisted;
         for (&pid, (comm, its)) in &other.threads {
             match self.thread(pid) {
                 Some((name, busy)) => {
                     name.clone_from(comm);
-                    busy.merge(its);
+                    busy.add(its);
                 }
                 None => self.unlisted += its.all,
             }
@@ -250,7 +244,7 @@ impl Profile {
         for cpu in self.cpus.values() {
             all.idle += cpu.idle;
             all.lost += cpu.lost;
-            all.busy.merge(&cpu.busy);
+            all.busy.add(&cpu.busy);
         }
         all.cpu()
     }

@@ -3,10 +3,9 @@
 //! Assumed: reads of mirrors are spread evenly; md writes and reads as many blocks for parity as it
 //! did when they were recorded, in the stripes where the data of the recorded stripes are now.
 
-use std::collections::BTreeMap;
-
 use super::side::Side;
 use crate::address::ArraySector;
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::traffic::IoSum;
 use crate::origin::{Op, Origin};
 use crate::raid::Geometry;
@@ -15,7 +14,7 @@ use crate::raid::Geometry;
 /// bio.
 #[derive(Clone, Debug, Default)]
 pub struct MemberLoad {
-    pub io: BTreeMap<(Origin, Op), IoSum>,
+    pub io: Cube<(Origin, Op), IoSum>,
     /// Sum of the device times of the requests, µs.
     pub device_us: u64,
 }
@@ -23,24 +22,23 @@ pub struct MemberLoad {
 impl MemberLoad {
     /// Adds bytes of an origin, and a request that begins with them.
     pub fn add(&mut self, io: (Origin, Op), is_request: bool, bytes: u64, device_us: u64) {
-        self.io.entry(io).or_default().add(is_request.into(), bytes);
-        self.device_us = self.device_us.saturating_add(device_us);
+        self.io.add(io, &IoSum { requests: is_request.into(), bytes });
+        self.device_us.add(&device_us);
     }
 
     /// Sum of an origin and operation.
     pub fn sum(&self, io: (Origin, Op)) -> IoSum {
-        self.io.get(&io).copied().unwrap_or_default()
+        self.io.sum(&io)
     }
 
     /// Requests of an operation.
     pub fn requests(&self, op: Op) -> u64 {
-        let sums = self.io.iter().filter(|((_, own), _)| *own == op);
-        sums.fold(0, |sum, (_, one)| one.requests.saturating_add(sum))
+        self.io.group_by(|(_, own)| (*own == op).then_some(())).total().requests
     }
 
     /// Bytes read and written.
     pub fn bytes(&self) -> u64 {
-        self.io.values().fold(0, |sum, one| one.bytes.saturating_add(sum))
+        self.io.total().bytes
     }
 }
 

@@ -1,6 +1,7 @@
 //! Slow operations since the start, for the screen.
 
 use super::snapshot::SlowSnapshot;
+use crate::analysis::cube::Amount as _;
 
 /// Maximum number of operations kept. The longest are kept.
 const MAX_OPERATIONS: usize = 1000;
@@ -18,9 +19,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.operations.truncate(MAX_OPERATIONS);
     sum.unended.clone_from(&next.unended);
     sum.unended_count = next.unended_count;
-    for (kind, more) in &next.kinds {
-        sum.kinds.entry(*kind).or_default().add(*more);
-    }
+    sum.kinds.merge(&next.kinds);
     for found in &next.advice {
         if !sum.advice.iter().any(|f| f.advice == found.advice) {
             sum.advice.push(found.clone());
@@ -37,7 +36,7 @@ pub fn add(sum: &mut SlowSnapshot, next: &SlowSnapshot) {
     sum.lost.events += next.lost.events;
     sum.lost.missed += next.lost.missed;
     sum.lost.ios += next.lost.ios;
-    sum.overhead.add(next.overhead);
+    sum.overhead.add(&next.overhead);
     sum.notes.clone_from(&next.notes);
     // Drop paths of files that no longer appear.
     let sum_of = &*sum;

@@ -1,6 +1,6 @@
 //! Slow operations of one interval.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::advice::PhaseAdvice;
 use super::event::{Commit, OperationKind};
 use super::names::{Names, SlowOperation};
+use crate::analysis::cube::{Cube, amount};
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 use crate::analysis::units::is_zero;
@@ -23,14 +24,7 @@ pub struct KindSum {
     pub slow: u64,
 }
 
-impl KindSum {
-    /// Adds the sum of another interval.
-    pub fn add(&mut self, more: Self) {
-        self.count = self.count.saturating_add(more.count);
-        self.ns = self.ns.saturating_add(more.ns);
-        self.slow = self.slow.saturating_add(more.slow);
-    }
-}
+amount!(KindSum { count, ns, slow });
 
 /// Events that were not counted, by reason. JSON has the reasons that are not 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -83,7 +77,7 @@ pub struct SlowSnapshot {
     /// Number of all such operations.
     pub unended_count: u64,
     /// All operations, by kind.
-    pub kinds: BTreeMap<OperationKind, KindSum>,
+    pub kinds: Cube<OperationKind, KindSum>,
     /// Commits that ended in the interval, in order of their starts.
     pub commits: Vec<Commit>,
     /// Changes that would have shortened the operations.

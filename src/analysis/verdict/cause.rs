@@ -19,6 +19,7 @@ use super::words;
 use super::{CALM, Cause, CauseKind, Moment, NOW, SLOW, SLOW_ALONE, STALLED, Severity};
 use super::{MomentSum, Verdict, WAITING, Waiting};
 use crate::analysis::around::{Asleep, HungTask};
+use crate::analysis::cube::Amount as _;
 use crate::analysis::snapshot::ArraySnapshot;
 
 /// What [`Evidence::usual`] is in `serve` after a day.

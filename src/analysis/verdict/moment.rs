@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use super::kind::{ENDED, WRITEBACK};
 use crate::analysis::around::{Around, Asleep, DeviceIo, FullPool, HungTask};
+use crate::analysis::cube::{Amount as _, Cube, amount};
 use crate::analysis::recent::Waited;
 use crate::analysis::snapshot::{ArraySnapshot, Cell, MemberSnapshot, TaskIo, TaskSnapshot};
 use crate::origin::{Op, Origin};
@@ -26,7 +27,7 @@ const LAST_MOMENTS: usize = 5;
 const MAX_TASKS: usize = 8;
 
 /// Reads and writes of an array, and which of them tasks wait for.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Waits {
     /// Length, seconds.
     pub seconds: f64,
@@ -49,9 +50,9 @@ pub struct Moment {
     pub waits: Waits,
     pub members: Vec<Load>,
     /// Work of the array's largest tasks by name.
-    pub tasks: BTreeMap<String, f64>,
+    pub tasks: Cube<String, f64>,
     /// Names of the largest tasks that wait for their IO, and their bios.
-    pub waiting: BTreeMap<String, f64>,
+    pub waiting: Cube<String, f64>,
     pub hung: Vec<HungTask>,
     pub asleep: Vec<Asleep>,
     pub suspended: Vec<String>,
@@ -74,7 +75,7 @@ pub struct Load {
     /// Work of other users of the disk, by name, with their user.
     pub neighbours: BTreeMap<String, (String, f64)>,
     /// Reads and writes of its paths, if it has several (NVMe multipath), by kernel name.
-    pub paths: BTreeMap<String, Waited>,
+    pub paths: Cube<String, Waited>,
     /// Requests of the array, without resync, from their allocation to completion.
     pub waited: Waited,
     pub completed: u64,
@@ -108,7 +109,7 @@ impl Load {
 
     fn add(&mut self, other: &Self) {
         self.own += other.own;
-        self.extra.iter_mut().zip(other.extra).for_each(|(sum, more)| *sum += more);
+        self.extra.add(&other.extra);
         self.resync += other.resync;
         self.bytes += other.bytes;
         for (name, (user, work)) in &other.neighbours {
@@ -116,11 +117,9 @@ impl Load {
             sum.0.clone_from(user);
             sum.1 += work;
         }
-        for (path, waited) in &other.paths {
-            self.paths.entry(path.clone()).or_default().add(*waited);
-        }
-        self.waited.add(other.waited);
-        self.completed = self.completed.saturating_add(other.completed);
+        self.paths.merge(&other.paths);
+        self.waited.add(&other.waited);
+        self.completed.add(&other.completed);
         self.in_flight = other.in_flight;
         self.queued += other.queued;
     }
@@ -146,7 +145,7 @@ fn load(member: &MemberSnapshot, around: &Around, seconds: f64) -> Load {
                 load.extra[at] += done;
             }
             if moves {
-                load.waited.add(cell.measured());
+                load.waited.add(&cell.measured());
             }
         }
     }
@@ -203,20 +202,9 @@ fn name(task: &TaskSnapshot) -> String {
     }
 }
 
-impl Waits {
-    pub fn add(&mut self, other: &Self) {
-        for i in 0..2 {
-            self.ended[i].0 += other.ended[i].0;
-            self.ended[i].1 += other.ended[i].1;
-            self.bios[i].0 += other.bios[i].0;
-            self.bios[i].1 += other.bios[i].1;
-        }
-        self.seconds += other.seconds;
-        self.journal += other.journal;
-        self.bytes += other.bytes;
-        self.in_flight += other.in_flight;
-    }
+amount!(Waits { seconds, ended, bios, journal, bytes, in_flight });
 
+impl Waits {
     /// Bios that tasks wait for, and all: reads or writes. Tasks that write themselves, for an
     /// fsync, wait for the journal, too; nobody is known to wait for a commit of written-back data.
     fn bios(&self, op: usize) -> (f64, f64) {
@@ -323,7 +311,7 @@ impl Moment {
         // md counts no times before 5.14.
         if waits.ended.iter().all(|e| e.1 == 0.0) {
             let mut waited = Waited::default();
-            moment.members.iter().for_each(|m| waited.add(m.waited));
+            moment.members.iter().for_each(|m| waited.add(&m.waited));
             let us = waited.mean_us().unwrap_or(0.0);
             waits.ended.iter_mut().for_each(|e| e.1 = e.0 * us);
         }
@@ -364,7 +352,7 @@ impl Moment {
                 if waits || i == 0 && task.is_worker() {
                     self.waits.bios[i].0 += bios;
                     if rank < MAX_TASKS {
-                        *self.waiting.entry(name(task)).or_default() += bios;
+                        self.waiting.add(name(task), &bios);
                     }
                 }
                 if waits || writes && !is_journal && !is_known(io) {
@@ -380,7 +368,7 @@ impl Moment {
                 } else {
                     role.to_owned()
                 };
-                *self.tasks.entry(name).or_default() += done;
+                self.tasks.add(name, &done);
             }
         }
     }
@@ -406,8 +394,8 @@ pub fn median(values: Vec<f64>) -> Option<f64> {
 pub struct MomentSum {
     pub waits: Waits,
     pub members: Vec<Load>,
-    pub tasks: BTreeMap<String, f64>,
-    pub waiting: BTreeMap<String, f64>,
+    pub tasks: Cube<String, f64>,
+    pub waiting: Cube<String, f64>,
     /// Time asleep of tasks, by name.
     pub asleep: BTreeMap<String, Asleep>,
 }
@@ -429,12 +417,8 @@ impl MomentSum {
                     None => _ = sum.asleep.insert(asleep.comm.clone(), asleep.clone()),
                 }
             }
-            let names = [(&mut sum.tasks, &moment.tasks), (&mut sum.waiting, &moment.waiting)];
-            for (all, some) in names {
-                for (name, work) in some {
-                    *all.entry(name.clone()).or_default() += work;
-                }
-            }
+            sum.tasks.merge(&moment.tasks);
+            sum.waiting.merge(&moment.waiting);
         }
         sum
     }

@@ -59,7 +59,7 @@ impl CgroupRows {
     /// `put` returned it.
     pub fn finish(&mut self, put: &mut RowSink<'_>) -> Result<()> {
         let Some((from, length, mut totals)) = self.minute.take() else { return Ok(()) };
-        totals.add(CgroupInterval::new(), Duration::ZERO, self.max);
+        totals.add(CgroupInterval::default(), Duration::ZERO, self.max);
         for ((array, cgroup), figures) in &totals.sums {
             let mut row = row(figures);
             row["interval_us"] = length.into();
@@ -72,18 +72,17 @@ impl CgroupRows {
 }
 
 fn row(figures: &CgroupFigures) -> Value {
-    let others = figures.submitted.iter().filter(|(op, _)| !OPS.contains(op));
+    let others = figures.submitted.group_by(|op| (!OPS.contains(op)).then_some(()));
     let waiting = figures.waiting_us.iter();
     let made_wait = figures.made_wait_us.iter();
     let mut row = json!({
-        "other_bytes": others.fold(0, |sum: u64, (_, bytes)| sum.saturating_add(*bytes)),
-        "waiting_us": waiting.clone().fold(0, |sum: u64, (_, us)| sum.saturating_add(*us)),
+        "other_bytes": others.total(),
+        "waiting_us": figures.waiting_us.total(),
         "waiting": waiting.map(|(cause, us)| json!({"cause": cause, "us": us})).collect::<Vec<_>>(),
         "made_wait": made_wait.map(|(by, us)| json!({"by": by, "us": us})).collect::<Vec<_>>(),
     });
     for op in OPS {
-        row[format!("{}_bytes", op.name())] =
-            figures.submitted.get(&op).copied().unwrap_or(0).into();
+        row[format!("{}_bytes", op.name())] = figures.submitted.sum(&op).into();
     }
     for (kind, bytes) in DIRTIED.into_iter().zip(figures.dirtied) {
         row[format!("dirtied_{kind}_bytes")] = bytes.into();

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::time::Duration;
 
+use crate::analysis::cube::{Amount as _, Cube, amount};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskSnapshot};
 use crate::analysis::verdict::{CauseKind, Verdict};
 use crate::origin::{Op, Origin};
@@ -30,39 +31,26 @@ pub const DIRTIED: [&str; 2] = ["data", "metadata"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CgroupFigures {
     /// Bytes of bios that its tasks submitted to the array.
-    pub submitted: BTreeMap<Op, u64>,
+    pub submitted: Cube<Op, u64>,
     /// Bytes that its tasks dirtied, by index in [`DIRTIED`]: they, writeback or jbd2 write them
     /// later.
     pub dirtied: [u64; DIRTIED.len()],
     /// Time that its tasks were asleep in the kernel, µs, by the cause in the array's verdict of
     /// the same second. Times of tasks that sleep side by side add up.
-    pub waiting_us: BTreeMap<CauseKind, u64>,
+    pub waiting_us: Cube<CauseKind, u64>,
     /// The part of that in which the verdict names a load, by the cgroup of the load's tasks.
-    pub made_wait_us: BTreeMap<String, u64>,
+    pub made_wait_us: Cube<String, u64>,
 }
 
 /// Array and cgroup.
 pub type CgroupKey = (String, String);
 
 /// Figures of an interval.
-pub type CgroupInterval = BTreeMap<CgroupKey, CgroupFigures>;
+pub type CgroupInterval = Cube<CgroupKey, CgroupFigures>;
 
-fn grow<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, more: u64) {
-    if more > 0 {
-        let sum = sums.entry(key).or_default();
-        *sum = sum.saturating_add(more);
-    }
-}
+amount!(CgroupFigures { submitted, dirtied, waiting_us, made_wait_us });
 
 impl CgroupFigures {
-    fn add(&mut self, other: Self) {
-        other.submitted.into_iter().for_each(|(op, n)| grow(&mut self.submitted, op, n));
-        let dirtied = self.dirtied.iter_mut().zip(other.dirtied);
-        dirtied.for_each(|(sum, more)| *sum = sum.saturating_add(more));
-        other.waiting_us.into_iter().for_each(|(cause, us)| grow(&mut self.waiting_us, cause, us));
-        other.made_wait_us.into_iter().for_each(|(by, us)| grow(&mut self.made_wait_us, by, us));
-    }
-
     /// Order of cgroups: bytes, and microseconds of waiting.
     fn size(&self) -> u64 {
         let parts = self.submitted.values().chain(&self.dirtied).chain(self.waiting_us.values());
@@ -73,15 +61,14 @@ impl CgroupFigures {
 /// Figures of an interval by array and cgroup. `window` covers the last seconds up to its end: the
 /// task that the verdict names may have submitted nothing in the interval itself.
 pub fn figures(snapshot: &Snapshot, window: &Snapshot) -> CgroupInterval {
-    let mut all = CgroupInterval::new();
+    let mut all = CgroupInterval::default();
     for array in &snapshot.arrays {
         let key = |cgroup: Option<&str>| (array.info.name.clone(), name(cgroup));
         for task in &array.tasks {
-            let sums = all.entry(key(task.cgroup.as_deref())).or_default();
-            task.io.iter().for_each(|io| grow(&mut sums.submitted, io.op, io.bytes));
+            let sums = all.sum_mut(key(task.cgroup.as_deref()));
+            task.io.iter().for_each(|io| sums.submitted.add(io.op, &io.bytes));
             for io in &task.dirtied {
-                let sum = &mut sums.dirtied[usize::from(io.origin != Origin::FileData)];
-                *sum = sum.saturating_add(io.bytes);
+                sums.dirtied[usize::from(io.origin != Origin::FileData)].add(&io.bytes);
             }
         }
         let kind = array.verdict.as_ref().map_or(CauseKind::None, |verdict| verdict.cause.kind);
@@ -90,10 +77,10 @@ pub fn figures(snapshot: &Snapshot, window: &Snapshot) -> CgroupInterval {
             array.verdict.as_ref().zip(over).map(|(verdict, over)| culprits(verdict, over));
         let slept = array.around.iter().flat_map(|around| &around.slept_us);
         for (cgroup, us) in slept {
-            let sums = all.entry(key(cgroup.as_deref())).or_default();
-            grow(&mut sums.waiting_us, kind, *us);
+            let sums = all.sum_mut(key(cgroup.as_deref()));
+            sums.waiting_us.add(kind, us);
             for (by, part) in shares(*us, culprits.iter().flatten()) {
-                grow(&mut sums.made_wait_us, by, part);
+                sums.made_wait_us.add(by, &part);
             }
         }
     }
@@ -107,18 +94,14 @@ fn name(cgroup: Option<&str>) -> String {
 
 /// Bytes of the tasks that `verdict` names as the load, by their cgroup; empty if it names none.
 /// Writeback and jbd2 work for others, which are not known then.
-fn culprits(verdict: &Verdict, over: &ArraySnapshot) -> BTreeMap<String, u64> {
-    let mut sums = BTreeMap::new();
+fn culprits(verdict: &Verdict, over: &ArraySnapshot) -> Cube<String, u64> {
     let is_named = |task: &&TaskSnapshot| {
         (task.role.is_none() || task.is_throttled())
             && String::from_utf8_lossy(&task.comm) == verdict.cause.name
     };
-    if verdict.cause.kind == CauseKind::Load {
-        for task in over.tasks.iter().filter(is_named) {
-            grow(&mut sums, name(task.cgroup.as_deref()), task.size().0);
-        }
-    }
-    sums
+    let is_load = verdict.cause.kind == CauseKind::Load;
+    let named = over.tasks.iter().filter(|_| is_load).filter(is_named);
+    named.map(|task| (name(task.cgroup.as_deref()), task.size().0)).collect()
 }
 
 /// Divides `us` in proportion to `work`. The parts add up to `us` exactly.
@@ -140,7 +123,7 @@ fn shares<'a>(
 /// Sums of cgroups.
 #[derive(Clone, Debug, Default)]
 pub struct CgroupTotals {
-    pub sums: BTreeMap<CgroupKey, CgroupFigures>,
+    pub sums: CgroupInterval,
     /// Kept cgroups, and the time since each last had a figure, or made one wait.
     idle: BTreeMap<String, Duration>,
 }
@@ -151,47 +134,43 @@ impl CgroupTotals {
     /// been idle longest in powers of two. Returns how many exceeded `max`.
     pub fn add(&mut self, interval: CgroupInterval, over: Duration, max: usize) -> u64 {
         for idle in self.idle.values_mut() {
-            *idle = idle.saturating_add(over);
+            idle.add(&over);
         }
         for (key, figures) in interval {
-            if figures != CgroupFigures::default() {
+            if !figures.is_zero() {
                 for name in figures.made_wait_us.keys().chain([&key.1]) {
                     self.idle.insert(name.clone(), Duration::ZERO);
                 }
-                self.sums.entry(key).or_default().add(figures);
+                self.sums.add(key, &figures);
             }
         }
         self.idle.retain(|name, idle| *idle < RETENTION && name != UNKNOWN && name != OTHER);
         let excess = self.idle.len().saturating_sub(max);
         if excess > 0 {
-            let mut sizes = BTreeMap::<&str, u64>::new();
+            let mut sizes = Cube::<&str, u64>::default();
             for ((_, name), figures) in &self.sums {
-                grow(&mut sizes, name, figures.size());
-                figures.made_wait_us.iter().for_each(|(by, us)| grow(&mut sizes, by, *us));
+                sizes.add(name, &figures.size());
+                figures.made_wait_us.iter().for_each(|(by, us)| sizes.add(by, us));
             }
-            let size = |name: &str| sizes.get(name).copied().unwrap_or(0);
             let mut order: Vec<(u32, u64, &String)> = self
                 .idle
                 .iter()
-                .map(|(name, idle)| ((idle.as_secs() + 1).ilog2(), size(name), name))
+                .map(|(name, idle)| ((idle.as_secs() + 1).ilog2(), sizes.sum(&name.as_str()), name))
                 .collect();
             order.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
             let gone: BTreeSet<String> =
                 order.into_iter().take(excess).map(|(.., name)| name.clone()).collect();
             self.idle.retain(|name, _| !gone.contains(name));
         }
-        let kept = |name: String| match self.idle.contains_key(&name) || name == UNKNOWN {
-            true => name,
+        let kept = |name: &String| match self.idle.contains_key(name) || name == UNKNOWN {
+            true => name.clone(),
             false => OTHER.to_owned(),
         };
-        let mut sums = CgroupInterval::new();
-        for ((array, cgroup), mut figures) in mem::take(&mut self.sums) {
-            for (by, us) in mem::take(&mut figures.made_wait_us) {
-                grow(&mut figures.made_wait_us, kept(by), us);
-            }
-            sums.entry((array, kept(cgroup))).or_default().add(figures);
-        }
-        self.sums = sums;
+        let folded = mem::take(&mut self.sums).into_iter().map(|((array, cgroup), mut figures)| {
+            figures.made_wait_us = figures.made_wait_us.group_by(|by| Some(kept(by)));
+            ((array, kept(&cgroup)), figures)
+        });
+        self.sums = folded.collect();
         excess as u64
     }
 

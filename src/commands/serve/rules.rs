@@ -6,6 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use crate::analysis::cube::Amount as _;
 use crate::analysis::fail_slow::FailSlow;
 use crate::analysis::hist::Hist;
 use crate::analysis::lost::Loss;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::hist::Hist;
 use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
 use crate::origin::Origin;
@@ -65,7 +66,7 @@ struct PointSum {
 }
 
 /// Members by name, and bytes by origin.
-type ArraySum = (BTreeMap<String, MemberSum>, BTreeMap<Origin, u64>);
+type ArraySum = (BTreeMap<String, MemberSum>, Cube<Origin, u64>);
 
 #[derive(Debug, Default)]
 struct MemberSum {
@@ -108,10 +109,7 @@ impl PointSum {
         let (members, origins) = self.arrays.entry(array.info.name.clone()).or_default();
         let mut room = MAX_MEMBERS.saturating_sub(known);
         for member in &array.members {
-            for cell in &member.io {
-                let bytes = origins.entry(cell.origin).or_default();
-                *bytes = bytes.saturating_add(cell.bytes);
-            }
+            member.io.iter().for_each(|cell| origins.add(cell.origin, &cell.bytes));
             if !members.contains_key(&member.name) {
                 if room == 0 {
                     continue;
@@ -151,8 +149,8 @@ impl MemberSum {
             *self.busy.get_or_insert(0.0) += utilisation * interval.as_secs_f64();
         }
         for cell in &member.io {
-            self.requests = self.requests.saturating_add(cell.requests);
-            self.bytes = self.bytes.saturating_add(cell.bytes);
+            self.requests.add(&cell.requests);
+            self.bytes.add(&cell.bytes);
             self.device.add(&cell.device);
         }
     }

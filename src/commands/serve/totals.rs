@@ -7,8 +7,9 @@ use std::time::Duration;
 use super::cgroups::{CgroupInterval, CgroupTotals, OTHER, RETENTION};
 use crate::analysis::around::Around;
 use crate::analysis::counters::CostCounters;
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::fail_slow::FailSlow;
-use crate::analysis::figures::{self, CountedByOp};
+use crate::analysis::figures::CountedByOp;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::hotspot::{self, Hotspot};
 use crate::analysis::lost::Lost;
@@ -108,9 +109,9 @@ pub struct MemberTotals {
 #[derive(Clone, Debug, Default)]
 pub struct ArrayTotals {
     pub info: ArrayInfo,
-    pub submitted: BTreeMap<(Origin, Op), u64>,
+    pub submitted: Cube<(Origin, Op), u64>,
     /// Parity written, and blocks read to compute it, by the origin of the writes that caused it.
-    pub costs: BTreeMap<Origin, CostCounters>,
+    pub costs: Cube<Origin, CostCounters>,
     /// Bytes of member IO per byte submitted, over the last seconds.
     pub amplification: Vec<(Origin, Op, f64)>,
     /// Ratio of the busiest member's load to the mean of all present members, in the last seconds.
@@ -164,7 +165,7 @@ impl Totals {
     pub fn add(&mut self, snapshot: &Snapshot, window: &Snapshot, with_tasks: bool) {
         self.intervals += 1;
         self.lost.add(&snapshot.lost);
-        self.overhead.add(snapshot.overhead);
+        self.overhead.add(&snapshot.overhead);
         for member in self.members.values_mut() {
             member.absent += snapshot.interval;
             (member.is_up, member.in_flight) = (false, None);
@@ -209,10 +210,7 @@ impl Totals {
             totals.absent = Duration::ZERO;
         }
         totals.info = array.info.clone();
-        for (key, bytes) in &array.submitted {
-            let sum = totals.submitted.entry(*key).or_default();
-            *sum = sum.saturating_add(*bytes);
-        }
+        totals.submitted.merge(&array.submitted);
         let rows = array.amplification.iter().flat_map(|a| &a.rows);
         totals.amplification =
             rows.filter_map(|row| Some((row.origin, row.op, row.factor()?))).collect();
@@ -243,11 +241,11 @@ impl Totals {
         if let Some(utilisation) = member.utilisation() {
             totals.busy += interval.mul_f64(utilisation);
         }
-        figures::add_by_op(&mut totals.counted, &member.counted);
+        totals.counted.merge(&member.counted);
         for cell in &member.io {
             let sums = totals.cells.entry((cell.origin, cell.op)).or_default();
-            sums.requests = sums.requests.saturating_add(cell.requests);
-            sums.bytes = sums.bytes.saturating_add(cell.bytes);
+            sums.requests.add(&cell.requests);
+            sums.bytes.add(&cell.bytes);
             sums.queue.add(&cell.queue, &QUEUE_EDGES);
             sums.device.add(&cell.device, &DEVICE_EDGES);
         }
@@ -260,7 +258,7 @@ impl Totals {
             for io in &task.io {
                 let key = (array.info.name.clone(), comm.clone(), io.origin, io.op);
                 let sum = self.tasks.entry(key).or_default();
-                sum.bytes = sum.bytes.saturating_add(io.bytes);
+                sum.bytes.add(&io.bytes);
                 sum.idle = Duration::ZERO;
             }
         }
@@ -290,7 +288,7 @@ impl Totals {
             self.dropped_series += 1;
             let (array, _, origin, op) = key;
             let other = self.tasks.entry((array, OTHER.to_owned(), origin, op)).or_default();
-            other.bytes = other.bytes.saturating_add(bytes);
+            other.bytes.add(&bytes);
         }
     }
 

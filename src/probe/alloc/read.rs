@@ -9,6 +9,7 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use super::load::{AllocProbe, Idle};
 use crate::analysis::alloc::{AllocCounters, AllocShare, AllocTaskKey, Counts};
+use crate::analysis::cube::Amount as _;
 use crate::analysis::hist::Hist;
 use crate::probe::clock::monotonic_ns;
 use crate::probe::entries::{file_id, per_cpu, text};

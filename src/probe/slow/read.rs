@@ -1,6 +1,5 @@
 //! Reads the events and sums of the BPF programs.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -9,6 +8,7 @@ use libbpf_rs::{MapCore as _, MapFlags};
 
 use super::events::Raw;
 use super::load::SlowProbe;
+use crate::analysis::cube::Cube;
 use crate::analysis::files::FileId;
 use crate::analysis::overhead::Overhead;
 use crate::analysis::slow::asynchronous::{Asynchronous, OwnIo};
@@ -81,15 +81,12 @@ impl SlowProbe {
     ///
     /// # Errors
     /// The map cannot be read.
-    pub fn sums(&self) -> Result<BTreeMap<OperationKind, KindSum>> {
-        let mut all = BTreeMap::new();
+    pub fn sums(&self) -> Result<Cube<OperationKind, KindSum>> {
+        let mut all = Cube::default();
         for wire in 0..2 * contract::SLOW_KINDS {
             let Some(kind) = kind(wire % contract::SLOW_KINDS) else { continue };
-            let sum: &mut KindSum = all.entry(kind).or_default();
             for s in per_cpu::<rt_slow_sum>(&self.skel.maps.rt_slow_sums, wire)? {
-                sum.count += s.count;
-                sum.ns += s.ns;
-                sum.slow += s.slow;
+                all.add(kind, &KindSum { count: s.count, ns: s.ns, slow: s.slow });
             }
         }
         Ok(all)

@@ -20,6 +20,7 @@ use crate::analysis::alloc::{
     AllocContext, AllocCounters, AllocSnapshot, FigureSource, FsAlloc, MbCount,
 };
 use crate::analysis::counters::TaskId;
+use crate::analysis::cube::Amount as _;
 use crate::analysis::profile::Profile;
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::mballoc::MbStats;
@@ -331,7 +332,7 @@ impl AllocSampler {
         let mut sources = self.sources();
         let lost = step.lost + profile.lost() + disks.lost.events();
         let mut overhead = step.overhead;
-        overhead.add(disks.overhead);
+        overhead.add(&disks.overhead);
         let filesystems = self.filesystems(step, by_ext4, (&mut *session, disks), &mut sources);
         let (cpus, on_cpu) = match named {
             true => (profile.cpus(), profile.on_cpu()),

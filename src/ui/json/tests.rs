@@ -1,6 +1,7 @@
 //! JSON output of an interval.
 
 use super::write;
+use crate::analysis::cube::Amount as _;
 use crate::analysis::fixture;
 use crate::analysis::hotspot::HotspotKind;
 use crate::analysis::lost::tests::every_loss;
@@ -50,10 +51,10 @@ fn estimated_overhead_is_marked() {
     // Sums and differences weigh intervals by their length.
     let half = Overhead { measured_ns: 30, unmeasured_ns: 10, ..Overhead::default() };
     let mut sum = half;
-    sum.add(Overhead { unmeasured_ns: 20, ..Overhead::default() });
+    sum.add(&Overhead { unmeasured_ns: 20, ..Overhead::default() });
     assert_eq!(sum.measured_share(), 0.5);
-    assert_eq!(sum.since(half).measured_share(), 0.0);
-    assert!(sum.since(half).is_estimate());
+    assert_eq!(sum.since(&half).measured_share(), 0.0);
+    assert!(sum.since(&half).is_estimate());
 }
 
 /// Names and types of fields are stable (see docs/top.md).

@@ -1,9 +1,10 @@
 //! Work of the members of one array over time.
 
 use super::times;
+use crate::analysis::cube::Cube;
 use crate::analysis::hist::{BUCKETS, Hist, upper_edge};
 use crate::analysis::snapshot::ArraySnapshot;
-use crate::analysis::timeline::{MemberWork, TimelineInterval, WorkIo};
+use crate::analysis::timeline::{MemberWork, TimelineInterval};
 use crate::commands::report::lines::shares;
 use crate::origin::{Op, Origin};
 use crate::recording::gather::PageDetail;
@@ -197,13 +198,7 @@ impl MemberSeries<'_> {
         let Some(Some(work)) = self.work.get(interval) else {
             return String::new();
         };
-        let mut sums: Vec<(Origin, u64)> = Vec::new();
-        for &WorkIo { origin, requests, .. } in &work.io {
-            match sums.iter_mut().find(|s| s.0 == origin) {
-                Some(sum) => sum.1 = sum.1.saturating_add(requests),
-                None => sums.push((origin, requests)),
-            }
-        }
+        let sums: Cube<Origin, u64> = work.io.iter().map(|io| (io.origin, io.requests)).collect();
         let sums = sums.into_iter().map(|(origin, n)| (origin, n as f64));
         shares(sums, work.requests().max(1) as f64, 3)
     }

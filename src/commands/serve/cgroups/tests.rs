@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::{CgroupFigures, CgroupInterval, CgroupTotals, OTHER, RETENTION, UNKNOWN, figures};
 use crate::analysis::around::Around;
+use crate::analysis::cube::Cube;
 use crate::analysis::fixture::{array, snapshot};
 use crate::analysis::snapshot::{Snapshot, TaskIo, TaskSnapshot};
 use crate::analysis::verdict::{CauseKind, Verdict};
@@ -183,7 +184,7 @@ fn silent_cgroups_are_added_to_other_after_an_hour() {
     assert_eq!(names(&totals), ["/busy", OTHER]);
     assert_eq!(sums(totals.sums.values()), [3605; 4]);
     // An hour in which serve was stopped.
-    totals.add(CgroupInterval::new(), RETENTION, 50);
+    totals.add(CgroupInterval::default(), RETENTION, 50);
     assert_eq!(names(&totals), [OTHER]);
     // It returns.
     totals.add(one("/pod", 5, "/pod"), SECOND, 50);
@@ -196,7 +197,7 @@ fn silent_cgroups_are_added_to_other_after_an_hour() {
 fn idle_cgroups_are_added_to_other_first() {
     let mut totals = CgroupTotals::default();
     totals.add(one("/large", 1_000_000, "/large"), SECOND, 1);
-    totals.add(CgroupInterval::new(), Duration::from_secs(10), 1);
+    totals.add(CgroupInterval::default(), Duration::from_secs(10), 1);
     assert_eq!(totals.add(one("/now", 1, "/now"), SECOND, 1), 1);
     assert_eq!(names(&totals), ["/now", OTHER]);
 }
@@ -220,7 +221,7 @@ proptest! {
         let path = |n: u8| (n > 0).then(|| format!("/cgroup{n}"));
         let mut totals = CgroupTotals::default();
         let mut expected = [0; 4];
-        let mut other = BTreeMap::<Op, u64>::new();
+        let mut other = Cube::<Op, u64>::default();
         for (tasks, slept, culprit, length) in seconds {
             let mut snapshot = super::tests::second();
             let of_array = &mut snapshot.arrays[0];
@@ -243,7 +244,7 @@ proptest! {
             let name = format!("task{culprit}");
             let works = of_array.tasks.iter().any(|t| t.comm == name.as_bytes() && t.size().0 > 0);
             expected[3] += if works { waited } else { 0 };
-            of_array.around.as_mut().unwrap().slept_us = slept;
+            of_array.around.as_mut().unwrap().slept_us = slept.into_iter().collect();
             let snapshot = with_verdict(snapshot, CauseKind::Load, &name);
             let interval = figures(&snapshot, &snapshot);
             totals.add(interval, Duration::from_secs(length), max);
