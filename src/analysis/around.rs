@@ -32,6 +32,9 @@ pub struct Around {
     /// member and of the path.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub paths: BTreeMap<String, BTreeMap<String, DeviceIo>>,
+    /// Statistics of thin volumes whose pool has blocks on the array, by their name in /dev/mapper.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub thin_volumes: BTreeMap<String, DeviceIo>,
     /// Processes that have a member's whole disk open, by kernel name of the disk.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub openers: BTreeMap<String, String>,
@@ -232,6 +235,9 @@ impl Around {
     fn pair(&mut self, other: &Self, each: impl Fn(&mut DeviceIo, Option<&DeviceIo>)) {
         for (name, io) in &mut self.mapped {
             each(io, other.mapped.get(name));
+        }
+        for (name, io) in &mut self.thin_volumes {
+            each(io, other.thin_volumes.get(name));
         }
         for (member, paths) in &mut self.paths {
             let was = other.paths.get(member);

@@ -11,6 +11,8 @@ use super::types::Dev;
 
 /// Layers of device mapper between an array and a pool.
 const MAX_DEPTH: usize = 8;
+/// Volumes of a pool that are listed.
+const MAX_VOLUMES: usize = 256;
 
 /// A thin pool with blocks on an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct ThinPool {
     /// Name in /dev/mapper; of LVM's pools `vg-pool-tpool`.
     pub mapper_name: String,
     pub dev: Dev,
+    /// Kernel names of its volumes, and their names in /dev/mapper.
+    pub volumes: Vec<(String, String)>,
 }
 
 /// The pools above an array or disk, sorted by kernel name. Asks device mapper about each of its
@@ -48,10 +52,30 @@ fn pool(sys: &Sys, name: &str) -> Option<ThinPool> {
     if names(dir.join("slaves")).len() != 2 {
         return None;
     }
+    is_target(sys, dev, "thin-pool").then(|| ThinPool {
+        mapper_name,
+        dev,
+        volumes: volumes(sys, name),
+    })
+}
+
+/// LVM has a device of its own on the pool, which is no volume.
+fn volumes(sys: &Sys, pool: &str) -> Vec<(String, String)> {
+    let volume = |name: String| {
+        let dir = sys.path("/sys/class/block").join(&name);
+        let dev = attribute(dir.join("dev")).and_then(|text| Dev::parse(&text))?;
+        let mapper_name = attribute(dir.join("dm/name"))?;
+        is_target(sys, dev, "thin").then_some((name, mapper_name))
+    };
+    holders(sys, pool).into_iter().filter_map(volume).take(MAX_VOLUMES).collect()
+}
+
+/// True if the whole device is one target of this kind.
+fn is_target(sys: &Sys, dev: Dev, wanted: &str) -> bool {
     // Not its status, for which a busy pool can take seconds.
-    let table = raised(|| sys.dm().table(dev)).ok()?;
-    matches!(&table[..], [DmTarget { map: DmMapping::Opaque(kind), .. }] if kind == "thin-pool")
-        .then_some(ThinPool { mapper_name, dev })
+    let table = raised(|| sys.dm().table(dev));
+    let is_wanted = |map: &DmMapping| matches!(map, DmMapping::Opaque(kind) if kind == wanted);
+    table.is_ok_and(|table| matches!(&table[..], [DmTarget { map, .. }] if is_wanted(map)))
 }
 
 /// The status of a pool; `None` if it is gone, or not a pool.
@@ -72,12 +96,20 @@ mod tests {
             dm dm-1 253:1 800000 name=vg-pool_tdata uuid=LVM-b slaves=md0
             dm dm-2 253:2 800000 name=vg-pool-tpool uuid=LVM-c slaves=dm-0,dm-1
             dm dm-3 253:3 400000 name=vg-thin uuid=LVM-d slaves=dm-2
+            dm dm-4 253:4 800000 name=vg-pool uuid=LVM-e slaves=dm-2
             target 253:2 0 800000 thin-pool 253:0 253:1 128 32
+            target 253:3 0 400000 thin 253:2 1
+            target 253:4 0 800000 linear 253:2 0
             pool 253:2 2 13/4096 800/800 - out_of_data_space no queue_if_no_space - 1024",
         );
-        for (lower, upper) in
-            [("md0", "dm-0"), ("md0", "dm-1"), ("dm-0", "dm-2"), ("dm-1", "dm-2"), ("dm-2", "dm-3")]
-        {
+        for (lower, upper) in [
+            ("md0", "dm-0"),
+            ("md0", "dm-1"),
+            ("dm-0", "dm-2"),
+            ("dm-1", "dm-2"),
+            ("dm-2", "dm-3"),
+            ("dm-2", "dm-4"),
+        ] {
             tree.write(format!("sys/block/{lower}/holders/{upper}"), "");
         }
         tree.add("link sys/class/block ../block");
@@ -85,6 +117,7 @@ mod tests {
         let found = pools(&sys, "md0");
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].mapper_name, "vg-pool-tpool");
+        assert_eq!(found[0].volumes, [("dm-3".to_owned(), "vg-thin".to_owned())]);
         let status = status(&sys, found[0].dev).unwrap();
         assert!(status.holds_writes() && !status.needs_check);
         assert_eq!((status.data, status.metadata), ((800, 800), (13, 4096)));

@@ -102,6 +102,7 @@ fn around() -> Around {
             "nvme0n1".to_owned(),
             BTreeMap::from([("nvme0c0n1".to_owned(), io(11))]),
         )]),
+        thin_volumes: BTreeMap::from([("vg-thin".to_owned(), io(12))]),
         openers: BTreeMap::from([("sda".to_owned(), "dd (pid 3)".to_owned())]),
         sync_action: Some("check".to_owned()),
         suspended: vec!["md127".to_owned()],

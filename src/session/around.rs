@@ -95,6 +95,13 @@ impl Surroundings {
         each.collect()
     }
 
+    fn thin_volumes(&mut self, sys: &Sys, array: &str) -> BTreeMap<String, DeviceIo> {
+        let pools = self.pools.get(array).into_iter().flatten();
+        let volumes: Vec<_> = pools.flat_map(|(pool, _)| pool.volumes.clone()).collect();
+        let io = |(kernel_name, name): (String, String)| Some((name, self.io(sys, &kernel_name)?));
+        volumes.into_iter().filter_map(io).collect()
+    }
+
     /// Pools that hold writes because they have no free block. `is_idle`: the array completed
     /// nothing in the interval, and has nothing in flight.
     fn full_pools(&mut self, sys: &Sys, array: &str, is_idle: bool, now: Instant) -> Vec<FullPool> {
@@ -187,6 +194,7 @@ impl Session {
                 disks: around.disks(sys, array),
                 mapped: around.mapped(sys, array),
                 paths: around.paths(sys, array),
+                thin_volumes: around.thin_volumes(sys, &array.name),
                 sync_action: action,
                 suspended: suspended(sys, array),
                 full_pools: around.full_pools(sys, &array.name, is_idle, now),

@@ -49,6 +49,9 @@ fn write_array(out: &mut impl Write, snapshot: &Snapshot, array: &ArraySnapshot)
     write_tasks(out, array, secs, MAX_NAMED)?;
     write_costs(out, array, snapshot, MAX_NAMED)?;
     write_files(out, array, secs, MAX_NAMED)?;
+    for volume in rows::thin_volumes(array, secs).iter().take(MAX_NAMED) {
+        writeln!(out, "  {volume}")?;
+    }
     writeln!(out)
 }
 

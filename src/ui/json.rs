@@ -117,6 +117,9 @@ pub(crate) struct JsonArray<'a> {
     dirtied_files: Vec<DirtiedFile>,
     #[serde(skip_serializing_if = "<[JournalStalls]>::is_empty")]
     journal_stalls: &'a [JournalStalls],
+    /// Statistics of the thin volumes whose pool has blocks on the array, by name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thin_volumes: Option<&'a BTreeMap<String, DeviceIo>>,
 }
 
 #[derive(Serialize)]
@@ -256,6 +259,8 @@ impl<'a> JsonArray<'a> {
             files_unattributed: a.files.unattributed,
             dirtied_files: DirtiedFile::all(&a.dirtied_files),
             journal_stalls: &a.journal_stalls,
+            thin_volumes: (a.around.as_ref().map(|around| &around.thin_volumes))
+                .filter(|volumes| !volumes.is_empty()),
         }
     }
 }

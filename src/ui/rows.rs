@@ -8,7 +8,7 @@ mod tests;
 
 pub use amplification::{AmplificationRow, amplification, price};
 pub use dirtied::{dirtied_by, on_behalf_of};
-pub use files::{FileRow, files, label};
+pub use files::{FileRow, files, label, thin_volumes};
 
 use std::time::Duration;
 

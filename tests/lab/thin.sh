@@ -32,6 +32,8 @@ dmsetup status pool
 doctor low
 
 start_top thin md120
+stat=/sys/block/dm-$(dmsetup info -c --noheadings -o minor thin)/stat
+cat "$stat" >/out/before
 dd if=/dev/zero of=/mnt/thin/second bs=1M count=40 conv=fsync 2>/out/dd.err &
 writer=$!
 is_full() { dmsetup status pool | grep -q ' out_of_data_space '; }
@@ -40,6 +42,7 @@ wait_shown '"severity":"stalled"'
 raidtrace why md120 >/out/why.txt 2>&1 || echo "status $?" >>/out/why.txt
 doctor full
 cat /out/why.txt
+cat "$stat" >/out/after
 stop_top
 
 # More space: the writes go on.

@@ -187,6 +187,11 @@ fn array_section(
             writeln!(out, "  {what}: {} bios, {}", sum.bios, units::bytes(sum.bytes as f64))?;
         }
     }
+    let volumes = rows::thin_volumes(array, secs);
+    if !volumes.is_empty() {
+        section(out, "Thin volumes, per second")?;
+        volumes.iter().take(MAX_ROWS).try_for_each(|volume| writeln!(out, "  {volume}"))?;
+    }
     let costs = array.amplification.iter().flat_map(|l| &l.rows);
     if costs.into_iter().any(|r| r.costs_more()) {
         section(out, "Amplification")?;

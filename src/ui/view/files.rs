@@ -42,7 +42,8 @@ impl TableView for FilesView {
         0
     }
 
-    /// `smaller ones: 12/s 48 KiB/s, unattributed: 3/s 12 KiB/s`: bios of files without a row.
+    /// `smaller ones: 12/s 48 KiB/s, unattributed: 3/s 12 KiB/s`: bios of files without a row; and
+    /// thin volumes.
     fn totals(scene: &Scene<'_>, width: usize, lines: usize) -> Vec<Line<'static>> {
         let files = &scene.array.files;
         let sum = |sum: TaskCounters, label: &str| {
@@ -55,14 +56,19 @@ impl TableView for FilesView {
         let parts: Vec<String> = rest.into_iter().chain(unattributed).collect();
         let keeps = |op| scene.filter().keeps(Origin::FileData, op);
         let (reads, writes) = (keeps(Op::Read), keeps(Op::Write));
-        if lines == 0 || parts.is_empty() || !(reads || writes) {
+        if !(reads || writes) {
             return Vec::new();
         }
         // These sums are not kept by operation.
         let all = if reads && writes { "" } else { "reads and writes: " };
-        let text = format!("  {all}{}", parts.join(", "));
-        let text = cut(&text, width).into_owned();
-        vec![Line::styled(text, scene.palette.dim())]
+        let sums = (!parts.is_empty()).then(|| format!("{all}{}", parts.join(", ")));
+        // The files in them cannot be told.
+        let volumes = rows::thin_volumes(scene.array, scene.secs);
+        let line = |text: String| {
+            let text = cut(&format!("  {text}"), width).into_owned();
+            Line::styled(text, scene.palette.dim())
+        };
+        sums.into_iter().chain(volumes).take(lines).map(line).collect()
     }
 
     /// The path, inode, generation and filesystem of the file, and every operation.

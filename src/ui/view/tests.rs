@@ -3,6 +3,7 @@ use std::time::Duration;
 use super::{VIEWS, draw};
 use crate::analysis::around::DeviceIo;
 use crate::analysis::figures::Counted;
+use crate::analysis::files::Files;
 use crate::analysis::fixture;
 use crate::analysis::lost::Loss;
 use crate::analysis::snapshot::Snapshot;
@@ -77,6 +78,28 @@ fn the_selected_member_shows_its_paths() {
     let words = "nvme0c0n1 600/s in 1ms, nvme0c1n1 30/s in 120ms, nvme0c2n1 0/s in -;";
     assert!(text.contains(words), "{text}");
     assert!(!shown(&snapshot, "1j", (120, 40)).contains("nvme0c0n1"));
+}
+
+/// The files below a thin pool cannot be told: its volumes are shown, the busiest first.
+#[test]
+fn thin_volumes_are_in_the_files_view() {
+    let mut snapshot = fixture::raid5();
+    let array = &mut snapshot.arrays[0];
+    array.files = Files::default();
+    let io =
+        |n| DeviceIo { requests: [n, 2 * n], bytes: [n << 20, n << 19], ..DeviceIo::default() };
+    let volumes = [("vg-home", 4), ("vg-idle", 0), ("vg-pg\x1b[2J", 40)];
+    array.around.get_or_insert_default().thin_volumes =
+        volumes.map(|(name, n)| (name.to_owned(), io(n))).into();
+    for size in [(80, 24), (40, 12)] {
+        let text = shown(&snapshot, "5", size);
+        let at = |words: &str| text.find(words).unwrap_or_else(|| panic!("{words}: {text}"));
+        assert!(at("no file data") < at("thin volume vg-pg\\x1b[2J: 40 r/s"), "{text}");
+        assert!(!text.contains("vg-idle"));
+    }
+    let text = shown(&snapshot, "5", (80, 24));
+    let words = ["[2J: 40 r/s 80 w/s 60.0 MiB/s", "vg-home: 4 r/s 8 w/s 6.00 MiB/s"];
+    assert!(words.iter().all(|words| text.contains(words)), "{text}");
 }
 
 #[test]
