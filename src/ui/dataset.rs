@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use crate::analysis::cube::Amount as _;
+use crate::analysis::cube::{Amount as _, Cube};
 use crate::analysis::figures::{self, COUNTED};
 use crate::analysis::hist::Hist;
-use crate::analysis::snapshot::{ArraySnapshot, MemberSnapshot, Snapshot};
+use crate::analysis::snapshot::{MemberSnapshot, Snapshot};
 use crate::analysis::verdict::Verdict;
 use crate::analysis::window::joined;
 use crate::recording::dataset::columns::{DatasetTable, INTERVAL_OPS};
@@ -21,6 +21,14 @@ const INTERVAL_US: i64 = 10_000_000;
 /// the one that measures its length, and may be set.
 const MAX_GAP_US: u64 = 500_000;
 
+/// Number of cgroups in a row of a verdict, and of those that are added up for it.
+const MAX_CGROUPS: usize = 8;
+const MAX_SUMMED_CGROUPS: usize = 4096;
+
+/// Time that tasks waited, µs, by array, their cgroup, and the cgroup that made them wait; `None`
+/// if that is not known.
+pub type CgroupWaits = Cube<(String, String, Option<String>), u64>;
+
 /// Takes the rows, with their times in µs since 1970.
 pub type RowSink<'a> = dyn FnMut(DatasetTable, i64, Value) -> Result<()> + 'a;
 
@@ -32,12 +40,17 @@ pub struct FigureRows {
 }
 
 impl FigureRows {
-    /// Adds a second, and the rows that it completes.
+    /// Adds a second, in which tasks waited for `waits`, and the rows that it completes.
     ///
     /// # Errors
     /// `put` returned it.
-    pub fn add(&mut self, second: Snapshot, put: &mut RowSink<'_>) -> Result<()> {
-        self.runs.add(&second, put)?;
+    pub fn add(
+        &mut self,
+        second: Snapshot,
+        waits: &CgroupWaits,
+        put: &mut RowSink<'_>,
+    ) -> Result<()> {
+        self.runs.add(&second, waits, put)?;
         let slot = bounds(&second).0.div_euclid(INTERVAL_US);
         // Also if the clock was set back.
         let ended = self.whole.take_if(|whole| bounds(whole).0.div_euclid(INTERVAL_US) != slot);
@@ -126,27 +139,37 @@ struct VerdictRun {
     level: String,
     /// The verdict with the longest wait.
     worst: Verdict,
+    /// Time that tasks waited, µs, by their cgroup and the one that made them wait.
+    waits: Cube<(String, Option<String>), u64>,
 }
 
 impl VerdictRuns {
     /// Adds the verdicts of a second, and writes those that they replace.
-    fn add(&mut self, second: &Snapshot, put: &mut RowSink<'_>) -> Result<()> {
+    fn add(&mut self, second: &Snapshot, waits: &CgroupWaits, put: &mut RowSink<'_>) -> Result<()> {
         let (from, to) = bounds(second);
         for array in &second.arrays {
             let Some(verdict) = &array.verdict else { continue };
-            let run = self.arrays.get_mut(&array.info.name);
+            let name = &array.info.name;
+            let waits = waits.group_by(|(array, cgroup, by)| {
+                (array == name).then(|| (cgroup.clone(), by.clone()))
+            });
+            let run = self.arrays.get_mut(name);
             let follows = |run: &VerdictRun| run.to.abs_diff(from) <= MAX_GAP_US;
             match run.filter(|run| follows(run) && is_same(&run.worst, verdict)) {
                 Some(run) => {
                     run.to = to;
+                    if run.waits.len() < MAX_SUMMED_CGROUPS {
+                        run.waits.merge(&waits);
+                    }
                     if verdict.waiting.us > run.worst.waiting.us {
                         run.worst = verdict.clone();
                     }
                 }
                 None => {
-                    let new = VerdictRun::new(array, verdict, (from, to));
-                    if let Some(old) = self.arrays.insert(array.info.name.clone(), new) {
-                        old.write(&array.info.name, put)?;
+                    let (level, worst) = (array.info.level.clone(), verdict.clone());
+                    let new = VerdictRun { from, to, level, worst, waits };
+                    if let Some(old) = self.arrays.insert(name.clone(), new) {
+                        old.write(name, put)?;
                     }
                 }
             }
@@ -162,16 +185,17 @@ impl VerdictRuns {
 }
 
 impl VerdictRun {
-    fn new(array: &ArraySnapshot, verdict: &Verdict, (from, to): (i64, i64)) -> Self {
-        Self { from, to, level: array.info.level.clone(), worst: verdict.clone() }
-    }
-
     fn write(self, array: &str, put: &mut RowSink<'_>) -> Result<()> {
         let mut row = serde_json::to_value(&self.worst)?;
         row["until"] = json!(self.to);
         row["duration_us"] = json!(self.to.saturating_sub(self.from));
         row["array"] = array.into();
         row["level"] = self.level.into();
+        let mut waits: Vec<_> = self.waits.into_iter().collect();
+        waits.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
+        waits.truncate(MAX_CGROUPS);
+        let wait = |((cgroup, by), us)| json!({"cgroup": cgroup, "by": by, "us": us});
+        row["cgroups"] = waits.into_iter().map(wait).collect();
         put(DatasetTable::Verdicts, self.from, row)
     }
 }

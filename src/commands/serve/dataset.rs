@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cgroup_rows::CgroupRows;
-use super::cgroups::CgroupInterval;
+use super::cgroups::{CgroupInterval, waits};
 use super::dump::{ended_within, log_line};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::host_id::HostIdentity;
@@ -230,7 +230,8 @@ impl Batches {
             batch.push(table, time_us, &row);
             Ok(())
         };
-        let added = self.rows.add(second.clone(), &mut put);
+        let waits = cgroups.as_ref().map(waits).unwrap_or_default();
+        let added = self.rows.add(second.clone(), &waits, &mut put);
         let added = added.and_then(|()| match cgroups {
             Some(cgroups) => self.cgroups.add(cgroups, (from, to), &mut put),
             None => Ok(()),
@@ -325,11 +326,12 @@ mod tests {
 
     use jiff::Timestamp;
     use parquet::file::reader::{FileReader as _, SerializedFileReader};
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     use super::{Batches, HOUR_US, MAX_WAITING_BYTES};
     use crate::analysis::fixture::{array, member, snapshot};
-    use crate::analysis::verdict::Verdict;
+    use crate::analysis::verdict::{CauseKind, Verdict};
+    use crate::commands::serve::cgroups::CgroupFigures;
     use crate::machine::host_id::HostIdentity;
     use crate::recording::dataset::columns::DatasetTable;
     use crate::recording::dataset::place::DatasetPlace;
@@ -432,6 +434,40 @@ mod tests {
         assert_eq!(lengths.iter().sum::<i64>(), 1800, "{lengths:?}");
         // One until the clock is set, and one more for the next hour.
         assert_eq!(lengths.len(), 3, "{lengths:?}");
+    }
+
+    /// Whose tasks waited during a verdict, and who made them wait: the longest times of all seconds.
+    #[test]
+    fn a_verdict_has_the_cgroups_that_waited() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut batches = batches(folder.path());
+        for second in 0..20_i64 {
+            let mut snapshot = snapshot(array(vec![member(0, Vec::new())]));
+            snapshot.arrays[0].verdict = Some(Verdict::default());
+            snapshot.time = Timestamp::from_microsecond(START + (second + 1) * 1_000_000).unwrap();
+            snapshot.interval = std::time::Duration::from_secs(1);
+            let name = &snapshot.arrays[0].info.name;
+            let waited = |us, by: &[(&str, u64)]| CgroupFigures {
+                waiting_us: [(CauseKind::Load, us)].into(),
+                made_wait_us: by.iter().map(|(by, us)| ((*by).to_owned(), *us)).collect(),
+                ..CgroupFigures::default()
+            };
+            let small = (0..20).map(|n| ((name.clone(), format!("/small{n}")), waited(5, &[])));
+            let cgroups = small.chain([
+                ((name.clone(), "/db".to_owned()), waited(1000, &[("/backup", 900)])),
+                (("other".to_owned(), "/db".to_owned()), waited(9000, &[])),
+            ]);
+            batches.add(&snapshot, Some(cgroups.collect()));
+        }
+        batches.close();
+        let mut rows = batches.waiting.iter().flat_map(|batch| &batch.rows);
+        let row = rows.find(|row| row.0 == DatasetTable::Verdicts).unwrap();
+        let row = serde_json::from_str::<Value>(&row.2).unwrap();
+        let cgroups = row["cgroups"].as_array().unwrap();
+        assert_eq!(cgroups.len(), 8);
+        assert_eq!(cgroups[0], json!({"cgroup": "/db", "by": "/backup", "us": 18_000}));
+        assert_eq!(cgroups[1], json!({"cgroup": "/db", "by": null, "us": 2_000}));
+        assert_eq!(cgroups[2]["us"], 100);
     }
 
     /// While a write hangs, rows are collected, and the oldest are left out.

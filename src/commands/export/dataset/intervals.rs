@@ -10,7 +10,7 @@ use crate::recording::dataset::extent::Extent;
 use crate::recording::dataset::files::DatasetFiles;
 use crate::recording::reader::Reader;
 use crate::recording::source::IntervalReader;
-use crate::ui::dataset::{FigureRows, bounds};
+use crate::ui::dataset::{CgroupWaits, FigureRows, bounds};
 
 /// Length of the intervals that verdicts are found in, as in a report.
 const SECOND: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub fn write(reader: Reader, extent: Extent, files: &mut DatasetFiles<'_>) -> Re
         if bounds(&second).1 > end {
             break;
         }
-        rows.add(second, &mut put)?;
+        rows.add(second, &CgroupWaits::default(), &mut put)?;
     }
     rows.finish(&mut put)?;
     Ok(seconds.reader().invalid_rows())
