@@ -289,6 +289,10 @@ fn count_ends_top() {
     assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
     assert_eq!(out.stdout.matches(&format!("{} single", disk.name)).count(), 3);
     assert!(out.stdout.contains("total:"));
+    // An interval of an hour is cut short.
+    let out = raidtrace(&["top", &disk.name, "--json", "-i", "3600", "--duration", "0.3s"]);
+    assert_eq!((out.code(), out.stderr.as_str()), (Some(0), ""));
+    assert!(!json(&out.stdout).is_empty());
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub(crate) mod intervals;
 pub mod json;
 pub mod keys;
 pub mod lines;
+pub(crate) mod live_args;
 pub mod palette;
 pub(crate) mod pen;
 pub(crate) mod player;

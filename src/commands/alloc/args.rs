@@ -1,12 +1,11 @@
 //! Arguments of `alloc`.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 
 use crate::ui::completion;
-use crate::ui::typed::{seconds, time};
+use crate::ui::live_args::LiveArgs;
 
 /// Arguments of `alloc`.
 #[derive(Args, Debug)]
@@ -16,25 +15,8 @@ pub struct AllocArgs {
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
-    /// Length of an interval in seconds (0.1 to 3600)
-    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
-    pub interval: Duration,
-
-    /// End after N intervals
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
-
-    /// End after this time: 30s, 5m
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub duration: Option<Duration>,
-
-    /// Plain text, one block per interval; the default in a pipe
-    #[arg(long, conflicts_with = "json")]
-    pub batch: bool,
-
-    /// One JSON object per line and interval (schema raidtrace.alloc/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub live: LiveArgs,
 
     /// Record the intervals and their stacks in this file, for --replay, report and export
     #[arg(long, value_name = "FILE")]

@@ -1,7 +1,7 @@
 //! `raidtrace alloc`: watches the allocator until a signal or a limit option ends it.
 
 use std::collections::HashSet;
-use std::io::{self, IsTerminal as _, Write};
+use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -47,12 +47,12 @@ pub fn run(args: &AllocArgs) -> Result<()> {
         groups: args.groups,
         keep_counting: args.keep_counting,
     };
-    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
+    let on_screen = args.live.on_screen();
     let targets = args.targets.clone();
     let engine = Engine::start(
         move || AllocTracer::start(&targets, options, record, on_screen),
-        args.interval,
-        args.interval,
+        args.live.interval,
+        args.live.interval,
     )?;
     // To write files in directories of other users at the end.
     privileges::keep_for_writing();
@@ -71,13 +71,13 @@ fn replayed(file: &Path, args: &AllocArgs) -> Result<()> {
     let [_, folded, flame] = outputs(args)?;
     let mut intervals = replay::open(file)?;
     let mut whole = Profile::default();
-    if args.batch || args.json || !io::stdout().is_terminal() {
+    if !args.live.on_screen() {
         let mut out = io::stdout().lock();
         let print = |RecordedAlloc { snapshot, stacks }| {
             whole.merge(&stacks);
             write(args, &mut out, &snapshot)
         };
-        if !intervals.print(args.count, print)? {
+        if !intervals.print(args.live.count, print)? {
             return Ok(());
         }
         print_new(&intervals.finish()?, &mut HashSet::new());
@@ -94,7 +94,7 @@ fn replayed(file: &Path, args: &AllocArgs) -> Result<()> {
 
 /// Writes an interval and flushes it.
 fn write(args: &AllocArgs, out: &mut impl Write, snapshot: &AllocSnapshot) -> io::Result<()> {
-    match args.json {
+    match args.live.json {
         true => write_line(out, &AllocInterval::new(snapshot)),
         false => text::write(out, snapshot),
     }
@@ -105,9 +105,9 @@ type AllocEngine = Engine<AllocSnapshot, Result<Total>>;
 /// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
 /// total. Returns the stacks.
 async fn on_the_screen(engine: AllocEngine, args: &AllocArgs, end: End) -> Result<Profile> {
-    let mut live = LiveSource::new(engine, args.count);
-    let state = AllocScreenState::new(VIEWS.len(), args.interval);
-    let (started, result) = live.show(state, end, args.duration).await;
+    let mut live = LiveSource::new(engine, args.live.count);
+    let state = AllocScreenState::new(VIEWS.len(), args.live.interval);
+    let (started, result) = live.show(state, end, args.live.duration).await;
     let has_all = live.has_shown_all();
     let mut engine = live.into_engine();
     if started && result.is_ok() && !has_all {
@@ -132,8 +132,8 @@ async fn as_text(mut engine: AllocEngine, args: &AllocArgs, mut end: End) -> Res
         print_new(&notes, &mut printed);
     }
     // The duration starts when counting starts.
-    let end = lasts(end, args.duration);
-    let result = print_intervals(&mut engine, args.count, end, |snapshot| {
+    let end = lasts(end, args.live.duration);
+    let result = print_intervals(&mut engine, args.live.count, end, |snapshot| {
         intervals += 1;
         print_new(&figures::notes(&snapshot), &mut printed);
         write(args, &mut out, &snapshot)
@@ -142,7 +142,7 @@ async fn as_text(mut engine: AllocEngine, args: &AllocArgs, mut end: End) -> Res
     let ended = engine.end(Some(MAX_LAST_WAIT))?;
     let total = ended.total?;
     if let Some(snapshot) = &total.snapshot
-        && !args.json
+        && !args.live.json
         && intervals > 1
     {
         success_if_nobody_reads(

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::ui::completion;
-use crate::ui::typed::{seconds, short_time, time};
+use crate::ui::live_args::LiveArgs;
+use crate::ui::typed::short_time;
 
 /// Arguments of `slow`.
 #[derive(Args, Debug)]
@@ -28,29 +29,12 @@ pub struct SlowArgs {
     #[arg(long, value_name = "PREFIX")]
     pub path: Option<String>,
 
-    /// Length of an interval in seconds (0.1 to 3600)
-    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
-    pub interval: Duration,
-
-    /// End after N intervals
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
-
-    /// End after this time: 30s, 5m
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub duration: Option<Duration>,
+    #[command(flatten)]
+    pub live: LiveArgs,
 
     /// Show a recording of raidtrace record --slow instead of tracing; needs no root
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "interval", "duration"])]
     pub replay: Option<PathBuf>,
-
-    /// Plain text: the 20 longest operations of each interval with their phases
-    #[arg(long, conflicts_with = "json")]
-    pub batch: bool,
-
-    /// One JSON object per line and interval (schema raidtrace.slow/1)
-    #[arg(long)]
-    pub json: bool,
 }
 
 /// Shown at the end of `--help`.

@@ -1,7 +1,7 @@
 //! `raidtrace slow`: traces until a signal or a limit option ends it.
 
 use std::collections::HashSet;
-use std::io::{self, IsTerminal as _};
+use std::io::{self};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -35,11 +35,11 @@ pub fn run(args: &SlowArgs) -> Result<()> {
     let end = asked_to_end()?;
     let (targets, threshold) = (args.targets.clone(), args.threshold.unwrap_or(THRESHOLD));
     let filter = SlowFilter::new(args);
-    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
+    let on_screen = args.live.on_screen();
     let engine = Engine::start(
         move || SlowTracer::start(&targets, threshold, filter, on_screen),
-        args.interval,
-        args.interval,
+        args.live.interval,
+        args.live.interval,
     )?;
     privileges::keep_none();
     runtime.block_on(async {
@@ -56,9 +56,9 @@ type SlowEngine = Engine<SlowSnapshot, Option<SlowSnapshot>>;
 /// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
 /// longest operations.
 async fn on_the_screen(engine: SlowEngine, args: &SlowArgs, end: End) -> Result<()> {
-    let mut live = LiveSource::new(engine, args.count);
-    let state = SlowScreenState::new(VIEWS.len(), args.interval);
-    let (started, result) = live.show(state, end, args.duration).await;
+    let mut live = LiveSource::new(engine, args.live.count);
+    let state = SlowScreenState::new(VIEWS.len(), args.live.interval);
+    let (started, result) = live.show(state, end, args.live.duration).await;
     let ended = live.into_engine().end(Some(MAX_LAST_WAIT))?;
     if let Some(total) = ended.total.filter(|_| started) {
         success_if_nobody_reads(text::write_total(&mut io::stdout().lock(), &total))?;
@@ -72,7 +72,7 @@ async fn as_text(mut engine: SlowEngine, args: &SlowArgs, mut end: End) -> Resul
     let mut out = io::stdout().lock();
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
         print_new(&notes, &mut printed);
-        if args.json {
+        if args.live.json {
             // Print a first object without operations once everything is attached.
             let first = SlowSnapshot {
                 time: jiff::Timestamp::now(),
@@ -82,8 +82,8 @@ async fn as_text(mut engine: SlowEngine, args: &SlowArgs, mut end: End) -> Resul
             text::write_as(args, &mut out, &first)?;
         }
     }
-    let end = lasts(end, args.duration);
-    let result = print_intervals(&mut engine, args.count, end, |snapshot| {
+    let end = lasts(end, args.live.duration);
+    let result = print_intervals(&mut engine, args.live.count, end, |snapshot| {
         print_new(&snapshot.notes, &mut printed);
         text::write_as(args, &mut out, &snapshot)
     })

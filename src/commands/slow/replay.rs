@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::future::Future;
-use std::io::{self, IsTerminal as _};
+use std::io::{self};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,13 +45,13 @@ const KIND: IntervalFormat<SlowSnapshot> = IntervalFormat {
 pub fn run(file: &Path, args: &SlowArgs) -> Result<()> {
     let filter = SlowFilter::new(args);
     let mut intervals = Intervals::new(Reader::open(file, WantedColumns::Figures)?, file, KIND);
-    if args.batch || args.json || !io::stdout().is_terminal() {
+    if !args.live.on_screen() {
         let mut out = io::stdout().lock();
         let print = |mut snapshot| {
             filter.apply(&mut snapshot);
             text::write_as(args, &mut out, &snapshot)
         };
-        if intervals.print(args.count, print)? {
+        if intervals.print(args.live.count, print)? {
             print_new(&intervals.finish()?, &mut HashSet::new());
         }
         return Ok(());

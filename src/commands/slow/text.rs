@@ -30,7 +30,7 @@ pub fn write_total(out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<
 
 /// Writes an interval, as JSON with `--json`, and flushes it.
 pub fn write_as(args: &SlowArgs, out: &mut impl Write, snapshot: &SlowSnapshot) -> io::Result<()> {
-    match args.json {
+    match args.live.json {
         true => write_line(out, &SlowInterval::new(snapshot)),
         false => write(out, snapshot).and_then(|()| out.flush()),
     }

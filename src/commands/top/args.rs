@@ -8,7 +8,8 @@ use clap::Args;
 use super::replay::demo::names;
 
 use crate::ui::completion;
-use crate::ui::typed::{seconds, short_time};
+use crate::ui::live_args::LiveArgs;
+use crate::ui::typed::short_time;
 
 /// Arguments of `top`.
 #[derive(Args, Debug)]
@@ -18,27 +19,14 @@ pub struct TopArgs {
     #[arg(value_name = "TARGET", add = completion::targets())]
     pub targets: Vec<String>,
 
-    /// Length of an interval in seconds (0.1 to 3600)
-    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
-    pub interval: Duration,
-
-    /// End after N intervals
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub count: Option<u64>,
-
-    /// Plain text, one block per interval; the default in a pipe
-    #[arg(long, conflicts_with = "json")]
-    pub batch: bool,
-
-    /// One JSON object per line and interval (schema raidtrace.top/1)
-    #[arg(long)]
-    pub json: bool,
+    #[command(flatten)]
+    pub live: LiveArgs,
 
     /// Show this recording instead of tracing; needs no root
     #[arg(
         long,
         value_name = "FILE",
-        conflicts_with_all = ["targets", "no_overhead", "dirtied_origins", "slow"],
+        conflicts_with_all = ["targets", "duration", "no_overhead", "dirtied_origins", "slow"],
     )]
     pub replay: Option<PathBuf>,
 
@@ -89,17 +77,8 @@ pub struct DemoArgs {
     #[arg(long, conflicts_with_all = ["incident", "batch", "json", "interval"])]
     pub list: bool,
 
-    /// Plain text, one block per interval; the default in a pipe
-    #[arg(long, conflicts_with = "json")]
-    pub batch: bool,
-
-    /// One JSON object per line and interval (schema raidtrace.top/1)
-    #[arg(long)]
-    pub json: bool,
-
-    /// Length of an interval in seconds (0.1 to 3600)
-    #[arg(short, long, value_name = "S", default_value = "1", value_parser = seconds)]
-    pub interval: Duration,
+    #[command(flatten)]
+    pub live: LiveArgs,
 }
 
 /// Shown at the end of `--help`.

@@ -1,10 +1,10 @@
 //! `raidtrace top`: shows a live session or a recording, on the screen, as text or as JSON.
 
 use std::collections::HashSet;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use super::args::TopArgs;
 use super::output::{IntervalPrinter, WholePeriod};
@@ -19,7 +19,7 @@ use crate::session::Session;
 use crate::session::engine::{Engine, EngineSource, MAX_LAST_WAIT, Tick, runtime};
 use crate::session::sampler::Sampler;
 use crate::session::slow;
-use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
+use crate::ui::lines::{lasts, print_intervals, print_new, success_if_nobody_reads};
 use crate::ui::screen::LiveSource;
 use crate::ui::state::ScreenState;
 use crate::ui::view::VIEWS;
@@ -41,14 +41,14 @@ pub fn run(args: &TopArgs) -> Result<()> {
     // Catch signals before the programs are loaded, which takes a second, so that Ctrl-C ends
     // cleanly.
     let end = asked_to_end()?;
-    let on_screen = !args.batch && !args.json && io::stdout().is_terminal();
+    let on_screen = args.live.on_screen();
     let engine = start(args)?;
     privileges::keep_none();
     runtime.block_on(async {
         if on_screen {
             on_the_screen(engine, args, end).await
         } else {
-            let render: IntervalPrinter = if args.json { json::write } else { batch::write };
+            let render: IntervalPrinter = if args.live.json { json::write } else { batch::write };
             as_text(engine, args, render, end).await
         }
     })
@@ -59,9 +59,9 @@ type TopEngine = Engine<Snapshot, Option<Snapshot>>;
 fn start(args: &TopArgs) -> Result<TopEngine> {
     let dirtied =
         if args.dirtied_origins { DirtiedCounting::ByOrigin } else { DirtiedCounting::Counted };
-    let (targets, account, json) = (args.targets.clone(), !args.no_overhead, args.json);
+    let (targets, account, json) = (args.targets.clone(), !args.no_overhead, args.live.json);
     let slow = args.slow;
-    let period = args.interval.max(Duration::from_millis(1));
+    let period = args.live.interval.max(Duration::from_millis(1));
     Engine::start(
         move || {
             let mut sampler = Sampler::start(Sys::live(), &targets, account, dirtied)?;
@@ -128,9 +128,9 @@ impl EngineSource for TopTracer {
 
 /// Shows the screen until a key, a signal or `--count` ends it. Then prints the total.
 async fn on_the_screen(engine: TopEngine, args: &TopArgs, end: End) -> Result<()> {
-    let mut live = LiveSource::new(engine, args.count);
-    let state = ScreenState::new(VIEWS.len(), args.interval);
-    let (_, result) = live.show(state, end, None).await;
+    let mut live = LiveSource::new(engine, args.live.count);
+    let state = ScreenState::new(VIEWS.len(), args.live.interval);
+    let (_, result) = live.show(state, end, args.live.duration).await;
     let ended = live.into_engine().end(Some(MAX_LAST_WAIT))?;
     if let Some(total) = ended.total {
         success_if_nobody_reads(batch::write(&mut io::stdout().lock(), &total))?;
@@ -139,13 +139,13 @@ async fn on_the_screen(engine: TopEngine, args: &TopArgs, end: End) -> Result<()
 }
 
 fn first(args: &TopArgs) -> Duration {
-    match args.count {
-        Some(_) => args.interval,
-        None => args.interval.min(MAX_FIRST_INTERVAL),
+    match args.live.count {
+        Some(_) => args.live.interval,
+        None => args.live.interval.min(MAX_FIRST_INTERVAL),
     }
 }
 
-/// Prints each interval. A signal cuts the last interval short.
+/// Prints each interval. A signal or `--duration` cuts the last interval short.
 async fn as_text(
     mut engine: TopEngine,
     args: &TopArgs,
@@ -154,31 +154,21 @@ async fn as_text(
 ) -> Result<()> {
     let mut printed = HashSet::new();
     let mut out = io::stdout().lock();
-    let mut left = args.count;
-    while let Some(tick) = engine.tick_or_last(&mut end).await {
-        let snapshot = match tick {
-            Tick::Started { notes, .. } | Tick::Notes(notes) => {
-                print_new(&notes, &mut printed);
-                continue;
-            }
-            Tick::Interval(snapshot) => snapshot,
-        };
-        print_new(&snapshot.notes, &mut printed);
-        match render(&mut out, &snapshot) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
-            Err(e) => return Err(e).context("writing the figures"),
-        }
-        if is_last(&mut left) {
-            break;
-        }
+    if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
+        print_new(&notes, &mut printed);
     }
+    let end = lasts(end, args.live.duration);
+    let result = print_intervals(&mut engine, args.live.count, end, |snapshot| {
+        print_new(&snapshot.notes, &mut printed);
+        render(&mut out, &snapshot)
+    })
+    .await;
     let ended = engine.end(Some(MAX_LAST_WAIT))?;
     let total = ended.total;
-    if let Some(total) = total.filter(|t| t.interval > args.interval.mul_f64(1.5)) {
+    if let Some(total) = total.filter(|t| t.interval > args.live.interval.mul_f64(1.5)) {
         success_if_nobody_reads(
             writeln!(out, "total:").and_then(|()| batch::write(&mut out, &total)),
         )?;
     }
-    ended.result
+    result.and(ended.result)
 }

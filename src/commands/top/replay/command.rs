@@ -1,7 +1,7 @@
 //! `raidtrace top --replay` and `raidtrace demo`: a recording on the screen, as text or as JSON.
 
 use std::collections::HashSet;
-use std::io::{self, Cursor, IsTerminal as _, Write as _};
+use std::io::{self, Cursor, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,16 +18,14 @@ use crate::recording::reader::{Reader, WantedColumns};
 use crate::recording::source::{IntervalReader, Reopener};
 use crate::session::engine::runtime;
 use crate::ui::lines::{is_last, print_new, success_if_nobody_reads};
+use crate::ui::live_args::LiveArgs;
 use crate::ui::palette::Depth;
 use crate::ui::{batch, json};
 
 struct ReplayOptions {
     /// Start and end, µs since 1970.
     period: (i64, i64),
-    interval: Duration,
-    count: Option<u64>,
-    batch: bool,
-    json: bool,
+    live: LiveArgs,
 }
 
 /// Shows the recording `file`.
@@ -35,10 +33,7 @@ pub fn run(file: &Path, args: &TopArgs) -> Result<()> {
     let (from, to) = (args.from.as_deref(), args.to.as_deref());
     let options = ReplayOptions {
         period: Period { from, to, options: ("--from", "--to") }.find(file)?,
-        interval: args.interval,
-        count: args.count,
-        batch: args.batch,
-        json: args.json,
+        live: args.live,
     };
     let reader = Reader::open(file, WantedColumns::Figures)?;
     let file = file.to_owned();
@@ -54,13 +49,7 @@ pub fn demo(args: &DemoArgs) -> Result<()> {
     let incident = INCIDENTS.iter().find(|incident| incident.name == args.incident);
     let incident = incident.context("there is no such incident: see --list")?;
     let recording: Arc<[u8]> = incident.recording()?.into();
-    let options = ReplayOptions {
-        period: (i64::MIN, i64::MAX),
-        interval: args.interval,
-        count: None,
-        batch: args.batch,
-        json: args.json,
-    };
+    let options = ReplayOptions { period: (i64::MIN, i64::MAX), live: args.live };
     let open = move || {
         let input = Box::new(Cursor::new(Arc::clone(&recording)));
         Reader::new(input, Path::new("demo"), WantedColumns::Figures)
@@ -74,11 +63,11 @@ fn list() -> Result<()> {
 }
 
 fn show(reader: Reader, again: Reopener, options: ReplayOptions) -> Result<()> {
-    let source = IntervalReader::new(reader, options.interval, again).between(options.period);
-    if !options.batch && !options.json && io::stdout().is_terminal() {
+    let source = IntervalReader::new(reader, options.live.interval, again).between(options.period);
+    if options.live.on_screen() {
         return runtime()?.block_on(async {
             let end = crate::machine::signals::asked_to_end()?;
-            screen::run(source, options.interval, Depth::from_env(), end).await
+            screen::run(source, options.live.interval, Depth::from_env(), end).await
         });
     }
     as_text(source, &options)
@@ -86,13 +75,13 @@ fn show(reader: Reader, again: Reopener, options: ReplayOptions) -> Result<()> {
 
 /// Prints each interval, as fast as the recording can be read.
 fn as_text(mut source: IntervalReader, options: &ReplayOptions) -> Result<()> {
-    let render: IntervalPrinter = if options.json { json::write } else { batch::write };
+    let render: IntervalPrinter = if options.live.json { json::write } else { batch::write };
     let mut out = io::stdout().lock();
     let (mut whole, mut printed) = (WholePeriod::default(), HashSet::new());
-    let mut left = options.count;
+    let mut left = options.live.count;
     for snapshot in source.by_ref() {
         print_new(&snapshot.notes, &mut printed);
-        if !options.json {
+        if !options.live.json {
             whole.add(&snapshot);
         }
         match render(&mut out, &snapshot) {
@@ -110,7 +99,7 @@ fn as_text(mut source: IntervalReader, options: &ReplayOptions) -> Result<()> {
     };
     let whole = whole.finish();
     let length = whole.as_ref().map_or(Duration::ZERO, |w| w.interval);
-    if let Some(whole) = whole.filter(|_| length > options.interval.mul_f64(1.5)) {
+    if let Some(whole) = whole.filter(|_| length > options.live.interval.mul_f64(1.5)) {
         let since = time::clock_both(begin, &time::local());
         success_if_nobody_reads(
             writeln!(out, "total, since {since}:").and_then(|()| batch::write(&mut out, &whole)),
