@@ -83,7 +83,9 @@ macro_rules! amount {
             }
 
             fn since(&self, was: &Self) -> Self {
-                Self { $($field: $crate::analysis::cube::Amount::since(&self.$field, &was.$field)),* }
+                Self {
+                    $($field: $crate::analysis::cube::Amount::since(&self.$field, &was.$field)),*
+                }
             }
         }
     };

@@ -45,7 +45,8 @@ pub const fn upper_edge(bucket: usize) -> u64 {
     (4 + quarter as u64 + 1) << (log - 2)
 }
 
-/// Counters wrap, as those of the BPF programs do, so that [`Amount::since`] is exact across a wrap.
+/// Counters wrap, as those of the BPF programs do, so that [`Amount::since`] is exact across a
+/// wrap.
 impl Amount for Hist {
     fn add(&mut self, other: &Self) {
         for (a, b) in self.counts.iter_mut().zip(&other.counts) {

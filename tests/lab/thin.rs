@@ -26,7 +26,7 @@ pub(super) fn a_full_thin_pool_is_named(kernel: &str) {
         word(verdict, "sentence").contains("thin pool pool has no free data blocks"),
         "{verdict:#}"
     );
-    // Bytes written to the volume, by the kernel. Others may have been written before its first line.
+    // Bytes written to the volume, by the kernel. top may have seen some before.
     let written = |name: &str| -> u64 {
         let stat = text(dir.join(name));
         let sectors = stat.split_whitespace().nth(6).and_then(|field| field.parse::<u64>().ok());
