@@ -4,13 +4,18 @@ create or replace temporary view models_inode_tables as
 with models as (
   select distinct i.machine, i.array, i.member, i.model
   from newest_inventory i
-  where i.kind = 'member' and i.model is not null)
-select m.model, count(distinct m.machine) as hosts, count(*) as writes,
-  percentile_disc(0.5) within group (order by r.device_us) as p50_us,
-  percentile_disc(0.99) within group (order by r.device_us) as p99_us
-from requests r
-join models m on m.machine = coalesce(r.host_id, r.host_name) and m.array = r.array and m.member = r.member
-where r.kind = 'request' and r.op = 'write' and r.origin in ('inode_table', 'inode_cluster') and r.device_us is not null
-group by m.model
-having count(*) >= 100
-order by p50_us desc, m.model;
+  where i.kind = 'member' and i.model is not null),
+sums as (
+  select m.model, m.machine, w.us, w.writes,
+    sum(w.writes) over (partition by m.model order by w.us) as upto,
+    sum(w.writes) over (partition by m.model) as total
+  from write_times w
+  join models m on m.machine = w.machine and m.array = w.array and m.member = w.member
+  where w.origin in ('inode_table', 'inode_cluster'))
+select s.model, count(distinct s.machine) as hosts, sum(s.writes) as writes,
+  min(case when s.upto * 2 >= s.total then s.us end) as p50_us,
+  min(case when s.upto * 100 >= s.total * 99 then s.us end) as p99_us
+from sums s
+group by s.model
+having sum(s.writes) >= 100
+order by p50_us desc, s.model;

@@ -134,5 +134,5 @@ def check_all(incidents, folder, binary, scratch):
     gone = [name for name in known if name in found and not found[name]]
     for name in gone:
         print(f"{name}: right now; remove it from {path.name}: {known[name]}")
-    print(f"{len(found) - len(new)} of {len(found)} recordings as expected, {len(known)} of them with a known fault")
+    print(f"{len(found) - len(new)} of {len(found)} recordings as expected, {sum(name in found for name in known)} of them with a known fault")
     return not new and not gone
