@@ -24,7 +24,7 @@ create or replace temporary view commits using parquet options (path 'fleet/comm
 create or replace temporary view inventory using parquet options (path 'fleet/inventory', mergeSchema 'true');
 -- Writes of each member, day and origin by their time in the device, in two digits: a percentile needs few rows then, however many requests there are.
 create or replace temporary view write_times as
-select coalesce(r.host_id, r.host_name) as machine, max(r.host_name) as host_name, max(r.host_id) as host_id, r.array, r.member, r.date, r.origin,
+select coalesce(r.host_id, r.host_name) as machine, r.host_name, r.host_id, r.array, r.member, r.date, r.origin,
   case when r.device_us < 100 then r.device_us
     when r.device_us < 1000 then r.device_us - r.device_us % 10
     when r.device_us < 10000 then r.device_us - r.device_us % 100
@@ -35,7 +35,7 @@ select coalesce(r.host_id, r.host_name) as machine, max(r.host_name) as host_nam
   count(*) as writes
 from requests r
 where r.kind = 'request' and r.op = 'write' and r.device_us is not null
-group by 1, 4, 5, 6, 7, 8;
+group by 1, 2, 3, 4, 5, 6, 7, 8;
 -- The rows of each machine's newest inventory. A machine is its host_id, or its name if that is null.
 create or replace temporary view newest_inventory as
 select i.*, n.machine
