@@ -25,9 +25,10 @@ impl AllocCase<'_> {
         }
         let waited = at_least_us(&c.waits) as f64 / 1e6;
         let inside = c.nanoseconds as f64 / 1e9;
-        // The waits are lower bounds: if the allocator is slow, their share of its time decides.
-        let noticeable = waited / self.seconds >= MIN_NOTICEABLE_COST;
-        if !(noticeable || slow) || waited < MIN_REASON_SHARE * inside {
+        // The waits are lower bounds: if the allocator's time is noticeable, their share decides.
+        // Searches that have not ended have no time yet.
+        let cost = waited.max(inside) / self.seconds;
+        if cost < MIN_NOTICEABLE_COST || waited < MIN_REASON_SHARE * inside {
             return None;
         }
         let mut sentence = format!(

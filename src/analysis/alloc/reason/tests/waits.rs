@@ -88,6 +88,15 @@ fn a_few_slow_reads_are_cold_bitmaps() {
     (c.nanoseconds, c.waits) = (120_000_000, fixture::hist(&[(24_000, 4)]));
     let sentence = sentence_for(half, machine("6.12.0", Some(true))).unwrap();
     assert!(sentence.starts_with("the allocator waits for block bitmaps"), "{sentence}");
+    // One that has ended says nothing about searches that have not.
+    let mut stuck = s.clone();
+    let fs = &mut stuck.filesystems[0];
+    (fs.searching.tasks, fs.searching.longest_us) = (2, 4_000_000);
+    fs.counts.nanoseconds = 0;
+    for waits in [&[(24_000, 1)][..], &[]] {
+        stuck.filesystems[0].counts.waits = fixture::hist(waits);
+        assert!(is_unexplained(stuck.clone(), machine("6.12.0", Some(true))), "{waits:?}");
+    }
     // All reads were submitted in the previous interval.
     s.filesystems[0].counts.reads = 0;
     let sentence = sentence_for(s, machine("6.12.0", Some(true))).unwrap();
