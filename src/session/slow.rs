@@ -337,15 +337,17 @@ fn since(
     reported: &mut Cube<OperationKind, KindSum>,
     listed: &BTreeMap<OperationKind, u64>,
 ) -> Cube<OperationKind, KindSum> {
-    let one = |(kind, now): (&OperationKind, &KindSum)| {
-        let before = reported.sum_mut(*kind);
-        let slow = listed.get(kind).copied().unwrap_or(0);
+    // The first operation of a kind may have ended in between.
+    let kinds: BTreeSet<_> = now.keys().chain(listed.keys()).copied().collect();
+    let one = |kind: OperationKind| {
+        let (now, before) = (now.sum(&kind), reported.sum_mut(kind));
+        let slow = listed.get(&kind).copied().unwrap_or(0);
         let count = now.count.saturating_sub(before.count).max(slow);
         let sum = KindSum { count, ns: now.ns.saturating_sub(before.ns), slow };
         (before.count, before.ns) = (before.count + count, now.ns);
-        (count > 0).then_some((*kind, sum))
+        (count > 0).then_some((kind, sum))
     };
-    now.iter().filter_map(one).collect()
+    kinds.into_iter().filter_map(one).collect()
 }
 
 /// Commits and IO of members that overlap an operation, in the order given.
@@ -381,11 +383,12 @@ mod tests {
     fn counts(sums: [u64; 3], listed: [u64; 3]) -> [u64; 3] {
         let mut reported = Cube::default();
         let mut sums = sums.into_iter().zip(listed).map(|(count, slow)| {
-            let now =
-                Cube::from([(OperationKind::Fsync, KindSum { count, ns: 1000 * count, slow })]);
+            let now = KindSum { count, ns: 1000 * count, slow: 0 };
+            let now = Cube::from([(OperationKind::Fsync, now)]);
             let sums = since(&now, &mut reported, &BTreeMap::from([(OperationKind::Fsync, slow)]));
-            assert_eq!(sums[&OperationKind::Fsync].slow, slow);
-            sums[&OperationKind::Fsync].count
+            let sum = sums.sum(&OperationKind::Fsync);
+            assert_eq!(sum.slow, slow);
+            sum.count
         });
         std::array::from_fn(|_| sums.next().unwrap())
     }
@@ -396,5 +399,7 @@ mod tests {
         assert_eq!(counts([92, 200, 298], [100, 100, 100]), [100, 100, 100]);
         assert_eq!(counts([100, 200, 300], [108, 92, 100]), [108, 92, 100]);
         assert_eq!(counts([100, 200, 300], [8, 9, 0]), [100, 100, 100]);
+        // The first of its kind.
+        assert_eq!(counts([0, 1, 2], [1, 0, 1]), [1, 0, 1]);
     }
 }
