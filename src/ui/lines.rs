@@ -42,7 +42,8 @@ pub(crate) async fn lasts(signal: End, duration: Option<Duration>) {
 }
 
 /// Prints the intervals of a session, at most `left`, until the last one or until the reader of a
-/// pipe has closed it. When `end` completes, the interval in progress is the last one.
+/// pipe has closed it, and notes that are not in `printed`. When `end` completes, the interval in
+/// progress is the last one.
 ///
 /// # Errors
 /// The output cannot be written. The session still has to be ended.
@@ -50,15 +51,19 @@ pub(crate) async fn print_intervals<I: Send + 'static, T: Send + 'static>(
     engine: &mut Engine<I, T>,
     mut left: Option<u64>,
     end: impl Future<Output = ()>,
-    mut print: impl FnMut(I) -> io::Result<()>,
+    printed: &mut HashSet<String>,
+    mut print: impl FnMut(I, &mut HashSet<String>) -> io::Result<()>,
 ) -> Result<()> {
     let mut end = std::pin::pin!(end);
     while let Some(tick) = engine.tick_or_last(&mut end).await {
-        // Intervals carry the notes, together with notes about their sources.
-        let Tick::Interval(interval) = tick else {
-            continue;
+        let interval = match tick {
+            Tick::Started { notes, .. } | Tick::Notes(notes) => {
+                print_new(&notes, printed);
+                continue;
+            }
+            Tick::Interval(interval) => interval,
         };
-        match print(interval) {
+        match print(interval, printed) {
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
             written => written.context("writing the figures")?,
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::typed::{seconds, time};
+use super::typed::seconds;
 
 #[derive(Args, Clone, Copy, Debug)]
 pub struct LiveArgs {
@@ -17,15 +17,12 @@ pub struct LiveArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub count: Option<u64>,
 
-    /// End after this time: 30s, 5m
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub duration: Option<Duration>,
-
     /// Plain text, one block per interval; the default in a pipe
     #[arg(long, conflicts_with = "json")]
     pub batch: bool,
 
-    /// One JSON object per line and interval (docs/schemas)
+    /// One JSON object per line and interval (schema raidtrace.top/1, raidtrace.slow/1,
+    /// raidtrace.alloc/1)
     #[arg(long)]
     pub json: bool,
 }

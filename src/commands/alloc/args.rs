@@ -1,11 +1,13 @@
 //! Arguments of `alloc`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
 use crate::ui::completion;
 use crate::ui::live_args::LiveArgs;
+use crate::ui::typed::time;
 
 /// Arguments of `alloc`.
 #[derive(Args, Debug)]
@@ -17,6 +19,10 @@ pub struct AllocArgs {
 
     #[command(flatten)]
     pub live: LiveArgs,
+
+    /// End after this time: 30s, 5m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
 
     /// Record the intervals and their stacks in this file, for --replay, report and export
     #[arg(long, value_name = "FILE")]

@@ -107,7 +107,7 @@ type AllocEngine = Engine<AllocSnapshot, Result<Total>>;
 async fn on_the_screen(engine: AllocEngine, args: &AllocArgs, end: End) -> Result<Profile> {
     let mut live = LiveSource::new(engine, args.live.count);
     let state = AllocScreenState::new(VIEWS.len(), args.live.interval);
-    let (started, result) = live.show(state, end, args.live.duration).await;
+    let (started, result) = live.show(state, end, args.duration).await;
     let has_all = live.has_shown_all();
     let mut engine = live.into_engine();
     if started && result.is_ok() && !has_all {
@@ -132,13 +132,14 @@ async fn as_text(mut engine: AllocEngine, args: &AllocArgs, mut end: End) -> Res
         print_new(&notes, &mut printed);
     }
     // The duration starts when counting starts.
-    let end = lasts(end, args.live.duration);
-    let result = print_intervals(&mut engine, args.live.count, end, |snapshot| {
-        intervals += 1;
-        print_new(&figures::notes(&snapshot), &mut printed);
-        write(args, &mut out, &snapshot)
-    })
-    .await;
+    let end = lasts(end, args.duration);
+    let result =
+        print_intervals(&mut engine, args.live.count, end, &mut printed, |snapshot, printed| {
+            intervals += 1;
+            print_new(&figures::notes(&snapshot), printed);
+            write(args, &mut out, &snapshot)
+        })
+        .await;
     let ended = engine.end(Some(MAX_LAST_WAIT))?;
     let total = ended.total?;
     if let Some(snapshot) = &total.snapshot

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::ui::completion;
 use crate::ui::live_args::LiveArgs;
-use crate::ui::typed::short_time;
+use crate::ui::typed::{short_time, time};
 
 /// Arguments of `slow`.
 #[derive(Args, Debug)]
@@ -31,6 +31,10 @@ pub struct SlowArgs {
 
     #[command(flatten)]
     pub live: LiveArgs,
+
+    /// End after this time: 30s, 5m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
 
     /// Show a recording of raidtrace record --slow instead of tracing; needs no root
     #[arg(long, value_name = "FILE", conflicts_with_all = ["targets", "interval", "duration"])]

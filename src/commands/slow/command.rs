@@ -58,7 +58,7 @@ type SlowEngine = Engine<SlowSnapshot, Option<SlowSnapshot>>;
 async fn on_the_screen(engine: SlowEngine, args: &SlowArgs, end: End) -> Result<()> {
     let mut live = LiveSource::new(engine, args.live.count);
     let state = SlowScreenState::new(VIEWS.len(), args.live.interval);
-    let (started, result) = live.show(state, end, args.live.duration).await;
+    let (started, result) = live.show(state, end, args.duration).await;
     let ended = live.into_engine().end(Some(MAX_LAST_WAIT))?;
     if let Some(total) = ended.total.filter(|_| started) {
         success_if_nobody_reads(text::write_total(&mut io::stdout().lock(), &total))?;
@@ -82,12 +82,13 @@ async fn as_text(mut engine: SlowEngine, args: &SlowArgs, mut end: End) -> Resul
             text::write_as(args, &mut out, &first)?;
         }
     }
-    let end = lasts(end, args.live.duration);
-    let result = print_intervals(&mut engine, args.live.count, end, |snapshot| {
-        print_new(&snapshot.notes, &mut printed);
-        text::write_as(args, &mut out, &snapshot)
-    })
-    .await;
+    let end = lasts(end, args.duration);
+    let result =
+        print_intervals(&mut engine, args.live.count, end, &mut printed, |snapshot, printed| {
+            print_new(&snapshot.notes, printed);
+            text::write_as(args, &mut out, &snapshot)
+        })
+        .await;
     let ended = engine.end(Some(MAX_LAST_WAIT))?;
     result.and(ended.result)
 }

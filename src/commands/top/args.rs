@@ -9,7 +9,7 @@ use super::replay::demo::names;
 
 use crate::ui::completion;
 use crate::ui::live_args::LiveArgs;
-use crate::ui::typed::short_time;
+use crate::ui::typed::{short_time, time};
 
 /// Arguments of `top`.
 #[derive(Args, Debug)]
@@ -21,6 +21,10 @@ pub struct TopArgs {
 
     #[command(flatten)]
     pub live: LiveArgs,
+
+    /// End after this time: 30s, 5m
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub duration: Option<Duration>,
 
     /// Show this recording instead of tracing; needs no root
     #[arg(
@@ -74,7 +78,7 @@ pub struct DemoArgs {
     pub incident: String,
 
     /// List the incidents
-    #[arg(long, conflicts_with_all = ["incident", "batch", "json", "interval"])]
+    #[arg(long, conflicts_with_all = ["incident", "batch", "json", "interval", "count"])]
     pub list: bool,
 
     #[command(flatten)]

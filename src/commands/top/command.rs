@@ -126,11 +126,11 @@ impl EngineSource for TopTracer {
     }
 }
 
-/// Shows the screen until a key, a signal or `--count` ends it. Then prints the total.
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the total.
 async fn on_the_screen(engine: TopEngine, args: &TopArgs, end: End) -> Result<()> {
     let mut live = LiveSource::new(engine, args.live.count);
     let state = ScreenState::new(VIEWS.len(), args.live.interval);
-    let (_, result) = live.show(state, end, args.live.duration).await;
+    let (_, result) = live.show(state, end, args.duration).await;
     let ended = live.into_engine().end(Some(MAX_LAST_WAIT))?;
     if let Some(total) = ended.total {
         success_if_nobody_reads(batch::write(&mut io::stdout().lock(), &total))?;
@@ -157,12 +157,13 @@ async fn as_text(
     if let Some(Tick::Started { notes, .. }) = engine.tick_or_last(&mut end).await {
         print_new(&notes, &mut printed);
     }
-    let end = lasts(end, args.live.duration);
-    let result = print_intervals(&mut engine, args.live.count, end, |snapshot| {
-        print_new(&snapshot.notes, &mut printed);
-        render(&mut out, &snapshot)
-    })
-    .await;
+    let end = lasts(end, args.duration);
+    let result =
+        print_intervals(&mut engine, args.live.count, end, &mut printed, |snapshot, printed| {
+            print_new(&snapshot.notes, printed);
+            render(&mut out, &snapshot)
+        })
+        .await;
     let ended = engine.end(Some(MAX_LAST_WAIT))?;
     let total = ended.total;
     if let Some(total) = total.filter(|t| t.interval > args.live.interval.mul_f64(1.5)) {
