@@ -12,7 +12,7 @@ sums as (
   from write_times w
   join models m on m.machine = w.machine and m.array = w.array and m.member = w.member
   where w.origin in ('inode_table', 'inode_cluster'))
-select s.model, count(distinct s.machine) as hosts, sum(s.writes) as writes,
+select s.model, count(distinct s.machine) as hosts, cast(sum(s.writes) as bigint) as writes,
   min(case when s.upto * 2 >= s.total then s.us end) as p50_us,
   min(case when s.upto * 100 >= s.total * 99 then s.us end) as p99_us
 from sums s

@@ -11,7 +11,7 @@ sums as (
   from days d
   where d.date = d.newest),
 members as (
-  select s.machine, max(s.host_name) as host_name, max(s.host_id) as host_id, s.array, s.member, sum(s.writes) as writes,
+  select s.machine, max(s.host_name) as host_name, max(s.host_id) as host_id, s.array, s.member, cast(sum(s.writes) as bigint) as writes,
     min(case when s.upto * 2 >= s.total then s.us end) as p50_us,
     min(case when s.upto * 100 >= s.total * 99 then s.us end) as p99_us
   from sums s

@@ -12,7 +12,7 @@ use super::types::Dev;
 /// Layers of device mapper between an array and a pool.
 const MAX_DEPTH: usize = 8;
 /// Volumes of a pool that are listed.
-const MAX_VOLUMES: usize = 256;
+const MAX_VOLUMES: usize = 64;
 
 /// A thin pool with blocks on an array.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -158,8 +158,10 @@ impl VerdictRuns {
             match run.filter(|run| follows(run) && is_same(&run.worst, verdict)) {
                 Some(run) => {
                     run.to = to;
-                    if run.waits.len() < MAX_SUMMED_CGROUPS {
-                        run.waits.merge(&waits);
+                    for (key, us) in waits {
+                        if run.waits.len() < MAX_SUMMED_CGROUPS || run.waits.contains_key(&key) {
+                            run.waits.add(key, &us);
+                        }
                     }
                     if verdict.waiting.us > run.worst.waiting.us {
                         run.worst = verdict.clone();
