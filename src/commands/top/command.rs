@@ -126,7 +126,8 @@ impl EngineSource for TopTracer {
     }
 }
 
-/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the total.
+/// Shows the screen until a key, a signal, `--count` or `--duration` ends it. Then prints the
+/// total.
 async fn on_the_screen(engine: TopEngine, args: &TopArgs, end: End) -> Result<()> {
     let mut live = LiveSource::new(engine, args.live.count);
     let state = ScreenState::new(VIEWS.len(), args.live.interval);
