@@ -6,9 +6,10 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::cgroups::{CgroupFigures, CgroupInterval, CgroupTotals, DIRTIED};
+use crate::analysis::cube::Amount as _;
 use crate::origin::Op;
 use crate::recording::dataset::columns::DatasetTable;
-use crate::ui::dataset::RowSink;
+use crate::ui::dataset::{CgroupWaits, RowSink};
 
 /// Length of the time of a row in µs. Minutes end at a multiple of it, so that those of all hosts
 /// are of the same time.
@@ -69,6 +70,17 @@ impl CgroupRows {
         }
         Ok(())
     }
+}
+
+/// The times in `interval` that tasks waited. Where somebody made them wait, with that cgroup.
+pub fn waits(interval: &CgroupInterval) -> CgroupWaits {
+    let each = interval.iter().flat_map(|((array, cgroup), figures)| {
+        let known = figures.made_wait_us.iter().map(|(by, us)| (Some(by.clone()), *us));
+        let rest = figures.waiting_us.total().since(&figures.made_wait_us.total());
+        let all = known.chain([(None, rest)]);
+        all.map(|(by, us)| ((array.clone(), cgroup.clone(), by), us))
+    });
+    each.collect()
 }
 
 fn row(figures: &CgroupFigures) -> Value {

@@ -13,7 +13,6 @@ use crate::analysis::cube::{Amount as _, Cube, amount};
 use crate::analysis::snapshot::{ArraySnapshot, Snapshot, TaskSnapshot};
 use crate::analysis::verdict::{CauseKind, Verdict};
 use crate::origin::{Op, Origin};
-use crate::ui::dataset::CgroupWaits;
 use crate::ui::text::clean;
 
 /// Number of cgroups that are kept unless the command line says otherwise.
@@ -103,17 +102,6 @@ fn culprits(verdict: &Verdict, over: &ArraySnapshot) -> Cube<String, u64> {
     let is_load = verdict.cause.kind == CauseKind::Load;
     let named = over.tasks.iter().filter(|_| is_load).filter(is_named);
     named.map(|task| (name(task.cgroup.as_deref()), task.size().0)).collect()
-}
-
-/// The times in `interval` that tasks waited. Where somebody made them wait, with that cgroup.
-pub fn waits(interval: &CgroupInterval) -> CgroupWaits {
-    let each = interval.iter().flat_map(|((array, cgroup), figures)| {
-        let known = figures.made_wait_us.iter().map(|(by, us)| (Some(by.clone()), *us));
-        let rest = figures.waiting_us.total().since(&figures.made_wait_us.total());
-        let all = known.chain([(None, rest)]);
-        all.map(|(by, us)| ((array.clone(), cgroup.clone(), by), us))
-    });
-    each.collect()
 }
 
 /// Divides `us` in proportion to `work`. The parts add up to `us` exactly.

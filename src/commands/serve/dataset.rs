@@ -15,8 +15,8 @@ use anyhow::{Context as _, Result};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::cgroup_rows::CgroupRows;
-use super::cgroups::{CgroupInterval, waits};
+use super::cgroup_rows::{CgroupRows, waits};
+use super::cgroups::CgroupInterval;
 use super::dump::{ended_within, log_line};
 use crate::analysis::snapshot::Snapshot;
 use crate::machine::host_id::HostIdentity;
