@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What can be added up: a count, a time, a histogram, or several of them.
+/// A count, a time, a histogram, or a structure of several of them.
 pub trait Amount: Clone + Default + PartialEq {
     /// Adds `other`. Counts saturate: a recording can hold any number.
     fn add(&mut self, other: &Self);
@@ -268,7 +268,7 @@ mod tests {
             prop_assert_eq!(odd.total(), plain(&both, |(row, _)| row % 2 == 1));
         }
 
-        /// What was there, and what has been added since, is what is there.
+        /// The earlier sums plus the increases are the later sums.
         #[test]
         fn increases_add_up(first in amounts(), second in amounts()) {
             let small = |of: &[((u8, u8), u64)]| -> Vec<_> {

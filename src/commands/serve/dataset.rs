@@ -436,7 +436,7 @@ mod tests {
         assert_eq!(lengths.len(), 3, "{lengths:?}");
     }
 
-    /// Whose tasks waited during a verdict, and who made them wait: the longest times.
+    /// The row of a verdict has the cgroups that waited longest, and those that made them wait.
     #[test]
     fn a_verdict_has_the_cgroups_that_waited() {
         let folder = tempfile::tempdir().unwrap();
