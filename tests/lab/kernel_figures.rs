@@ -203,7 +203,11 @@ pub(super) fn direct_reads_of_a_block_have_their_file(kernel: &str) {
         let read: u64 = io.map(|io| count(io, "bytes")).sum();
         let lost: u64 = arrays.iter().map(|a| count(&a["files_unattributed"], "bytes")).sum();
         println!("{fs}, {engine}: {files:?}, fio {read}, unattributed {lost}");
-        assert_eq!((ours, read, lost), (1 << 20, 1 << 20, 0), "{fs}, {engine}: {files:?}");
+        assert_eq!((ours, lost), (read, 0), "{fs}, {engine}: {files:?}");
+        // Preemption between a program and its shadow loses a bio or counts it twice
+        // (docs/attribution.md, 7.2): rare, likelier in the guest of a busy machine.
+        let blocks = read >> 12;
+        assert!((253..=259).contains(&blocks), "{fs}, {engine}: {blocks} of 256 reads");
         assert!(files.iter().all(|f| f.0 == inode), "{fs}, {engine}: {files:?}");
     }
 }
