@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::fill::fill;
 use super::quote::quote;
 use crate::printable::escape;
 
@@ -100,11 +101,7 @@ fn phrase(advice: &str, name: &str) -> &'static str {
 
 /// The advice `name`, with values for its placeholders.
 fn advice(name: &str, values: &[(&str, &str)]) -> Advice {
-    let fill = |text: &String| {
-        values
-            .iter()
-            .fold(text.clone(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
-    };
+    let fill = |text: &String| fill(text, values);
     match TEXTS.get(name) {
         Some(text) => Advice {
             text: fill(&text.text),

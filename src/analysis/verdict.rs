@@ -32,6 +32,7 @@ mod paths;
 mod period;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod words;
 
 pub use held::{ALLOCATOR, WAITS_IN};

@@ -2,9 +2,10 @@
 
 use super::actions;
 use super::evidence::{Evidence, Explanation};
-use super::held::{BITMAP_READS, HANDLES, Held, NO_SPACE};
+use super::held::Held;
 use super::moment::Load;
 use super::paths::SlowPath;
+use super::texts::{self, said};
 use super::{Action, Cause, CauseKind, Severity, Waiting};
 use crate::analysis::around::FullPool;
 use crate::analysis::hotspot::skews;
@@ -19,37 +20,39 @@ fn latency(us: f64) -> String {
 /// `writes to md0 take 96ms (9.9ms before 22:04:50Z): ...`
 pub fn sentence(e: &Evidence<'_>, severity: Severity, waiting: &Waiting, clause: &str) -> String {
     let array = &e.array.info.name;
-    let since = e.since.map(|at| at.strftime("%H:%M:%SZ").to_string());
     if severity == Severity::Stalled {
         let seconds = units::seconds_about(std::time::Duration::from_micros(waiting.us));
-        let who = match e.last.hung.first() {
-            Some(hung) if e.names => {
-                format!("{} (pid {}) has waited {seconds} for {array}", hung.comm, hung.pid)
-            }
-            Some(_) => format!("a task has waited {seconds} for {array}"),
-            None if !e.last.full_pools.is_empty() => format!("writes have waited {seconds}"),
-            None => format!("{array} has completed nothing for {seconds}"),
+        let of = |name, task: &str, pid| {
+            said!(name, task = task, pid = pid, seconds = seconds, array = array, clause = clause)
         };
-        return format!("{who}: {clause}");
+        return match e.last.hung.first() {
+            Some(hung) if e.names => of("stalled_named", &hung.comm, hung.pid),
+            Some(_) => of("stalled", "", 0),
+            None if !e.last.full_pools.is_empty() => of("stalled_pool", "", 0),
+            None => of("stalled_array", "", 0),
+        };
     }
+    let since = e.since.map(|at| at.strftime("%H:%M:%SZ").to_string());
     let before = match (e.before_us, since) {
-        (Some(us), Some(since)) => format!(" ({} before {since})", latency(us)),
-        (Some(us), None) => format!(" ({} before)", latency(us)),
-        (None, _) => {
-            e.usual.map_or_else(String::new, |(us, when)| format!(" ({} {when})", latency(us)))
-        }
+        (Some(us), Some(since)) => said!("before_since", us = latency(us), since = since),
+        (Some(us), None) => said!("before", us = latency(us)),
+        (None, _) => e
+            .usual
+            .map_or_else(String::new, |(us, when)| said!("usual", us = latency(us), when = when)),
     };
     let us = latency(e.wait_us);
+    let (op, to) = e.now.waits.op();
     let Some((task, submits)) = &e.asleep else {
-        let (op, to) = e.now.waits.op();
-        return format!("{op} {to} {array} take {us}{before}: {clause}");
+        let op = format!("{op} {to}");
+        return said!("take", op = op, array = array, us = us, before = before, clause = clause);
     };
-    let who = if e.names { format!("{task} waits") } else { "tasks wait".to_owned() };
-    let each = match (submits, e.now.waits.op()) {
-        (false, _) => "at a time".to_owned(),
-        (true, (op, to)) => format!("for each {} {to} {array}", op.trim_end_matches('s')),
+    let each = if *submits {
+        said!("for_each", op = op.trim_end_matches('s'), to = to, array = array)
+    } else {
+        said!("at_a_time")
     };
-    format!("{who} {us} {each}{before}: {clause}")
+    let name = if e.names { "wait_named" } else { "wait" };
+    said!(name, task = task, us = us, each = each, before = before, clause = clause)
 }
 
 fn found(cause: Cause, clause: String, actions: Vec<Action>) -> Explanation {
@@ -57,24 +60,19 @@ fn found(cause: Cause, clause: String, actions: Vec<Action>) -> Explanation {
 }
 
 pub fn suspended_array(e: &Evidence<'_>, cause: Cause) -> Explanation {
-    let array = &e.array.info.name;
-    let clause = format!("{array} is suspended (md/suspend_lo, suspend_hi); no member has its IO");
+    let clause = said!("suspended_array", array = e.array.info.name);
     found(cause, clause, actions::suspended_array(e))
 }
 
 pub fn suspended_member(member: &str, cause: Cause) -> Explanation {
-    let clause = format!("{member} is suspended by device mapper and holds its requests");
+    let clause = said!("suspended_member", member = member);
     let actions = actions::suspended_member(member);
     Explanation { accused: vec![member.to_owned()], ..found(cause, clause, actions) }
 }
 
 /// For writes that a thin pool without free blocks holds.
 pub fn full_pool(pool: &FullPool, cause: Cause) -> Explanation {
-    let clause = format!(
-        "thin pool {} has no free data blocks, and writes that need one fail after dm_thin_pool's \
-         no_space_timeout (by default 60 s)",
-        pool.name
-    );
+    let clause = said!("full_pool", pool = pool.name);
     found(cause, clause, actions::full_pool(&pool.name))
 }
 
@@ -82,14 +80,15 @@ pub fn full_pool(pool: &FullPool, cause: Cause) -> Explanation {
 pub fn sleeps_in(e: &Evidence<'_>, function: &str, cause: Cause) -> Explanation {
     let array = &e.array.info.name;
     let (clause, actions) = match cause.name.as_str() {
-        "frozen" => ("the filesystem is frozen".to_owned(), actions::frozen()),
+        "frozen" => (texts::held(CauseKind::Filesystem, "frozen"), actions::frozen()),
         "suspended" => {
-            (format!("{array} takes no IO (it sleeps in {function})"), actions::suspended_array(e))
+            let clause = said!("takes_no_io", array = array, function = function);
+            (clause, actions::suspended_array(e))
         }
-        name => (
-            format!("it sleeps in {function} ({})", name.replace('_', " ")),
-            actions::show("what it waits for"),
-        ),
+        name => {
+            let clause = said!("sleeps_in", function = function, name = name.replace('_', " "));
+            (clause, actions::show("what it waits for"))
+        }
     };
     found(cause, clause, actions)
 }
@@ -102,66 +101,36 @@ pub fn held(
     grown: Option<(&str, f64)>,
     cause: Cause,
 ) -> Explanation {
-    let array = &e.array.info.name;
-    let what = match (held.by.1, held.by.2) {
-        (CauseKind::Filesystem, "frozen") => "the filesystem is frozen",
-        (CauseKind::Filesystem, NO_SPACE) => {
-            "no free block was found, and freed ones can be used after the next commit, which it \
-             waits for"
-        }
-        (CauseKind::Filesystem, _) => "the limit of dirty pages holds it (balance_dirty_pages)",
-        (CauseKind::Journal, "full") => "the journal has no room for a new handle",
-        (CauseKind::Journal, "commit") => "it waits for commits of the journal",
-        (CauseKind::Journal, HANDLES) => {
-            "the commit of the journal waits for a handle that a task holds"
-        }
-        (CauseKind::Journal, "locked") => "a commit of the journal lets no handle start",
-        (CauseKind::Journal, _) => {
-            "the commit of the journal waits for data of files, as data=ordered writes them first"
-        }
-        (CauseKind::Allocator, BITMAP_READS) => {
-            "ext4's allocator reads block bitmaps in its search for free blocks"
-        }
-        (CauseKind::Allocator, _) => "ext4's allocator searches groups for free blocks on a CPU",
-        (CauseKind::Lock, _) => "it waits for the lock of a file or directory that others hold",
-        (CauseKind::Md, "stripe_cache") => "no stripe of md's stripe cache is free",
-        (CauseKind::Md, "barrier") => "md's barrier holds it",
-        (CauseKind::Md, "superblock") => "md writes its superblocks first",
-        (CauseKind::Md, "flush") => "md flushes one at a time",
-        _ => "",
-    };
-    let what = if what.is_empty() {
-        format!("{} holds it", held.by.2.replace('_', " "))
-    } else {
-        what.to_owned()
-    };
-    let share = units::percent(held.share);
     let more = grown.map_or(String::new(), |(name, part)| {
-        let who = if e.names { name } else { "one task" };
-        format!("; {who} does {} of {array}'s work, more than before", units::percent(part))
+        let (who, part) = (if e.names { name } else { "one task" }, units::percent(part));
+        said!("grown", who = who, part = part, array = e.array.info.name)
     });
-    let when = if cause.kind == CauseKind::Allocator { "there or asleep" } else { "asleep" };
-    let clause = format!("{what} ({share} of the time {when}){more}");
+    let is_allocator = cause.kind == CauseKind::Allocator;
+    let (what, share) = (texts::held(held.by.1, held.by.2), units::percent(held.share));
+    let clause = said!(
+        if is_allocator { "held_allocator" } else { "held" },
+        what = what,
+        share = share,
+        more = more
+    );
     let task = grown.filter(|_| e.names).map(|(name, _)| name);
     found(cause, clause, actions::held(held.by.1, held.by.2, task))
 }
 
 /// For a task that sleeps while nothing is in flight.
 pub fn before_the_array(array: &str, cause: Cause) -> Explanation {
-    let clause = format!(
-        "nothing is in flight on {array}, so it waits before its IO gets there: for a frozen \
-         filesystem (fsfreeze, a snapshot), a lock, or a limit of its cgroup"
-    );
+    let clause = said!("before_the_array", array = array);
     found(cause, clause, actions::before_the_array())
 }
 
 pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Explanation {
-    let others = e.now.members.len().saturating_sub(1);
-    let beside = if others > 0 { ", the other members are not" } else { "" };
-    let requests = if member.in_flight == 1 { "request" } else { "requests" };
-    let clause = format!(
-        "{} has {} {requests} in flight and completes none{beside}",
-        member.name, member.in_flight
+    let is_alone = e.now.members.len() < 2;
+    let count = member.in_flight;
+    let requests = format!("{count} {}", if count == 1 { "request" } else { "requests" });
+    let clause = said!(
+        if is_alone { "hangs" } else { "hangs_beside" },
+        member = member.name,
+        requests = requests
     );
     Explanation {
         accused: vec![member.name.clone()],
@@ -171,8 +140,8 @@ pub fn hangs(member: &Load, e: &Evidence<'_>, cause: Cause) -> Explanation {
 
 pub fn all_hang(members: &[&Load], cause: Cause) -> Explanation {
     let names: Vec<&str> = members.iter().map(|m| m.name.as_str()).collect();
-    let clause = format!("{} complete nothing: look at what they share", units::list(&names));
-    found(cause, clause, actions::path("check the host adapter, cables or SAN path; dmesg"))
+    let clause = said!("all_hang", members = units::list(&names));
+    found(cause, clause, actions::all_hang())
 }
 
 /// `share`: of the waited time.
@@ -181,14 +150,15 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, share: f64) -> Explanat
     let accused: Vec<String> = members.iter().map(|m| m.name.clone()).collect();
     let others = e.now.members.iter().filter(|m| !accused.contains(&m.name));
     let others = others.filter_map(|m| e.mean_us(m)).reduce(f64::max);
-    let beside = others.map_or_else(
-        || ", with no more work than before".to_owned(),
-        |most| format!(", the other members in {} or less, with no less work", latency(most)),
-    );
-    let each: Vec<String> = members.iter().map(|m| format!("{} in {}", m.name, time(m))).collect();
+    let beside =
+        others.map_or_else(|| said!("beside_none"), |most| said!("beside", us = latency(most)));
+    let each = |name, m: &Load| said!(name, member = m.name, us = time(m), beside = beside);
     let clause = match members {
-        [one] => format!("{} answers in {}{beside}", one.name, time(one)),
-        _ => format!("these members are slow: {}{beside}", units::list(&each)),
+        [one] => each("one_slow_member", one),
+        all => {
+            let all: Vec<String> = all.iter().map(|m| each("slow_member", m)).collect();
+            said!("slow_members", members = units::list(&all), beside = beside)
+        }
     };
     let disk = members.first().map_or("", |m| m.disk.as_str());
     let cause = Cause { kind: CauseKind::Member, name: units::list(&accused), share };
@@ -199,19 +169,14 @@ pub fn slow_members(members: &[&Load], e: &Evidence<'_>, share: f64) -> Explanat
 pub fn slow_paths(paths: &[SlowPath<'_>], cause: Cause) -> Explanation {
     let others = latency(paths.iter().map(|path| path.others_us).fold(0.0, f64::max));
     let clause = match paths {
-        [one] => format!(
-            "path {} of {} takes {}, its other paths {others} or less",
-            one.name,
-            one.member.name,
-            latency(one.us)
-        ),
+        [one] => {
+            let (drive, us) = (&one.member.name, latency(one.us));
+            said!("slow_path", path = one.name, drive = drive, us = us, others = others)
+        }
         all => {
             let each: Vec<_> =
                 all.iter().map(|path| format!("{} ({})", path.name, latency(path.us))).collect();
-            format!(
-                "paths are slow: {}; the other paths of these drives take {others} or less",
-                units::list(&each)
-            )
+            said!("slow_paths", paths = units::list(&each), others = others)
         }
     };
     let drives: Vec<&str> = paths.iter().map(|path| path.member.disk.as_str()).collect();
@@ -222,10 +187,11 @@ pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Explanation {
     let user = member.neighbours.get(&cause.name).map_or("", |n| n.0.as_str());
     // A process is a task, too.
     let user = if e.names || !user.contains("(pid ") { user } else { "" };
+    let array = &e.array.info.name;
     let who = match user {
-        "" if cause.name == member.disk => format!("IO that is not {}'s", e.array.info.name),
+        "" if cause.name == member.disk => said!("not_ours", array = array),
         user if cause.name == member.disk => {
-            format!("IO that is not {}'s (open in {user})", e.array.info.name)
+            said!("not_ours_of", array = array, user = user)
         }
         "" => cause.name.clone(),
         user => format!("{} ({user})", cause.name),
@@ -233,13 +199,10 @@ pub fn neighbour(member: &Load, e: &Evidence<'_>, cause: Cause) -> Explanation {
     let whose = if member.name == member.disk {
         String::new()
     } else {
-        format!(", which {} shares", member.name)
+        said!("shares", member = member.name)
     };
-    let clause = format!(
-        "{who} has {} of the work of the disk {}{whose}",
-        units::percent(cause.share),
-        member.disk
-    );
+    let share = units::percent(cause.share);
+    let clause = said!("neighbour", who = who, share = share, disk = member.disk, whose = whose);
     let actions = actions::neighbour(&cause.name, user, &e.array.info.name);
     found(cause, clause, actions)
 }
@@ -255,19 +218,18 @@ pub fn resync(e: &Evidence<'_>, at_barrier: bool, cause: Cause) -> Explanation {
     let health = e.array.info.health.as_deref();
     let done = health.map_or(String::new(), |h| format!(" ({h})"));
     let share = units::percent(cause.share);
-    let clause = if at_barrier {
-        format!("the {what} of {array}{done} holds IO at its barrier ({share} of the time)")
-    } else {
-        format!("the {what} of {array} does {share} of its members' work{done}")
-    };
+    let clause = said!(
+        if at_barrier { "resync_barrier" } else { "resync" },
+        what = what,
+        array = array,
+        done = done,
+        share = share
+    );
     found(cause, clause, actions::resync(e, name))
 }
 
 pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Explanation {
-    let clause = format!(
-        "all stripes of its stripe cache are in use ({} of the time in md)",
-        units::percent(cause.share)
-    );
+    let clause = said!("stripe_cache", share = units::percent(cause.share));
     found(cause, clause, actions::stripe_cache(e))
 }
 
@@ -275,14 +237,10 @@ pub fn stripe_cache(e: &Evidence<'_>, cause: Cause) -> Explanation {
 pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Explanation {
     let array = &e.array.info.name;
     let is_bitmap = origin == Origin::MdBitmap;
-    let (what, why) = if is_bitmap {
-        ("write-intent bitmap", "writes wait for it first")
-    } else {
-        ("journal", "data goes there, too (data=journal), or many more files change")
-    };
-    let clause = format!(
-        "the {what} of {array} does {} of its members' work, more than before: {why}",
-        units::percent(cause.share)
+    let clause = said!(
+        if is_bitmap { "extra_bitmap" } else { "extra_journal" },
+        array = array,
+        share = units::percent(cause.share)
     );
     let actions = if is_bitmap { actions::bitmap(&e.array.info) } else { actions::journal(array) };
     found(cause, clause, actions)
@@ -291,15 +249,16 @@ pub fn extra(e: &Evidence<'_>, origin: Origin, cause: Cause) -> Explanation {
 /// For an array that lost `gone` in the slow time.
 pub fn degraded(gone: &[&str], e: &Evidence<'_>, cause: Cause) -> Explanation {
     let (names, array) = (units::list(gone), &e.array.info.name);
-    let (is, whose) = if gone.len() == 1 { ("is", "its") } else { ("are", "their") };
-    let clause =
-        format!("{names} {is} missing ({array} is degraded): the other members do {whose} work");
+    let clause = match gone {
+        [one] => said!("missing", member = one, array = array),
+        _ => said!("missing_members", members = names, array = array),
+    };
     found(cause, clause, actions::replace(gone, &e.array.info))
 }
 
 pub fn in_md(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let us = e.now.members.iter().filter_map(|m| m.waited.mean_us()).fold(0.0, f64::max);
-    let clause = format!("its members answer in {}, the rest of the time is in md", latency(us));
+    let clause = said!("in_md", us = latency(us));
     found(cause, clause, actions::show("what in md"))
 }
 
@@ -335,24 +294,20 @@ pub fn carriers(e: &Evidence<'_>) -> String {
     let Some((_, what)) = most.filter(|_| 4.0 * sum >= all as f64) else { return String::new() };
     let names: Vec<&str> = slow.iter().map(|m| m.name.as_str()).collect();
     let rest = others.iter().map(|m| us(&m.name)).fold(0.0, f64::max);
-    format!(
-        "; up to {} on {}, with {what}, {} on the others",
-        latency(longest),
-        units::list(&names),
-        latency(rest)
-    )
+    let (longest, rest) = (latency(longest), latency(rest));
+    said!("carriers", longest = longest, members = units::list(&names), what = what, rest = rest)
 }
 
 /// `has_grown`: the task does more than before.
 pub fn load(e: &Evidence<'_>, has_grown: bool, cause: Cause) -> Explanation {
     let who = if e.names { cause.name.as_str() } else { "one of its tasks" };
-    let more = if has_grown { ", more than before" } else { "" };
+    let more = if has_grown { said!("more") } else { String::new() };
     // The headline of a skew names a task, too.
     let skew =
         e.array.hotspot.as_ref().filter(|h| e.names && h.is_warning() && !h.origins.is_empty());
     let why = skew.map_or_else(|| carriers(e), |h| format!("; {}", h.headline));
     let part = units::percent(cause.share);
-    let clause = format!("{who} does {part} of the array's work{more}{why}");
+    let clause = said!("load", who = who, part = part, more = more, why = why);
     let mut actions = actions::load(who);
     if !why.is_empty() {
         actions.push(actions::spread(&e.array.info.name));
@@ -364,21 +319,14 @@ pub fn path(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let mut each: Vec<f64> = e.now.members.iter().filter_map(|m| m.waited.mean_us()).collect();
     each.sort_by(f64::total_cmp);
     let (least, most) = (each.first().copied().unwrap_or(0.0), each.last().copied().unwrap_or(0.0));
-    let clause = format!(
-        "all {} members answer slowly ({} to {}), with no more work than before",
-        each.len(),
-        latency(least),
-        latency(most)
-    );
-    let look = "look at what the disks share: host adapter, SAN, hypervisor, CPU time";
-    found(cause, clause, actions::path(look))
+    let (least, most) = (latency(least), latency(most));
+    let clause = said!("path", count = each.len(), least = least, most = most);
+    found(cause, clause, actions::shared())
 }
 
 pub fn unexplained(e: &Evidence<'_>, cause: Cause) -> Explanation {
     let io = e.now.waits.mean_us().filter(|_| e.asleep.is_some());
-    let clause = io.map_or_else(
-        || "the figures do not show why".to_owned(),
-        |us| format!("its reads and writes take {}, the rest is before them", latency(us)),
-    );
+    let clause =
+        io.map_or_else(|| said!("unexplained"), |us| said!("unexplained_before", us = latency(us)));
     found(cause, clause, actions::show("what the tasks wait for"))
 }
